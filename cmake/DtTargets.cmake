@@ -1,0 +1,40 @@
+# What every target of this project shares: language level, warnings, output
+# folders, ccache and lld.
+
+set(CMAKE_CXX_STANDARD 17)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin")
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release)
+endif()
+
+find_program(DT_CCACHE ccache)
+if(DT_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${DT_CCACHE}")
+endif()
+# GCC takes a linker's name, not its path, so its folder goes on the search
+# path with -B.
+find_program(DT_LLD ld.lld HINTS /usr/lib/llvm-22/bin)
+if(DT_LLD)
+  get_filename_component(DT_LLD_DIR "${DT_LLD}" DIRECTORY)
+  add_link_options(-fuse-ld=lld "-B${DT_LLD_DIR}")
+endif()
+
+# dt_add_library(name SOURCES... DEPS...): a static library of this project.
+# Public headers live in include/dt (compiler) and runtime/include (runtime).
+function(dt_add_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC ${ARG_DEPS})
+  dt_set_warnings(${name})
+endfunction()
+
+function(dt_set_warnings name)
+  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  if(DT_WARNINGS_AS_ERRORS)
+    target_compile_options(${name} PRIVATE -Werror)
+  endif()
+endfunction()

@@ -1,0 +1,99 @@
+//===- Box.h - Intervals and boxes of integer coordinates -------*- C++ -*-===//
+//
+// The atoms of the Virtual Parameter Space. A box is a product of half-open
+// intervals in elements; every region that is ever sent is one box of one
+// param. Plain structs without allocation: inner loops hold millions of them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_GEOMETRY_BOX_H
+#define DT_GEOMETRY_BOX_H
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dt {
+
+/// Most dims of a param, leading dims (layers, experts) included. A limit, so
+/// that boxes need no allocation; importers report it as an error.
+constexpr unsigned kMaxRank = 8;
+
+/// Half-open range [lo, hi) of integers. Empty when hi <= lo.
+struct Interval {
+  int64_t lo = 0;
+  int64_t hi = 0;
+
+  int64_t size() const { return hi > lo ? hi - lo : 0; }
+  bool empty() const { return hi <= lo; }
+  bool contains(Interval other) const {
+    return other.empty() || (lo <= other.lo && other.hi <= hi);
+  }
+  friend bool operator==(Interval a, Interval b) {
+    return a.lo == b.lo && a.hi == b.hi;
+  }
+  friend bool operator!=(Interval a, Interval b) { return !(a == b); }
+  friend bool operator<(Interval a, Interval b) {
+    return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi;
+  }
+};
+
+/// [0:4) ∩ [2:6) -> [2:4)
+Interval intersect(Interval a, Interval b);
+
+/// A product of intervals, one per dim. Rank 0 is a scalar: one element.
+class Box {
+public:
+  Box() = default;
+  explicit Box(unsigned rank) : rank_(rank) {}
+  /// The whole of a shape: [0:shape[d]) in every dim.
+  static Box whole(const std::vector<int64_t> &shape);
+  static Box fromOffsetSize(const std::vector<int64_t> &offset,
+                            const std::vector<int64_t> &size);
+
+  unsigned rank() const { return rank_; }
+  Interval &operator[](unsigned dim) { return dims_[dim]; }
+  const Interval &operator[](unsigned dim) const { return dims_[dim]; }
+
+  /// Number of elements; 0 when any dim is empty.
+  int64_t volume() const;
+  bool empty() const { return volume() == 0; }
+  bool contains(const Box &other) const;
+
+  friend bool operator==(const Box &a, const Box &b);
+  friend bool operator!=(const Box &a, const Box &b) { return !(a == b); }
+  /// Lexicographic by the intervals' lower ends, then upper ends: a total
+  /// order, used wherever output must be deterministic.
+  friend bool operator<(const Box &a, const Box &b);
+
+private:
+  std::array<Interval, kMaxRank> dims_ = {};
+  unsigned rank_ = 0;
+};
+
+/// Elementwise intersection; empty when the boxes do not meet.
+Box intersect(const Box &a, const Box &b);
+bool overlaps(const Box &a, const Box &b);
+
+/// Appends `a` minus `b` to `out` as at most 2 * rank disjoint boxes. Cuts dim
+/// by dim from the outermost, so the pieces stay as contiguous as possible.
+void subtract(const Box &a, const Box &b, std::vector<Box> &out);
+
+/// Splits a row-major flat range of a tensor of `shape` into at most
+/// 2 * rank - 1 disjoint boxes, in flat order.
+///   shape 3x4, [2:9) -> [0:1)x[2:4), [1:2)x[0:4), [2:3)x[0:1)
+std::vector<Box> splitFlatRange(const std::vector<int64_t> &shape,
+                                Interval range);
+
+/// Two boxes that share all intervals but one dim, where they touch, become
+/// one. Merges until nothing changes; the input order does not matter, the
+/// output is sorted.
+std::vector<Box> mergeAdjacent(std::vector<Box> boxes);
+
+/// "[0:4)x[2:6)"
+std::string toString(const Box &box);
+
+} // namespace dt
+
+#endif // DT_GEOMETRY_BOX_H
