@@ -28,9 +28,10 @@ LinkEnd readLinkEnd(const Json &value, const std::string &path) {
     digits = value.string.substr(prefix.size());
   if (digits.empty() || digits.size() > 9 ||
       digits.find_first_not_of("0123456789") != std::string::npos)
-    fail(path + " must be a device such as 3 or a node such as \"node:0\", "
-                "not the string " +
-         quoted(value.string));
+    fail(path +
+         " must be a device such as 3 or a node such as \"node:0\", "
+         "not the string " +
+         inQuotes(value.string));
   end.isNode = true;
   end.index = std::stoll(digits);
   return end;
@@ -56,20 +57,17 @@ ClusterDecl readCluster(const Json &json) {
     cluster.devicesPerNode =
         asInteger(*value, "cluster.devices_per_node", 1, INT32_MAX);
   if (const Json *value = json.find("intra_node_GBps"))
-    cluster.intraNodeGBps =
-        asPositiveNumber(*value, "cluster.intra_node_GBps");
+    cluster.intraNodeGBps = asPositiveNumber(*value, "cluster.intra_node_GBps");
   if (const Json *value = json.find("inter_node_GBps"))
-    cluster.interNodeGBps =
-        asPositiveNumber(*value, "cluster.inter_node_GBps");
+    cluster.interNodeGBps = asPositiveNumber(*value, "cluster.inter_node_GBps");
   if (const Json *value = json.find("latency_us"))
     cluster.latencyUs = value->number == 0 && value->kind == Json::Kind::Integer
                             ? 0
                             : asPositiveNumber(*value, "cluster.latency_us");
   if (const Json *links = json.find("links"))
     for (const Json &item : asArray(*links, "cluster.links").items)
-      cluster.links.push_back(
-          readLink(item, "cluster.links[" +
-                             std::to_string(cluster.links.size()) + "]"));
+      cluster.links.push_back(readLink(
+          item, "cluster.links[" + std::to_string(cluster.links.size()) + "]"));
   return cluster;
 }
 
@@ -84,7 +82,7 @@ MemoryDecl readMemory(const Json &json) {
     const std::string &mode = asString(*value, "memory.mode");
     if (mode != "flat" && mode != "rollback")
       fail("memory.mode must be \"flat\" or \"rollback\", not " +
-           quoted(mode));
+           inQuotes(mode));
     memory.flat = mode == "flat";
   }
   return memory;

@@ -58,7 +58,7 @@ public:
   bool start_array(size_t) { return push(Json::Kind::Array); }
   bool key(std::string &name) {
     if (!open.back().keys.insert(name).second)
-      fail(what + ": key " + quoted(name) + " stands twice in one object");
+      fail(what + ": key " + inQuotes(name) + " stands twice in one object");
     open.back().value.members.emplace_back(std::move(name), Json());
     return true;
   }
@@ -123,7 +123,7 @@ std::string describe(const Json &value) {
   case Json::Kind::Float:
     return nlohmann::json(value.number).dump();
   case Json::Kind::String:
-    return "the string " + quoted(value.string);
+    return "the string " + inQuotes(value.string);
   case Json::Kind::Array:
     return "an array";
   case Json::Kind::Object:
@@ -159,7 +159,7 @@ size_t editDistance(const std::string &a, const std::string &b) {
 
 void fail(const std::string &message) { throw RequestError{message}; }
 
-std::string quoted(const std::string &text) { return '"' + text + '"'; }
+std::string inQuotes(const std::string &text) { return '"' + text + '"'; }
 
 const Json *Json::find(const std::string &key) const {
   for (const Member &member : members)
@@ -195,10 +195,11 @@ void checkKeys(const Json &object, const std::string &path,
   for (const Json::Member &member : object.members) {
     if (std::find(known.begin(), known.end(), member.first) != known.end())
       continue;
-    std::string message = "unknown key " + quoted(member.first) + " in " + path;
+    std::string message =
+        "unknown key " + inQuotes(member.first) + " in " + path;
     std::string hint = nearest(member.first, known);
     fail(hint.empty() ? message
-                      : message + "; did you mean " + quoted(hint) + "?");
+                      : message + "; did you mean " + inQuotes(hint) + "?");
   }
 }
 
@@ -255,7 +256,7 @@ const Json &require(const Json &object, const std::string &path,
                     const std::string &key) {
   if (const Json *value = asObject(object, path).find(key))
     return *value;
-  fail(path + " needs the key " + quoted(key));
+  fail(path + " needs the key " + inQuotes(key));
 }
 
 } // namespace dt::request

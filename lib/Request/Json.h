@@ -28,7 +28,7 @@ struct RequestError {
 [[noreturn]] void fail(const std::string &message);
 
 /// `text` in double quotes.
-std::string quoted(const std::string &text);
+std::string inQuotes(const std::string &text);
 
 struct Json {
   enum class Kind { Null, Bool, Integer, Float, String, Array, Object };

@@ -38,7 +38,7 @@ struct ConfigReader {
     return value ? asBool(*value, keyPath(key)) : standard;
   }
   std::string keyPath(const char *key) const {
-    return path + " " + quoted(key);
+    return path + " " + inQuotes(key);
   }
 };
 
@@ -50,7 +50,7 @@ DType readConfigDType(const ConfigReader &in) {
     const std::string &text = asString(*value, in.keyPath(key));
     std::optional<DType> dtype = parseDType(text);
     if (!dtype)
-      fail(in.keyPath(key) + " is the unknown dtype " + quoted(text));
+      fail(in.keyPath(key) + " is the unknown dtype " + inQuotes(text));
     return *dtype;
   }
   return DType::BF16;
@@ -116,8 +116,7 @@ MegatronConfig readQwen3Moe(const ConfigReader &in) {
   for (size_t layer = 0; layer < out.moeLayers.size(); ++layer)
     out.moeLayers[layer] = (layer + 1) % step == 0;
   if (const Json *dense = in.find("mlp_only_layers"))
-    for (int64_t layer :
-         asIntegers(*dense, in.keyPath("mlp_only_layers"), 0))
+    for (int64_t layer : asIntegers(*dense, in.keyPath("mlp_only_layers"), 0))
       if (layer < static_cast<int64_t>(out.moeLayers.size()))
         out.moeLayers[layer] = false;
   return out;
@@ -185,8 +184,8 @@ void checkSize(const MegatronConfig &config, const std::string &path) {
                    double(perLayer + 2 * config.experts);
   if (tensors > double(kMaxTensors))
     fail(path + " has more than " + std::to_string(kMaxTensors) + " tensors");
-  bool hasDense = std::count(config.moeLayers.begin(), config.moeLayers.end(),
-                             false) > 0;
+  bool hasDense =
+      std::count(config.moeLayers.begin(), config.moeLayers.end(), false) > 0;
   if (hasDense && config.ffn == 0)
     fail(path + " needs the key \"intermediate_size\"");
 }
@@ -207,7 +206,7 @@ MegatronConfig readMegatronConfig(const Json &config, const std::string &path) {
     }
     known += (known.empty() ? "" : ", ") + std::string(type.name);
   }
-  fail(path + " has the unknown model_type " + quoted(name) + "; known are " +
+  fail(path + " has the unknown model_type " + inQuotes(name) + "; known are " +
        known);
 }
 

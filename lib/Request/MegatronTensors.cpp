@@ -60,7 +60,9 @@ private:
   void addLayer(const std::string &prefix, bool moe);
   void addMtpLayer(int64_t index);
 
-  int64_t gatedRowsOf(int64_t ffn) const { return config.gated ? 2 * ffn : ffn; }
+  int64_t gatedRowsOf(int64_t ffn) const {
+    return config.gated ? 2 * ffn : ffn;
+  }
 
   const MegatronConfig &config;
   Model model;

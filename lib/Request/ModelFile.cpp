@@ -28,8 +28,8 @@ std::string readFile(const std::string &path, const std::string &shown) {
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (!file || !(text << file.rdbuf()))
-    fail("model " + quoted(shown) + " cannot be read: " +
-         std::strerror(errno ? errno : EISDIR));
+    fail("model " + inQuotes(shown) +
+         " cannot be read: " + std::strerror(errno ? errno : EISDIR));
   return text.str();
 }
 
@@ -47,7 +47,7 @@ std::vector<int64_t> readShape(const Json &value, const std::string &tensor) {
 }
 
 ModelTensor readTensor(const std::string &name, const Json &value) {
-  std::string path = "tensor " + quoted(name);
+  std::string path = "tensor " + inQuotes(name);
   ModelTensor tensor;
   tensor.name = name;
   tensor.shape = readShape(require(value, path, "shape"), path);
@@ -55,7 +55,7 @@ ModelTensor readTensor(const std::string &name, const Json &value) {
       asString(require(value, path, "dtype"), path + " dtype");
   std::optional<DType> parsed = parseDType(dtype);
   if (!parsed)
-    fail(path + " has the unknown dtype " + quoted(dtype));
+    fail(path + " has the unknown dtype " + inQuotes(dtype));
   tensor.dtype = *parsed;
   return tensor;
 }
@@ -72,7 +72,7 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
     if (name.empty())
       fail(itemPath + ".name is empty");
     if (!names.insert(name).second)
-      fail("tensor " + quoted(name) + " stands twice in " + path);
+      fail("tensor " + inQuotes(name) + " stands twice in " + path);
     model.tensors.push_back(readTensor(name, item));
   }
   return model;
@@ -115,7 +115,7 @@ Model readModel(const Json &model, const std::string &directory) {
   bool absolute = !path.empty() && path[0] == '/';
   std::string full =
       absolute || directory.empty() ? path : directory + "/" + path;
-  std::string what = "model " + quoted(path);
+  std::string what = "model " + inQuotes(path);
   return readAnyModel(parseJson(readFile(full, path), what), what);
 }
 

@@ -38,8 +38,9 @@ bool namesLayers(const std::string &component) {
 
 int64_t trailingNumber(const std::string &component) {
   size_t lastOther = component.find_last_not_of("0123456789");
-  return lastOther == std::string::npos ? -1
-                                        : asNumber(component.substr(lastOther + 1));
+  return lastOther == std::string::npos
+             ? -1
+             : asNumber(component.substr(lastOther + 1));
 }
 
 } // namespace

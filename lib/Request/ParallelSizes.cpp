@@ -29,10 +29,10 @@ std::vector<std::string> readOrder(const std::string &text,
   }
   for (size_t i = 0; i < order.size(); ++i) {
     if (std::find(known.begin(), known.end(), order[i]) == known.end())
-      fail(path + " has the unknown name " + quoted(order[i]) +
+      fail(path + " has the unknown name " + inQuotes(order[i]) +
            "; known are tp, cp, ep, fsdp, dp, pp");
     if (std::count(order.begin(), order.end(), order[i]) > 1)
-      fail(path + " names " + quoted(order[i]) + " twice");
+      fail(path + " names " + inQuotes(order[i]) + " twice");
   }
   return order;
 }
@@ -86,7 +86,7 @@ Mesh buildMesh(const ParallelSizes &sizes, const std::vector<AxisSize> &axes,
   for (const AxisSize &axis : axes)
     if (axis.size > 1 && std::find(sizes.order.begin(), sizes.order.end(),
                                    axis.token) == sizes.order.end())
-      fail(path + ".order does not name " + quoted(axis.token) +
+      fail(path + ".order does not name " + inQuotes(axis.token) +
            ", which has size " + std::to_string(axis.size));
   for (auto token = sizes.order.rbegin(); token != sizes.order.rend(); ++token)
     for (const AxisSize &axis : axes)
@@ -106,6 +106,31 @@ int64_t stride(const Mesh &mesh, const std::string &axis) {
   return 0;
 }
 
+/// The entries of `devices`. A last entry "..." goes on in the step of the two
+/// before it (or 1) until every rank has a device.
+std::vector<int64_t> readDeviceList(const Json &value, const std::string &path,
+                                    int64_t world) {
+  Json list = asArray(value, path);
+  bool goesOn = !list.items.empty() && list.items.back().isString() &&
+                list.items.back().string == "...";
+  if (goesOn)
+    list.items.pop_back();
+  std::vector<int64_t> devices = asIntegers(list, path, /*least=*/0);
+  if (!goesOn)
+    return devices;
+  if (devices.empty())
+    fail(path + " has nothing before \"...\"");
+  size_t n = devices.size();
+  int64_t step = n > 1 ? devices[n - 1] - devices[n - 2] : 1;
+  int64_t next = devices.back();
+  while (static_cast<int64_t>(devices.size()) < world) {
+    if (__builtin_add_overflow(next, step, &next) || next < 0)
+      fail(path + " cannot go on after " + std::to_string(devices.back()));
+    devices.push_back(next);
+  }
+  return devices;
+}
+
 } // namespace
 
 int64_t readWorld(const Json &layout, const std::string &path) {
@@ -119,7 +144,7 @@ std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
   if (!value)
     return {};
   std::vector<int64_t> devices =
-      asIntegers(*value, path + ".devices", /*least=*/0);
+      readDeviceList(*value, path + ".devices", world);
   if (static_cast<int64_t>(devices.size()) != world)
     fail(path + ".devices has " + std::to_string(devices.size()) +
          " entries, but world is " + std::to_string(world));
@@ -153,22 +178,21 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   sizes.ep = readSize(layout, path, "ep", 1);
   sizes.etp = readSize(layout, path, "etp", sizes.tp);
   sizes.vpp = readSize(layout, path, "vpp", 1);
-  sizes.vocabMultiple =
-      readSize(layout, path, "vocab_multiple", vocabMultiple);
+  sizes.vocabMultiple = readSize(layout, path, "vocab_multiple", vocabMultiple);
   if (const Json *zero = layout.find("zero"))
     sizes.zero = asInteger(*zero, path + ".zero", 0, 1) == 1;
   if (sizes.zero && sizes.fsdp > 1)
     fail(path + " has zero 1 beside fsdp " + std::to_string(sizes.fsdp));
-  /// Megatron-Core's default, made larger for long rings.
+  // Megatron-Core's default: larger for long rings.
   sizes.bucketSize = std::max<int64_t>(40'000'000, 1'000'000 * sizes.dp);
   if (const Json *bucket = layout.find("bucket_size"))
     sizes.bucketSize = asInteger(*bucket, path + ".bucket_size", 1);
   if (const Json *layers = layout.find("pp_layers"))
     sizes.ppLayers = asIntegers(*layers, path + ".pp_layers", 0);
   const Json *order = layout.find("order");
-  sizes.order = readOrder(
-      order ? asString(*order, path + ".order") : kDefaultOrder,
-      path + ".order");
+  sizes.order =
+      readOrder(order ? asString(*order, path + ".order") : kDefaultOrder,
+                path + ".order");
   checkProduct(sizes, path);
   deriveExpertGrid(sizes, path);
   return sizes;
@@ -196,8 +220,9 @@ std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
   for (NamedMesh &named : meshes) {
     named.mesh.devices = devices;
     if (stride(named.mesh, "pp") != stride(meshes[0].mesh, "pp"))
-      fail(path + ".order gives dense and expert tensors different pipeline "
-                  "groups (dense stages are " +
+      fail(path +
+           ".order gives dense and expert tensors different pipeline "
+           "groups (dense stages are " +
            std::to_string(stride(meshes[0].mesh, "pp")) +
            " ranks apart, expert stages " +
            std::to_string(stride(named.mesh, "pp")) + ")");

@@ -23,7 +23,7 @@ std::vector<StateDecl> readStates(const Json &json) {
     const std::string &text = asString(member.second, path);
     std::optional<DType> dtype = parseDType(text);
     if (!dtype)
-      fail(path + " has the unknown dtype " + quoted(text));
+      fail(path + " has the unknown dtype " + inQuotes(text));
     if (member.first.empty())
       fail("state has an empty name");
     states.push_back({member.first, *dtype});

@@ -30,7 +30,7 @@ Stage readStage(const Json &value, const std::string &path) {
   if (name == "every")
     return Stage::Every;
   fail(path + " must be \"first\", \"last\" or \"every\", not " +
-       quoted(name));
+       inQuotes(name));
 }
 
 Rule readRule(const Json &json, const std::string &path) {
@@ -42,7 +42,7 @@ Rule readRule(const Json &json, const std::string &path) {
   if (replicate && asBool(*replicate, path + ".replicate")) {
     for (const char *key : {"tp", "fsdp", "ep", "blocks"})
       if (json.find(key))
-        fail(path + " has \"replicate\" beside " + quoted(key));
+        fail(path + " has \"replicate\" beside " + inQuotes(key));
   } else {
     rule.cut.tpDim = readDim(json.find("tp"), path + ".tp", std::nullopt);
     rule.cut.fsdpDim = readDim(json.find("fsdp"), path + ".fsdp", 0);
@@ -61,8 +61,8 @@ Rule readRule(const Json &json, const std::string &path) {
 void checkDim(const ModelTensor &tensor, std::optional<int64_t> dim,
               const char *key, const Rule &rule) {
   if (dim && *dim >= static_cast<int64_t>(tensor.shape.size()))
-    fail("rule " + quoted(rule.match) + " has " + key + " dim " +
-         std::to_string(*dim) + ", but tensor " + quoted(tensor.name) +
+    fail("rule " + inQuotes(rule.match) + " has " + key + " dim " +
+         std::to_string(*dim) + ", but tensor " + inQuotes(tensor.name) +
          " has " + std::to_string(tensor.shape.size()) + " dims");
 }
 
@@ -75,8 +75,8 @@ void checkBlocks(const ModelTensor &tensor, const Rule &rule) {
       sum = INT64_MAX;
   int64_t size = tensor.shape[*rule.cut.tpDim];
   if (sum != size)
-    fail("rule " + quoted(rule.match) + " has blocks of " +
-         std::to_string(sum) + " in all, but tensor " + quoted(tensor.name) +
+    fail("rule " + inQuotes(rule.match) + " has blocks of " +
+         std::to_string(sum) + " in all, but tensor " + inQuotes(tensor.name) +
          " has " + std::to_string(size) + " in dim " +
          std::to_string(*rule.cut.tpDim));
 }
@@ -98,9 +98,9 @@ void applyRule(const Rule &rule, ModelTensor &tensor) {
 
 const Rule *firstMatch(const std::vector<Rule> &rules,
                        const std::string &name) {
-  auto found = std::find_if(
-      rules.begin(), rules.end(),
-      [&](const Rule &rule) { return matchesGlob(rule.match, name); });
+  auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule &rule) {
+    return matchesGlob(rule.match, name);
+  });
   return found == rules.end() ? nullptr : &*found;
 }
 
@@ -130,7 +130,7 @@ void applyRules(const std::vector<Rule> &rules, Model &model) {
   for (ModelTensor &tensor : model.tensors) {
     const Rule *rule = firstMatch(rules, tensor.name);
     if (!rule && !tensor.hasCut)
-      fail("no rule matches tensor " + quoted(tensor.name));
+      fail("no rule matches tensor " + inQuotes(tensor.name));
     if (rule)
       applyRule(*rule, tensor);
     if (!tensor.hasCut) {
@@ -140,8 +140,8 @@ void applyRules(const std::vector<Rule> &rules, Model &model) {
       model.experts = std::max(model.experts, tensor.expert + 1);
     }
     if (tensor.cut.expert && tensor.expert < 0)
-      fail("rule " + quoted(rule->match) + " cuts tensor " +
-           quoted(tensor.name) +
+      fail("rule " + inQuotes(rule->match) + " cuts tensor " +
+           inQuotes(tensor.name) +
            " by experts, but its name has no expert number");
   }
 }

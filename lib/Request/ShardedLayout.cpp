@@ -50,7 +50,7 @@ uint32_t ShardReader::findTensor(const Json &json,
   auto found = indexOf.find(name);
   if (found != indexOf.end())
     return found->second;
-  fail(path + " names tensor " + quoted(name) + ", which the model lacks");
+  fail(path + " names tensor " + inQuotes(name) + ", which the model lacks");
 }
 
 Box ShardReader::readBox(const Json &json, const TensorDecl &tensor,
@@ -62,14 +62,13 @@ Box ShardReader::readBox(const Json &json, const TensorDecl &tensor,
   size_t dims = tensor.shape.size();
   if (offset.size() != dims || size.size() != dims)
     fail(where + " has offset and size of " + std::to_string(offset.size()) +
-         " and " + std::to_string(size.size()) +
-         " dims, but the tensor has " + std::to_string(dims));
+         " and " + std::to_string(size.size()) + " dims, but the tensor has " +
+         std::to_string(dims));
   for (size_t d = 0; d < dims; ++d)
     if (offset[d] > tensor.shape[d] || size[d] > tensor.shape[d] - offset[d])
       fail(where + " is out of bounds in dim " + std::to_string(d) +
            ": offset " + std::to_string(offset[d]) + " and size " +
-           std::to_string(size[d]) + " of " +
-           std::to_string(tensor.shape[d]));
+           std::to_string(size[d]) + " of " + std::to_string(tensor.shape[d]));
   return Box::fromOffsetSize(offset, size);
 }
 
@@ -86,11 +85,12 @@ Interval readRange(const Json &value, int64_t volume,
   return {ends[0], ends[1]};
 }
 
-void ShardReader::addRow(const Json &json, uint32_t tensor,
-                         const ShardRow &row, const std::string &where) {
+void ShardReader::addRow(const Json &json, uint32_t tensor, const ShardRow &row,
+                         const std::string &where) {
   const std::vector<StateDecl> &states = tensors[tensor].states;
   const Json *value = json.find("state");
-  const std::string *name = value ? &asString(*value, where + " state") : nullptr;
+  const std::string *name =
+      value ? &asString(*value, where + " state") : nullptr;
   bool found = !name;
   for (size_t s = 0; s < states.size(); ++s) {
     if (name && states[s].name != *name)
@@ -101,18 +101,17 @@ void ShardReader::addRow(const Json &json, uint32_t tensor,
       rows[tensor][s].push_back(row);
   }
   if (!found)
-    fail(where + " has the unknown state " + quoted(*name));
+    fail(where + " has the unknown state " + inQuotes(*name));
 }
 
 void ShardReader::read(const Json &json, const std::string &path) {
-  checkKeys(json, path,
-            {"tensor", "rank", "offset", "size", "range", "state"});
+  checkKeys(json, path, {"tensor", "rank", "offset", "size", "range", "state"});
   uint32_t index = findTensor(json, path);
   const TensorDecl &tensor = tensors[index];
-  std::string where = path + " (tensor " + quoted(tensor.name);
+  std::string where = path + " (tensor " + inQuotes(tensor.name);
   ShardRow row;
-  row.rank = asInteger(require(json, where + ")", "rank"), where + ") rank",
-                       0, INT64_MAX);
+  row.rank = asInteger(require(json, where + ")", "rank"), where + ") rank", 0,
+                       INT64_MAX);
   where += ", rank " + std::to_string(row.rank) + ")";
   if (row.rank >= world)
     fail(where + " has a rank that world " + std::to_string(world) +
@@ -139,7 +138,7 @@ void ShardReader::addPlaces(const std::string &path, LayoutDecl &layout) const {
       const std::string &state = tensors[t].states[s].name;
       if (rows[t][s].empty())
         fail(path + ".shards has no shard of tensor " +
-             quoted(tensors[t].name) + " state " + quoted(state));
+             inQuotes(tensors[t].name) + " state " + inQuotes(state));
       auto same = std::find_if(
           layout.places.begin() + first, layout.places.end(),
           [&](const PlaceDecl &p) { return sameRows(p.rows, rows[t][s]); });
@@ -165,7 +164,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
          {"tp", "cp", "ep", "etp", "fsdp", "dp", "pp", "vpp", "zero", "order",
           "pp_layers", "vocab_multiple", "bucket_size"})
       if (member.first == key)
-        fail(path + " has " + quoted(key) + " beside \"shards\"");
+        fail(path + " has " + inQuotes(key) + " beside \"shards\"");
   checkKeys(json, path, {"world", "shards", "devices"});
   LayoutDecl layout;
   layout.world = readWorld(json, path);

@@ -56,7 +56,7 @@ void SizedLayout::cutByTp(const ModelTensor &tensor, const char *axis,
     parts.push_back(extent);
   for (int64_t part : parts)
     if (part % ways != 0)
-      fail(path + ": tensor " + quoted(tensor.name) + " has " +
+      fail(path + ": tensor " + inQuotes(tensor.name) + " has " +
            std::to_string(part) + " in " +
            (tensor.cut.blocks.empty() ? "" : "a block of ") + "dim " +
            std::to_string(dim) + ", which does not divide by " + axis + " " +

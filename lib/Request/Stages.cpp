@@ -28,9 +28,8 @@ std::vector<int64_t> givenBlocks(const ParallelSizes &sizes, int64_t layers,
                                  const std::string &path) {
   int64_t entries = sizes.ppLayers.size();
   if (entries != sizes.pp && entries != sizes.pp * sizes.vpp)
-    fail(path + ".pp_layers has " + count(entries, "entries") +
-         ", but pp is " + std::to_string(sizes.pp) + " and vpp " +
-         std::to_string(sizes.vpp));
+    fail(path + ".pp_layers has " + count(entries, "entries") + ", but pp is " +
+         std::to_string(sizes.pp) + " and vpp " + std::to_string(sizes.vpp));
   int64_t sum = 0;
   for (int64_t size : sizes.ppLayers)
     if (__builtin_add_overflow(sum, size, &sum))

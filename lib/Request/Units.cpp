@@ -43,7 +43,7 @@ int64_t readBytes(const Json &value, const std::string &path) {
     fail(path +
          " must be bytes such as 1073741824, \"1GiB\" or \"512MB\", not the "
          "string " +
-         quoted(text));
+         inQuotes(text));
   return static_cast<int64_t>(bytes);
 }
 
