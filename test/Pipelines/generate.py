@@ -347,6 +347,17 @@ def tiny_config(rng, kind, unit, num_layers, num_experts):
         "vocab_size": rng.randint(3, 60), "tie_word_embeddings": False,
         "torch_dtype": "bfloat16",
     }  # fmt: skip
+    if kind == "deepseek_v3":
+        config |= {
+            "q_lora_rank": rng.randint(1, 4), "kv_lora_rank": rng.randint(1, 4),
+            "qk_nope_head_dim": 1, "qk_rope_head_dim": 1, "v_head_dim": 1,
+            "moe_intermediate_size": unit * rng.randint(1, 2),
+            "n_routed_experts": num_experts, "n_shared_experts": 1,
+            "num_experts_per_tok": 1, "moe_layer_freq": 1,
+            "first_k_dense_replace": rng.randint(0, 2),
+            "num_nextn_predict_layers": rng.randint(0, 1),
+        }  # fmt: skip
+        config["hidden_size"] = unit * rng.randint(1, 2)
     if kind == "qwen3_moe":
         config |= {
             "moe_intermediate_size": unit * rng.randint(1, 2),
@@ -357,10 +368,13 @@ def tiny_config(rng, kind, unit, num_layers, num_experts):
 
 
 def config_case(rng):
-    kind = rng.choice(["llama", "qwen3_moe", "gpt2"])
+    kind = rng.choice(["llama", "qwen3_moe", "gpt2", "deepseek_v3"])
     num_layers = rng.randint(2, 5)
-    num_experts = rng.choice([2, 4, 6]) if kind == "qwen3_moe" else 0
-    layouts = [random_sizes(rng, num_layers, num_experts) for _ in range(2)]
+    num_experts = 0 if kind in ("llama", "gpt2") else rng.choice([2, 4, 6])
+    fsdp = not num_experts and rng.random() < 0.3
+    layouts = [
+        random_sizes(rng, num_layers, num_experts, fsdp) for _ in range(2)
+    ]
     unit = common_multiple(layouts)
     model = tiny_config(rng, kind, unit, num_layers, num_experts)
     states = random_states(rng) or {"param": "bf16"}

@@ -40,6 +40,7 @@ class Cut:
     stages: tuple = ("first",)  # of "first", "last", "every"; unused with layer
     vocabulary: bool = False  # dim 0 is padded to a multiple that depends on tp
     shared_embedding: bool = False
+    buffer: bool = False  # no parameter: one state, f32, and no optimizer
 
 
 @dataclass
@@ -241,6 +242,8 @@ def zero_ranges(tensors, pieces, sizes, rank):
     buffers = {}
     for number, (piece, chunks) in pieces.items():
         cut = tensors[number].cut
+        if cut.buffer:
+            continue
         separate = cut.expert is not None and sizes.size["ep"] > 1
         dtype = tensors[number].states.get("param")
         key = (chunks[-1], dtype, separate)

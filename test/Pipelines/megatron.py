@@ -87,6 +87,59 @@ def qwen3_moe_layer(config):
     )
 
 
+def latent_attention(config):
+    """Multi-latent attention: low-rank projections down are replicated."""
+    hidden, heads = config["hidden_size"], config["num_attention_heads"]
+    nope, rope = config["qk_nope_head_dim"], config["qk_rope_head_dim"]
+    q_rank, kv_rank = config["q_lora_rank"], config["kv_lora_rank"]
+    value, rows = config["v_head_dim"], {"tp": 0}
+    yield "input_layernorm.weight", (hidden,), {}
+    prefix = "self_attention.linear_"
+    yield prefix + "proj.weight", (hidden, heads * value), {"tp": 1}
+    yield prefix + "q_down_proj.weight", (q_rank, hidden), {}
+    yield prefix + "q_up_proj.layer_norm_weight", (q_rank,), {}
+    yield prefix + "q_up_proj.weight", (heads * (nope + rope), q_rank), rows
+    yield prefix + "kv_down_proj.weight", (kv_rank + rope, hidden), {}
+    yield prefix + "kv_up_proj.layer_norm_weight", (kv_rank,), {}
+    yield prefix + "kv_up_proj.weight", (heads * (nope + value), kv_rank), rows
+
+
+def deepseek_moe(config):
+    hidden, width = config["hidden_size"], config["moe_intermediate_size"]
+    count = config["n_routed_experts"]
+    for name, shape, cut in experts(hidden, width, count):
+        yield name, shape, cut
+        if name == "mlp.router.weight":
+            bias = {"buffer": True, "fsdp": None}
+            yield "mlp.router.expert_bias", (count,), bias
+    shared = config["n_shared_experts"] * width
+    prefix = "mlp.shared_experts."
+    yield from dense_mlp(config, True, hidden, shared, prefix, norm=False)
+
+
+def deepseek_v3_layer(config, layer):
+    yield from latent_attention(config)
+    if layer >= config["first_k_dense_replace"]:
+        yield from deepseek_moe(config)
+    else:
+        hidden, width = config["hidden_size"], config["intermediate_size"]
+        yield from dense_mlp(config, True, hidden, width, "mlp.")
+
+
+def prediction_layers(config):
+    """Multi-token prediction, on the last stage."""
+    hidden = config.get("hidden_size")
+    for number in range(config.get("num_nextn_predict_layers", 0)):
+        prefix = f"mtp.layers.{number}."
+        for name in ("enorm", "hnorm"):
+            yield prefix + name + ".weight", (hidden,), {}
+        yield prefix + "eh_proj.weight", (hidden, 2 * hidden), {"tp": 0}
+        last = config["num_hidden_layers"] - 1
+        for name, shape, cut in deepseek_v3_layer(config, last):
+            yield prefix + "mtp_model_layer." + name, shape, cut
+        yield prefix + "final_layernorm.weight", (hidden,), {}
+
+
 def gpt2_layer(config):
     hidden, heads = config["n_embd"], config["n_head"]
     width = config.get("n_inner") or 4 * hidden
@@ -96,22 +149,27 @@ def gpt2_layer(config):
     yield from dense_mlp(config, False, hidden, width, "mlp.", bias=True)
 
 
-LAYERS = {
-    "llama": llama_layer,
-    "qwen3_moe": qwen3_moe_layer,
-    "gpt2": gpt2_layer,
-}
+def layer_tensors(config, layer):
+    """(name, shape, keywords of Cut) of one layer."""
+    if config["model_type"] == "deepseek_v3":
+        return deepseek_v3_layer(config, layer)
+    kinds = {
+        "llama": llama_layer,
+        "qwen3_moe": qwen3_moe_layer,
+        "gpt2": gpt2_layer,
+    }
+    return kinds[config["model_type"]](config)
 
 
 def tensors_of_config(config):
     """[(name, shape, Cut)] of the whole model, in registration order."""
-    kind = config["model_type"]
-    gpt2 = kind == "gpt2"
+    gpt2 = config["model_type"] == "gpt2"
     hidden = config["n_embd" if gpt2 else "hidden_size"]
     vocabulary = (config["vocab_size"], hidden)
     tied = config.get("tie_word_embeddings", gpt2)
     word = Cut(tp=0, vocabulary=True)
-    if tied:  # the output layer of the last stage is a second copy
+    predicts = config.get("num_nextn_predict_layers", 0) > 0
+    if tied or predicts:  # the last stage has a second copy
         word.stages = ("first", "last")
         word.shared_embedding = True
     found = [("embedding.word_embeddings.weight", vocabulary, word)]
@@ -119,7 +177,7 @@ def tensors_of_config(config):
         positions = (config["n_positions"], hidden)
         found.append(("embedding.position_embeddings.weight", positions, Cut()))
     for layer in range(config["n_layer" if gpt2 else "num_hidden_layers"]):
-        for name, shape, cut in LAYERS[kind](config):
+        for name, shape, cut in layer_tensors(config, layer):
             full = f"decoder.layers.{layer}.{name}"
             found.append((full, shape, Cut(layer=layer, **cut)))
     last = ("last",)
@@ -130,6 +188,8 @@ def tensors_of_config(config):
         found.append(
             ("decoder.final_layernorm.bias", (hidden,), Cut(stages=last))
         )
+    for name, shape, cut in prediction_layers(config):
+        found.append((name, shape, Cut(stages=last, **cut)))
     if not tied:
         output = Cut(tp=0, vocabulary=True, stages=last)
         found.append(("output_layer.weight", vocabulary, output))

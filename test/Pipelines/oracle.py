@@ -68,10 +68,14 @@ def tensors_of(request, model):
             (*pair, cut, dtype)
             for pair, cut, dtype in zip(named, cuts, dtypes, strict=True)
         ]
-    return [
-        Tensor(name, shape, request.get("state") or {"param": dtype}, cut)
-        for name, shape, cut, dtype in described
-    ]
+    states = request.get("state")
+    tensors = []
+    for name, shape, cut, dtype in described:
+        own = {"param": "f32"} if cut and cut.buffer else None
+        tensors.append(
+            Tensor(name, shape, own or states or {"param": dtype}, cut)
+        )
+    return tensors
 
 
 class Transition:
