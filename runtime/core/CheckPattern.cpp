@@ -87,10 +87,9 @@ private:
   template <typename Visit>
   void visitInterval(const Range &interval, int64_t start, int64_t local,
                      const Range &stored, Visit visit) const {
-    int64_t real =
-        start < 0 ? 0
-                  : std::clamp(shape.back() - interval.lo, int64_t(0),
-                               interval.size());
+    int64_t real = start < 0 ? 0
+                             : std::clamp(shape.back() - interval.lo,
+                                          int64_t(0), interval.size());
     auto clipped = [&](int64_t from, int64_t to, int64_t position) {
       int64_t lo = std::max(from, stored.lo), hi = std::min(to, stored.hi);
       if (lo < hi)
@@ -179,8 +178,7 @@ void forEachBuffer(const LocalStorage &storage, Side side, uint32_t shard,
   const ShardRecord &record = storage.shards(side)[shard];
   const Family &family = storage.common().families[record.family];
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
-    std::string tensor =
-        family.tensorName(memberIndex(family, record, member));
+    std::string tensor = family.tensorName(memberIndex(family, record, member));
     for (unsigned state : statesOf(record.states))
       visit(storage.data(side, shard, state, member),
             byteWidth(dtypeOf(family, state, side)), state, tensor);
@@ -200,31 +198,31 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
   const ShardRecord &record = storage.shards(Side::Source)[shard];
   const Family &family = storage.common().families[record.family];
   RowWalker rows(family, record);
-  forEachBuffer(
-      storage, Side::Source, shard,
-      [&](std::byte *buffer, int64_t width, unsigned state,
-          const std::string &tensor) {
-        uint64_t seed = patternSeed(tensor, family.states[state].name);
-        withElementType(width, [&](auto element) {
-          rows.forEachRun([&](const Run &run) {
-            if (run.position < 0)
-              memset(buffer + run.local * width, kPoison,
-                     size_t(run.count * width));
-            else
-              fillRun<decltype(element)>(buffer, run, seed);
-          });
-        });
-      });
+  forEachBuffer(storage, Side::Source, shard,
+                [&](std::byte *buffer, int64_t width, unsigned state,
+                    const std::string &tensor) {
+                  uint64_t seed =
+                      patternSeed(tensor, family.states[state].name);
+                  withElementType(width, [&](auto element) {
+                    rows.forEachRun([&](const Run &run) {
+                      if (run.position < 0)
+                        memset(buffer + run.local * width, kPoison,
+                               size_t(run.count * width));
+                      else
+                        fillRun<decltype(element)>(buffer, run, seed);
+                    });
+                  });
+                });
 }
 
 void poisonDestination(LocalStorage &storage, uint32_t shard) {
-  forEachBuffer(storage, Side::Destination, shard,
-                [&](std::byte *buffer, int64_t, unsigned state,
-                    const std::string &) {
-                  if (buffer)
-                    memset(buffer, kPoison,
-                           storage.memberBytes(Side::Destination, shard, state));
-                });
+  forEachBuffer(
+      storage, Side::Destination, shard,
+      [&](std::byte *buffer, int64_t, unsigned state, const std::string &) {
+        if (buffer)
+          memset(buffer, kPoison,
+                 storage.memberBytes(Side::Destination, shard, state));
+      });
 }
 
 void checkDestination(const LocalStorage &storage, uint32_t shard,
@@ -232,24 +230,24 @@ void checkDestination(const LocalStorage &storage, uint32_t shard,
   const ShardRecord &record = storage.shards(Side::Destination)[shard];
   const Family &family = storage.common().families[record.family];
   RowWalker rows(family, record);
-  forEachBuffer(
-      storage, Side::Destination, shard,
-      [&](const std::byte *buffer, int64_t width, unsigned state,
-          const std::string &tensor) {
-        const std::string &stateName = family.states[state].name;
-        BufferName name = {tensor, stateName, storage.program().device};
-        uint64_t seed = patternSeed(tensor, stateName);
-        withElementType(width, [&](auto element) {
-          using T = decltype(element);
-          rows.forEachRun([&](const Run &run) {
-            report.bytesChecked += uint64_t(run.count * width);
-            int64_t wrong = countWrong<T>(buffer, run, seed);
-            report.mismatches += uint64_t(wrong);
-            if (wrong)
-              reportRun<T>(buffer, run, seed, name, report);
-          });
-        });
-      });
+  forEachBuffer(storage, Side::Destination, shard,
+                [&](const std::byte *buffer, int64_t width, unsigned state,
+                    const std::string &tensor) {
+                  const std::string &stateName = family.states[state].name;
+                  BufferName name = {tensor, stateName,
+                                     storage.program().device};
+                  uint64_t seed = patternSeed(tensor, stateName);
+                  withElementType(width, [&](auto element) {
+                    using T = decltype(element);
+                    rows.forEachRun([&](const Run &run) {
+                      report.bytesChecked += uint64_t(run.count * width);
+                      int64_t wrong = countWrong<T>(buffer, run, seed);
+                      report.mismatches += uint64_t(wrong);
+                      if (wrong)
+                        reportRun<T>(buffer, run, seed, name, report);
+                    });
+                  });
+                });
 }
 
 } // namespace dtrt

@@ -243,9 +243,9 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
   copy.source = std::move(*preparedSource);
   copy.destination = std::move(*preparedDestination);
   for (const StatePart &part : copy.source.parts)
-    copy.perState.push_back(makeStridedCopy(
-        from->sizes, from->strides, to->strides,
-        byteWidth(dtypeOf(family, part.state, source.side))));
+    copy.perState.push_back(
+        makeStridedCopy(from->sizes, from->strides, to->strides,
+                        byteWidth(dtypeOf(family, part.state, source.side))));
   return copy;
 }
 

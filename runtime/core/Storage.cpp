@@ -33,8 +33,8 @@ LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
       layout.first = total;
       layout.members = numMembers(common.families[shard.family], shard);
       layout.states = shard.states;
-      total += size_t(layout.members) *
-               size_t(__builtin_popcountll(shard.states));
+      total +=
+          size_t(layout.members) * size_t(__builtin_popcountll(shard.states));
       layouts[size_t(side)].push_back(layout);
     }
   pointers.resize(total);
@@ -77,8 +77,7 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
   const ShardRecord &record = storage.shards(side)[shard];
   const Family &family = storage.common().families[record.family];
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
-    std::string tensor =
-        family.tensorName(memberIndex(family, record, member));
+    std::string tensor = family.tensorName(memberIndex(family, record, member));
     for (unsigned state : statesOf(record.states)) {
       BufferKey key = {tensor, family.states[state].name, side, 0};
       while (buffers.count(key))
@@ -103,8 +102,7 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
     if (found == buffers.end())
       return makeError("the plan has no ", sideName(binding.side), " shard ",
                        binding.ordinal, " of '", binding.tensor, "' state '",
-                       binding.state, "' on device ",
-                       storage.program().device);
+                       binding.state, "' on device ", storage.program().device);
     const BufferPlace &place = found->second;
     uint64_t expected =
         storage.memberBytes(binding.side, place.shard, place.state);

@@ -279,7 +279,8 @@ private:
     const Segment &segment = message.segment;
     DTRT_RETURN_IF_ERROR(checkSegment(segment, /*padded=*/false));
     if (message.receive)
-      DTRT_RETURN_IF_ERROR(checkSide(segment, Side::Destination, "receives to"));
+      DTRT_RETURN_IF_ERROR(
+          checkSide(segment, Side::Destination, "receives to"));
     const Family &family = common.families[segment.family];
     uint64_t bytes = segmentBytes(family, segment);
     if (bytes != message.bytes)
@@ -325,9 +326,8 @@ private:
   Status checkLifetime(const Instruction &instruction) {
     if (common.summary.mode != MemoryMode::Flat)
       return makeError("appears in a plan of mode rollback");
-    size_t count = instruction.op == Opcode::Create
-                       ? program.destination.size()
-                       : program.source.size();
+    size_t count = instruction.op == Opcode::Create ? program.destination.size()
+                                                    : program.source.size();
     for (uint32_t shard : instruction.shards)
       if (shard >= count)
         return makeError("shard ", shard, " of ", count);

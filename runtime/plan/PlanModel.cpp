@@ -11,12 +11,11 @@ struct DTypeRow {
 };
 /// In the order of DType.
 constexpr DTypeRow kDTypes[] = {
-    {8, "f64"},     {4, "f32"},     {2, "f16"},
-    {2, "bf16"},    {1, "f8_e4m3"}, {1, "f8_e5m2"},
-    {1, "f8_e8m0"}, {1, "f8_e4m3fnuz"}, {1, "f8_e5m2fnuz"},
-    {8, "i64"},     {4, "i32"},     {2, "i16"},
-    {1, "i8"},      {8, "u64"},     {4, "u32"},
-    {2, "u16"},     {1, "u8"},      {1, "bool"},
+    {8, "f64"},         {4, "f32"},     {2, "f16"},     {2, "bf16"},
+    {1, "f8_e4m3"},     {1, "f8_e5m2"}, {1, "f8_e8m0"}, {1, "f8_e4m3fnuz"},
+    {1, "f8_e5m2fnuz"}, {8, "i64"},     {4, "i32"},     {2, "i16"},
+    {1, "i8"},          {8, "u64"},     {4, "u32"},     {2, "u16"},
+    {1, "u8"},          {1, "bool"},
 };
 static_assert(sizeof(kDTypes) / sizeof(kDTypes[0]) == size_t(DType::Bool) + 1);
 
@@ -48,7 +47,8 @@ std::string Family::tensorName(const std::vector<int64_t> &member) const {
     if (hole == std::string::npos || dim >= member.size())
       break;
     text.append(name, from, hole - from);
-    text += std::to_string(leading[dim].first + leading[dim].step * member[dim]);
+    text +=
+        std::to_string(leading[dim].first + leading[dim].step * member[dim]);
     from = hole + 2;
   }
   return text.append(name, from, std::string::npos);

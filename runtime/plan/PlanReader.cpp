@@ -19,7 +19,7 @@
 namespace dtrt {
 
 struct PlanReader::State {
-  std::string bytes;        // what was read, unless mapped
+  std::string bytes; // what was read, unless mapped
   void *mapping = nullptr;
   const uint8_t *data = nullptr;
   uint64_t size = 0;
@@ -101,8 +101,7 @@ Status PlanReader::State::checkHeader() {
   return {};
 }
 
-Status
-PlanReader::State::checkTable(const std::vector<SectionEntry> &table) {
+Status PlanReader::State::checkTable(const std::vector<SectionEntry> &table) {
   uint64_t end = sizeof(Header);
   for (size_t i = 0; i < table.size(); ++i) {
     const SectionEntry &entry = table[i];
@@ -200,8 +199,8 @@ const std::vector<uint32_t> &PlanReader::devices() const {
 }
 
 Result<RankProgram> PlanReader::program(uint32_t device) const {
-  auto found = std::lower_bound(state->devices.begin(), state->devices.end(),
-                                device);
+  auto found =
+      std::lower_bound(state->devices.begin(), state->devices.end(), device);
   if (found == state->devices.end() || *found != device)
     return makeError("device ", device, " has no program in this plan");
   const SectionEntry &entry = state->programs[found - state->devices.begin()];
@@ -211,8 +210,7 @@ Result<RankProgram> PlanReader::program(uint32_t device) const {
   if (!program.ok())
     return makeError(name, ": ", program.status().message());
   if (program->device != device)
-    return makeError(name, " says that it is that of device ",
-                     program->device);
+    return makeError(name, " says that it is that of device ", program->device);
   DTRT_RETURN_IF_ERROR(checkProgram(state->common, state->devices, *program));
   return program;
 }

@@ -49,8 +49,8 @@ struct PlanWriter::State {
                     const flatbuffers::FlatBufferBuilder &builder) {
     const char zeros[kSectionAlignment] = {};
     size_t size = builder.GetSize();
-    size_t padding = (kSectionAlignment - size % kSectionAlignment) %
-                     kSectionAlignment;
+    size_t padding =
+        (kSectionAlignment - size % kSectionAlignment) % kSectionAlignment;
     XXH3_state_t hash;
     XXH3_64bits_reset(&hash);
     XXH3_64bits_update(&hash, builder.GetBufferPointer(), size);
@@ -162,8 +162,7 @@ PlanWriter PlanWriter::toBytes(std::string &out) {
 Status PlanWriter::addProgram(const RankProgram &program) {
   if (!state->table.empty() && state->table.back().device >= program.device)
     return makeError("program of device ", program.device,
-                     " comes after that of device ",
-                     state->table.back().device,
+                     " comes after that of device ", state->table.back().device,
                      ": expected ascending devices");
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
@@ -175,9 +174,8 @@ Status PlanWriter::finish(const PlanCommon &common) {
   encodeCommon(common, builder);
   DTRT_RETURN_IF_ERROR(state->addSection(SectionKind::Common, 0, builder));
   Header header = makeHeader(common, state->table, state->position);
-  DTRT_RETURN_IF_ERROR(
-      state->write(state->table.data(),
-                   state->table.size() * sizeof(SectionEntry)));
+  DTRT_RETURN_IF_ERROR(state->write(
+      state->table.data(), state->table.size() * sizeof(SectionEntry)));
   DTRT_RETURN_IF_ERROR(state->writeHeader(header));
   return state->publish();
 }

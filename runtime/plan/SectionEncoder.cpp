@@ -49,15 +49,15 @@ public:
     if (pool.numbers.size() > std::numeric_limits<uint32_t>::max())
       return makeError("program of device ", program.device, " holds ",
                        pool.numbers.size(), " coordinates, more than 2^32");
-    auto root = fb::CreateProgram(
-        builder, program.device, program.sourceRank, program.destinationRank,
-        program.stagingBytes, builder.CreateVector(pool.numbers),
-        builder.CreateVectorOfStructs(source),
-        builder.CreateVectorOfStructs(destination),
-        builder.CreateVectorOfStructs(segments),
-        builder.CreateVectorOfStructs(messages),
-        builder.CreateVectorOfStructs(instructions),
-        builder.CreateVector(shardLists));
+    auto root = fb::CreateProgram(builder, program.device, program.sourceRank,
+                                  program.destinationRank, program.stagingBytes,
+                                  builder.CreateVector(pool.numbers),
+                                  builder.CreateVectorOfStructs(source),
+                                  builder.CreateVectorOfStructs(destination),
+                                  builder.CreateVectorOfStructs(segments),
+                                  builder.CreateVectorOfStructs(messages),
+                                  builder.CreateVectorOfStructs(instructions),
+                                  builder.CreateVector(shardLists));
     builder.Finish(root);
     return {};
   }
@@ -72,14 +72,13 @@ private:
         dims.push_back(interval.hi);
       }
     }
-    return fb::Shard(shard.states, shard.range.lo, shard.range.hi,
-                     shard.family, pool.add(dims), uint16_t(shard.dims.size()),
-                     shard.flat);
+    return fb::Shard(shard.states, shard.range.lo, shard.range.hi, shard.family,
+                     pool.add(dims), uint16_t(shard.dims.size()), shard.flat);
   }
 
   Status addSegment(const Segment &segment) {
-    const auto &shards = segment.side == Side::Source ? program.source
-                                                      : program.destination;
+    const auto &shards =
+        segment.side == Side::Source ? program.source : program.destination;
     if (segment.shard >= shards.size())
       return makeError("device ", program.device, ": segment names shard ",
                        segment.shard, " of ", shards.size());
@@ -107,8 +106,7 @@ private:
       DTRT_RETURN_IF_ERROR(addSegment(message.segment));
     }
     messages.emplace_back(message.bytes, message.direct ? 0 : message.slot,
-                          message.peer, index, message.receive,
-                          message.direct);
+                          message.peer, index, message.receive, message.direct);
     return {};
   }
 
@@ -131,8 +129,8 @@ private:
       for (const Segment &segment : instruction.segments)
         DTRT_RETURN_IF_ERROR(addSegment(segment));
     }
-    bool staged = instruction.op == Opcode::Pack ||
-                  instruction.op == Opcode::Unpack;
+    bool staged =
+        instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack;
     instructions.emplace_back(staged ? instruction.slot : 0,
                               staged ? instruction.bytes : 0, instruction.wave,
                               uint32_t(first), uint32_t(count),
@@ -176,9 +174,9 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       builder, s.bytesDestination, s.bytesLocal, s.bytesWire,
       s.bytesWireLowerBound, s.bytesInterNode, s.bytesInterNodeLowerBound,
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
-      s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax,
-      s.destinationMax, s.waves, s.messages, s.collectives, coverage,
-      deadlockFree, memorySafe, solver);
+      s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
+      s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
+      solver);
 }
 
 } // namespace
@@ -206,11 +204,11 @@ void encodeCommon(const PlanCommon &common,
   fb::Cluster cluster(common.cluster.devicesPerNode,
                       common.cluster.intraNodeGBps,
                       common.cluster.interNodeGBps, common.cluster.latencyUs);
-  builder.Finish(fb::CreateCommon(
-      builder, version, request, sourcePrint, destinationPrint,
-      common.sourceWorld, common.destinationWorld, sourceDevices,
-      destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout));
+  builder.Finish(fb::CreateCommon(builder, version, request, sourcePrint,
+                                  destinationPrint, common.sourceWorld,
+                                  common.destinationWorld, sourceDevices,
+                                  destinationDevices, familyVector, &cluster,
+                                  summary, sourceLayout, destinationLayout));
 }
 
 } // namespace dtrt

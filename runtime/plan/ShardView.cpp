@@ -58,8 +58,7 @@ Range flatHull(const Family &family, const std::vector<int64_t> &shape,
 
 Status checkRange(const Family &family, const ShardRecord &shard,
                   const std::vector<int64_t> &offset, const Range &hull) {
-  if (!shard.flat ||
-      (hull.lo >= shard.range.lo && hull.hi <= shard.range.hi))
+  if (!shard.flat || (hull.lo >= shard.range.lo && hull.hi <= shard.range.hi))
     return {};
   return makeError("box of tensor '", tensorOf(family, offset), "' covers [",
                    hull.lo, ", ", hull.hi, ") and leaves the flat range [",

@@ -191,8 +191,8 @@ Status LoopbackWorld::Endpoint::postOne(const TransportMessage &message) {
   return {};
 }
 
-Status LoopbackWorld::Endpoint::post(
-    const std::vector<TransportMessage> &messages) {
+Status
+LoopbackWorld::Endpoint::post(const std::vector<TransportMessage> &messages) {
   ++groups;
   for (const TransportMessage &message : messages)
     DTRT_RETURN_IF_ERROR(postOne(message));
@@ -230,8 +230,8 @@ Status LoopbackWorld::Endpoint::finishGroup(Lock &lock) {
   return world.failed ? world.failure : Status();
 }
 
-Status LoopbackWorld::Endpoint::group(
-    const std::vector<TransportMessage> &messages) {
+Status
+LoopbackWorld::Endpoint::group(const std::vector<TransportMessage> &messages) {
   Lock lock(world.mutex);
   if (!world.failed) {
     Status status = post(messages);

@@ -61,8 +61,8 @@ private:
       for (DeviceRun &device : devices)
         threads.emplace_back([this, &device] { runDevice(device); });
     } catch (const std::system_error &error) {
-      status = makeError("cannot start thread ", threads.size(), ": ",
-                         error.what());
+      status =
+          makeError("cannot start thread ", threads.size(), ": ", error.what());
       world.endpoint(plan.devices()[threads.size()]).abort(status);
     }
     for (std::thread &thread : threads)
@@ -86,8 +86,7 @@ private:
     tell("fill", filled);
     auto executor = Executor::prepare(**storage, transport);
     DTRT_RETURN_IF_ERROR(executor);
-    DTRT_RETURN_IF_ERROR(
-        transport.connect(plan.digest(), executor->peers()));
+    DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), executor->peers()));
     device.begin = Clock::now();
     DTRT_RETURN_IF_ERROR(executor->run());
     device.end = Clock::now();
@@ -152,8 +151,8 @@ Result<LoopbackReport> runLoopback(const PlanReader &plan,
   uint64_t available = availableBytes();
   if (double(*needed) > kUsableShare * double(available))
     return makeError("the plan needs ", *needed,
-                     " bytes for all its devices, this machine has ",
-                     available, " available");
+                     " bytes for all its devices, this machine has ", available,
+                     " available");
   return LoopbackRun(plan, options).run();
 }
 

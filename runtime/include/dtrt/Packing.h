@@ -35,8 +35,8 @@ StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
 /// One state of a prepared segment.
 struct StatePart {
   unsigned state = 0;
-  int64_t offset = 0;    // bytes from the start of a member's buffer
-  int64_t boxBytes = 0;  // bytes of one member's box
+  int64_t offset = 0;   // bytes from the start of a member's buffer
+  int64_t boxBytes = 0; // bytes of one member's box
   StridedCopy toPacked;
   StridedCopy fromPacked;
 };

@@ -34,16 +34,14 @@ private:
 };
 
 /// An error whose text is the parts, streamed one after the other.
-template <typename... Parts>
-Status makeError(const Parts &...parts) {
+template <typename... Parts> Status makeError(const Parts &...parts) {
   std::ostringstream stream;
   (stream << ... << parts);
   return Status::failure(stream.str());
 }
 
 /// A value, or the error that kept it from being made.
-template <typename T>
-class [[nodiscard]] Result {
+template <typename T> class [[nodiscard]] Result {
 public:
   Result(T value) : held(std::move(value)) {}
   Result(Status status) : why(std::move(status)) {}
@@ -60,8 +58,7 @@ private:
 };
 
 inline const Status &statusOf(const Status &status) { return status; }
-template <typename T>
-const Status &statusOf(const Result<T> &result) {
+template <typename T> const Status &statusOf(const Result<T> &result) {
   return result.status();
 }
 
