@@ -2,6 +2,8 @@
 
 #include "ParallelSizes.h"
 
+#include "dt/Geometry/Buckets.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -72,6 +74,17 @@ void deriveExpertGrid(ParallelSizes &sizes, const std::string &path) {
          ", over which fsdp shards experts");
   sizes.efsdp = sharded / expert;
   sizes.edp = sizes.dp;
+}
+
+void readZero(const Json &layout, const std::string &path,
+              ParallelSizes &sizes) {
+  if (const Json *zero = layout.find("zero"))
+    sizes.zero = asInteger(*zero, path + ".zero", 0, 1) == 1;
+  if (sizes.zero && sizes.fsdp > 1)
+    fail(path + " has zero 1 beside fsdp " + std::to_string(sizes.fsdp));
+  const Json *bucket = layout.find("bucket_size");
+  sizes.bucketSize = bucket ? asInteger(*bucket, path + ".bucket_size", 1)
+                            : defaultBucketSize(sizes.dp);
 }
 
 struct AxisSize {
@@ -179,20 +192,13 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   sizes.etp = readSize(layout, path, "etp", sizes.tp);
   sizes.vpp = readSize(layout, path, "vpp", 1);
   sizes.vocabMultiple = readSize(layout, path, "vocab_multiple", vocabMultiple);
-  if (const Json *zero = layout.find("zero"))
-    sizes.zero = asInteger(*zero, path + ".zero", 0, 1) == 1;
-  if (sizes.zero && sizes.fsdp > 1)
-    fail(path + " has zero 1 beside fsdp " + std::to_string(sizes.fsdp));
-  // Megatron-Core's default: larger for long rings.
-  sizes.bucketSize = std::max<int64_t>(40'000'000, 1'000'000 * sizes.dp);
-  if (const Json *bucket = layout.find("bucket_size"))
-    sizes.bucketSize = asInteger(*bucket, path + ".bucket_size", 1);
   if (const Json *layers = layout.find("pp_layers"))
     sizes.ppLayers = asIntegers(*layers, path + ".pp_layers", 0);
   const Json *order = layout.find("order");
   sizes.order =
       readOrder(order ? asString(*order, path + ".order") : kDefaultOrder,
                 path + ".order");
+  readZero(layout, path, sizes);
   checkProduct(sizes, path);
   deriveExpertGrid(sizes, path);
   return sizes;
