@@ -204,35 +204,40 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   return sizes;
 }
 
-std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
+std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes, bool hasExperts,
                                    const std::vector<int64_t> &devices,
                                    const std::string &path) {
-  std::vector<NamedMesh> meshes;
-  meshes.push_back({"dense", buildMesh(sizes,
-                                       {{"tp", "tp", sizes.tp},
-                                        {"cp", "cp", sizes.cp},
-                                        {"fsdp", "fsdp", sizes.fsdp},
-                                        {"dp", "dp", sizes.dp},
-                                        {"pp", "pp", sizes.pp}},
-                                       path)});
-  if (sizes.hasExpertGrid())
-    meshes.push_back({"expert", buildMesh(sizes,
-                                          {{"tp", "etp", sizes.etp},
-                                           {"ep", "ep", sizes.ep},
-                                           {"fsdp", "efsdp", sizes.efsdp},
-                                           {"dp", "edp", sizes.edp},
-                                           {"pp", "pp", sizes.pp}},
-                                          path)});
-  for (NamedMesh &named : meshes) {
-    named.mesh.devices = devices;
-    if (stride(named.mesh, "pp") != stride(meshes[0].mesh, "pp"))
-      fail(path +
-           ".order gives dense and expert tensors different pipeline "
-           "groups (dense stages are " +
-           std::to_string(stride(meshes[0].mesh, "pp")) +
-           " ranks apart, expert stages " +
-           std::to_string(stride(named.mesh, "pp")) + ")");
-  }
+  Mesh dense = buildMesh(sizes,
+                         {{"tp", "tp", sizes.tp},
+                          {"cp", "cp", sizes.cp},
+                          {"fsdp", "fsdp", sizes.fsdp},
+                          {"dp", "dp", sizes.dp},
+                          {"pp", "pp", sizes.pp}},
+                         path);
+  dense.devices = devices;
+  std::vector<NamedMesh> meshes = {{"dense", dense}};
+  if (!hasExperts)
+    return meshes;
+  Mesh expert = buildMesh(sizes,
+                          {{"tp", "etp", sizes.etp},
+                           {"ep", "ep", sizes.ep},
+                           {"fsdp", "efsdp", sizes.efsdp},
+                           {"dp", "edp", sizes.edp},
+                           {"pp", "pp", sizes.pp}},
+                          path);
+  expert.devices = devices;
+  int64_t denseStride = stride(dense, "pp");
+  int64_t expertStride = stride(expert, "pp");
+  if (denseStride != expertStride)
+    fail(path +
+         ".order gives dense and expert tensors different pipeline "
+         "groups (dense stages are " +
+         std::to_string(denseStride) + " ranks apart, expert stages " +
+         std::to_string(expertStride) + ")");
+  bool isSame = sizes.ep == 1 && sizes.etp == sizes.tp &&
+                stride(dense, "tp") == stride(expert, "etp");
+  if (!isSame)
+    meshes.push_back({"expert", expert});
   return meshes;
 }
 

@@ -229,6 +229,22 @@ TEST(Experts, takeContextRanksToo) {
             Ranks{11});
 }
 
+TEST(Experts, haveNoContextRanksSoOrderMovesThem) {
+  // Dense tp groups are 2 ranks apart, expert ones are neighbours.
+  Request request =
+      moe(R"({"world": 4, "tp": 2, "cp": 2, "order": "cp-tp-dp-pp"})");
+  EXPECT_EQ(heldBy(request, kLayer3 + "mlp.experts.linear_fc2.weight1", 1),
+            "[0:64)x[24:48)");
+  EXPECT_EQ(heldBy(request, kLayer3 + "self_attention.linear_proj.weight", 1),
+            "[0:64)x[0:64)");
+}
+
+TEST(Experts, areNoGridOfADenseModel) {
+  Request request = llama(R"({"world": 8, "cp": 2, "pp": 2, "dp": 2, "ep": 2,
+                "order": "cp-pp-dp"})");
+  EXPECT_EQ(request.source.meshes.size(), 1u);
+}
+
 TEST(Fsdp, chunksWhatTensorParallelismLeft) {
   Request request = llama(R"({"world": 6, "tp": 2, "fsdp": 3})");
   EXPECT_EQ(heldBy(request, layerNorm(0), 4), "[86:128)");
