@@ -2,8 +2,8 @@
 
 #include "RowText.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/SmallString.h"
 
 using namespace mlir;
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
@@ -62,8 +62,7 @@ static ParseResult parseState(AsmParser &parser, StateEntry &entry) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&dtypeName))
     return failure();
-  std::optional<DType> dtype =
-      parseDType({dtypeName.data(), dtypeName.size()});
+  std::optional<DType> dtype = parseDType({dtypeName.data(), dtypeName.size()});
   if (!dtype)
     return parser.emitError(loc)
            << "unknown dtype '" << dtypeName << "', expected one such as bf16";

@@ -85,10 +85,10 @@ static LogicalResult verifyZeroAxes(LayoutOp layout, MeshOp mesh,
   for (auto axis : axes.getAsRange<StringAttr>()) {
     if (mesh.getMesh().hasAxis(axis.getValue()))
       continue;
-    InFlightDiagnostic diagnostic =
-        layout.emitOpError() << "divides buckets over axis " << axis
-                             << ", which mesh @" << mesh.getSymName()
-                             << " does not have";
+    InFlightDiagnostic diagnostic = layout.emitOpError()
+                                    << "divides buckets over axis " << axis
+                                    << ", which mesh @" << mesh.getSymName()
+                                    << " does not have";
     diagnostic.attachNote(mesh.getLoc()) << "the mesh is " << mesh.getMesh();
     return diagnostic;
   }
@@ -99,10 +99,10 @@ static LogicalResult verifyMesh(LayoutOp layout, MeshOp mesh,
                                 std::optional<ArrayRef<int64_t>> devices) {
   MeshAttr attr = mesh.getMesh();
   if (attr.numRanks() != layout.getWorld()) {
-    InFlightDiagnostic diagnostic =
-        layout.emitOpError() << "has a world of " << layout.getWorld()
-                             << ", but mesh @" << mesh.getSymName() << " has "
-                             << attr.numRanks() << " ranks";
+    InFlightDiagnostic diagnostic = layout.emitOpError()
+                                    << "has a world of " << layout.getWorld()
+                                    << ", but mesh @" << mesh.getSymName()
+                                    << " has " << attr.numRanks() << " ranks";
     diagnostic.attachNote(mesh.getLoc()) << "the mesh is " << attr;
     return diagnostic;
   }

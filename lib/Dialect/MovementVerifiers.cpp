@@ -74,11 +74,11 @@ static LogicalResult verifyDevices(MovementOpInterface op, unsigned column,
 static LogicalResult verifyLayouts(TransitionOp op, LayoutOp source,
                                    LayoutOp destination) {
   if (!source)
-    return op.emitOpError() << "names " << op.getSourceAttr()
-                            << ", which is no dt.layout";
+    return op.emitOpError()
+           << "names " << op.getSourceAttr() << ", which is no dt.layout";
   if (!destination)
-    return op.emitOpError() << "names " << op.getDestinationAttr()
-                            << ", which is no dt.layout";
+    return op.emitOpError()
+           << "names " << op.getDestinationAttr() << ", which is no dt.layout";
   if (source.getSpaceAttr() == destination.getSpaceAttr())
     return success();
   InFlightDiagnostic diagnostic =
@@ -98,8 +98,8 @@ LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
     auto [fromSides, toSides] = endsOf(op);
     if (failed(verifyDevices(op, PiecesAttr::kFrom, fromSides, source,
                              destination)) ||
-        failed(verifyDevices(op, PiecesAttr::kTo, toSides, source,
-                             destination)))
+        failed(
+            verifyDevices(op, PiecesAttr::kTo, toSides, source, destination)))
       return WalkResult::interrupt();
     return WalkResult::advance();
   });
@@ -116,9 +116,9 @@ LogicalResult verifyStates(Operation *op, ArrayAttr states, ParamOp param) {
   for (auto state : states.getAsRange<StringAttr>()) {
     if (param.getStates().indexOf(state.getValue()) >= 0)
       continue;
-    InFlightDiagnostic diagnostic =
-        op->emitOpError() << "names state " << state << ", which @"
-                          << param.getSymName() << " does not have";
+    InFlightDiagnostic diagnostic = op->emitOpError()
+                                    << "names state " << state << ", which @"
+                                    << param.getSymName() << " does not have";
     diagnostic.attachNote(param.getLoc())
         << "the param has states " << param.getStates();
     return diagnostic;
@@ -156,10 +156,9 @@ static InFlightDiagnostic &&noteParam(InFlightDiagnostic &&diagnostic,
 static LogicalResult verifyBoxes(MovementOpInterface op, ParamOp param) {
   PiecesAttr pieces = op.getPieces();
   if (pieces.getRank() != param.rank())
-    return noteParam(op->emitOpError()
-                         << "has pieces of " << pieces.getRank()
-                         << " dims, but @" << param.getSymName() << " has "
-                         << param.rank(),
+    return noteParam(op->emitOpError() << "has pieces of " << pieces.getRank()
+                                       << " dims, but @" << param.getSymName()
+                                       << " has " << param.rank(),
                      param);
   // Padding lies outside by its nature.
   if (isa<ZeroOp>(op))
@@ -186,9 +185,9 @@ LogicalResult verifyMovement(MovementOpInterface op,
     return success(); // The transition says so itself.
   ParamOp param = lookupParam(op, op.getParamAttr(), tables);
   if (!param)
-    return op->emitOpError() << "moves " << op.getParamAttr()
-                             << ", which space @" << space.getSymName()
-                             << " does not have";
+    return op->emitOpError()
+           << "moves " << op.getParamAttr() << ", which space @"
+           << space.getSymName() << " does not have";
   if (failed(verifyStates(op, op.getStatesAttr(), param)))
     return failure();
   return verifyBoxes(op, param);

@@ -66,11 +66,11 @@ verifyBoxes(llvm::function_ref<InFlightDiagnostic()> emitError, unsigned first,
             unsigned rank, const Row &lo) {
   for (unsigned d = 0; d < rank; ++d) {
     if (lo[first + d] < 0)
-      return emitError() << "expected offsets from 0 in dim " << d
-                         << ", found " << lo[first + d];
+      return emitError() << "expected offsets from 0 in dim " << d << ", found "
+                         << lo[first + d];
     if (lo[first + rank + d] < 1)
-      return emitError() << "expected positive sizes in dim " << d
-                         << ", found " << lo[first + rank + d];
+      return emitError() << "expected positive sizes in dim " << d << ", found "
+                         << lo[first + rank + d];
   }
   return success();
 }
@@ -241,8 +241,7 @@ ShardsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
 }
 
 static ParseResult readShard(AsmParser &parser, RowReader &reader) {
-  if (parser.parseKeyword("rank") || reader.column() ||
-      readBox(parser, reader))
+  if (parser.parseKeyword("rank") || reader.column() || readBox(parser, reader))
     return failure();
   if (failed(parser.parseOptionalKeyword("range"))) {
     reader.constantColumn(kNoRange);

@@ -76,14 +76,14 @@ static LogicalResult verifyOwners(PlacedDim &at, SplitAttr split,
                                   int64_t ways) {
   for (int64_t owner : split.getOwners())
     if (owner >= ways)
-      return failSplit(at, split, "with owner " + Twine(owner) +
-                                      ", but the axis has " + Twine(ways) +
-                                      " coordinates");
+      return failSplit(at, split,
+                       "with owner " + Twine(owner) + ", but the axis has " +
+                           Twine(ways) + " coordinates");
   size_t pieces = split.getCuts().empty() ? 0 : split.getCuts().size() - 1;
   if (pieces != 0 && split.getOwners().empty() && int64_t(pieces) != ways)
-    return failSplit(at, split, "into " + Twine(pieces) +
-                                    " pieces, but the axis has " + Twine(ways) +
-                                    " coordinates");
+    return failSplit(at, split,
+                     "into " + Twine(pieces) + " pieces, but the axis has " +
+                         Twine(ways) + " coordinates");
   return success();
 }
 
@@ -93,15 +93,16 @@ static LogicalResult verifyPart(PlacedDim &at, SplitAttr split, int64_t part,
   if (!split.getCuts().empty()) {
     if (split.getCuts().back() == part)
       return success();
-    return failSplit(at, split, "up to " + Twine(split.getCuts().back()) +
-                                    ", but its extent is " + Twine(part));
+    return failSplit(at, split,
+                     "up to " + Twine(split.getCuts().back()) +
+                         ", but its extent is " + Twine(part));
   }
   int64_t pieces = split.getOwners().empty() ? ways : split.getOwners().size();
   if (split.getChunk() || part % pieces == 0)
     return success();
-  return failSplit(at, split, "into " + Twine(pieces) +
-                                  " equal pieces, which do not divide " +
-                                  Twine(part));
+  return failSplit(at, split,
+                   "into " + Twine(pieces) +
+                       " equal pieces, which do not divide " + Twine(part));
 }
 
 // A split of `extent`, which becomes what the split leaves; -1 stands for an
@@ -120,11 +121,10 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
       return failure();
   }
   if (!split.getBlocks().empty() && total != extent)
-    return failSplit(at, split, "in blocks of " + Twine(total) +
-                                    " altogether, but its extent is " +
-                                    Twine(extent));
-  if (split.getBlocks().empty() &&
-      failed(verifyPart(at, split, extent, ways)))
+    return failSplit(at, split,
+                     "in blocks of " + Twine(total) +
+                         " altogether, but its extent is " + Twine(extent));
+  if (split.getBlocks().empty() && failed(verifyPart(at, split, extent, ways)))
     return failure();
   bool even = split.getCuts().empty() && split.getOwners().empty() &&
               (!split.getChunk() || extent % ways == 0);

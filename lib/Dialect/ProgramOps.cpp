@@ -39,14 +39,14 @@ static LogicalResult verifyShard(ShardOp shard, SpaceOp space,
   auto param = dyn_cast_or_null<ParamOp>(
       tables.lookupSymbolIn(space, shard.getParamAttr().getAttr()));
   if (!param)
-    return shard.emitOpError() << "is of " << shard.getParamAttr()
-                               << ", which space @" << space.getSymName()
-                               << " does not have";
+    return shard.emitOpError()
+           << "is of " << shard.getParamAttr() << ", which space @"
+           << space.getSymName() << " does not have";
   if (shard.getShard().getCounts().size() != param.rank()) {
     InFlightDiagnostic diagnostic =
-        shard.emitOpError() << "has " << shard.getShard().getCounts().size()
-                            << " dims, but @" << param.getSymName() << " has "
-                            << param.rank();
+        shard.emitOpError()
+        << "has " << shard.getShard().getCounts().size() << " dims, but @"
+        << param.getSymName() << " has " << param.rank();
     diagnostic.attachNote(param.getLoc()) << "the param is here";
     return diagnostic;
   }
@@ -56,8 +56,8 @@ static LogicalResult verifyShard(ShardOp shard, SpaceOp space,
 LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
   Operation *module = SymbolTable::getNearestSymbolTable(*this);
   auto transition =
-      module ? dyn_cast_or_null<TransitionOp>(tables.lookupSymbolIn(
-                   module, getTransitionAttr().getAttr()))
+      module ? dyn_cast_or_null<TransitionOp>(
+                   tables.lookupSymbolIn(module, getTransitionAttr().getAttr()))
              : TransitionOp();
   if (!transition)
     return emitOpError() << "is of " << getTransitionAttr()
@@ -74,15 +74,15 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
 LogicalResult SlotOp::verify() {
   auto program = cast<ProgramOp>((*this)->getParentOp());
   int64_t end = 0;
-  if (getOffset() < 0 || __builtin_add_overflow(getOffset(),
-                                                getBuffer().getType().getBytes(),
-                                                &end) ||
+  if (getOffset() < 0 ||
+      __builtin_add_overflow(getOffset(), getBuffer().getType().getBytes(),
+                             &end) ||
       end > program.getStaging()) {
-    InFlightDiagnostic diagnostic =
-        emitOpError() << "of " << getBuffer().getType().getBytes()
-                      << " bytes at " << getOffset()
-                      << " leaves the staging of " << program.getStaging()
-                      << " bytes";
+    InFlightDiagnostic diagnostic = emitOpError()
+                                    << "of " << getBuffer().getType().getBytes()
+                                    << " bytes at " << getOffset()
+                                    << " leaves the staging of "
+                                    << program.getStaging() << " bytes";
     diagnostic.attachNote(program.getLoc()) << "the program is here";
     return diagnostic;
   }
@@ -121,8 +121,8 @@ LogicalResult ZeroFillOp::verify() {
 
 LogicalResult CopyLocalOp::verify() {
   if (getSources().size() != getDestinations().size())
-    return emitOpError() << "copies " << getSources().size()
-                         << " sources to " << getDestinations().size()
+    return emitOpError() << "copies " << getSources().size() << " sources to "
+                         << getDestinations().size()
                          << " destinations, expected as many";
   if (failed(verifyViews(*this, getSources(), getViews())))
     return failure();
@@ -181,8 +181,8 @@ static LogicalResult verifySide(Operation *op, ValueRange shards, Side side) {
     auto shard = value.getDefiningOp<ShardOp>();
     if (shard && shard.getSide() == side)
       continue;
-    return op->emitOpError() << "expected shards of the "
-                             << stringifySide(side);
+    return op->emitOpError()
+           << "expected shards of the " << stringifySide(side);
   }
   return success();
 }

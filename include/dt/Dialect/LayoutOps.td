@@ -7,6 +7,7 @@ include "dt/Dialect/RowAttrs.td"
 
 def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
                                      IsolatedFromAbove]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "the Virtual Parameter Space: every state tensor, unsharded";
   let description = [{
     Holds one `dt.param` per tensor or tensor family, in registration order.
@@ -29,6 +30,7 @@ def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
 
 def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
                                  HasParent<"SpaceOp">]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "one tensor, or a family of tensors of one shape";
   let description = [{
     The shape is the full one; the first dims (as many as `named` lists
@@ -79,11 +81,12 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
 }
 
 def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "names an arrangement of devices along axes";
   let description = [{
     Example:
     ```mlir
-    dt.mesh @dense <["pp"=2, "tp"=4]>
+    dt.mesh @dense <["pp"=2, "dp"=2, "tp"=2]>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DT_MeshAttr:$mesh);
@@ -92,6 +95,7 @@ def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
 
 def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "where every param of a space lies";
   let description = [{
     Several meshes may arrange the same ranks (dense and expert axes); the
@@ -136,6 +140,7 @@ def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
 
 def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "where some states of one param lie";
   let description = [{
     Either a placement over a mesh of the layout, or explicit shards. Without
@@ -154,7 +159,7 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
 
     Example:
     ```mlir
-    dt.place @qkv on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
+    dt.place @heads on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
     dt.place @norm shards [i: 4] rank i at [i * 1024] size [1024]
     ```
   }];
@@ -177,6 +182,7 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
 
 def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
     IsolatedFromAbove, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "the change from one layout to another";
   let description = [{
     Its body is empty at the layout level; routing and transport ops fill it.
