@@ -1,0 +1,121 @@
+//===- CostModel.cpp - How long a schedule takes, and must take -----------===//
+
+#include "dt/Routing/CostModel.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+using namespace dt;
+
+namespace {
+
+struct TimedMessage {
+  int64_t source, destination;
+  double seconds;
+};
+
+/// Runs one wave: all its groups start from the clocks before it.
+void runWave(const std::vector<TimedMessage> &messages,
+             std::unordered_map<int64_t, double> &clock) {
+  std::unordered_map<int64_t, double> end;
+  for (const TimedMessage &message : messages) {
+    double start =
+        std::max(clock[message.source], clock[message.destination]);
+    for (int64_t device : {message.source, message.destination})
+      end[device] = std::max(end[device], start + message.seconds);
+  }
+  for (auto [device, time] : end)
+    clock[device] = time;
+}
+
+/// Bytes into and out of a device or a node that no algorithm can avoid.
+struct Demand {
+  int64_t in = 0, out = 0;
+};
+
+using Owners = std::pair<uint32_t, uint32_t>;
+
+/// Adds `bytes` held by `holders` and wanted by `wanters` to the demands.
+void addDemand(const std::vector<int64_t> &holders,
+               const std::vector<int64_t> &wanters, int64_t bytes,
+               const Cluster &cluster, std::map<int64_t, Demand> &devices,
+               std::map<int64_t, Demand> &nodes) {
+  std::set<int64_t> holderNodes, wantingNodes;
+  for (int64_t device : holders)
+    holderNodes.insert(cluster.node(device));
+  bool leavesDevice = false, leavesNode = false;
+  for (int64_t device : wanters) {
+    if (std::binary_search(holders.begin(), holders.end(), device))
+      continue;
+    leavesDevice = true;
+    devices[device].in += bytes;
+    int64_t node = cluster.node(device);
+    if (holderNodes.count(node))
+      continue;
+    leavesNode = true;
+    if (wantingNodes.insert(node).second)
+      nodes[node].in += bytes;
+  }
+  if (leavesDevice && holders.size() == 1)
+    devices[holders.front()].out += bytes;
+  if (leavesNode && holderNodes.size() == 1)
+    nodes[*holderNodes.begin()].out += bytes;
+}
+
+} // namespace
+
+double dt::predictSeconds(const std::vector<ScheduledMove> &scheduled,
+                          const std::vector<Flow> &flows,
+                          const Cluster &cluster) {
+  std::unordered_map<int64_t, double> clock;
+  double last = 0;
+  for (size_t i = 0; i < scheduled.size();) {
+    std::vector<TimedMessage> wave;
+    int32_t number = scheduled[i].wave;
+    while (i < scheduled.size() && scheduled[i].wave == number) {
+      const Move &first = scheduled[i].move;
+      int64_t bytes = 0;
+      for (; i < scheduled.size() && scheduled[i].wave == number &&
+             scheduled[i].move.source == first.source &&
+             scheduled[i].move.destination == first.destination;
+           ++i)
+        bytes += scheduled[i].move.box.volume() *
+                 flows[scheduled[i].move.flow].bytesPerElement;
+      bool inter = !cluster.sameNode(first.source, first.destination);
+      wave.push_back({first.source, first.destination,
+                      cluster.latencySeconds +
+                          bytes / cluster.bytesPerSecond(inter)});
+    }
+    runWave(wave, clock);
+  }
+  for (auto [device, time] : clock)
+    last = std::max(last, time);
+  return last;
+}
+
+double dt::boundSeconds(const std::vector<Flow> &flows,
+                        const Cluster &cluster) {
+  std::map<int64_t, Demand> devices, nodes;
+  for (const Flow &flow : flows) {
+    std::map<Owners, int64_t> volumes;
+    for (const CellPair &pair :
+         join(flow.source.cells, flow.destination.cells))
+      volumes[{flow.source.cells[pair.left].owners,
+               flow.destination.cells[pair.right].owners}] +=
+          pair.box.volume();
+    for (auto [owners, volume] : volumes)
+      addDemand(flow.source.ownerSets[owners.first],
+                flow.destination.ownerSets[owners.second],
+                volume * flow.bytesPerElement, cluster, devices, nodes);
+  }
+  double devicePort = cluster.intraBytesPerSecond + cluster.interBytesPerSecond;
+  double nodePort = cluster.interBytesPerSecond * cluster.devicesPerNode;
+  double bound = 0;
+  for (auto [device, demand] : devices)
+    bound = std::max(bound, std::max(demand.in, demand.out) / devicePort);
+  for (auto [node, demand] : nodes)
+    bound = std::max(bound, std::max(demand.in, demand.out) / nodePort);
+  return bound > 0 ? bound + cluster.latencySeconds : 0;
+}
