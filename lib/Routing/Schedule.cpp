@@ -30,6 +30,13 @@ int64_t busiestPort(const std::unordered_map<int64_t, Traffic> &traffic) {
   return busiest;
 }
 
+/// Whole slots: rounded down when staging is what limits the chunk.
+int64_t roundChunk(double chunk, double scale) {
+  if (scale == 1)
+    return alignSlot(int64_t(chunk));
+  return int64_t(chunk * scale) / kSlotAlignment * kSlotAlignment;
+}
+
 } // namespace
 
 ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
@@ -55,9 +62,9 @@ ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
                                           shortest),
                          busiest);
   }
-  double live = kSlotsPerLevel * (chunk[0] + chunk[1]);
+  double live = kSlotsPerLevel * (alignSlot(chunk[0]) + alignSlot(chunk[1]));
   double scale = live > options.stagingBytes ? options.stagingBytes / live : 1;
-  return {int64_t(chunk[0] * scale), int64_t(chunk[1] * scale)};
+  return {roundChunk(chunk[0], scale), roundChunk(chunk[1], scale)};
 }
 
 namespace {
@@ -132,7 +139,7 @@ bool Scheduler::check(int64_t &needed) const {
     int64_t bytes = flows[move.flow].bytesPerElement;
     if (bytes <= level.chunk)
       continue;
-    needed = 2 * kSlotsPerLevel * bytes;
+    needed = 2 * kSlotsPerLevel * alignSlot(bytes);
     return false;
   }
   return true;

@@ -23,6 +23,13 @@
 
 namespace dt {
 
+/// Slots start on this boundary, in bytes: what vector loads and NCCL's fast
+/// path want. Chunks are multiples of it.
+constexpr int64_t kSlotAlignment = 128;
+inline int64_t alignSlot(int64_t bytes) {
+  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
 /// Largest message of one wave, in bytes, on each level.
 struct ChunkBytes {
   int64_t intra = 0;
