@@ -66,7 +66,9 @@ dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
 
 dtrt::Segment ProgramBuilder::segment(const Move &move, int64_t device,
                                       bool reading) const {
-  bool fromSource = reading && move.hop == 0;
+  // A forward is read from where its own receive put it.
+  bool fromSource =
+      reading && source.find(move.flow, device, move.box).has_value();
   return segment(move.flow, device,
                  fromSource ? dtrt::Side::Source : dtrt::Side::Destination,
                  move.box);

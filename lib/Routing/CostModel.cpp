@@ -35,33 +35,59 @@ struct Demand {
   int64_t in = 0, out = 0;
 };
 
-using Owners = std::pair<uint32_t, uint32_t>;
+class BoundsBuilder {
+public:
+  explicit BoundsBuilder(const Cluster &cluster) : cluster(cluster) {}
 
-/// Adds `bytes` held by `holders` and wanted by `wanters` to the demands.
-void addDemand(const std::vector<int64_t> &holders,
-               const std::vector<int64_t> &wanters, int64_t bytes,
-               const Cluster &cluster, std::map<int64_t, Demand> &devices,
-               std::map<int64_t, Demand> &nodes) {
+  /// Adds `bytes` held by `holders` and wanted by `wanters`.
+  void add(const std::vector<int64_t> &holders,
+           const std::vector<int64_t> &wanters, int64_t bytes);
+  Bounds finish() const;
+
+private:
+  const Cluster &cluster;
+  Bounds bounds;
+  std::map<int64_t, Demand> devices, nodes;
+};
+
+void BoundsBuilder::add(const std::vector<int64_t> &holders,
+                        const std::vector<int64_t> &wanters, int64_t bytes) {
   std::set<int64_t> holderNodes, wantingNodes;
   for (int64_t device : holders)
     holderNodes.insert(cluster.node(device));
-  bool leavesDevice = false, leavesNode = false;
+  bool leavesDevice = false;
+  bounds.destinationBytes += bytes * int64_t(wanters.size());
   for (int64_t device : wanters) {
     if (std::binary_search(holders.begin(), holders.end(), device))
       continue;
     leavesDevice = true;
     devices[device].in += bytes;
-    int64_t node = cluster.node(device);
-    if (holderNodes.count(node))
-      continue;
-    leavesNode = true;
-    if (wantingNodes.insert(node).second)
-      nodes[node].in += bytes;
+    bounds.wireBytes += bytes;
+    if (!holderNodes.count(cluster.node(device)))
+      wantingNodes.insert(cluster.node(device));
   }
+  for (int64_t node : wantingNodes)
+    nodes[node].in += bytes;
+  bounds.interNodeBytes += bytes * int64_t(wantingNodes.size());
   if (leavesDevice && holders.size() == 1)
     devices[holders.front()].out += bytes;
-  if (leavesNode && holderNodes.size() == 1)
+  if (!wantingNodes.empty() && holderNodes.size() == 1)
     nodes[*holderNodes.begin()].out += bytes;
+}
+
+Bounds BoundsBuilder::finish() const {
+  Bounds out = bounds;
+  double devicePort = cluster.intraBytesPerSecond + cluster.interBytesPerSecond;
+  double nodePort = cluster.interBytesPerSecond * cluster.devicesPerNode;
+  for (const auto &[device, demand] : devices)
+    out.seconds =
+        std::max(out.seconds, std::max(demand.in, demand.out) / devicePort);
+  for (const auto &[node, demand] : nodes)
+    out.seconds =
+        std::max(out.seconds, std::max(demand.in, demand.out) / nodePort);
+  if (out.seconds > 0)
+    out.seconds += cluster.latencySeconds;
+  return out;
 }
 
 } // namespace
@@ -95,27 +121,20 @@ double dt::predictSeconds(const std::vector<ScheduledMove> &scheduled,
   return last;
 }
 
-double dt::boundSeconds(const std::vector<Flow> &flows,
-                        const Cluster &cluster) {
-  std::map<int64_t, Demand> devices, nodes;
+Bounds dt::computeBounds(const std::vector<Flow> &flows,
+                         const Cluster &cluster) {
+  BoundsBuilder builder(cluster);
   for (const Flow &flow : flows) {
-    std::map<Owners, int64_t> volumes;
+    std::map<std::pair<uint32_t, uint32_t>, int64_t> volumes;
     for (const CellPair &pair :
          join(flow.source.cells, flow.destination.cells))
       volumes[{flow.source.cells[pair.left].owners,
                flow.destination.cells[pair.right].owners}] +=
           pair.box.volume();
     for (auto [owners, volume] : volumes)
-      addDemand(flow.source.ownerSets[owners.first],
-                flow.destination.ownerSets[owners.second],
-                volume * flow.bytesPerElement, cluster, devices, nodes);
+      builder.add(flow.source.ownerSets[owners.first],
+                  flow.destination.ownerSets[owners.second],
+                  volume * flow.bytesPerElement);
   }
-  double devicePort = cluster.intraBytesPerSecond + cluster.interBytesPerSecond;
-  double nodePort = cluster.interBytesPerSecond * cluster.devicesPerNode;
-  double bound = 0;
-  for (auto [device, demand] : devices)
-    bound = std::max(bound, std::max(demand.in, demand.out) / devicePort);
-  for (auto [node, demand] : nodes)
-    bound = std::max(bound, std::max(demand.in, demand.out) / nodePort);
-  return bound > 0 ? bound + cluster.latencySeconds : 0;
+  return builder.finish();
 }

@@ -44,8 +44,7 @@ struct Demand {
   std::vector<int64_t> locals; // wanters that hold it
   /// Wanters that do not, grouped by node in ascending order.
   std::vector<std::vector<int64_t>> nodes;
-  int64_t remote = 0;    // wanters in `nodes`
-  int64_t crossings = 0; // nodes without a holder
+  int64_t remote = 0; // wanters in `nodes`
 
   bool hasChoice() const {
     return remote > 1 || (remote == 1 && holders.size() > 1);
@@ -85,7 +84,6 @@ private:
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
   void cutItems();
-  void account(const Item &item);
   void routeItem(const Item &item);
   void serveNode(const Item &item, const std::vector<int64_t> &wanters);
   const Holder *cheapestHolder(int64_t destination, bool sameNode);
@@ -121,9 +119,6 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
     if (devices.empty())
       continue;
     demand.remote += devices.size();
-    demand.crossings += std::none_of(
-        demand.holders.begin(), demand.holders.end(),
-        [&, node = node](int64_t d) { return cluster.node(d) == node; });
     demand.nodes.push_back(std::move(devices));
   }
   demands.push_back(std::move(demand));
@@ -181,16 +176,6 @@ void Router::cutItems() {
   items = std::move(cut);
 }
 
-void Router::account(const Item &item) {
-  const Demand &demand = demands[item.demand];
-  RoutingBytes &bytes = routing.bytes;
-  int64_t locals = demand.locals.size();
-  bytes.destination += item.bytes * (demand.remote + locals);
-  bytes.local += item.bytes * locals;
-  bytes.wireLowerBound += item.bytes * demand.remote;
-  bytes.interNodeLowerBound += item.bytes * demand.crossings;
-}
-
 /// The holder with the least traffic on the port that would be used; among
 /// equals the one nearest to the source, then the first. Null: none there.
 const Holder *Router::cheapestHolder(int64_t destination, bool sameNode) {
@@ -214,11 +199,8 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
   PortLoads &sender = loads[from.device];
   bool interNode = !cluster.sameNode(from.device, destination);
   (interNode ? sender.nicOut : sender.islandOut) += item.bytes;
-  if (interNode) {
+  if (interNode)
     loads[destination].nicIn += item.bytes;
-    routing.bytes.interNode += item.bytes;
-  }
-  routing.bytes.wire += item.bytes;
   routing.moves.push_back(
       {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
   holders.push_back({destination, from.hop + 1});
@@ -254,8 +236,6 @@ bool Router::run(Hole &hole) {
   for (uint32_t i = 0; i < flows.size(); ++i)
     if (!collectItems(i, hole))
       return false;
-  for (const Item &item : items)
-    account(item);
   cutItems();
   std::stable_sort(items.begin(), items.end(),
                    [](const Item &a, const Item &b) {

@@ -18,11 +18,14 @@ bool isDirect(const StagingInput &input, const Message &message, bool send) {
   for (unsigned d = 0; d < input.numLeading[move.flow]; ++d)
     if (move.box[d].size() != 1)
       return false;
+  std::optional<ShardIndex::Found> found;
+  if (send)
+    found = input.source.find(move.flow, move.source, move.box);
   // A forward is read from where its own receive put it.
-  const ShardIndex &side =
-      send && move.hop == 0 ? input.source : input.destination;
-  auto found = side.find(move.flow, send ? move.source : move.destination,
-                         move.box);
+  if (!found)
+    found = input.destination.find(move.flow,
+                                   send ? move.source : move.destination,
+                                   move.box);
   return found && isContiguous(found->view);
 }
 

@@ -18,14 +18,21 @@ namespace dt {
 double predictSeconds(const std::vector<ScheduledMove> &scheduled,
                       const std::vector<Flow> &flows, const Cluster &cluster);
 
-/// Seconds that no algorithm can beat in this cluster: the largest of
-///   - per device: bytes that it wants and lacks, over all its ports at once;
-///   - per device: bytes that only it holds and others want, likewise;
-///   - per node: union of the bytes it wants and lacks, over all its NICs;
-///   - per node: bytes that only it holds and other nodes want, likewise;
-/// plus one latency when anything moves. Copies may be made anywhere and on
-/// the way: each bound only counts a byte once into or out of a place.
-double boundSeconds(const std::vector<Flow> &flows, const Cluster &cluster);
+/// What no algorithm can go below, whatever it copies on the way.
+struct Bounds {
+  int64_t destinationBytes = 0; // wanted by all devices
+  /// Bytes that devices want and do not hold.
+  int64_t wireBytes = 0;
+  /// Per node, the union of the bytes that its devices want and none holds.
+  int64_t interNodeBytes = 0;
+  /// The largest of, plus one latency when anything moves:
+  ///   - per device: bytes it wants and lacks, over all its ports at once;
+  ///   - per device: bytes that only it holds and others want, likewise;
+  ///   - per node: union of bytes it wants and lacks, over all its NICs;
+  ///   - per node: bytes that only it holds and other nodes want, likewise.
+  double seconds = 0;
+};
+Bounds computeBounds(const std::vector<Flow> &flows, const Cluster &cluster);
 
 } // namespace dt
 

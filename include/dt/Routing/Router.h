@@ -48,20 +48,9 @@ struct LocalMove {
   Box box;
 };
 
-/// Bytes, over all flows.
-struct RoutingBytes {
-  int64_t destination = 0;         // wanted by all devices
-  int64_t local = 0;               // wanted where they lie
-  int64_t wire = 0;                // moved between devices
-  int64_t wireLowerBound = 0;      // wanted where they do not lie
-  int64_t interNode = 0;           // moved between nodes
-  int64_t interNodeLowerBound = 0; // per node: union of what it lacks
-};
-
 struct Routing {
   std::vector<Move> moves; // a forward stands after the move that feeds it
   std::vector<LocalMove> locals;
-  RoutingBytes bytes;
 };
 
 /// A box of flow `flow` that devices want and no source device holds.
