@@ -39,9 +39,11 @@ struct RowSet {
 
 /// Nested run-length encoding of rows that differ by constant steps: finds
 /// maximal arithmetic runs, then runs of equal-shaped runs, to a fixed point.
-/// Classes of fewer than `minClassSize` rows go to the table. `expandRows`
-/// gives back the same multiset of rows; the order is: classes in order (row
-/// indices slowest first), then the table.
+/// Classes of fewer than `minClassSize` rows, or that save too little, go to
+/// the table. Rows in nested-loop order compress best; what is left is tried
+/// again sorted, columns of few values first. `expandRows` gives back the same
+/// multiset of rows; the order is: classes in order (row indices slowest
+/// first), then the table.
 RowSet compressRows(const std::vector<int64_t> &rows, unsigned numColumns,
                     int64_t minClassSize = 4);
 

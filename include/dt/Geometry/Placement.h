@@ -71,19 +71,35 @@ struct Holding {
   std::vector<int64_t> devices; // sorted
 };
 
+/// One explicit region of one device: a box, or a flat range of its elements.
+struct HeldBox {
+  int64_t device = 0;
+  Box box;
+  std::optional<Interval> range; // of each member's part of the box, row-major
+};
+
+/// Explicit regions as holdings, in order of first row; devices that hold the
+/// same shard share one holding. The first `numLeading` dims are leading dims.
+std::vector<Holding> holdingsOf(const std::vector<HeldBox> &rows,
+                                unsigned numLeading = 0);
+
 /// All holdings of a param of `shape` (the first `numLeading` dims enumerate
-/// its members) under `placement`. Shards that hold no element are left out.
-/// Deterministic order: by first rank. On a placement that does not fit
-/// (unknown axis, uneven without cuts, cuts that do not cover, block sizes
-/// that do not add up) returns std::nullopt and sets `error` to one sentence
+/// its members) under `placement`. Shards that store no element are left out
+/// (those that store only padding are not). Dims beyond `placement.dims` are
+/// replicated. Deterministic order: by first rank. On a placement that does not
+/// fit (unknown axis, an axis of more than one coordinate used twice, uneven
+/// without cuts, cuts that do not cover, block sizes that do not add up)
+/// returns std::nullopt and sets `error` to one sentence
 /// that names the dim and the found and expected sizes.
-std::optional<std::vector<Holding>>
-evaluate(const Placement &placement, const Mesh &mesh,
-         const std::vector<int64_t> &shape, unsigned numLeading,
-         std::string &error);
+std::optional<std::vector<Holding>> evaluate(const Placement &placement,
+                                             const Mesh &mesh,
+                                             const std::vector<int64_t> &shape,
+                                             unsigned numLeading,
+                                             std::string &error);
 
 /// The intervals of a dim of `size` that coordinate tuple `coords` (one per
-/// split) holds, in local order, in padded coordinates. Same errors.
+/// split) holds, in local order, in padded coordinates; intervals that touch
+/// are one. Same errors.
 std::optional<std::vector<Interval>>
 evaluateDim(const DimPlacement &dim, int64_t size,
             const std::vector<int64_t> &axisSizes,

@@ -44,6 +44,9 @@ struct Shard {
 /// The shard as disjoint VPS boxes, padding removed (clipped to `shape`), in
 /// local order. Leading dims stay intervals: one box covers many members.
 std::vector<Box> regions(const Shard &shard, const std::vector<int64_t> &shape);
+/// The same, appended to `out`: for loops over millions of shards.
+void appendRegions(const Shard &shard, const std::vector<int64_t> &shape,
+                   std::vector<Box> &out);
 
 /// The padding of the shard: boxes in padded coordinates outside `shape`.
 std::vector<Box> padding(const Shard &shard, const std::vector<int64_t> &shape);

@@ -1,0 +1,317 @@
+//===- Cells.cpp - Overlays of many regions -------------------------------===//
+//
+// Holdings hardly ever overlap but by being equal: replicas share a holding,
+// and trainers tile. So overlaying first finds the boxes that overlap others,
+// and cuts only those.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Geometry/Cells.h"
+
+#include "Overlaps.h"
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+
+namespace dt {
+
+namespace {
+
+using Devices = std::vector<int64_t>;
+
+/// Numbers distinct sets of devices.
+class SetNumbers {
+public:
+  uint32_t number(const Devices &set) {
+    if (!sets.empty() && sets[last] == set)
+      return last;
+    auto entry = numbers.emplace(set, uint32_t(sets.size()));
+    last = entry.first->second;
+    if (entry.second)
+      sets.push_back(set);
+    return last;
+  }
+
+  /// The number of the union of numbered sets.
+  uint32_t unite(std::vector<uint32_t> parts) {
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    if (parts.size() == 1)
+      return parts.front();
+    auto [entry, isNew] = unions.emplace(parts, 0);
+    if (!isNew)
+      return entry->second;
+    Devices all;
+    for (uint32_t part : parts)
+      all.insert(all.end(), sets[part].begin(), sets[part].end());
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+    return entry->second = number(all);
+  }
+
+  std::vector<Devices> sets;
+
+private:
+  std::map<Devices, uint32_t> numbers;
+  std::map<std::vector<uint32_t>, uint32_t> unions;
+  uint32_t last = 0;
+};
+
+struct Plane {
+  unsigned dim = 0;
+  int64_t at = 0;
+};
+
+/// Endpoints tried, per dim, as the place of a cut.
+constexpr size_t kMaxCandidates = 16;
+
+/// A plane strictly inside the bounding box of the boxes, at an end of one of
+/// them: the candidate that leaves the smaller larger side. There must be two
+/// boxes that are not equal.
+template <class Items, class GetBox>
+Plane chooseCut(const Items &items, const Box &bounds, GetBox boxOf) {
+  Plane best;
+  size_t bestCost = SIZE_MAX;
+  std::vector<int64_t> ends;
+  for (unsigned dim = 0; dim < bounds.rank(); ++dim) {
+    ends.clear();
+    for (const auto &item : items)
+      for (int64_t end : {boxOf(item)[dim].lo, boxOf(item)[dim].hi})
+        if (bounds[dim].lo < end && end < bounds[dim].hi)
+          ends.push_back(end);
+    std::sort(ends.begin(), ends.end());
+    ends.erase(std::unique(ends.begin(), ends.end()), ends.end());
+    size_t step = (ends.size() + kMaxCandidates - 1) / kMaxCandidates;
+    for (size_t i = step / 2; i < ends.size(); i += step) {
+      size_t below = 0, above = 0;
+      for (const auto &item : items) {
+        below += boxOf(item)[dim].lo < ends[i];
+        above += boxOf(item)[dim].hi > ends[i];
+      }
+      size_t cost = below * below + above * above;
+      if (cost < bestCost) {
+        bestCost = cost;
+        best = {dim, ends[i]};
+      }
+    }
+  }
+  return best;
+}
+
+/// Clips every item to one side of a plane; items that miss it are dropped.
+std::vector<Cell> clipTo(const std::vector<Cell> &items, unsigned dim,
+                         Interval side) {
+  std::vector<Cell> clipped;
+  for (Cell item : items) {
+    item.box[dim] = intersect(item.box[dim], side);
+    if (!item.box[dim].empty())
+      clipped.push_back(item);
+  }
+  return clipped;
+}
+
+Box hullOf(const std::vector<Cell> &items) {
+  Box hull = items.front().box;
+  for (const Cell &item : items)
+    for (unsigned dim = 0; dim < hull.rank(); ++dim) {
+      hull[dim].lo = std::min(hull[dim].lo, item.box[dim].lo);
+      hull[dim].hi = std::max(hull[dim].hi, item.box[dim].hi);
+    }
+  return hull;
+}
+
+/// Cuts overlapping items until those that overlap are equal, then unites
+/// their owners.
+void cutApart(const std::vector<Cell> &items, SetNumbers &sets,
+              std::vector<Cell> &out) {
+  if (items.empty())
+    return;
+  Box hull = hullOf(items);
+  bool allEqual =
+      std::all_of(items.begin(), items.end(), [&](const Cell &item) {
+        return item.box == items.front().box;
+      });
+  if (allEqual) {
+    std::vector<uint32_t> parts;
+    for (const Cell &item : items)
+      parts.push_back(item.owners);
+    out.push_back({hull, sets.unite(std::move(parts))});
+    return;
+  }
+  Plane cut = chooseCut(
+      items, hull, [](const Cell &item) -> const Box & { return item.box; });
+  Interval extent = hull[cut.dim];
+  cutApart(clipTo(items, cut.dim, {extent.lo, cut.at}), sets, out);
+  cutApart(clipTo(items, cut.dim, {cut.at, extent.hi}), sets, out);
+}
+
+/// Merges touching cells of equal owners.
+void mergeCells(std::vector<Cell> &cells) {
+  std::map<uint32_t, std::vector<Box>> byOwners;
+  for (const Cell &cell : cells)
+    byOwners[cell.owners].push_back(cell.box);
+  cells.clear();
+  for (auto &[owners, boxes] : byOwners)
+    for (const Box &box : mergeAdjacent(std::move(boxes)))
+      cells.push_back({box, owners});
+}
+
+/// Groups of items that overlap, directly or through others.
+class Groups {
+public:
+  explicit Groups(size_t size) : parent(size) {
+    std::iota(parent.begin(), parent.end(), 0);
+  }
+  uint32_t find(uint32_t item) {
+    while (parent[item] != item)
+      item = parent[item] = parent[parent[item]];
+    return item;
+  }
+  void unite(uint32_t a, uint32_t b) {
+    a = find(a);
+    b = find(b);
+    parent[std::max(a, b)] = std::min(a, b);
+  }
+
+private:
+  std::vector<uint32_t> parent;
+};
+
+/// One item per region of a holding; equal boxes become one item.
+std::vector<Cell> collectItems(const std::vector<Holding> &holdings,
+                               const std::vector<int64_t> &shape,
+                               SetNumbers &sets) {
+  std::vector<Box> boxes;
+  std::vector<uint32_t> owners;
+  for (const Holding &holding : holdings) {
+    appendRegions(holding.shard, shape, boxes);
+    owners.resize(boxes.size(), sets.number(holding.devices));
+  }
+  std::vector<uint32_t> order = sortedOrder(boxes);
+  std::vector<Cell> items;
+  items.reserve(order.size());
+  std::vector<uint32_t> parts;
+  for (size_t i = 0; i < order.size();) {
+    const Box &box = boxes[order[i]];
+    parts.clear();
+    for (; i < order.size() && boxes[order[i]] == box; ++i)
+      parts.push_back(owners[order[i]]);
+    items.push_back({box, parts.size() == 1 ? parts[0] : sets.unite(parts)});
+  }
+  return items;
+}
+
+/// Makes items disjoint. Items that overlap no other stay as they are.
+std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets) {
+  BoxList boxes(items, &Cell::box);
+  Groups groups(items.size());
+  for (auto [i, j] : overlappingPairs(boxes, boxes))
+    if (i < j)
+      groups.unite(i, j);
+  std::map<uint32_t, std::vector<Cell>> overlapping;
+  for (uint32_t i = 0; i < items.size(); ++i)
+    if (uint32_t root = groups.find(i); root != i)
+      overlapping[root].push_back(items[i]);
+  if (overlapping.empty())
+    return items;
+
+  std::vector<Cell> cells;
+  for (uint32_t i = 0; i < items.size(); ++i) {
+    if (groups.find(i) != i)
+      continue;
+    auto group = overlapping.find(i);
+    if (group == overlapping.end()) {
+      cells.push_back(items[i]);
+      continue;
+    }
+    group->second.push_back(items[i]);
+    std::vector<Cell> pieces;
+    cutApart(group->second, sets, pieces);
+    mergeCells(pieces);
+    cells.insert(cells.end(), pieces.begin(), pieces.end());
+  }
+  std::sort(cells.begin(), cells.end(),
+            [](const Cell &a, const Cell &b) { return a.box < b.box; });
+  return cells;
+}
+
+} // namespace
+
+CellSet overlay(const std::vector<Holding> &holdings,
+                const std::vector<int64_t> &shape) {
+  SetNumbers sets;
+  CellSet result;
+  result.cells = makeDisjoint(collectItems(holdings, shape, sets), sets);
+  // Sets in order of first use, unused ones dropped.
+  std::vector<uint32_t> renumbered(sets.sets.size(), UINT32_MAX);
+  for (Cell &cell : result.cells) {
+    uint32_t &number = renumbered[cell.owners];
+    if (number == UINT32_MAX) {
+      number = uint32_t(result.ownerSets.size());
+      result.ownerSets.push_back(std::move(sets.sets[cell.owners]));
+    }
+    cell.owners = number;
+  }
+  return result;
+}
+
+std::vector<CellPair> join(const std::vector<Cell> &a,
+                           const std::vector<Cell> &b) {
+  std::vector<IndexPair> pairs =
+      overlappingPairs(BoxList(a, &Cell::box), BoxList(b, &Cell::box));
+  std::vector<CellPair> joined;
+  joined.reserve(pairs.size());
+  for (auto [left, right] : pairs)
+    joined.push_back({intersect(a[left].box, b[right].box), left, right});
+  std::vector<CellPair> sorted;
+  sorted.reserve(joined.size());
+  for (uint32_t i : sortedOrder(BoxList(joined, &CellPair::box)))
+    sorted.push_back(joined[i]);
+  return sorted;
+}
+
+namespace {
+
+/// Appends the parts of `box` outside all `cells`, which lie inside it.
+void appendHoles(const Box &box, const std::vector<Cell> &cells,
+                 std::vector<Box> &out) {
+  if (cells.empty()) {
+    out.push_back(box);
+    return;
+  }
+  if (cells.size() == 1) {
+    subtract(box, cells.front().box, out);
+    return;
+  }
+  int64_t covered = 0;
+  for (const Cell &cell : cells)
+    covered += cell.box.volume();
+  if (covered == box.volume())
+    return;
+  Plane cut = chooseCut(
+      cells, box, [](const Cell &cell) -> const Box & { return cell.box; });
+  for (Interval side :
+       {Interval{box[cut.dim].lo, cut.at}, Interval{cut.at, box[cut.dim].hi}}) {
+    Box half = box;
+    half[cut.dim] = side;
+    appendHoles(half, clipTo(cells, cut.dim, side), out);
+  }
+}
+
+} // namespace
+
+std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells) {
+  std::vector<Cell> inside;
+  for (const Cell &cell : cells) {
+    Box part = intersect(cell.box, box);
+    if (!part.empty())
+      inside.push_back({part, 0});
+  }
+  std::vector<Box> holes;
+  if (!box.empty())
+    appendHoles(box, inside, holes);
+  return mergeAdjacent(std::move(holes));
+}
+
+} // namespace dt

@@ -1,0 +1,102 @@
+//===- DType.cpp - Element types as trainers name them --------------------===//
+
+#include "dt/Geometry/DType.h"
+
+#include <cctype>
+
+namespace dt {
+
+namespace {
+
+struct Entry {
+  DType type;
+  int64_t bytes;
+  const char *name;
+};
+
+/// In the order of the enumerators.
+constexpr Entry kTypes[] = {
+    {DType::F64, 8, "f64"},
+    {DType::F32, 4, "f32"},
+    {DType::F16, 2, "f16"},
+    {DType::BF16, 2, "bf16"},
+    {DType::F8E4M3, 1, "f8_e4m3"},
+    {DType::F8E5M2, 1, "f8_e5m2"},
+    {DType::F8E8M0, 1, "f8_e8m0"},
+    {DType::F8E4M3FNUZ, 1, "f8_e4m3fnuz"},
+    {DType::F8E5M2FNUZ, 1, "f8_e5m2fnuz"},
+    {DType::I64, 8, "i64"},
+    {DType::I32, 4, "i32"},
+    {DType::I16, 2, "i16"},
+    {DType::I8, 1, "i8"},
+    {DType::U64, 8, "u64"},
+    {DType::U32, 4, "u32"},
+    {DType::U16, 2, "u16"},
+    {DType::U8, 1, "u8"},
+    {DType::Bool, 1, "bool"},
+};
+
+struct Alias {
+  const char *spelling;
+  DType type;
+};
+
+/// PyTorch's names and those in common use, lower case.
+constexpr Alias kAliases[] = {
+    {"float64", DType::F64},
+    {"double", DType::F64},
+    {"fp64", DType::F64},
+    {"float32", DType::F32},
+    {"float", DType::F32},
+    {"fp32", DType::F32},
+    {"float16", DType::F16},
+    {"half", DType::F16},
+    {"fp16", DType::F16},
+    {"bfloat16", DType::BF16},
+    {"f8_e4m3fn", DType::F8E4M3},
+    {"float8_e4m3fn", DType::F8E4M3},
+    {"float8_e4m3", DType::F8E4M3},
+    {"float8_e5m2", DType::F8E5M2},
+    {"f8_e8m0fnu", DType::F8E8M0},
+    {"float8_e8m0fnu", DType::F8E8M0},
+    {"float8_e8m0", DType::F8E8M0},
+    {"float8_e4m3fnuz", DType::F8E4M3FNUZ},
+    {"float8_e5m2fnuz", DType::F8E5M2FNUZ},
+    {"int64", DType::I64},
+    {"long", DType::I64},
+    {"int32", DType::I32},
+    {"int", DType::I32},
+    {"int16", DType::I16},
+    {"short", DType::I16},
+    {"int8", DType::I8},
+    {"char", DType::I8},
+    {"uint64", DType::U64},
+    {"uint32", DType::U32},
+    {"uint16", DType::U16},
+    {"uint8", DType::U8},
+    {"byte", DType::U8},
+};
+
+} // namespace
+
+int64_t byteWidth(DType type) { return kTypes[size_t(type)].bytes; }
+
+const char *name(DType type) { return kTypes[size_t(type)].name; }
+
+std::optional<DType> parseDType(std::string_view text) {
+  std::string lower;
+  for (char c : text)
+    lower += char(std::tolower(static_cast<unsigned char>(c)));
+  const std::string prefix = "torch.";
+  if (lower.compare(0, prefix.size(), prefix) == 0)
+    lower.erase(0, prefix.size());
+  for (const Entry &entry : kTypes)
+    if (lower == entry.name)
+      return entry.type;
+  for (const Alias &alias : kAliases)
+    if (lower == alias.spelling)
+      return alias.type;
+  return std::nullopt;
+}
+
+} // namespace dt

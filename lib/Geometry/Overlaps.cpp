@@ -1,0 +1,245 @@
+//===- Overlaps.cpp - Which boxes of two lists meet -----------------------===//
+//
+// Recursive bisection: cut space by a plane, send every box to the sides that
+// it reaches, and stop where few candidates are left. Planes are chosen on a
+// sample, so that a node costs little more than moving its indices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Overlaps.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace dt {
+
+namespace {
+
+/// Boxes tested by brute force per box of a node: cheaper than cutting on.
+constexpr size_t kBruteForceFactor = 24;
+/// Boxes of each list that the choice of a plane looks at.
+constexpr size_t kSampleSize = 24;
+/// A cut must leave each side at most this share of the candidate pairs.
+constexpr double kLargestUsefulShare = 0.97;
+constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
+constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+
+struct Plane {
+  int dim = -1; // -1: no plane is worth it
+  int64_t at = 0;
+};
+
+class Bisection {
+public:
+  Bisection(BoxList a, BoxList b) : a(a), b(b) {}
+
+  std::vector<IndexPair> run() {
+    if (a.size() == 0 || b.size() == 0)
+      return {};
+    rank = a[0].rank();
+    bounds = Box(rank);
+    for (unsigned dim = 0; dim < rank; ++dim)
+      bounds[dim] = {kMin, kMax};
+    for (uint32_t i = 0; i < a.size(); ++i)
+      stack.push_back(i);
+    for (uint32_t i = 0; i < b.size(); ++i)
+      stack.push_back(i);
+    visit(0, a.size(), stack.size());
+    return std::move(pairs);
+  }
+
+private:
+  /// A node's boxes of `a` are stack[begin, middle), those of `b`
+  /// stack[middle, end); its part of space is `bounds`.
+  void visit(size_t begin, size_t middle, size_t end) {
+    size_t numA = middle - begin;
+    size_t numB = end - middle;
+    if (numA == 0 || numB == 0)
+      return;
+    Plane plane;
+    if (numA * numB > kBruteForceFactor * (numA + numB))
+      plane = choosePlane(begin, middle, end);
+    if (plane.dim < 0)
+      return testAll(begin, middle, end);
+    Interval whole = bounds[plane.dim];
+    visitSide(begin, middle, end, plane, {whole.lo, plane.at});
+    visitSide(begin, middle, end, plane, {plane.at, whole.hi});
+    bounds[plane.dim] = whole;
+  }
+
+  void visitSide(size_t begin, size_t middle, size_t end, Plane plane,
+                 Interval side) {
+    bounds[plane.dim] = side;
+    size_t start = stack.size();
+    select(a, begin, middle, plane.dim, side);
+    size_t sideMiddle = stack.size();
+    select(b, middle, end, plane.dim, side);
+    visit(start, sideMiddle, stack.size());
+    stack.resize(start);
+  }
+
+  void select(BoxList boxes, size_t begin, size_t end, unsigned dim,
+              Interval side) {
+    for (size_t i = begin; i < end; ++i) {
+      uint32_t index = stack[i];
+      Interval extent = boxes[index][dim];
+      if (extent.lo < side.hi && side.lo < extent.hi)
+        stack.push_back(index);
+    }
+  }
+
+  /// A pair whose boxes both reach several nodes belongs to the node that has
+  /// the low corner of their intersection.
+  void testAll(size_t begin, size_t middle, size_t end) {
+    for (size_t i = begin; i < middle; ++i) {
+      const Box &left = a[stack[i]];
+      for (size_t j = middle; j < end; ++j)
+        if (meetHere(left, b[stack[j]]))
+          pairs.emplace_back(stack[i], stack[j]);
+    }
+  }
+
+  bool meetHere(const Box &left, const Box &right) const {
+    for (unsigned dim = 0; dim < rank; ++dim) {
+      Interval both = intersect(left[dim], right[dim]);
+      if (both.empty() || both.lo < bounds[dim].lo || both.lo >= bounds[dim].hi)
+        return false;
+    }
+    return true;
+  }
+
+  Plane choosePlane(size_t begin, size_t middle, size_t end) const {
+    Plane best;
+    size_t strideA = (middle - begin + kSampleSize - 1) / kSampleSize;
+    size_t strideB = (end - middle + kSampleSize - 1) / kSampleSize;
+    std::vector<Interval> sampleA, sampleB;
+    double bestShare = kLargestUsefulShare;
+    for (unsigned dim = 0; dim < rank; ++dim) {
+      sampleA.clear();
+      sampleB.clear();
+      for (size_t i = begin; i < middle; i += strideA)
+        sampleA.push_back(intersect(a[stack[i]][dim], bounds[dim]));
+      for (size_t i = middle; i < end; i += strideB)
+        sampleB.push_back(intersect(b[stack[i]][dim], bounds[dim]));
+      int64_t at = 0;
+      if (!middleCut(sampleA, sampleB, at))
+        continue;
+      double share = candidateShare(sampleA, sampleB, at);
+      if (share < bestShare) {
+        bestShare = share;
+        best = {int(dim), at};
+      }
+    }
+    return best;
+  }
+
+  /// The median of the lower ends; of those above the least, if that is it.
+  static bool middleCut(const std::vector<Interval> &sampleA,
+                        const std::vector<Interval> &sampleB, int64_t &at) {
+    std::vector<int64_t> starts;
+    for (Interval extent : sampleA)
+      starts.push_back(extent.lo);
+    for (Interval extent : sampleB)
+      starts.push_back(extent.lo);
+    std::sort(starts.begin(), starts.end());
+    auto middle = starts.begin() + starts.size() / 2;
+    if (*middle == starts.front())
+      middle = std::upper_bound(middle, starts.end(), starts.front());
+    if (middle == starts.end())
+      return false;
+    at = *middle;
+    return true;
+  }
+
+  /// Candidate pairs of the larger side of a cut, as a share of those before:
+  /// small for even cuts through few boxes.
+  static double candidateShare(const std::vector<Interval> &sampleA,
+                               const std::vector<Interval> &sampleB,
+                               int64_t at) {
+    auto countSides = [&](const std::vector<Interval> &sample, double &below,
+                          double &above) {
+      for (Interval extent : sample) {
+        below += extent.lo < at;
+        above += extent.hi > at;
+      }
+    };
+    double belowA = 0, aboveA = 0, belowB = 0, aboveB = 0;
+    countSides(sampleA, belowA, aboveA);
+    countSides(sampleB, belowB, aboveB);
+    double total = double(sampleA.size()) * double(sampleB.size());
+    double below = belowA * belowB / total;
+    double above = aboveA * aboveB / total;
+    return std::max(below, above);
+  }
+
+  BoxList a, b;
+  unsigned rank = 0;
+  Box bounds;
+  std::vector<uint32_t> stack;
+  std::vector<IndexPair> pairs;
+};
+
+/// Row-major position of the low corner in the bounding box of all low
+/// corners; false when that does not fit 63 bits.
+bool cornerKeys(BoxList boxes, std::vector<uint64_t> &keys) {
+  unsigned rank = boxes[0].rank();
+  Box corners = boxes[0];
+  for (unsigned dim = 0; dim < rank; ++dim)
+    corners[dim].hi = corners[dim].lo;
+  for (size_t i = 1; i < boxes.size(); ++i)
+    for (unsigned dim = 0; dim < rank; ++dim) {
+      corners[dim].lo = std::min(corners[dim].lo, boxes[i][dim].lo);
+      corners[dim].hi = std::max(corners[dim].hi, boxes[i][dim].lo);
+    }
+  double positions = 1;
+  for (unsigned dim = 0; dim < rank; ++dim)
+    positions *= double(corners[dim].hi - corners[dim].lo) + 1;
+  if (positions >= 9e18)
+    return false;
+  keys.resize(boxes.size());
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    uint64_t key = 0;
+    for (unsigned dim = 0; dim < rank; ++dim)
+      key = key * uint64_t(corners[dim].hi - corners[dim].lo + 1) +
+            uint64_t(boxes[i][dim].lo - corners[dim].lo);
+    keys[i] = key;
+  }
+  return true;
+}
+
+} // namespace
+
+std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b) {
+  return Bisection(a, b).run();
+}
+
+std::vector<uint32_t> sortedOrder(BoxList boxes) {
+  std::vector<uint32_t> order(boxes.size());
+  for (uint32_t i = 0; i < order.size(); ++i)
+    order[i] = i;
+  std::vector<uint64_t> keys;
+  if (order.empty())
+    return order;
+  auto lessBox = [&](uint32_t i, uint32_t j) {
+    return boxes[i] != boxes[j] ? boxes[i] < boxes[j] : i < j;
+  };
+  if (!cornerKeys(boxes, keys)) {
+    std::sort(order.begin(), order.end(), lessBox);
+    return order;
+  }
+  // Keys next to their indices: sorting touches no box unless corners are
+  // equal.
+  std::vector<std::pair<uint64_t, uint32_t>> keyed(order.size());
+  for (uint32_t i = 0; i < order.size(); ++i)
+    keyed[i] = {keys[i], i};
+  auto less = [&](const auto &x, const auto &y) {
+    return x.first != y.first ? x.first < y.first : lessBox(x.second, y.second);
+  };
+  if (!std::is_sorted(keyed.begin(), keyed.end(), less))
+    std::sort(keyed.begin(), keyed.end(), less);
+  for (size_t i = 0; i < order.size(); ++i)
+    order[i] = keyed[i].second;
+  return order;
+}
+
+} // namespace dt

@@ -1,0 +1,376 @@
+//===- Pieces.cpp - Families of rows as affine classes --------------------===//
+
+#include "dt/Geometry/Pieces.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dt {
+
+namespace {
+
+constexpr uint32_t kNone = UINT32_MAX;
+
+/// `count` shapes `inner`, each `step` after the one before. Shape 0 is a
+/// single row. Shapes are numbered by content.
+struct Shape {
+  uint32_t inner = 0;
+  uint32_t depth = 0;
+  int64_t count = 1;
+  int64_t size = 1; // rows
+};
+
+class ShapeTable {
+public:
+  explicit ShapeTable(unsigned numColumns)
+      : numColumns(numColumns), shapes(1), steps(numColumns),
+        slots(1024, kNone) {}
+
+  const Shape &operator[](uint32_t shape) const { return shapes[shape]; }
+  const int64_t *step(uint32_t shape) const {
+    return steps.data() + size_t(shape) * numColumns;
+  }
+
+  /// The number of the shape of `count` shapes `inner` with a step of b - a.
+  uint32_t number(uint32_t inner, int64_t count, const int64_t *a,
+                  const int64_t *b) {
+    uint32_t candidate = uint32_t(shapes.size());
+    Shape shape = {inner, shapes[inner].depth + 1, count,
+                   count * shapes[inner].size};
+    shapes.push_back(shape);
+    for (unsigned c = 0; c < numColumns; ++c)
+      steps.push_back(b[c] - a[c]);
+    if (shapes.size() * 2 > slots.size())
+      grow();
+    uint32_t &slot = find(candidate);
+    if (slot == kNone)
+      return slot = candidate;
+    shapes.pop_back();
+    steps.resize(steps.size() - numColumns);
+    return slot;
+  }
+
+private:
+  bool same(uint32_t a, uint32_t b) const {
+    return shapes[a].inner == shapes[b].inner &&
+           shapes[a].count == shapes[b].count &&
+           std::equal(step(a), step(a) + numColumns, step(b));
+  }
+
+  uint64_t hash(uint32_t shape) const {
+    uint64_t hash = shapes[shape].inner * 0x9e3779b97f4a7c15u;
+    auto mix = [&](uint64_t value) {
+      hash = (hash ^ value) * 0xff51afd7ed558ccdu;
+      hash ^= hash >> 32;
+    };
+    mix(uint64_t(shapes[shape].count));
+    for (unsigned c = 0; c < numColumns; ++c)
+      mix(uint64_t(step(shape)[c]));
+    return hash;
+  }
+
+  /// The slot of a shape equal to `shape`, or the free one to put it in.
+  uint32_t &find(uint32_t shape) {
+    size_t mask = slots.size() - 1;
+    for (size_t at = hash(shape) & mask;; at = (at + 1) & mask)
+      if (slots[at] == kNone || same(slots[at], shape))
+        return slots[at];
+  }
+
+  void grow() {
+    std::vector<uint32_t> old(slots.size() * 2, kNone);
+    old.swap(slots);
+    for (uint32_t shape : old)
+      if (shape != kNone)
+        find(shape) = shape;
+  }
+
+  unsigned numColumns;
+  std::vector<Shape> shapes;
+  std::vector<int64_t> steps;
+  std::vector<uint32_t> slots;
+};
+
+/// A run of rows: the first one and the shape.
+struct Item {
+  uint32_t row = 0;
+  uint32_t shape = 0;
+};
+
+/// Finds the classes of a list of rows.
+class Compression {
+public:
+  Compression(const std::vector<int64_t> &rows, unsigned numColumns)
+      : rows(rows), numColumns(numColumns), shapes(numColumns) {}
+
+  std::vector<uint32_t> orderAsGiven() const;
+  std::vector<uint32_t> orderByVariety() const;
+  /// Appends the classes of the rows, taken in `order`, to `out.classes` and
+  /// the rows that found none to `out.table`.
+  void compress(const std::vector<uint32_t> &order, int64_t minClassSize,
+                RowSet &out);
+
+private:
+  const int64_t *row(uint32_t index) const {
+    return rows.data() + size_t(index) * numColumns;
+  }
+
+  /// True when c follows b as b follows a.
+  bool inStep(const Item &a, const Item &b, const Item &c) const {
+    const int64_t *x = row(a.row), *y = row(b.row), *z = row(c.row);
+    for (unsigned i = 0; i < numColumns; ++i)
+      if (y[i] - x[i] != z[i] - y[i])
+        return false;
+    return true;
+  }
+
+  size_t runLength(const std::vector<Item> &items, size_t start) const;
+  bool joinRuns(std::vector<Item> &items);
+  bool isWorthwhile(const Item &item, int64_t minClassSize) const;
+  void groupByShape(std::vector<Item> &items) const;
+  RowClass classOf(const Item &item) const;
+  std::vector<unsigned> columnsByVariety() const;
+  std::vector<uint64_t> sortKeys(const std::vector<unsigned> &columns) const;
+
+  const std::vector<int64_t> &rows;
+  unsigned numColumns;
+  ShapeTable shapes;
+};
+
+/// Number of items from `start` on of one shape at a constant step.
+size_t Compression::runLength(const std::vector<Item> &items,
+                              size_t start) const {
+  size_t end = start + 1;
+  while (
+      end < items.size() && items[end].shape == items[start].shape &&
+      (end < start + 2 || inStep(items[end - 2], items[end - 1], items[end])))
+    ++end;
+  return end - start;
+}
+
+/// One level: replaces every maximal run by one item; true when any was found.
+bool Compression::joinRuns(std::vector<Item> &items) {
+  size_t kept = 0;
+  for (size_t i = 0; i < items.size();) {
+    size_t length = runLength(items, i);
+    // A pair gives way to a longer run that starts at its second item.
+    if (length == 2 && runLength(items, i + 1) > 2)
+      length = 1;
+    Item item = items[i];
+    if (length > 1)
+      item.shape = shapes.number(item.shape, int64_t(length), row(item.row),
+                                 row(items[i + 1].row));
+    items[kept++] = item;
+    i += length;
+  }
+  bool joined = kept < items.size();
+  items.resize(kept);
+  return joined;
+}
+
+RowClass Compression::classOf(const Item &item) const {
+  RowClass rowClass;
+  rowClass.base.assign(row(item.row), row(item.row) + numColumns);
+  for (uint32_t shape = item.shape; shape; shape = shapes[shape].inner) {
+    rowClass.counts.push_back(shapes[shape].count);
+    rowClass.strides.emplace_back(shapes.step(shape),
+                                  shapes.step(shape) + numColumns);
+  }
+  return rowClass;
+}
+
+/// Brings items of one shape together, so that interleaved runs can join.
+void Compression::groupByShape(std::vector<Item> &items) const {
+  std::stable_sort(
+      items.begin(), items.end(),
+      [](const Item &a, const Item &b) { return a.shape < b.shape; });
+}
+
+/// A class takes a row for its base and one per stride; it should at least
+/// halve what its rows take.
+bool Compression::isWorthwhile(const Item &item, int64_t minClassSize) const {
+  const Shape &shape = shapes[item.shape];
+  return shape.size >= std::max<int64_t>(minClassSize, 2 * (1 + shape.depth));
+}
+
+void Compression::compress(const std::vector<uint32_t> &order,
+                           int64_t minClassSize, RowSet &out) {
+  std::vector<Item> items(order.size());
+  for (size_t i = 0; i < order.size(); ++i)
+    items[i] = {order[i], 0};
+  do {
+    while (joinRuns(items))
+      ;
+    groupByShape(items);
+  } while (joinRuns(items));
+
+  RowSet small;
+  small.numColumns = numColumns;
+  for (const Item &item : items) {
+    if (isWorthwhile(item, minClassSize))
+      out.classes.push_back(classOf(item));
+    else if (item.shape)
+      small.classes.push_back(classOf(item));
+    else
+      out.table.insert(out.table.end(), row(item.row),
+                       row(item.row) + numColumns);
+  }
+  std::vector<int64_t> expanded = expandRows(small);
+  out.table.insert(out.table.end(), expanded.begin(), expanded.end());
+}
+
+std::vector<uint32_t> Compression::orderAsGiven() const {
+  std::vector<uint32_t> order(rows.size() / numColumns);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+/// The columns, those of fewest distinct values first. Sampled: the order
+/// matters only for how well rows compress.
+std::vector<unsigned> Compression::columnsByVariety() const {
+  constexpr size_t kSample = 4096;
+  size_t numRows = rows.size() / numColumns;
+  size_t stride = numRows / kSample + 1;
+  std::vector<std::pair<size_t, unsigned>> varieties;
+  std::vector<int64_t> values;
+  for (unsigned column = 0; column < numColumns; ++column) {
+    values.clear();
+    for (size_t i = 0; i < numRows; i += stride)
+      values.push_back(row(i)[column]);
+    std::sort(values.begin(), values.end());
+    size_t variety = std::unique(values.begin(), values.end()) - values.begin();
+    varieties.emplace_back(variety, column);
+  }
+  std::sort(varieties.begin(), varieties.end());
+  std::vector<unsigned> columns;
+  for (auto [variety, column] : varieties)
+    columns.push_back(column);
+  return columns;
+}
+
+/// Per row, as many of the `columns` as fit 64 bits, first most significant.
+std::vector<uint64_t>
+Compression::sortKeys(const std::vector<unsigned> &columns) const {
+  size_t numRows = rows.size() / numColumns;
+  std::vector<uint64_t> keys(numRows);
+  double positions = 1;
+  for (unsigned column : columns) {
+    int64_t least = row(0)[column], most = least;
+    for (size_t i = 1; i < numRows; ++i) {
+      least = std::min(least, row(i)[column]);
+      most = std::max(most, row(i)[column]);
+    }
+    double values = double(most) - double(least) + 1;
+    if (positions * values >= 9e18)
+      break;
+    positions *= values;
+    for (size_t i = 0; i < numRows; ++i)
+      keys[i] = keys[i] * uint64_t(most - least + 1) +
+                uint64_t(row(i)[column] - least);
+  }
+  return keys;
+}
+
+std::vector<uint32_t> Compression::orderByVariety() const {
+  std::vector<unsigned> columns = columnsByVariety();
+  std::vector<uint64_t> keys = sortKeys(columns);
+  std::vector<std::pair<uint64_t, uint32_t>> keyed(keys.size());
+  for (uint32_t i = 0; i < keyed.size(); ++i)
+    keyed[i] = {keys[i], i};
+  std::sort(keyed.begin(), keyed.end(), [&](const auto &a, const auto &b) {
+    if (a.first != b.first)
+      return a.first < b.first;
+    const int64_t *x = row(a.second), *y = row(b.second);
+    for (unsigned column : columns)
+      if (x[column] != y[column])
+        return x[column] < y[column];
+    return a.second < b.second;
+  });
+  std::vector<uint32_t> order;
+  order.reserve(keyed.size());
+  for (const auto &entry : keyed)
+    order.push_back(entry.second);
+  return order;
+}
+
+/// Integers that the set takes to write down.
+size_t costOf(const RowSet &set) {
+  size_t cost = set.table.size();
+  for (const RowClass &rowClass : set.classes)
+    cost +=
+        set.numColumns + rowClass.counts.size() * (size_t(set.numColumns) + 1);
+  return cost;
+}
+
+/// Compression below this ratio makes a second attempt worth its time.
+constexpr size_t kGoodRatio = 8;
+
+} // namespace
+
+int64_t RowClass::size() const {
+  int64_t size = 1;
+  for (int64_t count : counts)
+    size *= count;
+  return size;
+}
+
+int64_t RowSet::numRows() const {
+  int64_t count = numColumns ? int64_t(table.size() / numColumns) : 0;
+  for (const RowClass &rowClass : classes)
+    count += rowClass.size();
+  return count;
+}
+
+/// The order of the rows as given is tried first: whoever made them made them
+/// in nested loops. What it leaves is tried in an order that brings alike rows
+/// together: columns of few values (sizes, devices) first.
+RowSet compressRows(const std::vector<int64_t> &rows, unsigned numColumns,
+                    int64_t minClassSize) {
+  RowSet given;
+  given.numColumns = numColumns;
+  if (rows.empty() || numColumns == 0)
+    return given;
+  Compression all(rows, numColumns);
+  all.compress(all.orderAsGiven(), minClassSize, given);
+  bool foundNone = given.classes.empty();
+  if (!given.table.empty()) {
+    std::vector<int64_t> rest = std::move(given.table);
+    given.table.clear();
+    Compression again(rest, numColumns);
+    again.compress(again.orderByVariety(), minClassSize, given);
+  }
+  if (foundNone || costOf(given) * kGoodRatio <= rows.size())
+    return given;
+
+  RowSet sorted;
+  sorted.numColumns = numColumns;
+  Compression inOrder(rows, numColumns);
+  inOrder.compress(inOrder.orderByVariety(), minClassSize, sorted);
+  return costOf(sorted) < costOf(given) ? sorted : given;
+}
+
+std::vector<int64_t> expandRows(const RowSet &set) {
+  std::vector<int64_t> rows;
+  rows.reserve(size_t(set.numRows()) * set.numColumns);
+  for (const RowClass &rowClass : set.classes) {
+    std::vector<int64_t> indices(rowClass.counts.size());
+    Row row = rowClass.base;
+    for (int64_t i = 0, e = rowClass.size(); i < e; ++i) {
+      rows.insert(rows.end(), row.begin(), row.end());
+      // Advance like an odometer: the last index fastest.
+      for (size_t d = indices.size(); d-- > 0;) {
+        bool wraps = ++indices[d] == rowClass.counts[d];
+        int64_t steps = wraps ? 1 - rowClass.counts[d] : 1;
+        for (unsigned c = 0; c < set.numColumns; ++c)
+          row[c] += steps * rowClass.strides[d][c];
+        if (!wraps)
+          break;
+        indices[d] = 0;
+      }
+    }
+  }
+  rows.insert(rows.end(), set.table.begin(), set.table.end());
+  return rows;
+}
+
+} // namespace dt
