@@ -32,20 +32,20 @@ struct Split {
   std::string axis;
   /// Piece i is [cuts[i], cuts[i+1]); first 0, last the extent. Empty: equal
   /// pieces, one per axis coordinate (see `chunk`).
-  std::vector<int64_t> cuts;
+  std::vector<int64_t> cuts = {};
   /// Axis coordinate that holds piece i; empty: piece i is coordinate i's.
   /// A coordinate may hold several pieces (VPP), or none (an empty stage).
-  std::vector<int64_t> owners;
+  std::vector<int64_t> owners = {};
   /// Sizes of packed parts, each cut by itself (q, k, v; gate, up); the local
   /// tensor is the concatenation of the pieces of all parts. Empty: one part.
-  std::vector<int64_t> blocks;
+  std::vector<int64_t> blocks = {};
   /// false: equal pieces must divide the extent exactly. true: torch.chunk's
   /// rule, pieces of ceil(extent / n), the last ones shorter or empty.
   bool chunk = false;
 };
 
 struct DimPlacement {
-  std::vector<Split> splits;
+  std::vector<Split> splits = {};
   /// Padded size that the splits cut; 0: the dim's own size. Elements at and
   /// beyond the dim's size are padding: stored, never part of the VPS.
   int64_t extent = 0;
@@ -59,10 +59,10 @@ struct AxisRestriction {
 
 struct Placement {
   std::vector<DimPlacement> dims; // leading dims first
-  std::vector<AxisRestriction> at;
+  std::vector<AxisRestriction> at = {};
   /// Equal flat cut of each member's local elements over these axes, slowest
   /// first (ZeRO-3 / FSDP1 flat params): ceil(n / product) each, tail empty.
-  std::vector<std::string> flatAxes;
+  std::vector<std::string> flatAxes = {};
 };
 
 /// What a set of devices hold of a param: replicas share one holding.
@@ -75,7 +75,8 @@ struct Holding {
 struct HeldBox {
   int64_t device = 0;
   Box box;
-  std::optional<Interval> range; // of each member's part of the box, row-major
+  /// Of each member's part of the box, row-major.
+  std::optional<Interval> range = {};
 };
 
 /// Explicit regions as holdings, in order of first row; devices that hold the

@@ -31,8 +31,6 @@ struct TensorDecl {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<StateDecl> states;
-  /// Its own ZeRO bucket (Megatron-Core's shared_embedding).
-  bool sharedEmbedding = false;
 };
 
 /// One row of an explicit layout.
@@ -48,21 +46,30 @@ struct PlaceDecl {
   std::vector<std::string> states; // empty: all of the tensor's
   uint32_t mesh = 0;               // index into LayoutDecl::meshes
   Placement placement;             // unused when `rows` is not empty
-  /// Cut by the layout's ZeRO-1 buckets after `placement` has cut it.
+  /// Cut by the layout's ZeRO-1 buckets after `placement` has cut it. Tensors
+  /// of one mesh and model chunk share a rank's buffer.
   bool bucketed = false;
+  /// In a bucket of its own (Megatron-Core's shared_embedding).
+  bool ownBucket = false;
+  /// Model chunk (VPP) on each coordinate of the placement's "pp" restriction,
+  /// one entry without such a restriction. Empty: chunk 0.
+  std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
 /// and how the buckets are formed (elements).
 struct ZeroDecl {
-  /// Per mesh, the axes that the buckets are divided over, slowest first.
+  /// Per mesh, the axes that the buckets are divided over, slowest first. Axes
+  /// of size 1 are left out; a mesh without axes has no bucketed places.
   std::vector<std::vector<std::string>> axes;
   int64_t bucketSize = 0;
 };
 
+/// "dense" has axes tp, cp, fsdp, dp, pp; "expert" has etp, ep, efsdp, edp, pp
+/// over the same ranks; "ranks" (explicit shards) has one axis, rank.
 struct NamedMesh {
-  std::string name; // "dense", "expert"
+  std::string name;
   Mesh mesh;
 };
 
@@ -74,12 +81,27 @@ struct LayoutDecl {
   std::optional<ZeroDecl> zero;
 };
 
+/// One end of a link: a device, or all devices of a node.
+struct LinkEnd {
+  bool isNode = false;
+  int64_t index = 0;
+};
+
+/// Bandwidth from one end to the other; the way back is a link of its own.
+struct LinkDecl {
+  LinkEnd from;
+  LinkEnd to;
+  double GBps = 0;
+};
+
 /// Two-level cluster: links of one device, each way. 1 GBps = 1e9 bytes/s.
 struct ClusterDecl {
   int64_t devicesPerNode = 8;
   double intraNodeGBps = 200;
   double interNodeGBps = 25;
   double latencyUs = 10;
+  /// Links that differ from the above; of several that fit, the last holds.
+  std::vector<LinkDecl> links;
 };
 
 struct MemoryDecl {

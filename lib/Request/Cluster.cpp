@@ -1,0 +1,91 @@
+//===- Cluster.cpp - The cluster and memory parts of a request ------------===//
+//
+// "links" names the bandwidths that differ from the two-level default:
+//
+//   {"from": 3, "to": 12, "GBps": 10}                one device to another
+//   {"from": "node:0", "to": "node:1", "GBps": 50}   any of a node's devices
+//
+// each link one way, GBps = 1e9 bytes/s of one pair of devices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Cluster.h"
+#include "Units.h"
+
+namespace dt::request {
+
+namespace {
+
+LinkEnd readLinkEnd(const Json &value, const std::string &path) {
+  LinkEnd end;
+  if (!value.isString()) {
+    end.index = asInteger(value, path, 0, INT32_MAX);
+    return end;
+  }
+  const std::string prefix = "node:";
+  std::string digits;
+  if (value.string.compare(0, prefix.size(), prefix) == 0)
+    digits = value.string.substr(prefix.size());
+  if (digits.empty() || digits.size() > 9 ||
+      digits.find_first_not_of("0123456789") != std::string::npos)
+    fail(path +
+         " must be a device such as 3 or a node such as \"node:0\", "
+         "not the string " +
+         inQuotes(value.string));
+  end.isNode = true;
+  end.index = std::stoll(digits);
+  return end;
+}
+
+LinkDecl readLink(const Json &json, const std::string &path) {
+  checkKeys(json, path, {"from", "to", "GBps"});
+  LinkDecl link;
+  link.from = readLinkEnd(require(json, path, "from"), path + ".from");
+  link.to = readLinkEnd(require(json, path, "to"), path + ".to");
+  link.GBps = asPositiveNumber(require(json, path, "GBps"), path + ".GBps");
+  return link;
+}
+
+} // namespace
+
+ClusterDecl readCluster(const Json &json) {
+  checkKeys(json, "cluster",
+            {"devices_per_node", "intra_node_GBps", "inter_node_GBps",
+             "latency_us", "links"});
+  ClusterDecl cluster;
+  if (const Json *value = json.find("devices_per_node"))
+    cluster.devicesPerNode =
+        asInteger(*value, "cluster.devices_per_node", 1, INT32_MAX);
+  if (const Json *value = json.find("intra_node_GBps"))
+    cluster.intraNodeGBps = asPositiveNumber(*value, "cluster.intra_node_GBps");
+  if (const Json *value = json.find("inter_node_GBps"))
+    cluster.interNodeGBps = asPositiveNumber(*value, "cluster.inter_node_GBps");
+  if (const Json *value = json.find("latency_us"))
+    cluster.latencyUs = value->number == 0 && value->kind == Json::Kind::Integer
+                            ? 0
+                            : asPositiveNumber(*value, "cluster.latency_us");
+  if (const Json *links = json.find("links"))
+    for (const Json &item : asArray(*links, "cluster.links").items)
+      cluster.links.push_back(readLink(
+          item, "cluster.links[" + std::to_string(cluster.links.size()) + "]"));
+  return cluster;
+}
+
+MemoryDecl readMemory(const Json &json) {
+  checkKeys(json, "memory", {"staging", "device", "mode"});
+  MemoryDecl memory;
+  if (const Json *value = json.find("staging"))
+    memory.stagingBytes = readBytes(*value, "memory.staging");
+  if (const Json *value = json.find("device"))
+    memory.deviceBytes = readBytes(*value, "memory.device");
+  if (const Json *value = json.find("mode")) {
+    const std::string &mode = asString(*value, "memory.mode");
+    if (mode != "flat" && mode != "rollback")
+      fail("memory.mode must be \"flat\" or \"rollback\", not " +
+           inQuotes(mode));
+    memory.flat = mode == "flat";
+  }
+  return memory;
+}
+
+} // namespace dt::request

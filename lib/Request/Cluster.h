@@ -1,0 +1,17 @@
+//===- Cluster.h - The cluster and memory parts of a request ----*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_CLUSTER_H
+#define DT_LIB_REQUEST_CLUSTER_H
+
+#include "Json.h"
+
+#include "dt/Request/Request.h"
+
+namespace dt::request {
+
+ClusterDecl readCluster(const Json &json);
+MemoryDecl readMemory(const Json &json);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_CLUSTER_H

@@ -1,0 +1,24 @@
+//===- Layouts.h - Where every tensor lies on one side ----------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_LAYOUTS_H
+#define DT_LIB_REQUEST_LAYOUTS_H
+
+#include "Model.h"
+
+#include "dt/Request/Request.h"
+
+namespace dt::request {
+
+/// Places every tensor by parallel sizes. The model's rules are applied.
+LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
+                           const Model &model,
+                           const std::vector<TensorDecl> &tensors,
+                           int64_t vocabMultiple);
+
+/// Places tensors by one row per region held.
+LayoutDecl layoutFromShards(const Json &json, const std::string &path,
+                            const std::vector<TensorDecl> &tensors);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_LAYOUTS_H

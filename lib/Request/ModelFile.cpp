@@ -1,0 +1,122 @@
+//===- ModelFile.cpp - Finds out what a model file holds ------------------===//
+//
+// Three kinds: a config.json of a known model type ("model_type"), a list
+// {"tensors": [{"name", "shape", "dtype"}]}, and a flat object from names to
+// {"shape", "dtype"} as the header of a safetensors file has it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Model.h"
+
+#include "dt/Geometry/Box.h"
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+#include <unordered_set>
+
+namespace dt::request {
+
+namespace {
+
+/// Leading dims that families add to a tensor's own: layer and expert.
+constexpr unsigned kLeadingDims = 2;
+
+std::string readFile(const std::string &path, const std::string &shown) {
+  errno = 0;
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (!file || !(text << file.rdbuf()))
+    fail("model " + inQuotes(shown) +
+         " cannot be read: " + std::strerror(errno ? errno : EISDIR));
+  return text.str();
+}
+
+std::vector<int64_t> readShape(const Json &value, const std::string &tensor) {
+  std::vector<int64_t> shape = asIntegers(value, tensor + " shape", 1);
+  if (shape.size() > kMaxRank - kLeadingDims)
+    fail(tensor + " has " + std::to_string(shape.size()) +
+         " dims, more than the limit of " +
+         std::to_string(kMaxRank - kLeadingDims));
+  int64_t bytes = 8;
+  for (int64_t size : shape)
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      fail(tensor + " has more elements than fit 63 bits of bytes");
+  return shape;
+}
+
+ModelTensor readTensor(const std::string &name, const Json &value) {
+  std::string path = "tensor " + inQuotes(name);
+  ModelTensor tensor;
+  tensor.name = name;
+  tensor.shape = readShape(require(value, path, "shape"), path);
+  const std::string &dtype =
+      asString(require(value, path, "dtype"), path + " dtype");
+  std::optional<DType> parsed = parseDType(dtype);
+  if (!parsed)
+    fail(path + " has the unknown dtype " + inQuotes(dtype));
+  tensor.dtype = *parsed;
+  return tensor;
+}
+
+Model readTensorArray(const Json &tensors, const std::string &path) {
+  Model model;
+  std::unordered_set<std::string> names;
+  for (const Json &item : asArray(tensors, path).items) {
+    std::string itemPath =
+        path + "[" + std::to_string(model.tensors.size()) + "]";
+    checkKeys(item, itemPath, {"name", "shape", "dtype"});
+    const std::string &name =
+        asString(require(item, itemPath, "name"), itemPath + ".name");
+    if (name.empty())
+      fail(itemPath + ".name is empty");
+    if (!names.insert(name).second)
+      fail("tensor " + inQuotes(name) + " stands twice in " + path);
+    model.tensors.push_back(readTensor(name, item));
+  }
+  return model;
+}
+
+/// Keys besides shape and dtype are other tools' and are left alone.
+Model readFlatList(const Json &list) {
+  Model model;
+  for (const Json::Member &member : list.members) {
+    if (member.first == "__metadata__") // safetensors: free text
+      continue;
+    model.tensors.push_back(readTensor(member.first, member.second));
+  }
+  return model;
+}
+
+Model readAnyModel(const Json &json, const std::string &path) {
+  asObject(json, path);
+  Model model;
+  const Json *tensors = json.find("tensors");
+  if (json.find("model_type")) {
+    model = readConfig(json, path);
+  } else if (tensors && tensors->isArray()) {
+    checkKeys(json, path, {"tensors"});
+    model = readTensorArray(*tensors, path + ".tensors");
+  } else {
+    model = readFlatList(json);
+  }
+  if (model.tensors.empty())
+    fail(path + " has no tensors");
+  return model;
+}
+
+} // namespace
+
+Model readModel(const Json &model, const std::string &directory) {
+  if (model.isObject())
+    return readAnyModel(model, "model");
+  const std::string &path = asString(model, "model");
+  bool absolute = !path.empty() && path[0] == '/';
+  std::string full =
+      absolute || directory.empty() ? path : directory + "/" + path;
+  std::string what = "model " + inQuotes(path);
+  return readAnyModel(parseJson(readFile(full, path), what), what);
+}
+
+} // namespace dt::request

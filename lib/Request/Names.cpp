@@ -1,0 +1,69 @@
+//===- Names.cpp - Layer and expert numbers in tensor names ---------------===//
+
+#include "Names.h"
+
+#include <fnmatch.h>
+
+#include <vector>
+
+namespace dt::request {
+
+namespace {
+
+/// More digits than this are an identifier, not a count.
+constexpr size_t kMaxDigits = 6;
+
+/// The number that a component is; -1 when it is none.
+int64_t asNumber(const std::string &text) {
+  if (text.empty() || text.size() > kMaxDigits ||
+      text.find_first_not_of("0123456789") != std::string::npos)
+    return -1;
+  return std::stoll(text);
+}
+
+std::vector<std::string> components(const std::string &name) {
+  std::vector<std::string> parts(1);
+  for (char c : name) {
+    if (c == '.')
+      parts.emplace_back();
+    else
+      parts.back() += c;
+  }
+  return parts;
+}
+
+bool namesLayers(const std::string &component) {
+  return component == "layers" || component == "h" || component == "blocks";
+}
+
+int64_t trailingNumber(const std::string &component) {
+  size_t lastOther = component.find_last_not_of("0123456789");
+  return lastOther == std::string::npos
+             ? -1
+             : asNumber(component.substr(lastOther + 1));
+}
+
+} // namespace
+
+NameNumbers readNameNumbers(const std::string &name) {
+  NameNumbers found;
+  std::vector<std::string> parts = components(name);
+  size_t next = 0; // the first component after the layer number
+  for (size_t i = 0; i + 1 < parts.size() && next == 0; ++i) {
+    if (!namesLayers(parts[i]) || asNumber(parts[i + 1]) < 0)
+      continue;
+    found.layer = asNumber(parts[i + 1]);
+    next = i + 2;
+  }
+  for (size_t i = next; i < parts.size() && found.expert < 0; ++i)
+    found.expert = asNumber(parts[i]);
+  if (found.expert < 0 && next < parts.size())
+    found.expert = trailingNumber(parts.back());
+  return found;
+}
+
+bool matchesGlob(const std::string &pattern, const std::string &name) {
+  return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
+}
+
+} // namespace dt::request

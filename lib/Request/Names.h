@@ -1,0 +1,30 @@
+//===- Names.h - Layer and expert numbers in tensor names -------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_NAMES_H
+#define DT_LIB_REQUEST_NAMES_H
+
+#include <cstdint>
+#include <string>
+
+namespace dt::request {
+
+/// Numbers found in a tensor's name; -1 where there is none.
+///   model.layers.3.mlp.experts.17.up_proj.weight -> layer 3, expert 17
+///   h.0.attn.c_attn.weight                       -> layer 0
+///   decoder.layers.1.mlp.experts.linear_fc1.weight5 -> layer 1, expert 5
+struct NameNumbers {
+  int64_t layer = -1;
+  int64_t expert = -1;
+};
+
+/// The layer is the component after the first `layers`, `h` or `blocks`. The
+/// expert is the next component that is a number, else the number that ends
+/// the name.
+NameNumbers readNameNumbers(const std::string &name);
+
+/// Shell-like glob: `*` and `?` match dots too.
+bool matchesGlob(const std::string &pattern, const std::string &name);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_NAMES_H

@@ -1,0 +1,146 @@
+//===- ReadRequest.cpp - From the text of a request to its structs --------===//
+
+#include "Cluster.h"
+#include "Layouts.h"
+#include "Rules.h"
+
+#include "dt/Request/Request.h"
+
+#include <exception>
+
+namespace dt {
+
+namespace request {
+
+namespace {
+
+/// States by name, in the request's order; empty: `param` in each tensor's own
+/// dtype.
+std::vector<StateDecl> readStates(const Json &json) {
+  std::vector<StateDecl> states;
+  for (const Json::Member &member : asObject(json, "state").members) {
+    std::string path = "state." + member.first;
+    const std::string &text = asString(member.second, path);
+    std::optional<DType> dtype = parseDType(text);
+    if (!dtype)
+      fail(path + " has the unknown dtype " + inQuotes(text));
+    if (member.first.empty())
+      fail("state has an empty name");
+    states.push_back({member.first, *dtype});
+  }
+  if (states.empty())
+    fail("state names no states");
+  return states;
+}
+
+/// Buffers keep their own dtype and have no optimizer state.
+std::vector<StateDecl> statesOf(const ModelTensor &tensor,
+                                const std::vector<StateDecl> &states) {
+  if (states.empty() || tensor.buffer)
+    return {{"param", tensor.dtype}};
+  return states;
+}
+
+/// A request that moves no `param` moves no buffers either.
+void dropBuffersWithoutParam(const std::vector<StateDecl> &states,
+                             Model &model) {
+  for (const StateDecl &state : states)
+    if (state.name == "param")
+      return;
+  if (states.empty())
+    return;
+  std::vector<ModelTensor> kept;
+  for (ModelTensor &tensor : model.tensors)
+    if (!tensor.buffer)
+      kept.push_back(std::move(tensor));
+  model.tensors = std::move(kept);
+}
+
+bool isSharded(const Json &layout, const std::string &path) {
+  return asObject(layout, path).find("shards") != nullptr;
+}
+
+struct Reader {
+  const Json &json;
+  Model model;
+  std::vector<TensorDecl> tensors;
+  int64_t vocabMultiple = 128;
+
+  LayoutDecl layout(const char *side) const {
+    const Json &layout = require(json, "request", side);
+    if (isSharded(layout, side))
+      return layoutFromShards(layout, side, tensors);
+    return layoutFromSizes(layout, side, model, tensors, vocabMultiple);
+  }
+};
+
+/// Rules are needed, and checked against the tensors, only where a side is
+/// given by sizes.
+void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
+  const Json &json = reader.json;
+  std::vector<Rule> rules;
+  if (const Json *value = json.find("rules"))
+    rules = readRules(*value);
+  bool allSharded = true;
+  for (const char *side : {"source", "destination"})
+    allSharded &= isSharded(require(json, "request", side), side);
+  if (!allSharded)
+    applyRules(rules, reader.model);
+  dropBuffersWithoutParam(states, reader.model);
+  for (const ModelTensor &tensor : reader.model.tensors)
+    reader.tensors.push_back(
+        {tensor.name, tensor.shape, statesOf(tensor, states)});
+}
+
+Request read(const std::string &text, const std::string &directory) {
+  Json json = parseJson(text, "request");
+  checkKeys(json, "request",
+            {"model", "state", "rules", "source", "destination", "cluster",
+             "memory", "vocab_multiple"});
+  Reader reader{json, {}, {}};
+  std::vector<StateDecl> states;
+  if (const Json *value = json.find("state"))
+    states = readStates(*value);
+  if (const Json *value = json.find("vocab_multiple"))
+    reader.vocabMultiple =
+        asInteger(*value, "vocab_multiple", 1, int64_t(1) << 20);
+  Request request;
+  if (const Json *value = json.find("cluster"))
+    request.cluster = readCluster(*value);
+  if (const Json *value = json.find("memory"))
+    request.memory = readMemory(*value);
+  reader.model = readModel(require(json, "request", "model"), directory);
+  prepareModel(reader, states);
+  request.source = reader.layout("source");
+  request.destination = reader.layout("destination");
+  request.tensors = std::move(reader.tensors);
+  return request;
+}
+
+/// Names come from files: an error stays one line whatever they hold.
+std::string oneLine(std::string text) {
+  for (char &c : text)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = ' ';
+  return text;
+}
+
+} // namespace
+
+} // namespace request
+
+std::optional<Request> readRequest(const std::string &json,
+                                   const std::string &directory,
+                                   std::string &error) {
+  try {
+    return request::read(json, directory);
+  } catch (const request::RequestError &mistake) {
+    error = request::oneLine(mistake.message);
+  } catch (const std::exception &failure) {
+    error = request::oneLine(std::string("cannot read the request: ") +
+                             failure.what());
+  }
+  return std::nullopt;
+}
+
+} // namespace dt

@@ -1,0 +1,149 @@
+//===- Rules.cpp - A request's rules: how tensors are cut -----------------===//
+
+#include "Rules.h"
+
+#include "Names.h"
+
+#include <algorithm>
+#include <numeric>
+
+namespace dt::request {
+
+namespace {
+
+/// A dim, or null for none.
+std::optional<int64_t> readDim(const Json *value, const std::string &path,
+                               std::optional<int64_t> standard) {
+  if (!value)
+    return standard;
+  if (value->isNull())
+    return std::nullopt;
+  return asInteger(*value, path, 0);
+}
+
+Stage readStage(const Json &value, const std::string &path) {
+  const std::string &name = asString(value, path);
+  if (name == "first")
+    return Stage::First;
+  if (name == "last")
+    return Stage::Last;
+  if (name == "every")
+    return Stage::Every;
+  fail(path + " must be \"first\", \"last\" or \"every\", not " +
+       inQuotes(name));
+}
+
+Rule readRule(const Json &json, const std::string &path) {
+  checkKeys(json, path,
+            {"match", "tp", "fsdp", "ep", "blocks", "replicate", "stage"});
+  Rule rule;
+  rule.match = asString(require(json, path, "match"), path + ".match");
+  const Json *replicate = json.find("replicate");
+  if (replicate && asBool(*replicate, path + ".replicate")) {
+    for (const char *key : {"tp", "fsdp", "ep", "blocks"})
+      if (json.find(key))
+        fail(path + " has \"replicate\" beside " + inQuotes(key));
+  } else {
+    rule.cut.tpDim = readDim(json.find("tp"), path + ".tp", std::nullopt);
+    rule.cut.fsdpDim = readDim(json.find("fsdp"), path + ".fsdp", 0);
+  }
+  if (const Json *ep = json.find("ep"))
+    rule.cut.expert = asBool(*ep, path + ".ep");
+  if (const Json *blocks = json.find("blocks"))
+    rule.cut.blocks = asIntegers(*blocks, path + ".blocks", 1);
+  if (!rule.cut.blocks.empty() && !rule.cut.tpDim)
+    fail(path + " has \"blocks\" but no \"tp\" dimension that they lie along");
+  if (const Json *stage = json.find("stage"))
+    rule.stage = readStage(*stage, path + ".stage");
+  return rule;
+}
+
+void checkDim(const ModelTensor &tensor, std::optional<int64_t> dim,
+              const char *key, const Rule &rule) {
+  if (dim && *dim >= static_cast<int64_t>(tensor.shape.size()))
+    fail("rule " + inQuotes(rule.match) + " has " + key + " dim " +
+         std::to_string(*dim) + ", but tensor " + inQuotes(tensor.name) +
+         " has " + std::to_string(tensor.shape.size()) + " dims");
+}
+
+void checkBlocks(const ModelTensor &tensor, const Rule &rule) {
+  if (rule.cut.blocks.empty())
+    return;
+  int64_t sum = 0;
+  for (int64_t block : rule.cut.blocks)
+    if (__builtin_add_overflow(sum, block, &sum))
+      sum = INT64_MAX;
+  int64_t size = tensor.shape[*rule.cut.tpDim];
+  if (sum != size)
+    fail("rule " + inQuotes(rule.match) + " has blocks of " +
+         std::to_string(sum) + " in all, but tensor " + inQuotes(tensor.name) +
+         " has " + std::to_string(size) + " in dim " +
+         std::to_string(*rule.cut.tpDim));
+}
+
+/// FSDP2 shards no scalars: the default dim does not apply to them.
+void applyRule(const Rule &rule, ModelTensor &tensor) {
+  bool vocab = tensor.cut.vocab && rule.cut.tpDim.value_or(0) == 0;
+  Cut cut = rule.cut;
+  if (tensor.shape.empty() && cut.fsdpDim == 0)
+    cut.fsdpDim.reset();
+  checkDim(tensor, cut.tpDim, "tp", rule);
+  checkDim(tensor, cut.fsdpDim, "fsdp", rule);
+  checkBlocks(tensor, rule);
+  cut.vocab = vocab;
+  tensor.cut = cut;
+  if (rule.stage)
+    tensor.stage = *rule.stage;
+}
+
+const Rule *firstMatch(const std::vector<Rule> &rules,
+                       const std::string &name) {
+  auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule &rule) {
+    return matchesGlob(rule.match, name);
+  });
+  return found == rules.end() ? nullptr : &*found;
+}
+
+/// Layer, expert and stage of a tensor that no model type described.
+void readNumbers(const Rule &rule, bool afterLayers, ModelTensor &tensor) {
+  NameNumbers numbers = readNameNumbers(tensor.name);
+  tensor.layer = rule.stage ? -1 : numbers.layer;
+  if (tensor.layer >= 0)
+    tensor.stage = Stage::Layer;
+  else if (!rule.stage)
+    tensor.stage = afterLayers ? Stage::Last : Stage::First;
+  tensor.expert = rule.cut.expert ? numbers.expert : -1;
+}
+
+} // namespace
+
+std::vector<Rule> readRules(const Json &json) {
+  std::vector<Rule> rules;
+  for (const Json &item : asArray(json, "rules").items)
+    rules.push_back(
+        readRule(item, "rules[" + std::to_string(rules.size()) + "]"));
+  return rules;
+}
+
+void applyRules(const std::vector<Rule> &rules, Model &model) {
+  bool afterLayers = false;
+  for (ModelTensor &tensor : model.tensors) {
+    const Rule *rule = firstMatch(rules, tensor.name);
+    if (!rule && !tensor.hasCut)
+      fail("no rule matches tensor " + inQuotes(tensor.name));
+    if (rule)
+      applyRule(*rule, tensor);
+    if (!tensor.hasCut) {
+      readNumbers(*rule, afterLayers, tensor);
+      afterLayers |= readNameNumbers(tensor.name).layer >= 0;
+      model.layers = std::max(model.layers, tensor.layer + 1);
+      model.experts = std::max(model.experts, tensor.expert + 1);
+    }
+    if (tensor.cut.expert && tensor.expert < 0)
+      fail("rule " + inQuotes(rule->match) + " cuts tensor " +
+           inQuotes(tensor.name) +
+           " by experts, but its name has no expert number");
+  }
+}
+
+} // namespace dt::request

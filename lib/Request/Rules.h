@@ -1,0 +1,25 @@
+//===- Rules.h - A request's rules: how tensors are cut ---------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_RULES_H
+#define DT_LIB_REQUEST_RULES_H
+
+#include "Model.h"
+
+namespace dt::request {
+
+struct Rule {
+  std::string match; // a glob on the tensor's name
+  Cut cut;
+  std::optional<Stage> stage;
+};
+
+std::vector<Rule> readRules(const Json &rules);
+
+/// Gives every tensor its cut and stage: the first matching rule's, else the
+/// model type's own, else it is an error. Layers and experts of flat lists are
+/// read from the names, and the model's counts of them are set.
+void applyRules(const std::vector<Rule> &rules, Model &model);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_RULES_H

@@ -1,0 +1,182 @@
+//===- SizedLayout.cpp - Placements by parallel sizes ---------------------===//
+//
+// Per tensor: TP cuts its dim (block by block when it is packed), FSDP then
+// cuts what is left, and the tensor is restricted to the pipeline stages and
+// the expert coordinate that own it. CP and DP replicate. Under ZeRO-1 the
+// states besides param and grad are marked for the buckets.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Layouts.h"
+#include "ParallelSizes.h"
+#include "Stages.h"
+
+#include <algorithm>
+
+namespace dt::request {
+
+namespace {
+
+int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+
+class SizedLayout {
+public:
+  SizedLayout(const ParallelSizes &sizes, const Model &model,
+              const std::string &path)
+      : sizes(sizes), path(path),
+        stages(buildStages(sizes, model.layers, path)) {
+    expertsPerRank = model.experts / sizes.ep;
+    if (model.experts % sizes.ep != 0)
+      fail(path + ": " + std::to_string(model.experts) +
+           " experts do not divide by ep " + std::to_string(sizes.ep));
+  }
+
+  PlaceDecl place(const ModelTensor &tensor) const;
+
+private:
+  void cutByTp(const ModelTensor &tensor, const char *axis, int64_t ways,
+               Placement &placement) const;
+  void restrictToStages(const ModelTensor &tensor, PlaceDecl &place) const;
+
+  const ParallelSizes &sizes;
+  const std::string &path;
+  StageTable stages;
+  int64_t expertsPerRank = 0;
+};
+
+void SizedLayout::cutByTp(const ModelTensor &tensor, const char *axis,
+                          int64_t ways, Placement &placement) const {
+  int64_t dim = *tensor.cut.tpDim;
+  int64_t extent = placement.dims[dim].extent ? placement.dims[dim].extent
+                                              : tensor.shape[dim];
+  std::vector<int64_t> parts = tensor.cut.blocks;
+  if (parts.empty())
+    parts.push_back(extent);
+  for (int64_t part : parts)
+    if (part % ways != 0)
+      fail(path + ": tensor " + inQuotes(tensor.name) + " has " +
+           std::to_string(part) + " in " +
+           (tensor.cut.blocks.empty() ? "" : "a block of ") + "dim " +
+           std::to_string(dim) + ", which does not divide by " + axis + " " +
+           std::to_string(ways));
+  Split split;
+  split.axis = axis;
+  split.blocks = tensor.cut.blocks;
+  if (ways > 1)
+    placement.dims[dim].splits.push_back(std::move(split));
+}
+
+void SizedLayout::restrictToStages(const ModelTensor &tensor,
+                                   PlaceDecl &place) const {
+  int64_t last = sizes.pp - 1;
+  int64_t lastChunk = sizes.vpp - 1;
+  std::vector<int64_t> coordinates;
+  switch (tensor.stage) {
+  case Stage::Layer:
+    coordinates = {stages.stageOf[tensor.layer]};
+    place.chunks = {stages.chunkOf[tensor.layer]};
+    break;
+  case Stage::First:
+    coordinates = {0};
+    place.chunks = {0};
+    break;
+  case Stage::Last:
+    coordinates = {last};
+    place.chunks = {lastChunk};
+    break;
+  case Stage::FirstAndLast:
+    coordinates = {0, last};
+    place.chunks = {0, lastChunk};
+    place.ownBucket = sizes.pp > 1;
+    break;
+  case Stage::Every:
+    return;
+  }
+  if (sizes.pp > 1)
+    place.placement.at.push_back({"pp", coordinates});
+  else
+    place.chunks.resize(1);
+}
+
+PlaceDecl SizedLayout::place(const ModelTensor &tensor) const {
+  bool onExpertGrid = tensor.cut.expert && sizes.hasExpertGrid();
+  PlaceDecl place;
+  place.mesh = onExpertGrid ? 1 : 0;
+  Placement &placement = place.placement;
+  placement.dims.resize(tensor.shape.size());
+  if (tensor.cut.vocab)
+    placement.dims[0].extent =
+        roundUp(tensor.shape[0], sizes.vocabMultiple * sizes.tp);
+  if (tensor.cut.tpDim)
+    cutByTp(tensor, onExpertGrid ? "etp" : "tp",
+            onExpertGrid ? sizes.etp : sizes.tp, placement);
+  int64_t shards = onExpertGrid ? sizes.efsdp : sizes.fsdp;
+  if (tensor.cut.fsdpDim && shards > 1) {
+    Split split;
+    split.axis = onExpertGrid ? "efsdp" : "fsdp";
+    split.chunk = true;
+    placement.dims[*tensor.cut.fsdpDim].splits.push_back(std::move(split));
+  }
+  restrictToStages(tensor, place);
+  if (onExpertGrid && sizes.ep > 1)
+    placement.at.push_back({"ep", {tensor.expert / expertsPerRank}});
+  return place;
+}
+
+ZeroDecl zeroOver(const ParallelSizes &sizes,
+                  const std::vector<NamedMesh> &meshes) {
+  ZeroDecl zero;
+  zero.bucketSize = sizes.bucketSize;
+  for (const NamedMesh &named : meshes) {
+    zero.axes.emplace_back();
+    for (const MeshAxis &axis : named.mesh.axes)
+      if (axis.name == "dp" || axis.name == "cp" || axis.name == "edp")
+        zero.axes.back().push_back(axis.name);
+  }
+  return zero;
+}
+
+/// Adds a tensor's place: one for all states, or two when the buckets cut some
+/// of them.
+void addPlaces(PlaceDecl place, const TensorDecl &tensor,
+               const std::optional<ZeroDecl> &zero, LayoutDecl &layout) {
+  PlaceDecl bucketed = place;
+  bucketed.bucketed = true;
+  bool hasBuckets = zero && !zero->axes[place.mesh].empty();
+  for (const StateDecl &state : tensor.states) {
+    bool isWhole = state.name == "param" || state.name == "grad";
+    (isWhole || !hasBuckets ? place : bucketed).states.push_back(state.name);
+  }
+  if (bucketed.states.empty())
+    place.states.clear(); // all
+  if (bucketed.states.empty() || !place.states.empty())
+    layout.places.push_back(std::move(place));
+  if (!bucketed.states.empty())
+    layout.places.push_back(std::move(bucketed));
+}
+
+} // namespace
+
+LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
+                           const Model &model,
+                           const std::vector<TensorDecl> &tensors,
+                           int64_t vocabMultiple) {
+  ParallelSizes sizes = readParallelSizes(json, path, vocabMultiple);
+  LayoutDecl layout;
+  layout.world = sizes.world;
+  layout.devices = readDevices(json, path, sizes.world);
+  layout.meshes = buildMeshes(sizes, layout.devices, path);
+  if (sizes.zero)
+    layout.zero = zeroOver(sizes, layout.meshes);
+  SizedLayout sized(sizes, model, path);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    PlaceDecl place = sized.place(model.tensors[i]);
+    place.tensor = i;
+    addPlaces(std::move(place), tensors[i], layout.zero, layout);
+  }
+  return layout;
+}
+
+} // namespace dt::request

@@ -1,0 +1,44 @@
+// Spellings of element types.
+
+#include "dt/Geometry/DType.h"
+
+#include <gtest/gtest.h>
+
+using namespace dt;
+
+namespace {
+
+TEST(DTypeTest, everyNameIsRead) {
+  for (int i = 0; i <= int(DType::Bool); ++i) {
+    DType type = DType(i);
+    EXPECT_EQ(parseDType(name(type)), type) << name(type);
+  }
+}
+
+TEST(DTypeTest, readsOtherSpellings) {
+  EXPECT_EQ(parseDType("BF16"), DType::BF16);
+  EXPECT_EQ(parseDType("bfloat16"), DType::BF16);
+  EXPECT_EQ(parseDType("torch.float32"), DType::F32);
+  EXPECT_EQ(parseDType("f8_e4m3fn"), DType::F8E4M3);
+  EXPECT_EQ(parseDType("F8_E4M3"), DType::F8E4M3);
+  EXPECT_EQ(parseDType("torch.float8_e8m0fnu"), DType::F8E8M0);
+  EXPECT_EQ(parseDType("long"), DType::I64);
+  EXPECT_EQ(parseDType("uint8"), DType::U8);
+  EXPECT_EQ(parseDType("BOOL"), DType::Bool);
+}
+
+TEST(DTypeTest, refusesWhatItDoesNotKnow) {
+  EXPECT_EQ(parseDType(""), std::nullopt);
+  EXPECT_EQ(parseDType("torch."), std::nullopt);
+  EXPECT_EQ(parseDType("f4"), std::nullopt);
+}
+
+TEST(DTypeTest, hasByteWidths) {
+  EXPECT_EQ(byteWidth(DType::F64), 8);
+  EXPECT_EQ(byteWidth(DType::F32), 4);
+  EXPECT_EQ(byteWidth(DType::BF16), 2);
+  EXPECT_EQ(byteWidth(DType::F8E5M2FNUZ), 1);
+  EXPECT_EQ(byteWidth(DType::Bool), 1);
+}
+
+} // namespace

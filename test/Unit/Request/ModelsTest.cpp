@@ -1,0 +1,151 @@
+//===- ModelsTest.cpp - Tensors of known model types ----------------------===//
+//
+// Totals and counts against the models' well-known sizes, names and order
+// against Megatron-Core's registration order.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RequestTesting.h"
+
+using namespace dt;
+
+namespace {
+
+int64_t volume(const TensorDecl &tensor) {
+  int64_t product = 1;
+  for (int64_t size : tensor.shape)
+    product *= size;
+  return product;
+}
+
+/// Elements of all tensors whose name has `part`, buffers left out.
+int64_t elements(const Request &request, const std::string &part = "") {
+  int64_t sum = 0;
+  for (const TensorDecl &tensor : request.tensors)
+    if (tensor.name.find(part) != std::string::npos &&
+        tensor.name.find("expert_bias") == std::string::npos)
+      sum += volume(tensor);
+  return sum;
+}
+
+Request readModel(const std::string &name) {
+  return readGood(stay(name + ".json", R"({"world": 1})"));
+}
+
+std::vector<std::string> namesWith(const Request &request,
+                                   const std::string &prefix) {
+  std::vector<std::string> names;
+  for (const TensorDecl &tensor : request.tensors)
+    if (tensor.name.compare(0, prefix.size(), prefix) == 0)
+      names.push_back(tensor.name.substr(prefix.size()));
+  return names;
+}
+
+TEST(Models, llama3HasItsPublishedSize) {
+  EXPECT_EQ(elements(readModel("llama3-8b")), 8'030'261'248);
+  Request request = readModel("llama3-70b");
+  EXPECT_EQ(elements(request), 70'553'706'496);
+  EXPECT_EQ(elements(request, "layers.7."), 855'654'400);
+  EXPECT_EQ(request.tensors.size(), 80u * 6 + 3);
+}
+
+TEST(Models, qwen3MoeHasItsPublishedSize) {
+  EXPECT_EQ(elements(readModel("qwen3-30b-a3b")), 30'532'122'624);
+  Request request = readModel("qwen3-235b-a22b");
+  EXPECT_EQ(elements(request), 235'093'634'560);
+  EXPECT_EQ(elements(request, "layers.93."), 2'487'755'008);
+  EXPECT_EQ(request.tensors.size(), 94u * (7 + 256) + 3);
+}
+
+TEST(Models, deepseekV3HasItsPublishedSize) {
+  Request request = readModel("deepseek-v3");
+  EXPECT_EQ(elements(request, "decoder.layers.60."), 11'507'286'016);
+  EXPECT_EQ(elements(request, "decoder.layers.0."), 583'483'392);
+  EXPECT_EQ(elements(request, "mtp."), 11'610'067'968);
+  EXPECT_EQ(elements(request), 671'026'404'352 + 11'610'067'968);
+  EXPECT_EQ(namesWith(request, "decoder.layers.60.mlp.experts.").size(), 512u);
+}
+
+TEST(Models, gpt3HasItsPublishedSizeButForPaddingRows) {
+  Request request = readModel("gpt3-1.3b");
+  EXPECT_EQ(elements(request), 1'315'819'520 - (50304 - 50257) * 2048);
+  EXPECT_EQ(elements(request, "layers.3."), 50'358'272);
+}
+
+TEST(Models, llamaLayerIsInRegistrationOrder) {
+  EXPECT_EQ(namesWith(readModel("llama3-8b"), "decoder.layers.5."),
+            (std::vector<std::string>{
+                "self_attention.linear_proj.weight",
+                "self_attention.linear_qkv.layer_norm_weight",
+                "self_attention.linear_qkv.weight",
+                "mlp.linear_fc1.layer_norm_weight", "mlp.linear_fc1.weight",
+                "mlp.linear_fc2.weight"}));
+}
+
+TEST(Models, gpt2LayerHasBiases) {
+  EXPECT_EQ(
+      namesWith(readModel("gpt3-1.3b"), "decoder.layers.0."),
+      (std::vector<std::string>{
+          "self_attention.linear_proj.weight",
+          "self_attention.linear_proj.bias",
+          "self_attention.linear_qkv.layer_norm_weight",
+          "self_attention.linear_qkv.layer_norm_bias",
+          "self_attention.linear_qkv.weight", "self_attention.linear_qkv.bias",
+          "mlp.linear_fc1.layer_norm_weight", "mlp.linear_fc1.layer_norm_bias",
+          "mlp.linear_fc1.weight", "mlp.linear_fc1.bias",
+          "mlp.linear_fc2.weight", "mlp.linear_fc2.bias"}));
+}
+
+TEST(Models, groupedExpertsListAllFc1BeforeAllFc2) {
+  std::vector<std::string> names =
+      namesWith(readModel("qwen3-30b-a3b"), "decoder.layers.0.");
+  EXPECT_EQ(std::vector<std::string>(names.begin(), names.begin() + 9),
+            (std::vector<std::string>{
+                "self_attention.linear_proj.weight",
+                "self_attention.linear_qkv.layer_norm_weight",
+                "self_attention.linear_qkv.weight",
+                "self_attention.q_layernorm.weight",
+                "self_attention.k_layernorm.weight", "pre_mlp_layernorm.weight",
+                "mlp.router.weight", "mlp.experts.linear_fc1.weight0",
+                "mlp.experts.linear_fc1.weight1"}));
+  EXPECT_EQ(names[7 + 128], "mlp.experts.linear_fc2.weight0");
+}
+
+TEST(Models, latentAttentionAndMtpAreInRegistrationOrder) {
+  Request request = readModel("deepseek-v3");
+  EXPECT_EQ(namesWith(request, "decoder.layers.2."),
+            (std::vector<std::string>{
+                "input_layernorm.weight", "self_attention.linear_proj.weight",
+                "self_attention.linear_q_down_proj.weight",
+                "self_attention.linear_q_up_proj.layer_norm_weight",
+                "self_attention.linear_q_up_proj.weight",
+                "self_attention.linear_kv_down_proj.weight",
+                "self_attention.linear_kv_up_proj.layer_norm_weight",
+                "self_attention.linear_kv_up_proj.weight",
+                "mlp.linear_fc1.layer_norm_weight", "mlp.linear_fc1.weight",
+                "mlp.linear_fc2.weight"}));
+  std::vector<std::string> mtp = namesWith(request, "mtp.layers.0.");
+  EXPECT_EQ(mtp[2], "eh_proj.weight");
+  EXPECT_EQ(mtp[3], "mtp_model_layer.input_layernorm.weight");
+  EXPECT_EQ(mtp.back(), "final_layernorm.weight");
+  EXPECT_EQ(request.tensors.back().name, "output_layer.weight");
+}
+
+TEST(Models, tiedEmbeddingsHaveNoOutputLayer) {
+  EXPECT_EQ(readModel("gpt3-1.3b").tensors.back().name,
+            "decoder.final_layernorm.bias");
+}
+
+TEST(Models, routerBiasIsABufferOfItsOwnDType) {
+  Request request = readGood(
+      R"({"model": "deepseek-v3.json", "state": {"param": "bf16",
+          "master": "f32"}, "source": {"world": 1},
+          "destination": {"world": 1}})");
+  const TensorDecl &bias = request.tensors[findTensor(
+      request, "decoder.layers.3.mlp.router.expert_bias")];
+  ASSERT_EQ(bias.states.size(), 1u);
+  EXPECT_EQ(bias.states[0].dtype, DType::F32);
+  EXPECT_EQ(request.tensors[0].states.size(), 2u);
+}
+
+} // namespace
