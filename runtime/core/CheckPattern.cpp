@@ -1,0 +1,253 @@
+//===- CheckPattern.cpp - Known values for checked runs -------------------===//
+
+#include "dtrt/CheckPattern.h"
+
+#include "dtrt/ShardView.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace dtrt {
+
+namespace {
+
+/// Fills source padding and fresh destinations; differs from zero, the value
+/// that destination padding must have.
+constexpr int kPoison = 0xa5;
+/// Mismatches that a report spells out.
+constexpr size_t kMaxReported = 8;
+
+/// `count` elements that are contiguous in a member's buffer and, unless they
+/// are padding, in the tensor.
+struct Run {
+  int64_t local = 0; // elements from the start of the buffer
+  int64_t count = 0;
+  int64_t position = -1; // in the VPS; -1: padding
+};
+
+/// Walks the local rows of a shard's inner dims.
+class RowWalker {
+public:
+  RowWalker(const Family &family, const ShardRecord &shard)
+      : shard(shard), shape(family.shape) {
+    dims.assign(shard.dims.begin() + family.numLeading(), shard.dims.end());
+    if (shape.empty()) { // a scalar is a row of one element
+      shape = {1};
+      dims = {{{0, 1}}};
+    }
+    for (const auto &intervals : dims) {
+      int64_t extent = 0;
+      for (const Range &interval : intervals)
+        extent += interval.size();
+      extents.push_back(extent);
+    }
+  }
+
+  template <typename Visit> void forEachRun(Visit visit) const {
+    int64_t elements = 1;
+    for (int64_t extent : extents)
+      elements *= extent;
+    Range stored = shard.flat ? shard.range : Range{0, elements};
+    int64_t width = extents.back();
+    if (stored.size() == 0)
+      return;
+    for (int64_t row = stored.lo / width; row * width < stored.hi; ++row) {
+      int64_t start = rowPosition(row);
+      int64_t local = row * width;
+      for (const Range &interval : dims.back()) {
+        visitInterval(interval, start, local, stored, visit);
+        local += interval.size();
+      }
+    }
+  }
+
+private:
+  /// VPS position of the row's column 0; -1 when the row is padding.
+  int64_t rowPosition(int64_t row) const {
+    int64_t position = 0, stride = shape.back();
+    for (size_t dim = dims.size() - 1; dim-- > 0;) {
+      int64_t local = row % extents[dim];
+      row /= extents[dim];
+      int64_t coordinate = 0;
+      for (const Range &interval : dims[dim]) {
+        if (local < interval.size()) {
+          coordinate = interval.lo + local;
+          break;
+        }
+        local -= interval.size();
+      }
+      if (coordinate >= shape[dim])
+        return -1;
+      position += coordinate * stride;
+      stride *= shape[dim];
+    }
+    return position;
+  }
+
+  template <typename Visit>
+  void visitInterval(const Range &interval, int64_t start, int64_t local,
+                     const Range &stored, Visit visit) const {
+    int64_t real = start < 0 ? 0
+                             : std::clamp(shape.back() - interval.lo,
+                                          int64_t(0), interval.size());
+    auto clipped = [&](int64_t from, int64_t to, int64_t position) {
+      int64_t lo = std::max(from, stored.lo), hi = std::min(to, stored.hi);
+      if (lo < hi)
+        visit(Run{lo - stored.lo, hi - lo,
+                  position < 0 ? -1 : position + (lo - from)});
+    };
+    clipped(local, local + real, start + interval.lo);
+    clipped(local + real, local + interval.size(), -1);
+  }
+
+  const ShardRecord &shard;
+  std::vector<int64_t> shape;
+  std::vector<std::vector<Range>> dims;
+  std::vector<int64_t> extents;
+};
+
+template <typename T>
+void fillRun(std::byte *buffer, const Run &run, uint64_t seed) {
+  T *out = reinterpret_cast<T *>(buffer) + run.local;
+  for (int64_t i = 0; i < run.count; ++i)
+    out[i] = T(patternValue(seed, uint64_t(run.position + i)));
+}
+
+template <typename T>
+int64_t countWrong(const std::byte *buffer, const Run &run, uint64_t seed) {
+  const T *in = reinterpret_cast<const T *>(buffer) + run.local;
+  int64_t wrong = 0;
+  if (run.position < 0)
+    for (int64_t i = 0; i < run.count; ++i)
+      wrong += in[i] != 0;
+  else
+    for (int64_t i = 0; i < run.count; ++i)
+      wrong += in[i] != T(patternValue(seed, uint64_t(run.position + i)));
+  return wrong;
+}
+
+/// Calls visit with a value of the unsigned type that has `width` bytes.
+template <typename Visit> auto withElementType(int64_t width, Visit visit) {
+  switch (width) {
+  case 1:
+    return visit(uint8_t());
+  case 2:
+    return visit(uint16_t());
+  case 4:
+    return visit(uint32_t());
+  }
+  return visit(uint64_t());
+}
+
+/// Where a buffer is from, for reports.
+struct BufferName {
+  std::string tensor;
+  std::string state;
+  uint32_t device;
+};
+
+template <typename T>
+void reportRun(const std::byte *buffer, const Run &run, uint64_t seed,
+               const BufferName &name, CheckReport &report) {
+  const T *in = reinterpret_cast<const T *>(buffer) + run.local;
+  for (int64_t i = 0; i < run.count; ++i) {
+    if (report.first.size() >= kMaxReported)
+      return;
+    T expected = run.position < 0
+                     ? T(0)
+                     : T(patternValue(seed, uint64_t(run.position + i)));
+    if (in[i] == expected)
+      continue;
+    std::ostringstream line;
+    line << "device " << name.device << ": tensor '" << name.tensor
+         << "' state '" << name.state << "' ";
+    if (run.position < 0)
+      line << "padding at local element " << run.local + i;
+    else
+      line << "position " << run.position + i;
+    line << ": found 0x" << std::hex << uint64_t(in[i]) << ", expected 0x"
+         << uint64_t(expected);
+    report.first.push_back(line.str());
+  }
+}
+
+/// Calls visit(buffer, width, state, tensor name) for every buffer of a shard.
+template <typename Visit>
+void forEachBuffer(const LocalStorage &storage, Side side, uint32_t shard,
+                   Visit visit) {
+  const ShardRecord &record = storage.shards(side)[shard];
+  const Family &family = storage.common().families[record.family];
+  for (int64_t member = 0; member < storage.members(side, shard); ++member) {
+    std::string tensor = family.tensorName(memberIndex(family, record, member));
+    for (unsigned state : statesOf(record.states))
+      visit(storage.data(side, shard, state, member),
+            byteWidth(dtypeOf(family, state, side)), state, tensor);
+  }
+}
+
+} // namespace
+
+uint64_t patternSeed(const std::string &tensor, const std::string &state) {
+  uint64_t hash = 0xcbf29ce484222325ull; // FNV-1a, then mixed
+  for (char c : tensor + '\n' + state)
+    hash = (hash ^ uint8_t(c)) * 0x100000001b3ull;
+  return patternValue(hash, 0);
+}
+
+void fillSource(LocalStorage &storage, uint32_t shard) {
+  const ShardRecord &record = storage.shards(Side::Source)[shard];
+  const Family &family = storage.common().families[record.family];
+  RowWalker rows(family, record);
+  forEachBuffer(storage, Side::Source, shard,
+                [&](std::byte *buffer, int64_t width, unsigned state,
+                    const std::string &tensor) {
+                  uint64_t seed =
+                      patternSeed(tensor, family.states[state].name);
+                  withElementType(width, [&](auto element) {
+                    rows.forEachRun([&](const Run &run) {
+                      if (run.position < 0)
+                        memset(buffer + run.local * width, kPoison,
+                               size_t(run.count * width));
+                      else
+                        fillRun<decltype(element)>(buffer, run, seed);
+                    });
+                  });
+                });
+}
+
+void poisonDestination(LocalStorage &storage, uint32_t shard) {
+  forEachBuffer(
+      storage, Side::Destination, shard,
+      [&](std::byte *buffer, int64_t, unsigned state, const std::string &) {
+        if (buffer)
+          memset(buffer, kPoison,
+                 storage.memberBytes(Side::Destination, shard, state));
+      });
+}
+
+void checkDestination(const LocalStorage &storage, uint32_t shard,
+                      CheckReport &report) {
+  const ShardRecord &record = storage.shards(Side::Destination)[shard];
+  const Family &family = storage.common().families[record.family];
+  RowWalker rows(family, record);
+  forEachBuffer(storage, Side::Destination, shard,
+                [&](const std::byte *buffer, int64_t width, unsigned state,
+                    const std::string &tensor) {
+                  const std::string &stateName = family.states[state].name;
+                  BufferName name = {tensor, stateName,
+                                     storage.program().device};
+                  uint64_t seed = patternSeed(tensor, stateName);
+                  withElementType(width, [&](auto element) {
+                    using T = decltype(element);
+                    rows.forEachRun([&](const Run &run) {
+                      report.bytesChecked += uint64_t(run.count * width);
+                      int64_t wrong = countWrong<T>(buffer, run, seed);
+                      report.mismatches += uint64_t(wrong);
+                      if (wrong)
+                        reportRun<T>(buffer, run, seed, name, report);
+                    });
+                  });
+                });
+}
+
+} // namespace dtrt

@@ -1,0 +1,173 @@
+//===- Executor.cpp - Running one device's program ------------------------===//
+
+#include "dtrt/Executor.h"
+
+#include <algorithm>
+#include <new>
+
+namespace dtrt {
+
+Result<Executor> Executor::prepare(LocalStorage &storage,
+                                   Transport &transport) {
+  const RankProgram &program = storage.program();
+  Executor executor(storage, transport);
+  if (program.stagingBytes > 0) {
+    executor.staging.reset(new (std::nothrow) std::byte[program.stagingBytes]);
+    if (!executor.staging)
+      return makeError("device ", program.device, ": cannot allocate ",
+                       program.stagingBytes, " bytes of staging");
+  }
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    auto step = executor.prepareStep(program.instructions[i]);
+    if (!step.ok())
+      return makeError("device ", program.device, ", instruction ", i, ": ",
+                       step.status().message());
+    executor.steps.push_back(std::move(*step));
+  }
+  return executor;
+}
+
+Status Executor::prepareSegments(const std::vector<Segment> &segments,
+                                 Step &step) const {
+  const PlanCommon &common = storage->common();
+  for (const Segment &segment : segments) {
+    DTRT_RETURN_IF_ERROR(
+        checkDTypes(common.families[segment.family], segment.states));
+    auto prepared = prepareSegment(common, storage->program(), segment);
+    DTRT_RETURN_IF_ERROR(prepared);
+    step.segments.push_back(std::move(*prepared));
+  }
+  return {};
+}
+
+Result<Executor::Step>
+Executor::prepareStep(const Instruction &instruction) const {
+  Step step;
+  step.instruction = &instruction;
+  if (instruction.op == Opcode::Copy) {
+    const RankProgram &program = storage->program();
+    for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
+      auto copy =
+          prepareCopy(storage->common(), program, instruction.segments[i],
+                      program, instruction.segments[i + 1]);
+      DTRT_RETURN_IF_ERROR(copy);
+      step.copies.push_back(std::move(*copy));
+    }
+    return step;
+  }
+  DTRT_RETURN_IF_ERROR(prepareSegments(instruction.segments, step));
+  for (const Message &message : instruction.messages) {
+    if (message.direct)
+      DTRT_RETURN_IF_ERROR(prepareSegments({message.segment}, step));
+    std::byte *data = message.direct ? nullptr : staging.get() + message.slot;
+    step.messages.push_back(
+        {message.receive, message.peer, data, message.bytes});
+  }
+  return step;
+}
+
+std::vector<uint32_t> Executor::peers() const {
+  std::vector<uint32_t> found;
+  for (const Step &step : steps)
+    for (const TransportMessage &message : step.messages)
+      found.push_back(message.peer);
+  std::sort(found.begin(), found.end());
+  found.erase(std::unique(found.begin(), found.end()), found.end());
+  return found;
+}
+
+Status Executor::run() {
+  statistics = {};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Status status = runStep(steps[i]);
+    if (!status.ok())
+      return makeError("device ", storage->program().device, ", instruction ",
+                       i, " (", opcodeName(steps[i].instruction->op),
+                       "): ", status.message());
+  }
+  return {};
+}
+
+Status Executor::runStep(Step &step) {
+  switch (step.instruction->op) {
+  case Opcode::Copy:
+    return runCopy(step);
+  case Opcode::Zero:
+    return runZero(step);
+  case Opcode::Create:
+    for (uint32_t shard : step.instruction->shards)
+      DTRT_RETURN_IF_ERROR(storage->create(shard));
+    return {};
+  case Opcode::Release:
+    for (uint32_t shard : step.instruction->shards)
+      DTRT_RETURN_IF_ERROR(storage->release(shard));
+    return {};
+  case Opcode::Pack:
+    return runPack(step);
+  case Opcode::Group:
+    return runGroup(step);
+  case Opcode::Unpack:
+    return runUnpack(step);
+  }
+  return makeError("unknown opcode");
+}
+
+Status Executor::runCopy(const Step &step) {
+  for (const PreparedCopy &prepared : step.copies) {
+    DTRT_RETURN_IF_ERROR(copy(prepared, *storage, *storage));
+    statistics.bytesCopied += prepared.source.bytes;
+  }
+  return {};
+}
+
+Status Executor::runZero(const Step &step) {
+  for (const PreparedSegment &segment : step.segments) {
+    DTRT_RETURN_IF_ERROR(zero(segment, *storage));
+    statistics.bytesZeroed += segment.bytes;
+  }
+  return {};
+}
+
+Status Executor::runPack(const Step &step) {
+  uint64_t at = step.instruction->slot;
+  touchStaging(at, step.instruction->bytes);
+  for (const PreparedSegment &segment : step.segments) {
+    DTRT_RETURN_IF_ERROR(pack(segment, *storage, staging.get() + at));
+    at += segment.bytes;
+  }
+  return {};
+}
+
+Status Executor::runUnpack(const Step &step) {
+  uint64_t at = step.instruction->slot;
+  for (const PreparedSegment &segment : step.segments) {
+    DTRT_RETURN_IF_ERROR(unpack(segment, *storage, staging.get() + at));
+    at += segment.bytes;
+  }
+  return {};
+}
+
+Status Executor::runGroup(Step &step) {
+  size_t nextDirect = 0;
+  for (size_t i = 0; i < step.messages.size(); ++i) {
+    const Message &message = step.instruction->messages[i];
+    TransportMessage &prepared = step.messages[i];
+    if (message.direct) {
+      auto data = contiguousData(step.segments[nextDirect++], *storage);
+      DTRT_RETURN_IF_ERROR(data);
+      prepared.data = *data;
+    } else {
+      touchStaging(message.slot, message.bytes);
+    }
+    (message.receive ? statistics.bytesReceived : statistics.bytesSent) +=
+        message.bytes;
+    ++statistics.messages;
+  }
+  return transport->group(step.messages);
+}
+
+void Executor::touchStaging(uint64_t slot, uint64_t bytes) {
+  statistics.stagingPeak = std::max(statistics.stagingPeak, slot + bytes);
+}
+
+} // namespace dtrt

@@ -1,0 +1,272 @@
+//===- Packing.cpp - Copying strided boxes --------------------------------===//
+
+#include "dtrt/Packing.h"
+
+#include <cstring>
+
+namespace dtrt {
+
+namespace {
+
+/// Copies `dim.size` runs of a size that the compiler knows.
+template <int64_t Run>
+void copyFixedRuns(std::byte *to, const std::byte *from,
+                   const StridedCopy::Dim &dim) {
+  for (int64_t i = 0; i < dim.size; ++i) {
+    memcpy(to, from, Run);
+    to += dim.destination;
+    from += dim.source;
+  }
+}
+
+void copyRuns(std::byte *to, const std::byte *from, const StridedCopy::Dim &dim,
+              int64_t run) {
+  switch (run) {
+  case 1:
+    return copyFixedRuns<1>(to, from, dim);
+  case 2:
+    return copyFixedRuns<2>(to, from, dim);
+  case 4:
+    return copyFixedRuns<4>(to, from, dim);
+  case 8:
+    return copyFixedRuns<8>(to, from, dim);
+  case 16:
+    return copyFixedRuns<16>(to, from, dim);
+  case 32:
+    return copyFixedRuns<32>(to, from, dim);
+  case 64:
+    return copyFixedRuns<64>(to, from, dim);
+  }
+  for (int64_t i = 0; i < dim.size; ++i) {
+    memcpy(to, from, size_t(run));
+    to += dim.destination;
+    from += dim.source;
+  }
+}
+
+void copyDims(std::byte *to, const std::byte *from, const StridedCopy::Dim *dim,
+              size_t count, int64_t run) {
+  if (count == 1)
+    return copyRuns(to, from, *dim, run);
+  for (int64_t i = 0; i < dim->size; ++i) {
+    copyDims(to, from, dim + 1, count - 1, run);
+    to += dim->destination;
+    from += dim->source;
+  }
+}
+
+std::vector<int64_t> packedStrides(const std::vector<int64_t> &sizes) {
+  std::vector<int64_t> strides(sizes.size());
+  int64_t stride = 1;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    strides[dim] = stride;
+    stride *= sizes[dim];
+  }
+  return strides;
+}
+
+Status unbound(const PreparedSegment &segment, const LocalStorage &storage,
+               unsigned state, int64_t member) {
+  const ShardRecord &shard = storage.shards(segment.side)[segment.shard];
+  const Family &family = storage.common().families[shard.family];
+  return makeError("no memory is bound to '",
+                   family.tensorName(memberIndex(family, shard, member)),
+                   "' state '", family.states[state].name, "' (",
+                   segment.side == Side::Source ? "source" : "destination",
+                   ") on device ", storage.program().device);
+}
+
+/// Calls visit(part, pointer to the box) in packed order.
+template <typename Visit>
+Status forEachBox(const PreparedSegment &segment, const LocalStorage &storage,
+                  Visit visit) {
+  for (const StatePart &part : segment.parts)
+    for (int64_t member : segment.members) {
+      std::byte *data =
+          storage.data(segment.side, segment.shard, part.state, member);
+      if (!data)
+        return unbound(segment, storage, part.state, member);
+      visit(part, data + part.offset);
+    }
+  return {};
+}
+
+const ShardRecord &shardOf(const RankProgram &program, const Segment &segment) {
+  return segment.side == Side::Source ? program.source[segment.shard]
+                                      : program.destination[segment.shard];
+}
+
+void zeroDims(std::byte *to, const StridedCopy &copy, size_t dim) {
+  if (dim == copy.dims.size()) {
+    memset(to, 0, size_t(copy.run));
+    return;
+  }
+  for (int64_t i = 0; i < copy.dims[dim].size; ++i)
+    zeroDims(to + i * copy.dims[dim].destination, copy, dim + 1);
+}
+
+} // namespace
+
+void StridedCopy::operator()(std::byte *destination,
+                             const std::byte *source) const {
+  if (dims.empty())
+    memcpy(destination, source, size_t(run));
+  else
+    copyDims(destination, source, dims.data(), dims.size(), run);
+}
+
+StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
+                            const std::vector<int64_t> &sourceStrides,
+                            const std::vector<int64_t> &destinationStrides,
+                            int64_t elementBytes) {
+  StridedCopy copy;
+  copy.run = elementBytes;
+  std::vector<StridedCopy::Dim> innerFirst;
+  for (size_t dim = sizes.size(); dim-- > 0;) {
+    if (sizes[dim] == 1)
+      continue;
+    int64_t source = sourceStrides[dim] * elementBytes;
+    int64_t destination = destinationStrides[dim] * elementBytes;
+    if (innerFirst.empty() && source == copy.run && destination == copy.run) {
+      copy.run *= sizes[dim];
+      continue;
+    }
+    if (!innerFirst.empty()) {
+      StridedCopy::Dim &inner = innerFirst.back();
+      if (source == inner.source * inner.size &&
+          destination == inner.destination * inner.size) {
+        inner.size *= sizes[dim];
+        continue;
+      }
+    }
+    innerFirst.push_back({sizes[dim], source, destination});
+  }
+  copy.dims.assign(innerFirst.rbegin(), innerFirst.rend());
+  return copy;
+}
+
+Result<PreparedSegment> prepareSegment(const PlanCommon &common,
+                                       const RankProgram &program,
+                                       const Segment &segment) {
+  const Family &family = common.families[segment.family];
+  auto view =
+      viewOf(family, shardOf(program, segment), segment.offset, segment.size);
+  DTRT_RETURN_IF_ERROR(view);
+  PreparedSegment prepared;
+  prepared.side = segment.side;
+  prepared.shard = segment.shard;
+  prepared.bytes = segmentBytes(family, segment);
+  std::vector<int64_t> packed = packedStrides(view->sizes);
+  int64_t elements = segmentElements(family, segment);
+  for (unsigned state : statesOf(segment.states)) {
+    int64_t width = byteWidth(dtypeOf(family, state, segment.side));
+    prepared.parts.push_back(
+        {state, view->offset * width, elements * width,
+         makeStridedCopy(view->sizes, view->strides, packed, width),
+         makeStridedCopy(view->sizes, packed, view->strides, width)});
+  }
+  prepared.members = std::move(view->members);
+  return prepared;
+}
+
+Status pack(const PreparedSegment &segment, const LocalStorage &storage,
+            std::byte *packed) {
+  return forEachBox(segment, storage,
+                    [&](const StatePart &part, const std::byte *box) {
+                      part.toPacked(packed, box);
+                      packed += part.boxBytes;
+                    });
+}
+
+Status unpack(const PreparedSegment &segment, const LocalStorage &storage,
+              const std::byte *packed) {
+  return forEachBox(segment, storage,
+                    [&](const StatePart &part, std::byte *box) {
+                      part.fromPacked(box, packed);
+                      packed += part.boxBytes;
+                    });
+}
+
+Status zero(const PreparedSegment &segment, const LocalStorage &storage) {
+  return forEachBox(segment, storage,
+                    [](const StatePart &part, std::byte *box) {
+                      zeroDims(box, part.fromPacked, 0);
+                    });
+}
+
+Result<std::byte *> contiguousData(const PreparedSegment &segment,
+                                   const LocalStorage &storage) {
+  const StatePart &part = segment.parts.front();
+  int64_t member = segment.members.front();
+  std::byte *data =
+      storage.data(segment.side, segment.shard, part.state, member);
+  if (!data)
+    return unbound(segment, storage, part.state, member);
+  return data + part.offset;
+}
+
+Status checkDTypes(const Family &family, uint64_t states) {
+  for (unsigned state : statesOf(states)) {
+    const StateInfo &info = family.states[state];
+    if (info.sourceDType != info.destinationDType)
+      return makeError("state '", info.name, "' of '", family.name,
+                       "' changes dtype from ", dtypeName(info.sourceDType),
+                       " to ", dtypeName(info.destinationDType),
+                       ": the runtime does not convert");
+  }
+  return {};
+}
+
+Result<PreparedCopy> prepareCopy(const PlanCommon &common,
+                                 const RankProgram &sourceProgram,
+                                 const Segment &source,
+                                 const RankProgram &destinationProgram,
+                                 const Segment &destination) {
+  if (source.family != destination.family ||
+      source.states != destination.states ||
+      source.offset != destination.offset || source.size != destination.size)
+    return makeError("copy between segments of different content");
+  const Family &family = common.families[source.family];
+  DTRT_RETURN_IF_ERROR(checkDTypes(family, source.states));
+  auto from = viewOf(family, shardOf(sourceProgram, source), source.offset,
+                     source.size);
+  DTRT_RETURN_IF_ERROR(from);
+  auto to = viewOf(family, shardOf(destinationProgram, destination),
+                   destination.offset, destination.size);
+  DTRT_RETURN_IF_ERROR(to);
+  auto preparedSource = prepareSegment(common, sourceProgram, source);
+  DTRT_RETURN_IF_ERROR(preparedSource);
+  auto preparedDestination =
+      prepareSegment(common, destinationProgram, destination);
+  DTRT_RETURN_IF_ERROR(preparedDestination);
+  PreparedCopy copy;
+  copy.source = std::move(*preparedSource);
+  copy.destination = std::move(*preparedDestination);
+  for (const StatePart &part : copy.source.parts)
+    copy.perState.push_back(
+        makeStridedCopy(from->sizes, from->strides, to->strides,
+                        byteWidth(dtypeOf(family, part.state, source.side))));
+  return copy;
+}
+
+Status copy(const PreparedCopy &copy, const LocalStorage &sourceStorage,
+            const LocalStorage &destinationStorage) {
+  const PreparedSegment &from = copy.source, &to = copy.destination;
+  for (size_t i = 0; i < from.parts.size(); ++i)
+    for (size_t m = 0; m < from.members.size(); ++m) {
+      const StatePart &source = from.parts[i], &destination = to.parts[i];
+      const std::byte *read = sourceStorage.data(from.side, from.shard,
+                                                 source.state, from.members[m]);
+      std::byte *write = destinationStorage.data(
+          to.side, to.shard, destination.state, to.members[m]);
+      if (!read)
+        return unbound(from, sourceStorage, source.state, from.members[m]);
+      if (!write)
+        return unbound(to, destinationStorage, destination.state,
+                       to.members[m]);
+      copy.perState[i](write + destination.offset, read + source.offset);
+    }
+  return {};
+}
+
+} // namespace dtrt

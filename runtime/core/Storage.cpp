@@ -1,0 +1,218 @@
+//===- Storage.cpp - Where a device keeps its shards ----------------------===//
+
+#include "dtrt/Storage.h"
+
+#include "dtrt/ShardView.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+namespace dtrt {
+
+namespace {
+/// Every buffer starts on a cache line.
+constexpr uint64_t kAlignment = 64;
+
+uint64_t aligned(uint64_t bytes) {
+  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
+}
+
+const char *sideName(Side side) {
+  return side == Side::Source ? "source" : "destination";
+}
+} // namespace
+
+LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
+    : planCommon(common), rankProgram(program) {
+  size_t total = 0;
+  for (Side side : {Side::Source, Side::Destination})
+    for (const ShardRecord &shard : shards(side)) {
+      ShardLayout layout;
+      layout.first = total;
+      layout.members = numMembers(common.families[shard.family], shard);
+      layout.states = shard.states;
+      total +=
+          size_t(layout.members) * size_t(__builtin_popcountll(shard.states));
+      layouts[size_t(side)].push_back(layout);
+    }
+  pointers.resize(total);
+}
+
+uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
+                                   unsigned state) const {
+  const ShardRecord &record = shards(side)[shard];
+  const Family &family = planCommon.families[record.family];
+  return uint64_t(elementsPerMember(family, record)) *
+         uint64_t(byteWidth(dtypeOf(family, state, side)));
+}
+
+Status LocalStorage::create(uint32_t) { return {}; }
+Status LocalStorage::release(uint32_t) { return {}; }
+
+//===----------------------------------------------------------------------===//
+// Binding a trainer's tensors
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct BufferKey {
+  std::string tensor, state;
+  Side side;
+  uint32_t ordinal;
+  bool operator<(const BufferKey &o) const {
+    return std::tie(tensor, state, side, ordinal) <
+           std::tie(o.tensor, o.state, o.side, o.ordinal);
+  }
+};
+struct BufferPlace {
+  uint32_t shard;
+  unsigned state;
+  int64_t member;
+};
+using BufferMap = std::map<BufferKey, BufferPlace>;
+
+void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
+                BufferMap &buffers) {
+  const ShardRecord &record = storage.shards(side)[shard];
+  const Family &family = storage.common().families[record.family];
+  for (int64_t member = 0; member < storage.members(side, shard); ++member) {
+    std::string tensor = family.tensorName(memberIndex(family, record, member));
+    for (unsigned state : statesOf(record.states)) {
+      BufferKey key = {tensor, family.states[state].name, side, 0};
+      while (buffers.count(key))
+        ++key.ordinal;
+      buffers[key] = {shard, state, member};
+    }
+  }
+}
+} // namespace
+
+Status bindTensors(const std::vector<TensorBinding> &tensors,
+                   LocalStorage &storage) {
+  BufferMap buffers;
+  for (Side side : {Side::Source, Side::Destination})
+    for (uint32_t shard = 0; shard < storage.shards(side).size(); ++shard)
+      addBuffers(storage, side, shard, buffers);
+  std::set<BufferKey> bound;
+  for (const TensorBinding &binding : tensors) {
+    BufferKey key = {binding.tensor, binding.state, binding.side,
+                     binding.ordinal};
+    auto found = buffers.find(key);
+    if (found == buffers.end())
+      return makeError("the plan has no ", sideName(binding.side), " shard ",
+                       binding.ordinal, " of '", binding.tensor, "' state '",
+                       binding.state, "' on device ", storage.program().device);
+    const BufferPlace &place = found->second;
+    uint64_t expected =
+        storage.memberBytes(binding.side, place.shard, place.state);
+    if (binding.bytes != expected)
+      return makeError("tensor '", binding.tensor, "' state '", binding.state,
+                       "' has ", binding.bytes, " bytes, the plan expects ",
+                       expected);
+    if (!bound.insert(key).second)
+      return makeError("tensor '", binding.tensor, "' state '", binding.state,
+                       "' is bound twice");
+    storage.bind(binding.side, place.shard, place.state, place.member,
+                 static_cast<std::byte *>(binding.data));
+  }
+  for (const auto &[key, place] : buffers)
+    if (!bound.count(key) &&
+        storage.memberBytes(key.side, place.shard, place.state) > 0)
+      return makeError("no tensor is bound to the ", sideName(key.side),
+                       " shard of '", key.tensor, "' state '", key.state,
+                       "' on device ", storage.program().device);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Owned memory
+//===----------------------------------------------------------------------===//
+
+void ArenaStorage::Free::operator()(void *block) const { std::free(block); }
+
+ArenaStorage::~ArenaStorage() = default;
+
+Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
+  uint64_t size = std::max(aligned(bytes), kAlignment);
+  void *block = std::aligned_alloc(kAlignment, size);
+  if (!block)
+    return makeError("cannot allocate ", size, " bytes");
+  return Block(static_cast<std::byte *>(block));
+}
+
+std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
+  for (unsigned state : statesOf(shards(side)[shard].states))
+    for (int64_t member = 0; member < members(side, shard); ++member) {
+      bind(side, shard, state, member, from);
+      from += aligned(memberBytes(side, shard, state));
+    }
+  return from;
+}
+
+namespace {
+uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
+  uint64_t bytes = 0;
+  for (unsigned state : statesOf(storage.shards(side)[shard].states))
+    bytes += uint64_t(storage.members(side, shard)) *
+             aligned(storage.memberBytes(side, shard, state));
+  return bytes;
+}
+} // namespace
+
+Status ArenaStorage::allocateShard(Side side, uint32_t shard) {
+  auto block = allocateBlock(arenaBytes(*this, side, shard));
+  DTRT_RETURN_IF_ERROR(block);
+  bindShard(side, shard, block->get());
+  blocks[size_t(side)][shard] = std::move(*block);
+  return {};
+}
+
+Status ArenaStorage::allocateArena(Side side) {
+  uint64_t bytes = 0;
+  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+    bytes += arenaBytes(*this, side, shard);
+  auto arena = allocateBlock(bytes);
+  DTRT_RETURN_IF_ERROR(arena);
+  std::byte *next = arena->get();
+  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+    next = bindShard(side, shard, next);
+  arenas[size_t(side)] = std::move(*arena);
+  return {};
+}
+
+Result<std::unique_ptr<ArenaStorage>>
+ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program) {
+  std::unique_ptr<ArenaStorage> storage(new ArenaStorage(common, program));
+  if (common.summary.mode == MemoryMode::Rollback) {
+    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
+    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
+    return storage;
+  }
+  std::set<uint32_t> createdLater;
+  for (const Instruction &instruction : program.instructions)
+    if (instruction.op == Opcode::Create)
+      createdLater.insert(instruction.shards.begin(), instruction.shards.end());
+  for (Side side : {Side::Source, Side::Destination}) {
+    size_t count = storage->shards(side).size();
+    storage->blocks[size_t(side)].resize(count);
+    for (uint32_t shard = 0; shard < count; ++shard)
+      if (side == Side::Source || !createdLater.count(shard))
+        DTRT_RETURN_IF_ERROR(storage->allocateShard(side, shard));
+  }
+  return storage;
+}
+
+Status ArenaStorage::create(uint32_t shard) {
+  return allocateShard(Side::Destination, shard);
+}
+
+Status ArenaStorage::release(uint32_t shard) {
+  for (unsigned state : statesOf(shards(Side::Source)[shard].states))
+    for (int64_t m = 0; m < members(Side::Source, shard); ++m)
+      bind(Side::Source, shard, state, m, nullptr);
+  blocks[size_t(Side::Source)][shard].reset();
+  return {};
+}
+
+} // namespace dtrt

@@ -1,0 +1,63 @@
+//===- Executor.h - Running one device's program ----------------*- C++ -*-===//
+
+#ifndef DTRT_EXECUTOR_H
+#define DTRT_EXECUTOR_H
+
+#include "dtrt/Packing.h"
+#include "dtrt/Transport.h"
+
+namespace dtrt {
+
+struct ExecutionStats {
+  uint64_t bytesSent = 0;
+  uint64_t bytesReceived = 0;
+  uint64_t bytesCopied = 0;
+  uint64_t bytesZeroed = 0;
+  uint64_t messages = 0;
+  /// Highest staging byte in use at any time: the arena that was needed.
+  uint64_t stagingPeak = 0;
+};
+
+/// `prepare` computes all views and allocates the staging arena; `run` only
+/// moves bytes.
+class Executor {
+public:
+  /// Storage and transport must outlive the executor.
+  static Result<Executor> prepare(LocalStorage &storage, Transport &transport);
+
+  Status run();
+  const ExecutionStats &stats() const { return statistics; }
+  /// Devices that the program talks to, ascending.
+  std::vector<uint32_t> peers() const;
+
+private:
+  struct Step {
+    const Instruction *instruction = nullptr;
+    std::vector<PreparedSegment> segments; // or of direct messages, in order
+    std::vector<PreparedCopy> copies;
+    std::vector<TransportMessage> messages;
+  };
+
+  Executor(LocalStorage &storage, Transport &transport)
+      : storage(&storage), transport(&transport) {}
+  Result<Step> prepareStep(const Instruction &instruction) const;
+  Status prepareSegments(const std::vector<Segment> &segments,
+                         Step &step) const;
+  Status runStep(Step &step);
+  Status runCopy(const Step &step);
+  Status runZero(const Step &step);
+  Status runPack(const Step &step);
+  Status runUnpack(const Step &step);
+  Status runGroup(Step &step);
+  void touchStaging(uint64_t slot, uint64_t bytes);
+
+  LocalStorage *storage;
+  Transport *transport;
+  std::vector<Step> steps;
+  std::unique_ptr<std::byte[]> staging;
+  ExecutionStats statistics;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_EXECUTOR_H

@@ -1,0 +1,88 @@
+//===- Packing.h - Copying strided boxes ------------------------*- C++ -*-===//
+//
+// Everything that can be computed before the first byte moves is computed when
+// a copy is prepared; running it allocates nothing.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_PACKING_H
+#define DTRT_PACKING_H
+
+#include "dtrt/ShardView.h"
+#include "dtrt/Storage.h"
+
+namespace dtrt {
+
+/// Copies of `run` contiguous bytes, repeated over `dims` (outermost first).
+struct StridedCopy {
+  struct Dim {
+    int64_t size;
+    int64_t source;      // stride in bytes
+    int64_t destination; // likewise
+  };
+  int64_t run = 0;
+  std::vector<Dim> dims;
+
+  void operator()(std::byte *destination, const std::byte *source) const;
+};
+
+/// Strides in elements; contiguous dims are merged.
+StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
+                            const std::vector<int64_t> &sourceStrides,
+                            const std::vector<int64_t> &destinationStrides,
+                            int64_t elementBytes);
+
+/// One state of a prepared segment.
+struct StatePart {
+  unsigned state = 0;
+  int64_t offset = 0;   // bytes from the start of a member's buffer
+  int64_t boxBytes = 0; // bytes of one member's box
+  StridedCopy toPacked;
+  StridedCopy fromPacked;
+};
+
+/// A segment, ready to be packed, unpacked or zeroed any number of times.
+struct PreparedSegment {
+  Side side = Side::Source;
+  uint32_t shard = 0;
+  std::vector<int64_t> members;
+  std::vector<StatePart> parts;
+  uint64_t bytes = 0;
+};
+
+Result<PreparedSegment> prepareSegment(const PlanCommon &common,
+                                       const RankProgram &program,
+                                       const Segment &segment);
+/// Each returns an error only when a buffer is not bound.
+Status pack(const PreparedSegment &segment, const LocalStorage &storage,
+            std::byte *packed);
+Status unpack(const PreparedSegment &segment, const LocalStorage &storage,
+              const std::byte *packed);
+Status zero(const PreparedSegment &segment, const LocalStorage &storage);
+/// Where the bytes of a direct message's segment start.
+Result<std::byte *> contiguousData(const PreparedSegment &segment,
+                                   const LocalStorage &storage);
+
+/// The same box in two shards, of one device or two.
+struct PreparedCopy {
+  PreparedSegment source;
+  PreparedSegment destination;
+  std::vector<StridedCopy> perState;
+};
+
+/// Fails when the segments differ in content, or a state in dtype.
+Result<PreparedCopy> prepareCopy(const PlanCommon &common,
+                                 const RankProgram &sourceProgram,
+                                 const Segment &source,
+                                 const RankProgram &destinationProgram,
+                                 const Segment &destination);
+Status copy(const PreparedCopy &copy, const LocalStorage &sourceStorage,
+            const LocalStorage &destinationStorage);
+
+/// Fails when a state has another dtype after the transition: this runtime
+/// moves bytes and does not convert them.
+Status checkDTypes(const Family &family, uint64_t states);
+
+} // namespace dtrt
+
+#endif // DTRT_PACKING_H

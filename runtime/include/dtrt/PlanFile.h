@@ -1,0 +1,86 @@
+//===- PlanFile.h - Writing and reading plan files --------------*- C++ -*-===//
+//
+// A plan file is a fixed header, one section per device program, the common
+// section and a section table; all little-endian, every section 8-byte aligned
+// and with a checksum of its own, so that a rank maps and verifies only what
+// concerns it. The digest covers header and table, and the table the checksums:
+// two ranks with equal digests have the same plan.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_PLANFILE_H
+#define DTRT_PLANFILE_H
+
+#include "dtrt/PlanModel.h"
+#include "dtrt/Status.h"
+
+#include <memory>
+
+namespace dtrt {
+
+/// 128 bits, lower half first.
+using Digest = std::array<uint64_t, 2>;
+std::string digestText(const Digest &digest);
+
+/// Writes a plan program by program; keeps none of them. Nothing is visible at
+/// the path before `finish` has succeeded: the bytes go to a temporary file
+/// beside it, which is renamed at the end and removed on any failure.
+class PlanWriter {
+public:
+  /// "-" is standard output.
+  static Result<PlanWriter> create(const std::string &path);
+  /// Gathers the file's bytes in `out`, which must outlive the writer.
+  static PlanWriter toBytes(std::string &out);
+
+  PlanWriter(PlanWriter &&) noexcept;
+  PlanWriter &operator=(PlanWriter &&) noexcept;
+  ~PlanWriter();
+
+  /// Programs come in ascending device order.
+  Status addProgram(const RankProgram &program);
+  Status finish(const PlanCommon &common);
+
+private:
+  struct State;
+  explicit PlanWriter(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+/// Reads a plan that may be damaged or hostile. What it returns has passed the
+/// checksum, the FlatBuffers verifier and a check of every index, size and
+/// range in it, so its users need no bounds checks.
+class PlanReader {
+public:
+  /// Maps the file; "-" reads standard input.
+  static Result<PlanReader> open(const std::string &path);
+  static Result<PlanReader> fromBytes(std::string bytes);
+
+  PlanReader(PlanReader &&) noexcept;
+  PlanReader &operator=(PlanReader &&) noexcept;
+  ~PlanReader();
+
+  const PlanCommon &common() const;
+  const Digest &digest() const;
+  uint16_t formatMajor() const;
+  uint16_t formatMinor() const;
+  /// Devices that have a program, ascending.
+  const std::vector<uint32_t> &devices() const;
+  /// May be called from several threads at once.
+  Result<RankProgram> program(uint32_t device) const;
+
+private:
+  struct State;
+  explicit PlanReader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+/// The semantic checks of the reader, for plans that never were files.
+Status checkCommon(const PlanCommon &common);
+/// `devices`: those with programs, ascending.
+Status checkProgram(const PlanCommon &common,
+                    const std::vector<uint32_t> &devices,
+                    const RankProgram &program);
+
+} // namespace dtrt
+
+#endif // DTRT_PLANFILE_H

@@ -1,0 +1,76 @@
+//===- ShardView.h - Where a box lies in a shard's storage ------*- C++ -*-===//
+//
+// Sizes, strides and offsets of shards and segments. The functions that return
+// a Result trust nothing; the others expect a plan that PlanReader accepted.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_SHARDVIEW_H
+#define DTRT_SHARDVIEW_H
+
+#include "dtrt/PlanModel.h"
+#include "dtrt/Status.h"
+
+namespace dtrt {
+
+/// Local extent in each dim: the sums of the interval sizes.
+std::vector<int64_t> localShape(const ShardRecord &shard);
+/// Members held: product over the leading dims.
+int64_t numMembers(const Family &family, const ShardRecord &shard);
+/// Stored elements of one member (the range's size when the shard is flat).
+int64_t elementsPerMember(const Family &family, const ShardRecord &shard);
+/// Bytes of all states and members of the shard.
+uint64_t shardBytes(const Family &family, const ShardRecord &shard, Side side);
+
+/// The dtype of a state on one side.
+DType dtypeOf(const Family &family, unsigned state, Side side);
+/// Bytes of one element in all states of the mask.
+uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
+
+/// Members that the segment's box covers, and elements of each.
+int64_t segmentMembers(const Family &family, const Segment &segment);
+int64_t segmentElements(const Family &family, const Segment &segment);
+/// Bytes of the segment's packed form.
+uint64_t segmentBytes(const Family &family, const Segment &segment);
+
+/// Most bytes that the program has allocated at any time: source and
+/// destination shards and the staging arena.
+uint64_t peakBytes(const PlanCommon &common, const RankProgram &program);
+
+/// Set bits of a state mask, ascending.
+std::vector<unsigned> statesOf(uint64_t mask);
+
+/// A box inside a shard: a strided view, in elements, of the storage of each
+/// member that it covers.
+struct ShardView {
+  int64_t offset = 0;           // from the start of a member's storage
+  std::vector<int64_t> sizes;   // inner dims
+  std::vector<int64_t> strides; // row-major strides of the local tensor
+  std::vector<int64_t> members; // positions of the members, row-major
+  bool contiguous() const;
+};
+
+/// Fails when a dim of the box is not inside one interval of the shard, or the
+/// box leaves the shard's flat range.
+Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
+                         const std::vector<int64_t> &offset,
+                         const std::vector<int64_t> &size);
+
+/// Like `viewOf`, without building a view.
+Status checkInside(const Family &family, const ShardRecord &shard,
+                   const std::vector<int64_t> &offset,
+                   const std::vector<int64_t> &size);
+
+/// The leading index of a member given by its position in the shard.
+std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
+                                 int64_t position);
+
+/// The tensor that a segment's error messages name: its first member's.
+std::string tensorOf(const Family &family, const std::vector<int64_t> &offset);
+
+/// a * b, or nothing when the product leaves int64 or a factor is negative.
+std::optional<int64_t> checkedProduct(int64_t a, int64_t b);
+
+} // namespace dtrt
+
+#endif // DTRT_SHARDVIEW_H

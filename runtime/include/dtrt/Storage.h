@@ -1,0 +1,124 @@
+//===- Storage.h - Where a device keeps its shards --------------*- C++ -*-===//
+//
+// A program names bytes as (side, shard, state, member); storage says where
+// they are. `ArenaStorage` owns the memory, for runs outside a trainer; a live
+// trainer makes a `LocalStorage` and binds the tensors that it has.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_STORAGE_H
+#define DTRT_STORAGE_H
+
+#include "dtrt/PlanModel.h"
+#include "dtrt/Status.h"
+
+#include <cstddef>
+#include <memory>
+
+namespace dtrt {
+
+/// One dense local buffer per (side, shard, state, member). The members of a
+/// shard are numbered in local row-major order of its leading dims.
+class LocalStorage {
+public:
+  /// Both must outlive the storage.
+  LocalStorage(const PlanCommon &common, const RankProgram &program);
+  virtual ~LocalStorage() = default;
+  LocalStorage(const LocalStorage &) = delete;
+  LocalStorage &operator=(const LocalStorage &) = delete;
+
+  /// Null when nothing is bound there.
+  std::byte *data(Side side, uint32_t shard, unsigned state,
+                  int64_t member) const {
+    return pointers[index(side, shard, state, member)];
+  }
+  void bind(Side side, uint32_t shard, unsigned state, int64_t member,
+            std::byte *data) {
+    pointers[index(side, shard, state, member)] = data;
+  }
+
+  /// Bytes of one member's buffer for one state.
+  uint64_t memberBytes(Side side, uint32_t shard, unsigned state) const;
+  int64_t members(Side side, uint32_t shard) const {
+    return layouts[size_t(side)][shard].members;
+  }
+
+  /// Flat mode: called when the program creates a destination shard or
+  /// releases a source shard. Bound tensors are the caller's: nothing happens.
+  virtual Status create(uint32_t shard);
+  virtual Status release(uint32_t shard);
+
+  const PlanCommon &common() const { return planCommon; }
+  const RankProgram &program() const { return rankProgram; }
+  const std::vector<ShardRecord> &shards(Side side) const {
+    return side == Side::Source ? rankProgram.source : rankProgram.destination;
+  }
+
+private:
+  struct ShardLayout {
+    size_t first = 0; // of this shard's pointers
+    int64_t members = 0;
+    uint64_t states = 0;
+  };
+  size_t index(Side side, uint32_t shard, unsigned state,
+               int64_t member) const {
+    const ShardLayout &layout = layouts[size_t(side)][shard];
+    uint64_t below = layout.states & ((uint64_t(1) << state) - 1);
+    return layout.first +
+           size_t(__builtin_popcountll(below)) * size_t(layout.members) +
+           size_t(member);
+  }
+
+  const PlanCommon &planCommon;
+  const RankProgram &rankProgram;
+  std::vector<ShardLayout> layouts[2];
+  std::vector<std::byte *> pointers;
+};
+
+/// A tensor of a live trainer: one local shard of one state.
+struct TensorBinding {
+  std::string tensor; // its own name, not the family's
+  std::string state;
+  Side side = Side::Source;
+  /// Counts the shards that the device holds of this tensor, state and side,
+  /// in program order; 0 nearly always.
+  uint32_t ordinal = 0;
+  void *data = nullptr;
+  uint64_t bytes = 0;
+};
+
+/// Binds all tensors; fails when one is unknown, has the wrong size or comes
+/// twice, and when a buffer of the program stays without one.
+Status bindTensors(const std::vector<TensorBinding> &tensors,
+                   LocalStorage &storage);
+
+/// Owns all buffers: one arena per side, or one block per shard where the
+/// program creates and releases shards.
+class ArenaStorage : public LocalStorage {
+public:
+  static Result<std::unique_ptr<ArenaStorage>>
+  allocate(const PlanCommon &common, const RankProgram &program);
+  ~ArenaStorage() override;
+
+  Status create(uint32_t shard) override;
+  Status release(uint32_t shard) override;
+
+private:
+  using LocalStorage::LocalStorage;
+  struct Free {
+    void operator()(void *block) const;
+  };
+  using Block = std::unique_ptr<std::byte[], Free>;
+
+  static Result<Block> allocateBlock(uint64_t bytes);
+  Status allocateShard(Side side, uint32_t shard);
+  Status allocateArena(Side side);
+  std::byte *bindShard(Side side, uint32_t shard, std::byte *from);
+
+  Block arenas[2];
+  std::vector<Block> blocks[2]; // by shard, where there is no arena
+};
+
+} // namespace dtrt
+
+#endif // DTRT_STORAGE_H

@@ -1,0 +1,45 @@
+//===- Transport.h - How bytes get to another device ------------*- C++ -*-===//
+//
+// A transport runs groups of messages. A group is a rendezvous: it returns when
+// all its messages are done, and a rank has one group at a time. Messages of an
+// ordered pair of devices are matched in the order of the groups that hold
+// them; a group has at most one message per ordered pair.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_TRANSPORT_H
+#define DTRT_TRANSPORT_H
+
+#include "dtrt/PlanFile.h"
+#include "dtrt/Status.h"
+
+#include <cstddef>
+
+namespace dtrt {
+
+struct TransportMessage {
+  bool receive = false;
+  uint32_t peer = 0;
+  std::byte *data = nullptr; // read only, unless receive
+  uint64_t bytes = 0;
+};
+
+/// One device's end of a transport.
+class Transport {
+public:
+  virtual ~Transport() = default;
+  virtual uint32_t device() const = 0;
+  /// Connects to every peer, after all ranks have compared their digests.
+  /// Collective; called once before the first group.
+  virtual Status connect(const Digest &digest,
+                         const std::vector<uint32_t> &peers) = 0;
+  virtual Status group(const std::vector<TransportMessage> &messages) = 0;
+  /// Tells every rank that this one has failed; no rank hangs after it.
+  virtual void abort(const Status &why) = 0;
+  /// No further group of this rank will come.
+  virtual void leave() = 0;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_TRANSPORT_H

@@ -1,0 +1,398 @@
+//===- PlanCheck.cpp - Bounds of everything a plan says -------------------===//
+//
+// After these checks every index is in range, every box lies in its shard and
+// no product of sizes overflows. Whether the plan moves the right bytes in the
+// right order is PlanVerifier's question.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dtrt/PlanFile.h"
+#include "dtrt/ShardView.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+/// Element counts and byte counts stay below this, so that sums of two never
+/// overflow.
+constexpr int64_t kMaxBytes = int64_t(1) << 61;
+
+/// Product of all sizes times the widest element, or an error.
+Result<int64_t> checkedBytes(const std::vector<int64_t> &sizes,
+                             int64_t elementBytes) {
+  int64_t total = elementBytes;
+  for (int64_t size : sizes) {
+    auto product = checkedProduct(total, size);
+    if (!product || *product > kMaxBytes)
+      return makeError("size ", size, " makes the byte count overflow");
+    total = *product;
+  }
+  return total;
+}
+
+int64_t widestElement(const Family &family) {
+  int64_t source = 0, destination = 0;
+  for (const StateInfo &state : family.states) {
+    source += byteWidth(state.sourceDType);
+    destination += byteWidth(state.destinationDType);
+  }
+  return std::max(source, destination);
+}
+
+Status checkFamily(const Family &family) {
+  size_t holes = 0;
+  for (size_t at = family.name.find("{}"); at != std::string::npos;
+       at = family.name.find("{}", at + 2))
+    ++holes;
+  if (holes != family.leading.size())
+    return makeError("name has ", holes, " '{}' for ", family.leading.size(),
+                     " leading dims");
+  if (family.states.empty() || family.states.size() > 64)
+    return makeError("found ", family.states.size(),
+                     " states, expected 1 to 64");
+  std::vector<int64_t> sizes = family.shape;
+  for (const LeadingDim &dim : family.leading) {
+    int64_t last = 0;
+    if (dim.count < 1 || __builtin_mul_overflow(dim.step, dim.count, &last) ||
+        __builtin_add_overflow(dim.first, last, &last))
+      return makeError("leading dim from ", dim.first, " step ", dim.step,
+                       " has count ", dim.count);
+    sizes.push_back(dim.count);
+  }
+  for (int64_t size : family.shape)
+    if (size < 0)
+      return makeError("found size ", size, ", expected at least 0");
+  return checkedBytes(sizes, widestElement(family)).status();
+}
+
+Status checkWorld(const char *side, int64_t world,
+                  std::vector<uint32_t> devices) {
+  if (world < 0 || uint64_t(world) != devices.size())
+    return makeError(side, " world has ", world, " ranks but ", devices.size(),
+                     " devices");
+  std::sort(devices.begin(), devices.end());
+  auto twice = std::adjacent_find(devices.begin(), devices.end());
+  if (twice != devices.end())
+    return makeError(side, " world lists device ", *twice, " twice");
+  return {};
+}
+
+Status checkHash(const char *what, const std::string &hash) {
+  auto isHex = [](char c) {
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+  };
+  if (hash.empty() ||
+      (hash.size() == 32 && std::all_of(hash.begin(), hash.end(), isHex)))
+    return {};
+  return makeError(what, " is not 32 lower-case hex digits");
+}
+
+/// Intervals of a dim: within [0, limit], disjoint in any order.
+Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
+  for (const Range &interval : intervals)
+    if (interval.lo < 0 || interval.hi < interval.lo || interval.hi > limit)
+      return makeError("interval [", interval.lo, ", ", interval.hi,
+                       ") is outside [0, ", limit, ")");
+  std::sort(intervals.begin(), intervals.end(),
+            [](const Range &a, const Range &b) { return a.lo < b.lo; });
+  for (size_t i = 1; i < intervals.size(); ++i)
+    if (intervals[i].lo < intervals[i - 1].hi)
+      return makeError("intervals [", intervals[i - 1].lo, ", ",
+                       intervals[i - 1].hi, ") and [", intervals[i].lo, ", ",
+                       intervals[i].hi, ") overlap");
+  return {};
+}
+
+Status checkShardOf(const Family &family, const ShardRecord &shard) {
+  uint64_t known = family.states.size() == 64
+                       ? ~uint64_t(0)
+                       : (uint64_t(1) << family.states.size()) - 1;
+  if (shard.states == 0 || (shard.states & ~known))
+    return makeError("state mask ", shard.states, " is not within ", known);
+  if (shard.dims.size() != family.rank())
+    return makeError("found ", shard.dims.size(), " dims, expected ",
+                     family.rank());
+  for (unsigned dim = 0; dim < family.rank(); ++dim) {
+    bool leading = dim < family.numLeading();
+    int64_t limit = leading ? family.leading[dim].count : kMaxBytes;
+    DTRT_RETURN_IF_ERROR(checkIntervals(shard.dims[dim], limit));
+  }
+  std::vector<int64_t> shape = localShape(shard);
+  auto bytes = checkedBytes(shape, widestElement(family));
+  DTRT_RETURN_IF_ERROR(bytes);
+  if (!shard.flat)
+    return {};
+  int64_t elements = 1;
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
+    elements *= shape[dim];
+  if (shard.range.lo < 0 || shard.range.hi < shard.range.lo ||
+      shard.range.hi > elements)
+    return makeError("flat range [", shard.range.lo, ", ", shard.range.hi,
+                     ") is outside [0, ", elements, ")");
+  return {};
+}
+
+class ProgramChecker {
+public:
+  ProgramChecker(const PlanCommon &common, const std::vector<uint32_t> &devices,
+                 const RankProgram &program)
+      : common(common), devices(devices), program(program) {}
+
+  Status check() {
+    DTRT_RETURN_IF_ERROR(checkRank("source", program.sourceRank,
+                                   common.sourceDevices, program.source));
+    DTRT_RETURN_IF_ERROR(checkRank("destination", program.destinationRank,
+                                   common.destinationDevices,
+                                   program.destination));
+    DTRT_RETURN_IF_ERROR(checkShards("source", program.source, Side::Source));
+    DTRT_RETURN_IF_ERROR(
+        checkShards("destination", program.destination, Side::Destination));
+    if (program.stagingBytes > uint64_t(kMaxBytes))
+      return makeError("staging of ", program.stagingBytes, " bytes");
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      const Instruction &instruction = program.instructions[i];
+      Status status = checkInstruction(instruction);
+      if (!status.ok())
+        return makeError("instruction ", i, " (", opcodeName(instruction.op),
+                         "): ", status.message());
+    }
+    return {};
+  }
+
+private:
+  Status checkRank(const char *side, int64_t rank,
+                   const std::vector<uint32_t> &world,
+                   const std::vector<ShardRecord> &shards) {
+    if (rank == -1 && shards.empty())
+      return {};
+    if (rank >= 0 && uint64_t(rank) < world.size() &&
+        world[rank] == program.device)
+      return {};
+    return makeError(side, " rank ", rank, " with ", shards.size(),
+                     " shards does not fit the ", side, " world of ",
+                     world.size());
+  }
+
+  Status checkShards(const char *side, const std::vector<ShardRecord> &shards,
+                     Side which) {
+    uint64_t total = 0;
+    for (size_t i = 0; i < shards.size(); ++i) {
+      const ShardRecord &shard = shards[i];
+      if (shard.family >= common.families.size())
+        return makeError(side, " shard ", i, " names family ", shard.family,
+                         " of ", common.families.size());
+      const Family &family = common.families[shard.family];
+      Status status = checkShardOf(family, shard);
+      if (!status.ok())
+        return makeError(side, " shard ", i, " of '", family.name,
+                         "': ", status.message());
+      total += shardBytes(family, shard, which);
+      if (total > uint64_t(kMaxBytes))
+        return makeError(side, " shards hold ", total, " bytes");
+    }
+    return {};
+  }
+
+  /// `padded`: the box may reach beyond the family's shape.
+  Status checkSegment(const Segment &segment, bool padded) {
+    const auto &shards =
+        segment.side == Side::Source ? program.source : program.destination;
+    if (segment.shard >= shards.size())
+      return makeError("shard ", segment.shard, " of ", shards.size());
+    const ShardRecord &shard = shards[segment.shard];
+    if (segment.family != shard.family)
+      return makeError("segment of family ", segment.family,
+                       " in a shard of family ", shard.family);
+    const Family &family = common.families[shard.family];
+    if (segment.states == 0 || (segment.states & ~shard.states))
+      return makeError("segment of '", family.name, "' has state mask ",
+                       segment.states, ", its shard ", shard.states);
+    if (segment.offset.size() != family.rank() ||
+        segment.size.size() != family.rank())
+      return makeError("segment of '", family.name, "' has ",
+                       segment.offset.size(), " dims, expected ",
+                       family.rank());
+    for (unsigned dim = 0; dim < family.rank(); ++dim) {
+      int64_t limit = dim < family.numLeading() ? family.leading[dim].count
+                      : padded ? kMaxBytes
+                               : family.shape[dim - family.numLeading()];
+      int64_t lo = segment.offset[dim], size = segment.size[dim];
+      if (lo < 0 || size < 1 || lo > limit || size > limit - lo)
+        return makeError("segment of '", family.name, "' has offset ", lo,
+                         " and size ", size, " in dim ", dim, " of ", limit);
+    }
+    return checkInside(family, shard, segment.offset, segment.size);
+  }
+
+  Status checkSide(const Segment &segment, Side side, const char *verb) {
+    if (segment.side == side)
+      return {};
+    return makeError(verb, " the ",
+                     segment.side == Side::Source ? "source" : "destination",
+                     " side");
+  }
+
+  Status checkCopy(const Instruction &instruction) {
+    const auto &segments = instruction.segments;
+    if (segments.size() % 2 != 0)
+      return makeError("has ", segments.size(), " segments, expected pairs");
+    for (size_t i = 0; i < segments.size(); i += 2) {
+      const Segment &from = segments[i], &to = segments[i + 1];
+      DTRT_RETURN_IF_ERROR(checkSegment(from, /*padded=*/false));
+      DTRT_RETURN_IF_ERROR(checkSegment(to, /*padded=*/false));
+      DTRT_RETURN_IF_ERROR(checkSide(to, Side::Destination, "writes"));
+      if (from.family != to.family || from.states != to.states ||
+          from.offset != to.offset || from.size != to.size)
+        return makeError("pair ", i / 2, " copies a box to another box");
+    }
+    return {};
+  }
+
+  Status checkStaging(uint64_t slot, uint64_t bytes) {
+    if (slot <= program.stagingBytes && bytes <= program.stagingBytes - slot)
+      return {};
+    return makeError("staging range [", slot, ", +", bytes,
+                     ") is outside the arena of ", program.stagingBytes,
+                     " bytes");
+  }
+
+  Status checkStaged(const Instruction &instruction) {
+    DTRT_RETURN_IF_ERROR(checkStaging(instruction.slot, instruction.bytes));
+    uint64_t packed = 0;
+    for (const Segment &segment : instruction.segments) {
+      DTRT_RETURN_IF_ERROR(checkSegment(segment, /*padded=*/false));
+      if (instruction.op == Opcode::Unpack)
+        DTRT_RETURN_IF_ERROR(checkSide(segment, Side::Destination, "writes"));
+      packed += segmentBytes(common.families[segment.family], segment);
+      if (packed > uint64_t(kMaxBytes))
+        break;
+    }
+    if (packed != instruction.bytes)
+      return makeError("segments hold ", packed, " bytes, expected ",
+                       instruction.bytes);
+    return {};
+  }
+
+  Status checkDirect(const Message &message) {
+    const Segment &segment = message.segment;
+    DTRT_RETURN_IF_ERROR(checkSegment(segment, /*padded=*/false));
+    if (message.receive)
+      DTRT_RETURN_IF_ERROR(
+          checkSide(segment, Side::Destination, "receives to"));
+    const Family &family = common.families[segment.family];
+    uint64_t bytes = segmentBytes(family, segment);
+    if (bytes != message.bytes)
+      return makeError("segment holds ", bytes, " bytes, expected ",
+                       message.bytes);
+    if ((segment.states & (segment.states - 1)) != 0 ||
+        segmentMembers(family, segment) != 1)
+      return makeError("direct message covers more than one state or tensor");
+    const auto &shards =
+        segment.side == Side::Source ? program.source : program.destination;
+    auto view =
+        viewOf(family, shards[segment.shard], segment.offset, segment.size);
+    DTRT_RETURN_IF_ERROR(view);
+    if (!view->contiguous())
+      return makeError("direct message of '", tensorOf(family, segment.offset),
+                       "' is not contiguous in its shard");
+    return {};
+  }
+
+  Status checkMessage(const Message &message) {
+    if (message.peer == program.device)
+      return makeError("message to the device itself");
+    if (!std::binary_search(devices.begin(), devices.end(), message.peer))
+      return makeError("peer ", message.peer, " has no program");
+    if (message.bytes == 0)
+      return makeError("message without bytes");
+    return message.direct ? checkDirect(message)
+                          : checkStaging(message.slot, message.bytes);
+  }
+
+  Status checkGroup(const Instruction &instruction) {
+    if (instruction.wave <= lastWave)
+      return makeError("wave ", instruction.wave, " after wave ", lastWave);
+    lastWave = instruction.wave;
+    for (size_t i = 0; i < instruction.messages.size(); ++i) {
+      Status status = checkMessage(instruction.messages[i]);
+      if (!status.ok())
+        return makeError("message ", i, ": ", status.message());
+    }
+    return {};
+  }
+
+  Status checkLifetime(const Instruction &instruction) {
+    if (common.summary.mode != MemoryMode::Flat)
+      return makeError("appears in a plan of mode rollback");
+    size_t count = instruction.op == Opcode::Create ? program.destination.size()
+                                                    : program.source.size();
+    for (uint32_t shard : instruction.shards)
+      if (shard >= count)
+        return makeError("shard ", shard, " of ", count);
+    return {};
+  }
+
+  Status checkInstruction(const Instruction &instruction) {
+    if (instruction.wave < -1)
+      return makeError("wave ", instruction.wave);
+    switch (instruction.op) {
+    case Opcode::Copy:
+      return checkCopy(instruction);
+    case Opcode::Zero:
+      for (const Segment &segment : instruction.segments) {
+        DTRT_RETURN_IF_ERROR(checkSegment(segment, /*padded=*/true));
+        DTRT_RETURN_IF_ERROR(checkSide(segment, Side::Destination, "writes"));
+      }
+      return {};
+    case Opcode::Create:
+    case Opcode::Release:
+      return checkLifetime(instruction);
+    case Opcode::Pack:
+    case Opcode::Unpack:
+      return checkStaged(instruction);
+    case Opcode::Group:
+      return checkGroup(instruction);
+    }
+    return makeError("unknown opcode");
+  }
+
+  const PlanCommon &common;
+  const std::vector<uint32_t> &devices;
+  const RankProgram &program;
+  int32_t lastWave = -1;
+};
+
+} // namespace
+
+Status checkCommon(const PlanCommon &common) {
+  DTRT_RETURN_IF_ERROR(
+      checkWorld("source", common.sourceWorld, common.sourceDevices));
+  DTRT_RETURN_IF_ERROR(checkWorld("destination", common.destinationWorld,
+                                  common.destinationDevices));
+  for (const Family &family : common.families) {
+    Status status = checkFamily(family);
+    if (!status.ok())
+      return makeError("family '", family.name, "': ", status.message());
+  }
+  if (common.cluster.devicesPerNode < 1)
+    return makeError("cluster has ", common.cluster.devicesPerNode,
+                     " devices per node");
+  DTRT_RETURN_IF_ERROR(checkHash("request hash", common.requestHash));
+  DTRT_RETURN_IF_ERROR(
+      checkHash("source fingerprint", common.sourceFingerprint));
+  return checkHash("destination fingerprint", common.destinationFingerprint);
+}
+
+Status checkProgram(const PlanCommon &common,
+                    const std::vector<uint32_t> &devices,
+                    const RankProgram &program) {
+  Status status = ProgramChecker(common, devices, program).check();
+  if (status.ok())
+    return status;
+  return makeError("program of device ", program.device, ": ",
+                   status.message());
+}
+
+} // namespace dtrt

@@ -1,0 +1,255 @@
+//===- ExecutorTest.cpp - Plans that move bytes ---------------------------===//
+//
+// Every plan runs on the loopback transport and every byte of the destination
+// is compared; a plan that cannot complete gives an error, never a hang.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "dtrt/LoopbackRun.h"
+#include "dtrt/LoopbackTransport.h"
+
+#include <gtest/gtest.h>
+#include <random>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+LoopbackReport runChecked(const TestPlan &plan) {
+  LoopbackOptions options;
+  options.check = true;
+  PlanReader reader = plan.reader();
+  auto report = runLoopback(reader, options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  if (!report.ok())
+    return {};
+  for (const std::string &line : report->check.first)
+    ADD_FAILURE() << line;
+  return *report;
+}
+
+std::string runError(const TestPlan &plan) {
+  PlanReader reader = plan.reader();
+  auto report = runLoopback(reader, {});
+  return report.ok() ? "" : report.status().message();
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "found '" << text << "', expected it to contain '" << part << "'";
+}
+
+/// Swaps two boxes that differ in nothing but where they are.
+bool swapTwoBoxes(std::vector<Segment> &segments) {
+  for (Segment &a : segments)
+    for (Segment &b : segments)
+      if (a.shard == b.shard && a.states == b.states && a.size == b.size &&
+          a.offset != b.offset) {
+        std::swap(a.offset, b.offset);
+        return true;
+      }
+  return false;
+}
+
+/// Cuts [0, extent) at random places into `parts` pieces.
+std::vector<Range> randomCuts(std::mt19937_64 &random, int64_t extent,
+                              size_t parts) {
+  std::vector<int64_t> cuts = {0, extent};
+  while (cuts.size() < parts + 1)
+    cuts.push_back(int64_t(random() % uint64_t(extent + 1)));
+  std::sort(cuts.begin(), cuts.end());
+  std::vector<Range> out;
+  for (size_t i = 0; i < parts; ++i)
+    out.push_back({cuts[i], cuts[i + 1]});
+  return out;
+}
+
+/// Every device holds one piece along a random dim, or a flat range.
+Holdings randomHoldings(std::mt19937_64 &random, const Family &family,
+                        size_t devices) {
+  Holdings out(devices);
+  std::vector<Range> whole;
+  for (const LeadingDim &dim : family.leading)
+    whole.push_back({0, dim.count});
+  int64_t elements = 1;
+  for (int64_t size : family.shape) {
+    whole.push_back({0, size});
+    elements *= size;
+  }
+  bool flat = random() % 3 == 0;
+  size_t dim = random() % whole.size();
+  int64_t padded = whole[dim].hi;
+  if (dim >= family.numLeading())
+    padded += int64_t(random() % 3);
+  auto cuts = randomCuts(random, flat ? elements : padded, devices);
+  for (size_t d = 0; d < devices; ++d) {
+    ShardRecord shard = box(0, whole, 3);
+    shard.flat = flat;
+    if (flat)
+      shard.range = cuts[d];
+    else
+      shard.dims[dim] = {cuts[d]};
+    out[d] = {shard};
+  }
+  return out;
+}
+
+} // namespace
+
+TEST(Executor, ReshapesWithBlocksRangesAndPadding) {
+  TestPlan plan = reshapePlan();
+  LoopbackReport report = runChecked(plan);
+  uint64_t bytes = 0;
+  for (const RankProgram &program : plan.programs)
+    for (const ShardRecord &shard : program.destination)
+      bytes += shardBytes(plan.common.families[shard.family], shard,
+                          Side::Destination);
+  EXPECT_EQ(report.check.bytesChecked, bytes);
+  EXPECT_EQ(report.stagingPeak, plan.common.summary.stagingPeak);
+}
+
+TEST(Executor, RunsInFlatMode) { runChecked(reshapePlan(MemoryMode::Flat)); }
+
+TEST(Executor, ForwardsWhatItReceived) { runChecked(forwardingPlan()); }
+
+TEST(Executor, RandomLayouts) {
+  uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < 60; ++i) {
+    Family family = makeFamily(
+        "layers.{}.w", {{3, 2, 1 + int64_t(random() % 4)}},
+        {1 + int64_t(random() % 9), 1 + int64_t(random() % 9),
+         1 + int64_t(random() % 9)},
+        {{"param", DType::BF16, DType::BF16}, {"scale", DType::U8, DType::U8}});
+    size_t devices = 2 + random() % 4;
+    runChecked(makePlan({family}, randomHoldings(random, family, devices),
+                        randomHoldings(random, family, devices)));
+    if (HasFailure())
+      return;
+  }
+}
+
+TEST(Executor, SeesAByteInTheWrongPlace) {
+  TestPlan plan = reshapePlan();
+  for (Instruction &instruction : plan.programs[3].instructions)
+    if (instruction.op == Opcode::Unpack && swapTwoBoxes(instruction.segments))
+      break;
+  LoopbackOptions options;
+  options.check = true;
+  PlanReader reader = plan.reader();
+  auto report = runLoopback(reader, options);
+  ASSERT_TRUE(report.ok()) << report.status().message();
+  EXPECT_GT(report->check.mismatches, 0u);
+  ASSERT_FALSE(report->check.first.empty());
+  expectContains(report->check.first[0], "device 3: tensor 'layers.");
+}
+
+TEST(Executor, SeesMissingZeros) {
+  TestPlan plan = reshapePlan();
+  for (RankProgram &program : plan.programs)
+    program.instructions.erase(std::remove_if(program.instructions.begin(),
+                                              program.instructions.end(),
+                                              [](const Instruction &i) {
+                                                return i.op == Opcode::Zero;
+                                              }),
+                               program.instructions.end());
+  LoopbackOptions options;
+  options.check = true;
+  PlanReader reader = plan.reader();
+  auto report = runLoopback(reader, options);
+  ASSERT_TRUE(report.ok());
+  EXPECT_GT(report->check.mismatches, 0u);
+  expectContains(report->check.first[0], "padding");
+}
+
+TEST(Executor, RefusesToConvertDTypes) {
+  TestPlan plan = forwardingPlan();
+  plan.common.families[0].states[0].destinationDType = DType::F16;
+  expectContains(runError(plan), "changes dtype from bf16 to f16");
+}
+
+TEST(Executor, MissingSendIsAnErrorNotAHang) {
+  TestPlan plan = forwardingPlan();
+  plan.programs[0].instructions.pop_back();
+  std::string error = runError(plan);
+  expectContains(error, "can never complete");
+  expectContains(error, "device 1 in its group 0 waits for a message from "
+                        "device 0");
+}
+
+TEST(Executor, CrossedGroupsAreAnErrorNotAHang) {
+  TestPlan plan = reshapePlan();
+  auto &instructions = plan.programs[1].instructions;
+  instructions.erase(std::remove_if(instructions.begin(), instructions.end(),
+                                    [](const Instruction &i) {
+                                      return i.op == Opcode::Group;
+                                    }),
+                     instructions.end());
+  expectContains(runError(plan), "can never complete");
+}
+
+TEST(Loopback, UnequalBytesAreAnError) {
+  LoopbackWorld world({0, 1});
+  std::byte a[8] = {}, b[8] = {};
+  Status sent, received;
+  std::thread sender([&] {
+    sent = world.endpoint(0).group({{false, 1, a, 8}});
+    world.endpoint(0).leave();
+  });
+  received = world.endpoint(1).group({{true, 0, b, 4}});
+  world.endpoint(1).leave();
+  sender.join();
+  EXPECT_FALSE(sent.ok());
+  expectContains(received.message(),
+                 "sends 8 bytes to device 1, which expects 4");
+}
+
+TEST(Loopback, UnequalDigestsAreRefused) {
+  LoopbackWorld world({0, 1});
+  Status first, second;
+  std::thread other([&] {
+    first = world.endpoint(0).connect({1, 2}, {1});
+    world.endpoint(0).leave();
+  });
+  second = world.endpoint(1).connect({3, 4}, {0});
+  world.endpoint(1).leave();
+  other.join();
+  EXPECT_FALSE(first.ok());
+  EXPECT_FALSE(second.ok());
+}
+
+TEST(Loopback, AllToAllOf128Ranks) {
+  constexpr uint32_t kRanks = 128;
+  std::vector<uint32_t> devices;
+  for (uint32_t i = 0; i < kRanks; ++i)
+    devices.push_back(i);
+  LoopbackWorld world(devices);
+  std::vector<std::vector<uint32_t>> out(kRanks), in(kRanks);
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < kRanks; ++rank)
+    threads.emplace_back([&, rank] {
+      out[rank].assign(kRanks, rank);
+      in[rank].assign(kRanks, ~0u);
+      std::vector<TransportMessage> group;
+      for (uint32_t peer = 0; peer < kRanks; ++peer)
+        if (peer != rank) {
+          group.push_back({false, peer,
+                           reinterpret_cast<std::byte *>(&out[rank][peer]), 4});
+          group.push_back(
+              {true, peer, reinterpret_cast<std::byte *>(&in[rank][peer]), 4});
+        }
+      Status status = world.endpoint(rank).group(group);
+      EXPECT_TRUE(status.ok()) << status.message();
+      world.endpoint(rank).leave();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  for (uint32_t rank = 0; rank < kRanks; ++rank)
+    for (uint32_t peer = 0; peer < kRanks; ++peer)
+      EXPECT_EQ(in[rank][peer], peer == rank ? ~0u : peer);
+}

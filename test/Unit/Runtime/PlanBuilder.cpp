@@ -1,0 +1,464 @@
+//===- PlanBuilder.cpp - Small plans for tests ----------------------------===//
+
+#include "PlanBuilder.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+namespace dtrt::test {
+
+namespace {
+
+struct Box {
+  std::vector<int64_t> offset, size;
+};
+
+std::optional<Box> intersect(const Box &a, const Box &b) {
+  Box out = a;
+  for (size_t d = 0; d < a.size.size(); ++d) {
+    int64_t lo = std::max(a.offset[d], b.offset[d]);
+    int64_t hi = std::min(a.offset[d] + a.size[d], b.offset[d] + b.size[d]);
+    if (lo >= hi)
+      return std::nullopt;
+    out.offset[d] = lo;
+    out.size[d] = hi - lo;
+  }
+  return out;
+}
+
+/// a without b, as disjoint boxes.
+std::vector<Box> subtract(Box a, const Box &b) {
+  std::vector<Box> out;
+  for (size_t d = 0; d < a.size.size(); ++d) {
+    int64_t lo = a.offset[d], hi = lo + a.size[d];
+    int64_t cutLo = b.offset[d], cutHi = cutLo + b.size[d];
+    Box part = a;
+    if (lo < cutLo) {
+      part.size[d] = cutLo - lo;
+      out.push_back(part);
+    }
+    if (cutHi < hi) {
+      part.offset[d] = cutHi;
+      part.size[d] = hi - cutHi;
+      out.push_back(part);
+    }
+    a.offset[d] = std::max(lo, cutLo);
+    a.size[d] = std::min(hi, cutHi) - a.offset[d];
+  }
+  return out;
+}
+
+/// All boxes that take one interval of each dim, row-major.
+std::vector<Box> productBoxes(const std::vector<std::vector<Range>> &dims) {
+  std::vector<Box> boxes = {{}};
+  for (const auto &intervals : dims) {
+    std::vector<Box> next;
+    for (const Box &box : boxes)
+      for (const Range &interval : intervals) {
+        if (interval.size() == 0)
+          continue;
+        next.push_back(box);
+        next.back().offset.push_back(interval.lo);
+        next.back().size.push_back(interval.size());
+      }
+    boxes = std::move(next);
+  }
+  return boxes;
+}
+
+/// A flat shard is cut into one-row boxes: slow and plain.
+std::vector<Box> shardBoxes(const Family &family, const ShardRecord &shard) {
+  if (!shard.flat)
+    return productBoxes(shard.dims);
+  std::vector<std::vector<Range>> rows = shard.dims;
+  for (size_t d = family.numLeading(); d + 1 < rows.size(); ++d) {
+    std::vector<Range> single;
+    for (const Range &interval : shard.dims[d])
+      for (int64_t i = interval.lo; i < interval.hi; ++i)
+        single.push_back({i, i + 1});
+    rows[d] = single;
+  }
+  std::vector<Box> out;
+  std::vector<int64_t> shape = localShape(shard);
+  for (const Box &row : productBoxes(rows)) {
+    ShardRecord whole = shard;
+    whole.flat = false;
+    auto view = viewOf(family, whole, row.offset, row.size);
+    int64_t lo = std::max(view->offset, shard.range.lo);
+    int64_t hi = std::min(view->offset + row.size.back(), shard.range.hi);
+    if (lo >= hi)
+      continue;
+    Box part = row;
+    part.offset.back() += lo - view->offset;
+    part.size.back() = hi - lo;
+    out.push_back(part);
+  }
+  return out;
+}
+
+Box wholeFamily(const Family &family) {
+  Box whole;
+  for (const LeadingDim &dim : family.leading)
+    whole.size.push_back(dim.count);
+  whole.size.insert(whole.size.end(), family.shape.begin(), family.shape.end());
+  whole.offset.resize(whole.size.size());
+  return whole;
+}
+
+Segment makeSegment(const ShardRecord &shard, uint32_t index, Side side,
+                    uint64_t states, const Box &box) {
+  return {shard.family, states, side, index, box.offset, box.size};
+}
+
+class Router {
+public:
+  Router(TestPlan &plan) : plan(plan), count(plan.programs.size()) {
+    edges.resize(count * count);
+  }
+
+  void route() {
+    for (uint32_t d = 0; d < count; ++d)
+      for (uint32_t s = 0; s < plan.programs[d].destination.size(); ++s)
+        routeShard(d, s);
+    for (uint32_t d = 0; d < count; ++d)
+      emit(d);
+  }
+
+private:
+  struct Edge {
+    std::vector<Segment> from, to;
+  };
+
+  void routeShard(uint32_t device, uint32_t index) {
+    RankProgram &program = plan.programs[device];
+    const ShardRecord &shard = program.destination[index];
+    const Family &family = plan.common.families[shard.family];
+    Box whole = wholeFamily(family);
+    for (const Box &held : shardBoxes(family, shard)) {
+      auto inside = intersect(held, whole);
+      for (const Box &padding :
+           inside ? subtract(held, *inside) : std::vector<Box>{held})
+        zeros[device].push_back(makeSegment(shard, index, Side::Destination,
+                                            shard.states, padding));
+      if (!inside)
+        continue;
+      for (unsigned state : statesOf(shard.states))
+        findHolders(device, index, uint64_t(1) << state, *inside);
+    }
+  }
+
+  void findHolders(uint32_t device, uint32_t index, uint64_t state,
+                   const Box &box) {
+    const ShardRecord &wanted = plan.programs[device].destination[index];
+    const Family &family = plan.common.families[wanted.family];
+    std::vector<Box> missing = {box};
+    for (uint32_t step = 0; step < count && !missing.empty(); ++step) {
+      uint32_t holder = (device + step) % count;
+      const auto &shards = plan.programs[holder].source;
+      for (uint32_t s = 0; s < shards.size(); ++s) {
+        if (shards[s].family != wanted.family || !(shards[s].states & state))
+          continue;
+        for (const Box &held : shardBoxes(family, shards[s])) {
+          std::vector<Box> rest;
+          for (const Box &need : missing) {
+            auto common = intersect(need, held);
+            if (!common) {
+              rest.push_back(need);
+              continue;
+            }
+            Edge &edge = edges[holder * count + device];
+            edge.from.push_back(
+                makeSegment(shards[s], s, Side::Source, state, *common));
+            edge.to.push_back(
+                makeSegment(wanted, index, Side::Destination, state, *common));
+            for (Box &part : subtract(need, *common))
+              rest.push_back(part);
+          }
+          missing = std::move(rest);
+        }
+      }
+    }
+    EXPECT_TRUE(missing.empty()) << "nobody holds a part of " << family.name;
+  }
+
+  uint64_t bytesOf(const std::vector<Segment> &segments) const {
+    uint64_t bytes = 0;
+    for (const Segment &segment : segments)
+      bytes += segmentBytes(plan.common.families[segment.family], segment);
+    return bytes;
+  }
+
+  void emitLocal(uint32_t device) {
+    RankProgram &program = plan.programs[device];
+    bool flat = plan.common.summary.mode == MemoryMode::Flat;
+    if (flat) {
+      Instruction create;
+      create.op = Opcode::Create;
+      for (uint32_t s = 0; s < program.destination.size(); ++s)
+        create.shards.push_back(s);
+      program.instructions.push_back(create);
+    }
+    if (!zeros[device].empty()) {
+      Instruction zero;
+      zero.op = Opcode::Zero;
+      zero.segments = zeros[device];
+      program.instructions.push_back(zero);
+    }
+    const Edge &local = edges[device * count + device];
+    if (local.from.empty())
+      return;
+    Instruction copy;
+    copy.op = Opcode::Copy;
+    for (size_t i = 0; i < local.from.size(); ++i) {
+      copy.segments.push_back(local.from[i]);
+      copy.segments.push_back(local.to[i]);
+    }
+    program.instructions.push_back(copy);
+  }
+
+  void emitWave(uint32_t device, uint32_t wave) {
+    RankProgram &program = plan.programs[device];
+    uint32_t to = (device + wave + 1) % count;
+    uint32_t from = (device + count - wave - 1) % count;
+    const Edge &out = edges[device * count + to];
+    const Edge &in = edges[from * count + device];
+    Instruction pack, group, unpack;
+    pack.op = Opcode::Pack;
+    group.op = Opcode::Group;
+    unpack.op = Opcode::Unpack;
+    pack.wave = group.wave = unpack.wave = int32_t(wave);
+    uint64_t sent = bytesOf(out.from), received = bytesOf(in.to);
+    if (sent) {
+      pack.segments = out.from;
+      pack.bytes = sent;
+      program.instructions.push_back(pack);
+      group.messages.push_back({false, to, sent, false, 0, {}});
+    }
+    if (received)
+      group.messages.push_back({true, from, received, false, sent, {}});
+    if (!group.messages.empty())
+      program.instructions.push_back(group);
+    if (received) {
+      unpack.segments = in.to;
+      unpack.slot = sent;
+      unpack.bytes = received;
+      program.instructions.push_back(unpack);
+    }
+    program.stagingBytes = std::max(program.stagingBytes, sent + received);
+  }
+
+  void emit(uint32_t device) {
+    emitLocal(device);
+    for (uint32_t wave = 0; wave + 1 < count; ++wave)
+      emitWave(device, wave);
+    RankProgram &program = plan.programs[device];
+    if (plan.common.summary.mode != MemoryMode::Flat)
+      return;
+    Instruction release;
+    release.op = Opcode::Release;
+    for (uint32_t s = 0; s < program.source.size(); ++s)
+      release.shards.push_back(s);
+    program.instructions.push_back(release);
+  }
+
+  TestPlan &plan;
+  uint32_t count;
+  std::vector<Edge> edges;
+  std::vector<Segment> zeros[64];
+};
+
+/// VPS elements of a shard, padding excluded.
+uint64_t realBytes(const Family &family, const ShardRecord &shard) {
+  uint64_t bytes = 0;
+  Box whole = wholeFamily(family);
+  for (const Box &held : shardBoxes(family, shard))
+    if (auto inside = intersect(held, whole)) {
+      uint64_t elements = 1;
+      for (int64_t size : inside->size)
+        elements *= uint64_t(size);
+      bytes +=
+          elements * bytesPerElement(family, shard.states, Side::Destination);
+    }
+  return bytes;
+}
+
+} // namespace
+
+void summarize(TestPlan &plan) {
+  PlanSummary &summary = plan.common.summary;
+  MemoryMode mode = summary.mode;
+  summary = {};
+  summary.mode = mode;
+  std::vector<int32_t> waves;
+  for (const RankProgram &program : plan.programs) {
+    uint64_t source = 0, destination = 0;
+    for (const ShardRecord &shard : program.source)
+      source +=
+          shardBytes(plan.common.families[shard.family], shard, Side::Source);
+    for (const ShardRecord &shard : program.destination) {
+      const Family &family = plan.common.families[shard.family];
+      destination += shardBytes(family, shard, Side::Destination);
+      summary.bytesDestination += realBytes(family, shard);
+    }
+    summary.sourceMax = std::max(summary.sourceMax, source);
+    summary.destinationMax = std::max(summary.destinationMax, destination);
+    summary.stagingPeak = std::max(summary.stagingPeak, program.stagingBytes);
+    summary.devicePeak =
+        std::max(summary.devicePeak, peakBytes(plan.common, program));
+    for (const Instruction &instruction : program.instructions) {
+      if (instruction.op == Opcode::Copy)
+        for (size_t i = 0; i < instruction.segments.size(); i += 2) {
+          const Segment &segment = instruction.segments[i];
+          summary.bytesLocal +=
+              segmentBytes(plan.common.families[segment.family], segment);
+        }
+      for (const Message &message : instruction.messages) {
+        waves.push_back(instruction.wave);
+        if (message.receive)
+          continue;
+        ++summary.messages;
+        summary.bytesWire += message.bytes;
+        int64_t perNode = plan.common.cluster.devicesPerNode;
+        if (program.device / perNode != message.peer / perNode)
+          summary.bytesInterNode += message.bytes;
+      }
+    }
+  }
+  std::sort(waves.begin(), waves.end());
+  waves.erase(std::unique(waves.begin(), waves.end()), waves.end());
+  summary.waves = waves.size();
+  summary.bytesWireLowerBound = summary.bytesWire;
+  summary.bytesInterNodeLowerBound = summary.bytesInterNode;
+  summary.stagingLimit = std::max(summary.stagingPeak, uint64_t(1) << 20);
+}
+
+TestPlan makePlan(std::vector<Family> families, const Holdings &source,
+                  const Holdings &destination, MemoryMode mode) {
+  TestPlan plan;
+  PlanCommon &common = plan.common;
+  common.compilerVersion = "test";
+  common.requestHash = std::string(32, '0');
+  common.sourceFingerprint = std::string(32, '1');
+  common.destinationFingerprint = std::string(32, '2');
+  common.families = std::move(families);
+  common.summary.mode = mode;
+  common.cluster.devicesPerNode = 2;
+  uint32_t count = uint32_t(source.size());
+  common.sourceWorld = common.destinationWorld = count;
+  for (uint32_t device = 0; device < count; ++device) {
+    common.sourceDevices.push_back(device);
+    common.destinationDevices.push_back(device);
+    RankProgram program;
+    program.device = device;
+    program.sourceRank = program.destinationRank = device;
+    program.source = source[device];
+    program.destination = destination[device];
+    plan.programs.push_back(std::move(program));
+  }
+  Router(plan).route();
+  summarize(plan);
+  return plan;
+}
+
+std::string TestPlan::bytes() const {
+  std::string out;
+  PlanWriter writer = PlanWriter::toBytes(out);
+  for (const RankProgram &program : programs) {
+    Status status = writer.addProgram(program);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  Status status = writer.finish(common);
+  EXPECT_TRUE(status.ok()) << status.message();
+  return out;
+}
+
+PlanReader TestPlan::reader() const {
+  auto reader = PlanReader::fromBytes(bytes());
+  if (!reader.ok()) {
+    ADD_FAILURE() << reader.status().message();
+    std::abort();
+  }
+  return std::move(*reader);
+}
+
+std::vector<uint32_t> TestPlan::devices() const {
+  std::vector<uint32_t> out;
+  for (const RankProgram &program : programs)
+    out.push_back(program.device);
+  return out;
+}
+
+Family makeFamily(std::string name, std::vector<LeadingDim> leading,
+                  std::vector<int64_t> shape, std::vector<StateInfo> states) {
+  return {std::move(name), std::move(leading), std::move(shape),
+          std::move(states)};
+}
+
+ShardRecord box(uint32_t family, const std::vector<Range> &dims,
+                uint64_t states) {
+  ShardRecord shard;
+  shard.family = family;
+  shard.states = states;
+  for (const Range &range : dims)
+    shard.dims.push_back({range});
+  return shard;
+}
+
+TestPlan reshapePlan(MemoryMode mode) {
+  std::vector<StateInfo> two = {{"param", DType::BF16, DType::BF16},
+                                {"master", DType::F32, DType::F32}};
+  std::vector<Family> families = {
+      makeFamily("layers.{}.mlp.fc1.weight", {{0, 1, 4}}, {16, 6}, two),
+      makeFamily("embedding.weight", {}, {10, 4}),
+      makeFamily("layers.{}.norm.exp_avg", {{0, 1, 4}}, {8, 5},
+                 {{"exp_avg", DType::F32, DType::F32}}),
+      makeFamily("step", {}, {}, {{"step", DType::I64, DType::I64}})};
+  auto holdings = [](int64_t tp, int64_t vocab) {
+    Holdings out(4);
+    for (int64_t d = 0; d < 4; ++d) {
+      int64_t r = d % tp, gate = 8 / tp;
+      ShardRecord glu = box(0, {{0, 4}, {}, {0, 6}}, 3);
+      glu.dims[1] = {{r * gate, (r + 1) * gate},
+                     {8 + r * gate, 8 + (r + 1) * gate}};
+      ShardRecord range = box(2, {{0, 4}, {0, 8}, {0, 5}});
+      range.flat = true;
+      range.range = {40 * r / tp, 40 * (r + 1) / tp};
+      int64_t rows = vocab / tp;
+      out[d] = {glu, box(1, {{r * rows, (r + 1) * rows}, {0, 4}}), range,
+                box(3, {})};
+    }
+    return out;
+  };
+  return makePlan(families, holdings(4, 16), holdings(2, 12), mode);
+}
+
+TestPlan forwardingPlan() {
+  Family family = makeFamily("w", {}, {4, 4});
+  ShardRecord whole = box(0, {{0, 4}, {0, 4}});
+  Holdings source = {{whole}, {}, {}};
+  Holdings destination = {{whole}, {whole}, {whole}};
+  TestPlan plan = makePlan({family}, source, destination);
+  // Instead of sending twice, device 0 sends to 1, and 1 to 2.
+  Segment held = {0, 1, Side::Source, 0, {0, 0}, {4, 4}};
+  Segment wanted = {0, 1, Side::Destination, 0, {0, 0}, {4, 4}};
+  auto group = [](int32_t wave, Message message) {
+    Instruction instruction;
+    instruction.op = Opcode::Group;
+    instruction.wave = wave;
+    instruction.messages = {message};
+    return instruction;
+  };
+  auto &programs = plan.programs;
+  Instruction copy;
+  copy.segments = {held, wanted};
+  programs[0].instructions = {copy, group(0, {false, 1, 32, true, 0, held})};
+  programs[1].instructions = {group(0, {true, 0, 32, true, 0, wanted}),
+                              group(1, {false, 2, 32, true, 0, wanted})};
+  programs[2].instructions = {group(1, {true, 1, 32, true, 0, wanted})};
+  for (RankProgram &program : programs)
+    program.stagingBytes = 0;
+  summarize(plan);
+  return plan;
+}
+
+} // namespace dtrt::test

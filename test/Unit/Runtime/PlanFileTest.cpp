@@ -1,0 +1,304 @@
+//===- PlanFileTest.cpp - Round trips and damaged files -------------------===//
+//
+// What is written is read back equal; whatever else is in a file gives one
+// clear error and never a crash.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "../../../runtime/plan/FileLayout.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+#include <fstream>
+#include <functional>
+#include <gtest/gtest.h>
+#include <random>
+#include <unistd.h>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// The first error that reading everything gives; empty when there is none.
+std::string readAll(std::string bytes) {
+  auto reader = PlanReader::fromBytes(std::move(bytes));
+  if (!reader.ok())
+    return reader.status().message();
+  for (uint32_t device : reader->devices()) {
+    auto program = reader->program(device);
+    if (!program.ok())
+      return program.status().message();
+  }
+  return "";
+}
+
+Header &headerOf(std::string &bytes) {
+  return *reinterpret_cast<Header *>(&bytes[0]);
+}
+
+SectionEntry *tableOf(std::string &bytes) {
+  return reinterpret_cast<SectionEntry *>(&bytes[headerOf(bytes).tableOffset]);
+}
+
+/// Makes checksums and digest right again after tampering.
+void reseal(std::string &bytes) {
+  Header &header = headerOf(bytes);
+  SectionEntry *table = tableOf(bytes);
+  for (uint32_t i = 0; i < header.sectionCount; ++i)
+    if (table[i].offset <= bytes.size() &&
+        table[i].size <= bytes.size() - table[i].offset)
+      table[i].checksum = XXH3_64bits(&bytes[table[i].offset], table[i].size);
+  XXH3_state_t hash;
+  XXH3_128bits_reset(&hash);
+  XXH3_128bits_update(&hash, &header, kDigestOffset);
+  XXH3_128bits_update(&hash, table, header.sectionCount * sizeof *table);
+  XXH128_hash_t digest = XXH3_128bits_digest(&hash);
+  header.digest[0] = digest.low64;
+  header.digest[1] = digest.high64;
+}
+
+std::string tamper(const std::function<void(std::string &)> &change) {
+  std::string bytes = reshapePlan().bytes();
+  change(bytes);
+  return readAll(bytes);
+}
+
+/// The error of a plan whose structs are wrong but whose file is sound.
+std::string misuse(const std::function<void(TestPlan &)> &change) {
+  TestPlan plan = reshapePlan();
+  change(plan);
+  return readAll(plan.bytes());
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "found '" << text << "', expected it to contain '" << part << "'";
+}
+
+Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
+  for (Instruction &instruction : plan.programs[device].instructions)
+    if (instruction.op == op)
+      return instruction;
+  ADD_FAILURE() << "no " << opcodeName(op);
+  return plan.programs[device].instructions.front();
+}
+
+} // namespace
+
+TEST(PlanFile, ReadsBackWhatWasWritten) {
+  TestPlan plan = reshapePlan();
+  PlanReader reader = plan.reader();
+  TestPlan copy;
+  copy.common = reader.common();
+  ASSERT_EQ(reader.devices(), plan.devices());
+  for (uint32_t device : reader.devices()) {
+    auto program = reader.program(device);
+    ASSERT_TRUE(program.ok()) << program.status().message();
+    copy.programs.push_back(*program);
+  }
+  EXPECT_EQ(copy.bytes(), plan.bytes());
+  EXPECT_EQ(copy.common.families[0].tensorName({3}), "layers.3.mlp.fc1.weight");
+  EXPECT_EQ(copy.programs[1].destination[0].dims[1].size(), 2u);
+}
+
+TEST(PlanFile, IsDeterministic) {
+  EXPECT_EQ(reshapePlan().bytes(), reshapePlan().bytes());
+}
+
+TEST(PlanFile, WritesAndMapsAFile) {
+  std::string path = testing::TempDir() + "dtrt-plan-file-test.dtplan";
+  TestPlan plan = reshapePlan();
+  {
+    auto writer = PlanWriter::create(path);
+    ASSERT_TRUE(writer.ok());
+    for (const RankProgram &program : plan.programs)
+      ASSERT_TRUE(writer->addProgram(program).ok());
+    EXPECT_NE(access(path.c_str(), F_OK), 0) << "half-written plan is visible";
+    ASSERT_TRUE(writer->finish(plan.common).ok());
+  }
+  auto reader = PlanReader::open(path);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_EQ(reader->digest(), plan.reader().digest());
+  unlink(path.c_str());
+}
+
+TEST(PlanFile, LeavesNothingWhenNotFinished) {
+  std::string path = testing::TempDir() + "dtrt-unfinished.dtplan";
+  {
+    auto writer = PlanWriter::create(path);
+    ASSERT_TRUE(writer.ok());
+  }
+  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  EXPECT_NE(access(path.c_str(), F_OK), 0);
+  EXPECT_NE(access(temporary.c_str(), F_OK), 0);
+}
+
+TEST(PlanFile, DigestDiffersWithContent) {
+  TestPlan plan = reshapePlan();
+  Digest before = plan.reader().digest();
+  plan.programs[2].stagingBytes += 8;
+  EXPECT_NE(plan.reader().digest(), before);
+}
+
+TEST(DamagedPlan, EveryTruncationIsRefused) {
+  std::string bytes = reshapePlan().bytes();
+  for (size_t size = 0; size < bytes.size(); size += 97)
+    EXPECT_NE(readAll(bytes.substr(0, size)), "") << size;
+}
+
+TEST(DamagedPlan, EveryBitFlipIsRefused) {
+  uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::string bytes = reshapePlan().bytes();
+  for (int i = 0; i < 2000; ++i) {
+    std::string flipped = bytes;
+    flipped[random() % bytes.size()] ^= char(1 << random() % 8);
+    EXPECT_NE(readAll(flipped), "");
+  }
+}
+
+TEST(DamagedPlan, ResealedBitFlipsNeverCrash) {
+  uint64_t seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const std::string bytes = reshapePlan().bytes();
+  for (int i = 0; i < 5000; ++i) {
+    std::string flipped = bytes;
+    for (int flips = 1 + int(random() % 4); flips > 0; --flips)
+      flipped[128 + random() % (bytes.size() - 128)] ^= char(1 << random() % 8);
+    reseal(flipped);
+    readAll(flipped);
+  }
+}
+
+TEST(DamagedPlan, HeaderFieldsAreChecked) {
+  expectContains(readAll(""), "expected at least 128");
+  expectContains(tamper([](auto &b) { b[0] = 'X'; }), "not a plan file");
+  expectContains(tamper([](auto &b) { headerOf(b).endian = 0x04030201; }),
+                 "byte order");
+  std::string newer = tamper([](auto &b) { headerOf(b).major = 7; });
+  expectContains(newer, "plan format 7.0");
+  expectContains(newer, "reads 1.0");
+  expectContains(tamper([](auto &b) { headerOf(b).minor = 9; }),
+                 "plan format 1.9");
+  expectContains(tamper([](auto &b) { headerOf(b).headerSize = 64; }),
+                 "expected 128");
+  expectContains(tamper([](auto &b) { headerOf(b).fileSize += 8; }),
+                 "bytes, expected");
+  expectContains(tamper([](auto &b) { b += "tail"; }), "bytes, expected");
+  expectContains(tamper([](auto &b) { headerOf(b).sectionCount = 0xffffffff; }),
+                 "section table");
+  expectContains(tamper([](auto &b) { headerOf(b).compilerVersion[0] ^= 1; }),
+                 "digest");
+}
+
+TEST(DamagedPlan, SectionTableIsChecked) {
+  auto entry = [](size_t i, auto change) {
+    return tamper([&](std::string &bytes) {
+      change(tableOf(bytes)[i]);
+      reseal(bytes);
+    });
+  };
+  expectContains(entry(1, [](SectionEntry &e) { e.offset += 8; }),
+                 "section 1 spans");
+  expectContains(entry(0, [](SectionEntry &e) { e.size = ~uint64_t(7); }),
+                 "section 0 spans");
+  expectContains(entry(1, [](SectionEntry &e) { e.device = 0; }),
+                 "comes after");
+  expectContains(entry(2, [](SectionEntry &e) { e.device = 77; }), "77");
+  expectContains(entry(4, [](SectionEntry &e) { e.kind = 1; }), "kind 1");
+  expectContains(entry(2, [](SectionEntry &e) { e.kind = 0; }), "kind 0");
+}
+
+TEST(DamagedPlan, ChecksumNamesTheProgram) {
+  expectContains(tamper([](std::string &bytes) {
+                   bytes[tableOf(bytes)[2].offset + 40] ^= 1;
+                 }),
+                 "program of device 2 is damaged");
+}
+
+TEST(DamagedPlan, GarbageSectionsAreRefused) {
+  expectContains(tamper([](std::string &bytes) {
+                   SectionEntry &e = tableOf(bytes)[0];
+                   memset(&bytes[e.offset], 0xff, e.size);
+                   reseal(bytes);
+                 }),
+                 "not a valid FlatBuffers buffer");
+}
+
+TEST(HostilePlan, IndicesAreChecked) {
+  expectContains(
+      misuse([](TestPlan &p) { p.programs[0].source.push_back(box(99, {})); }),
+      "names family 99 of 4");
+  expectContains(misuse([](TestPlan &p) {
+                   firstOf(p, 0, Opcode::Group).messages[0].peer = 9;
+                 }),
+                 "peer 9 has no program");
+  expectContains(misuse([](TestPlan &p) {
+                   firstOf(p, 0, Opcode::Group).messages[0].peer = 0;
+                 }),
+                 "the device itself");
+  expectContains(misuse([](TestPlan &p) {
+                   firstOf(p, 1, Opcode::Pack).segments[0].states = 64;
+                 }),
+                 "state mask 64");
+  expectContains(misuse([](TestPlan &p) { p.programs[1].destinationRank = 3; }),
+                 "destination rank 3");
+}
+
+TEST(HostilePlan, SizesAreChecked) {
+  int64_t huge = int64_t(1) << 60;
+  expectContains(
+      misuse([&](TestPlan &p) { p.common.families[0].shape = {huge, huge}; }),
+      "overflow");
+  expectContains(
+      misuse([&](TestPlan &p) { p.common.families[0].shape[0] = -4; }),
+      "found size -4");
+  expectContains(misuse([&](TestPlan &p) {
+                   p.programs[0].source[0].dims[1][0] = {-3, 4};
+                 }),
+                 "outside");
+  expectContains(misuse([&](TestPlan &p) {
+                   p.programs[0].source[0].dims[2] = {{0, huge}, {3, huge}};
+                 }),
+                 "overlap");
+  expectContains(misuse([&](TestPlan &p) {
+                   p.programs[0].destination[2].range = {0, 41};
+                 }),
+                 "flat range [0, 41)");
+  expectContains(misuse([&](TestPlan &p) {
+                   firstOf(p, 0, Opcode::Pack).segments[0].size[0] = huge;
+                 }),
+                 "size 1152921504606846976 in dim 0");
+}
+
+TEST(HostilePlan, StagingIsChecked) {
+  expectContains(misuse([](TestPlan &p) {
+                   firstOf(p, 0, Opcode::Pack).slot = ~uint64_t(0) - 4;
+                 }),
+                 "outside the arena");
+  expectContains(
+      misuse([](TestPlan &p) { firstOf(p, 0, Opcode::Pack).bytes -= 2; }),
+      "bytes, expected");
+  expectContains(misuse([](TestPlan &p) {
+                   Instruction group = firstOf(p, 0, Opcode::Group);
+                   p.programs[0].instructions.push_back(group);
+                 }),
+                 "wave 1 after wave 2");
+}
+
+TEST(HostilePlan, ReleaseNeedsFlatMode) {
+  expectContains(misuse([](TestPlan &p) {
+                   Instruction release;
+                   release.op = Opcode::Release;
+                   release.shards = {0};
+                   p.programs[0].instructions.push_back(release);
+                 }),
+                 "mode rollback");
+}

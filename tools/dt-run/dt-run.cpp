@@ -1,0 +1,121 @@
+//===- dt-run.cpp - Runs a plan -------------------------------------------===//
+
+#include "dtrt/LoopbackRun.h"
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <mutex>
+#include <unistd.h>
+
+namespace {
+
+constexpr const char *kExamples = R"(Examples:
+  dt-run --check shrink.dtplan
+  dt-opt request.json -o - | dt-run --check --json -)";
+
+struct Options {
+  std::string plan;
+  std::string transport = "loopback";
+  bool check = false;
+  bool json = false;
+};
+
+int fail(const std::string &message) {
+  fprintf(stderr, "error: %s\n", message.c_str());
+  return 1;
+}
+
+/// Rewrites one line of the terminal.
+void showProgress(const char *phase, size_t done, size_t total) {
+  static std::mutex mutex;
+  std::lock_guard<std::mutex> lock(mutex);
+  fprintf(stderr, "\r%-10s %zu of %zu devices\033[K", phase, done, total);
+}
+
+void printJson(const Options &options, const dtrt::LoopbackReport &report,
+               double gbps) {
+  nlohmann::ordered_json out;
+  out["ok"] = report.check.mismatches == 0;
+  out["bytes_checked"] = report.check.bytesChecked;
+  out["mismatches"] = report.check.mismatches;
+  out["seconds"] = report.seconds;
+  out["GBps"] = gbps;
+  out["staging_peak"] = report.stagingPeak;
+  printf("%s\n", out.dump().c_str());
+}
+
+void printText(const Options &options, const dtrt::LoopbackReport &report,
+               double gbps) {
+  printf("moved %llu bytes in %.3f s (%.2f GB/s), staging peak %llu bytes\n",
+         static_cast<unsigned long long>(report.bytesMoved), report.seconds,
+         gbps, static_cast<unsigned long long>(report.stagingPeak));
+  if (options.check)
+    printf("checked %llu bytes: %llu mismatches\n",
+           static_cast<unsigned long long>(report.check.bytesChecked),
+           static_cast<unsigned long long>(report.check.mismatches));
+}
+
+int run(const Options &options) {
+  if (options.transport != "loopback")
+    return fail("transport '" + options.transport +
+                "' is not built into this dt-run; it has: loopback");
+  auto plan = dtrt::PlanReader::open(options.plan);
+  if (!plan.ok())
+    return fail(plan.status().message());
+  dtrt::LoopbackOptions loopback;
+  loopback.check = options.check;
+  bool terminal = isatty(STDERR_FILENO);
+  if (terminal)
+    loopback.progress = showProgress;
+  auto report = dtrt::runLoopback(*plan, loopback);
+  if (terminal)
+    fprintf(stderr, "\r\033[K");
+  if (!report.ok())
+    return fail(report.status().message());
+  double gbps = report->seconds > 0
+                    ? double(report->bytesMoved) / report->seconds / 1e9
+                    : 0;
+  if (options.json)
+    printJson(options, *report, gbps);
+  else
+    printText(options, *report, gbps);
+  for (const std::string &line : report->check.first)
+    fprintf(stderr, "mismatch: %s\n", line.c_str());
+  if (report->check.mismatches == 0)
+    return 0;
+  return fail(std::to_string(report->check.mismatches) +
+              " elements differ from what the plan promises");
+}
+
+std::string versionText() {
+  return std::string("dt-run ") + DT_VERSION + ", plan format " +
+         std::to_string(dtrt::kFormatMajor) + "." +
+         std::to_string(dtrt::kFormatMinor);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  Options options;
+  CLI::App app{"Runs a plan: every device in this process, or as processes"};
+  app.add_option("PLAN", options.plan, "plan file, - for standard input")
+      ->required();
+  app.add_option("--transport", options.transport, "how devices talk")
+      ->check(CLI::IsMember({"loopback", "gloo", "nccl"}))
+      ->capture_default_str();
+  app.add_flag("--check", options.check,
+               "fill the source with known values and compare every byte");
+  app.add_flag("--json", options.json, "print the result as JSON");
+  app.set_version_flag("--version", versionText());
+  app.footer(kExamples);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return fail(error.what());
+  }
+  return run(options);
+}
