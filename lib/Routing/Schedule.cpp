@@ -30,11 +30,23 @@ int64_t busiestPort(const std::unordered_map<int64_t, Traffic> &traffic) {
   return busiest;
 }
 
-/// Whole slots: rounded down when staging is what limits the chunk.
-int64_t roundChunk(double chunk, double scale) {
-  if (scale == 1)
-    return alignSlot(int64_t(chunk));
-  return int64_t(chunk * scale) / kSlotAlignment * kSlotAlignment;
+/// Shares what the slots may take between the levels, in proportion to what
+/// they asked for: whole slots, and at least one for a level in use.
+ChunkBytes shareStaging(double intra, double inter, int64_t stagingBytes) {
+  int64_t wanted[2] = {alignSlot(int64_t(intra)), alignSlot(int64_t(inter))};
+  int64_t room = stagingBytes / kSlotsPerLevel;
+  if (wanted[0] + wanted[1] <= room)
+    return {wanted[0], wanted[1]};
+  auto roundDown = [](int64_t bytes) {
+    return bytes / kSlotAlignment * kSlotAlignment;
+  };
+  int64_t first = roundDown(int64_t(room * (intra / (intra + inter))));
+  if (wanted[0] > 0)
+    first = std::max(first, kSlotAlignment);
+  if (wanted[1] > 0)
+    first = std::min(first, roundDown(room) - kSlotAlignment);
+  return {std::max<int64_t>(first, 0),
+          wanted[1] > 0 ? roundDown(room - std::max<int64_t>(first, 0)) : 0};
 }
 
 } // namespace
@@ -62,9 +74,7 @@ ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
                                           shortest),
                          busiest);
   }
-  double live = kSlotsPerLevel * (alignSlot(chunk[0]) + alignSlot(chunk[1]));
-  double scale = live > options.stagingBytes ? options.stagingBytes / live : 1;
-  return {roundChunk(chunk[0], scale), roundChunk(chunk[1], scale)};
+  return shareStaging(chunk[0], chunk[1], options.stagingBytes);
 }
 
 namespace {
@@ -109,7 +119,8 @@ private:
   void makeReady(uint32_t move, const Box &box);
   void matchWave(Level &level);
   bool cover(Level &level, uint32_t port);
-  bool augment(Level &level, uint32_t port, int depth);
+  bool augment(Level &level, uint32_t port);
+  bool displace(Level &level, uint32_t port);
   void match(Level &level, uint32_t edge);
   void sendWave(Level &level, int32_t wave);
   int64_t fill(Level &level, Edge &edge, int32_t wave);
@@ -245,11 +256,9 @@ bool Scheduler::cover(Level &level, uint32_t port) {
 
 /// Alternating path from an unmatched port: takes a partner whose own mate can
 /// be matched elsewhere. Every port that was matched stays matched.
-bool Scheduler::augment(Level &level, uint32_t port, int depth) {
+bool Scheduler::augment(Level &level, uint32_t port) {
   if (cover(level, port))
     return true;
-  if (depth == 0)
-    return false;
   level.visited[port] = level.stamp;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
@@ -261,11 +270,30 @@ bool Scheduler::augment(Level &level, uint32_t port, int depth) {
     if (level.visited[mate] == level.stamp)
       continue;
     level.matched[mate] = -1;
-    if (augment(level, mate, depth - 1)) {
+    if (augment(level, mate)) {
       match(level, e);
       return true;
     }
     level.matched[mate] = level.matched[partner];
+  }
+  return false;
+}
+
+/// Takes the partner of a mate that has less left to carry: the mate, not the
+/// partner, goes without.
+bool Scheduler::displace(Level &level, uint32_t port) {
+  for (uint32_t e : level.edgesOf[port]) {
+    const Edge &edge = level.edges[e];
+    if (edge.ready.empty())
+      continue;
+    uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
+    const Edge &taken = level.edges[level.matched[partner]];
+    uint32_t mate = port % 2 ? 2 * taken.destination + 1 : 2 * taken.source;
+    if (level.remaining[mate] >= level.remaining[port])
+      continue;
+    level.matched[mate] = -1;
+    match(level, e);
+    return true;
   }
   return false;
 }
@@ -281,8 +309,7 @@ void Scheduler::matchWave(Level &level) {
     return level.remaining[a] > level.remaining[b];
   });
   // Only ports that could become the bottleneck are worth a search: those that
-  // would need more waves than are left for the busiest one.
-  constexpr int kSearchDepth = 12;
+  // have at most one message less to carry than the busiest one.
   int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
   for (uint32_t port : ports) {
     if (level.matched[port] >= 0 || cover(level, port))
@@ -290,7 +317,8 @@ void Scheduler::matchWave(Level &level) {
     if (level.remaining[port] + level.chunk < busiest)
       continue;
     ++level.stamp;
-    augment(level, port, kSearchDepth);
+    if (!augment(level, port))
+      displace(level, port);
   }
 }
 
