@@ -14,7 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Families.h"
-#include "dt/Dialect/Dialect.h"
+#include "dt/Dialect/Ops.h"
 #include "dt/Passes/Passes.h"
 
 #include "llvm/ADT/StringExtras.h"
@@ -255,7 +255,6 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
   key.pattern = splitNumbers(name).pattern();
   for (int64_t size : param.getShape())
     key.pattern += " " + std::to_string(size);
-  key.pattern += param.getSharedEmbedding() ? " shared" : "";
   key.identity.push_back(param.getStates().getAsOpaquePointer());
   for (PlaceOp place : tensor.places) {
     auto placement = dyn_cast<PlacementAttr>(place.getHow());
@@ -264,8 +263,8 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
     key.identity.push_back(place->getParentOp());
     key.identity.push_back(place.getMeshAttr().getAsOpaquePointer());
     key.identity.push_back(place.getStatesAttr().getAsOpaquePointer());
-    key.identity.push_back(
-        reinterpret_cast<const void *>(uintptr_t(place.getBucketed())));
+    key.pattern += place.getBucketed() ? " bucketed" : "";
+    key.pattern += place.getOwnBucket() ? " own" : "";
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());
     for (StringAttr axis : placement.getFlat())

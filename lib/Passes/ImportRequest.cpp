@@ -2,7 +2,7 @@
 
 #include "dt/Passes/ImportRequest.h"
 
-#include "dt/Dialect/Dialect.h"
+#include "dt/Dialect/Ops.h"
 #include "mlir/IR/Builders.h"
 
 #include <map>
@@ -78,7 +78,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
   Attribute how;
   FlatSymbolRefAttr mesh;
   if (!place.rows.empty() || layout.meshes.empty()) {
-    SmallVector<HeldBox> rows;
+    SmallVector<RankBox> rows;
     for (const ShardRow &row : place.rows)
       rows.push_back({row.rank, row.box, row.range});
     how = ShardsAttr::get(context, rows, tensor.shape.size());

@@ -18,11 +18,12 @@ using Holdings = llvm::DenseMap<Operation *, std::vector<Holding>>;
 /// Explicit shards: rows name ranks of the layout.
 std::vector<Holding> evaluateShards(PlaceOp place, LayoutOp layout,
                                     SymbolTableCollection &tables) {
-  std::vector<HeldBox> rows = cast<ShardsAttr>(place.getHow()).toGeometry();
-  if (auto devices = layout.lookupDevices(tables))
-    for (HeldBox &row : rows)
-      row.device = (*devices)[row.device];
-  return holdingsOf(rows, place.lookupParam(tables).numLeading());
+  auto devices = layout.lookupDevices(tables);
+  std::vector<HeldBox> held;
+  for (RankBox &row : cast<ShardsAttr>(place.getHow()).toGeometry())
+    held.push_back({devices ? (*devices)[row.rank] : row.rank,
+                    std::move(row.box), row.range});
+  return holdingsOf(held, place.lookupParam(tables).numLeading());
 }
 
 /// Evaluates all bucketed places of a layout together.
@@ -74,7 +75,7 @@ LogicalResult BucketedPlaces::add(PlaceOp place) {
   entry.orderStrides.resize(entry.numLeading, 0);
   entry.orderBase =
       param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
-  entry.sharedEmbedding = param.getSharedEmbedding();
+  entry.sharedEmbedding = place.getOwnBucket();
   // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
   // parameter itself.
   int dtype = param.getStates().getEntries().front().dtype == DType::F32;

@@ -8,7 +8,7 @@
 #ifndef DT_PASSES_TRANSITIONINFO_H
 #define DT_PASSES_TRANSITIONINFO_H
 
-#include "dt/Dialect/Dialect.h"
+#include "dt/Dialect/Ops.h"
 #include "dt/Routing/Schedule.h"
 #include "dt/Routing/ShardIndex.h"
 

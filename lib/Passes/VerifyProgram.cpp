@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dt/Dialect/Dialect.h"
+#include "dt/Dialect/Ops.h"
 #include "dt/Passes/Passes.h"
 
 #include "llvm/ADT/DenseMap.h"
