@@ -60,7 +60,7 @@ dtrt::Family familyOf(ParamOp param) {
                            param.getLeadingStep()[d], param.getShape()[d]});
   out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
   for (const StateEntry &state : param.getStates().getEntries())
-    out.states.push_back({std::string(state.name), dtrt::DType(state.dtype),
+    out.states.push_back({state.name.str(), dtrt::DType(state.dtype),
                           dtrt::DType(state.dtype)});
   return out;
 }

@@ -17,6 +17,8 @@
 #include "dt/Dialect/Ops.h"
 #include "dt/Passes/Passes.h"
 
+#include "mlir/IR/Builders.h"
+
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -33,6 +35,7 @@ namespace {
 /// A flat param with its places in all layouts of the space.
 struct Tensor {
   ParamOp param;
+  std::string name;
   int64_t position = 0; // in the space
   std::vector<int64_t> numbers;
   SmallVector<PlaceOp> places;
@@ -163,7 +166,7 @@ bool Family::analyze() {
   follows.resize(first.places.size());
   for (unsigned p = 0; p < first.places.size(); ++p)
     for (RestrictionAttr at :
-         cast<PlacementAttr>(first.places[p].getHow()).getAt())
+         cast<PlacementAttr>(PlaceOp(first.places[p]).getHow()).getAt())
       if (!analyzeAxis(p, at.getAxis().getValue()))
         return false;
   return true;
@@ -235,6 +238,7 @@ void Grouper::collect() {
     symbols.insert(param.getSymName());
     Tensor tensor;
     tensor.param = param;
+    tensor.name = param.nameTemplate().str();
     tensor.position = tensors.size();
     tensors.push_back(std::move(tensor));
   }
@@ -247,12 +251,11 @@ void Grouper::collect() {
 /// Nullopt: this tensor is not to be grouped.
 std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
   ParamOp param = tensor.param;
-  std::string name = param.nameTemplate().str();
   if (param.numLeading() > 0 || param.getOrder() >= 0 ||
-      name.find_first_of("{}") != std::string::npos)
+      tensor.name.find_first_of("{}") != std::string::npos)
     return std::nullopt;
   Key key;
-  key.pattern = splitNumbers(name).pattern();
+  key.pattern = splitNumbers(tensor.name).pattern();
   for (int64_t size : param.getShape())
     key.pattern += " " + std::to_string(size);
   key.identity.push_back(param.getStates().getAsOpaquePointer());
@@ -264,7 +267,7 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
     key.identity.push_back(place.getMeshAttr().getAsOpaquePointer());
     key.identity.push_back(place.getStatesAttr().getAsOpaquePointer());
     key.pattern += place.getBucketed() ? " bucketed" : "";
-    key.pattern += place.getOwnBucket() ? " own" : "";
+    key.pattern += place.getAlone() ? " alone" : "";
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());
     for (StringAttr axis : placement.getFlat())
@@ -320,7 +323,7 @@ void Grouper::form(const Candidate &candidate) {
 std::string Grouper::pattern(const Candidate &candidate,
                              const Family &family) {
   NumberedName name =
-      splitNumbers(candidate.members.front()->param.nameTemplate().str());
+      splitNumbers(candidate.members.front()->name);
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
     out += (candidate.grid[i].count > 1 ? std::string("{}")
@@ -359,8 +362,7 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
 
   OpBuilder builder(first);
   auto param = ParamOp::create(builder, first.getLoc(), symbol.getValue(),
-                               shape, first.getStates(),
-                               first.getSharedEmbedding());
+                               shape, first.getStates());
   param.setTensorAttr(builder.getStringAttr(tensorName));
   param.setLeadingFirst(firsts);
   param.setLeadingStep(steps);
@@ -368,13 +370,15 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   param.setOrderStrides(family.orderStrides());
 
   auto reference = FlatSymbolRefAttr::get(symbol);
-  for (auto [p, place] : llvm::enumerate(candidate.members.front()->places)) {
+  SmallVector<PlaceOp> kept = candidate.members.front()->places;
+  for (auto [p, place] : llvm::enumerate(kept)) {
     place.setHowAttr(family.placement(p));
     place.setParamAttr(reference);
   }
   for (const Tensor *tensor : candidate.members) {
+    SmallVector<PlaceOp> places = tensor->places;
     if (tensor != candidate.members.front())
-      for (PlaceOp place : tensor->places)
+      for (PlaceOp place : places)
         place.erase();
     ParamOp(tensor->param).erase();
   }
@@ -391,7 +395,7 @@ void Grouper::run() {
       ++numFamilies;
       continue;
     }
-    tensor.numbers = splitNumbers(tensor.param.nameTemplate().str()).numbers;
+    tensor.numbers = splitNumbers(tensor.name).numbers;
     auto [it, isNew] = groups.try_emplace(std::move(*key));
     if (isNew)
       inOrder.push_back(&it->first);

@@ -93,7 +93,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       builder, loc, FlatSymbolRefAttr::get(context, tensor.name), mesh,
       states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
       place.bucketed);
-  op.setOwnBucket(place.ownBucket);
+  op.setAlone(place.ownBucket);
 }
 
 void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
@@ -140,7 +140,7 @@ OwningOpRef<ModuleOp> Importer::run() {
 
 OwningOpRef<ModuleOp> importRequest(const Request &request,
                                     MLIRContext *context) {
-  context->loadDialect<DtDialect>();
+  context->loadDialect<DTDialect>();
   return Importer(request, context).run();
 }
 

@@ -75,7 +75,7 @@ LogicalResult BucketedPlaces::add(PlaceOp place) {
   entry.orderStrides.resize(entry.numLeading, 0);
   entry.orderBase =
       param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
-  entry.sharedEmbedding = place.getOwnBucket();
+  entry.sharedEmbedding = place.getAlone();
   // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
   // parameter itself.
   int dtype = param.getStates().getEntries().front().dtype == DType::F32;

@@ -11,6 +11,8 @@
 #include "dt/Dialect/Ops.h"
 #include "dt/Routing/Schedule.h"
 #include "dt/Routing/ShardIndex.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
 
 namespace dt {
 

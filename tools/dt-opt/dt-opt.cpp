@@ -154,7 +154,7 @@ int main(int argc, char **argv) {
       "  dt-opt request.json -o shrink.dtplan\n"
       "  dt-opt request.json --dt-group-families --dt-route\n");
   DialectRegistry registry;
-  registry.insert<dt::DtDialect>();
+  registry.insert<dt::DTDialect>();
   dt::registerDtPasses();
   dt::registerPipelines();
   auto [input, output] = registerAndParseCLIOptions(
