@@ -93,7 +93,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       builder, loc, FlatSymbolRefAttr::get(context, tensor.name), mesh,
       states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
       place.bucketed);
-  op.setAlone(place.ownBucket);
+  op.setAlone(place.bucketed && place.ownBucket);
 }
 
 void Importer::importLayout(const LayoutDecl &layout, StringRef name) {

@@ -55,7 +55,7 @@ ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
   SmallVector<Attribute> names;
   for (auto [i, entry] : llvm::enumerate(all))
     if (mask >> i & 1)
-      names.push_back(builder.getStringAttr(StringRef(entry.name)));
+      names.push_back(entry.name);
   return names.size() == all.size() ? ArrayAttr()
                                     : builder.getArrayAttr(names);
 }
@@ -83,7 +83,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
                     param.getStates().bytesPerElement(record.states);
     auto op = ShardOp::create(
         builder, loc, BufferType::get(context, bytes),
-        SideAttr::get(context, side),
+        side,
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
         stateNames(param, record.states, builder),
         ShardAttr::get(context, shard));

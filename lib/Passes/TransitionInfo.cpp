@@ -203,7 +203,7 @@ void addFlows(ParamOp param, const PlaceOfState &sources,
     SmallVector<Attribute> names;
     for (auto [i, entry] : llvm::enumerate(param.getStates().getEntries()))
       if (flows[f].states >> i & 1)
-        names.push_back(builder.getStringAttr(entry.name));
+        names.push_back(entry.name);
     flows[f].stateNames = builder.getArrayAttr(names);
   }
 }
