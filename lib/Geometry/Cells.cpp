@@ -178,27 +178,67 @@ private:
   std::vector<uint32_t> parent;
 };
 
-/// One item per region of a holding; equal boxes become one item.
+/// Puts items into `order`, without a second copy of them.
+void permute(std::vector<Cell> &items, std::vector<uint32_t> order) {
+  for (uint32_t start = 0; start < order.size(); ++start) {
+    if (order[start] == start)
+      continue;
+    // Follow the cycle; a place that has its item is marked by order[i] = i.
+    Cell first = items[start];
+    uint32_t place = start;
+    while (order[place] != start) {
+      uint32_t from = order[place];
+      items[place] = items[from];
+      order[place] = place;
+      place = from;
+    }
+    items[place] = first;
+    order[place] = place;
+  }
+}
+
+/// At least the number of regions of a shard.
+size_t maxRegions(const Shard &shard) {
+  size_t numInner = shard.rank() - shard.numLeading;
+  size_t count = shard.range && numInner ? 2 * numInner - 1 : 1;
+  for (const std::vector<Interval> &intervals : shard.dims)
+    count *= intervals.size();
+  return count;
+}
+
+/// One item per region of a holding, sorted; equal boxes become one item.
 std::vector<Cell> collectItems(const std::vector<Holding> &holdings,
                                const std::vector<int64_t> &shape,
                                SetNumbers &sets) {
-  std::vector<Box> boxes;
-  std::vector<uint32_t> owners;
-  for (const Holding &holding : holdings) {
-    appendRegions(holding.shard, shape, boxes);
-    owners.resize(boxes.size(), sets.number(holding.devices));
-  }
-  std::vector<uint32_t> order = sortedOrder(boxes);
+  // Boxes are large: reserved room that stays untouched costs no memory,
+  // growing and copying does.
+  size_t most = 0;
+  for (const Holding &holding : holdings)
+    most += maxRegions(holding.shard);
   std::vector<Cell> items;
-  items.reserve(order.size());
-  std::vector<uint32_t> parts;
-  for (size_t i = 0; i < order.size();) {
-    const Box &box = boxes[order[i]];
-    parts.clear();
-    for (; i < order.size() && boxes[order[i]] == box; ++i)
-      parts.push_back(owners[order[i]]);
-    items.push_back({box, parts.size() == 1 ? parts[0] : sets.unite(parts)});
+  items.reserve(most);
+  std::vector<Box> boxes;
+  for (const Holding &holding : holdings) {
+    boxes.clear();
+    appendRegions(holding.shard, shape, boxes);
+    uint32_t owners = sets.number(holding.devices);
+    for (const Box &box : boxes)
+      items.push_back({box, owners});
   }
+  permute(items, sortedOrder(BoxList(items, &Cell::box)));
+
+  size_t kept = 0;
+  std::vector<uint32_t> parts;
+  for (size_t i = 0; i < items.size();) {
+    Cell item = items[i];
+    parts.clear();
+    for (; i < items.size() && items[i].box == item.box; ++i)
+      parts.push_back(items[i].owners);
+    if (parts.size() > 1)
+      item.owners = sets.unite(parts);
+    items[kept++] = item;
+  }
+  items.resize(kept);
   return items;
 }
 
@@ -258,17 +298,15 @@ CellSet overlay(const std::vector<Holding> &holdings,
 
 std::vector<CellPair> join(const std::vector<Cell> &a,
                            const std::vector<Cell> &b) {
-  std::vector<IndexPair> pairs =
-      overlappingPairs(BoxList(a, &Cell::box), BoxList(b, &Cell::box));
+  BoxList boxesA(a, &Cell::box), boxesB(b, &Cell::box);
+  std::vector<IndexPair> pairs = overlappingPairs(boxesA, boxesB);
   std::vector<CellPair> joined;
   joined.reserve(pairs.size());
-  for (auto [left, right] : pairs)
+  for (uint32_t i : sortedOrder(pairs, boxesA, boxesB)) {
+    auto [left, right] = pairs[i];
     joined.push_back({intersect(a[left].box, b[right].box), left, right});
-  std::vector<CellPair> sorted;
-  sorted.reserve(joined.size());
-  for (uint32_t i : sortedOrder(BoxList(joined, &CellPair::box)))
-    sorted.push_back(joined[i]);
-  return sorted;
+  }
+  return joined;
 }
 
 namespace {
@@ -302,6 +340,12 @@ void appendHoles(const Box &box, const std::vector<Cell> &cells,
 } // namespace
 
 std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells) {
+  // Cells are disjoint, so that volumes tell whether there is any hole.
+  int64_t covered = 0;
+  for (const Cell &cell : cells)
+    covered += intersect(cell.box, box).volume();
+  if (covered == box.volume())
+    return {};
   std::vector<Cell> inside;
   for (const Cell &cell : cells) {
     Box part = intersect(cell.box, box);
@@ -309,8 +353,7 @@ std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells) {
       inside.push_back({part, 0});
   }
   std::vector<Box> holes;
-  if (!box.empty())
-    appendHoles(box, inside, holes);
+  appendHoles(box, inside, holes);
   return mergeAdjacent(std::move(holes));
 }
 

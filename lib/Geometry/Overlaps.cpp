@@ -179,32 +179,61 @@ private:
   std::vector<IndexPair> pairs;
 };
 
-/// Row-major position of the low corner in the bounding box of all low
-/// corners; false when that does not fit 63 bits.
-bool cornerKeys(BoxList boxes, std::vector<uint64_t> &keys) {
-  unsigned rank = boxes[0].rank();
-  Box corners = boxes[0];
-  for (unsigned dim = 0; dim < rank; ++dim)
-    corners[dim].hi = corners[dim].lo;
-  for (size_t i = 1; i < boxes.size(); ++i)
-    for (unsigned dim = 0; dim < rank; ++dim) {
-      corners[dim].lo = std::min(corners[dim].lo, boxes[i][dim].lo);
-      corners[dim].hi = std::max(corners[dim].hi, boxes[i][dim].lo);
-    }
+/// A key and the index of what it belongs to: sorting these touches no box
+/// unless keys are equal.
+using KeyedIndex = std::pair<uint64_t, uint32_t>;
+
+/// Row-major position of each low corner in the bounding box of all low
+/// corners; empty when that does not fit 63 bits. `cornerOf(i, dim)` is the
+/// lower end of box i.
+template <class CornerOf>
+std::vector<KeyedIndex> cornerKeys(size_t count, unsigned rank,
+                                   CornerOf cornerOf) {
+  Box corners(rank); // closed intervals
   double positions = 1;
-  for (unsigned dim = 0; dim < rank; ++dim)
-    positions *= double(corners[dim].hi - corners[dim].lo) + 1;
+  for (unsigned dim = 0; dim < rank; ++dim) {
+    corners[dim] = {kMax, kMin};
+    for (size_t i = 0; i < count; ++i) {
+      int64_t lo = cornerOf(i, dim);
+      corners[dim].lo = std::min(corners[dim].lo, lo);
+      corners[dim].hi = std::max(corners[dim].hi, lo);
+    }
+    positions *= double(corners[dim].hi) - double(corners[dim].lo) + 1;
+  }
   if (positions >= 9e18)
-    return false;
-  keys.resize(boxes.size());
-  for (size_t i = 0; i < boxes.size(); ++i) {
+    return {};
+  std::vector<KeyedIndex> keyed(count);
+  for (size_t i = 0; i < count; ++i) {
     uint64_t key = 0;
     for (unsigned dim = 0; dim < rank; ++dim)
       key = key * uint64_t(corners[dim].hi - corners[dim].lo + 1) +
-            uint64_t(boxes[i][dim].lo - corners[dim].lo);
-    keys[i] = key;
+            uint64_t(cornerOf(i, dim) - corners[dim].lo);
+    keyed[i] = {key, uint32_t(i)};
   }
-  return true;
+  return keyed;
+}
+
+/// Sorts 0..count-1 by the boxes `boxOf(i)`.
+template <class CornerOf, class BoxOf>
+std::vector<uint32_t> sortBoxes(size_t count, unsigned rank, CornerOf cornerOf,
+                                BoxOf boxOf) {
+  std::vector<KeyedIndex> keyed = cornerKeys(count, rank, cornerOf);
+  if (keyed.empty())
+    for (uint32_t i = 0; i < count; ++i)
+      keyed.push_back({0, i});
+  auto less = [&](const KeyedIndex &x, const KeyedIndex &y) {
+    if (x.first != y.first)
+      return x.first < y.first;
+    const Box &a = boxOf(x.second);
+    const Box &b = boxOf(y.second);
+    return a != b ? a < b : x.second < y.second;
+  };
+  if (!std::is_sorted(keyed.begin(), keyed.end(), less))
+    std::sort(keyed.begin(), keyed.end(), less);
+  std::vector<uint32_t> order(count);
+  for (size_t i = 0; i < count; ++i)
+    order[i] = keyed[i].second;
+  return order;
 }
 
 } // namespace
@@ -214,32 +243,26 @@ std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b) {
 }
 
 std::vector<uint32_t> sortedOrder(BoxList boxes) {
-  std::vector<uint32_t> order(boxes.size());
-  for (uint32_t i = 0; i < order.size(); ++i)
-    order[i] = i;
-  std::vector<uint64_t> keys;
-  if (order.empty())
-    return order;
-  auto lessBox = [&](uint32_t i, uint32_t j) {
-    return boxes[i] != boxes[j] ? boxes[i] < boxes[j] : i < j;
-  };
-  if (!cornerKeys(boxes, keys)) {
-    std::sort(order.begin(), order.end(), lessBox);
-    return order;
-  }
-  // Keys next to their indices: sorting touches no box unless corners are
-  // equal.
-  std::vector<std::pair<uint64_t, uint32_t>> keyed(order.size());
-  for (uint32_t i = 0; i < order.size(); ++i)
-    keyed[i] = {keys[i], i};
-  auto less = [&](const auto &x, const auto &y) {
-    return x.first != y.first ? x.first < y.first : lessBox(x.second, y.second);
-  };
-  if (!std::is_sorted(keyed.begin(), keyed.end(), less))
-    std::sort(keyed.begin(), keyed.end(), less);
-  for (size_t i = 0; i < order.size(); ++i)
-    order[i] = keyed[i].second;
-  return order;
+  if (boxes.size() == 0)
+    return {};
+  return sortBoxes(
+      boxes.size(), boxes[0].rank(),
+      [&](size_t i, unsigned dim) { return boxes[i][dim].lo; },
+      [&](size_t i) -> const Box & { return boxes[i]; });
+}
+
+std::vector<uint32_t> sortedOrder(const std::vector<IndexPair> &pairs,
+                                  BoxList a, BoxList b) {
+  if (pairs.empty())
+    return {};
+  return sortBoxes(
+      pairs.size(), a[0].rank(),
+      [&](size_t i, unsigned dim) {
+        return std::max(a[pairs[i].first][dim].lo, b[pairs[i].second][dim].lo);
+      },
+      [&](size_t i) {
+        return intersect(a[pairs[i].first], b[pairs[i].second]);
+      });
 }
 
 } // namespace dt

@@ -43,6 +43,10 @@ std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b);
 /// The order that sorts `boxes` (Box's operator<); equal boxes keep theirs.
 std::vector<uint32_t> sortedOrder(BoxList boxes);
 
+/// The order that sorts the intersections of pairs of boxes.
+std::vector<uint32_t> sortedOrder(const std::vector<IndexPair> &pairs,
+                                  BoxList a, BoxList b);
+
 } // namespace dt
 
 #endif // DT_LIB_GEOMETRY_OVERLAPS_H

@@ -125,9 +125,11 @@ private:
   }
 
   size_t runLength(const std::vector<Item> &items, size_t start) const;
+  bool isLonePair(const std::vector<Item> &items, size_t start) const;
   bool joinRuns(std::vector<Item> &items);
   bool isWorthwhile(const Item &item, int64_t minClassSize) const;
   void groupByShape(std::vector<Item> &items) const;
+  void appendRows(uint32_t shape, Row &base, std::vector<int64_t> &out) const;
   RowClass classOf(const Item &item) const;
   std::vector<unsigned> columnsByVariety() const;
   std::vector<uint64_t> sortKeys(const std::vector<unsigned> &columns) const;
@@ -148,24 +150,41 @@ size_t Compression::runLength(const std::vector<Item> &items,
   return end - start;
 }
 
+/// True for two single rows that no pair beside them resembles: any two rows
+/// are a run, and irregular rows would make a shape for every two.
+bool Compression::isLonePair(const std::vector<Item> &items,
+                             size_t start) const {
+  if (items[start].shape)
+    return false;
+  auto stepsAlike = [&](size_t other) {
+    const int64_t *a = row(items[start].row), *b = row(items[start + 1].row);
+    const int64_t *x = row(items[other].row), *y = row(items[other + 1].row);
+    for (unsigned c = 0; c < numColumns; ++c)
+      if (b[c] - a[c] != y[c] - x[c])
+        return false;
+    return true;
+  };
+  bool likeNext = start + 3 < items.size() && stepsAlike(start + 2);
+  return !likeNext && !(start >= 2 && stepsAlike(start - 2));
+}
+
 /// One level: replaces every maximal run by one item; true when any was found.
 bool Compression::joinRuns(std::vector<Item> &items) {
-  size_t kept = 0;
+  std::vector<Item> joined;
   for (size_t i = 0; i < items.size();) {
     size_t length = runLength(items, i);
     // A pair gives way to a longer run that starts at its second item.
-    if (length == 2 && runLength(items, i + 1) > 2)
+    if (length == 2 && (runLength(items, i + 1) > 2 || isLonePair(items, i)))
       length = 1;
     Item item = items[i];
     if (length > 1)
       item.shape = shapes.number(item.shape, int64_t(length), row(item.row),
                                  row(items[i + 1].row));
-    items[kept++] = item;
+    joined.push_back(item);
     i += length;
   }
-  bool joined = kept < items.size();
-  items.resize(kept);
-  return joined;
+  items.swap(joined);
+  return items.size() < joined.size();
 }
 
 RowClass Compression::classOf(const Item &item) const {
@@ -186,6 +205,24 @@ void Compression::groupByShape(std::vector<Item> &items) const {
       [](const Item &a, const Item &b) { return a.shape < b.shape; });
 }
 
+/// Appends the rows of a shape at `base`, which is left as it was.
+void Compression::appendRows(uint32_t shape, Row &base,
+                             std::vector<int64_t> &out) const {
+  if (shape == 0) {
+    out.insert(out.end(), base.begin(), base.end());
+    return;
+  }
+  int64_t count = shapes[shape].count;
+  const int64_t *step = shapes.step(shape);
+  for (int64_t i = 0; i < count; ++i) {
+    appendRows(shapes[shape].inner, base, out);
+    for (unsigned c = 0; c < numColumns; ++c)
+      base[c] += step[c];
+  }
+  for (unsigned c = 0; c < numColumns; ++c)
+    base[c] -= count * step[c];
+}
+
 /// A class takes a row for its base and one per stride; it should at least
 /// halve what its rows take.
 bool Compression::isWorthwhile(const Item &item, int64_t minClassSize) const {
@@ -204,19 +241,20 @@ void Compression::compress(const std::vector<uint32_t> &order,
     groupByShape(items);
   } while (joinRuns(items));
 
-  RowSet small;
-  small.numColumns = numColumns;
+  size_t numRest = 0;
+  for (const Item &item : items)
+    if (!isWorthwhile(item, minClassSize))
+      numRest += size_t(shapes[item.shape].size);
+  out.table.reserve(out.table.size() + numRest * numColumns);
+  Row base;
   for (const Item &item : items) {
-    if (isWorthwhile(item, minClassSize))
+    if (isWorthwhile(item, minClassSize)) {
       out.classes.push_back(classOf(item));
-    else if (item.shape)
-      small.classes.push_back(classOf(item));
-    else
-      out.table.insert(out.table.end(), row(item.row),
-                       row(item.row) + numColumns);
+      continue;
+    }
+    base.assign(row(item.row), row(item.row) + numColumns);
+    appendRows(item.shape, base, out.table);
   }
-  std::vector<int64_t> expanded = expandRows(small);
-  out.table.insert(out.table.end(), expanded.begin(), expanded.end());
 }
 
 std::vector<uint32_t> Compression::orderAsGiven() const {

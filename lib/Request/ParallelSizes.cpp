@@ -2,6 +2,8 @@
 
 #include "ParallelSizes.h"
 
+#include "dt/Geometry/Buckets.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -72,6 +74,17 @@ void deriveExpertGrid(ParallelSizes &sizes, const std::string &path) {
          ", over which fsdp shards experts");
   sizes.efsdp = sharded / expert;
   sizes.edp = sizes.dp;
+}
+
+void readZero(const Json &layout, const std::string &path,
+              ParallelSizes &sizes) {
+  if (const Json *zero = layout.find("zero"))
+    sizes.zero = asInteger(*zero, path + ".zero", 0, 1) == 1;
+  if (sizes.zero && sizes.fsdp > 1)
+    fail(path + " has zero 1 beside fsdp " + std::to_string(sizes.fsdp));
+  const Json *bucket = layout.find("bucket_size");
+  sizes.bucketSize = bucket ? asInteger(*bucket, path + ".bucket_size", 1)
+                            : defaultBucketSize(sizes.dp);
 }
 
 struct AxisSize {
@@ -179,54 +192,52 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   sizes.etp = readSize(layout, path, "etp", sizes.tp);
   sizes.vpp = readSize(layout, path, "vpp", 1);
   sizes.vocabMultiple = readSize(layout, path, "vocab_multiple", vocabMultiple);
-  if (const Json *zero = layout.find("zero"))
-    sizes.zero = asInteger(*zero, path + ".zero", 0, 1) == 1;
-  if (sizes.zero && sizes.fsdp > 1)
-    fail(path + " has zero 1 beside fsdp " + std::to_string(sizes.fsdp));
-  // Megatron-Core's default: larger for long rings.
-  sizes.bucketSize = std::max<int64_t>(40'000'000, 1'000'000 * sizes.dp);
-  if (const Json *bucket = layout.find("bucket_size"))
-    sizes.bucketSize = asInteger(*bucket, path + ".bucket_size", 1);
   if (const Json *layers = layout.find("pp_layers"))
     sizes.ppLayers = asIntegers(*layers, path + ".pp_layers", 0);
   const Json *order = layout.find("order");
   sizes.order =
       readOrder(order ? asString(*order, path + ".order") : kDefaultOrder,
                 path + ".order");
+  readZero(layout, path, sizes);
   checkProduct(sizes, path);
   deriveExpertGrid(sizes, path);
   return sizes;
 }
 
-std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
+std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes, bool hasExperts,
                                    const std::vector<int64_t> &devices,
                                    const std::string &path) {
-  std::vector<NamedMesh> meshes;
-  meshes.push_back({"dense", buildMesh(sizes,
-                                       {{"tp", "tp", sizes.tp},
-                                        {"cp", "cp", sizes.cp},
-                                        {"fsdp", "fsdp", sizes.fsdp},
-                                        {"dp", "dp", sizes.dp},
-                                        {"pp", "pp", sizes.pp}},
-                                       path)});
-  if (sizes.hasExpertGrid())
-    meshes.push_back({"expert", buildMesh(sizes,
-                                          {{"tp", "etp", sizes.etp},
-                                           {"ep", "ep", sizes.ep},
-                                           {"fsdp", "efsdp", sizes.efsdp},
-                                           {"dp", "edp", sizes.edp},
-                                           {"pp", "pp", sizes.pp}},
-                                          path)});
-  for (NamedMesh &named : meshes) {
-    named.mesh.devices = devices;
-    if (stride(named.mesh, "pp") != stride(meshes[0].mesh, "pp"))
-      fail(path +
-           ".order gives dense and expert tensors different pipeline "
-           "groups (dense stages are " +
-           std::to_string(stride(meshes[0].mesh, "pp")) +
-           " ranks apart, expert stages " +
-           std::to_string(stride(named.mesh, "pp")) + ")");
-  }
+  Mesh dense = buildMesh(sizes,
+                         {{"tp", "tp", sizes.tp},
+                          {"cp", "cp", sizes.cp},
+                          {"fsdp", "fsdp", sizes.fsdp},
+                          {"dp", "dp", sizes.dp},
+                          {"pp", "pp", sizes.pp}},
+                         path);
+  dense.devices = devices;
+  std::vector<NamedMesh> meshes = {{"dense", dense}};
+  if (!hasExperts)
+    return meshes;
+  Mesh expert = buildMesh(sizes,
+                          {{"tp", "etp", sizes.etp},
+                           {"ep", "ep", sizes.ep},
+                           {"fsdp", "efsdp", sizes.efsdp},
+                           {"dp", "edp", sizes.edp},
+                           {"pp", "pp", sizes.pp}},
+                          path);
+  expert.devices = devices;
+  int64_t denseStride = stride(dense, "pp");
+  int64_t expertStride = stride(expert, "pp");
+  if (denseStride != expertStride)
+    fail(path +
+         ".order gives dense and expert tensors different pipeline "
+         "groups (dense stages are " +
+         std::to_string(denseStride) + " ranks apart, expert stages " +
+         std::to_string(expertStride) + ")");
+  bool isSame = sizes.ep == 1 && sizes.etp == sizes.tp &&
+                stride(dense, "tp") == stride(expert, "etp");
+  if (!isSame)
+    meshes.push_back({"expert", expert});
   return meshes;
 }
 

@@ -29,10 +29,6 @@ struct ParallelSizes {
   bool zero = false;
   int64_t bucketSize = 0;
   int64_t vocabMultiple = 128;
-
-  /// Whether experts need a grid of their own. Megatron-Core's rule too for
-  /// which tensors have expert optimizer buffers.
-  bool hasExpertGrid() const { return ep > 1 || etp != tp; }
 };
 
 /// Largest world: a typing error should not fill the memory.
@@ -47,9 +43,9 @@ std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
 ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
                                 int64_t vocabMultiple);
 
-/// The dense mesh, and the expert mesh where it differs. Axes of size 1 are
-/// left out.
-std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
+/// The dense mesh, and the expert mesh where there are experts that it places
+/// in another way than the dense one would. Axes of size 1 are left out.
+std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes, bool hasExperts,
                                    const std::vector<int64_t> &devices,
                                    const std::string &path);
 

@@ -9,6 +9,8 @@
 #include "ParallelSizes.h"
 
 #include <algorithm>
+#include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace dt::request {
@@ -30,17 +32,26 @@ public:
 
 private:
   using Rows = std::vector<ShardRow>;
+  /// What one rank holds of one tensor and state so far.
+  using HeldKey = std::tuple<uint32_t, size_t, int64_t>;
+  struct Held {
+    Box box;
+    std::string where; // the row that said so
+  };
 
   uint32_t findTensor(const Json &json, const std::string &path) const;
   Box readBox(const Json &json, const TensorDecl &tensor,
               const std::string &where) const;
   void addRow(const Json &json, uint32_t tensor, const ShardRow &row,
               const std::string &where);
+  void checkOverlap(const HeldKey &key, const ShardRow &row,
+                    const std::string &where);
 
   const std::vector<TensorDecl> &tensors;
   int64_t world;
   std::unordered_map<std::string, uint32_t> indexOf;
   std::vector<std::vector<Rows>> rows; // per tensor and state
+  std::map<HeldKey, std::vector<Held>> held;
 };
 
 uint32_t ShardReader::findTensor(const Json &json,
@@ -85,6 +96,36 @@ Interval readRange(const Json &value, int64_t volume,
   return {ends[0], ends[1]};
 }
 
+/// The elements of a row as boxes of the tensor.
+std::vector<Box> boxesOf(const ShardRow &row) {
+  if (!row.range)
+    return {row.box};
+  std::vector<int64_t> size;
+  for (unsigned d = 0; d < row.box.rank(); ++d)
+    size.push_back(row.box[d].size());
+  std::vector<Box> boxes = splitFlatRange(size, *row.range);
+  for (Box &box : boxes)
+    for (unsigned d = 0; d < box.rank(); ++d) {
+      box[d].lo += row.box[d].lo;
+      box[d].hi += row.box[d].lo;
+    }
+  return boxes;
+}
+
+/// One rank stores an element once.
+void ShardReader::checkOverlap(const HeldKey &key, const ShardRow &row,
+                               const std::string &where) {
+  std::vector<Held> &earlier = held[key];
+  size_t count = earlier.size();
+  for (const Box &box : boxesOf(row)) {
+    for (size_t i = 0; i < count; ++i)
+      if (overlaps(earlier[i].box, box))
+        fail(where + " overlaps " + earlier[i].where + " in " +
+             toString(intersect(earlier[i].box, box)));
+    earlier.push_back({box, where});
+  }
+}
+
 void ShardReader::addRow(const Json &json, uint32_t tensor, const ShardRow &row,
                          const std::string &where) {
   const std::vector<StateDecl> &states = tensors[tensor].states;
@@ -97,8 +138,10 @@ void ShardReader::addRow(const Json &json, uint32_t tensor, const ShardRow &row,
       continue;
     found = true;
     bool isEmpty = row.range ? row.range->empty() : row.box.empty();
-    if (!isEmpty)
-      rows[tensor][s].push_back(row);
+    if (isEmpty)
+      continue;
+    checkOverlap({tensor, s, row.rank}, row, where);
+    rows[tensor][s].push_back(row);
   }
   if (!found)
     fail(where + " has the unknown state " + inQuotes(*name));

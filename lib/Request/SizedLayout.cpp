@@ -23,9 +23,9 @@ int64_t roundUp(int64_t value, int64_t multiple) {
 
 class SizedLayout {
 public:
-  SizedLayout(const ParallelSizes &sizes, const Model &model,
-              const std::string &path)
-      : sizes(sizes), path(path),
+  SizedLayout(const ParallelSizes &sizes, bool hasExpertMesh,
+              const Model &model, const std::string &path)
+      : sizes(sizes), hasExpertMesh(hasExpertMesh), path(path),
         stages(buildStages(sizes, model.layers, path)) {
     expertsPerRank = model.experts / sizes.ep;
     if (model.experts % sizes.ep != 0)
@@ -41,6 +41,7 @@ private:
   void restrictToStages(const ModelTensor &tensor, PlaceDecl &place) const;
 
   const ParallelSizes &sizes;
+  bool hasExpertMesh;
   const std::string &path;
   StageTable stages;
   int64_t expertsPerRank = 0;
@@ -101,7 +102,7 @@ void SizedLayout::restrictToStages(const ModelTensor &tensor,
 }
 
 PlaceDecl SizedLayout::place(const ModelTensor &tensor) const {
-  bool onExpertGrid = tensor.cut.expert && sizes.hasExpertGrid();
+  bool onExpertGrid = tensor.cut.expert && hasExpertMesh;
   PlaceDecl place;
   place.mesh = onExpertGrid ? 1 : 0;
   Placement &placement = place.placement;
@@ -167,10 +168,12 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
   LayoutDecl layout;
   layout.world = sizes.world;
   layout.devices = readDevices(json, path, sizes.world);
-  layout.meshes = buildMeshes(sizes, layout.devices, path);
+  layout.meshes = buildMeshes(sizes, /*hasExperts=*/model.experts > 0,
+                              layout.devices, path);
   if (sizes.zero)
     layout.zero = zeroOver(sizes, layout.meshes);
-  SizedLayout sized(sizes, model, path);
+  SizedLayout sized(sizes, /*hasExpertMesh=*/layout.meshes.size() > 1, model,
+                    path);
   for (size_t i = 0; i < tensors.size(); ++i) {
     PlaceDecl place = sized.place(model.tensors[i]);
     place.tensor = i;

@@ -1,0 +1,40 @@
+# Finds MLIR and its tablegen. `llvm-config-22 --cmakedir` names the folder of
+# the Debian packages; -DMLIR_DIR or CMAKE_PREFIX_PATH override it.
+
+find_program(DT_LLVM_CONFIG NAMES llvm-config-22 llvm-config)
+if(DT_LLVM_CONFIG)
+  execute_process(COMMAND "${DT_LLVM_CONFIG}" --cmakedir
+    OUTPUT_VARIABLE DT_LLVM_CMAKEDIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+  execute_process(COMMAND "${DT_LLVM_CONFIG}" --bindir
+    OUTPUT_VARIABLE DT_LLVM_BINDIR OUTPUT_STRIP_TRAILING_WHITESPACE)
+endif()
+
+# LLVM's own CMake files insist on a lit before they are found.
+find_program(DT_LIT NAMES lit llvm-lit HINTS "${DT_LLVM_BINDIR}"
+  NO_DEFAULT_PATH)
+find_program(DT_LIT NAMES lit llvm-lit)
+if(DT_LIT AND NOT LLVM_EXTERNAL_LIT)
+  set(LLVM_EXTERNAL_LIT "${DT_LIT}")
+endif()
+
+find_package(MLIR 22.1 REQUIRED CONFIG
+  HINTS "${DT_LLVM_CMAKEDIR}/../mlir" /usr/lib/llvm-22/lib/cmake/mlir)
+list(APPEND CMAKE_MODULE_PATH "${MLIR_CMAKE_DIR}" "${LLVM_CMAKE_DIR}")
+include(TableGen)
+include(AddLLVM)
+include(AddMLIR)
+
+# Targets that see MLIR headers link this; everything else stays free of them.
+add_library(DtMLIRHeaders INTERFACE)
+target_include_directories(DtMLIRHeaders SYSTEM INTERFACE
+  ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+target_include_directories(DtMLIRHeaders INTERFACE
+  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include")
+separate_arguments(DT_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
+target_compile_definitions(DtMLIRHeaders INTERFACE ${DT_LLVM_DEFINITIONS})
+target_link_libraries(DtMLIRHeaders INTERFACE MLIR LLVM)
+
+# What mlir_tablegen() reads from the including folder.
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+include_directories("${PROJECT_SOURCE_DIR}/include"
+  "${PROJECT_BINARY_DIR}/include")

@@ -1,0 +1,106 @@
+//===- Dialect.h - The dt dialect, its attributes and types -----*- C++ -*-===//
+//
+// Attributes mirror the plain structs of dt/Geometry and convert both ways
+// (`XAttr::get(context, struct)`, `attr.toGeometry()`, `attr.toRowSet()`);
+// passes work on the structs and meet attributes only at the edges.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_DIALECT_DIALECT_H
+#define DT_DIALECT_DIALECT_H
+
+#include "dt/Geometry/DType.h"
+#include "dt/Geometry/Mesh.h"
+#include "dt/Geometry/Pieces.h"
+#include "dt/Geometry/Placement.h"
+#include "dt/Geometry/Shard.h"
+
+#include "mlir/IR/Attributes.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dt {
+
+/// One state of a param.
+struct StateEntry {
+  mlir::StringAttr name;
+  DType dtype = DType::BF16;
+
+  friend bool operator==(const StateEntry &a, const StateEntry &b) {
+    return a.name == b.name && a.dtype == b.dtype;
+  }
+  friend llvm::hash_code hash_value(const StateEntry &entry) {
+    return llvm::hash_combine(entry.name, static_cast<uint8_t>(entry.dtype));
+  }
+};
+
+/// One axis of a mesh.
+struct AxisEntry {
+  mlir::StringAttr name;
+  int64_t size = 1;
+
+  friend bool operator==(const AxisEntry &a, const AxisEntry &b) {
+    return a.name == b.name && a.size == b.size;
+  }
+  friend llvm::hash_code hash_value(const AxisEntry &entry) {
+    return llvm::hash_combine(entry.name, entry.size);
+  }
+};
+
+/// A link of the cluster that differs from the two-level rule: from a device,
+/// or all devices of a node, to another.
+struct LinkEntry {
+  bool fromNode = false;
+  int64_t from = 0;
+  bool toNode = false;
+  int64_t to = 0;
+  mlir::FloatAttr GBps;
+
+  friend bool operator==(const LinkEntry &a, const LinkEntry &b) {
+    return a.fromNode == b.fromNode && a.from == b.from &&
+           a.toNode == b.toNode && a.to == b.to && a.GBps == b.GBps;
+  }
+  friend llvm::hash_code hash_value(const LinkEntry &link) {
+    return llvm::hash_combine(link.fromNode, link.from, link.toNode, link.to,
+                              link.GBps);
+  }
+};
+
+/// One row of an explicit layout: a rank holds a box, or only elements
+/// [range.lo, range.hi) of each member's part of it.
+struct RankBox {
+  int64_t rank = 0;
+  Box box;
+  std::optional<Interval> range;
+};
+
+/// Marks the levels at which an op may appear inside a transition or program.
+template <typename ConcreteType>
+class LayoutLevelOp
+    : public mlir::OpTrait::TraitBase<ConcreteType, LayoutLevelOp> {};
+template <typename ConcreteType>
+class RoutingLevelOp
+    : public mlir::OpTrait::TraitBase<ConcreteType, RoutingLevelOp> {};
+template <typename ConcreteType>
+class TransportLevelOp
+    : public mlir::OpTrait::TraitBase<ConcreteType, TransportLevelOp> {};
+template <typename ConcreteType>
+class ProgramLevelOp
+    : public mlir::OpTrait::TraitBase<ConcreteType, ProgramLevelOp> {};
+
+} // namespace dt
+
+#include "dt/Dialect/DtDialect.h.inc"
+#include "dt/Dialect/DtEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dt/Dialect/DtAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dt/Dialect/DtTypes.h.inc"
+
+#endif // DT_DIALECT_DIALECT_H

@@ -1,0 +1,215 @@
+//===- DtAttrs.td - Attributes and types of the dt dialect -*- tablegen -*-===//
+
+#ifndef DT_DIALECT_DTATTRS_TD
+#define DT_DIALECT_DTATTRS_TD
+
+include "dt/Dialect/DtDialect.td"
+include "mlir/IR/AttrTypeBase.td"
+
+class DT_Attr<string name, string attrMnemonic>
+    : AttrDef<DT_Dialect, name> {
+  let mnemonic = attrMnemonic;
+  let hasCustomAssemblyFormat = 1;
+}
+
+//===----------------------------------------------------------------------===//
+// Layout level
+//===----------------------------------------------------------------------===//
+
+def DT_StatesAttr : DT_Attr<"States", "states"> {
+  let summary = "the states of a param, in order, each with its dtype";
+  let description = [{
+    dtypes are named as safetensors names them (`bf16`, `f32`, `f8_e4m3`, ...).
+
+    **Constraints:**
+    - names are distinct; between 1 and 64 states.
+
+    Example: `#dt.states<param = bf16, master = f32>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::dt::StateEntry">:$entries);
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Index of a state, or -1.
+    int indexOf(::llvm::StringRef name) const;
+    /// The mask of the named states; all of them for a null array. Unknown
+    /// names set nothing.
+    uint64_t mask(::mlir::ArrayAttr names) const;
+    /// Bytes of one element, all states of the mask together.
+    int64_t bytesPerElement(uint64_t mask) const;
+  }];
+}
+
+def DT_MeshAttr : DT_Attr<"Mesh", "mesh"> {
+  let summary = "named axes over devices, slowest axis first";
+  let description = [{
+    Rank = row-major index of the axis coordinates; `devices` gives the
+    physical device of each rank and is dropped when it is 0, 1, 2, ....
+    Axes of size 1 stay, since placements may name them.
+
+    **Constraints:**
+    - axis names are distinct, sizes positive;
+    - `devices` has one entry per rank, all distinct and not negative.
+
+    Example: `#dt.mesh<["pp"=2, "tp"=2], devices=[8, 9, 0, 1]>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::dt::AxisEntry">:$axes,
+                        ArrayRefParameter<"int64_t">:$devices);
+  let skipDefaultBuilders = 1;
+  let builders = [
+    AttrBuilder<(ins "::llvm::ArrayRef<::dt::AxisEntry>":$axes,
+                     "::llvm::ArrayRef<int64_t>":$devices), [{
+      // Canonical: the identity is not stored.
+      if (isIota(devices))
+        devices = {};
+      return $_get($_ctxt, axes, devices);
+    }]>,
+    AttrBuilder<(ins "const ::dt::Mesh &":$mesh)>,
+  ];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    static bool isIota(::llvm::ArrayRef<int64_t> devices);
+    ::dt::Mesh toGeometry() const;
+    int64_t numRanks() const;
+    bool hasAxis(::llvm::StringRef name) const;
+    /// Size of a named axis; 1 when the mesh does not have it.
+    int64_t axisSize(::llvm::StringRef name) const;
+  }];
+}
+
+def DT_SplitAttr : DT_Attr<"Split", "split"> {
+  let summary = "one cut of a dim over a mesh axis";
+  let description = [{
+    Mirrors `dt::Split`: even pieces, or pieces at `cuts`, held by coordinate
+    `owners[i]`; `blocks` cuts each packed part by itself; `chunk` is
+    torch.chunk's rule for extents that do not divide.
+
+    **Constraints:**
+    - `cuts` start at 0 and do not decrease; `owners` has one entry per piece;
+    - `blocks` are positive.
+
+    Example: `#dt.split<"pp" cuts [0, 2, 4, 6, 8] owners [0, 1, 0, 1]>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$axis,
+                        ArrayRefParameter<"int64_t">:$cuts,
+                        ArrayRefParameter<"int64_t">:$owners,
+                        ArrayRefParameter<"int64_t">:$blocks, "bool":$chunk);
+  let genVerifyDecl = 1;
+}
+
+def DT_DimAttr : DT_Attr<"Dim", "dim"> {
+  let summary = "the cuts of one dim, each applied to what the last left";
+  let description = [{
+    `extent` is the padded size that the cuts divide; without it they divide
+    the dim's own size.
+
+    **Constraints:**
+    - no axis twice; `extent` is not negative.
+
+    Example: `#dt.dim<{"tp", "fsdp" chunk} extent 129024>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::dt::SplitAttr">:$splits,
+                        "int64_t":$extent);
+}
+
+def DT_RestrictionAttr : DT_Attr<"Restriction", "restriction"> {
+  let summary = "the coordinates of one axis that hold a param at all";
+  let description = [{
+    Example: `#dt.restriction<"pp" = [0]>` (an embedding on the first stage)
+  }];
+  let parameters = (ins "::mlir::StringAttr":$axis,
+                        ArrayRefParameter<"int64_t">:$coordinates);
+}
+
+def DT_PlacementAttr : DT_Attr<"Placement", "placement"> {
+  let summary = "how a param is cut over a mesh";
+  let description = [{
+    One entry per dim, leading dims first. Axes that nothing mentions hold
+    replicas. `at` restricts the param to some coordinates; `flat` cuts the
+    local elements of each member evenly over the axes (FSDP1, ZeRO-3).
+
+    Dims that it does not list are replicated.
+
+    **Constraints:**
+    - no axis of more than one coordinate cuts twice (checked where it is used).
+
+    Example:
+    `#dt.placement<[{"pp" cuts [0, 17, 32]}, {"tp" blocks [64, 64]}, {} ] at {"cp" = [0]} flat ["dp"]>`
+  }];
+  let parameters = (ins ArrayRefParameter<"::dt::DimAttr">:$dims,
+                        ArrayRefParameter<"::dt::RestrictionAttr">:$at,
+                        ArrayRefParameter<"::mlir::StringAttr">:$flat);
+  let builders = [AttrBuilder<(ins "const ::dt::Placement &":$placement)>];
+  let extraClassDeclaration = [{
+    ::dt::Placement toGeometry() const;
+    /// The body without angle brackets, as `dt.place` prints it.
+    void printBody(::mlir::AsmPrinter &printer) const;
+    static ::mlir::Attribute parseBody(::mlir::AsmParser &parser);
+  }];
+}
+
+def DT_ZeroAttr : DT_Attr<"Zero", "zero"> {
+  let summary = "Megatron-Core's distributed optimizer: axes and bucket size";
+  let description = [{
+    Per mesh of the layout the axes that its buckets are divided over, slowest
+    first, and the size of a bucket in elements.
+
+    **Constraints:**
+    - the bucket size is positive.
+
+    Example: `#dt.zero<[["dp"], ["edp"]] bucket 40000000>`
+  }];
+  let parameters = (ins "::mlir::ArrayAttr":$axes, "int64_t":$bucketSize);
+  let builders = [
+    AttrBuilder<(ins "const std::vector<std::vector<std::string>> &":$axes,
+                     "int64_t":$bucketSize)>];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    std::vector<std::vector<std::string>> axesAsStrings() const;
+  }];
+}
+
+def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
+  let summary = "a two-level cluster: links of one device, each way";
+  let description = [{
+    Rates in GBps (1e9 bytes/s), latency in microseconds. `links` differ from
+    the two levels, one way each; of several that fit, the last holds.
+
+    **Constraints:**
+    - devices per node and rates are positive, the latency is not negative.
+
+    Example:
+    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, links [node 0 to device 9 = 12.5]>`
+  }];
+  let parameters = (ins "int64_t":$devicesPerNode,
+                        "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
+                        "::mlir::FloatAttr":$latency,
+                        ArrayRefParameter<"::dt::LinkEntry">:$links);
+  let builders = [
+    AttrBuilder<(ins "int64_t":$devicesPerNode, "double":$intraNodeGBps,
+                     "double":$interNodeGBps, "double":$latencyUs,
+                     CArg<"::llvm::ArrayRef<::dt::LinkEntry>", "{}">:$links)>];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    double intraNodeGBps() const { return getIntra().getValueAsDouble(); }
+    double interNodeGBps() const { return getInter().getValueAsDouble(); }
+    double latencyUs() const { return getLatency().getValueAsDouble(); }
+  }];
+}
+
+def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
+  let summary = "memory limits of one device, in bytes, and the mode";
+  let description = [{
+    `rollback` keeps the source until commit; `flat` releases it while the
+    destination is filled. Without `device` only the staging is limited.
+
+    **Constraints:**
+    - limits are not negative.
+
+    Example: `#dt.memory<staging 1073741824, device 85899345920, rollback>`
+  }];
+  let parameters = (ins "int64_t":$stagingBytes, "int64_t":$deviceBytes,
+                        "bool":$flat);
+  let genVerifyDecl = 1;
+}
+
+#endif // DT_DIALECT_DTATTRS_TD

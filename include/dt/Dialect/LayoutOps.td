@@ -1,0 +1,210 @@
+//===- LayoutOps.td - What exists, and who holds it --------*- tablegen -*-===//
+
+#ifndef DT_DIALECT_LAYOUTOPS_TD
+#define DT_DIALECT_LAYOUTOPS_TD
+
+include "dt/Dialect/RowAttrs.td"
+
+def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
+                                     IsolatedFromAbove]> {
+  let summary = "the Virtual Parameter Space: every state tensor, unsharded";
+  let description = [{
+    Holds one `dt.param` per tensor or tensor family, in registration order.
+
+    **Constraints:**
+    - only `dt.param` ops inside.
+
+    Example:
+    ```mlir
+    dt.space @model {
+      dt.param @norm [4096] of <param = bf16>
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$sym_name attr-dict-with-keyword $body";
+  let hasRegionVerifier = 1;
+}
+
+def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
+                                 HasParent<"SpaceOp">]> {
+  let summary = "one tensor, or a family of tensors of one shape";
+  let description = [{
+    The shape is the full one; the first dims (as many as `named` lists
+    numbers for) enumerate the members of a family: index i stands for number
+    first + step * i, put into the name at that dim's `{}`. Without `named`
+    the tensor's name is the symbol's.
+
+    `order` gives the position in registration order (it decides ZeRO
+    buckets): base plus one stride per leading dim; without it, the position
+    in the space.
+
+    **Constraints:**
+    - dims are positive, at most 8;
+    - the name has one `{}` per leading dim; steps are not 0;
+    - `order` has one stride per leading dim.
+
+    Example:
+    ```mlir
+    dt.param @qkv [32, 12288, 4096] of <param = bf16, master = f32>
+        named "layers.{}.qkv" [0 step 1] order 7 + [263]
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name,
+    DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
+    DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
+    DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides);
+  let assemblyFormat = [{
+    $sym_name custom<Ints>($shape) `of` $states
+    `` custom<Naming>($tensor, $leading_first, $leading_step)
+    `` custom<Order>($order, $order_strides) attr-dict
+  }];
+  let builders = [
+    // A single tensor, as importers make thousands of.
+    OpBuilder<(ins "::llvm::StringRef":$name,
+                   "::llvm::ArrayRef<int64_t>":$shape,
+                   "::dt::StatesAttr":$states)>,
+  ];
+  let extraClassDeclaration = [{
+    unsigned numLeading() { return getLeadingFirst().size(); }
+    unsigned rank() { return getShape().size(); }
+    int64_t numMembers();
+    /// The tensor name, with one "{}" per leading dim.
+    ::llvm::StringRef nameTemplate();
+    /// The name of one member; one index per leading dim.
+    std::string memberName(::llvm::ArrayRef<int64_t> member);
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
+  let summary = "names an arrangement of devices along axes";
+  let description = [{
+    Example:
+    ```mlir
+    dt.mesh @dense <["pp"=2, "tp"=4]>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, DT_MeshAttr:$mesh);
+  let assemblyFormat = "$sym_name $mesh attr-dict";
+}
+
+def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "where every param of a space lies";
+  let description = [{
+    Several meshes may arrange the same ranks (dense and expert axes); the
+    first is the default of the places inside. `devices` gives the physical
+    device of each rank where no mesh does. `zero` describes the buckets that
+    cut the `bucketed` places.
+
+    **Constraints:**
+    - each mesh has `world` ranks, all with the same devices;
+    - each state of each param is placed, and once only (checked by
+      `--dt-verify-layout`);
+    - `zero` lists axes for each mesh.
+
+    Example:
+    ```mlir
+    dt.layout @src of @model on [@dense, @expert] world 8
+        zero <[["dp"], ["edp"]] bucket 40000000> {
+      dt.place @norm [{} ]
+    }
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$space,
+    OptionalAttr<FlatSymbolRefArrayAttr>:$meshes, I64Prop:$world,
+    DT_OptionalInts:$devices, OptionalAttr<DT_ZeroAttr>:$zero);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `of` $space (`on` $meshes^)? `world` $world
+    (`devices` custom<Ints>($devices)^)? (`zero` $zero^)?
+    attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = [{
+    ::dt::SpaceOp lookupSpace(::mlir::SymbolTableCollection &tables);
+    ::dt::MeshOp lookupMesh(::mlir::SymbolTableCollection &tables,
+                            ::mlir::FlatSymbolRefAttr name);
+    /// Device of each rank, `world` of them; nullopt when it is the rank.
+    std::optional<::llvm::ArrayRef<int64_t>>
+    lookupDevices(::mlir::SymbolTableCollection &tables);
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "where some states of one param lie";
+  let description = [{
+    Either a placement over a mesh of the layout, or explicit shards. Without
+    `on` the layout's first mesh, without `for` all states. `bucketed` states
+    are cut by the layout's ZeRO buckets after the placement has cut them:
+    `alone` puts the param into a bucket of its own (Megatron-Core's
+    shared_embedding); `chunks` gives its model chunk on each coordinate of
+    the placement's "pp" restriction, or one chunk for all.
+
+    **Constraints:**
+    - the placement has one entry per dim of the param, its axes are the
+      mesh's, and its cuts, blocks and owners fit the dim and the axis;
+    - shards lie inside the param, on ranks of the world;
+    - the states are the param's; `bucketed` needs a placement, and `zero` on
+      the layout; `alone` and `chunks` need `bucketed`.
+
+    Example:
+    ```mlir
+    dt.place @qkv on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
+    dt.place @norm shards [i: 4] rank i at [i * 1024] size [1024]
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$param,
+    OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
+    AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
+    UnitProp:$alone, DT_OptionalInts:$chunks);
+  let assemblyFormat = [{
+    $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
+    (`bucketed` $bucketed^)? (`alone` $alone^)?
+    (`chunks` custom<Ints>($chunks)^)? attr-dict
+  }];
+  let extraClassDeclaration = [{
+    ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
+    /// The mesh of the placement: its own, or the layout's first.
+    ::dt::MeshOp lookupMesh(::mlir::SymbolTableCollection &tables);
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
+    IsolatedFromAbove, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the change from one layout to another";
+  let description = [{
+    Its body is empty at the layout level; routing and transport ops fill it.
+
+    **Constraints:**
+    - both layouts are of the same space;
+    - the devices that the ops inside name belong to the layouts.
+
+    Example:
+    ```mlir
+    dt.transition @shrink from @src to @dst
+        cluster <8 per node, intra 200.0, inter 25.0, latency 10.0>
+        memory <staging 1073741824, rollback>
+    ```
+  }];
+  let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$source,
+    FlatSymbolRefAttr:$destination, OptionalAttr<DT_ClusterAttr>:$cluster,
+    OptionalAttr<DT_MemoryAttr>:$memory);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $sym_name `from` $source `to` $destination (`cluster` $cluster^)?
+    (`memory` $memory^)? attr-dict-with-keyword `` custom<OptionalBody>($body)
+  }];
+  let extraClassDeclaration = [{
+    ::dt::LayoutOp lookupSource(::mlir::SymbolTableCollection &tables);
+    ::dt::LayoutOp lookupDestination(::mlir::SymbolTableCollection &tables);
+    ::dt::SpaceOp lookupSpace(::mlir::SymbolTableCollection &tables);
+  }];
+}
+
+#endif // DT_DIALECT_LAYOUTOPS_TD

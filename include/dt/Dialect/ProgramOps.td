@@ -1,0 +1,290 @@
+//===- ProgramOps.td - What one device does ----------------*- tablegen -*-===//
+
+#ifndef DT_DIALECT_PROGRAMOPS_TD
+#define DT_DIALECT_PROGRAMOPS_TD
+
+include "dt/Dialect/RowAttrs.td"
+
+class DT_ProgramLevelOp<string mnemonic, list<Trait> traits = []>
+    : DT_Op<mnemonic, !listconcat([DT_ProgramLevel], traits)>;
+
+/// Ops that belong to a wave; -1 is local work outside all waves.
+defvar waveProp = DefaultValuedProp<I64Prop, "-1">;
+
+def DT_ViewArray : TypedArrayAttrBase<DT_ViewAttr, "list of views">;
+
+def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "what one device does in a transition";
+  let description = [{
+    Runs top to bottom. `staging` is the arena that its slots lie in.
+
+    **Constraints:**
+    - the transition exists; slots lie inside the arena;
+    - shards come first, groups are in ascending wave order.
+
+    Example:
+    ```mlir
+    dt.program @shrink device 1 staging 8388608 {
+      %new = dt.shard destination @proj <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
+      %slot = dt.slot at 0 : !dt.buffer<4194304>
+      dt.group wave 0 {
+        dt.recv %slot from 2 : !dt.buffer<4194304>
+      }
+      dt.unpack %slot into %new at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<4194304>
+    }
+    ```
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$transition, I64Prop:$device,
+    DefaultValuedProp<I64Prop, "0">:$staging);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $transition `device` $device (`staging` $staging^)?
+    attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+def DT_SideSource : I32EnumCase<"Source", 0, "source">;
+def DT_SideDestination : I32EnumCase<"Destination", 1, "destination">;
+def DT_Side : I32Enum<"Side", "which layout a shard belongs to",
+                      [DT_SideSource, DT_SideDestination]> {
+  let cppNamespace = "::dt";
+}
+def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "the storage of one shard of this device";
+  let description = [{
+    One buffer for all members of the family and the states named.
+
+    **Constraints:**
+    - the buffer has a positive size.
+
+    Example:
+    ```mlir
+    %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins EnumProp<DT_Side>:$side, FlatSymbolRefAttr:$param,
+    OptionalAttr<StrArrayAttr>:$states, DT_ShardAttr:$shard);
+  let results = (outs DT_Buffer:$buffer);
+  let assemblyFormat = [{
+    $side $param (`for` $states^)? $shard attr-dict `:` qualified(type($buffer))
+  }];
+}
+
+def DT_SlotOp : DT_ProgramLevelOp<"slot", [Pure, HasParent<"ProgramOp">]> {
+  let summary = "a range of the staging arena";
+  let description = [{
+    **Constraints:**
+    - [offset, offset + bytes) lies inside the program's staging.
+
+    Example:
+    ```mlir
+    %slot = dt.slot at 8388608 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins I64Prop:$offset);
+  let results = (outs DT_Buffer:$buffer);
+  let assemblyFormat = "`at` $offset attr-dict `:` qualified(type($buffer))";
+  let hasVerifier = 1;
+}
+
+def DT_PackOp : DT_ProgramLevelOp<"pack", [HasParent<"ProgramOp">]> {
+  let summary = "gathers views of shards into a slot";
+  let description = [{
+    View i is of shard i; they follow each other in the slot without gaps:
+    per view the states in order, per state the members, per member the box,
+    all row-major.
+
+    **Constraints:**
+    - as many views as shards.
+
+    Example:
+    ```mlir
+    dt.pack %old at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] into %slot wave 0 : !dt.buffer<4194304> into !dt.buffer<2097152>
+    ```
+  }];
+  let arguments = (ins
+    Arg<Variadic<DT_Buffer>, "the shards read", [MemRead]>:$shards,
+    DT_ViewArray:$views, Arg<DT_Buffer, "the slot", [MemWrite]>:$slot,
+    waveProp:$wave);
+  let assemblyFormat = [{
+    $shards `at` $views `into` $slot (`wave` $wave^)? attr-dict `:`
+    qualified(type($shards)) `into` qualified(type($slot))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
+  let summary = "scatters a slot to views of shards";
+  let description = [{
+    The reverse of `dt.pack`.
+
+    **Constraints:**
+    - as many views as shards.
+
+    Example:
+    ```mlir
+    dt.unpack %slot into %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] wave 0 : !dt.buffer<2097152> into !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins Arg<DT_Buffer, "the slot", [MemRead]>:$slot,
+    Arg<Variadic<DT_Buffer>, "the shards written", [MemWrite]>:$shards,
+    DT_ViewArray:$views, waveProp:$wave);
+  let assemblyFormat = [{
+    $slot `into` $shards `at` $views (`wave` $wave^)? attr-dict `:`
+    qualified(type($slot)) `into` qualified(type($shards))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
+    [HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
+  let summary = "copies views of source shards to the same views elsewhere";
+  let description = [{
+    View i is read from source i and written to destination i.
+
+    **Constraints:**
+    - as many sources, destinations and views.
+
+    Example:
+    ```mlir
+    dt.copy_local %old to %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] : !dt.buffer<4194304> to !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins
+    Arg<Variadic<DT_Buffer>, "the shards read", [MemRead]>:$sources,
+    Arg<Variadic<DT_Buffer>, "the shards written", [MemWrite]>:$destinations,
+    DT_ViewArray:$views);
+  let assemblyFormat = [{
+    $sources `to` $destinations `at` $views attr-dict `:`
+    qualified(type($sources)) `to` qualified(type($destinations))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_ZeroFillOp : DT_ProgramLevelOp<"zero_fill", [HasParent<"ProgramOp">]> {
+  let summary = "writes zeros to views of shards (padding)";
+  let description = [{
+    **Constraints:**
+    - as many views as shards.
+
+    Example:
+    ```mlir
+    dt.zero_fill %new at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins
+    Arg<Variadic<DT_Buffer>, "the shards written", [MemWrite]>:$shards,
+    DT_ViewArray:$views);
+  let assemblyFormat = [{
+    $shards `at` $views attr-dict `:` qualified(type($shards))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_GroupOp : DT_BodyOp<"group", [DT_ProgramLevel,
+                                     HasParent<"ProgramOp">]> {
+  let summary = "messages that start together, one group per wave";
+  let description = [{
+    **Constraints:**
+    - only `dt.send` and `dt.recv` inside, at most one of each per peer;
+    - the wave is not negative.
+
+    Example:
+    ```mlir
+    dt.group wave 0 {
+      dt.send %slot to 2 : !dt.buffer<4194304>
+    }
+    ```
+  }];
+  let arguments = (ins I64Prop:$wave);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "`wave` $wave attr-dict-with-keyword $body";
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
+class DT_MessageOp<string mnemonic>
+    : DT_ProgramLevelOp<mnemonic, [HasParent<"GroupOp">]>;
+
+def DT_SendOp : DT_MessageOp<"send"> {
+  let summary = "sends a slot, or a contiguous view of a shard, to a device";
+  let description = [{
+    **Constraints:**
+    - the peer is not negative; a shard needs `at`, a slot has none.
+
+    Example:
+    ```mlir
+    dt.send %old at <[0, 0, 0] size [1, 4096, 512]> to 0 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins Arg<DT_Buffer, "what is sent", [MemRead]>:$buffer,
+    OptionalAttr<DT_ViewAttr>:$view, I64Prop:$peer);
+  let assemblyFormat = [{
+    $buffer (`at` $view^)? `to` $peer attr-dict `:` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_RecvOp : DT_MessageOp<"recv"> {
+  let summary = "receives a slot, or a contiguous view of a shard";
+  let description = [{
+    **Constraints:**
+    - the peer is not negative; a shard needs `at`, a slot has none.
+
+    Example:
+    ```mlir
+    dt.recv %slot from 2 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins Arg<DT_Buffer, "what is filled", [MemWrite]>:$buffer,
+    OptionalAttr<DT_ViewAttr>:$view, I64Prop:$peer);
+  let assemblyFormat = [{
+    $buffer (`at` $view^)? `from` $peer attr-dict `:` qualified(type($buffer))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_CreateShardOp : DT_ProgramLevelOp<"create_shard",
+                                         [HasParent<"ProgramOp">]> {
+  let summary = "allocates destination shards (flat mode)";
+  let description = [{
+    **Constraints:**
+    - each operand is a `dt.shard` of the destination.
+
+    Example:
+    ```mlir
+    dt.create_shard %new wave 3 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins
+    Arg<Variadic<DT_Buffer>, "the shards", [MemAlloc]>:$shards, waveProp:$wave);
+  let assemblyFormat = [{
+    $shards (`wave` $wave^)? attr-dict `:` qualified(type($shards))
+  }];
+  let hasVerifier = 1;
+}
+
+def DT_ReleaseShardOp : DT_ProgramLevelOp<"release_shard",
+                                          [HasParent<"ProgramOp">]> {
+  let summary = "frees source shards (flat mode)";
+  let description = [{
+    **Constraints:**
+    - each operand is a `dt.shard` of the source.
+
+    Example:
+    ```mlir
+    dt.release_shard %old wave 3 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins
+    Arg<Variadic<DT_Buffer>, "the shards", [MemFree]>:$shards, waveProp:$wave);
+  let assemblyFormat = [{
+    $shards (`wave` $wave^)? attr-dict `:` qualified(type($shards))
+  }];
+  let hasVerifier = 1;
+}
+
+#endif // DT_DIALECT_PROGRAMOPS_TD

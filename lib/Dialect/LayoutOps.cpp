@@ -1,0 +1,280 @@
+//===- LayoutOps.cpp - Text and lookups of the layout level ---------------===//
+
+#include "RowText.h"
+#include "dt/Dialect/Ops.h"
+
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/DialectImplementation.h"
+
+using namespace mlir;
+
+namespace dt {
+
+//===----------------------------------------------------------------------===//
+// Custom directives
+//===----------------------------------------------------------------------===//
+
+static ParseResult parseInts(OpAsmParser &parser,
+                             SmallVector<int64_t> &values) {
+  return parseIntList(parser, values);
+}
+
+static void printInts(OpAsmPrinter &printer, Operation *,
+                      ArrayRef<int64_t> values) {
+  printIntList(printer.getStream(), values);
+}
+
+// named "layers.{}.weight" [0 step 1, 3 step 2]
+static ParseResult parseNaming(OpAsmParser &parser, StringAttr &tensor,
+                               SmallVector<int64_t> &first,
+                               SmallVector<int64_t> &step) {
+  if (failed(parser.parseOptionalKeyword("named")))
+    return success();
+  if (parser.parseAttribute(tensor, parser.getBuilder().getNoneType()))
+    return failure();
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::OptionalSquare, [&]() -> ParseResult {
+        if (parser.parseInteger(first.emplace_back()))
+          return failure();
+        step.push_back(1);
+        if (failed(parser.parseOptionalKeyword("step")))
+          return success();
+        return parser.parseInteger(step.back());
+      });
+}
+
+static void printNaming(OpAsmPrinter &printer, Operation *, StringAttr tensor,
+                        ArrayRef<int64_t> first, ArrayRef<int64_t> step) {
+  if (!tensor)
+    return;
+  printer << " named ";
+  printer.printString(tensor.getValue());
+  if (first.empty())
+    return;
+  printer << " [";
+  llvm::interleaveComma(llvm::zip(first, step), printer, [&](auto pair) {
+    printer << std::get<0>(pair);
+    if (std::get<1>(pair) != 1)
+      printer << " step " << std::get<1>(pair);
+  });
+  printer << "]";
+}
+
+// order 7 + [263]
+static ParseResult parseOrder(OpAsmParser &parser, int64_t &order,
+                              SmallVector<int64_t> &strides) {
+  if (failed(parser.parseOptionalKeyword("order")))
+    return success();
+  if (parser.parseInteger(order))
+    return failure();
+  if (failed(parser.parseOptionalPlus()))
+    return success();
+  return parseIntList(parser, strides);
+}
+
+static void printOrder(OpAsmPrinter &printer, Operation *, int64_t order,
+                       ArrayRef<int64_t> strides) {
+  if (order < 0)
+    return;
+  printer << " order " << order;
+  if (strides.empty())
+    return;
+  printer << " + ";
+  printIntList(printer.getStream(), strides);
+}
+
+// A placement, or `shards` and rows.
+static ParseResult parseHolder(OpAsmParser &parser, Attribute &how) {
+  if (succeeded(parser.parseOptionalKeyword("shards")))
+    how = ShardsAttr::parseBody(parser);
+  else
+    how = PlacementAttr::parseBody(parser);
+  return success(bool(how));
+}
+
+static void printHolder(OpAsmPrinter &printer, Operation *, Attribute how) {
+  if (auto placement = dyn_cast<PlacementAttr>(how)) {
+    placement.printBody(printer);
+    return;
+  }
+  printer << "shards ";
+  cast<ShardsAttr>(how).printBody(printer);
+}
+
+static ParseResult parseOptionalBody(OpAsmParser &parser, Region &body) {
+  OptionalParseResult parsed = parser.parseOptionalRegion(body);
+  if (parsed.has_value() && failed(*parsed))
+    return failure();
+  if (body.empty())
+    body.emplaceBlock();
+  return success();
+}
+
+static void printOptionalBody(OpAsmPrinter &printer, Operation *,
+                              Region &body) {
+  if (body.empty() || body.front().empty())
+    return;
+  printer << " ";
+  printer.printRegion(body);
+}
+
+//===----------------------------------------------------------------------===//
+// dt.param
+//===----------------------------------------------------------------------===//
+
+void ParamOp::build(OpBuilder &, OperationState &state, StringRef name,
+                    ArrayRef<int64_t> shape, StatesAttr states) {
+  Properties &properties = state.getOrAddProperties<Properties>();
+  properties.sym_name = StringAttr::get(state.getContext(), name);
+  properties.shape.assign(shape.begin(), shape.end());
+  properties.states = states;
+}
+
+int64_t ParamOp::numMembers() {
+  int64_t count = 1;
+  for (int64_t size : getShape().take_front(numLeading()))
+    count *= size;
+  return count;
+}
+
+StringRef ParamOp::nameTemplate() {
+  return getTensor().value_or(getSymName());
+}
+
+std::string ParamOp::memberName(ArrayRef<int64_t> member) {
+  std::string result;
+  StringRef rest = nameTemplate();
+  for (unsigned d = 0; d < numLeading(); ++d) {
+    auto [before, after] = rest.split("{}");
+    result += before;
+    result += std::to_string(getLeadingFirst()[d] +
+                             getLeadingStep()[d] * member[d]);
+    rest = after;
+  }
+  result += rest;
+  return result;
+}
+
+//===----------------------------------------------------------------------===//
+// Lookups
+//===----------------------------------------------------------------------===//
+
+// The op of a kind that a symbol of the enclosing module names, or null.
+template <typename OpT>
+static OpT lookup(Operation *user, FlatSymbolRefAttr name,
+                  SymbolTableCollection &tables) {
+  Operation *module = user->getParentOp();
+  while (module && !isa<ModuleOp>(module))
+    module = module->getParentOp();
+  if (!module || !name)
+    return {};
+  return dyn_cast_or_null<OpT>(
+      tables.lookupSymbolIn(module, name.getAttr()));
+}
+
+SpaceOp LayoutOp::lookupSpace(SymbolTableCollection &tables) {
+  return lookup<SpaceOp>(*this, getSpaceAttr(), tables);
+}
+
+MeshOp LayoutOp::lookupMesh(SymbolTableCollection &tables,
+                            FlatSymbolRefAttr name) {
+  return lookup<MeshOp>(*this, name, tables);
+}
+
+std::optional<ArrayRef<int64_t>>
+LayoutOp::lookupDevices(SymbolTableCollection &tables) {
+  if (!getDevices().empty())
+    return getDevices();
+  if (!getMeshes())
+    return std::nullopt;
+  for (auto name : getMeshesAttr().getAsRange<FlatSymbolRefAttr>())
+    if (MeshOp mesh = lookupMesh(tables, name))
+      if (!mesh.getMesh().getDevices().empty())
+        return mesh.getMesh().getDevices();
+  return std::nullopt;
+}
+
+ParamOp PlaceOp::lookupParam(SymbolTableCollection &tables) {
+  SpaceOp space = cast<LayoutOp>((*this)->getParentOp()).lookupSpace(tables);
+  if (!space)
+    return {};
+  return dyn_cast_or_null<ParamOp>(
+      tables.lookupSymbolIn(space, getParamAttr().getAttr()));
+}
+
+MeshOp PlaceOp::lookupMesh(SymbolTableCollection &tables) {
+  auto layout = cast<LayoutOp>((*this)->getParentOp());
+  if (getMeshAttr())
+    return layout.lookupMesh(tables, getMeshAttr());
+  if (!layout.getMeshes() || layout.getMeshesAttr().empty())
+    return {};
+  return layout.lookupMesh(
+      tables, cast<FlatSymbolRefAttr>(layout.getMeshesAttr()[0]));
+}
+
+LayoutOp TransitionOp::lookupSource(SymbolTableCollection &tables) {
+  return lookup<LayoutOp>(*this, getSourceAttr(), tables);
+}
+
+LayoutOp TransitionOp::lookupDestination(SymbolTableCollection &tables) {
+  return lookup<LayoutOp>(*this, getDestinationAttr(), tables);
+}
+
+SpaceOp TransitionOp::lookupSpace(SymbolTableCollection &tables) {
+  LayoutOp source = lookupSource(tables);
+  return source ? source.lookupSpace(tables) : SpaceOp();
+}
+
+ParamOp lookupParam(Operation *op, FlatSymbolRefAttr name,
+                    SymbolTableCollection &tables) {
+  auto transition = op->getParentOfType<TransitionOp>();
+  SpaceOp space = transition ? transition.lookupSpace(tables) : SpaceOp();
+  if (!space)
+    return {};
+  return dyn_cast_or_null<ParamOp>(
+      tables.lookupSymbolIn(space, name.getAttr()));
+}
+
+//===----------------------------------------------------------------------===//
+// Holdings
+//===----------------------------------------------------------------------===//
+
+FailureOr<std::vector<Holding>>
+evaluateHoldings(PlaceOp place, SymbolTableCollection &tables) {
+  ParamOp param = place.lookupParam(tables);
+  if (!param)
+    return place.emitOpError() << "names " << place.getParamAttr()
+                               << ", which the space does not have";
+  auto layout = cast<LayoutOp>(place->getParentOp());
+  if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
+    ArrayRef<int64_t> devices = 
+        layout.lookupDevices(tables).value_or(ArrayRef<int64_t>());
+    std::vector<HeldBox> rows;
+    for (const RankBox &row : shards.toGeometry())
+      rows.push_back({devices.empty() ? row.rank : devices[row.rank], row.box,
+                      row.range});
+    return holdingsOf(rows, param.numLeading());
+  }
+  MeshOp mesh = place.lookupMesh(tables);
+  if (!mesh)
+    return place.emitOpError("has a placement but no mesh to place it on");
+  std::string error;
+  std::optional<std::vector<Holding>> holdings = evaluate(
+      cast<PlacementAttr>(place.getHow()).toGeometry(),
+      mesh.getMesh().toGeometry(), param.getShape().vec(), param.numLeading(),
+      error);
+  if (holdings)
+    return std::move(*holdings);
+  InFlightDiagnostic diagnostic =
+      place.emitOpError() << "does not fit " << place.getParamAttr() << ": "
+                          << error;
+  diagnostic.attachNote(mesh.getLoc()) << "on this mesh";
+  return diagnostic;
+}
+
+} // namespace dt
+
+using namespace dt;
+#define GET_OP_CLASSES
+#include "dt/Dialect/DtOps.cpp.inc"

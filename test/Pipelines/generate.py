@@ -1,0 +1,394 @@
+"""Random small transition requests, of every kind that the format knows.
+
+`random_request(seed)` gives the same request for the same seed: explicit
+shards, inline and flat tensor lists with rules, and tiny model configs, over
+worlds that grow, shrink, overlap or have nothing in common.
+"""
+
+import math
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+from layouts import DTYPE_BYTES
+
+MAX_WORLD = 16
+DTYPES = ["bf16", "f32", "f16", "f8_e4m3", "u8", "i64"]
+OTHER_STATES = ["master", "exp_avg", "exp_avg_sq", "grad"]
+
+
+@dataclass
+class Case:
+    """A request; `files` are the model files that it names."""
+
+    request: dict
+    model: dict
+    files: dict = field(default_factory=dict)
+
+
+def random_states(rng):
+    """A "state" object, or None for the default."""
+    if rng.random() < 0.3:
+        return None
+    states = {"param": rng.choice(["bf16", "f32", "f16"])}
+    for name in rng.sample(OTHER_STATES, rng.randint(0, 3)):
+        states[name] = rng.choice(["f32", "bf16"])
+    return states
+
+
+def random_worlds(rng, sizes):
+    """Lists of devices for two worlds: default, overlapping or disjoint."""
+    kind = rng.choice(["default", "overlap", "disjoint", "shuffled"])
+    if kind == "default":
+        return [list(range(size)) for size in sizes]
+    if kind == "disjoint":
+        pool = rng.sample(range(sum(sizes) + 2), sum(sizes))
+        return [pool[: sizes[0]], pool[sizes[0] :]]
+    pool = range(max(sizes) + (rng.randint(0, 4) if kind == "overlap" else 0))
+    return [rng.sample(pool, size) for size in sizes]
+
+
+def finish(rng, request, layouts):
+    """Adds devices, cluster and memory to a request with two layouts."""
+    worlds = random_worlds(rng, [layout["world"] for layout in layouts])
+    for layout, devices in zip(layouts, worlds, strict=True):
+        if devices != list(range(len(devices))):
+            layout["devices"] = devices
+    request["source"], request["destination"] = layouts
+    request["cluster"] = {
+        "devices_per_node": rng.choice([1, 2, 4, 8]),
+        "intra_node_GBps": rng.choice([200, 400]),
+        "inter_node_GBps": 25,
+        "latency_us": rng.choice([0, 10]),
+    }
+    request["memory"] = {
+        "staging": rng.choice(["16KiB", "64KiB", "1MiB", "1GiB"]),
+        "mode": rng.choice(["rollback", "flat"]),
+    }
+    return request
+
+
+# Explicit shards.
+
+
+def uneven_cuts(rng, extent):
+    count = rng.randint(0, min(3, extent - 1))
+    return [0, *sorted(rng.sample(range(1, extent), count)), extent]
+
+
+def random_grid(rng, shape):
+    """Boxes (offset, size) that tile a tensor, cut unevenly in some dims."""
+    boxes = [([], [])]
+    for extent in shape:
+        cuts = uneven_cuts(rng, extent) if rng.random() < 0.6 else [0, extent]
+        boxes = [
+            ([*offset, lo], [*size, hi - lo])
+            for offset, size in boxes
+            for lo, hi in zip(cuts, cuts[1:], strict=False)
+        ]
+    return boxes
+
+
+def random_box(rng, shape):
+    offset = [rng.randrange(extent) for extent in shape]
+    size = [rng.randint(1, n - lo) for n, lo in zip(shape, offset, strict=True)]
+    return offset, size
+
+
+def cover_box(rng, box, world):
+    """Rows that hold a whole box on random ranks, some as flat ranges."""
+    offset, size = box
+    if rng.random() < 0.3:
+        cuts = uneven_cuts(rng, math.prod(size))
+        parts = [[lo, hi] for lo, hi in zip(cuts, cuts[1:], strict=False)]
+    else:
+        parts = [None]
+    rows = []
+    for part in parts:
+        for rank in rng.sample(
+            range(world), min(world, rng.choice([1, 1, 2, 3]))
+        ):
+            row = {"rank": rank, "offset": offset, "size": size}
+            rows.append(row | ({"range": part} if part else {}))
+    return rows
+
+
+def row_mask(row, shape):
+    lows, highs = row["offset"], np.add(row["offset"], row["size"])
+    box = tuple(slice(lo, hi) for lo, hi in zip(lows, highs, strict=True))
+    numbers = np.arange(math.prod(shape)).reshape(shape)[box].reshape(-1)
+    mask = np.zeros(math.prod(shape), bool)
+    mask[numbers[slice(*row["range"])] if "range" in row else numbers] = True
+    return mask
+
+
+def random_rows(rng, shape, world):
+    """Rows of one tensor that cover it; replicas may overlap in part, but no
+    rank is given an element twice."""
+    rows = [
+        row
+        for box in random_grid(rng, shape)
+        for row in cover_box(rng, box, world)
+    ]
+    for _ in range(rng.choice([0, 0, 1, 2])):
+        rows += cover_box(rng, random_box(rng, shape), world)
+    kept, held = [], {}
+    for row in rows:
+        mask = row_mask(row, shape)
+        mine = held.setdefault(row["rank"], np.zeros(math.prod(shape), bool))
+        if not (mine & mask).any():
+            mine |= mask
+            kept.append(row)
+    return kept
+
+
+def random_shards(rng, tensors, states):
+    world = rng.randint(1, 8)
+    rows = []
+    for tensor in tensors:
+        per_state = states and len(states) > 1 and rng.random() < 0.4
+        for state in states if per_state else [None]:
+            for row in random_rows(rng, tensor["shape"], world):
+                extra = {"state": state} if state else {}
+                rows.append({"tensor": tensor["name"]} | row | extra)
+    rng.shuffle(rows)
+    return {"world": world, "shards": rows}
+
+
+def random_tensors(rng):
+    tensors = []
+    for number in range(rng.randint(1, 5)):
+        rank = rng.choice([0, 1, 1, 2, 2, 2, 3, 3, 4])
+        shape = [rng.randint(1, 12) for _ in range(rank)]
+        tensors.append(
+            {
+                "name": f"t{number}.w",
+                "shape": shape,
+                "dtype": rng.choice(DTYPES),
+            }
+        )
+    return tensors
+
+
+def shards_case(rng):
+    tensors, states = random_tensors(rng), random_states(rng)
+    model = {"tensors": tensors}
+    request = {"model": model} | ({"state": states} if states else {})
+    layouts = [random_shards(rng, tensors, states) for _ in range(2)]
+    return Case(finish(rng, request, layouts), model)
+
+
+# Parallel sizes.
+
+
+def random_sizes(rng, num_layers, num_experts=0, fsdp=False):
+    """A layout by parallel sizes that fits a model of so many layers."""
+    while True:
+        sizes = {
+            "tp": rng.choice([1, 1, 2, 3, 4]),
+            "pp": rng.choice([1, 1, 2, 3, 4]),
+            "dp": rng.choice([1, 1, 2, 3, 4]),
+            "cp": rng.choice([1, 1, 1, 2]),
+            "fsdp": rng.choice([1, 2, 3]) if fsdp else 1,
+        }
+        layout = {axis: size for axis, size in sizes.items() if size > 1}
+        layout["world"] = math.prod(sizes.values())
+        fits = layout["world"] <= MAX_WORLD
+        if fits and num_experts:
+            fits = add_expert_sizes(rng, layout, num_experts)
+        if fits and add_stages(rng, layout, num_layers):
+            return add_zero_and_order(rng, layout, num_experts)
+
+
+def add_expert_sizes(rng, layout, num_experts):
+    """Chooses ep and etp; false when they do not fit the world."""
+    ep, etp = rng.choice([1, 2, 3, 4]), rng.choice([None, 1, 2])
+    if ep > 1:
+        layout["ep"] = ep
+    if etp is not None and ep > 1:
+        layout["etp"] = etp
+    grid = ep * layout.get("etp", layout.get("tp", 1)) * layout.get("pp", 1)
+    return num_experts % ep == 0 and layout["world"] % grid == 0
+
+
+def add_stages(rng, layout, num_layers):
+    """Chooses vpp and pp_layers; false when the layers cannot be cut."""
+    pp = layout.get("pp", 1)
+    vpp = rng.choice([1, 1, 2]) if pp > 1 else 1
+    if vpp > 1:
+        layout["vpp"] = vpp
+    blocks = pp * vpp
+    if num_layers % blocks or (pp > 1 and rng.random() < 0.3):
+        if num_layers < blocks:
+            return False
+        if rng.random() < 0.2:  # stages without layers too
+            cuts = sorted(rng.choices(range(num_layers + 1), k=blocks - 1))
+        else:
+            cuts = sorted(rng.sample(range(1, num_layers), blocks - 1))
+        ends = [0, *cuts, num_layers]
+        layout["pp_layers"] = [
+            b - a for a, b in zip(ends, ends[1:], strict=False)
+        ]
+    return True
+
+
+def add_zero_and_order(rng, layout, num_experts):
+    if rng.random() < 0.4 and "fsdp" not in layout:
+        layout["zero"] = 1
+        if rng.random() < 0.8:
+            layout["bucket_size"] = rng.choice([100, 500, 2000, 10000])
+    # Without ep Megatron-Core keeps the optimizer state of experts with that of
+    # dense tensors, which makes sense only where their tp groups agree.
+    regular = num_experts and "ep" not in layout and "cp" in layout
+    if rng.random() < 0.3 and not regular:
+        axes = ["tp", "cp", "ep", "fsdp", "dp"]
+        rng.shuffle(axes)
+        # Dense and expert grids have one pipeline only while pp is last.
+        last = 5 if num_experts else rng.randint(0, 5)
+        layout["order"] = "-".join([*axes[:last], "pp", *axes[last:]])
+    return layout
+
+
+def common_multiple(layouts):
+    sizes = [layout.get(key, 1) for layout in layouts for key in ("tp", "etp")]
+    return math.lcm(*sizes)
+
+
+def layer_tensors(rng, unit, num_experts):
+    """(name, shape, rule) of the tensors of one layer; every dim that tensor
+    parallelism cuts is a multiple of `unit`."""
+    width, hidden = unit * rng.randint(1, 3), rng.randint(1, 6)
+    found = [
+        ("norm.weight", [hidden], {"replicate": True}),
+        ("attn.proj.weight", [hidden, unit * 2], {"tp": 1}),
+    ]
+    if rng.random() < 0.5:
+        blocks = [unit * rng.randint(1, 3) for _ in range(3)]
+        rule = {"tp": 0, "blocks": blocks}
+        found.append(("attn.qkv.weight", [sum(blocks), hidden], rule))
+    if num_experts:
+        for e in range(num_experts):
+            up = {"tp": 0, "blocks": [width, width], "ep": True}
+            found.append((f"experts.{e}.up.weight", [2 * width, hidden], up))
+            down = {"tp": 1, "ep": True}
+            found.append((f"experts.{e}.down.weight", [hidden, width], down))
+    else:
+        found.append(("mlp.up.weight", [width, hidden], {"tp": 0}))
+        found.append(("mlp.down.bias", [hidden], {"tp": None}))
+    return found
+
+
+def rule_model(rng, layouts, num_layers, num_experts):
+    """(tensors, rules) of a flat list with layers and maybe experts."""
+    unit = common_multiple(layouts)
+    layer = layer_tensors(rng, unit, num_experts)
+    hidden = layer[0][1][0]
+    rules = []
+    for name, _, rule in layer:
+        pattern = "*." + name.replace("experts.0.", "experts.*.")
+        if not name.startswith("experts.") or ".0." in name:
+            rules.append({"match": pattern} | rule)
+    rules.append({"match": "embed.*", "tp": 0})
+    if rng.random() < 0.3:
+        rules.append({"match": "head.bias", "tp": None, "stage": "first"})
+    rules.append({"match": "*", "replicate": True})
+    prefix = rng.choice(["model.layers.{}.", "h.{}.", "net.blocks.{}."])
+    named = [("embed.weight", [unit * rng.randint(1, 4), hidden])]
+    for number in range(num_layers):
+        named += [(prefix.format(number) + n, s) for n, s, _ in layer]
+    named += [("final.weight", [hidden]), ("head.bias", [rng.randint(1, 9)])]
+    dtype = rng.choice(["bf16", "f32", "f8_e4m3"])
+    tensors = [
+        {"name": n, "shape": s, "dtype": dtype.upper()} for n, s in named
+    ]
+    return tensors, rules
+
+
+def rules_case(rng):
+    """A list of tensors cut by rules; one side may be explicit shards."""
+    num_layers = rng.randint(2, 6)
+    num_experts = rng.choice([0, 0, 2, 4, 6, 12])
+    fsdp = not num_experts and rng.random() < 0.3
+    layouts = [
+        random_sizes(rng, num_layers, num_experts, fsdp) for _ in range(2)
+    ]
+    tensors, rules = rule_model(rng, layouts, num_layers, num_experts)
+    states = random_states(rng)
+    if rng.random() < 0.25 and len(tensors) < 40:
+        layouts[rng.randrange(2)] = random_shards(rng, tensors, states)
+    request = {"rules": rules} | ({"state": states} if states else {})
+    if rng.random() < 0.5:
+        model = {"tensors": tensors}
+        return Case(finish(rng, {"model": model} | request, layouts), model)
+    model = {
+        t["name"]: {"shape": t["shape"], "dtype": t["dtype"]} for t in tensors
+    }
+    request = {"model": "model.json"} | request
+    return Case(finish(rng, request, layouts), model, {"model.json": model})
+
+
+def tiny_config(rng, kind, unit, num_layers, num_experts):
+    """A config.json in which every size cut by `unit` is a multiple of it."""
+    heads, head_dim = unit * rng.randint(1, 2), rng.choice([1, 2])
+    if kind == "gpt2":
+        return {
+            "model_type": kind, "n_embd": heads * head_dim,
+            "n_layer": num_layers, "n_head": heads,
+            "n_inner": unit * rng.randint(1, 3),
+            "n_positions": rng.randint(1, 6), "vocab_size": rng.randint(3, 40),
+            "tie_word_embeddings": True, "torch_dtype": "bfloat16",
+        }  # fmt: skip
+    config = {
+        "model_type": kind, "hidden_act": "silu", "attention_bias": False,
+        "hidden_size": rng.randint(1, 8), "num_hidden_layers": num_layers,
+        "num_attention_heads": heads, "head_dim": head_dim,
+        "num_key_value_heads": unit,
+        "intermediate_size": unit * rng.randint(1, 3),
+        "vocab_size": rng.randint(3, 60), "tie_word_embeddings": False,
+        "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    if kind == "deepseek_v3":
+        config |= {
+            "q_lora_rank": rng.randint(1, 4), "kv_lora_rank": rng.randint(1, 4),
+            "qk_nope_head_dim": 1, "qk_rope_head_dim": 1, "v_head_dim": 1,
+            "moe_intermediate_size": unit * rng.randint(1, 2),
+            "n_routed_experts": num_experts, "n_shared_experts": 1,
+            "num_experts_per_tok": 1, "moe_layer_freq": 1,
+            "first_k_dense_replace": rng.randint(0, 2),
+            "num_nextn_predict_layers": rng.randint(0, 1),
+        }  # fmt: skip
+        config["hidden_size"] = unit * rng.randint(1, 2)
+    if kind == "qwen3_moe":
+        config |= {
+            "moe_intermediate_size": unit * rng.randint(1, 2),
+            "num_experts": num_experts, "num_experts_per_tok": 1,
+            "decoder_sparse_step": 1, "mlp_only_layers": [],
+        }  # fmt: skip
+    return config
+
+
+def config_case(rng):
+    kind = rng.choice(["llama", "qwen3_moe", "gpt2", "deepseek_v3"])
+    num_layers = rng.randint(2, 5)
+    num_experts = 0 if kind in ("llama", "gpt2") else rng.choice([2, 4, 6])
+    fsdp = not num_experts and rng.random() < 0.3
+    layouts = [
+        random_sizes(rng, num_layers, num_experts, fsdp) for _ in range(2)
+    ]
+    unit = common_multiple(layouts)
+    model = tiny_config(rng, kind, unit, num_layers, num_experts)
+    states = random_states(rng) or {"param": "bf16"}
+    request = {
+        "model": "config.json",
+        "state": states,
+        "vocab_multiple": rng.choice([1, 4, 8]),
+    }
+    return Case(finish(rng, request, layouts), model, {"config.json": model})
+
+
+def random_request(seed):
+    rng = random.Random(seed)
+    return rng.choice([shards_case, rules_case, rules_case, config_case])(rng)
+
+
+assert set(DTYPES) <= set(DTYPE_BYTES)

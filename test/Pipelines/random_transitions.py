@@ -1,0 +1,122 @@
+"""Compiles, verifies and runs random requests, and compares with the oracle.
+
+Each case is a request from `generate.py`. A failing case keeps its files and
+prints its seed; `--seed S --count 1 --first N` runs it again alone.
+"""
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from generate import random_request
+from oracle import Transition, problems_of
+from plan_tools import Tools, print_closing_line
+
+# Every so many cases are compiled twice: the same request, the same bytes.
+DETERMINISM_EVERY = 10
+
+
+def write_case(case, folder):
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in case.files.items():
+        (folder / name).write_text(json.dumps(content, indent=1))
+    path = folder / "request.json"
+    path.write_text(json.dumps(case.request, indent=1))
+    return path
+
+
+def check_case(tools, case, folder, twice):
+    """(problems, figures) of one case, whose files go to `folder`."""
+    request, plan = write_case(case, folder), folder / "out.dtplan"
+    tools.compile(request, plan)
+    tools.output("dt-plan", "verify", plan)
+    inspect = tools.json("dt-plan", "inspect", plan, "--json")
+    deliveries = tools.deliveries(plan)
+    run = tools.json("dt-run", plan, "--check", "--json")
+    transition = Transition(case.request, case.model)
+    problems = problems_of(transition, inspect, deliveries, run)
+    if twice:
+        again = folder / "again.dtplan"
+        tools.compile(request, again)
+        if again.read_bytes() != plan.read_bytes():
+            problems.append(
+                "two compilations of one request give different bytes"
+            )
+    figures = Counter(
+        bytes=inspect["bytes"]["destination"],
+        inter_node=inspect["bytes"]["inter_node"],
+        inter_node_bound=inspect["bytes"]["inter_node_lower_bound"],
+        deliveries=len(deliveries),
+    )
+    return problems, figures
+
+
+def run_number(arguments):
+    """One case by its number; ([problem], figures). Runs in a worker."""
+    binaries, folder, seed, number = arguments
+    case_seed = f"{seed}/{number}"
+    place = Path(folder) / str(number)
+    try:
+        case = random_request(case_seed)
+        twice = number % DETERMINISM_EVERY == 0
+        problems, figures = check_case(Tools(binaries), case, place, twice)
+    except Exception:  # noqa: BLE001 - whatever went wrong is this case's result
+        problems, figures = [traceback.format_exc(limit=-3)], Counter()
+    if not problems:
+        for path in place.iterdir():
+            path.unlink()
+        place.rmdir()
+    return number, problems, figures
+
+
+def parse_arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--bin", default="build/bin", help="folder of the tools"
+    )
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument(
+        "--first", type=int, default=0, help="number of the first"
+    )
+    parser.add_argument("--seed", default=str(time.time_ns() % 10**9))
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--keep", help="folder for the files of failing cases")
+    return parser.parse_args()
+
+
+def main():
+    options = parse_arguments()
+    folder = options.keep or tempfile.mkdtemp(prefix="random-transitions-")
+    print(f"seed {options.seed}, {options.count} requests", flush=True)
+    numbers = range(options.first, options.first + options.count)
+    work = [(options.bin, folder, options.seed, number) for number in numbers]
+    totals, failed = Counter(), 0
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for number, problems, figures in pool.map(
+            run_number, work, chunksize=4
+        ):
+            totals += figures
+            if problems:
+                failed += 1
+                print(
+                    f"--seed {options.seed} --first {number} --count 1 failed:"
+                )
+                print(f"  files in {folder}/{number}")
+                for problem in problems:
+                    print("  " + problem.rstrip().replace("\n", "\n  "))
+    print(
+        f"{totals['bytes']} bytes in {totals['deliveries']} deliveries; "
+        f"between nodes {totals['inter_node']}, "
+        f"bound {totals['inter_node_bound']}"
+    )
+    return print_closing_line(options.count - failed, failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

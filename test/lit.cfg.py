@@ -1,0 +1,31 @@
+# The lit suite: every .mlir and .test file in this folder, checked with
+# FileCheck. `--param verify_roundtrip=1` runs it with the IR of every dt-opt
+# printed and read again.
+#
+# `config` is lit's; lit.site.cfg.py of the build folder fills in where things
+# are before it loads this file.
+
+import os
+
+import lit.formats
+
+config.name = "DynaTrain"
+config.test_format = lit.formats.ShTest(execute_external=False)
+config.suffixes = [".mlir", ".test"]
+config.excludes = ["Inputs", "Unit", "Tooling", "bad-requests"]
+config.test_source_root = os.path.dirname(__file__)
+config.test_exec_root = os.path.join(config.dt_binary_dir, "test")
+
+folders = [
+    os.path.join(config.dt_binary_dir, "bin"),
+    config.llvm_tools_dir,
+    os.environ.get("PATH", ""),
+]
+config.environment["PATH"] = os.pathsep.join(folders)
+config.environment["FILECHECK_OPTS"] = "-enable-var-scope"
+config.substitutions.append(("%examples", config.dt_source_dir + "/examples"))
+
+if lit_config.params.get("verify_roundtrip"):
+    # The tool's name where it stands as a command, not inside a path.
+    tool = r"(?<![\w./-])dt-opt(?![\w./-])"
+    config.substitutions.append((tool, "dt-opt --verify-roundtrip"))
