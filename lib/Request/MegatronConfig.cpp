@@ -16,7 +16,8 @@ namespace {
 /// Most tensors that a config may ask for, far above any real model; a typing
 /// error in "num_experts" should not fill the memory.
 constexpr int64_t kMaxTensors = 4'000'000;
-constexpr int64_t kMaxSize = int64_t(1) << 31; // of any one config number
+/// Largest number in a config: products of two stay far from overflow.
+constexpr int64_t kMaxSize = int64_t(1) << 24;
 
 struct ConfigReader {
   const Json &json;

@@ -33,24 +33,24 @@ std::string readFile(const std::string &path, const std::string &shown) {
   return text.str();
 }
 
-std::vector<int64_t> readShape(const Json &value, const std::string &tensor) {
-  std::vector<int64_t> shape = asIntegers(value, tensor + " shape", 1);
-  if (shape.size() > kMaxRank - kLeadingDims)
-    fail(tensor + " has " + std::to_string(shape.size()) +
-         " dims, more than the limit of " +
-         std::to_string(kMaxRank - kLeadingDims));
-  int64_t bytes = 8;
-  for (int64_t size : shape)
+void checkShape(const ModelTensor &tensor) {
+  constexpr size_t limit = kMaxRank - kLeadingDims;
+  std::string path = "tensor " + inQuotes(tensor.name);
+  if (tensor.shape.size() > limit)
+    fail(path + " has " + std::to_string(tensor.shape.size()) +
+         " dims, more than the limit of " + std::to_string(limit));
+  int64_t bytes = 8; // of the widest dtype
+  for (int64_t size : tensor.shape)
     if (__builtin_mul_overflow(bytes, size, &bytes))
-      fail(tensor + " has more elements than fit 63 bits of bytes");
-  return shape;
+      fail(path + " has more elements than fit 63 bits of bytes");
 }
 
 ModelTensor readTensor(const std::string &name, const Json &value) {
   std::string path = "tensor " + inQuotes(name);
   ModelTensor tensor;
   tensor.name = name;
-  tensor.shape = readShape(require(value, path, "shape"), path);
+  tensor.shape =
+      asIntegers(require(value, path, "shape"), path + " shape", /*least=*/1);
   const std::string &dtype =
       asString(require(value, path, "dtype"), path + " dtype");
   std::optional<DType> parsed = parseDType(dtype);
@@ -103,6 +103,8 @@ Model readAnyModel(const Json &json, const std::string &path) {
   }
   if (model.tensors.empty())
     fail(path + " has no tensors");
+  for (const ModelTensor &tensor : model.tensors)
+    checkShape(tensor);
   return model;
 }
 
