@@ -71,14 +71,10 @@ static LogicalResult failSplit(PlacedDim &at, SplitAttr split,
                   " over axis " + quoted(split.getAxis()) + " " + message);
 }
 
-// Pieces against the coordinates of the axis.
-static LogicalResult verifyOwners(PlacedDim &at, SplitAttr split,
+// Pieces against the coordinates of the axis. Owners count on beyond the axis,
+// once around per model chunk, so any number from 0 is one.
+static LogicalResult verifyPieces(PlacedDim &at, SplitAttr split,
                                   int64_t ways) {
-  for (int64_t owner : split.getOwners())
-    if (owner >= ways)
-      return failSplit(at, split,
-                       "with owner " + Twine(owner) + ", but the axis has " +
-                           Twine(ways) + " coordinates");
   size_t pieces = split.getCuts().empty() ? 0 : split.getCuts().size() - 1;
   if (pieces != 0 && split.getOwners().empty() && int64_t(pieces) != ways)
     return failSplit(at, split,
@@ -110,7 +106,7 @@ static LogicalResult verifyPart(PlacedDim &at, SplitAttr split, int64_t part,
 static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
                                  int64_t &extent) {
   int64_t ways = at.mesh.getMesh().axisSize(split.getAxis().getValue());
-  if (failed(verifyOwners(at, split, ways)))
+  if (failed(verifyPieces(at, split, ways)))
     return failure();
   if (extent < 0)
     return success();
@@ -165,13 +161,12 @@ static LogicalResult verifyRestrictions(PlaceOp place, MeshOp mesh,
     StringAttr axis = restriction.getAxis();
     if (failed(verifyAxis(place, mesh, axis, "is restricted on")))
       return failure();
-    int64_t ways = mesh.getMesh().axisSize(axis.getValue());
+    // Coordinates count on beyond the axis, once around per model chunk.
     for (int64_t coordinate : restriction.getCoordinates())
-      if (coordinate < 0 || coordinate >= ways)
+      if (coordinate < 0)
         return fail(place, mesh, describe(mesh.getMesh()),
                     "is restricted to coordinate " + Twine(coordinate) +
-                        " of axis " + quoted(axis) + ", which has " +
-                        Twine(ways));
+                        " of axis " + quoted(axis) + ", expected one from 0");
   }
   return success();
 }

@@ -12,7 +12,9 @@ Result<Executor> Executor::prepare(LocalStorage &storage,
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
   if (program.stagingBytes > 0) {
-    executor.staging.reset(new (std::nothrow) std::byte[program.stagingBytes]);
+    // Zeroed, so that its pages are mapped before the first byte moves.
+    executor.staging.reset(new (std::nothrow)
+                               std::byte[program.stagingBytes]());
     if (!executor.staging)
       return makeError("device ", program.device, ": cannot allocate ",
                        program.stagingBytes, " bytes of staging");

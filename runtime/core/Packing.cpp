@@ -205,18 +205,6 @@ Result<std::byte *> contiguousData(const PreparedSegment &segment,
   return data + part.offset;
 }
 
-Status checkDTypes(const Family &family, uint64_t states) {
-  for (unsigned state : statesOf(states)) {
-    const StateInfo &info = family.states[state];
-    if (info.sourceDType != info.destinationDType)
-      return makeError("state '", info.name, "' of '", family.name,
-                       "' changes dtype from ", dtypeName(info.sourceDType),
-                       " to ", dtypeName(info.destinationDType),
-                       ": the runtime does not convert");
-  }
-  return {};
-}
-
 Result<PreparedCopy> prepareCopy(const PlanCommon &common,
                                  const RankProgram &sourceProgram,
                                  const Segment &source,

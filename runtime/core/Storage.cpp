@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 
@@ -138,6 +139,7 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   void *block = std::aligned_alloc(kAlignment, size);
   if (!block)
     return makeError("cannot allocate ", size, " bytes");
+  memset(block, 0, size); // maps the pages now, not while bytes move
   return Block(static_cast<std::byte *>(block));
 }
 

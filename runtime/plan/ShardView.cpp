@@ -252,4 +252,16 @@ std::string tensorOf(const Family &family, const std::vector<int64_t> &offset) {
   return family.tensorName(offset);
 }
 
+Status checkDTypes(const Family &family, uint64_t states) {
+  for (unsigned state : statesOf(states)) {
+    const StateInfo &info = family.states[state];
+    if (info.sourceDType != info.destinationDType)
+      return makeError("state '", info.name, "' of '", family.name,
+                       "' changes dtype from ", dtypeName(info.sourceDType),
+                       " to ", dtypeName(info.destinationDType),
+                       ": the runtime does not convert");
+  }
+  return {};
+}
+
 } // namespace dtrt

@@ -197,18 +197,6 @@ dt.space @model {
   // expected-note@+1 {{the param is here}}
   dt.param @w [4, 6] of <param = bf16>
 }
-dt.mesh @m <["pp"=2]>
-dt.layout @l of @model on [@m] world 2 {
-  // expected-error@+1 {{cuts dim 0 of @w over axis "pp" with owner 2, but the axis has 2 coordinates}}
-  dt.place @w [{"pp" cuts [0, 1, 4] owners [0, 2]}, {}]
-}
-
-// -----
-
-dt.space @model {
-  // expected-note@+1 {{the param is here}}
-  dt.param @w [4, 6] of <param = bf16>
-}
 dt.mesh @m <["tp"=2]>
 dt.layout @l of @model on [@m] world 2 {
   // expected-error@+1 {{cuts dim 1 of @w over axis "tp" in blocks of 8 altogether, but its extent is 6}}
@@ -247,8 +235,8 @@ dt.space @model {
 // expected-note@+1 {{the mesh has axes "tp"=2}}
 dt.mesh @m <["tp"=2]>
 dt.layout @l of @model on [@m] world 2 {
-  // expected-error@+1 {{is restricted to coordinate 2 of axis "tp", which has 2}}
-  dt.place @w [] at {"tp" = [0, 2]}
+  // expected-error@+1 {{is restricted to coordinate -1 of axis "tp", expected one from 0}}
+  dt.place @w [] at {"tp" = [0, -1]}
 }
 
 // -----

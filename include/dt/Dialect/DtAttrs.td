@@ -80,7 +80,8 @@ def DT_SplitAttr : DT_Attr<"Split", "split"> {
   let summary = "one cut of a dim over a mesh axis";
   let description = [{
     Mirrors `dt::Split`: even pieces, or pieces at `cuts`, held by coordinate
-    `owners[i]`; `blocks` cuts each packed part by itself; `chunk` is
+    `owners[i]` (owner v is coordinate v mod size in model chunk v / size,
+    Megatron-Core's virtual stage); `blocks` cuts each packed part by itself; `chunk` is
     torch.chunk's rule for extents that do not divide.
 
     **Constraints:**

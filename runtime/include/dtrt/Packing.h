@@ -79,10 +79,6 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
 Status copy(const PreparedCopy &copy, const LocalStorage &sourceStorage,
             const LocalStorage &destinationStorage);
 
-/// Fails when a state has another dtype after the transition: this runtime
-/// moves bytes and does not convert them.
-Status checkDTypes(const Family &family, uint64_t states);
-
 } // namespace dtrt
 
 #endif // DTRT_PACKING_H

@@ -68,6 +68,10 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
 /// The tensor that a segment's error messages name: its first member's.
 std::string tensorOf(const Family &family, const std::vector<int64_t> &offset);
 
+/// Fails when a state has another dtype after the transition: this runtime
+/// moves bytes and does not convert them.
+Status checkDTypes(const Family &family, uint64_t states);
+
 /// a * b, or nothing when the product leaves int64 or a factor is negative.
 std::optional<int64_t> checkedProduct(int64_t a, int64_t b);
 

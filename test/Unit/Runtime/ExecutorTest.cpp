@@ -9,6 +9,7 @@
 
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/LoopbackTransport.h"
+#include "dtrt/Verifier.h"
 
 #include <gtest/gtest.h>
 #include <random>
@@ -23,6 +24,8 @@ LoopbackReport runChecked(const TestPlan &plan) {
   LoopbackOptions options;
   options.check = true;
   PlanReader reader = plan.reader();
+  Status verified = verifyPlan(reader);
+  EXPECT_TRUE(verified.ok()) << verified.message();
   auto report = runLoopback(reader, options);
   EXPECT_TRUE(report.ok()) << report.status().message();
   if (!report.ok())

@@ -1,0 +1,101 @@
+//===- ProgramVerifier.h - Is one device's program right? -------*- C++ -*-===//
+
+#ifndef DTRT_LIB_PLAN_PROGRAMVERIFIER_H
+#define DTRT_LIB_PLAN_PROGRAMVERIFIER_H
+
+#include "BoxSet.h"
+#include "ContentHash.h"
+
+#include <map>
+
+namespace dtrt {
+
+/// One end of a message, for pairing with the other.
+struct MessageEnd {
+  int32_t wave = 0;
+  uint32_t source = 0; // devices
+  uint32_t destination = 0;
+  uint32_t instruction = 0;
+  uint64_t bytes = 0;
+  Digest content = {};
+};
+
+/// What the programs seen so far add up to.
+struct ProgramTotals {
+  std::vector<MessageEnd> sends, receives;
+  uint64_t bytesDestination = 0;
+  uint64_t bytesLocal = 0;
+  uint64_t bytesWire = 0;
+  uint64_t bytesInterNode = 0;
+  uint64_t stagingPeak = 0;
+  uint64_t devicePeak = 0;
+  uint64_t sourceMax = 0;
+  uint64_t destinationMax = 0;
+};
+
+/// Runs one program in thought, in program order.
+class ProgramVerifier {
+public:
+  ProgramVerifier(const PlanCommon &common, const RankProgram &program,
+                  ProgramTotals &totals);
+  Status verify();
+
+private:
+  /// Bytes in staging: packed and not yet overwritten, or received and not yet
+  /// unpacked. Keyed by start.
+  struct Staged {
+    uint64_t end = 0;
+    const Segment *packed = nullptr; // null: received
+    size_t receive = 0;              // which, in `arrivals`
+    uint32_t instruction = 0;
+    bool used = false;
+  };
+  /// A message received into staging; its segments by place in the message.
+  struct Arrival {
+    MessageEnd end;
+    uint64_t slot = 0;
+    uint64_t unpacked = 0;
+    std::map<uint64_t, const Segment *> segments;
+  };
+
+  Status step(const Instruction &instruction);
+  Status stepLifetime(const Instruction &instruction);
+  Status stepCopy(const Instruction &instruction);
+  Status stepPack(const Instruction &instruction);
+  Status stepUnpack(const Instruction &instruction);
+  Status stepGroup(const Instruction &instruction);
+  Status checkPairs(const Instruction &instruction) const;
+  Status send(const Instruction &instruction, const Message &message);
+  Status receive(const Instruction &instruction, const Message &message);
+  Result<Digest> stagedContent(uint64_t slot, uint64_t bytes);
+  Status unpackSegment(uint64_t slot, uint64_t bytes, const Segment &segment);
+  Status clearStaging(uint64_t slot, uint64_t bytes);
+
+  Status read(const Segment &segment);
+  Status write(const Segment &segment, bool zero);
+  Status finish();
+  Status finishStaging();
+  Status checkCoverage(uint32_t shard, unsigned state);
+  Status checkMemory();
+  BoxSet &written(uint32_t shard, unsigned state) {
+    return writes[shard * 64 + state];
+  }
+  const Family &familyOf(const Segment &segment) const {
+    return common.families[segment.family];
+  }
+
+  const PlanCommon &common;
+  const RankProgram &program;
+  ProgramTotals &totals;
+  uint32_t current = 0; // index of the instruction
+  std::map<uint64_t, Staged> staging;
+  std::vector<Arrival> arrivals;
+  std::vector<bool> created, released;
+  std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
+  std::unordered_map<uint64_t, int64_t> dataVolume;
+  uint64_t stagingUsed = 0;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_LIB_PLAN_PROGRAMVERIFIER_H

@@ -1,0 +1,136 @@
+//===- Verifier.cpp - Is a plan right? ------------------------------------===//
+//
+// Each program is checked by itself; what remains is that the ends of messages
+// meet and that the summary tells the truth. Ends meet in the same wave and
+// waves ascend in every program, so by induction over the waves no rank waits
+// for ever.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dtrt/Verifier.h"
+
+#include "ProgramVerifier.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dtrt {
+
+namespace {
+
+auto pairKey(const MessageEnd &end) {
+  return std::make_tuple(end.wave, end.source, end.destination);
+}
+
+Status unpaired(const MessageEnd &end, bool isSend) {
+  uint32_t device = isSend ? end.source : end.destination;
+  uint32_t peer = isSend ? end.destination : end.source;
+  return makeError("device ", device, ", instruction ", end.instruction,
+                   " (group): ", isSend ? "sends to" : "receives from",
+                   " device ", peer, " in wave ", end.wave, ", but device ",
+                   peer, isSend ? " does not receive" : " does not send");
+}
+
+Status checkPair(const MessageEnd &send, const MessageEnd &receive) {
+  auto where = [&] {
+    return "device " + std::to_string(send.source) + ", instruction " +
+           std::to_string(send.instruction) + " and device " +
+           std::to_string(receive.destination) + ", instruction " +
+           std::to_string(receive.instruction) + " (group): wave " +
+           std::to_string(send.wave) + " ";
+  };
+  if (send.bytes != receive.bytes)
+    return makeError(where(), "sends ", send.bytes, " bytes, expected ",
+                     receive.bytes);
+  if (send.content != receive.content)
+    return makeError(where(),
+                     "sends other regions than the receiver takes them for");
+  return {};
+}
+
+Status checkPairing(ProgramTotals &totals) {
+  auto before = [](const MessageEnd &a, const MessageEnd &b) {
+    return pairKey(a) < pairKey(b);
+  };
+  auto &sends = totals.sends, &receives = totals.receives;
+  std::sort(sends.begin(), sends.end(), before);
+  std::sort(receives.begin(), receives.end(), before);
+  size_t s = 0, r = 0;
+  while (s < sends.size() || r < receives.size()) {
+    if (r == receives.size() ||
+        (s < sends.size() && pairKey(sends[s]) < pairKey(receives[r])))
+      return unpaired(sends[s], /*isSend=*/true);
+    if (s == sends.size() || pairKey(receives[r]) < pairKey(sends[s]))
+      return unpaired(receives[r], /*isSend=*/false);
+    DTRT_RETURN_IF_ERROR(checkPair(sends[s++], receives[r++]));
+  }
+  return {};
+}
+
+Status checkWorlds(const PlanReader &plan) {
+  const PlanCommon &common = plan.common();
+  for (const auto *world : {&common.sourceDevices, &common.destinationDevices})
+    for (uint32_t device : *world)
+      if (!std::binary_search(plan.devices().begin(), plan.devices().end(),
+                              device))
+        return makeError("device ", device,
+                         " is in a world of the plan but has no program");
+  return {};
+}
+
+uint64_t countWaves(const std::vector<MessageEnd> &sends) {
+  uint64_t waves = 0;
+  int32_t last = -1;
+  for (const MessageEnd &send : sends) { // sorted by wave
+    waves += send.wave != last;
+    last = send.wave;
+  }
+  return waves;
+}
+
+Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
+  struct Row {
+    const char *name;
+    uint64_t said, found;
+  };
+  const Row rows[] = {
+      {"destination bytes", summary.bytesDestination, totals.bytesDestination},
+      {"local bytes", summary.bytesLocal, totals.bytesLocal},
+      {"wire bytes", summary.bytesWire, totals.bytesWire},
+      {"inter-node bytes", summary.bytesInterNode, totals.bytesInterNode},
+      {"staging peak", summary.stagingPeak, totals.stagingPeak},
+      {"most source bytes", summary.sourceMax, totals.sourceMax},
+      {"most destination bytes", summary.destinationMax, totals.destinationMax},
+      {"messages", summary.messages, totals.sends.size()},
+      {"waves", summary.waves, countWaves(totals.sends)},
+  };
+  for (const Row &row : rows)
+    if (row.said != row.found)
+      return makeError("summary says ", row.said, " ", row.name,
+                       ", the programs have ", row.found);
+  // The compiler may count communicator buffers, which no instruction names.
+  if (summary.devicePeak < totals.devicePeak)
+    return makeError("summary says a device peak of ", summary.devicePeak,
+                     " bytes, the programs need ", totals.devicePeak);
+  if (summary.deviceLimit > 0 && summary.devicePeak > summary.deviceLimit)
+    return makeError("device peak of ", summary.devicePeak,
+                     " bytes is more than the limit of ", summary.deviceLimit);
+  return {};
+}
+
+} // namespace
+
+Status verifyPlan(const PlanReader &plan) {
+  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
+  ProgramTotals totals;
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    DTRT_RETURN_IF_ERROR(
+        ProgramVerifier(plan.common(), *program, totals).verify());
+  }
+  DTRT_RETURN_IF_ERROR(checkPairing(totals));
+  return checkSummary(plan.common().summary, totals);
+}
+
+} // namespace dtrt

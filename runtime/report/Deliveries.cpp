@@ -1,0 +1,125 @@
+//===- Deliveries.cpp - Every region that arrives -------------------------===//
+
+#include "dtrt/Report.h"
+#include "dtrt/ShardView.h"
+
+#include <nlohmann/json.hpp>
+
+#include <ostream>
+
+namespace dtrt {
+
+namespace {
+
+/// Who sent the bytes and when.
+struct Carrier {
+  uint32_t source = 0;
+  int32_t wave = -1;
+};
+
+std::string listText(const std::vector<int64_t> &numbers, unsigned from) {
+  std::string text = "[";
+  for (size_t i = from; i < numbers.size(); ++i)
+    text += (i > from ? ", " : "") + std::to_string(numbers[i]);
+  return text + "]";
+}
+
+class DeliveryWriter {
+public:
+  DeliveryWriter(const PlanCommon &common, const RankProgram &program,
+                 std::ostream &out)
+      : common(common), program(program), out(out) {}
+
+  Status write() {
+    for (const Instruction &instruction : program.instructions) {
+      if (instruction.op == Opcode::Copy)
+        for (size_t i = 1; i < instruction.segments.size(); i += 2)
+          deliver(instruction.segments[i], {program.device, -1});
+      else if (instruction.op == Opcode::Group)
+        receive(instruction);
+      else if (instruction.op == Opcode::Unpack)
+        DTRT_RETURN_IF_ERROR(unpack(instruction));
+    }
+    return {};
+  }
+
+private:
+  struct Arrival {
+    uint64_t end = 0;
+    Carrier carrier;
+  };
+
+  void receive(const Instruction &group) {
+    for (const Message &message : group.messages) {
+      Carrier carrier = {message.peer, group.wave};
+      if (message.receive && message.direct)
+        deliver(message.segment, carrier);
+      else if (message.receive)
+        arrivals[message.slot] = {message.slot + message.bytes, carrier};
+    }
+  }
+
+  Status unpack(const Instruction &instruction) {
+    uint64_t at = instruction.slot;
+    for (const Segment &segment : instruction.segments) {
+      uint64_t end =
+          at + segmentBytes(common.families[segment.family], segment);
+      auto arrival = arrivals.upper_bound(at);
+      if (arrival == arrivals.begin() || (--arrival)->second.end < end)
+        return makeError("device ", program.device, " unpacks bytes [", at,
+                         ", ", end, ") that no message brought");
+      deliver(segment, arrival->second.carrier);
+      at = end;
+    }
+    return {};
+  }
+
+  /// One line per state and member of the segment.
+  void deliver(const Segment &segment, const Carrier &carrier) {
+    const Family &family = common.families[segment.family];
+    unsigned leading = family.numLeading();
+    std::string tail = ", \"src\": " + std::to_string(carrier.source) +
+                       ", \"dst\": " + std::to_string(program.device) +
+                       ", \"offset\": " + listText(segment.offset, leading) +
+                       ", \"size\": " + listText(segment.size, leading) +
+                       ", \"wave\": " + std::to_string(carrier.wave) + "}\n";
+    std::vector<int64_t> member(segment.offset.begin(),
+                                segment.offset.begin() + leading);
+    std::vector<std::string> states;
+    for (unsigned state : statesOf(segment.states))
+      states.push_back(nlohmann::json(family.states[state].name).dump());
+    do {
+      std::string tensor = nlohmann::json(family.tensorName(member)).dump();
+      for (const std::string &state : states)
+        out << "{\"tensor\": " << tensor << ", \"state\": " << state << tail;
+    } while (advance(member, segment));
+  }
+
+  /// Next member of the segment's leading box, row-major.
+  static bool advance(std::vector<int64_t> &member, const Segment &segment) {
+    for (size_t dim = member.size(); dim-- > 0;) {
+      if (++member[dim] < segment.offset[dim] + segment.size[dim])
+        return true;
+      member[dim] = segment.offset[dim];
+    }
+    return false;
+  }
+
+  const PlanCommon &common;
+  const RankProgram &program;
+  std::ostream &out;
+  std::map<uint64_t, Arrival> arrivals;
+};
+
+} // namespace
+
+Status writeDeliveries(const PlanReader &plan, std::ostream &out) {
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    DTRT_RETURN_IF_ERROR(DeliveryWriter(plan.common(), *program, out).write());
+  }
+  return {};
+}
+
+} // namespace dtrt

@@ -1,0 +1,127 @@
+//===- Draw.cpp - A plan as one HTML page ---------------------------------===//
+//
+// Gathers what the page shows as one JSON object; the page's own script draws
+// it. Worlds too large to see are drawn in groups of neighbouring devices.
+//
+//===----------------------------------------------------------------------===//
+
+#include "DrawPage.h"
+#include "dtrt/Report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <ostream>
+
+namespace dtrt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Rows of the matrix and bars of the memory chart.
+constexpr size_t kMaxRows = 128;
+
+/// Maps devices to rows of equal numbers of devices.
+class Rows {
+public:
+  explicit Rows(const std::vector<uint32_t> &devices)
+      : devices(devices), perRow(std::max<size_t>(
+                              1, (devices.size() + kMaxRows - 1) / kMaxRows)) {}
+
+  size_t count() const { return (devices.size() + perRow - 1) / perRow; }
+  size_t rowOf(uint32_t device) const {
+    auto at = std::lower_bound(devices.begin(), devices.end(), device);
+    return size_t(at - devices.begin()) / perRow;
+  }
+  std::string label(size_t row) const {
+    uint32_t first = devices[row * perRow];
+    uint32_t last = devices[std::min(devices.size(), (row + 1) * perRow) - 1];
+    return first == last ? std::to_string(first)
+                         : std::to_string(first) + "-" + std::to_string(last);
+  }
+
+private:
+  const std::vector<uint32_t> &devices;
+  size_t perRow;
+};
+
+Json labelsJson(const Rows &rows) {
+  Json labels = Json::array();
+  for (size_t row = 0; row < rows.count(); ++row)
+    labels.push_back(rows.label(row));
+  return labels;
+}
+
+/// [source row, target row, bytes]; local copies lie on the diagonal.
+Json matrixJson(const PlanTraffic &traffic, const Rows &rows) {
+  std::map<std::pair<size_t, size_t>, uint64_t> cells;
+  for (const auto &[edge, bytes] : traffic.edges)
+    cells[{rows.rowOf(edge.first), rows.rowOf(edge.second)}] += bytes;
+  for (const auto &[device, numbers] : traffic.devices)
+    if (numbers.copied > 0)
+      cells[{rows.rowOf(device), rows.rowOf(device)}] += numbers.copied;
+  Json out = Json::array();
+  for (const auto &[cell, bytes] : cells)
+    out.push_back({cell.first, cell.second, bytes});
+  return out;
+}
+
+/// [source, destination, staging, peak] per row: its fullest device.
+Json memoryJson(const PlanTraffic &traffic, const Rows &rows) {
+  std::vector<DeviceTraffic> fullest(rows.count());
+  for (const auto &[device, numbers] : traffic.devices) {
+    DeviceTraffic &row = fullest[rows.rowOf(device)];
+    if (numbers.peakBytes >= row.peakBytes)
+      row = numbers;
+  }
+  Json out = Json::array();
+  for (const DeviceTraffic &row : fullest)
+    out.push_back({row.sourceBytes, row.destinationBytes, row.stagingBytes,
+                   row.peakBytes});
+  return out;
+}
+
+/// [wave, bytes, inter-node bytes, messages, seconds] each.
+Json wavesJson(const PlanTraffic &traffic) {
+  Json out = Json::array();
+  for (const auto &[wave, numbers] : traffic.waves)
+    out.push_back({wave, numbers.bytes, numbers.interNode, numbers.messages,
+                   numbers.seconds});
+  return out;
+}
+
+Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic) {
+  const PlanCommon &common = plan.common();
+  const PlanSummary &s = common.summary;
+  Rows rows(plan.devices());
+  Json out;
+  out["digest"] = digestText(plan.digest());
+  out["sourceWorld"] = common.sourceWorld;
+  out["destinationWorld"] = common.destinationWorld;
+  out["mode"] = s.mode == MemoryMode::Flat ? "flat" : "rollback";
+  out["bytes"] = {s.bytesDestination, s.bytesLocal, s.bytesWire,
+                  s.bytesInterNode};
+  out["predicted"] = s.timePredicted;
+  out["bound"] = s.timeLowerBound;
+  out["stagingLimit"] = s.stagingLimit;
+  out["deviceLimit"] = s.deviceLimit;
+  out["proved"] =
+      !s.coverage.empty() && !s.deadlockFree.empty() && !s.memorySafe.empty();
+  out["labels"] = labelsJson(rows);
+  out["matrix"] = matrixJson(traffic, rows);
+  out["memory"] = memoryJson(traffic, rows);
+  out["waves"] = wavesJson(traffic);
+  return out;
+}
+
+} // namespace
+
+Status writeDrawing(const PlanReader &plan, std::ostream &out) {
+  auto traffic = collectTraffic(plan);
+  DTRT_RETURN_IF_ERROR(traffic);
+  out << kPageHead << drawingJson(plan, *traffic).dump() << kPageTail;
+  return {};
+}
+
+} // namespace dtrt

@@ -1,0 +1,235 @@
+//===- DrawPage.cpp - The page that dt-plan draw fills --------------------===//
+
+#include "DrawPage.h"
+
+namespace dtrt {
+
+const char *const kPageHead = R"PAGE(<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>DynaTrain plan</title>
+<style>
+:root {
+  --ink: #1d2430; --soft: #667085; --line: #e4e7ec; --paper: #ffffff;
+  --ground: #f6f7f9; --a: #2563eb; --b: #0d9488; --c: #f59e0b; --d: #94a3b8;
+}
+@media (prefers-color-scheme: dark) {
+  :root {
+    --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3442; --paper: #161c26;
+    --ground: #0e131b; --a: #60a5fa; --b: #2dd4bf; --c: #fbbf24; --d: #64748b;
+  }
+}
+* { box-sizing: border-box }
+body {
+  margin: 0; padding: 32px 24px; background: var(--ground); color: var(--ink);
+  font: 14px/1.5 system-ui, sans-serif;
+}
+main { max-width: 1120px; margin: 0 auto; display: grid; gap: 20px }
+h1 { font-size: 22px; margin: 0 }
+h2 { font-size: 15px; margin: 0 0 2px }
+p { margin: 0 0 12px; color: var(--soft) }
+header small { color: var(--soft); font-family: ui-monospace, monospace }
+section {
+  background: var(--paper); border: 1px solid var(--line);
+  border-radius: 10px; padding: 18px 20px; overflow-x: auto;
+}
+.cards { display: grid; gap: 12px;
+  grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)) }
+.card { background: var(--paper); border: 1px solid var(--line);
+  border-radius: 10px; padding: 12px 16px }
+.card b { display: block; font-size: 19px; font-variant-numeric: tabular-nums }
+.card span { color: var(--soft); font-size: 12px }
+svg { display: block; width: 100%; height: auto }
+svg text { fill: var(--soft); font-size: 11px }
+.cell:hover, .bar:hover { stroke: var(--ink); stroke-width: 1.5 }
+.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px;
+  margin: 0 5px 0 12px }
+.key:first-child { margin-left: 0 }
+#tip { position: fixed; pointer-events: none; padding: 6px 9px; display: none;
+  border-radius: 6px; background: var(--ink); color: var(--paper);
+  font-size: 12px; white-space: pre }
+</style>
+</head>
+<body>
+<main>
+<header><h1 id="title"></h1><small id="digest"></small></header>
+<div class="cards" id="cards"></div>
+<section><h2>Traffic</h2>
+<p>Bytes from each device (row) to each device (column); local copies on the
+diagonal.</p><div id="matrix"></div></section>
+<section><h2>Waves over time</h2>
+<p>Width: time by the cluster model. Height: bytes per second of all devices.
+<span class="key" style="background:var(--a)"></span>inside nodes
+<span class="key" style="background:var(--c)"></span>between nodes</p>
+<div id="waves"></div></section>
+<section><h2>Memory per device</h2>
+<p><span class="key" style="background:var(--a)"></span>source
+<span class="key" style="background:var(--b)"></span>destination
+<span class="key" style="background:var(--c)"></span>staging; line: peak</p>
+<div id="memory"></div></section>
+</main>
+<div id="tip"></div>
+<script>
+'use strict';
+const plan = )PAGE";
+
+const char *const kPageTail = R"PAGE(;
+const byId = id => document.getElementById(id);
+const tip = byId('tip');
+function bytes(n) {
+  const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'];
+  let unit = 0;
+  while (n >= 1024 && unit < 5) { n /= 1024; ++unit; }
+  return n.toFixed(unit && n < 100 ? 2 : 0) + ' ' + units[unit];
+}
+function time(s) {
+  return s >= 1 ? s.toFixed(2) + ' s'
+    : s >= 1e-3 ? (s * 1e3).toFixed(2) + ' ms' : (s * 1e6).toFixed(1) + ' µs';
+}
+function node(name, attributes, parent, hint) {
+  const out = document.createElementNS('http://www.w3.org/2000/svg', name);
+  for (const key in attributes) out.setAttribute(key, attributes[key]);
+  if (hint) {
+    out.onmousemove = event => {
+      tip.textContent = hint;
+      tip.style.display = 'block';
+      tip.style.left = Math.min(event.clientX + 14, innerWidth - 220) + 'px';
+      tip.style.top = event.clientY + 14 + 'px';
+    };
+    out.onmouseleave = () => tip.style.display = 'none';
+  }
+  if (parent) parent.appendChild(out);
+  return out;
+}
+function canvas(id, width, height) {
+  const out = node('svg', {viewBox: `0 0 ${width} ${height}`}, null);
+  out.style.maxWidth = width + 'px';
+  byId(id).appendChild(out);
+  return out;
+}
+function label(svg, x, y, text, anchor) {
+  node('text', {x, y, 'text-anchor': anchor || 'middle'}, svg)
+    .textContent = text;
+}
+function cards() {
+  const [destination, local, wire, inter] = plan.bytes;
+  const moved = plan.waves.reduce((sum, wave) => sum + wave[3], 0);
+  const all = [
+    [bytes(destination), 'arrive'], [bytes(local), 'stay on their device'],
+    [bytes(wire), 'on the wire'], [bytes(inter), 'between nodes'],
+    [plan.waves.length, 'waves'], [moved, 'messages'],
+    [time(plan.predicted), 'predicted (bound ' + time(plan.bound) + ')'],
+    [plan.proved ? 'proved' : 'not proved', 'coverage, deadlock, memory']];
+  for (const [value, name] of all) {
+    const card = document.createElement('div');
+    card.className = 'card';
+    card.appendChild(document.createElement('b')).textContent = value;
+    card.appendChild(document.createElement('span')).textContent = name;
+    byId('cards').appendChild(card);
+  }
+}
+function matrix() {
+  const n = plan.labels.length, cell = Math.max(5, Math.min(34, 640 / n));
+  const left = 64, top = 24, size = n * cell;
+  const svg = canvas('matrix', left + size + 20, top + size + 10);
+  const most = Math.max(1, ...plan.matrix.map(row => row[2]));
+  node('rect', {x: left, y: top, width: size, height: size,
+    fill: 'var(--ground)', stroke: 'var(--line)'}, svg);
+  for (const [from, to, amount] of plan.matrix)
+    node('rect', {class: 'cell', x: left + to * cell + .5,
+      y: top + from * cell + .5, width: cell - 1, height: cell - 1,
+      rx: Math.min(3, cell / 6), fill: from === to ? 'var(--b)' : 'var(--a)',
+      'fill-opacity': .15 + .85 * Math.sqrt(amount / most)}, svg,
+      `${plan.labels[from]} → ${plan.labels[to]}\n${bytes(amount)}`);
+  const step = Math.ceil(16 / cell), wide = Math.ceil(44 / cell);
+  for (let i = 0; i < n; ++i) {
+    const middle = i * cell + cell / 2;
+    if (i % step === 0)
+      label(svg, left - 8, top + middle + 4, plan.labels[i], 'end');
+    if (i % (cell > 26 ? 1 : wide) === 0)
+      label(svg, left + middle, top - 8, plan.labels[i]);
+  }
+}
+function waves() {
+  const width = 1060, height = 230, left = 70, bottom = 30;
+  const svg = canvas('waves', width, height);
+  const total = plan.waves.reduce((sum, wave) => sum + wave[4], 0) || 1;
+  const rates = plan.waves.map(wave => wave[1] / (wave[4] || 1));
+  const most = Math.max(1, ...rates), high = height - bottom - 12;
+  for (const part of [0, .5, 1]) {
+    const y = height - bottom - part * high;
+    node('line', {x1: left, x2: width - 10, y1: y, y2: y,
+      stroke: 'var(--line)'}, svg);
+    label(svg, left - 8, y + 4, (part * most / 1e9).toFixed(1) + ' GB/s',
+      'end');
+  }
+  let at = 0;
+  plan.waves.forEach((wave, i) => {
+    const [number, amount, inter, messages, seconds] = wave;
+    const x = left + at / total * (width - left - 10);
+    const w = Math.max(.6, seconds / total * (width - left - 10) - 1);
+    const h = rates[i] / most * high, between = amount ? inter / amount : 0;
+    const hint = `wave ${number}\n${bytes(amount)}, ${bytes(inter)} between ` +
+      `nodes\n${messages} messages\n${time(at)} + ${time(seconds)}`;
+    node('rect', {class: 'bar', x, y: height - bottom - h * between, width: w,
+      height: h * between, fill: 'var(--c)'}, svg, hint);
+    node('rect', {class: 'bar', x, y: height - bottom - h, width: w,
+      height: h * (1 - between), fill: 'var(--a)'}, svg, hint);
+    at += seconds;
+  });
+  for (const part of [0, .25, .5, .75, 1])
+    label(svg, left + part * (width - left - 10), height - 10,
+      time(part * total), part === 1 ? 'end' : 'middle');
+}
+function memory() {
+  const width = 1060, height = 250, left = 70, bottom = 28;
+  const svg = canvas('memory', width, height);
+  const rows = plan.memory, n = Math.max(1, rows.length);
+  const most = Math.max(1, plan.deviceLimit,
+    ...rows.map(row => Math.max(row[3], row[0] + row[1] + row[2])));
+  const high = height - bottom - 12, slot = (width - left - 10) / n;
+  for (const part of [0, .5, 1]) {
+    const y = height - bottom - part * high;
+    node('line', {x1: left, x2: width - 10, y1: y, y2: y,
+      stroke: 'var(--line)'}, svg);
+    label(svg, left - 8, y + 4, bytes(part * most), 'end');
+  }
+  rows.forEach(([source, destination, staging, peak], i) => {
+    const x = left + i * slot + slot * .1, w = Math.min(slot * .8, 48);
+    let y = height - bottom;
+    const hint = `device ${plan.labels[i]}\nsource ${bytes(source)}\n` +
+      `destination ${bytes(destination)}\nstaging ${bytes(staging)}\n` +
+      `peak ${bytes(peak)}`;
+    [source, destination, staging].forEach((amount, k) => {
+      const h = amount / most * high;
+      y -= h;
+      node('rect', {class: 'bar', x, y, width: w, height: h,
+        fill: `var(--${'abc'[k]})`}, svg, hint);
+    });
+    const line = height - bottom - peak / most * high;
+    node('line', {x1: x - 1, x2: x + w + 1, y1: line, y2: line,
+      stroke: 'var(--ink)', 'stroke-width': 2}, svg);
+    if (i % Math.ceil(44 / slot) === 0)
+      label(svg, x + w / 2, height - 10, plan.labels[i]);
+  });
+  if (plan.deviceLimit) {
+    const y = height - bottom - plan.deviceLimit / most * high;
+    node('line', {x1: left, x2: width - 10, y1: y, y2: y,
+      stroke: 'var(--c)', 'stroke-dasharray': '5 4'}, svg);
+  }
+}
+byId('title').textContent =
+  `${plan.sourceWorld} → ${plan.destinationWorld} ranks`;
+byId('digest').textContent = plan.digest + ' · ' + plan.mode;
+cards();
+matrix();
+waves();
+memory();
+</script>
+</body>
+</html>
+)PAGE";
+
+} // namespace dtrt

@@ -1,0 +1,211 @@
+//===- Dump.cpp - One device's program, readable --------------------------===//
+
+#include "dtrt/Report.h"
+#include "dtrt/ShardView.h"
+
+#include <nlohmann/json.hpp>
+
+#include <ostream>
+
+namespace dtrt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+const char *sideName(Side side) {
+  return side == Side::Source ? "source" : "destination";
+}
+
+std::vector<std::string> stateNames(const Family &family, uint64_t states) {
+  std::vector<std::string> names;
+  for (unsigned state : statesOf(states))
+    names.push_back(family.states[state].name);
+  return names;
+}
+
+bool isStaged(Opcode op) { return op == Opcode::Pack || op == Opcode::Unpack; }
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
+  const Family &family = common.families[shard.family];
+  Json dims = Json::array();
+  for (const auto &intervals : shard.dims) {
+    Json list = Json::array();
+    for (const Range &interval : intervals)
+      list.push_back({interval.lo, interval.hi});
+    dims.push_back(std::move(list));
+  }
+  Json out = {{"family", family.name},
+              {"states", stateNames(family, shard.states)},
+              {"dims", std::move(dims)}};
+  if (shard.flat)
+    out["range"] = {shard.range.lo, shard.range.hi};
+  return out;
+}
+
+Json segmentJson(const PlanCommon &common, const Segment &segment) {
+  const Family &family = common.families[segment.family];
+  return {{"family", family.name},
+          {"states", stateNames(family, segment.states)},
+          {"side", sideName(segment.side)},
+          {"shard", segment.shard},
+          {"offset", segment.offset},
+          {"size", segment.size}};
+}
+
+Json messageJson(const PlanCommon &common, const Message &message) {
+  Json out = {{"kind", message.receive ? "receive" : "send"},
+              {"peer", message.peer},
+              {"bytes", message.bytes}};
+  if (message.direct)
+    out["segment"] = segmentJson(common, message.segment);
+  else
+    out["slot"] = message.slot;
+  return out;
+}
+
+Json instructionJson(const PlanCommon &common, const Instruction &from) {
+  Json out = {{"op", opcodeName(from.op)}, {"wave", from.wave}};
+  if (isStaged(from.op)) {
+    out["slot"] = from.slot;
+    out["bytes"] = from.bytes;
+  }
+  for (const Segment &segment : from.segments)
+    out["segments"].push_back(segmentJson(common, segment));
+  for (const Message &message : from.messages)
+    out["messages"].push_back(messageJson(common, message));
+  for (uint32_t shard : from.shards)
+    out["shards"].push_back(shard);
+  return out;
+}
+
+Json programJson(const PlanCommon &common, const RankProgram &program) {
+  Json out = {{"device", program.device},
+              {"source_rank", program.sourceRank},
+              {"destination_rank", program.destinationRank},
+              {"staging_bytes", program.stagingBytes}};
+  out["source"] = out["destination"] = out["instructions"] = Json::array();
+  for (const ShardRecord &shard : program.source)
+    out["source"].push_back(shardJson(common, shard));
+  for (const ShardRecord &shard : program.destination)
+    out["destination"].push_back(shardJson(common, shard));
+  for (const Instruction &instruction : program.instructions)
+    out["instructions"].push_back(instructionJson(common, instruction));
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+std::string rangeText(int64_t lo, int64_t hi) {
+  return "[" + std::to_string(lo) + ":" + std::to_string(hi) + ")";
+}
+
+std::string statesText(const Family &family, uint64_t states) {
+  std::string text;
+  for (const std::string &name : stateNames(family, states))
+    text += (text.empty() ? "" : ", ") + name;
+  return "{" + text + "}";
+}
+
+void writeShards(const PlanCommon &common, const char *side,
+                 const std::vector<ShardRecord> &shards, std::ostream &out) {
+  out << side << " shards:\n";
+  for (size_t i = 0; i < shards.size(); ++i) {
+    const Family &family = common.families[shards[i].family];
+    out << "  #" << i << " " << family.name << " "
+        << statesText(family, shards[i].states);
+    for (const auto &intervals : shards[i].dims) {
+      out << " ";
+      for (size_t k = 0; k < intervals.size(); ++k)
+        out << (k ? "+" : "") << rangeText(intervals[k].lo, intervals[k].hi);
+    }
+    if (shards[i].flat)
+      out << " flat " << rangeText(shards[i].range.lo, shards[i].range.hi);
+    out << "\n";
+  }
+}
+
+std::string boxText(const PlanCommon &common, const Segment &segment) {
+  const Family &family = common.families[segment.family];
+  std::string text =
+      family.name + " " + statesText(family, segment.states) + " ";
+  for (size_t dim = 0; dim < segment.size.size(); ++dim)
+    text +=
+        rangeText(segment.offset[dim], segment.offset[dim] + segment.size[dim]);
+  return text;
+}
+
+std::string placeText(const Segment &segment) {
+  return std::string(sideName(segment.side)) + " #" +
+         std::to_string(segment.shard);
+}
+
+void writeMessage(const PlanCommon &common, const Message &message,
+                  std::ostream &out) {
+  out << "       " << (message.receive ? "receive from " : "send to ")
+      << message.peer << ": " << message.bytes << " bytes, ";
+  if (message.direct)
+    out << placeText(message.segment) << " " << boxText(common, message.segment)
+        << "\n";
+  else
+    out << "staging "
+        << rangeText(int64_t(message.slot),
+                     int64_t(message.slot + message.bytes))
+        << "\n";
+}
+
+void writeInstruction(const PlanCommon &common, const Instruction &from,
+                      std::ostream &out) {
+  out << opcodeName(from.op);
+  if (from.wave >= 0)
+    out << " wave " << from.wave;
+  if (isStaged(from.op))
+    out << " staging "
+        << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
+  for (uint32_t shard : from.shards)
+    out << " #" << shard;
+  out << "\n";
+  if (from.op == Opcode::Copy) {
+    for (size_t i = 0; i + 1 < from.segments.size(); i += 2)
+      out << "       " << boxText(common, from.segments[i]) << " "
+          << placeText(from.segments[i]) << " -> "
+          << placeText(from.segments[i + 1]) << "\n";
+    return;
+  }
+  for (const Segment &segment : from.segments)
+    out << "       " << placeText(segment) << " " << boxText(common, segment)
+        << "\n";
+  for (const Message &message : from.messages)
+    writeMessage(common, message, out);
+}
+
+} // namespace
+
+Status writeProgram(const PlanReader &plan, uint32_t device,
+                    OutputFormat format, std::ostream &out) {
+  auto program = plan.program(device);
+  DTRT_RETURN_IF_ERROR(program);
+  if (format == OutputFormat::Json) {
+    out << programJson(plan.common(), *program).dump(2) << "\n";
+    return {};
+  }
+  out << "device " << device << ": source rank " << program->sourceRank
+      << ", destination rank " << program->destinationRank << ", staging "
+      << program->stagingBytes << " bytes\n";
+  writeShards(plan.common(), "source", program->source, out);
+  writeShards(plan.common(), "destination", program->destination, out);
+  out << "program:\n";
+  for (size_t i = 0; i < program->instructions.size(); ++i) {
+    out << "  " << i << ": ";
+    writeInstruction(plan.common(), program->instructions[i], out);
+  }
+  return {};
+}
+
+} // namespace dtrt

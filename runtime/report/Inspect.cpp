@@ -1,0 +1,209 @@
+//===- Inspect.cpp - The numbers of a plan --------------------------------===//
+
+#include "dtrt/Report.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iomanip>
+#include <ostream>
+
+namespace dtrt {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+uint64_t countTensors(const PlanCommon &common) {
+  uint64_t tensors = 0;
+  for (const Family &family : common.families)
+    tensors += uint64_t(family.numMembers());
+  return tensors;
+}
+
+const char *modeName(MemoryMode mode) {
+  return mode == MemoryMode::Flat ? "flat" : "rollback";
+}
+
+Json proofJson(const PlanSummary &summary) {
+  Json proof = Json::object();
+  auto add = [&](const char *key, const std::string &value) {
+    if (!value.empty())
+      proof[key] = value;
+  };
+  add("coverage", summary.coverage);
+  add("deadlock_free", summary.deadlockFree);
+  add("memory_safe", summary.memorySafe);
+  add("solver", summary.solver);
+  return proof;
+}
+
+Json planJson(const PlanReader &plan) {
+  const PlanCommon &common = plan.common();
+  const PlanSummary &s = common.summary;
+  Json out;
+  out["format_version"] = std::to_string(plan.formatMajor()) + "." +
+                          std::to_string(plan.formatMinor());
+  out["request_hash"] = common.requestHash;
+  out["source"]["world"] = common.sourceWorld;
+  out["destination"]["world"] = common.destinationWorld;
+  out["tensors"] = countTensors(common);
+  out["bytes"] = {{"destination", s.bytesDestination},
+                  {"local", s.bytesLocal},
+                  {"wire", s.bytesWire},
+                  {"wire_lower_bound", s.bytesWireLowerBound},
+                  {"inter_node", s.bytesInterNode},
+                  {"inter_node_lower_bound", s.bytesInterNodeLowerBound}};
+  out["time"] = {{"predicted_s", s.timePredicted},
+                 {"lower_bound_s", s.timeLowerBound}};
+  out["memory"] = {
+      {"mode", modeName(s.mode)},      {"staging_limit", s.stagingLimit},
+      {"staging_peak", s.stagingPeak}, {"device_peak", s.devicePeak},
+      {"source_max", s.sourceMax},     {"destination_max", s.destinationMax}};
+  out["counts"] = {{"waves", s.waves},
+                   {"messages", s.messages},
+                   {"collectives", s.collectives}};
+  out["proof"] = proofJson(s);
+  return out;
+}
+
+Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
+  return {{"device", program.device},
+          {"source_rank", program.sourceRank},
+          {"destination_rank", program.destinationRank},
+          {"source_bytes", traffic.sourceBytes},
+          {"destination_bytes", traffic.destinationBytes},
+          {"staging_bytes", traffic.stagingBytes},
+          {"peak_bytes", traffic.peakBytes},
+          {"copied_bytes", traffic.copied},
+          {"sent_bytes", traffic.sent},
+          {"received_bytes", traffic.received},
+          {"messages", traffic.messages},
+          {"instructions", traffic.instructions}};
+}
+
+/// 1536 -> "1.50 KiB"
+std::string bytesText(uint64_t bytes) {
+  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double value = double(bytes);
+  int unit = 0;
+  while (value >= 1024 && unit < 5) {
+    value /= 1024;
+    ++unit;
+  }
+  std::ostringstream text;
+  text << std::fixed << std::setprecision(unit ? 2 : 0) << value << " "
+       << units[unit];
+  return text.str();
+}
+
+void writeRow(std::ostream &out, const char *name, const std::string &value) {
+  out << std::left << std::setw(22) << name << value << "\n";
+}
+
+/// "12.0 GiB (1.00 x lower bound)"
+std::string boundedText(uint64_t bytes, uint64_t bound) {
+  std::string text = bytesText(bytes);
+  if (bound == 0)
+    return text;
+  std::ostringstream ratio;
+  ratio << std::fixed << std::setprecision(2) << double(bytes) / double(bound);
+  return text + " (" + ratio.str() + " x lower bound)";
+}
+
+std::string secondsText(double seconds) {
+  std::ostringstream text;
+  text << std::setprecision(4) << seconds * 1e3 << " ms";
+  return text.str();
+}
+
+std::string proofText(const PlanSummary &s) {
+  std::string text = "coverage " + (s.coverage.empty() ? "-" : s.coverage) +
+                     ", deadlock-free " +
+                     (s.deadlockFree.empty() ? "-" : s.deadlockFree) +
+                     ", memory " + (s.memorySafe.empty() ? "-" : s.memorySafe);
+  return s.solver.empty() ? text : text + " (" + s.solver + ")";
+}
+
+void writePlanText(const PlanReader &plan, std::ostream &out) {
+  const PlanCommon &common = plan.common();
+  const PlanSummary &s = common.summary;
+  writeRow(out, "plan",
+           digestText(plan.digest()) + ", format " +
+               std::to_string(plan.formatMajor()) + "." +
+               std::to_string(plan.formatMinor()) + ", by " +
+               common.compilerVersion);
+  writeRow(out, "worlds",
+           std::to_string(common.sourceWorld) + " -> " +
+               std::to_string(common.destinationWorld) + " ranks on " +
+               std::to_string(plan.devices().size()) + " devices");
+  writeRow(out, "tensors",
+           std::to_string(countTensors(common)) + " in " +
+               std::to_string(common.families.size()) + " families");
+  writeRow(out, "destination bytes", bytesText(s.bytesDestination));
+  writeRow(out, "local bytes", bytesText(s.bytesLocal));
+  writeRow(out, "wire bytes", boundedText(s.bytesWire, s.bytesWireLowerBound));
+  writeRow(out, "inter-node bytes",
+           boundedText(s.bytesInterNode, s.bytesInterNodeLowerBound));
+  writeRow(out, "predicted time",
+           secondsText(s.timePredicted) + ", lower bound " +
+               secondsText(s.timeLowerBound));
+  writeRow(out, "staging",
+           bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
+  writeRow(out, "device peak",
+           bytesText(s.devicePeak) + ", mode " + modeName(s.mode));
+  writeRow(out, "shards",
+           "at most " + bytesText(s.sourceMax) + " before, " +
+               bytesText(s.destinationMax) + " after");
+  writeRow(out, "schedule",
+           std::to_string(s.waves) + " waves, " + std::to_string(s.messages) +
+               " messages, " + std::to_string(s.collectives) + " collectives");
+  writeRow(out, "proof", proofText(s));
+}
+
+void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
+                   std::ostream &out) {
+  out << "\n";
+  writeRow(out, "device",
+           std::to_string(program.device) + ", source rank " +
+               std::to_string(program.sourceRank) + ", destination rank " +
+               std::to_string(program.destinationRank));
+  writeRow(out, "  holds",
+           bytesText(traffic.sourceBytes) + " before, " +
+               bytesText(traffic.destinationBytes) + " after");
+  writeRow(out, "  staging", bytesText(traffic.stagingBytes));
+  writeRow(out, "  peak", bytesText(traffic.peakBytes));
+  writeRow(out, "  copies", bytesText(traffic.copied));
+  writeRow(out, "  sends", bytesText(traffic.sent));
+  writeRow(out, "  receives", bytesText(traffic.received));
+  writeRow(out, "  program",
+           std::to_string(traffic.instructions) + " instructions, " +
+               std::to_string(traffic.messages) + " messages");
+}
+
+} // namespace
+
+Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
+                       OutputFormat format, std::ostream &out) {
+  std::optional<RankProgram> program;
+  if (device) {
+    auto found = plan.program(*device);
+    DTRT_RETURN_IF_ERROR(found);
+    program = std::move(*found);
+  }
+  DeviceTraffic traffic;
+  if (program)
+    traffic = trafficOf(plan.common(), *program);
+  if (format == OutputFormat::Json) {
+    Json json = planJson(plan);
+    if (program)
+      json["rank"] = rankJson(*program, traffic);
+    out << json.dump(2) << "\n";
+    return {};
+  }
+  writePlanText(plan, out);
+  if (program)
+    writeRankText(*program, traffic, out);
+  return {};
+}
+
+} // namespace dtrt

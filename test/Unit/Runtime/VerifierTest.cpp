@@ -1,0 +1,247 @@
+//===- VerifierTest.cpp - Wrong plans are refused with their cause --------===//
+//
+// Each test breaks one thing in a right plan and names what the verifier must
+// say about it.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "dtrt/Verifier.h"
+
+#include <algorithm>
+#include <functional>
+#include <gtest/gtest.h>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+std::string verdict(const TestPlan &plan) {
+  Status status = verifyPlan(plan.reader());
+  return status.ok() ? "" : status.message();
+}
+
+std::string broken(TestPlan plan, const std::function<void(TestPlan &)> &how) {
+  how(plan);
+  return verdict(plan);
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "found '" << text << "', expected it to contain '" << part << "'";
+}
+
+Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
+  for (Instruction &instruction : plan.programs[device].instructions)
+    if (instruction.op == op)
+      return instruction;
+  ADD_FAILURE() << "no " << opcodeName(op);
+  return plan.programs[device].instructions.front();
+}
+
+void erase(TestPlan &plan, uint32_t device, Opcode op) {
+  auto &list = plan.programs[device].instructions;
+  list.erase(std::remove_if(list.begin(), list.end(),
+                            [&](const Instruction &i) { return i.op == op; }),
+             list.end());
+}
+
+/// Moves the first instruction of an opcode to the front or the back.
+void move(TestPlan &plan, uint32_t device, Opcode op, bool toFront) {
+  auto &list = plan.programs[device].instructions;
+  Instruction moved = firstOf(plan, device, op);
+  list.erase(std::find_if(list.begin(), list.end(),
+                          [&](const Instruction &i) { return i.op == op; }));
+  list.insert(toFront ? list.begin() : list.end(), moved);
+}
+
+} // namespace
+
+TEST(Verifier, AcceptsRightPlans) {
+  EXPECT_EQ(verdict(reshapePlan()), "");
+  EXPECT_EQ(verdict(reshapePlan(MemoryMode::Flat)), "");
+  EXPECT_EQ(verdict(forwardingPlan()), "");
+}
+
+TEST(Verifier, SeesAMissingDelivery) {
+  std::string text = broken(reshapePlan(), [](TestPlan &plan) {
+    auto &segments = firstOf(plan, 0, Opcode::Copy).segments;
+    segments.resize(segments.size() - 2);
+  });
+  expectContains(text, "device 0: ");
+  expectContains(text, "elements are written");
+}
+
+TEST(Verifier, SeesARegionDeliveredTwice) {
+  std::string text = broken(reshapePlan(), [](TestPlan &plan) {
+    auto &list = plan.programs[1].instructions;
+    list.push_back(firstOf(plan, 1, Opcode::Copy));
+  });
+  expectContains(text, "device 1: tensor '");
+  expectContains(text, "write the same elements");
+}
+
+TEST(Verifier, SeesPaddingThatIsNotZeroed) {
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) { erase(plan, 1, Opcode::Zero); }),
+                 "padding elements are zeroed");
+}
+
+TEST(Verifier, SeesDataThatIsZeroed) {
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) {
+                          Instruction zero;
+                          zero.op = Opcode::Zero;
+                          zero.segments = {
+                              firstOf(plan, 0, Opcode::Copy).segments[1]};
+                          plan.programs[0].instructions.push_back(zero);
+                        }),
+                 "not padding");
+}
+
+TEST(Verifier, SeesForwardingBeforeArrival) {
+  expectContains(broken(forwardingPlan(),
+                        [](TestPlan &plan) {
+                          auto &list = plan.programs[1].instructions;
+                          std::swap(list[0], list[1]);
+                          list[0].wave = 0;
+                          list[1].wave = 1;
+                        }),
+                 "device 1, instruction 0 (group): reads tensor 'w' state "
+                 "'param' from the destination before it is written");
+}
+
+TEST(Verifier, SeesAMessageWithoutPartner) {
+  expectContains(
+      broken(forwardingPlan(),
+             [](TestPlan &plan) { erase(plan, 0, Opcode::Group); }),
+      "receives from device 0 in wave 0, but device 0 does not send");
+  expectContains(
+      broken(forwardingPlan(),
+             [](TestPlan &plan) { plan.programs[2].instructions[0].wave = 2; }),
+      "sends to device 2 in wave 1, but device 2 does not receive");
+}
+
+TEST(Verifier, SeesUnequalContent) {
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {4, 4})}, {{box(0, {{0, 4}, {0, 4}})}, {}},
+               {{}, {box(0, {{0, 4}, {0, 4}})}});
+  auto halves = [](std::vector<Segment> &segments, bool swapped) {
+    Segment low = segments[0];
+    low.size[0] = 2;
+    Segment high = low;
+    high.offset[0] = 2;
+    segments = {swapped ? high : low, swapped ? low : high};
+  };
+  // Cut in two in the same order: the same bytes.
+  halves(firstOf(plan, 0, Opcode::Pack).segments, false);
+  EXPECT_EQ(verdict(plan), "");
+  halves(firstOf(plan, 1, Opcode::Unpack).segments, true);
+  expectContains(verdict(plan), "sends other regions");
+}
+
+TEST(Verifier, SeesUnequalBytes) {
+  TestPlan plan = forwardingPlan();
+  Message &message = plan.programs[2].instructions[0].messages[0];
+  message.segment.size[0] = 2;
+  message.bytes = 16;
+  expectContains(verdict(plan), "of 16 elements are written");
+  Instruction copy = plan.programs[2].instructions[0];
+  copy.wave = 2;
+  copy.messages[0].segment.offset[0] = 2;
+  plan.programs[2].instructions.push_back(copy);
+  expectContains(verdict(plan), "sends 32 bytes, expected 16");
+}
+
+TEST(Verifier, SeesTwoMessagesOfAPairInAGroup) {
+  expectContains(broken(forwardingPlan(),
+                        [](TestPlan &plan) {
+                          auto &m = plan.programs[0].instructions[1].messages;
+                          m.push_back(m[0]);
+                        }),
+                 "device 0, instruction 1 (group): sends to device 1 twice");
+}
+
+TEST(Verifier, SeesWrongOrderOfStaging) {
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) {
+                          move(plan, 1, Opcode::Unpack, /*toFront=*/true);
+                        }),
+                 "(unpack): unpacks staging bytes");
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) {
+                          move(plan, 1, Opcode::Pack, /*toFront=*/false);
+                        }),
+                 "(group): sends staging bytes");
+}
+
+TEST(Verifier, SeesASlotReusedInFlight) {
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) {
+                          auto &list = plan.programs[0].instructions;
+                          for (size_t i = 0; i < list.size(); ++i)
+                            if (list[i].op == Opcode::Pack) {
+                              list.insert(list.begin() + i + 1, list[i]);
+                              return;
+                            }
+                        }),
+                 "packed, before they are sent");
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) {
+                          for (uint32_t d = 0; d < 4; ++d)
+                            for (auto &i : plan.programs[d].instructions)
+                              for (Message &m : i.messages)
+                                if (m.receive && i.messages.size() == 2)
+                                  m.slot = 0;
+                        }),
+                 "is being sent");
+}
+
+TEST(Verifier, SeesUseAfterReleaseAndBeforeCreation) {
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          move(plan, 2, Opcode::Release, /*toFront=*/true);
+                        }),
+                 "after its release");
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          move(plan, 2, Opcode::Create, /*toFront=*/false);
+                        }),
+                 "before it is created");
+}
+
+TEST(Verifier, SeesBrokenLimits) {
+  expectContains(
+      broken(reshapePlan(),
+             [](TestPlan &plan) { plan.common.summary.stagingLimit = 16; }),
+      "of staging, more than the limit of 16");
+  expectContains(
+      broken(reshapePlan(),
+             [](TestPlan &plan) { plan.common.summary.deviceLimit = 100; }),
+      "of memory, more than the limit of 100");
+  expectContains(
+      broken(reshapePlan(),
+             [](TestPlan &plan) { plan.programs[1].stagingBytes += 1 << 16; }),
+      "staging arena has");
+}
+
+TEST(Verifier, SeesAFalseSummary) {
+  expectContains(
+      broken(reshapePlan(),
+             [](TestPlan &plan) { ++plan.common.summary.bytesWire; }),
+      "wire bytes, the programs have");
+  expectContains(broken(reshapePlan(),
+                        [](TestPlan &plan) { ++plan.common.summary.waves; }),
+                 "waves, the programs have");
+}
+
+TEST(Verifier, SeesAMissingProgram) {
+  expectContains(broken(forwardingPlan(),
+                        [](TestPlan &plan) {
+                          plan.common.sourceDevices.push_back(9);
+                          plan.common.sourceWorld = 4;
+                        }),
+                 "device 9 is in a world of the plan but has no program");
+}

@@ -1,0 +1,168 @@
+//===- dt-plan.cpp - Looks at plan files ----------------------------------===//
+
+#include "dtrt/Report.h"
+#include "dtrt/Verifier.h"
+
+#include <CLI/CLI.hpp>
+
+#include <fstream>
+#include <iostream>
+
+using namespace dtrt;
+
+namespace {
+
+constexpr const char *kExamples = R"(Examples:
+  dt-plan inspect shrink.dtplan
+  dt-plan dump shrink.dtplan --deliveries | grep '"dst": 3,')";
+
+/// diff(1): 0 same, 1 different, 2 trouble. Other commands: 1 on any error.
+constexpr int kDiffTrouble = 2;
+
+struct Options {
+  std::string plan, other;
+  std::string output = "-";
+  std::optional<uint32_t> rank;
+  bool json = false;
+  bool deliveries = false;
+  OutputFormat format() const {
+    return json ? OutputFormat::Json : OutputFormat::Text;
+  }
+};
+
+int fail(const std::string &message, int code = 1) {
+  std::cerr << "error: " << message << "\n";
+  return code;
+}
+
+/// Opens the plan and hands it to a command that writes to standard output.
+template <typename Command>
+int withPlan(const std::string &path, Command command) {
+  auto plan = PlanReader::open(path);
+  if (!plan.ok())
+    return fail(plan.status().message());
+  Status status = command(*plan);
+  if (!status.ok())
+    return fail(status.message());
+  if (!std::cout.flush())
+    return fail("cannot write to standard output");
+  return 0;
+}
+
+int inspect(const Options &options) {
+  return withPlan(options.plan, [&](const PlanReader &plan) {
+    return writeInspection(plan, options.rank, options.format(), std::cout);
+  });
+}
+
+int dump(const Options &options) {
+  if (options.deliveries == options.rank.has_value())
+    return fail("dump needs either --deliveries or --rank");
+  return withPlan(options.plan, [&](const PlanReader &plan) {
+    if (options.deliveries)
+      return writeDeliveries(plan, std::cout);
+    return writeProgram(plan, *options.rank, options.format(), std::cout);
+  });
+}
+
+int verify(const Options &options) {
+  return withPlan(options.plan, [&](const PlanReader &plan) {
+    Status status = verifyPlan(plan);
+    if (status.ok())
+      std::cerr << "verified: " << plan.devices().size()
+                << " programs, coverage, pairing and memory hold\n";
+    return status;
+  });
+}
+
+int diff(const Options &options) {
+  auto a = PlanReader::open(options.plan);
+  if (!a.ok())
+    return fail(a.status().message(), kDiffTrouble);
+  auto b = PlanReader::open(options.other);
+  if (!b.ok())
+    return fail(b.status().message(), kDiffTrouble);
+  auto same = writeDifferences(*a, *b, std::cout);
+  if (!same.ok())
+    return fail(same.status().message(), kDiffTrouble);
+  if (!std::cout.flush())
+    return fail("cannot write to standard output", kDiffTrouble);
+  return *same ? 0 : 1;
+}
+
+int draw(const Options &options) {
+  return withPlan(options.plan, [&](const PlanReader &plan) {
+    if (options.output == "-")
+      return writeDrawing(plan, std::cout);
+    std::ofstream file(options.output);
+    DTRT_RETURN_IF_ERROR(writeDrawing(plan, file));
+    if (!file.flush())
+      return makeError("cannot write '", options.output, "'");
+    return Status();
+  });
+}
+
+std::string versionText() {
+  return std::string("dt-plan ") + DT_VERSION + ", plan format " +
+         std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
+}
+
+CLI::App *addCommand(CLI::App &app, Options &options, const char *name,
+                     const char *what) {
+  CLI::App *command = app.add_subcommand(name, what);
+  command->add_option("PLAN", options.plan, "plan file, - for standard input")
+      ->required();
+  return command;
+}
+
+void addRank(CLI::App *command, Options &options, const char *what) {
+  command->add_option("--rank", options.rank, what);
+  command->add_flag("--json", options.json, "print JSON");
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+  std::ios::sync_with_stdio(false);
+  Options options;
+  CLI::App app{"Looks at plan files"};
+  app.set_version_flag("--version", versionText());
+  app.footer(kExamples);
+  app.require_subcommand(1);
+  auto *inspectCommand =
+      addCommand(app, options, "inspect", "print the plan's numbers");
+  addRank(inspectCommand, options, "add the numbers of this device");
+  auto *dumpCommand =
+      addCommand(app, options, "dump", "print every delivery, or one program");
+  dumpCommand->add_flag("--deliveries", options.deliveries,
+                        "one JSON object per region that arrives");
+  addRank(dumpCommand, options, "print this device's program");
+  auto *diffCommand = addCommand(app, options, "diff",
+                                 "print what differs, by meaning; exit code "
+                                 "0 same, 1 different, 2 error");
+  diffCommand->add_option("OTHER", options.other, "the plan to compare with")
+      ->required();
+  auto *verifyCommand =
+      addCommand(app, options, "verify",
+                 "check coverage, ownership, pairing, order and memory");
+  auto *drawCommand =
+      addCommand(app, options, "draw", "draw the plan as one HTML page");
+  drawCommand->add_option("-o", options.output, "HTML file")
+      ->capture_default_str();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError &error) {
+    if (error.get_exit_code() == 0)
+      return app.exit(error);
+    return fail(error.what(), diffCommand->parsed() ? kDiffTrouble : 1);
+  }
+  if (inspectCommand->parsed())
+    return inspect(options);
+  if (dumpCommand->parsed())
+    return dump(options);
+  if (diffCommand->parsed())
+    return diff(options);
+  if (verifyCommand->parsed())
+    return verify(options);
+  return draw(options);
+}
