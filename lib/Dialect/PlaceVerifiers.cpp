@@ -7,8 +7,8 @@ using namespace mlir;
 namespace dt {
 
 LogicalResult PlaceOp::verify() {
-  if (!getBucketed() && (getAlone() || !getChunks().empty()))
-    return emitOpError("says how it is bucketed, expected 'bucketed' too");
+  if (getAlone() && !getBucketed())
+    return emitOpError("is alone in a bucket, expected 'bucketed' too");
   if (!getBucketed())
     return success();
   if (!isa<PlacementAttr>(getHow()))

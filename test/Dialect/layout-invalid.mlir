@@ -324,6 +324,6 @@ dt.space @model {
 }
 dt.mesh @m <["tp"=2]>
 dt.layout @l of @model on [@m] world 2 {
-  // expected-error@+1 {{says how it is bucketed, expected 'bucketed' too}}
+  // expected-error@+1 {{is alone in a bucket, expected 'bucketed' too}}
   dt.place @w [] alone
 }

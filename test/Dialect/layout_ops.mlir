@@ -37,10 +37,10 @@ dt.layout @src of @model on [@dense, @expert] world 4
   // CHECK-NEXT: dt.place @qkv on @dense for ["param"] [{"pp" cuts [0, 17, 32]}, {"tp" blocks [4096, 4096, 4096]}, {}]
   dt.place @qkv on @dense for ["param"]
       [{"pp" cuts [0, 17, 32]}, {"tp" blocks [4096, 4096, 4096]}, {}]
-  // CHECK-NEXT: dt.place @qkv for ["master"] [{"pp" cuts [0, 8, 16, 24, 32] owners [0, 1, 0, 1]}, {}, {}] bucketed chunks [0, 1]
+  // CHECK-NEXT: dt.place @qkv for ["master"] [{"pp" cuts [0, 8, 16, 24, 32] owners [0, 1, 0, 1]}, {}, {}] bucketed
   dt.place @qkv for ["master"]
       [{"pp" cuts [0, 8, 16, 24, 32] owners [0, 1, 0, 1]}, {}, {}]
-      bucketed chunks [0, 1]
+      bucketed
   // CHECK-NEXT: dt.place @experts on @expert [{}, {"ep", "etp" chunk}, {}]
   dt.place @experts on @expert [{}, {"ep", "etp" chunk}, {}]
   // CHECK-NEXT: dt.place @embedding [{"tp"} extent 1024, {}] at {"pp" = [0]} bucketed alone

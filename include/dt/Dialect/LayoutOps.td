@@ -147,15 +147,14 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     `on` the layout's first mesh, without `for` all states. `bucketed` states
     are cut by the layout's ZeRO buckets after the placement has cut them:
     `alone` puts the param into a bucket of its own (Megatron-Core's
-    shared_embedding); `chunks` gives its model chunk on each coordinate of
-    the placement's "pp" restriction, or one chunk for all.
+    shared_embedding).
 
     **Constraints:**
     - the placement has one entry per dim of the param, its axes are the
       mesh's, and its cuts, blocks and owners fit the dim and the axis;
     - shards lie inside the param, on ranks of the world;
     - the states are the param's; `bucketed` needs a placement, and `zero` on
-      the layout; `alone` and `chunks` need `bucketed`.
+      the layout; `alone` needs `bucketed`.
 
     Example:
     ```mlir
@@ -166,11 +165,10 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
   let arguments = (ins FlatSymbolRefAttr:$param,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
     AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
-    UnitProp:$alone, DT_OptionalInts:$chunks);
+    UnitProp:$alone);
   let assemblyFormat = [{
     $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
-    (`bucketed` $bucketed^)? (`alone` $alone^)?
-    (`chunks` custom<Ints>($chunks)^)? attr-dict
+    (`bucketed` $bucketed^)? (`alone` $alone^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
