@@ -209,10 +209,6 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
                     quoted(split.getAxis()) + " " + message);
   };
   ArrayRef<int64_t> cuts = split.getCuts();
-  for (int64_t owner : split.getOwners())
-    if (owner >= ways)
-      return failHere("into pieces of owner " + Twine(owner) +
-                      ", but the axis has " + Twine(ways) + " coordinates");
   if (!cuts.empty() && split.getOwners().empty() &&
       int64_t(cuts.size()) != ways + 1)
     return failHere("into " + Twine(cuts.size() - 1) +
@@ -273,13 +269,12 @@ static LogicalResult verifyPlacement(PlaceOp place, ParamOp param, MeshOp mesh,
     StringAttr axis = restriction.getAxis();
     if (failed(verifyAxis(place, mesh, axis, "is restricted on")))
       return failure();
-    int64_t ways = mesh.getMesh().axisSize(axis.getValue());
+    // Coordinates count on beyond the axis, once around per model chunk.
     for (int64_t coordinate : restriction.getCoordinates())
-      if (coordinate < 0 || coordinate >= ways)
+      if (coordinate < 0)
         return fail(place, mesh, describe(mesh.getMesh()),
                     "is restricted to coordinate " + Twine(coordinate) +
-                        " of axis " + quoted(axis) + ", which has " +
-                        Twine(ways));
+                        " of axis " + quoted(axis));
   }
   return success();
 }

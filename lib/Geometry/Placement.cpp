@@ -37,9 +37,8 @@ std::string misfit(const Split &split, int64_t extent, int64_t axisSize) {
     return axis + " of size " + str(axisSize) + " is given " + str(pieces) +
            " pieces, expected " + str(axisSize);
   for (int64_t owner : split.owners)
-    if (owner < 0 || owner >= axisSize)
-      return axis + " of size " + str(axisSize) + " has no coordinate " +
-             str(owner) + " to own a piece";
+    if (owner < 0)
+      return axis + " has no coordinate " + str(owner) + " to own a piece";
   if (split.cuts.empty()) {
     if (!split.chunk && extent % pieces != 0)
       return "extent " + str(extent) + " is not a multiple of the " +
@@ -71,7 +70,7 @@ bool cutPart(const Split &split, Interval part, int64_t axisSize,
     return false;
   for (int64_t i = 0, e = numPieces(split, axisSize); i < e; ++i) {
     int64_t owner = split.owners.empty() ? i : split.owners[i];
-    if (owner != coordinate)
+    if (owner % axisSize != coordinate)
       continue;
     Interval piece = pieceOf(split, i, part.size(), axisSize);
     appendMerged({part.lo + piece.lo, part.lo + piece.hi}, out);
@@ -203,10 +202,9 @@ bool Evaluation::prepareRestrictions() {
       return fail("restriction: no coordinate of axis " + quote(at.axis) +
                   " is named");
     for (int64_t coordinate : at.coordinates)
-      if (coordinate < 0 || coordinate >= restricted.back().size)
-        return fail("restriction: axis " + quote(at.axis) + " of size " +
-                    str(restricted.back().size) + " has no coordinate " +
-                    str(coordinate));
+      if (coordinate < 0)
+        return fail("restriction: axis " + quote(at.axis) +
+                    " has no coordinate " + str(coordinate));
   }
   return true;
 }
@@ -230,9 +228,11 @@ bool Evaluation::prepare() {
 
 bool Evaluation::isHolder(int64_t rank) const {
   for (size_t i = 0; i < restricted.size(); ++i) {
+    int64_t own = restricted[i].coordinate(rank);
     const std::vector<int64_t> &allowed = placement.at[i].coordinates;
-    if (std::find(allowed.begin(), allowed.end(),
-                  restricted[i].coordinate(rank)) == allowed.end())
+    if (std::none_of(allowed.begin(), allowed.end(), [&](int64_t coordinate) {
+          return coordinate % restricted[i].size == own;
+        }))
       return false;
   }
   return true;

@@ -35,6 +35,8 @@ struct Split {
   std::vector<int64_t> cuts = {};
   /// Axis coordinate that holds piece i; empty: piece i is coordinate i's.
   /// A coordinate may hold several pieces (VPP), or none (an empty stage).
+  /// Owners count on beyond the axis, once around per model chunk: owner v is
+  /// coordinate v mod size in chunk v / size, Megatron-Core's virtual stage.
   std::vector<int64_t> owners = {};
   /// Sizes of packed parts, each cut by itself (q, k, v; gate, up); the local
   /// tensor is the concatenation of the pieces of all parts. Empty: one part.
@@ -51,7 +53,8 @@ struct DimPlacement {
   int64_t extent = 0;
 };
 
-/// Restricts a param to some coordinates of an axis (embedding: pp = 0).
+/// Restricts a param to some coordinates of an axis (embedding: pp = 0). They
+/// count on beyond the axis like the owners of a split.
 struct AxisRestriction {
   std::string axis;
   std::vector<int64_t> coordinates;

@@ -359,8 +359,8 @@ TEST(PlacementTest, saysWhatDoesNotFit) {
             "dim 0: cuts over axis \"pp\" cover [0:7), expected [0:8)");
   EXPECT_EQ(errorOf({{{{{"pp", {0, 4, 6, 8}}}}}}),
             "dim 0: axis \"pp\" of size 2 is given 3 pieces, expected 2");
-  EXPECT_EQ(errorOf({{{{{"pp", {0, 4, 8}, {0, 2}}}}}}),
-            "dim 0: axis \"pp\" of size 2 has no coordinate 2 to own a piece");
+  EXPECT_EQ(errorOf({{{{{"pp", {0, 4, 8}, {0, -1}}}}}}),
+            "dim 0: axis \"pp\" has no coordinate -1 to own a piece");
   EXPECT_EQ(errorOf({{{{{"pp", {}, {}, {4, 2}}}}}}),
             "dim 0: blocks over axis \"pp\" add up to 6, expected 8");
   EXPECT_EQ(errorOf({{{{{"pp"}}, 6}}}),
@@ -370,12 +370,27 @@ TEST(PlacementTest, saysWhatDoesNotFit) {
 TEST(PlacementTest, refusesHolesAndUnknownCoordinates) {
   EXPECT_EQ(errorOf({{{{{"pp"}}}, {{{"pp"}}}}}),
             "dim 1: axis \"pp\" already cuts dim 0");
-  EXPECT_EQ(errorOf({{}, {{"pp", {2}}}}),
-            "restriction: axis \"pp\" of size 2 has no coordinate 2");
+  EXPECT_EQ(errorOf({{}, {{"pp", {-1}}}}),
+            "restriction: axis \"pp\" has no coordinate -1");
   EXPECT_EQ(errorOf({{}, {{"pp", {}}}}),
             "restriction: no coordinate of axis \"pp\" is named");
   EXPECT_EQ(errorOf({{{}, {}, {}}}),
             "placement has 3 dims, expected at most 2");
+}
+
+TEST(PlacementTest, ownersCountOnBeyondTheAxis) {
+  // 8 layers, PP 2, VPP 2: virtual stages 0 to 3.
+  Mesh mesh{{{"pp", 2}}, {}};
+  std::string error;
+  auto holdings = evaluate({{{{{"pp", {0, 2, 4, 6, 8}, {0, 1, 2, 3}}}}}}, mesh,
+                           {8}, 1, error);
+  ASSERT_TRUE(holdings) << error;
+  ASSERT_EQ(holdings->size(), 2u);
+  EXPECT_EQ((*holdings)[0].shard.dims[0],
+            (std::vector<Interval>{{0, 2}, {4, 6}}));
+  auto restricted = evaluate({{}, {{"pp", {3}}}}, mesh, {8}, 0, error);
+  ASSERT_TRUE(restricted) << error;
+  EXPECT_EQ(restricted->front().devices, std::vector<int64_t>{1});
 }
 
 } // namespace

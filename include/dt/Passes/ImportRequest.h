@@ -1,0 +1,19 @@
+//===- ImportRequest.h - A request as layout-level IR -----------*- C++ -*-===//
+
+#ifndef DT_PASSES_IMPORTREQUEST_H
+#define DT_PASSES_IMPORTREQUEST_H
+
+#include "dt/Request/Request.h"
+#include "mlir/IR/BuiltinOps.h"
+
+namespace dt {
+
+/// Builds the layout level of a request, one `dt.param` per tensor in
+/// registration order: `@model`, layouts `@source` and `@destination`, and
+/// `dt.transition @transition`. Loads the dialect into the context.
+mlir::OwningOpRef<mlir::ModuleOp> importRequest(const Request &request,
+                                                mlir::MLIRContext *context);
+
+} // namespace dt
+
+#endif // DT_PASSES_IMPORTREQUEST_H

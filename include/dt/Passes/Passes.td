@@ -1,0 +1,114 @@
+//===- Passes.td - The passes of dt-opt --------------------*- tablegen -*-===//
+
+#ifndef DT_PASSES_PASSES_TD
+#define DT_PASSES_PASSES_TD
+
+include "mlir/Pass/PassBase.td"
+
+def GroupFamilies : Pass<"dt-group-families", "::mlir::ModuleOp"> {
+  let summary = "forms families of tensors whose names differ in numbers";
+  let description = [{
+    Replaces `dt.param`s of equal shape and states, whose names differ only in
+    numbers that fill a grid, by one param with a leading dim per number. A
+    coordinate that a placement restricts each tensor to (`at {"pp" = [1]}`)
+    becomes a cut of the leading dim that it follows. Params with explicit
+    shards stay as they are.
+  }];
+  let statistics = [
+    Statistic<"numTensors", "num-tensors", "params before">,
+    Statistic<"numFamilies", "num-families", "params after">,
+  ];
+}
+
+def VerifyLayout : Pass<"dt-verify-layout", "::mlir::ModuleOp"> {
+  let summary = "checks that layouts place every state once and only once";
+}
+
+def RouteTransfers : Pass<"dt-route", "::mlir::ModuleOp"> {
+  let summary = "names every destination byte once, with its source";
+  let description = [{
+    Intersects the regions of both layouts and fills each `dt.transition` with
+    `dt.keep`, `dt.copy`, `dt.transfer` and `dt.zero`. Local first, then the
+    same node, then across the network once per node, balanced over all
+    devices that hold the data (see dt/Routing/Router.h).
+  }];
+  let options = [
+    Option<"balanceParts", "balance-parts", "int64_t", "64",
+           "cut pieces that have a choice of route to this fraction of the "
+           "busiest device's traffic">,
+  ];
+  let statistics = [
+    Statistic<"bytesMoved", "bytes-moved", "bytes that change device">,
+    Statistic<"bytesKept", "bytes-kept", "bytes already where they are wanted">,
+    Statistic<"numPieces", "num-pieces", "boxes routed">,
+  ];
+}
+
+def VerifyRouting : Pass<"dt-verify-routing", "::mlir::ModuleOp"> {
+  let summary = "checks that routing covers the destination exactly once";
+  let description = [{
+    Every destination region is named by exactly one piece, every padding
+    region by one `dt.zero`, and every piece comes from a device that holds it
+    at the source or receives it at a lower hop.
+  }];
+}
+
+def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
+  let summary = "orders transfers into contention-free waves";
+  let description = [{
+    Replaces `dt.transfer` by `dt.wave`s of `dt.sendrecv` (see
+    dt/Routing/Schedule.h). One message per ordered pair and wave; chunks are
+    as large as the staging limit of the transition allows.
+  }];
+  let options = [
+    Option<"targetWaves", "target-waves", "int64_t", "128",
+           "cut the busiest port's traffic into about this many messages">,
+  ];
+  let statistics = [
+    Statistic<"numWaves", "num-waves", "waves">,
+    Statistic<"numMessages", "num-messages", "messages">,
+  ];
+}
+
+def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
+  let summary = "gives every message its slots in the staging arenas";
+  let statistics = [
+    Statistic<"peakStagingBytes", "peak-staging-bytes",
+              "largest arena of one device, bytes">,
+    Statistic<"numDirect", "num-direct",
+              "message ends that need no slot">,
+  ];
+}
+
+def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
+  let summary = "checks waves: order, ports, slots, limits";
+  let description = [{
+    Only transport ops in a transition; waves ascend; forwards come after what
+    they forward has arrived; live slots never overlap and stay below the
+    staging limit.
+  }];
+}
+
+def SpecializePrograms : Pass<"dt-specialize", "::mlir::ModuleOp"> {
+  let summary = "adds the dt.program of one device to the module";
+  let options = [
+    Option<"device", "device", "int64_t", "0", "the device">,
+  ];
+}
+
+def VerifyProgram : Pass<"dt-verify-program", "::mlir::ModuleOp"> {
+  let summary = "checks that programs pack, group and unpack in order";
+}
+
+def EmitPlan : Pass<"dt-emit", "::mlir::ModuleOp"> {
+  let summary = "writes the plan file of the module's transition";
+  let options = [
+    Option<"output", "output", "std::string", "\"-\"",
+           "path of the plan file; - is stdout">,
+  ];
+  let statistics = [
+    Statistic<"numPrograms", "num-programs", "programs written">,
+  ];
+}
+
+#endif // DT_PASSES_PASSES_TD

@@ -1,0 +1,71 @@
+//===- Schedule.h - Moves into contention-free waves ------------*- C++ -*-===//
+//
+// A wave gives every device at most one message out and one in on its NIC, and
+// one out and one in on its island port, so that no two messages share a port.
+// Messages of a pair in a wave are packed into one. A wave orders the groups
+// of each device; it is no barrier between devices that do not meet.
+//
+// Preemptive open shop: with full-duplex ports the busiest port is a bound,
+// and it is met when every wave keeps all of the busiest ports busy (Gonzalez
+// and Sahni 1976). Each wave is a matching that is built in order of remaining
+// load and mended by augmenting paths, which never uncover a port that was
+// covered before (Kuhn 1955), so the busiest ports come first on both sides.
+// It works for any number of devices; nothing depends on powers of two.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_ROUTING_SCHEDULE_H
+#define DT_ROUTING_SCHEDULE_H
+
+#include "dt/Routing/Router.h"
+
+#include <string>
+
+namespace dt {
+
+/// Slots start on this boundary, in bytes: what vector loads and NCCL's fast
+/// path want. Chunks are multiples of it.
+constexpr int64_t kSlotAlignment = 128;
+inline int64_t alignSlot(int64_t bytes) {
+  return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
+}
+
+/// Largest message of one wave, in bytes, on each level.
+struct ChunkBytes {
+  int64_t intra = 0;
+  int64_t inter = 0;
+};
+
+struct ScheduleOptions {
+  /// Hard limit of one device's staging bytes.
+  int64_t stagingBytes = int64_t(1) << 30;
+  /// Waves that the busiest port is cut into, if staging and latency allow.
+  int64_t targetWaves = 128;
+};
+
+/// Chooses chunk sizes: the busiest port of each level is cut into about
+/// `targetWaves` messages, none so small that latency dominates, and two
+/// waves' worth of send and receive slots fit the staging limit.
+ChunkBytes chooseChunks(const std::vector<Move> &moves,
+                        const std::vector<Flow> &flows, const Cluster &cluster,
+                        const ScheduleOptions &options);
+
+/// A move, or a part of one, with the wave that carries it.
+struct ScheduledMove {
+  Move move;
+  int32_t wave = 0;
+};
+
+/// Schedules all moves; forwards (hop k) come in a later wave than the moves
+/// that feed them. `moves` of hop k must stand after those that feed them. The
+/// result is sorted by (wave, source, destination), in packing order; the
+/// boxes of a message add up to at most a chunk. An element that is larger
+/// than a chunk returns false and sets `needed` to the staging bytes at which
+/// it fits.
+bool schedule(const std::vector<Move> &moves, const std::vector<Flow> &flows,
+              const Cluster &cluster, ChunkBytes chunks,
+              std::vector<ScheduledMove> &scheduled, int64_t &needed);
+
+} // namespace dt
+
+#endif // DT_ROUTING_SCHEDULE_H

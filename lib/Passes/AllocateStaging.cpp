@@ -1,0 +1,76 @@
+//===- AllocateStaging.cpp - Slots for packed messages --------------------===//
+//
+// Gives every message of every wave its slots (Staging.h) and refuses what
+// does not fit the limit.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Slots.h"
+#include "dt/Passes/Passes.h"
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_ALLOCATESTAGING
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+/// One row per end of each message of the wave.
+RowsAttr slotRows(MLIRContext *context, ArrayRef<Message> messages) {
+  std::vector<int64_t> rows;
+  for (const Message &message : messages) {
+    rows.insert(rows.end(), {message.source, message.destination, 0,
+                             message.sendSlot, message.bytes});
+    rows.insert(rows.end(), {message.destination, message.source, 1,
+                             message.receiveSlot, message.bytes});
+  }
+  return RowsAttr::get(context, compressRows(rows, WaveOp::kNumSlotColumns));
+}
+
+struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
+  LogicalResult allocate(TransitionInfo &info) {
+    auto scheduled = collectScheduled(info);
+    if (failed(scheduled))
+      return failure();
+    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    std::vector<Message> messages = formMessages(*scheduled, flows);
+    ShardIndex source, destination;
+    for (uint32_t i = 0; i < info.flows.size(); ++i) {
+      source.add(i, info.flows[i].source);
+      destination.add(i, info.flows[i].destination);
+    }
+    std::vector<unsigned> numStates = info.numStates();
+    std::vector<unsigned> numLeading = info.numLeading();
+    StagingInput input{*scheduled, flows,  numStates,
+                       numLeading, source, destination};
+    for (auto [device, bytes] : assignSlots(input, messages)) {
+      if (bytes > info.stagingLimit)
+        return info.op.emitOpError()
+               << "needs " << bytes << " bytes of staging on device "
+               << device << ", more than the limit of " << info.stagingLimit;
+      peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
+    }
+    for (const Message &message : messages)
+      numDirect +=
+          (message.sendSlot == kDirect) + (message.receiveSlot == kDirect);
+    ArrayRef<Message> rest(messages);
+    for (auto wave : info.op.getOps<WaveOp>()) {
+      ArrayRef<Message> own = rest.take_while(
+          [&](const Message &m) { return m.wave == wave.getNumber(); });
+      wave.setSlotsAttr(slotRows(&getContext(), own));
+      rest = rest.drop_front(own.size());
+    }
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+          return allocate(info);
+        })))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dt

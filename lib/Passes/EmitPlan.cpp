@@ -1,0 +1,161 @@
+//===- EmitPlan.cpp - The plan file of a transition -----------------------===//
+//
+// Specializes the transition for one device at a time and streams the programs
+// to the plan file, so that memory does not grow with the world.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Staged.h"
+#include "dt/Emit/Summary.h"
+#include "dt/Passes/Passes.h"
+#include "dt/Passes/Version.h"
+#include "dtrt/PlanFile.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_EMITPLAN
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+std::string hashText(llvm::StringRef text) {
+  XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
+  return llvm::formatv("{0:x-16}{1:x-16}", hash.high64, hash.low64).str();
+}
+
+std::string printOp(Operation *op) {
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  OpPrintingFlags flags;
+  op->print(stream, flags.useLocalScope());
+  return text + "\n";
+}
+
+/// The space and a layout of it as IR text.
+std::string layoutText(LayoutOp layout, SymbolTableCollection &tables) {
+  std::string text;
+  if (auto meshes = layout.getMeshes())
+    for (Attribute mesh : *meshes)
+      text += printOp(layout.lookupMesh(tables, cast<FlatSymbolRefAttr>(mesh)));
+  return text + printOp(layout);
+}
+
+std::vector<uint32_t> narrow(const std::vector<int64_t> &values) {
+  return {values.begin(), values.end()};
+}
+
+dtrt::Family familyOf(ParamOp param) {
+  dtrt::Family out;
+  out.name = param.nameTemplate().str();
+  unsigned leading = param.numLeading();
+  for (unsigned d = 0; d < leading; ++d)
+    out.leading.push_back({param.getLeadingFirst()[d],
+                           param.getLeadingStep()[d], param.getShape()[d]});
+  out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
+  for (const StateEntry &state : param.getStates().getEntries())
+    out.states.push_back({state.name.str(), dtrt::DType(state.dtype),
+                          dtrt::DType(state.dtype)});
+  return out;
+}
+
+dtrt::PlanCommon commonOf(const TransitionInfo &info) {
+  SymbolTableCollection tables;
+  dtrt::PlanCommon out;
+  TransitionOp op = info.op;
+  out.compilerVersion = kVersion;
+  std::string space = printOp(op.lookupSpace(tables));
+  out.sourceLayout = layoutText(info.sourceLayout, tables);
+  out.destinationLayout = layoutText(info.destinationLayout, tables);
+  out.sourceFingerprint = hashText(space + out.sourceLayout);
+  out.destinationFingerprint = hashText(space + out.destinationLayout);
+  std::string limits;
+  llvm::raw_string_ostream(limits)
+      << op.getClusterAttr() << op.getMemoryAttr();
+  out.requestHash = hashText(space + out.sourceLayout + out.destinationLayout +
+                             limits);
+  out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
+  out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
+  out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));
+  out.destinationDevices = narrow(devicesOf(info.destinationLayout, tables));
+  for (ParamOp param : info.params)
+    out.families.push_back(familyOf(param));
+  out.cluster.devicesPerNode = info.cluster.devicesPerNode;
+  out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
+  out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
+  out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
+  return out;
+}
+
+/// Refuses a transition that needs more than the device has.
+LogicalResult checkDeviceMemory(const TransitionInfo &info,
+                                const ScheduledTransition &transition) {
+  if (info.deviceLimit == 0)
+    return success();
+  for (const auto &[device, bytes] : deviceBytes(transition))
+    if (bytes.peak() > info.deviceLimit)
+      return TransitionOp(info.op).emitOpError()
+             << "needs " << bytes.peak() << " bytes on device " << device
+             << " (" << bytes.source << " source, " << bytes.destination
+             << " destination, " << bytes.staging
+             << " staging), more than the limit of " << info.deviceLimit;
+  return success();
+}
+
+struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
+  using EmitPlanBase::EmitPlanBase;
+
+  LogicalResult emit(const TransitionInfo &info) {
+    TransitionOp op = info.op;
+    auto transition = readStaged(info, /*computeCells=*/true);
+    if (failed(transition) || failed(checkDeviceMemory(info, *transition)))
+      return failure();
+    dtrt::PlanCommon common = commonOf(info);
+    common.summary = summarize(*transition, info.cluster);
+    common.summary.mode =
+        info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+    common.summary.stagingLimit = info.stagingLimit;
+    common.summary.deviceLimit = info.deviceLimit;
+
+    auto writer = dtrt::PlanWriter::create(output);
+    if (!writer.ok())
+      return op.emitOpError() << writer.status().message();
+    Worlds worlds = worldsOf(info);
+    ProgramBuilder builder(*transition, worlds);
+    for (int64_t device : builder.devices()) {
+      dtrt::Status status = writer->addProgram(builder.build(device));
+      if (!status.ok())
+        return op.emitOpError() << status.message();
+      ++numPrograms;
+    }
+    dtrt::Status status = writer->finish(common);
+    if (!status.ok())
+      return op.emitOpError() << status.message();
+    return success();
+  }
+
+  void runOnOperation() override {
+    unsigned found = 0;
+    if (failed(forEachTransition(
+            getOperation(), [&](TransitionInfo &info) -> LogicalResult {
+              if (found++)
+                return info.op.emitOpError(
+                    "is the second transition: a plan file holds one");
+              return emit(info);
+            })))
+      return signalPassFailure();
+    if (found == 0) {
+      getOperation().emitError("module has no dt.transition to emit");
+      signalPassFailure();
+    }
+  }
+};
+
+} // namespace
+} // namespace dt

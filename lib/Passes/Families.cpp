@@ -1,0 +1,106 @@
+//===- Families.cpp - Tensor names into grids of numbers ------------------===//
+
+#include "Families.h"
+
+#include <algorithm>
+#include <cctype>
+
+using namespace dt;
+
+std::string NumberedName::pattern() const {
+  std::string out = text.front();
+  for (size_t i = 1; i < text.size(); ++i)
+    out += "{}" + text[i];
+  return out;
+}
+
+NumberedName dt::splitNumbers(const std::string &name) {
+  // Longer digit runs than this could overflow; they stay text.
+  constexpr size_t kMaxDigits = 18;
+  NumberedName out;
+  std::string text;
+  for (size_t i = 0; i < name.size();) {
+    if (!std::isdigit(static_cast<unsigned char>(name[i]))) {
+      text += name[i++];
+      continue;
+    }
+    size_t end = i;
+    while (end < name.size() &&
+           std::isdigit(static_cast<unsigned char>(name[end])))
+      ++end;
+    std::string digits = name.substr(i, end - i);
+    i = end;
+    bool printsBack = digits.size() == 1 || digits[0] != '0';
+    if (!printsBack || digits.size() > kMaxDigits) {
+      text += digits;
+      continue;
+    }
+    out.text.push_back(text);
+    out.numbers.push_back(std::stoll(digits));
+    text.clear();
+  }
+  out.text.push_back(text);
+  return out;
+}
+
+namespace {
+
+using Tuple = std::vector<int64_t>;
+using Iterator = std::vector<Tuple>::const_iterator;
+
+/// One value of the current number with the grids of the numbers behind it.
+struct Slice {
+  int64_t value;
+  std::vector<Grid> grids;
+};
+
+/// Joins slices of equal grids whose values form progressions.
+std::vector<Grid> joinSlices(const std::vector<Slice> &slices) {
+  std::vector<Grid> out;
+  for (size_t i = 0; i < slices.size();) {
+    Progression run{slices[i].value, 1, 1};
+    size_t end = i + 1;
+    if (end < slices.size())
+      run.step = slices[end].value - slices[i].value;
+    while (end < slices.size() && slices[end].grids == slices[i].grids &&
+           slices[end].value == run.first + run.step * run.count) {
+      ++run.count;
+      ++end;
+    }
+    if (run.count == 1)
+      run.step = 1;
+    for (const Grid &inner : slices[i].grids) {
+      Grid grid = {run};
+      grid.insert(grid.end(), inner.begin(), inner.end());
+      out.push_back(grid);
+    }
+    i = end;
+  }
+  return out;
+}
+
+/// Tuples in [begin, end) are sorted and agree before `position`.
+std::vector<Grid> cover(Iterator begin, Iterator end, size_t position) {
+  if (position == begin->size())
+    return {Grid()};
+  std::vector<Slice> slices;
+  while (begin != end) {
+    int64_t value = (*begin)[position];
+    Iterator next = std::find_if(begin, end, [&](const Tuple &tuple) {
+      return tuple[position] != value;
+    });
+    slices.push_back({value, cover(begin, next, position + 1)});
+    begin = next;
+  }
+  return joinSlices(slices);
+}
+
+} // namespace
+
+std::vector<Grid>
+dt::coverWithGrids(std::vector<std::vector<int64_t>> tuples) {
+  if (tuples.empty())
+    return {};
+  std::sort(tuples.begin(), tuples.end());
+  return cover(tuples.begin(), tuples.end(), 0);
+}

@@ -1,0 +1,65 @@
+//===- Families.h - Tensor names into grids of numbers ----------*- C++ -*-===//
+//
+// Trainers name tensors by number: `layers.17.experts.weight3`. Tensors whose
+// names differ only in numbers, and whose numbers fill a grid of arithmetic
+// progressions, form one family; its leading dims are the numbers that vary.
+//
+//   layers.{0,1,2}.w          -> layers.{}.w, one dim 0:3
+//   layers.{1,3}.e{0,1,2}     -> layers.{}.e{}, dims 1:5 step 2, 0:3
+//   {0.a0, 0.a1, 1.a0}        -> two grids: 0.a{0,1} and 1.a0
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PASSES_FAMILIES_H
+#define DT_PASSES_FAMILIES_H
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dt {
+
+/// A name with its numbers taken out: text[0] number[0] text[1] ... A run of
+/// digits with a leading zero is text: it could not be printed back.
+struct NumberedName {
+  std::vector<std::string> text; // one more than numbers
+  std::vector<int64_t> numbers;
+  /// The same for names that differ only in numbers.
+  std::string pattern() const;
+};
+NumberedName splitNumbers(const std::string &name);
+
+/// first, first + step, ... (count values).
+struct Progression {
+  int64_t first = 0;
+  int64_t step = 1;
+  int64_t count = 1;
+  friend bool operator==(const Progression &a, const Progression &b) {
+    return a.first == b.first && a.step == b.step && a.count == b.count;
+  }
+};
+
+/// A product of progressions, one per number of the name, outermost first.
+using Grid = std::vector<Progression>;
+
+/// Covers a set of distinct, equally long tuples with few disjoint grids.
+std::vector<Grid> coverWithGrids(std::vector<std::vector<int64_t>> tuples);
+
+/// Calls `visit(tuple)` for every tuple of the grid, last number fastest.
+template <typename Fn> void forEachMember(const Grid &grid, Fn visit) {
+  std::vector<int64_t> index(grid.size(), 0), tuple(grid.size());
+  while (true) {
+    for (size_t d = 0; d < grid.size(); ++d)
+      tuple[d] = grid[d].first + grid[d].step * index[d];
+    visit(tuple);
+    size_t d = grid.size();
+    while (d > 0 && ++index[d - 1] == grid[d - 1].count)
+      index[--d] = 0;
+    if (d == 0)
+      return;
+  }
+}
+
+} // namespace dt
+
+#endif // DT_PASSES_FAMILIES_H

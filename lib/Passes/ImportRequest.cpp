@@ -1,0 +1,147 @@
+//===- ImportRequest.cpp - A request as layout-level IR -------------------===//
+
+#include "dt/Passes/ImportRequest.h"
+
+#include "dt/Dialect/Ops.h"
+#include "mlir/IR/Builders.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+class Importer {
+public:
+  Importer(const Request &request, MLIRContext *context)
+      : request(request), builder(context), loc(builder.getUnknownLoc()) {}
+
+  OwningOpRef<ModuleOp> run();
+
+private:
+  void importSpace();
+  void importLayout(const LayoutDecl &layout, StringRef name);
+  void importMeshes(const LayoutDecl &layout, StringRef prefix,
+                    SmallVector<Attribute> &names);
+  void importPlace(const LayoutDecl &layout, const PlaceDecl &place,
+                   ArrayRef<Attribute> meshNames);
+  void importTransition();
+  StatesAttr statesOf(const TensorDecl &tensor);
+
+  const Request &request;
+  OpBuilder builder;
+  Location loc;
+};
+
+StatesAttr Importer::statesOf(const TensorDecl &tensor) {
+  SmallVector<StateEntry> entries;
+  for (const StateDecl &state : tensor.states)
+    entries.push_back({builder.getStringAttr(state.name), state.dtype});
+  return StatesAttr::get(builder.getContext(), entries);
+}
+
+void Importer::importSpace() {
+  auto space = SpaceOp::create(builder, loc, "model");
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&space.getBody());
+  for (const TensorDecl &tensor : request.tensors)
+    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor));
+}
+
+void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
+                            SmallVector<Attribute> &names) {
+  for (const NamedMesh &named : layout.meshes) {
+    std::string name = (prefix + "_" + named.name).str();
+    MeshOp::create(builder, loc, builder.getStringAttr(name),
+                   MeshAttr::get(builder.getContext(), named.mesh));
+    names.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
+  }
+}
+
+/// A restricted coordinate counts on beyond its axis, once around per model
+/// chunk: the number of the virtual stage.
+Placement withChunks(const PlaceDecl &place, const Mesh &mesh) {
+  Placement out = place.placement;
+  for (AxisRestriction &at : out.at)
+    if (at.axis == "pp" && place.chunks.size() == at.coordinates.size())
+      for (size_t i = 0; i < at.coordinates.size(); ++i)
+        at.coordinates[i] += place.chunks[i] * mesh.axisSize(at.axis);
+  return out;
+}
+
+void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
+                           ArrayRef<Attribute> meshNames) {
+  MLIRContext *context = builder.getContext();
+  const TensorDecl &tensor = request.tensors[place.tensor];
+  Attribute how;
+  FlatSymbolRefAttr mesh;
+  if (!place.rows.empty() || layout.meshes.empty()) {
+    SmallVector<RankBox> rows;
+    for (const ShardRow &row : place.rows)
+      rows.push_back({row.rank, row.box, row.range});
+    how = ShardsAttr::get(context, rows, tensor.shape.size());
+  } else {
+    how = PlacementAttr::get(
+        context, withChunks(place, layout.meshes[place.mesh].mesh));
+    if (place.mesh > 0)
+      mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
+  }
+  SmallVector<StringRef> states(place.states.begin(), place.states.end());
+  auto op = PlaceOp::create(
+      builder, loc, FlatSymbolRefAttr::get(context, tensor.name), mesh,
+      states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
+      place.bucketed);
+  op.setAlone(place.bucketed && place.ownBucket);
+}
+
+void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
+  SmallVector<Attribute> meshNames;
+  importMeshes(layout, name, meshNames);
+  auto op = LayoutOp::create(
+      builder, loc, name, "model",
+      meshNames.empty() ? ArrayAttr() : builder.getArrayAttr(meshNames),
+      layout.world, layout.devices,
+      layout.zero ? ZeroAttr::get(builder.getContext(), layout.zero->axes,
+                                  layout.zero->bucketSize)
+                  : ZeroAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&op.getBody());
+  for (const PlaceDecl &place : layout.places)
+    importPlace(layout, place, meshNames);
+}
+
+void Importer::importTransition() {
+  MLIRContext *context = builder.getContext();
+  const ClusterDecl &cluster = request.cluster;
+  const MemoryDecl &memory = request.memory;
+  auto op = TransitionOp::create(
+      builder, loc, "transition", "source", "destination",
+      ClusterAttr::get(context, cluster.devicesPerNode, cluster.intraNodeGBps,
+                       cluster.interNodeGBps, cluster.latencyUs),
+      MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
+                      memory.flat));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&op.getBody());
+}
+
+OwningOpRef<ModuleOp> Importer::run() {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(builder, loc);
+  builder.setInsertionPointToEnd(module->getBody());
+  importSpace();
+  importLayout(request.source, "source");
+  importLayout(request.destination, "destination");
+  importTransition();
+  return module;
+}
+
+} // namespace
+
+OwningOpRef<ModuleOp> importRequest(const Request &request,
+                                    MLIRContext *context) {
+  context->loadDialect<DTDialect>();
+  return Importer(request, context).run();
+}
+
+} // namespace dt

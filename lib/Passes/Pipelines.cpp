@@ -1,0 +1,48 @@
+//===- Pipelines.cpp - The order of passes --------------------------------===//
+
+#include "dt/Passes/Pipelines.h"
+
+#include "dt/Passes/Passes.h"
+#include "mlir/Pass/PassRegistry.h"
+
+using namespace mlir;
+
+namespace {
+
+struct CompileOptions : PassPipelineOptions<CompileOptions> {
+  Option<std::string> output{
+      *this, "output",
+      llvm::cl::desc("path of the plan file; - is stdout"),
+      llvm::cl::init("-")};
+};
+
+} // namespace
+
+void dt::buildLoweringPipeline(OpPassManager &passes) {
+  passes.addPass(createGroupFamilies());
+  passes.addPass(createVerifyLayout());
+  passes.addPass(createRouteTransfers());
+  passes.addPass(createVerifyRouting());
+  passes.addPass(createScheduleWaves());
+  passes.addPass(createAllocateStaging());
+  passes.addPass(createVerifyTransport());
+}
+
+void dt::buildCompilePipeline(OpPassManager &passes,
+                              const std::string &output) {
+  buildLoweringPipeline(passes);
+  EmitPlanOptions emit;
+  emit.output = output;
+  passes.addPass(createEmitPlan(emit));
+}
+
+void dt::registerPipelines() {
+  PassPipelineRegistration<> lower(
+      "dt-lower", "lowers transitions to staged waves, without a plan file",
+      buildLoweringPipeline);
+  PassPipelineRegistration<CompileOptions> compile(
+      "dt-compile", "compiles the transition of the module to a plan file",
+      [](OpPassManager &passes, const CompileOptions &options) {
+        buildCompilePipeline(passes, options.output);
+      });
+}

@@ -1,0 +1,168 @@
+//===- RouteTransfers.cpp - Every destination byte and its source ---------===//
+//
+// Reads both layouts into Geometry structs, asks the router (Router.h), and
+// writes what it chose as few ops: one per param, group of states and hop,
+// whose pieces are affine classes and a table.
+//
+//===----------------------------------------------------------------------===//
+
+#include "TransitionInfo.h"
+#include "dt/Passes/Passes.h"
+#include "dt/Routing/Router.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_ROUTETRANSFERS
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+/// Rows of one op: (from, to, offset..., size...).
+using Rows = std::vector<int64_t>;
+
+void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
+  rows.push_back(from);
+  rows.push_back(to);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].lo);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].size());
+}
+
+class Writer {
+public:
+  Writer(TransitionInfo &info)
+      : info(info), builder(info.op.getContext()) {
+    builder.setInsertionPointToEnd(&info.op.getBody().front());
+  }
+
+  template <typename Op, typename... Extra>
+  void write(uint32_t flow, const Rows &rows, Extra... extra) {
+    const FlowInfo &from = info.flows[flow];
+    unsigned rank = info.shapeOf(flow).size();
+    ParamOp param = from.param;
+    RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
+    Op::create(builder, info.op.getLoc(),
+               FlatSymbolRefAttr::get(param.getSymNameAttr()), from.stateNames,
+               PiecesAttr::get(builder.getContext(), set, rank), extra...);
+  }
+
+private:
+  TransitionInfo &info;
+  OpBuilder builder;
+};
+
+/// Devices whose shards of a flow are the same on both sides: their storage
+/// can stay as it is.
+std::vector<int64_t> unchangedDevices(const FlowInfo &flow) {
+  std::map<int64_t, std::vector<const Shard *>> before, after;
+  for (const Holding &holding : flow.source)
+    for (int64_t device : holding.devices)
+      before[device].push_back(&holding.shard);
+  for (const Holding &holding : flow.destination)
+    for (int64_t device : holding.devices)
+      after[device].push_back(&holding.shard);
+  std::vector<int64_t> out;
+  for (const auto &[device, shards] : after) {
+    auto it = before.find(device);
+    if (it != before.end() &&
+        std::equal(shards.begin(), shards.end(), it->second.begin(),
+                   it->second.end(),
+                   [](const Shard *a, const Shard *b) { return *a == *b; }))
+      out.push_back(device);
+  }
+  return out;
+}
+
+void writeLocals(const TransitionInfo &info, const Routing &routing,
+                 Writer &writer) {
+  std::vector<Rows> keeps(info.flows.size()), copies(info.flows.size());
+  std::vector<std::vector<int64_t>> unchanged;
+  for (const FlowInfo &flow : info.flows)
+    unchanged.push_back(unchangedDevices(flow));
+  for (const LocalMove &local : routing.locals) {
+    bool keep = std::binary_search(unchanged[local.flow].begin(),
+                                   unchanged[local.flow].end(), local.device);
+    appendRow((keep ? keeps : copies)[local.flow], local.device, local.device,
+              local.box);
+  }
+  for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
+    if (!keeps[flow].empty())
+      writer.write<KeepOp>(flow, keeps[flow]);
+    if (!copies[flow].empty())
+      writer.write<CopyOp>(flow, copies[flow]);
+  }
+}
+
+void writeZeros(const TransitionInfo &info, Writer &writer) {
+  for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
+    Rows rows;
+    for (const Holding &holding : info.flows[flow].destination)
+      for (const Box &box : padding(holding.shard, info.shapeOf(flow)))
+        for (int64_t device : holding.devices)
+          appendRow(rows, device, device, box);
+    if (!rows.empty())
+      writer.write<ZeroOp>(flow, rows);
+  }
+}
+
+void writeTransfers(const TransitionInfo &info, const Routing &routing,
+                    Writer &writer) {
+  std::map<std::pair<uint32_t, uint32_t>, Rows> rows; // (hop, flow)
+  for (const Move &move : routing.moves)
+    appendRow(rows[{move.hop, move.flow}], move.source, move.destination,
+              move.box);
+  for (const auto &[key, table] : rows)
+    writer.write<TransferOp>(key.second, table, int64_t(key.first));
+}
+
+struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
+  using RouteTransfersBase::RouteTransfersBase;
+
+  LogicalResult routeTransition(TransitionInfo &info) {
+    if (!info.op.getBody().front().empty())
+      return info.op.emitOpError("is routed already");
+    if (info.flat)
+      return info.op.emitOpError(
+          "asks for memory mode 'flat', expected 'rollback': sources are kept "
+          "until commit");
+    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
+    RouterOptions options;
+    options.balanceParts = balanceParts;
+    Routing routing;
+    Hole hole;
+    if (!dt::route(flows, info.cluster, options, routing, hole)) {
+      InFlightDiagnostic error = info.op.emitOpError();
+      FlowInfo &flow = info.flows[hole.flow];
+      error << "wants " << describe(flow, hole.box) << " of tensor '"
+            << flow.param.nameTemplate() << "' on device " << hole.device
+            << ", which no source device holds";
+      error.attachNote(info.sourceLayout.getLoc()) << "source layout is here";
+      return failure();
+    }
+    Writer writer(info);
+    writeLocals(info, routing, writer);
+    writeZeros(info, writer);
+    writeTransfers(info, routing, writer);
+    for (const Move &move : routing.moves)
+      bytesMoved +=
+          move.box.volume() * flows[move.flow].bytesPerElement;
+    for (const LocalMove &local : routing.locals)
+      bytesKept += local.box.volume() * flows[local.flow].bytesPerElement;
+    numPieces += routing.moves.size() + routing.locals.size();
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+          return routeTransition(info);
+        })))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dt

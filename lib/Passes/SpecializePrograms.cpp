@@ -1,0 +1,231 @@
+//===- SpecializePrograms.cpp - One device's program as ops ---------------===//
+//
+// Shows what emission writes for a device: the same ProgramBuilder makes the
+// program, and this pass writes it as `dt.program`.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Staged.h"
+#include "dt/Passes/Passes.h"
+
+#include <map>
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_SPECIALIZEPROGRAMS
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+class ProgramWriter {
+public:
+  ProgramWriter(const TransitionInfo &info, const dtrt::RankProgram &program,
+                OpBuilder &builder)
+      : info(info), program(program), builder(builder),
+        loc(TransitionOp(info.op).getLoc()) {}
+
+  void write();
+
+private:
+  void writeShards(const std::vector<dtrt::ShardRecord> &records, Side side,
+                   SmallVector<Value> &values);
+  void writeInstruction(const dtrt::Instruction &instruction);
+  void writeGroup(const dtrt::Instruction &instruction);
+  void writeCopy(const dtrt::Instruction &instruction);
+  Value shard(const dtrt::Segment &segment) const {
+    return (segment.side == dtrt::Side::Source ? sources
+                                               : destinations)[segment.shard];
+  }
+  ViewAttr view(const dtrt::Segment &segment) const;
+  Value slot(uint64_t offset, uint64_t bytes);
+  void views(ArrayRef<dtrt::Segment> segments, SmallVector<Value> &shards,
+             SmallVector<Attribute> &attrs) const;
+
+  const TransitionInfo &info;
+  const dtrt::RankProgram &program;
+  OpBuilder &builder;
+  Location loc;
+  SmallVector<Value> sources, destinations;
+  std::map<std::pair<uint64_t, uint64_t>, Value> slots;
+};
+
+ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
+  ArrayRef<StateEntry> all = param.getStates().getEntries();
+  SmallVector<Attribute> names;
+  for (auto [i, entry] : llvm::enumerate(all))
+    if (mask >> i & 1)
+      names.push_back(entry.name);
+  return names.size() == all.size() ? ArrayAttr()
+                                    : builder.getArrayAttr(names);
+}
+
+Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
+  Shard out;
+  out.numLeading = numLeading;
+  for (const auto &ranges : record.dims) {
+    out.dims.emplace_back();
+    for (dtrt::Range range : ranges)
+      out.dims.back().push_back({range.lo, range.hi});
+  }
+  if (record.flat)
+    out.range = Interval{record.range.lo, record.range.hi};
+  return out;
+}
+
+void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
+                                Side side, SmallVector<Value> &values) {
+  MLIRContext *context = builder.getContext();
+  for (const dtrt::ShardRecord &record : records) {
+    ParamOp param = info.params[record.family];
+    Shard shard = toShard(record, param.numLeading());
+    int64_t bytes = shard.numMembers() * shard.elementsPerMember() *
+                    param.getStates().bytesPerElement(record.states);
+    auto op = ShardOp::create(
+        builder, loc, BufferType::get(context, bytes),
+        side,
+        FlatSymbolRefAttr::get(param.getSymNameAttr()),
+        stateNames(param, record.states, builder),
+        ShardAttr::get(context, shard));
+    values.push_back(op.getBuffer());
+  }
+}
+
+ViewAttr ProgramWriter::view(const dtrt::Segment &segment) const {
+  return ViewAttr::get(builder.getContext(),
+                       Box::fromOffsetSize(segment.offset, segment.size),
+                       ArrayAttr());
+}
+
+void ProgramWriter::views(ArrayRef<dtrt::Segment> segments,
+                          SmallVector<Value> &shards,
+                          SmallVector<Attribute> &attrs) const {
+  for (const dtrt::Segment &segment : segments) {
+    shards.push_back(shard(segment));
+    attrs.push_back(view(segment));
+  }
+}
+
+Value ProgramWriter::slot(uint64_t offset, uint64_t bytes) {
+  auto [it, isNew] = slots.try_emplace({offset, bytes});
+  if (isNew) {
+    // Slots stand with the shards, before the first use.
+    OpBuilder::InsertionGuard guard(builder);
+    Operation *parent = builder.getInsertionBlock()->getParentOp();
+    if (auto group = dyn_cast<GroupOp>(parent))
+      builder.setInsertionPoint(group);
+    it->second = SlotOp::create(builder, loc,
+                                BufferType::get(builder.getContext(), bytes),
+                                int64_t(offset));
+  }
+  return it->second;
+}
+
+void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
+  for (const dtrt::Message &message : instruction.messages)
+    if (!message.direct)
+      slot(message.slot, message.bytes);
+  auto group = GroupOp::create(builder, loc, int64_t(instruction.wave));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&group.getBody());
+  for (const dtrt::Message &message : instruction.messages) {
+    Value buffer = message.direct ? shard(message.segment)
+                                  : slot(message.slot, message.bytes);
+    ViewAttr at = message.direct ? view(message.segment) : ViewAttr();
+    if (message.receive)
+      RecvOp::create(builder, loc, buffer, at, int64_t(message.peer));
+    else
+      SendOp::create(builder, loc, buffer, at, int64_t(message.peer));
+  }
+}
+
+void ProgramWriter::writeCopy(const dtrt::Instruction &instruction) {
+  SmallVector<Value> from, to;
+  SmallVector<Attribute> attrs;
+  for (size_t i = 0; i < instruction.segments.size(); i += 2) {
+    from.push_back(shard(instruction.segments[i]));
+    to.push_back(shard(instruction.segments[i + 1]));
+    attrs.push_back(view(instruction.segments[i]));
+  }
+  CopyLocalOp::create(builder, loc, from, to, builder.getArrayAttr(attrs));
+}
+
+void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
+  SmallVector<Value> shards;
+  SmallVector<Attribute> attrs;
+  int64_t wave = instruction.wave;
+  switch (instruction.op) {
+  case dtrt::Opcode::Copy:
+    return writeCopy(instruction);
+  case dtrt::Opcode::Group:
+    return writeGroup(instruction);
+  case dtrt::Opcode::Zero:
+    views(instruction.segments, shards, attrs);
+    ZeroFillOp::create(builder, loc, shards, builder.getArrayAttr(attrs));
+    return;
+  case dtrt::Opcode::Pack:
+    views(instruction.segments, shards, attrs);
+    PackOp::create(builder, loc, shards, builder.getArrayAttr(attrs),
+                   slot(instruction.slot, instruction.bytes), wave);
+    return;
+  case dtrt::Opcode::Unpack:
+    views(instruction.segments, shards, attrs);
+    UnpackOp::create(builder, loc, slot(instruction.slot, instruction.bytes),
+                     shards, builder.getArrayAttr(attrs), wave);
+    return;
+  case dtrt::Opcode::Create:
+    for (uint32_t i : instruction.shards)
+      shards.push_back(destinations[i]);
+    CreateShardOp::create(builder, loc, shards, wave);
+    return;
+  case dtrt::Opcode::Release:
+    for (uint32_t i : instruction.shards)
+      shards.push_back(sources[i]);
+    ReleaseShardOp::create(builder, loc, shards, wave);
+    return;
+  }
+}
+
+void ProgramWriter::write() {
+  auto op = ProgramOp::create(
+      builder, loc,
+      FlatSymbolRefAttr::get(TransitionOp(info.op).getSymNameAttr()),
+      int64_t(program.device), int64_t(program.stagingBytes));
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&op.getBody());
+  writeShards(program.source, Side::Source, sources);
+  writeShards(program.destination, Side::Destination, destinations);
+  for (const dtrt::Instruction &instruction : program.instructions)
+    writeInstruction(instruction);
+}
+
+struct SpecializeProgramsPass
+    : impl::SpecializeProgramsBase<SpecializeProgramsPass> {
+  using SpecializeProgramsBase::SpecializeProgramsBase;
+
+  LogicalResult specialize(const TransitionInfo &info) {
+    auto transition = readStaged(info, /*computeCells=*/false);
+    if (failed(transition))
+      return failure();
+    Worlds worlds = worldsOf(info);
+    ProgramBuilder programs(*transition, worlds);
+    if (!llvm::is_contained(programs.devices(), int64_t(device)))
+      return TransitionOp(info.op).emitOpError()
+             << "has no device " << int64_t(device);
+    OpBuilder builder(&getContext());
+    builder.setInsertionPointAfter(info.op);
+    dtrt::RankProgram program = programs.build(device);
+    ProgramWriter(info, program, builder).write();
+    return success();
+  }
+
+  void runOnOperation() override {
+    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+          return specialize(info);
+        })))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dt

@@ -1,0 +1,67 @@
+//===- Staged.cpp - A fully lowered transition, for emission --------------===//
+
+#include "Staged.h"
+
+#include "Slots.h"
+
+using namespace mlir;
+
+namespace dt {
+
+FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
+                                          bool computeCells) {
+  TransitionOp transition = info.op;
+  for (auto op : transition.getOps<TransferOp>())
+    return op.emitOpError("is not scheduled yet: run --dt-schedule first");
+  ScheduledTransition out;
+  out.flows = info.makeFlows(computeCells);
+  out.numStates = info.numStates();
+  out.numLeading = info.numLeading();
+  for (const FlowInfo &flow : info.flows) {
+    out.planFlows.push_back(
+        {uint32_t(llvm::find(info.params, flow.param) - info.params.begin()),
+         flow.states});
+    out.sourceHoldings.push_back(flow.source);
+    out.destinationHoldings.push_back(flow.destination);
+  }
+  auto keeps = collectLocals<KeepOp>(info);
+  auto copies = collectLocals<CopyOp>(info);
+  auto zeros = collectLocals<ZeroOp>(info);
+  auto scheduled = collectScheduled(info);
+  if (failed(keeps) || failed(copies) || failed(zeros) || failed(scheduled))
+    return failure();
+  out.locals = std::move(*keeps);
+  out.locals.insert(out.locals.end(), copies->begin(), copies->end());
+  out.zeros = std::move(*zeros);
+  out.scheduled = std::move(*scheduled);
+  auto staged = readSlots(info, out.scheduled);
+  if (failed(staged))
+    return failure();
+  out.messages = std::move(staged->messages);
+  out.arenaBytes = std::move(staged->arenaBytes);
+  return out;
+}
+
+std::vector<int64_t> devicesOf(LayoutOp layout,
+                               SymbolTableCollection &tables) {
+  if (auto devices = layout.lookupDevices(tables))
+    return {devices->begin(), devices->end()};
+  std::vector<int64_t> out;
+  for (int64_t rank = 0; rank < layout.getWorld(); ++rank)
+    out.push_back(rank);
+  return out;
+}
+
+Worlds worldsOf(const TransitionInfo &info) {
+  SymbolTableCollection tables;
+  Worlds out;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.sourceLayout, tables)))
+    out.sourceRank[device] = rank;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.destinationLayout, tables)))
+    out.destinationRank[device] = rank;
+  return out;
+}
+
+} // namespace dt

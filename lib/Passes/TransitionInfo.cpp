@@ -1,0 +1,349 @@
+//===- TransitionInfo.cpp - A transition as Geometry structs --------------===//
+
+#include "TransitionInfo.h"
+
+#include "dt/Geometry/OptimizerShards.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+using Holdings = llvm::DenseMap<Operation *, std::vector<Holding>>;
+
+/// Explicit shards: rows name ranks of the layout.
+std::vector<Holding> evaluateShards(PlaceOp place, LayoutOp layout,
+                                    SymbolTableCollection &tables) {
+  auto devices = layout.lookupDevices(tables);
+  std::vector<HeldBox> held;
+  for (RankBox &row : cast<ShardsAttr>(place.getHow()).toGeometry())
+    held.push_back({devices ? (*devices)[row.rank] : row.rank,
+                    std::move(row.box), row.range});
+  return holdingsOf(held, place.lookupParam(tables).numLeading());
+}
+
+/// Evaluates all bucketed places of a layout together.
+class BucketedPlaces {
+public:
+  BucketedPlaces(LayoutOp layout, SymbolTableCollection &tables)
+      : layout(layout), tables(tables) {}
+
+  LogicalResult add(PlaceOp place);
+  LogicalResult evaluate(Holdings &out);
+
+private:
+  LayoutOp layout;
+  SymbolTableCollection &tables;
+  std::vector<PlaceOp> places;
+  std::vector<BucketedParam> params;
+  std::map<Operation *, Mesh> meshes; // node-based: params point into it
+  std::map<std::pair<Operation *, int>, uint32_t> buffers;
+};
+
+/// Position of a param in registration order when it states none.
+int64_t positionOf(ParamOp param) {
+  int64_t position = 0;
+  for (Operation *op = param->getPrevNode(); op; op = op->getPrevNode())
+    ++position;
+  return position;
+}
+
+LogicalResult BucketedPlaces::add(PlaceOp place) {
+  ParamOp param = place.lookupParam(tables);
+  MeshOp mesh = place.lookupMesh(tables);
+  auto [it, isNew] = meshes.try_emplace(mesh);
+  if (isNew)
+    it->second = mesh.getMesh().toGeometry();
+  std::vector<std::vector<std::string>> axes =
+      layout.getZero()->axesAsStrings();
+  size_t meshNumber = 0;
+  for (auto [i, name] : llvm::enumerate(*layout.getMeshes()))
+    if (cast<FlatSymbolRefAttr>(name).getAttr() == mesh.getSymNameAttr())
+      meshNumber = i;
+  BucketedParam entry;
+  entry.shape.assign(param.getShape().begin(), param.getShape().end());
+  entry.numLeading = param.numLeading();
+  entry.placement = cast<PlacementAttr>(place.getHow()).toGeometry();
+  entry.mesh = &it->second;
+  entry.axes = axes[meshNumber];
+  entry.orderStrides.assign(param.getOrderStrides().begin(),
+                            param.getOrderStrides().end());
+  entry.orderStrides.resize(entry.numLeading, 0);
+  entry.orderBase =
+      param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
+  entry.sharedEmbedding = place.getAlone();
+  // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
+  // parameter itself.
+  int dtype = param.getStates().getEntries().front().dtype == DType::F32;
+  int index = param.getStates().indexOf("param");
+  if (index >= 0)
+    dtype = int(param.getStates().getEntries()[index].dtype);
+  entry.buffer =
+      buffers.try_emplace({mesh, dtype}, buffers.size()).first->second;
+  places.push_back(place);
+  params.push_back(std::move(entry));
+  return success();
+}
+
+LogicalResult BucketedPlaces::evaluate(Holdings &out) {
+  if (places.empty())
+    return success();
+  size_t culprit = 0;
+  std::string error;
+  auto holdings = evaluateBucketed(params, layout.getZero()->getBucketSize(),
+                                   culprit, error);
+  if (!holdings)
+    return places[culprit].emitOpError() << error;
+  for (auto [place, held] : llvm::zip(places, *holdings))
+    out[place] = std::move(held);
+  return success();
+}
+
+LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
+                             Holdings &out) {
+  // One evaluation of the buckets per set of states that share a layout:
+  // master, exp_avg and exp_avg_sq of a param are one place.
+  BucketedPlaces bucketed(layout, tables);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (isa<ShardsAttr>(place.getHow())) {
+      out[place] = evaluateShards(place, layout, tables);
+      continue;
+    }
+    if (place.getBucketed()) {
+      if (failed(bucketed.add(place)))
+        return failure();
+      continue;
+    }
+    ParamOp param = place.lookupParam(tables);
+    std::string error;
+    auto holdings =
+        dt::evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
+                     place.lookupMesh(tables).getMesh().toGeometry(),
+                     {param.getShape().begin(), param.getShape().end()},
+                     param.numLeading(), error);
+    if (!holdings)
+      return place.emitOpError() << error;
+    out[place] = std::move(*holdings);
+  }
+  return bucketed.evaluate(out);
+}
+
+using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
+
+/// The place of every state of every param.
+FailureOr<llvm::DenseMap<Attribute, PlaceOfState>>
+indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
+  llvm::DenseMap<Attribute, PlaceOfState> out;
+  llvm::DenseMap<Attribute, ParamOp> byName;
+  for (ParamOp param : params) {
+    byName[param.getSymNameAttr()] = param;
+    out[param.getSymNameAttr()].resize(param.getStates().getEntries().size());
+  }
+  for (auto place : layout.getOps<PlaceOp>()) {
+    ParamOp param = byName[place.getParamAttr().getAttr()];
+    PlaceOfState &slots = out[place.getParamAttr().getAttr()];
+    uint64_t mask = param.getStates().mask(place.getStatesAttr());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!(mask >> i & 1))
+        continue;
+      // Explicit shards of several states may be given in several places.
+      if (slots[i]) {
+        InFlightDiagnostic error = place.emitOpError()
+                                   << "places state '"
+                                   << param.getStates().getEntries()[i].name
+                                   << "' of @" << param.getSymName()
+                                   << " a second time";
+        error.attachNote(slots[i].getLoc()) << "it is placed here";
+        return failure();
+      }
+      slots[i] = place;
+    }
+  }
+  for (ParamOp param : params)
+    for (auto [i, place] : llvm::enumerate(out[param.getSymNameAttr()]))
+      if (!place) {
+        InFlightDiagnostic error = layout.emitOpError()
+                                   << "does not place state '"
+                                   << param.getStates().getEntries()[i].name
+                                   << "' of @" << param.getSymName();
+        error.attachNote(param.getLoc()) << "the param is declared here";
+        return failure();
+      }
+  return out;
+}
+
+/// Adds the flows of one param: states grouped by their pair of places.
+void addFlows(ParamOp param, const PlaceOfState &sources,
+              const PlaceOfState &destinations, const Holdings &sourceHoldings,
+              const Holdings &destinationHoldings,
+              std::vector<FlowInfo> &flows) {
+  size_t first = flows.size();
+  std::vector<std::pair<PlaceOp, PlaceOp>> pairs;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto pair = std::make_pair(sources[i], destinations[i]);
+    size_t known = llvm::find(pairs, pair) - pairs.begin();
+    if (known == pairs.size()) {
+      pairs.push_back(pair);
+      FlowInfo flow;
+      flow.param = param;
+      flow.source = sourceHoldings.find(pair.first)->second;
+      flow.destination = destinationHoldings.find(pair.second)->second;
+      flows.push_back(std::move(flow));
+    }
+    flows[first + known].states |= uint64_t(1) << i;
+  }
+  if (pairs.size() == 1)
+    return;
+  Builder builder(param.getContext());
+  for (size_t f = first; f < flows.size(); ++f) {
+    SmallVector<Attribute> names;
+    for (auto [i, entry] : llvm::enumerate(param.getStates().getEntries()))
+      if (flows[f].states >> i & 1)
+        names.push_back(entry.name);
+    flows[f].stateNames = builder.getArrayAttr(names);
+  }
+}
+
+void readLimits(TransitionOp op, TransitionInfo &info) {
+  constexpr int64_t kDefaultStaging = int64_t(1) << 30;
+  info.stagingLimit = kDefaultStaging;
+  if (ClusterAttr cluster = op.getClusterAttr()) {
+    info.cluster.devicesPerNode = cluster.getDevicesPerNode();
+    info.cluster.intraBytesPerSecond = cluster.intraNodeGBps() * 1e9;
+    info.cluster.interBytesPerSecond = cluster.interNodeGBps() * 1e9;
+    info.cluster.latencySeconds = cluster.latencyUs() * 1e-6;
+  }
+  if (MemoryAttr memory = op.getMemoryAttr()) {
+    info.stagingLimit = memory.getStagingBytes();
+    info.deviceLimit = memory.getDeviceBytes();
+    info.flat = memory.getFlat();
+  }
+}
+
+} // namespace
+
+FailureOr<Holdings> evaluateLayout(LayoutOp layout,
+                                   SymbolTableCollection &tables) {
+  Holdings out;
+  if (failed(evaluatePlaces(layout, tables, out)))
+    return failure();
+  return out;
+}
+
+FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
+                                              SymbolTableCollection &tables) {
+  TransitionInfo info;
+  info.op = op;
+  info.sourceLayout = op.lookupSource(tables);
+  info.destinationLayout = op.lookupDestination(tables);
+  for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
+    info.params.push_back(param);
+  readLimits(op, info);
+  auto sourcePlaces = indexPlaces(info.sourceLayout, info.params);
+  auto destinationPlaces = indexPlaces(info.destinationLayout, info.params);
+  if (failed(sourcePlaces) || failed(destinationPlaces))
+    return failure();
+  auto source = evaluateLayout(info.sourceLayout, tables);
+  auto destination = evaluateLayout(info.destinationLayout, tables);
+  if (failed(source) || failed(destination))
+    return failure();
+  for (ParamOp param : info.params)
+    addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
+             (*destinationPlaces)[param.getSymNameAttr()], *source,
+             *destination, info.flows);
+  return info;
+}
+
+std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
+  ParamOp param = flows[flow].param;
+  return {param.getShape().begin(), param.getShape().end()};
+}
+
+std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
+  std::vector<Flow> out;
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    ParamOp param = flows[i].param;
+    Flow flow;
+    flow.param = i;
+    flow.bytesPerElement = param.getStates().bytesPerElement(flows[i].states);
+    if (computeCells) {
+      flow.source = overlay(flows[i].source, shapeOf(i));
+      flow.destination = overlay(flows[i].destination, shapeOf(i));
+    }
+    out.push_back(std::move(flow));
+  }
+  return out;
+}
+
+std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    ParamOp param = flows[i].param;
+    if (param.getSymNameAttr() == op.getParamAttr().getAttr() &&
+        flows[i].states == param.getStates().mask(op.getStatesAttr()))
+      return i;
+  }
+  return std::nullopt;
+}
+
+std::vector<unsigned> TransitionInfo::numStates() const {
+  std::vector<unsigned> out;
+  for (const FlowInfo &flow : flows)
+    out.push_back(llvm::popcount(flow.states));
+  return out;
+}
+
+std::vector<unsigned> TransitionInfo::numLeading() const {
+  std::vector<unsigned> out;
+  for (FlowInfo flow : flows)
+    out.push_back(flow.param.numLeading());
+  return out;
+}
+
+FailureOr<std::vector<ScheduledMove>>
+collectScheduled(const TransitionInfo &info) {
+  std::vector<ScheduledMove> out;
+  TransitionOp transition = info.op;
+  for (auto wave : transition.getOps<WaveOp>())
+    for (auto op : wave.getOps<SendrecvOp>()) {
+      auto flow = info.flowOf(op);
+      if (!flow)
+        return op.emitOpError("names states that do not lie alike");
+      op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+        ScheduledMove scheduled;
+        scheduled.move = {*flow, /*hop=*/0, from, to, box};
+        scheduled.wave = wave.getNumber();
+        out.push_back(scheduled);
+      });
+    }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const ScheduledMove &a, const ScheduledMove &b) {
+                     return std::make_tuple(a.wave, a.move.source,
+                                            a.move.destination) <
+                            std::make_tuple(b.wave, b.move.source,
+                                            b.move.destination);
+                   });
+  return out;
+}
+
+LogicalResult
+forEachTransition(ModuleOp module,
+                  llvm::function_ref<LogicalResult(TransitionInfo &)> fn) {
+  SymbolTableCollection tables;
+  for (auto op : module.getOps<TransitionOp>()) {
+    auto info = TransitionInfo::get(op, tables);
+    if (failed(info) || failed(fn(*info)))
+      return failure();
+  }
+  return success();
+}
+
+std::string describe(const FlowInfo &flow, const Box &box) {
+  ParamOp param = flow.param;
+  return "@" + param.getSymName().str() + toString(box);
+}
+
+} // namespace dt

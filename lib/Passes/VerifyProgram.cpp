@@ -1,0 +1,90 @@
+//===- VerifyProgram.cpp - Closes the program level -----------------------===//
+//
+// A slot is packed before it is sent, received before it is unpacked, and not
+// written again in between; direct sends and receives name shards.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Dialect/Ops.h"
+#include "dt/Passes/Passes.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_VERIFYPROGRAM
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+/// What last happened to each slot.
+class SlotStates {
+public:
+  LogicalResult write(Operation *op, Value slot) {
+    Operation *&last = writer[slot];
+    if (last) {
+      InFlightDiagnostic error =
+          op->emitOpError("writes a slot whose bytes were not read yet");
+      error.attachNote(last->getLoc()) << "they were written here";
+      return failure();
+    }
+    last = op;
+    return success();
+  }
+  LogicalResult read(Operation *op, Value slot, bool receives) {
+    Operation *&last = writer[slot];
+    if (!last)
+      return op->emitOpError(receives ? "unpacks a slot that nothing received"
+                                      : "sends a slot that nothing packed");
+    if (isa<RecvOp>(last) != receives)
+      return op->emitOpError(receives ? "unpacks a slot that was packed here"
+                                      : "sends a slot that was received");
+    last = nullptr;
+    return success();
+  }
+
+private:
+  llvm::DenseMap<Value, Operation *> writer;
+};
+
+LogicalResult checkGroup(GroupOp group, SlotStates &slots) {
+  for (auto send : group.getOps<SendOp>())
+    if (send.getBuffer().getDefiningOp<SlotOp>() &&
+        failed(slots.read(send, send.getBuffer(), /*receives=*/false)))
+      return failure();
+  for (auto recv : group.getOps<RecvOp>())
+    if (recv.getBuffer().getDefiningOp<SlotOp>() &&
+        failed(slots.write(recv, recv.getBuffer())))
+      return failure();
+  return success();
+}
+
+LogicalResult checkProgram(ProgramOp program) {
+  SlotStates slots;
+  for (Operation &op : program.getBody().front()) {
+    if (!op.hasTrait<ProgramLevelOp>())
+      return op.emitOpError("is illegal at the program level");
+    LogicalResult result = success();
+    if (auto pack = dyn_cast<PackOp>(op))
+      result = slots.write(pack, pack.getSlot());
+    else if (auto unpack = dyn_cast<UnpackOp>(op))
+      result = slots.read(unpack, unpack.getSlot(), /*receives=*/true);
+    else if (auto group = dyn_cast<GroupOp>(op))
+      result = checkGroup(group, slots);
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
+struct VerifyProgramPass : impl::VerifyProgramBase<VerifyProgramPass> {
+  void runOnOperation() override {
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (failed(checkProgram(program)))
+        return signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dt

@@ -1,0 +1,254 @@
+//===- Router.cpp - Who sends what to whom --------------------------------===//
+
+#include "dt/Routing/Router.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <unordered_map>
+
+using namespace dt;
+
+std::vector<Box> dt::splitBox(const Box &box, int64_t maxElements) {
+  int64_t volume = box.volume();
+  if (volume <= maxElements || volume <= 1)
+    return {box};
+  unsigned dim = 0;
+  while (box[dim].size() == 1)
+    ++dim;
+  // Whole slices of the outermost dim that is worth cutting; a slice that is
+  // still too large is cut further inside.
+  int64_t slice = volume / box[dim].size();
+  int64_t perPiece = std::max<int64_t>(1, maxElements / slice);
+  int64_t parts = (box[dim].size() + perPiece - 1) / perPiece;
+  std::vector<Box> out;
+  for (int64_t i = 0; i < parts; ++i) {
+    Box piece = box;
+    piece[dim] = {box[dim].lo + box[dim].size() * i / parts,
+                  box[dim].lo + box[dim].size() * (i + 1) / parts};
+    if (piece.volume() <= maxElements) {
+      out.push_back(piece);
+      continue;
+    }
+    for (const Box &inner : splitBox(piece, maxElements))
+      out.push_back(inner);
+  }
+  return out;
+}
+
+namespace {
+
+/// Everything about a pair of device sets that does not depend on the box.
+struct Demand {
+  std::vector<int64_t> holders;
+  std::vector<int64_t> locals; // wanters that hold it
+  /// Wanters that do not, grouped by node in ascending order.
+  std::vector<std::vector<int64_t>> nodes;
+  int64_t remote = 0; // wanters in `nodes`
+
+  bool hasChoice() const {
+    return remote > 1 || (remote == 1 && holders.size() > 1);
+  }
+};
+
+/// A box that some devices hold and some want.
+struct Item {
+  uint32_t flow;
+  uint32_t demand;
+  int64_t bytes;
+  Box box;
+};
+
+/// Bytes that each port of a device will carry.
+struct PortLoads {
+  int64_t nicIn = 0, nicOut = 0, islandOut = 0;
+};
+
+/// A device that holds the current item's box, with the hop that brought it
+/// there (-1: from the start).
+struct Holder {
+  int64_t device;
+  int64_t hop;
+};
+
+class Router {
+public:
+  Router(const std::vector<Flow> &flows, const Cluster &cluster,
+         const RouterOptions &options, Routing &routing)
+      : flows(flows), cluster(cluster), options(options), routing(routing) {}
+
+  bool run(Hole &hole);
+
+private:
+  bool collectItems(uint32_t flow, Hole &hole);
+  uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
+                    uint32_t destinationOwners);
+  void cutItems();
+  void routeItem(const Item &item);
+  void serveNode(const Item &item, const std::vector<int64_t> &wanters);
+  const Holder *cheapestHolder(int64_t destination, bool sameNode);
+  void move(const Item &item, Holder from, int64_t destination);
+
+  const std::vector<Flow> &flows;
+  const Cluster &cluster;
+  const RouterOptions &options;
+  Routing &routing;
+
+  std::vector<Demand> demands;
+  std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
+  std::vector<Item> items;
+  std::unordered_map<int64_t, PortLoads> loads;
+  std::vector<Holder> holders; // of the current item; grows as it spreads
+};
+
+uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
+                          uint32_t destinationOwners) {
+  auto [it, isNew] = demandIndex.try_emplace({sourceOwners, destinationOwners},
+                                             uint32_t(demands.size()));
+  if (!isNew)
+    return it->second;
+  Demand demand;
+  demand.holders = flows[flow].source.ownerSets[sourceOwners];
+  std::map<int64_t, std::vector<int64_t>> byNode;
+  for (int64_t device : flows[flow].destination.ownerSets[destinationOwners]) {
+    bool held = std::binary_search(demand.holders.begin(),
+                                   demand.holders.end(), device);
+    (held ? demand.locals : byNode[cluster.node(device)]).push_back(device);
+  }
+  for (auto &[node, devices] : byNode) {
+    if (devices.empty())
+      continue;
+    demand.remote += devices.size();
+    demand.nodes.push_back(std::move(devices));
+  }
+  demands.push_back(std::move(demand));
+  return it->second;
+}
+
+/// Joins both sides of a flow. What the destination wants and no pair covers
+/// is a hole.
+bool Router::collectItems(uint32_t index, Hole &hole) {
+  const Flow &flow = flows[index];
+  demandIndex.clear();
+  std::vector<int64_t> covered(flow.destination.cells.size(), 0);
+  for (const CellPair &pair :
+       join(flow.source.cells, flow.destination.cells)) {
+    covered[pair.right] += pair.box.volume();
+    uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
+                               flow.destination.cells[pair.right].owners);
+    items.push_back(
+        {index, demand, pair.box.volume() * flow.bytesPerElement, pair.box});
+  }
+  for (size_t i = 0; i < covered.size(); ++i) {
+    const Cell &cell = flow.destination.cells[i];
+    if (covered[i] == cell.box.volume())
+      continue;
+    hole.flow = index;
+    hole.device = flow.destination.ownerSets[cell.owners].front();
+    hole.box = uncovered(cell.box, flow.source.cells).front();
+    return false;
+  }
+  return true;
+}
+
+/// Cuts items that have a choice of route to a fraction of the busiest
+/// device's traffic.
+void Router::cutItems() {
+  std::unordered_map<int64_t, int64_t> inbound;
+  int64_t busiest = 0;
+  for (const Item &item : items)
+    for (const auto &wanters : demands[item.demand].nodes)
+      for (int64_t device : wanters)
+        busiest = std::max(busiest, inbound[device] += item.bytes);
+  int64_t limit =
+      std::max(options.minPieceBytes, busiest / options.balanceParts);
+  std::vector<Item> cut;
+  cut.reserve(items.size());
+  for (const Item &item : items) {
+    if (item.bytes <= limit || !demands[item.demand].hasChoice()) {
+      cut.push_back(item);
+      continue;
+    }
+    int64_t width = flows[item.flow].bytesPerElement;
+    for (const Box &box : splitBox(item.box, limit / width))
+      cut.push_back({item.flow, item.demand, box.volume() * width, box});
+  }
+  items = std::move(cut);
+}
+
+/// The holder with the least traffic on the port that would be used; among
+/// equals the one nearest to the source, then the first. Null: none there.
+const Holder *Router::cheapestHolder(int64_t destination, bool sameNode) {
+  const Holder *best = nullptr;
+  std::pair<int64_t, int64_t> bestCost;
+  for (const Holder &holder : holders) {
+    if (cluster.sameNode(holder.device, destination) != sameNode)
+      continue;
+    const PortLoads &load = loads[holder.device];
+    std::pair<int64_t, int64_t> cost = {
+        sameNode ? load.islandOut : load.nicOut, holder.hop};
+    if (best && cost >= bestCost)
+      continue;
+    best = &holder;
+    bestCost = cost;
+  }
+  return best;
+}
+
+void Router::move(const Item &item, Holder from, int64_t destination) {
+  PortLoads &sender = loads[from.device];
+  bool interNode = !cluster.sameNode(from.device, destination);
+  (interNode ? sender.nicOut : sender.islandOut) += item.bytes;
+  if (interNode)
+    loads[destination].nicIn += item.bytes;
+  routing.moves.push_back(
+      {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
+  holders.push_back({destination, from.hop + 1});
+}
+
+/// Serves all wanters of one node: from inside it if any device there has the
+/// box, else once over the network, to the wanter whose NIC receives least.
+void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
+  int64_t entry = -1;
+  if (!cheapestHolder(wanters.front(), /*sameNode=*/true)) {
+    entry = *std::min_element(
+        wanters.begin(), wanters.end(),
+        [&](int64_t a, int64_t b) { return loads[a].nicIn < loads[b].nicIn; });
+    move(item, *cheapestHolder(entry, /*sameNode=*/false), entry);
+  }
+  for (int64_t device : wanters)
+    if (device != entry)
+      move(item, *cheapestHolder(device, /*sameNode=*/true), device);
+}
+
+void Router::routeItem(const Item &item) {
+  const Demand &demand = demands[item.demand];
+  for (int64_t device : demand.locals)
+    routing.locals.push_back({item.flow, device, item.box});
+  holders.clear();
+  for (int64_t device : demand.holders)
+    holders.push_back({device, -1});
+  for (const auto &wanters : demand.nodes)
+    serveNode(item, wanters);
+}
+
+bool Router::run(Hole &hole) {
+  for (uint32_t i = 0; i < flows.size(); ++i)
+    if (!collectItems(i, hole))
+      return false;
+  cutItems();
+  std::stable_sort(items.begin(), items.end(),
+                   [](const Item &a, const Item &b) {
+                     return a.bytes > b.bytes;
+                   });
+  for (const Item &item : items)
+    routeItem(item);
+  return true;
+}
+
+} // namespace
+
+bool dt::route(const std::vector<Flow> &flows, const Cluster &cluster,
+               const RouterOptions &options, Routing &routing, Hole &hole) {
+  return Router(flows, cluster, options, routing).run(hole);
+}

@@ -1,0 +1,461 @@
+//===- Schedule.cpp - Moves into contention-free waves --------------------===//
+
+#include "dt/Routing/Schedule.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <unordered_map>
+
+using namespace dt;
+
+namespace {
+
+/// A message this many times longer on the wire than its latency loses little.
+constexpr double kLatencyFactor = 20;
+/// Live slots of a device on one level: send and receive, of two waves.
+constexpr int64_t kSlotsPerLevel = 4;
+/// Space in a message below this fraction of a chunk is left empty rather than
+/// filled by cutting a slice of a box in two.
+constexpr int64_t kFillFraction = 8;
+
+struct Traffic {
+  int64_t out = 0, in = 0;
+};
+
+int64_t busiestPort(const std::unordered_map<int64_t, Traffic> &traffic) {
+  int64_t busiest = 0;
+  for (const auto &[device, bytes] : traffic)
+    busiest = std::max({busiest, bytes.out, bytes.in});
+  return busiest;
+}
+
+/// Shares what the slots may take between the levels, in proportion to what
+/// they asked for: whole slots, and at least one for a level in use.
+ChunkBytes shareStaging(double intra, double inter, int64_t stagingBytes) {
+  int64_t wanted[2] = {alignSlot(int64_t(intra)), alignSlot(int64_t(inter))};
+  int64_t room = stagingBytes / kSlotsPerLevel;
+  if (wanted[0] + wanted[1] <= room)
+    return {wanted[0], wanted[1]};
+  auto roundDown = [](int64_t bytes) {
+    return bytes / kSlotAlignment * kSlotAlignment;
+  };
+  int64_t first = roundDown(int64_t(room * (intra / (intra + inter))));
+  if (wanted[0] > 0)
+    first = std::max(first, kSlotAlignment);
+  if (wanted[1] > 0)
+    first = std::min(first, roundDown(room) - kSlotAlignment);
+  return {std::max<int64_t>(first, 0),
+          wanted[1] > 0 ? roundDown(room - std::max<int64_t>(first, 0)) : 0};
+}
+
+} // namespace
+
+ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
+                            const std::vector<Flow> &flows,
+                            const Cluster &cluster,
+                            const ScheduleOptions &options) {
+  std::unordered_map<int64_t, Traffic> traffic[2];
+  for (const Move &move : moves) {
+    bool inter = !cluster.sameNode(move.source, move.destination);
+    int64_t bytes = move.box.volume() * flows[move.flow].bytesPerElement;
+    traffic[inter][move.source].out += bytes;
+    traffic[inter][move.destination].in += bytes;
+  }
+  double chunk[2] = {0, 0};
+  for (int inter : {0, 1}) {
+    int64_t busiest = busiestPort(traffic[inter]);
+    if (!busiest)
+      continue;
+    double shortest = kLatencyFactor * cluster.latencySeconds *
+                      cluster.bytesPerSecond(inter);
+    chunk[inter] =
+        std::min<double>(std::max<double>(busiest / options.targetWaves,
+                                          shortest),
+                         busiest);
+  }
+  return shareStaging(chunk[0], chunk[1], options.stagingBytes);
+}
+
+namespace {
+
+/// All traffic of one ordered pair of devices.
+struct Edge {
+  uint32_t source, destination; // dense device indices
+  std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
+};
+
+/// One of the two levels: its edges and what its ports still have to carry.
+struct Level {
+  int64_t chunk = 0;
+  std::vector<Edge> edges;
+  std::vector<std::vector<uint32_t>> edgesOf; // per port
+  std::vector<int64_t> remaining;             // per port, bytes
+  std::vector<int32_t> matched;               // per port: edge or -1
+  std::vector<uint32_t> visited;              // per port: search stamp
+  uint32_t stamp = 0;
+};
+
+/// Ports of dense device d: 2 d sends, 2 d + 1 receives.
+class Scheduler {
+public:
+  Scheduler(const std::vector<Move> &moves, const std::vector<Flow> &flows,
+            const Cluster &cluster, ChunkBytes chunks,
+            std::vector<ScheduledMove> &scheduled)
+      : moves(moves), flows(flows), cluster(cluster), scheduled(scheduled) {
+    levels[0].chunk = chunks.intra;
+    levels[1].chunk = chunks.inter;
+  }
+
+  bool check(int64_t &needed) const;
+  void run();
+
+private:
+  int64_t width(uint32_t move) const {
+    return flows[moves[move].flow].bytesPerElement;
+  }
+  void index();
+  void findFeeders();
+  void makeReady(uint32_t move, const Box &box);
+  void matchWave(Level &level);
+  bool cover(Level &level, uint32_t port);
+  bool augment(Level &level, uint32_t port);
+  bool displace(Level &level, uint32_t port);
+  void match(Level &level, uint32_t edge);
+  void sendWave(Level &level, int32_t wave);
+  int64_t fill(Level &level, Edge &edge, int32_t wave);
+  void emit(uint32_t move, const Box &box, int32_t wave);
+  void releaseForwards(size_t firstOfWave);
+
+  const std::vector<Move> &moves;
+  const std::vector<Flow> &flows;
+  const Cluster &cluster;
+  std::vector<ScheduledMove> &scheduled;
+  std::vector<uint32_t> moveOf; // per scheduled move
+
+  Level levels[2];
+  std::vector<uint32_t> edgeOf; // per move: edge in its level
+  std::vector<uint8_t> levelOf; // per move
+  /// Per move: forwards of its box (or of a part of it) and, per forward, how
+  /// many of its elements have arrived. A forward goes out when all have.
+  std::vector<std::vector<uint32_t>> feeds;
+  std::vector<int64_t> missing; // elements not yet at the sender
+  int64_t left = 0;             // bytes not yet sent
+};
+
+bool Scheduler::check(int64_t &needed) const {
+  for (const Move &move : moves) {
+    const Level &level =
+        levels[!cluster.sameNode(move.source, move.destination)];
+    int64_t bytes = flows[move.flow].bytesPerElement;
+    if (bytes <= level.chunk)
+      continue;
+    needed = 2 * kSlotsPerLevel * alignSlot(bytes);
+    return false;
+  }
+  return true;
+}
+
+void Scheduler::index() {
+  std::map<int64_t, uint32_t> dense;
+  for (const Move &move : moves)
+    dense[move.source] = dense[move.destination] = 0;
+  uint32_t count = 0;
+  for (auto &[device, number] : dense)
+    number = count++;
+  for (Level &level : levels) {
+    level.edgesOf.resize(2 * count);
+    level.remaining.assign(2 * count, 0);
+    level.visited.assign(2 * count, 0);
+  }
+  std::unordered_map<uint64_t, uint32_t> known[2];
+  edgeOf.resize(moves.size());
+  levelOf.resize(moves.size());
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    bool inter = !cluster.sameNode(move.source, move.destination);
+    Level &level = levels[inter];
+    uint32_t s = dense[move.source], d = dense[move.destination];
+    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
+                                                level.edges.size());
+    if (isNew) {
+      level.edgesOf[2 * s].push_back(it->second);
+      level.edgesOf[2 * d + 1].push_back(it->second);
+      level.edges.push_back({s, d, {}});
+    }
+    edgeOf[i] = it->second;
+    levelOf[i] = inter;
+    int64_t bytes = move.box.volume() * width(i);
+    level.remaining[2 * s] += bytes;
+    level.remaining[2 * d + 1] += bytes;
+    left += bytes;
+  }
+}
+
+/// Links every forward to the moves that bring its box to its sender.
+void Scheduler::findFeeders() {
+  feeds.resize(moves.size());
+  missing.assign(moves.size(), 0);
+  // Arrivals per (flow, device), only where something is forwarded from.
+  std::map<std::pair<uint32_t, int64_t>, std::vector<uint32_t>> arrivals;
+  for (const Move &move : moves)
+    if (move.hop > 0)
+      arrivals[{move.flow, move.source}];
+  if (arrivals.empty())
+    return;
+  std::map<std::pair<uint32_t, int64_t>, std::map<Box, uint32_t>> exact;
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    if (move.hop > 0) {
+      missing[i] = move.box.volume();
+      auto key = std::make_pair(move.flow, move.source);
+      auto same = exact[key].find(move.box);
+      if (same != exact[key].end())
+        feeds[same->second].push_back(i);
+      else
+        for (uint32_t other : arrivals[key])
+          if (overlaps(moves[other].box, move.box))
+            feeds[other].push_back(i);
+    }
+    auto it = arrivals.find({move.flow, move.destination});
+    if (it == arrivals.end())
+      continue;
+    it->second.push_back(i);
+    exact[it->first].emplace(move.box, i);
+  }
+}
+
+void Scheduler::makeReady(uint32_t move, const Box &box) {
+  levels[levelOf[move]].edges[edgeOf[move]].ready.push_back({move, box});
+}
+
+void Scheduler::match(Level &level, uint32_t edge) {
+  level.matched[2 * level.edges[edge].source] = edge;
+  level.matched[2 * level.edges[edge].destination + 1] = edge;
+}
+
+/// Matches a port directly: to the free partner with the most left to carry.
+bool Scheduler::cover(Level &level, uint32_t port) {
+  int64_t best = -1;
+  uint32_t bestEdge = 0;
+  for (uint32_t e : level.edgesOf[port]) {
+    const Edge &edge = level.edges[e];
+    if (edge.ready.empty())
+      continue;
+    uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
+    if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
+      continue;
+    best = level.remaining[partner];
+    bestEdge = e;
+  }
+  if (best < 0)
+    return false;
+  match(level, bestEdge);
+  return true;
+}
+
+/// Alternating path from an unmatched port: takes a partner whose own mate can
+/// be matched elsewhere. Every port that was matched stays matched.
+bool Scheduler::augment(Level &level, uint32_t port) {
+  if (cover(level, port))
+    return true;
+  level.visited[port] = level.stamp;
+  for (uint32_t e : level.edgesOf[port]) {
+    const Edge &edge = level.edges[e];
+    if (edge.ready.empty())
+      continue;
+    uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
+    const Edge &taken = level.edges[level.matched[partner]];
+    uint32_t mate = port % 2 ? 2 * taken.destination + 1 : 2 * taken.source;
+    if (level.visited[mate] == level.stamp)
+      continue;
+    level.matched[mate] = -1;
+    if (augment(level, mate)) {
+      match(level, e);
+      return true;
+    }
+    level.matched[mate] = level.matched[partner];
+  }
+  return false;
+}
+
+/// Takes the partner of a mate that has less left to carry: the mate, not the
+/// partner, goes without.
+bool Scheduler::displace(Level &level, uint32_t port) {
+  for (uint32_t e : level.edgesOf[port]) {
+    const Edge &edge = level.edges[e];
+    if (edge.ready.empty())
+      continue;
+    uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
+    const Edge &taken = level.edges[level.matched[partner]];
+    uint32_t mate = port % 2 ? 2 * taken.destination + 1 : 2 * taken.source;
+    if (level.remaining[mate] >= level.remaining[port])
+      continue;
+    level.matched[mate] = -1;
+    match(level, e);
+    return true;
+  }
+  return false;
+}
+
+/// Builds the wave's matching, ports with the most left to carry first.
+void Scheduler::matchWave(Level &level) {
+  level.matched.assign(level.remaining.size(), -1);
+  std::vector<uint32_t> ports;
+  for (uint32_t port = 0; port < level.remaining.size(); ++port)
+    if (level.remaining[port] > 0)
+      ports.push_back(port);
+  std::stable_sort(ports.begin(), ports.end(), [&](uint32_t a, uint32_t b) {
+    return level.remaining[a] > level.remaining[b];
+  });
+  // Only ports that could become the bottleneck are worth a search: those that
+  // have at most one message less to carry than the busiest one.
+  int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
+  for (uint32_t port : ports) {
+    if (level.matched[port] >= 0 || cover(level, port))
+      continue;
+    if (level.remaining[port] + level.chunk < busiest)
+      continue;
+    ++level.stamp;
+    if (!augment(level, port))
+      displace(level, port);
+  }
+}
+
+void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
+  ScheduledMove out;
+  out.move = moves[index];
+  out.move.box = box;
+  out.wave = wave;
+  scheduled.push_back(out);
+  moveOf.push_back(index);
+}
+
+/// Cuts a prefix of at most `elements` off `box`, which becomes the rest; what
+/// lies between (when a slice is cut) goes to `between`, in order. Slices are
+/// cut only when `cutSlices`. False: nothing fits.
+bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
+                std::vector<Box> &between) {
+  unsigned dim = 0;
+  while (dim + 1 < box.rank() && box[dim].size() == 1)
+    ++dim;
+  int64_t slice = box.rank() ? box.volume() / box[dim].size() : 1;
+  int64_t fits = elements / slice;
+  prefix = box;
+  if (fits > 0 && box.rank()) {
+    int64_t cut = std::min(box[dim].hi, box[dim].lo + fits);
+    prefix[dim].hi = cut;
+    box[dim].lo = cut;
+    return true;
+  }
+  if (!cutSlices || elements == 0)
+    return false;
+  Box first = box;
+  first[dim].hi = first[dim].lo + 1;
+  box[dim].lo += 1;
+  std::vector<Box> inner;
+  if (!takePrefix(first, elements, true, prefix, inner))
+    return false;
+  between.insert(between.end(), inner.begin(), inner.end());
+  if (!first.empty())
+    between.push_back(first);
+  return true;
+}
+
+/// Fills one message of an edge, up to a chunk; returns its bytes.
+int64_t Scheduler::fill(Level &level, Edge &edge, int32_t wave) {
+  int64_t room = level.chunk, sent = 0;
+  while (!edge.ready.empty()) {
+    auto [index, box] = edge.ready.front();
+    int64_t bytes = box.volume() * width(index);
+    if (bytes <= room) {
+      edge.ready.pop_front();
+      emit(index, box, wave);
+    } else {
+      Box prefix;
+      std::vector<Box> between;
+      bool cutSlices = sent == 0 || room >= level.chunk / kFillFraction;
+      if (!takePrefix(box, room / width(index), cutSlices, prefix, between))
+        break;
+      edge.ready.pop_front();
+      if (!box.empty())
+        edge.ready.push_front({index, box});
+      for (auto it = between.rbegin(); it != between.rend(); ++it)
+        edge.ready.push_front({index, *it});
+      bytes = prefix.volume() * width(index);
+      emit(index, prefix, wave);
+    }
+    sent += bytes;
+    room -= bytes;
+    if (room < level.chunk / kFillFraction)
+      break;
+  }
+  return sent;
+}
+
+void Scheduler::sendWave(Level &level, int32_t wave) {
+  for (uint32_t port = 0; port < level.matched.size(); port += 2) {
+    if (level.matched[port] < 0)
+      continue;
+    Edge &edge = level.edges[level.matched[port]];
+    int64_t sent = fill(level, edge, wave);
+    level.remaining[port] -= sent;
+    level.remaining[2 * edge.destination + 1] -= sent;
+    left -= sent;
+  }
+}
+
+/// What arrived in this wave may be forwarded from the next one on. Parts of a
+/// move are forwarded as they come when the forward's box is the same.
+void Scheduler::releaseForwards(size_t firstOfWave) {
+  for (size_t i = firstOfWave; i < scheduled.size(); ++i) {
+    const Box arrived = scheduled[i].move.box;
+    for (uint32_t forward : feeds[moveOf[i]]) {
+      if (moves[forward].box == moves[moveOf[i]].box) {
+        makeReady(forward, arrived);
+        continue;
+      }
+      missing[forward] -= intersect(moves[forward].box, arrived).volume();
+      if (missing[forward] == 0)
+        makeReady(forward, moves[forward].box);
+    }
+  }
+}
+
+void Scheduler::run() {
+  index();
+  findFeeders();
+  for (uint32_t i = 0; i < moves.size(); ++i)
+    if (missing[i] == 0)
+      makeReady(i, moves[i].box);
+  for (int32_t wave = 0; left > 0; ++wave) {
+    size_t first = scheduled.size();
+    for (Level &level : levels) {
+      matchWave(level);
+      sendWave(level, wave);
+    }
+    if (scheduled.size() == first)
+      break; // a forward without a feeder: the caller's coverage check names it
+    releaseForwards(first);
+  }
+  std::stable_sort(scheduled.begin(), scheduled.end(),
+                   [](const ScheduledMove &a, const ScheduledMove &b) {
+                     return std::make_tuple(a.wave, a.move.source,
+                                            a.move.destination) <
+                            std::make_tuple(b.wave, b.move.source,
+                                            b.move.destination);
+                   });
+}
+
+} // namespace
+
+bool dt::schedule(const std::vector<Move> &moves,
+                  const std::vector<Flow> &flows, const Cluster &cluster,
+                  ChunkBytes chunks, std::vector<ScheduledMove> &scheduled,
+                  int64_t &needed) {
+  Scheduler scheduler(moves, flows, cluster, chunks, scheduled);
+  if (!scheduler.check(needed))
+    return false;
+  scheduler.run();
+  return true;
+}

@@ -1,0 +1,143 @@
+//===- ScheduleTest.cpp - Waves: ports, order, completeness ---------------===//
+
+#include "RandomFlows.h"
+#include "dt/Routing/CostModel.h"
+
+#include "gtest/gtest.h"
+
+#include <map>
+#include <set>
+
+using namespace dt;
+using namespace dt::testing;
+
+namespace {
+
+/// Every device has at most one message per direction and level in a wave.
+void expectPortsAreFree(const std::vector<ScheduledMove> &scheduled,
+                        const Cluster &cluster) {
+  std::map<std::tuple<int32_t, int64_t, bool, bool>, int64_t> peers;
+  for (const ScheduledMove &s : scheduled) {
+    bool inter = !cluster.sameNode(s.move.source, s.move.destination);
+    auto out = peers.try_emplace({s.wave, s.move.source, false, inter},
+                                 s.move.destination);
+    auto in = peers.try_emplace({s.wave, s.move.destination, true, inter},
+                                s.move.source);
+    EXPECT_EQ(out.first->second, s.move.destination);
+    EXPECT_EQ(in.first->second, s.move.source);
+  }
+}
+
+using Element = std::tuple<uint32_t, int64_t, int64_t>;
+std::vector<Element> elementsOf(const Move &move) {
+  std::vector<Element> out;
+  for (int64_t r = move.box[0].lo; r < move.box[0].hi; ++r)
+    for (int64_t c = move.box[1].lo; c < move.box[1].hi; ++c)
+      out.push_back({move.flow, r, c});
+  return out;
+}
+
+TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomTransition t = randomTransition(random);
+    Routing routing;
+    Hole hole;
+    RouterOptions routerOptions;
+    routerOptions.minPieceBytes = 64;
+    ASSERT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
+    ScheduleOptions options;
+    options.stagingBytes = 2048 + random() % 8192;
+    options.targetWaves = 1 + random() % 16;
+    std::stable_sort(
+        routing.moves.begin(), routing.moves.end(),
+        [](const Move &a, const Move &b) { return a.hop < b.hop; });
+    ChunkBytes chunks =
+        chooseChunks(routing.moves, t.flows, t.cluster, options);
+    std::vector<ScheduledMove> scheduled;
+    int64_t needed = 0;
+    ASSERT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
+                         needed));
+    expectPortsAreFree(scheduled, t.cluster);
+
+    std::map<int64_t, std::map<Element, int32_t>> arrived; // wave
+    std::map<std::tuple<int32_t, int64_t, int64_t>, int64_t> bytes;
+    for (const ScheduledMove &s : scheduled) {
+      bytes[{s.wave, s.move.source, s.move.destination}] +=
+          s.move.box.volume() * t.flows[s.move.flow].bytesPerElement;
+      for (const Element &e : elementsOf(s.move)) {
+        EXPECT_TRUE(arrived[s.move.destination].emplace(e, s.wave).second);
+        if (s.move.hop == 0)
+          continue;
+        auto fed = arrived[s.move.source].find(e);
+        ASSERT_NE(fed, arrived[s.move.source].end());
+        EXPECT_LT(fed->second, s.wave);
+      }
+    }
+    for (const Move &move : routing.moves)
+      for (const Element &e : elementsOf(move))
+        EXPECT_TRUE(arrived[move.destination].count(e));
+    for (auto &[key, size] : bytes)
+      EXPECT_LE(size, t.cluster.sameNode(std::get<1>(key), std::get<2>(key))
+                          ? chunks.intra
+                          : chunks.inter);
+  }
+}
+
+/// All-to-all among n devices of one node, `bytes` per pair.
+std::vector<Move> allToAll(int64_t n, int64_t bytes) {
+  std::vector<Move> moves;
+  for (int64_t s = 0; s < n; ++s)
+    for (int64_t d = 0; d < n; ++d)
+      if (s != d)
+        moves.push_back(
+            {0, 0, s, d, Box::fromOffsetSize({(s * n + d) * bytes}, {bytes})});
+  return moves;
+}
+
+TEST(Schedule, NonPowerOfTwoWorldsPayNothing) {
+  // n - 1 messages per port fit n - 1 waves, whatever n is; XOR rounds would
+  // need the next power of two minus one.
+  Flow flow;
+  flow.bytesPerElement = 1;
+  Cluster cluster;
+  cluster.devicesPerNode = 1000;
+  for (int64_t n : {3, 5, 6, 7, 12, 24, 33, 96}) {
+    std::vector<Move> moves = allToAll(n, 128);
+    std::vector<ScheduledMove> scheduled;
+    int64_t needed = 0;
+    ASSERT_TRUE(
+        schedule(moves, {flow}, cluster, {128, 128}, scheduled, needed));
+    ASSERT_EQ(scheduled.size(), moves.size());
+    EXPECT_EQ(scheduled.back().wave + 1, n - 1) << n << " devices";
+  }
+}
+
+TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
+  Flow flow;
+  flow.bytesPerElement = 4096;
+  std::vector<Move> moves = {{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}};
+  std::vector<ScheduledMove> scheduled;
+  int64_t needed = 0;
+  EXPECT_FALSE(schedule(moves, {flow}, Cluster(), {1024, 1024}, scheduled,
+                        needed));
+  EXPECT_EQ(needed, 8 * 4096);
+}
+
+TEST(CostModel, CountsLatencyAndThePortsRate) {
+  Flow flow;
+  flow.bytesPerElement = 1;
+  Cluster cluster; // 200 GB/s inside, 25 GB/s between nodes, 10 us
+  int64_t bytes = 25'000'000;
+  std::vector<ScheduledMove> scheduled = {
+      {{0, 0, 0, 8, Box::fromOffsetSize({0}, {bytes})}, 0},
+      {{0, 0, 0, 1, Box::fromOffsetSize({0}, {bytes})}, 0},
+      {{0, 0, 8, 0, Box::fromOffsetSize({0}, {bytes})}, 1},
+  };
+  EXPECT_NEAR(predictSeconds(scheduled, {flow}, cluster), 2 * (1e-3 + 10e-6),
+              1e-9);
+}
+
+} // namespace
