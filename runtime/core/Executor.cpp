@@ -7,8 +7,8 @@
 
 namespace dtrt {
 
-Result<Executor> Executor::prepare(LocalStorage &storage,
-                                   Transport &transport) {
+Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
+                                   const ExecutorOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
   if (program.stagingBytes > 0) {
@@ -26,6 +26,8 @@ Result<Executor> Executor::prepare(LocalStorage &storage,
                        step.status().message());
     executor.steps.push_back(std::move(*step));
   }
+  if (options.skipStaging && transport.seesPeerMemory())
+    executor.skipStaging();
   return executor;
 }
 
@@ -63,9 +65,92 @@ Executor::prepareStep(const Instruction &instruction) const {
       DTRT_RETURN_IF_ERROR(prepareSegments({message.segment}, step));
     std::byte *data = message.direct ? nullptr : staging.get() + message.slot;
     step.messages.push_back(
-        {message.receive, message.peer, data, message.bytes});
+        {message.receive, message.peer, data, message.bytes, nullptr});
   }
   return step;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages without staging
+//===----------------------------------------------------------------------===//
+
+namespace {
+struct Overlap {
+  bool any = false;
+  bool exact = false;
+};
+
+Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
+  return {staged.slot < slot + bytes && slot < staged.slot + staged.bytes,
+          staged.slot == slot && staged.bytes == bytes};
+}
+} // namespace
+
+/// A pack can be left out when every message that its bytes go to is just
+/// those bytes, and the shards are still there when it leaves.
+void Executor::skipPack(size_t index) {
+  Step &pack = steps[index];
+  std::vector<TransportMessage *> sends;
+  bool overwritten = false;
+  for (size_t i = index + 1; i < steps.size() && !overwritten; ++i) {
+    const Instruction &later = *steps[i].instruction;
+    if (later.op == Opcode::Release)
+      return;
+    if (later.op == Opcode::Pack)
+      overwritten = overlapOf(*pack.instruction, later.slot, later.bytes).any;
+    for (size_t m = 0; m < later.messages.size(); ++m) {
+      const Message &message = later.messages[m];
+      Overlap overlap =
+          overlapOf(*pack.instruction, message.slot, message.bytes);
+      if (message.direct || !overlap.any)
+        continue;
+      if (message.receive)
+        overwritten = true;
+      else if (overlap.exact)
+        sends.push_back(&steps[i].messages[m]);
+      else
+        return;
+    }
+  }
+  pack.skipped = true;
+  for (TransportMessage *send : sends)
+    send->view = &pack.view;
+}
+
+/// An unpack can be left out when it takes just one message, into shards that
+/// are there when the message comes.
+void Executor::skipUnpack(size_t group, TransportMessage &message,
+                          const Message &planned) {
+  for (size_t i = group + 1; i < steps.size(); ++i) {
+    const Instruction &later = *steps[i].instruction;
+    if (later.op == Opcode::Create)
+      return;
+    if (later.op != Opcode::Unpack)
+      continue;
+    Overlap overlap = overlapOf(later, planned.slot, planned.bytes);
+    if (!overlap.any)
+      continue;
+    if (overlap.exact) {
+      steps[i].skipped = true;
+      message.view = &steps[i].view;
+    }
+    return;
+  }
+}
+
+void Executor::skipStaging() {
+  for (Step &step : steps)
+    step.view = {&step.segments, storage};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Instruction &instruction = *steps[i].instruction;
+    if (instruction.op == Opcode::Pack)
+      skipPack(i);
+    for (size_t m = 0; m < instruction.messages.size(); ++m) {
+      const Message &message = instruction.messages[m];
+      if (message.receive && !message.direct)
+        skipUnpack(i, steps[i].messages[m], message);
+    }
+  }
 }
 
 std::vector<uint32_t> Executor::peers() const {
@@ -133,6 +218,8 @@ Status Executor::runZero(const Step &step) {
 Status Executor::runPack(const Step &step) {
   uint64_t at = step.instruction->slot;
   touchStaging(at, step.instruction->bytes);
+  if (step.skipped)
+    return {};
   for (const PreparedSegment &segment : step.segments) {
     DTRT_RETURN_IF_ERROR(pack(segment, *storage, staging.get() + at));
     at += segment.bytes;
@@ -141,6 +228,8 @@ Status Executor::runPack(const Step &step) {
 }
 
 Status Executor::runUnpack(const Step &step) {
+  if (step.skipped)
+    return {};
   uint64_t at = step.instruction->slot;
   for (const PreparedSegment &segment : step.segments) {
     DTRT_RETURN_IF_ERROR(unpack(segment, *storage, staging.get() + at));

@@ -2,7 +2,9 @@
 
 #include "dtrt/Packing.h"
 
+#include <algorithm>
 #include <cstring>
+#include <new>
 
 namespace dtrt {
 
@@ -161,11 +163,13 @@ Result<PreparedSegment> prepareSegment(const PlanCommon &common,
   for (unsigned state : statesOf(segment.states)) {
     int64_t width = byteWidth(dtypeOf(family, state, segment.side));
     prepared.parts.push_back(
-        {state, view->offset * width, elements * width,
+        {state, width, view->offset * width, elements * width,
          makeStridedCopy(view->sizes, view->strides, packed, width),
          makeStridedCopy(view->sizes, packed, view->strides, width)});
   }
   prepared.members = std::move(view->members);
+  prepared.sizes = std::move(view->sizes);
+  prepared.strides = std::move(view->strides);
   return prepared;
 }
 
@@ -203,6 +207,77 @@ Result<std::byte *> contiguousData(const PreparedSegment &segment,
   if (!data)
     return unbound(segment, storage, part.state, member);
   return data + part.offset;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages between shards that one process can see
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+bool sameShape(const PreparedSegment &a, const PreparedSegment &b) {
+  if (a.sizes != b.sizes || a.members.size() != b.members.size() ||
+      a.parts.size() != b.parts.size())
+    return false;
+  for (size_t i = 0; i < a.parts.size(); ++i)
+    if (a.parts[i].width != b.parts[i].width)
+      return false;
+  return true;
+}
+
+bool sameShapes(const MessageView &a, const MessageView &b) {
+  return a.segments->size() == b.segments->size() &&
+         std::equal(a.segments->begin(), a.segments->end(), b.segments->begin(),
+                    sameShape);
+}
+
+Status copyThroughBuffer(const MessageView &source,
+                         const MessageView &destination) {
+  uint64_t bytes = 0;
+  for (const PreparedSegment &segment : *source.segments)
+    bytes += segment.bytes;
+  std::unique_ptr<std::byte[]> buffer(new (std::nothrow) std::byte[bytes]);
+  if (!buffer)
+    return makeError("cannot allocate ", bytes, " bytes for a message");
+  DTRT_RETURN_IF_ERROR(packMessage(source, buffer.get()));
+  return unpackMessage(destination, buffer.get());
+}
+
+Status copySegment(const PreparedSegment &from, const LocalStorage &source,
+                   const PreparedSegment &to, const LocalStorage &destination) {
+  PreparedCopy both{from, to, {}};
+  for (const StatePart &part : from.parts)
+    both.perState.push_back(
+        makeStridedCopy(from.sizes, from.strides, to.strides, part.width));
+  return copy(both, source, destination);
+}
+
+} // namespace
+
+Status packMessage(const MessageView &source, std::byte *packed) {
+  for (const PreparedSegment &segment : *source.segments) {
+    DTRT_RETURN_IF_ERROR(pack(segment, *source.storage, packed));
+    packed += segment.bytes;
+  }
+  return {};
+}
+
+Status unpackMessage(const MessageView &destination, const std::byte *packed) {
+  for (const PreparedSegment &segment : *destination.segments) {
+    DTRT_RETURN_IF_ERROR(unpack(segment, *destination.storage, packed));
+    packed += segment.bytes;
+  }
+  return {};
+}
+
+Status copyMessage(const MessageView &source, const MessageView &destination) {
+  if (!sameShapes(source, destination))
+    return copyThroughBuffer(source, destination);
+  for (size_t i = 0; i < source.segments->size(); ++i)
+    DTRT_RETURN_IF_ERROR(copySegment((*source.segments)[i], *source.storage,
+                                     (*destination.segments)[i],
+                                     *destination.storage));
+  return {};
 }
 
 Result<PreparedCopy> prepareCopy(const PlanCommon &common,

@@ -9,6 +9,8 @@
 
 #include "dtrt/LoopbackTransport.h"
 
+#include "dtrt/Packing.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
@@ -24,7 +26,19 @@ constexpr size_t kMaxNamed = 4;
 struct Posted {
   const std::byte *data = nullptr;
   uint64_t bytes = 0;
+  const MessageView *view = nullptr;
 };
+
+Status copyBytes(const Posted &from, const TransportMessage &to) {
+  if (from.view && to.view)
+    return copyMessage(*from.view, *to.view);
+  if (from.view)
+    return packMessage(*from.view, to.data);
+  if (to.view)
+    return unpackMessage(*to.view, from.data);
+  memcpy(to.data, from.data, from.bytes);
+  return {};
+}
 } // namespace
 
 struct LoopbackWorld::State {
@@ -50,6 +64,7 @@ public:
   Endpoint(State &world, uint32_t self) : world(world), self(self) {}
 
   uint32_t device() const override { return self; }
+  bool seesPeerMemory() const override { return true; }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
@@ -180,7 +195,9 @@ Status LoopbackWorld::Endpoint::postOne(const TransportMessage &message) {
       ready.push_back(message.peer);
     return {};
   }
-  if (!peer.inbox.emplace(self, Posted{message.data, message.bytes}).second)
+  if (!peer.inbox
+           .emplace(self, Posted{message.data, message.bytes, message.view})
+           .second)
     return makeError("device ", self, " sends twice to device ", message.peer,
                      " in one group");
   ++unsent;
@@ -210,13 +227,13 @@ Status LoopbackWorld::Endpoint::receive(const TransportMessage &message,
   inbox.erase(message.peer);
   ++sender.inFlight;
   lock.unlock();
-  memcpy(message.data, posted.data, posted.bytes);
+  Status status = copyBytes(posted, message);
   lock.lock();
   --sender.inFlight;
   --sender.unsent;
   if (sender.unsent == 0 || world.failed)
     sender.wake();
-  return {};
+  return status;
 }
 
 /// After a failure, memory of this rank may still be read by a peer's copy,

@@ -84,7 +84,8 @@ private:
     if (options.check)
       fill(**storage);
     tell("fill", filled);
-    auto executor = Executor::prepare(**storage, transport);
+    auto executor = Executor::prepare(**storage, transport,
+                                      ExecutorOptions{!options.staged});
     DTRT_RETURN_IF_ERROR(executor);
     DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), executor->peers()));
     device.begin = Clock::now();

@@ -19,6 +19,7 @@ struct Options {
   std::string plan;
   std::string transport = "loopback";
   bool check = false;
+  bool direct = false;
   bool json = false;
 };
 
@@ -66,6 +67,7 @@ int run(const Options &options) {
     return fail(plan.status().message());
   dtrt::LoopbackOptions loopback;
   loopback.check = options.check;
+  loopback.staged = options.check && !options.direct;
   bool terminal = isatty(STDERR_FILENO);
   if (terminal)
     loopback.progress = showProgress;
@@ -107,6 +109,9 @@ int main(int argc, char **argv) {
       ->capture_default_str();
   app.add_flag("--check", options.check,
                "fill the source with known values and compare every byte");
+  app.add_flag("--direct", options.direct,
+               "with --check: copy from shard to shard as unchecked loopback "
+               "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
   app.set_version_flag("--version", versionText());
   app.footer(kExamples);

@@ -18,12 +18,20 @@ struct ExecutionStats {
   uint64_t stagingPeak = 0;
 };
 
+struct ExecutorOptions {
+  /// Where the transport sees the peers' memory, messages go from shard to
+  /// shard and their packs and unpacks are left out. False runs the program to
+  /// the letter, as other transports do.
+  bool skipStaging = false;
+};
+
 /// `prepare` computes all views and allocates the staging arena; `run` only
 /// moves bytes.
 class Executor {
 public:
   /// Storage and transport must outlive the executor.
-  static Result<Executor> prepare(LocalStorage &storage, Transport &transport);
+  static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
+                                  const ExecutorOptions &options = {});
 
   Status run();
   const ExecutionStats &stats() const { return statistics; }
@@ -36,6 +44,8 @@ private:
     std::vector<PreparedSegment> segments; // or of direct messages, in order
     std::vector<PreparedCopy> copies;
     std::vector<TransportMessage> messages;
+    MessageView view;     // Pack, Unpack: the segments as a message
+    bool skipped = false; // Pack, Unpack: done by the messages themselves
   };
 
   Executor(LocalStorage &storage, Transport &transport)
@@ -49,6 +59,10 @@ private:
   Status runPack(const Step &step);
   Status runUnpack(const Step &step);
   Status runGroup(Step &step);
+  void skipStaging();
+  void skipPack(size_t index);
+  void skipUnpack(size_t group, TransportMessage &message,
+                  const Message &planned);
   void touchStaging(uint64_t slot, uint64_t bytes);
 
   LocalStorage *storage;

@@ -12,6 +12,9 @@ namespace dtrt {
 
 struct LoopbackOptions {
   bool check = false;
+  /// Pack and unpack as the plan says, rather than let the receiver copy from
+  /// shard to shard.
+  bool staged = false;
   /// Called now and then from any thread, with the number of devices that have
   /// finished the named phase.
   std::function<void(const char *phase, size_t done, size_t total)> progress;

@@ -35,6 +35,7 @@ StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
 /// One state of a prepared segment.
 struct StatePart {
   unsigned state = 0;
+  int64_t width = 0;    // bytes of one element
   int64_t offset = 0;   // bytes from the start of a member's buffer
   int64_t boxBytes = 0; // bytes of one member's box
   StridedCopy toPacked;
@@ -46,6 +47,8 @@ struct PreparedSegment {
   Side side = Side::Source;
   uint32_t shard = 0;
   std::vector<int64_t> members;
+  std::vector<int64_t> sizes;   // of the box, in elements
+  std::vector<int64_t> strides; // of the shard's local tensor
   std::vector<StatePart> parts;
   uint64_t bytes = 0;
 };
@@ -62,6 +65,17 @@ Status zero(const PreparedSegment &segment, const LocalStorage &storage);
 /// Where the bytes of a direct message's segment start.
 Result<std::byte *> contiguousData(const PreparedSegment &segment,
                                    const LocalStorage &storage);
+
+/// The bytes of a message, where they lie.
+struct MessageView {
+  const std::vector<PreparedSegment> *segments = nullptr;
+  const LocalStorage *storage = nullptr;
+};
+/// Copies a message from shards to shards; the packed form is only made where
+/// the two sides cut the message in different ways.
+Status copyMessage(const MessageView &source, const MessageView &destination);
+Status packMessage(const MessageView &source, std::byte *packed);
+Status unpackMessage(const MessageView &destination, const std::byte *packed);
 
 /// The same box in two shards, of one device or two.
 struct PreparedCopy {

@@ -17,11 +17,16 @@
 
 namespace dtrt {
 
+struct MessageView;
+
 struct TransportMessage {
   bool receive = false;
   uint32_t peer = 0;
   std::byte *data = nullptr; // read only, unless receive
   uint64_t bytes = 0;
+  /// Where the bytes lie in the sender's, or shall lie in the receiver's
+  /// shards; then `data` is not used. Only for transports that see them.
+  const MessageView *view = nullptr;
 };
 
 /// One device's end of a transport.
@@ -29,6 +34,9 @@ class Transport {
 public:
   virtual ~Transport() = default;
   virtual uint32_t device() const = 0;
+  /// Whether all devices are in one address space, so that messages may go
+  /// from shard to shard without staging.
+  virtual bool seesPeerMemory() const { return false; }
   /// Connects to every peer, after all ranks have compared their digests.
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,

@@ -26,6 +26,11 @@ LoopbackReport runChecked(const TestPlan &plan) {
   PlanReader reader = plan.reader();
   Status verified = verifyPlan(reader);
   EXPECT_TRUE(verified.ok()) << verified.message();
+  auto direct = runLoopback(reader, options);
+  EXPECT_TRUE(direct.ok()) << direct.status().message();
+  for (const std::string &line : direct->check.first)
+    ADD_FAILURE() << "without staging: " << line;
+  options.staged = true;
   auto report = runLoopback(reader, options);
   EXPECT_TRUE(report.ok()) << report.status().message();
   if (!report.ok())
@@ -255,4 +260,26 @@ TEST(Loopback, AllToAllOf128Ranks) {
   for (uint32_t rank = 0; rank < kRanks; ++rank)
     for (uint32_t peer = 0; peer < kRanks; ++peer)
       EXPECT_EQ(in[rank][peer], peer == rank ? ~0u : peer);
+}
+
+TEST(Storage, BindsATrainersTensors) {
+  TestPlan plan = forwardingPlan();
+  LocalStorage storage(plan.common, plan.programs[0]);
+  std::byte before[32], after[32];
+  std::vector<TensorBinding> tensors = {
+      {"w", "param", Side::Source, 0, before, 32},
+      {"w", "param", Side::Destination, 0, after, 32}};
+  Status bound = bindTensors(tensors, storage);
+  EXPECT_TRUE(bound.ok()) << bound.message();
+  EXPECT_EQ(storage.data(Side::Destination, 0, 0, 0), after);
+  tensors[1].bytes = 16;
+  expectContains(bindTensors(tensors, storage).message(),
+                 "has 16 bytes, the plan expects 32");
+  tensors[1] = tensors[0];
+  expectContains(bindTensors(tensors, storage).message(), "bound twice");
+  tensors.pop_back();
+  expectContains(bindTensors(tensors, storage).message(),
+                 "no tensor is bound to the destination shard of 'w'");
+  tensors[0].tensor = "v";
+  expectContains(bindTensors(tensors, storage).message(), "has no source");
 }

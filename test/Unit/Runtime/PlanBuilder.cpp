@@ -114,6 +114,7 @@ class Router {
 public:
   Router(TestPlan &plan) : plan(plan), count(plan.programs.size()) {
     edges.resize(count * count);
+    zeros.resize(count);
   }
 
   void route() {
@@ -264,7 +265,7 @@ private:
   TestPlan &plan;
   uint32_t count;
   std::vector<Edge> edges;
-  std::vector<Segment> zeros[64];
+  std::vector<std::vector<Segment>> zeros;
 };
 
 /// VPS elements of a shard, padding excluded.
