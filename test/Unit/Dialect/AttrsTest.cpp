@@ -152,7 +152,7 @@ TEST_F(DialectTest, StatesMaskAndBytes) {
 TEST_F(DialectTest, ClusterPrintsShortNumbers) {
   mlir::Attribute attr = ClusterAttr::get(&context, 8, 200.0, 0.1, 1e-7);
   EXPECT_EQ(print(attr), "#dt.cluster<8 per node, intra 200.0, inter 0.1, "
-                         "latency 1.0E-7>");
+                         "latency 1.0e-07>");
   EXPECT_EQ(mlir::parseAttribute(print(attr), &context), attr);
 }
 
