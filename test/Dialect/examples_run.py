@@ -34,7 +34,7 @@ def main(folder, test):
             parts = example.group(1).split("\n    dt.")
             for part in [parts[0]] + ["dt." + part for part in parts[1:]]:
                 if squeezed(part) not in ran:
-                    missing.append(f"{path.name}: example of {name} not in {test}")
+                    missing.append(f"{path.name}: {name} is not in {test}")
     print("\n".join(missing))
     return 1 if missing else 0
 
