@@ -198,13 +198,25 @@ const std::vector<uint32_t> &PlanReader::devices() const {
   return state->devices;
 }
 
+namespace {
+std::string programName(uint32_t device) {
+  return "program of device " + std::to_string(device);
+}
+} // namespace
+
+Status PlanReader::checkSections() const {
+  for (const SectionEntry &entry : state->programs)
+    DTRT_RETURN_IF_ERROR(state->checkSum(entry, programName(entry.device)));
+  return {};
+}
+
 Result<RankProgram> PlanReader::program(uint32_t device) const {
   auto found =
       std::lower_bound(state->devices.begin(), state->devices.end(), device);
   if (found == state->devices.end() || *found != device)
     return makeError("device ", device, " has no program in this plan");
   const SectionEntry &entry = state->programs[found - state->devices.begin()];
-  std::string name = "program of device " + std::to_string(device);
+  std::string name = programName(device);
   DTRT_RETURN_IF_ERROR(state->checkSum(entry, name));
   auto program = decodeProgram(state->data + entry.offset, entry.size);
   if (!program.ok())

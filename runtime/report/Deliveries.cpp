@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <iterator>
 #include <ostream>
 
 namespace dtrt {
@@ -55,8 +56,17 @@ private:
       if (message.receive && message.direct)
         deliver(message.segment, carrier);
       else if (message.receive)
-        arrivals[message.slot] = {message.slot + message.bytes, carrier};
+        arrive(message.slot, message.slot + message.bytes, carrier);
     }
+  }
+
+  /// A message takes the place of all that came there before it.
+  void arrive(uint64_t slot, uint64_t end, const Carrier &carrier) {
+    auto first = arrivals.upper_bound(slot);
+    if (first != arrivals.begin() && std::prev(first)->second.end > slot)
+      --first;
+    arrivals.erase(first, arrivals.lower_bound(end));
+    arrivals[slot] = {end, carrier};
   }
 
   Status unpack(const Instruction &instruction) {

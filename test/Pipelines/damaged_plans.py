@@ -22,6 +22,12 @@ from random_transitions import write_case
 COMMANDS = [("dt-plan", "inspect"), ("dt-plan", "verify"), ("dt-run",)]
 HUGE = 2**64 - 8
 FUZZED_PLANS = 60
+# What only those find who read the programs, which inspect has no need to.
+INSIDE_A_PROGRAM = {
+    "a program of zeros, sealed",
+    "a program of ones, sealed",
+    "a root far away, sealed",
+}
 
 
 def kept(count):
@@ -190,14 +196,14 @@ def ended_badly(done):
     return []
 
 
-def check_damage(tools, good, damage, path, judge):
+def check_damage(tools, good, damage, path, judge, commands):
     plan = PlanBytes(good)
     damage(plan)
     if plan.data == good:
         return [] if judge is ended_badly else ["the damage changes nothing"]
     path.write_bytes(plan.data)
     problems = []
-    for tool, *words in COMMANDS:
+    for tool, *words in commands:
         for problem in judge(tools.start(tool, *words, path)):
             problems.append(f"{' '.join([tool, *words])}: {problem}")
     return problems
@@ -234,7 +240,10 @@ def main():
         good = good_plan(tools, folder)
         for name, damage, judge in cases:
             path = folder / "damaged.dtplan"
-            problems = check_damage(tools, good, damage, path, judge)
+            first = 1 if name in INSIDE_A_PROGRAM else 0
+            problems = check_damage(
+                tools, good, damage, path, judge, COMMANDS[first:]
+            )
             failed += bool(problems)
             for problem in problems:
                 print(f"{name}: {problem}")

@@ -165,6 +165,7 @@ def check_inspect(transition, inspect):
         ("wire_lower_bound", bytes_["wire_lower_bound"], totals["wire"]),
         ("inter_node_lower_bound", bytes_["inter_node_lower_bound"],
          totals["inter_node"]),
+        ("bytes.inter_node", bytes_["inter_node"], totals["inter_node"]),
         ("source.world", inspect["source"]["world"],
          request["source"]["world"]),
         ("destination.world", inspect["destination"]["world"],

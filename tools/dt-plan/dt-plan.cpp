@@ -35,10 +35,18 @@ int fail(const std::string &message, int code = 1) {
   return code;
 }
 
+/// Opens a plan for people, who want to know of damage anywhere in it.
+Result<PlanReader> openWhole(const std::string &path) {
+  auto plan = PlanReader::open(path);
+  DTRT_RETURN_IF_ERROR(plan);
+  DTRT_RETURN_IF_ERROR(plan->checkSections());
+  return plan;
+}
+
 /// Opens the plan and hands it to a command that writes to standard output.
 template <typename Command>
 int withPlan(const std::string &path, Command command) {
-  auto plan = PlanReader::open(path);
+  auto plan = openWhole(path);
   if (!plan.ok())
     return fail(plan.status().message());
   Status status = command(*plan);
@@ -76,10 +84,10 @@ int verify(const Options &options) {
 }
 
 int diff(const Options &options) {
-  auto a = PlanReader::open(options.plan);
+  auto a = openWhole(options.plan);
   if (!a.ok())
     return fail(a.status().message(), kDiffTrouble);
-  auto b = PlanReader::open(options.other);
+  auto b = openWhole(options.other);
   if (!b.ok())
     return fail(b.status().message(), kDiffTrouble);
   auto same = writeDifferences(*a, *b, std::cout);

@@ -63,6 +63,8 @@ public:
   const Digest &digest() const;
   uint16_t formatMajor() const;
   uint16_t formatMinor() const;
+  /// Compares the checksums of all sections. `program` checks only its own.
+  Status checkSections() const;
   /// Devices that have a program, ascending.
   const std::vector<uint32_t> &devices() const;
   /// May be called from several threads at once.
