@@ -47,7 +47,8 @@ template <typename T> size_t count(const T *vector) {
 template <typename... Vectors>
 Status checkAligned(const char *what, const Vectors *...vectors) {
   auto misaligned = [](const auto *vector) {
-    return vector && reinterpret_cast<uintptr_t>(vector->Data()) % 8 != 0;
+    return vector && vector->size() > 0 &&
+           reinterpret_cast<uintptr_t>(vector->Data()) % 8 != 0;
   };
   if ((misaligned(vectors) || ...))
     return makeError(what, " has a vector that is not 8-byte aligned");
