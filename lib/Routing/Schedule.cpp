@@ -30,16 +30,22 @@ struct LevelTraffic {
       return 0;
     return alignSlot(std::max<int64_t>(widest, int64_t(busiest / waves)));
   }
-  int64_t medianPair() const;
+  /// Half of all bytes belong to pairs of at least this many.
+  int64_t typicalPair() const;
 };
 
-int64_t LevelTraffic::medianPair() const {
+int64_t LevelTraffic::typicalPair() const {
   std::vector<int64_t> sizes;
-  for (auto [pair, bytes] : pairs)
+  int64_t total = 0;
+  for (auto [pair, bytes] : pairs) {
     sizes.push_back(bytes);
-  auto middle = sizes.begin() + sizes.size() / 2;
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  return *middle;
+    total += bytes;
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<int64_t>());
+  size_t i = 0;
+  for (int64_t seen = sizes[0]; 2 * seen < total; seen += sizes[++i])
+    continue;
+  return sizes[i];
 }
 
 int64_t roundDown(int64_t bytes) {
@@ -82,6 +88,9 @@ dt::candidateChunks(const std::vector<Move> &moves,
   int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
+    constexpr double kMostWaves = 2048;
+    if (waves > kMostWaves)
+      return;
     ChunkBytes chunks = fitStaging(
         {levels[0].chunk(waves), levels[1].chunk(waves)}, room);
     if (std::find(candidates.begin(), candidates.end(), chunks) ==
@@ -95,7 +104,7 @@ dt::candidateChunks(const std::vector<Move> &moves,
   if (levels[slower].busiest > 0)
     for (int parts = 1; parts <= 4; ++parts)
       consider(double(levels[slower].busiest) * parts /
-               levels[slower].medianPair());
+               levels[slower].typicalPair());
   for (double waves : {256, 64, 512, 32, 1024, 16, 1})
     consider(waves);
   return candidates;
