@@ -172,9 +172,9 @@ bool Family::analyze() {
   return true;
 }
 
-/// Runs of equal coordinates become cuts; owners where the runs do not simply
-/// count up.
-Split splitAlong(const Follow &follow) {
+/// Runs of equal coordinates become cuts, with owners unless run i is simply
+/// coordinate i's.
+Split splitAlong(const Follow &follow, int64_t axisSize) {
   Split split;
   split.axis = follow.axis;
   split.cuts = {0};
@@ -185,18 +185,23 @@ Split splitAlong(const Follow &follow) {
     split.cuts.push_back(i + 1);
     split.owners.push_back(follow.coordinates[i]);
   }
+  if (int64_t(split.owners.size()) == axisSize &&
+      MeshAttr::isIota(split.owners))
+    split.owners.clear();
   return split;
 }
 
 PlacementAttr Family::placement(unsigned place) const {
   PlaceOp first = all.members.front()->places[place];
   Placement old = cast<PlacementAttr>(first.getHow()).toGeometry();
+  SymbolTableCollection tables;
+  MeshAttr mesh = first.lookupMesh(tables).getMesh();
   Placement out;
   for (unsigned d : varying()) {
     DimPlacement dim;
     for (const Follow &follow : follows[place])
       if (!follow.constant && follow.dim == d)
-        dim.splits.push_back(splitAlong(follow));
+        dim.splits.push_back(splitAlong(follow, mesh.axisSize(follow.axis)));
     out.dims.push_back(dim);
   }
   out.dims.insert(out.dims.end(), old.dims.begin(), old.dims.end());
@@ -332,13 +337,17 @@ std::string Grouper::pattern(const Candidate &candidate,
   return out;
 }
 
-/// What follows the outermost number reads well: "mlp.linear_fc2.weight".
+/// What follows the outermost number reads well: "mlp.linear_fc2.weight". A
+/// number that stood between dots leaves one of them: "experts.{}.w" is
+/// "experts.w".
 StringAttr Grouper::symbolFor(const Candidate &candidate, StringRef pattern) {
   auto [before, after] = pattern.split("{}");
-  std::string name = after.ltrim("._").str();
-  name.erase(std::remove_if(name.begin(), name.end(),
-                            [](char c) { return c == '{' || c == '}'; }),
-             name.end());
+  std::string name;
+  for (StringRef rest = after.ltrim("._"); !rest.empty();) {
+    auto [text, next] = rest.split("{}");
+    name += StringRef(name).ends_with(".") ? text.ltrim('.') : text;
+    rest = next;
+  }
   if (name.empty())
     name = before.rtrim("._").str();
   std::string unique = name;
