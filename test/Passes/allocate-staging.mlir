@@ -12,6 +12,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [2, 0] size [4, 16]
 }
 // CHECK-LABEL: dt.transition @in_place
+// CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, -1, 256), (1, 0, 1, -1, 256)>
 dt.transition @in_place from @src to @dst {
   dt.wave 0 {
     dt.sendrecv @w <from 0 to 1 at [2, 0] size [4, 16]>
@@ -31,6 +32,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0, 4] size [8, 4]
 }
 // CHECK-LABEL: dt.transition @packed_at_the_source
+// CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, 0, 128), (1, 0, 1, -1, 128)>
 dt.transition @packed_at_the_source from @src to @dst {
   dt.wave 0 {
     dt.sendrecv @w <from 0 to 1 at [0, 4] size [8, 4]>
@@ -50,6 +52,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [64]
 }
 // CHECK-LABEL: dt.transition @two_states
+// CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, 0, 512), (1, 0, 1, 0, 512)>
 dt.transition @two_states from @src to @dst {
   dt.wave 0 {
     dt.sendrecv @w <from 0 to 1 at [0] size [64]>
@@ -70,6 +73,9 @@ dt.layout @dst of @model world 3 devices [1, 2, 3] {
   dt.place @w shards [i: 3] rank i at [0, i * 4] size [4, 4]
 }
 // CHECK-LABEL: dt.transition @even_and_odd_waves
+// CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, [[EVEN:0]], 64), (1, 0, 1, -1, 64)>
+// CHECK: dt.wave 1 slots <5 columns, (0, 2, 0, 128, 64), (2, 0, 1, -1, 64)>
+// CHECK: dt.wave 2 slots <5 columns, (0, 3, 0, [[EVEN]], 64), (3, 0, 1, -1, 64)>
 dt.transition @even_and_odd_waves from @src to @dst {
   dt.wave 0 {
     dt.sendrecv @w <from 0 to 1 at [0, 0] size [4, 4]>

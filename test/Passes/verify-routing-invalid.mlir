@@ -109,8 +109,8 @@ dt.transition @never_held from @src to @dst {
 dt.space @model {
   dt.param @w [8] of <param = bf16>
 }
-dt.layout @src of @model world 1 {
-  dt.place @w shards rank 0 at [0] size [8]
+dt.layout @src of @model world 2 {
+  dt.place @w shards rank 0 at [0] size [8], rank 1 at [0] size [4]
 }
 dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
