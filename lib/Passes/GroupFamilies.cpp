@@ -300,28 +300,56 @@ void Grouper::formFamilies(const std::vector<const Tensor *> &group) {
   }
 }
 
-/// Forms a family, or else one per value of the outermost number.
+/// The members whose number of dim `dim` has an index in [first, first +
+/// count); all dims before it have one value.
+Candidate slice(const Candidate &candidate, size_t dim, int64_t first,
+                int64_t count) {
+  const Progression &all = candidate.grid[dim];
+  size_t each = candidate.members.size() / all.count;
+  Candidate out;
+  out.grid = candidate.grid;
+  out.grid[dim] = {all.first + all.step * first, count > 1 ? all.step : 1,
+                   count};
+  auto begin = candidate.members.begin() + first * each;
+  out.members.assign(begin, begin + count * each);
+  return out;
+}
+
+/// How many values of dim `dim` from index `first` on may form a family; at
+/// least 1. Whatever holds of a family holds of its prefixes.
+int64_t longestRun(const Candidate &candidate, size_t dim, int64_t first) {
+  int64_t known = 1, limit = candidate.grid[dim].count - first;
+  while (known < limit) {
+    int64_t count = known + (limit - known + 1) / 2;
+    Candidate part = slice(candidate, dim, first, count);
+    if (Family(part).analyze())
+      known = count;
+    else
+      limit = count - 1;
+  }
+  return known;
+}
+
+/// Forms a family, or else several of as many values of the outermost number
+/// as each may have.
 void Grouper::form(const Candidate &candidate) {
-  Family family(candidate);
-  if (candidate.members.size() > 1 && family.analyze()) {
+  if (candidate.members.size() == 1) {
+    ++numFamilies; // stays
+    return;
+  }
+  if (Family family(candidate); family.analyze()) {
     replace(candidate, family);
     return;
   }
-  auto outer = llvm::find_if(
-      candidate.grid, [](const Progression &p) { return p.count > 1; });
-  if (outer == candidate.grid.end()) {
-    ++numFamilies; // one tensor: stays
-    return;
-  }
-  size_t each = candidate.members.size() / outer->count;
-  for (int64_t i = 0; i < outer->count; ++i) {
-    Candidate part;
-    part.grid = candidate.grid;
-    part.grid[outer - candidate.grid.begin()] = {
-        outer->first + outer->step * i, 1, 1};
-    part.members.assign(candidate.members.begin() + i * each,
-                        candidate.members.begin() + (i + 1) * each);
-    form(part);
+  size_t outer = llvm::find_if(candidate.grid,
+                               [](const Progression &p) {
+                                 return p.count > 1;
+                               }) -
+                 candidate.grid.begin();
+  for (int64_t first = 0; first < candidate.grid[outer].count;) {
+    int64_t count = longestRun(candidate, outer, first);
+    form(slice(candidate, outer, first, count));
+    first += count;
   }
 }
 

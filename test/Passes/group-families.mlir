@@ -159,3 +159,21 @@ dt.space @registration_order {
   dt.param @l.1.a [6] of <param = bf16>
   dt.param @l.1.b [7] of <param = bf16>
 }
+
+// -----
+
+// Layers 0 and 1 lie closer than the others: a run of layers each, not a family
+// per layer.
+// CHECK-LABEL: dt.space @uneven_order
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [0] order 0 + [1]
+// CHECK-NEXT: dt.param @{{.+}} [2, 7] of <param = bf16> named "l.{}.b" [1] order 2 + [2]
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [2] order 3 + [2]
+// CHECK-NEXT: }
+dt.space @uneven_order {
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.1.a [6] of <param = bf16>
+  dt.param @l.1.b [7] of <param = bf16>
+  dt.param @l.2.a [6] of <param = bf16>
+  dt.param @l.2.b [7] of <param = bf16>
+  dt.param @l.3.a [6] of <param = bf16>
+}
