@@ -88,9 +88,10 @@ def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
 def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
   let summary = "checks waves: order, ports, slots, limits";
   let description = [{
-    Only transport ops in a transition; waves ascend; forwards come after what
-    they forward has arrived; live slots never overlap and stay below the
-    staging limit.
+    Only transport ops in a transition; waves ascend; every destination region
+    arrives exactly once; forwards come after what they forward has arrived;
+    nothing is read after its release; live slots never overlap and stay below
+    the staging limit.
   }];
 }
 
