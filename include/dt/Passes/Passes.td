@@ -61,8 +61,8 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
     as large as the staging limit of the transition allows.
   }];
   let options = [
-    Option<"targetWaves", "target-waves", "int64_t", "128",
-           "cut the busiest port's traffic into about this many messages">,
+    Option<"effort", "effort", "int64_t", "500000",
+           "try chunk sizes until this many moves have been scheduled">,
   ];
   let statistics = [
     Statistic<"numWaves", "num-waves", "waves">,
