@@ -69,10 +69,10 @@ ChunkBytes fitStaging(ChunkBytes wanted, int64_t room) {
 
 } // namespace
 
-std::vector<ChunkBytes>
-dt::candidateChunks(const std::vector<Move> &moves,
-                    const std::vector<Flow> &flows, const Cluster &cluster,
-                    int64_t stagingBytes) {
+std::vector<ChunkBytes> dt::candidateChunks(const std::vector<Move> &moves,
+                                            const std::vector<Flow> &flows,
+                                            const Cluster &cluster,
+                                            int64_t stagingBytes) {
   LevelTraffic levels[2]; // island, NIC
   std::unordered_map<int64_t, int64_t> out[2], in[2];
   for (const Move &move : moves) {
@@ -91,8 +91,8 @@ dt::candidateChunks(const std::vector<Move> &moves,
     constexpr double kMostWaves = 2048;
     if (waves > kMostWaves)
       return;
-    ChunkBytes chunks = fitStaging(
-        {levels[0].chunk(waves), levels[1].chunk(waves)}, room);
+    ChunkBytes chunks =
+        fitStaging({levels[0].chunk(waves), levels[1].chunk(waves)}, room);
     if (std::find(candidates.begin(), candidates.end(), chunks) ==
         candidates.end())
       candidates.push_back(chunks);
@@ -114,7 +114,7 @@ namespace {
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  uint32_t source, destination; // dense device indices
+  uint32_t source, destination;               // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
@@ -229,8 +229,8 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(move.source, move.destination);
     Level &level = levels[inter];
     uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
-                                                level.edges.size());
+    auto [it, isNew] =
+        known[inter].try_emplace(uint64_t(s) << 32 | d, level.edges.size());
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
@@ -518,13 +518,12 @@ void Scheduler::run() {
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
   }
-  std::stable_sort(scheduled.begin(), scheduled.end(),
-                   [](const ScheduledMove &a, const ScheduledMove &b) {
-                     return std::make_tuple(a.wave, a.move.source,
-                                            a.move.destination) <
-                            std::make_tuple(b.wave, b.move.source,
-                                            b.move.destination);
-                   });
+  std::stable_sort(
+      scheduled.begin(), scheduled.end(),
+      [](const ScheduledMove &a, const ScheduledMove &b) {
+        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
+               std::make_tuple(b.wave, b.move.source, b.move.destination);
+      });
 }
 
 } // namespace
