@@ -185,7 +185,6 @@ void Flattener::noteLocalWork() {
 
 Segment Flattener::wholeMember(const Tensor &tensor) const {
   const dtrt::ShardRecord &shard = shardOf(tensor.side, tensor.shard);
-  const dtrt::Family &family = families[shard.family];
   Segment out;
   out.family = shard.family;
   out.states = shard.states;
@@ -193,8 +192,13 @@ Segment Flattener::wholeMember(const Tensor &tensor) const {
   out.shard = tensor.shard;
   out.offset = tensor.member;
   out.size.assign(tensor.member.size(), 1);
-  out.offset.resize(family.rank(), 0);
-  out.size.insert(out.size.end(), family.shape.begin(), family.shape.end());
+  for (size_t d = tensor.member.size(); d < shard.dims.size(); ++d) {
+    dtrt::Range hull = shard.dims[d].front();
+    for (dtrt::Range range : shard.dims[d])
+      hull = {std::min(hull.lo, range.lo), std::max(hull.hi, range.hi)};
+    out.offset.push_back(hull.lo);
+    out.size.push_back(hull.size());
+  }
   return out;
 }
 

@@ -18,7 +18,7 @@ namespace dt {
 /// first write and Release after the last read of each tensor, zeroes padding
 /// when its tensor is created, and moves every local copy to where its source
 /// is done with sending. Create and Release name whole members by segments
-/// (leading dims select the members, inner dims are the family's shape).
+/// (leading dims select the members, inner dims are the hull of the shard).
 /// Returns the most bytes of source, destination and staging that are live at
 /// once.
 uint64_t makeFlat(const std::vector<dtrt::Family> &families,
