@@ -56,9 +56,8 @@ FlowChecker::FlowChecker(const TransitionInfo &info, uint32_t flow)
   }
 }
 
-LogicalResult FlowChecker::refuseTwice(const Arrivals &pieces,
-                                       const char *verb, const char *where,
-                                       int64_t device) {
+LogicalResult FlowChecker::refuseTwice(const Arrivals &pieces, const char *verb,
+                                       const char *where, int64_t device) {
   std::vector<Cell> cells = toCells(pieces);
   for (const CellPair &pair : join(cells, cells))
     if (pair.left < pair.right) {
@@ -130,9 +129,8 @@ LogicalResult FlowChecker::checkNotReleased(const Arrival &piece) {
     if (release.after >= piece.time || !overlaps(release.box, piece.box))
       continue;
     InFlightDiagnostic error = piece.op->emitOpError()
-                               << "reads " << text(piece.box)
-                               << " from device " << piece.from
-                               << " after its release";
+                               << "reads " << text(piece.box) << " from device "
+                               << piece.from << " after its release";
     error.attachNote(release.op->getLoc())
         << "it is released after wave " << release.after;
     return failure();
@@ -152,8 +150,7 @@ LogicalResult FlowChecker::checkForwards(int64_t device,
     if (arrived[pair.right].time < forwards[pair.left]->time)
       held[pair.left].push_back({pair.box, 0});
   for (size_t i = 0; i < forwards.size(); ++i)
-    if (forwards[i]->time <= 0 ||
-        !uncovered(forwards[i]->box, held[i]).empty())
+    if (forwards[i]->time <= 0 || !uncovered(forwards[i]->box, held[i]).empty())
       return forwards[i]->op->emitOpError()
              << "reads " << text(forwards[i]->box) << " from device " << device
              << ", which does not hold it";

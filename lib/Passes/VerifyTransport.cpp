@@ -118,15 +118,14 @@ public:
       return op->emitOpError("names states that do not lie alike");
     FlowChecker &checker = checkers[*flow];
     auto release = dyn_cast<ReleaseOp>(op);
-    movement.getPieces().forEach(
-        [&](int64_t from, int64_t to, const Box &box) {
-          if (release)
-            checker.addRelease(from, {op, release.getAfter(), box});
-          else if (isa<ZeroOp>(op))
-            checker.addZero(op, to, box);
-          else
-            checker.addArrival(to, {op, wave, from, box});
-        });
+    movement.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      if (release)
+        checker.addRelease(from, {op, release.getAfter(), box});
+      else if (isa<ZeroOp>(op))
+        checker.addZero(op, to, box);
+      else
+        checker.addArrival(to, {op, wave, from, box});
+    });
     return success();
   }
 

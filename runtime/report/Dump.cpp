@@ -93,8 +93,6 @@ Json instructionJson(const PlanCommon &common, const Instruction &from) {
     out["segments"].push_back(segmentJson(common, segment));
   for (const Message &message : from.messages)
     out["messages"].push_back(messageJson(common, message));
-  for (uint32_t shard : from.shards)
-    out["shards"].push_back(shard);
   return out;
 }
 
@@ -183,8 +181,6 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
   if (isStaged(from.op))
     out << " staging "
         << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
-  for (uint32_t shard : from.shards)
-    out << " #" << shard;
   out << "\n";
   if (from.op == Opcode::Copy) {
     for (size_t i = 0; i + 1 < from.segments.size(); i += 2)

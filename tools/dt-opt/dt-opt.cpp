@@ -109,8 +109,8 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
     handler.emplace(&context, printPlainly);
   OwningOpRef<ModuleOp> module =
       readModule(buffer, isJson, call.input, context);
-  if (!module || (config.shouldVerifyRoundtrip() &&
-                  failed(verifyRoundTrip(*module))))
+  if (!module ||
+      (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
   PassManager passes(&context);
   if (failed(applyPassManagerCLOptions(passes)))
@@ -118,10 +118,9 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
   applyDefaultTimingPassManagerCLOptions(passes);
   if (failed(config.setupPassPipeline(passes)))
     return EXIT_FAILURE;
-  bool toPlan = call.emit == Emit::Plan ||
-                (call.emit == Emit::Auto && passes.empty());
-  if (toPlan && call.output == "-" &&
-      llvm::outs().is_displayed())
+  bool toPlan =
+      call.emit == Emit::Plan || (call.emit == Emit::Auto && passes.empty());
+  if (toPlan && call.output == "-" && llvm::outs().is_displayed())
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
