@@ -51,10 +51,8 @@ class Switch:
         try:
             return self._place.connect()
         except Exception as error:
-            why = str(error).splitlines()[0]
-            text = f"rank {self._place.rank}, prepare: cannot connect: {why}"
-            self._native.abort(text)
-            raise Error(text) from error
+            # Raises, with the names of those who are missing.
+            self._native.cannot_connect(str(error).splitlines()[0])
 
     def ready(self) -> bool:
         """Whether `transfer` would start at once (or raise)."""

@@ -12,6 +12,8 @@ from . import _C
 from .errors import Error
 
 _BACKENDS = ("gloo",)
+# Of the timeout; the rest is for finding out who is missing.
+_CONNECT_SHARE = 0.7
 
 
 @dataclass
@@ -33,7 +35,7 @@ class Place:
             dist.PrefixStore(f"{self.prefix}/gloo", self.store),
             self.rank,
             self.size,
-            timedelta(seconds=self.timeout),
+            timedelta(seconds=_CONNECT_SHARE * self.timeout),
         )
 
 

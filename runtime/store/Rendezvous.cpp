@@ -99,8 +99,15 @@ Status Rendezvous::checkStopped() {
     return {};
   const std::string &text = **stopped;
   size_t line = text.find('\n');
-  return makeError("rank ", text.substr(0, line),
-                   " stopped: ", text.substr(line + 1));
+  std::string rank = text.substr(0, line);
+  return makeError(rank == std::to_string(self) ? ""
+                                                : "rank " + rank + " stopped: ",
+                   text.substr(line + 1));
+}
+
+Status Rendezvous::causeOf(const Status &failure) {
+  auto stopped = store->get(prefix + "/stop");
+  return stopped.ok() && *stopped ? checkStopped() : failure;
 }
 
 /// The value of a key that another rank will set.
@@ -112,15 +119,20 @@ Result<std::string> Rendezvous::await(const std::string &key,
     DTRT_RETURN_IF_ERROR(value);
     if (*value)
       return std::move(**value);
-    DTRT_RETURN_IF_ERROR(checkStopped());
+    if (Status stopped = checkStopped(); !stopped.ok()) {
+      // A rank that stops after its verdict has given that first.
+      auto late = read(key);
+      if (late.ok() && *late)
+        return std::move(**late);
+      return stopped;
+    }
     if (Clock::now() > deadline)
       return makeError("timed out");
     pause();
   }
 }
 
-/// Names the ranks that have not handed in their record.
-Status Rendezvous::missing(const std::string &phase) {
+Result<std::vector<uint32_t>> Rendezvous::absent(const std::string &phase) {
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < world; ++rank) {
     auto record = read(recordKey(phase, rank));
@@ -128,10 +140,30 @@ Status Rendezvous::missing(const std::string &phase) {
     if (!*record)
       absent.push_back(rank);
   }
-  if (absent.empty())
+  return absent;
+}
+
+/// Names the ranks that have not handed in their record.
+Status Rendezvous::missing(const std::string &phase) {
+  auto ranks = absent(phase);
+  DTRT_RETURN_IF_ERROR(ranks);
+  if (ranks->empty())
     return makeError("rank 0 did not answer within ", limit.count(), " s");
-  return makeError(rankNames(absent), " did not come within ", limit.count(),
+  return makeError(rankNames(*ranks), " did not come within ", limit.count(),
                    " s");
+}
+
+Result<std::vector<uint32_t>> Rendezvous::rollCall(const std::string &phase,
+                                                   Seconds limit) {
+  Clock::time_point deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
+  DTRT_RETURN_IF_ERROR(submit(phase, ""));
+  while (true) {
+    auto ranks = absent(phase);
+    if (!ranks.ok() || ranks->empty() || Clock::now() > deadline)
+      return ranks;
+    std::this_thread::sleep_for(kLongestPause);
+  }
 }
 
 Result<std::vector<std::string>>

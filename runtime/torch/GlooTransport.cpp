@@ -17,6 +17,7 @@ std::string reasonOf(const std::exception &error) {
   std::string text = error.what();
   text = text.substr(0, text.find('\n'));
   size_t bracket = text.find("] ");
+  text = text.substr(0, text.find(" This is typically caused"));
   if (!text.empty() && text[0] == '[' && bracket != std::string::npos)
     text = text.substr(bracket + 2);
   return text;

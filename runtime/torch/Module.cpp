@@ -189,12 +189,15 @@ public:
         makeGlooTransport(std::move(backend), inner->devices(), timeout),
         digests));
   }
+  void cannotConnect(const std::string &why) {
+    py::gil_scoped_release release;
+    check(inner->cannotConnect(why));
+  }
   void transfer() {
     auto owned = hold(tensors);
     py::gil_scoped_release release;
     if (!owned.ok())
-      inner->abort(owned.status());
-    check(statusOf(owned));
+      check(inner->fail("transfer", owned.status()));
     check(inner->transfer());
   }
   void commit() {
@@ -341,6 +344,7 @@ PYBIND11_MODULE(_C, module) {
       .def(py::init<Plan, World>())
       .def("compare", &LiveSwitch::compare)
       .def("connect", &LiveSwitch::connect)
+      .def("cannot_connect", &LiveSwitch::cannotConnect)
       .def("transfer", &LiveSwitch::transfer)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)

@@ -16,6 +16,10 @@ namespace {
 /// How often a rank that moves bytes looks whether another has stopped.
 constexpr Seconds kWatchInterval(0.05);
 
+/// Of the timeout: how long ranks that could not connect wait for a sign of
+/// life from each other, to say who is missing.
+constexpr double kRollCallShare = 0.3;
+
 /// What a rank hands in: one field per line, "error" and "note" may be empty.
 /// Line breaks inside a value would end it.
 std::string oneLine(std::string text) {
@@ -187,6 +191,20 @@ Status Switch::leave(const char *name, Phase reached, const Status &status) {
   return named;
 }
 
+Status Switch::fail(const char *name, const Status &why) {
+  return leave(name, Phase::Failed, why);
+}
+
+Status Switch::cannotConnect(const std::string &why) {
+  auto absent =
+      rendezvous.rollCall("alive", rendezvous.timeout() * kRollCallShare);
+  std::string names = absent.ok() && !absent->empty()
+                          ? " (" + rankNames(*absent) + " did not answer)"
+                          : "";
+  return leave("prepare", Phase::Failed,
+               makeError("cannot connect: ", why, names));
+}
+
 void Switch::abort(const Status &why) {
   if (phase == Phase::Committed || phase == Phase::Failed)
     return;
@@ -220,6 +238,8 @@ Status Switch::connect(std::unique_ptr<Transport> given, bool digests) {
     StopWatch watch(rendezvous, *transport);
     status = transport->connect(plan->digest(), executor->peers());
   }
+  if (!status.ok())
+    status = rendezvous.causeOf(status);
   if (status.ok())
     status = statusOf(rendezvous.agree("connect", "", acceptAll));
   return leave("prepare", Phase::Connected, status);
@@ -228,7 +248,9 @@ Status Switch::connect(std::unique_ptr<Transport> given, bool digests) {
 Status Switch::runProgram() {
   StopWatch watch(rendezvous, *transport);
   auto begin = std::chrono::steady_clock::now();
-  DTRT_RETURN_IF_ERROR(executor->run());
+  Status status = executor->run();
+  if (!status.ok())
+    return rendezvous.causeOf(status);
   elapsed = Seconds(std::chrono::steady_clock::now() - begin).count();
   return {};
 }

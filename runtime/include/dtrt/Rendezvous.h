@@ -35,10 +35,18 @@ public:
   /// Hands in a record and does not wait for the verdict.
   Status submit(const std::string &phase, const std::string &record);
 
+  /// The ranks that do not call this too within the limit.
+  Result<std::vector<uint32_t>> rollCall(const std::string &phase,
+                                         Seconds limit);
+
   /// Tells all ranks that this one stops; only the first reason stays.
   void stop(const Status &why);
   /// Fails when another rank has stopped, with its reason.
   Status checkStopped();
+  /// The reason of the rank that stopped first, else `failure` itself: a rank
+  /// tells all why it stops before it closes its connections, so that a lost
+  /// connection is a cause only where nobody gave another.
+  Status causeOf(const Status &failure);
 
   uint32_t rank() const { return self; }
   uint32_t size() const { return world; }
@@ -57,6 +65,7 @@ private:
   Result<std::string> awaitVerdict(const std::string &phase,
                                    Clock::time_point deadline);
   Status missing(const std::string &phase);
+  Result<std::vector<uint32_t>> absent(const std::string &phase);
 
   std::shared_ptr<Store> store;
   std::string prefix;

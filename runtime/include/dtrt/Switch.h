@@ -54,8 +54,14 @@ public:
   /// Computes everything that `transfer` needs. With `digests` the receiver of
   /// every message compares it with the sender's digest.
   Status connect(std::unique_ptr<Transport> transport, bool digests);
+  /// Instead of `connect`, where there is nothing to connect with: finds out
+  /// who is missing. Always an error.
+  Status cannotConnect(const std::string &why);
   Status transfer();
   Status commit();
+  /// For a caller that finds a fault of its own in a phase: ends the switch.
+  /// Returns the error that names rank and phase.
+  Status fail(const char *phase, const Status &why);
   /// The other ranks get `why` in their next call, or in the one they are in.
   void abort(const Status &why);
 
