@@ -6,10 +6,9 @@ torchrun --nproc-per-node=4 examples/reshape_adamw.py mlp.dtplan
 
 import sys
 
+import dynatrain
 import torch
 import torch.distributed as dist
-
-import dynatrain
 
 # The dimension that each layout cuts in four; None: every process has it all.
 ROWS = {"0.weight": 0, "0.bias": 0, "2.weight": 0, "2.bias": None}

@@ -43,7 +43,12 @@ def compile(
         )
     inline = isinstance(request, Mapping)
     result = subprocess.run(
-        [compiler, "-" if inline else os.fspath(request), "-o", os.fspath(output)],
+        [
+            compiler,
+            "-" if inline else os.fspath(request),
+            "-o",
+            os.fspath(output),
+        ],
         input=json.dumps(request) if inline else None,
         capture_output=True,
         text=True,

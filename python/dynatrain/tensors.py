@@ -96,7 +96,9 @@ def _flatten(tensors: TensorMap | None, side: str) -> dict[Key, list]:
             raise TensorError(
                 f"{side} tensor '{key[0]}' state '{key[1]}' is given twice"
             )
-        found[key] = list(value) if isinstance(value, (list, tuple)) else [value]
+        found[key] = (
+            list(value) if isinstance(value, (list, tuple)) else [value]
+        )
     return found
 
 

@@ -45,11 +45,12 @@ def run(plan: Plan, world: World, check: bool, digests: bool) -> dict[str, Any]:
         )
     if check:
         _C.fill_pattern(plan._native, device, bound)
-    switch = plan.prepare(world, **{
-        "source_tensors": sides["source"],
-        "destination_tensors": sides["destination"],
-        "digests": digests,
-    })
+    switch = plan.prepare(
+        world,
+        source_tensors=sides["source"],
+        destination_tensors=sides["destination"],
+        digests=digests,
+    )
     switch.transfer()
     switch.commit()
     result = dict(switch.stats)
@@ -99,7 +100,8 @@ def report(results: list[dict[str, Any]], check: bool, as_json: bool) -> bool:
     moved = round(total["GBps"] * total["seconds"] * 1e9)
     print(
         f"moved {moved} bytes in {total['seconds']:.3f} s "
-        f"({total['GBps']:.2f} GB/s), staging peak {total['staging_peak']} bytes"
+        f"({total['GBps']:.2f} GB/s), "
+        f"staging peak {total['staging_peak']} bytes"
     )
     if check:
         print(

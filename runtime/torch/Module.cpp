@@ -212,6 +212,7 @@ public:
     const ExecutionStats &stats = inner->stats();
     py::dict out;
     out["seconds"] = inner->seconds();
+    out["group_seconds"] = stats.groupSeconds;
     out["bytes_sent"] = stats.bytesSent;
     out["bytes_received"] = stats.bytesReceived;
     out["bytes_copied"] = stats.bytesCopied;

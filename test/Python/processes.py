@@ -10,9 +10,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytest.importorskip("dynatrain", reason="the extension is not built")
 
-import torch.distributed as dist  # noqa: E402
-
 import dynatrain  # noqa: E402
+import torch.distributed as dist  # noqa: E402
 
 torch.set_num_threads(1)
 

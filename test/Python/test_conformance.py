@@ -4,11 +4,10 @@ A transport joins by a function in TRANSPORTS that runs a plan on all its ranks
 with known values, and says what it found.
 """
 
-import pytest
-from processes import run_ranks
-
 import dynatrain
+import pytest
 from dynatrain import _C, worker
+from processes import run_ranks
 
 PLANS = {
     "adamw-mlp-4-rows-to-columns": 4,
@@ -69,5 +68,7 @@ def test_every_byte_arrives(transport, name, compile_plan, tmp_path):
     said = plan.inspect()
     assert found["mismatches"] == 0
     assert found["bytes_checked"] >= said["bytes"]["destination"] > 0
-    assert found["bytes_moved"] == said["bytes"]["local"] + said["bytes"]["wire"]
+    assert (
+        found["bytes_moved"] == said["bytes"]["local"] + said["bytes"]["wire"]
+    )
     assert found["staging_peak"] <= said["memory"]["staging_peak"]

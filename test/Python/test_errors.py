@@ -1,9 +1,8 @@
 """One clear error, on every rank, before a byte moves."""
 
+import dynatrain
 import pytest
 from processes import make_tensors, run_ranks, torch
-
-import dynatrain
 
 PLAN = "adamw-mlp-4-rows-to-columns"
 
@@ -160,7 +159,9 @@ def test_world_that_is_none():
     with pytest.raises(dynatrain.Error, match="needs a store and a rank"):
         dynatrain.World()
     with pytest.raises(dynatrain.Error, match="backend 'mpi' is not built"):
-        dynatrain.World(store=torch.distributed.HashStore(), rank=0, backend="mpi")
+        dynatrain.World(
+            store=torch.distributed.HashStore(), rank=0, backend="mpi"
+        )
 
 
 def _out_of_order(rank, store, path):

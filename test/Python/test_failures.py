@@ -6,11 +6,10 @@ import threading
 import time
 from datetime import timedelta
 
-import pytest
-from processes import KILLED, dist, make_tensors, run_ranks
-
 import dynatrain
+import pytest
 from dynatrain import world as world_module
+from processes import KILLED, dist, make_tensors, run_ranks
 
 PLAN = "llama-tiny-8-to-4-shrink"
 TIMEOUT = 6
@@ -69,14 +68,14 @@ PHASES = {
 @pytest.mark.parametrize("phase", PHASES)
 def test_killed_in(phase, victim, compile_plan, tmp_path):
     shared = set(os.listdir("/dev/shm"))
-    outcomes = run_ranks(
-        8, _rank, tmp_path, compile_plan(PLAN), phase, victim
-    )
+    outcomes = run_ranks(8, _rank, tmp_path, compile_plan(PLAN), phase, victim)
     for rank, text in enumerate(outcomes):
         if rank == victim:
             assert text == KILLED
             continue
-        assert any(text.startswith(f"rank {rank}, {p}: ") for p in PHASES[phase])
+        assert any(
+            text.startswith(f"rank {rank}, {p}: ") for p in PHASES[phase]
+        )
         assert f"rank {victim}" in text, text
     assert set(os.listdir("/dev/shm")) <= shared
 
