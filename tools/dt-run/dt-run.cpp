@@ -67,7 +67,8 @@ void printText(const Options &options, const dtrt::LoopbackReport &report,
 class PlanCopy {
 public:
   PlanCopy() {
-    int file = mkstemp(path);
+    path += std::string(6, 'X'); // which mkstemp replaces
+    int file = mkstemp(path.data());
     char buffer[1 << 16];
     ssize_t count = 0;
     ok = file >= 0;
@@ -77,9 +78,9 @@ public:
     if (file >= 0)
       close(file);
   }
-  ~PlanCopy() { unlink(path); }
+  ~PlanCopy() { unlink(path.c_str()); }
   bool ok = false;
-  char path[32] = "/tmp/dt-run-XXXXXX";
+  std::string path = "/tmp/dt-run-";
 };
 
 int runProcesses(const Options &options, const std::string &path) {
