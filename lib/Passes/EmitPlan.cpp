@@ -61,8 +61,8 @@ dtrt::Family familyOf(ParamOp param) {
                            param.getLeadingStep()[d], param.getShape()[d]});
   out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
   for (const StateEntry &state : param.getStates().getEntries())
-    out.states.push_back({state.name.str(), dtrt::DType(state.dtype),
-                          dtrt::DType(state.dtype)});
+    out.states.push_back(
+        {state.name.str(), dtrt::DType(state.dtype), dtrt::DType(state.dtype)});
   return out;
 }
 
@@ -77,10 +77,9 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.sourceFingerprint = hashText(space + out.sourceLayout);
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
-  llvm::raw_string_ostream(limits)
-      << op.getClusterAttr() << op.getMemoryAttr();
-  out.requestHash = hashText(space + out.sourceLayout + out.destinationLayout +
-                             limits);
+  llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
+  out.requestHash =
+      hashText(space + out.sourceLayout + out.destinationLayout + limits);
   out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
   out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
   out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));
@@ -91,6 +90,12 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
   out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
   out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
+  out.cluster.packGBps = kPackBytesPerSecond / 1e9;
+  out.cluster.packLaunchUs = kPackLaunchSeconds * 1e6;
+  for (const ClusterLink &link : info.cluster.links)
+    out.cluster.links.push_back({link.from.isNode, link.to.isNode,
+                                 link.from.index, link.to.index,
+                                 link.bytesPerSecond / 1e9});
   return out;
 }
 
@@ -101,9 +106,9 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
     return success();
   return TransitionOp(info.op).emitOpError()
          << "needs " << peak << " bytes on device " << device << " ("
-         << bytes.source << " source, " << bytes.destination
-         << " destination, " << bytes.staging
-         << " staging), more than the limit of " << info.deviceLimit;
+         << bytes.source << " source, " << bytes.destination << " destination, "
+         << bytes.staging << " staging), more than the limit of "
+         << info.deviceLimit;
 }
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
@@ -160,9 +165,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return emit(info);
-        })))
+    if (failed(forEachTransition(
+            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
       signalPassFailure();
   }
 };
