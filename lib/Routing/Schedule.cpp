@@ -21,10 +21,23 @@ struct Edge {
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
+  double slowness = 1;   // rate of the level over that of the pair
+
+  /// Port time, in bytes at the level's rate, rounded down.
+  int64_t load(int64_t bytes) const { return int64_t(bytes * slowness); }
+  /// The largest message: a slow pair sends less, so that the messages of a
+  /// wave last alike.
+  int64_t limit(int64_t chunk) const {
+    constexpr int64_t kLeast = 4096; // no element is wider
+    return slowness <= 1
+               ? chunk
+               : std::min(chunk, std::max(kLeast, int64_t(chunk / slowness)));
+  }
 
   /// The messages of a pair are alike: what is left, over the fewest messages
   /// that hold it.
   int64_t evenMessage(int64_t chunk) const {
+    chunk = limit(chunk);
     return leftBytes / ((leftBytes + chunk - 1) / chunk);
   }
   int64_t nextMessage(int64_t chunk) const {
@@ -35,7 +48,7 @@ struct Edge {
   /// forward that trickles in would fill waves with small messages.
   bool isReady(int64_t chunk) const {
     return readyBytes > 0 &&
-           (2 * readyBytes >= chunk || readyBytes == leftBytes);
+           (2 * readyBytes >= limit(chunk) || readyBytes == leftBytes);
   }
 };
 
@@ -55,6 +68,7 @@ struct Level {
   std::vector<int64_t> largest;               // per port: longest ready message
   std::vector<uint32_t> visited;              // per port: search stamp
   uint32_t stamp = 0;
+  int64_t busiest = 0; // most bytes that a port has left
 };
 
 /// Ports of dense device d: 2 d sends, 2 d + 1 receives.
@@ -143,14 +157,19 @@ void Scheduler::index() {
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
-      level.edges.push_back({s, d, {}, 0, 0});
+      double rate = cluster.bytesPerSecond(move.source, move.destination);
+      level.edges.push_back(
+          {s, d, {}, 0, 0, cluster.bytesPerSecond(inter) / rate});
     }
     edgeOf[i] = it->second;
     levelOf[i] = inter;
     int64_t bytes = move.box.volume() * width(i);
     level.edges[it->second].leftBytes += bytes;
-    level.remaining[2 * s] += bytes;
-    level.remaining[2 * d + 1] += bytes;
+    // Rounded up: a port is left with nothing only when all has gone.
+    int64_t load = level.edges[it->second].load(bytes);
+    load += level.edges[it->second].slowness != 1;
+    level.remaining[2 * s] += load;
+    level.remaining[2 * d + 1] += load;
     left += bytes;
   }
 }
@@ -205,24 +224,28 @@ void Scheduler::match(Level &level, uint32_t edge) {
 bool Scheduler::isEligible(const Level &level, const Edge &edge,
                            uint32_t port) const {
   return level.isReady(edge) &&
-         2 * edge.nextMessage(level.chunk) >= level.largest[port];
+         2 * edge.load(edge.nextMessage(level.chunk)) >= level.largest[port];
 }
 
-/// Matches a port directly: to the free partner with the most left to carry.
+/// Matches a port directly: to the free partner with the most left to carry;
+/// among equals to the one whose next move comes first, so that all pairs of
+/// a port advance together.
 bool Scheduler::cover(Level &level, uint32_t port) {
-  int64_t best = -1;
-  uint32_t bestEdge = 0;
+  std::pair<int64_t, int64_t> best;
+  int64_t bestEdge = -1;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (!isEligible(level, edge, port))
-      continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
-    if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
+    if (level.matched[partner] >= 0 || !isEligible(level, edge, port))
       continue;
-    best = level.remaining[partner];
+    std::pair<int64_t, int64_t> rating = {
+        level.remaining[partner], -int64_t(edge.ready.front().first)};
+    if (bestEdge >= 0 && rating <= best)
+      continue;
+    best = rating;
     bestEdge = e;
   }
-  if (best < 0)
+  if (bestEdge < 0)
     return false;
   match(level, bestEdge);
   return true;
@@ -279,7 +302,7 @@ void Scheduler::matchWave(Level &level) {
   for (const Edge &edge : level.edges) {
     if (!level.isReady(edge))
       continue;
-    int64_t bytes = edge.nextMessage(level.chunk);
+    int64_t bytes = edge.load(edge.nextMessage(level.chunk));
     for (uint32_t port : {2 * edge.source, 2 * edge.destination + 1})
       level.largest[port] = std::max(level.largest[port], bytes);
   }
@@ -292,12 +315,12 @@ void Scheduler::matchWave(Level &level) {
   });
   // Only ports that could become the bottleneck are worth a search: those that
   // have at most one message less to carry than the busiest one.
-  int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
+  level.busiest = ports.empty() ? 0 : level.remaining[ports.front()];
   ++level.stamp;
   for (uint32_t port : ports) {
     if (level.matched[port] >= 0 || cover(level, port))
       continue;
-    if (level.remaining[port] + level.chunk < busiest)
+    if (level.remaining[port] + level.chunk < level.busiest)
       continue;
     // What a failed search has visited leads nowhere until a match changes.
     if (augment(level, port) || displace(level, port))
@@ -349,8 +372,9 @@ bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
 int64_t Scheduler::fill(Level &level, Edge &edge, int32_t wave) {
   // A little more than even, since boxes do not cut anywhere.
   int64_t even = edge.evenMessage(level.chunk);
-  int64_t room = std::min(level.chunk, even + even / kFillFraction +
-                                           width(edge.ready.front().first));
+  int64_t room =
+      std::min(edge.limit(level.chunk),
+               even + even / kFillFraction + width(edge.ready.front().first));
   int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
@@ -388,8 +412,8 @@ void Scheduler::sendWave(Level &level, int32_t wave) {
     int64_t sent = fill(level, edge, wave);
     edge.readyBytes -= sent;
     edge.leftBytes -= sent;
-    level.remaining[port] -= sent;
-    level.remaining[2 * edge.destination + 1] -= sent;
+    level.remaining[port] -= edge.load(sent);
+    level.remaining[2 * edge.destination + 1] -= edge.load(sent);
     left -= sent;
   }
 }

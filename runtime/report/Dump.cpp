@@ -30,6 +30,20 @@ bool isStaged(Opcode op) { return op == Opcode::Pack || op == Opcode::Unpack; }
 // JSON
 //===----------------------------------------------------------------------===//
 
+/// Per leading dim, the numbers in the names of the tensors held.
+Json numbersHeld(const Family &family, const ShardRecord &shard) {
+  Json numbers = Json::array();
+  for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
+    const LeadingDim &leading = family.leading[dim];
+    Json list = Json::array();
+    for (const Range &interval : shard.dims[dim])
+      for (int64_t i = interval.lo; i < interval.hi; ++i)
+        list.push_back(leading.first + leading.step * i);
+    numbers.push_back(std::move(list));
+  }
+  return numbers;
+}
+
 Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
   const Family &family = common.families[shard.family];
   Json dims = Json::array();
@@ -40,6 +54,7 @@ Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
     dims.push_back(std::move(list));
   }
   Json out = {{"family", family.name},
+              {"numbers", numbersHeld(family, shard)},
               {"states", stateNames(family, shard.states)},
               {"dims", std::move(dims)}};
   if (shard.flat)
