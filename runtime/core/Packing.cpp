@@ -170,15 +170,20 @@ Status zero(const PreparedSegment &segment, const LocalStorage &storage) {
                     });
 }
 
-Result<std::byte *> contiguousData(const PreparedSegment &segment,
-                                   const LocalStorage &storage) {
-  const StatePart &part = segment.parts.front();
-  int64_t member = segment.members.front();
+Result<std::byte *> boxData(const PreparedSegment &segment,
+                            const StatePart &part, int64_t member,
+                            const LocalStorage &storage) {
   std::byte *data =
       storage.data(segment.side, segment.shard, part.state, member);
   if (!data)
     return unbound(segment, storage, part.state, member);
   return data + part.offset;
+}
+
+Result<std::byte *> contiguousData(const PreparedSegment &segment,
+                                   const LocalStorage &storage) {
+  return boxData(segment, segment.parts.front(), segment.members.front(),
+                 storage);
 }
 
 //===----------------------------------------------------------------------===//
