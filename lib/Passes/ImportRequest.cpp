@@ -37,8 +37,15 @@ private:
 
 StatesAttr Importer::statesOf(const TensorDecl &tensor) {
   SmallVector<StateEntry> entries;
-  for (const StateDecl &state : tensor.states)
-    entries.push_back({builder.getStringAttr(state.name), state.dtype});
+  for (const StateDecl &state : tensor.states) {
+    StateEntry entry;
+    entry.name = builder.getStringAttr(state.name);
+    entry.source = state.source;
+    entry.destination = state.destination;
+    if (!state.from.empty())
+      entry.from = builder.getStringAttr(state.from);
+    entries.push_back(entry);
+  }
   return StatesAttr::get(builder.getContext(), entries);
 }
 

@@ -5,6 +5,8 @@
 #include "dt/Geometry/OptimizerShards.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
 
 using namespace mlir;
@@ -78,10 +80,12 @@ LogicalResult BucketedPlaces::add(PlaceOp place) {
   entry.sharedEmbedding = place.getAlone();
   // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
   // parameter itself.
-  int dtype = param.getStates().getEntries().front().dtype == DType::F32;
-  int index = param.getStates().indexOf("param");
+  StatesAttr states = param.getStates();
+  int dtype = states.readDType(0) == DType::F32;
+  int index = states.indexOf("param");
   if (index >= 0)
-    dtype = int(param.getStates().getEntries()[index].dtype);
+    dtype = int(states.getEntries()[index].destination.value_or(
+        states.readDType(index)));
   entry.buffer =
       buffers.try_emplace({mesh, dtype}, buffers.size()).first->second;
   places.push_back(place);
@@ -134,9 +138,42 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
 
 using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
 
-/// The place of every state of every param.
+/// Whether a state exists on the given side.
+bool existsOn(Side side, const StateEntry &entry) {
+  return bool(side == Side::Source ? entry.source : entry.destination);
+}
+
+LogicalResult missingPlace(LayoutOp layout, ParamOp param, StringAttr state) {
+  InFlightDiagnostic error = layout.emitOpError()
+                             << "does not place state '" << state.getValue()
+                             << "' of @" << param.getSymName();
+  error.attachNote(param.getLoc()) << "the param is declared here";
+  return failure();
+}
+
+/// Every state that exists on the side has a place; what is made from another
+/// state is read where that one lies.
+LogicalResult completePlaces(LayoutOp layout, Side side, ParamOp param,
+                             PlaceOfState &places) {
+  StatesAttr states = param.getStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (existsOn(side, entry) && !places[i])
+      return missingPlace(layout, param, entry.name);
+    if (!existsOn(side, entry) && places[i])
+      return places[i].emitOpError()
+             << "places state '" << entry.name.getValue() << "' of @"
+             << param.getSymName() << ", which does not exist on that side";
+  }
+  if (side == Side::Source)
+    for (auto [i, entry] : llvm::enumerate(states.getEntries()))
+      if (!places[i])
+        places[i] = places[states.indexOf(entry.from)];
+  return success();
+}
+
+/// The place of every state of every param; null for a dropped one.
 FailureOr<llvm::DenseMap<Attribute, PlaceOfState>>
-indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
+indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
   llvm::DenseMap<Attribute, PlaceOfState> out;
   llvm::DenseMap<Attribute, ParamOp> byName;
   for (ParamOp param : params) {
@@ -164,39 +201,53 @@ indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
     }
   }
   for (ParamOp param : params)
-    for (auto [i, place] : llvm::enumerate(out[param.getSymNameAttr()]))
-      if (!place) {
-        InFlightDiagnostic error = layout.emitOpError()
-                                   << "does not place state '"
-                                   << param.getStates().getEntries()[i].name
-                                   << "' of @" << param.getSymName();
-        error.attachNote(param.getLoc()) << "the param is declared here";
-        return failure();
-      }
+    if (failed(
+            completePlaces(layout, side, param, out[param.getSymNameAttr()])))
+      return failure();
   return out;
 }
 
-/// Adds the flows of one param: states grouped by their pair of places.
+/// Points every flow of a state that may be made from another to its flow.
+void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
+  for (size_t f = first; f < flows.size(); ++f) {
+    StatesAttr states = flows[f].allStates();
+    const StateEntry &entry =
+        states.getEntries()[llvm::countr_zero(flows[f].states)];
+    if (!entry.from || !entry.source || !entry.destination)
+      continue;
+    int from = states.indexOf(entry.from);
+    for (size_t g = first; g < flows.size(); ++g)
+      if (flows[g].states >> from & 1)
+        flows[f].deriveFrom = g;
+  }
+}
+
+/// Adds the flows of one param: states grouped by their pair of places. A
+/// state that is or may be made from another has a flow of its own.
 void addFlows(ParamOp param, const PlaceOfState &sources,
               const PlaceOfState &destinations, const Holdings &sourceHoldings,
               const Holdings &destinationHoldings,
               std::vector<FlowInfo> &flows) {
   size_t first = flows.size();
-  std::vector<std::pair<PlaceOp, PlaceOp>> pairs;
+  ArrayRef<StateEntry> entries = param.getStates().getEntries();
+  std::vector<std::tuple<PlaceOp, PlaceOp, StringAttr>> keys;
   for (size_t i = 0; i < sources.size(); ++i) {
-    auto pair = std::make_pair(sources[i], destinations[i]);
-    size_t known = llvm::find(pairs, pair) - pairs.begin();
-    if (known == pairs.size()) {
-      pairs.push_back(pair);
+    auto key = std::make_tuple(sources[i], destinations[i],
+                               entries[i].from ? entries[i].name : nullptr);
+    size_t known = llvm::find(keys, key) - keys.begin();
+    if (known == keys.size()) {
+      keys.push_back(key);
       FlowInfo flow;
       flow.param = param;
-      flow.source = sourceHoldings.find(pair.first)->second;
-      flow.destination = destinationHoldings.find(pair.second)->second;
+      flow.source = sourceHoldings.find(sources[i])->second;
+      if (destinations[i])
+        flow.destination = destinationHoldings.find(destinations[i])->second;
       flows.push_back(std::move(flow));
     }
     flows[first + known].states |= uint64_t(1) << i;
   }
-  if (pairs.size() == 1)
+  linkDerived(flows, first);
+  if (keys.size() == 1)
     return;
   Builder builder(param.getContext());
   for (size_t f = first; f < flows.size(); ++f) {
@@ -224,6 +275,100 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
   }
 }
 
+/// Whether a side stores a state of the flow in another dtype than travels.
+bool convertsOn(Side side, const FlowInfo &flow) {
+  StatesAttr states = flow.allStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (!(flow.states >> i & 1) || !entry.destination)
+      continue;
+    DType stored =
+        side == Side::Source ? states.readDType(i) : *entry.destination;
+    if (stored != wireDType(states.readDType(i), *entry.destination))
+      return true;
+  }
+  return false;
+}
+
+/// A box that some devices want sent and others make themselves.
+struct Wanted {
+  Box box;
+  std::vector<int64_t> sent, derived;
+};
+
+/// The part of `box` that no pair covers, when the pairs do not fill it.
+std::vector<Box> restOf(const Box &box, int64_t covered,
+                        const std::vector<Cell> &cells) {
+  if (covered == box.volume())
+    return {};
+  return uncovered(box, cells);
+}
+
+/// Cuts the destination of a flow by where the elements come from: wanted by
+/// P, also got as the other state by M, held at the source by S. Of P, those
+/// in M and not in S make it themselves.
+std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
+  const FlowInfo &flow = info.flows[index];
+  std::vector<int64_t> shape = info.shapeOf(index);
+  CellSet wanted = overlay(flow.destination, shape);
+  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape);
+  CellSet held = overlay(flow.source, shape);
+  std::vector<Wanted> both, out;
+  std::vector<int64_t> covered(wanted.cells.size(), 0);
+  std::vector<Cell> cells;
+  auto setMinus = [](const auto &a, const auto &b) {
+    std::vector<int64_t> rest;
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
+                        std::back_inserter(rest));
+    return rest;
+  };
+  for (const CellPair &pair : join(wanted.cells, made.cells)) {
+    const auto &p = wanted.ownerSets[wanted.cells[pair.left].owners];
+    const auto &m = made.ownerSets[made.cells[pair.right].owners];
+    covered[pair.left] += pair.box.volume();
+    std::vector<int64_t> sent = setMinus(p, m);
+    cells.push_back({pair.box, uint32_t(both.size())});
+    both.push_back({pair.box, sent, setMinus(p, sent)});
+  }
+  for (size_t i = 0; i < covered.size(); ++i)
+    for (const Box &box :
+         restOf(wanted.cells[i].box, covered[i], made.cells))
+      out.push_back({box, wanted.ownerSets[wanted.cells[i].owners], {}});
+  std::vector<int64_t> found(both.size(), 0);
+  for (const CellPair &pair : join(cells, held.cells)) {
+    const Wanted &part = both[pair.left];
+    const auto &s = held.ownerSets[held.cells[pair.right].owners];
+    found[pair.left] += pair.box.volume();
+    std::vector<int64_t> derived = setMinus(part.derived, s), all;
+    std::set_union(part.sent.begin(), part.sent.end(), part.derived.begin(),
+                   part.derived.end(), std::back_inserter(all));
+    out.push_back({pair.box, setMinus(all, derived), derived});
+  }
+  for (size_t i = 0; i < both.size(); ++i)
+    for (const Box &box : restOf(both[i].box, found[i], held.cells))
+      out.push_back({box, both[i].sent, both[i].derived});
+  llvm::sort(out, [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
+  return out;
+}
+
+/// What must be kept or sent: wanted, and not made by the device itself.
+CellSet destinationCells(const TransitionInfo &info, uint32_t index) {
+  const FlowInfo &flow = info.flows[index];
+  if (!flow.deriveFrom)
+    return overlay(flow.destination, info.shapeOf(index));
+  CellSet out;
+  std::map<std::vector<int64_t>, uint32_t> owners;
+  for (Wanted &wanted : splitByOrigin(info, index)) {
+    if (wanted.sent.empty())
+      continue;
+    auto [it, isNew] =
+        owners.try_emplace(wanted.sent, uint32_t(out.ownerSets.size()));
+    if (isNew)
+      out.ownerSets.push_back(wanted.sent);
+    out.cells.push_back({wanted.box, it->second});
+  }
+  return out;
+}
+
 } // namespace
 
 FailureOr<Holdings> evaluateLayout(LayoutOp layout,
@@ -243,8 +388,8 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
     info.params.push_back(param);
   readLimits(op, info);
-  auto sourcePlaces = indexPlaces(info.sourceLayout, info.params);
-  auto destinationPlaces = indexPlaces(info.destinationLayout, info.params);
+  auto sourcePlaces = indexPlaces(info.sourceLayout, Side::Source, info.params);
+  auto destinationPlaces = indexPlaces(info.destinationLayout, Side::Destination, info.params);
   if (failed(sourcePlaces) || failed(destinationPlaces))
     return failure();
   auto source = evaluateLayout(info.sourceLayout, tables);
@@ -266,16 +411,31 @@ std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
 std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
   std::vector<Flow> out;
   for (uint32_t i = 0; i < flows.size(); ++i) {
-    ParamOp param = flows[i].param;
+    const FlowInfo &info = flows[i];
+    StatesAttr states = info.allStates();
     Flow flow;
     flow.param = i;
-    flow.bytesPerElement = param.getStates().bytesPerElement(flows[i].states);
+    flow.bytesPerElement = states.wireBytes(info.states);
+    flow.sourceBytes = states.sourceBytes(info.states);
+    flow.destinationBytes = states.destinationBytes(info.states);
+    flow.sourceConverts = convertsOn(Side::Source, info);
+    flow.destinationConverts = convertsOn(Side::Destination, info);
     if (computeCells) {
-      flow.source = overlay(flows[i].source, shapeOf(i));
-      flow.destination = overlay(flows[i].destination, shapeOf(i));
+      flow.source = overlay(info.source, shapeOf(i));
+      flow.destination = destinationCells(*this, i);
     }
     out.push_back(std::move(flow));
   }
+  return out;
+}
+
+std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
+  std::vector<LocalMove> out;
+  if (!flows[flow].deriveFrom)
+    return out;
+  for (const Wanted &wanted : splitByOrigin(*this, flow))
+    for (int64_t device : wanted.derived)
+      out.push_back({flow, device, wanted.box});
   return out;
 }
 

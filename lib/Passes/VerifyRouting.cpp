@@ -19,6 +19,9 @@ namespace dt {
 
 namespace {
 
+/// The hop of what a device makes from another state, after all transfers.
+constexpr int64_t kDerived = INT64_MAX;
+
 /// A piece with the op that names it.
 struct Arrival {
   Operation *op;
@@ -42,6 +45,8 @@ public:
   FlowChecker(const TransitionInfo &info, uint32_t flow)
       : info(info), flow(flow), shape(info.shapeOf(flow)) {
     source.add(flow, info.flows[flow].source);
+    if (auto from = info.flows[flow].deriveFrom)
+      made.add(flow, info.flows[*from].destination);
     for (const Holding &holding : info.flows[flow].destination)
       for (int64_t device : holding.devices)
         appendRegions(holding.shard, shape, wanted[device]);
@@ -62,12 +67,20 @@ private:
   uint32_t flow;
   std::vector<int64_t> shape;
   ShardIndex source;
+  ShardIndex made; // where the state that this may be made from ends
   std::map<int64_t, std::vector<Box>> wanted;
   Arrivals arrivals;
 };
 
-/// Held at the source, or arrived there at a lower hop.
+/// Held at the source, or arrived there at a lower hop, or made on the spot.
 LogicalResult FlowChecker::checkSender(const Arrival &piece) {
+  if (piece.hop == kDerived) {
+    if (made.find(flow, piece.from, piece.box))
+      return success();
+    return piece.op->emitOpError()
+           << "makes " << describe(info.flows[flow], piece.box) << " on device "
+           << piece.from << ", which does not get the state that it is from";
+  }
   if (source.find(flow, piece.from, piece.box))
     return success();
   std::vector<Cell> held;
@@ -150,7 +163,9 @@ LogicalResult checkTransition(TransitionInfo &info) {
     if (isa<ZeroOp>(op))
       continue;
     auto transfer = dyn_cast<TransferOp>(op);
-    int64_t hop = transfer ? transfer.getHop() : -1;
+    int64_t hop = transfer            ? transfer.getHop()
+                  : isa<DeriveOp>(op) ? kDerived
+                                      : -1;
     movement.getPieces().forEach(
         [&](int64_t from, int64_t to, const Box &box) {
           checkers[*flow].add(&op, hop, from, to, box);

@@ -56,7 +56,6 @@ void BoundsBuilder::add(const std::vector<int64_t> &holders,
   for (int64_t device : holders)
     holderNodes.insert(cluster.node(device));
   bool leavesDevice = false;
-  bounds.destinationBytes += bytes * int64_t(wanters.size());
   for (int64_t device : wanters) {
     if (std::binary_search(holders.begin(), holders.end(), device))
       continue;

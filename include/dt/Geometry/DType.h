@@ -21,6 +21,12 @@ enum class DType : uint8_t {
 int64_t byteWidth(DType type);
 /// Canonical lower-case name: "bf16", "f8_e4m3", "i64", "bool".
 const char *name(DType type);
+/// Whether values of one type can become values of the other in flight: equal
+/// types, or both of f64, f32, f16 and bf16.
+bool canConvert(DType from, DType to);
+/// The type that travels: the narrower of the two; the destination's where
+/// both are equally wide.
+DType wireDType(DType source, DType destination);
 /// Accepts safetensors' and PyTorch's spellings in any case: "BF16",
 /// "bfloat16", "torch.float32", "f8_e4m3fn", "F8_E4M3", "long", "uint8".
 std::optional<DType> parseDType(std::string_view text);

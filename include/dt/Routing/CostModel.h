@@ -20,7 +20,6 @@ double predictSeconds(const std::vector<ScheduledMove> &scheduled,
 
 /// What no algorithm can go below, whatever it copies on the way.
 struct Bounds {
-  int64_t destinationBytes = 0; // wanted by all devices
   /// Bytes that devices want and do not hold.
   int64_t wireBytes = 0;
   /// Per node, the union of the bytes that its devices want and none holds.
