@@ -6,6 +6,7 @@
 # are before it loads this file.
 
 import os
+import sys
 
 import lit.formats
 
@@ -23,7 +24,13 @@ folders = [
 ]
 config.environment["PATH"] = os.pathsep.join(folders)
 config.environment["FILECHECK_OPTS"] = "-enable-var-scope"
-config.substitutions.append(("%examples", config.dt_source_dir + "/examples"))
+llvm_include = os.path.join(os.path.dirname(config.llvm_tools_dir), "include")
+config.substitutions += [
+    ("%examples", config.dt_source_dir + "/examples"),
+    ("%dt_source_dir", config.dt_source_dir),
+    ("%llvm_include", llvm_include),
+    ("%python", sys.executable),
+]
 
 if lit_config.params.get("verify_roundtrip"):
     # The tool's name where it stands as a command, not inside a path.

@@ -2,10 +2,10 @@
 
 #include "dt/Dialect/Ops.h"
 
-#include "llvm/ADT/TypeSwitch.h"
 #include "mlir/Bytecode/BytecodeImplementation.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 
@@ -14,8 +14,8 @@ using namespace mlir;
 #define GET_ATTRDEF_CLASSES
 #include "dt/Dialect/DtAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES
-#include "dt/Dialect/DtTypes.cpp.inc"
 #include "dt/Dialect/DtInterfaces.cpp.inc"
+#include "dt/Dialect/DtTypes.cpp.inc"
 
 namespace dt {
 

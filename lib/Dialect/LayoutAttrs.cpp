@@ -2,8 +2,9 @@
 
 #include "RowText.h"
 
-#include "llvm/ADT/SmallString.h"
 #include "mlir/IR/Builders.h"
+
+#include <charconv>
 
 using namespace mlir;
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
@@ -452,14 +453,17 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
                                         ArrayRef<LinkEntry>(links));
 }
 
-// The shortest text that reads back as the same number.
+// The shortest text that reads back as the same number, with the point that
+// the lexer insists on: 200.0, 1.0e-07.
 static void printNumber(AsmPrinter &printer, FloatAttr value) {
-  llvm::SmallString<16> text;
-  value.getValue().toString(text, /*FormatPrecision=*/0,
-                            /*FormatMaxPadding=*/8, /*TruncateZero=*/true);
-  printer << text;
-  if (!llvm::StringRef(text).contains('.'))
-    printer << ".0";
+  char buffer[32];
+  auto [end, error] =
+      std::to_chars(buffer, buffer + sizeof(buffer), value.getValueAsDouble());
+  llvm::StringRef text(buffer, end - buffer);
+  auto [mantissa, exponent] = text.split('e');
+  printer << mantissa << (mantissa.contains('.') ? "" : ".0");
+  if (!exponent.empty())
+    printer << "e" << exponent;
 }
 
 void ClusterAttr::print(AsmPrinter &printer) const {

@@ -138,9 +138,7 @@ int64_t ParamOp::numMembers() {
   return count;
 }
 
-StringRef ParamOp::nameTemplate() {
-  return getTensor().value_or(getSymName());
-}
+StringRef ParamOp::nameTemplate() { return getTensor().value_or(getSymName()); }
 
 std::string ParamOp::memberName(ArrayRef<int64_t> member) {
   std::string result;
@@ -148,8 +146,8 @@ std::string ParamOp::memberName(ArrayRef<int64_t> member) {
   for (unsigned d = 0; d < numLeading(); ++d) {
     auto [before, after] = rest.split("{}");
     result += before;
-    result += std::to_string(getLeadingFirst()[d] +
-                             getLeadingStep()[d] * member[d]);
+    result +=
+        std::to_string(getLeadingFirst()[d] + getLeadingStep()[d] * member[d]);
     rest = after;
   }
   result += rest;
@@ -169,8 +167,7 @@ static OpT lookup(Operation *user, FlatSymbolRefAttr name,
     module = module->getParentOp();
   if (!module || !name)
     return {};
-  return dyn_cast_or_null<OpT>(
-      tables.lookupSymbolIn(module, name.getAttr()));
+  return dyn_cast_or_null<OpT>(tables.lookupSymbolIn(module, name.getAttr()));
 }
 
 SpaceOp LayoutOp::lookupSpace(SymbolTableCollection &tables) {
@@ -209,8 +206,8 @@ MeshOp PlaceOp::lookupMesh(SymbolTableCollection &tables) {
     return layout.lookupMesh(tables, getMeshAttr());
   if (!layout.getMeshes() || layout.getMeshesAttr().empty())
     return {};
-  return layout.lookupMesh(
-      tables, cast<FlatSymbolRefAttr>(layout.getMeshesAttr()[0]));
+  return layout.lookupMesh(tables,
+                           cast<FlatSymbolRefAttr>(layout.getMeshesAttr()[0]));
 }
 
 LayoutOp TransitionOp::lookupSource(SymbolTableCollection &tables) {
@@ -248,27 +245,27 @@ evaluateHoldings(PlaceOp place, SymbolTableCollection &tables) {
                                << ", which the space does not have";
   auto layout = cast<LayoutOp>(place->getParentOp());
   if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
-    ArrayRef<int64_t> devices = 
+    ArrayRef<int64_t> devices =
         layout.lookupDevices(tables).value_or(ArrayRef<int64_t>());
     std::vector<HeldBox> rows;
     for (const RankBox &row : shards.toGeometry())
-      rows.push_back({devices.empty() ? row.rank : devices[row.rank], row.box,
-                      row.range});
+      rows.push_back(
+          {devices.empty() ? row.rank : devices[row.rank], row.box, row.range});
     return holdingsOf(rows, param.numLeading());
   }
   MeshOp mesh = place.lookupMesh(tables);
   if (!mesh)
     return place.emitOpError("has a placement but no mesh to place it on");
   std::string error;
-  std::optional<std::vector<Holding>> holdings = evaluate(
-      cast<PlacementAttr>(place.getHow()).toGeometry(),
-      mesh.getMesh().toGeometry(), param.getShape().vec(), param.numLeading(),
-      error);
+  std::optional<std::vector<Holding>> holdings =
+      evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
+               mesh.getMesh().toGeometry(), param.getShape().vec(),
+               param.numLeading(), error);
   if (holdings)
     return std::move(*holdings);
-  InFlightDiagnostic diagnostic =
-      place.emitOpError() << "does not fit " << place.getParamAttr() << ": "
-                          << error;
+  InFlightDiagnostic diagnostic = place.emitOpError()
+                                  << "does not fit " << place.getParamAttr()
+                                  << ": " << error;
   diagnostic.attachNote(mesh.getLoc()) << "on this mesh";
   return diagnostic;
 }

@@ -42,10 +42,9 @@ static SplitAttr parseSplit(AsmParser &parser) {
       parseIntList(parser, blocks))
     return {};
   bool chunk = succeeded(parser.parseOptionalKeyword("chunk"));
-  return parser.getChecked<SplitAttr>(loc, parser.getContext(), axis,
-                                      ArrayRef<int64_t>(cuts),
-                                      ArrayRef<int64_t>(owners),
-                                      ArrayRef<int64_t>(blocks), chunk);
+  return parser.getChecked<SplitAttr>(
+      loc, parser.getContext(), axis, ArrayRef<int64_t>(cuts),
+      ArrayRef<int64_t>(owners), ArrayRef<int64_t>(blocks), chunk);
 }
 
 static void printSplit(AsmPrinter &printer, SplitAttr split) {
@@ -132,9 +131,8 @@ static DimAttr parseDim(AsmParser &parser) {
 
 static void printDim(AsmPrinter &printer, DimAttr dim) {
   printer << "{";
-  llvm::interleaveComma(dim.getSplits(), printer, [&](SplitAttr split) {
-    printSplit(printer, split);
-  });
+  llvm::interleaveComma(dim.getSplits(), printer,
+                        [&](SplitAttr split) { printSplit(printer, split); });
   printer << "}";
   if (dim.getExtent() != 0)
     printer << " extent " << dim.getExtent();
@@ -195,9 +193,9 @@ PlacementAttr PlacementAttr::get(MLIRContext *context,
   for (const DimPlacement &dim : placement.dims) {
     SmallVector<SplitAttr> splits;
     for (const Split &split : dim.splits)
-      splits.push_back(SplitAttr::get(
-          context, StringAttr::get(context, split.axis), split.cuts,
-          split.owners, split.blocks, split.chunk));
+      splits.push_back(
+          SplitAttr::get(context, StringAttr::get(context, split.axis),
+                         split.cuts, split.owners, split.blocks, split.chunk));
     dims.push_back(DimAttr::get(context, splits, dim.extent));
   }
   SmallVector<RestrictionAttr> at;
@@ -218,8 +216,8 @@ Placement PlacementAttr::toGeometry() const {
     target.extent = dim.getExtent();
     for (SplitAttr split : dim.getSplits())
       target.splits.push_back({split.getAxis().str(), split.getCuts().vec(),
-                               split.getOwners().vec(),
-                               split.getBlocks().vec(), split.getChunk()});
+                               split.getOwners().vec(), split.getBlocks().vec(),
+                               split.getChunk()});
   }
   for (RestrictionAttr restriction : getAt())
     placement.at.push_back(
@@ -266,9 +264,8 @@ void PlacementAttr::printBody(AsmPrinter &printer) const {
   }
   if (!getFlat().empty()) {
     printer << " flat [";
-    llvm::interleaveComma(getFlat(), printer, [&](StringAttr axis) {
-      printer.printString(axis);
-    });
+    llvm::interleaveComma(getFlat(), printer,
+                          [&](StringAttr axis) { printer.printString(axis); });
     printer << "]";
   }
 }

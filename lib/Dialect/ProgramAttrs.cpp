@@ -92,10 +92,9 @@ Attribute ShardAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  return parser.getChecked<ShardAttr>(loc, parser.getContext(),
-                                      ArrayRef<int64_t>(counts),
-                                      ArrayRef<int64_t>(bounds), leading, lo,
-                                      hi);
+  return parser.getChecked<ShardAttr>(
+      loc, parser.getContext(), ArrayRef<int64_t>(counts),
+      ArrayRef<int64_t>(bounds), leading, lo, hi);
 }
 
 void ShardAttr::print(AsmPrinter &printer) const {
@@ -119,8 +118,7 @@ void ShardAttr::print(AsmPrinter &printer) const {
 // #dt.view
 //===----------------------------------------------------------------------===//
 
-ViewAttr ViewAttr::get(MLIRContext *context, const Box &box,
-                       ArrayAttr states) {
+ViewAttr ViewAttr::get(MLIRContext *context, const Box &box, ArrayAttr states) {
   SmallVector<int64_t> offset, size;
   for (unsigned d = 0; d < box.rank(); ++d) {
     offset.push_back(box[d].lo);

@@ -1,6 +1,8 @@
 //===- ProgramOps.cpp - What the program of one device must satisfy -------===//
 
-#include "dt/Dialect/Ops.h"
+#include "PieceChecks.h"
+
+#include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
 
@@ -32,60 +34,99 @@ LogicalResult ProgramOp::verifyRegions() {
   return success();
 }
 
+static LogicalResult verifyShard(ShardOp shard, SpaceOp space,
+                                 SymbolTableCollection &tables) {
+  auto param = dyn_cast_or_null<ParamOp>(
+      tables.lookupSymbolIn(space, shard.getParamAttr().getAttr()));
+  if (!param)
+    return shard.emitOpError()
+           << "is of " << shard.getParamAttr() << ", which space @"
+           << space.getSymName() << " does not have";
+  if (shard.getShard().getCounts().size() != param.rank()) {
+    InFlightDiagnostic diagnostic =
+        shard.emitOpError()
+        << "has " << shard.getShard().getCounts().size() << " dims, but @"
+        << param.getSymName() << " has " << param.rank();
+    diagnostic.attachNote(param.getLoc()) << "the param is here";
+    return diagnostic;
+  }
+  return verifyStates(shard, shard.getStatesAttr(), param);
+}
+
 LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
-  Operation *module = (*this)->getParentOp();
-  if (module && module->hasTrait<OpTrait::SymbolTable>() &&
-      isa_and_nonnull<TransitionOp>(
-          tables.lookupSymbolIn(module, getTransitionAttr().getAttr())))
-    return success();
-  return emitOpError() << "is of " << getTransitionAttr()
-                       << ", which is no dt.transition";
+  Operation *module = SymbolTable::getNearestSymbolTable(*this);
+  auto transition =
+      module ? dyn_cast_or_null<TransitionOp>(
+                   tables.lookupSymbolIn(module, getTransitionAttr().getAttr()))
+             : TransitionOp();
+  if (!transition)
+    return emitOpError() << "is of " << getTransitionAttr()
+                         << ", which is no dt.transition";
+  SpaceOp space = transition.lookupSpace(tables);
+  if (!space)
+    return success(); // The transition says so itself.
+  for (ShardOp shard : getBody().front().getOps<ShardOp>())
+    if (failed(verifyShard(shard, space, tables)))
+      return failure();
+  return success();
 }
 
 LogicalResult SlotOp::verify() {
   auto program = cast<ProgramOp>((*this)->getParentOp());
   int64_t end = 0;
-  if (getOffset() < 0 || __builtin_add_overflow(getOffset(),
-                                                getBuffer().getType().getBytes(),
-                                                &end) ||
+  if (getOffset() < 0 ||
+      __builtin_add_overflow(getOffset(), getBuffer().getType().getBytes(),
+                             &end) ||
       end > program.getStaging()) {
-    InFlightDiagnostic diagnostic =
-        emitOpError() << "of " << getBuffer().getType().getBytes()
-                      << " bytes at " << getOffset()
-                      << " leaves the staging of " << program.getStaging()
-                      << " bytes";
+    InFlightDiagnostic diagnostic = emitOpError()
+                                    << "of " << getBuffer().getType().getBytes()
+                                    << " bytes at " << getOffset()
+                                    << " leaves the staging of "
+                                    << program.getStaging() << " bytes";
     diagnostic.attachNote(program.getLoc()) << "the program is here";
     return diagnostic;
   }
   return success();
 }
 
-static LogicalResult verifyViews(Operation *op, size_t numShards,
+// One view per shard, each inside its shard's dims.
+static LogicalResult verifyViews(Operation *op, ValueRange shards,
                                  ArrayAttr views) {
-  if (numShards == views.size())
-    return success();
-  return op->emitOpError() << "has " << views.size() << " views of "
-                           << numShards << " shards, expected one for each";
+  if (shards.size() != views.size())
+    return op->emitOpError() << "has " << views.size() << " views of "
+                             << shards.size() << " shards, expected one each";
+  for (auto [value, view] : llvm::zip(shards, views.getAsRange<ViewAttr>())) {
+    auto shard = value.getDefiningOp<ShardOp>();
+    if (!shard)
+      return op->emitOpError("expected shards, found a slot");
+    if (shard.getShard().getCounts().size() != view.getSize().size())
+      return op->emitOpError()
+             << "has a view of " << view.getSize().size()
+             << " dims in a shard of " << shard.getShard().getCounts().size();
+  }
+  return success();
 }
 
 LogicalResult PackOp::verify() {
-  return verifyViews(*this, getShards().size(), getViews());
+  return verifyViews(*this, getShards(), getViews());
 }
 
 LogicalResult UnpackOp::verify() {
-  return verifyViews(*this, getShards().size(), getViews());
+  return verifyViews(*this, getShards(), getViews());
 }
 
 LogicalResult ZeroFillOp::verify() {
-  return verifyViews(*this, getShards().size(), getViews());
+  return verifyViews(*this, getShards(), getViews());
 }
 
 LogicalResult CopyLocalOp::verify() {
   if (getSources().size() != getDestinations().size())
-    return emitOpError() << "copies " << getSources().size()
-                         << " sources to " << getDestinations().size()
+    return emitOpError() << "copies " << getSources().size() << " sources to "
+                         << getDestinations().size()
                          << " destinations, expected as many";
-  return verifyViews(*this, getSources().size(), getViews());
+  if (failed(verifyViews(*this, getSources(), getViews())))
+    return failure();
+  return verifyViews(*this, getDestinations(), getViews());
 }
 
 LogicalResult GroupOp::verify() {
@@ -140,8 +181,8 @@ static LogicalResult verifySide(Operation *op, ValueRange shards, Side side) {
     auto shard = value.getDefiningOp<ShardOp>();
     if (shard && shard.getSide() == side)
       continue;
-    return op->emitOpError() << "expected shards of the "
-                             << stringifySide(side);
+    return op->emitOpError()
+           << "expected shards of the " << stringifySide(side);
   }
   return success();
 }

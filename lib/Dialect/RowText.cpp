@@ -198,8 +198,9 @@ void printColumns(llvm::raw_ostream &os, const RowClass &entry, unsigned first,
 
 bool sameColumn(const RowClass &entry, unsigned a, unsigned b) {
   return entry.base[a] == entry.base[b] &&
-         llvm::all_of(entry.strides,
-                      [&](const Row &stride) { return stride[a] == stride[b]; });
+         llvm::all_of(entry.strides, [&](const Row &stride) {
+           return stride[a] == stride[b];
+         });
 }
 
 static void printRanges(llvm::raw_ostream &os, const RowClass &entry) {

@@ -49,6 +49,10 @@ mlir::ParseResult
 parseRows(mlir::AsmParser &parser, RowSet &rows,
           llvm::function_ref<mlir::ParseResult(RowReader &)> readEntry);
 
+/// Rows read from text, checked. Null after an error.
+RowsAttr getCheckedRows(mlir::AsmParser &parser, llvm::SMLoc loc,
+                        const RowSet &rows);
+
 /// Prints one column as a linear expression.
 void printColumn(llvm::raw_ostream &os, const RowClass &entry, unsigned column);
 /// Prints `[e, e, ...]`.

@@ -8,6 +8,7 @@
 
 #include "TransitionInfo.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Routing/CostModel.h"
 
 #include <map>
 
@@ -85,6 +86,10 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
              << "needs at least " << needed
              << " bytes of staging per device, more than the limit of "
              << info.stagingLimit;
+    PortSeconds busiest = busiestPorts(scheduled, flows, info.cluster);
+    predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
+    busiestNicUs += busiest.nic * 1e6;
+    busiestIslandUs += busiest.island * 1e6;
     for (auto op :
          llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
       op.erase();

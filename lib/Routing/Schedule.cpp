@@ -62,6 +62,9 @@ ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
     traffic[inter][move.source].out += bytes;
     traffic[inter][move.destination].in += bytes;
   }
+  int64_t widest = 1;
+  for (const Flow &flow : flows)
+    widest = std::max(widest, flow.bytesPerElement);
   double chunk[2] = {0, 0};
   for (int inter : {0, 1}) {
     int64_t busiest = busiestPort(traffic[inter]);
@@ -70,9 +73,11 @@ ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
     double shortest = kLatencyFactor * cluster.latencySeconds *
                       cluster.bytesPerSecond(inter);
     chunk[inter] =
-        std::min<double>(std::max<double>(busiest / options.targetWaves,
-                                          shortest),
-                         busiest);
+        std::max<double>(widest, std::min<double>(
+                                     std::max<double>(
+                                         busiest / options.targetWaves,
+                                         shortest),
+                                     busiest));
   }
   return shareStaging(chunk[0], chunk[1], options.stagingBytes);
 }
@@ -83,6 +88,15 @@ namespace {
 struct Edge {
   uint32_t source, destination; // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
+  int64_t readyBytes = 0;
+  int64_t leftBytes = 0; // ready or still to arrive at the sender
+
+  /// Worth a message: a good part of a chunk, or all that there will be. A
+  /// forward that trickles in would fill waves with small messages.
+  bool isReady(int64_t chunk) const {
+    return readyBytes > 0 &&
+           (2 * readyBytes >= chunk || readyBytes == leftBytes);
+  }
 };
 
 /// One of the two levels: its edges and what its ports still have to carry.
@@ -181,11 +195,12 @@ void Scheduler::index() {
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
-      level.edges.push_back({s, d, {}});
+      level.edges.push_back({s, d, {}, 0, 0});
     }
     edgeOf[i] = it->second;
     levelOf[i] = inter;
     int64_t bytes = move.box.volume() * width(i);
+    level.edges[it->second].leftBytes += bytes;
     level.remaining[2 * s] += bytes;
     level.remaining[2 * d + 1] += bytes;
     left += bytes;
@@ -226,7 +241,9 @@ void Scheduler::findFeeders() {
 }
 
 void Scheduler::makeReady(uint32_t move, const Box &box) {
-  levels[levelOf[move]].edges[edgeOf[move]].ready.push_back({move, box});
+  Edge &edge = levels[levelOf[move]].edges[edgeOf[move]];
+  edge.ready.push_back({move, box});
+  edge.readyBytes += box.volume() * width(move);
 }
 
 void Scheduler::match(Level &level, uint32_t edge) {
@@ -240,7 +257,7 @@ bool Scheduler::cover(Level &level, uint32_t port) {
   uint32_t bestEdge = 0;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!edge.isReady(level.chunk))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
@@ -262,7 +279,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
   level.visited[port] = level.stamp;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!edge.isReady(level.chunk))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -284,7 +301,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
 bool Scheduler::displace(Level &level, uint32_t port) {
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!edge.isReady(level.chunk))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -399,6 +416,8 @@ void Scheduler::sendWave(Level &level, int32_t wave) {
       continue;
     Edge &edge = level.edges[level.matched[port]];
     int64_t sent = fill(level, edge, wave);
+    edge.readyBytes -= sent;
+    edge.leftBytes -= sent;
     level.remaining[port] -= sent;
     level.remaining[2 * edge.destination + 1] -= sent;
     left -= sent;

@@ -42,6 +42,19 @@ template <typename T> size_t count(const T *vector) {
   return vector ? vector->size() : 0;
 }
 
+/// The FlatBuffers verifier does not look at the alignment of a vector's
+/// elements; `vectors` are those of structs and 64-bit numbers.
+template <typename... Vectors>
+Status checkAligned(const char *what, const Vectors *...vectors) {
+  auto misaligned = [](const auto *vector) {
+    return vector && vector->size() > 0 &&
+           reinterpret_cast<uintptr_t>(vector->Data()) % 8 != 0;
+  };
+  if ((misaligned(vectors) || ...))
+    return makeError(what, " has a vector that is not 8-byte aligned");
+  return {};
+}
+
 Result<DType> dtype(uint8_t value, const std::string &family) {
   if (value > uint8_t(DType::Bool))
     return makeError("family '", family, "' has unknown dtype ", int(value));
@@ -55,6 +68,9 @@ public:
   }
 
   Result<RankProgram> decode() {
+    DTRT_RETURN_IF_ERROR(checkAligned("program section", in.pool(), in.source(),
+                                      in.destination(), in.messages(),
+                                      in.instructions()));
     out.device = in.device();
     out.sourceRank = in.source_rank();
     out.destinationRank = in.destination_rank();
@@ -229,6 +245,8 @@ private:
 };
 
 Result<Family> decodeFamily(const fb::Family &from) {
+  DTRT_RETURN_IF_ERROR(
+      checkAligned("common section", from.leading(), from.shape()));
   Family family;
   family.name = text(from.name());
   for (size_t i = 0; i < count(from.leading()); ++i) {

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from generate import random_request
 from oracle import Transition, problems_of
-from plan_tools import Tools, print_closing_line
+from plan_tools import ToolError, Tools, print_closing_line
 
 # Every so many cases are compiled twice: the same request, the same bytes.
 DETERMINISM_EVERY = 10
@@ -66,6 +66,8 @@ def run_number(arguments):
         case = random_request(case_seed)
         twice = number % DETERMINISM_EVERY == 0
         problems, figures = check_case(Tools(binaries), case, place, twice)
+    except ToolError as error:
+        problems, figures = [str(error)], Counter()
     except Exception:  # noqa: BLE001 - whatever went wrong is this case's result
         problems, figures = [traceback.format_exc(limit=-3)], Counter()
     if not problems:

@@ -93,8 +93,9 @@ def DT_SplitAttr : DT_Attr<"Split", "split"> {
   let summary = "one cut of a dim over a mesh axis";
   let description = [{
     Mirrors `dt::Split`: even pieces, or pieces at `cuts`, held by coordinate
-    `owners[i]`; `blocks` cuts each packed part by itself; `chunk` is
-    torch.chunk's rule for extents that do not divide.
+    `owners[i]` (owner v is coordinate v mod size in model chunk v / size,
+    Megatron-Core's virtual stage); `blocks` cuts each packed part by itself;
+    `chunk` is torch.chunk's rule for extents that do not divide.
 
     **Constraints:**
     - `cuts` start at 0 and do not decrease; `owners` has one entry per piece;
@@ -127,6 +128,8 @@ def DT_DimAttr : DT_Attr<"Dim", "dim"> {
 def DT_RestrictionAttr : DT_Attr<"Restriction", "restriction"> {
   let summary = "the coordinates of one axis that hold a param at all";
   let description = [{
+    They count on beyond the axis like the owners of a split.
+
     Example: `#dt.restriction<"pp" = [0]>` (an embedding on the first stage)
   }];
   let parameters = (ins "::mlir::StringAttr":$axis,

@@ -47,6 +47,19 @@ def DT_RoutingLevel : DT_Level<"RoutingLevelOp">;
 def DT_TransportLevel : DT_Level<"TransportLevelOp">;
 def DT_ProgramLevel : DT_Level<"ProgramLevelOp">;
 
+/// The chapters of docs/Dialect.md.
+class DT_Chapter<string name, string text> : OpDocGroup {
+  let summary = name;
+  let description = text;
+}
+def DT_LayoutChapter : DT_Chapter<"Layout level",
+    "What exists, and who holds it before and after.">;
+def DT_RoutingChapter : DT_Chapter<"Routing level",
+    "Every destination byte, named once, with its source.">;
+def DT_TransportChapter : DT_Chapter<"Transport level",
+    "Order, concurrency and memory.">;
+def DT_ProgramChapter : DT_Chapter<"Program level", "What one device does.">;
+
 class DT_Op<string mnemonic, list<Trait> traits = []>
     : Op<DT_Dialect, mnemonic, traits>;
 

@@ -7,6 +7,7 @@ include "dt/Dialect/RowAttrs.td"
 
 def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
                                      IsolatedFromAbove]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "the Virtual Parameter Space: every state tensor, unsharded";
   let description = [{
     Holds one `dt.param` per tensor or tensor family, in registration order.
@@ -29,6 +30,7 @@ def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
 
 def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
                                  HasParent<"SpaceOp">]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "one tensor, or a family of tensors of one shape";
   let description = [{
     The shape is the full one; the first dims (as many as `named` lists
@@ -79,11 +81,12 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
 }
 
 def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "names an arrangement of devices along axes";
   let description = [{
     Example:
     ```mlir
-    dt.mesh @dense <["pp"=2, "tp"=4]>
+    dt.mesh @dense <["pp"=2, "dp"=2, "tp"=2]>
     ```
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, DT_MeshAttr:$mesh);
@@ -92,6 +95,7 @@ def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
 
 def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "where every param of a space lies";
   let description = [{
     Several meshes may arrange the same ranks (dense and expert axes); the
@@ -136,36 +140,35 @@ def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
 
 def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "where some states of one param lie";
   let description = [{
     Either a placement over a mesh of the layout, or explicit shards. Without
     `on` the layout's first mesh, without `for` all states. `bucketed` states
     are cut by the layout's ZeRO buckets after the placement has cut them:
     `alone` puts the param into a bucket of its own (Megatron-Core's
-    shared_embedding); `chunks` gives its model chunk on each coordinate of
-    the placement's "pp" restriction, or one chunk for all.
+    shared_embedding).
 
     **Constraints:**
     - the placement has one entry per dim of the param, its axes are the
       mesh's, and its cuts, blocks and owners fit the dim and the axis;
     - shards lie inside the param, on ranks of the world;
     - the states are the param's; `bucketed` needs a placement, and `zero` on
-      the layout; `alone` and `chunks` need `bucketed`.
+      the layout; `alone` needs `bucketed`.
 
     Example:
     ```mlir
-    dt.place @qkv on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
+    dt.place @heads on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
     dt.place @norm shards [i: 4] rank i at [i * 1024] size [1024]
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$param,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
     AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
-    UnitProp:$alone, DT_OptionalInts:$chunks);
+    UnitProp:$alone);
   let assemblyFormat = [{
     $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
-    (`bucketed` $bucketed^)? (`alone` $alone^)?
-    (`chunks` custom<Ints>($chunks)^)? attr-dict
+    (`bucketed` $bucketed^)? (`alone` $alone^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
@@ -177,6 +180,7 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
 
 def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
     IsolatedFromAbove, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_LayoutChapter;
   let summary = "the change from one layout to another";
   let description = [{
     Its body is empty at the layout level; routing and transport ops fill it.

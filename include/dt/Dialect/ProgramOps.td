@@ -15,6 +15,7 @@ def DT_ViewArray : TypedArrayAttrBase<DT_ViewAttr, "list of views">;
 
 def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "what one device does in a transition";
   let description = [{
     Runs top to bottom. `staging` is the arena that its slots lie in.
@@ -53,6 +54,7 @@ def DT_Side : I32Enum<"Side", "which layout a shard belongs to",
   let cppNamespace = "::dt";
 }
 def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "the storage of one shard of this device";
   let description = [{
     One buffer for all members of the family and the states named.
@@ -74,6 +76,7 @@ def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
 }
 
 def DT_SlotOp : DT_ProgramLevelOp<"slot", [Pure, HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "a range of the staging arena";
   let description = [{
     **Constraints:**
@@ -91,6 +94,7 @@ def DT_SlotOp : DT_ProgramLevelOp<"slot", [Pure, HasParent<"ProgramOp">]> {
 }
 
 def DT_PackOp : DT_ProgramLevelOp<"pack", [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "gathers views of shards into a slot";
   let description = [{
     View i is of shard i; they follow each other in the slot without gaps:
@@ -102,7 +106,7 @@ def DT_PackOp : DT_ProgramLevelOp<"pack", [HasParent<"ProgramOp">]> {
 
     Example:
     ```mlir
-    dt.pack %old at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] into %slot wave 0 : !dt.buffer<4194304> into !dt.buffer<2097152>
+    dt.pack %old at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] into %slot wave 0 : !dt.buffer<4194304> into !dt.buffer<4194304>
     ```
   }];
   let arguments = (ins
@@ -117,6 +121,7 @@ def DT_PackOp : DT_ProgramLevelOp<"pack", [HasParent<"ProgramOp">]> {
 }
 
 def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "scatters a slot to views of shards";
   let description = [{
     The reverse of `dt.pack`.
@@ -126,7 +131,7 @@ def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
 
     Example:
     ```mlir
-    dt.unpack %slot into %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] wave 0 : !dt.buffer<2097152> into !dt.buffer<4194304>
+    dt.unpack %slot into %new at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<4194304>
     ```
   }];
   let arguments = (ins Arg<DT_Buffer, "the slot", [MemRead]>:$slot,
@@ -141,6 +146,7 @@ def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
 
 def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
     [HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "copies views of source shards to the same views elsewhere";
   let description = [{
     View i is read from source i and written to destination i.
@@ -165,6 +171,7 @@ def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
 }
 
 def DT_ZeroFillOp : DT_ProgramLevelOp<"zero_fill", [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "writes zeros to views of shards (padding)";
   let description = [{
     **Constraints:**
@@ -186,6 +193,7 @@ def DT_ZeroFillOp : DT_ProgramLevelOp<"zero_fill", [HasParent<"ProgramOp">]> {
 
 def DT_GroupOp : DT_BodyOp<"group", [DT_ProgramLevel,
                                      HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "messages that start together, one group per wave";
   let description = [{
     **Constraints:**
@@ -210,6 +218,7 @@ class DT_MessageOp<string mnemonic>
     : DT_ProgramLevelOp<mnemonic, [HasParent<"GroupOp">]>;
 
 def DT_SendOp : DT_MessageOp<"send"> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "sends a slot, or a contiguous view of a shard, to a device";
   let description = [{
     **Constraints:**
@@ -229,6 +238,7 @@ def DT_SendOp : DT_MessageOp<"send"> {
 }
 
 def DT_RecvOp : DT_MessageOp<"recv"> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "receives a slot, or a contiguous view of a shard";
   let description = [{
     **Constraints:**
@@ -249,6 +259,7 @@ def DT_RecvOp : DT_MessageOp<"recv"> {
 
 def DT_CreateShardOp : DT_ProgramLevelOp<"create_shard",
                                          [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "allocates destination shards (flat mode)";
   let description = [{
     **Constraints:**
@@ -269,6 +280,7 @@ def DT_CreateShardOp : DT_ProgramLevelOp<"create_shard",
 
 def DT_ReleaseShardOp : DT_ProgramLevelOp<"release_shard",
                                           [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
   let summary = "frees source shards (flat mode)";
   let description = [{
     **Constraints:**

@@ -25,6 +25,7 @@ class DT_MovementOp<string mnemonic, list<Trait> traits = []>
 }
 
 def DT_KeepOp : DT_MovementOp<"keep", [DT_RoutingLevel, DT_TransportLevel]> {
+  let opDocGroup = DT_RoutingChapter;
   let summary = "destination bytes that their device already holds in place";
   let description = [{
     The storage of the source shard becomes that of the destination shard.
@@ -42,6 +43,7 @@ def DT_KeepOp : DT_MovementOp<"keep", [DT_RoutingLevel, DT_TransportLevel]> {
 }
 
 def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
+  let opDocGroup = DT_RoutingChapter;
   let summary = "copies pieces on one device, from source to destination shard";
   let description = [{
     **Constraints:**
@@ -75,6 +77,7 @@ def DT_DeriveOp : DT_MovementOp<"derive", [DT_RoutingLevel, DT_TransportLevel]> 
 }
 
 def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
+  let opDocGroup = DT_RoutingChapter;
   let summary = "moves pieces between devices";
   let description = [{
     Hop 0 reads from a device that holds the piece at the source; hop 1 from
@@ -98,6 +101,7 @@ def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
 }
 
 def DT_ZeroOp : DT_MovementOp<"zero", [DT_RoutingLevel, DT_TransportLevel]> {
+  let opDocGroup = DT_RoutingChapter;
   let summary = "padding of the destination, written as zeros";
   let description = [{
     Pieces lie in padded coordinates, outside the param's own shape.
@@ -107,7 +111,7 @@ def DT_ZeroOp : DT_MovementOp<"zero", [DT_RoutingLevel, DT_TransportLevel]> {
 
     Example:
     ```mlir
-    dt.zero @norm <on 3 at [0, 4096] size [32, 64]>
+    dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
     ```
   }];
   let hasVerifier = 1;

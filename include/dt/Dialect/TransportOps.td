@@ -7,6 +7,7 @@ include "dt/Dialect/RoutingOps.td"
 
 def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
                                    HasParent<"TransitionOp">]> {
+  let opDocGroup = DT_TransportChapter;
   let summary = "transfers that run concurrently";
   let description = [{
     Waves run in ascending number. All pieces that go from one device to
@@ -32,9 +33,8 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
   }];
   let extraClassDeclaration = [{
     /// Columns of a row of `slots`.
-    enum SlotColumn : unsigned {
-      kDevice, kPeer, kReceive, kSlotOffset, kBytes, kNumSlotColumns
-    };
+    static constexpr unsigned kDevice = 0, kPeer = 1, kReceive = 2,
+                              kSlotOffset = 3, kBytes = 4, kNumSlotColumns = 5;
   }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
@@ -42,6 +42,7 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
 
 def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
                                                HasParent<"WaveOp">]> {
+  let opDocGroup = DT_TransportChapter;
   let summary = "moves pieces point to point, both ends in one op";
   let description = [{
     **Constraints:**
@@ -66,6 +67,7 @@ def DT_CollectiveKind : I32Enum<"CollectiveKind", "how a group moves pieces",
 }
 def DT_CollectiveOp : DT_MovementOp<"collective", [DT_TransportLevel,
                                                    HasParent<"WaveOp">]> {
+  let opDocGroup = DT_TransportChapter;
   let summary = "moves pieces within a group of devices, all taking part";
   let description = [{
     The group is the devices of `among`, or each group along the axes `over`
@@ -96,6 +98,7 @@ def DT_CollectiveOp : DT_MovementOp<"collective", [DT_TransportLevel,
 
 def DT_ReleaseOp : DT_MovementOp<"release", [DT_TransportLevel,
                                              HasParent<"TransitionOp">]> {
+  let opDocGroup = DT_TransportChapter;
   let summary = "source regions that no later wave reads";
   let description = [{
     In `flat` mode their storage may be reused once wave `after` has finished;

@@ -67,6 +67,11 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numWaves", "num-waves", "waves">,
     Statistic<"numMessages", "num-messages", "messages">,
+    Statistic<"predictedUs", "predicted-us", "predicted time, microseconds">,
+    Statistic<"busiestNicUs", "busiest-nic-us",
+              "time that the busiest NIC port carries bytes">,
+    Statistic<"busiestIslandUs", "busiest-island-us",
+              "time that the busiest island port carries bytes">,
   ];
 }
 

@@ -1,0 +1,196 @@
+//===- MovementVerifiers.cpp - Ops on pieces against their transition -----===//
+//
+// Pieces name devices and boxes: the devices belong to the layouts of the
+// transition, the boxes lie inside the param. Whether the pieces are the right
+// ones is a fact of the whole program and belongs to a pass.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PieceChecks.h"
+
+using namespace mlir;
+
+namespace dt {
+
+//===----------------------------------------------------------------------===//
+// dt.transition: its layouts, and the devices that ops inside name
+//===----------------------------------------------------------------------===//
+
+namespace {
+/// The devices of one layout.
+class DeviceSet {
+public:
+  DeviceSet(LayoutOp layout, SymbolTableCollection &tables)
+      : world(layout.getWorld()) {
+    if (std::optional<ArrayRef<int64_t>> devices = layout.lookupDevices(tables))
+      sorted.assign(devices->begin(), devices->end());
+    llvm::sort(sorted);
+  }
+
+  bool contains(int64_t device) const {
+    if (sorted.empty())
+      return device < world;
+    return std::binary_search(sorted.begin(), sorted.end(), device);
+  }
+
+private:
+  int64_t world;
+  std::vector<int64_t> sorted; // empty: the ranks themselves
+};
+
+enum Sides : unsigned { kSource = 1, kDestination = 2, kEither = 3 };
+} // namespace
+
+// Where the two ends of an op's pieces must lie. Later hops read from devices
+// that earlier ones filled.
+static std::pair<Sides, Sides> endsOf(Operation *op) {
+  if (isa<ReleaseOp>(op))
+    return {kSource, kSource};
+  if (isa<ZeroOp>(op))
+    return {kDestination, kDestination};
+  auto transfer = dyn_cast<TransferOp>(op);
+  if (isa<KeepOp, CopyOp>(op) || (transfer && transfer.getHop() == 0))
+    return {kSource, kDestination};
+  return {kEither, kDestination};
+}
+
+static LogicalResult verifyDevices(MovementOpInterface op, unsigned column,
+                                   Sides sides, const DeviceSet &source,
+                                   const DeviceSet &destination) {
+  for (int64_t device : op.getPieces().getRows().distinct(column)) {
+    if ((sides & kSource && source.contains(device)) ||
+        (sides & kDestination && destination.contains(device)))
+      continue;
+    StringRef where = sides == kSource        ? "the source layout"
+                      : sides == kDestination ? "the destination layout"
+                                              : "both layouts";
+    return op->emitOpError()
+           << "has pieces " << (column == PiecesAttr::kFrom ? "from" : "to")
+           << " device " << device << ", which is not in " << where;
+  }
+  return success();
+}
+
+static LogicalResult verifyLayouts(TransitionOp op, LayoutOp source,
+                                   LayoutOp destination) {
+  if (!source)
+    return op.emitOpError()
+           << "names " << op.getSourceAttr() << ", which is no dt.layout";
+  if (!destination)
+    return op.emitOpError()
+           << "names " << op.getDestinationAttr() << ", which is no dt.layout";
+  if (source.getSpaceAttr() == destination.getSpaceAttr())
+    return success();
+  InFlightDiagnostic diagnostic =
+      op.emitOpError() << "goes from a layout of " << source.getSpaceAttr()
+                       << " to one of " << destination.getSpaceAttr()
+                       << ", expected the same space";
+  diagnostic.attachNote(destination.getLoc()) << "the destination is here";
+  return diagnostic;
+}
+
+LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
+  LayoutOp from = lookupSource(tables), to = lookupDestination(tables);
+  if (failed(verifyLayouts(*this, from, to)))
+    return failure();
+  DeviceSet source(from, tables), destination(to, tables);
+  WalkResult result = walk([&](MovementOpInterface op) {
+    auto [fromSides, toSides] = endsOf(op);
+    if (failed(verifyDevices(op, PiecesAttr::kFrom, fromSides, source,
+                             destination)) ||
+        failed(
+            verifyDevices(op, PiecesAttr::kTo, toSides, source, destination)))
+      return WalkResult::interrupt();
+    return WalkResult::advance();
+  });
+  return success(!result.wasInterrupted());
+}
+
+//===----------------------------------------------------------------------===//
+// One op: its param, states and boxes
+//===----------------------------------------------------------------------===//
+
+LogicalResult verifyStates(Operation *op, ArrayAttr states, ParamOp param) {
+  if (!states)
+    return success();
+  for (auto state : states.getAsRange<StringAttr>()) {
+    if (param.getStates().indexOf(state.getValue()) >= 0)
+      continue;
+    InFlightDiagnostic diagnostic = op->emitOpError()
+                                    << "names state " << state << ", which @"
+                                    << param.getSymName() << " does not have";
+    diagnostic.attachNote(param.getLoc())
+        << "the param has states " << param.getStates();
+    return diagnostic;
+  }
+  return success();
+}
+
+// The largest end (offset + size) in one dim over all pieces.
+static int64_t largestEnd(PiecesAttr pieces, unsigned dim) {
+  unsigned offset = PiecesAttr::kOffset + dim;
+  unsigned size = pieces.sizeColumn() + dim;
+  int64_t largest = 0;
+  for (const RowClass &rowClass : pieces.getRows().decodeClasses()) {
+    int64_t end = rowClass.base[offset] + rowClass.base[size];
+    for (size_t r = 0; r < rowClass.counts.size(); ++r) {
+      int64_t step = rowClass.strides[r][offset] + rowClass.strides[r][size];
+      end += std::max<int64_t>(step, 0) * (rowClass.counts[r] - 1);
+    }
+    largest = std::max(largest, end);
+  }
+  ArrayRef<int64_t> table = pieces.getRows().getTable();
+  for (size_t at = 0; at < table.size(); at += pieces.getRows().getNumColumns())
+    largest = std::max(largest, table[at + offset] + table[at + size]);
+  return largest;
+}
+
+static InFlightDiagnostic &&noteParam(InFlightDiagnostic &&diagnostic,
+                                      ParamOp param) {
+  Diagnostic &note = diagnostic.attachNote(param.getLoc())
+                     << "the param has shape [";
+  note.appendRange(param.getShape()) << "]";
+  return std::move(diagnostic);
+}
+
+static LogicalResult verifyBoxes(MovementOpInterface op, ParamOp param) {
+  PiecesAttr pieces = op.getPieces();
+  if (pieces.getRank() != param.rank())
+    return noteParam(op->emitOpError() << "has pieces of " << pieces.getRank()
+                                       << " dims, but @" << param.getSymName()
+                                       << " has " << param.rank(),
+                     param);
+  // Padding lies outside by its nature.
+  if (isa<ZeroOp>(op))
+    return success();
+  for (unsigned d = 0; d < param.rank(); ++d) {
+    int64_t end = largestEnd(pieces, d);
+    if (end > param.getShape()[d])
+      return noteParam(op->emitOpError()
+                           << "has a piece that ends at " << end << " in dim "
+                           << d << ", but @" << param.getSymName()
+                           << " ends at " << param.getShape()[d],
+                       param);
+  }
+  return success();
+}
+
+LogicalResult verifyMovement(MovementOpInterface op,
+                             SymbolTableCollection &tables) {
+  auto transition = op->getParentOfType<TransitionOp>();
+  if (!transition)
+    return op->emitOpError("stands alone, expected a dt.transition around it");
+  SpaceOp space = transition.lookupSpace(tables);
+  if (!space)
+    return success(); // The transition says so itself.
+  ParamOp param = lookupParam(op, op.getParamAttr(), tables);
+  if (!param)
+    return op->emitOpError()
+           << "moves " << op.getParamAttr() << ", which space @"
+           << space.getSymName() << " does not have";
+  if (failed(verifyStates(op, op.getStatesAttr(), param)))
+    return failure();
+  return verifyBoxes(op, param);
+}
+
+} // namespace dt

@@ -1,0 +1,252 @@
+//===- RowsAttr.cpp - #dt.rows --------------------------------------------===//
+
+#include "RowText.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dt {
+
+// A class of one row says the same as a row of the table; one spelling.
+static bool isSingleRow(const RowClass &rowClass) {
+  return llvm::all_of(rowClass.counts, [](int64_t n) { return n == 1; });
+}
+
+RowsAttr RowsAttr::get(MLIRContext *context, const RowSet &rows) {
+  llvm::SmallVector<int64_t> classes;
+  std::vector<int64_t> singles;
+  for (const RowClass &rowClass : rows.classes) {
+    if (isSingleRow(rowClass)) {
+      singles.insert(singles.end(), rowClass.base.begin(), rowClass.base.end());
+      continue;
+    }
+    classes.push_back(rowClass.counts.size());
+    llvm::append_range(classes, rowClass.counts);
+    llvm::append_range(classes, rowClass.base);
+    for (const Row &stride : rowClass.strides)
+      llvm::append_range(classes, stride);
+  }
+  if (singles.empty())
+    return get(context, rows.numColumns, classes, rows.table);
+  singles.insert(singles.end(), rows.table.begin(), rows.table.end());
+  return get(context, rows.numColumns, classes, singles);
+}
+
+static std::vector<RowClass> decode(unsigned numColumns,
+                                    llvm::ArrayRef<int64_t> classes) {
+  std::vector<RowClass> result;
+  auto take = [&](size_t n) {
+    llvm::ArrayRef<int64_t> part = classes.take_front(n);
+    classes = classes.drop_front(n);
+    return part.vec();
+  };
+  while (!classes.empty()) {
+    RowClass &rowClass = result.emplace_back();
+    size_t numRanges = take(1).front();
+    rowClass.counts = take(numRanges);
+    rowClass.base = take(numColumns);
+    for (size_t r = 0; r < numRanges; ++r)
+      rowClass.strides.push_back(take(numColumns));
+  }
+  return result;
+}
+
+std::vector<RowClass> RowsAttr::decodeClasses() const {
+  return decode(getNumColumns(), getClasses());
+}
+
+RowSet RowsAttr::toRowSet() const {
+  return {getNumColumns(), decodeClasses(), getTable().vec()};
+}
+
+int64_t RowsAttr::numRows() const {
+  int64_t count = getTable().size() / getNumColumns();
+  for (const RowClass &rowClass : decodeClasses()) {
+    int64_t size = 1;
+    for (int64_t n : rowClass.counts)
+      size *= n;
+    count += size;
+  }
+  return count;
+}
+
+// Extremes of a linear column lie at the ends of its ranges.
+static bool columnBounds(const RowClass &rowClass, unsigned column, int64_t &lo,
+                         int64_t &hi) {
+  lo = hi = rowClass.base[column];
+  for (size_t r = 0; r < rowClass.counts.size(); ++r) {
+    int64_t reach = 0, stride = rowClass.strides[r][column];
+    if (__builtin_mul_overflow(stride, rowClass.counts[r] - 1, &reach))
+      return false;
+    int64_t &end = reach < 0 ? lo : hi;
+    if (__builtin_add_overflow(end, reach, &end))
+      return false;
+  }
+  return true;
+}
+
+bool RowsAttr::bounds(Row &lo, Row &hi) const {
+  lo.assign(getNumColumns(), std::numeric_limits<int64_t>::max());
+  hi.assign(getNumColumns(), std::numeric_limits<int64_t>::min());
+  for (const RowClass &rowClass : decodeClasses())
+    for (unsigned c = 0; c < getNumColumns(); ++c) {
+      int64_t classLo = 0, classHi = 0;
+      columnBounds(rowClass, c, classLo, classHi);
+      lo[c] = std::min(lo[c], classLo);
+      hi[c] = std::max(hi[c], classHi);
+    }
+  llvm::ArrayRef<int64_t> table = getTable();
+  for (size_t i = 0, c = 0; i < table.size(); ++i) {
+    lo[c] = std::min(lo[c], table[i]);
+    hi[c] = std::max(hi[c], table[i]);
+    c = c + 1 == getNumColumns() ? 0 : c + 1;
+  }
+  return !getTable().empty() || !getClasses().empty();
+}
+
+std::vector<int64_t> RowsAttr::distinct(unsigned column) const {
+  std::vector<int64_t> values;
+  for (const RowClass &rowClass : decodeClasses()) {
+    std::vector<int64_t> image = {rowClass.base[column]};
+    for (size_t r = 0; r < rowClass.counts.size(); ++r) {
+      int64_t stride = rowClass.strides[r][column];
+      size_t before = image.size();
+      for (int64_t i = 1; stride != 0 && i < rowClass.counts[r]; ++i)
+        for (size_t k = 0; k < before; ++k)
+          image.push_back(image[k] + i * stride);
+    }
+    llvm::append_range(values, image);
+  }
+  for (size_t i = column; i < getTable().size(); i += getNumColumns())
+    values.push_back(getTable()[i]);
+  llvm::sort(values);
+  values.erase(std::unique(values.begin(), values.end()), values.end());
+  return values;
+}
+
+static void forEachRow(const RowClass &rowClass, Row &row, size_t range,
+                       llvm::function_ref<void(llvm::ArrayRef<int64_t>)> fn) {
+  if (range == rowClass.counts.size())
+    return fn(row);
+  const Row &stride = rowClass.strides[range];
+  int64_t count = rowClass.counts[range];
+  for (int64_t i = 0; i < count; ++i) {
+    forEachRow(rowClass, row, range + 1, fn);
+    for (size_t c = 0; c < row.size(); ++c)
+      row[c] += stride[c];
+  }
+  for (size_t c = 0; c < row.size(); ++c)
+    row[c] -= stride[c] * count;
+}
+
+void RowsAttr::forEach(
+    llvm::function_ref<void(llvm::ArrayRef<int64_t>)> fn) const {
+  for (const RowClass &rowClass : decodeClasses()) {
+    Row row = rowClass.base;
+    forEachRow(rowClass, row, 0, fn);
+  }
+  for (size_t at = 0; at < getTable().size(); at += getNumColumns())
+    fn(getTable().slice(at, getNumColumns()));
+}
+
+static LogicalResult
+verifyClass(llvm::function_ref<InFlightDiagnostic()> emitError,
+            const RowClass &rowClass) {
+  int64_t size = 1;
+  for (int64_t count : rowClass.counts) {
+    if (count <= 0)
+      return emitError() << "expected positive counts, found " << count;
+    if (__builtin_mul_overflow(size, count, &size))
+      return emitError() << "a class has more rows than 64 bits can count";
+  }
+  for (unsigned c = 0; c < rowClass.base.size(); ++c) {
+    int64_t lo = 0, hi = 0;
+    if (!columnBounds(rowClass, c, lo, hi))
+      return emitError() << "column " << c << " of a class leaves 64 bits";
+  }
+  return success();
+}
+
+// The encoding may come from a hostile bytecode file: check it before it is
+// decoded.
+static bool isWellFormed(unsigned numColumns, llvm::ArrayRef<int64_t> classes) {
+  while (!classes.empty()) {
+    int64_t numRanges = classes.front();
+    if (numRanges <= 0 || numRanges > int64_t(classes.size()))
+      return false;
+    size_t length = 1 + numRanges + (1 + numRanges) * size_t(numColumns);
+    if (classes.size() < length)
+      return false;
+    classes = classes.drop_front(length);
+  }
+  return true;
+}
+
+LogicalResult
+RowsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
+                 unsigned numColumns, llvm::ArrayRef<int64_t> classes,
+                 llvm::ArrayRef<int64_t> table) {
+  if (numColumns == 0)
+    return emitError() << "expected at least one column";
+  if (!isWellFormed(numColumns, classes))
+    return emitError() << "row classes are not well formed";
+  if (table.size() % numColumns != 0)
+    return emitError() << "the table has " << table.size()
+                       << " integers, not a multiple of " << numColumns
+                       << " columns";
+  for (const RowClass &rowClass : decode(numColumns, classes))
+    if (failed(verifyClass(emitError, rowClass)))
+      return failure();
+  return success();
+}
+
+RowsAttr getCheckedRows(AsmParser &parser, llvm::SMLoc loc,
+                        const RowSet &rows) {
+  auto emitError = [&] { return parser.emitError(loc); };
+  for (const RowClass &rowClass : rows.classes)
+    if (failed(verifyClass(emitError, rowClass)))
+      return {};
+  return RowsAttr::get(parser.getContext(), rows);
+}
+
+static ParseResult readTuple(RowReader &reader) {
+  unsigned count = 0;
+  return reader.columns(count, AsmParser::Delimiter::Paren);
+}
+
+Attribute RowsAttr::parse(AsmParser &parser, Type) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  RowSet rows;
+  if (parser.parseLess() || parser.parseInteger(rows.numColumns) ||
+      parser.parseKeyword("columns"))
+    return {};
+  if (rows.numColumns == 0) {
+    parser.emitError(loc, "expected at least one column");
+    return {};
+  }
+  if (succeeded(parser.parseOptionalComma()) &&
+      parseRows(parser, rows, readTuple))
+    return {};
+  if (parser.parseGreater())
+    return {};
+  return getCheckedRows(parser, loc, rows);
+}
+
+void RowsAttr::print(AsmPrinter &printer) const {
+  llvm::raw_ostream &os = printer.getStream();
+  os << "<" << getNumColumns() << " columns";
+  if (!getClasses().empty() || !getTable().empty())
+    os << ", ";
+  printRows(os, *this, [&](const RowClass &entry) {
+    os << "(";
+    for (unsigned c = 0; c < getNumColumns(); ++c) {
+      os << (c ? ", " : "");
+      printColumn(os, entry, c);
+    }
+    os << ")";
+  });
+  os << ">";
+}
+
+} // namespace dt

@@ -1,0 +1,50 @@
+// The program level prints as it parses: pretty, generic, and as bytecode.
+// RUN: dt-opt %s | dt-opt | FileCheck %s
+// RUN: dt-opt %s --mlir-print-op-generic | dt-opt | FileCheck %s
+// RUN: dt-opt %s --emit-bytecode | dt-opt | FileCheck %s
+
+dt.space @model {
+  dt.param @proj [1, 4096, 1024] of <param = bf16, master = f32>
+      named "layers.{}.proj" [0]
+}
+dt.mesh @world <["tp"=4]>
+dt.layout @src of @model on [@world] world 4 { dt.place @proj [{}, {}, {"tp"}] }
+dt.layout @dst of @model on [@world] world 4 { dt.place @proj [{}, {}, {}] }
+dt.transition @gather from @src to @dst
+
+// CHECK-LABEL: dt.program @gather device 1 staging 8388608 {
+dt.program @gather device 1 staging 8388608 {
+  // CHECK-NEXT: [[OLD:%.+]] = dt.shard source @proj for ["param"] <{{\[\[}}0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
+  %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
+  // CHECK-NEXT: [[NEW:%.+]] = dt.shard destination @proj <{{\[\[}}0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
+  %new = dt.shard destination @proj <[[0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
+  // CHECK-NEXT: [[SLOT:%.+]] = dt.slot at 4194304 : !dt.buffer<4194304>
+  %slot = dt.slot at 4194304 : !dt.buffer<4194304>
+  // CHECK-NEXT: dt.create_shard [[NEW]] wave 0 : !dt.buffer<8388608>
+  dt.create_shard %new wave 0 : !dt.buffer<8388608>
+  // CHECK-NEXT: dt.copy_local [[OLD]] to [[NEW]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
+  dt.copy_local %old to %new at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
+  // CHECK-NEXT: dt.pack [[OLD]], [[OLD]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into [[SLOT]] wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
+  dt.pack %old, %old at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into %slot wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
+  // CHECK-NEXT: dt.group wave 0 {
+  dt.group wave 0 {
+    // CHECK-NEXT: dt.recv [[SLOT]] from 2 : !dt.buffer<4194304>
+    dt.recv %slot from 2 : !dt.buffer<4194304>
+    // CHECK-NEXT: dt.send [[OLD]] at <[0, 0, 0] size [1, 4096, 128]> to 0 : !dt.buffer<4194304>
+    dt.send %old at <[0, 0, 0] size [1, 4096, 128]> to 0 : !dt.buffer<4194304>
+    // CHECK-NEXT: dt.recv [[NEW]] at <[0, 0, 0] size [1, 1, 128]> from 3
+    dt.recv %new at <[0, 0, 0] size [1, 1, 128]> from 3 : !dt.buffer<8388608>
+    // CHECK-NEXT: dt.send [[SLOT]] to 2
+    dt.send %slot to 2 : !dt.buffer<4194304>
+  }
+  // CHECK: dt.unpack [[SLOT]] into [[NEW]] at [#dt.view<[0, 0, 256] size [1, 4096, 256]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<8388608>
+  dt.unpack %slot into %new at [#dt.view<[0, 0, 256] size [1, 4096, 256]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<8388608>
+  // CHECK-NEXT: dt.zero_fill [[NEW]] at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
+  dt.zero_fill %new at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
+  // CHECK-NEXT: dt.release_shard [[OLD]] wave 0 : !dt.buffer<4194304>
+  dt.release_shard %old wave 0 : !dt.buffer<4194304>
+}
+
+// CHECK-LABEL: dt.program @gather device 7 {
+dt.program @gather device 7 {
+}
