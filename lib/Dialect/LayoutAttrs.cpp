@@ -89,9 +89,9 @@ static std::string problemOf(const StateEntry &entry,
     if (entry.destination && !canConvert(*found->source, *entry.destination))
       return std::string("cannot be made from ") + name(*found->source);
     // Both ways must give the same bits, so no dtype may change.
-    if (entry.source && (entry.source != entry.destination ||
-                         (found->destination &&
-                          found->source != found->destination)))
+    if (entry.source &&
+        (entry.source != entry.destination ||
+         (found->destination && found->source != found->destination)))
       return "may be made from '" + entry.from.str() +
              "', but one of them changes dtype";
     if (!read)

@@ -50,8 +50,7 @@ ProgramBuilder::ProgramBuilder(const ScheduledTransition &transition,
 
 dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
                                       dtrt::Side side, const Box &box) const {
-  const ShardIndex &index =
-      side == dtrt::Side::Source ? source : destination;
+  const ShardIndex &index = side == dtrt::Side::Source ? source : destination;
   dtrt::Segment out;
   out.family = transition.planFlows[flow].family;
   out.states = transition.planFlows[flow].states;
@@ -126,8 +125,8 @@ void ProgramBuilder::addDerived(int64_t device,
     copy.segments.push_back(segment(*transition.deriveFrom[piece.flow], device,
                                     dtrt::Side::Destination, piece.box));
     // Of the states that travel with it, the one that is read.
-    const dtrt::Segment to = segment(piece.flow, device,
-                                     dtrt::Side::Destination, piece.box);
+    const dtrt::Segment to =
+        segment(piece.flow, device, dtrt::Side::Destination, piece.box);
     copy.segments.back().states = transition.planFlows[piece.flow].madeFrom;
     copy.segments.push_back(to);
   }

@@ -86,10 +86,9 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.sourceFingerprint = hashText(space + out.sourceLayout);
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
-  llvm::raw_string_ostream(limits)
-      << op.getClusterAttr() << op.getMemoryAttr();
-  out.requestHash = hashText(space + out.sourceLayout + out.destinationLayout +
-                             limits);
+  llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
+  out.requestHash =
+      hashText(space + out.sourceLayout + out.destinationLayout + limits);
   out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
   out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
   out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));

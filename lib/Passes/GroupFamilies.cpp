@@ -302,8 +302,8 @@ void Grouper::form(const Candidate &candidate) {
     replace(candidate, family);
     return;
   }
-  auto outer = llvm::find_if(
-      candidate.grid, [](const Progression &p) { return p.count > 1; });
+  auto outer = llvm::find_if(candidate.grid,
+                             [](const Progression &p) { return p.count > 1; });
   if (outer == candidate.grid.end()) {
     ++numFamilies; // one tensor: stays
     return;
@@ -312,18 +312,16 @@ void Grouper::form(const Candidate &candidate) {
   for (int64_t i = 0; i < outer->count; ++i) {
     Candidate part;
     part.grid = candidate.grid;
-    part.grid[outer - candidate.grid.begin()] = {
-        outer->first + outer->step * i, 1, 1};
+    part.grid[outer - candidate.grid.begin()] = {outer->first + outer->step * i,
+                                                 1, 1};
     part.members.assign(candidate.members.begin() + i * each,
                         candidate.members.begin() + (i + 1) * each);
     form(part);
   }
 }
 
-std::string Grouper::pattern(const Candidate &candidate,
-                             const Family &family) {
-  NumberedName name =
-      splitNumbers(candidate.members.front()->name);
+std::string Grouper::pattern(const Candidate &candidate, const Family &family) {
+  NumberedName name = splitNumbers(candidate.members.front()->name);
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
     out += (candidate.grid[i].count > 1 ? std::string("{}")

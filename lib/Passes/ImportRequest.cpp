@@ -90,8 +90,8 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       rows.push_back({row.rank, row.box, row.range});
     how = ShardsAttr::get(context, rows, tensor.shape.size());
   } else {
-    how = PlacementAttr::get(
-        context, withChunks(place, layout.meshes[place.mesh].mesh));
+    how = PlacementAttr::get(context,
+                             withChunks(place, layout.meshes[place.mesh].mesh));
     if (place.mesh > 0)
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }

@@ -34,8 +34,7 @@ void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
 
 class Writer {
 public:
-  Writer(TransitionInfo &info)
-      : info(info), builder(info.op.getContext()) {
+  Writer(TransitionInfo &info) : info(info), builder(info.op.getContext()) {
     builder.setInsertionPointToEnd(&info.op.getBody().front());
   }
 
@@ -162,8 +161,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     writeZeros(info, writer);
     writeTransfers(info, routing, writer);
     for (const Move &move : routing.moves)
-      bytesMoved +=
-          move.box.volume() * flows[move.flow].bytesPerElement;
+      bytesMoved += move.box.volume() * flows[move.flow].bytesPerElement;
     for (const LocalMove &local : routing.locals)
       bytesKept += local.box.volume() * flows[local.flow].destinationBytes;
     numPieces += routing.moves.size() + routing.locals.size();

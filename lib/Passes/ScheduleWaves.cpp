@@ -32,15 +32,14 @@ FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
       moves.push_back({*flow, uint32_t(op.getHop()), from, to, box});
     });
   }
-  std::stable_sort(
-      moves.begin(), moves.end(),
-      [](const Move &a, const Move &b) { return a.hop < b.hop; });
+  std::stable_sort(moves.begin(), moves.end(),
+                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
   return moves;
 }
 
 /// Writes [first, last): the moves of one wave.
-void writeWave(const TransitionInfo &info,
-               ArrayRef<ScheduledMove> moves, OpBuilder &builder) {
+void writeWave(const TransitionInfo &info, ArrayRef<ScheduledMove> moves,
+               OpBuilder &builder) {
   Location loc = TransitionOp(info.op).getLoc();
   auto wave = WaveOp::create(builder, loc, moves.front().wave, RowsAttr());
   OpBuilder::InsertionGuard guard(builder);
@@ -90,8 +89,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
-    for (auto op :
-         llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
+    for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
       op.erase();
     OpBuilder builder(info.op.getContext());
     builder.setInsertionPointToEnd(&info.op.getBody().front());

@@ -56,8 +56,7 @@ ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
   for (auto [i, entry] : llvm::enumerate(all))
     if (mask >> i & 1)
       names.push_back(entry.name);
-  return names.size() == all.size() ? ArrayAttr()
-                                    : builder.getArrayAttr(names);
+  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
 }
 
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
@@ -80,16 +79,15 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
     ParamOp param = info.params[record.family];
     Shard shard = toShard(record, param.numLeading());
     StatesAttr states = param.getStates();
-    int64_t bytes = shard.numMembers() * shard.elementsPerMember() *
-                    (side == Side::Source
-                         ? states.sourceBytes(record.states)
-                         : states.destinationBytes(record.states));
-    auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes),
-        side,
-        FlatSymbolRefAttr::get(param.getSymNameAttr()),
-        stateNames(param, record.states, builder),
-        ShardAttr::get(context, shard));
+    int64_t bytes =
+        shard.numMembers() * shard.elementsPerMember() *
+        (side == Side::Source ? states.sourceBytes(record.states)
+                              : states.destinationBytes(record.states));
+    auto op =
+        ShardOp::create(builder, loc, BufferType::get(context, bytes), side,
+                        FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                        stateNames(param, record.states, builder),
+                        ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
   }
 }

@@ -39,7 +39,8 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
   auto derived = collectLocals<DeriveOp>(info);
   auto zeros = collectLocals<ZeroOp>(info);
   auto scheduled = collectScheduled(info);
-  if (failed(keeps) || failed(copies) || failed(derived) || failed(zeros) || failed(scheduled))
+  if (failed(keeps) || failed(copies) || failed(derived) || failed(zeros) ||
+      failed(scheduled))
     return failure();
   out.locals = std::move(*keeps);
   out.locals.insert(out.locals.end(), copies->begin(), copies->end());
@@ -56,8 +57,7 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
   return out;
 }
 
-std::vector<int64_t> devicesOf(LayoutOp layout,
-                               SymbolTableCollection &tables) {
+std::vector<int64_t> devicesOf(LayoutOp layout, SymbolTableCollection &tables) {
   if (auto devices = layout.lookupDevices(tables))
     return {devices->begin(), devices->end()};
   std::vector<int64_t> out;

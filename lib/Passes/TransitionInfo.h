@@ -19,8 +19,8 @@ namespace dt {
 /// The states of one param that lie alike in both layouts.
 struct FlowInfo {
   ParamOp param;
-  uint64_t states = 0;              // mask over the param's states
-  mlir::ArrayAttr stateNames;       // null: all of them
+  uint64_t states = 0;        // mask over the param's states
+  mlir::ArrayAttr stateNames; // null: all of them
   /// What its elements are read from, and where they end; the latter is empty
   /// for a state that the destination drops.
   std::vector<Holding> source, destination;
@@ -50,6 +50,8 @@ struct TransitionInfo {
   /// What devices make from another state that they get anyway, because they
   /// do not hold it themselves.
   std::vector<LocalMove> derivedPieces(uint32_t flow) const;
+  /// What must be kept or sent: wanted, and not made by the device itself.
+  CellSet sentCells(uint32_t flow) const;
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;

@@ -59,8 +59,7 @@ public:
   LogicalResult check();
 
 private:
-  LogicalResult checkDevice(int64_t device,
-                            const std::vector<Arrival> &pieces);
+  LogicalResult checkDevice(int64_t device, const std::vector<Arrival> &pieces);
   LogicalResult checkSender(const Arrival &piece);
 
   const TransitionInfo &info;
@@ -107,10 +106,10 @@ LogicalResult FlowChecker::checkDevice(int64_t device,
   std::vector<Cell> cells = toCells(boxes);
   for (const CellPair &pair : join(cells, cells))
     if (pair.left < pair.right) {
-      InFlightDiagnostic error =
-          pieces[pair.right].op->emitOpError()
-          << "delivers " << describe(info.flows[flow], pair.box)
-          << " to device " << device << " a second time";
+      InFlightDiagnostic error = pieces[pair.right].op->emitOpError()
+                                 << "delivers "
+                                 << describe(info.flows[flow], pair.box)
+                                 << " to device " << device << " a second time";
       error.attachNote(pieces[pair.left].op->getLoc()) << "delivered here";
       return failure();
     }
@@ -166,10 +165,9 @@ LogicalResult checkTransition(TransitionInfo &info) {
     int64_t hop = transfer            ? transfer.getHop()
                   : isa<DeriveOp>(op) ? kDerived
                                       : -1;
-    movement.getPieces().forEach(
-        [&](int64_t from, int64_t to, const Box &box) {
-          checkers[*flow].add(&op, hop, from, to, box);
-        });
+    movement.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      checkers[*flow].add(&op, hop, from, to, box);
+    });
   }
   for (FlowChecker &checker : checkers)
     if (failed(checker.check()))

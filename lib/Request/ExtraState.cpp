@@ -24,8 +24,8 @@ namespace {
 using Coordinates = std::vector<int64_t>;
 
 /// The mesh axes of all layouts; "rank" is that of explicit shards.
-const std::set<std::string> kAxes = {"tp", "cp", "ep", "etp", "fsdp",
-                                     "dp", "pp", "rank"};
+const std::set<std::string> kAxes = {"tp",   "cp", "ep", "etp",
+                                     "fsdp", "dp", "pp", "rank"};
 
 /// Most elements along one dim of an extra state: far above any real one, far
 /// below what would overflow.

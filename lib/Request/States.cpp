@@ -53,9 +53,8 @@ std::vector<NamedDType> statesOn(const Json &request, RequestSide side) {
 }
 
 StateDecl *find(std::vector<StateDecl> &states, const std::string &name) {
-  auto found =
-      std::find_if(states.begin(), states.end(),
-                   [&](const StateDecl &s) { return s.name == name; });
+  auto found = std::find_if(states.begin(), states.end(),
+                            [&](const StateDecl &s) { return s.name == name; });
   return found == states.end() ? nullptr : &*found;
 }
 
@@ -154,9 +153,9 @@ std::vector<TensorDecl> tensorsOn(RequestSide side,
     auto isAbsent = [&](const StateDecl &state) {
       return !(side == RequestSide::Source ? state.source : state.destination);
     };
-    tensor.states.erase(std::remove_if(tensor.states.begin(),
-                                       tensor.states.end(), isAbsent),
-                        tensor.states.end());
+    tensor.states.erase(
+        std::remove_if(tensor.states.begin(), tensor.states.end(), isAbsent),
+        tensor.states.end());
   }
   return out;
 }
@@ -165,8 +164,7 @@ void nameStates(const std::vector<TensorDecl> &all,
                 const std::vector<TensorDecl> &existing, LayoutDecl &layout) {
   for (PlaceDecl &place : layout.places) {
     const std::vector<StateDecl> &own = existing[place.tensor].states;
-    if (!place.states.empty() ||
-        own.size() == all[place.tensor].states.size())
+    if (!place.states.empty() || own.size() == all[place.tensor].states.size())
       continue;
     for (const StateDecl &state : own)
       place.states.push_back(state.name);

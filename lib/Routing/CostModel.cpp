@@ -21,8 +21,7 @@ void runWave(const std::vector<TimedMessage> &messages,
              std::unordered_map<int64_t, double> &clock) {
   std::unordered_map<int64_t, double> end;
   for (const TimedMessage &message : messages) {
-    double start =
-        std::max(clock[message.source], clock[message.destination]);
+    double start = std::max(clock[message.source], clock[message.destination]);
     for (int64_t device : {message.source, message.destination})
       end[device] = std::max(end[device], start + message.seconds);
   }
@@ -138,9 +137,9 @@ double dt::predictSeconds(const std::vector<ScheduledMove> &scheduled,
         bytes += scheduled[i].move.box.volume() *
                  flows[scheduled[i].move.flow].bytesPerElement;
       bool inter = !cluster.sameNode(first.source, first.destination);
-      wave.push_back({first.source, first.destination,
-                      cluster.latencySeconds +
-                          bytes / cluster.bytesPerSecond(inter)});
+      wave.push_back(
+          {first.source, first.destination,
+           cluster.latencySeconds + bytes / cluster.bytesPerSecond(inter)});
     }
     runWave(wave, clock);
   }
@@ -174,11 +173,9 @@ Bounds dt::computeBounds(const std::vector<Flow> &flows,
   BoundsBuilder builder(cluster);
   for (const Flow &flow : flows) {
     std::map<std::pair<uint32_t, uint32_t>, int64_t> volumes;
-    for (const CellPair &pair :
-         join(flow.source.cells, flow.destination.cells))
+    for (const CellPair &pair : join(flow.source.cells, flow.destination.cells))
       volumes[{flow.source.cells[pair.left].owners,
-               flow.destination.cells[pair.right].owners}] +=
-          pair.box.volume();
+               flow.destination.cells[pair.right].owners}] += pair.box.volume();
     for (auto [owners, volume] : volumes)
       builder.add(flow.source.ownerSets[owners.first],
                   flow.destination.ownerSets[owners.second],

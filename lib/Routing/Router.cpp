@@ -116,8 +116,8 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   demand.holders = flows[flow].source.ownerSets[sourceOwners];
   std::map<int64_t, std::vector<int64_t>> byNode;
   for (int64_t device : flows[flow].destination.ownerSets[destinationOwners]) {
-    bool held = std::binary_search(demand.holders.begin(),
-                                   demand.holders.end(), device);
+    bool held = std::binary_search(demand.holders.begin(), demand.holders.end(),
+                                   device);
     (held ? demand.locals : byNode[cluster.node(device)]).push_back(device);
   }
   for (auto &[node, devices] : byNode) {
@@ -136,8 +136,7 @@ bool Router::collectItems(uint32_t index, Hole &hole) {
   const Flow &flow = flows[index];
   demandIndex.clear();
   std::vector<int64_t> covered(flow.destination.cells.size(), 0);
-  for (const CellPair &pair :
-       join(flow.source.cells, flow.destination.cells)) {
+  for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
     covered[pair.right] += pair.box.volume();
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
@@ -236,7 +235,8 @@ void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
   }
   for (int64_t device : wanters)
     if (device != entry)
-      move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes), device);
+      move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes),
+           device);
 }
 
 void Router::routeItem(const Item &item) {
@@ -256,10 +256,9 @@ bool Router::run(Hole &hole) {
       return false;
   setBudgets();
   cutItems();
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item &a, const Item &b) {
-                     return a.bytes > b.bytes;
-                   });
+  std::stable_sort(
+      items.begin(), items.end(),
+      [](const Item &a, const Item &b) { return a.bytes > b.bytes; });
   for (const Item &item : items)
     routeItem(item);
   return true;

@@ -70,14 +70,12 @@ ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
     int64_t busiest = busiestPort(traffic[inter]);
     if (!busiest)
       continue;
-    double shortest = kLatencyFactor * cluster.latencySeconds *
-                      cluster.bytesPerSecond(inter);
-    chunk[inter] =
-        std::max<double>(widest, std::min<double>(
-                                     std::max<double>(
-                                         busiest / options.targetWaves,
-                                         shortest),
-                                     busiest));
+    double shortest =
+        kLatencyFactor * cluster.latencySeconds * cluster.bytesPerSecond(inter);
+    chunk[inter] = std::max<double>(
+        widest, std::min<double>(
+                    std::max<double>(busiest / options.targetWaves, shortest),
+                    busiest));
   }
   return shareStaging(chunk[0], chunk[1], options.stagingBytes);
 }
@@ -86,7 +84,7 @@ namespace {
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  uint32_t source, destination; // dense device indices
+  uint32_t source, destination;               // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
@@ -190,8 +188,8 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(move.source, move.destination);
     Level &level = levels[inter];
     uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
-                                                level.edges.size());
+    auto [it, isNew] =
+        known[inter].try_emplace(uint64_t(s) << 32 | d, level.edges.size());
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
@@ -457,13 +455,12 @@ void Scheduler::run() {
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
   }
-  std::stable_sort(scheduled.begin(), scheduled.end(),
-                   [](const ScheduledMove &a, const ScheduledMove &b) {
-                     return std::make_tuple(a.wave, a.move.source,
-                                            a.move.destination) <
-                            std::make_tuple(b.wave, b.move.source,
-                                            b.move.destination);
-                   });
+  std::stable_sort(
+      scheduled.begin(), scheduled.end(),
+      [](const ScheduledMove &a, const ScheduledMove &b) {
+        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
+               std::make_tuple(b.wave, b.move.source, b.move.destination);
+      });
 }
 
 } // namespace

@@ -71,8 +71,8 @@ Status LocalStorage::bindMade() {
           });
       if (found == all.end())
         return makeError("device ", rankProgram.device, " reads state '",
-                         info.name, "' of '", family.name, "' where it has no '",
-                         family.states[from].name, "'");
+                         info.name, "' of '", family.name,
+                         "' where it has no '", family.states[from].name, "'");
       auto other = uint32_t(found - all.begin());
       for (int64_t member = 0; member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
@@ -188,8 +188,8 @@ static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
 
 std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
   for (unsigned state : statesOf(shards(side)[shard].states))
-    for (int64_t member = 0; hasBuffers(*this, side, shard, state) &&
-                             member < members(side, shard);
+    for (int64_t member = 0;
+         hasBuffers(*this, side, shard, state) && member < members(side, shard);
          ++member) {
       bind(side, shard, state, member, from);
       from += aligned(memberBytes(side, shard, state));
@@ -203,7 +203,7 @@ uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
   for (unsigned state : statesOf(storage.shards(side)[shard].states))
     if (hasBuffers(storage, side, shard, state))
       bytes += uint64_t(storage.members(side, shard)) *
-             aligned(storage.memberBytes(side, shard, state));
+               aligned(storage.memberBytes(side, shard, state));
   return bytes;
 }
 } // namespace

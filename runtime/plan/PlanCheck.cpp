@@ -330,11 +330,10 @@ private:
       return makeError("direct message covers more than one state or tensor");
     unsigned state = statesOf(segment.states).front();
     if (dtypeOf(family, state, segment.side) != wireDType(family.states[state]))
-      return makeError("direct message of '", tensorOf(family, segment.offset),
-                       "' stores ",
-                       dtypeName(dtypeOf(family, state, segment.side)),
-                       ", but ", dtypeName(wireDType(family.states[state])),
-                       " travels");
+      return makeError(
+          "direct message of '", tensorOf(family, segment.offset), "' stores ",
+          dtypeName(dtypeOf(family, state, segment.side)), ", but ",
+          dtypeName(wireDType(family.states[state])), " travels");
     const auto &shards =
         segment.side == Side::Source ? program.source : program.destination;
     auto view =

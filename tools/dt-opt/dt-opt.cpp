@@ -102,10 +102,9 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
   applyDefaultTimingPassManagerCLOptions(passes);
   if (failed(config.setupPassPipeline(passes)))
     return EXIT_FAILURE;
-  bool toPlan = call.emit == Emit::Plan ||
-                (call.emit == Emit::Auto && passes.empty());
-  if (toPlan && call.output == "-" &&
-      llvm::outs().is_displayed())
+  bool toPlan =
+      call.emit == Emit::Plan || (call.emit == Emit::Auto && passes.empty());
+  if (toPlan && call.output == "-" && llvm::outs().is_displayed())
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);

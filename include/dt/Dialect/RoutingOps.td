@@ -70,7 +70,7 @@ def DT_DeriveOp : DT_MovementOp<"derive", [DT_RoutingLevel, DT_TransportLevel]> 
 
     Example:
     ```mlir
-    dt.derive @proj for ["param"] <on 3 at [0, 4096] size [32, 64]>
+    dt.derive @bias for ["param"] <on 3 at [0, 2048] size [32, 64]>
     ```
   }];
   let hasVerifier = 1;

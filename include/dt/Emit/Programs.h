@@ -17,8 +17,8 @@ namespace dt {
 
 /// What a flow is called in the plan.
 struct PlanFlow {
-  uint32_t family = 0;  // index into the plan's families
-  uint64_t states = 0;  // mask over the family's states
+  uint32_t family = 0;   // index into the plan's families
+  uint64_t states = 0;   // mask over the family's states
   uint64_t madeFrom = 0; // mask of the state that elements may be made from
 };
 
@@ -28,10 +28,10 @@ struct ScheduledTransition {
   std::vector<Flow> flows;
   std::vector<unsigned> numStates, numLeading;
   std::vector<std::vector<Holding>> sourceHoldings, destinationHoldings;
-  std::vector<LocalMove> locals; // copies and keeps
+  std::vector<LocalMove> locals;  // copies and keeps
   std::vector<LocalMove> derived; // made from flow deriveFrom, at the end
   std::vector<std::optional<uint32_t>> deriveFrom;
-  std::vector<LocalMove> zeros;  // padding, in padded coordinates
+  std::vector<LocalMove> zeros; // padding, in padded coordinates
   std::vector<ScheduledMove> scheduled;
   std::vector<Message> messages;
   std::map<int64_t, int64_t> arenaBytes;

@@ -13,8 +13,24 @@ namespace dt {
 /// Element types, named as safetensors names them (lower case). The numbers
 /// are those of the plan file's DType.
 enum class DType : uint8_t {
-  F64, F32, F16, BF16, F8E4M3, F8E5M2, F8E8M0, F8E4M3FNUZ, F8E5M2FNUZ,
-  I64, I32, I16, I8, U64, U32, U16, U8, Bool,
+  F64,
+  F32,
+  F16,
+  BF16,
+  F8E4M3,
+  F8E5M2,
+  F8E8M0,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  Bool,
 };
 
 /// Bytes of one element: 1, 2, 4 or 8.

@@ -58,8 +58,8 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
         chooseChunks(routing.moves, t.flows, t.cluster, options);
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
-    ASSERT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
-                         needed));
+    ASSERT_TRUE(
+        schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
     expectPortsAreFree(scheduled, t.cluster);
 
     std::map<int64_t, std::map<Element, int32_t>> arrived; // wave
@@ -121,8 +121,8 @@ TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   std::vector<Move> moves = {{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}};
   std::vector<ScheduledMove> scheduled;
   int64_t needed = 0;
-  EXPECT_FALSE(schedule(moves, {flow}, Cluster(), {1024, 1024}, scheduled,
-                        needed));
+  EXPECT_FALSE(
+      schedule(moves, {flow}, Cluster(), {1024, 1024}, scheduled, needed));
   EXPECT_EQ(needed, 8 * 4096);
 }
 
