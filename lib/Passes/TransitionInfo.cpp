@@ -189,8 +189,9 @@ indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
       if (slots[i]) {
         InFlightDiagnostic error =
             place.emitOpError()
-            << "places state '" << param.getStates().getEntries()[i].name
-            << "' of @" << param.getSymName() << " a second time";
+            << "places state '"
+            << param.getStates().getEntries()[i].name.getValue() << "' of @"
+            << param.getSymName() << " a second time";
         error.attachNote(slots[i].getLoc()) << "it is placed here";
         return failure();
       }
@@ -305,14 +306,19 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
     info.params.push_back(param);
   readLimits(op, info);
+  // One error is enough: the second layout is read when the first is sound.
   auto sourcePlaces = indexPlaces(info.sourceLayout, Side::Source, info.params);
+  if (failed(sourcePlaces))
+    return failure();
   auto destinationPlaces =
       indexPlaces(info.destinationLayout, Side::Destination, info.params);
-  if (failed(sourcePlaces) || failed(destinationPlaces))
+  if (failed(destinationPlaces))
     return failure();
   auto source = evaluateLayout(info.sourceLayout, tables);
+  if (failed(source))
+    return failure();
   auto destination = evaluateLayout(info.destinationLayout, tables);
-  if (failed(source) || failed(destination))
+  if (failed(destination))
     return failure();
   for (ParamOp param : info.params)
     addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],

@@ -11,83 +11,122 @@ using namespace dt;
 
 namespace {
 
-/// A message this many times longer on the wire than its latency loses little.
-constexpr double kLatencyFactor = 20;
 /// Live slots of a device on one level: send and receive, of two waves.
 constexpr int64_t kSlotsPerLevel = 4;
 /// Space in a message below this fraction of a chunk is left empty rather than
 /// filled by cutting a slice of a box in two.
-constexpr int64_t kFillFraction = 8;
+constexpr int64_t kFillFraction = 16;
 
-struct Traffic {
-  int64_t out = 0, in = 0;
+/// What one level carries.
+struct LevelTraffic {
+  std::map<std::pair<int64_t, int64_t>, int64_t> pairs; // bytes
+  int64_t busiest = 0; // bytes of the busiest port
+  int64_t widest = 0;  // bytes that cannot be cut
+
+  /// A chunk that cuts the busiest port's traffic into `waves` messages, in
+  /// whole slots.
+  int64_t chunk(double waves) const {
+    if (busiest == 0)
+      return 0;
+    return alignSlot(std::max<int64_t>(widest, int64_t(busiest / waves)));
+  }
+  /// Half of all bytes belong to pairs of at least this many.
+  int64_t typicalPair() const;
 };
 
-int64_t busiestPort(const std::unordered_map<int64_t, Traffic> &traffic) {
-  int64_t busiest = 0;
-  for (const auto &[device, bytes] : traffic)
-    busiest = std::max({busiest, bytes.out, bytes.in});
-  return busiest;
+int64_t LevelTraffic::typicalPair() const {
+  std::vector<int64_t> sizes;
+  int64_t total = 0;
+  for (auto [pair, bytes] : pairs) {
+    sizes.push_back(bytes);
+    total += bytes;
+  }
+  std::sort(sizes.begin(), sizes.end(), std::greater<int64_t>());
+  size_t i = 0;
+  for (int64_t seen = sizes[0]; 2 * seen < total; seen += sizes[++i])
+    continue;
+  return sizes[i];
 }
 
-/// Shares what the slots may take between the levels, in proportion to what
-/// they asked for: whole slots, and at least one for a level in use.
-ChunkBytes shareStaging(double intra, double inter, int64_t stagingBytes) {
-  int64_t wanted[2] = {alignSlot(int64_t(intra)), alignSlot(int64_t(inter))};
-  int64_t room = stagingBytes / kSlotsPerLevel;
-  if (wanted[0] + wanted[1] <= room)
-    return {wanted[0], wanted[1]};
-  auto roundDown = [](int64_t bytes) {
-    return bytes / kSlotAlignment * kSlotAlignment;
-  };
-  int64_t first = roundDown(int64_t(room * (intra / (intra + inter))));
-  if (wanted[0] > 0)
-    first = std::max(first, kSlotAlignment);
-  if (wanted[1] > 0)
-    first = std::min(first, roundDown(room) - kSlotAlignment);
-  return {std::max<int64_t>(first, 0),
-          wanted[1] > 0 ? roundDown(room - std::max<int64_t>(first, 0)) : 0};
+int64_t roundDown(int64_t bytes) {
+  return bytes / kSlotAlignment * kSlotAlignment;
+}
+
+/// Fits the chunks of both levels into what staging allows them together, in
+/// proportion, at least a slot for a level in use.
+ChunkBytes fitStaging(ChunkBytes wanted, int64_t room) {
+  if (wanted.intra + wanted.inter <= room)
+    return wanted;
+  double share = double(wanted.intra) / (wanted.intra + wanted.inter);
+  int64_t intra = roundDown(int64_t(room * share));
+  if (wanted.intra > 0)
+    intra = std::max(intra, kSlotAlignment);
+  if (wanted.inter > 0)
+    intra = std::min(intra, room - kSlotAlignment);
+  intra = std::max<int64_t>(intra, 0);
+  return {intra, wanted.inter > 0 ? room - intra : 0};
 }
 
 } // namespace
 
-ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
-                            const std::vector<Flow> &flows,
-                            const Cluster &cluster,
-                            const ScheduleOptions &options) {
-  std::unordered_map<int64_t, Traffic> traffic[2];
+std::vector<ChunkBytes>
+dt::candidateChunks(const std::vector<Move> &moves,
+                    const std::vector<Flow> &flows, const Cluster &cluster,
+                    int64_t stagingBytes) {
+  LevelTraffic levels[2]; // island, NIC
+  std::unordered_map<int64_t, int64_t> out[2], in[2];
   for (const Move &move : moves) {
     bool inter = !cluster.sameNode(move.source, move.destination);
-    int64_t bytes = move.box.volume() * flows[move.flow].bytesPerElement;
-    traffic[inter][move.source].out += bytes;
-    traffic[inter][move.destination].in += bytes;
+    LevelTraffic &level = levels[inter];
+    int64_t width = flows[move.flow].bytesPerElement;
+    int64_t bytes = move.box.volume() * width;
+    level.pairs[{move.source, move.destination}] += bytes;
+    level.widest = std::max(level.widest, width);
+    level.busiest = std::max({level.busiest, out[inter][move.source] += bytes,
+                              in[inter][move.destination] += bytes});
   }
-  int64_t widest = 1;
-  for (const Flow &flow : flows)
-    widest = std::max(widest, flow.bytesPerElement);
-  double chunk[2] = {0, 0};
-  for (int inter : {0, 1}) {
-    int64_t busiest = busiestPort(traffic[inter]);
-    if (!busiest)
-      continue;
-    double shortest =
-        kLatencyFactor * cluster.latencySeconds * cluster.bytesPerSecond(inter);
-    chunk[inter] = std::max<double>(
-        widest, std::min<double>(
-                    std::max<double>(busiest / options.targetWaves, shortest),
-                    busiest));
-  }
-  return shareStaging(chunk[0], chunk[1], options.stagingBytes);
+  int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
+  std::vector<ChunkBytes> candidates;
+  auto consider = [&](double waves) {
+    constexpr double kMostWaves = 2048;
+    if (waves > kMostWaves)
+      return;
+    ChunkBytes chunks = fitStaging(
+        {levels[0].chunk(waves), levels[1].chunk(waves)}, room);
+    if (std::find(candidates.begin(), candidates.end(), chunks) ==
+        candidates.end())
+      candidates.push_back(chunks);
+  };
+  consider(128);
+  // Sizes that divide the typical pair evenly, on the slower level.
+  bool slower = double(levels[1].busiest) / cluster.interBytesPerSecond >
+                double(levels[0].busiest) / cluster.intraBytesPerSecond;
+  if (levels[slower].busiest > 0)
+    for (int parts = 1; parts <= 4; ++parts)
+      consider(double(levels[slower].busiest) * parts /
+               levels[slower].typicalPair());
+  for (double waves : {256, 64, 512, 32, 1024, 16, 1})
+    consider(waves);
+  return candidates;
 }
 
 namespace {
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  uint32_t source, destination;               // dense device indices
+  uint32_t source, destination; // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
+
+  /// The messages of a pair are alike: what is left, over the fewest messages
+  /// that hold it.
+  int64_t evenMessage(int64_t chunk) const {
+    return leftBytes / ((leftBytes + chunk - 1) / chunk);
+  }
+  int64_t nextMessage(int64_t chunk) const {
+    return std::min(readyBytes, evenMessage(chunk));
+  }
 
   /// Worth a message: a good part of a chunk, or all that there will be. A
   /// forward that trickles in would fill waves with small messages.
@@ -104,6 +143,7 @@ struct Level {
   std::vector<std::vector<uint32_t>> edgesOf; // per port
   std::vector<int64_t> remaining;             // per port, bytes
   std::vector<int32_t> matched;               // per port: edge or -1
+  std::vector<int64_t> largest;               // per port: longest ready message
   std::vector<uint32_t> visited;              // per port: search stamp
   uint32_t stamp = 0;
 };
@@ -130,6 +170,7 @@ private:
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
   void matchWave(Level &level);
+  bool isEligible(const Level &level, const Edge &edge, uint32_t port) const;
   bool cover(Level &level, uint32_t port);
   bool augment(Level &level, uint32_t port);
   bool displace(Level &level, uint32_t port);
@@ -188,8 +229,8 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(move.source, move.destination);
     Level &level = levels[inter];
     uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] =
-        known[inter].try_emplace(uint64_t(s) << 32 | d, level.edges.size());
+    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
+                                                level.edges.size());
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
@@ -249,13 +290,22 @@ void Scheduler::match(Level &level, uint32_t edge) {
   level.matched[2 * level.edges[edge].destination + 1] = edge;
 }
 
+/// A port looks at its long messages first. Short ones are left for waves in
+/// which both ends have nothing better, so that the messages of a wave last
+/// about as long and nobody waits.
+bool Scheduler::isEligible(const Level &level, const Edge &edge,
+                           uint32_t port) const {
+  return edge.isReady(level.chunk) &&
+         2 * edge.nextMessage(level.chunk) >= level.largest[port];
+}
+
 /// Matches a port directly: to the free partner with the most left to carry.
 bool Scheduler::cover(Level &level, uint32_t port) {
   int64_t best = -1;
   uint32_t bestEdge = 0;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (!edge.isReady(level.chunk))
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
@@ -277,7 +327,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
   level.visited[port] = level.stamp;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (!edge.isReady(level.chunk))
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -299,7 +349,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
 bool Scheduler::displace(Level &level, uint32_t port) {
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (!edge.isReady(level.chunk))
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -316,6 +366,14 @@ bool Scheduler::displace(Level &level, uint32_t port) {
 /// Builds the wave's matching, ports with the most left to carry first.
 void Scheduler::matchWave(Level &level) {
   level.matched.assign(level.remaining.size(), -1);
+  level.largest.assign(level.remaining.size(), 0);
+  for (const Edge &edge : level.edges) {
+    if (!edge.isReady(level.chunk))
+      continue;
+    int64_t bytes = edge.nextMessage(level.chunk);
+    for (uint32_t port : {2 * edge.source, 2 * edge.destination + 1})
+      level.largest[port] = std::max(level.largest[port], bytes);
+  }
   std::vector<uint32_t> ports;
   for (uint32_t port = 0; port < level.remaining.size(); ++port)
     if (level.remaining[port] > 0)
@@ -326,14 +384,15 @@ void Scheduler::matchWave(Level &level) {
   // Only ports that could become the bottleneck are worth a search: those that
   // have at most one message less to carry than the busiest one.
   int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
+  ++level.stamp;
   for (uint32_t port : ports) {
     if (level.matched[port] >= 0 || cover(level, port))
       continue;
     if (level.remaining[port] + level.chunk < busiest)
       continue;
-    ++level.stamp;
-    if (!augment(level, port))
-      displace(level, port);
+    // What a failed search has visited leads nowhere until a match changes.
+    if (augment(level, port) || displace(level, port))
+      ++level.stamp;
   }
 }
 
@@ -379,7 +438,11 @@ bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
 
 /// Fills one message of an edge, up to a chunk; returns its bytes.
 int64_t Scheduler::fill(Level &level, Edge &edge, int32_t wave) {
-  int64_t room = level.chunk, sent = 0;
+  // A little more than even, since boxes do not cut anywhere.
+  int64_t even = edge.evenMessage(level.chunk);
+  int64_t room = std::min(level.chunk, even + even / kFillFraction +
+                                           width(edge.ready.front().first));
+  int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
     int64_t bytes = box.volume() * width(index);
@@ -455,12 +518,13 @@ void Scheduler::run() {
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
   }
-  std::stable_sort(
-      scheduled.begin(), scheduled.end(),
-      [](const ScheduledMove &a, const ScheduledMove &b) {
-        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
-               std::make_tuple(b.wave, b.move.source, b.move.destination);
-      });
+  std::stable_sort(scheduled.begin(), scheduled.end(),
+                   [](const ScheduledMove &a, const ScheduledMove &b) {
+                     return std::make_tuple(a.wave, a.move.source,
+                                            a.move.destination) <
+                            std::make_tuple(b.wave, b.move.source,
+                                            b.move.destination);
+                   });
 }
 
 } // namespace

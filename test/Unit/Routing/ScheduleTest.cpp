@@ -48,14 +48,13 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
     RouterOptions routerOptions;
     routerOptions.minPieceBytes = 64;
     ASSERT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
-    ScheduleOptions options;
-    options.stagingBytes = 2048 + random() % 8192;
-    options.targetWaves = 1 + random() % 16;
+    int64_t stagingBytes = 2048 + random() % 8192;
     std::stable_sort(
         routing.moves.begin(), routing.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; });
-    ChunkBytes chunks =
-        chooseChunks(routing.moves, t.flows, t.cluster, options);
+    std::vector<ChunkBytes> candidates =
+        candidateChunks(routing.moves, t.flows, t.cluster, stagingBytes);
+    ChunkBytes chunks = candidates[random() % candidates.size()];
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
     ASSERT_TRUE(

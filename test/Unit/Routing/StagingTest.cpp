@@ -26,10 +26,10 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
     Routing routing;
     Hole hole;
     ASSERT_TRUE(route(t.flows, t.cluster, {}, routing, hole));
-    ScheduleOptions options;
-    options.stagingBytes = 2048 + random() % 4096;
-    ChunkBytes chunks =
-        chooseChunks(routing.moves, t.flows, t.cluster, options);
+    int64_t stagingBytes = 2048 + random() % 4096;
+    std::vector<ChunkBytes> candidates =
+        candidateChunks(routing.moves, t.flows, t.cluster, stagingBytes);
+    ChunkBytes chunks = candidates[random() % candidates.size()];
     std::stable_sort(
         routing.moves.begin(), routing.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; });
@@ -73,7 +73,7 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
         live[device].push_back(own);
       }
     for (auto [device, bytes] : arenas)
-      EXPECT_LE(bytes, options.stagingBytes);
+      EXPECT_LE(bytes, stagingBytes);
   }
   EXPECT_GT(staged, 0);
   EXPECT_GT(direct, 0);
