@@ -341,11 +341,10 @@ void Grouper::form(const Candidate &candidate) {
     replace(candidate, family);
     return;
   }
-  size_t outer = llvm::find_if(candidate.grid,
-                               [](const Progression &p) {
-                                 return p.count > 1;
-                               }) -
-                 candidate.grid.begin();
+  size_t outer =
+      llvm::find_if(candidate.grid,
+                    [](const Progression &p) { return p.count > 1; }) -
+      candidate.grid.begin();
   for (int64_t first = 0; first < candidate.grid[outer].count;) {
     int64_t count = longestRun(candidate, outer, first);
     form(slice(candidate, outer, first, count));
@@ -353,10 +352,8 @@ void Grouper::form(const Candidate &candidate) {
   }
 }
 
-std::string Grouper::pattern(const Candidate &candidate,
-                             const Family &family) {
-  NumberedName name =
-      splitNumbers(candidate.members.front()->name);
+std::string Grouper::pattern(const Candidate &candidate, const Family &family) {
+  NumberedName name = splitNumbers(candidate.members.front()->name);
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
     out += (candidate.grid[i].count > 1 ? std::string("{}")

@@ -97,6 +97,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       if (isGood || scheduledMoves > size_t(effort))
         break;
     }
+    if (best.empty() && !moves.empty() && needed == 0)
+      return info.op.emitOpError("forwards only what nothing delivers");
     if (best.empty() && !moves.empty())
       return info.op.emitOpError()
              << "needs at least " << needed

@@ -122,6 +122,15 @@ Value ProgramWriter::slot(uint64_t offset, uint64_t bytes) {
   return it->second;
 }
 
+/// Shards that a Create or Release names, each once.
+static std::vector<uint32_t> shardsOf(const dtrt::Instruction &instruction) {
+  std::vector<uint32_t> found;
+  for (const dtrt::Segment &segment : instruction.segments)
+    if (std::find(found.begin(), found.end(), segment.shard) == found.end())
+      found.push_back(segment.shard);
+  return found;
+}
+
 void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
   for (const dtrt::Message &message : instruction.messages)
     if (!message.direct)
@@ -175,12 +184,12 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
                      shards, builder.getArrayAttr(attrs), wave);
     return;
   case dtrt::Opcode::Create:
-    for (uint32_t i : instruction.shards)
+    for (uint32_t i : shardsOf(instruction))
       shards.push_back(destinations[i]);
     CreateShardOp::create(builder, loc, shards, wave);
     return;
   case dtrt::Opcode::Release:
-    for (uint32_t i : instruction.shards)
+    for (uint32_t i : shardsOf(instruction))
       shards.push_back(sources[i]);
     ReleaseShardOp::create(builder, loc, shards, wave);
     return;

@@ -80,6 +80,16 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
         {tensor.name, tensor.shape, statesOf(tensor, states)});
 }
 
+/// Flat mode frees a source shard when its own state has drained, which is too
+/// early for one that is read as another state too.
+void checkFlat(const std::vector<StateDecl> &states, const MemoryDecl &memory) {
+  for (const StateDecl &state : states)
+    if (memory.flat && !state.source)
+      fail("memory.mode is \"flat\", but state " + inQuotes(state.name) +
+           " is derived from " + inQuotes(state.from) +
+           ", which the source must keep");
+}
+
 Request read(const std::string &text, const std::string &directory) {
   Json json = parseJson(text, "request");
   checkKeys(json, "request",
@@ -95,6 +105,7 @@ Request read(const std::string &text, const std::string &directory) {
     request.cluster = readCluster(*value);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
+  checkFlat(states, request.memory);
   reader.model = readModel(require(json, "request", "model"), directory);
   prepareModel(reader, states);
   request.source = reader.layout(RequestSide::Source);

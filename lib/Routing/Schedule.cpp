@@ -11,110 +11,13 @@ using namespace dt;
 
 namespace {
 
-/// Live slots of a device on one level: send and receive, of two waves.
-constexpr int64_t kSlotsPerLevel = 4;
 /// Space in a message below this fraction of a chunk is left empty rather than
 /// filled by cutting a slice of a box in two.
 constexpr int64_t kFillFraction = 16;
 
-/// What one level carries.
-struct LevelTraffic {
-  std::map<std::pair<int64_t, int64_t>, int64_t> pairs; // bytes
-  int64_t busiest = 0; // bytes of the busiest port
-  int64_t widest = 0;  // bytes that cannot be cut
-
-  /// A chunk that cuts the busiest port's traffic into `waves` messages, in
-  /// whole slots.
-  int64_t chunk(double waves) const {
-    if (busiest == 0)
-      return 0;
-    return alignSlot(std::max<int64_t>(widest, int64_t(busiest / waves)));
-  }
-  /// Half of all bytes belong to pairs of at least this many.
-  int64_t typicalPair() const;
-};
-
-int64_t LevelTraffic::typicalPair() const {
-  std::vector<int64_t> sizes;
-  int64_t total = 0;
-  for (auto [pair, bytes] : pairs) {
-    sizes.push_back(bytes);
-    total += bytes;
-  }
-  std::sort(sizes.begin(), sizes.end(), std::greater<int64_t>());
-  size_t i = 0;
-  for (int64_t seen = sizes[0]; 2 * seen < total; seen += sizes[++i])
-    continue;
-  return sizes[i];
-}
-
-int64_t roundDown(int64_t bytes) {
-  return bytes / kSlotAlignment * kSlotAlignment;
-}
-
-/// Fits the chunks of both levels into what staging allows them together, in
-/// proportion, at least a slot for a level in use.
-ChunkBytes fitStaging(ChunkBytes wanted, int64_t room) {
-  if (wanted.intra + wanted.inter <= room)
-    return wanted;
-  double share = double(wanted.intra) / (wanted.intra + wanted.inter);
-  int64_t intra = roundDown(int64_t(room * share));
-  if (wanted.intra > 0)
-    intra = std::max(intra, kSlotAlignment);
-  if (wanted.inter > 0)
-    intra = std::min(intra, room - kSlotAlignment);
-  intra = std::max<int64_t>(intra, 0);
-  return {intra, wanted.inter > 0 ? room - intra : 0};
-}
-
-} // namespace
-
-std::vector<ChunkBytes>
-dt::candidateChunks(const std::vector<Move> &moves,
-                    const std::vector<Flow> &flows, const Cluster &cluster,
-                    int64_t stagingBytes) {
-  LevelTraffic levels[2]; // island, NIC
-  std::unordered_map<int64_t, int64_t> out[2], in[2];
-  for (const Move &move : moves) {
-    bool inter = !cluster.sameNode(move.source, move.destination);
-    LevelTraffic &level = levels[inter];
-    int64_t width = flows[move.flow].bytesPerElement;
-    int64_t bytes = move.box.volume() * width;
-    level.pairs[{move.source, move.destination}] += bytes;
-    level.widest = std::max(level.widest, width);
-    level.busiest = std::max({level.busiest, out[inter][move.source] += bytes,
-                              in[inter][move.destination] += bytes});
-  }
-  int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
-  std::vector<ChunkBytes> candidates;
-  auto consider = [&](double waves) {
-    constexpr double kMostWaves = 2048;
-    if (waves > kMostWaves)
-      return;
-    ChunkBytes chunks = fitStaging(
-        {levels[0].chunk(waves), levels[1].chunk(waves)}, room);
-    if (std::find(candidates.begin(), candidates.end(), chunks) ==
-        candidates.end())
-      candidates.push_back(chunks);
-  };
-  consider(128);
-  // Sizes that divide the typical pair evenly, on the slower level.
-  bool slower = double(levels[1].busiest) / cluster.interBytesPerSecond >
-                double(levels[0].busiest) / cluster.intraBytesPerSecond;
-  if (levels[slower].busiest > 0)
-    for (int parts = 1; parts <= 4; ++parts)
-      consider(double(levels[slower].busiest) * parts /
-               levels[slower].typicalPair());
-  for (double waves : {256, 64, 512, 32, 1024, 16, 1})
-    consider(waves);
-  return candidates;
-}
-
-namespace {
-
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  uint32_t source, destination; // dense device indices
+  uint32_t source, destination;               // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
@@ -139,6 +42,12 @@ struct Edge {
 /// One of the two levels: its edges and what its ports still have to carry.
 struct Level {
   int64_t chunk = 0;
+  /// Set when nothing is worth a message though bytes are left: a ring of
+  /// forwards, each behind the next.
+  bool takesTrickles = false;
+  bool isReady(const Edge &edge) const {
+    return edge.isReady(chunk) || (takesTrickles && edge.readyBytes > 0);
+  }
   std::vector<Edge> edges;
   std::vector<std::vector<uint32_t>> edgesOf; // per port
   std::vector<int64_t> remaining;             // per port, bytes
@@ -229,8 +138,8 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(move.source, move.destination);
     Level &level = levels[inter];
     uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
-                                                level.edges.size());
+    auto [it, isNew] =
+        known[inter].try_emplace(uint64_t(s) << 32 | d, level.edges.size());
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
@@ -295,7 +204,7 @@ void Scheduler::match(Level &level, uint32_t edge) {
 /// about as long and nobody waits.
 bool Scheduler::isEligible(const Level &level, const Edge &edge,
                            uint32_t port) const {
-  return edge.isReady(level.chunk) &&
+  return level.isReady(edge) &&
          2 * edge.nextMessage(level.chunk) >= level.largest[port];
 }
 
@@ -368,7 +277,7 @@ void Scheduler::matchWave(Level &level) {
   level.matched.assign(level.remaining.size(), -1);
   level.largest.assign(level.remaining.size(), 0);
   for (const Edge &edge : level.edges) {
-    if (!edge.isReady(level.chunk))
+    if (!level.isReady(edge))
       continue;
     int64_t bytes = edge.nextMessage(level.chunk);
     for (uint32_t port : {2 * edge.source, 2 * edge.destination + 1})
@@ -510,21 +419,25 @@ void Scheduler::run() {
       makeReady(i, moves[i].box);
   for (int32_t wave = 0; left > 0; ++wave) {
     size_t first = scheduled.size();
-    for (Level &level : levels) {
-      matchWave(level);
-      sendWave(level, wave);
+    for (bool trickles : {false, true}) {
+      if (scheduled.size() > first)
+        break;
+      for (Level &level : levels) {
+        level.takesTrickles = trickles;
+        matchWave(level);
+        sendWave(level, wave);
+      }
     }
     if (scheduled.size() == first)
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
   }
-  std::stable_sort(scheduled.begin(), scheduled.end(),
-                   [](const ScheduledMove &a, const ScheduledMove &b) {
-                     return std::make_tuple(a.wave, a.move.source,
-                                            a.move.destination) <
-                            std::make_tuple(b.wave, b.move.source,
-                                            b.move.destination);
-                   });
+  std::stable_sort(
+      scheduled.begin(), scheduled.end(),
+      [](const ScheduledMove &a, const ScheduledMove &b) {
+        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
+               std::make_tuple(b.wave, b.move.source, b.move.destination);
+      });
 }
 
 } // namespace

@@ -35,3 +35,19 @@ dt.transition @states_apart from @src to @dst {
   // expected-error@+1 {{names states that do not lie alike}}
   dt.transfer @w <from 0 to 1 at [0] size [8]>
 }
+
+// -----
+
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [0] size [8]
+}
+// expected-error@+1 {{forwards only what nothing delivers}}
+dt.transition @unfed_forward from @src to @dst {
+  dt.transfer @w <from 0 to 1 at [0] size [8]> hop 1
+}

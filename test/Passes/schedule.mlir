@@ -129,3 +129,37 @@ dt.layout @dst of @model world 1 devices [1] {
 dt.transition @cut_to_the_limit from @src to @dst memory <staging 8192, rollback> {
   dt.transfer @w <from 0 to 1 at [0, 0] size [8, 256]>
 }
+
+// -----
+
+// Three devices gather what they hold around a ring: each edge has one piece
+// ready, and a second one that waits for the edge before. None may wait for a
+// full message.
+dt.space @model {
+  dt.param @w [72] of <param = f32>
+}
+dt.mesh @mesh <["x"=3]>
+dt.layout @src of @model on [@mesh] world 3 {
+  dt.place @w [{"x"}]
+}
+dt.layout @dst of @model on [@mesh] world 3 {
+  dt.place @w [{}]
+}
+// CHECK-LABEL: dt.transition @ring_of_forwards
+// CHECK-NEXT: dt.copy
+// CHECK-NEXT: dt.wave 0 {
+// CHECK-NEXT: dt.sendrecv @w <{{.*}}from 0 to 1 at [0] size [24]
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 1 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [48] size [24], from 1 to 2 at [0] size [24], from 2 to 0 at [24] size [24]>
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+dt.transition @ring_of_forwards from @src to @dst
+    cluster <1 per node, intra 200.0, inter 25.0, latency 10.0>
+    memory <staging 1048576, rollback> {
+  dt.copy @w <[i: 3] on i at [i * 24] size [24]>
+  dt.transfer @w <[i: 2] from i to i + 1 at [i * 24] size [24],
+                  from 2 to 0 at [48] size [24]>
+  dt.transfer @w <from 0 to 1 at [48] size [24], from 1 to 2 at [0] size [24],
+                  from 2 to 0 at [24] size [24]> hop 1
+}

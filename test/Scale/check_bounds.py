@@ -1,6 +1,5 @@
-"""Checks what `dt-plan inspect --json` says on stdin: no more bytes cross wires,
-or cross between nodes, than the layouts make necessary, and staging keeps its
-limit."""
+"""Checks what `dt-plan inspect --json` says on stdin: no more bytes cross wires
+or nodes than the layouts make necessary, and staging keeps its limit."""
 
 import json
 import sys

@@ -109,8 +109,8 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
     handler.emplace(&context, printPlainly);
   OwningOpRef<ModuleOp> module =
       readModule(buffer, isJson, call.input, context);
-  if (!module || (config.shouldVerifyRoundtrip() &&
-                  failed(verifyRoundTrip(*module))))
+  if (!module ||
+      (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
   PassManager passes(&context);
   if (failed(applyPassManagerCLOptions(passes)))

@@ -30,6 +30,9 @@ inline int64_t alignSlot(int64_t bytes) {
   return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
+/// Live slots of a device on one level: send and receive, of two waves.
+constexpr int64_t kSlotsPerLevel = 4;
+
 /// Largest message of one wave, in bytes, on each level.
 struct ChunkBytes {
   int64_t intra = 0;

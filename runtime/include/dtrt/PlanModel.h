@@ -137,8 +137,8 @@ struct Segment {
 #define DTRT_OPCODES(X)                                                        \
   X(Copy, "copy", "copies segments[2i] to segments[2i+1], both local")         \
   X(Zero, "zero", "writes zeros to the segments (padding of the destination)") \
-  X(Create, "create", "allocates destination shards (flat mode)")              \
-  X(Release, "release", "frees source shards (flat mode)")                     \
+  X(Create, "create", "allocates members of destination shards (flat mode)")   \
+  X(Release, "release", "frees members of source shards (flat mode)")          \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \
   X(Group, "group", "runs its messages as one group: all start together")      \
   X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments")
@@ -162,7 +162,10 @@ struct Message {
   Segment segment;
 };
 
-/// Fields that an opcode does not use stay empty.
+/// Fields that an opcode does not use stay empty. Segments of Create and
+/// Release cover whole members: leading dims name the members, inner dims are
+/// the hull of the shard's intervals (`wholeMembers` in ShardView.h makes
+/// them). What no instruction creates exists from the start.
 struct Instruction {
   Opcode op = Opcode::Copy;
   /// The wave this belongs to; -1 for local work outside all waves. Groups of
@@ -172,7 +175,6 @@ struct Instruction {
   uint64_t slot = 0;             // Pack, Unpack: start of the staging range
   uint64_t bytes = 0;            // Pack, Unpack: its length
   std::vector<Message> messages; // Group
-  std::vector<uint32_t> shards;  // Create (destination), Release (source)
 };
 
 /// One section of the file.
