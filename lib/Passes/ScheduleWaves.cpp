@@ -60,7 +60,7 @@ void orderForFlatMemory(const TransitionInfo &info, std::vector<Move> &moves) {
     for (unsigned d = param.numLeading(); d < move.box.rank(); ++d)
       member *= move.box[d].size();
     int64_t width =
-        param.getStates().bytesPerElement(info.flows[move.flow].states);
+        param.getStates().wireBytes(info.flows[move.flow].states);
     int64_t atMost = std::max(member, kPieceBytes / width);
     for (const Box &box : splitBox(move.box, atMost)) {
       Move piece = move;

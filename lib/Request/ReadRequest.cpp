@@ -80,14 +80,14 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
         {tensor.name, tensor.shape, statesOf(tensor, states)});
 }
 
-/// Flat mode frees a source shard when its own state has drained, which is too
-/// early for one that is read as another state too.
+/// Flat mode frees and makes tensors by what is sent and received, and does not
+/// see reads and writes of states that are made from others.
 void checkFlat(const std::vector<StateDecl> &states, const MemoryDecl &memory) {
   for (const StateDecl &state : states)
-    if (memory.flat && !state.source)
+    if (memory.flat && !state.from.empty())
       fail("memory.mode is \"flat\", but state " + inQuotes(state.name) +
            " is derived from " + inQuotes(state.from) +
-           ", which the source must keep");
+           ": expected \"rollback\"");
 }
 
 Request read(const std::string &text, const std::string &directory) {
