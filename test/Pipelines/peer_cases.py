@@ -4,11 +4,12 @@ The parameters are those of Megatron-Core's refit tests (test_model_swap.py),
 of its GPT and GLU checkpoint tests and of PyTorch's DTensor resharding tests;
 here each is a request with full optimizer state that is compiled, verified and
 run with `dt-run --check`, and whose wire bytes must be the lower bounds.
-`--full-size DIR` compiles and verifies the large requests of a folder instead.
+`--full-size` compiles and verifies published cases of real models instead.
 """
 
 import argparse
 import json
+import math
 import sys
 import tempfile
 from pathlib import Path
@@ -236,6 +237,82 @@ def dtensor_cases():
         )
 
 
+def full(model, source, destination, *, disjoint=False, **more):
+    """A case of a model in examples/models, weights and optimizer state."""
+    sides = [{"zero": 1} | source, {"zero": 1} | destination]
+    for layout in sides:
+        sizes = [layout.get(axis, 1) for axis in ("tp", "cp", "dp", "pp")]
+        layout["world"] = math.prod(sizes)
+    if disjoint:
+        first = sides[0]["world"]
+        sides[1]["devices"] = [first + i for i in range(sides[1]["world"])]
+    states = {"param": "bf16"} | dict.fromkeys(
+        ("master", "exp_avg", "exp_avg_sq"), "f32"
+    )
+    path = str((MODELS / f"{model}.json").resolve())
+    return {
+        "model": path,
+        "state": states,
+        "source": sides[0],
+        "destination": sides[1],
+    } | more
+
+
+def s(tp=1, pp=1, dp=1, **more):
+    return {"tp": tp, "pp": pp, "dp": dp} | more
+
+
+MODELS = Path(__file__).parents[2] / "examples" / "models"
+UNEVEN = {"pp_layers": [24, 23, 23, 24]}
+DS_16 = {"pp_layers": [4] * 13 + [3] * 3}
+FULL_SIZE = {
+    "L70-a": ("llama3-70b", s(8, 4, 4), s(8, 2, 8)),
+    "L70-b": ("llama3-70b", s(8, 4, 4), s(8, 4, 3)),
+    "L70-c": ("llama3-70b", s(8, 4, 1), s(4, 4, 2)),
+    "Q235-a": (
+        "qwen3-235b-a22b",
+        s(2, 4, 4, cp=2, ep=16, etp=1, **UNEVEN),
+        s(8, 1, 8),
+    ),
+    "Q235-b": (
+        "qwen3-235b-a22b",
+        s(4, 2, 8, ep=8, etp=1),
+        s(2, 4, 8, ep=16, etp=1, **UNEVEN),
+    ),
+    "Q235-c": (
+        "qwen3-235b-a22b",
+        s(2, 1, 4, ep=8, etp=1),
+        s(2, 1, 4, ep=4, etp=2),
+    ),
+    "DS-a": (
+        "deepseek-v3",
+        s(1, 4, 16, ep=16, pp_layers=[16, 15, 15, 15]),
+        s(8, 1, 8),
+    ),
+    "DS-b": (
+        "deepseek-v3",
+        s(1, 8, 16, ep=16, pp_layers=[8] * 5 + [7] * 3),
+        s(8, 1, 16),
+    ),
+    "DS-c": ("deepseek-v3", s(1, 16, 16, ep=16, **DS_16), s(32, 1, 8)),
+    "GPT-a 2": ("gpt3-1.3b", s(4, 2, 1), s(4, 2, 2)),
+    "GPT-a 3": ("gpt3-1.3b", s(4, 2, 1), s(8, 2, 1)),
+    "GPT-a 4": ("gpt3-1.3b", s(4, 2, 1), s(4, 4, 1)),
+    "PR7189": (
+        "qwen3-30b-a3b",
+        s(8, 1, 4, ep=16, etp=1),
+        s(4, 1, 8, ep=4, etp=1),
+    ),
+}
+DISJOINT = {"Q235-a", "DS-a", "DS-b", "DS-c", "PR7189"}
+
+
+def full_size_cases():
+    for name, (model, source, destination) in FULL_SIZE.items():
+        disjoint = name in DISJOINT
+        yield name, full(model, source, destination, disjoint=disjoint)
+
+
 def bound_problems(inspect):
     found = inspect["bytes"]
     return [
@@ -264,11 +341,8 @@ def check(tools, path, plan, run):
 
 def requests_of(options, folder):
     """(name, path) of every request of the run."""
-    if options.full_size:
-        for path in sorted(Path(options.full_size).glob("*.json")):
-            yield path.stem, path
-        return
-    for make in (swap_cases, gpt_cases, dtensor_cases):
+    small = (swap_cases, gpt_cases, dtensor_cases)
+    for make in (full_size_cases,) if options.full_size else small:
         for name, case in make():
             path = folder / "request.json"
             path.write_text(json.dumps(case))
@@ -278,7 +352,7 @@ def requests_of(options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/bin")
-    parser.add_argument("--full-size", metavar="DIR")
+    parser.add_argument("--full-size", action="store_true")
     options = parser.parse_args()
     tools, failed, passed = Tools(options.bin), 0, 0
     with tempfile.TemporaryDirectory() as name:
