@@ -42,8 +42,7 @@ dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
-  out.timePredicted =
-      predictSeconds(transition.scheduled, transition.flows, cluster);
+  out.timePredicted = predictSeconds(transition.messages, cluster);
   auto storedBytes = [&](uint32_t flow, const Box &box) {
     return box.volume() * transition.flows[flow].destinationBytes;
   };
