@@ -81,7 +81,7 @@ Status forEachPackedBox(const PreparedSegment &segment,
     for (int64_t member : segment.members) {
       auto data = boxData(segment, part, member, storage);
       DTRT_RETURN_IF_ERROR(data);
-      visit(part, *data, packed);
+      DTRT_RETURN_IF_ERROR(visit(part, *data, packed));
       packed += part.boxBytes;
     }
   return {};
@@ -97,21 +97,24 @@ void BoxTable::addRow(BoxCopy row) {
   rows.push_back(row);
 }
 
-void BoxTable::add(std::byte *to, const std::byte *from,
-                   const StridedCopy &copy) {
+Status BoxTable::add(std::byte *to, const std::byte *from,
+                     const StridedCopy &copy) {
   if (copy.run == 0)
-    return;
+    return {};
+  if (copy.convert && from)
+    return makeError("a state changes dtype, which box tables do not do");
   split(to, from, copy,
         [this](std::byte *to, const std::byte *from, const StridedCopy &part) {
           addRow(rowOf(to, from, part));
         });
+  return {};
 }
 
 Status BoxTable::addPack(const PreparedSegment &segment,
                          const LocalStorage &storage, std::byte *packed) {
   return forEachPackedBox(
       segment, storage, [&](const StatePart &part, std::byte *box, int64_t at) {
-        add(packed + at, box, part.toPacked);
+        return add(packed + at, box, part.toPacked);
       });
 }
 
@@ -120,7 +123,7 @@ Status BoxTable::addUnpack(const PreparedSegment &segment,
                            const std::byte *packed) {
   return forEachPackedBox(
       segment, storage, [&](const StatePart &part, std::byte *box, int64_t at) {
-        add(box, packed + at, part.fromPacked);
+        return add(box, packed + at, part.fromPacked);
       });
 }
 
@@ -128,7 +131,7 @@ Status BoxTable::addZero(const PreparedSegment &segment,
                          const LocalStorage &storage) {
   return forEachPackedBox(segment, storage,
                           [&](const StatePart &part, std::byte *box, int64_t) {
-                            add(box, nullptr, part.fromPacked);
+                            return add(box, nullptr, part.fromPacked);
                           });
 }
 
@@ -141,7 +144,7 @@ Status BoxTable::addCopy(const PreparedCopy &copy,
       DTRT_RETURN_IF_ERROR(read);
       auto write = boxData(to, to.parts[i], to.members[m], storage);
       DTRT_RETURN_IF_ERROR(write);
-      add(*write, *read, copy.perState[i]);
+      DTRT_RETURN_IF_ERROR(add(*write, *read, copy.perState[i]));
     }
   return {};
 }

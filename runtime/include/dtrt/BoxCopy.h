@@ -76,15 +76,17 @@ DTRT_HOST_DEVICE inline uint32_t copyOfTile(const BoxCopy *copies,
 /// The copies of one launch, in any order; none reads what another writes.
 class BoxTable {
 public:
-  /// Each fails only when a buffer is not bound. Packed bytes come in the order
-  /// of Segment's packed form. Nothing is read or written.
+  /// Each fails only when a buffer is not bound or a dtype changes. Packed
+  /// bytes come in the order of Segment's packed form. Nothing is read or
+  /// written.
   Status addPack(const PreparedSegment &segment, const LocalStorage &storage,
                  std::byte *packed);
   Status addUnpack(const PreparedSegment &segment, const LocalStorage &storage,
                    const std::byte *packed);
   Status addCopy(const PreparedCopy &copy, const LocalStorage &storage);
   Status addZero(const PreparedSegment &segment, const LocalStorage &storage);
-  void add(std::byte *to, const std::byte *from, const StridedCopy &copy);
+  /// The seam for changes of dtype: refused here, as rows copy whole units.
+  Status add(std::byte *to, const std::byte *from, const StridedCopy &copy);
 
   const std::vector<BoxCopy> &copies() const { return rows; }
   uint64_t tiles() const { return numTiles; }

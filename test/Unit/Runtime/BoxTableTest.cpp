@@ -73,8 +73,10 @@ TEST(BoxTable, TakesTheWidestUnit) {
   for (const Case &c : {Case{0, 32, 16}, Case{8, 32, 8}, Case{0, 24, 8},
                         Case{4, 12, 4}, Case{2, 6, 2}, Case{1, 7, 1}}) {
     BoxTable table;
-    StridedCopy copy{c.run, {{4, 512, 256}, {5, 64, 48}}};
-    table.add(to + c.offset, from + c.offset, copy);
+    StridedCopy copy;
+    copy.run = c.run;
+    copy.dims = {{4, 512, 256}, {5, 64, 48}};
+    ASSERT_TRUE(table.add(to + c.offset, from + c.offset, copy).ok());
     ASSERT_EQ(table.copies().size(), 1u);
     EXPECT_EQ(table.copies()[0].unit, c.unit);
     memset(to, 0, sizeof to);
@@ -91,7 +93,10 @@ TEST(BoxTable, SplitsWhatIndicesCannotHold) {
   // Never run: 8 GiB of single bytes.
   BoxTable table;
   std::byte byte;
-  table.add(&byte, &byte, {1, {{int64_t(1) << 33, 3, 1}}});
+  StridedCopy copy;
+  copy.run = 1;
+  copy.dims = {{int64_t(1) << 33, 3, 1}};
+  ASSERT_TRUE(table.add(&byte, &byte, copy).ok());
   uint64_t units = 0;
   for (const BoxCopy &copy : table.copies())
     units += copy.units;
@@ -102,8 +107,11 @@ TEST(BoxTable, SplitsWhatIndicesCannotHold) {
 TEST(BoxTable, FindsTheCopyOfEveryTile) {
   std::vector<std::byte> from(1 << 16), to(1 << 16);
   BoxTable table;
-  for (int64_t run : {1, 5, 40000, 1, 17000})
-    table.add(to.data() + 1, from.data(), {run, {}});
+  for (int64_t run : {1, 5, 40000, 1, 17000}) {
+    StridedCopy copy;
+    copy.run = run;
+    ASSERT_TRUE(table.add(to.data() + 1, from.data(), copy).ok());
+  }
   for (uint32_t i = 0; i < table.copies().size(); ++i)
     for (uint64_t tile = table.copies()[i].firstTile;
          tile < (i + 1 < table.copies().size() ? table.copies()[i + 1].firstTile
