@@ -2,6 +2,8 @@
 
 #include "dtrt/Packing.h"
 
+#include "CopyRuns.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -10,48 +12,12 @@ namespace dtrt {
 
 namespace {
 
-/// Copies `dim.size` runs of a size that the compiler knows.
-template <int64_t Run>
-void copyFixedRuns(std::byte *to, const std::byte *from,
-                   const StridedCopy::Dim &dim) {
-  for (int64_t i = 0; i < dim.size; ++i) {
-    memcpy(to, from, Run);
-    to += dim.destination;
-    from += dim.source;
-  }
-}
-
-void copyRuns(std::byte *to, const std::byte *from, const StridedCopy::Dim &dim,
-              int64_t run) {
-  switch (run) {
-  case 1:
-    return copyFixedRuns<1>(to, from, dim);
-  case 2:
-    return copyFixedRuns<2>(to, from, dim);
-  case 4:
-    return copyFixedRuns<4>(to, from, dim);
-  case 8:
-    return copyFixedRuns<8>(to, from, dim);
-  case 16:
-    return copyFixedRuns<16>(to, from, dim);
-  case 32:
-    return copyFixedRuns<32>(to, from, dim);
-  case 64:
-    return copyFixedRuns<64>(to, from, dim);
-  }
-  for (int64_t i = 0; i < dim.size; ++i) {
-    memcpy(to, from, size_t(run));
-    to += dim.destination;
-    from += dim.source;
-  }
-}
-
 void copyDims(std::byte *to, const std::byte *from, const StridedCopy::Dim *dim,
-              size_t count, int64_t run) {
+              size_t count, int64_t run, bool stream) {
   if (count == 1)
-    return copyRuns(to, from, *dim, run);
+    return copyRuns(to, from, *dim, run, stream);
   for (int64_t i = 0; i < dim->size; ++i) {
-    copyDims(to, from, dim + 1, count - 1, run);
+    copyDims(to, from, dim + 1, count - 1, run, stream);
     to += dim->destination;
     from += dim->source;
   }
@@ -109,28 +75,51 @@ void zeroDims(std::byte *to, const StridedCopy &copy, size_t dim) {
 
 } // namespace
 
+/// The same loops as copyDims, for elements that change.
+static void convertDims(std::byte *to, const std::byte *from,
+                        const StridedCopy &copy, size_t dim) {
+  if (dim == copy.dims.size()) {
+    copy.convert(to, from, copy.elements);
+    return;
+  }
+  for (int64_t i = 0; i < copy.dims[dim].size; ++i)
+    convertDims(to + i * copy.dims[dim].destination,
+                from + i * copy.dims[dim].source, copy, dim + 1);
+}
+
 void StridedCopy::operator()(std::byte *destination,
                              const std::byte *source) const {
+  if (convert)
+    return convertDims(destination, source, *this, 0);
+  int64_t bytes = run;
+  for (const Dim &dim : dims)
+    bytes *= dim.size;
+  bool stream = bytes >= kStreamBytes;
   if (dims.empty())
-    memcpy(destination, source, size_t(run));
+    copyRuns(destination, source, {1, 0, 0}, run, stream);
   else
-    copyDims(destination, source, dims.data(), dims.size(), run);
+    copyDims(destination, source, dims.data(), dims.size(), run, stream);
+  if (stream)
+    finishStreaming();
 }
 
 StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
                             const std::vector<int64_t> &sourceStrides,
                             const std::vector<int64_t> &destinationStrides,
-                            int64_t elementBytes) {
+                            DType from, DType to) {
+  int64_t width = byteWidth(from), outWidth = byteWidth(to);
   StridedCopy copy;
-  copy.run = elementBytes;
+  copy.elements = 1;
+  copy.convert = converterFor(from, to);
   std::vector<StridedCopy::Dim> innerFirst;
   for (size_t dim = sizes.size(); dim-- > 0;) {
     if (sizes[dim] == 1)
       continue;
-    int64_t source = sourceStrides[dim] * elementBytes;
-    int64_t destination = destinationStrides[dim] * elementBytes;
-    if (innerFirst.empty() && source == copy.run && destination == copy.run) {
-      copy.run *= sizes[dim];
+    int64_t source = sourceStrides[dim] * width;
+    int64_t destination = destinationStrides[dim] * outWidth;
+    if (innerFirst.empty() && sourceStrides[dim] == copy.elements &&
+        destinationStrides[dim] == copy.elements) {
+      copy.elements *= sizes[dim];
       continue;
     }
     if (!innerFirst.empty()) {
@@ -143,6 +132,7 @@ StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
     }
     innerFirst.push_back({sizes[dim], source, destination});
   }
+  copy.run = copy.elements * outWidth;
   copy.dims.assign(innerFirst.rbegin(), innerFirst.rend());
   return copy;
 }
@@ -161,11 +151,13 @@ Result<PreparedSegment> prepareSegment(const PlanCommon &common,
   std::vector<int64_t> packed = packedStrides(view->sizes);
   int64_t elements = segmentElements(family, segment);
   for (unsigned state : statesOf(segment.states)) {
-    int64_t width = byteWidth(dtypeOf(family, state, segment.side));
+    DType stored = dtypeOf(family, state, segment.side);
+    DType wire = wireDType(family.states[state]);
     prepared.parts.push_back(
-        {state, width, view->offset * width, elements * width,
-         makeStridedCopy(view->sizes, view->strides, packed, width),
-         makeStridedCopy(view->sizes, packed, view->strides, width)});
+        {state, stored, view->offset * byteWidth(stored),
+         elements * byteWidth(wire),
+         makeStridedCopy(view->sizes, view->strides, packed, stored, wire),
+         makeStridedCopy(view->sizes, packed, view->strides, wire, stored)});
   }
   prepared.members = std::move(view->members);
   prepared.sizes = std::move(view->sizes);
@@ -198,15 +190,20 @@ Status zero(const PreparedSegment &segment, const LocalStorage &storage) {
                     });
 }
 
-Result<std::byte *> contiguousData(const PreparedSegment &segment,
-                                   const LocalStorage &storage) {
-  const StatePart &part = segment.parts.front();
-  int64_t member = segment.members.front();
+Result<std::byte *> boxData(const PreparedSegment &segment,
+                            const StatePart &part, int64_t member,
+                            const LocalStorage &storage) {
   std::byte *data =
       storage.data(segment.side, segment.shard, part.state, member);
   if (!data)
     return unbound(segment, storage, part.state, member);
   return data + part.offset;
+}
+
+Result<std::byte *> contiguousData(const PreparedSegment &segment,
+                                   const LocalStorage &storage) {
+  return boxData(segment, segment.parts.front(), segment.members.front(),
+                 storage);
 }
 
 //===----------------------------------------------------------------------===//
@@ -220,7 +217,7 @@ bool sameShape(const PreparedSegment &a, const PreparedSegment &b) {
       a.parts.size() != b.parts.size())
     return false;
   for (size_t i = 0; i < a.parts.size(); ++i)
-    if (a.parts[i].width != b.parts[i].width)
+    if (a.parts[i].boxBytes != b.parts[i].boxBytes)
       return false;
   return true;
 }
@@ -246,9 +243,10 @@ Status copyThroughBuffer(const MessageView &source,
 Status copySegment(const PreparedSegment &from, const LocalStorage &source,
                    const PreparedSegment &to, const LocalStorage &destination) {
   PreparedCopy both{from, to, {}};
-  for (const StatePart &part : from.parts)
-    both.perState.push_back(
-        makeStridedCopy(from.sizes, from.strides, to.strides, part.width));
+  for (size_t i = 0; i < from.parts.size(); ++i)
+    both.perState.push_back(makeStridedCopy(from.sizes, from.strides,
+                                            to.strides, from.parts[i].type,
+                                            to.parts[i].type));
   return copy(both, source, destination);
 }
 
@@ -285,12 +283,12 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
                                  const Segment &source,
                                  const RankProgram &destinationProgram,
                                  const Segment &destination) {
-  if (source.family != destination.family ||
-      source.states != destination.states ||
+  bool sameStates = __builtin_popcountll(source.states) ==
+                    __builtin_popcountll(destination.states);
+  if (source.family != destination.family || !sameStates ||
       source.offset != destination.offset || source.size != destination.size)
     return makeError("copy between segments of different content");
   const Family &family = common.families[source.family];
-  DTRT_RETURN_IF_ERROR(checkDTypes(family, source.states));
   auto from = viewOf(family, shardOf(sourceProgram, source), source.offset,
                      source.size);
   DTRT_RETURN_IF_ERROR(from);
@@ -305,10 +303,10 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
   PreparedCopy copy;
   copy.source = std::move(*preparedSource);
   copy.destination = std::move(*preparedDestination);
-  for (const StatePart &part : copy.source.parts)
-    copy.perState.push_back(
-        makeStridedCopy(from->sizes, from->strides, to->strides,
-                        byteWidth(dtypeOf(family, part.state, source.side))));
+  for (size_t i = 0; i < copy.source.parts.size(); ++i)
+    copy.perState.push_back(makeStridedCopy(
+        from->sizes, from->strides, to->strides, copy.source.parts[i].type,
+        copy.destination.parts[i].type));
   return copy;
 }
 
