@@ -31,6 +31,7 @@ void dt::buildLoweringPipeline(OpPassManager &passes) {
 void dt::buildCompilePipeline(OpPassManager &passes,
                               const std::string &output) {
   buildLoweringPipeline(passes);
+  passes.addPass(createProvePlan());
   EmitPlanOptions emit;
   emit.output = output;
   passes.addPass(createEmitPlan(emit));

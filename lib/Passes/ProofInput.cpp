@@ -1,0 +1,213 @@
+//===- ProofInput.cpp - A staged transition as the prover sees it ---------===//
+
+#include "ProofInput.h"
+
+#include "llvm/ADT/DenseMap.h"
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+class Reader {
+public:
+  explicit Reader(const TransitionInfo &info)
+      : info(info), numFlows(info.flows.size()) {
+    for (uint32_t flow = 0; flow < numFlows; ++flow) {
+      source.add(flow, info.flows[flow].source);
+      destination.add(flow, info.flows[flow].destination);
+      shapes.push_back(Box::whole(info.shapeOf(flow)));
+      widths.push_back(ParamOp(info.flows[flow].param)
+                           .getStates()
+                           .bytesPerElement(info.flows[flow].states));
+    }
+  }
+
+  FailureOr<ProofInput> read() {
+    readWanted();
+    int64_t last = -1;
+    for (Operation &op : TransitionOp(info.op).getBody().front()) {
+      auto wave = dyn_cast<WaveOp>(op);
+      if (!wave) {
+        if (failed(readLocal(&op)))
+          return failure();
+        continue;
+      }
+      if (wave.getNumber() <= last)
+        return wave.emitOpError()
+               << "has number " << wave.getNumber()
+               << ", expected one above that of the wave before, " << last;
+      last = wave.getNumber();
+      if (failed(readWave(wave)))
+        return failure();
+    }
+    if (failed(checkReleases()))
+      return failure();
+    return std::move(input);
+  }
+
+private:
+  /// How much each device wants, padding apart.
+  void readWanted() {
+    std::vector<Box> boxes;
+    for (uint32_t flow = 0; flow < numFlows; ++flow) {
+      input.flowNames.push_back(name(flow));
+      for (const Holding &holding : info.flows[flow].destination) {
+        boxes.clear();
+        appendRegions(holding.shard, info.shapeOf(flow), boxes);
+        addWanted(flow, holding, boxes);
+        boxes = padding(holding.shard, info.shapeOf(flow));
+        if (!boxes.empty())
+          addWanted(numFlows + flow, holding, boxes);
+      }
+    }
+    for (uint32_t flow = 0; flow < numFlows; ++flow)
+      input.flowNames.push_back("padding of " + name(flow));
+  }
+
+  void addWanted(uint32_t flow, const Holding &holding,
+                 const std::vector<Box> &boxes) {
+    int64_t volume = 0;
+    for (const Box &box : boxes)
+      volume += box.volume();
+    for (int64_t device : holding.devices)
+      input.wanted[{flow, device}] += volume;
+  }
+
+  std::string name(uint32_t flow) const {
+    return describe(info.flows[flow], Box());
+  }
+
+  uint32_t number(Operation *op) {
+    input.ops.push_back(op);
+    return input.ops.size() - 1;
+  }
+
+  FailureOr<uint32_t> flowOf(MovementOpInterface op) const {
+    if (auto flow = info.flowOf(op))
+      return *flow;
+    return op.emitOpError("names states that do not lie alike");
+  }
+
+  LogicalResult readLocal(Operation *op) {
+    if (!isa<KeepOp, CopyOp, ZeroOp, ReleaseOp>(op))
+      return op->emitOpError("is not scheduled: run --dt-schedule first");
+    auto movement = cast<MovementOpInterface>(op);
+    auto flow = flowOf(movement);
+    if (failed(flow))
+      return failure();
+    if (auto release = dyn_cast<ReleaseOp>(op)) {
+      releases.push_back({release, *flow});
+      return success();
+    }
+    return readPieces(movement, *flow, /*wave=*/-1, isa<ZeroOp>(op));
+  }
+
+  LogicalResult readWave(WaveOp wave) {
+    for (Operation &op : wave.getBody().front()) {
+      auto sendrecv = dyn_cast<SendrecvOp>(op);
+      if (!sendrecv)
+        return op.emitOpError("has no proof: expected dt.sendrecv");
+      auto flow = flowOf(sendrecv);
+      if (failed(flow) || failed(readPieces(sendrecv, *flow, wave.getNumber(),
+                                            /*zero=*/false)))
+        return failure();
+    }
+    if (!wave.getSlotsAttr())
+      return wave.emitOpError(
+          "has no slots: run --dt-allocate-staging first");
+    uint32_t op = number(wave);
+    wave.getSlotsAttr().forEach([&](ArrayRef<int64_t> row) {
+      input.slots.push_back({op, wave.getNumber(), row[WaveOp::kDevice],
+                             row[WaveOp::kPeer], row[WaveOp::kReceive] != 0,
+                             row[WaveOp::kSlotOffset], row[WaveOp::kBytes]});
+    });
+    return success();
+  }
+
+  LogicalResult readPieces(MovementOpInterface op, uint32_t flow, int64_t wave,
+                           bool zero) {
+    LogicalResult result = success();
+    uint32_t index = number(op);
+    op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      ProofPiece piece = {index, zero ? numFlows + flow : flow,
+                          wave,  from,
+                          to,    box.volume() * widths[flow],
+                          box,   zero};
+      if (succeeded(result))
+        result = zero ? checkZero(op, piece, flow) : checkPiece(op, piece);
+      input.pieces.push_back(piece);
+    });
+    return result;
+  }
+
+  LogicalResult checkPiece(MovementOpInterface op, ProofPiece &piece) {
+    if (!shapes[piece.flow].contains(piece.box) ||
+        !destination.find(piece.flow, piece.to, piece.box))
+      return op.emitOpError()
+             << "delivers " << describe(info.flows[piece.flow], piece.box)
+             << " to device " << piece.to
+             << ", which does not want it in one piece";
+    piece.atSource =
+        source.find(piece.flow, piece.from, piece.box).has_value();
+    if (piece.wave < 0 && !piece.atSource)
+      return op.emitOpError()
+             << "reads " << describe(info.flows[piece.flow], piece.box)
+             << " on device " << piece.from << ", which does not hold it";
+    return success();
+  }
+
+  LogicalResult checkZero(MovementOpInterface op, const ProofPiece &piece,
+                          uint32_t flow) {
+    if (overlaps(piece.box, shapes[flow]) ||
+        !destination.find(flow, piece.to, piece.box))
+      return op.emitOpError()
+             << "zeroes " << describe(info.flows[flow], piece.box)
+             << " on device " << piece.to << ", which is no padding there";
+    return success();
+  }
+
+  /// Sources that a wave after the release reads.
+  LogicalResult checkReleases() {
+    if (releases.empty())
+      return success();
+    for (auto &[op, flow] : releases) {
+      const ProofPiece *late = nullptr;
+      int64_t after = op.getAfter();
+      op.getPieces().forEach([&, flow = flow](int64_t device, int64_t,
+                                              const Box &box) {
+        for (const ProofPiece &piece : input.pieces)
+          if (piece.flow == flow && piece.from == device && piece.atSource &&
+              piece.wave > after && overlaps(piece.box, box))
+            late = &piece;
+      });
+      if (!late)
+        continue;
+      InFlightDiagnostic error = input.ops[late->op]->emitOpError()
+                                 << "reads "
+                                 << describe(info.flows[flow], late->box)
+                                 << " on device " << late->from
+                                 << " after its release";
+      error.attachNote(op.getLoc()) << "released here, after wave " << after;
+      return failure();
+    }
+    return success();
+  }
+
+  const TransitionInfo &info;
+  uint32_t numFlows;
+  ShardIndex source, destination;
+  std::vector<Box> shapes;
+  std::vector<int64_t> widths; // bytes per element, all states of the flow
+  std::vector<std::pair<ReleaseOp, uint32_t>> releases;
+  ProofInput input;
+};
+
+} // namespace
+
+FailureOr<ProofInput> readProofInput(const TransitionInfo &info) {
+  return Reader(info).read();
+}
+
+} // namespace dt
