@@ -10,13 +10,45 @@ namespace dt {
 
 namespace {
 
+/// The shards of one flow on one side, by device.
+class Shards {
+public:
+  explicit Shards(const std::vector<Holding> &holdings) {
+    for (const Holding &holding : holdings)
+      for (int64_t device : holding.devices)
+        rows.emplace_back(device, &holding.shard);
+    llvm::sort(rows);
+  }
+
+  bool hold(int64_t device, const Box &box) const {
+    auto at = llvm::lower_bound(rows, Row(device, nullptr));
+    for (; at != rows.end() && at->first == device; ++at)
+      if (contains(*at->second, box))
+        return true;
+    return false;
+  }
+
+private:
+  using Row = std::pair<int64_t, const Shard *>;
+
+  static bool contains(const Shard &shard, const Box &box) {
+    for (unsigned d = 0; d < box.rank(); ++d)
+      if (llvm::none_of(shard.dims[d],
+                        [&](Interval i) { return i.contains(box[d]); }))
+        return false;
+    return !shard.range || localView(shard, box);
+  }
+
+  std::vector<Row> rows;
+};
+
 class Reader {
 public:
   explicit Reader(const TransitionInfo &info)
       : info(info), numFlows(info.flows.size()) {
     for (uint32_t flow = 0; flow < numFlows; ++flow) {
-      source.add(flow, info.flows[flow].source);
-      destination.add(flow, info.flows[flow].destination);
+      source.emplace_back(info.flows[flow].source);
+      destination.emplace_back(info.flows[flow].destination);
       shapes.push_back(Box::whole(info.shapeOf(flow)));
       widths.push_back(ParamOp(info.flows[flow].param)
                            .getStates()
@@ -144,13 +176,12 @@ private:
 
   LogicalResult checkPiece(MovementOpInterface op, ProofPiece &piece) {
     if (!shapes[piece.flow].contains(piece.box) ||
-        !destination.find(piece.flow, piece.to, piece.box))
+        !destination[piece.flow].hold(piece.to, piece.box))
       return op.emitOpError()
              << "delivers " << describe(info.flows[piece.flow], piece.box)
              << " to device " << piece.to
              << ", which does not want it in one piece";
-    piece.atSource =
-        source.find(piece.flow, piece.from, piece.box).has_value();
+    piece.atSource = source[piece.flow].hold(piece.from, piece.box);
     if (piece.wave < 0 && !piece.atSource)
       return op.emitOpError()
              << "reads " << describe(info.flows[piece.flow], piece.box)
@@ -161,7 +192,7 @@ private:
   LogicalResult checkZero(MovementOpInterface op, const ProofPiece &piece,
                           uint32_t flow) {
     if (overlaps(piece.box, shapes[flow]) ||
-        !destination.find(flow, piece.to, piece.box))
+        !destination[flow].hold(piece.to, piece.box))
       return op.emitOpError()
              << "zeroes " << describe(info.flows[flow], piece.box)
              << " on device " << piece.to << ", which is no padding there";
@@ -197,7 +228,7 @@ private:
 
   const TransitionInfo &info;
   uint32_t numFlows;
-  ShardIndex source, destination;
+  std::vector<Shards> source, destination; // by flow
   std::vector<Box> shapes;
   std::vector<int64_t> widths; // bytes per element, all states of the flow
   std::vector<std::pair<ReleaseOp, uint32_t>> releases;

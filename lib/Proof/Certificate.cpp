@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <numeric>
 #include <tuple>
+#include <unordered_map>
 
 namespace dt {
 
@@ -111,11 +112,10 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
   if (it != groups.end())
     for (uint32_t i = it->second.first; i < it->second.second; ++i) {
       const ProofPiece &other = pieces[order[i]];
-      int64_t common = intersect(other.box, piece.box).volume();
-      if (common == 0)
+      if (!overlaps(other.box, piece.box))
         continue;
       if (other.wave < piece.wave)
-        missing -= common;
+        missing -= intersect(other.box, piece.box).volume();
       else
         late = other.op;
       if (missing == 0)
@@ -211,7 +211,7 @@ MaybeFault checkEnds(const std::vector<MessageSum> &messages,
 }
 
 MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
-  std::map<int64_t, unsigned> counts; // of one wave, per device
+  std::unordered_map<int64_t, unsigned> counts; // of one wave, per device
   int64_t wave = -1;
   for (const MessageSum &message : messages) {
     if (std::get<0>(message.key) != wave)
