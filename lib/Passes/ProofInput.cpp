@@ -108,7 +108,8 @@ private:
   }
 
   std::string name(uint32_t flow) const {
-    return describe(info.flows[flow], Box());
+    FlowInfo of = info.flows[flow];
+    return "@" + of.param.getSymName().str();
   }
 
   uint32_t number(Operation *op) {

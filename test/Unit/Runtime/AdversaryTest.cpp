@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <map>
 #include <thread>
 
 using namespace dtrt;
@@ -131,28 +132,20 @@ TestPlan rowPlan(uint32_t devices, const std::vector<Hop> &hops) {
   for (const Hop &hop : hops)
     plan.programs[hop.to].destination.push_back(
         box(0, {{hop.from, hop.from + 1}, {0, 4}}));
-  int32_t waves = 0;
-  for (const Hop &hop : hops)
-    waves = std::max({waves, hop.sendWave + 1, hop.receiveWave + 1});
+  std::vector<std::map<int32_t, std::vector<Message>>> waves(devices);
+  std::vector<uint32_t> arrivals(devices);
+  for (const Hop &hop : hops) {
+    Segment row = {0, 1, Side::Source, 0, {hop.from, 0}, {1, 4}};
+    waves[hop.from][hop.sendWave].push_back({false, hop.to, 8, true, 0, row});
+    row.side = Side::Destination;
+    row.shard = arrivals[hop.to]++;
+    waves[hop.to][hop.receiveWave].push_back({true, hop.from, 8, true, 0, row});
+  }
   for (RankProgram &program : plan.programs) {
     program.instructions.clear();
     program.stagingBytes = 0;
-    for (int32_t wave = 0; wave < waves; ++wave) {
-      std::vector<Message> messages;
-      uint32_t arrivals = 0;
-      for (const Hop &hop : hops) {
-        Segment row = {0, 1, Side::Source, 0, {hop.from, 0}, {1, 4}};
-        if (hop.from == program.device && hop.sendWave == wave)
-          messages.push_back({false, hop.to, 8, true, 0, row});
-        row.side = Side::Destination;
-        row.shard = arrivals;
-        if (hop.to == program.device && hop.receiveWave == wave)
-          messages.push_back({true, hop.from, 8, true, 0, row});
-        arrivals += hop.to == program.device;
-      }
-      if (!messages.empty())
-        program.instructions.push_back(groupOf(wave, messages));
-    }
+    for (const auto &[wave, messages] : waves[program.device])
+      program.instructions.push_back(groupOf(wave, messages));
   }
   summarize(plan);
   return plan;
