@@ -68,7 +68,8 @@ BucketLayout layOutBuckets(const std::vector<BucketParam> &params,
     slot.bucket = uint32_t(layout.buckets.size());
     position = slot.span.hi;
     isEmpty = false;
-    bool isFull = bucketSize > 0 && position - bucketStart >= bucketSize;
+    bool isFull =
+        bucketSize != kOneBucket && position - bucketStart >= bucketSize;
     if (isFull || param.sharedEmbedding)
       closeBucket(position);
   }

@@ -99,11 +99,20 @@ Plane chooseCut(const Items &items, const Box &bounds, GetBox boxOf) {
   return best;
 }
 
+/// A region on its way to becoming cells: after cutting, `covers` numbers the
+/// set of regions that cover the part.
+struct Part {
+  Box box;
+  uint32_t owners = 0;
+  uint32_t covers = 0;
+};
+
 /// Clips every item to one side of a plane; items that miss it are dropped.
-std::vector<Cell> clipTo(const std::vector<Cell> &items, unsigned dim,
+template <class Item>
+std::vector<Item> clipTo(const std::vector<Item> &items, unsigned dim,
                          Interval side) {
-  std::vector<Cell> clipped;
-  for (Cell item : items) {
+  std::vector<Item> clipped;
+  for (Item item : items) {
     item.box[dim] = intersect(item.box[dim], side);
     if (!item.box[dim].empty())
       clipped.push_back(item);
@@ -111,9 +120,9 @@ std::vector<Cell> clipTo(const std::vector<Cell> &items, unsigned dim,
   return clipped;
 }
 
-Box hullOf(const std::vector<Cell> &items) {
+Box hullOf(const std::vector<Part> &items) {
   Box hull = items.front().box;
-  for (const Cell &item : items)
+  for (const Part &item : items)
     for (unsigned dim = 0; dim < hull.rank(); ++dim) {
       hull[dim].lo = std::min(hull[dim].lo, item.box[dim].lo);
       hull[dim].hi = std::max(hull[dim].hi, item.box[dim].hi);
@@ -121,40 +130,72 @@ Box hullOf(const std::vector<Cell> &items) {
   return hull;
 }
 
-/// Cuts overlapping items until those that overlap are equal, then unites
-/// their owners.
-void cutApart(const std::vector<Cell> &items, SetNumbers &sets,
-              std::vector<Cell> &out) {
+/// Cuts overlapping regions into disjoint cells.
+class Cutter {
+public:
+  explicit Cutter(SetNumbers &sets) : sets(sets) {}
+
+  std::vector<Cell> run(const std::vector<Cell> &items) {
+    std::vector<Part> parts;
+    for (const Cell &item : items)
+      parts.push_back({item.box, item.owners, uint32_t(parts.size())});
+    cut(parts);
+    return merged();
+  }
+
+private:
+  void cut(const std::vector<Part> &items);
+  std::vector<Cell> merged();
+
+  SetNumbers &sets;
+  std::vector<Part> parts;
+  std::map<std::vector<uint32_t>, uint32_t> covers;
+};
+
+/// Cuts until parts that overlap are equal, then unites their owners.
+void Cutter::cut(const std::vector<Part> &items) {
   if (items.empty())
     return;
   Box hull = hullOf(items);
   bool allEqual =
-      std::all_of(items.begin(), items.end(), [&](const Cell &item) {
+      std::all_of(items.begin(), items.end(), [&](const Part &item) {
         return item.box == items.front().box;
       });
   if (allEqual) {
-    std::vector<uint32_t> parts;
-    for (const Cell &item : items)
-      parts.push_back(item.owners);
-    out.push_back({hull, sets.unite(std::move(parts))});
+    std::vector<uint32_t> owners, regions;
+    for (const Part &item : items) {
+      owners.push_back(item.owners);
+      regions.push_back(item.covers);
+    }
+    std::sort(regions.begin(), regions.end());
+    uint32_t number =
+        covers.emplace(std::move(regions), uint32_t(covers.size()))
+            .first->second;
+    parts.push_back({hull, sets.unite(std::move(owners)), number});
     return;
   }
-  Plane cut = chooseCut(
-      items, hull, [](const Cell &item) -> const Box & { return item.box; });
-  Interval extent = hull[cut.dim];
-  cutApart(clipTo(items, cut.dim, {extent.lo, cut.at}), sets, out);
-  cutApart(clipTo(items, cut.dim, {cut.at, extent.hi}), sets, out);
+  Plane plane = chooseCut(
+      items, hull, [](const Part &item) -> const Box & { return item.box; });
+  Interval extent = hull[plane.dim];
+  cut(clipTo(items, plane.dim, {extent.lo, plane.at}));
+  cut(clipTo(items, plane.dim, {plane.at, extent.hi}));
 }
 
-/// Merges touching cells of equal owners.
-void mergeCells(std::vector<Cell> &cells) {
-  std::map<uint32_t, std::vector<Box>> byOwners;
-  for (const Cell &cell : cells)
-    byOwners[cell.owners].push_back(cell.box);
-  cells.clear();
-  for (auto &[owners, boxes] : byOwners)
+/// Merges touching parts of the same regions, which the cuts of others had
+/// separated. Parts of different regions stay apart even when their owners are
+/// equal: a cell lies in one shard of each owner.
+std::vector<Cell> Cutter::merged() {
+  std::map<uint32_t, std::vector<Box>> byCovers;
+  std::map<uint32_t, uint32_t> owners;
+  for (const Part &part : parts) {
+    byCovers[part.covers].push_back(part.box);
+    owners[part.covers] = part.owners;
+  }
+  std::vector<Cell> cells;
+  for (auto &[number, boxes] : byCovers)
     for (const Box &box : mergeAdjacent(std::move(boxes)))
-      cells.push_back({box, owners});
+      cells.push_back({box, owners[number]});
+  return cells;
 }
 
 /// Groups of items that overlap, directly or through others.
@@ -266,9 +307,7 @@ std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets) {
       continue;
     }
     group->second.push_back(items[i]);
-    std::vector<Cell> pieces;
-    cutApart(group->second, sets, pieces);
-    mergeCells(pieces);
+    std::vector<Cell> pieces = Cutter(sets).run(group->second);
     cells.insert(cells.end(), pieces.begin(), pieces.end());
   }
   std::sort(cells.begin(), cells.end(),

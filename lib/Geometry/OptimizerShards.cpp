@@ -43,6 +43,8 @@ private:
                   std::vector<LocalTensor> &tensors) const;
   int64_t chunkOf(const BucketedParam &param,
                   const std::vector<int64_t> &member, int64_t rank) const;
+  int64_t bucketSizeOf(int64_t chunk, const Mesh &mesh,
+                       const Group &group) const;
   void layOut(const std::vector<LocalTensor> &tensors, const Group &group);
   void own(const LocalTensor &tensor, Interval range, int64_t device);
 
@@ -75,7 +77,8 @@ bool Evaluator::findHoldings(size_t &culprit, std::string &error) {
 /// ordered by the bucket axes, the last named fastest.
 std::vector<Group> Evaluator::groupsOf(const BucketedParam &param) const {
   const Mesh &mesh = *param.mesh;
-  std::map<std::vector<int64_t>, std::map<std::vector<int64_t>, int64_t>> sorted;
+  std::map<std::vector<int64_t>, std::map<std::vector<int64_t>, int64_t>>
+      sorted;
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
     std::vector<int64_t> fixed, bucket;
     for (const MeshAxis &axis : mesh.axes)
@@ -155,8 +158,7 @@ void Evaluator::addTensors(size_t index, int64_t rank,
 /// Gives a device a range of a tensor. A whole tensor that continues the last
 /// shard along the last leading dim extends it, so that one shard covers a run
 /// of layers or experts.
-void Evaluator::own(const LocalTensor &tensor, Interval range,
-                    int64_t device) {
+void Evaluator::own(const LocalTensor &tensor, Interval range, int64_t device) {
   std::vector<Holding> &holdings = out[tensor.param];
   Shard shard = *tensor.shard;
   unsigned leading = shard.numLeading;
@@ -170,15 +172,24 @@ void Evaluator::own(const LocalTensor &tensor, Interval range,
       !holdings.back().shard.range) {
     Shard &last = holdings.back().shard;
     Interval &run = last.dims[leading - 1].front();
-    bool sameOuter = std::equal(shard.dims.begin(),
-                                shard.dims.begin() + leading - 1,
-                                last.dims.begin());
+    bool sameOuter =
+        std::equal(shard.dims.begin(), shard.dims.begin() + leading - 1,
+                   last.dims.begin());
     if (sameOuter && run.hi == tensor.member[leading - 1]) {
       ++run.hi;
       return;
     }
   }
   holdings.push_back({std::move(shard), {device}});
+}
+
+/// Only the first chunk of the first pipeline stage is cut into buckets: that
+/// is where gradients come last and their communication can be hidden. All
+/// other buffers are one bucket, however large.
+int64_t Evaluator::bucketSizeOf(int64_t chunk, const Mesh &mesh,
+                                const Group &group) const {
+  int64_t stage = mesh.coordinate(group.ranks.front(), kPipelineAxis);
+  return stage == 0 && chunk == 0 ? bucketSize : kOneBucket;
 }
 
 /// `tensors`: one buffer of one group, in registration order.
@@ -189,7 +200,8 @@ void Evaluator::layOut(const std::vector<LocalTensor> &tensors,
     sizes.push_back({tensor.size, params[tensor.param].sharedEmbedding});
   int64_t numRanks = group.ranks.size();
   const Mesh &mesh = *params[tensors.front().param].mesh;
-  BucketLayout layout = layOutBuckets(sizes, numRanks, bucketSize);
+  BucketLayout layout = layOutBuckets(
+      sizes, numRanks, bucketSizeOf(tensors.front().chunk, mesh, group));
   for (size_t i = 0; i < tensors.size(); ++i) {
     Interval owners = layout.owners(i);
     for (int64_t rank = owners.lo; rank < owners.hi; ++rank) {
@@ -233,8 +245,7 @@ void Evaluator::run() {
 
 std::optional<std::vector<std::vector<Holding>>>
 dt::evaluateBucketed(const std::vector<BucketedParam> &params,
-                     int64_t bucketSize, size_t &culprit,
-                     std::string &error) {
+                     int64_t bucketSize, size_t &culprit, std::string &error) {
   Evaluator evaluator(params, bucketSize);
   if (!evaluator.findHoldings(culprit, error))
     return std::nullopt;

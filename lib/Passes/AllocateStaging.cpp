@@ -47,8 +47,8 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     for (auto [device, bytes] : assignSlots(input, messages)) {
       if (bytes > info.stagingLimit)
         return info.op.emitOpError()
-               << "needs " << bytes << " bytes of staging on device "
-               << device << ", more than the limit of " << info.stagingLimit;
+               << "needs " << bytes << " bytes of staging on device " << device
+               << ", more than the limit of " << info.stagingLimit;
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
     }
     for (const Message &message : messages)

@@ -148,19 +148,21 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   }
 
   void runOnOperation() override {
-    unsigned found = 0;
-    if (failed(forEachTransition(
-            getOperation(), [&](TransitionInfo &info) -> LogicalResult {
-              if (found++)
-                return info.op.emitOpError(
-                    "is the second transition: a plan file holds one");
-              return emit(info);
-            })))
-      return signalPassFailure();
-    if (found == 0) {
+    // Checked before anything is written.
+    auto transitions = getOperation().getOps<TransitionOp>();
+    if (transitions.empty()) {
       getOperation().emitError("module has no dt.transition to emit");
-      signalPassFailure();
+      return signalPassFailure();
     }
+    if (auto second = std::next(transitions.begin());
+        second != transitions.end()) {
+      (*second).emitOpError("is the second transition: a plan file holds one");
+      return signalPassFailure();
+    }
+    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+          return emit(info);
+        })))
+      signalPassFailure();
   }
 };
 

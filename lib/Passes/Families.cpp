@@ -97,8 +97,7 @@ std::vector<Grid> cover(Iterator begin, Iterator end, size_t position) {
 
 } // namespace
 
-std::vector<Grid>
-dt::coverWithGrids(std::vector<std::vector<int64_t>> tuples) {
+std::vector<Grid> dt::coverWithGrids(std::vector<std::vector<int64_t>> tuples) {
   if (tuples.empty())
     return {};
   std::sort(tuples.begin(), tuples.end());

@@ -172,9 +172,9 @@ bool Family::analyze() {
   return true;
 }
 
-/// Runs of equal coordinates become cuts; owners where the runs do not simply
-/// count up.
-Split splitAlong(const Follow &follow) {
+/// Runs of equal coordinates become cuts, with owners unless run i is simply
+/// coordinate i's.
+Split splitAlong(const Follow &follow, int64_t axisSize) {
   Split split;
   split.axis = follow.axis;
   split.cuts = {0};
@@ -185,18 +185,23 @@ Split splitAlong(const Follow &follow) {
     split.cuts.push_back(i + 1);
     split.owners.push_back(follow.coordinates[i]);
   }
+  if (int64_t(split.owners.size()) == axisSize &&
+      MeshAttr::isIota(split.owners))
+    split.owners.clear();
   return split;
 }
 
 PlacementAttr Family::placement(unsigned place) const {
   PlaceOp first = all.members.front()->places[place];
   Placement old = cast<PlacementAttr>(first.getHow()).toGeometry();
+  SymbolTableCollection tables;
+  MeshAttr mesh = first.lookupMesh(tables).getMesh();
   Placement out;
   for (unsigned d : varying()) {
     DimPlacement dim;
     for (const Follow &follow : follows[place])
       if (!follow.constant && follow.dim == d)
-        dim.splits.push_back(splitAlong(follow));
+        dim.splits.push_back(splitAlong(follow, mesh.axisSize(follow.axis)));
     out.dims.push_back(dim);
   }
   out.dims.insert(out.dims.end(), old.dims.begin(), old.dims.end());
@@ -295,35 +300,60 @@ void Grouper::formFamilies(const std::vector<const Tensor *> &group) {
   }
 }
 
-/// Forms a family, or else one per value of the outermost number.
+/// The members whose number of dim `dim` has an index in [first, first +
+/// count); all dims before it have one value.
+Candidate slice(const Candidate &candidate, size_t dim, int64_t first,
+                int64_t count) {
+  const Progression &all = candidate.grid[dim];
+  size_t each = candidate.members.size() / all.count;
+  Candidate out;
+  out.grid = candidate.grid;
+  out.grid[dim] = {all.first + all.step * first, count > 1 ? all.step : 1,
+                   count};
+  auto begin = candidate.members.begin() + first * each;
+  out.members.assign(begin, begin + count * each);
+  return out;
+}
+
+/// How many values of dim `dim` from index `first` on may form a family; at
+/// least 1. Whatever holds of a family holds of its prefixes.
+int64_t longestRun(const Candidate &candidate, size_t dim, int64_t first) {
+  int64_t known = 1, limit = candidate.grid[dim].count - first;
+  while (known < limit) {
+    int64_t count = known + (limit - known + 1) / 2;
+    Candidate part = slice(candidate, dim, first, count);
+    if (Family(part).analyze())
+      known = count;
+    else
+      limit = count - 1;
+  }
+  return known;
+}
+
+/// Forms a family, or else several of as many values of the outermost number
+/// as each may have.
 void Grouper::form(const Candidate &candidate) {
-  Family family(candidate);
-  if (candidate.members.size() > 1 && family.analyze()) {
+  if (candidate.members.size() == 1) {
+    ++numFamilies; // stays
+    return;
+  }
+  if (Family family(candidate); family.analyze()) {
     replace(candidate, family);
     return;
   }
-  auto outer = llvm::find_if(
-      candidate.grid, [](const Progression &p) { return p.count > 1; });
-  if (outer == candidate.grid.end()) {
-    ++numFamilies; // one tensor: stays
-    return;
-  }
-  size_t each = candidate.members.size() / outer->count;
-  for (int64_t i = 0; i < outer->count; ++i) {
-    Candidate part;
-    part.grid = candidate.grid;
-    part.grid[outer - candidate.grid.begin()] = {
-        outer->first + outer->step * i, 1, 1};
-    part.members.assign(candidate.members.begin() + i * each,
-                        candidate.members.begin() + (i + 1) * each);
-    form(part);
+  size_t outer =
+      llvm::find_if(candidate.grid,
+                    [](const Progression &p) { return p.count > 1; }) -
+      candidate.grid.begin();
+  for (int64_t first = 0; first < candidate.grid[outer].count;) {
+    int64_t count = longestRun(candidate, outer, first);
+    form(slice(candidate, outer, first, count));
+    first += count;
   }
 }
 
-std::string Grouper::pattern(const Candidate &candidate,
-                             const Family &family) {
-  NumberedName name =
-      splitNumbers(candidate.members.front()->name);
+std::string Grouper::pattern(const Candidate &candidate, const Family &family) {
+  NumberedName name = splitNumbers(candidate.members.front()->name);
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
     out += (candidate.grid[i].count > 1 ? std::string("{}")
@@ -332,13 +362,17 @@ std::string Grouper::pattern(const Candidate &candidate,
   return out;
 }
 
-/// What follows the outermost number reads well: "mlp.linear_fc2.weight".
+/// What follows the outermost number reads well: "mlp.linear_fc2.weight". A
+/// number that stood between dots leaves one of them: "experts.{}.w" is
+/// "experts.w".
 StringAttr Grouper::symbolFor(const Candidate &candidate, StringRef pattern) {
   auto [before, after] = pattern.split("{}");
-  std::string name = after.ltrim("._").str();
-  name.erase(std::remove_if(name.begin(), name.end(),
-                            [](char c) { return c == '{' || c == '}'; }),
-             name.end());
+  std::string name;
+  for (StringRef rest = after.ltrim("._"); !rest.empty();) {
+    auto [text, next] = rest.split("{}");
+    name += StringRef(name).ends_with(".") ? text.ltrim('.') : text;
+    rest = next;
+  }
   if (name.empty())
     name = before.rtrim("._").str();
   std::string unique = name;

@@ -11,8 +11,7 @@ namespace {
 
 struct CompileOptions : PassPipelineOptions<CompileOptions> {
   Option<std::string> output{
-      *this, "output",
-      llvm::cl::desc("path of the plan file; - is stdout"),
+      *this, "output", llvm::cl::desc("path of the plan file; - is stdout"),
       llvm::cl::init("-")};
 };
 

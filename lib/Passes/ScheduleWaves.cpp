@@ -8,6 +8,7 @@
 
 #include "TransitionInfo.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Routing/CostModel.h"
 
 #include <map>
 
@@ -18,6 +19,9 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
+
+/// A schedule this close to what its busiest port carries is not improved.
+constexpr double kGoodEnough = 1.025;
 
 /// All transfers, those of lower hops first.
 FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
@@ -69,22 +73,53 @@ void writeWave(const TransitionInfo &info,
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   using ScheduleWavesBase::ScheduleWavesBase;
 
+  /// Schedules with several chunk sizes and keeps what is predicted to be
+  /// fastest. Large transitions try fewer.
+  LogicalResult findBest(TransitionInfo &info, const std::vector<Move> &moves,
+                         const std::vector<Flow> &flows,
+                         std::vector<ScheduledMove> &best) {
+    double bestSeconds = 0;
+    int64_t needed = 0;
+    size_t scheduledMoves = 0;
+    for (ChunkBytes chunks : candidateChunks(moves, flows, info.cluster,
+                                             info.stagingLimit)) {
+      std::vector<ScheduledMove> scheduled;
+      if (!dt::schedule(moves, flows, info.cluster, chunks, scheduled, needed))
+        continue;
+      double seconds = predictSeconds(scheduled, flows, info.cluster);
+      scheduledMoves += scheduled.size();
+      if (best.empty() || seconds < bestSeconds) {
+        best = std::move(scheduled);
+        bestSeconds = seconds;
+      }
+      PortSeconds busiest = busiestPorts(best, flows, info.cluster);
+      bool isGood = bestSeconds <
+                    kGoodEnough * std::max(busiest.nic, busiest.island);
+      if (isGood || scheduledMoves > size_t(effort))
+        break;
+    }
+    if (best.empty() && !moves.empty() && needed == 0)
+      return info.op.emitOpError("forwards only what nothing delivers");
+    if (best.empty() && !moves.empty())
+      return info.op.emitOpError()
+             << "needs at least " << needed
+             << " bytes of staging per device, more than the limit of "
+             << info.stagingLimit;
+    return success();
+  }
+
   LogicalResult scheduleTransition(TransitionInfo &info) {
     auto moves = collectMoves(info);
     if (failed(moves))
       return failure();
     std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
-    ScheduleOptions options;
-    options.stagingBytes = info.stagingLimit;
-    options.targetWaves = targetWaves;
-    ChunkBytes chunks = chooseChunks(*moves, flows, info.cluster, options);
     std::vector<ScheduledMove> scheduled;
-    int64_t needed = 0;
-    if (!dt::schedule(*moves, flows, info.cluster, chunks, scheduled, needed))
-      return info.op.emitOpError()
-             << "needs at least " << needed
-             << " bytes of staging per device, more than the limit of "
-             << info.stagingLimit;
+    if (failed(findBest(info, *moves, flows, scheduled)))
+      return failure();
+    PortSeconds busiest = busiestPorts(scheduled, flows, info.cluster);
+    predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
+    busiestNicUs += busiest.nic * 1e6;
+    busiestIslandUs += busiest.island * 1e6;
     for (auto op :
          llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
       op.erase();

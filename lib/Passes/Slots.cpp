@@ -20,8 +20,8 @@ std::map<End, Slot> slotsOf(WaveOp wave) {
   std::map<End, Slot> out;
   if (RowsAttr rows = wave.getSlotsAttr())
     rows.forEach([&](ArrayRef<int64_t> row) {
-      out[{row[WaveOp::kDevice], row[WaveOp::kPeer], row[WaveOp::kReceive]}] =
-          {row[WaveOp::kSlotOffset], row[WaveOp::kBytes]};
+      out[{row[WaveOp::kDevice], row[WaveOp::kPeer], row[WaveOp::kReceive]}] = {
+          row[WaveOp::kSlotOffset], row[WaveOp::kBytes]};
     });
   return out;
 }

@@ -56,8 +56,7 @@ ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
   for (auto [i, entry] : llvm::enumerate(all))
     if (mask >> i & 1)
       names.push_back(entry.name);
-  return names.size() == all.size() ? ArrayAttr()
-                                    : builder.getArrayAttr(names);
+  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
 }
 
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
@@ -81,12 +80,11 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
     Shard shard = toShard(record, param.numLeading());
     int64_t bytes = shard.numMembers() * shard.elementsPerMember() *
                     param.getStates().bytesPerElement(record.states);
-    auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes),
-        side,
-        FlatSymbolRefAttr::get(param.getSymNameAttr()),
-        stateNames(param, record.states, builder),
-        ShardAttr::get(context, shard));
+    auto op =
+        ShardOp::create(builder, loc, BufferType::get(context, bytes), side,
+                        FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                        stateNames(param, record.states, builder),
+                        ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
   }
 }
@@ -119,6 +117,15 @@ Value ProgramWriter::slot(uint64_t offset, uint64_t bytes) {
                                 int64_t(offset));
   }
   return it->second;
+}
+
+/// Shards that a Create or Release names, each once.
+static std::vector<uint32_t> shardsOf(const dtrt::Instruction &instruction) {
+  std::vector<uint32_t> found;
+  for (const dtrt::Segment &segment : instruction.segments)
+    if (std::find(found.begin(), found.end(), segment.shard) == found.end())
+      found.push_back(segment.shard);
+  return found;
 }
 
 void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
@@ -174,12 +181,12 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
                      shards, builder.getArrayAttr(attrs), wave);
     return;
   case dtrt::Opcode::Create:
-    for (uint32_t i : instruction.shards)
+    for (uint32_t i : shardsOf(instruction))
       shards.push_back(destinations[i]);
     CreateShardOp::create(builder, loc, shards, wave);
     return;
   case dtrt::Opcode::Release:
-    for (uint32_t i : instruction.shards)
+    for (uint32_t i : shardsOf(instruction))
       shards.push_back(sources[i]);
     ReleaseShardOp::create(builder, loc, shards, wave);
     return;

@@ -13,6 +13,9 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
   TransitionOp transition = info.op;
   for (auto op : transition.getOps<TransferOp>())
     return op.emitOpError("is not scheduled yet: run --dt-schedule first");
+  for (auto wave : transition.getOps<WaveOp>())
+    for (auto op : wave.getOps<CollectiveOp>())
+      return op.emitOpError("has no instruction in a plan, expected dt.sendrecv");
   ScheduledTransition out;
   out.flows = info.makeFlows(computeCells);
   out.numStates = info.numStates();

@@ -154,7 +154,7 @@ indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
       if (slots[i]) {
         InFlightDiagnostic error = place.emitOpError()
                                    << "places state '"
-                                   << param.getStates().getEntries()[i].name
+                                   << param.getStates().getEntries()[i].name.getValue()
                                    << "' of @" << param.getSymName()
                                    << " a second time";
         error.attachNote(slots[i].getLoc()) << "it is placed here";
@@ -168,7 +168,7 @@ indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
       if (!place) {
         InFlightDiagnostic error = layout.emitOpError()
                                    << "does not place state '"
-                                   << param.getStates().getEntries()[i].name
+                                   << param.getStates().getEntries()[i].name.getValue()
                                    << "' of @" << param.getSymName();
         error.attachNote(param.getLoc()) << "the param is declared here";
         return failure();
@@ -243,13 +243,18 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
     info.params.push_back(param);
   readLimits(op, info);
+  // One error is enough: the second layout is read when the first is sound.
   auto sourcePlaces = indexPlaces(info.sourceLayout, info.params);
+  if (failed(sourcePlaces))
+    return failure();
   auto destinationPlaces = indexPlaces(info.destinationLayout, info.params);
-  if (failed(sourcePlaces) || failed(destinationPlaces))
+  if (failed(destinationPlaces))
     return failure();
   auto source = evaluateLayout(info.sourceLayout, tables);
+  if (failed(source))
+    return failure();
   auto destination = evaluateLayout(info.destinationLayout, tables);
-  if (failed(source) || failed(destination))
+  if (failed(destination))
     return failure();
   for (ParamOp param : info.params)
     addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],

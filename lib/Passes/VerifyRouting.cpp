@@ -1,15 +1,12 @@
 //===- VerifyRouting.cpp - Closes the routing level -----------------------===//
 //
-// Checks the ops as written, with code that does not know the router: every
-// destination region is covered exactly once, and everything that is read is
-// held by the device that it is read from.
+// Only routing ops stand in a transition, and they do what is asked of it
+// (Coverage.h): a forward reads what arrived at a lower hop.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionInfo.h"
+#include "Coverage.h"
 #include "dt/Passes/Passes.h"
-
-#include <map>
 
 using namespace mlir;
 
@@ -18,123 +15,6 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
-
-/// A piece with the op that names it.
-struct Arrival {
-  Operation *op;
-  int64_t hop; // -1: local
-  int64_t from;
-  Box box;
-};
-
-/// Pieces by the device that they arrive at.
-using Arrivals = std::map<int64_t, std::vector<Arrival>>;
-
-std::vector<Cell> toCells(const std::vector<Box> &boxes) {
-  std::vector<Cell> out;
-  for (const Box &box : boxes)
-    out.push_back({box, 0});
-  return out;
-}
-
-class FlowChecker {
-public:
-  FlowChecker(const TransitionInfo &info, uint32_t flow)
-      : info(info), flow(flow), shape(info.shapeOf(flow)) {
-    source.add(flow, info.flows[flow].source);
-    for (const Holding &holding : info.flows[flow].destination)
-      for (int64_t device : holding.devices)
-        appendRegions(holding.shard, shape, wanted[device]);
-  }
-
-  void add(Operation *op, int64_t hop, int64_t from, int64_t to,
-           const Box &box) {
-    arrivals[to].push_back({op, hop, from, box});
-  }
-  LogicalResult check();
-
-private:
-  LogicalResult checkDevice(int64_t device,
-                            const std::vector<Arrival> &pieces);
-  LogicalResult checkSender(const Arrival &piece);
-
-  const TransitionInfo &info;
-  uint32_t flow;
-  std::vector<int64_t> shape;
-  ShardIndex source;
-  std::map<int64_t, std::vector<Box>> wanted;
-  Arrivals arrivals;
-};
-
-/// Held at the source, or arrived there at a lower hop.
-LogicalResult FlowChecker::checkSender(const Arrival &piece) {
-  if (source.find(flow, piece.from, piece.box))
-    return success();
-  std::vector<Cell> held;
-  for (const Arrival &other : arrivals[piece.from])
-    if (other.hop < piece.hop)
-      held.push_back({other.box, 0});
-  if (piece.hop > 0 && uncovered(piece.box, held).empty())
-    return success();
-  return piece.op->emitOpError()
-         << "reads " << describe(info.flows[flow], piece.box) << " from device "
-         << piece.from << ", which does not hold it";
-}
-
-LogicalResult FlowChecker::checkDevice(int64_t device,
-                                       const std::vector<Arrival> &pieces) {
-  std::vector<Box> boxes;
-  int64_t volume = 0, wantedVolume = 0;
-  for (const Arrival &piece : pieces) {
-    boxes.push_back(piece.box);
-    volume += piece.box.volume();
-  }
-  for (const Box &box : wanted[device])
-    wantedVolume += box.volume();
-  std::vector<Cell> cells = toCells(boxes);
-  for (const CellPair &pair : join(cells, cells))
-    if (pair.left < pair.right) {
-      InFlightDiagnostic error =
-          pieces[pair.right].op->emitOpError()
-          << "delivers " << describe(info.flows[flow], pair.box)
-          << " to device " << device << " a second time";
-      error.attachNote(pieces[pair.left].op->getLoc()) << "delivered here";
-      return failure();
-    }
-  int64_t inside = 0;
-  for (const CellPair &pair : join(cells, toCells(wanted[device])))
-    inside += pair.box.volume();
-  if (inside != volume)
-    return pieces.front().op->emitOpError()
-           << "delivers elements to device " << device
-           << " that its destination layout does not place there";
-  if (volume != wantedVolume)
-    return TransitionOp(info.op).emitOpError()
-           << "delivers " << volume << " elements of "
-           << describe(info.flows[flow], Box::whole(shape)) << " to device "
-           << device << ", which wants " << wantedVolume;
-  return success();
-}
-
-LogicalResult FlowChecker::check() {
-  for (const auto &[device, boxes] : wanted)
-    arrivals[device];
-  for (const auto &[device, pieces] : arrivals) {
-    if (pieces.empty() && wanted[device].empty())
-      continue;
-    if (pieces.empty())
-      return TransitionOp(info.op).emitOpError()
-             << "delivers nothing of "
-             << describe(info.flows[flow], Box::whole(shape)) << " to device "
-             << device;
-    if (failed(checkDevice(device, pieces)))
-      return failure();
-    for (const Arrival &piece : pieces)
-      if (failed(checkSender(piece)))
-        return failure();
-  }
-  return success();
-}
 
 LogicalResult checkTransition(TransitionInfo &info) {
   std::vector<FlowChecker> checkers;
@@ -147,13 +27,15 @@ LogicalResult checkTransition(TransitionInfo &info) {
     auto flow = info.flowOf(movement);
     if (!flow)
       return op.emitOpError("names states that do not lie alike");
-    if (isa<ZeroOp>(op))
-      continue;
+    FlowChecker &checker = checkers[*flow];
     auto transfer = dyn_cast<TransferOp>(op);
     int64_t hop = transfer ? transfer.getHop() : -1;
     movement.getPieces().forEach(
         [&](int64_t from, int64_t to, const Box &box) {
-          checkers[*flow].add(&op, hop, from, to, box);
+          if (isa<ZeroOp>(op))
+            checker.addZero(&op, to, box);
+          else
+            checker.addArrival(to, {&op, hop, from, box});
         });
   }
   for (FlowChecker &checker : checkers)

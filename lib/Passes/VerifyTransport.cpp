@@ -1,12 +1,15 @@
 //===- VerifyTransport.cpp - Closes the transport level -------------------===//
 //
-// Waves ascend, every message has its slots, live slots of a device never
-// overlap and stay below the limit. A send slot is live in its own group and
+// Waves ascend and do what is asked of the transition (Coverage.h): a forward
+// reads what arrived in an earlier wave, and nothing is read after its release.
+// Every message has its slots, live slots of a device never overlap and stay
+// below the limit. A send slot is live in its own group and
 // the one before (packing), a receive slot in its own and the one after
 // (unpacking).
 //
 //===----------------------------------------------------------------------===//
 
+#include "Coverage.h"
 #include "Slots.h"
 #include "dt/Passes/Passes.h"
 
@@ -99,26 +102,77 @@ LogicalResult checkSlots(const TransitionInfo &info,
   return success();
 }
 
+/// Hands the pieces of the transition to the checkers of their flows.
+class PieceCollector {
+public:
+  explicit PieceCollector(const TransitionInfo &info) : info(info) {
+    for (uint32_t i = 0; i < info.flows.size(); ++i)
+      checkers.emplace_back(info, i);
+  }
+
+  /// `wave` is -1 for what stands in no wave.
+  LogicalResult add(Operation *op, int64_t wave) {
+    auto movement = cast<MovementOpInterface>(op);
+    auto flow = info.flowOf(movement);
+    if (!flow)
+      return op->emitOpError("names states that do not lie alike");
+    FlowChecker &checker = checkers[*flow];
+    auto release = dyn_cast<ReleaseOp>(op);
+    movement.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      if (release)
+        checker.addRelease(from, {op, release.getAfter(), box});
+      else if (isa<ZeroOp>(op))
+        checker.addZero(op, to, box);
+      else
+        checker.addArrival(to, {op, wave, from, box});
+    });
+    return success();
+  }
+
+  LogicalResult check() {
+    for (FlowChecker &checker : checkers)
+      if (failed(checker.check()))
+        return failure();
+    return success();
+  }
+
+private:
+  const TransitionInfo &info;
+  std::vector<FlowChecker> checkers;
+};
+
+LogicalResult addWave(WaveOp wave, int64_t &last, PieceCollector &pieces) {
+  if (wave.getNumber() <= last)
+    return wave.emitOpError()
+           << "has number " << wave.getNumber()
+           << ", expected one above that of the wave before, " << last;
+  last = wave.getNumber();
+  for (Operation &op : wave.getBody().front())
+    if (failed(pieces.add(&op, last)))
+      return failure();
+  return success();
+}
+
 LogicalResult checkTransition(TransitionInfo &info) {
+  PieceCollector pieces(info);
   int64_t last = -1;
   bool hasSlots = false;
   for (Operation &op : info.op.getBody().front()) {
     if (!op.hasTrait<TransportLevelOp>())
       return op.emitOpError("is illegal at the transport level");
     auto wave = dyn_cast<WaveOp>(op);
-    if (!wave)
-      continue;
-    if (wave.getNumber() <= last)
-      return wave.emitOpError()
-             << "has number " << wave.getNumber()
-             << ", expected one above that of the wave before, " << last;
-    last = wave.getNumber();
-    hasSlots |= bool(wave.getSlotsAttr());
+    LogicalResult added =
+        wave ? addWave(wave, last, pieces) : pieces.add(&op, /*wave=*/-1);
+    if (failed(added))
+      return failure();
+    hasSlots |= wave && wave.getSlotsAttr();
   }
-  auto scheduled = collectScheduled(info);
-  if (failed(scheduled))
+  if (failed(pieces.check()))
     return failure();
-  return hasSlots ? checkSlots(info, *scheduled) : success();
+  if (!hasSlots)
+    return success();
+  auto scheduled = collectScheduled(info);
+  return failed(scheduled) ? failure() : checkSlots(info, *scheduled);
 }
 
 struct VerifyTransportPass : impl::VerifyTransportBase<VerifyTransportPass> {

@@ -215,10 +215,14 @@ Model TensorLister::list() && {
   for (layer = 0; layer < config.layers; ++layer)
     addLayer("decoder.layers." + std::to_string(layer) + ".",
              config.moeLayers[layer]);
-  stage = Stage::Last;
-  layer = -1;
+  // The final norm goes with the output, but before prediction layers, which
+  // take what it gives, it goes with the last layer.
+  stage = config.mtpLayers > 0 ? Stage::Layer : Stage::Last;
+  layer = config.mtpLayers > 0 ? config.layers - 1 : -1;
   addNorm("decoder.final_layernorm.weight", "decoder.final_layernorm.bias",
           config.hidden);
+  stage = Stage::Last;
+  layer = -1;
   for (int64_t index = 0; index < config.mtpLayers; ++index)
     addMtpLayer(index);
   if (!config.tied)

@@ -2,6 +2,8 @@
 
 #include "dt/Routing/Router.h"
 
+#include "dt/Routing/CostModel.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -86,7 +88,9 @@ private:
   void cutItems();
   void routeItem(const Item &item);
   void serveNode(const Item &item, const std::vector<int64_t> &wanters);
-  const Holder *cheapestHolder(int64_t destination, bool sameNode);
+  const Holder *cheapestHolder(int64_t destination, bool sameNode,
+                               int64_t bytes);
+  void setBudgets();
   void move(const Item &item, Holder from, int64_t destination);
 
   const std::vector<Flow> &flows;
@@ -98,6 +102,7 @@ private:
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
   std::vector<Item> items;
   std::unordered_map<int64_t, PortLoads> loads;
+  int64_t nicBudget = 0, islandBudget = 0;
   std::vector<Holder> holders; // of the current item; grows as it spreads
 };
 
@@ -111,8 +116,8 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   demand.holders = flows[flow].source.ownerSets[sourceOwners];
   std::map<int64_t, std::vector<int64_t>> byNode;
   for (int64_t device : flows[flow].destination.ownerSets[destinationOwners]) {
-    bool held = std::binary_search(demand.holders.begin(),
-                                   demand.holders.end(), device);
+    bool held = std::binary_search(demand.holders.begin(), demand.holders.end(),
+                                   device);
     (held ? demand.locals : byNode[cluster.node(device)]).push_back(device);
   }
   for (auto &[node, devices] : byNode) {
@@ -131,8 +136,7 @@ bool Router::collectItems(uint32_t index, Hole &hole) {
   const Flow &flow = flows[index];
   demandIndex.clear();
   std::vector<int64_t> covered(flow.destination.cells.size(), 0);
-  for (const CellPair &pair :
-       join(flow.source.cells, flow.destination.cells)) {
+  for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
     covered[pair.right] += pair.box.volume();
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
@@ -176,17 +180,30 @@ void Router::cutItems() {
   items = std::move(cut);
 }
 
-/// The holder with the least traffic on the port that would be used; among
-/// equals the one nearest to the source, then the first. Null: none there.
-const Holder *Router::cheapestHolder(int64_t destination, bool sameNode) {
+/// What a port may carry before it becomes the bottleneck: as much as the
+/// busiest receiver takes in anyway.
+void Router::setBudgets() {
+  double seconds = computeBounds(flows, cluster).seconds;
+  nicBudget = int64_t(seconds * cluster.interBytesPerSecond);
+  islandBudget = int64_t(seconds * cluster.intraBytesPerSecond);
+}
+
+/// The holder nearest to the source whose port has room in its budget, the
+/// least loaded of these; without room anywhere, the least loaded. A forward
+/// has to wait for its own data, so one is taken only where it relieves a port
+/// that would be too busy. Null: no holder there.
+const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
+                                     int64_t bytes) {
   const Holder *best = nullptr;
   std::pair<int64_t, int64_t> bestCost;
   for (const Holder &holder : holders) {
     if (cluster.sameNode(holder.device, destination) != sameNode)
       continue;
-    const PortLoads &load = loads[holder.device];
+    const PortLoads &ports = loads[holder.device];
+    int64_t load = sameNode ? ports.islandOut : ports.nicOut;
+    bool hasRoom = load + bytes <= (sameNode ? islandBudget : nicBudget);
     std::pair<int64_t, int64_t> cost = {
-        sameNode ? load.islandOut : load.nicOut, holder.hop};
+        hasRoom ? holder.hop : int64_t(UINT32_MAX), load};
     if (best && cost >= bestCost)
       continue;
     best = &holder;
@@ -210,15 +227,16 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
 /// box, else once over the network, to the wanter whose NIC receives least.
 void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
   int64_t entry = -1;
-  if (!cheapestHolder(wanters.front(), /*sameNode=*/true)) {
+  if (!cheapestHolder(wanters.front(), /*sameNode=*/true, item.bytes)) {
     entry = *std::min_element(
         wanters.begin(), wanters.end(),
         [&](int64_t a, int64_t b) { return loads[a].nicIn < loads[b].nicIn; });
-    move(item, *cheapestHolder(entry, /*sameNode=*/false), entry);
+    move(item, *cheapestHolder(entry, /*sameNode=*/false, item.bytes), entry);
   }
   for (int64_t device : wanters)
     if (device != entry)
-      move(item, *cheapestHolder(device, /*sameNode=*/true), device);
+      move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes),
+           device);
 }
 
 void Router::routeItem(const Item &item) {
@@ -236,11 +254,11 @@ bool Router::run(Hole &hole) {
   for (uint32_t i = 0; i < flows.size(); ++i)
     if (!collectItems(i, hole))
       return false;
+  setBudgets();
   cutItems();
-  std::stable_sort(items.begin(), items.end(),
-                   [](const Item &a, const Item &b) {
-                     return a.bytes > b.bytes;
-                   });
+  std::stable_sort(
+      items.begin(), items.end(),
+      [](const Item &a, const Item &b) { return a.bytes > b.bytes; });
   for (const Item &item : items)
     routeItem(item);
   return true;

@@ -11,87 +11,48 @@ using namespace dt;
 
 namespace {
 
-/// A message this many times longer on the wire than its latency loses little.
-constexpr double kLatencyFactor = 20;
-/// Live slots of a device on one level: send and receive, of two waves.
-constexpr int64_t kSlotsPerLevel = 4;
 /// Space in a message below this fraction of a chunk is left empty rather than
 /// filled by cutting a slice of a box in two.
-constexpr int64_t kFillFraction = 8;
-
-struct Traffic {
-  int64_t out = 0, in = 0;
-};
-
-int64_t busiestPort(const std::unordered_map<int64_t, Traffic> &traffic) {
-  int64_t busiest = 0;
-  for (const auto &[device, bytes] : traffic)
-    busiest = std::max({busiest, bytes.out, bytes.in});
-  return busiest;
-}
-
-/// Shares what the slots may take between the levels, in proportion to what
-/// they asked for: whole slots, and at least one for a level in use.
-ChunkBytes shareStaging(double intra, double inter, int64_t stagingBytes) {
-  int64_t wanted[2] = {alignSlot(int64_t(intra)), alignSlot(int64_t(inter))};
-  int64_t room = stagingBytes / kSlotsPerLevel;
-  if (wanted[0] + wanted[1] <= room)
-    return {wanted[0], wanted[1]};
-  auto roundDown = [](int64_t bytes) {
-    return bytes / kSlotAlignment * kSlotAlignment;
-  };
-  int64_t first = roundDown(int64_t(room * (intra / (intra + inter))));
-  if (wanted[0] > 0)
-    first = std::max(first, kSlotAlignment);
-  if (wanted[1] > 0)
-    first = std::min(first, roundDown(room) - kSlotAlignment);
-  return {std::max<int64_t>(first, 0),
-          wanted[1] > 0 ? roundDown(room - std::max<int64_t>(first, 0)) : 0};
-}
-
-} // namespace
-
-ChunkBytes dt::chooseChunks(const std::vector<Move> &moves,
-                            const std::vector<Flow> &flows,
-                            const Cluster &cluster,
-                            const ScheduleOptions &options) {
-  std::unordered_map<int64_t, Traffic> traffic[2];
-  for (const Move &move : moves) {
-    bool inter = !cluster.sameNode(move.source, move.destination);
-    int64_t bytes = move.box.volume() * flows[move.flow].bytesPerElement;
-    traffic[inter][move.source].out += bytes;
-    traffic[inter][move.destination].in += bytes;
-  }
-  double chunk[2] = {0, 0};
-  for (int inter : {0, 1}) {
-    int64_t busiest = busiestPort(traffic[inter]);
-    if (!busiest)
-      continue;
-    double shortest = kLatencyFactor * cluster.latencySeconds *
-                      cluster.bytesPerSecond(inter);
-    chunk[inter] =
-        std::min<double>(std::max<double>(busiest / options.targetWaves,
-                                          shortest),
-                         busiest);
-  }
-  return shareStaging(chunk[0], chunk[1], options.stagingBytes);
-}
-
-namespace {
+constexpr int64_t kFillFraction = 16;
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  uint32_t source, destination; // dense device indices
+  uint32_t source, destination;               // dense device indices
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
+  int64_t readyBytes = 0;
+  int64_t leftBytes = 0; // ready or still to arrive at the sender
+
+  /// The messages of a pair are alike: what is left, over the fewest messages
+  /// that hold it.
+  int64_t evenMessage(int64_t chunk) const {
+    return leftBytes / ((leftBytes + chunk - 1) / chunk);
+  }
+  int64_t nextMessage(int64_t chunk) const {
+    return std::min(readyBytes, evenMessage(chunk));
+  }
+
+  /// Worth a message: a good part of a chunk, or all that there will be. A
+  /// forward that trickles in would fill waves with small messages.
+  bool isReady(int64_t chunk) const {
+    return readyBytes > 0 &&
+           (2 * readyBytes >= chunk || readyBytes == leftBytes);
+  }
 };
 
 /// One of the two levels: its edges and what its ports still have to carry.
 struct Level {
   int64_t chunk = 0;
+  /// Set when nothing is worth a message though bytes are left: a ring of
+  /// forwards, each behind the next.
+  bool takesTrickles = false;
+  bool isReady(const Edge &edge) const {
+    return edge.isReady(chunk) || (takesTrickles && edge.readyBytes > 0);
+  }
   std::vector<Edge> edges;
   std::vector<std::vector<uint32_t>> edgesOf; // per port
   std::vector<int64_t> remaining;             // per port, bytes
   std::vector<int32_t> matched;               // per port: edge or -1
+  std::vector<int64_t> largest;               // per port: longest ready message
   std::vector<uint32_t> visited;              // per port: search stamp
   uint32_t stamp = 0;
 };
@@ -118,6 +79,7 @@ private:
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
   void matchWave(Level &level);
+  bool isEligible(const Level &level, const Edge &edge, uint32_t port) const;
   bool cover(Level &level, uint32_t port);
   bool augment(Level &level, uint32_t port);
   bool displace(Level &level, uint32_t port);
@@ -176,16 +138,17 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(move.source, move.destination);
     Level &level = levels[inter];
     uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] = known[inter].try_emplace(uint64_t(s) << 32 | d,
-                                                level.edges.size());
+    auto [it, isNew] =
+        known[inter].try_emplace(uint64_t(s) << 32 | d, level.edges.size());
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
-      level.edges.push_back({s, d, {}});
+      level.edges.push_back({s, d, {}, 0, 0});
     }
     edgeOf[i] = it->second;
     levelOf[i] = inter;
     int64_t bytes = move.box.volume() * width(i);
+    level.edges[it->second].leftBytes += bytes;
     level.remaining[2 * s] += bytes;
     level.remaining[2 * d + 1] += bytes;
     left += bytes;
@@ -226,12 +189,23 @@ void Scheduler::findFeeders() {
 }
 
 void Scheduler::makeReady(uint32_t move, const Box &box) {
-  levels[levelOf[move]].edges[edgeOf[move]].ready.push_back({move, box});
+  Edge &edge = levels[levelOf[move]].edges[edgeOf[move]];
+  edge.ready.push_back({move, box});
+  edge.readyBytes += box.volume() * width(move);
 }
 
 void Scheduler::match(Level &level, uint32_t edge) {
   level.matched[2 * level.edges[edge].source] = edge;
   level.matched[2 * level.edges[edge].destination + 1] = edge;
+}
+
+/// A port looks at its long messages first. Short ones are left for waves in
+/// which both ends have nothing better, so that the messages of a wave last
+/// about as long and nobody waits.
+bool Scheduler::isEligible(const Level &level, const Edge &edge,
+                           uint32_t port) const {
+  return level.isReady(edge) &&
+         2 * edge.nextMessage(level.chunk) >= level.largest[port];
 }
 
 /// Matches a port directly: to the free partner with the most left to carry.
@@ -240,7 +214,7 @@ bool Scheduler::cover(Level &level, uint32_t port) {
   uint32_t bestEdge = 0;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
@@ -262,7 +236,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
   level.visited[port] = level.stamp;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -284,7 +258,7 @@ bool Scheduler::augment(Level &level, uint32_t port) {
 bool Scheduler::displace(Level &level, uint32_t port) {
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (edge.ready.empty())
+    if (!isEligible(level, edge, port))
       continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     const Edge &taken = level.edges[level.matched[partner]];
@@ -301,6 +275,14 @@ bool Scheduler::displace(Level &level, uint32_t port) {
 /// Builds the wave's matching, ports with the most left to carry first.
 void Scheduler::matchWave(Level &level) {
   level.matched.assign(level.remaining.size(), -1);
+  level.largest.assign(level.remaining.size(), 0);
+  for (const Edge &edge : level.edges) {
+    if (!level.isReady(edge))
+      continue;
+    int64_t bytes = edge.nextMessage(level.chunk);
+    for (uint32_t port : {2 * edge.source, 2 * edge.destination + 1})
+      level.largest[port] = std::max(level.largest[port], bytes);
+  }
   std::vector<uint32_t> ports;
   for (uint32_t port = 0; port < level.remaining.size(); ++port)
     if (level.remaining[port] > 0)
@@ -311,14 +293,15 @@ void Scheduler::matchWave(Level &level) {
   // Only ports that could become the bottleneck are worth a search: those that
   // have at most one message less to carry than the busiest one.
   int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
+  ++level.stamp;
   for (uint32_t port : ports) {
     if (level.matched[port] >= 0 || cover(level, port))
       continue;
     if (level.remaining[port] + level.chunk < busiest)
       continue;
-    ++level.stamp;
-    if (!augment(level, port))
-      displace(level, port);
+    // What a failed search has visited leads nowhere until a match changes.
+    if (augment(level, port) || displace(level, port))
+      ++level.stamp;
   }
 }
 
@@ -364,7 +347,11 @@ bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
 
 /// Fills one message of an edge, up to a chunk; returns its bytes.
 int64_t Scheduler::fill(Level &level, Edge &edge, int32_t wave) {
-  int64_t room = level.chunk, sent = 0;
+  // A little more than even, since boxes do not cut anywhere.
+  int64_t even = edge.evenMessage(level.chunk);
+  int64_t room = std::min(level.chunk, even + even / kFillFraction +
+                                           width(edge.ready.front().first));
+  int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
     int64_t bytes = box.volume() * width(index);
@@ -399,6 +386,8 @@ void Scheduler::sendWave(Level &level, int32_t wave) {
       continue;
     Edge &edge = level.edges[level.matched[port]];
     int64_t sent = fill(level, edge, wave);
+    edge.readyBytes -= sent;
+    edge.leftBytes -= sent;
     level.remaining[port] -= sent;
     level.remaining[2 * edge.destination + 1] -= sent;
     left -= sent;
@@ -430,21 +419,25 @@ void Scheduler::run() {
       makeReady(i, moves[i].box);
   for (int32_t wave = 0; left > 0; ++wave) {
     size_t first = scheduled.size();
-    for (Level &level : levels) {
-      matchWave(level);
-      sendWave(level, wave);
+    for (bool trickles : {false, true}) {
+      if (scheduled.size() > first)
+        break;
+      for (Level &level : levels) {
+        level.takesTrickles = trickles;
+        matchWave(level);
+        sendWave(level, wave);
+      }
     }
     if (scheduled.size() == first)
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
   }
-  std::stable_sort(scheduled.begin(), scheduled.end(),
-                   [](const ScheduledMove &a, const ScheduledMove &b) {
-                     return std::make_tuple(a.wave, a.move.source,
-                                            a.move.destination) <
-                            std::make_tuple(b.wave, b.move.source,
-                                            b.move.destination);
-                   });
+  std::stable_sort(
+      scheduled.begin(), scheduled.end(),
+      [](const ScheduledMove &a, const ScheduledMove &b) {
+        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
+               std::make_tuple(b.wave, b.move.source, b.move.destination);
+      });
 }
 
 } // namespace

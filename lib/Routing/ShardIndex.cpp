@@ -27,8 +27,8 @@ std::vector<int64_t> ShardIndex::devices() const {
   return out;
 }
 
-std::optional<ShardIndex::Found>
-ShardIndex::find(uint32_t flow, int64_t device, const Box &box) const {
+std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
+                                                  const Box &box) const {
   auto it = perDevice.find(device);
   if (it == perDevice.end())
     return std::nullopt;

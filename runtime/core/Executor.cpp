@@ -7,6 +7,39 @@
 
 namespace dtrt {
 
+namespace {
+struct Overlap {
+  bool any = false;
+  bool exact = false;
+};
+
+bool isLifetime(const Instruction &instruction) {
+  return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
+}
+
+/// Whether a Create or Release names a member that any of the segments touch.
+bool touchesAny(const Instruction &lifetime,
+                const std::vector<Segment> &segments) {
+  for (const Segment &segment : segments)
+    for (const Segment &members : lifetime.segments) {
+      bool touches = members.side == segment.side &&
+                     members.shard == segment.shard &&
+                     (members.states & segment.states) != 0;
+      for (size_t d = 0; touches && d < segment.offset.size(); ++d)
+        touches = members.offset[d] < segment.offset[d] + segment.size[d] &&
+                  segment.offset[d] < members.offset[d] + members.size[d];
+      if (touches)
+        return true;
+    }
+  return false;
+}
+
+Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
+  return {staged.slot < slot + bytes && slot < staged.slot + staged.bytes,
+          staged.slot == slot && staged.bytes == bytes};
+}
+} // namespace
+
 Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                                    const ExecutorOptions &options) {
   const RankProgram &program = storage.program();
@@ -15,6 +48,7 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
     // Zeroed, so that its pages are mapped before the first byte moves.
     executor.staging.reset(new (std::nothrow)
                                std::byte[program.stagingBytes]());
+    storage.reserve(program.stagingBytes);
     if (!executor.staging)
       return makeError("device ", program.device, ": cannot allocate ",
                        program.stagingBytes, " bytes of staging");
@@ -59,6 +93,8 @@ Executor::prepareStep(const Instruction &instruction) const {
     }
     return step;
   }
+  if (isLifetime(instruction))
+    return step;
   DTRT_RETURN_IF_ERROR(prepareSegments(instruction.segments, step));
   for (const Message &message : instruction.messages) {
     if (message.direct)
@@ -74,28 +110,16 @@ Executor::prepareStep(const Instruction &instruction) const {
 // Messages without staging
 //===----------------------------------------------------------------------===//
 
-namespace {
-struct Overlap {
-  bool any = false;
-  bool exact = false;
-};
-
-Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
-  return {staged.slot < slot + bytes && slot < staged.slot + staged.bytes,
-          staged.slot == slot && staged.bytes == bytes};
-}
-} // namespace
-
 /// A pack can be left out when every message that its bytes go to is just
 /// those bytes, and the shards are still there when it leaves.
 void Executor::skipPack(size_t index) {
   Step &pack = steps[index];
   std::vector<TransportMessage *> sends;
-  bool overwritten = false;
+  bool overwritten = false, released = false;
   for (size_t i = index + 1; i < steps.size() && !overwritten; ++i) {
     const Instruction &later = *steps[i].instruction;
     if (later.op == Opcode::Release)
-      return;
+      released = released || touchesAny(later, pack.instruction->segments);
     if (later.op == Opcode::Pack)
       overwritten = overlapOf(*pack.instruction, later.slot, later.bytes).any;
     for (size_t m = 0; m < later.messages.size(); ++m) {
@@ -106,7 +130,7 @@ void Executor::skipPack(size_t index) {
         continue;
       if (message.receive)
         overwritten = true;
-      else if (overlap.exact)
+      else if (overlap.exact && !released)
         sends.push_back(&steps[i].messages[m]);
       else
         return;
@@ -121,16 +145,20 @@ void Executor::skipPack(size_t index) {
 /// are there when the message comes.
 void Executor::skipUnpack(size_t group, TransportMessage &message,
                           const Message &planned) {
+  std::vector<const Instruction *> creates;
   for (size_t i = group + 1; i < steps.size(); ++i) {
     const Instruction &later = *steps[i].instruction;
     if (later.op == Opcode::Create)
-      return;
+      creates.push_back(&later);
     if (later.op != Opcode::Unpack)
       continue;
     Overlap overlap = overlapOf(later, planned.slot, planned.bytes);
     if (!overlap.any)
       continue;
-    if (overlap.exact) {
+    bool there = true;
+    for (const Instruction *create : creates)
+      there = there && !touchesAny(*create, later.segments);
+    if (overlap.exact && there) {
       steps[i].skipped = true;
       message.view = &steps[i].view;
     }
@@ -165,6 +193,12 @@ std::vector<uint32_t> Executor::peers() const {
 
 Status Executor::run() {
   statistics = {};
+  Status status = runSteps();
+  statistics.devicePeak = storage->peakLiveBytes();
+  return status;
+}
+
+Status Executor::runSteps() {
   for (size_t i = 0; i < steps.size(); ++i) {
     Status status = runStep(steps[i]);
     if (!status.ok())
@@ -182,12 +216,12 @@ Status Executor::runStep(Step &step) {
   case Opcode::Zero:
     return runZero(step);
   case Opcode::Create:
-    for (uint32_t shard : step.instruction->shards)
-      DTRT_RETURN_IF_ERROR(storage->create(shard));
+    for (const Segment &segment : step.instruction->segments)
+      DTRT_RETURN_IF_ERROR(storage->create(segment));
     return {};
   case Opcode::Release:
-    for (uint32_t shard : step.instruction->shards)
-      DTRT_RETURN_IF_ERROR(storage->release(shard));
+    for (const Segment &segment : step.instruction->segments)
+      DTRT_RETURN_IF_ERROR(storage->release(segment));
     return {};
   case Opcode::Pack:
     return runPack(step);

@@ -39,6 +39,24 @@ LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
       layouts[size_t(side)].push_back(layout);
     }
   pointers.resize(total);
+  for (Side side : {Side::Source, Side::Destination})
+    for (const ShardRecord &shard : shards(side))
+      live += shardBytes(common.families[shard.family], shard, side);
+  for (const Instruction &instruction : program.instructions)
+    if (instruction.op == Opcode::Create)
+      for (const Segment &segment : instruction.segments)
+        live -= bytesOfMembers(segment);
+  peak = live;
+}
+
+uint64_t LocalStorage::bytesOfMembers(const Segment &segment) const {
+  return dtrt::memberBytes(planCommon.families[segment.family],
+                           shards(segment.side)[segment.shard], segment);
+}
+
+std::vector<int64_t> LocalStorage::membersIn(const Segment &segment) const {
+  return membersOf(planCommon.families[segment.family],
+                   shards(segment.side)[segment.shard], segment);
 }
 
 uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
@@ -49,8 +67,15 @@ uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
          uint64_t(byteWidth(dtypeOf(family, state, side)));
 }
 
-Status LocalStorage::create(uint32_t) { return {}; }
-Status LocalStorage::release(uint32_t) { return {}; }
+Status LocalStorage::create(const Segment &members) {
+  count(int64_t(bytesOfMembers(members)));
+  return {};
+}
+
+Status LocalStorage::release(const Segment &members) {
+  count(-int64_t(bytesOfMembers(members)));
+  return {};
+}
 
 //===----------------------------------------------------------------------===//
 // Binding a trainer's tensors
@@ -162,11 +187,32 @@ uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
 }
 } // namespace
 
-Status ArenaStorage::allocateShard(Side side, uint32_t shard) {
-  auto block = allocateBlock(arenaBytes(*this, side, shard));
+Status ArenaStorage::allocateMember(Side side, uint32_t shard, unsigned state,
+                                    int64_t member) {
+  auto block = allocateBlock(memberBytes(side, shard, state));
   DTRT_RETURN_IF_ERROR(block);
-  bindShard(side, shard, block->get());
-  blocks[size_t(side)][shard] = std::move(*block);
+  bind(side, shard, state, member, block->get());
+  blocks[index(side, shard, state, member)] = std::move(*block);
+  return {};
+}
+
+/// All members but those that the program creates.
+Status ArenaStorage::allocateMembers() {
+  blocks.resize(numBuffers());
+  std::vector<bool> createdLater(numBuffers());
+  for (const Instruction &instruction : program().instructions)
+    if (instruction.op == Opcode::Create)
+      for (const Segment &segment : instruction.segments)
+        for (unsigned state : statesOf(segment.states))
+          for (int64_t member : membersIn(segment))
+            createdLater[index(segment.side, segment.shard, state, member)] =
+                true;
+  for (Side side : {Side::Source, Side::Destination})
+    for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+      for (unsigned state : statesOf(shards(side)[shard].states))
+        for (int64_t m = 0; m < members(side, shard); ++m)
+          if (!createdLater[index(side, shard, state, m)])
+            DTRT_RETURN_IF_ERROR(allocateMember(side, shard, state, m));
   return {};
 }
 
@@ -191,30 +237,25 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program) {
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
     return storage;
   }
-  std::set<uint32_t> createdLater;
-  for (const Instruction &instruction : program.instructions)
-    if (instruction.op == Opcode::Create)
-      createdLater.insert(instruction.shards.begin(), instruction.shards.end());
-  for (Side side : {Side::Source, Side::Destination}) {
-    size_t count = storage->shards(side).size();
-    storage->blocks[size_t(side)].resize(count);
-    for (uint32_t shard = 0; shard < count; ++shard)
-      if (side == Side::Source || !createdLater.count(shard))
-        DTRT_RETURN_IF_ERROR(storage->allocateShard(side, shard));
-  }
+  DTRT_RETURN_IF_ERROR(storage->allocateMembers());
   return storage;
 }
 
-Status ArenaStorage::create(uint32_t shard) {
-  return allocateShard(Side::Destination, shard);
+Status ArenaStorage::create(const Segment &created) {
+  for (unsigned state : statesOf(created.states))
+    for (int64_t member : membersIn(created))
+      DTRT_RETURN_IF_ERROR(
+          allocateMember(created.side, created.shard, state, member));
+  return LocalStorage::create(created);
 }
 
-Status ArenaStorage::release(uint32_t shard) {
-  for (unsigned state : statesOf(shards(Side::Source)[shard].states))
-    for (int64_t m = 0; m < members(Side::Source, shard); ++m)
-      bind(Side::Source, shard, state, m, nullptr);
-  blocks[size_t(Side::Source)][shard].reset();
-  return {};
+Status ArenaStorage::release(const Segment &released) {
+  for (unsigned state : statesOf(released.states))
+    for (int64_t member : membersIn(released)) {
+      bind(released.side, released.shard, state, member, nullptr);
+      blocks[index(released.side, released.shard, state, member)].reset();
+    }
+  return LocalStorage::release(released);
 }
 
 } // namespace dtrt

@@ -31,7 +31,8 @@ void BoxSet::add(const std::vector<int64_t> &offset,
   for (size_t dim = 0; dim < rank; ++dim) {
     lows.push_back(offset[dim]);
     highs.push_back(offset[dim] + size[dim]);
-    boxVolume *= size[dim];
+    if (__builtin_mul_overflow(boxVolume, size[dim], &boxVolume))
+      boxVolume = INT64_MAX;
   }
   // A wrong plan may write the same region any number of times.
   if (__builtin_add_overflow(total, boxVolume, &total))

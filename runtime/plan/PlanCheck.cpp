@@ -195,8 +195,13 @@ private:
     return {};
   }
 
-  /// `padded`: the box may reach beyond the family's shape.
-  Status checkSegment(const Segment &segment, bool padded) {
+  const ShardRecord &shardOf(const Segment &segment) const {
+    return segment.side == Side::Source ? program.source[segment.shard]
+                                        : program.destination[segment.shard];
+  }
+
+  /// Shard, family, states and number of dims.
+  Status checkNames(const Segment &segment) {
     const auto &shards =
         segment.side == Side::Source ? program.source : program.destination;
     if (segment.shard >= shards.size())
@@ -214,6 +219,13 @@ private:
       return makeError("segment of '", family.name, "' has ",
                        segment.offset.size(), " dims, expected ",
                        family.rank());
+    return {};
+  }
+
+  /// `padded`: the box may reach beyond the family's shape.
+  Status checkSegment(const Segment &segment, bool padded) {
+    DTRT_RETURN_IF_ERROR(checkNames(segment));
+    const Family &family = common.families[segment.family];
     for (unsigned dim = 0; dim < family.rank(); ++dim) {
       int64_t limit = dim < family.numLeading() ? family.leading[dim].count
                       : padded ? kMaxBytes
@@ -223,7 +235,7 @@ private:
         return makeError("segment of '", family.name, "' has offset ", lo,
                          " and size ", size, " in dim ", dim, " of ", limit);
     }
-    return checkInside(family, shard, segment.offset, segment.size);
+    return checkInside(family, shardOf(segment), segment.offset, segment.size);
   }
 
   Status checkSide(const Segment &segment, Side side, const char *verb) {
@@ -289,10 +301,7 @@ private:
     if ((segment.states & (segment.states - 1)) != 0 ||
         segmentMembers(family, segment) != 1)
       return makeError("direct message covers more than one state or tensor");
-    const auto &shards =
-        segment.side == Side::Source ? program.source : program.destination;
-    auto view =
-        viewOf(family, shards[segment.shard], segment.offset, segment.size);
+    auto view = viewOf(family, shardOf(segment), segment.offset, segment.size);
     DTRT_RETURN_IF_ERROR(view);
     if (!view->contiguous())
       return makeError("direct message of '", tensorOf(family, segment.offset),
@@ -326,11 +335,15 @@ private:
   Status checkLifetime(const Instruction &instruction) {
     if (common.summary.mode != MemoryMode::Flat)
       return makeError("appears in a plan of mode rollback");
-    size_t count = instruction.op == Opcode::Create ? program.destination.size()
-                                                    : program.source.size();
-    for (uint32_t shard : instruction.shards)
-      if (shard >= count)
-        return makeError("shard ", shard, " of ", count);
+    bool create = instruction.op == Opcode::Create;
+    for (const Segment &segment : instruction.segments) {
+      DTRT_RETURN_IF_ERROR(checkSide(segment,
+                                     create ? Side::Destination : Side::Source,
+                                     create ? "creates on" : "releases"));
+      DTRT_RETURN_IF_ERROR(checkNames(segment));
+      DTRT_RETURN_IF_ERROR(checkWholeMembers(common.families[segment.family],
+                                             shardOf(segment), segment));
+    }
     return {};
   }
 

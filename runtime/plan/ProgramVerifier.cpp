@@ -85,14 +85,7 @@ bool isPadding(const Family &family, const Segment &segment) {
 ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  const RankProgram &program,
                                  ProgramTotals &totals)
-    : common(common), program(program), totals(totals),
-      created(program.destination.size(), true),
-      released(program.source.size(), false) {
-  for (const Instruction &instruction : program.instructions)
-    if (instruction.op == Opcode::Create)
-      for (uint32_t shard : instruction.shards)
-        created[shard] = false;
-}
+    : common(common), program(program), totals(totals), lifetimes(program) {}
 
 Status ProgramVerifier::verify() {
   for (current = 0; current < program.instructions.size(); ++current) {
@@ -119,7 +112,7 @@ Status ProgramVerifier::step(const Instruction &instruction) {
     return {};
   case Opcode::Create:
   case Opcode::Release:
-    return stepLifetime(instruction);
+    return {}; // `lifetimes` has seen them all
   case Opcode::Pack:
     return stepPack(instruction);
   case Opcode::Unpack:
@@ -134,24 +127,13 @@ Status ProgramVerifier::step(const Instruction &instruction) {
 // Shards
 //===----------------------------------------------------------------------===//
 
-Status ProgramVerifier::stepLifetime(const Instruction &instruction) {
-  bool create = instruction.op == Opcode::Create;
-  std::vector<bool> &done = create ? created : released;
-  for (uint32_t shard : instruction.shards) {
-    if (done[shard])
-      return makeError(create ? "destination" : "source", " shard ", shard,
-                       " is ", create ? "created" : "released", " twice");
-    done[shard] = true;
-  }
-  return {};
-}
-
 Status ProgramVerifier::read(const Segment &segment) {
   const Family &family = familyOf(segment);
   if (segment.side == Side::Source) {
-    if (released[segment.shard])
-      return makeError("reads source shard ", segment.shard, " of '",
-                       family.name, "' after its release");
+    if (auto by = lifetimes.releasedBefore(segment, current))
+      return makeError("reads tensor '", tensorOf(family, segment.offset),
+                       "' of source shard ", segment.shard,
+                       " after its release by instruction ", *by);
     return {};
   }
   for (unsigned state : statesOf(segment.states))
@@ -164,9 +146,10 @@ Status ProgramVerifier::read(const Segment &segment) {
 
 Status ProgramVerifier::write(const Segment &segment, bool zero) {
   const Family &family = familyOf(segment);
-  if (!created[segment.shard])
-    return makeError("writes destination shard ", segment.shard, " of '",
-                     family.name, "' before it is created");
+  if (auto by = lifetimes.createdAfter(segment, current))
+    return makeError("writes tensor '", tensorOf(family, segment.offset),
+                     "' of destination shard ", segment.shard,
+                     " before it is created by instruction ", *by);
   if (zero && !isPadding(family, segment))
     return makeError("zeroes a part of tensor '",
                      tensorOf(family, segment.offset), "' that is not padding");
@@ -447,6 +430,7 @@ Status ProgramVerifier::checkMemory() {
 }
 
 Status ProgramVerifier::finish() {
+  DTRT_RETURN_IF_ERROR(lifetimes.checkOnce(common));
   DTRT_RETURN_IF_ERROR(finishStaging());
   DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program));
   for (uint32_t shard = 0; shard < program.destination.size(); ++shard)

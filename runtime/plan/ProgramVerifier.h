@@ -5,6 +5,7 @@
 
 #include "BoxSet.h"
 #include "ContentHash.h"
+#include "MemberLifetimes.h"
 
 #include <map>
 
@@ -59,7 +60,6 @@ private:
   };
 
   Status step(const Instruction &instruction);
-  Status stepLifetime(const Instruction &instruction);
   Status stepCopy(const Instruction &instruction);
   Status stepPack(const Instruction &instruction);
   Status stepUnpack(const Instruction &instruction);
@@ -90,7 +90,7 @@ private:
   uint32_t current = 0; // index of the instruction
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;
-  std::vector<bool> created, released;
+  MemberLifetimes lifetimes;
   std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
   std::unordered_map<uint64_t, int64_t> dataVolume;
   uint64_t stagingUsed = 0;

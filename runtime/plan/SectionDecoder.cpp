@@ -201,16 +201,6 @@ private:
         to.messages.push_back(std::move(*message));
       }
       return {};
-    case Opcode::Create:
-    case Opcode::Release:
-      DTRT_RETURN_IF_ERROR(
-          takeShare(from.first(), from.count(), nextShard, "shards"));
-      if (end > count(in.shard_lists()))
-        return makeError("shard list ends at ", end, " of ",
-                         count(in.shard_lists()));
-      to.shards.assign(in.shard_lists()->begin() + from.first(),
-                       in.shard_lists()->begin() + end);
-      return {};
     default:
       if (from.first() < nextSegment)
         return makeError("segments start at ", from.first(),
@@ -240,7 +230,7 @@ private:
   const fb::Program &in;
   uint64_t poolSize = 0;
   uint64_t unpacked = 0;
-  uint64_t nextSegment = 0, nextMessage = 0, nextShard = 0;
+  uint64_t nextSegment = 0, nextMessage = 0;
   RankProgram out;
 };
 

@@ -56,8 +56,7 @@ public:
                                   builder.CreateVectorOfStructs(destination),
                                   builder.CreateVectorOfStructs(segments),
                                   builder.CreateVectorOfStructs(messages),
-                                  builder.CreateVectorOfStructs(instructions),
-                                  builder.CreateVector(shardLists));
+                                  builder.CreateVectorOfStructs(instructions));
     builder.Finish(root);
     return {};
   }
@@ -117,12 +116,6 @@ private:
       count = instruction.messages.size();
       for (const Message &message : instruction.messages)
         DTRT_RETURN_IF_ERROR(addMessage(message));
-    } else if (instruction.op == Opcode::Create ||
-               instruction.op == Opcode::Release) {
-      first = shardLists.size();
-      count = instruction.shards.size();
-      shardLists.insert(shardLists.end(), instruction.shards.begin(),
-                        instruction.shards.end());
     } else {
       first = segments.size();
       count = instruction.segments.size();
@@ -144,7 +137,6 @@ private:
   std::vector<fb::Segment> segments;
   std::vector<fb::Message> messages;
   std::vector<fb::Instruction> instructions;
-  std::vector<uint32_t> shardLists;
 };
 
 flatbuffers::Offset<fb::Family>

@@ -14,7 +14,7 @@ std::optional<int64_t> localStart(const std::vector<Range> &intervals,
                                   int64_t lo, int64_t size) {
   int64_t before = 0;
   for (const Range &interval : intervals) {
-    if (interval.lo <= lo && lo + size <= interval.hi)
+    if (interval.lo <= lo && lo <= interval.hi && size <= interval.hi - lo)
       return before + (lo - interval.lo);
     before += interval.size();
   }
@@ -147,6 +147,83 @@ int64_t segmentElements(const Family &family, const Segment &segment) {
   return product(segment.size, family.numLeading(), family.rank());
 }
 
+namespace {
+/// From the lowest to the highest coordinate that any interval holds.
+Range hullOf(const std::vector<Range> &intervals) {
+  Range hull;
+  bool any = false;
+  for (const Range &interval : intervals) {
+    if (interval.size() == 0)
+      continue;
+    hull.lo = any ? std::min(hull.lo, interval.lo) : interval.lo;
+    hull.hi = any ? std::max(hull.hi, interval.hi) : interval.hi;
+    any = true;
+  }
+  return hull;
+}
+} // namespace
+
+std::vector<Segment> wholeMembers(const Family &family,
+                                  const ShardRecord &shard, Side side,
+                                  uint32_t index) {
+  std::vector<Segment> segments = {
+      {shard.family, shard.states, side, index, {}, {}}};
+  for (unsigned dim = 0; dim < family.rank(); ++dim) {
+    std::vector<Range> choices = {hullOf(shard.dims[dim])};
+    if (dim < family.numLeading())
+      choices = shard.dims[dim];
+    std::vector<Segment> next;
+    for (const Segment &segment : segments)
+      for (const Range &choice : choices) {
+        if (dim < family.numLeading() && choice.size() == 0)
+          continue;
+        next.push_back(segment);
+        next.back().offset.push_back(choice.lo);
+        next.back().size.push_back(choice.size());
+      }
+    segments = std::move(next);
+  }
+  return segments;
+}
+
+Status checkWholeMembers(const Family &family, const ShardRecord &shard,
+                         const Segment &segment) {
+  for (unsigned dim = 0; dim < family.rank(); ++dim) {
+    int64_t lo = segment.offset[dim], size = segment.size[dim];
+    if (dim < family.numLeading()) {
+      if (size < 1 || !localStart(shard.dims[dim], lo, size))
+        return makeError("members [", lo, ", +", size, ") in dim ", dim,
+                         " of '", family.name,
+                         "' are not inside one interval of the shard");
+      continue;
+    }
+    Range hull = hullOf(shard.dims[dim]);
+    if (lo != hull.lo || size != hull.size())
+      return makeError("covers [", lo, ", +", size, ") in dim ", dim, " of '",
+                       family.name, "', whole members span [", hull.lo, ", ",
+                       hull.hi, ")");
+  }
+  return {};
+}
+
+std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
+                               const Segment &segment) {
+  unsigned numLeading = family.numLeading();
+  std::vector<int64_t> starts(numLeading);
+  for (unsigned dim = 0; dim < numLeading; ++dim)
+    starts[dim] =
+        localStart(shard.dims[dim], segment.offset[dim], segment.size[dim])
+            .value_or(0);
+  return memberPositions(localShape(shard), starts, segment.size, numLeading);
+}
+
+uint64_t memberBytes(const Family &family, const ShardRecord &shard,
+                     const Segment &segment) {
+  return uint64_t(segmentMembers(family, segment)) *
+         uint64_t(elementsPerMember(family, shard)) *
+         bytesPerElement(family, segment.states, segment.side);
+}
+
 uint64_t segmentBytes(const Family &family, const Segment &segment) {
   return uint64_t(product(segment.size, 0, family.rank())) *
          bytesPerElement(family, segment.states, segment.side);
@@ -161,19 +238,24 @@ uint64_t peakBytes(const PlanCommon &common, const RankProgram &program) {
     live += bytesOf(shard, Side::Source);
   for (const ShardRecord &shard : program.destination)
     live += bytesOf(shard, Side::Destination);
-  // A destination shard that no instruction creates exists from the start.
+  auto membersBytes = [&](const Segment &segment) {
+    const auto &shards =
+        segment.side == Side::Source ? program.source : program.destination;
+    return memberBytes(common.families[segment.family], shards[segment.shard],
+                       segment);
+  };
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
-      for (uint32_t shard : instruction.shards)
-        live -= bytesOf(program.destination[shard], Side::Destination);
+      for (const Segment &segment : instruction.segments)
+        live -= membersBytes(segment);
   uint64_t peak = live;
   for (const Instruction &instruction : program.instructions) {
-    for (uint32_t shard : instruction.shards) {
-      if (instruction.op == Opcode::Create)
-        live += bytesOf(program.destination[shard], Side::Destination);
-      else
-        live -= bytesOf(program.source[shard], Side::Source);
-    }
+    if (instruction.op == Opcode::Create)
+      for (const Segment &segment : instruction.segments)
+        live += membersBytes(segment);
+    else if (instruction.op == Opcode::Release)
+      for (const Segment &segment : instruction.segments)
+        live -= membersBytes(segment);
     peak = std::max(peak, live);
   }
   return peak;

@@ -30,6 +30,20 @@ bool isStaged(Opcode op) { return op == Opcode::Pack || op == Opcode::Unpack; }
 // JSON
 //===----------------------------------------------------------------------===//
 
+/// Per leading dim, the numbers in the names of the tensors held.
+Json numbersHeld(const Family &family, const ShardRecord &shard) {
+  Json numbers = Json::array();
+  for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
+    const LeadingDim &leading = family.leading[dim];
+    Json list = Json::array();
+    for (const Range &interval : shard.dims[dim])
+      for (int64_t i = interval.lo; i < interval.hi; ++i)
+        list.push_back(leading.first + leading.step * i);
+    numbers.push_back(std::move(list));
+  }
+  return numbers;
+}
+
 Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
   const Family &family = common.families[shard.family];
   Json dims = Json::array();
@@ -40,6 +54,7 @@ Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
     dims.push_back(std::move(list));
   }
   Json out = {{"family", family.name},
+              {"numbers", numbersHeld(family, shard)},
               {"states", stateNames(family, shard.states)},
               {"dims", std::move(dims)}};
   if (shard.flat)
@@ -78,8 +93,6 @@ Json instructionJson(const PlanCommon &common, const Instruction &from) {
     out["segments"].push_back(segmentJson(common, segment));
   for (const Message &message : from.messages)
     out["messages"].push_back(messageJson(common, message));
-  for (uint32_t shard : from.shards)
-    out["shards"].push_back(shard);
   return out;
 }
 
@@ -168,8 +181,6 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
   if (isStaged(from.op))
     out << " staging "
         << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
-  for (uint32_t shard : from.shards)
-    out << " #" << shard;
   out << "\n";
   if (from.op == Opcode::Copy) {
     for (size_t i = 0; i + 1 < from.segments.size(); i += 2)

@@ -126,6 +126,7 @@ private:
           device.stats.bytesReceived + device.stats.bytesCopied;
       report.stagingPeak =
           std::max(report.stagingPeak, device.stats.stagingPeak);
+      report.devicePeak = std::max(report.devicePeak, device.stats.devicePeak);
       report.check.bytesChecked += device.check.bytesChecked;
       report.check.mismatches += device.check.mismatches;
       for (std::string &line : device.check.first)

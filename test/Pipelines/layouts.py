@@ -103,9 +103,8 @@ class Sizes:
         expert = self.etp * self.size["ep"] * self.size["pp"]
         assert dense == self.world and self.world % expert == 0
         self.expert_dp = self.world // expert
-        widest = self.size["dp"] * self.size["cp"]
         self.bucket_size = layout.get(
-            "bucket_size", max(40_000_000, 1_000_000 * widest)
+            "bucket_size", max(40_000_000, 1_000_000 * self.size["dp"])
         )
 
     def coordinates(self, rank, expert):
@@ -244,19 +243,23 @@ def zero_ranges(tensors, pieces, sizes, rank):
         cut = tensors[number].cut
         if cut.buffer:
             continue
-        separate = cut.expert is not None and sizes.size["ep"] > 1
+        own_grid = sizes.size["ep"] > 1 or sizes.etp != sizes.size["tp"]
+        separate = cut.expert is not None and own_grid
         dtype = tensors[number].states.get("param")
         key = (chunks[-1], dtype, separate)
         buffers.setdefault(key, []).append((number, piece))
     ranges = {}
-    for (_, _, separate), members in buffers.items():
+    stage = sizes.coordinates(rank, False)["pp"]
+    for (chunk, _, separate), members in buffers.items():
         index, size = zero_group(sizes, rank, separate)
+        # Only the first chunk of the first stage has several buckets.
+        is_first = stage == 0 and chunk == 0
         members = members[::-1]
         shared = sizes.size["pp"] > 1
         placed = place_in_buckets(
             [piece.local_size() for _, piece in members],
             [shared and tensors[n].cut.shared_embedding for n, _ in members],
-            sizes.bucket_size,
+            sizes.bucket_size if is_first else math.inf,
             size,
         )
         for (number, piece), (start, lo, hi) in zip(

@@ -9,7 +9,7 @@ from collections import Counter
 
 import numpy as np
 from layouts import DTYPE_BYTES, Tensor, cut_by_rules, side_of
-from megatron import tensors_of_config
+from megatron_tensors import tensors_of_config
 
 INSPECT_KEYS = {
     "source": {"world"},
@@ -35,6 +35,7 @@ RUN_KEYS = {
     "seconds",
     "GBps",
     "staging_peak",
+    "device_peak",
 }
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

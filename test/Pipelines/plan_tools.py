@@ -71,7 +71,8 @@ def refusal_problems(done, fragments=()):
     return problems
 
 
-def print_closing_line(passed, failed):
+def print_closing_line(passed, failed, skipped=0):
     """The line that scripts/tally.py reads; returns the exit code."""
-    print(f"{passed} passed, {failed} failed")
+    rest = f", {skipped} skipped" if skipped else ""
+    print(f"{passed} passed, {failed} failed{rest}")
     return 1 if failed or not passed else 0

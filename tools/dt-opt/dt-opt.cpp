@@ -70,6 +70,21 @@ OwningOpRef<ModuleOp> readModule(const llvm::MemoryBuffer &buffer, bool isJson,
   return nullptr;
 }
 
+/// What --verify-roundtrip asks for: the module prints as it parses.
+LogicalResult verifyRoundTrip(ModuleOp module) {
+  auto print = [](ModuleOp op) {
+    std::string text;
+    llvm::raw_string_ostream(text) << op;
+    return text;
+  };
+  std::string text = print(module);
+  auto again = parseSourceString<ModuleOp>(text, module.getContext());
+  if (again && print(*again) == text)
+    return success();
+  fail("the module does not print as it parses");
+  return failure();
+}
+
 LogicalResult printModule(ModuleOp module, const std::string &path) {
   std::string error;
   auto file = openOutputFile(path, &error);
@@ -94,7 +109,8 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
     handler.emplace(&context, printPlainly);
   OwningOpRef<ModuleOp> module =
       readModule(buffer, isJson, call.input, context);
-  if (!module)
+  if (!module ||
+      (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
   PassManager passes(&context);
   if (failed(applyPassManagerCLOptions(passes)))
@@ -102,10 +118,9 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
   applyDefaultTimingPassManagerCLOptions(passes);
   if (failed(config.setupPassPipeline(passes)))
     return EXIT_FAILURE;
-  bool toPlan = call.emit == Emit::Plan ||
-                (call.emit == Emit::Auto && passes.empty());
-  if (toPlan && call.output == "-" &&
-      llvm::outs().is_displayed())
+  bool toPlan =
+      call.emit == Emit::Plan || (call.emit == Emit::Auto && passes.empty());
+  if (toPlan && call.output == "-" && llvm::outs().is_displayed())
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
@@ -116,13 +131,20 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
   return EXIT_SUCCESS;
 }
 
+/// By its name, or by its first character: no module starts with either.
+bool readsAsJson(llvm::StringRef path, llvm::StringRef text) {
+  text = text.ltrim();
+  return path.ends_with(".json") || text.starts_with("{") ||
+         text.starts_with("[");
+}
+
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
   auto buffer = openInputFile(call.input, &error);
   if (!buffer)
     return fail(error);
-  bool isJson = buffer->getBuffer().ltrim().starts_with("{");
+  bool isJson = readsAsJson(call.input, buffer->getBuffer());
   bool namesPlan = llvm::StringRef(call.output).ends_with(".dtplan");
   if (isJson || call.emit == Emit::Plan ||
       (call.emit == Emit::Auto && namesPlan))

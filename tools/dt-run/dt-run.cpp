@@ -44,6 +44,7 @@ void printJson(const Options &options, const dtrt::LoopbackReport &report,
   out["seconds"] = report.seconds;
   out["GBps"] = gbps;
   out["staging_peak"] = report.stagingPeak;
+  out["device_peak"] = report.devicePeak;
   printf("%s\n", out.dump().c_str());
 }
 

@@ -52,8 +52,11 @@ struct BucketLayout {
 /// Megatron-Core's default number of elements at which a bucket closes.
 int64_t defaultBucketSize(int64_t numRanks);
 
+/// A bucket size that no buffer reaches.
+constexpr int64_t kOneBucket = 0;
+
 /// Lays out one buffer (`params` in registration order) for `numRanks` ranks.
-/// A bucket closes once it has `bucketSize` elements; 0: never, one bucket.
+/// A bucket closes once it has `bucketSize` elements; kOneBucket: never.
 BucketLayout layOutBuckets(const std::vector<BucketParam> &params,
                            int64_t numRanks, int64_t bucketSize);
 

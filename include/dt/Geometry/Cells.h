@@ -21,7 +21,7 @@ struct Cell {
 };
 
 struct CellSet {
-  std::vector<Cell> cells; // disjoint, sorted by box
+  std::vector<Cell> cells;                     // disjoint, sorted by box
   std::vector<std::vector<int64_t>> ownerSets; // each sorted
 };
 

@@ -13,6 +13,9 @@
 
 namespace dt {
 
+/// The mesh axis whose coordinate is the pipeline stage.
+constexpr const char *kPipelineAxis = "pp";
+
 /// One param (a family) whose optimizer states live in bucketed buffers.
 struct BucketedParam {
   std::vector<int64_t> shape; // leading dims first
@@ -32,7 +35,9 @@ struct BucketedParam {
 
 /// The holdings of every param, in the order given, each shard with the flat
 /// range of the local tensor that its device owns. Buffers are formed per
-/// model-parallel rank, model chunk (see AxisRestriction) and `buffer`.
+/// model-parallel rank, model chunk (see AxisRestriction) and `buffer`. Those
+/// of the first chunk of the first stage are cut into buckets of `bucketSize`
+/// elements, every other buffer is one bucket.
 /// On a placement that does not fit returns nullopt and sets `error`, and
 /// `culprit` to the param's index.
 std::optional<std::vector<std::vector<Holding>>>

@@ -61,12 +61,17 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
     as large as the staging limit of the transition allows.
   }];
   let options = [
-    Option<"targetWaves", "target-waves", "int64_t", "128",
-           "cut the busiest port's traffic into about this many messages">,
+    Option<"effort", "effort", "int64_t", "500000",
+           "try chunk sizes until this many moves have been scheduled">,
   ];
   let statistics = [
     Statistic<"numWaves", "num-waves", "waves">,
     Statistic<"numMessages", "num-messages", "messages">,
+    Statistic<"predictedUs", "predicted-us", "predicted time, microseconds">,
+    Statistic<"busiestNicUs", "busiest-nic-us",
+              "time that the busiest NIC port carries bytes">,
+    Statistic<"busiestIslandUs", "busiest-island-us",
+              "time that the busiest island port carries bytes">,
   ];
 }
 
@@ -83,9 +88,10 @@ def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
 def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
   let summary = "checks waves: order, ports, slots, limits";
   let description = [{
-    Only transport ops in a transition; waves ascend; forwards come after what
-    they forward has arrived; live slots never overlap and stay below the
-    staging limit.
+    Only transport ops in a transition; waves ascend; every destination region
+    arrives exactly once; forwards come after what they forward has arrived;
+    nothing is read after its release; live slots never overlap and stay below
+    the staging limit.
   }];
 }
 

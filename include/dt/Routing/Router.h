@@ -4,8 +4,8 @@
 // device itself; else a device of the same node; else across the network, once
 // per node that wants the data, balanced over all devices that have it. A
 // device that has received a region may forward it (a later hop), so that one
-// copy leaves the source and the wanted bytes spread as a tree whose senders
-// are always the least loaded holders.
+// copy leaves the source and the wanted bytes spread as a tree; forwards are
+// used where the sources' ports would otherwise become the bottleneck.
 //
 // Loads are kept per port (NIC and island, in and out) in bytes over all
 // params; the largest pieces are routed first (longest processing time first,

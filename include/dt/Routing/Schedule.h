@@ -30,25 +30,26 @@ inline int64_t alignSlot(int64_t bytes) {
   return (bytes + kSlotAlignment - 1) / kSlotAlignment * kSlotAlignment;
 }
 
+/// Live slots of a device on one level: send and receive, of two waves.
+constexpr int64_t kSlotsPerLevel = 4;
+
 /// Largest message of one wave, in bytes, on each level.
 struct ChunkBytes {
   int64_t intra = 0;
   int64_t inter = 0;
+  friend bool operator==(ChunkBytes a, ChunkBytes b) {
+    return a.intra == b.intra && a.inter == b.inter;
+  }
 };
 
-struct ScheduleOptions {
-  /// Hard limit of one device's staging bytes.
-  int64_t stagingBytes = int64_t(1) << 30;
-  /// Waves that the busiest port is cut into, if staging and latency allow.
-  int64_t targetWaves = 128;
-};
-
-/// Chooses chunk sizes: the busiest port of each level is cut into about
-/// `targetWaves` messages, none so small that latency dominates, and two
-/// waves' worth of send and receive slots fit the staging limit.
-ChunkBytes chooseChunks(const std::vector<Move> &moves,
-                        const std::vector<Flow> &flows, const Cluster &cluster,
-                        const ScheduleOptions &options);
+/// Chunk sizes worth trying, the most promising first: the busiest port cut
+/// into few or many messages, and sizes that divide the typical pair evenly.
+/// Each leaves room for two waves' worth of send and receive slots in
+/// `stagingBytes` per device. Which is best shows only when they are scheduled.
+std::vector<ChunkBytes> candidateChunks(const std::vector<Move> &moves,
+                                        const std::vector<Flow> &flows,
+                                        const Cluster &cluster,
+                                        int64_t stagingBytes);
 
 /// A move, or a part of one, with the wave that carries it.
 struct ScheduledMove {

@@ -34,9 +34,8 @@ struct Message {
 };
 
 /// Groups scheduled moves (sorted as `schedule` leaves them) into messages.
-std::vector<Message>
-formMessages(const std::vector<ScheduledMove> &scheduled,
-             const std::vector<Flow> &flows);
+std::vector<Message> formMessages(const std::vector<ScheduledMove> &scheduled,
+                                  const std::vector<Flow> &flows);
 
 struct StagingInput {
   const std::vector<ScheduledMove> &scheduled;

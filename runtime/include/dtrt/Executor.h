@@ -16,6 +16,8 @@ struct ExecutionStats {
   uint64_t messages = 0;
   /// Highest staging byte in use at any time: the arena that was needed.
   uint64_t stagingPeak = 0;
+  /// Most bytes held at any time: live members of both sides and the arena.
+  uint64_t devicePeak = 0;
 };
 
 struct ExecutorOptions {
@@ -53,6 +55,7 @@ private:
   Result<Step> prepareStep(const Instruction &instruction) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;
+  Status runSteps();
   Status runStep(Step &step);
   Status runCopy(const Step &step);
   Status runZero(const Step &step);

@@ -25,6 +25,7 @@ struct LoopbackReport {
   double seconds = 0;       // from the first instruction to the last
   uint64_t bytesMoved = 0;  // local copies and messages, each byte once
   uint64_t stagingPeak = 0; // the most that one device used
+  uint64_t devicePeak = 0;  // likewise, shards and staging arena
 };
 
 /// Runs every program of the plan, a thread per device.

@@ -38,8 +38,24 @@ struct Range {
 
 /// Element types; the numbers are written to files and never change.
 enum class DType : uint8_t {
-  F64, F32, F16, BF16, F8E4M3, F8E5M2, F8E8M0, F8E4M3FNUZ, F8E5M2FNUZ,
-  I64, I32, I16, I8, U64, U32, U16, U8, Bool,
+  F64,
+  F32,
+  F16,
+  BF16,
+  F8E4M3,
+  F8E5M2,
+  F8E8M0,
+  F8E4M3FNUZ,
+  F8E5M2FNUZ,
+  I64,
+  I32,
+  I16,
+  I8,
+  U64,
+  U32,
+  U16,
+  U8,
+  Bool,
 };
 int64_t byteWidth(DType type);
 const char *dtypeName(DType type); // "bf16", as safetensors names it
@@ -107,8 +123,8 @@ struct Segment {
 #define DTRT_OPCODES(X)                                                        \
   X(Copy, "copy", "copies segments[2i] to segments[2i+1], both local")         \
   X(Zero, "zero", "writes zeros to the segments (padding of the destination)") \
-  X(Create, "create", "allocates destination shards (flat mode)")              \
-  X(Release, "release", "frees source shards (flat mode)")                     \
+  X(Create, "create", "allocates members of destination shards (flat mode)")   \
+  X(Release, "release", "frees members of source shards (flat mode)")          \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \
   X(Group, "group", "runs its messages as one group: all start together")      \
   X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments")
@@ -132,17 +148,19 @@ struct Message {
   Segment segment;
 };
 
-/// Fields that an opcode does not use stay empty.
+/// Fields that an opcode does not use stay empty. Segments of Create and
+/// Release cover whole members: leading dims name the members, inner dims are
+/// the hull of the shard's intervals (`wholeMembers` in ShardView.h makes
+/// them). What no instruction creates exists from the start.
 struct Instruction {
   Opcode op = Opcode::Copy;
   /// The wave this belongs to; -1 for local work outside all waves. Groups of
   /// a program appear in ascending wave order; one group per wave at most.
   int32_t wave = -1;
   std::vector<Segment> segments;
-  uint64_t slot = 0;  // Pack, Unpack: start of the staging range
-  uint64_t bytes = 0; // Pack, Unpack: its length
-  std::vector<Message> messages;  // Group
-  std::vector<uint32_t> shards;   // Create (destination), Release (source)
+  uint64_t slot = 0;             // Pack, Unpack: start of the staging range
+  uint64_t bytes = 0;            // Pack, Unpack: its length
+  std::vector<Message> messages; // Group
 };
 
 /// One section of the file.
@@ -172,7 +190,7 @@ struct PlanSummary {
   uint64_t stagingLimit = 0;
   uint64_t stagingPeak = 0;
   uint64_t devicePeak = 0;
-  uint64_t deviceLimit = 0; // 0: none given
+  uint64_t deviceLimit = 0;    // 0: none given
   uint64_t sourceMax = 0;      // most source bytes on one device
   uint64_t destinationMax = 0; // most destination bytes on one device
   uint64_t waves = 0;

@@ -30,11 +30,26 @@ uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
 /// Members that the segment's box covers, and elements of each.
 int64_t segmentMembers(const Family &family, const Segment &segment);
 int64_t segmentElements(const Family &family, const Segment &segment);
+/// Segments over all members and states of a shard, for Create and Release.
+std::vector<Segment> wholeMembers(const Family &family,
+                                  const ShardRecord &shard, Side side,
+                                  uint32_t index);
+/// Fails unless the segment, of Create or Release, covers whole members.
+Status checkWholeMembers(const Family &family, const ShardRecord &shard,
+                         const Segment &segment);
+/// Positions in the shard of the members that a segment covers, row-major.
+/// Looks at its leading dims only.
+std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
+                               const Segment &segment);
+/// Bytes of those members and the segment's states, padding included.
+uint64_t memberBytes(const Family &family, const ShardRecord &shard,
+                     const Segment &segment);
+
 /// Bytes of the segment's packed form.
 uint64_t segmentBytes(const Family &family, const Segment &segment);
 
-/// Most bytes that the program has allocated at any time: source and
-/// destination shards and the staging arena.
+/// Most bytes that the program has allocated at any time: live members of
+/// source and destination shards and the staging arena.
 uint64_t peakBytes(const PlanCommon &common, const RankProgram &program);
 
 /// Set bits of a state mask, ascending.

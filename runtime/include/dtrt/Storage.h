@@ -43,10 +43,17 @@ public:
     return layouts[size_t(side)][shard].members;
   }
 
-  /// Flat mode: called when the program creates a destination shard or
-  /// releases a source shard. Bound tensors are the caller's: nothing happens.
-  virtual Status create(uint32_t shard);
-  virtual Status release(uint32_t shard);
+  /// Flat mode: called when the program creates members of a destination shard
+  /// or releases members of a source shard. Here only the bytes are counted:
+  /// bound tensors are the caller's.
+  virtual Status create(const Segment &members);
+  virtual Status release(const Segment &members);
+
+  /// Counts bytes that the device holds beside its shards: the staging arena.
+  void reserve(uint64_t bytes) { count(int64_t(bytes)); }
+  /// Shards and reserved bytes now, and the most so far.
+  uint64_t liveBytes() const { return live; }
+  uint64_t peakLiveBytes() const { return peak; }
 
   const PlanCommon &common() const { return planCommon; }
   const RankProgram &program() const { return rankProgram; }
@@ -54,12 +61,10 @@ public:
     return side == Side::Source ? rankProgram.source : rankProgram.destination;
   }
 
-private:
-  struct ShardLayout {
-    size_t first = 0; // of this shard's pointers
-    int64_t members = 0;
-    uint64_t states = 0;
-  };
+protected:
+  /// Members, of the segment's shard, that it covers.
+  std::vector<int64_t> membersIn(const Segment &segment) const;
+  /// Where the buffer of a member stands among all buffers of the device.
   size_t index(Side side, uint32_t shard, unsigned state,
                int64_t member) const {
     const ShardLayout &layout = layouts[size_t(side)][shard];
@@ -68,11 +73,25 @@ private:
            size_t(__builtin_popcountll(below)) * size_t(layout.members) +
            size_t(member);
   }
+  size_t numBuffers() const { return pointers.size(); }
+
+private:
+  struct ShardLayout {
+    size_t first = 0; // of this shard's pointers
+    int64_t members = 0;
+    uint64_t states = 0;
+  };
+  uint64_t bytesOfMembers(const Segment &segment) const;
+  void count(int64_t bytes) {
+    live += uint64_t(bytes);
+    peak = peak > live ? peak : live;
+  }
 
   const PlanCommon &planCommon;
   const RankProgram &rankProgram;
   std::vector<ShardLayout> layouts[2];
   std::vector<std::byte *> pointers;
+  uint64_t live = 0, peak = 0;
 };
 
 /// A tensor of a live trainer: one local shard of one state.
@@ -92,16 +111,16 @@ struct TensorBinding {
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage);
 
-/// Owns all buffers: one arena per side, or one block per shard where the
-/// program creates and releases shards.
+/// Owns all buffers: one arena per side, or one block per member where the
+/// program creates and releases members.
 class ArenaStorage : public LocalStorage {
 public:
   static Result<std::unique_ptr<ArenaStorage>>
   allocate(const PlanCommon &common, const RankProgram &program);
   ~ArenaStorage() override;
 
-  Status create(uint32_t shard) override;
-  Status release(uint32_t shard) override;
+  Status create(const Segment &members) override;
+  Status release(const Segment &members) override;
 
 private:
   using LocalStorage::LocalStorage;
@@ -111,12 +130,14 @@ private:
   using Block = std::unique_ptr<std::byte[], Free>;
 
   static Result<Block> allocateBlock(uint64_t bytes);
-  Status allocateShard(Side side, uint32_t shard);
+  Status allocateMember(Side side, uint32_t shard, unsigned state,
+                        int64_t member);
+  Status allocateMembers();
   Status allocateArena(Side side);
   std::byte *bindShard(Side side, uint32_t shard, std::byte *from);
 
   Block arenas[2];
-  std::vector<Block> blocks[2]; // by shard, where there is no arena
+  std::vector<Block> blocks; // by buffer, where there is no arena
 };
 
 } // namespace dtrt

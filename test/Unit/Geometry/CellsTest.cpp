@@ -197,4 +197,17 @@ TEST(CellsTest, scalarsAreCellsToo) {
   EXPECT_EQ(uncovered(Box(), {}).size(), 1u);
 }
 
+TEST(CellsTest, aCellLiesInOneShardOfEachOwner) {
+  // Device 0 holds rows [0:4) and [4:8) as two shards, device 1 all of them:
+  // owners are the same everywhere, yet there are two cells.
+  std::vector<HeldBox> rows = {
+      {0, Box::fromOffsetSize({0}, {4}), std::nullopt},
+      {0, Box::fromOffsetSize({4}, {4}), std::nullopt},
+      {1, Box::fromOffsetSize({0}, {8}), std::nullopt}};
+  CellSet set = overlay(holdingsOf(rows), {8});
+  ASSERT_EQ(set.cells.size(), 2u);
+  EXPECT_EQ(toString(set.cells[0].box), "[0:4)");
+  EXPECT_EQ(set.ownerSets.size(), 1u);
+}
+
 } // namespace

@@ -177,6 +177,15 @@ TEST(Pipeline, putsMtpAndACopyOfTheEmbeddingOnTheLastStage) {
   EXPECT_EQ(placeOf(request, name).chunks, (Ranks{0, 1}));
 }
 
+TEST(Pipeline, putsTheNormBeforeMtpWithTheLastLayer) {
+  const std::string name = "decoder.final_layernorm.weight";
+  Request request =
+      readGood(stay("deepseek-tiny.json", R"({"world": 3, "pp": 3, "vpp": 2,
+                                     "pp_layers": [1,2,1,2,1,0]})"));
+  EXPECT_EQ(holders(request, name), Ranks{1});
+  EXPECT_EQ(placeOf(request, name).chunks, Ranks{1});
+}
+
 TEST(Order, firstNameVariesFastest) {
   const std::string sizes = R"("world": 8, "tp": 2, "dp": 2, "pp": 2)";
   const std::string last = "output_layer.weight";

@@ -48,18 +48,17 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
     RouterOptions routerOptions;
     routerOptions.minPieceBytes = 64;
     ASSERT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
-    ScheduleOptions options;
-    options.stagingBytes = 2048 + random() % 8192;
-    options.targetWaves = 1 + random() % 16;
+    int64_t stagingBytes = 2048 + random() % 8192;
     std::stable_sort(
         routing.moves.begin(), routing.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; });
-    ChunkBytes chunks =
-        chooseChunks(routing.moves, t.flows, t.cluster, options);
+    std::vector<ChunkBytes> candidates =
+        candidateChunks(routing.moves, t.flows, t.cluster, stagingBytes);
+    ChunkBytes chunks = candidates[random() % candidates.size()];
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
-    ASSERT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
-                         needed));
+    ASSERT_TRUE(
+        schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
     expectPortsAreFree(scheduled, t.cluster);
 
     std::map<int64_t, std::map<Element, int32_t>> arrived; // wave
@@ -121,8 +120,8 @@ TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   std::vector<Move> moves = {{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}};
   std::vector<ScheduledMove> scheduled;
   int64_t needed = 0;
-  EXPECT_FALSE(schedule(moves, {flow}, Cluster(), {1024, 1024}, scheduled,
-                        needed));
+  EXPECT_FALSE(
+      schedule(moves, {flow}, Cluster(), {1024, 1024}, scheduled, needed));
   EXPECT_EQ(needed, 8 * 4096);
 }
 

@@ -1,7 +1,7 @@
 //===- StagingTest.cpp - Slots: lifetimes never meet ----------------------===//
 
-#include "RandomFlows.h"
 #include "dt/Routing/Staging.h"
+#include "RandomFlows.h"
 
 #include "gtest/gtest.h"
 
@@ -26,17 +26,17 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
     Routing routing;
     Hole hole;
     ASSERT_TRUE(route(t.flows, t.cluster, {}, routing, hole));
-    ScheduleOptions options;
-    options.stagingBytes = 2048 + random() % 4096;
-    ChunkBytes chunks =
-        chooseChunks(routing.moves, t.flows, t.cluster, options);
+    int64_t stagingBytes = 2048 + random() % 4096;
+    std::vector<ChunkBytes> candidates =
+        candidateChunks(routing.moves, t.flows, t.cluster, stagingBytes);
+    ChunkBytes chunks = candidates[random() % candidates.size()];
     std::stable_sort(
         routing.moves.begin(), routing.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; });
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
-    ASSERT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
-                         needed));
+    ASSERT_TRUE(
+        schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
     std::vector<Message> messages = formMessages(scheduled, t.flows);
     ShardIndex source, destination;
     std::vector<unsigned> numStates, numLeading;
@@ -46,9 +46,9 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
       numStates.push_back(1 + i % 2);
       numLeading.push_back(0);
     }
-    auto arenas = assignSlots({scheduled, t.flows, numStates, numLeading,
-                               source, destination},
-                              messages);
+    auto arenas = assignSlots(
+        {scheduled, t.flows, numStates, numLeading, source, destination},
+        messages);
     std::map<int64_t, std::vector<int32_t>> groups;
     std::map<int64_t, std::vector<Live>> live;
     for (const Message &message : messages)
@@ -64,8 +64,8 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
           continue;
         }
         ++staged;
-        Live own{receive ? group : group - 1, receive ? group + 1 : group,
-                 slot, slot + message.bytes};
+        Live own{receive ? group : group - 1, receive ? group + 1 : group, slot,
+                 slot + message.bytes};
         EXPECT_LE(own.end, arenas[device]);
         for (const Live &other : live[device])
           EXPECT_FALSE(own.first <= other.last && other.first <= own.last &&
@@ -73,7 +73,7 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
         live[device].push_back(own);
       }
     for (auto [device, bytes] : arenas)
-      EXPECT_LE(bytes, options.stagingBytes);
+      EXPECT_LE(bytes, stagingBytes);
   }
   EXPECT_GT(staged, 0);
   EXPECT_GT(direct, 0);

@@ -120,7 +120,51 @@ TEST(Executor, ReshapesWithBlocksRangesAndPadding) {
   EXPECT_EQ(report.stagingPeak, plan.common.summary.stagingPeak);
 }
 
-TEST(Executor, RunsInFlatMode) { runChecked(reshapePlan(MemoryMode::Flat)); }
+TEST(Executor, RunsInFlatMode) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  EXPECT_EQ(runChecked(plan).devicePeak, plan.common.summary.devicePeak);
+}
+
+/// One instruction per member, so that members go one after the other.
+void releaseOneByOne(RankProgram &program) {
+  Instruction release = program.instructions.back();
+  ASSERT_EQ(release.op, Opcode::Release);
+  program.instructions.pop_back();
+  for (const Segment &segment : release.segments)
+    for (int64_t member = 0; member < segment.size[0]; ++member) {
+      Instruction single;
+      single.op = Opcode::Release;
+      single.segments = {segment};
+      single.segments[0].offset[0] += member;
+      single.segments[0].size[0] = 1;
+      program.instructions.push_back(single);
+    }
+}
+
+/// A device without a destination never holds more than its source, and one
+/// without a source no more than its destination.
+TEST(Executor, HoldsNoMoreThanLiveMembers) {
+  Family family = makeFamily("layers.{}.w", {{0, 1, 4}}, {8});
+  // Device 0 gives all four members away, device 1 takes them.
+  TestPlan plan = makePlan({family}, {{box(0, {{0, 4}, {0, 8}})}, {}},
+                           {{}, {box(0, {{0, 4}, {0, 8}})}}, MemoryMode::Flat);
+  releaseOneByOne(plan.programs[0]);
+  // Device 1 creates its members one by one as well.
+  auto &instructions = plan.programs[1].instructions;
+  ASSERT_EQ(instructions.front().op, Opcode::Create);
+  Instruction create = instructions.front();
+  instructions.erase(instructions.begin());
+  for (int64_t member = 0; member < 4; ++member) {
+    create.segments[0].offset[0] = member;
+    create.segments[0].size[0] = 1;
+    instructions.insert(instructions.begin() + member, create);
+  }
+  summarize(plan);
+  Status verified = verifyPlan(plan.reader());
+  EXPECT_TRUE(verified.ok()) << verified.message();
+  // 4 members of 8 bf16 elements, and 64 bytes of staging.
+  EXPECT_EQ(runChecked(plan).devicePeak, 4u * 16 + 64);
+}
 
 TEST(Executor, ForwardsWhatItReceived) { runChecked(forwardingPlan()); }
 

@@ -189,14 +189,23 @@ private:
     return bytes;
   }
 
+  std::vector<Segment> allMembers(const std::vector<ShardRecord> &shards,
+                                  Side side) const {
+    std::vector<Segment> all;
+    for (uint32_t s = 0; s < shards.size(); ++s)
+      for (Segment &segment : wholeMembers(
+               plan.common.families[shards[s].family], shards[s], side, s))
+        all.push_back(std::move(segment));
+    return all;
+  }
+
   void emitLocal(uint32_t device) {
     RankProgram &program = plan.programs[device];
     bool flat = plan.common.summary.mode == MemoryMode::Flat;
     if (flat) {
       Instruction create;
       create.op = Opcode::Create;
-      for (uint32_t s = 0; s < program.destination.size(); ++s)
-        create.shards.push_back(s);
+      create.segments = allMembers(program.destination, Side::Destination);
       program.instructions.push_back(create);
     }
     if (!zeros[device].empty()) {
@@ -260,8 +269,7 @@ private:
       return;
     Instruction release;
     release.op = Opcode::Release;
-    for (uint32_t s = 0; s < program.source.size(); ++s)
-      release.shards.push_back(s);
+    release.segments = allMembers(program.source, Side::Source);
     program.instructions.push_back(release);
   }
 

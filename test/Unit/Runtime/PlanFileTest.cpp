@@ -297,7 +297,9 @@ TEST(HostilePlan, ReleaseNeedsFlatMode) {
   expectContains(misuse([](TestPlan &p) {
                    Instruction release;
                    release.op = Opcode::Release;
-                   release.shards = {0};
+                   release.segments = wholeMembers(
+                       p.common.families[p.programs[0].source[0].family],
+                       p.programs[0].source[0], Side::Source, 0);
                    p.programs[0].instructions.push_back(release);
                  }),
                  "mode rollback");

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
 #include <set>
 #include <sstream>
 
@@ -114,6 +116,12 @@ TEST(Report, ProgramsAsTextAndJson) {
     return writeProgram(plan, 1, OutputFormat::Json, out);
   }));
   EXPECT_EQ(json["instructions"].size(), plan.program(1)->instructions.size());
+  auto shard = std::find_if(
+      json["source"].begin(), json["source"].end(), [](const auto &shard) {
+        return shard["family"] == "layers.{}.mlp.fc1.weight";
+      });
+  ASSERT_NE(shard, json["source"].end());
+  EXPECT_EQ((*shard)["numbers"].dump(), "[[0,1,2,3]]");
 }
 
 TEST(Report, DifferencesByMeaning) {

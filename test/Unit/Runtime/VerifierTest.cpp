@@ -212,6 +212,48 @@ TEST(Verifier, SeesUseAfterReleaseAndBeforeCreation) {
                  "before it is created");
 }
 
+/// Adds a Release of the first member alone, and takes it out of the last one.
+void releaseFirstMember(TestPlan &plan, bool atStart, bool twice) {
+  auto &instructions = plan.programs[2].instructions;
+  Instruction &last = instructions.back();
+  ASSERT_EQ(last.op, Opcode::Release);
+  Instruction early = last;
+  early.segments.resize(1);
+  ASSERT_GT(early.segments[0].size[0], 1);
+  if (!twice) {
+    ++last.segments[0].offset[0];
+    --last.segments[0].size[0];
+  }
+  early.segments[0].size[0] = 1;
+  instructions.insert(atStart ? instructions.begin() : instructions.end(),
+                      early);
+}
+
+TEST(Verifier, SeesSingleMembersComeAndGo) {
+  TestPlan fine = reshapePlan(MemoryMode::Flat);
+  releaseFirstMember(fine, /*atStart=*/false, /*twice=*/false);
+  Status status = verifyPlan(fine.reader());
+  EXPECT_TRUE(status.ok()) << status.message();
+  expectContains(
+      broken(reshapePlan(MemoryMode::Flat),
+             [](TestPlan &plan) { releaseFirstMember(plan, true, false); }),
+      "after its release by instruction 0");
+  expectContains(
+      broken(reshapePlan(MemoryMode::Flat),
+             [](TestPlan &plan) { releaseFirstMember(plan, false, true); }),
+      "is released twice");
+}
+
+TEST(Verifier, SeesHalfAMemberReleased) {
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          Instruction &release =
+                              plan.programs[2].instructions.back();
+                          --release.segments[0].size.back();
+                        }),
+                 "whole members span");
+}
+
 TEST(Verifier, SeesBrokenLimits) {
   expectContains(
       broken(reshapePlan(),

@@ -26,8 +26,9 @@ def dense_mlp(config, gated, hidden, width, prefix, norm=True, bias=False):
 
 
 def grouped_attention(
-    hidden, heads, groups, head_dim, bias=False, qk_norm=False
+    hidden, heads, groups, head_dim, bias=False, qkv_bias=False, qk_norm=False
 ):
+    """`bias`: norms and the projection have one; `qkv_bias`: qkv has."""
     prefix = "self_attention."
     rows = (heads + 2 * groups) * head_dim
     yield prefix + "linear_proj.weight", (hidden, heads * head_dim), {"tp": 1}
@@ -37,7 +38,7 @@ def grouped_attention(
     if bias:
         yield prefix + "linear_qkv.layer_norm_bias", (hidden,), {}
     yield prefix + "linear_qkv.weight", (rows, hidden), {"tp": 0}
-    if bias:
+    if qkv_bias:
         yield prefix + "linear_qkv.bias", (rows,), {"tp": 0}
     if qk_norm:
         yield prefix + "q_layernorm.weight", (head_dim,), {}
@@ -66,25 +67,33 @@ def head_dim_of(config):
 
 
 def llama_layer(config):
-    hidden = config["hidden_size"]
+    """Llama, and Qwen 2 and 3, which add a bias or norms to attention."""
+    hidden, kind = config["hidden_size"], config["model_type"]
     yield from grouped_attention(
         hidden, config["num_attention_heads"], config["num_key_value_heads"],
-        head_dim_of(config),
+        head_dim_of(config), qkv_bias=kind == "qwen2", qk_norm=kind == "qwen3",
     )  # fmt: skip
     yield from dense_mlp(
         config, True, hidden, config["intermediate_size"], "mlp."
     )
 
 
-def qwen3_moe_layer(config):
-    hidden = config["hidden_size"]
+def moe_layer(config, layer):
+    """Mixtral, and Qwen 3 with experts, some of whose layers have none."""
+    hidden, mixtral = config["hidden_size"], config["model_type"] == "mixtral"
     yield from grouped_attention(
         hidden, config["num_attention_heads"], config["num_key_value_heads"],
-        head_dim_of(config), qk_norm=True,
+        head_dim_of(config), qk_norm=not mixtral,
     )  # fmt: skip
-    yield from experts(
-        hidden, config["moe_intermediate_size"], config["num_experts"]
-    )
+    width = config.get("intermediate_size")
+    if layer in config.get("mlp_only_layers", []):
+        yield from dense_mlp(config, True, hidden, width, "mlp.")
+    elif mixtral:
+        yield from experts(hidden, width, config["num_local_experts"])
+    else:
+        yield from experts(
+            hidden, config["moe_intermediate_size"], config["num_experts"]
+        )
 
 
 def latent_attention(config):
@@ -96,9 +105,12 @@ def latent_attention(config):
     yield "input_layernorm.weight", (hidden,), {}
     prefix = "self_attention.linear_"
     yield prefix + "proj.weight", (hidden, heads * value), {"tp": 1}
-    yield prefix + "q_down_proj.weight", (q_rank, hidden), {}
-    yield prefix + "q_up_proj.layer_norm_weight", (q_rank,), {}
-    yield prefix + "q_up_proj.weight", (heads * (nope + rope), q_rank), rows
+    if q_rank:
+        yield prefix + "q_down_proj.weight", (q_rank, hidden), {}
+        yield prefix + "q_up_proj.layer_norm_weight", (q_rank,), {}
+        yield prefix + "q_up_proj.weight", (heads * (nope + rope), q_rank), rows
+    else:
+        yield prefix + "q_proj.weight", (heads * (nope + rope), hidden), rows
     yield prefix + "kv_down_proj.weight", (kv_rank + rope, hidden), {}
     yield prefix + "kv_up_proj.layer_norm_weight", (kv_rank,), {}
     yield prefix + "kv_up_proj.weight", (heads * (nope + value), kv_rank), rows
@@ -144,21 +156,19 @@ def gpt2_layer(config):
     hidden, heads = config["n_embd"], config["n_head"]
     width = config.get("n_inner") or 4 * hidden
     yield from grouped_attention(
-        hidden, heads, heads, hidden // heads, bias=True
+        hidden, heads, heads, hidden // heads, bias=True, qkv_bias=True
     )
     yield from dense_mlp(config, False, hidden, width, "mlp.", bias=True)
 
 
 def layer_tensors(config, layer):
     """(name, shape, keywords of Cut) of one layer."""
-    if config["model_type"] == "deepseek_v3":
+    kind = config["model_type"]
+    if kind == "deepseek_v3":
         return deepseek_v3_layer(config, layer)
-    kinds = {
-        "llama": llama_layer,
-        "qwen3_moe": qwen3_moe_layer,
-        "gpt2": gpt2_layer,
-    }
-    return kinds[config["model_type"]](config)
+    if kind in ("mixtral", "qwen3_moe"):
+        return moe_layer(config, layer)
+    return gpt2_layer(config) if kind == "gpt2" else llama_layer(config)
 
 
 def tensors_of_config(config):
@@ -181,13 +191,10 @@ def tensors_of_config(config):
             full = f"decoder.layers.{layer}.{name}"
             found.append((full, shape, Cut(layer=layer, **cut)))
     last = ("last",)
-    found.append(
-        ("decoder.final_layernorm.weight", (hidden,), Cut(stages=last))
-    )
+    norm = Cut(layer=layer) if predicts else Cut(stages=last)
+    found.append(("decoder.final_layernorm.weight", (hidden,), norm))
     if gpt2:
-        found.append(
-            ("decoder.final_layernorm.bias", (hidden,), Cut(stages=last))
-        )
+        found.append(("decoder.final_layernorm.bias", (hidden,), norm))
     for name, shape, cut in prediction_layers(config):
         found.append((name, shape, Cut(stages=last, **cut)))
     if not tied:

@@ -1,0 +1,179 @@
+// Families: numbered tensors become one param with leading dims.
+// RUN: dt-opt %s --dt-group-families -split-input-file | FileCheck %s
+
+// Layers 0 to 3 are one family; the norm has no number and stays.
+// CHECK-LABEL: dt.space @layers
+// CHECK-NEXT: dt.param @w [4, 8, 6] of <param = bf16> named "layers.{}.w" [0] order 0 + [1]
+// CHECK-NEXT: dt.param @norm [6] of <param = bf16> order 4
+// CHECK-NEXT: }
+dt.space @layers {
+  dt.param @layers.0.w [8, 6] of <param = bf16>
+  dt.param @layers.1.w [8, 6] of <param = bf16>
+  dt.param @layers.2.w [8, 6] of <param = bf16>
+  dt.param @layers.3.w [8, 6] of <param = bf16>
+  dt.param @norm [6] of <param = bf16>
+}
+// The stage follows the layer: it becomes a cut of the leading dim.
+dt.mesh @mesh <["pp"=2, "tp"=2]>
+// CHECK-LABEL: dt.layout @stage_follows_layer
+// CHECK-NEXT: dt.place @w [{"pp" cuts [0, 3, 4]}, {"tp"}, {}]{{$}}
+// CHECK-NEXT: dt.place @norm [{}] at {"pp" = [1]}
+// CHECK-NEXT: }
+dt.layout @stage_follows_layer of @layers on [@mesh] world 4 {
+  dt.place @layers.0.w [{"tp"}, {}] at {"pp" = [0]}
+  dt.place @layers.1.w [{"tp"}, {}] at {"pp" = [0]}
+  dt.place @layers.2.w [{"tp"}, {}] at {"pp" = [0]}
+  dt.place @layers.3.w [{"tp"}, {}] at {"pp" = [1]}
+  dt.place @norm [{}] at {"pp" = [1]}
+}
+// What is the same for all stays a restriction.
+// CHECK-LABEL: dt.layout @all_on_one_stage
+// CHECK-NEXT: dt.place @w [{}, {}, {}] at {"pp" = [1]}
+dt.layout @all_on_one_stage of @layers on [@mesh] world 4 {
+  dt.place @layers.0.w [{}, {}] at {"pp" = [1]}
+  dt.place @layers.1.w [{}, {}] at {"pp" = [1]}
+  dt.place @layers.2.w [{}, {}] at {"pp" = [1]}
+  dt.place @layers.3.w [{}, {}] at {"pp" = [1]}
+  dt.place @norm [{}]
+}
+// Interleaved chunks: runs of layers whose stages do not count up have owners.
+// CHECK-LABEL: dt.layout @interleaved_stages
+// CHECK-NEXT: dt.place @w [{"pp" cuts [0, 1, 2, 3, 4] owners [0, 1, 0, 1]}, {}, {}]
+dt.layout @interleaved_stages of @layers on [@mesh] world 4 {
+  dt.place @layers.0.w [{}, {}] at {"pp" = [0]}
+  dt.place @layers.1.w [{}, {}] at {"pp" = [1]}
+  dt.place @layers.2.w [{}, {}] at {"pp" = [0]}
+  dt.place @layers.3.w [{}, {}] at {"pp" = [1]}
+  dt.place @norm [{}]
+}
+
+// -----
+
+// Two numbers, two leading dims; numbers may start anywhere and step.
+// CHECK-LABEL: dt.space @layers_and_experts
+// CHECK-NEXT: dt.param @e.w [2, 2, 6] of <param = bf16> named "l.{}.e.{}.w" [3 step 2, 0] order 0 + [2, 1]
+// CHECK-NEXT: }
+dt.space @layers_and_experts {
+  dt.param @l.3.e.0.w [6] of <param = bf16>
+  dt.param @l.3.e.1.w [6] of <param = bf16>
+  dt.param @l.5.e.0.w [6] of <param = bf16>
+  dt.param @l.5.e.1.w [6] of <param = bf16>
+}
+dt.mesh @mesh <["pp"=2, "ep"=2]>
+// CHECK-LABEL: dt.layout @experts_follow
+// CHECK-NEXT: dt.place @e.w [{"pp" cuts [0, 1, 2]}, {"ep" cuts [0, 1, 2]}, {}]{{$}}
+// CHECK-NEXT: }
+dt.layout @experts_follow of @layers_and_experts on [@mesh] world 4 {
+  dt.place @l.3.e.0.w [{}] at {"pp" = [0], "ep" = [0]}
+  dt.place @l.3.e.1.w [{}] at {"pp" = [0], "ep" = [1]}
+  dt.place @l.5.e.0.w [{}] at {"pp" = [1], "ep" = [0]}
+  dt.place @l.5.e.1.w [{}] at {"pp" = [1], "ep" = [1]}
+}
+
+// -----
+
+// Tensors of other shapes or states join other families.
+// CHECK-LABEL: dt.space @unlike_tensors
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.w" [0]
+// CHECK-NEXT: dt.param @l.2.w [7] of <param = bf16>
+// CHECK-NEXT: dt.param @l.3.w [6] of <param = f32>
+// CHECK-NEXT: }
+dt.space @unlike_tensors {
+  dt.param @l.0.w [6] of <param = bf16>
+  dt.param @l.1.w [6] of <param = bf16>
+  dt.param @l.2.w [7] of <param = bf16>
+  dt.param @l.3.w [6] of <param = f32>
+}
+
+// -----
+
+// A hole in the numbers parts a family in two.
+// CHECK-LABEL: dt.space @hole_in_the_numbers
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.w" [0]
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.w" [7]
+// CHECK-NEXT: }
+dt.space @hole_in_the_numbers {
+  dt.param @l.0.w [6] of <param = bf16>
+  dt.param @l.1.w [6] of <param = bf16>
+  dt.param @l.7.w [6] of <param = bf16>
+  dt.param @l.8.w [6] of <param = bf16>
+}
+
+// -----
+
+// A number with a leading zero could not be printed back: it is text.
+// CHECK-LABEL: dt.space @leading_zeros
+// CHECK-NEXT: dt.param @l.00.w
+// CHECK-NEXT: dt.param @l.01.w
+// CHECK-NEXT: }
+dt.space @leading_zeros {
+  dt.param @l.00.w [6] of <param = bf16>
+  dt.param @l.01.w [6] of <param = bf16>
+}
+
+// -----
+
+// Tensors that are cut in different ways do not join.
+// CHECK-LABEL: dt.space @cut_differently
+// CHECK-NEXT: dt.param @l.0.w
+// CHECK-NEXT: dt.param @l.1.w
+// CHECK-NEXT: }
+dt.space @cut_differently {
+  dt.param @l.0.w [6, 6] of <param = bf16>
+  dt.param @l.1.w [6, 6] of <param = bf16>
+}
+dt.mesh @mesh <["tp"=2]>
+dt.layout @layout of @cut_differently on [@mesh] world 2 {
+  dt.place @l.0.w [{"tp"}, {}]
+  dt.place @l.1.w [{}, {"tp"}]
+}
+
+// -----
+
+// Explicit shards stay with their tensors.
+// CHECK-LABEL: dt.space @explicit_shards
+// CHECK-NEXT: dt.param @l.0.w [6]
+// CHECK-NEXT: dt.param @l.1.w [6]
+// CHECK-NEXT: }
+dt.space @explicit_shards {
+  dt.param @l.0.w [6] of <param = bf16>
+  dt.param @l.1.w [6] of <param = bf16>
+}
+dt.layout @layout of @explicit_shards world 1 {
+  dt.place @l.0.w shards rank 0 at [0] size [6]
+  dt.place @l.1.w shards rank 0 at [0] size [6]
+}
+
+// -----
+
+// Registration order decides ZeRO buckets: base and strides remember it.
+// CHECK-LABEL: dt.space @registration_order
+// CHECK-NEXT: dt.param @embedding [9] of <param = bf16> order 0
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [0] order 1 + [2]
+// CHECK-NEXT: dt.param @{{.+}} [2, 7] of <param = bf16> named "l.{}.b" [0] order 2 + [2]
+// CHECK-NEXT: }
+dt.space @registration_order {
+  dt.param @embedding [9] of <param = bf16>
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.0.b [7] of <param = bf16>
+  dt.param @l.1.a [6] of <param = bf16>
+  dt.param @l.1.b [7] of <param = bf16>
+}
+
+// -----
+
+// Layers 0 and 1 lie closer than the others: a run of layers each, not a family
+// per layer.
+// CHECK-LABEL: dt.space @uneven_order
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [0] order 0 + [1]
+// CHECK-NEXT: dt.param @{{.+}} [2, 7] of <param = bf16> named "l.{}.b" [1] order 2 + [2]
+// CHECK-NEXT: dt.param @{{.+}} [2, 6] of <param = bf16> named "l.{}.a" [2] order 3 + [2]
+// CHECK-NEXT: }
+dt.space @uneven_order {
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.1.a [6] of <param = bf16>
+  dt.param @l.1.b [7] of <param = bf16>
+  dt.param @l.2.a [6] of <param = bf16>
+  dt.param @l.2.b [7] of <param = bf16>
+  dt.param @l.3.a [6] of <param = bf16>
+}

@@ -1,0 +1,163 @@
+// What closes the program level refuses: one case each.
+// RUN: dt-opt %s --dt-verify-program -split-input-file -verify-diagnostics
+
+// A slot that is sent but never packed.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.group wave 0 {
+    // expected-error@+1 {{sends a slot that nothing packed}}
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A slot that is sent a second time.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 0 {
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+  dt.group wave 1 {
+    // expected-error@+1 {{sends a slot that nothing packed}}
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A slot that is unpacked but never received.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  // expected-error@+1 {{unpacks a slot that nothing received}}
+  dt.unpack %slot into %new at [#dt.view<[0] size [8]>] wave 0 : !dt.buffer<32> into !dt.buffer<32>
+}
+
+// -----
+
+// A slot that is packed again before it is sent.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  // expected-note@+1 {{they were written here}}
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  // expected-error@+1 {{writes a slot whose bytes were not read yet}}
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 1 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 1 {
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A slot that is received into before it is sent.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  // expected-note@+1 {{they were written here}}
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 0 {
+    // expected-error@+1 {{writes a slot whose bytes were not read yet}}
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A slot that is packed before it is unpacked.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.group wave 0 {
+    // expected-note@+1 {{they were written here}}
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+  // expected-error@+1 {{writes a slot whose bytes were not read yet}}
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 1 : !dt.buffer<32> into !dt.buffer<32>
+}
+
+// -----
+
+// A slot that is packed and then unpacked.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  // expected-error@+1 {{unpacks a slot that was packed here}}
+  dt.unpack %slot into %new at [#dt.view<[0] size [8]>] wave 0 : !dt.buffer<32> into !dt.buffer<32>
+}
+
+// -----
+
+// A slot that is received and then sent.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.group wave 0 {
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+  dt.group wave 1 {
+    // expected-error@+1 {{sends a slot that was received}}
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
