@@ -6,6 +6,7 @@
 # are before it loads this file.
 
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -31,6 +32,12 @@ config.substitutions += [
     ("%llvm_include", llvm_include),
     ("%python", sys.executable),
 ]
+
+# "z3": the compiler proves plans; "z3-tool": the solver is here as a program.
+if config.dt_have_z3:
+    config.available_features.add("z3")
+if shutil.which("z3"):
+    config.available_features.add("z3-tool")
 
 if lit_config.params.get("verify_roundtrip"):
     # The tool's name where it stands as a command, not inside a path.

@@ -2,7 +2,7 @@
 
 #include "ProofInput.h"
 
-#include "llvm/ADT/DenseMap.h"
+#include <map>
 
 using namespace mlir;
 
@@ -204,27 +204,35 @@ private:
   LogicalResult checkReleases() {
     if (releases.empty())
       return success();
+    std::map<std::pair<uint32_t, int64_t>, std::vector<const ProofPiece *>>
+        reads; // (flow, device)
+    for (const ProofPiece &piece : input.pieces)
+      if (piece.flow < numFlows && piece.atSource)
+        reads[{piece.flow, piece.from}].push_back(&piece);
     for (auto &[op, flow] : releases) {
       const ProofPiece *late = nullptr;
       int64_t after = op.getAfter();
       op.getPieces().forEach([&, flow = flow](int64_t device, int64_t,
                                               const Box &box) {
-        for (const ProofPiece &piece : input.pieces)
-          if (piece.flow == flow && piece.from == device && piece.atSource &&
-              piece.wave > after && overlaps(piece.box, box))
-            late = &piece;
+        for (const ProofPiece *piece : reads[{flow, device}])
+          if (piece->wave > after && overlaps(piece->box, box))
+            late = piece;
       });
-      if (!late)
-        continue;
-      InFlightDiagnostic error = input.ops[late->op]->emitOpError()
-                                 << "reads "
-                                 << describe(info.flows[flow], late->box)
-                                 << " on device " << late->from
-                                 << " after its release";
-      error.attachNote(op.getLoc()) << "released here, after wave " << after;
-      return failure();
+      if (late)
+        return reportLate(op, *late);
     }
     return success();
+  }
+
+  LogicalResult reportLate(ReleaseOp op, const ProofPiece &piece) {
+    InFlightDiagnostic error = input.ops[piece.op]->emitOpError()
+                               << "reads "
+                               << describe(info.flows[piece.flow], piece.box)
+                               << " on device " << piece.from
+                               << " after its release";
+    error.attachNote(op.getLoc())
+        << "released here, after wave " << op.getAfter();
+    return failure();
   }
 
   const TransitionInfo &info;

@@ -80,6 +80,9 @@ std::string dt::solverName() {
 
 dt::SolverAnswer dt::solve(const Obligation &obligation,
                            unsigned timeLimitMs) {
+  // Z3 takes 0 for no limit.
+  if (timeLimitMs == 0)
+    return {Verdict::Unknown, "no time is left"};
   return Session(timeLimitMs).check(obligation.problem);
 }
 

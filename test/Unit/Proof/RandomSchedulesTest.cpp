@@ -29,10 +29,9 @@ std::vector<Message> randomPlan(const RandomTransition &t,
   EXPECT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
   std::stable_sort(routing.moves.begin(), routing.moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
-  ScheduleOptions options;
-  options.stagingBytes = 2048 + random() % 8192;
-  options.targetWaves = 1 + random() % 16;
-  ChunkBytes chunks = chooseChunks(routing.moves, t.flows, t.cluster, options);
+  std::vector<ChunkBytes> candidates = candidateChunks(
+      routing.moves, t.flows, t.cluster, 2048 + random() % 8192);
+  ChunkBytes chunks = candidates[random() % candidates.size()];
   std::vector<ScheduledMove> scheduled;
   int64_t needed = 0;
   EXPECT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,

@@ -214,12 +214,12 @@ std::vector<Mutation> instructionMutations() {
       at("release early", isOp(Opcode::Release), moveAway),
       at("release twice", isOp(Opcode::Release),
          [](const Place &place, Rng &rng) {
-           return repeatOne(place.instruction().shards, rng);
+           return repeatOne(place.instruction().segments, rng);
          }),
       at("create late", isOp(Opcode::Create), moveAway),
       at("create twice", isOp(Opcode::Create),
          [](const Place &place, Rng &rng) {
-           return repeatOne(place.instruction().shards, rng);
+           return repeatOne(place.instruction().segments, rng);
          }),
       at("slot of a pack or unpack shifted", isStaged,
          [](const Place &place, Rng &rng) {
