@@ -61,8 +61,8 @@ dtrt::Family familyOf(ParamOp param) {
                            param.getLeadingStep()[d], param.getShape()[d]});
   out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
   for (const StateEntry &state : param.getStates().getEntries())
-    out.states.push_back({state.name.str(), dtrt::DType(state.dtype),
-                          dtrt::DType(state.dtype)});
+    out.states.push_back(
+        {state.name.str(), dtrt::DType(state.dtype), dtrt::DType(state.dtype)});
   return out;
 }
 
@@ -77,10 +77,9 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.sourceFingerprint = hashText(space + out.sourceLayout);
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
-  llvm::raw_string_ostream(limits)
-      << op.getClusterAttr() << op.getMemoryAttr();
-  out.requestHash = hashText(space + out.sourceLayout + out.destinationLayout +
-                             limits);
+  llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
+  out.requestHash =
+      hashText(space + out.sourceLayout + out.destinationLayout + limits);
   out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
   out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
   out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));
@@ -159,9 +158,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return emit(info);
-        })))
+    if (failed(forEachTransition(
+            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
       signalPassFailure();
   }
 };

@@ -148,8 +148,7 @@ private:
         return failure();
     }
     if (!wave.getSlotsAttr())
-      return wave.emitOpError(
-          "has no slots: run --dt-allocate-staging first");
+      return wave.emitOpError("has no slots: run --dt-allocate-staging first");
     uint32_t op = number(wave);
     wave.getSlotsAttr().forEach([&](ArrayRef<int64_t> row) {
       input.slots.push_back({op, wave.getNumber(), row[WaveOp::kDevice],
@@ -164,10 +163,8 @@ private:
     LogicalResult result = success();
     uint32_t index = number(op);
     op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      ProofPiece piece = {index, zero ? numFlows + flow : flow,
-                          wave,  from,
-                          to,    box.volume() * widths[flow],
-                          box,   zero};
+      ProofPiece piece = {index, zero ? numFlows + flow : flow, wave, from,
+                          to,    box.volume() * widths[flow],   box,  zero};
       if (succeeded(result))
         result = zero ? checkZero(op, piece, flow) : checkPiece(op, piece);
       input.pieces.push_back(piece);
@@ -212,12 +209,12 @@ private:
     for (auto &[op, flow] : releases) {
       const ProofPiece *late = nullptr;
       int64_t after = op.getAfter();
-      op.getPieces().forEach([&, flow = flow](int64_t device, int64_t,
-                                              const Box &box) {
-        for (const ProofPiece *piece : reads[{flow, device}])
-          if (piece->wave > after && overlaps(piece->box, box))
-            late = piece;
-      });
+      op.getPieces().forEach(
+          [&, flow = flow](int64_t device, int64_t, const Box &box) {
+            for (const ProofPiece *piece : reads[{flow, device}])
+              if (piece->wave > after && overlaps(piece->box, box))
+                late = piece;
+          });
       if (late)
         return reportLate(op, *late);
     }
@@ -225,11 +222,10 @@ private:
   }
 
   LogicalResult reportLate(ReleaseOp op, const ProofPiece &piece) {
-    InFlightDiagnostic error = input.ops[piece.op]->emitOpError()
-                               << "reads "
-                               << describe(info.flows[piece.flow], piece.box)
-                               << " on device " << piece.from
-                               << " after its release";
+    InFlightDiagnostic error =
+        input.ops[piece.op]->emitOpError()
+        << "reads " << describe(info.flows[piece.flow], piece.box)
+        << " on device " << piece.from << " after its release";
     error.attachNote(op.getLoc())
         << "released here, after wave " << op.getAfter();
     return failure();

@@ -1,4 +1,4 @@
-//===- ProofInput.h - A staged transition as the prover sees it --*- C++ -*-===//
+//===- ProofInput.h - A staged transition as the prover sees it -*- C++ -*-===//
 
 #ifndef DT_PASSES_PROOFINPUT_H
 #define DT_PASSES_PROOFINPUT_H

@@ -1,4 +1,4 @@
-//===- ProofResult.h - What is proved of a module ----------------*- C++ -*-===//
+//===- ProofResult.h - What is proved of a module ---------------*- C++ -*-===//
 
 #ifndef DT_PASSES_PROOFRESULT_H
 #define DT_PASSES_PROOFRESULT_H

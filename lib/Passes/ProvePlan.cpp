@@ -29,8 +29,8 @@ LogicalResult report(const TransitionInfo &info, const ProofInput &input,
                      const MaybeFault &fault) {
   if (!fault)
     return success();
-  Operation *op = fault->op == Fault::kNoOp ? TransitionOp(info.op)
-                                            : input.ops[fault->op];
+  Operation *op =
+      fault->op == Fault::kNoOp ? TransitionOp(info.op) : input.ops[fault->op];
   InFlightDiagnostic error = op->emitOpError() << fault->text;
   if (fault->other != Fault::kNoOp)
     error.attachNote(input.ops[fault->other]->getLoc()) << fault->note;
@@ -48,10 +48,10 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     Arrivals arrivals(input->pieces, input->flowNames);
     if (failed(report(info, *input, arrivals.checkCoverage(input->wanted))) ||
         failed(report(info, *input, arrivals.checkFeeding())) ||
-        failed(report(info, *input,
-                      checkMessages(input->pieces, input->slots))) ||
-        failed(report(info, *input,
-                      checkSlots(input->slots, info.stagingLimit))))
+        failed(
+            report(info, *input, checkMessages(input->pieces, input->slots))) ||
+        failed(
+            report(info, *input, checkSlots(input->slots, info.stagingLimit))))
       return failure();
     numPieces += input->pieces.size();
     numSlots += input->slots.size();
@@ -72,16 +72,17 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     return success();
   }
 
-  LogicalResult proveLemmas() {
+  LogicalResult proveLemmas(TransitionOp transition) {
     for (const Obligation &lemma : lemmas()) {
       SolverAnswer answer = solve(lemma, timeLimitMs);
       if (answer.verdict == Verdict::Proved) {
         ++numLemmas;
         continue;
       }
-      InFlightDiagnostic error = getOperation().emitError();
-      error << "cannot prove '" << lemma.name << "' with " << solverName()
-            << " within " << timeLimitMs << " ms: " << lemma.statement;
+      InFlightDiagnostic error = transition.emitOpError();
+      error << "cannot be proved: no proof of '" << lemma.name << "' with "
+            << solverName() << " within " << uint64_t(timeLimitMs)
+            << " ms: " << lemma.statement;
       if (!answer.detail.empty())
         error.attachNote() << "the solver says: " << answer.detail;
       return failure();
@@ -94,24 +95,23 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
       return failure();
     if (failed(provePrograms(getOperation())))
       return failure();
-    bool any = false;
+    TransitionOp transition;
     if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
           // Without a body there is nothing to move yet.
           if (info.op.getBody().front().empty())
             return success();
-          any = true;
+          transition = info.op;
           return certify(info);
         })))
       return failure();
-    if (!any)
+    if (!transition)
       return success();
     if (solverName().empty()) {
-      getOperation().emitWarning(
-          "plan is checked but not proved: this compiler was built without "
-          "Z3");
+      transition.emitWarning(
+          "is checked but not proved: this compiler was built without Z3");
       return success();
     }
-    if (failed(proveLemmas()))
+    if (failed(proveLemmas(transition)))
       return failure();
     ProofResult &result = getAnalysis<ProofResult>();
     result.proved = true;

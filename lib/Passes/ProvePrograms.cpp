@@ -53,13 +53,14 @@ public:
     InFlightDiagnostic error = first->emitOpError() << "can never complete: ";
     error << "ranks ";
     for (size_t i = 0; i < ranks.size(); ++i)
-      error << (i == 0 ? "" : i + 1 == ranks.size() ? " and " : ", ")
+      error << (i == 0                  ? ""
+                : i + 1 == ranks.size() ? " and "
+                                        : ", ")
             << ranks[i];
     error << " wait on each other";
     for (const WaitEdge &edge : waits)
       error.attachNote(ops[edge.message]->getLoc())
-          << "rank " << edge.waits << " waits here for rank "
-          << edge.forDevice;
+          << "rank " << edge.waits << " waits here for rank " << edge.forDevice;
     return failure();
   }
 
@@ -95,8 +96,7 @@ private:
     for (size_t i = 0; i < messages.size(); ++i) {
       if (!messages[i].receive)
         continue;
-      std::pair<int64_t, int64_t> pair = {messages[i].peer,
-                                          messages[i].device};
+      std::pair<int64_t, int64_t> pair = {messages[i].peer, messages[i].device};
       Operation *send = sends[pair][next[pair]++];
       int64_t sent = waveOf(send), received = waveOf(ops[i]);
       if (sent == received)

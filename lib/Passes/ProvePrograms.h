@@ -1,4 +1,4 @@
-//===- ProvePrograms.h - Programs that wait on each other --------*- C++ -*-===//
+//===- ProvePrograms.h - Programs that wait on each other -------*- C++ -*-===//
 
 #ifndef DT_PASSES_PROVEPROGRAMS_H
 #define DT_PASSES_PROVEPROGRAMS_H

@@ -59,8 +59,8 @@ MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
         if (overlaps(a.box, b.box) || dim == 0)
           return Fault{b.op,
                        "delivers " + flowNames[b.flow] +
-                           toString(intersect(a.box, b.box)) +
-                           " to device " + number(b.to) + " a second time",
+                           toString(intersect(a.box, b.box)) + " to device " +
+                           number(b.to) + " a second time",
                        a.op, "delivered here"};
       }
     return std::nullopt;
@@ -121,9 +121,9 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
       if (missing == 0)
         return std::nullopt;
     }
-  std::string text = "sends " + flowNames[piece.flow] + toString(piece.box) + " from device " +
-                     number(piece.from) + " in wave " + number(piece.wave) +
-                     ", before it holds it";
+  std::string text = "sends " + flowNames[piece.flow] + toString(piece.box) +
+                     " from device " + number(piece.from) + " in wave " +
+                     number(piece.wave) + ", before it holds it";
   return Fault{piece.op, text, late, "it arrives here"};
 }
 
@@ -198,9 +198,9 @@ MaybeFault checkEnds(const std::vector<MessageSum> &messages,
       return Fault{messages[i].op, "never " + std::string(end) + " " +
                                        describe(messages[i].key)};
     if (i >= messages.size() || ends[i].first < messages[i].key)
-      return Fault{ends[i].second->op,
-                   std::string(end) + " " + describe(ends[i].first) +
-                       ", which has no other end"};
+      return Fault{ends[i].second->op, std::string(end) + " " +
+                                           describe(ends[i].first) +
+                                           ", which has no other end"};
     if (ends[i].second->bytes != messages[i].bytes)
       return Fault{ends[i].second->op,
                    std::string(end) + " " + number(ends[i].second->bytes) +
@@ -219,11 +219,10 @@ MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
     wave = std::get<0>(message.key);
     for (int64_t device : {std::get<1>(message.key), std::get<2>(message.key)})
       if (++counts[device] > kMaxGroupMessages)
-        return Fault{message.op,
-                     "gives device " + number(device) + " more than " +
-                         number(kMaxGroupMessages) +
-                         " messages in wave " + number(wave) +
-                         ": a group must fit one kernel plan"};
+        return Fault{message.op, "gives device " + number(device) +
+                                     " more than " + number(kMaxGroupMessages) +
+                                     " messages in wave " + number(wave) +
+                                     ": a group must fit one kernel plan"};
   }
   return std::nullopt;
 }

@@ -82,13 +82,12 @@ private:
         const PlacedSlot &a = slots[i], &b = slots[j];
         if (a.begin() < b.end() && b.begin() < a.end() &&
             a.firstUse() <= b.lastUse() && b.firstUse() <= a.lastUse())
-          return {b.slot->op,
-                  "reuses " + bytesOf(b) + " of device " +
-                      std::to_string(b.slot->device) +
-                      " while they are in flight",
-                  a.slot->op,
-                  "they hold the message of wave " +
-                      std::to_string(a.slot->wave)};
+          return {
+              b.slot->op,
+              "reuses " + bytesOf(b) + " of device " +
+                  std::to_string(b.slot->device) + " while they are in flight",
+              a.slot->op,
+              "they hold the message of wave " + std::to_string(a.slot->wave)};
       }
     Fault fault;
     fault.op = slots.front().slot->op;

@@ -28,8 +28,8 @@ public:
     Z3_solver_inc_ref(context, solver);
     Z3_params params = Z3_mk_params(context);
     Z3_params_inc_ref(context, params);
-    Z3_params_set_uint(context, params,
-                       Z3_mk_string_symbol(context, "timeout"), timeLimitMs);
+    Z3_params_set_uint(context, params, Z3_mk_string_symbol(context, "timeout"),
+                       timeLimitMs);
     Z3_solver_set_params(context, solver, params);
     Z3_params_dec_ref(context, params);
   }
@@ -78,8 +78,7 @@ std::string dt::solverName() {
          std::to_string(build);
 }
 
-dt::SolverAnswer dt::solve(const Obligation &obligation,
-                           unsigned timeLimitMs) {
+dt::SolverAnswer dt::solve(const Obligation &obligation, unsigned timeLimitMs) {
   // Z3 takes 0 for no limit.
   if (timeLimitMs == 0)
     return {Verdict::Unknown, "no time is left"};

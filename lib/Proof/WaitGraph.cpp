@@ -58,9 +58,7 @@ private:
     }
   }
 
-  bool ended(size_t p) const {
-    return current[p] == programs[p].groups.size();
-  }
+  bool ended(size_t p) const { return current[p] == programs[p].groups.size(); }
 
   void enter(size_t p) {
     for (; !ended(p); ++current[p]) {

@@ -58,8 +58,8 @@ std::vector<Use> usesOf(const RankProgram &program) {
         uses.extend(message.slot, message.slot + message.bytes, group);
     for (const Message &message : instruction.messages)
       if (!message.direct && message.receive)
-        uses.add({message.slot, message.slot + message.bytes, group, group + 1,
-                  i});
+        uses.add(
+            {message.slot, message.slot + message.bytes, group, group + 1, i});
     ++group;
   }
   return std::move(uses.all);
@@ -67,8 +67,8 @@ std::vector<Use> usesOf(const RankProgram &program) {
 
 Status reused(const Use &older, const Use &newer) {
   return makeError("instruction ", newer.instruction, " uses staging bytes [",
-                   newer.begin, ", ", newer.end, ") while [", older.begin,
-                   ", ", older.end, ") of instruction ", older.instruction,
+                   newer.begin, ", ", newer.end, ") while [", older.begin, ", ",
+                   older.end, ") of instruction ", older.instruction,
                    " is still in flight");
 }
 

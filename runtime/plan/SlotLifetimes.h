@@ -1,4 +1,4 @@
-//===- SlotLifetimes.h - Slots in use while groups overlap -------*- C++ -*-===//
+//===- SlotLifetimes.h - Slots in use while groups overlap ------*- C++ -*-===//
 //
 // An executor may pack what it sends next, and unpack what it received last,
 // while a group runs. So a slot is in use longer than program order says:

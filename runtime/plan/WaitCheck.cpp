@@ -53,8 +53,9 @@ public:
     match();
     for (size_t i = 0; i < ends.size(); ++i) {
       std::vector<Group> &groups = devices[ends[i].device].groups;
-      bool sameGroup = !groups.empty() && ends[groups.back().first].instruction
-                                              == ends[i].instruction;
+      bool sameGroup =
+          !groups.empty() &&
+          ends[groups.back().first].instruction == ends[i].instruction;
       if (!sameGroup)
         groups.push_back({i, i});
       groups.back().last = i + 1;

@@ -1,4 +1,4 @@
-//===- WaitCheck.h - Devices that wait on each other -------------*- C++ -*-===//
+//===- WaitCheck.h - Devices that wait on each other ------------*- C++ -*-===//
 
 #ifndef DTRT_LIB_PLAN_WAITCHECK_H
 #define DTRT_LIB_PLAN_WAITCHECK_H

@@ -8,7 +8,6 @@ namespace dtrt {
 
 namespace {
 
-
 class Simulation {
 public:
   Simulation(const std::vector<RankGroups> &ranks, uint32_t perNode,

@@ -120,8 +120,10 @@ private:
     if (partner == partners.end()) {
       auto &own = message.receive ? world.receives : world.sends;
       if (!own.emplace(pair, message).second)
-        world.fail(makeError("device ", device(), " has two messages with "
-                             "device ", message.peer, " under way"));
+        world.fail(makeError("device ", device(),
+                             " has two messages with "
+                             "device ",
+                             message.peer, " under way"));
       return;
     }
     const TransportMessage &to = message.receive ? message : partner->second;
@@ -148,10 +150,9 @@ private:
       return;
     for (const auto &endpoint : world.endpoints)
       if (endpoint->isWaiting)
-        return world.fail(makeError("stuck: device ", endpoint->device(),
-                                    " waits for ", endpoint->open,
-                                    " operations, and so do ",
-                                    world.waiting - 1, " others"));
+        return world.fail(makeError(
+            "stuck: device ", endpoint->device(), " waits for ", endpoint->open,
+            " operations, and so do ", world.waiting - 1, " others"));
   }
 
   State &world;
@@ -163,8 +164,8 @@ private:
 };
 
 AdversarialWorld::AdversarialWorld(const std::vector<uint32_t> &devices,
-                                   uint32_t perNode,
-                                   const Adversary &adversary, uint64_t seed)
+                                   uint32_t perNode, const Adversary &adversary,
+                                   uint64_t seed)
     : state(std::make_unique<State>()) {
   state->adversary = adversary;
   state->devices = devices;

@@ -86,8 +86,7 @@ private:
 
 std::vector<Batch> batchesOf(const std::vector<GroupOperation> &group,
                              const std::vector<RoundPeers> &rounds,
-                             const Adversary &adversary,
-                             std::mt19937_64 &rng) {
+                             const Adversary &adversary, std::mt19937_64 &rng) {
   Queues queues(group, rounds.size());
   std::bernoulli_distribution cut(adversary.cutProbability);
   std::uniform_int_distribution<unsigned> size(1, adversary.maxBatch);

@@ -1,4 +1,4 @@
-//===- Certificate.h - Does a plan keep the rules? ---------------*- C++ -*-===//
+//===- Certificate.h - Does a plan keep the rules? --------------*- C++ -*-===//
 //
 // The half of the proof that is about one plan: what the lemmas suppose of it
 // (Obligations.h), checked in time that is linear, up to sorting, in its

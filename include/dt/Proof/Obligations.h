@@ -1,4 +1,4 @@
-//===- Obligations.h - What has to be proved ---------------------*- C++ -*-===//
+//===- Obligations.h - What has to be proved --------------------*- C++ -*-===//
 //
 // A proof has two halves. The *lemmas* say, for any number of ranks, waves,
 // messages, pieces and slots, and wherever a library cuts its groups, that a

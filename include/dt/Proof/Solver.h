@@ -1,4 +1,4 @@
-//===- Solver.h - An SMT solver, if there is one -----------------*- C++ -*-===//
+//===- Solver.h - An SMT solver, if there is one ----------------*- C++ -*-===//
 
 #ifndef DT_PROOF_SOLVER_H
 #define DT_PROOF_SOLVER_H

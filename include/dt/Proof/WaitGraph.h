@@ -1,4 +1,4 @@
-//===- WaitGraph.h - Who waits on whom ---------------------------*- C++ -*-===//
+//===- WaitGraph.h - Who waits on whom --------------------------*- C++ -*-===//
 //
 // Programs as lists of groups. A group is a rendezvous: it ends when all its
 // messages have met their other ends, and a rank has one group at a time.

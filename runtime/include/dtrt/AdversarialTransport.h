@@ -1,4 +1,4 @@
-//===- AdversarialTransport.h - The worst that a network may do --*- C++ -*-===//
+//===- AdversarialTransport.h - The worst that a network may do -*- C++ -*-===//
 //
 // For tests: groups are taken apart as NCCL does it (KernelPlans.h), cut at
 // random places on every rank, delayed at random, and nothing is buffered. A

@@ -1,4 +1,4 @@
-//===- KernelPlans.h - How NCCL takes a group apart --------------*- C++ -*-===//
+//===- KernelPlans.h - How NCCL takes a group apart -------------*- C++ -*-===//
 //
 // NCCL runs the operations of a group round by round: in a round a rank sends
 // to one peer and receives from one peer, and every ordered pair has its own

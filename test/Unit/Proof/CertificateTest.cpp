@@ -52,16 +52,16 @@ std::string feeding(const std::vector<ProofPiece> &pieces) {
 
 TEST(Certificate, CoverageIsExact) {
   Wanted wanted = {{{0, 1}, 16}};
-  EXPECT_EQ(coverage({piece(0, 0, 1, row(0, 2)), piece(1, 2, 1, row(2, 4))},
-                     wanted),
-            "");
+  EXPECT_EQ(
+      coverage({piece(0, 0, 1, row(0, 2)), piece(1, 2, 1, row(2, 4))}, wanted),
+      "");
   EXPECT_EQ(coverage({piece(0, 0, 1, row(0, 2))}, wanted),
             "delivers 8 elements of @w to device 1, which wants 16");
   EXPECT_EQ(coverage({}, wanted),
             "delivers 0 elements of @w to device 1, which wants 16");
-  EXPECT_EQ(coverage({piece(0, 0, 1, row(0, 3)), piece(1, 2, 1, row(2, 3))},
-                     wanted),
-            "delivers @w[2:3)x[0:4) to device 1 a second time");
+  EXPECT_EQ(
+      coverage({piece(0, 0, 1, row(0, 3)), piece(1, 2, 1, row(2, 3))}, wanted),
+      "delivers @w[2:3)x[0:4) to device 1 a second time");
 }
 
 TEST(Certificate, ScalarsArriveOnce) {
@@ -117,9 +117,9 @@ TEST(Certificate, GroupsFitOneKernelPlan) {
 TEST(Certificate, SlotsKeepToFourAreas) {
   // Groups 0, 1, 2 of device 0 are waves 0, 4, 5.
   std::vector<ProofSlot> slots = {
-      slot(0, 0, 1, false, 0, 10),  slot(4, 0, 1, false, 10, 10),
-      slot(5, 0, 1, false, 0, 10),  slot(0, 0, 1, true, 20, 10),
-      slot(4, 0, 1, true, 30, 10),  slot(5, 0, 2, true, 20, 5),
+      slot(0, 0, 1, false, 0, 10), slot(4, 0, 1, false, 10, 10),
+      slot(5, 0, 1, false, 0, 10), slot(0, 0, 1, true, 20, 10),
+      slot(4, 0, 1, true, 30, 10), slot(5, 0, 2, true, 20, 5),
       slot(5, 0, 3, true, 25, 5),
   };
   EXPECT_EQ(textOf(checkSlots(slots, 40)), "");
@@ -137,11 +137,10 @@ TEST(Certificate, SlotsKeepToFourAreas) {
             "reuses staging bytes 5 to 15 of device 0 while they are in "
             "flight");
   // In no use at once, and yet in no areas.
-  EXPECT_EQ(textOf(checkSlots({slot(0, 0, 1, false, 0, 10),
-                               slot(1, 0, 1, false, 10, 10),
-                               slot(2, 0, 1, false, 20, 10),
-                               slot(3, 0, 1, false, 0, 10)},
-                              40)),
+  EXPECT_EQ(textOf(checkSlots(
+                {slot(0, 0, 1, false, 0, 10), slot(1, 0, 1, false, 10, 10),
+                 slot(2, 0, 1, false, 20, 10), slot(3, 0, 1, false, 0, 10)},
+                40)),
             "places the slots of device 0 otherwise than in four areas, {send, "
             "receive} x {even, odd group}, which is not proved to be safe");
 }

@@ -67,15 +67,15 @@ TEST_F(Lemmas, TwoMessagesPerPairAreRefuted) {
 }
 
 TEST_F(Lemmas, ArbitraryOrderInAGroupIsRefuted) {
-  EXPECT_EQ(verdictWithout("lowest-can-run", "(lower m n)",
-                           "(<= (wave m) (wave n))"),
-            Verdict::Refuted);
+  EXPECT_EQ(
+      verdictWithout("lowest-can-run", "(lower m n)", "(<= (wave m) (wave n))"),
+      Verdict::Refuted);
 }
 
 TEST_F(Lemmas, SlotsWithoutParityAreRefuted) {
-  EXPECT_EQ(verdictWithout("slots-never-meet", "(and (= r s) (= o p))",
-                           "(= r s)"),
-            Verdict::Refuted);
+  EXPECT_EQ(
+      verdictWithout("slots-never-meet", "(and (= r s) (= o p))", "(= r s)"),
+      Verdict::Refuted);
 }
 
 // Its models need infinitely many pieces, so the solver may find none.

@@ -34,8 +34,8 @@ std::vector<Message> randomPlan(const RandomTransition &t,
   ChunkBytes chunks = candidates[random() % candidates.size()];
   std::vector<ScheduledMove> scheduled;
   int64_t needed = 0;
-  EXPECT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
-                       needed));
+  EXPECT_TRUE(
+      schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
   return formMessages(scheduled, t.flows);
 }
 

@@ -33,13 +33,14 @@ std::vector<WaitEdge> waits(const std::vector<Groups> &programs) {
 } // namespace
 
 TEST(WaitGraph, ExchangesInOneGroupEnd) {
-  EXPECT_TRUE(waits({{{{1, false}, {1, true}}}, {{{0, false}, {0, true}}}})
-                  .empty());
+  EXPECT_TRUE(
+      waits({{{{1, false}, {1, true}}}, {{{0, false}, {0, true}}}}).empty());
   EXPECT_TRUE(waits({}).empty());
 }
 
 TEST(WaitGraph, CrossedPairWaits) {
-  auto edges = waits({{{{1, false}}, {{1, true}}}, {{{0, false}}, {{0, true}}}});
+  auto edges =
+      waits({{{{1, false}}, {{1, true}}}, {{{0, false}}, {{0, true}}}});
   ASSERT_EQ(edges.size(), 2u);
   EXPECT_EQ(edges[0].waits, 0);
   EXPECT_EQ(edges[0].forDevice, 1);

@@ -245,8 +245,8 @@ TEST(Adversary, XorLoopInAFileIsRefused) {
     for (int32_t from = 0; from < ranks; ++from)
       for (int32_t to = 0; to < ranks; ++to)
         if (from != to)
-          hops.push_back({uint32_t(from), uint32_t(to), (from ^ to) - 1,
-                          (from ^ to) - 1});
+          hops.push_back(
+              {uint32_t(from), uint32_t(to), (from ^ to) - 1, (from ^ to) - 1});
     TestPlan plan = rowPlan(ranks, hops);
     EXPECT_EQ(verdict(plan), "");
     auto isMissed = [&](const Instruction &group, const Message &message) {

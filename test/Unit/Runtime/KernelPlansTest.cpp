@@ -49,10 +49,15 @@ TEST(KernelPlans, RanksOfANodeTakeTurnsTogether) {
 }
 
 TEST(KernelPlans, BothEndsOfAPairAreInOneRoundAndOnlyOne) {
-  for (std::vector<uint32_t> nodes :
-       {std::vector<uint32_t>{1}, {3}, {24}, {8, 8, 8}, {8, 4}, {6, 6, 6, 6},
-        {5, 5, 5}, std::vector<uint32_t>(12, 8),
-        std::vector<uint32_t>(33, 2)}) {
+  for (std::vector<uint32_t> nodes : {std::vector<uint32_t>{1},
+                                      {3},
+                                      {24},
+                                      {8, 8, 8},
+                                      {8, 4},
+                                      {6, 6, 6, 6},
+                                      {5, 5, 5},
+                                      std::vector<uint32_t>(12, 8),
+                                      std::vector<uint32_t>(33, 2)}) {
     uint32_t ranks = std::accumulate(nodes.begin(), nodes.end(), 0u);
     std::vector<std::vector<RoundPeers>> all;
     for (uint32_t rank = 0; rank < ranks; ++rank)

@@ -35,7 +35,8 @@ Mutation at(const char *name, Condition holds,
             std::function<bool(const Place &, Rng &)> change) {
   return {name, [holds, change](TestPlan &plan, Rng &rng) {
             std::vector<Place> found = places(plan, holds);
-            return !found.empty() && change(found[pick(rng, found.size())], rng);
+            return !found.empty() &&
+                   change(found[pick(rng, found.size())], rng);
           }};
 }
 
@@ -120,8 +121,8 @@ bool copyPair(std::vector<Segment> &segments, Rng &rng, bool erase) {
 bool moveAway(const Place &place, Rng &rng) {
   Instruction moved = place.instruction();
   place.list().erase(place.list().begin() + place.index);
-  place.list().insert(
-      place.list().begin() + pick(rng, place.list().size() + 1), moved);
+  place.list().insert(place.list().begin() + pick(rng, place.list().size() + 1),
+                      moved);
   return true;
 }
 
@@ -233,8 +234,7 @@ std::vector<Mutation> instructionMutations() {
          }),
       at("slot of a pack is that of another instruction", isStaged,
          [](const Place &place, Rng &rng) {
-           uint64_t slot =
-               place.list()[pick(rng, place.list().size())].slot;
+           uint64_t slot = place.list()[pick(rng, place.list().size())].slot;
            bool changed = slot != place.instruction().slot;
            place.instruction().slot = slot;
            return changed;
@@ -430,9 +430,7 @@ std::vector<Mutation> statementMutations() {
              plan.programs[pick(rng, plan.programs.size())].destination, rng);
        }},
       {"a device without a program",
-       [](TestPlan &plan, Rng &rng) {
-         return eraseOne(plan.programs, rng);
-       }},
+       [](TestPlan &plan, Rng &rng) { return eraseOne(plan.programs, rng); }},
   };
 }
 

@@ -1,4 +1,4 @@
-//===- Mutations.h - Plans with one fault each -------------------*- C++ -*-===//
+//===- Mutations.h - Plans with one fault each ------------------*- C++ -*-===//
 
 #ifndef DTRT_TEST_MUTATIONS_H
 #define DTRT_TEST_MUTATIONS_H
