@@ -7,6 +7,7 @@
 
 #include "ProofResult.h"
 #include "Staged.h"
+#include "dt/Emit/FlatMemory.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
@@ -93,19 +94,16 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   return out;
 }
 
-/// Refuses a transition that needs more than the device has.
-LogicalResult checkDeviceMemory(const TransitionInfo &info,
-                                const ScheduledTransition &transition) {
-  if (info.deviceLimit == 0)
+/// Refuses a device that needs more than there is.
+LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
+                                const DeviceBytes &bytes, int64_t peak) {
+  if (info.deviceLimit == 0 || peak <= info.deviceLimit)
     return success();
-  for (const auto &[device, bytes] : deviceBytes(transition))
-    if (bytes.peak() > info.deviceLimit)
-      return TransitionOp(info.op).emitOpError()
-             << "needs " << bytes.peak() << " bytes on device " << device
-             << " (" << bytes.source << " source, " << bytes.destination
-             << " destination, " << bytes.staging
-             << " staging), more than the limit of " << info.deviceLimit;
-  return success();
+  return TransitionOp(info.op).emitOpError()
+         << "needs " << peak << " bytes on device " << device << " ("
+         << bytes.source << " source, " << bytes.destination
+         << " destination, " << bytes.staging
+         << " staging), more than the limit of " << info.deviceLimit;
 }
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
@@ -114,7 +112,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   LogicalResult emit(const TransitionInfo &info) {
     TransitionOp op = info.op;
     auto transition = readStaged(info, /*computeCells=*/true);
-    if (failed(transition) || failed(checkDeviceMemory(info, *transition)))
+    if (failed(transition))
       return failure();
     dtrt::PlanCommon common = commonOf(info);
     common.summary = summarize(*transition, info.cluster);
@@ -134,12 +132,22 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return op.emitOpError() << writer.status().message();
     Worlds worlds = worldsOf(info);
     ProgramBuilder builder(*transition, worlds);
+    std::map<int64_t, DeviceBytes> bytes = deviceBytes(*transition);
+    uint64_t devicePeak = 0;
     for (int64_t device : builder.devices()) {
-      dtrt::Status status = writer->addProgram(builder.build(device));
+      dtrt::RankProgram program = builder.build(device);
+      int64_t peak = bytes[device].peak();
+      if (info.flat)
+        peak = makeFlat(common.families, program);
+      devicePeak = std::max<uint64_t>(devicePeak, peak);
+      if (failed(checkDeviceMemory(info, device, bytes[device], peak)))
+        return failure();
+      dtrt::Status status = writer->addProgram(program);
       if (!status.ok())
         return op.emitOpError() << status.message();
       ++numPrograms;
     }
+    common.summary.devicePeak = devicePeak;
     dtrt::Status status = writer->finish(common);
     if (!status.ok())
       return op.emitOpError() << status.message();

@@ -437,7 +437,7 @@ void Grouper::run() {
   }
   // Whatever stays a single tensor keeps its place in registration order.
   for (Tensor &tensor : tensors)
-    if (tensor.param.getOrder() < 0)
+    if (tensor.param.getOrder() < 0 && tensor.param.numLeading() == 0)
       tensor.param.setOrder(tensor.position);
   for (const Key *key : inOrder)
     formFamilies(groups[*key]);

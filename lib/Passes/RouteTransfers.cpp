@@ -125,10 +125,6 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   LogicalResult routeTransition(TransitionInfo &info) {
     if (!info.op.getBody().front().empty())
       return info.op.emitOpError("is routed already");
-    if (info.flat)
-      return info.op.emitOpError(
-          "asks for memory mode 'flat', expected 'rollback': sources are kept "
-          "until commit");
     std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
     RouterOptions options;
     options.balanceParts = balanceParts;

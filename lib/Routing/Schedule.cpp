@@ -55,6 +55,7 @@ struct Level {
   std::vector<int64_t> largest;               // per port: longest ready message
   std::vector<uint32_t> visited;              // per port: search stamp
   uint32_t stamp = 0;
+  int64_t busiest = 0; // most bytes that a port has left
 };
 
 /// Ports of dense device d: 2 d sends, 2 d + 1 receives.
@@ -208,21 +209,25 @@ bool Scheduler::isEligible(const Level &level, const Edge &edge,
          2 * edge.nextMessage(level.chunk) >= level.largest[port];
 }
 
-/// Matches a port directly: to the free partner with the most left to carry.
+/// Matches a port directly: to the free partner with the most left to carry;
+/// among equals to the one whose next move comes first, so that all pairs of
+/// a port advance together.
 bool Scheduler::cover(Level &level, uint32_t port) {
-  int64_t best = -1;
-  uint32_t bestEdge = 0;
+  std::pair<int64_t, int64_t> best;
+  int64_t bestEdge = -1;
   for (uint32_t e : level.edgesOf[port]) {
     const Edge &edge = level.edges[e];
-    if (!isEligible(level, edge, port))
-      continue;
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
-    if (level.matched[partner] >= 0 || level.remaining[partner] <= best)
+    if (level.matched[partner] >= 0 || !isEligible(level, edge, port))
       continue;
-    best = level.remaining[partner];
+    std::pair<int64_t, int64_t> rating = {
+        level.remaining[partner], -int64_t(edge.ready.front().first)};
+    if (bestEdge >= 0 && rating <= best)
+      continue;
+    best = rating;
     bestEdge = e;
   }
-  if (best < 0)
+  if (bestEdge < 0)
     return false;
   match(level, bestEdge);
   return true;
@@ -292,12 +297,12 @@ void Scheduler::matchWave(Level &level) {
   });
   // Only ports that could become the bottleneck are worth a search: those that
   // have at most one message less to carry than the busiest one.
-  int64_t busiest = ports.empty() ? 0 : level.remaining[ports.front()];
+  level.busiest = ports.empty() ? 0 : level.remaining[ports.front()];
   ++level.stamp;
   for (uint32_t port : ports) {
     if (level.matched[port] >= 0 || cover(level, port))
       continue;
-    if (level.remaining[port] + level.chunk < busiest)
+    if (level.remaining[port] + level.chunk < level.busiest)
       continue;
     // What a failed search has visited leads nowhere until a match changes.
     if (augment(level, port) || displace(level, port))

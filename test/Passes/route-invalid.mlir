@@ -44,14 +44,3 @@ dt.layout @src of @model world 1 {
 dt.transition @twice from @src to @src {
   dt.keep @w <on 0 at [0] size [8]>
 }
-
-// -----
-
-dt.space @model {
-  dt.param @w [8] of <param = bf16>
-}
-dt.layout @src of @model world 1 {
-  dt.place @w shards rank 0 at [0] size [8]
-}
-// expected-error@+1 {{asks for memory mode 'flat', expected 'rollback': sources are kept until commit}}
-dt.transition @flat from @src to @src memory <staging 1024, flat>

@@ -63,7 +63,7 @@ def finish(rng, request, layouts):
     }
     request["memory"] = {
         "staging": rng.choice(["16KiB", "64KiB", "1MiB", "1GiB"]),
-        "mode": "rollback",
+        "mode": rng.choice(["rollback", "flat"]),
     }
     return request
 

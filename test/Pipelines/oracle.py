@@ -35,7 +35,6 @@ RUN_KEYS = {
     "seconds",
     "GBps",
     "staging_peak",
-    "device_peak",
 }
 
 UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}

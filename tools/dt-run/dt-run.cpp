@@ -44,15 +44,16 @@ void printJson(const Options &options, const dtrt::LoopbackReport &report,
   out["seconds"] = report.seconds;
   out["GBps"] = gbps;
   out["staging_peak"] = report.stagingPeak;
-  out["device_peak"] = report.devicePeak;
   printf("%s\n", out.dump().c_str());
 }
 
 void printText(const Options &options, const dtrt::LoopbackReport &report,
                double gbps) {
-  printf("moved %llu bytes in %.3f s (%.2f GB/s), staging peak %llu bytes\n",
+  printf("moved %llu bytes in %.3f s (%.2f GB/s), staging peak %llu bytes, "
+         "device peak %llu bytes\n",
          static_cast<unsigned long long>(report.bytesMoved), report.seconds,
-         gbps, static_cast<unsigned long long>(report.stagingPeak));
+         gbps, static_cast<unsigned long long>(report.stagingPeak),
+         static_cast<unsigned long long>(report.devicePeak));
   if (options.check)
     printf("checked %llu bytes: %llu mismatches\n",
            static_cast<unsigned long long>(report.check.bytesChecked),
