@@ -42,8 +42,7 @@ dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
-  out.timePredicted =
-      predictSeconds(transition.scheduled, transition.flows, cluster);
+  out.timePredicted = predictSeconds(transition.messages, cluster);
   for (const LocalMove &local : transition.locals)
     out.bytesLocal += local.box.volume() *
                       transition.flows[local.flow].bytesPerElement;

@@ -2,6 +2,7 @@
 
 #include "dt/Routing/Router.h"
 
+#include "Balance.h"
 #include "dt/Routing/CostModel.h"
 
 #include <algorithm>
@@ -61,9 +62,9 @@ struct Item {
   Box box;
 };
 
-/// Bytes that each port of a device will carry.
+/// Seconds that each port of a device will carry bytes.
 struct PortLoads {
-  int64_t nicIn = 0, nicOut = 0, islandOut = 0;
+  double nicIn = 0, nicOut = 0, islandOut = 0;
 };
 
 /// A device that holds the current item's box, with the hop that brought it
@@ -90,7 +91,8 @@ private:
   void serveNode(const Item &item, const std::vector<int64_t> &wanters);
   const Holder *cheapestHolder(int64_t destination, bool sameNode,
                                int64_t bytes);
-  void setBudgets();
+  int64_t cheapestEntry(const std::vector<int64_t> &wanters, int64_t bytes);
+  void setBudget();
   void move(const Item &item, Holder from, int64_t destination);
 
   const std::vector<Flow> &flows;
@@ -101,8 +103,9 @@ private:
   std::vector<Demand> demands;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
   std::vector<Item> items;
+  std::vector<MovableSend> movable;
   std::unordered_map<int64_t, PortLoads> loads;
-  int64_t nicBudget = 0, islandBudget = 0;
+  double budget = 0;           // seconds that a port may take
   std::vector<Holder> holders; // of the current item; grows as it spreads
 };
 
@@ -182,10 +185,9 @@ void Router::cutItems() {
 
 /// What a port may carry before it becomes the bottleneck: as much as the
 /// busiest receiver takes in anyway.
-void Router::setBudgets() {
-  double seconds = computeBounds(flows, cluster).seconds;
-  nicBudget = int64_t(seconds * cluster.interBytesPerSecond);
-  islandBudget = int64_t(seconds * cluster.intraBytesPerSecond);
+void Router::setBudget() {
+  double bound = computeBounds(flows, cluster).seconds;
+  budget = std::max(0.0, bound - cluster.latencySeconds);
 }
 
 /// The holder nearest to the source whose port has room in its budget, the
@@ -195,15 +197,15 @@ void Router::setBudgets() {
 const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
                                      int64_t bytes) {
   const Holder *best = nullptr;
-  std::pair<int64_t, int64_t> bestCost;
+  std::pair<int64_t, double> bestCost; // hop, load
   for (const Holder &holder : holders) {
     if (cluster.sameNode(holder.device, destination) != sameNode)
       continue;
     const PortLoads &ports = loads[holder.device];
-    int64_t load = sameNode ? ports.islandOut : ports.nicOut;
-    bool hasRoom = load + bytes <= (sameNode ? islandBudget : nicBudget);
-    std::pair<int64_t, int64_t> cost = {
-        hasRoom ? holder.hop : int64_t(UINT32_MAX), load};
+    double load = (sameNode ? ports.islandOut : ports.nicOut) +
+                  cluster.wireSeconds(holder.device, destination, bytes);
+    std::pair<int64_t, double> cost = {
+        load <= budget ? holder.hop : int64_t(UINT32_MAX), load};
     if (best && cost >= bestCost)
       continue;
     best = &holder;
@@ -215,12 +217,35 @@ const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
 void Router::move(const Item &item, Holder from, int64_t destination) {
   PortLoads &sender = loads[from.device];
   bool interNode = !cluster.sameNode(from.device, destination);
-  (interNode ? sender.nicOut : sender.islandOut) += item.bytes;
+  double seconds = cluster.wireSeconds(from.device, destination, item.bytes);
+  (interNode ? sender.nicOut : sender.islandOut) += seconds;
   if (interNode)
-    loads[destination].nicIn += item.bytes;
+    loads[destination].nicIn += seconds;
+  const std::vector<int64_t> &choice = demands[item.demand].holders;
+  if (from.hop < 0 && choice.size() > 1)
+    movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back(
       {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
   holders.push_back({destination, from.hop + 1});
+}
+
+/// The wanter whose NIC will have received least when it has the item too.
+int64_t Router::cheapestEntry(const std::vector<int64_t> &wanters,
+                              int64_t bytes) {
+  int64_t best = -1;
+  double bestLoad = 0;
+  for (int64_t device : wanters) {
+    double load = loads[device].nicIn;
+    if (!cluster.links.empty())
+      load += cluster.wireSeconds(
+          cheapestHolder(device, /*sameNode=*/false, bytes)->device, device,
+          bytes);
+    if (best >= 0 && load >= bestLoad)
+      continue;
+    best = device;
+    bestLoad = load;
+  }
+  return best;
 }
 
 /// Serves all wanters of one node: from inside it if any device there has the
@@ -228,9 +253,7 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
 void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
   int64_t entry = -1;
   if (!cheapestHolder(wanters.front(), /*sameNode=*/true, item.bytes)) {
-    entry = *std::min_element(
-        wanters.begin(), wanters.end(),
-        [&](int64_t a, int64_t b) { return loads[a].nicIn < loads[b].nicIn; });
+    entry = cheapestEntry(wanters, item.bytes);
     move(item, *cheapestHolder(entry, /*sameNode=*/false, item.bytes), entry);
   }
   for (int64_t device : wanters)
@@ -254,13 +277,18 @@ bool Router::run(Hole &hole) {
   for (uint32_t i = 0; i < flows.size(); ++i)
     if (!collectItems(i, hole))
       return false;
-  setBudgets();
+  setBudget();
   cutItems();
+  // Those that few devices hold first: what many hold fills the gaps.
+  auto order = [&](const Item &item) {
+    return std::make_pair(demands[item.demand].holders.size(), -item.bytes);
+  };
   std::stable_sort(
       items.begin(), items.end(),
-      [](const Item &a, const Item &b) { return a.bytes > b.bytes; });
+      [&](const Item &a, const Item &b) { return order(a) < order(b); });
   for (const Item &item : items)
     routeItem(item);
+  balanceSenders(flows, cluster, movable, budget, routing.moves);
   return true;
 }
 

@@ -21,10 +21,23 @@ struct Edge {
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
+  double slowness = 1;   // rate of the level over that of the pair
+
+  /// Port time, in bytes at the level's rate, rounded down.
+  int64_t load(int64_t bytes) const { return int64_t(bytes * slowness); }
+  /// The largest message: a slow pair sends less, so that the messages of a
+  /// wave last alike.
+  int64_t limit(int64_t chunk) const {
+    constexpr int64_t kLeast = 4096; // no element is wider
+    return slowness <= 1
+               ? chunk
+               : std::min(chunk, std::max(kLeast, int64_t(chunk / slowness)));
+  }
 
   /// The messages of a pair are alike: what is left, over the fewest messages
   /// that hold it.
   int64_t evenMessage(int64_t chunk) const {
+    chunk = limit(chunk);
     return leftBytes / ((leftBytes + chunk - 1) / chunk);
   }
   int64_t nextMessage(int64_t chunk) const {
@@ -35,7 +48,7 @@ struct Edge {
   /// forward that trickles in would fill waves with small messages.
   bool isReady(int64_t chunk) const {
     return readyBytes > 0 &&
-           (2 * readyBytes >= chunk || readyBytes == leftBytes);
+           (2 * readyBytes >= limit(chunk) || readyBytes == leftBytes);
   }
 };
 
@@ -144,14 +157,19 @@ void Scheduler::index() {
     if (isNew) {
       level.edgesOf[2 * s].push_back(it->second);
       level.edgesOf[2 * d + 1].push_back(it->second);
-      level.edges.push_back({s, d, {}, 0, 0});
+      double rate = cluster.bytesPerSecond(move.source, move.destination);
+      level.edges.push_back(
+          {s, d, {}, 0, 0, cluster.bytesPerSecond(inter) / rate});
     }
     edgeOf[i] = it->second;
     levelOf[i] = inter;
     int64_t bytes = move.box.volume() * width(i);
     level.edges[it->second].leftBytes += bytes;
-    level.remaining[2 * s] += bytes;
-    level.remaining[2 * d + 1] += bytes;
+    // Rounded up: a port is left with nothing only when all has gone.
+    int64_t load = level.edges[it->second].load(bytes);
+    load += level.edges[it->second].slowness != 1;
+    level.remaining[2 * s] += load;
+    level.remaining[2 * d + 1] += load;
     left += bytes;
   }
 }
@@ -206,7 +224,7 @@ void Scheduler::match(Level &level, uint32_t edge) {
 bool Scheduler::isEligible(const Level &level, const Edge &edge,
                            uint32_t port) const {
   return level.isReady(edge) &&
-         2 * edge.nextMessage(level.chunk) >= level.largest[port];
+         2 * edge.load(edge.nextMessage(level.chunk)) >= level.largest[port];
 }
 
 /// Matches a port directly: to the free partner with the most left to carry;
@@ -284,7 +302,7 @@ void Scheduler::matchWave(Level &level) {
   for (const Edge &edge : level.edges) {
     if (!level.isReady(edge))
       continue;
-    int64_t bytes = edge.nextMessage(level.chunk);
+    int64_t bytes = edge.load(edge.nextMessage(level.chunk));
     for (uint32_t port : {2 * edge.source, 2 * edge.destination + 1})
       level.largest[port] = std::max(level.largest[port], bytes);
   }
@@ -354,8 +372,9 @@ bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
 int64_t Scheduler::fill(Level &level, Edge &edge, int32_t wave) {
   // A little more than even, since boxes do not cut anywhere.
   int64_t even = edge.evenMessage(level.chunk);
-  int64_t room = std::min(level.chunk, even + even / kFillFraction +
-                                           width(edge.ready.front().first));
+  int64_t room =
+      std::min(edge.limit(level.chunk),
+               even + even / kFillFraction + width(edge.ready.front().first));
   int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
@@ -393,8 +412,8 @@ void Scheduler::sendWave(Level &level, int32_t wave) {
     int64_t sent = fill(level, edge, wave);
     edge.readyBytes -= sent;
     edge.leftBytes -= sent;
-    level.remaining[port] -= sent;
-    level.remaining[2 * edge.destination + 1] -= sent;
+    level.remaining[port] -= edge.load(sent);
+    level.remaining[2 * edge.destination + 1] -= edge.load(sent);
     left -= sent;
   }
 }

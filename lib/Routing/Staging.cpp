@@ -23,9 +23,8 @@ bool isDirect(const StagingInput &input, const Message &message, bool send) {
     found = input.source.find(move.flow, move.source, move.box);
   // A forward is read from where its own receive put it.
   if (!found)
-    found = input.destination.find(move.flow,
-                                   send ? move.source : move.destination,
-                                   move.box);
+    found = input.destination.find(
+        move.flow, send ? move.source : move.destination, move.box);
   return found && isContiguous(found->view);
 }
 
@@ -33,8 +32,8 @@ bool isDirect(const StagingInput &input, const Message &message, bool send) {
 struct Arena {
   int32_t wave = -1;
   int64_t group = -1;
-  int64_t used[2] = {0, 0};               // {send, receive} of this group
-  int64_t area[2][2] = {{0, 0}, {0, 0}};  // {send, receive} x parity
+  int64_t used[2] = {0, 0};              // {send, receive} of this group
+  int64_t area[2][2] = {{0, 0}, {0, 0}}; // {send, receive} x parity
 
   /// Offset inside its area.
   int64_t take(int32_t ofWave, bool receive, int64_t bytes) {
@@ -107,8 +106,7 @@ std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
           arenas[message.source].areaStart(/*receive=*/false, parity[0][i]);
     if (message.receiveSlot != kDirect)
       message.receiveSlot +=
-          arenas[message.destination].areaStart(/*receive=*/true,
-                                                parity[1][i]);
+          arenas[message.destination].areaStart(/*receive=*/true, parity[1][i]);
   }
   std::map<int64_t, int64_t> bytes;
   for (const auto &[device, arena] : arenas)

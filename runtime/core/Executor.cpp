@@ -3,6 +3,7 @@
 #include "dtrt/Executor.h"
 
 #include <algorithm>
+#include <chrono>
 #include <new>
 
 namespace dtrt {
@@ -288,7 +289,11 @@ Status Executor::runGroup(Step &step) {
         message.bytes;
     ++statistics.messages;
   }
-  return transport->group(step.messages);
+  auto begin = std::chrono::steady_clock::now();
+  Status status = transport->group(step.messages);
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  statistics.groupSeconds += time.count();
+  return status;
 }
 
 void Executor::touchStaging(uint64_t slot, uint64_t bytes) {

@@ -1,6 +1,7 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
 #include "dtrt/LoopbackRun.h"
+#include "dtrt/WorkerLaunch.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -13,7 +14,8 @@ namespace {
 
 constexpr const char *kExamples = R"(Examples:
   dt-run --check shrink.dtplan
-  dt-opt request.json -o - | dt-run --check --json -)";
+  dt-opt request.json -o - | dt-run --check --json -
+  dt-run --transport=gloo --check shrink.dtplan)";
 
 struct Options {
   std::string plan;
@@ -21,6 +23,7 @@ struct Options {
   bool check = false;
   bool direct = false;
   bool json = false;
+  std::string python;
 };
 
 int fail(const std::string &message) {
@@ -60,10 +63,55 @@ void printText(const Options &options, const dtrt::LoopbackReport &report,
            static_cast<unsigned long long>(report.check.mismatches));
 }
 
+/// Standard input as a file that other processes can open; removed at the end.
+class PlanCopy {
+public:
+  PlanCopy() {
+    path += std::string(6, 'X'); // which mkstemp replaces
+    int file = mkstemp(path.data());
+    char buffer[1 << 16];
+    ssize_t count = 0;
+    ok = file >= 0;
+    while (ok && (count = read(STDIN_FILENO, buffer, sizeof buffer)) > 0)
+      ok = write(file, buffer, size_t(count)) == count;
+    ok = ok && count == 0;
+    if (file >= 0)
+      close(file);
+  }
+  ~PlanCopy() { unlink(path.c_str()); }
+  bool ok = false;
+  std::string path = "/tmp/dt-run-";
+};
+
+int runProcesses(const Options &options, const std::string &path) {
+  auto plan = dtrt::PlanReader::open(path);
+  if (!plan.ok())
+    return fail(plan.status().message());
+  dtrt::WorkerOptions workers;
+  workers.plan = path;
+  workers.devices = plan->devices().size();
+  workers.python = options.python;
+  if (options.check)
+    workers.arguments.push_back("--check");
+  if (options.json)
+    workers.arguments.push_back("--json");
+  dtrt::findPython(workers);
+  auto code = dtrt::runWorkers(workers);
+  return code.ok() ? *code : fail(code.status().message());
+}
+
 int run(const Options &options) {
-  if (options.transport != "loopback")
-    return fail("transport '" + options.transport +
-                "' is not built into this dt-run; it has: loopback");
+  if (options.transport == "nccl")
+    return fail("transport 'nccl' is not built into this dt-run; it has: "
+                "loopback, gloo");
+  if (options.transport == "gloo" && options.plan == "-") {
+    PlanCopy copy;
+    if (!copy.ok)
+      return fail("cannot copy standard input to a file in /tmp");
+    return runProcesses(options, copy.path);
+  }
+  if (options.transport == "gloo")
+    return runProcesses(options, options.plan);
   auto plan = dtrt::PlanReader::open(options.plan);
   if (!plan.ok())
     return fail(plan.status().message());
@@ -115,6 +163,9 @@ int main(int argc, char **argv) {
                "with --check: copy from shard to shard as unchecked loopback "
                "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
+  app.add_option("--python", options.python,
+                 "with --transport=gloo: the interpreter that has torch and "
+                 "dynatrain");
   app.set_version_flag("--version", versionText());
   app.footer(kExamples);
   try {

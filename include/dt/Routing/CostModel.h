@@ -7,14 +7,23 @@
 #ifndef DT_ROUTING_COSTMODEL_H
 #define DT_ROUTING_COSTMODEL_H
 
-#include "dt/Routing/Schedule.h"
+#include "dt/Routing/Staging.h"
 
 namespace dt {
 
-/// Seconds until the last message has arrived. A device starts its group of a
-/// wave when its group before has ended; a message starts when both its ends
-/// have started, and takes latency + bytes / port rate; a group ends with its
-/// last message. `scheduled` is sorted by wave, as `schedule` leaves it.
+/// Seconds until the last byte is in its place. Each device runs three lanes
+/// side by side: its NIC and its island port, which carry the group of a wave,
+/// and a copy lane, which packs the next group's messages while a group is on
+/// the wire and unpacks those of the group before. A group starts when the
+/// groups before it on both ends of each message have ended, its own messages
+/// are packed and the slots of the group before last are unpacked; a message
+/// takes latency + bytes / rate of the pair; a group ends with its last
+/// message. Direct messages need no pack, or no unpack. `messages` are sorted
+/// by wave, as `formMessages` leaves them.
+double predictSeconds(const std::vector<Message> &messages,
+                      const Cluster &cluster);
+
+/// The same before slots are assigned, with every message packed.
 double predictSeconds(const std::vector<ScheduledMove> &scheduled,
                       const std::vector<Flow> &flows, const Cluster &cluster);
 
@@ -45,7 +54,10 @@ struct Bounds {
   ///     that want some;
   ///   - per set of devices that alone hold some bytes: those bytes that other
   ///     nodes lack, once, over the NICs of the set; and likewise per set
-  ///     inside a node, over its island ports.
+  ///     inside a node, over its island ports;
+  ///   - with unequal links, per device and set of devices that may send to it
+  ///     (or that it may send to): those bytes, over these links together.
+  /// A port's rate is that of its fastest link on that level.
   double seconds = 0;
 };
 Bounds computeBounds(const std::vector<Flow> &flows, const Cluster &cluster);

@@ -7,9 +7,9 @@
 // copy leaves the source and the wanted bytes spread as a tree; forwards are
 // used where the sources' ports would otherwise become the bottleneck.
 //
-// Loads are kept per port (NIC and island, in and out) in bytes over all
-// params; the largest pieces are routed first (longest processing time first,
-// Graham 1969).
+// Loads are kept per port (NIC and island, in and out) in seconds over all
+// params. Pieces that few devices hold are routed first, of these the largest
+// (longest processing time first, Graham 1969): what many hold fills the gaps.
 //
 //===----------------------------------------------------------------------===//
 

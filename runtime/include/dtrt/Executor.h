@@ -14,6 +14,8 @@ struct ExecutionStats {
   uint64_t bytesCopied = 0;
   uint64_t bytesZeroed = 0;
   uint64_t messages = 0;
+  /// Time in groups: on the wire, and waiting for peers to be ready for it.
+  double groupSeconds = 0;
   /// Highest staging byte in use at any time: the arena that was needed.
   uint64_t stagingPeak = 0;
   /// Most bytes held at any time: live members of both sides and the arena.

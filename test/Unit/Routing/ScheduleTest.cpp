@@ -125,18 +125,4 @@ TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   EXPECT_EQ(needed, 8 * 4096);
 }
 
-TEST(CostModel, CountsLatencyAndThePortsRate) {
-  Flow flow;
-  flow.bytesPerElement = 1;
-  Cluster cluster; // 200 GB/s inside, 25 GB/s between nodes, 10 us
-  int64_t bytes = 25'000'000;
-  std::vector<ScheduledMove> scheduled = {
-      {{0, 0, 0, 8, Box::fromOffsetSize({0}, {bytes})}, 0},
-      {{0, 0, 0, 1, Box::fromOffsetSize({0}, {bytes})}, 0},
-      {{0, 0, 8, 0, Box::fromOffsetSize({0}, {bytes})}, 1},
-  };
-  EXPECT_NEAR(predictSeconds(scheduled, {flow}, cluster), 2 * (1e-3 + 10e-6),
-              1e-9);
-}
-
 } // namespace

@@ -1,0 +1,144 @@
+//===- Balance.cpp - Relief for the busiest senders -----------------------===//
+
+#include "Balance.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+
+using namespace dt;
+
+namespace {
+
+/// Sends that differ by less than this factor count as equally long.
+constexpr double kAlike = 1.05;
+
+using Port = std::pair<bool, int64_t>; // between nodes, device
+
+class Balancer {
+public:
+  Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
+           const std::vector<MovableSend> &sends, std::vector<Move> &moves);
+
+  void run(double budget);
+
+private:
+  /// How the search came to a port: `send` would move there from `from`.
+  struct Step {
+    Port from;
+    uint32_t send = 0;
+  };
+
+  bool isInter(const Move &move) const {
+    return !cluster.sameNode(move.source, move.destination);
+  }
+  double seconds(const Move &move, int64_t source) const {
+    return cluster.wireSeconds(source, move.destination,
+                               move.box.volume() *
+                                   flows[move.flow].bytesPerElement);
+  }
+  bool relieve(Port busiest);
+  bool visit(Port port, Port busiest, std::map<Port, Step> &steps,
+             std::queue<Port> &open);
+  void apply(Port last, Port busiest, const std::map<Port, Step> &steps);
+
+  const std::vector<Flow> &flows;
+  const Cluster &cluster;
+  const std::vector<MovableSend> &sends;
+  std::vector<Move> &moves;
+  std::map<Port, double> loads;
+  std::map<Port, std::vector<uint32_t>> sendsOf;
+};
+
+Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
+                   const std::vector<MovableSend> &sends,
+                   std::vector<Move> &moves)
+    : flows(flows), cluster(cluster), sends(sends), moves(moves) {
+  for (const Move &move : moves)
+    loads[{isInter(move), move.source}] += seconds(move, move.source);
+  for (uint32_t i = 0; i < sends.size(); ++i) {
+    const Move &move = moves[sends[i].move];
+    sendsOf[{isInter(move), move.source}].push_back(i);
+  }
+}
+
+/// Looks at the sends of a port. True: one of them fits on a port that stays
+/// below the busiest; its step is in `steps` and it is the last of `open`.
+bool Balancer::visit(Port port, Port busiest, std::map<Port, Step> &steps,
+                     std::queue<Port> &open) {
+  double most = loads[busiest] * (1 - 1e-9), gained = 0;
+  if (port != busiest)
+    gained = seconds(moves[sends[steps[port].send].move], port.second);
+  for (uint32_t send : sendsOf[port]) {
+    const Move &move = moves[sends[send].move];
+    // Pieces are cut alike but for an element: a port that passes one on for
+    // another stays where it is.
+    double passed = seconds(move, port.second) * kAlike;
+    if (port != busiest && loads[port] + gained - passed >= most)
+      continue;
+    for (int64_t holder : *sends[send].holders) {
+      Port other = {!cluster.sameNode(holder, move.destination), holder};
+      if (other.first != port.first || other == busiest ||
+          !steps.try_emplace(other, Step{port, send}).second)
+        continue;
+      open.push(other);
+      if (loads[other] + seconds(move, holder) < most) {
+        while (open.front() != other)
+          open.pop();
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+void Balancer::apply(Port last, Port busiest,
+                     const std::map<Port, Step> &steps) {
+  for (Port to = last; to != busiest;) {
+    const Step &step = steps.at(to);
+    Move &move = moves[sends[step.send].move];
+    loads[step.from] -= seconds(move, step.from.second);
+    loads[to] += seconds(move, to.second);
+    move.source = to.second;
+    std::vector<uint32_t> &before = sendsOf[step.from];
+    before.erase(std::find(before.begin(), before.end(), step.send));
+    sendsOf[to].push_back(step.send);
+    to = step.from;
+  }
+}
+
+/// Breadth first from the busiest port. False: it cannot be relieved.
+bool Balancer::relieve(Port busiest) {
+  std::map<Port, Step> steps;
+  std::queue<Port> open({busiest});
+  while (!open.empty()) {
+    Port port = open.front();
+    open.pop();
+    if (!visit(port, busiest, steps, open))
+      continue;
+    apply(open.front(), busiest, steps);
+    return true;
+  }
+  return false;
+}
+
+void Balancer::run(double budget) {
+  // Each round lowers the busiest port; few are needed after a greedy start.
+  constexpr int kMostRounds = 4096;
+  for (int round = 0; round < kMostRounds; ++round) {
+    auto busiest = std::max_element(
+        loads.begin(), loads.end(),
+        [](const auto &a, const auto &b) { return a.second < b.second; });
+    if (busiest == loads.end() || busiest->second <= budget ||
+        !relieve(busiest->first))
+      return;
+  }
+}
+
+} // namespace
+
+void dt::balanceSenders(const std::vector<Flow> &flows, const Cluster &cluster,
+                        const std::vector<MovableSend> &sends, double budget,
+                        std::vector<Move> &moves) {
+  Balancer(flows, cluster, sends, moves).run(budget);
+}

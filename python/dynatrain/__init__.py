@@ -1,0 +1,43 @@
+"""DynaTrain: change the sharding of a live PyTorch job by a compiled plan.
+
+A plan file says, proved ahead of time, which bytes go where when a job changes
+its parallel layout or its size. In every process of the job::
+
+    plan = dynatrain.Plan.load("shrink.dtplan")
+    world = dynatrain.World(process_group=group)
+    switch = plan.prepare(world, source_tensors, destination_tensors)
+    ...                       # training goes on while it prepares
+    switch.transfer()         # at a step boundary
+    switch.commit()           # or switch.abort(): the old state is intact
+
+Tensors come by name, ``{(tensor, state): tensor}`` or
+``{state: {tensor: tensor}}``, and are this process's shards. Loading and
+running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
+"""
+
+import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
+
+from .compiler import compile
+from .errors import CompileError, Error, TensorError
+from .optimizer import set_steps, steps, training_state
+from .plan import Plan
+from .switch import Switch
+from .tensors import ExpectedTensor, TensorMap
+from .world import World
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "CompileError",
+    "Error",
+    "ExpectedTensor",
+    "Plan",
+    "Switch",
+    "TensorError",
+    "TensorMap",
+    "World",
+    "compile",
+    "set_steps",
+    "steps",
+    "training_state",
+]

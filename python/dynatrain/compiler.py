@@ -1,0 +1,59 @@
+"""The compiler, where it is installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from .errors import CompileError
+from .plan import Plan
+
+
+def find_compiler() -> str | None:
+    """dt-opt on PATH, or in build/bin of the checkout that holds this file."""
+    found = shutil.which("dt-opt")
+    if found:
+        return found
+    for folder in Path(__file__).resolve().parents:
+        candidate = folder / "build" / "bin" / "dt-opt"
+        if os.access(candidate, os.X_OK):
+            return str(candidate)
+    return None
+
+
+def compile(
+    request: str | os.PathLike[str] | Mapping[str, Any],
+    output: str | os.PathLike[str],
+) -> Plan:
+    """Compiles a request (a file, or the same as a dict) to a plan file.
+
+    Paths in a dict are relative to the current folder. Raises `CompileError`
+    with the compiler's own words, or when dt-opt is not found.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        raise CompileError(
+            "dt-opt is neither on PATH nor in build/bin: build or install the "
+            "compiler, or load a plan compiled elsewhere"
+        )
+    inline = isinstance(request, Mapping)
+    result = subprocess.run(
+        [
+            compiler,
+            "-" if inline else os.fspath(request),
+            "-o",
+            os.fspath(output),
+        ],
+        input=json.dumps(request) if inline else None,
+        capture_output=True,
+        text=True,
+    )
+    if result.returncode != 0:
+        words = result.stderr.strip() or f"exit code {result.returncode}"
+        raise CompileError(f"dt-opt: {words}")
+    return Plan.load(output)

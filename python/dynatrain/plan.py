@@ -1,0 +1,100 @@
+"""Plan files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from . import _C
+from .switch import Switch
+from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
+from .world import World
+
+
+class Plan:
+    """A compiled change of layout. Make one with `Plan.load`."""
+
+    def __init__(self, native: _C.Plan) -> None:
+        self._native = native
+        self._info = native.info()
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
+        """Opens a plan file; a damaged or unknown one is refused."""
+        return cls(_C.Plan.open(os.fspath(path)))
+
+    @property
+    def digest(self) -> str:
+        """Equal on two processes exactly when they have the same plan."""
+        return self._info["digest"]
+
+    @property
+    def request_hash(self) -> str:
+        """Identifies the request that the plan was compiled from."""
+        return self._info["request_hash"]
+
+    @property
+    def devices(self) -> list[int]:
+        """All devices that take part, ascending: by default those of the
+        ranks 0, 1, ... of a world."""
+        return list(self._info["devices"])
+
+    @property
+    def source_devices(self) -> list[int]:
+        """The device of each rank of the source world."""
+        return list(self._info["source_devices"])
+
+    @property
+    def destination_devices(self) -> list[int]:
+        """The device of each rank of the destination world."""
+        return list(self._info["destination_devices"])
+
+    def inspect(self, device: int | None = None) -> dict[str, Any]:
+        """What ``dt-plan inspect --json`` prints."""
+        return json.loads(self._native.inspect(device))
+
+    def deliveries(self) -> Iterator[dict[str, Any]]:
+        """Every region that arrives, as ``dt-plan dump --deliveries``."""
+        for line in self._native.deliveries().splitlines():
+            yield json.loads(line)
+
+    def verify(self) -> None:
+        """Checks the plan as ``dt-plan verify`` does; raises `Error`."""
+        self._native.verify()
+
+    def expected(self, device: int) -> list[ExpectedTensor]:
+        """The local tensors that a device holds before and after."""
+        return expected_tensors(self._native, device)
+
+    def prepare(
+        self,
+        world: World,
+        source_tensors: TensorMap | None = None,
+        destination_tensors: TensorMap | None = None,
+        *,
+        user_data: Any = None,
+        digests: bool = False,
+    ) -> Switch:
+        """Begins the change; every process of the world calls this.
+
+        Checks this process's tensors now (`TensorError`), and does the rest in
+        the background: all processes compare plan, layouts and tensors, connect
+        and compute addresses. The tensors stay the caller's: they must live,
+        where they are, until `commit` or `abort`.
+
+        `user_data`, any JSON value (step counters, RNG seeds), reaches every
+        process: `Switch.user_data` is that of the lowest rank that gave one.
+        With `digests`, the receiver of every message compares it with the
+        sender's digest.
+        """
+        place = world.join(self._native)
+        try:
+            expected = expected_tensors(self._native, place.device)
+            bound = bind(expected, source_tensors, destination_tensors)
+            note = "" if user_data is None else json.dumps(user_data)
+        except Exception as error:
+            _C.refuse(self._native, place.native, str(error))
+            raise
+        return Switch(self._native, place, bound, note, digests)

@@ -1,0 +1,222 @@
+//===- GlooTransport.cpp - Messages over a c10d backend -------------------===//
+
+#include "GlooTransport.h"
+
+#include <map>
+#include <mutex>
+
+namespace dtrt {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Milliseconds = std::chrono::milliseconds;
+
+/// The first line of what c10d or Gloo threw, without the place in its source.
+std::string reasonOf(const std::exception &error) {
+  std::string text = error.what();
+  text = text.substr(0, text.find('\n'));
+  size_t bracket = text.find("] ");
+  text = text.substr(0, text.find(" This is typically caused"));
+  if (!text.empty() && text[0] == '[' && bracket != std::string::npos)
+    text = text.substr(bracket + 2);
+  return text;
+}
+
+bool isTimeout(const std::string &reason) {
+  return reason.find("imed out") != std::string::npos ||
+         reason.find("imeout") != std::string::npos;
+}
+
+class GlooTransport : public Transport {
+public:
+  GlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
+                const std::vector<uint32_t> &devices, Seconds timeout)
+      : backend(std::move(backend)), devices(devices), timeout(timeout) {
+    for (uint32_t rank = 0; rank < devices.size(); ++rank)
+      pairs[devices[rank]].rank = int(rank);
+  }
+
+  uint32_t device() const override { return devices[backend->getRank()]; }
+  Status connect(const Digest &digest,
+                 const std::vector<uint32_t> &peers) override;
+  Status group(const std::vector<TransportMessage> &messages) override;
+  void abort(const Status &why) override;
+  void leave() override {}
+
+private:
+  struct Pair {
+    int rank = -1;
+    int sent = 0;
+    int received = 0;
+  };
+  using Work = c10::intrusive_ptr<c10d::Work>;
+
+  Status post(const TransportMessage &message);
+  Status await(const TransportMessage &message, Work &work,
+               Clock::time_point deadline);
+  Status lost(const TransportMessage &message, const std::string &reason);
+  Status runGroup(const std::vector<TransportMessage> &messages);
+
+  c10::intrusive_ptr<c10d::Backend> backend;
+  std::vector<uint32_t> devices; // by rank
+  Seconds timeout;
+  std::map<uint32_t, Pair> pairs; // by device
+  std::mutex mutex;               // of what follows
+  std::vector<Work> works;
+  std::optional<std::string> aborted;
+};
+
+Status GlooTransport::lost(const TransportMessage &message,
+                           const std::string &reason) {
+  std::ostringstream peer;
+  peer << "rank " << pairs[message.peer].rank << " (device " << message.peer
+       << ") while " << (message.receive ? "receiving " : "sending ")
+       << message.bytes << " bytes";
+  if (isTimeout(reason))
+    return makeError("no answer within ", timeout.count(), " s from ",
+                     peer.str());
+  return makeError("lost ", peer.str(), ": ", reason);
+}
+
+Status GlooTransport::post(const TransportMessage &message) {
+  Pair &pair = pairs[message.peer];
+  std::vector<at::Tensor> tensors = {
+      at::from_blob(message.data, {int64_t(message.bytes)}, at::kByte)};
+  try {
+    Work work = message.receive
+                    ? backend->recv(tensors, pair.rank, pair.received++)
+                    : backend->send(tensors, pair.rank, pair.sent++);
+    std::lock_guard<std::mutex> lock(mutex);
+    works.push_back(std::move(work));
+  } catch (const std::exception &error) {
+    return lost(message, reasonOf(error));
+  }
+  return {};
+}
+
+Status GlooTransport::await(const TransportMessage &message, Work &work,
+                            Clock::time_point deadline) {
+  auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
+  std::string reason = "the operation was aborted";
+  try {
+    // Zero would mean no limit.
+    if (work->wait(std::max(left, Milliseconds(1))))
+      return {};
+  } catch (const std::exception &error) {
+    reason = reasonOf(error);
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  if (aborted)
+    return makeError(*aborted);
+  return lost(message, reason);
+}
+
+Status GlooTransport::runGroup(const std::vector<TransportMessage> &messages) {
+  auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
+  std::vector<const TransportMessage *> posted;
+  for (bool receive : {true, false})
+    for (const TransportMessage &message : messages)
+      if (message.receive == receive && message.bytes > 0) {
+        DTRT_RETURN_IF_ERROR(post(message));
+        posted.push_back(&message);
+      }
+  for (size_t i = 0; i < posted.size(); ++i) {
+    Work work;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (aborted)
+        return makeError(*aborted);
+      work = works[i];
+    }
+    DTRT_RETURN_IF_ERROR(await(*posted[i], work, deadline));
+  }
+  return {};
+}
+
+Status GlooTransport::group(const std::vector<TransportMessage> &messages) {
+  Status status = runGroup(messages);
+  std::vector<Work> done;
+  std::lock_guard<std::mutex> lock(mutex);
+  done.swap(works); // lets go of the buffers
+  return status;
+}
+
+void GlooTransport::abort(const Status &why) {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (!aborted)
+    aborted = why.message();
+  for (Work &work : works)
+    try {
+      work->abort();
+    } catch (const std::exception &) {
+      // A work that has ended needs no abort.
+    }
+}
+
+/// A first exchange with every peer: shows who cannot be reached, or has
+/// another plan, before the transfer depends on it.
+Status GlooTransport::connect(const Digest &digest,
+                              const std::vector<uint32_t> &peers) {
+  Digest mine = digest;
+  std::vector<Digest> theirs(peers.size());
+  std::vector<TransportMessage> messages;
+  for (size_t i = 0; i < peers.size(); ++i)
+    for (bool receive : {false, true})
+      messages.push_back(
+          {receive, peers[i],
+           reinterpret_cast<std::byte *>(receive ? &theirs[i] : &mine),
+           sizeof mine, nullptr});
+  DTRT_RETURN_IF_ERROR(group(messages));
+  for (size_t i = 0; i < peers.size(); ++i)
+    if (theirs[i] != digest)
+      return makeError("rank ", pairs[peers[i]].rank, " (device ", peers[i],
+                       ") has plan ", digestText(theirs[i]), ", this one has ",
+                       digestText(digest));
+  return {};
+}
+
+class C10dStore : public Store {
+public:
+  explicit C10dStore(c10::intrusive_ptr<c10d::Store> store)
+      : store(std::move(store)) {}
+
+  Status set(const std::string &key, const std::string &value) override {
+    try {
+      store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
+    } catch (const std::exception &error) {
+      return makeError(reasonOf(error));
+    }
+    return {};
+  }
+
+  Result<std::optional<std::string>> get(const std::string &key) override {
+    try {
+      if (!store->check({key}))
+        return std::optional<std::string>();
+      std::vector<uint8_t> value = store->get(key);
+      return std::optional<std::string>(
+          std::string(value.begin(), value.end()));
+    } catch (const std::exception &error) {
+      return makeError(reasonOf(error));
+    }
+  }
+
+private:
+  c10::intrusive_ptr<c10d::Store> store;
+};
+
+} // namespace
+
+std::unique_ptr<Transport>
+makeGlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
+                  const std::vector<uint32_t> &devices, Seconds timeout) {
+  return std::make_unique<GlooTransport>(std::move(backend), devices, timeout);
+}
+
+std::shared_ptr<Store> makeC10dStore(c10::intrusive_ptr<c10d::Store> store) {
+  return std::make_shared<C10dStore>(std::move(store));
+}
+
+} // namespace dtrt

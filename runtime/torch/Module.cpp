@@ -1,0 +1,357 @@
+//===- Module.cpp - The extension module dynatrain._C ---------------------===//
+//
+// Plans, switches and checked runs for Python. The package on top of it speaks
+// in tensors by name; here a tensor comes with the shard that it is. The GIL is
+// released while bytes move or other ranks are waited for.
+//
+//===----------------------------------------------------------------------===//
+
+#include "GlooTransport.h"
+
+#include "dtrt/LoopbackRun.h"
+#include "dtrt/Report.h"
+#include "dtrt/Switch.h"
+#include "dtrt/Verifier.h"
+
+#include <torch/csrc/utils/pybind.h>
+
+namespace py = pybind11;
+
+namespace dtrt {
+namespace {
+
+using Plan = std::shared_ptr<PlanReader>;
+
+/// What Python sees of a failed Status.
+struct Failure : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+void check(const Status &status) {
+  if (!status.ok())
+    throw Failure(status.message());
+}
+
+template <typename T> T take(Result<T> result) {
+  check(statusOf(result));
+  return std::move(*result);
+}
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+Plan openPlan(const std::string &path) {
+  py::gil_scoped_release release;
+  return std::make_shared<PlanReader>(take(PlanReader::open(path)));
+}
+
+/// The text that `write(stream)` writes.
+template <typename Write> std::string textOf(Write write) {
+  py::gil_scoped_release release;
+  std::ostringstream out;
+  check(write(out));
+  return out.str();
+}
+
+std::string inspect(const Plan &plan, std::optional<uint32_t> device) {
+  return textOf([&](std::ostream &out) {
+    return writeInspection(*plan, device, OutputFormat::Json, out);
+  });
+}
+
+std::string deliveries(const Plan &plan) {
+  return textOf([&](std::ostream &out) { return writeDeliveries(*plan, out); });
+}
+
+void verify(const Plan &plan) {
+  py::gil_scoped_release release;
+  check(plan->checkSections());
+  check(verifyPlan(*plan));
+}
+
+/// One local tensor that the plan expects of a device.
+struct Expected {
+  std::string tensor, state;
+  bool source = true;
+  uint32_t ordinal = 0;
+  std::vector<int64_t> shape;
+  std::string dtype;
+};
+
+void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
+                 std::map<std::pair<std::string, std::string>, uint32_t> &count,
+                 std::vector<Expected> &expected) {
+  const Family &family = common.families[shard.family];
+  std::vector<int64_t> shape = {shard.range.size()};
+  if (!shard.flat) {
+    shape = localShape(shard);
+    shape.erase(shape.begin(), shape.begin() + family.numLeading());
+  }
+  for (int64_t member = 0; member < numMembers(family, shard); ++member) {
+    std::string tensor = family.tensorName(memberIndex(family, shard, member));
+    for (unsigned state : statesOf(shard.states)) {
+      const std::string &name = family.states[state].name;
+      expected.push_back({tensor, name, side == Side::Source,
+                          count[{tensor, name}]++, shape,
+                          dtypeName(dtypeOf(family, state, side))});
+    }
+  }
+}
+
+std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
+  RankProgram program = take(plan->program(device));
+  std::vector<Expected> expected;
+  for (Side side : {Side::Source, Side::Destination}) {
+    std::map<std::pair<std::string, std::string>, uint32_t> count;
+    for (const ShardRecord &shard :
+         side == Side::Source ? program.source : program.destination)
+      addExpected(plan->common(), shard, side, count, expected);
+  }
+  return expected;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors
+//===----------------------------------------------------------------------===//
+
+/// A tensor of the trainer, which stays its owner.
+struct Tensor {
+  TensorBinding binding;
+  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+  const void *start;
+  size_t bytes;
+};
+
+Tensor makeTensor(const std::string &tensor, const std::string &state,
+                  bool source, uint32_t ordinal, const at::Tensor &data) {
+  auto storage = data.storage().getWeakStorageImpl();
+  return {{tensor, state, source ? Side::Source : Side::Destination, ordinal,
+           data.data_ptr(), data.nbytes()},
+          std::move(storage),
+          data.storage().data(),
+          data.storage().nbytes()};
+}
+
+std::vector<TensorBinding> bindingsOf(const std::vector<Tensor> &tensors) {
+  std::vector<TensorBinding> bindings;
+  for (const Tensor &tensor : tensors)
+    bindings.push_back(tensor.binding);
+  return bindings;
+}
+
+using Owned = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
+
+/// Shares ownership of all tensors, unless one is no longer what it was.
+Result<Owned> hold(const std::vector<Tensor> &tensors) {
+  Owned owned;
+  for (const Tensor &tensor : tensors) {
+    owned.push_back(tensor.storage.lock());
+    const char *fault = nullptr;
+    if (!owned.back())
+      fault = "freed";
+    else if (owned.back()->data() != tensor.start ||
+             owned.back()->nbytes() != tensor.bytes)
+      fault = "resized or moved";
+    if (fault)
+      return makeError(tensor.binding.side == Side::Source ? "source"
+                                                           : "destination",
+                       " tensor '", tensor.binding.tensor, "' state '",
+                       tensor.binding.state, "' was ", fault, " after prepare");
+  }
+  return owned;
+}
+
+//===----------------------------------------------------------------------===//
+// Switches
+//===----------------------------------------------------------------------===//
+
+class LiveSwitch {
+public:
+  LiveSwitch(Plan plan, World world) : plan(std::move(plan)) {
+    inner = take(Switch::create(*this->plan, world));
+    timeout = world.timeout;
+  }
+  ~LiveSwitch() {
+    // Closing connections takes no Python.
+    py::gil_scoped_release release;
+    inner.reset();
+  }
+
+  std::string compare(std::vector<Tensor> given, const std::string &note) {
+    py::gil_scoped_release release;
+    tensors = std::move(given);
+    return take(inner->compare(bindingsOf(tensors), note));
+  }
+  void connect(c10::intrusive_ptr<c10d::Backend> backend, bool digests) {
+    py::gil_scoped_release release;
+    check(inner->connect(
+        makeGlooTransport(std::move(backend), inner->devices(), timeout),
+        digests));
+  }
+  void cannotConnect(const std::string &why) {
+    py::gil_scoped_release release;
+    check(inner->cannotConnect(why));
+  }
+  void transfer() {
+    auto owned = hold(tensors);
+    py::gil_scoped_release release;
+    if (!owned.ok())
+      check(inner->fail("transfer", owned.status()));
+    check(inner->transfer());
+  }
+  void commit() {
+    py::gil_scoped_release release;
+    check(inner->commit());
+  }
+  void abort(const std::string &why) {
+    py::gil_scoped_release release;
+    inner->abort(Status::failure(why));
+  }
+  py::dict stats() const {
+    const ExecutionStats &stats = inner->stats();
+    py::dict out;
+    out["seconds"] = inner->seconds();
+    out["group_seconds"] = stats.groupSeconds;
+    out["bytes_sent"] = stats.bytesSent;
+    out["bytes_received"] = stats.bytesReceived;
+    out["bytes_copied"] = stats.bytesCopied;
+    out["bytes_zeroed"] = stats.bytesZeroed;
+    out["messages"] = stats.messages;
+    out["staging_peak"] = stats.stagingPeak;
+    return out;
+  }
+
+private:
+  Plan plan;
+  std::vector<Tensor> tensors;
+  std::unique_ptr<Switch> inner;
+  Seconds timeout;
+};
+
+World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
+                uint32_t size, std::vector<uint32_t> devices, double timeout,
+                std::string prefix) {
+  return {rank,
+          size,
+          std::move(devices),
+          Seconds(timeout),
+          std::move(prefix),
+          makeC10dStore(std::move(store))};
+}
+
+void refuse(const Plan &plan, const World &world, const std::string &why) {
+  py::gil_scoped_release release;
+  check(Switch::refuse(*plan, world, Status::failure(why)));
+}
+
+//===----------------------------------------------------------------------===//
+// Checked runs
+//===----------------------------------------------------------------------===//
+
+/// Calls visit(storage, program) with the tensors bound.
+template <typename Visit>
+void withStorage(const Plan &plan, uint32_t device,
+                 const std::vector<Tensor> &tensors, Visit visit) {
+  py::gil_scoped_release release;
+  RankProgram program = take(plan->program(device));
+  LocalStorage storage(plan->common(), program);
+  check(bindTensors(bindingsOf(tensors), storage));
+  visit(storage, program);
+}
+
+void fillPattern(const Plan &plan, uint32_t device,
+                 const std::vector<Tensor> &tensors) {
+  withStorage(plan, device, tensors,
+              [](LocalStorage &storage, const RankProgram &program) {
+                for (uint32_t i = 0; i < program.source.size(); ++i)
+                  fillSource(storage, i);
+                for (uint32_t i = 0; i < program.destination.size(); ++i)
+                  poisonDestination(storage, i);
+              });
+}
+
+py::dict asDict(const CheckReport &report) {
+  py::dict out;
+  out["bytes_checked"] = report.bytesChecked;
+  out["mismatches"] = report.mismatches;
+  out["first"] = report.first;
+  return out;
+}
+
+py::dict checkPattern(const Plan &plan, uint32_t device,
+                      const std::vector<Tensor> &tensors) {
+  CheckReport report;
+  withStorage(plan, device, tensors,
+              [&](LocalStorage &storage, const RankProgram &program) {
+                for (uint32_t i = 0; i < program.destination.size(); ++i)
+                  checkDestination(storage, i, report);
+              });
+  return asDict(report);
+}
+
+py::dict loopback(const Plan &plan, bool checked, bool staged) {
+  LoopbackOptions options;
+  options.check = checked;
+  options.staged = staged;
+  LoopbackReport report;
+  {
+    py::gil_scoped_release release;
+    report = take(runLoopback(*plan, options));
+  }
+  py::dict out = asDict(report.check);
+  out["seconds"] = report.seconds;
+  out["bytes_moved"] = report.bytesMoved;
+  out["staging_peak"] = report.stagingPeak;
+  return out;
+}
+
+py::dict planInfo(const Plan &plan) {
+  const PlanCommon &common = plan->common();
+  py::dict out;
+  out["digest"] = digestText(plan->digest());
+  out["request_hash"] = common.requestHash;
+  out["source_fingerprint"] = common.sourceFingerprint;
+  out["destination_fingerprint"] = common.destinationFingerprint;
+  out["source_devices"] = common.sourceDevices;
+  out["destination_devices"] = common.destinationDevices;
+  out["devices"] = plan->devices();
+  return out;
+}
+
+} // namespace
+} // namespace dtrt
+
+PYBIND11_MODULE(_C, module) {
+  using namespace dtrt;
+  py::register_exception<Failure>(module, "Error", PyExc_RuntimeError);
+  py::class_<PlanReader, Plan>(module, "Plan")
+      .def_static("open", &openPlan)
+      .def("info", &planInfo)
+      .def("inspect", &inspect)
+      .def("deliveries", &deliveries)
+      .def("verify", &verify)
+      .def("inventory", &inventory);
+  py::class_<Expected>(module, "Expected")
+      .def_readonly("tensor", &Expected::tensor)
+      .def_readonly("state", &Expected::state)
+      .def_readonly("source", &Expected::source)
+      .def_readonly("ordinal", &Expected::ordinal)
+      .def_readonly("shape", &Expected::shape)
+      .def_readonly("dtype", &Expected::dtype);
+  py::class_<Tensor>(module, "Tensor").def(py::init(&makeTensor));
+  py::class_<World>(module, "World").def(py::init(&makeWorld));
+  py::class_<LiveSwitch>(module, "Switch")
+      .def(py::init<Plan, World>())
+      .def("compare", &LiveSwitch::compare)
+      .def("connect", &LiveSwitch::connect)
+      .def("cannot_connect", &LiveSwitch::cannotConnect)
+      .def("transfer", &LiveSwitch::transfer)
+      .def("commit", &LiveSwitch::commit)
+      .def("abort", &LiveSwitch::abort)
+      .def("stats", &LiveSwitch::stats);
+  module.def("refuse", &refuse);
+  module.def("fill_pattern", &fillPattern);
+  module.def("check_pattern", &checkPattern);
+  module.def("loopback", &loopback);
+}

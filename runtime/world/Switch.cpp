@@ -1,0 +1,271 @@
+//===- Switch.cpp - One transition of a live job --------------------------===//
+
+#include "dtrt/Switch.h"
+
+#include "dtrt/DigestTransport.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <thread>
+
+namespace dtrt {
+
+namespace {
+
+/// How often a rank that moves bytes looks whether another has stopped.
+constexpr Seconds kWatchInterval(0.05);
+
+/// Of the timeout: how long ranks that could not connect wait for a sign of
+/// life from each other, to say who is missing.
+constexpr double kRollCallShare = 0.3;
+
+/// What a rank hands in: one field per line, "error" and "note" may be empty.
+/// Line breaks inside a value would end it.
+std::string oneLine(std::string text) {
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+const char *kFields[] = {"source layout", "destination layout", "plan"};
+constexpr size_t kNumFields = 3;
+
+std::string makeRecord(const PlanReader &plan, const Status &error,
+                       const std::string &note) {
+  const PlanCommon &common = plan.common();
+  return common.sourceFingerprint + "\n" + common.destinationFingerprint +
+         "\n" + digestText(plan.digest()) + "\n" + oneLine(error.message()) +
+         "\n" + oneLine(note);
+}
+
+std::vector<std::string> linesOf(const std::string &record) {
+  std::vector<std::string> lines;
+  std::istringstream stream(record);
+  for (std::string line; std::getline(stream, line);)
+    lines.push_back(line);
+  lines.resize(kNumFields + 2);
+  return lines;
+}
+
+using Records = std::vector<std::vector<std::string>>;
+
+/// Says who has what, the largest party last.
+Status compareField(const Records &records, size_t field) {
+  std::map<std::string, std::vector<uint32_t>> parties;
+  for (uint32_t rank = 0; rank < records.size(); ++rank)
+    parties[records[rank][field]].push_back(rank);
+  if (parties.size() == 1)
+    return {};
+  std::vector<std::pair<std::string, std::vector<uint32_t>>> sorted(
+      parties.begin(), parties.end());
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](const auto &a, const auto &b) {
+                     return a.second.size() < b.second.size();
+                   });
+  std::string text =
+      "the ranks do not have the same " + std::string(kFields[field]) + ": ";
+  for (size_t i = 0; i < sorted.size(); ++i)
+    text += (i ? ", " : "") + rankNames(sorted[i].second) +
+            (sorted[i].second.size() == 1 ? " has " : " have ") +
+            sorted[i].first;
+  return makeError(text);
+}
+
+Result<std::string> judgeRecords(const std::vector<std::string> &texts) {
+  Records records;
+  for (const std::string &text : texts)
+    records.push_back(linesOf(text));
+  for (uint32_t rank = 0; rank < records.size(); ++rank)
+    if (!records[rank][kNumFields].empty())
+      return makeError("rank ", rank, ": ", records[rank][kNumFields]);
+  for (size_t field = 0; field < kNumFields; ++field)
+    DTRT_RETURN_IF_ERROR(compareField(records, field));
+  for (const std::vector<std::string> &record : records)
+    if (!record[kNumFields + 1].empty())
+      return record[kNumFields + 1];
+  return std::string();
+}
+
+Result<std::string> acceptAll(const std::vector<std::string> &) {
+  return std::string();
+}
+
+Rendezvous rendezvousOf(const World &world) {
+  return Rendezvous(world.store, world.prefix, world.rank, world.size,
+                    world.timeout);
+}
+
+/// While it lives, a rank that stops elsewhere aborts the transport here.
+class StopWatch {
+public:
+  StopWatch(Rendezvous &rendezvous, Transport &transport)
+      : thread(
+            [this, &rendezvous, &transport] { run(rendezvous, transport); }) {}
+  ~StopWatch() {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      ended = true;
+    }
+    wake.notify_all();
+    thread.join();
+  }
+
+private:
+  void run(Rendezvous &rendezvous, Transport &transport) {
+    std::unique_lock<std::mutex> lock(mutex);
+    while (!wake.wait_for(lock, kWatchInterval, [this] { return ended; })) {
+      lock.unlock();
+      Status stopped = rendezvous.checkStopped();
+      lock.lock();
+      if (!stopped.ok())
+        return transport.abort(stopped);
+    }
+  }
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  bool ended = false;
+  std::thread thread;
+};
+
+} // namespace
+
+Result<std::vector<uint32_t>> devicesOf(const PlanReader &plan,
+                                        const World &world) {
+  std::vector<uint32_t> devices =
+      world.devices.empty() ? plan.devices() : world.devices;
+  if (devices.size() != world.size)
+    return makeError(world.devices.empty() ? "the plan has " : "the list has ",
+                     devices.size(), " devices, the world has ", world.size,
+                     " ranks");
+  std::vector<uint32_t> sorted = devices;
+  std::sort(sorted.begin(), sorted.end());
+  if (sorted != plan.devices())
+    return makeError("the devices of the world's ranks are not those of the "
+                     "plan");
+  return devices;
+}
+
+Switch::Switch(const PlanReader &plan, const World &world)
+    : plan(&plan), rendezvous(rendezvousOf(world)) {}
+
+Switch::~Switch() = default;
+
+Result<std::unique_ptr<Switch>> Switch::create(const PlanReader &plan,
+                                               const World &world) {
+  auto devices = devicesOf(plan, world);
+  DTRT_RETURN_IF_ERROR(devices);
+  auto program = plan.program((*devices)[world.rank]);
+  DTRT_RETURN_IF_ERROR(program);
+  std::unique_ptr<Switch> made(new Switch(plan, world));
+  made->rankDevices = std::move(*devices);
+  made->program = std::move(*program);
+  return made;
+}
+
+Status Switch::refuse(const PlanReader &plan, const World &world,
+                      const Status &why) {
+  return rendezvousOf(world).submit("prepare", makeRecord(plan, why, ""));
+}
+
+Status Switch::enter(const char *name, Phase expected) {
+  if (phase == expected)
+    return {};
+  if (phase == Phase::Failed)
+    return makeError("rank ", rendezvous.rank(), ", ", name,
+                     ": the switch has failed or was aborted");
+  return makeError("rank ", rendezvous.rank(), ", ", name,
+                   ": the phases are prepare, transfer, commit, each once and "
+                   "in this order");
+}
+
+/// A failure here is made known to all ranks.
+Status Switch::leave(const char *name, Phase reached, const Status &status) {
+  if (status.ok()) {
+    phase = reached;
+    return {};
+  }
+  Status named =
+      makeError("rank ", rendezvous.rank(), ", ", name, ": ", status.message());
+  abort(named);
+  return named;
+}
+
+Status Switch::fail(const char *name, const Status &why) {
+  return leave(name, Phase::Failed, why);
+}
+
+Status Switch::cannotConnect(const std::string &why) {
+  auto absent =
+      rendezvous.rollCall("alive", rendezvous.timeout() * kRollCallShare);
+  std::string names = absent.ok() && !absent->empty()
+                          ? " (" + rankNames(*absent) + " did not answer)"
+                          : "";
+  return leave("prepare", Phase::Failed,
+               makeError("cannot connect: ", why, names));
+}
+
+void Switch::abort(const Status &why) {
+  if (phase == Phase::Committed || phase == Phase::Failed)
+    return;
+  phase = Phase::Failed;
+  rendezvous.stop(why);
+  if (transport)
+    transport->abort(why);
+}
+
+Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
+                                    const std::string &note) {
+  DTRT_RETURN_IF_ERROR(enter("prepare", Phase::New));
+  storage = std::make_unique<LocalStorage>(plan->common(), program);
+  Status bound = bindTensors(tensors, *storage);
+  auto verdict =
+      rendezvous.agree("prepare", makeRecord(*plan, bound, note), judgeRecords);
+  DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, statusOf(verdict)));
+  return verdict;
+}
+
+Status Switch::connect(std::unique_ptr<Transport> given, bool digests) {
+  DTRT_RETURN_IF_ERROR(enter("prepare", Phase::Compared));
+  transport =
+      digests ? makeDigestTransport(std::move(given)) : std::move(given);
+  auto prepared = Executor::prepare(*storage, *transport);
+  if (!prepared.ok())
+    return leave("prepare", Phase::Connected, prepared.status());
+  executor.emplace(std::move(*prepared));
+  Status status;
+  {
+    StopWatch watch(rendezvous, *transport);
+    status = transport->connect(plan->digest(), executor->peers());
+  }
+  if (!status.ok())
+    status = rendezvous.causeOf(status);
+  if (status.ok())
+    status = statusOf(rendezvous.agree("connect", "", acceptAll));
+  return leave("prepare", Phase::Connected, status);
+}
+
+Status Switch::runProgram() {
+  StopWatch watch(rendezvous, *transport);
+  auto begin = std::chrono::steady_clock::now();
+  Status status = executor->run();
+  if (!status.ok())
+    return rendezvous.causeOf(status);
+  elapsed = Seconds(std::chrono::steady_clock::now() - begin).count();
+  return {};
+}
+
+Status Switch::transfer() {
+  DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
+  return leave("transfer", Phase::Transferred, runProgram());
+}
+
+Status Switch::commit() {
+  DTRT_RETURN_IF_ERROR(enter("commit", Phase::Transferred));
+  auto verdict = rendezvous.agree("commit", "", acceptAll);
+  Status status = leave("commit", Phase::Committed, statusOf(verdict));
+  transport->leave();
+  return status;
+}
+
+} // namespace dtrt

@@ -1,0 +1,82 @@
+"""Ranks as real processes, and what became of each."""
+
+import multiprocessing
+import os
+import time
+import traceback
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytest.importorskip("dynatrain", reason="the extension is not built")
+
+import dynatrain  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+
+torch.set_num_threads(1)
+
+# Children share what is imported already, and start at once.
+fork = multiprocessing.get_context("fork")
+
+#: What a rank that was killed gives.
+KILLED = "killed"
+
+
+def _child(pipe, body, rank, store_path, size, arguments):
+    try:
+        store = dist.FileStore(store_path, size)
+        pipe.send(("value", body(rank, store, *arguments)))
+    except dynatrain.Error as error:
+        pipe.send(("error", str(error)))
+    except BaseException:
+        pipe.send(("crash", traceback.format_exc()))
+    pipe.close()
+    os._exit(0)
+
+
+def _take(pipe, process, deadline):
+    """One rank's outcome; a rank that hangs is killed and fails the test."""
+    if not pipe.poll(max(0, deadline - time.monotonic())):
+        process.kill()
+        process.join()
+        return ("crash", "hangs")
+    try:
+        outcome = pipe.recv()
+    except EOFError:
+        outcome = ("value", KILLED)
+    process.join()
+    return outcome
+
+
+def run_ranks(size, body, folder, *arguments, limit=90):
+    """body(rank, store, *arguments) in `size` processes: for each rank its
+    value, or its error as "error: TEXT"."""
+    store_path = str(folder / f"store-{time.monotonic_ns()}")
+    running = []
+    for rank in range(size):
+        ours, theirs = fork.Pipe(duplex=False)
+        process = fork.Process(
+            target=_child,
+            args=(theirs, body, rank, store_path, size, arguments),
+        )
+        process.start()
+        theirs.close()
+        running.append((ours, process))
+    deadline = time.monotonic() + limit
+    outcomes = [_take(pipe, process, deadline) for pipe, process in running]
+    crashes = [text for kind, text in outcomes if kind == "crash"]
+    assert not crashes, "\n".join(crashes)
+    assert not multiprocessing.active_children()
+    return [
+        f"error: {value}" if kind == "error" else value
+        for kind, value in outcomes
+    ]
+
+
+def make_tensors(plan, device, fill=0):
+    """Tensors of all shards that a device holds: (source, destination)."""
+    sides = {"source": {}, "destination": {}}
+    for entry in plan.expected(device):
+        shards = sides[entry.side].setdefault((entry.tensor, entry.state), [])
+        shards.append(torch.full(entry.shape, fill, dtype=entry.dtype))
+    return sides["source"], sides["destination"]

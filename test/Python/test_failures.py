@@ -1,0 +1,157 @@
+"""A process that is killed: every other one gets an error, none hangs."""
+
+import os
+import signal
+import threading
+import time
+from datetime import timedelta
+
+import dynatrain
+import pytest
+from dynatrain import world as world_module
+from processes import KILLED, dist, make_tensors, run_ranks
+
+PLAN = "llama-tiny-8-to-4-shrink"
+TIMEOUT = 6
+VICTIM = 5
+
+
+def _die():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _die_during(switch):
+    """While the bytes move, or soon after: the others see one or the other."""
+    threading.Timer(0.005, _die).start()
+    switch.transfer()
+    time.sleep(1)
+
+
+def _rank(rank, store, path, phase, victim):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    dies = rank == victim
+    if dies and phase == "prepare":
+        _die()
+    if dies and phase == "connect":
+        world_module.Place.connect = lambda self: _die()
+    world = dynatrain.World(store=store, rank=rank, timeout=TIMEOUT)
+    begin = time.monotonic()
+    try:
+        switch = plan.prepare(world, source, target)
+        switch.wait()
+        if dies and phase == "transfer":
+            _die()
+        if dies and phase == "midway":
+            _die_during(switch)
+        switch.transfer()
+        if dies and phase == "commit":
+            _die()
+        switch.commit()
+    except dynatrain.Error as error:
+        assert time.monotonic() - begin < 2 * TIMEOUT + 5
+        return str(error)
+    return "committed"
+
+
+# What the others may be in when they learn of it.
+PHASES = {
+    "prepare": {"prepare"},
+    "connect": {"prepare"},
+    "transfer": {"transfer", "commit"},
+    "midway": {"transfer", "commit"},
+    "commit": {"commit"},
+}
+
+
+@pytest.mark.parametrize("victim", [0, VICTIM])
+@pytest.mark.parametrize("phase", PHASES)
+def test_killed_in(phase, victim, compile_plan, tmp_path):
+    shared = set(os.listdir("/dev/shm"))
+    outcomes = run_ranks(8, _rank, tmp_path, compile_plan(PLAN), phase, victim)
+    for rank, text in enumerate(outcomes):
+        if rank == victim:
+            assert text == KILLED
+            continue
+        assert any(
+            text.startswith(f"rank {rank}, {p}: ") for p in PHASES[phase]
+        )
+        assert f"rank {victim}" in text, text
+    assert set(os.listdir("/dev/shm")) <= shared
+
+
+def _store_host(rank, store, path, port):
+    """Rank 0 hosts the store and dies in commit."""
+    tcp = dist.TCPStore(
+        "127.0.0.1", port, 4, rank == 0, timedelta(seconds=TIMEOUT)
+    )
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    world = dynatrain.World(store=tcp, rank=rank, timeout=TIMEOUT)
+    switch = plan.prepare(world, source, target)
+    switch.transfer()
+    if rank == 0:
+        time.sleep(0.5)
+        _die()
+    switch.commit()
+
+
+def test_store_dies_with_rank_0(compile_plan, tmp_path):
+    path = compile_plan("adamw-mlp-4-rows-to-columns")
+    port = 20000 + os.getpid() % 20000
+    outcomes = run_ranks(4, _store_host, tmp_path, path, port)
+    for rank, text in enumerate(outcomes[1:], start=1):
+        assert text.startswith(
+            f"error: rank {rank}, commit: lost the store (the process that "
+            "hosts it, often rank 0, may have ended)"
+        )
+
+
+def _stopped_by_trainer(rank, store, path):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    before = {key: [t.clone() for t in ts] for key, ts in source.items()}
+    world = dynatrain.World(store=store, rank=rank, timeout=TIMEOUT)
+    switch = plan.prepare(world, source, target)
+    switch.wait()
+    if rank == 1:
+        switch.abort("loss is not finite")
+        return "aborted"
+    with pytest.raises(dynatrain.Error, match="rank 1: loss is not finite"):
+        switch.transfer()
+        switch.commit()
+    same = all(
+        old.equal(new)
+        for key in source
+        for old, new in zip(before[key], source[key], strict=True)
+    )
+    again = plan.prepare(world, source, target)  # the world is still of use
+    return same and again is not None
+
+
+def test_abort_leaves_the_source(compile_plan, tmp_path):
+    path = compile_plan("adamw-mlp-4-rows-to-columns")
+    outcomes = run_ranks(4, _stopped_by_trainer, tmp_path, path)
+    assert outcomes == [True, "aborted", True, True]
+
+
+def _slow(rank, store, path):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    world = dynatrain.World(store=store, rank=rank, timeout=2)
+    switch = plan.prepare(world, source, target)
+    switch.wait()
+    if rank == 3:
+        time.sleep(5)
+        return "slow"
+    switch.transfer()
+    switch.commit()
+
+
+def test_rank_that_never_transfers(compile_plan, tmp_path):
+    """A rank that lives but does not come is named after the timeout."""
+    path = compile_plan("adamw-mlp-4-rows-to-columns")
+    outcomes = run_ranks(4, _slow, tmp_path, path)
+    assert outcomes[3] == "slow"
+    assert any("no answer within 2 s from rank 3" in t for t in outcomes[:3])
+    assert all("rank 3" in text for text in outcomes[:3])

@@ -1,0 +1,124 @@
+//===- CostModelTest.cpp - Seconds, and bounds that hold ------------------===//
+
+#include "dt/Routing/CostModel.h"
+#include "RandomFlows.h"
+
+#include "gtest/gtest.h"
+
+using namespace dt;
+using namespace dt::testing;
+
+namespace {
+
+constexpr int64_t kBytes = 25'000'000; // 1 ms on the NIC
+
+Message message(int32_t wave, int64_t source, int64_t destination,
+                int64_t slot = kDirect) {
+  Message out;
+  out.wave = wave;
+  out.source = source;
+  out.destination = destination;
+  out.bytes = kBytes;
+  out.sendSlot = out.receiveSlot = slot;
+  return out;
+}
+
+/// Latency and one message of `kBytes` on the NIC.
+constexpr double kOnNic = 1e-3 + 10e-6;
+
+TEST(CostModel, PortsOfOneDeviceRunAtOnce) {
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(0, 0, 1), message(0, 8, 0)},
+                     Cluster()),
+      kOnNic);
+}
+
+TEST(CostModel, AGroupWaitsForTheGroupBeforeOnBothEnds) {
+  // 8 -> 16 waits for 0 -> 8; 24 -> 32 meets neither.
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(1, 8, 16), message(1, 24, 32)},
+                     Cluster()),
+      2 * kOnNic);
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(1, 24, 32)}, Cluster()),
+      kOnNic);
+}
+
+TEST(CostModel, PacksShowAtTheEndsOnly) {
+  // 0 -> 8 three times: the first pack and the last unpack are not hidden.
+  std::vector<Message> packed = {message(0, 0, 8, 0), message(1, 0, 8, 0),
+                                 message(2, 0, 8, 0)};
+  EXPECT_NEAR(predictSeconds(packed, Cluster()),
+              3 * kOnNic + 2 * packSeconds(kBytes), 1e-12);
+  std::vector<Message> direct = {message(0, 0, 8), message(1, 0, 8),
+                                 message(2, 0, 8)};
+  EXPECT_NEAR(predictSeconds(direct, Cluster()), 3 * kOnNic, 1e-12);
+}
+
+TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
+  Cluster cluster;
+  cluster.links = {{{true, 0}, {true, 1}, 50e9}, {{false, 3}, {true, 1}, 5e9}};
+  EXPECT_EQ(cluster.bytesPerSecond(0, 8), 50e9);
+  EXPECT_EQ(cluster.bytesPerSecond(8, 0), 25e9);
+  EXPECT_EQ(cluster.bytesPerSecond(3, 9), 5e9);
+  EXPECT_EQ(cluster.bytesPerSecond(0, 1), 200e9);
+  EXPECT_NEAR(predictSeconds({message(0, 0, 8)}, cluster), 0.5e-3 + 10e-6,
+              1e-12);
+}
+
+/// `shape` rows over `sources` devices from 0 on, to the same number from
+/// `first` on.
+Flow shifted(int64_t devices, int64_t first) {
+  std::vector<int64_t> shape = {devices, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  flow.source = overlay(gridHoldings(shape, devices, 1, 1, 0), shape);
+  flow.destination = overlay(gridHoldings(shape, devices, 1, 1, first), shape);
+  return flow;
+}
+
+TEST(Bounds, SeeTheOneSlowLink) {
+  // 3 -> 11 alone takes 5 ms; all other pairs take 1 ms.
+  Cluster cluster;
+  EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, kOnNic, 1e-12);
+  cluster.links = {{{false, 3}, {false, 11}, 5e9}};
+  EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, 5e-3 + 10e-6,
+              1e-12);
+}
+
+TEST(Bounds, HoldWithUnequalLinks) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomTransition t = randomTransition(random);
+    for (unsigned i = random() % 6; i > 0; --i)
+      t.cluster.links.push_back({{random() % 2 == 0, int64_t(random() % 4)},
+                                 {random() % 2 == 0, int64_t(random() % 4)},
+                                 double(1 + random() % 400) * 1e9});
+    Routing routing;
+    Hole hole;
+    ASSERT_TRUE(route(t.flows, t.cluster, {}, routing, hole));
+    std::stable_sort(
+        routing.moves.begin(), routing.moves.end(),
+        [](const Move &a, const Move &b) { return a.hop < b.hop; });
+    Bounds bounds = computeBounds(t.flows, t.cluster);
+    for (ChunkBytes chunks :
+         candidateChunks(routing.moves, t.flows, t.cluster, 1 << 20)) {
+      std::vector<ScheduledMove> scheduled;
+      int64_t needed = 0;
+      ASSERT_TRUE(schedule(routing.moves, t.flows, t.cluster, chunks, scheduled,
+                           needed));
+      int64_t sent = 0, wanted = 0;
+      for (const ScheduledMove &s : scheduled)
+        sent += s.move.box.volume();
+      for (const Move &move : routing.moves)
+        wanted += move.box.volume();
+      EXPECT_EQ(sent, wanted);
+      EXPECT_GE(predictSeconds(scheduled, t.flows, t.cluster) * (1 + 1e-9),
+                bounds.seconds);
+    }
+  }
+}
+
+} // namespace

@@ -1,0 +1,237 @@
+//===- SwitchTest.cpp - All ranks commit, or all learn why not ------------===//
+//
+// Ranks are threads here: the store is in memory and the transport loopback.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "dtrt/CheckPattern.h"
+#include "dtrt/DigestTransport.h"
+#include "dtrt/LoopbackTransport.h"
+#include "dtrt/Switch.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// Passes everything on to a transport that it does not own.
+class Borrowed : public Transport {
+public:
+  explicit Borrowed(Transport &inner) : inner(inner) {}
+  uint32_t device() const override { return inner.device(); }
+  Status connect(const Digest &digest,
+                 const std::vector<uint32_t> &peers) override {
+    return inner.connect(digest, peers);
+  }
+  Status group(const std::vector<TransportMessage> &messages) override {
+    return inner.group(messages);
+  }
+  void abort(const Status &why) override { inner.abort(why); }
+  void leave() override { inner.leave(); }
+
+private:
+  Transport &inner;
+};
+
+/// Spoils a byte of what it receives.
+class Spoiling : public Borrowed {
+public:
+  using Borrowed::Borrowed;
+  Status group(const std::vector<TransportMessage> &messages) override {
+    Status status = Borrowed::group(messages);
+    for (const TransportMessage &message : messages)
+      if (message.receive && message.bytes > 16)
+        message.data[message.bytes / 2] ^= std::byte(1);
+    return status;
+  }
+};
+
+/// The buffers of one rank, as a trainer's tensors.
+struct Tensors {
+  Tensors(const PlanReader &plan, uint32_t device)
+      : program(*plan.program(device)),
+        storage(std::move(*ArenaStorage::allocate(plan.common(), program))) {
+    for (uint32_t i = 0; i < program.source.size(); ++i)
+      fillSource(*storage, i);
+    for (Side side : {Side::Source, Side::Destination})
+      addBindings(side);
+  }
+  void addBindings(Side side) {
+    std::map<std::pair<std::string, std::string>, uint32_t> ordinals;
+    for (uint32_t i = 0; i < storage->shards(side).size(); ++i) {
+      const ShardRecord &shard = storage->shards(side)[i];
+      const Family &family = storage->common().families[shard.family];
+      for (int64_t m = 0; m < storage->members(side, i); ++m)
+        for (unsigned state : statesOf(shard.states)) {
+          std::string tensor = family.tensorName(memberIndex(family, shard, m));
+          const std::string &name = family.states[state].name;
+          bindings.push_back({tensor, name, side, ordinals[{tensor, name}]++,
+                              storage->data(side, i, state, m),
+                              storage->memberBytes(side, i, state)});
+        }
+    }
+  }
+  CheckReport check() const {
+    CheckReport report;
+    for (uint32_t i = 0; i < program.destination.size(); ++i)
+      checkDestination(*storage, i, report);
+    return report;
+  }
+
+  RankProgram program;
+  std::unique_ptr<ArenaStorage> storage;
+  std::vector<TensorBinding> bindings;
+};
+
+using Body = std::function<Status(const PlanReader &plan, const World &world,
+                                  Transport &transport)>;
+
+/// Runs the body as every rank; the error of each, empty where there is none.
+std::vector<std::string> runRanks(const TestPlan &test, const Body &body) {
+  PlanReader plan = test.reader();
+  std::vector<uint32_t> devices = plan.devices();
+  LoopbackWorld loopback(devices);
+  auto store = std::make_shared<MemoryStore>();
+  std::vector<std::string> errors(devices.size());
+  std::vector<std::thread> threads;
+  for (uint32_t rank = 0; rank < devices.size(); ++rank)
+    threads.emplace_back([&, rank] {
+      World world;
+      world.rank = rank;
+      world.size = uint32_t(devices.size());
+      world.timeout = Seconds(2);
+      world.store = store;
+      Transport &transport = loopback.endpoint(devices[rank]);
+      errors[rank] = body(plan, world, transport).message();
+      transport.leave();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return errors;
+}
+
+Status runAll(Switch &change, const Tensors &tensors,
+              std::unique_ptr<Transport> transport, bool digests) {
+  DTRT_RETURN_IF_ERROR(change.compare(tensors.bindings, ""));
+  DTRT_RETURN_IF_ERROR(change.connect(std::move(transport), digests));
+  DTRT_RETURN_IF_ERROR(change.transfer());
+  return change.commit();
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "found '" << text << "', expected it to contain '" << part << "'";
+}
+
+TEST(Switch, CommitsWithEveryByteInPlace) {
+  for (bool digests : {false, true})
+    for (const std::string &error :
+         runRanks(reshapePlan(),
+                  [&](const PlanReader &plan, const World &world,
+                      Transport &transport) -> Status {
+                    auto change = Switch::create(plan, world);
+                    DTRT_RETURN_IF_ERROR(change);
+                    Tensors tensors(plan, plan.devices()[world.rank]);
+                    DTRT_RETURN_IF_ERROR(
+                        runAll(**change, tensors,
+                               std::make_unique<Borrowed>(transport), digests));
+                    EXPECT_EQ(tensors.check().mismatches, 0u);
+                    return {};
+                  }))
+      EXPECT_EQ(error, "");
+}
+
+TEST(Switch, DigestsShowASpoiledMessage) {
+  auto errors = runRanks(
+      forwardingPlan(),
+      [](const PlanReader &plan, const World &world,
+         Transport &transport) -> Status {
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        std::unique_ptr<Transport> mine = std::make_unique<Borrowed>(transport);
+        if (world.rank == 1)
+          mine = std::make_unique<Spoiling>(transport);
+        return runAll(**change, tensors, std::move(mine), /*digests=*/true);
+      });
+  for (const std::string &error : errors)
+    expectContains(error, "are not those that it sent");
+}
+
+TEST(Switch, NamesTheRankThatDoesNotCome) {
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, const World &world,
+                  Transport &transport) -> Status {
+                 if (world.rank == 2)
+                   return {};
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 return statusOf((*change)->compare(tensors.bindings, ""));
+               });
+  for (uint32_t rank : {0, 1, 3})
+    expectContains(errors[rank], "rank " + std::to_string(rank) +
+                                     ", prepare: rank 2 did not come within");
+}
+
+TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, const World &world,
+                  Transport &transport) -> Status {
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 if (world.rank == 1)
+                   tensors.bindings.front().bytes += 4;
+                 return statusOf((*change)->compare(tensors.bindings, ""));
+               });
+  for (const std::string &error : errors) {
+    expectContains(error, "prepare: rank 1: tensor '");
+    expectContains(error, "the plan expects");
+  }
+}
+
+TEST(Switch, AnAbortReachesAllRanks) {
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, const World &world,
+                  Transport &transport) -> Status {
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 if (world.rank != 3)
+                   return runAll(**change, tensors,
+                                 std::make_unique<Borrowed>(transport), false);
+                 DTRT_RETURN_IF_ERROR((*change)->compare(tensors.bindings, ""));
+                 (*change)->abort(makeError("rank 3: out of patience"));
+                 return {};
+               });
+  for (uint32_t rank : {0, 1, 2})
+    expectContains(errors[rank], "out of patience");
+}
+
+TEST(Switch, AWorldOfAnotherSizeIsRefused) {
+  PlanReader plan = reshapePlan().reader();
+  World world;
+  world.size = 3;
+  auto change = Switch::create(plan, world);
+  ASSERT_FALSE(change.ok());
+  EXPECT_EQ(change.status().message(),
+            "the plan has 4 devices, the world has 3 ranks");
+}
+
+TEST(Rendezvous, NamesRanksInWords) {
+  EXPECT_EQ(rankNames({4}), "rank 4");
+  EXPECT_EQ(rankNames({0, 1, 2, 5}), "ranks 0-2 and 5");
+  EXPECT_EQ(rankNames({1, 3, 5}), "ranks 1, 3 and 5");
+}
+
+} // namespace
