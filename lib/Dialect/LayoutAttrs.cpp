@@ -35,12 +35,72 @@ uint64_t StatesAttr::mask(ArrayAttr names) const {
   return result;
 }
 
-int64_t StatesAttr::bytesPerElement(uint64_t mask) const {
+DType StatesAttr::readDType(unsigned state) const {
+  const StateEntry &entry = getEntries()[state];
+  if (entry.source)
+    return *entry.source;
+  return *getEntries()[indexOf(entry.from)].source;
+}
+
+/// Sums over the states of a mask the width of `dtypeOf(state)`, if any.
+template <typename Fn>
+static int64_t sumWidths(StatesAttr states, uint64_t mask, Fn dtypeOf) {
   int64_t bytes = 0;
-  for (auto [index, entry] : llvm::enumerate(getEntries()))
-    if (mask >> index & 1)
-      bytes += byteWidth(entry.dtype);
+  for (unsigned state = 0; state < states.getEntries().size(); ++state)
+    if (std::optional<DType> dtype = dtypeOf(state); dtype && mask >> state & 1)
+      bytes += byteWidth(*dtype);
   return bytes;
+}
+
+int64_t StatesAttr::sourceBytes(uint64_t mask) const {
+  return sumWidths(*this, mask,
+                   [&](unsigned state) { return getEntries()[state].source; });
+}
+
+int64_t StatesAttr::destinationBytes(uint64_t mask) const {
+  return sumWidths(*this, mask, [&](unsigned state) {
+    return getEntries()[state].destination;
+  });
+}
+
+int64_t StatesAttr::wireBytes(uint64_t mask) const {
+  return sumWidths(*this, mask, [&](unsigned state) -> std::optional<DType> {
+    std::optional<DType> destination = getEntries()[state].destination;
+    if (!destination)
+      return std::nullopt;
+    return wireDType(readDType(state), *destination);
+  });
+}
+
+/// What is wrong with one state by itself and its `from`; empty: nothing.
+static std::string problemOf(const StateEntry &entry,
+                             llvm::ArrayRef<StateEntry> entries) {
+  if (!entry.source && !entry.destination)
+    return "exists on neither side";
+  if (!entry.source && !entry.from)
+    return "is not in the source and made from no other state";
+  std::optional<DType> read = entry.source;
+  if (entry.from) {
+    const auto *found = llvm::find_if(
+        entries, [&](const StateEntry &e) { return e.name == entry.from; });
+    if (found == entries.end() || found == &entry || !found->source)
+      return "is made from '" + entry.from.str() +
+             "', which is no other state of the source";
+    if (entry.destination && !canConvert(*found->source, *entry.destination))
+      return std::string("cannot be made from ") + name(*found->source);
+    // Both ways must give the same bits, so no dtype may change.
+    if (entry.source &&
+        (entry.source != entry.destination ||
+         (found->destination && found->source != found->destination)))
+      return "may be made from '" + entry.from.str() +
+             "', but one of them changes dtype";
+    if (!read)
+      read = found->source;
+  }
+  if (entry.destination && !canConvert(*read, *entry.destination))
+    return std::string("cannot change from ") + name(*read) + " to " +
+           name(*entry.destination);
+  return "";
 }
 
 LogicalResult StatesAttr::verify(EmitError emitError,
@@ -52,22 +112,44 @@ LogicalResult StatesAttr::verify(EmitError emitError,
   for (const StateEntry &entry : entries)
     if (!seen.insert(entry.name.getAsOpaquePointer()).second)
       return emitError() << "state " << entry.name << " appears twice";
+  for (const StateEntry &entry : entries)
+    if (std::string problem = problemOf(entry, entries); !problem.empty())
+      return emitError() << "state " << entry.name << " " << problem;
   return success();
 }
 
-static ParseResult parseState(AsmParser &parser, StateEntry &entry) {
-  std::string name;
+/// A dtype, or `none`.
+static ParseResult parseSideDType(AsmParser &parser,
+                                  std::optional<DType> &dtype) {
   llvm::StringRef dtypeName;
-  if (parser.parseKeywordOrString(&name) || parser.parseEqual())
-    return failure();
   llvm::SMLoc loc = parser.getCurrentLocation();
   if (parser.parseKeyword(&dtypeName))
     return failure();
-  std::optional<DType> dtype = parseDType({dtypeName.data(), dtypeName.size()});
-  if (!dtype)
-    return parser.emitError(loc)
-           << "unknown dtype '" << dtypeName << "', expected one such as bf16";
-  entry = {StringAttr::get(parser.getContext(), name), *dtype};
+  dtype = std::nullopt;
+  if (dtypeName == "none")
+    return success();
+  dtype = parseDType({dtypeName.data(), dtypeName.size()});
+  if (dtype)
+    return success();
+  return parser.emitError(loc)
+         << "unknown dtype '" << dtypeName << "', expected one such as bf16";
+}
+
+static ParseResult parseState(AsmParser &parser, StateEntry &entry) {
+  std::string name, from;
+  if (parser.parseKeywordOrString(&name) || parser.parseEqual() ||
+      parseSideDType(parser, entry.source))
+    return failure();
+  entry.name = StringAttr::get(parser.getContext(), name);
+  entry.destination = entry.source;
+  if (succeeded(parser.parseOptionalArrow()) &&
+      parseSideDType(parser, entry.destination))
+    return failure();
+  if (failed(parser.parseOptionalKeyword("from")))
+    return success();
+  if (parser.parseKeywordOrString(&from))
+    return failure();
+  entry.from = StringAttr::get(parser.getContext(), from);
   return success();
 }
 
@@ -85,8 +167,17 @@ Attribute StatesAttr::parse(AsmParser &parser, Type) {
 void StatesAttr::print(AsmPrinter &printer) const {
   printer << "<";
   llvm::interleaveComma(getEntries(), printer, [&](const StateEntry &entry) {
+    auto text = [](std::optional<DType> dtype) {
+      return dtype ? ::dt::name(*dtype) : "none";
+    };
     printer.printKeywordOrString(entry.name);
-    printer << " = " << ::dt::name(entry.dtype);
+    printer << " = " << text(entry.source);
+    if (entry.source != entry.destination)
+      printer << " -> " << text(entry.destination);
+    if (entry.from) {
+      printer << " from ";
+      printer.printKeywordOrString(entry.from);
+    }
   });
   printer << ">";
 }

@@ -61,6 +61,7 @@ void forEachEnd(const RowClass &rowClass,
 
 LogicalResult KeepOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult CopyOp::verify() { return verifyLocal(*this, getPieces()); }
+LogicalResult DeriveOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult ZeroOp::verify() { return verifyLocal(*this, getPieces()); }
 
 LogicalResult TransferOp::verify() {

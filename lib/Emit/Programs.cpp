@@ -37,6 +37,8 @@ ProgramBuilder::ProgramBuilder(const ScheduledTransition &transition,
   }
   for (uint32_t i = 0; i < transition.locals.size(); ++i)
     localsOf[transition.locals[i].device].push_back(i);
+  for (uint32_t i = 0; i < transition.derived.size(); ++i)
+    derivedOf[transition.derived[i].device].push_back(i);
   for (uint32_t i = 0; i < transition.zeros.size(); ++i)
     zerosOf[transition.zeros[i].device].push_back(i);
   std::set<int64_t> devices;
@@ -48,8 +50,7 @@ ProgramBuilder::ProgramBuilder(const ScheduledTransition &transition,
 
 dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
                                       dtrt::Side side, const Box &box) const {
-  const ShardIndex &index =
-      side == dtrt::Side::Source ? source : destination;
+  const ShardIndex &index = side == dtrt::Side::Source ? source : destination;
   dtrt::Segment out;
   out.family = transition.planFlows[flow].family;
   out.states = transition.planFlows[flow].states;
@@ -110,6 +111,26 @@ void ProgramBuilder::addLocalWork(int64_t device,
                                       transition.zeros[i].box));
   if (!zero.segments.empty())
     program.instructions.push_back(std::move(zero));
+}
+
+/// All transfers are done: what other states gave is copied from them.
+void ProgramBuilder::addDerived(int64_t device,
+                                dtrt::RankProgram &program) const {
+  auto it = derivedOf.find(device);
+  if (it == derivedOf.end())
+    return;
+  dtrt::Instruction copy = instruction(dtrt::Opcode::Copy, -1);
+  for (uint32_t i : it->second) {
+    const LocalMove &piece = transition.derived[i];
+    copy.segments.push_back(segment(*transition.deriveFrom[piece.flow], device,
+                                    dtrt::Side::Destination, piece.box));
+    // Of the states that travel with it, the one that is read.
+    const dtrt::Segment to =
+        segment(piece.flow, device, dtrt::Side::Destination, piece.box);
+    copy.segments.back().states = transition.planFlows[piece.flow].madeFrom;
+    copy.segments.push_back(to);
+  }
+  program.instructions.push_back(std::move(copy));
 }
 
 /// One wave of one device: packs, its group, unpacks.
@@ -176,6 +197,7 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
       first = last;
     }
   }
+  addDerived(device, program);
   if (auto it = transition.arenaBytes.find(device);
       it != transition.arenaBytes.end())
     program.stagingBytes = it->second;

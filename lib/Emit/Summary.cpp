@@ -21,13 +21,14 @@ std::map<int64_t, DeviceBytes>
 dt::deviceBytes(const ScheduledTransition &transition) {
   std::map<int64_t, DeviceBytes> out;
   for (size_t flow = 0; flow < transition.flows.size(); ++flow) {
-    int64_t width = transition.flows[flow].bytesPerElement;
+    const Flow &widths = transition.flows[flow];
     for (const Holding &holding : transition.sourceHoldings[flow])
       for (int64_t device : holding.devices)
-        out[device].source += shardBytes(holding.shard, width);
+        out[device].source += shardBytes(holding.shard, widths.sourceBytes);
     for (const Holding &holding : transition.destinationHoldings[flow])
       for (int64_t device : holding.devices)
-        out[device].destination += shardBytes(holding.shard, width);
+        out[device].destination +=
+            shardBytes(holding.shard, widths.destinationBytes);
   }
   for (auto [device, bytes] : transition.arenaBytes)
     out[device].staging = bytes;
@@ -38,14 +39,21 @@ dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
                                 const Cluster &cluster) {
   dtrt::PlanSummary out;
   Bounds bounds = computeBounds(transition.flows, cluster);
-  out.bytesDestination = bounds.destinationBytes;
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
   out.timePredicted = predictSeconds(transition.messages, cluster);
-  for (const LocalMove &local : transition.locals)
-    out.bytesLocal += local.box.volume() *
-                      transition.flows[local.flow].bytesPerElement;
+  auto storedBytes = [&](uint32_t flow, const Box &box) {
+    return box.volume() * transition.flows[flow].destinationBytes;
+  };
+  for (const auto *locals : {&transition.locals, &transition.derived})
+    for (const LocalMove &local : *locals)
+      out.bytesLocal += storedBytes(local.flow, local.box);
+  // Every destination element is written once: here, or by a message.
+  out.bytesDestination = out.bytesLocal;
+  for (const ScheduledMove &scheduled : transition.scheduled)
+    out.bytesDestination +=
+        storedBytes(scheduled.move.flow, scheduled.move.box);
   std::set<int32_t> waves;
   for (const Message &message : transition.messages) {
     waves.insert(message.wave);

@@ -83,6 +83,19 @@ int64_t byteWidth(DType type) { return kTypes[size_t(type)].bytes; }
 
 const char *name(DType type) { return kTypes[size_t(type)].name; }
 
+static bool isPlainFloat(DType type) {
+  return type == DType::F64 || type == DType::F32 || type == DType::F16 ||
+         type == DType::BF16;
+}
+
+bool canConvert(DType from, DType to) {
+  return from == to || (isPlainFloat(from) && isPlainFloat(to));
+}
+
+DType wireDType(DType source, DType destination) {
+  return byteWidth(source) < byteWidth(destination) ? source : destination;
+}
+
 std::optional<DType> parseDType(std::string_view text) {
   std::string lower;
   for (char c : text)

@@ -44,6 +44,8 @@ int64_t sharedVolume(const std::vector<Cell> &a, const std::vector<Cell> &b) {
 FlowChecker::FlowChecker(const TransitionInfo &info, uint32_t flow)
     : info(info), flow(flow), shape(info.shapeOf(flow)) {
   source.add(flow, info.flows[flow].source);
+  if (auto from = info.flows[flow].deriveFrom)
+    made.add(flow, info.flows[*from].destination);
   for (const Holding &holding : info.flows[flow].destination) {
     Boxes outside = padding(holding.shard, shape);
     for (int64_t device : holding.devices) {
@@ -157,12 +159,23 @@ LogicalResult FlowChecker::checkForwards(int64_t device,
   return success();
 }
 
-/// Held at the source and not released yet, or arrived earlier.
+LogicalResult FlowChecker::checkMade(const Arrival &piece) {
+  if (made.find(flow, piece.from, piece.box))
+    return success();
+  return piece.op->emitOpError()
+         << "makes " << text(piece.box) << " on device " << piece.from
+         << ", which does not get the state that it is made from";
+}
+
+/// Held at the source and not released yet, or arrived earlier, or made there.
 LogicalResult FlowChecker::checkReads() {
   std::map<int64_t, Forwards> forwards;
   for (const auto &[device, pieces] : arrivals)
     for (const Arrival &piece : pieces) {
-      if (!source.find(flow, piece.from, piece.box))
+      if (piece.time == kMadeTime) {
+        if (failed(checkMade(piece)))
+          return failure();
+      } else if (!source.find(flow, piece.from, piece.box))
         forwards[piece.from].push_back(&piece);
       else if (failed(checkNotReleased(piece)))
         return failure();

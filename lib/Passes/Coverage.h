@@ -15,6 +15,9 @@
 
 namespace dt {
 
+/// The time of what a device makes from another state: after all transfers.
+constexpr int64_t kMadeTime = INT64_MAX;
+
 /// A piece with the op that names it. `time` is the hop or the wave that
 /// carries it; local work is done at time -1.
 struct Arrival {
@@ -58,6 +61,7 @@ private:
   mlir::LogicalResult checkPadding(int64_t device);
   mlir::LogicalResult checkReleases(int64_t device);
   mlir::LogicalResult checkReads();
+  mlir::LogicalResult checkMade(const Arrival &piece);
   mlir::LogicalResult checkForwards(int64_t device, const Forwards &forwards);
   mlir::LogicalResult checkNotReleased(const Arrival &piece);
   mlir::LogicalResult refuseTwice(const Arrivals &pieces, const char *verb,
@@ -70,6 +74,7 @@ private:
   uint32_t flow;
   std::vector<int64_t> shape;
   ShardIndex source;
+  ShardIndex made; // where the state that this may be made from ends
   std::map<int64_t, Boxes> wanted, padded;
   std::map<int64_t, Arrivals> arrivals, zeros;
   std::map<int64_t, std::vector<Release>> releases;

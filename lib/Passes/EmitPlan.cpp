@@ -61,9 +61,19 @@ dtrt::Family familyOf(ParamOp param) {
     out.leading.push_back({param.getLeadingFirst()[d],
                            param.getLeadingStep()[d], param.getShape()[d]});
   out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
-  for (const StateEntry &state : param.getStates().getEntries())
-    out.states.push_back(
-        {state.name.str(), dtrt::DType(state.dtype), dtrt::DType(state.dtype)});
+  StatesAttr states = param.getStates();
+  for (auto [i, state] : llvm::enumerate(states.getEntries())) {
+    dtrt::StateInfo info;
+    info.name = state.name.str();
+    info.inSource = state.source.has_value();
+    info.inDestination = state.destination.has_value();
+    info.sourceDType = dtrt::DType(states.readDType(i));
+    info.destinationDType =
+        dtrt::DType(state.destination.value_or(states.readDType(i)));
+    if (state.from)
+      info.madeFrom = states.indexOf(state.from);
+    out.states.push_back(std::move(info));
+  }
   return out;
 }
 

@@ -37,8 +37,15 @@ private:
 
 StatesAttr Importer::statesOf(const TensorDecl &tensor) {
   SmallVector<StateEntry> entries;
-  for (const StateDecl &state : tensor.states)
-    entries.push_back({builder.getStringAttr(state.name), state.dtype});
+  for (const StateDecl &state : tensor.states) {
+    StateEntry entry;
+    entry.name = builder.getStringAttr(state.name);
+    entry.source = state.source;
+    entry.destination = state.destination;
+    if (!state.from.empty())
+      entry.from = builder.getStringAttr(state.from);
+    entries.push_back(entry);
+  }
   return StatesAttr::get(builder.getContext(), entries);
 }
 
@@ -83,8 +90,8 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       rows.push_back({row.rank, row.box, row.range});
     how = ShardsAttr::get(context, rows, tensor.shape.size());
   } else {
-    how = PlacementAttr::get(
-        context, withChunks(place, layout.meshes[place.mesh].mesh));
+    how = PlacementAttr::get(context,
+                             withChunks(place, layout.meshes[place.mesh].mesh));
     if (place.mesh > 0)
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }

@@ -2,6 +2,8 @@
 
 #include "ProofInput.h"
 
+#include "Coverage.h"
+
 #include <map>
 
 using namespace mlir;
@@ -50,10 +52,9 @@ public:
       source.emplace_back(info.flows[flow].source);
       destination.emplace_back(info.flows[flow].destination);
       shapes.push_back(Box::whole(info.shapeOf(flow)));
-      widths.push_back(ParamOp(info.flows[flow].param)
-                           .getStates()
-                           .bytesPerElement(info.flows[flow].states));
     }
+    for (const Flow &flow : info.makeFlows(/*computeCells=*/false))
+      widths.push_back(flow.bytesPerElement);
   }
 
   FailureOr<ProofInput> read() {
@@ -124,7 +125,7 @@ private:
   }
 
   LogicalResult readLocal(Operation *op) {
-    if (!isa<KeepOp, CopyOp, ZeroOp, ReleaseOp>(op))
+    if (!isa<KeepOp, CopyOp, DeriveOp, ZeroOp, ReleaseOp>(op))
       return op->emitOpError("is not scheduled: run --dt-schedule first");
     auto movement = cast<MovementOpInterface>(op);
     auto flow = flowOf(movement);
@@ -134,7 +135,10 @@ private:
       releases.push_back({release, *flow});
       return success();
     }
-    return readPieces(movement, *flow, /*wave=*/-1, isa<ZeroOp>(op));
+    if (isa<DeriveOp>(op) && !info.flows[*flow].deriveFrom)
+      return op->emitOpError("makes a state that is made from none");
+    int64_t wave = isa<DeriveOp>(op) ? kMadeTime : -1;
+    return readPieces(movement, *flow, wave, isa<ZeroOp>(op));
   }
 
   LogicalResult readWave(WaveOp wave) {
@@ -163,8 +167,17 @@ private:
     LogicalResult result = success();
     uint32_t index = number(op);
     op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      ProofPiece piece = {index, zero ? numFlows + flow : flow, wave, from,
-                          to,    box.volume() * widths[flow],   box,  zero};
+      ProofPiece piece;
+      piece.op = index;
+      piece.flow = zero ? numFlows + flow : flow;
+      piece.fedBy =
+          wave == kMadeTime ? *info.flows[flow].deriveFrom : piece.flow;
+      piece.wave = wave;
+      piece.from = from;
+      piece.to = to;
+      piece.bytes = box.volume() * widths[flow];
+      piece.box = box;
+      piece.atSource = zero;
       if (succeeded(result))
         result = zero ? checkZero(op, piece, flow) : checkPiece(op, piece);
       input.pieces.push_back(piece);
@@ -179,7 +192,8 @@ private:
              << "delivers " << describe(info.flows[piece.flow], piece.box)
              << " to device " << piece.to
              << ", which does not want it in one piece";
-    piece.atSource = source[piece.flow].hold(piece.from, piece.box);
+    piece.atSource = piece.wave != kMadeTime &&
+                     source[piece.flow].hold(piece.from, piece.box);
     if (piece.wave < 0 && !piece.atSource)
       return op.emitOpError()
              << "reads " << describe(info.flows[piece.flow], piece.box)

@@ -34,8 +34,7 @@ void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
 
 class Writer {
 public:
-  Writer(TransitionInfo &info)
-      : info(info), builder(info.op.getContext()) {
+  Writer(TransitionInfo &info) : info(info), builder(info.op.getContext()) {
     builder.setInsertionPointToEnd(&info.op.getBody().front());
   }
 
@@ -58,6 +57,9 @@ private:
 /// Devices whose shards of a flow are the same on both sides: their storage
 /// can stay as it is.
 std::vector<int64_t> unchangedDevices(const FlowInfo &flow) {
+  for (auto [i, entry] : llvm::enumerate(flow.allStates().getEntries()))
+    if (flow.states >> i & 1 && entry.source != entry.destination)
+      return {};
   std::map<int64_t, std::vector<const Shard *>> before, after;
   for (const Holding &holding : flow.source)
     for (int64_t device : holding.devices)
@@ -94,6 +96,16 @@ void writeLocals(const TransitionInfo &info, const Routing &routing,
       writer.write<KeepOp>(flow, keeps[flow]);
     if (!copies[flow].empty())
       writer.write<CopyOp>(flow, copies[flow]);
+  }
+}
+
+void writeDerived(const TransitionInfo &info, Writer &writer) {
+  for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
+    Rows rows;
+    for (const LocalMove &piece : info.derivedPieces(flow))
+      appendRow(rows, piece.device, piece.device, piece.box);
+    if (!rows.empty())
+      writer.write<DeriveOp>(flow, rows);
   }
 }
 
@@ -141,13 +153,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     }
     Writer writer(info);
     writeLocals(info, routing, writer);
+    writeDerived(info, writer);
     writeZeros(info, writer);
     writeTransfers(info, routing, writer);
     for (const Move &move : routing.moves)
-      bytesMoved +=
-          move.box.volume() * flows[move.flow].bytesPerElement;
+      bytesMoved += move.box.volume() * flows[move.flow].bytesPerElement;
     for (const LocalMove &local : routing.locals)
-      bytesKept += local.box.volume() * flows[local.flow].bytesPerElement;
+      bytesKept += local.box.volume() * flows[local.flow].destinationBytes;
     numPieces += routing.moves.size() + routing.locals.size();
     return success();
   }

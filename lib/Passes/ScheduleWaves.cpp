@@ -35,9 +35,8 @@ FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
       moves.push_back({*flow, uint32_t(op.getHop()), from, to, box});
     });
   }
-  std::stable_sort(
-      moves.begin(), moves.end(),
-      [](const Move &a, const Move &b) { return a.hop < b.hop; });
+  std::stable_sort(moves.begin(), moves.end(),
+                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
   return moves;
 }
 
@@ -61,7 +60,7 @@ void orderForFlatMemory(const TransitionInfo &info, std::vector<Move> &moves) {
     for (unsigned d = param.numLeading(); d < move.box.rank(); ++d)
       member *= move.box[d].size();
     int64_t width =
-        param.getStates().bytesPerElement(info.flows[move.flow].states);
+        param.getStates().wireBytes(info.flows[move.flow].states);
     int64_t atMost = std::max(member, kPieceBytes / width);
     for (const Box &box : splitBox(move.box, atMost)) {
       Move piece = move;
@@ -80,8 +79,8 @@ void orderForFlatMemory(const TransitionInfo &info, std::vector<Move> &moves) {
 }
 
 /// Writes [first, last): the moves of one wave.
-void writeWave(const TransitionInfo &info,
-               ArrayRef<ScheduledMove> moves, OpBuilder &builder) {
+void writeWave(const TransitionInfo &info, ArrayRef<ScheduledMove> moves,
+               OpBuilder &builder) {
   Location loc = TransitionOp(info.op).getLoc();
   auto wave = WaveOp::create(builder, loc, moves.front().wave, RowsAttr());
   OpBuilder::InsertionGuard guard(builder);
@@ -160,8 +159,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
-    for (auto op :
-         llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
+    for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
       op.erase();
     OpBuilder builder(info.op.getContext());
     builder.setInsertionPointToEnd(&info.op.getBody().front());

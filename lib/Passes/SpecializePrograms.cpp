@@ -78,8 +78,11 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
   for (const dtrt::ShardRecord &record : records) {
     ParamOp param = info.params[record.family];
     Shard shard = toShard(record, param.numLeading());
-    int64_t bytes = shard.numMembers() * shard.elementsPerMember() *
-                    param.getStates().bytesPerElement(record.states);
+    StatesAttr states = param.getStates();
+    int64_t bytes =
+        shard.numMembers() * shard.elementsPerMember() *
+        (side == Side::Source ? states.sourceBytes(record.states)
+                              : states.destinationBytes(record.states));
     auto op =
         ShardOp::create(builder, loc, BufferType::get(context, bytes), side,
                         FlatSymbolRefAttr::get(param.getSymNameAttr()),

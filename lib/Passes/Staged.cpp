@@ -8,6 +8,13 @@ using namespace mlir;
 
 namespace dt {
 
+/// The state that the only state of a flow may be made from.
+static int madeFrom(const FlowInfo &flow) {
+  StatesAttr states = flow.allStates();
+  return states.indexOf(
+      states.getEntries()[llvm::countr_zero(flow.states)].from);
+}
+
 FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
                                           bool computeCells) {
   TransitionOp transition = info.op;
@@ -21,20 +28,28 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
   out.numStates = info.numStates();
   out.numLeading = info.numLeading();
   for (const FlowInfo &flow : info.flows) {
-    out.planFlows.push_back(
-        {uint32_t(llvm::find(info.params, flow.param) - info.params.begin()),
-         flow.states});
+    PlanFlow named;
+    named.family = llvm::find(info.params, flow.param) - info.params.begin();
+    named.states = flow.states;
+    if (flow.deriveFrom)
+      named.madeFrom = uint64_t(1) << madeFrom(flow);
+    out.planFlows.push_back(named);
     out.sourceHoldings.push_back(flow.source);
     out.destinationHoldings.push_back(flow.destination);
   }
   auto keeps = collectLocals<KeepOp>(info);
   auto copies = collectLocals<CopyOp>(info);
+  auto derived = collectLocals<DeriveOp>(info);
   auto zeros = collectLocals<ZeroOp>(info);
   auto scheduled = collectScheduled(info);
-  if (failed(keeps) || failed(copies) || failed(zeros) || failed(scheduled))
+  if (failed(keeps) || failed(copies) || failed(derived) || failed(zeros) ||
+      failed(scheduled))
     return failure();
   out.locals = std::move(*keeps);
   out.locals.insert(out.locals.end(), copies->begin(), copies->end());
+  out.derived = std::move(*derived);
+  for (const FlowInfo &flow : info.flows)
+    out.deriveFrom.push_back(flow.deriveFrom);
   out.zeros = std::move(*zeros);
   out.scheduled = std::move(*scheduled);
   auto staged = readSlots(info, out.scheduled);
@@ -45,8 +60,7 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
   return out;
 }
 
-std::vector<int64_t> devicesOf(LayoutOp layout,
-                               SymbolTableCollection &tables) {
+std::vector<int64_t> devicesOf(LayoutOp layout, SymbolTableCollection &tables) {
   if (auto devices = layout.lookupDevices(tables))
     return {devices->begin(), devices->end()};
   std::vector<int64_t> out;

@@ -78,10 +78,12 @@ LogicalResult BucketedPlaces::add(PlaceOp place) {
   entry.sharedEmbedding = place.getAlone();
   // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
   // parameter itself.
-  int dtype = param.getStates().getEntries().front().dtype == DType::F32;
-  int index = param.getStates().indexOf("param");
+  StatesAttr states = param.getStates();
+  int dtype = states.readDType(0) == DType::F32;
+  int index = states.indexOf("param");
   if (index >= 0)
-    dtype = int(param.getStates().getEntries()[index].dtype);
+    dtype = int(states.getEntries()[index].destination.value_or(
+        states.readDType(index)));
   entry.buffer =
       buffers.try_emplace({mesh, dtype}, buffers.size()).first->second;
   places.push_back(place);
@@ -134,9 +136,42 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
 
 using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
 
-/// The place of every state of every param.
+/// Whether a state exists on the given side.
+bool existsOn(Side side, const StateEntry &entry) {
+  return bool(side == Side::Source ? entry.source : entry.destination);
+}
+
+LogicalResult missingPlace(LayoutOp layout, ParamOp param, StringAttr state) {
+  InFlightDiagnostic error = layout.emitOpError()
+                             << "does not place state '" << state.getValue()
+                             << "' of @" << param.getSymName();
+  error.attachNote(param.getLoc()) << "the param is declared here";
+  return failure();
+}
+
+/// Every state that exists on the side has a place; what is made from another
+/// state is read where that one lies.
+LogicalResult completePlaces(LayoutOp layout, Side side, ParamOp param,
+                             PlaceOfState &places) {
+  StatesAttr states = param.getStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (existsOn(side, entry) && !places[i])
+      return missingPlace(layout, param, entry.name);
+    if (!existsOn(side, entry) && places[i])
+      return places[i].emitOpError()
+             << "places state '" << entry.name.getValue() << "' of @"
+             << param.getSymName() << ", which does not exist on that side";
+  }
+  if (side == Side::Source)
+    for (auto [i, entry] : llvm::enumerate(states.getEntries()))
+      if (!places[i])
+        places[i] = places[states.indexOf(entry.from)];
+  return success();
+}
+
+/// The place of every state of every param; null for a dropped one.
 FailureOr<llvm::DenseMap<Attribute, PlaceOfState>>
-indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
+indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
   llvm::DenseMap<Attribute, PlaceOfState> out;
   llvm::DenseMap<Attribute, ParamOp> byName;
   for (ParamOp param : params) {
@@ -152,11 +187,11 @@ indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
         continue;
       // Explicit shards of several states may be given in several places.
       if (slots[i]) {
-        InFlightDiagnostic error = place.emitOpError()
-                                   << "places state '"
-                                   << param.getStates().getEntries()[i].name.getValue()
-                                   << "' of @" << param.getSymName()
-                                   << " a second time";
+        InFlightDiagnostic error =
+            place.emitOpError()
+            << "places state '"
+            << param.getStates().getEntries()[i].name.getValue() << "' of @"
+            << param.getSymName() << " a second time";
         error.attachNote(slots[i].getLoc()) << "it is placed here";
         return failure();
       }
@@ -164,39 +199,53 @@ indexPlaces(LayoutOp layout, const std::vector<ParamOp> &params) {
     }
   }
   for (ParamOp param : params)
-    for (auto [i, place] : llvm::enumerate(out[param.getSymNameAttr()]))
-      if (!place) {
-        InFlightDiagnostic error = layout.emitOpError()
-                                   << "does not place state '"
-                                   << param.getStates().getEntries()[i].name.getValue()
-                                   << "' of @" << param.getSymName();
-        error.attachNote(param.getLoc()) << "the param is declared here";
-        return failure();
-      }
+    if (failed(
+            completePlaces(layout, side, param, out[param.getSymNameAttr()])))
+      return failure();
   return out;
 }
 
-/// Adds the flows of one param: states grouped by their pair of places.
+/// Points every flow of a state that may be made from another to its flow.
+void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
+  for (size_t f = first; f < flows.size(); ++f) {
+    StatesAttr states = flows[f].allStates();
+    const StateEntry &entry =
+        states.getEntries()[llvm::countr_zero(flows[f].states)];
+    if (!entry.from || !entry.source || !entry.destination)
+      continue;
+    int from = states.indexOf(entry.from);
+    for (size_t g = first; g < flows.size(); ++g)
+      if (flows[g].states >> from & 1)
+        flows[f].deriveFrom = g;
+  }
+}
+
+/// Adds the flows of one param: states grouped by their pair of places. A
+/// state that is or may be made from another has a flow of its own.
 void addFlows(ParamOp param, const PlaceOfState &sources,
               const PlaceOfState &destinations, const Holdings &sourceHoldings,
               const Holdings &destinationHoldings,
               std::vector<FlowInfo> &flows) {
   size_t first = flows.size();
-  std::vector<std::pair<PlaceOp, PlaceOp>> pairs;
+  ArrayRef<StateEntry> entries = param.getStates().getEntries();
+  std::vector<std::tuple<PlaceOp, PlaceOp, StringAttr>> keys;
   for (size_t i = 0; i < sources.size(); ++i) {
-    auto pair = std::make_pair(sources[i], destinations[i]);
-    size_t known = llvm::find(pairs, pair) - pairs.begin();
-    if (known == pairs.size()) {
-      pairs.push_back(pair);
+    auto key = std::make_tuple(sources[i], destinations[i],
+                               entries[i].from ? entries[i].name : nullptr);
+    size_t known = llvm::find(keys, key) - keys.begin();
+    if (known == keys.size()) {
+      keys.push_back(key);
       FlowInfo flow;
       flow.param = param;
-      flow.source = sourceHoldings.find(pair.first)->second;
-      flow.destination = destinationHoldings.find(pair.second)->second;
+      flow.source = sourceHoldings.find(sources[i])->second;
+      if (destinations[i])
+        flow.destination = destinationHoldings.find(destinations[i])->second;
       flows.push_back(std::move(flow));
     }
     flows[first + known].states |= uint64_t(1) << i;
   }
-  if (pairs.size() == 1)
+  linkDerived(flows, first);
+  if (keys.size() == 1)
     return;
   Builder builder(param.getContext());
   for (size_t f = first; f < flows.size(); ++f) {
@@ -228,6 +277,20 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
   }
 }
 
+/// Whether a side stores a state of the flow in another dtype than travels.
+bool convertsOn(Side side, const FlowInfo &flow) {
+  StatesAttr states = flow.allStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (!(flow.states >> i & 1) || !entry.destination)
+      continue;
+    DType stored =
+        side == Side::Source ? states.readDType(i) : *entry.destination;
+    if (stored != wireDType(states.readDType(i), *entry.destination))
+      return true;
+  }
+  return false;
+}
+
 } // namespace
 
 FailureOr<Holdings> evaluateLayout(LayoutOp layout,
@@ -248,10 +311,11 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
     info.params.push_back(param);
   readLimits(op, info);
   // One error is enough: the second layout is read when the first is sound.
-  auto sourcePlaces = indexPlaces(info.sourceLayout, info.params);
+  auto sourcePlaces = indexPlaces(info.sourceLayout, Side::Source, info.params);
   if (failed(sourcePlaces))
     return failure();
-  auto destinationPlaces = indexPlaces(info.destinationLayout, info.params);
+  auto destinationPlaces =
+      indexPlaces(info.destinationLayout, Side::Destination, info.params);
   if (failed(destinationPlaces))
     return failure();
   auto source = evaluateLayout(info.sourceLayout, tables);
@@ -275,13 +339,18 @@ std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
 std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
   std::vector<Flow> out;
   for (uint32_t i = 0; i < flows.size(); ++i) {
-    ParamOp param = flows[i].param;
+    const FlowInfo &info = flows[i];
+    StatesAttr states = info.allStates();
     Flow flow;
     flow.param = i;
-    flow.bytesPerElement = param.getStates().bytesPerElement(flows[i].states);
+    flow.bytesPerElement = states.wireBytes(info.states);
+    flow.sourceBytes = states.sourceBytes(info.states);
+    flow.destinationBytes = states.destinationBytes(info.states);
+    flow.sourceConverts = convertsOn(Side::Source, info);
+    flow.destinationConverts = convertsOn(Side::Destination, info);
     if (computeCells) {
-      flow.source = overlay(flows[i].source, shapeOf(i));
-      flow.destination = overlay(flows[i].destination, shapeOf(i));
+      flow.source = overlay(info.source, shapeOf(i));
+      flow.destination = sentCells(i);
     }
     out.push_back(std::move(flow));
   }
@@ -328,13 +397,12 @@ collectScheduled(const TransitionInfo &info) {
         out.push_back(scheduled);
       });
     }
-  std::stable_sort(out.begin(), out.end(),
-                   [](const ScheduledMove &a, const ScheduledMove &b) {
-                     return std::make_tuple(a.wave, a.move.source,
-                                            a.move.destination) <
-                            std::make_tuple(b.wave, b.move.source,
-                                            b.move.destination);
-                   });
+  std::stable_sort(
+      out.begin(), out.end(),
+      [](const ScheduledMove &a, const ScheduledMove &b) {
+        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
+               std::make_tuple(b.wave, b.move.source, b.move.destination);
+      });
   return out;
 }
 

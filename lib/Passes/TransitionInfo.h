@@ -19,9 +19,15 @@ namespace dt {
 /// The states of one param that lie alike in both layouts.
 struct FlowInfo {
   ParamOp param;
-  uint64_t states = 0;              // mask over the param's states
-  mlir::ArrayAttr stateNames;       // null: all of them
+  uint64_t states = 0;        // mask over the param's states
+  mlir::ArrayAttr stateNames; // null: all of them
+  /// What its elements are read from, and where they end; the latter is empty
+  /// for a state that the destination drops.
   std::vector<Holding> source, destination;
+  /// Index of the flow that elements may be made from on their own device.
+  std::optional<uint32_t> deriveFrom;
+
+  StatesAttr allStates() const { return ParamOp(param).getStates(); }
 };
 
 struct TransitionInfo {
@@ -39,7 +45,13 @@ struct TransitionInfo {
   get(TransitionOp op, mlir::SymbolTableCollection &tables);
 
   /// Flows with bytes per element; cells are filled by `computeCells`.
+  /// What a device makes from another flow is not part of the destination.
   std::vector<Flow> makeFlows(bool computeCells) const;
+  /// What devices make from another state that they get anyway, because they
+  /// do not hold it themselves.
+  std::vector<LocalMove> derivedPieces(uint32_t flow) const;
+  /// What must be kept or sent: wanted, and not made by the device itself.
+  CellSet sentCells(uint32_t flow) const;
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;

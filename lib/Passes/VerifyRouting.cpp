@@ -29,14 +29,15 @@ LogicalResult checkTransition(TransitionInfo &info) {
       return op.emitOpError("names states that do not lie alike");
     FlowChecker &checker = checkers[*flow];
     auto transfer = dyn_cast<TransferOp>(op);
-    int64_t hop = transfer ? transfer.getHop() : -1;
-    movement.getPieces().forEach(
-        [&](int64_t from, int64_t to, const Box &box) {
-          if (isa<ZeroOp>(op))
-            checker.addZero(&op, to, box);
-          else
-            checker.addArrival(to, {&op, hop, from, box});
-        });
+    int64_t hop = transfer            ? transfer.getHop()
+                  : isa<DeriveOp>(op) ? kMadeTime
+                                      : -1;
+    movement.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      if (isa<ZeroOp>(op))
+        checker.addZero(&op, to, box);
+      else
+        checker.addArrival(to, {&op, hop, from, box});
+    });
   }
   for (FlowChecker &checker : checkers)
     if (failed(checker.check()))

@@ -124,7 +124,8 @@ public:
       else if (isa<ZeroOp>(op))
         checker.addZero(op, to, box);
       else
-        checker.addArrival(to, {op, wave, from, box});
+        checker.addArrival(
+            to, {op, isa<DeriveOp>(op) ? kMadeTime : wave, from, box});
     });
     return success();
   }

@@ -108,7 +108,7 @@ MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
 MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
   int64_t missing = piece.box.volume();
   uint32_t late = Fault::kNoOp;
-  auto it = groups.find({piece.flow, piece.from});
+  auto it = groups.find({piece.fedBy, piece.from});
   if (it != groups.end())
     for (uint32_t i = it->second.first; i < it->second.second; ++i) {
       const ProofPiece &other = pieces[order[i]];
@@ -121,6 +121,11 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
       if (missing == 0)
         return std::nullopt;
     }
+  if (piece.fedBy != piece.flow)
+    return Fault{piece.op,
+                 "makes " + flowNames[piece.flow] + toString(piece.box) +
+                     " on device " + number(piece.to) + " from " +
+                     flowNames[piece.fedBy] + ", which does not arrive there"};
   std::string text = "sends " + flowNames[piece.flow] + toString(piece.box) +
                      " from device " + number(piece.from) + " in wave " +
                      number(piece.wave) + ", before it holds it";
@@ -154,7 +159,7 @@ struct MessageSum {
 std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces) {
   std::vector<MessageSum> parts;
   for (const ProofPiece &piece : pieces)
-    if (piece.wave >= 0)
+    if (piece.from != piece.to)
       parts.push_back(
           {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
   std::stable_sort(

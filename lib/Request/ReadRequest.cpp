@@ -1,8 +1,10 @@
 //===- ReadRequest.cpp - From the text of a request to its structs --------===//
 
 #include "Cluster.h"
+#include "ExtraState.h"
 #include "Layouts.h"
 #include "Rules.h"
+#include "States.h"
 
 #include "dt/Request/Request.h"
 
@@ -14,30 +16,11 @@ namespace request {
 
 namespace {
 
-/// States by name, in the request's order; empty: `param` in each tensor's own
-/// dtype.
-std::vector<StateDecl> readStates(const Json &json) {
-  std::vector<StateDecl> states;
-  for (const Json::Member &member : asObject(json, "state").members) {
-    std::string path = "state." + member.first;
-    const std::string &text = asString(member.second, path);
-    std::optional<DType> dtype = parseDType(text);
-    if (!dtype)
-      fail(path + " has the unknown dtype " + inQuotes(text));
-    if (member.first.empty())
-      fail("state has an empty name");
-    states.push_back({member.first, *dtype});
-  }
-  if (states.empty())
-    fail("state names no states");
-  return states;
-}
-
 /// Buffers keep their own dtype and have no optimizer state.
 std::vector<StateDecl> statesOf(const ModelTensor &tensor,
                                 const std::vector<StateDecl> &states) {
   if (states.empty() || tensor.buffer)
-    return {{"param", tensor.dtype}};
+    return {{"param", tensor.dtype, tensor.dtype, ""}};
   return states;
 }
 
@@ -66,11 +49,16 @@ struct Reader {
   std::vector<TensorDecl> tensors;
   int64_t vocabMultiple = 128;
 
-  LayoutDecl layout(const char *side) const {
-    const Json &layout = require(json, "request", side);
-    if (isSharded(layout, side))
-      return layoutFromShards(layout, side, tensors);
-    return layoutFromSizes(layout, side, model, tensors, vocabMultiple);
+  LayoutDecl layout(RequestSide side) const {
+    const char *path = nameOf(side);
+    const Json &layout = require(json, "request", path);
+    std::vector<TensorDecl> existing = tensorsOn(side, tensors);
+    LayoutDecl out =
+        isSharded(layout, path)
+            ? layoutFromShards(layout, path, existing)
+            : layoutFromSizes(layout, path, model, existing, vocabMultiple);
+    nameStates(tensors, existing, out);
+    return out;
   }
 };
 
@@ -92,15 +80,23 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
         {tensor.name, tensor.shape, statesOf(tensor, states)});
 }
 
+/// Flat mode frees and makes tensors by what is sent and received, and does not
+/// see reads and writes of states that are made from others.
+void checkFlat(const std::vector<StateDecl> &states, const MemoryDecl &memory) {
+  for (const StateDecl &state : states)
+    if (memory.flat && !state.from.empty())
+      fail("memory.mode is \"flat\", but state " + inQuotes(state.name) +
+           " is derived from " + inQuotes(state.from) +
+           ": expected \"rollback\"");
+}
+
 Request read(const std::string &text, const std::string &directory) {
   Json json = parseJson(text, "request");
   checkKeys(json, "request",
-            {"model", "state", "rules", "source", "destination", "cluster",
-             "memory", "vocab_multiple"});
+            {"model", "state", "derive", "drop", "extra", "rules", "source",
+             "destination", "cluster", "memory", "vocab_multiple"});
   Reader reader{json, {}, {}};
-  std::vector<StateDecl> states;
-  if (const Json *value = json.find("state"))
-    states = readStates(*value);
+  std::vector<StateDecl> states = readStates(json);
   if (const Json *value = json.find("vocab_multiple"))
     reader.vocabMultiple =
         asInteger(*value, "vocab_multiple", 1, int64_t(1) << 20);
@@ -109,11 +105,14 @@ Request read(const std::string &text, const std::string &directory) {
     request.cluster = readCluster(*value);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
+  checkFlat(states, request.memory);
   reader.model = readModel(require(json, "request", "model"), directory);
   prepareModel(reader, states);
-  request.source = reader.layout("source");
-  request.destination = reader.layout("destination");
+  request.source = reader.layout(RequestSide::Source);
+  request.destination = reader.layout(RequestSide::Destination);
   request.tensors = std::move(reader.tensors);
+  if (const Json *value = json.find("extra"))
+    addExtraState(*value, request);
   return request;
 }
 

@@ -137,7 +137,6 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     lacking[cluster.node(device)].push_back(device);
     remote.push_back(device);
   }
-  bounds.destinationBytes += bytes * int64_t(wanters.size());
   addLinks(holders, remote, bytes);
   bool crosses = false;
   for (const auto &[node, devices] : lacking) {

@@ -18,14 +18,16 @@ bool isDirect(const StagingInput &input, const Message &message, bool send) {
   for (unsigned d = 0; d < input.numLeading[move.flow]; ++d)
     if (move.box[d].size() != 1)
       return false;
+  const Flow &flow = input.flows[move.flow];
   std::optional<ShardIndex::Found> found;
   if (send)
     found = input.source.find(move.flow, move.source, move.box);
+  bool converts = found ? flow.sourceConverts : flow.destinationConverts;
   // A forward is read from where its own receive put it.
   if (!found)
     found = input.destination.find(
         move.flow, send ? move.source : move.destination, move.box);
-  return found && isContiguous(found->view);
+  return found && !converts && isContiguous(found->view);
 }
 
 /// One device's arena: sizes of its four areas.

@@ -2,6 +2,7 @@
 
 #include "dtrt/CheckPattern.h"
 
+#include "dtrt/Convert.h"
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
@@ -106,15 +107,66 @@ private:
   std::vector<int64_t> extents;
 };
 
+/// A finite value of middling size, so that it means something in every
+/// floating-point type; other types keep their bits.
+uint64_t shapedValue(DType type, uint64_t raw) {
+  switch (type) {
+  case DType::F64:
+    return (raw & 0x800fffffffffffff) | (1007 + (raw >> 52 & 31)) << 52;
+  case DType::F32:
+    return (raw & 0x807fffff) | (111 + (raw >> 23 & 31)) << 23;
+  case DType::BF16:
+    return (raw & 0x807f) | (111 + (raw >> 7 & 31)) << 7;
+  case DType::F16:
+    return (raw & 0x83ff) | (8 + (raw >> 10 & 15)) << 10;
+  default:
+    return raw;
+  }
+}
+
+/// The values of one tensor's state on one side. Where a dtype changes or a
+/// state may be made from another, source values are shaped, those of a made
+/// state are those of the other, and all changes are applied in order.
+class Pattern {
+public:
+  Pattern(const std::string &tensor, const Family &family, unsigned state,
+          Side side) {
+    const StateInfo &info = family.states[state];
+    const StateInfo &base =
+        info.madeFrom < 0 ? info : family.states[size_t(info.madeFrom)];
+    seed = patternSeed(tensor, base.name);
+    types[0] = base.sourceDType;
+    types[1] = info.sourceDType;
+    types[2] = dtypeOf(family, state, side);
+    for (const StateInfo &any : family.states)
+      plain &= any.madeFrom < 0 && any.sourceDType == any.destinationDType;
+  }
+
+  uint64_t at(int64_t position) const {
+    uint64_t raw = patternValue(seed, uint64_t(position));
+    if (plain)
+      return raw;
+    uint64_t value = shapedValue(types[0], raw);
+    return convertBits(convertBits(value, types[0], types[1]), types[1],
+                       types[2]);
+  }
+
+private:
+  uint64_t seed = 0;
+  bool plain = true;
+  DType types[3];
+};
+
 template <typename T>
-void fillRun(std::byte *buffer, const Run &run, uint64_t seed) {
+void fillRun(std::byte *buffer, const Run &run, const Pattern &pattern) {
   T *out = reinterpret_cast<T *>(buffer) + run.local;
   for (int64_t i = 0; i < run.count; ++i)
-    out[i] = T(patternValue(seed, uint64_t(run.position + i)));
+    out[i] = T(pattern.at(run.position + i));
 }
 
 template <typename T>
-int64_t countWrong(const std::byte *buffer, const Run &run, uint64_t seed) {
+int64_t countWrong(const std::byte *buffer, const Run &run,
+                   const Pattern &pattern) {
   const T *in = reinterpret_cast<const T *>(buffer) + run.local;
   int64_t wrong = 0;
   if (run.position < 0)
@@ -122,7 +174,7 @@ int64_t countWrong(const std::byte *buffer, const Run &run, uint64_t seed) {
       wrong += in[i] != 0;
   else
     for (int64_t i = 0; i < run.count; ++i)
-      wrong += in[i] != T(patternValue(seed, uint64_t(run.position + i)));
+      wrong += in[i] != T(pattern.at(run.position + i));
   return wrong;
 }
 
@@ -147,15 +199,13 @@ struct BufferName {
 };
 
 template <typename T>
-void reportRun(const std::byte *buffer, const Run &run, uint64_t seed,
+void reportRun(const std::byte *buffer, const Run &run, const Pattern &pattern,
                const BufferName &name, CheckReport &report) {
   const T *in = reinterpret_cast<const T *>(buffer) + run.local;
   for (int64_t i = 0; i < run.count; ++i) {
     if (report.first.size() >= kMaxReported)
       return;
-    T expected = run.position < 0
-                     ? T(0)
-                     : T(patternValue(seed, uint64_t(run.position + i)));
+    T expected = run.position < 0 ? T(0) : T(pattern.at(run.position + i));
     if (in[i] == expected)
       continue;
     std::ostringstream line;
@@ -201,15 +251,17 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
   forEachBuffer(storage, Side::Source, shard,
                 [&](std::byte *buffer, int64_t width, unsigned state,
                     const std::string &tensor) {
-                  uint64_t seed =
-                      patternSeed(tensor, family.states[state].name);
+                  // A made state's buffers are those of the other.
+                  if (!family.states[state].inSource)
+                    return;
+                  Pattern pattern(tensor, family, state, Side::Source);
                   withElementType(width, [&](auto element) {
                     rows.forEachRun([&](const Run &run) {
                       if (run.position < 0)
                         memset(buffer + run.local * width, kPoison,
                                size_t(run.count * width));
                       else
-                        fillRun<decltype(element)>(buffer, run, seed);
+                        fillRun<decltype(element)>(buffer, run, pattern);
                     });
                   });
                 });
@@ -236,15 +288,15 @@ void checkDestination(const LocalStorage &storage, uint32_t shard,
                   const std::string &stateName = family.states[state].name;
                   BufferName name = {tensor, stateName,
                                      storage.program().device};
-                  uint64_t seed = patternSeed(tensor, stateName);
+                  Pattern pattern(tensor, family, state, Side::Destination);
                   withElementType(width, [&](auto element) {
                     using T = decltype(element);
                     rows.forEachRun([&](const Run &run) {
                       report.bytesChecked += uint64_t(run.count * width);
-                      int64_t wrong = countWrong<T>(buffer, run, seed);
+                      int64_t wrong = countWrong<T>(buffer, run, pattern);
                       report.mismatches += uint64_t(wrong);
                       if (wrong)
-                        reportRun<T>(buffer, run, seed, name, report);
+                        reportRun<T>(buffer, run, pattern, name, report);
                     });
                   });
                 });

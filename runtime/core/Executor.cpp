@@ -70,8 +70,6 @@ Status Executor::prepareSegments(const std::vector<Segment> &segments,
                                  Step &step) const {
   const PlanCommon &common = storage->common();
   for (const Segment &segment : segments) {
-    DTRT_RETURN_IF_ERROR(
-        checkDTypes(common.families[segment.family], segment.states));
     auto prepared = prepareSegment(common, storage->program(), segment);
     DTRT_RETURN_IF_ERROR(prepared);
     step.segments.push_back(std::move(*prepared));

@@ -109,9 +109,23 @@ void zeroDims(std::byte *to, const StridedCopy &copy, size_t dim) {
 
 } // namespace
 
+/// The same loops as copyDims, for elements that change.
+static void convertDims(std::byte *to, const std::byte *from,
+                        const StridedCopy &copy, size_t dim) {
+  if (dim == copy.dims.size()) {
+    copy.convert(to, from, copy.elements);
+    return;
+  }
+  for (int64_t i = 0; i < copy.dims[dim].size; ++i)
+    convertDims(to + i * copy.dims[dim].destination,
+                from + i * copy.dims[dim].source, copy, dim + 1);
+}
+
 void StridedCopy::operator()(std::byte *destination,
                              const std::byte *source) const {
-  if (dims.empty())
+  if (convert)
+    convertDims(destination, source, *this, 0);
+  else if (dims.empty())
     memcpy(destination, source, size_t(run));
   else
     copyDims(destination, source, dims.data(), dims.size(), run);
@@ -120,17 +134,20 @@ void StridedCopy::operator()(std::byte *destination,
 StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
                             const std::vector<int64_t> &sourceStrides,
                             const std::vector<int64_t> &destinationStrides,
-                            int64_t elementBytes) {
+                            DType from, DType to) {
+  int64_t width = byteWidth(from), outWidth = byteWidth(to);
   StridedCopy copy;
-  copy.run = elementBytes;
+  copy.elements = 1;
+  copy.convert = converterFor(from, to);
   std::vector<StridedCopy::Dim> innerFirst;
   for (size_t dim = sizes.size(); dim-- > 0;) {
     if (sizes[dim] == 1)
       continue;
-    int64_t source = sourceStrides[dim] * elementBytes;
-    int64_t destination = destinationStrides[dim] * elementBytes;
-    if (innerFirst.empty() && source == copy.run && destination == copy.run) {
-      copy.run *= sizes[dim];
+    int64_t source = sourceStrides[dim] * width;
+    int64_t destination = destinationStrides[dim] * outWidth;
+    if (innerFirst.empty() && sourceStrides[dim] == copy.elements &&
+        destinationStrides[dim] == copy.elements) {
+      copy.elements *= sizes[dim];
       continue;
     }
     if (!innerFirst.empty()) {
@@ -143,6 +160,7 @@ StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
     }
     innerFirst.push_back({sizes[dim], source, destination});
   }
+  copy.run = copy.elements * outWidth;
   copy.dims.assign(innerFirst.rbegin(), innerFirst.rend());
   return copy;
 }
@@ -161,11 +179,13 @@ Result<PreparedSegment> prepareSegment(const PlanCommon &common,
   std::vector<int64_t> packed = packedStrides(view->sizes);
   int64_t elements = segmentElements(family, segment);
   for (unsigned state : statesOf(segment.states)) {
-    int64_t width = byteWidth(dtypeOf(family, state, segment.side));
+    DType stored = dtypeOf(family, state, segment.side);
+    DType wire = wireDType(family.states[state]);
     prepared.parts.push_back(
-        {state, width, view->offset * width, elements * width,
-         makeStridedCopy(view->sizes, view->strides, packed, width),
-         makeStridedCopy(view->sizes, packed, view->strides, width)});
+        {state, stored, view->offset * byteWidth(stored),
+         elements * byteWidth(wire),
+         makeStridedCopy(view->sizes, view->strides, packed, stored, wire),
+         makeStridedCopy(view->sizes, packed, view->strides, wire, stored)});
   }
   prepared.members = std::move(view->members);
   prepared.sizes = std::move(view->sizes);
@@ -220,7 +240,7 @@ bool sameShape(const PreparedSegment &a, const PreparedSegment &b) {
       a.parts.size() != b.parts.size())
     return false;
   for (size_t i = 0; i < a.parts.size(); ++i)
-    if (a.parts[i].width != b.parts[i].width)
+    if (a.parts[i].boxBytes != b.parts[i].boxBytes)
       return false;
   return true;
 }
@@ -246,9 +266,10 @@ Status copyThroughBuffer(const MessageView &source,
 Status copySegment(const PreparedSegment &from, const LocalStorage &source,
                    const PreparedSegment &to, const LocalStorage &destination) {
   PreparedCopy both{from, to, {}};
-  for (const StatePart &part : from.parts)
-    both.perState.push_back(
-        makeStridedCopy(from.sizes, from.strides, to.strides, part.width));
+  for (size_t i = 0; i < from.parts.size(); ++i)
+    both.perState.push_back(makeStridedCopy(from.sizes, from.strides,
+                                            to.strides, from.parts[i].type,
+                                            to.parts[i].type));
   return copy(both, source, destination);
 }
 
@@ -285,12 +306,12 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
                                  const Segment &source,
                                  const RankProgram &destinationProgram,
                                  const Segment &destination) {
-  if (source.family != destination.family ||
-      source.states != destination.states ||
+  bool sameStates = __builtin_popcountll(source.states) ==
+                    __builtin_popcountll(destination.states);
+  if (source.family != destination.family || !sameStates ||
       source.offset != destination.offset || source.size != destination.size)
     return makeError("copy between segments of different content");
   const Family &family = common.families[source.family];
-  DTRT_RETURN_IF_ERROR(checkDTypes(family, source.states));
   auto from = viewOf(family, shardOf(sourceProgram, source), source.offset,
                      source.size);
   DTRT_RETURN_IF_ERROR(from);
@@ -305,10 +326,10 @@ Result<PreparedCopy> prepareCopy(const PlanCommon &common,
   PreparedCopy copy;
   copy.source = std::move(*preparedSource);
   copy.destination = std::move(*preparedDestination);
-  for (const StatePart &part : copy.source.parts)
-    copy.perState.push_back(
-        makeStridedCopy(from->sizes, from->strides, to->strides,
-                        byteWidth(dtypeOf(family, part.state, source.side))));
+  for (size_t i = 0; i < copy.source.parts.size(); ++i)
+    copy.perState.push_back(makeStridedCopy(
+        from->sizes, from->strides, to->strides, copy.source.parts[i].type,
+        copy.destination.parts[i].type));
   return copy;
 }
 

@@ -67,6 +67,39 @@ uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
          uint64_t(byteWidth(dtypeOf(family, state, side)));
 }
 
+namespace {
+bool sameRegion(const ShardRecord &a, const ShardRecord &b) {
+  return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
+         a.range == b.range;
+}
+} // namespace
+
+Status LocalStorage::bindMade() {
+  const std::vector<ShardRecord> &all = shards(Side::Source);
+  for (uint32_t shard = 0; shard < all.size(); ++shard) {
+    const Family &family = planCommon.families[all[shard].family];
+    for (unsigned state : statesOf(all[shard].states)) {
+      const StateInfo &info = family.states[state];
+      if (info.inSource)
+        continue;
+      unsigned from = unsigned(info.madeFrom);
+      auto found =
+          std::find_if(all.begin(), all.end(), [&](const ShardRecord &other) {
+            return sameRegion(other, all[shard]) && (other.states >> from & 1);
+          });
+      if (found == all.end())
+        return makeError("device ", rankProgram.device, " reads state '",
+                         info.name, "' of '", family.name,
+                         "' where it has no '", family.states[from].name, "'");
+      auto other = uint32_t(found - all.begin());
+      for (int64_t member = 0; member < members(Side::Source, shard); ++member)
+        bind(Side::Source, shard, state, member,
+             data(Side::Source, other, from, member));
+    }
+  }
+  return {};
+}
+
 Status LocalStorage::create(const Segment &members) {
   count(int64_t(bytesOfMembers(members)));
   return {};
@@ -105,6 +138,8 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
     std::string tensor = family.tensorName(memberIndex(family, record, member));
     for (unsigned state : statesOf(record.states)) {
+      if (side == Side::Source && !family.states[state].inSource)
+        continue;
       BufferKey key = {tensor, family.states[state].name, side, 0};
       while (buffers.count(key))
         ++key.ordinal;
@@ -148,7 +183,7 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
       return makeError("no tensor is bound to the ", sideName(key.side),
                        " shard of '", key.tensor, "' state '", key.state,
                        "' on device ", storage.program().device);
-  return {};
+  return storage.bindMade();
 }
 
 //===----------------------------------------------------------------------===//
@@ -168,9 +203,19 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   return Block(static_cast<std::byte *>(block));
 }
 
+/// Source states that are read from another have no buffers of their own.
+static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
+                       unsigned state) {
+  const ShardRecord &record = storage.shards(side)[shard];
+  return side == Side::Destination ||
+         storage.common().families[record.family].states[state].inSource;
+}
+
 std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
   for (unsigned state : statesOf(shards(side)[shard].states))
-    for (int64_t member = 0; member < members(side, shard); ++member) {
+    for (int64_t member = 0;
+         hasBuffers(*this, side, shard, state) && member < members(side, shard);
+         ++member) {
       bind(side, shard, state, member, from);
       from += aligned(memberBytes(side, shard, state));
     }
@@ -181,8 +226,9 @@ namespace {
 uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
   uint64_t bytes = 0;
   for (unsigned state : statesOf(storage.shards(side)[shard].states))
-    bytes += uint64_t(storage.members(side, shard)) *
-             aligned(storage.memberBytes(side, shard, state));
+    if (hasBuffers(storage, side, shard, state))
+      bytes += uint64_t(storage.members(side, shard)) *
+               aligned(storage.memberBytes(side, shard, state));
   return bytes;
 }
 } // namespace
@@ -235,9 +281,11 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program) {
   if (common.summary.mode == MemoryMode::Rollback) {
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
+    DTRT_RETURN_IF_ERROR(storage->bindMade());
     return storage;
   }
   DTRT_RETURN_IF_ERROR(storage->allocateMembers());
+  DTRT_RETURN_IF_ERROR(storage->bindMade());
   return storage;
 }
 

@@ -41,6 +41,31 @@ int64_t widestElement(const Family &family) {
   return std::max(source, destination);
 }
 
+Status checkState(const Family &family, size_t index) {
+  const StateInfo &state = family.states[index];
+  auto fails = [&](auto... what) {
+    return makeError("state '", state.name, "' ", what...);
+  };
+  if (!canConvert(state.sourceDType, state.destinationDType))
+    return fails("cannot change from ", dtypeName(state.sourceDType), " to ",
+                 dtypeName(state.destinationDType));
+  if (state.madeFrom == -1)
+    return state.inSource ? Status() : fails("comes from nowhere");
+  if (state.madeFrom < 0 || size_t(state.madeFrom) >= family.states.size() ||
+      size_t(state.madeFrom) == index)
+    return fails("is made from state ", state.madeFrom, " of ",
+                 family.states.size());
+  const StateInfo &from = family.states[size_t(state.madeFrom)];
+  if (!from.inSource)
+    return fails("is made from '", from.name, "', which the source lacks");
+  if (!state.inSource && state.sourceDType != from.sourceDType)
+    return fails("is read as ", dtypeName(state.sourceDType), ", but '",
+                 from.name, "' is ", dtypeName(from.sourceDType));
+  if (!canConvert(from.destinationDType, state.destinationDType))
+    return fails("cannot be made from ", dtypeName(from.destinationDType));
+  return {};
+}
+
 Status checkFamily(const Family &family) {
   size_t holes = 0;
   for (size_t at = family.name.find("{}"); at != std::string::npos;
@@ -52,6 +77,8 @@ Status checkFamily(const Family &family) {
   if (family.states.empty() || family.states.size() > 64)
     return makeError("found ", family.states.size(),
                      " states, expected 1 to 64");
+  for (size_t i = 0; i < family.states.size(); ++i)
+    DTRT_RETURN_IF_ERROR(checkState(family, i));
   std::vector<int64_t> sizes = family.shape;
   for (const LeadingDim &dim : family.leading) {
     int64_t last = 0;
@@ -255,11 +282,23 @@ private:
       DTRT_RETURN_IF_ERROR(checkSegment(from, /*padded=*/false));
       DTRT_RETURN_IF_ERROR(checkSegment(to, /*padded=*/false));
       DTRT_RETURN_IF_ERROR(checkSide(to, Side::Destination, "writes"));
-      if (from.family != to.family || from.states != to.states ||
+      if (from.family != to.family || !sameContent(from, to) ||
           from.offset != to.offset || from.size != to.size)
         return makeError("pair ", i / 2, " copies a box to another box");
     }
     return {};
+  }
+
+  /// The same states; or one, from the destination's state it is made from.
+  bool sameContent(const Segment &from, const Segment &to) const {
+    if (from.states == to.states)
+      return true;
+    std::vector<unsigned> states = statesOf(to.states);
+    const Family &family = common.families[to.family];
+    if (from.side != Side::Destination || states.size() != 1)
+      return false;
+    int32_t madeFrom = family.states[states.front()].madeFrom;
+    return madeFrom >= 0 && from.states == uint64_t(1) << madeFrom;
   }
 
   Status checkStaging(uint64_t slot, uint64_t bytes) {
@@ -301,6 +340,12 @@ private:
     if ((segment.states & (segment.states - 1)) != 0 ||
         segmentMembers(family, segment) != 1)
       return makeError("direct message covers more than one state or tensor");
+    unsigned state = statesOf(segment.states).front();
+    if (dtypeOf(family, state, segment.side) != wireDType(family.states[state]))
+      return makeError(
+          "direct message of '", tensorOf(family, segment.offset), "' stores ",
+          dtypeName(dtypeOf(family, state, segment.side)), ", but ",
+          dtypeName(wireDType(family.states[state])), " travels");
     auto view = viewOf(family, shardOf(segment), segment.offset, segment.size);
     DTRT_RETURN_IF_ERROR(view);
     if (!view->contiguous())

@@ -28,6 +28,21 @@ constexpr const char *kOpcodeNames[] = {
 
 int64_t byteWidth(DType type) { return kDTypes[size_t(type)].width; }
 
+static bool isPlainFloat(DType type) {
+  return type == DType::F64 || type == DType::F32 || type == DType::F16 ||
+         type == DType::BF16;
+}
+
+bool canConvert(DType from, DType to) {
+  return from == to || (isPlainFloat(from) && isPlainFloat(to));
+}
+
+DType wireDType(const StateInfo &state) {
+  return byteWidth(state.sourceDType) < byteWidth(state.destinationDType)
+             ? state.sourceDType
+             : state.destinationDType;
+}
+
 const char *dtypeName(DType type) { return kDTypes[size_t(type)].name; }
 
 const char *opcodeName(Opcode op) { return kOpcodeNames[size_t(op)]; }

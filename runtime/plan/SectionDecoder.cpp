@@ -250,7 +250,9 @@ Result<Family> decodeFamily(const fb::Family &from) {
     DTRT_RETURN_IF_ERROR(source);
     auto destination = dtype(state.destination_dtype(), family.name);
     DTRT_RETURN_IF_ERROR(destination);
-    family.states.push_back({text(state.name()), *source, *destination});
+    family.states.push_back({text(state.name()), *source, *destination,
+                             state.made_from(), state.in_source(),
+                             state.in_destination()});
   }
   return family;
 }

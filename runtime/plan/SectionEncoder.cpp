@@ -146,9 +146,10 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
     leading.emplace_back(dim.first, dim.step, dim.count);
   std::vector<flatbuffers::Offset<fb::State>> states;
   for (const StateInfo &state : family.states)
-    states.push_back(fb::CreateState(builder, builder.CreateString(state.name),
-                                     uint8_t(state.sourceDType),
-                                     uint8_t(state.destinationDType)));
+    states.push_back(fb::CreateState(
+        builder, builder.CreateString(state.name), uint8_t(state.sourceDType),
+        uint8_t(state.destinationDType), state.madeFrom, state.inSource,
+        state.inDestination));
   auto name = builder.CreateString(family.name);
   auto leadingVector = builder.CreateVectorOfStructs(leading);
   auto shape = builder.CreateVector(family.shape);

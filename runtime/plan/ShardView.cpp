@@ -134,7 +134,8 @@ DType dtypeOf(const Family &family, unsigned state, Side side) {
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side) {
   uint64_t bytes = 0;
   for (unsigned state = 0; state < family.states.size(); ++state)
-    if (states >> state & 1)
+    if (states >> state & 1 &&
+        (side == Side::Destination || family.states[state].inSource))
       bytes += byteWidth(dtypeOf(family, state, side));
   return bytes;
 }
@@ -225,6 +226,13 @@ uint64_t memberBytes(const Family &family, const ShardRecord &shard,
 }
 
 uint64_t segmentBytes(const Family &family, const Segment &segment) {
+  uint64_t bytes = 0;
+  for (unsigned state : statesOf(segment.states))
+    bytes += byteWidth(wireDType(family.states[state]));
+  return uint64_t(product(segment.size, 0, family.rank())) * bytes;
+}
+
+uint64_t storedBytes(const Family &family, const Segment &segment) {
   return uint64_t(product(segment.size, 0, family.rank())) *
          bytesPerElement(family, segment.states, segment.side);
 }
@@ -332,18 +340,6 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
 
 std::string tensorOf(const Family &family, const std::vector<int64_t> &offset) {
   return family.tensorName(offset);
-}
-
-Status checkDTypes(const Family &family, uint64_t states) {
-  for (unsigned state : statesOf(states)) {
-    const StateInfo &info = family.states[state];
-    if (info.sourceDType != info.destinationDType)
-      return makeError("state '", info.name, "' of '", family.name,
-                       "' changes dtype from ", dtypeName(info.sourceDType),
-                       " to ", dtypeName(info.destinationDType),
-                       ": the runtime does not convert");
-  }
-  return {};
 }
 
 } // namespace dtrt

@@ -54,9 +54,9 @@ DeviceTraffic trafficOf(const PlanCommon &common, const RankProgram &program) {
   device.instructions = program.instructions.size();
   for (const Instruction &instruction : program.instructions) {
     if (instruction.op == Opcode::Copy)
-      for (size_t i = 0; i < instruction.segments.size(); i += 2) {
+      for (size_t i = 1; i < instruction.segments.size(); i += 2) {
         const Segment &segment = instruction.segments[i];
-        device.copied += segmentBytes(common.families[segment.family], segment);
+        device.copied += storedBytes(common.families[segment.family], segment);
       }
     for (const Message &message : instruction.messages)
       (message.receive ? device.received : device.sent) += message.bytes;

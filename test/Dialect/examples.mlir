@@ -36,6 +36,7 @@ dt.transition @shrink from @src to @dst
 
 dt.space @model {
   dt.param @proj [32, 4096, 4096] of <param = bf16> named "layers.{}.proj" [0]
+  dt.param @bias [32, 4096] of <param = bf16 from master, master = f32> named "layers.{}.bias" [0]
   dt.param @norm [32, 4096] of <param = bf16> named "layers.{}.norm" [0]
 }
 dt.mesh @after <["dp"=2, "tp"=2]>
@@ -46,6 +47,7 @@ dt.layout @dst of @model on [@after] world 4 {
 dt.transition @routed from @src to @dst {
   dt.keep @norm <[i: 2] on i at [0, 0] size [32, 4096]>
   dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
+  dt.derive @bias for ["param"] <on 3 at [0, 2048] size [32, 64]>
   dt.transfer @proj <[i: 32, j: 3] from j + 1 to 0 at [i, 0, j * 1024] size [1, 4096, 1024]> hop 0
   dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
 }

@@ -221,7 +221,6 @@ def test_a_right_plan_has_no_problems(plan):
     transition, rows, inspect = plan
     run = {
         "ok": True, "mismatches": 0, "seconds": 0, "GBps": 0, "staging_peak": 0,
-        "device_peak": 0,
         "bytes_checked": transition.totals["destination"],
     }  # fmt: skip
     assert problems_of(transition, inspect, rows, run) == []

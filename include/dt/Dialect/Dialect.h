@@ -27,16 +27,28 @@
 
 namespace dt {
 
-/// One state of a param.
+/// One state of a param: its dtype on each side, none where it does not exist.
 struct StateEntry {
   mlir::StringAttr name;
-  DType dtype = DType::BF16;
+  std::optional<DType> source, destination;
+  /// The state that this one may be made from, where that saves wire bytes;
+  /// null: none. Required when the source does not have the state.
+  mlir::StringAttr from;
+
+  StateEntry() = default;
+  StateEntry(mlir::StringAttr name, DType dtype)
+      : name(name), source(dtype), destination(dtype) {}
 
   friend bool operator==(const StateEntry &a, const StateEntry &b) {
-    return a.name == b.name && a.dtype == b.dtype;
+    return a.name == b.name && a.source == b.source &&
+           a.destination == b.destination && a.from == b.from;
   }
   friend llvm::hash_code hash_value(const StateEntry &entry) {
-    return llvm::hash_combine(entry.name, static_cast<uint8_t>(entry.dtype));
+    auto code = [](std::optional<DType> type) {
+      return type ? int(*type) : -1;
+    };
+    return llvm::hash_combine(entry.name, code(entry.source),
+                              code(entry.destination), entry.from);
   }
 };
 

@@ -20,11 +20,18 @@ def DT_StatesAttr : DT_Attr<"States", "states"> {
   let summary = "the states of a param, in order, each with its dtype";
   let description = [{
     dtypes are named as safetensors names them (`bf16`, `f32`, `f8_e4m3`, ...).
+    `f32 -> bf16` changes the dtype in flight, `f32 -> none` drops the state
+    and `none -> bf16 from master` makes it from another; with a dtype on both
+    sides, `from master` allows to make elements from those of `master` that
+    their device gets anyway, where that saves wire bytes.
 
     **Constraints:**
-    - names are distinct; between 1 and 64 states.
+    - names are distinct; between 1 and 64 states;
+    - a state exists on one side at least; dtypes that change are both of
+      f64, f32, f16 and bf16;
+    - a state that the source lacks is made `from` one that it has.
 
-    Example: `#dt.states<param = bf16, master = f32>`
+    Example: `#dt.states<param = bf16, master = f32 -> none>`
   }];
   let parameters = (ins ArrayRefParameter<"::dt::StateEntry">:$entries);
   let genVerifyDecl = 1;
@@ -34,8 +41,14 @@ def DT_StatesAttr : DT_Attr<"States", "states"> {
     /// The mask of the named states; all of them for a null array. Unknown
     /// names set nothing.
     uint64_t mask(::mlir::ArrayAttr names) const;
-    /// Bytes of one element, all states of the mask together.
-    int64_t bytesPerElement(uint64_t mask) const;
+    /// Dtype of what a state is read from: its own, or that of `from`.
+    ::dt::DType readDType(unsigned state) const;
+    /// Bytes of one element, all states of the mask together: as stored on
+    /// either side (a state that is made from another is not stored), and as
+    /// sent.
+    int64_t sourceBytes(uint64_t mask) const;
+    int64_t destinationBytes(uint64_t mask) const;
+    int64_t wireBytes(uint64_t mask) const;
   }];
 }
 

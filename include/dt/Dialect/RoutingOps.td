@@ -58,6 +58,24 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let hasVerifier = 1;
 }
 
+def DT_DeriveOp : DT_MovementOp<"derive", [DT_RoutingLevel, DT_TransportLevel]> {
+  let summary = "makes pieces from another state that their device gets anyway";
+  let description = [{
+    Runs when all transfers have arrived: every element is that of the state
+    named by `from` in the param's states, with its dtype changed.
+
+    **Constraints:**
+    - `from` and `to` are the same device;
+    - the pieces lie inside the param; the states are the param's.
+
+    Example:
+    ```mlir
+    dt.derive @bias for ["param"] <on 3 at [0, 2048] size [32, 64]>
+    ```
+  }];
+  let hasVerifier = 1;
+}
+
 def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "moves pieces between devices";

@@ -11,12 +11,15 @@
 #include "dt/Routing/Staging.h"
 #include "dtrt/PlanModel.h"
 
+#include <optional>
+
 namespace dt {
 
 /// What a flow is called in the plan.
 struct PlanFlow {
-  uint32_t family = 0;  // index into the plan's families
-  uint64_t states = 0;  // mask over the family's states
+  uint32_t family = 0;   // index into the plan's families
+  uint64_t states = 0;   // mask over the family's states
+  uint64_t madeFrom = 0; // mask of the state that elements may be made from
 };
 
 /// A scheduled transition, complete. Everything is indexed by flow.
@@ -25,8 +28,10 @@ struct ScheduledTransition {
   std::vector<Flow> flows;
   std::vector<unsigned> numStates, numLeading;
   std::vector<std::vector<Holding>> sourceHoldings, destinationHoldings;
-  std::vector<LocalMove> locals; // copies and keeps
-  std::vector<LocalMove> zeros;  // padding, in padded coordinates
+  std::vector<LocalMove> locals;  // copies and keeps
+  std::vector<LocalMove> derived; // made from flow deriveFrom, at the end
+  std::vector<std::optional<uint32_t>> deriveFrom;
+  std::vector<LocalMove> zeros; // padding, in padded coordinates
   std::vector<ScheduledMove> scheduled;
   std::vector<Message> messages;
   std::map<int64_t, int64_t> arenaBytes;
@@ -52,6 +57,7 @@ private:
   void addShards(const ShardIndex &index, int64_t device,
                  std::vector<dtrt::ShardRecord> &out) const;
   void addLocalWork(int64_t device, dtrt::RankProgram &program) const;
+  void addDerived(int64_t device, dtrt::RankProgram &program) const;
   void addWave(int64_t device, const std::vector<uint32_t> &messages,
                dtrt::RankProgram &program) const;
 
@@ -59,7 +65,8 @@ private:
   const Worlds &worlds;
   ShardIndex source, destination;
   std::vector<int64_t> allDevices;
-  std::map<int64_t, std::vector<uint32_t>> messagesOf, localsOf, zerosOf;
+  std::map<int64_t, std::vector<uint32_t>> messagesOf, localsOf, derivedOf,
+      zerosOf;
 };
 
 } // namespace dt

@@ -28,7 +28,8 @@ constexpr unsigned kMaxGroupMessages = (254 - 32) / 32;
 struct ProofPiece {
   uint32_t op = 0;   // the caller's number, for faults
   uint32_t flow = 0; // what elements are of: pieces of other flows never meet
-  int64_t wave = -1; // -1: local
+  uint32_t fedBy = 0; // the flow that it is read from, mostly its own
+  int64_t wave = -1;  // -1: local, before all waves
   int64_t from = 0;
   int64_t to = 0;
   int64_t bytes = 0;

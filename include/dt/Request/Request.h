@@ -20,9 +20,12 @@
 
 namespace dt {
 
+/// A state and its dtype on each side; none where it does not exist.
 struct StateDecl {
   std::string name; // param, grad, master, exp_avg, ...
-  DType dtype = DType::BF16;
+  std::optional<DType> source, destination;
+  /// The state that this one may be made from ("derive"); empty: none.
+  std::string from;
 };
 
 /// One user tensor, full and unsharded, vocabulary not padded. In registration

@@ -41,7 +41,6 @@ PortSeconds busiestPorts(const std::vector<ScheduledMove> &scheduled,
 /// to a device that does not want it and none twice into a node (a relay over
 /// idle NICs of bystanders could be faster, at the price of more traffic).
 struct Bounds {
-  int64_t destinationBytes = 0; // wanted by all devices
   /// Bytes that devices want and do not hold.
   int64_t wireBytes = 0;
   /// Per node, the union of the bytes that its devices want and none holds.

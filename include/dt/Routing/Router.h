@@ -27,9 +27,13 @@ namespace dt {
 /// as one.
 struct Flow {
   uint32_t param = 0;          // caller's index
-  int64_t bytesPerElement = 0; // sum over the states
+  int64_t bytesPerElement = 0; // sent, sum over the states
   CellSet source;
   CellSet destination;
+  /// Bytes per element as stored, where dtypes change in flight.
+  int64_t sourceBytes = 0, destinationBytes = 0;
+  /// Whether a side stores what travels in another dtype.
+  bool sourceConverts = false, destinationConverts = false;
 };
 
 /// A box that travels from `source` to `destination`.

@@ -8,12 +8,14 @@
 #ifndef DTRT_PACKING_H
 #define DTRT_PACKING_H
 
+#include "dtrt/Convert.h"
 #include "dtrt/ShardView.h"
 #include "dtrt/Storage.h"
 
 namespace dtrt {
 
-/// Copies of `run` contiguous bytes, repeated over `dims` (outermost first).
+/// Copies of `run` contiguous bytes, repeated over `dims` (outermost first);
+/// with `convert`, of `elements` contiguous elements that become `run` bytes.
 struct StridedCopy {
   struct Dim {
     int64_t size;
@@ -21,6 +23,8 @@ struct StridedCopy {
     int64_t destination; // likewise
   };
   int64_t run = 0;
+  int64_t elements = 0;
+  ConvertRun convert = nullptr;
   std::vector<Dim> dims;
 
   void operator()(std::byte *destination, const std::byte *source) const;
@@ -30,14 +34,14 @@ struct StridedCopy {
 StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
                             const std::vector<int64_t> &sourceStrides,
                             const std::vector<int64_t> &destinationStrides,
-                            int64_t elementBytes);
+                            DType from, DType to);
 
 /// One state of a prepared segment.
 struct StatePart {
   unsigned state = 0;
-  int64_t width = 0;    // bytes of one element
-  int64_t offset = 0;   // bytes from the start of a member's buffer
-  int64_t boxBytes = 0; // bytes of one member's box
+  DType type = DType::U8; // as stored
+  int64_t offset = 0;     // bytes from the start of a member's buffer
+  int64_t boxBytes = 0;   // bytes of one member's box, packed
   StridedCopy toPacked;
   StridedCopy fromPacked;
 };
@@ -84,7 +88,8 @@ struct PreparedCopy {
   std::vector<StridedCopy> perState;
 };
 
-/// Fails when the segments differ in content, or a state in dtype.
+/// Fails when the segments differ in content. A state may come from the one
+/// that it is made from.
 Result<PreparedCopy> prepareCopy(const PlanCommon &common,
                                  const RankProgram &sourceProgram,
                                  const Segment &source,

@@ -26,7 +26,7 @@ namespace dtrt {
 /// Newest plan format that this library reads and the one that it writes. A
 /// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 0;
+constexpr uint16_t kFormatMinor = 1;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -72,7 +72,21 @@ struct StateInfo {
   std::string name;
   DType sourceDType = DType::BF16;
   DType destinationDType = DType::BF16;
+  /// Index of the state that elements of this one may be made from by changing
+  /// the dtype; -1: none.
+  int32_t madeFrom = -1;
+  /// Not in the source: source shards of this state are read from those of
+  /// `madeFrom`, of the same place, and have its dtype.
+  bool inSource = true;
+  /// Not in the destination: dropped.
+  bool inDestination = true;
 };
+/// The dtype that travels: the narrower of the two; the destination's where
+/// both are equally wide.
+DType wireDType(const StateInfo &state);
+/// Whether values of one type can become values of the other: equal types, or
+/// both of f64, f32, f16 and bf16.
+bool canConvert(DType from, DType to);
 
 struct Family {
   /// Tensor name with one "{}" per leading dim, in order:

@@ -24,7 +24,8 @@ uint64_t shardBytes(const Family &family, const ShardRecord &shard, Side side);
 
 /// The dtype of a state on one side.
 DType dtypeOf(const Family &family, unsigned state, Side side);
-/// Bytes of one element in all states of the mask.
+/// Bytes of one element in all states of the mask, as stored on a side: none
+/// for a source state that is read from another.
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
 
 /// Members that the segment's box covers, and elements of each.
@@ -45,8 +46,10 @@ std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
 uint64_t memberBytes(const Family &family, const ShardRecord &shard,
                      const Segment &segment);
 
-/// Bytes of the segment's packed form.
+/// Bytes of the segment's packed form, in the dtypes that travel.
 uint64_t segmentBytes(const Family &family, const Segment &segment);
+/// Bytes of its elements where they are stored.
+uint64_t storedBytes(const Family &family, const Segment &segment);
 
 /// Most bytes that the program has allocated at any time: live members of
 /// source and destination shards and the staging arena.
@@ -82,10 +85,6 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
 
 /// The tensor that a segment's error messages name: its first member's.
 std::string tensorOf(const Family &family, const std::vector<int64_t> &offset);
-
-/// Fails when a state has another dtype after the transition: this runtime
-/// moves bytes and does not convert them.
-Status checkDTypes(const Family &family, uint64_t states);
 
 /// a * b, or nothing when the product leaves int64 or a factor is negative.
 std::optional<int64_t> checkedProduct(int64_t a, int64_t b);

@@ -37,6 +37,10 @@ public:
     pointers[index(side, shard, state, member)] = data;
   }
 
+  /// Points source states that are read from another (StateInfo::madeFrom) to
+  /// its buffers. Call it when those are bound.
+  Status bindMade();
+
   /// Bytes of one member's buffer for one state.
   uint64_t memberBytes(Side side, uint32_t shard, unsigned state) const;
   int64_t members(Side side, uint32_t shard) const {

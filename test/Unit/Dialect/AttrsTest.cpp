@@ -146,7 +146,7 @@ TEST_F(DialectTest, StatesMaskAndBytes) {
   mlir::Builder builder(&context);
   EXPECT_EQ(states.mask({}), 7u);
   EXPECT_EQ(states.mask(builder.getStrArrayAttr({"step", "param"})), 5u);
-  EXPECT_EQ(states.bytesPerElement(5), 10);
+  EXPECT_EQ(states.wireBytes(5), 10);
 }
 
 TEST_F(DialectTest, ClusterPrintsShortNumbers) {

@@ -8,7 +8,7 @@ using namespace dt;
 
 namespace {
 
-const std::vector<std::string> kNames = {"@w"};
+const std::vector<std::string> kNames = {"@w", "@v"};
 
 Box row(int64_t lo, int64_t hi) {
   return Box::fromOffsetSize({lo, 0}, {hi - lo, 4});
@@ -78,6 +78,16 @@ TEST(Certificate, ForwardsComeAfterWhatFeedsThem) {
             "sends @w[0:4)x[0:4) from device 1 in wave 1, before it holds it");
   EXPECT_EQ(feeding({low, piece(5, 1, 2, row(0, 4), false)}),
             "sends @w[0:4)x[0:4) from device 1 in wave 5, before it holds it");
+}
+
+// What a device makes from another flow (fedBy) needs that to arrive.
+TEST(Certificate, MadePiecesComeFromTheirOwnDevice) {
+  ProofPiece made = piece(INT64_MAX, 1, 1, row(0, 2), false);
+  made.flow = 1;
+  EXPECT_EQ(feeding({piece(7, 0, 1, row(0, 4)), made}), "");
+  EXPECT_EQ(feeding({piece(7, 0, 2, row(0, 4)), made}),
+            "makes @v[0:2)x[0:4) on device 1 from @w, which does not arrive "
+            "there");
 }
 
 TEST(Certificate, MessagesHaveBothEndsOnce) {

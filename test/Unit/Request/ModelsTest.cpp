@@ -144,7 +144,7 @@ TEST(Models, routerBiasIsABufferOfItsOwnDType) {
   const TensorDecl &bias = request.tensors[findTensor(
       request, "decoder.layers.3.mlp.router.expert_bias")];
   ASSERT_EQ(bias.states.size(), 1u);
-  EXPECT_EQ(bias.states[0].dtype, DType::F32);
+  EXPECT_EQ(bias.states[0].source, DType::F32);
   EXPECT_EQ(request.tensors[0].states.size(), 2u);
 }
 

@@ -112,8 +112,8 @@ TEST(FlatList, keepsFileOrderAndDTypesAndToleratesOtherKeys) {
           "source": {"world": 1}, "destination": {"world": 1}})");
   ASSERT_EQ(request.tensors.size(), 1546u);
   EXPECT_EQ(request.tensors[0].name, "model.layers.0.input_layernorm.weight");
-  EXPECT_EQ(request.tensors[0].states[0].dtype, DType::BF16);
-  EXPECT_EQ(request.tensors[2].states[0].dtype, DType::F8E4M3);
+  EXPECT_EQ(request.tensors[0].states[0].source, DType::BF16);
+  EXPECT_EQ(request.tensors[2].states[0].source, DType::F8E4M3);
   EXPECT_EQ(request.tensors[3].states[0].name, "param");
 }
 

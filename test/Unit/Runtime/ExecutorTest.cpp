@@ -219,10 +219,12 @@ TEST(Executor, SeesMissingZeros) {
   expectContains(report->check.first[0], "padding");
 }
 
-TEST(Executor, RefusesToConvertDTypes) {
+TEST(Executor, RefusesDTypesThatDoNotConvert) {
   TestPlan plan = forwardingPlan();
-  plan.common.families[0].states[0].destinationDType = DType::F16;
-  expectContains(runError(plan), "changes dtype from bf16 to f16");
+  plan.common.families[0].states[0].destinationDType = DType::I16;
+  auto reader = PlanReader::fromBytes(plan.bytes());
+  ASSERT_FALSE(reader.ok());
+  expectContains(reader.status().message(), "cannot change from bf16 to i16");
 }
 
 TEST(Executor, MissingSendIsAnErrorNotAHang) {

@@ -1,0 +1,17 @@
+//===- ExtraState.h - State that is no weight -------------------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_EXTRASTATE_H
+#define DT_LIB_REQUEST_EXTRASTATE_H
+
+#include "Json.h"
+
+#include "dt/Request/Request.h"
+
+namespace dt::request {
+
+/// Adds the tensors of `extra` and their places to both layouts.
+void addExtraState(const Json &json, Request &request);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_EXTRASTATE_H

@@ -1,0 +1,174 @@
+//===- States.cpp - Which states exist on which side ----------------------===//
+//
+// The top-level `state` holds for both sides; `state` inside a side takes its
+// place there. Nothing is lost in silence: a state that only the source has
+// must be listed in `drop`, one that only the destination has must be made
+// from another (`derive`).
+//
+//===----------------------------------------------------------------------===//
+
+#include "States.h"
+
+#include <algorithm>
+#include <set>
+
+namespace dt::request {
+
+const char *nameOf(RequestSide side) {
+  return side == RequestSide::Source ? "source" : "destination";
+}
+
+namespace {
+
+struct NamedDType {
+  std::string name;
+  DType dtype;
+};
+
+std::vector<NamedDType> readDTypes(const Json &json, const std::string &path) {
+  std::vector<NamedDType> states;
+  for (const Json::Member &member : asObject(json, path).members) {
+    std::string where = path + "." + member.first;
+    const std::string &text = asString(member.second, where);
+    std::optional<DType> dtype = parseDType(text);
+    if (!dtype)
+      fail(where + " has the unknown dtype " + inQuotes(text));
+    if (member.first.empty())
+      fail(path + " has an empty name");
+    states.push_back({member.first, *dtype});
+  }
+  if (states.empty())
+    fail(path + " names no states");
+  return states;
+}
+
+/// States of one side; empty: none given there nor at the top.
+std::vector<NamedDType> statesOn(const Json &request, RequestSide side) {
+  const Json *layout = request.find(nameOf(side));
+  if (layout && layout->isObject())
+    if (const Json *own = layout->find("state"))
+      return readDTypes(*own, std::string(nameOf(side)) + ".state");
+  const Json *shared = request.find("state");
+  return shared ? readDTypes(*shared, "state") : std::vector<NamedDType>();
+}
+
+StateDecl *find(std::vector<StateDecl> &states, const std::string &name) {
+  auto found = std::find_if(states.begin(), states.end(),
+                            [&](const StateDecl &s) { return s.name == name; });
+  return found == states.end() ? nullptr : &*found;
+}
+
+void readDerive(const Json &json, std::vector<StateDecl> &states) {
+  for (const Json::Member &member : asObject(json, "derive").members) {
+    std::string path = "derive." + member.first;
+    StateDecl *to = find(states, member.first);
+    const std::string &name = asString(member.second, path);
+    StateDecl *from = find(states, name);
+    if (!to || !to->destination)
+      fail(path + " names a state that the destination does not have");
+    if (!from || !from->source || from == to)
+      fail(path + " names " + inQuotes(name) +
+           ", which is no other state of the source");
+    if (!from->from.empty())
+      fail(path + " names " + inQuotes(name) + ", which is derived itself");
+    if (!canConvert(*from->source, *to->destination))
+      fail(path + ": " + name + " is " + dt::name(*from->source) +
+           ", which does not convert to " + dt::name(*to->destination));
+    bool changes =
+        to->source != to->destination || from->source != from->destination;
+    if (to->source && from->destination && changes)
+      fail(path + ": a state that the source has may be derived only where "
+                  "neither dtype changes");
+    to->from = name;
+  }
+}
+
+std::set<std::string> readDrop(const Json &json,
+                               std::vector<StateDecl> &states) {
+  std::set<std::string> dropped;
+  const Json &list = asArray(json, "drop");
+  for (size_t i = 0; i < list.items.size(); ++i) {
+    std::string path = "drop[" + std::to_string(i) + "]";
+    const std::string &name = asString(list.items[i], path);
+    const StateDecl *state = find(states, name);
+    if (!state || !state->source)
+      fail(path + " names " + inQuotes(name) +
+           ", which is no state of the source");
+    if (state->destination)
+      fail(path + " names " + inQuotes(name) + ", which the destination has");
+    dropped.insert(name);
+  }
+  return dropped;
+}
+
+void checkSides(const std::vector<StateDecl> &states,
+                const std::set<std::string> &dropped) {
+  for (const StateDecl &state : states) {
+    if (!state.destination && !dropped.count(state.name))
+      fail("destination lacks state " + inQuotes(state.name) +
+           ", which the source has: list it in \"drop\"");
+    if (!state.source && state.from.empty())
+      fail("source lacks state " + inQuotes(state.name) +
+           ", which the destination has: say in \"derive\" what it is made "
+           "from");
+    if (state.source && state.destination &&
+        !canConvert(*state.source, *state.destination))
+      fail("state " + inQuotes(state.name) + " changes from " +
+           dt::name(*state.source) + " to " + dt::name(*state.destination) +
+           ", which does not convert: expected two of f64, f32, f16 and bf16");
+  }
+}
+
+} // namespace
+
+std::vector<StateDecl> readStates(const Json &request) {
+  std::vector<NamedDType> source = statesOn(request, RequestSide::Source);
+  std::vector<NamedDType> destination =
+      statesOn(request, RequestSide::Destination);
+  if (source.empty() != destination.empty())
+    fail("state is given inside one side only: give it inside both, or at the "
+         "top");
+  std::vector<StateDecl> states;
+  for (const NamedDType &state : source)
+    states.push_back({state.name, state.dtype, std::nullopt, ""});
+  for (const NamedDType &state : destination) {
+    if (StateDecl *both = find(states, state.name))
+      both->destination = state.dtype;
+    else
+      states.push_back({state.name, std::nullopt, state.dtype, ""});
+  }
+  if (const Json *value = request.find("derive"))
+    readDerive(*value, states);
+  std::set<std::string> dropped;
+  if (const Json *value = request.find("drop"))
+    dropped = readDrop(*value, states);
+  checkSides(states, dropped);
+  return states;
+}
+
+std::vector<TensorDecl> tensorsOn(RequestSide side,
+                                  const std::vector<TensorDecl> &tensors) {
+  std::vector<TensorDecl> out = tensors;
+  for (TensorDecl &tensor : out) {
+    auto isAbsent = [&](const StateDecl &state) {
+      return !(side == RequestSide::Source ? state.source : state.destination);
+    };
+    tensor.states.erase(
+        std::remove_if(tensor.states.begin(), tensor.states.end(), isAbsent),
+        tensor.states.end());
+  }
+  return out;
+}
+
+void nameStates(const std::vector<TensorDecl> &all,
+                const std::vector<TensorDecl> &existing, LayoutDecl &layout) {
+  for (PlaceDecl &place : layout.places) {
+    const std::vector<StateDecl> &own = existing[place.tensor].states;
+    if (!place.states.empty() || own.size() == all[place.tensor].states.size())
+      continue;
+    for (const StateDecl &state : own)
+      place.states.push_back(state.name);
+  }
+}
+
+} // namespace dt::request

@@ -1,0 +1,31 @@
+//===- States.h - Which states exist on which side --------------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_STATES_H
+#define DT_LIB_REQUEST_STATES_H
+
+#include "Json.h"
+
+#include "dt/Request/Request.h"
+
+namespace dt::request {
+
+enum class RequestSide { Source, Destination };
+const char *nameOf(RequestSide side); // "source", "destination"
+
+/// States of the request: `state` at the top and inside the sides, `derive`
+/// and `drop`. Those of the source come first, in its order. Empty: none
+/// given, which means `param` in each tensor's own dtype.
+std::vector<StateDecl> readStates(const Json &request);
+
+/// The tensors with only the states that exist on a side.
+std::vector<TensorDecl> tensorsOn(RequestSide side,
+                                  const std::vector<TensorDecl> &tensors);
+
+/// In a layout made for `existing`, a place without state names means all that
+/// exist there: spells them out where the tensor has more.
+void nameStates(const std::vector<TensorDecl> &all,
+                const std::vector<TensorDecl> &existing, LayoutDecl &layout);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_STATES_H

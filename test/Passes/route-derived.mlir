@@ -1,0 +1,25 @@
+// An element whose master arrives anyway is made there, not sent: device 1
+// gets both halves of master, holds the first half of param, and makes the
+// second.
+// RUN: dt-opt %s --dt-route | FileCheck %s
+// RUN: dt-opt %s --dt-route --dt-verify-routing -o /dev/null
+
+dt.space @model {
+  dt.param @w [8] of <param = bf16 from master, master = f32>
+}
+dt.mesh @two <["tp"=2]>
+dt.mesh @one <["tp"=1], devices=[1]>
+dt.layout @src of @model on [@two] world 2 {
+  dt.place @w for ["param"] [{"tp"}]
+  dt.place @w for ["master"] [{"tp"}]
+}
+dt.layout @dst of @model on [@one] world 1 {
+  dt.place @w [{}]
+}
+// CHECK-LABEL: dt.transition
+// CHECK-DAG: dt.copy @w for ["param"] <on 1 at [4] size [4]>
+// CHECK-DAG: dt.derive @w for ["param"] <on 1 at [0] size [4]>
+// CHECK-DAG: dt.transfer @w for ["master"] <from 0 to 1 at [0] size [4]>
+// CHECK-NOT: dt.transfer @w for ["param"]
+dt.transition @grow from @src to @dst {
+}
