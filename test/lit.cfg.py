@@ -30,6 +30,7 @@ config.substitutions += [
     ("%dt_source_dir", config.dt_source_dir),
     ("%llvm_include", llvm_include),
     ("%python", sys.executable),
+    ("%dt_bin", os.path.join(config.dt_binary_dir, "bin")),
 ]
 
 if lit_config.params.get("verify_roundtrip"):
