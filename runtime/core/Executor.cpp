@@ -45,15 +45,6 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                                    const ExecutorOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
-  if (program.stagingBytes > 0) {
-    // Zeroed, so that its pages are mapped before the first byte moves.
-    executor.staging.reset(new (std::nothrow)
-                               std::byte[program.stagingBytes]());
-    storage.reserve(program.stagingBytes);
-    if (!executor.staging)
-      return makeError("device ", program.device, ": cannot allocate ",
-                       program.stagingBytes, " bytes of staging");
-  }
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     auto step = executor.prepareStep(program.instructions[i]);
     if (!step.ok())
@@ -63,7 +54,34 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
   }
   if (options.skipStaging && transport.seesPeerMemory())
     executor.skipStaging();
+  DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;
+}
+
+/// No arena is needed where all messages go from shard to shard.
+Status Executor::allocateStaging() {
+  uint64_t bytes = storage->program().stagingBytes;
+  bool needed = false;
+  for (const Step &step : steps) {
+    Opcode op = step.instruction->op;
+    needed |= (op == Opcode::Pack || op == Opcode::Unpack) && !step.skipped;
+    for (size_t m = 0; m < step.messages.size(); ++m)
+      needed |= !step.instruction->messages[m].direct && !step.messages[m].view;
+  }
+  if (!needed || bytes == 0)
+    return {};
+  // Zeroed, so that its pages are mapped before the first byte moves.
+  staging.reset(new (std::nothrow) std::byte[bytes]());
+  if (!staging)
+    return makeError("device ", storage->program().device, ": cannot allocate ",
+                     bytes, " bytes of staging");
+  storage->reserve(bytes);
+  for (Step &step : steps)
+    for (size_t m = 0; m < step.messages.size(); ++m)
+      if (!step.instruction->messages[m].direct)
+        step.messages[m].data =
+            staging.get() + step.instruction->messages[m].slot;
+  return {};
 }
 
 Status Executor::prepareSegments(const std::vector<Segment> &segments,
@@ -98,9 +116,8 @@ Executor::prepareStep(const Instruction &instruction) const {
   for (const Message &message : instruction.messages) {
     if (message.direct)
       DTRT_RETURN_IF_ERROR(prepareSegments({message.segment}, step));
-    std::byte *data = message.direct ? nullptr : staging.get() + message.slot;
     step.messages.push_back(
-        {message.receive, message.peer, data, message.bytes, nullptr});
+        {message.receive, message.peer, nullptr, message.bytes, nullptr});
   }
   return step;
 }

@@ -2,6 +2,8 @@
 
 #include "dtrt/Packing.h"
 
+#include "CopyRuns.h"
+
 #include <algorithm>
 #include <cstring>
 #include <new>
@@ -10,48 +12,12 @@ namespace dtrt {
 
 namespace {
 
-/// Copies `dim.size` runs of a size that the compiler knows.
-template <int64_t Run>
-void copyFixedRuns(std::byte *to, const std::byte *from,
-                   const StridedCopy::Dim &dim) {
-  for (int64_t i = 0; i < dim.size; ++i) {
-    memcpy(to, from, Run);
-    to += dim.destination;
-    from += dim.source;
-  }
-}
-
-void copyRuns(std::byte *to, const std::byte *from, const StridedCopy::Dim &dim,
-              int64_t run) {
-  switch (run) {
-  case 1:
-    return copyFixedRuns<1>(to, from, dim);
-  case 2:
-    return copyFixedRuns<2>(to, from, dim);
-  case 4:
-    return copyFixedRuns<4>(to, from, dim);
-  case 8:
-    return copyFixedRuns<8>(to, from, dim);
-  case 16:
-    return copyFixedRuns<16>(to, from, dim);
-  case 32:
-    return copyFixedRuns<32>(to, from, dim);
-  case 64:
-    return copyFixedRuns<64>(to, from, dim);
-  }
-  for (int64_t i = 0; i < dim.size; ++i) {
-    memcpy(to, from, size_t(run));
-    to += dim.destination;
-    from += dim.source;
-  }
-}
-
 void copyDims(std::byte *to, const std::byte *from, const StridedCopy::Dim *dim,
-              size_t count, int64_t run) {
+              size_t count, int64_t run, bool stream) {
   if (count == 1)
-    return copyRuns(to, from, *dim, run);
+    return copyRuns(to, from, *dim, run, stream);
   for (int64_t i = 0; i < dim->size; ++i) {
-    copyDims(to, from, dim + 1, count - 1, run);
+    copyDims(to, from, dim + 1, count - 1, run, stream);
     to += dim->destination;
     from += dim->source;
   }
@@ -124,11 +90,17 @@ static void convertDims(std::byte *to, const std::byte *from,
 void StridedCopy::operator()(std::byte *destination,
                              const std::byte *source) const {
   if (convert)
-    convertDims(destination, source, *this, 0);
-  else if (dims.empty())
-    memcpy(destination, source, size_t(run));
+    return convertDims(destination, source, *this, 0);
+  int64_t bytes = run;
+  for (const Dim &dim : dims)
+    bytes *= dim.size;
+  bool stream = bytes >= kStreamBytes;
+  if (dims.empty())
+    copyRuns(destination, source, {1, 0, 0}, run, stream);
   else
-    copyDims(destination, source, dims.data(), dims.size(), run);
+    copyDims(destination, source, dims.data(), dims.size(), run, stream);
+  if (stream)
+    finishStreaming();
 }
 
 StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
@@ -218,15 +190,20 @@ Status zero(const PreparedSegment &segment, const LocalStorage &storage) {
                     });
 }
 
-Result<std::byte *> contiguousData(const PreparedSegment &segment,
-                                   const LocalStorage &storage) {
-  const StatePart &part = segment.parts.front();
-  int64_t member = segment.members.front();
+Result<std::byte *> boxData(const PreparedSegment &segment,
+                            const StatePart &part, int64_t member,
+                            const LocalStorage &storage) {
   std::byte *data =
       storage.data(segment.side, segment.shard, part.state, member);
   if (!data)
     return unbound(segment, storage, part.state, member);
   return data + part.offset;
+}
+
+Result<std::byte *> contiguousData(const PreparedSegment &segment,
+                                   const LocalStorage &storage) {
+  return boxData(segment, segment.parts.front(), segment.members.front(),
+                 storage);
 }
 
 //===----------------------------------------------------------------------===//

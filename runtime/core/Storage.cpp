@@ -190,17 +190,24 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
 // Owned memory
 //===----------------------------------------------------------------------===//
 
-void ArenaStorage::Free::operator()(void *block) const { std::free(block); }
+MemorySource hostMemory() {
+  auto allocate = [](uint64_t bytes) {
+    void *block = std::aligned_alloc(kAlignment, bytes);
+    if (block)
+      memset(block, 0, bytes); // maps the pages now, not while bytes move
+    return static_cast<std::byte *>(block);
+  };
+  return {allocate, [](std::byte *block) { std::free(block); }};
+}
 
 ArenaStorage::~ArenaStorage() = default;
 
 Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   uint64_t size = std::max(aligned(bytes), kAlignment);
-  void *block = std::aligned_alloc(kAlignment, size);
+  std::byte *block = memory.allocate(size);
   if (!block)
     return makeError("cannot allocate ", size, " bytes");
-  memset(block, 0, size); // maps the pages now, not while bytes move
-  return Block(static_cast<std::byte *>(block));
+  return Block(block, memory.free);
 }
 
 /// Source states that are read from another have no buffers of their own.
@@ -276,8 +283,10 @@ Status ArenaStorage::allocateArena(Side side) {
 }
 
 Result<std::unique_ptr<ArenaStorage>>
-ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program) {
-  std::unique_ptr<ArenaStorage> storage(new ArenaStorage(common, program));
+ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
+                       MemorySource memory) {
+  std::unique_ptr<ArenaStorage> storage(
+      new ArenaStorage(common, program, std::move(memory)));
   if (common.summary.mode == MemoryMode::Rollback) {
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));

@@ -46,6 +46,8 @@ struct LoopbackWorld::State {
   size_t live = 0;
   size_t waiting = 0;
   size_t connected = 0;
+  size_t running = 0, mayRun = SIZE_MAX;
+  std::condition_variable turn; // when running < mayRun
   std::optional<Digest> digest;
   bool failed = false;
   Status failure;
@@ -83,6 +85,8 @@ public:
 private:
   using Lock = std::unique_lock<std::mutex>;
   void wait(Lock &lock);
+  void takeTurn(Lock &lock);
+  void endTurn();
   Status post(const std::vector<TransportMessage> &messages);
   Status postOne(const TransportMessage &message);
   Status receive(const TransportMessage &message, Lock &lock);
@@ -93,6 +97,7 @@ private:
   std::condition_variable wakeUp;
   bool isWaiting = false;
   bool hasLeft = false;
+  bool hasTurn = false;
   int64_t groups = 0;
   std::unordered_map<uint32_t, Posted> inbox;
   std::unordered_map<uint32_t, TransportMessage> expected;
@@ -152,10 +157,28 @@ std::string LoopbackWorld::Endpoint::waitsFor() const {
 }
 
 void LoopbackWorld::Endpoint::wait(Lock &lock) {
+  bool hadTurn = hasTurn;
+  endTurn();
   isWaiting = true;
   ++world.waiting;
   world.checkStuck();
   wakeUp.wait(lock, [&] { return !isWaiting; });
+  if (hadTurn)
+    takeTurn(lock);
+}
+
+void LoopbackWorld::Endpoint::takeTurn(Lock &lock) {
+  world.turn.wait(lock, [&] { return world.running < world.mayRun; });
+  ++world.running;
+  hasTurn = true;
+}
+
+void LoopbackWorld::Endpoint::endTurn() {
+  if (!hasTurn)
+    return;
+  hasTurn = false;
+  --world.running;
+  world.turn.notify_one();
 }
 
 //===----------------------------------------------------------------------===//
@@ -179,6 +202,7 @@ Status LoopbackWorld::Endpoint::connect(const Digest &digest,
       endpoint->wake();
   while (!world.failed && world.connected < world.endpoints.size())
     wait(lock);
+  takeTurn(lock);
   return world.failed ? world.failure : Status();
 }
 
@@ -281,6 +305,7 @@ void LoopbackWorld::Endpoint::leave() {
   if (hasLeft)
     return;
   hasLeft = true;
+  endTurn();
   --world.live;
   world.checkStuck();
 }
@@ -289,8 +314,10 @@ void LoopbackWorld::Endpoint::leave() {
 // World
 //===----------------------------------------------------------------------===//
 
-LoopbackWorld::LoopbackWorld(const std::vector<uint32_t> &devices)
+LoopbackWorld::LoopbackWorld(const std::vector<uint32_t> &devices,
+                             size_t running)
     : state(std::make_unique<State>()) {
+  state->mayRun = std::max<size_t>(running, 1);
   for (uint32_t device : devices)
     state->endpoints.emplace(device,
                              std::make_unique<Endpoint>(*state, device));

@@ -2,13 +2,10 @@
 
 #include "dtrt/LoopbackRun.h"
 
-#include "dtrt/LoopbackTransport.h"
-
 #include <algorithm>
-#include <atomic>
 #include <chrono>
 #include <fstream>
-#include <mutex>
+#include <future>
 #include <system_error>
 #include <thread>
 
@@ -27,124 +24,146 @@ uint64_t numberInFile(const char *path) {
   return file >> number ? number : ~uint64_t(0);
 }
 
-/// One device of the run.
-struct DeviceRun {
+void fill(LocalStorage &storage) {
+  for (uint32_t i = 0; i < storage.program().source.size(); ++i)
+    fillSource(storage, i);
+  for (uint32_t i = 0; i < storage.program().destination.size(); ++i)
+    poisonDestination(storage, i);
+}
+
+} // namespace
+
+struct LoopbackSession::Device {
   RankProgram program;
+  std::unique_ptr<ArenaStorage> storage;
+  std::optional<Executor> executor; // after the first run
   Status status;
   CheckReport check;
   ExecutionStats stats;
   Clock::time_point begin, end;
 };
 
-class LoopbackRun {
-public:
-  LoopbackRun(const PlanReader &plan, const LoopbackOptions &options)
-      : plan(plan), options(options), world(plan.devices()),
-        devices(plan.devices().size()) {}
+LoopbackSession::LoopbackSession(const PlanReader &plan,
+                                 const LoopbackOptions &options)
+    : plan(plan), options(options) {}
 
-  Result<LoopbackReport> run() {
-    for (size_t i = 0; i < devices.size(); ++i) {
-      auto program = plan.program(plan.devices()[i]);
-      DTRT_RETURN_IF_ERROR(program);
-      devices[i].program = std::move(*program);
-    }
-    Status started = runThreads();
-    DTRT_RETURN_IF_ERROR(started);
-    return report();
+LoopbackSession::~LoopbackSession() = default;
+
+/// Runs `work` in a thread per device; all have started when one can wait for
+/// another, or none has.
+Status
+LoopbackSession::forEachDevice(const std::function<void(Device &)> &work) {
+  std::vector<std::thread> threads;
+  std::promise<bool> go;
+  std::shared_future<bool> started = go.get_future().share();
+  Status status;
+  try {
+    for (auto &device : devices)
+      threads.emplace_back([&work, started, &device = *device] {
+        if (started.get())
+          work(device);
+      });
+  } catch (const std::system_error &error) {
+    status =
+        makeError("cannot start thread ", threads.size(), ": ", error.what());
   }
+  go.set_value(status.ok());
+  for (std::thread &thread : threads)
+    thread.join();
+  return status;
+}
 
-private:
-  Status runThreads() {
-    std::vector<std::thread> threads;
-    Status status;
-    try {
-      for (DeviceRun &device : devices)
-        threads.emplace_back([this, &device] { runDevice(device); });
-    } catch (const std::system_error &error) {
-      status =
-          makeError("cannot start thread ", threads.size(), ": ", error.what());
-      world.endpoint(plan.devices()[threads.size()]).abort(status);
-    }
-    for (std::thread &thread : threads)
-      thread.join();
-    return status;
+Result<std::unique_ptr<LoopbackSession>>
+LoopbackSession::prepare(const PlanReader &plan,
+                         const LoopbackOptions &options) {
+  std::unique_ptr<LoopbackSession> session(new LoopbackSession(plan, options));
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    session->devices.push_back(std::make_unique<Device>());
+    session->devices.back()->program = std::move(*program);
   }
-
-  void runDevice(DeviceRun &device) {
-    Transport &transport = world.endpoint(device.program.device);
-    device.status = transfer(device, transport);
-    if (!device.status.ok())
-      transport.abort(device.status);
-    transport.leave();
-  }
-
-  Status transfer(DeviceRun &device, Transport &transport) {
+  DTRT_RETURN_IF_ERROR(session->forEachDevice([&](Device &device) {
     auto storage = ArenaStorage::allocate(plan.common(), device.program);
-    DTRT_RETURN_IF_ERROR(storage);
+    device.status = statusOf(storage);
+    if (!storage.ok())
+      return;
+    device.storage = std::move(*storage);
     if (options.check)
-      fill(**storage);
-    tell("fill", filled);
-    auto executor = Executor::prepare(**storage, transport,
+      fill(*device.storage);
+    session->tell("fill", session->filled);
+  }));
+  for (auto &device : session->devices)
+    DTRT_RETURN_IF_ERROR(device->status);
+  return session;
+}
+
+Result<LoopbackReport> LoopbackSession::run() {
+  LoopbackWorld world(plan.devices(), std::thread::hardware_concurrency());
+  DTRT_RETURN_IF_ERROR(
+      forEachDevice([&](Device &device) { runDevice(device, world); }));
+  return report();
+}
+
+void LoopbackSession::runDevice(Device &device, LoopbackWorld &world) {
+  Transport &transport = world.endpoint(device.program.device);
+  device.status = transfer(device, transport);
+  if (!device.status.ok())
+    transport.abort(device.status);
+  transport.leave();
+}
+
+Status LoopbackSession::transfer(Device &device, Transport &transport) {
+  if (!device.executor) {
+    auto prepared = Executor::prepare(*device.storage, transport,
                                       ExecutorOptions{!options.staged});
-    DTRT_RETURN_IF_ERROR(executor);
-    DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), executor->peers()));
-    device.begin = Clock::now();
-    DTRT_RETURN_IF_ERROR(executor->run());
-    device.end = Clock::now();
-    device.stats = executor->stats();
-    tell("transfer", transferred);
-    if (options.check)
-      for (uint32_t shard = 0; shard < device.program.destination.size();
-           ++shard)
-        checkDestination(**storage, shard, device.check);
-    tell("check", checked);
-    return {};
+    DTRT_RETURN_IF_ERROR(prepared);
+    device.executor.emplace(std::move(*prepared));
   }
+  Executor *executor = &*device.executor;
+  executor->use(transport);
+  DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), executor->peers()));
+  device.begin = Clock::now();
+  DTRT_RETURN_IF_ERROR(executor->run());
+  device.end = Clock::now();
+  device.stats = executor->stats();
+  tell("transfer", transferred);
+  device.check = {};
+  if (options.check)
+    for (uint32_t shard = 0; shard < device.program.destination.size(); ++shard)
+      checkDestination(*device.storage, shard, device.check);
+  tell("check", checked);
+  return {};
+}
 
-  void fill(LocalStorage &storage) {
-    for (uint32_t i = 0; i < storage.program().source.size(); ++i)
-      fillSource(storage, i);
-    for (uint32_t i = 0; i < storage.program().destination.size(); ++i)
-      poisonDestination(storage, i);
+void LoopbackSession::tell(const char *phase, std::atomic<size_t> &counter) {
+  size_t done = ++counter;
+  if (options.progress)
+    options.progress(phase, done, devices.size());
+}
+
+Result<LoopbackReport> LoopbackSession::report() const {
+  LoopbackReport report;
+  Clock::time_point begin = Clock::time_point::max();
+  Clock::time_point end = Clock::time_point::min();
+  for (const auto &device : devices) {
+    DTRT_RETURN_IF_ERROR(device->status);
+    begin = std::min(begin, device->begin);
+    end = std::max(end, device->end);
+    report.bytesMoved +=
+        device->stats.bytesReceived + device->stats.bytesCopied;
+    report.stagingPeak =
+        std::max(report.stagingPeak, device->stats.stagingPeak);
+    report.devicePeak = std::max(report.devicePeak, device->stats.devicePeak);
+    report.check.bytesChecked += device->check.bytesChecked;
+    report.check.mismatches += device->check.mismatches;
+    for (const std::string &line : device->check.first)
+      report.check.first.push_back(line);
   }
-
-  void tell(const char *phase, std::atomic<size_t> &counter) {
-    size_t done = ++counter;
-    if (options.progress)
-      options.progress(phase, done, devices.size());
-  }
-
-  Result<LoopbackReport> report() {
-    LoopbackReport report;
-    Clock::time_point begin = Clock::time_point::max();
-    Clock::time_point end = Clock::time_point::min();
-    for (DeviceRun &device : devices) {
-      DTRT_RETURN_IF_ERROR(device.status);
-      begin = std::min(begin, device.begin);
-      end = std::max(end, device.end);
-      report.bytesMoved +=
-          device.stats.bytesReceived + device.stats.bytesCopied;
-      report.stagingPeak =
-          std::max(report.stagingPeak, device.stats.stagingPeak);
-      report.devicePeak = std::max(report.devicePeak, device.stats.devicePeak);
-      report.check.bytesChecked += device.check.bytesChecked;
-      report.check.mismatches += device.check.mismatches;
-      for (std::string &line : device.check.first)
-        report.check.first.push_back(std::move(line));
-    }
-    if (!devices.empty())
-      report.seconds = std::chrono::duration<double>(end - begin).count();
-    return report;
-  }
-
-  const PlanReader &plan;
-  const LoopbackOptions &options;
-  LoopbackWorld world;
-  std::vector<DeviceRun> devices;
-  std::atomic<size_t> filled{0}, transferred{0}, checked{0};
-};
-
-} // namespace
+  if (!devices.empty())
+    report.seconds = std::chrono::duration<double>(end - begin).count();
+  return report;
+}
 
 Result<LoopbackReport> runLoopback(const PlanReader &plan,
                                    const LoopbackOptions &options) {
@@ -155,7 +174,9 @@ Result<LoopbackReport> runLoopback(const PlanReader &plan,
     return makeError("the plan needs ", *needed,
                      " bytes for all its devices, this machine has ", available,
                      " available");
-  return LoopbackRun(plan, options).run();
+  auto session = LoopbackSession::prepare(plan, options);
+  DTRT_RETURN_IF_ERROR(session);
+  return (*session)->run();
 }
 
 Result<uint64_t> loopbackBytes(const PlanReader &plan) {

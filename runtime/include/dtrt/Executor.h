@@ -38,6 +38,8 @@ public:
                                   const ExecutorOptions &options = {});
 
   Status run();
+  /// Lets the next run go over another end, of the same kind, of this device.
+  void use(Transport &other) { transport = &other; }
   const ExecutionStats &stats() const { return statistics; }
   /// Devices that the program talks to, ascending.
   std::vector<uint32_t> peers() const;
@@ -65,6 +67,7 @@ private:
   Status runUnpack(const Step &step);
   Status runGroup(Step &step);
   void skipStaging();
+  Status allocateStaging();
   void skipPack(size_t index);
   void skipUnpack(size_t group, TransportMessage &message,
                   const Message &planned);

@@ -5,7 +5,9 @@
 
 #include "dtrt/CheckPattern.h"
 #include "dtrt/Executor.h"
+#include "dtrt/LoopbackTransport.h"
 
+#include <atomic>
 #include <functional>
 
 namespace dtrt {
@@ -28,7 +30,34 @@ struct LoopbackReport {
   uint64_t devicePeak = 0;  // likewise, shards and staging arena
 };
 
-/// Runs every program of the plan, a thread per device.
+/// Every device of a plan in this process, a thread each.
+class LoopbackSession {
+public:
+  /// Allocates all shards, and fills them when the run is to be checked. Plan
+  /// and options must outlive the session.
+  static Result<std::unique_ptr<LoopbackSession>>
+  prepare(const PlanReader &plan, const LoopbackOptions &options);
+  ~LoopbackSession();
+
+  /// Runs every program. A plan of mode rollback may run again and again.
+  Result<LoopbackReport> run();
+
+private:
+  struct Device;
+  LoopbackSession(const PlanReader &plan, const LoopbackOptions &options);
+  Status forEachDevice(const std::function<void(Device &)> &work);
+  void runDevice(Device &device, LoopbackWorld &world);
+  Status transfer(Device &device, Transport &transport);
+  Result<LoopbackReport> report() const;
+  void tell(const char *phase, std::atomic<size_t> &counter);
+
+  const PlanReader &plan;
+  const LoopbackOptions &options;
+  std::vector<std::unique_ptr<Device>> devices;
+  std::atomic<size_t> filled{0}, transferred{0}, checked{0};
+};
+
+/// Prepares a session and runs it once.
 Result<LoopbackReport> runLoopback(const PlanReader &plan,
                                    const LoopbackOptions &options);
 

@@ -17,7 +17,10 @@ namespace dtrt {
 
 class LoopbackWorld {
 public:
-  explicit LoopbackWorld(const std::vector<uint32_t> &devices);
+  /// At most `running` devices run at a time, between `connect` and `leave`:
+  /// more threads than cores only evict each other's data.
+  explicit LoopbackWorld(const std::vector<uint32_t> &devices,
+                         size_t running = SIZE_MAX);
   ~LoopbackWorld();
   LoopbackWorld(const LoopbackWorld &) = delete;
   LoopbackWorld &operator=(const LoopbackWorld &) = delete;

@@ -66,6 +66,10 @@ Status pack(const PreparedSegment &segment, const LocalStorage &storage,
 Status unpack(const PreparedSegment &segment, const LocalStorage &storage,
               const std::byte *packed);
 Status zero(const PreparedSegment &segment, const LocalStorage &storage);
+/// Where one member's box of one state starts.
+Result<std::byte *> boxData(const PreparedSegment &segment,
+                            const StatePart &part, int64_t member,
+                            const LocalStorage &storage);
 /// Where the bytes of a direct message's segment start.
 Result<std::byte *> contiguousData(const PreparedSegment &segment,
                                    const LocalStorage &storage);

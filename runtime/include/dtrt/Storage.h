@@ -13,6 +13,7 @@
 #include "dtrt/Status.h"
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 
 namespace dtrt {
@@ -115,31 +116,41 @@ struct TensorBinding {
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage);
 
+/// Where owned buffers come from: host memory, or a device's. `allocate` gives
+/// nothing when there is no more.
+struct MemorySource {
+  std::function<std::byte *(uint64_t)> allocate;
+  std::function<void(std::byte *)> free;
+};
+/// Zeroed, on cache lines.
+MemorySource hostMemory();
+
 /// Owns all buffers: one arena per side, or one block per member where the
 /// program creates and releases members.
 class ArenaStorage : public LocalStorage {
 public:
   static Result<std::unique_ptr<ArenaStorage>>
-  allocate(const PlanCommon &common, const RankProgram &program);
+  allocate(const PlanCommon &common, const RankProgram &program,
+           MemorySource memory = hostMemory());
   ~ArenaStorage() override;
 
   Status create(const Segment &members) override;
   Status release(const Segment &members) override;
 
 private:
-  using LocalStorage::LocalStorage;
-  struct Free {
-    void operator()(void *block) const;
-  };
-  using Block = std::unique_ptr<std::byte[], Free>;
+  using Block = std::unique_ptr<std::byte, std::function<void(std::byte *)>>;
 
-  static Result<Block> allocateBlock(uint64_t bytes);
+  ArenaStorage(const PlanCommon &common, const RankProgram &program,
+               MemorySource memory)
+      : LocalStorage(common, program), memory(std::move(memory)) {}
+  Result<Block> allocateBlock(uint64_t bytes);
   Status allocateMember(Side side, uint32_t shard, unsigned state,
                         int64_t member);
   Status allocateMembers();
   Status allocateArena(Side side);
   std::byte *bindShard(Side side, uint32_t shard, std::byte *from);
 
+  MemorySource memory;
   Block arenas[2];
   std::vector<Block> blocks; // by buffer, where there is no arena
 };

@@ -1,0 +1,123 @@
+//===- BoxTableTest.cpp - The GPU's index arithmetic, on the CPU ----------===//
+//
+// What a table of strided copies moves is what the CPU's own packing moves, for
+// every unit width and alignment.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "dtrt/BoxCopy.h"
+#include "dtrt/CheckPattern.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// Packs and unpacks every segment of the device's packs both ways.
+void comparePacks(const TestPlan &plan, const RankProgram &program,
+                  size_t misalignment) {
+  auto storage = ArenaStorage::allocate(plan.common, program);
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  for (uint32_t i = 0; i < program.source.size(); ++i)
+    fillSource(**storage, i);
+  for (const Instruction &instruction : program.instructions)
+    for (const Segment &segment : instruction.segments) {
+      if (instruction.op != Opcode::Pack)
+        continue;
+      auto prepared = prepareSegment(plan.common, program, segment);
+      ASSERT_TRUE(prepared.ok()) << prepared.status().message();
+      std::vector<std::byte> expected(prepared->bytes);
+      std::vector<std::byte> room(prepared->bytes + misalignment);
+      std::byte *found = room.data() + misalignment;
+      ASSERT_TRUE(pack(*prepared, **storage, expected.data()).ok());
+      BoxTable table;
+      ASSERT_TRUE(table.addPack(*prepared, **storage, found).ok());
+      table.runOnHost();
+      EXPECT_EQ(memcmp(found, expected.data(), expected.size()), 0);
+      // Zero the box, bring it back from the packed bytes, pack it again.
+      BoxTable zero, back;
+      ASSERT_TRUE(zero.addZero(*prepared, **storage).ok());
+      zero.runOnHost();
+      ASSERT_TRUE(back.addUnpack(*prepared, **storage, found).ok());
+      back.runOnHost();
+      std::vector<std::byte> again(prepared->bytes);
+      ASSERT_TRUE(pack(*prepared, **storage, again.data()).ok());
+      EXPECT_EQ(again, expected);
+    }
+}
+
+} // namespace
+
+TEST(BoxTable, MovesWhatPackingMoves) {
+  TestPlan plan = reshapePlan();
+  for (const RankProgram &program : plan.programs)
+    for (size_t misalignment : {0, 1, 2, 6, 8})
+      comparePacks(plan, program, misalignment);
+}
+
+TEST(BoxTable, TakesTheWidestUnit) {
+  alignas(16) static std::byte from[1 << 12], to[1 << 12];
+  for (size_t i = 0; i < sizeof from; ++i)
+    from[i] = std::byte(i * 7 + i / 256);
+  struct Case {
+    size_t offset;
+    int64_t run;
+    uint32_t unit;
+  };
+  for (const Case &c : {Case{0, 32, 16}, Case{8, 32, 8}, Case{0, 24, 8},
+                        Case{4, 12, 4}, Case{2, 6, 2}, Case{1, 7, 1}}) {
+    BoxTable table;
+    StridedCopy copy;
+    copy.run = c.run;
+    copy.dims = {{4, 512, 256}, {5, 64, 48}};
+    ASSERT_TRUE(table.add(to + c.offset, from + c.offset, copy).ok());
+    ASSERT_EQ(table.copies().size(), 1u);
+    EXPECT_EQ(table.copies()[0].unit, c.unit);
+    memset(to, 0, sizeof to);
+    table.runOnHost();
+    for (int64_t i = 0; i < 4; ++i)
+      for (int64_t j = 0; j < 5; ++j)
+        EXPECT_EQ(memcmp(to + c.offset + i * 256 + j * 48,
+                         from + c.offset + i * 512 + j * 64, size_t(c.run)),
+                  0);
+  }
+}
+
+TEST(BoxTable, SplitsWhatIndicesCannotHold) {
+  // Never run: 8 GiB of single bytes.
+  BoxTable table;
+  std::byte byte;
+  StridedCopy copy;
+  copy.run = 1;
+  copy.dims = {{int64_t(1) << 33, 3, 1}};
+  ASSERT_TRUE(table.add(&byte, &byte, copy).ok());
+  uint64_t units = 0;
+  for (const BoxCopy &copy : table.copies())
+    units += copy.units;
+  EXPECT_GT(table.copies().size(), 1u);
+  EXPECT_EQ(units, uint64_t(1) << 33);
+}
+
+TEST(BoxTable, FindsTheCopyOfEveryTile) {
+  std::vector<std::byte> from(1 << 16), to(1 << 16);
+  BoxTable table;
+  for (int64_t run : {1, 5, 40000, 1, 17000}) {
+    StridedCopy copy;
+    copy.run = run;
+    ASSERT_TRUE(table.add(to.data() + 1, from.data(), copy).ok());
+  }
+  for (uint32_t i = 0; i < table.copies().size(); ++i)
+    for (uint64_t tile = table.copies()[i].firstTile;
+         tile < (i + 1 < table.copies().size() ? table.copies()[i + 1].firstTile
+                                               : table.tiles());
+         ++tile)
+      EXPECT_EQ(copyOfTile(table.copies().data(),
+                           uint32_t(table.copies().size()), tile),
+                i);
+}
