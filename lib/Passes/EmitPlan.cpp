@@ -110,9 +110,9 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
     return success();
   return TransitionOp(info.op).emitOpError()
          << "needs " << peak << " bytes on device " << device << " ("
-         << bytes.source << " source, " << bytes.destination
-         << " destination, " << bytes.staging
-         << " staging), more than the limit of " << info.deviceLimit;
+         << bytes.source << " source, " << bytes.destination << " destination, "
+         << bytes.staging << " staging), more than the limit of "
+         << info.deviceLimit;
 }
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
@@ -169,9 +169,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return emit(info);
-        })))
+    if (failed(forEachTransition(
+            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
       signalPassFailure();
   }
 };
