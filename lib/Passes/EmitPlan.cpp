@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProofResult.h"
 #include "Staged.h"
 #include "dt/Emit/FlatMemory.h"
 #include "dt/Emit/Summary.h"
@@ -135,6 +136,12 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
         info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
     common.summary.stagingLimit = info.stagingLimit;
     common.summary.deviceLimit = info.deviceLimit;
+    if (auto proof = getCachedAnalysis<ProofResult>();
+        proof && proof->get().proved) {
+      common.summary.coverage = common.summary.deadlockFree =
+          common.summary.memorySafe = "proved";
+      common.summary.solver = proof->get().solver;
+    }
 
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
