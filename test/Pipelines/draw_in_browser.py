@@ -11,7 +11,12 @@ import sys
 import tempfile
 from pathlib import Path
 
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--enable-logging=stderr"]
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--enable-logging=stderr",
+]
 SECTIONS = ["matrix", "lanes", "spent", "waves", "memory"]
 
 
@@ -19,7 +24,9 @@ def problems(browser, page, flags):
     with tempfile.TemporaryDirectory() as profile:
         command = [browser, *FLAGS, *flags, f"--user-data-dir={profile}"]
         command += ["--dump-dom", Path(page).resolve().as_uri()]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=120
+        )
     found = re.findall(r".*CONSOLE.*", done.stderr)
     if done.returncode:
         found.append(f"exit code {done.returncode}: {done.stderr[-500:]}")
