@@ -6,6 +6,7 @@
 # are before it loads this file.
 
 import os
+import shutil
 import sys
 
 import lit.formats
@@ -30,7 +31,14 @@ config.substitutions += [
     ("%dt_source_dir", config.dt_source_dir),
     ("%llvm_include", llvm_include),
     ("%python", sys.executable),
+    ("%dt_bin", os.path.join(config.dt_binary_dir, "bin")),
 ]
+
+# "z3": the compiler proves plans; "z3-tool": the solver is here as a program.
+if config.dt_have_z3:
+    config.available_features.add("z3")
+if shutil.which("z3"):
+    config.available_features.add("z3-tool")
 
 if lit_config.params.get("verify_roundtrip"):
     # The tool's name where it stands as a command, not inside a path.

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProofResult.h"
 #include "Staged.h"
 #include "dt/Emit/FlatMemory.h"
 #include "dt/Emit/Summary.h"
@@ -110,9 +111,9 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
     return success();
   return TransitionOp(info.op).emitOpError()
          << "needs " << peak << " bytes on device " << device << " ("
-         << bytes.source << " source, " << bytes.destination
-         << " destination, " << bytes.staging
-         << " staging), more than the limit of " << info.deviceLimit;
+         << bytes.source << " source, " << bytes.destination << " destination, "
+         << bytes.staging << " staging), more than the limit of "
+         << info.deviceLimit;
 }
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
@@ -129,6 +130,12 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
         info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
     common.summary.stagingLimit = info.stagingLimit;
     common.summary.deviceLimit = info.deviceLimit;
+    if (auto proof = getCachedAnalysis<ProofResult>();
+        proof && proof->get().proved) {
+      common.summary.coverage = common.summary.deadlockFree =
+          common.summary.memorySafe = "proved";
+      common.summary.solver = proof->get().solver;
+    }
 
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
@@ -169,9 +176,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return emit(info);
-        })))
+    if (failed(forEachTransition(
+            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
       signalPassFailure();
   }
 };

@@ -13,6 +13,10 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
   Option<std::string> output{
       *this, "output", llvm::cl::desc("path of the plan file; - is stdout"),
       llvm::cl::init("-")};
+  Option<std::string> emitSmtlib{
+      *this, "emit-smtlib",
+      llvm::cl::desc("also write what is proved to this file, as SMT-LIB"),
+      llvm::cl::init("")};
 };
 
 } // namespace
@@ -27,9 +31,12 @@ void dt::buildLoweringPipeline(OpPassManager &passes) {
   passes.addPass(createVerifyTransport());
 }
 
-void dt::buildCompilePipeline(OpPassManager &passes,
-                              const std::string &output) {
+void dt::buildCompilePipeline(OpPassManager &passes, const std::string &output,
+                              const std::string &emitSmtlib) {
   buildLoweringPipeline(passes);
+  ProvePlanOptions prove;
+  prove.emitSmtlib = emitSmtlib;
+  passes.addPass(createProvePlan(prove));
   EmitPlanOptions emit;
   emit.output = output;
   passes.addPass(createEmitPlan(emit));
@@ -42,6 +49,6 @@ void dt::registerPipelines() {
   PassPipelineRegistration<CompileOptions> compile(
       "dt-compile", "compiles the transition of the module to a plan file",
       [](OpPassManager &passes, const CompileOptions &options) {
-        buildCompilePipeline(passes, options.output);
+        buildCompilePipeline(passes, options.output, options.emitSmtlib);
       });
 }

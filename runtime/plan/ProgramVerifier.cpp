@@ -2,6 +2,7 @@
 
 #include "ProgramVerifier.h"
 
+#include "SlotLifetimes.h"
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
@@ -12,6 +13,11 @@ namespace {
 
 /// An arena may be this much larger than what is used of it, for alignment.
 constexpr uint64_t kArenaSlack = 4096;
+
+/// Most messages, out and in, of a group: what fits one kernel plan of NCCL
+/// whatever their size, 254 batches of which it keeps one per channel free, at
+/// most 32 channels, and a message takes one batch per channel.
+constexpr size_t kMaxGroupMessages = (254 - 32) / 32;
 
 /// How many of the first `count` elements of the shard's local tensor, from
 /// `dim` on, lie inside the family's shape.
@@ -241,6 +247,9 @@ Status ProgramVerifier::checkPairs(const Instruction &instruction) const {
     pairs.emplace_back(message.receive, message.peer);
   std::sort(pairs.begin(), pairs.end());
   auto twice = std::adjacent_find(pairs.begin(), pairs.end());
+  if (twice == pairs.end() && pairs.size() > kMaxGroupMessages)
+    return makeError("has ", pairs.size(), " messages, expected at most ",
+                     kMaxGroupMessages, " so that it fits one kernel plan");
   if (twice == pairs.end())
     return {};
   return makeError(twice->first ? "receives from" : "sends to", " device ",
@@ -424,6 +433,7 @@ Status ProgramVerifier::checkMemory() {
 Status ProgramVerifier::finish() {
   DTRT_RETURN_IF_ERROR(lifetimes.checkOnce(common));
   DTRT_RETURN_IF_ERROR(finishStaging());
+  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program));
   for (uint32_t shard = 0; shard < program.destination.size(); ++shard)
     for (unsigned state : statesOf(program.destination[shard].states))
       DTRT_RETURN_IF_ERROR(checkCoverage(shard, state));

@@ -10,6 +10,7 @@
 #include "dtrt/Verifier.h"
 
 #include "ProgramVerifier.h"
+#include "WaitCheck.h"
 
 #include <algorithm>
 #include <tuple>
@@ -129,7 +130,12 @@ Status verifyPlan(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(
         ProgramVerifier(plan.common(), *program, totals).verify());
   }
-  DTRT_RETURN_IF_ERROR(checkPairing(totals));
+  Status paired = checkPairing(totals);
+  if (!paired.ok()) {
+    // Ends in different waves may wait on each other: then say so.
+    DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
+    return paired;
+  }
   return checkSummary(plan.common().summary, totals);
 }
 

@@ -48,7 +48,8 @@ LogicalResult printPlainly(Diagnostic &diagnostic) {
   llvm::StringRef message = text;
   if (message.starts_with("'dt."))
     message = message.split("' op ").second;
-  llvm::errs() << "error: " << message << "\n";
+  bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
+  llvm::errs() << (warns ? "warning: " : "error: ") << message << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     if (!isa<UnknownLoc>(note.getLocation()))
       llvm::errs() << "note: " << note.str() << "\n";

@@ -95,6 +95,28 @@ def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
   }];
 }
 
+def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
+  let summary = "proves coverage, freedom from deadlock and memory safety";
+  let description = [{
+    What makes plans safe are lemmas, which Z3 proves for any number of ranks,
+    waves, messages and places of the cuts (docs/Rationale.md); that the plan
+    keeps the rules that they suppose is checked piece by piece. What cannot be
+    proved within the time limit is refused. `dt.program`s in the module are
+    run in thought, and ranks that wait on each other are named.
+  }];
+  let options = [
+    Option<"emitSmtlib", "emit-smtlib", "std::string", "\"\"",
+           "also write the lemmas to this file, as SMT-LIB">,
+    Option<"timeLimitMs", "time-limit-ms", "unsigned", "10000",
+           "milliseconds for each lemma">,
+  ];
+  let statistics = [
+    Statistic<"numLemmas", "num-lemmas", "lemmas proved">,
+    Statistic<"numPieces", "num-pieces", "pieces checked">,
+    Statistic<"numSlots", "num-slots", "ends of messages checked">,
+  ];
+}
+
 def SpecializePrograms : Pass<"dt-specialize", "::mlir::ModuleOp"> {
   let summary = "adds the dt.program of one device to the module";
   let options = [

@@ -13,9 +13,11 @@ namespace dt {
 /// emits. Each level is closed by its verify pass.
 void buildLoweringPipeline(mlir::OpPassManager &passes);
 
-/// The whole compiler; the plan goes to `output` ("-" is stdout).
+/// The whole compiler; the plan goes to `output` ("-" is stdout), and what is
+/// proved to `emitSmtlib`, if that is not empty.
 void buildCompilePipeline(mlir::OpPassManager &passes,
-                          const std::string &output);
+                          const std::string &output,
+                          const std::string &emitSmtlib = "");
 
 /// Registers `--dt-lower` and `--dt-compile=output=FILE`.
 void registerPipelines();

@@ -238,23 +238,26 @@ private:
     unpack.op = Opcode::Unpack;
     pack.wave = group.wave = unpack.wave = int32_t(wave);
     uint64_t sent = bytesOf(out.from), received = bytesOf(in.to);
+    // Every message has bytes of its own, so packs may run early.
+    uint64_t base = program.stagingBytes;
     if (sent) {
       pack.segments = out.from;
+      pack.slot = base;
       pack.bytes = sent;
       program.instructions.push_back(pack);
-      group.messages.push_back({false, to, sent, false, 0, {}});
+      group.messages.push_back({false, to, sent, false, base, {}});
     }
     if (received)
-      group.messages.push_back({true, from, received, false, sent, {}});
+      group.messages.push_back({true, from, received, false, base + sent, {}});
     if (!group.messages.empty())
       program.instructions.push_back(group);
     if (received) {
       unpack.segments = in.to;
-      unpack.slot = sent;
+      unpack.slot = base + sent;
       unpack.bytes = received;
       program.instructions.push_back(unpack);
     }
-    program.stagingBytes = std::max(program.stagingBytes, sent + received);
+    program.stagingBytes = base + sent + received;
   }
 
   void emit(uint32_t device) {

@@ -194,7 +194,7 @@ TEST(Verifier, SeesASlotReusedInFlight) {
                             for (auto &i : plan.programs[d].instructions)
                               for (Message &m : i.messages)
                                 if (m.receive && i.messages.size() == 2)
-                                  m.slot = 0;
+                                  m.slot = i.messages[0].slot;
                         }),
                  "is being sent");
 }

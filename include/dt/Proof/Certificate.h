@@ -1,0 +1,100 @@
+//===- Certificate.h - Does a plan keep the rules? --------------*- C++ -*-===//
+//
+// The half of the proof that is about one plan: what the lemmas suppose of it
+// (Obligations.h), checked in time that is linear, up to sorting, in its
+// messages and pieces. Knows nothing of how the plan was made.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PROOF_CERTIFICATE_H
+#define DT_PROOF_CERTIFICATE_H
+
+#include "dt/Geometry/Box.h"
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace dt {
+
+/// Most messages, out and in, of one rank in one group. NCCL's kernel plans
+/// hold 254 batches (4 KiB of arguments less a header of 32 B, 16 B each), a
+/// message takes at most 32 of them (one per channel), and NCCL keeps that
+/// many free: six fit one plan whatever their size. Schedules need four.
+constexpr unsigned kMaxGroupMessages = (254 - 32) / 32;
+
+/// A box that arrives at a device.
+struct ProofPiece {
+  uint32_t op = 0;   // the caller's number, for faults
+  uint32_t flow = 0; // what elements are of: pieces of other flows never meet
+  uint32_t fedBy = 0; // the flow that it is read from, mostly its own
+  int64_t wave = -1;  // -1: local, before all waves
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t bytes = 0;
+  Box box;
+  bool atSource = false; // the sender holds it from the start
+};
+
+/// One end of a message in staging; offset -1 is none.
+struct ProofSlot {
+  uint32_t op = 0;
+  int64_t wave = 0;
+  int64_t device = 0;
+  int64_t peer = 0;
+  bool receive = false;
+  int64_t offset = 0;
+  int64_t bytes = 0;
+};
+
+/// A rule that is broken: where, in words, and what else has to do with it.
+struct Fault {
+  static constexpr uint32_t kNoOp = UINT32_MAX;
+  uint32_t op = kNoOp;
+  std::string text;
+  uint32_t other = kNoOp;
+  std::string note = {};
+};
+using MaybeFault = std::optional<Fault>;
+
+/// How many elements a device wants of a flow; (flow, device).
+using Wanted = std::map<std::pair<uint32_t, int64_t>, int64_t>;
+
+/// Pieces by what arrives where, for the two checks below.
+class Arrivals {
+public:
+  /// Both must outlive this; the names are those of the flows, for faults.
+  Arrivals(const std::vector<ProofPiece> &pieces,
+           const std::vector<std::string> &flowNames);
+
+  /// No element arrives twice, and as many as wanted arrive. That pieces lie
+  /// inside what is wanted is the caller's to check.
+  MaybeFault checkCoverage(const Wanted &wanted) const;
+  /// What a device sends and did not hold came to it in an earlier wave.
+  MaybeFault checkFeeding() const;
+
+private:
+  using Items = std::vector<uint32_t>;
+  using Key = std::pair<uint32_t, int64_t>; // flow, device
+  Items at(Key key) const;
+  MaybeFault sweep(Items items, unsigned dim) const;
+  MaybeFault checkFed(const ProofPiece &piece) const;
+
+  const std::vector<ProofPiece> &pieces;
+  const std::vector<std::string> &flowNames;
+  std::map<Key, std::pair<uint32_t, uint32_t>> groups; // ranges of `order`
+  Items order;
+};
+
+/// One slot for each end of each message, of its size; few messages per group.
+MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
+                         const std::vector<ProofSlot> &slots);
+
+/// Slots keep to four areas per device, those of a group are disjoint, and all
+/// end below the limit.
+MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit);
+
+} // namespace dt
+
+#endif // DT_PROOF_CERTIFICATE_H

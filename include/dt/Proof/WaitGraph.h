@@ -1,0 +1,45 @@
+//===- WaitGraph.h - Who waits on whom --------------------------*- C++ -*-===//
+//
+// Programs as lists of groups. A group is a rendezvous: it ends when all its
+// messages have met their other ends, and a rank has one group at a time.
+// Messages of an ordered pair are matched in the order of their groups.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PROOF_WAITGRAPH_H
+#define DT_PROOF_WAITGRAPH_H
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace dt {
+
+struct GroupMessage {
+  int64_t device = 0;
+  int64_t peer = 0;
+  bool receive = false;
+};
+
+/// The groups of one device, in order; numbers index the messages.
+struct DeviceGroups {
+  int64_t device = 0;
+  std::vector<std::vector<size_t>> groups;
+};
+
+/// `message` waits for its peer and never meets it.
+struct WaitEdge {
+  size_t message = 0;
+  int64_t waits = 0; // device
+  int64_t forDevice = 0;
+};
+
+/// Runs all programs in thought. Empty when they end. Otherwise the edges of a
+/// cycle of ranks that wait on each other, or one edge to a rank that has
+/// ended.
+std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
+                               const std::vector<DeviceGroups> &programs);
+
+} // namespace dt
+
+#endif // DT_PROOF_WAITGRAPH_H

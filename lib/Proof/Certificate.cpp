@@ -1,0 +1,247 @@
+//===- Certificate.cpp - Coverage, feeding and pairing --------------------===//
+
+#include "dt/Proof/Certificate.h"
+
+#include <algorithm>
+#include <numeric>
+#include <tuple>
+#include <unordered_map>
+
+namespace dt {
+
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+} // namespace
+
+//===----------------------------------------------------------------------===//
+// Arrivals
+//===----------------------------------------------------------------------===//
+
+Arrivals::Arrivals(const std::vector<ProofPiece> &pieces,
+                   const std::vector<std::string> &flowNames)
+    : pieces(pieces), flowNames(flowNames), order(pieces.size()) {
+  std::vector<Key> keys;
+  keys.reserve(pieces.size());
+  for (const ProofPiece &piece : pieces)
+    keys.emplace_back(piece.flow, piece.to);
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::tie(keys[a], a) < std::tie(keys[b], b);
+  });
+  for (uint32_t first = 0; first < order.size();) {
+    uint32_t last = first;
+    while (last < order.size() && keys[order[last]] == keys[order[first]])
+      ++last;
+    groups.emplace_hint(groups.end(), keys[order[first]],
+                        std::make_pair(first, last));
+    first = last;
+  }
+}
+
+Arrivals::Items Arrivals::at(Key key) const {
+  auto it = groups.find(key);
+  if (it == groups.end())
+    return {};
+  return {order.begin() + it->second.first, order.begin() + it->second.second};
+}
+
+/// Cuts the pieces into runs that do not touch in `dim`, then each run in the
+/// next dim. Two pieces that are in one run in every dim are compared.
+MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
+  if (items.size() < 2)
+    return std::nullopt;
+  if (dim == pieces[items[0]].box.rank()) {
+    for (size_t i = 0; i < items.size(); ++i)
+      for (size_t j = i + 1; j < items.size(); ++j) {
+        const ProofPiece &a = pieces[items[i]], &b = pieces[items[j]];
+        if (overlaps(a.box, b.box) || dim == 0)
+          return Fault{b.op,
+                       "delivers " + flowNames[b.flow] +
+                           toString(intersect(a.box, b.box)) + " to device " +
+                           number(b.to) + " a second time",
+                       a.op, "delivered here"};
+      }
+    return std::nullopt;
+  }
+  std::sort(items.begin(), items.end(), [&](uint32_t a, uint32_t b) {
+    return std::make_pair(pieces[a].box[dim].lo, a) <
+           std::make_pair(pieces[b].box[dim].lo, b);
+  });
+  size_t start = 0;
+  int64_t reach = pieces[items[0]].box[dim].hi;
+  for (size_t i = 1; i <= items.size(); ++i) {
+    if (i < items.size() && pieces[items[i]].box[dim].lo < reach) {
+      reach = std::max(reach, pieces[items[i]].box[dim].hi);
+      continue;
+    }
+    if (auto fault =
+            sweep(Items(items.begin() + start, items.begin() + i), dim + 1))
+      return fault;
+    if (i < items.size())
+      reach = pieces[items[i]].box[dim].hi;
+    start = i;
+  }
+  return std::nullopt;
+}
+
+MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
+  for (const auto &[key, range] : groups)
+    if (auto fault = sweep(at(key), 0))
+      return fault;
+  for (const auto &[key, volume] : wanted) {
+    int64_t arriving = 0;
+    for (uint32_t i : at(key))
+      arriving += pieces[i].box.volume();
+    if (arriving != volume) {
+      Fault fault;
+      fault.text = "delivers " + number(arriving) + " elements of " +
+                   flowNames[key.first] + " to device " + number(key.second) +
+                   ", which wants " + number(volume);
+      return fault;
+    }
+  }
+  return std::nullopt;
+}
+
+MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
+  int64_t missing = piece.box.volume();
+  uint32_t late = Fault::kNoOp;
+  auto it = groups.find({piece.fedBy, piece.from});
+  if (it != groups.end())
+    for (uint32_t i = it->second.first; i < it->second.second; ++i) {
+      const ProofPiece &other = pieces[order[i]];
+      if (!overlaps(other.box, piece.box))
+        continue;
+      if (other.wave < piece.wave)
+        missing -= intersect(other.box, piece.box).volume();
+      else
+        late = other.op;
+      if (missing == 0)
+        return std::nullopt;
+    }
+  if (piece.fedBy != piece.flow)
+    return Fault{piece.op,
+                 "makes " + flowNames[piece.flow] + toString(piece.box) +
+                     " on device " + number(piece.to) + " from " +
+                     flowNames[piece.fedBy] + ", which does not arrive there"};
+  std::string text = "sends " + flowNames[piece.flow] + toString(piece.box) +
+                     " from device " + number(piece.from) + " in wave " +
+                     number(piece.wave) + ", before it holds it";
+  return Fault{piece.op, text, late, "it arrives here"};
+}
+
+MaybeFault Arrivals::checkFeeding() const {
+  for (const ProofPiece &piece : pieces)
+    if (!piece.atSource)
+      if (auto fault = checkFed(piece))
+        return fault;
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// (wave, sender, receiver): what makes a message.
+using MessageKey = std::tuple<int64_t, int64_t, int64_t>;
+
+struct MessageSum {
+  MessageKey key;
+  int64_t bytes = 0;
+  uint32_t op = 0;
+};
+
+/// Pieces of one ordered pair in one wave are one message.
+std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces) {
+  std::vector<MessageSum> parts;
+  for (const ProofPiece &piece : pieces)
+    if (piece.from != piece.to)
+      parts.push_back(
+          {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
+  std::stable_sort(
+      parts.begin(), parts.end(),
+      [](const MessageSum &a, const MessageSum &b) { return a.key < b.key; });
+  std::vector<MessageSum> out;
+  for (const MessageSum &part : parts) {
+    if (!out.empty() && out.back().key == part.key)
+      out.back().bytes += part.bytes;
+    else
+      out.push_back(part);
+  }
+  return out;
+}
+
+MessageKey keyOf(const ProofSlot &slot) {
+  return slot.receive ? MessageKey{slot.wave, slot.peer, slot.device}
+                      : MessageKey{slot.wave, slot.device, slot.peer};
+}
+
+std::string describe(const MessageKey &key) {
+  return "the message " + number(std::get<1>(key)) + " -> " +
+         number(std::get<2>(key)) + " of wave " + number(std::get<0>(key));
+}
+
+MaybeFault checkEnds(const std::vector<MessageSum> &messages,
+                     const std::vector<ProofSlot> &slots, bool receive) {
+  std::vector<std::pair<MessageKey, const ProofSlot *>> ends;
+  for (const ProofSlot &slot : slots)
+    if (slot.receive == receive)
+      ends.emplace_back(keyOf(slot), &slot);
+  std::sort(ends.begin(), ends.end());
+  const char *end = receive ? "receives" : "sends";
+  for (size_t i = 0; i < std::max(ends.size(), messages.size()); ++i) {
+    if (i > 0 && i < ends.size() && ends[i].first == ends[i - 1].first)
+      return Fault{ends[i].second->op,
+                   std::string(end) + " " + describe(ends[i].first) +
+                       " twice: expected one message per ordered pair"};
+    if (i >= ends.size() ||
+        (i < messages.size() && messages[i].key < ends[i].first))
+      return Fault{messages[i].op, "never " + std::string(end) + " " +
+                                       describe(messages[i].key)};
+    if (i >= messages.size() || ends[i].first < messages[i].key)
+      return Fault{ends[i].second->op, std::string(end) + " " +
+                                           describe(ends[i].first) +
+                                           ", which has no other end"};
+    if (ends[i].second->bytes != messages[i].bytes)
+      return Fault{ends[i].second->op,
+                   std::string(end) + " " + number(ends[i].second->bytes) +
+                       " bytes as " + describe(messages[i].key) +
+                       ", expected " + number(messages[i].bytes)};
+  }
+  return std::nullopt;
+}
+
+MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
+  std::unordered_map<int64_t, unsigned> counts; // of one wave, per device
+  int64_t wave = -1;
+  for (const MessageSum &message : messages) {
+    if (std::get<0>(message.key) != wave)
+      counts.clear();
+    wave = std::get<0>(message.key);
+    for (int64_t device : {std::get<1>(message.key), std::get<2>(message.key)})
+      if (++counts[device] > kMaxGroupMessages)
+        return Fault{message.op, "gives device " + number(device) +
+                                     " more than " + number(kMaxGroupMessages) +
+                                     " messages in wave " + number(wave) +
+                                     ": a group must fit one kernel plan"};
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
+                         const std::vector<ProofSlot> &slots) {
+  std::vector<MessageSum> messages = sumMessages(pieces);
+  if (auto fault = checkEnds(messages, slots, /*receive=*/false))
+    return fault;
+  if (auto fault = checkEnds(messages, slots, /*receive=*/true))
+    return fault;
+  return checkGroupSizes(messages);
+}
+
+} // namespace dt
