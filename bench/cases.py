@@ -17,7 +17,12 @@ CLUSTER = {
     "inter_node_GBps": 25,
     "latency_us": 10,
 }
-TRAINING = {"param": "bf16", "master": "f32", "exp_avg": "f32", "exp_avg_sq": "f32"}
+TRAINING = {
+    "param": "bf16",
+    "master": "f32",
+    "exp_avg": "f32",
+    "exp_avg_sq": "f32",
+}
 OPTIMIZER = {"master": "f32", "exp_avg": "f32", "exp_avg_sq": "f32"}
 WEIGHTS = {"param": "bf16"}
 
@@ -192,7 +197,9 @@ def tenplex(label, model):
 
 
 TENPLEX = (
-    tenplex("1.3B", "gpt3-1.3b") + tenplex("2.7B", GPT27) + tenplex("6.7B", GPT67)
+    tenplex("1.3B", "gpt3-1.3b")
+    + tenplex("2.7B", GPT27)
+    + tenplex("6.7B", GPT67)
 )
 
 # 6656 wide with 64 heads, so that TP 16 divides them.

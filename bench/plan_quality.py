@@ -61,7 +61,9 @@ def machine():
 
 
 def run(*command):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
+    done = subprocess.run(
+        list(map(str, command)), capture_output=True, text=True
+    )
     if done.returncode:
         sys.exit(f"{' '.join(map(str, command))}: {done.stderr.strip()}")
     return done.stdout
@@ -73,7 +75,9 @@ def write_request(case, folder, options):
         model = folder / "model.json"
         model.write_text(json.dumps(case.model))
     path = folder / f"{case.name}.json"
-    path.write_text(json.dumps(case.request(model, options.staging, options.mode)))
+    path.write_text(
+        json.dumps(case.request(model, options.staging, options.mode))
+    )
     return path
 
 
@@ -193,7 +197,9 @@ def problems(rows):
     for row in rows:
         for key in ("wire", "inter_node"):
             if round(row[key], 2) != 1.00:
-                found.append(f"{row['case']}: {key} is {row[key]:.3f} of its bound")
+                found.append(
+                    f"{row['case']}: {key} is {row[key]:.3f} of its bound"
+                )
         limit, _ = EXPLAINED.get(row["case"], (MOST_TIME_RATIO, ""))
         if row["time"] > limit:
             found.append(
@@ -210,10 +216,14 @@ def main():
     options = parse_arguments()
 
     def wanted(case):
-        return not options.only or any(text in case.name for text in options.only)
+        return not options.only or any(
+            text in case.name for text in options.only
+        )
 
     cases = [case for case in CASES if wanted(case)]
-    published = [case for case in PUBLISHED if wanted(case) and options.published]
+    published = [
+        case for case in PUBLISHED if wanted(case) and options.published
+    ]
     with tempfile.TemporaryDirectory() as folder:
         rows = [measure(case, options, Path(folder)) for case in cases]
         options.baselines = False
@@ -226,7 +236,9 @@ def main():
     if options.json:
         about = {"machine": machine(), "command": " ".join(sys.argv)}
         options.json.write_text(
-            "".join(json.dumps({**row, **about}) + "\n" for row in rows + others)
+            "".join(
+                json.dumps({**row, **about}) + "\n" for row in rows + others
+            )
         )
     found = problems(rows)
     for problem in found:

@@ -13,12 +13,11 @@ endif()
 
 find_program(DT_CCACHE ccache)
 if(DT_CCACHE)
-  # Paths relative to the project, so that checkouts share the cache, and what
-  # ccache asks for to cache precompiled headers.
+  # What ccache asks for to cache what precompiled headers are used in. Each
+  # checkout has entries of its own: a header's cache from another checkout
+  # would name that one's files.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-    CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
-    "${DT_CCACHE}")
+    CCACHE_SLOPPINESS=pch_defines,time_macros "${DT_CCACHE}")
   add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>")
 endif()
 # GCC takes a linker's name, not its path, so its folder goes on the search

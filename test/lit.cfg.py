@@ -31,6 +31,7 @@ config.substitutions += [
     ("%dt_source_dir", config.dt_source_dir),
     ("%llvm_include", llvm_include),
     ("%python", sys.executable),
+    ("%dt_bin", os.path.join(config.dt_binary_dir, "bin")),
 ]
 
 # "z3": the compiler proves plans; "z3-tool": the solver is here as a program.

@@ -27,10 +27,14 @@ def tensors(count, shape, name="layers.{}.weight", experts=0):
             for i in range(count)
             for e in range(experts)
         ]
-    return {"tensors": [{"name": n, "shape": shape, "dtype": "bf16"} for n in names]}
+    return {
+        "tensors": [{"name": n, "shape": shape, "dtype": "bf16"} for n in names]
+    }
 
 
-def request(model, rule, source, destination, source_devices, destination_devices):
+def request(
+    model, rule, source, destination, source_devices, destination_devices
+):
     return {
         "model": model,
         "rules": [{"match": "*", **rule}],
@@ -115,14 +119,19 @@ CASES = {
 
 def main():
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--bin", type=pathlib.Path, required=True)
     parser.add_argument("--compiler", type=pathlib.Path, help="another dt-opt")
     parser.add_argument("--case", action="append", choices=CASES)
-    parser.add_argument("--plans", type=pathlib.Path, help="keep the plans here")
+    parser.add_argument(
+        "--plans", type=pathlib.Path, help="keep the plans here"
+    )
     parser.add_argument("--compile-only", action="store_true")
-    parser.add_argument("rest", nargs="*", help="after --: options of executor-bw")
+    parser.add_argument(
+        "rest", nargs="*", help="after --: options of executor-bw"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         folder = options.plans or pathlib.Path(scratch)

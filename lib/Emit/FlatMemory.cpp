@@ -48,8 +48,7 @@ private:
   };
 
   const dtrt::ShardRecord &shardOf(Side side, uint32_t shard) const {
-    return (side == Side::Source ? program.source
-                                 : program.destination)[shard];
+    return (side == Side::Source ? program.source : program.destination)[shard];
   }
   uint64_t tensorBytes(Side side, uint32_t shard) const;
   void addTensors(Side side);
@@ -86,9 +85,9 @@ uint64_t Flattener::tensorBytes(Side side, uint32_t index) const {
     elements = shard.range.size();
   for (size_t i = 0; i < family.states.size(); ++i)
     if (shard.states >> i & 1)
-      width += byteWidth(side == Side::Source
-                             ? family.states[i].sourceDType
-                             : family.states[i].destinationDType);
+      width +=
+          byteWidth(side == Side::Source ? family.states[i].sourceDType
+                                         : family.states[i].destinationDType);
   return elements * width;
 }
 

@@ -111,9 +111,9 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
     return success();
   return TransitionOp(info.op).emitOpError()
          << "needs " << peak << " bytes on device " << device << " ("
-         << bytes.source << " source, " << bytes.destination
-         << " destination, " << bytes.staging
-         << " staging), more than the limit of " << info.deviceLimit;
+         << bytes.source << " source, " << bytes.destination << " destination, "
+         << bytes.staging << " staging), more than the limit of "
+         << info.deviceLimit;
 }
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {

@@ -59,8 +59,7 @@ void orderForFlatMemory(const TransitionInfo &info, std::vector<Move> &moves) {
     int64_t member = 1;
     for (unsigned d = param.numLeading(); d < move.box.rank(); ++d)
       member *= move.box[d].size();
-    int64_t width =
-        param.getStates().wireBytes(info.flows[move.flow].states);
+    int64_t width = param.getStates().wireBytes(info.flows[move.flow].states);
     int64_t atMost = std::max(member, kPieceBytes / width);
     for (const Box &box : splitBox(move.box, atMost)) {
       Move piece = move;
@@ -118,8 +117,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     double bestSeconds = 0;
     int64_t needed = 0;
     size_t scheduledMoves = 0;
-    for (ChunkBytes chunks : candidateChunks(moves, flows, info.cluster,
-                                             info.stagingLimit)) {
+    for (ChunkBytes chunks :
+         candidateChunks(moves, flows, info.cluster, info.stagingLimit)) {
       std::vector<ScheduledMove> scheduled;
       if (!dt::schedule(moves, flows, info.cluster, chunks, scheduled, needed))
         continue;
@@ -130,8 +129,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
         bestSeconds = seconds;
       }
       PortSeconds busiest = busiestPorts(best, flows, info.cluster);
-      bool isGood = bestSeconds <
-                    kGoodEnough * std::max(busiest.nic, busiest.island);
+      bool isGood =
+          bestSeconds < kGoodEnough * std::max(busiest.nic, busiest.island);
       if (isGood || scheduledMoves > size_t(effort))
         break;
     }

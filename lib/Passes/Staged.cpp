@@ -22,7 +22,8 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
     return op.emitOpError("is not scheduled yet: run --dt-schedule first");
   for (auto wave : transition.getOps<WaveOp>())
     for (auto op : wave.getOps<CollectiveOp>())
-      return op.emitOpError("has no instruction in a plan, expected dt.sendrecv");
+      return op.emitOpError(
+          "has no instruction in a plan, expected dt.sendrecv");
   ScheduledTransition out;
   out.flows = info.makeFlows(computeCells);
   out.numStates = info.numStates();

@@ -238,8 +238,8 @@ bool Scheduler::cover(Level &level, uint32_t port) {
     uint32_t partner = port % 2 ? 2 * edge.source : 2 * edge.destination + 1;
     if (level.matched[partner] >= 0 || !isEligible(level, edge, port))
       continue;
-    std::pair<int64_t, int64_t> rating = {
-        level.remaining[partner], -int64_t(edge.ready.front().first)};
+    std::pair<int64_t, int64_t> rating = {level.remaining[partner],
+                                          -int64_t(edge.ready.front().first)};
     if (bestEdge >= 0 && rating <= best)
       continue;
     best = rating;

@@ -323,7 +323,7 @@ def bound_problems(inspect):
 
 
 def check(tools, path, plan, run):
-    """What is wrong with the plan of a request; dt-run's mismatches included."""
+    """What is wrong with the plan of a request, and with a checked run."""
     try:
         tools.compile(path, plan)
         tools.output("dt-plan", "verify", plan)

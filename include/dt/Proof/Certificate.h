@@ -26,8 +26,8 @@ constexpr unsigned kMaxGroupMessages = (254 - 32) / 32;
 
 /// A box that arrives at a device.
 struct ProofPiece {
-  uint32_t op = 0;   // the caller's number, for faults
-  uint32_t flow = 0; // what elements are of: pieces of other flows never meet
+  uint32_t op = 0;    // the caller's number, for faults
+  uint32_t flow = 0;  // what elements are of: pieces of other flows never meet
   uint32_t fedBy = 0; // the flow that it is read from, mostly its own
   int64_t wave = -1;  // -1: local, before all waves
   int64_t from = 0;
