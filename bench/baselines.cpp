@@ -7,11 +7,11 @@
 //             packed message per pair; in round u device i meets i XOR u, for
 //             u below the next power of two; rounds are in lock step.
 //   unpacked  the same sends, a message per tensor, state and box, all in one
-//             group: a port's messages share it without loss, and eight at a
-//             time share a latency (NCCL runs up to eight side by side).
+//             group: a port carries its messages one after the other, each
+//             with its latency, and never waits for its peers.
 //   megatron  Megatron-Core's refit: what a device holds it keeps, else the
 //             replica (receiver modulo replicas) sends; batches of 32 tensors,
-//             in lock step, ports shared as above.
+//             in lock step, ports as above.
 //
 //   dt-bench-baselines REQUEST.json
 //
@@ -38,8 +38,6 @@ namespace {
 
 /// Tensors that Megatron-Core's refit moves before all ranks meet again.
 constexpr int64_t kBatchTensors = 32;
-/// Operations of an NCCL group that run side by side.
-constexpr int64_t kSideBySide = 8;
 
 /// A box that one device sends to another, for all members and states in it.
 struct Send {
@@ -76,8 +74,8 @@ public:
   double seconds() const {
     double most = 0;
     for (const auto &[key, port] : ports) {
-      int64_t turns = (port.messages + kSideBySide - 1) / kSideBySide;
-      most = std::max(most, port.seconds + turns * cluster.latencySeconds);
+      most =
+          std::max(most, port.seconds + port.messages * cluster.latencySeconds);
     }
     return most;
   }
@@ -175,9 +173,10 @@ Outcome xorRounds(const std::vector<Send> &sends, const Cluster &cluster) {
 
 /// Messages of a box: one per member and state.
 int64_t piecesOf(const TransitionInfo &info, const Send &send) {
-  FlowInfo flow = info.flows[send.flow];
+  const FlowInfo &flow = info.flows[send.flow];
+  ParamOp param = flow.param;
   int64_t pieces = llvm::popcount(flow.states);
-  for (unsigned d = 0; d < flow.param.numLeading(); ++d)
+  for (unsigned d = 0; d < param.numLeading(); ++d)
     pieces *= send.box[d].size();
   return pieces;
 }
@@ -201,7 +200,7 @@ Outcome lockstepBatches(const TransitionInfo &info,
   std::map<std::pair<uint32_t, int64_t>, Round> batches;
   Outcome out = {0, total(sends), 0};
   for (const Send &send : sends) {
-    FlowInfo flow = info.flows[send.flow];
+    const FlowInfo &flow = info.flows[send.flow];
     ParamOp param = flow.param;
     int64_t pieces = piecesOf(info, send), perPiece = send.bytes / pieces;
     unsigned leading = param.numLeading();

@@ -101,6 +101,12 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
   out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
   out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
+  out.cluster.packGBps = kPackBytesPerSecond / 1e9;
+  out.cluster.packLaunchUs = kPackLaunchSeconds * 1e6;
+  for (const ClusterLink &link : info.cluster.links)
+    out.cluster.links.push_back({link.from.isNode, link.to.isNode,
+                                 link.from.index, link.to.index,
+                                 link.bytesPerSecond / 1e9});
   return out;
 }
 

@@ -434,6 +434,10 @@ Status checkCommon(const PlanCommon &common) {
     if (!status.ok())
       return makeError("family '", family.name, "': ", status.message());
   }
+  for (const LinkInfo &link : common.cluster.links)
+    if (!(link.GBps > 0))
+      return makeError("a link of the cluster has ", link.GBps,
+                       " GB/s, expected more than 0");
   if (common.cluster.devicesPerNode < 1)
     return makeError("cluster has ", common.cluster.devicesPerNode,
                      " devices per node");

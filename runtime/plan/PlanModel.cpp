@@ -69,4 +69,15 @@ std::string Family::tensorName(const std::vector<int64_t> &member) const {
   return text.append(name, from, std::string::npos);
 }
 
+double ClusterInfo::GBps(uint32_t source, uint32_t target) const {
+  auto fits = [&](bool isNode, int64_t index, uint32_t device) {
+    return uint64_t(index) == (isNode ? node(device) : device);
+  };
+  for (size_t i = links.size(); i-- > 0;)
+    if (fits(links[i].fromNode, links[i].from, source) &&
+        fits(links[i].toNode, links[i].to, target))
+      return links[i].GBps;
+  return node(source) == node(target) ? intraNodeGBps : interNodeGBps;
+}
+
 } // namespace dtrt

@@ -309,8 +309,17 @@ Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size) {
   if (!from.cluster() || !from.summary())
     return makeError("common section lacks its cluster or its summary");
   const fb::Cluster &cluster = *from.cluster();
-  to.cluster = {cluster.devices_per_node(), cluster.intra_node_gbps(),
-                cluster.inter_node_gbps(), cluster.latency_us()};
+  to.cluster = {cluster.devices_per_node(),
+                cluster.intra_node_gbps(),
+                cluster.inter_node_gbps(),
+                cluster.latency_us(),
+                cluster.pack_gbps(),
+                cluster.pack_launch_us(),
+                {}};
+  if (from.links())
+    for (const fb::Link *link : *from.links())
+      to.cluster.links.push_back({link->from_node(), link->to_node(),
+                                  link->from(), link->to(), link->gbps()});
   auto summary = decodeSummary(*from.summary());
   DTRT_RETURN_IF_ERROR(summary);
   to.summary = std::move(*summary);

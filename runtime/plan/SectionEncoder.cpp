@@ -196,12 +196,18 @@ void encodeCommon(const PlanCommon &common,
   auto destinationLayout = builder.CreateString(common.destinationLayout);
   fb::Cluster cluster(common.cluster.devicesPerNode,
                       common.cluster.intraNodeGBps,
-                      common.cluster.interNodeGBps, common.cluster.latencyUs);
-  builder.Finish(fb::CreateCommon(builder, version, request, sourcePrint,
-                                  destinationPrint, common.sourceWorld,
-                                  common.destinationWorld, sourceDevices,
-                                  destinationDevices, familyVector, &cluster,
-                                  summary, sourceLayout, destinationLayout));
+                      common.cluster.interNodeGBps, common.cluster.latencyUs,
+                      common.cluster.packGBps, common.cluster.packLaunchUs);
+  std::vector<fb::Link> links;
+  for (const LinkInfo &link : common.cluster.links)
+    links.emplace_back(link.from, link.to, link.GBps, link.fromNode,
+                       link.toNode);
+  auto linkVector = builder.CreateVectorOfStructs(links);
+  builder.Finish(fb::CreateCommon(
+      builder, version, request, sourcePrint, destinationPrint,
+      common.sourceWorld, common.destinationWorld, sourceDevices,
+      destinationDevices, familyVector, &cluster, summary, sourceLayout,
+      destinationLayout, linkVector));
 }
 
 } // namespace dtrt

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "DrawPage.h"
+#include "Timeline.h"
 #include "dtrt/Report.h"
 
 #include <nlohmann/json.hpp>
@@ -21,6 +22,8 @@ using Json = nlohmann::ordered_json;
 
 /// Rows of the matrix and bars of the memory chart.
 constexpr size_t kMaxRows = 128;
+/// Slices of the time axis.
+constexpr size_t kMaxBins = 400;
 
 /// Maps devices to rows of equal numbers of devices.
 class Rows {
@@ -91,7 +94,75 @@ Json wavesJson(const PlanTraffic &traffic) {
   return out;
 }
 
-Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic) {
+/// How busy a lane of a row's devices is in each of kMaxBins slices of time:
+/// one digit of base 36 per slice.
+std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
+                     double seconds) {
+  std::vector<double> busy(kMaxBins, 0);
+  double slice = seconds / kMaxBins;
+  for (const std::vector<Span> *lane : lanes)
+    for (const Span &span : *lane) {
+      double length = std::max(span.end - span.begin, 1e-12);
+      size_t first = std::min(size_t(span.begin / slice), kMaxBins - 1);
+      size_t last = std::min(size_t(span.end / slice), kMaxBins - 1);
+      for (size_t bin = first; bin <= last; ++bin) {
+        double part = std::min(span.end, (bin + 1) * slice) -
+                      std::max(span.begin, bin * slice);
+        busy[bin] += std::max(part, 0.0) / length * span.busy;
+      }
+    }
+  std::string out;
+  for (double amount : busy) {
+    double share = amount / (slice * std::max<size_t>(1, lanes.size()));
+    int digit = int(std::min(share, 1.0) * 35 + 0.5);
+    out += "0123456789abcdefghijklmnopqrstuvwxyz"[digit];
+  }
+  return out;
+}
+
+/// Per row the six lanes over time.
+Json lanesJson(const Timeline &timeline, const Rows &rows) {
+  std::vector<std::vector<const DeviceTimeline *>> devices(rows.count());
+  for (const auto &[device, line] : timeline.devices)
+    devices[rows.rowOf(device)].push_back(&line);
+  Json out = Json::array();
+  for (const auto &row : devices) {
+    Json texts = Json::array();
+    for (size_t lane = 0; lane < kNumLanes; ++lane) {
+      std::vector<const std::vector<Span> *> spans;
+      for (const DeviceTimeline *line : row)
+        spans.push_back(&line->lanes[lane]);
+      texts.push_back(busyText(spans, timeline.seconds));
+    }
+    out.push_back(std::move(texts));
+  }
+  return out;
+}
+
+/// [bytes on the busiest port, latency, end] in seconds of each row's last
+/// device.
+Json spentJson(const Timeline &timeline, const Rows &rows) {
+  std::vector<std::array<double, 3>> last(rows.count(), {0, 0, 0});
+  for (const auto &[device, line] : timeline.devices) {
+    double busiest = 0;
+    for (size_t lane = 0; lane < size_t(Lane::Pack); ++lane) {
+      double busy = 0;
+      for (const Span &span : line.lanes[lane])
+        busy += span.busy;
+      busiest = std::max(busiest, busy);
+    }
+    auto &row = last[rows.rowOf(device)];
+    if (line.end >= row[2])
+      row = {busiest, line.latency, line.end};
+  }
+  Json out = Json::array();
+  for (const auto &row : last)
+    out.push_back({row[0], row[1], row[2]});
+  return out;
+}
+
+Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic,
+                 const Timeline &timeline) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
   Rows rows(plan.devices());
@@ -112,6 +183,10 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic) {
   out["matrix"] = matrixJson(traffic, rows);
   out["memory"] = memoryJson(traffic, rows);
   out["waves"] = wavesJson(traffic);
+  out["perNode"] = common.cluster.devicesPerNode;
+  out["seconds"] = timeline.seconds;
+  out["lanes"] = lanesJson(timeline, rows);
+  out["spent"] = spentJson(timeline, rows);
   return out;
 }
 
@@ -120,7 +195,10 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic) {
 Status writeDrawing(const PlanReader &plan, std::ostream &out) {
   auto traffic = collectTraffic(plan);
   DTRT_RETURN_IF_ERROR(traffic);
-  out << kPageHead << drawingJson(plan, *traffic).dump() << kPageTail;
+  auto timeline = buildTimeline(plan);
+  DTRT_RETURN_IF_ERROR(timeline);
+  out << kPageHead << drawingJson(plan, *traffic, *timeline).dump()
+      << kPageTail;
   return {};
 }
 

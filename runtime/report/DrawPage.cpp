@@ -13,12 +13,14 @@ const char *const kPageHead = R"PAGE(<!doctype html>
 <style>
 :root {
   --ink: #1d2430; --soft: #667085; --line: #e4e7ec; --paper: #ffffff;
-  --ground: #f6f7f9; --a: #2563eb; --b: #0d9488; --c: #f59e0b; --d: #94a3b8;
+  --ground: #f6f7f9; --a: #2563eb; --b: #0d9488; --c: #f59e0b; --d: #cbd5e1;
+  --e: #dc2626;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3442; --paper: #161c26;
-    --ground: #0e131b; --a: #60a5fa; --b: #2dd4bf; --c: #fbbf24; --d: #64748b;
+    --ground: #0e131b; --a: #60a5fa; --b: #2dd4bf; --c: #fbbf24; --d: #475569;
+    --e: #f87171;
   }
 }
 * { box-sizing: border-box }
@@ -59,10 +61,25 @@ svg text { fill: var(--soft); font-size: 11px }
 <section><h2>Traffic</h2>
 <p>Bytes from each device (row) to each device (column); local copies on the
 diagonal.</p><div id="matrix"></div></section>
-<section><h2>Waves over time</h2>
-<p>Width: time by the cluster model. Height: bytes per second of all devices.
-<span class="key" style="background:var(--a)"></span>inside nodes
-<span class="key" style="background:var(--c)"></span>between nodes</p>
+<section><h2>Ports over time</h2>
+<p>One band per device; darker is busier. <span class="key"
+style="background:var(--c)"></span>NIC: out, in <span class="key"
+style="background:var(--a)"></span>island: out, in <span class="key"
+style="background:var(--b)"></span>pack, unpack <span class="key"
+style="background:var(--e)"></span>lower bound</p>
+<div id="lanes"></div></section>
+<section><h2>Where the time goes</h2>
+<p>Until each device's last byte is in place. <span class="key"
+style="background:var(--a)"></span>bytes on its busiest port <span class="key"
+style="background:var(--c)"></span>latency <span class="key"
+style="background:var(--d)"></span>waiting for peers, packs and slots
+<span class="key" style="background:var(--e)"></span>lower bound</p>
+<div id="spent"></div></section>
+<section><h2>Waves</h2>
+<p>Width: time of the wave's longest message, were each wave alone. Height:
+bytes per second of all devices. <span class="key"
+style="background:var(--a)"></span>inside nodes <span class="key"
+style="background:var(--c)"></span>between nodes</p>
 <div id="waves"></div></section>
 <section><h2>Memory per device</h2>
 <p><span class="key" style="background:var(--a)"></span>source
@@ -88,15 +105,18 @@ function time(s) {
   return s >= 1 ? s.toFixed(2) + ' s'
     : s >= 1e-3 ? (s * 1e3).toFixed(2) + ' ms' : (s * 1e6).toFixed(1) + ' µs';
 }
+function showTip(event) {
+  tip.style.display = 'block';
+  tip.style.left = Math.min(event.clientX + 14, innerWidth - 220) + 'px';
+  tip.style.top = event.clientY + 14 + 'px';
+}
 function node(name, attributes, parent, hint) {
   const out = document.createElementNS('http://www.w3.org/2000/svg', name);
   for (const key in attributes) out.setAttribute(key, attributes[key]);
   if (hint) {
     out.onmousemove = event => {
       tip.textContent = hint;
-      tip.style.display = 'block';
-      tip.style.left = Math.min(event.clientX + 14, innerWidth - 220) + 'px';
-      tip.style.top = event.clientY + 14 + 'px';
+      showTip(event);
     };
     out.onmouseleave = () => tip.style.display = 'none';
   }
@@ -131,7 +151,7 @@ function cards() {
   }
 }
 function matrix() {
-  const n = plan.labels.length, cell = Math.max(5, Math.min(34, 640 / n));
+  const n = plan.labels.length, cell = Math.max(7, Math.min(34, 900 / n));
   const left = 64, top = 24, size = n * cell;
   const svg = canvas('matrix', left + size + 20, top + size + 10);
   const most = Math.max(1, ...plan.matrix.map(row => row[2]));
@@ -143,6 +163,13 @@ function matrix() {
       rx: Math.min(3, cell / 6), fill: from === to ? 'var(--b)' : 'var(--a)',
       'fill-opacity': .15 + .85 * Math.sqrt(amount / most)}, svg,
       `${plan.labels[from]} → ${plan.labels[to]}\n${bytes(amount)}`);
+  for (let i = plan.perNode; n > plan.perNode && i < n; i += plan.perNode) {
+    const line = {stroke: 'var(--soft)', 'stroke-width': .6};
+    node('line', {x1: left + i * cell, x2: left + i * cell, y1: top,
+      y2: top + size, ...line}, svg);
+    node('line', {y1: top + i * cell, y2: top + i * cell, x1: left,
+      x2: left + size, ...line}, svg);
+  }
   const step = Math.ceil(16 / cell), wide = Math.ceil(44 / cell);
   for (let i = 0; i < n; ++i) {
     const middle = i * cell + cell / 2;
@@ -182,6 +209,91 @@ function waves() {
   for (const part of [0, .25, .5, .75, 1])
     label(svg, left + part * (width - left - 10), height - 10,
       time(part * total), part === 1 ? 'end' : 'middle');
+}
+function boundLine(svg, x, top, bottom) {
+  node('line', {x1: x, x2: x, y1: top, y2: bottom, stroke: 'var(--e)',
+    'stroke-width': 1.5, 'stroke-dasharray': '4 3'}, svg);
+}
+function timeAxis(svg, left, width, y, total) {
+  for (const part of [0, .25, .5, .75, 1])
+    label(svg, left + part * width, y, time(part * total),
+      part === 1 ? 'end' : 'middle');
+}
+function lanes() {
+  const n = plan.lanes.length, bins = n ? plan.lanes[0][0].length : 0;
+  const used = [0, 1, 2, 3, 4, 5].filter(lane =>
+    plan.lanes.some(row => /[^0]/.test(row[lane])));
+  const band = Math.max(used.length, Math.min(36, Math.floor(900 / n)));
+  const left = 70, width = 980, top = 6, high = n * band;
+  const svg = canvas('lanes', left + width + 10, top + high + 26);
+  const picture = document.createElement('canvas');
+  picture.width = bins;
+  picture.height = high;
+  const style = getComputedStyle(document.documentElement);
+  const colors = ['--c', '--c', '--a', '--a', '--b', '--b']
+    .map(name => style.getPropertyValue(name));
+  const pen = picture.getContext('2d');
+  plan.lanes.forEach((row, i) => used.forEach((lane, k) => {
+    const gap = band > 8 ? 2 : band > 4 ? 1 : 0;
+    const y0 = Math.round(k * (band - gap) / used.length);
+    const y1 = Math.round((k + 1) * (band - gap) / used.length);
+    pen.fillStyle = colors[lane];
+    for (let bin = 0; bin < bins; ++bin) {
+      const busy = parseInt(row[lane][bin], 36) / 35;
+      if (!busy) continue;
+      pen.globalAlpha = busy * (lane % 2 ? .75 : 1);
+      pen.fillRect(bin, i * band + y0, 1, Math.max(1, y1 - y0));
+    }
+  }));
+  node('rect', {x: left, y: top, width, height: high, fill: 'var(--ground)'},
+    svg);
+  const image = node('image', {x: left, y: top, width, height: high,
+    preserveAspectRatio: 'none', href: picture.toDataURL()}, svg);
+  image.style.imageRendering = 'pixelated';
+  const names = ['NIC out', 'NIC in', 'island out', 'island in', 'pack',
+    'unpack'];
+  image.onmousemove = event => {
+    const box = image.getBoundingClientRect();
+    const bin = Math.min(bins - 1,
+      Math.floor((event.clientX - box.left) / box.width * bins));
+    const i = Math.min(n - 1,
+      Math.floor((event.clientY - box.top) / box.height * n));
+    tip.textContent = `device ${plan.labels[i]} at ` +
+      time((bin + .5) / bins * plan.seconds) + used.map(lane =>
+      `\n${names[lane]} ` +
+      Math.round(parseInt(plan.lanes[i][lane][bin], 36) / .35) + ' %').join('');
+    showTip(event);
+  };
+  image.onmouseleave = () => tip.style.display = 'none';
+  const step = Math.ceil(14 / band);
+  for (let i = 0; i < n; i += step)
+    label(svg, left - 8, top + i * band + band / 2 + 4, plan.labels[i], 'end');
+  boundLine(svg, left + plan.bound / plan.seconds * width, top, top + high);
+  timeAxis(svg, left, width, top + high + 18, plan.seconds);
+}
+function spent() {
+  const n = plan.spent.length, bar = Math.max(3, Math.min(18,
+    Math.floor(700 / n)));
+  const left = 70, width = 980, top = 6, high = n * bar;
+  const svg = canvas('spent', left + width + 10, top + high + 26);
+  const scale = width / plan.seconds, step = Math.ceil(14 / bar);
+  plan.spent.forEach(([busy, latency, end], i) => {
+    const late = Math.min(latency, Math.max(0, end - busy));
+    const rest = Math.max(0, end - busy - late), y = top + i * bar;
+    const hint = `device ${plan.labels[i]}\nbusiest port ${time(busy)}\n` +
+      `latency ${time(late)}\nwaiting ${time(rest)}\nends at ${time(end)}`;
+    let x = left;
+    for (const [amount, color] of [[busy, 'a'], [late, 'c'], [rest, 'd']]) {
+      node('rect', {class: 'bar', x, y, width: amount * scale,
+        height: Math.max(1, bar - (bar > 4 ? 2 : 1)), fill: `var(--${color})`},
+        svg, hint);
+      x += amount * scale;
+    }
+    if (i % step === 0)
+      label(svg, left - 8, y + bar / 2 + 4, plan.labels[i], 'end');
+  });
+  boundLine(svg, left + plan.bound * scale, top, top + high);
+  timeAxis(svg, left, width, top + high + 18, plan.seconds);
 }
 function memory() {
   const width = 1060, height = 250, left = 70, bottom = 28;
@@ -224,9 +336,19 @@ byId('title').textContent =
   `${plan.sourceWorld} → ${plan.destinationWorld} ranks`;
 byId('digest').textContent = plan.digest + ' · ' + plan.mode;
 cards();
-matrix();
-waves();
-memory();
+function draw() {
+  for (const id of ['matrix', 'lanes', 'spent', 'waves', 'memory'])
+    byId(id).textContent = '';
+  matrix();
+  if (plan.seconds > 0) {
+    lanes();
+    spent();
+    waves();
+  }
+  memory();
+}
+draw();
+matchMedia('(prefers-color-scheme: dark)').addEventListener('change', draw);
 </script>
 </body>
 </html>

@@ -56,6 +56,15 @@ LogicalResult printPlainly(Diagnostic &diagnostic) {
   return success();
 }
 
+/// MLIR itself prints errors only.
+LogicalResult printWarning(Diagnostic &diagnostic) {
+  if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+    return failure();
+  llvm::errs() << diagnostic.getLocation() << ": warning: " << diagnostic.str()
+               << "\n";
+  return success();
+}
+
 OwningOpRef<ModuleOp> readModule(const llvm::MemoryBuffer &buffer, bool isJson,
                                  const std::string &path,
                                  MLIRContext &context) {
@@ -105,9 +114,8 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
             bool isJson, const MlirOptMainConfig &config,
             DialectRegistry &registry) {
   MLIRContext context(registry);
-  std::optional<ScopedDiagnosticHandler> handler;
-  if (isJson)
-    handler.emplace(&context, printPlainly);
+  ScopedDiagnosticHandler handler(&context,
+                                  isJson ? printPlainly : printWarning);
   OwningOpRef<ModuleOp> module =
       readModule(buffer, isJson, call.input, context);
   if (!module ||

@@ -53,6 +53,17 @@ def VerifyRouting : Pass<"dt-verify-routing", "::mlir::ModuleOp"> {
   }];
 }
 
+def ExplainTransition : Pass<"dt-explain", "::mlir::ModuleOp"> {
+  let summary = "says on stderr why data moves the way it does";
+  let description = [{
+    Sorts what has to move into sends, scatters, all-to-alls, broadcasts and
+    all-gathers, and prints per kind what sends, forwards and the collective
+    would take by the cost model, and what the router takes (see
+    dt/Routing/Explain.h). After `--dt-allocate-staging` it also says which
+    messages are packed. Changes nothing.
+  }];
+}
+
 def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
   let summary = "orders transfers into contention-free waves";
   let description = [{

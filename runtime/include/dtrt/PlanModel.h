@@ -215,11 +215,24 @@ struct PlanSummary {
   std::string solver; // "z3 4.8.12"; empty when no solver ran
 };
 
+/// The rate from a device, or any of a node, to another; one way.
+struct LinkInfo {
+  bool fromNode = false, toNode = false;
+  int64_t from = 0, to = 0;
+  double GBps = 0;
+};
+
 struct ClusterInfo {
   int64_t devicesPerNode = 8;
   double intraNodeGBps = 200;
   double interNodeGBps = 25;
   double latencyUs = 10;
+  double packGBps = 1000; // of one device's packs and unpacks
+  double packLaunchUs = 5;
+  std::vector<LinkInfo> links; // of several that fit a pair, the last holds
+
+  uint64_t node(uint32_t device) const { return device / devicesPerNode; }
+  double GBps(uint32_t from, uint32_t to) const;
 };
 
 /// Everything that is not per rank.

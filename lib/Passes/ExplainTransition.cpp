@@ -1,0 +1,72 @@
+//===- ExplainTransition.cpp - Why data moves the way it does -------------===//
+//
+// Prints what dt/Routing/Explain.h finds, on stderr: stdout is for the module.
+//
+//===----------------------------------------------------------------------===//
+
+#include "Staged.h"
+#include "dt/Passes/Passes.h"
+#include "dt/Routing/Explain.h"
+
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_EXPLAINTRANSITION
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+/// Messages of one kind of both ends.
+struct Ends {
+  int64_t messages = 0, bytes = 0;
+};
+
+void explainMessages(const ScheduledTransition &transition) {
+  Ends kinds[2][2]; // packed by the sender, unpacked by the receiver
+  for (const Message &message : transition.messages) {
+    Ends &ends =
+        kinds[message.sendSlot != kDirect][message.receiveSlot != kDirect];
+    ++ends.messages;
+    ends.bytes += message.bytes;
+  }
+  const char *why[2][2] = {
+      {"direct at both ends: one run of one tensor on each",
+       "unpacked by the receiver: several runs there"},
+      {"packed by the sender: several runs there",
+       "packed and unpacked: several runs or tensors at both ends"}};
+  for (int packed : {0, 1})
+    for (int unpacked : {0, 1})
+      if (const Ends &ends = kinds[packed][unpacked]; ends.messages > 0)
+        llvm::errs() << llvm::formatv("messages: {0}, {1:F3} GB, {2}\n",
+                                      ends.messages, ends.bytes / 1e9,
+                                      why[packed][unpacked]);
+}
+
+LogicalResult explainTransition(TransitionInfo &info) {
+  TransitionOp op = info.op;
+  llvm::errs() << "transition @" << op.getSymName() << "\n";
+  for (const PatternRow &row :
+       explain(info.makeFlows(/*computeCells=*/true), info.cluster))
+    llvm::errs() << explanation(row) << "\n";
+  if (op.getOps<WaveOp>().empty())
+    return success();
+  auto transition = readStaged(info, /*computeCells=*/false);
+  if (failed(transition))
+    return failure();
+  explainMessages(*transition);
+  return success();
+}
+
+struct ExplainTransitionPass
+    : impl::ExplainTransitionBase<ExplainTransitionPass> {
+  void runOnOperation() override {
+    if (failed(forEachTransition(getOperation(), explainTransition)))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+} // namespace dt
