@@ -78,14 +78,12 @@ def combine(results: list[dict[str, Any]]) -> dict[str, Any]:
 def gather(
     store: dist.Store, rank: int, size: int, mine: dict[str, Any]
 ) -> list[dict[str, Any]]:
-    """All results on rank 0; the others wait until it has them."""
+    """All results on rank 0, the last to leave: its process may hold the
+    store, so the others only send and never wait for an answer."""
     store.set(f"result/{rank}", json.dumps(mine))
     if rank != 0:
-        store.get("result/seen")
         return [mine]
-    results = [json.loads(store.get(f"result/{r}")) for r in range(size)]
-    store.set("result/seen", "1")
-    return results
+    return [json.loads(store.get(f"result/{r}")) for r in range(size)]
 
 
 def report(results: list[dict[str, Any]], check: bool, as_json: bool) -> bool:
