@@ -1,9 +1,11 @@
 //===- GpuExecutor.cpp - One device's program on a GPU --------------------===//
 //
-// Packs, copies and zeros go to one stream, unpacks to another. Two steps that
-// touch the same bytes, one of them writing, are ordered by an event; a group
-// blocks the host, so what its messages need is waited for there. Before a
-// group starts, packs that need nothing of it are already on their way.
+// Neighbouring packs of a program become one step, one launch, and so do
+// unpacks, copies and zeros. Packs, copies and zeros go to one stream, unpacks
+// to another. Two steps that touch the same bytes, one of them writing, are
+// ordered by an event; a group blocks the host, so what its messages need is
+// waited for there. Before a group starts, packs that need nothing of it are
+// already on their way.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +14,7 @@
 #include "Stream.h"
 
 #include <algorithm>
+#include <chrono>
 
 namespace dtrt {
 
@@ -24,18 +27,23 @@ struct Use {
 };
 
 struct Step {
-  const Instruction *instruction = nullptr;
-  GpuBoxTable table;
+  size_t first = 0; // instruction
+  Opcode op = Opcode::Group;
+  BoxTable boxes;
+  GpuBoxTable table; // the same, on the device
   std::vector<TransportMessage> messages;
   std::vector<Use> uses;
   bool readsDestination = false;
   bool writesDestination = false;
   std::vector<size_t> after; // earlier steps that must have ended
-  uint64_t bytes = 0;        // of the segments
+  uint64_t bytes = 0;        // copied or zeroed
   Event done;
   bool enqueued = false;
 };
 
+/// Whether `b`, which comes later in the program, must wait for `a`. Elements
+/// of the destination are written once, by what is proved of every plan, so
+/// that only their reader must wait; the source is never written.
 bool conflict(const Step &a, const Step &b) {
   if (b.readsDestination && a.writesDestination)
     return true;
@@ -46,7 +54,31 @@ bool conflict(const Step &a, const Step &b) {
   return false;
 }
 
-bool isGroup(const Step &step) { return step.instruction->op == Opcode::Group; }
+bool isGroup(const Step &step) { return step.op == Opcode::Group; }
+
+/// Makes the later of two neighbours part of the earlier.
+void merge(Step &step, const Step &next) {
+  step.boxes.append(next.boxes);
+  step.uses.insert(step.uses.end(), next.uses.begin(), next.uses.end());
+  step.readsDestination |= next.readsDestination;
+  step.writesDestination |= next.writesDestination;
+  step.bytes += next.bytes;
+}
+
+/// Another GPU than the thread's, for as long as this lives.
+class UseGpu {
+public:
+  explicit UseGpu(int gpu) {
+    if (cudaGetDevice(&before) == cudaSuccess && before != gpu)
+      cudaSetDevice(gpu);
+  }
+  ~UseGpu() { cudaSetDevice(before); }
+  UseGpu(const UseGpu &) = delete;
+  UseGpu &operator=(const UseGpu &) = delete;
+
+private:
+  int before = 0;
+};
 
 } // namespace
 
@@ -55,12 +87,14 @@ struct GpuExecutor::State {
       : storage(storage), transport(transport) {}
 
   Status prepare(const GpuExecutorOptions &options);
+  Status prepareSteps();
   Status prepareStep(const Instruction &instruction, Step &step);
-  Status addSegments(const Instruction &instruction, Step &step,
-                     BoxTable &table);
+  Status addSegments(const Instruction &instruction, Step &step);
+  Status addCopies(const Instruction &instruction, Step &step);
   Status addMessages(const Instruction &instruction, Step &step);
   void order();
   Status run();
+  Status runSteps();
   Status enqueue(Step &step);
   Status enqueueAhead(size_t group);
   Status runGroup(size_t index);
@@ -71,10 +105,11 @@ struct GpuExecutor::State {
   Stream packing, unpacking;
   std::vector<Step> steps;
   ExecutionStats stats;
+  int gpu = 0;
 };
 
 Status GpuExecutor::State::addSegments(const Instruction &instruction,
-                                       Step &step, BoxTable &table) {
+                                       Step &step) {
   const RankProgram &program = storage.program();
   const PlanCommon &common = storage.common();
   std::byte *packed = arena.get() + instruction.slot;
@@ -85,11 +120,11 @@ Status GpuExecutor::State::addSegments(const Instruction &instruction,
         instruction.op == Opcode::Pack && segment.side == Side::Destination;
     step.bytes += prepared->bytes;
     if (instruction.op == Opcode::Zero)
-      DTRT_RETURN_IF_ERROR(table.addZero(*prepared, storage));
+      DTRT_RETURN_IF_ERROR(step.boxes.addZero(*prepared, storage));
     else if (instruction.op == Opcode::Pack)
-      DTRT_RETURN_IF_ERROR(table.addPack(*prepared, storage, packed));
+      DTRT_RETURN_IF_ERROR(step.boxes.addPack(*prepared, storage, packed));
     else
-      DTRT_RETURN_IF_ERROR(table.addUnpack(*prepared, storage, packed));
+      DTRT_RETURN_IF_ERROR(step.boxes.addUnpack(*prepared, storage, packed));
     packed += prepared->bytes;
   }
   if (instruction.op != Opcode::Zero)
@@ -125,30 +160,61 @@ Status GpuExecutor::State::addMessages(const Instruction &instruction,
   return {};
 }
 
+Status GpuExecutor::State::addCopies(const Instruction &instruction,
+                                     Step &step) {
+  step.writesDestination = true;
+  for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
+    const Segment &from = instruction.segments[i];
+    auto copy = prepareCopy(storage.common(), storage.program(), from,
+                            storage.program(), instruction.segments[i + 1]);
+    DTRT_RETURN_IF_ERROR(copy);
+    step.readsDestination |= from.side == Side::Destination;
+    step.bytes += copy->source.bytes;
+    DTRT_RETURN_IF_ERROR(step.boxes.addCopy(*copy, storage));
+  }
+  return {};
+}
+
 Status GpuExecutor::State::prepareStep(const Instruction &instruction,
                                        Step &step) {
-  step.instruction = &instruction;
-  DTRT_RETURN_IF_ERROR(step.done.create());
-  if (instruction.op == Opcode::Group)
+  step.op = instruction.op;
+  switch (instruction.op) {
+  case Opcode::Group:
     return addMessages(instruction, step);
-  BoxTable table;
-  if (instruction.op != Opcode::Copy) {
-    DTRT_RETURN_IF_ERROR(addSegments(instruction, step, table));
-  } else {
-    step.writesDestination = true;
-    for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
-      const Segment &from = instruction.segments[i];
-      auto copy = prepareCopy(storage.common(), storage.program(), from,
-                              storage.program(), instruction.segments[i + 1]);
-      DTRT_RETURN_IF_ERROR(copy);
-      step.readsDestination |= from.side == Side::Destination;
-      step.bytes += copy->source.bytes;
-      DTRT_RETURN_IF_ERROR(table.addCopy(*copy, storage));
-    }
+  case Opcode::Copy:
+    return addCopies(instruction, step);
+  case Opcode::Pack:
+  case Opcode::Unpack:
+  case Opcode::Zero:
+    return addSegments(instruction, step);
+  default:
+    return makeError(opcodeName(instruction.op), " in a plan of mode rollback");
   }
-  auto uploaded = GpuBoxTable::upload(table);
-  DTRT_RETURN_IF_ERROR(uploaded);
-  step.table = std::move(*uploaded);
+}
+
+Status GpuExecutor::State::prepareSteps() {
+  const RankProgram &program = storage.program();
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    Step step;
+    step.first = i;
+    Status status = prepareStep(program.instructions[i], step);
+    if (!status.ok())
+      return makeError("device ", program.device, ", instruction ", i, ": ",
+                       status.message());
+    bool joins = !steps.empty() && !isGroup(step) &&
+                 steps.back().op == step.op && !conflict(steps.back(), step);
+    if (joins)
+      merge(steps.back(), step);
+    else
+      steps.push_back(std::move(step));
+  }
+  for (Step &step : steps) {
+    DTRT_RETURN_IF_ERROR(step.done.create());
+    auto uploaded = GpuBoxTable::upload(step.boxes);
+    DTRT_RETURN_IF_ERROR(uploaded);
+    step.table = std::move(*uploaded);
+    step.boxes = BoxTable();
+  }
   return {};
 }
 
@@ -163,6 +229,8 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   const RankProgram &program = storage.program();
   if (storage.common().summary.mode != MemoryMode::Rollback)
     return makeError("plan of mode flat, expected rollback on a GPU");
+  DTRT_RETURN_IF_ERROR(
+      cudaStatus(cudaGetDevice(&gpu), "cannot tell the GPU in use"));
   DTRT_RETURN_IF_ERROR(packing.create());
   DTRT_RETURN_IF_ERROR(unpacking.create());
   if (program.stagingBytes > 0) {
@@ -173,13 +241,7 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
                        " bytes of staging");
     storage.reserve(program.stagingBytes);
   }
-  steps.resize(program.instructions.size());
-  for (size_t i = 0; i < steps.size(); ++i) {
-    Status status = prepareStep(program.instructions[i], steps[i]);
-    if (!status.ok())
-      return makeError("device ", program.device, ", instruction ", i, ": ",
-                       status.message());
-  }
+  DTRT_RETURN_IF_ERROR(prepareSteps());
   order();
   return {};
 }
@@ -189,7 +251,7 @@ Status GpuExecutor::State::enqueue(Step &step) {
     return {};
   step.enqueued = true;
   cudaStream_t stream =
-      step.instruction->op == Opcode::Unpack ? unpacking.get() : packing.get();
+      step.op == Opcode::Unpack ? unpacking.get() : packing.get();
   for (size_t earlier : step.after)
     if (!isGroup(steps[earlier])) // groups have ended
       DTRT_RETURN_IF_ERROR(
@@ -197,9 +259,9 @@ Status GpuExecutor::State::enqueue(Step &step) {
                      "cannot order two streams"));
   DTRT_RETURN_IF_ERROR(launchBoxCopies(step.table.rows.get(), step.table.count,
                                        step.table.tiles, stream));
-  if (step.instruction->op == Opcode::Copy)
+  if (step.op == Opcode::Copy)
     stats.bytesCopied += step.bytes;
-  if (step.instruction->op == Opcode::Zero)
+  if (step.op == Opcode::Zero)
     stats.bytesZeroed += step.bytes;
   return cudaStatus(cudaEventRecord(step.done.get(), stream),
                     "cannot record an event");
@@ -209,7 +271,7 @@ Status GpuExecutor::State::enqueue(Step &step) {
 Status GpuExecutor::State::enqueueAhead(size_t group) {
   for (size_t i = group + 1; i < steps.size() && !isGroup(steps[i]); ++i) {
     Step &step = steps[i];
-    bool free = step.instruction->op == Opcode::Pack;
+    bool free = step.op == Opcode::Pack;
     for (size_t earlier : step.after)
       free = free && earlier != group &&
              (isGroup(steps[earlier]) || steps[earlier].enqueued);
@@ -231,7 +293,25 @@ Status GpuExecutor::State::runGroup(size_t index) {
     (message.receive ? stats.bytesReceived : stats.bytesSent) += message.bytes;
     ++stats.messages;
   }
-  return transport.group(step.messages);
+  auto begin = std::chrono::steady_clock::now();
+  Status status = transport.group(step.messages);
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  stats.groupSeconds += time.count();
+  return status;
+}
+
+Status GpuExecutor::State::runSteps() {
+  for (size_t i = 0; i < steps.size(); ++i) {
+    Status status = isGroup(steps[i]) ? runGroup(i) : enqueue(steps[i]);
+    if (!status.ok())
+      return makeError("device ", storage.program().device, ", instruction ",
+                       steps[i].first, " (", opcodeName(steps[i].op),
+                       "): ", status.message());
+  }
+  for (const Stream *stream : {&packing, &unpacking})
+    DTRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream->get()),
+                                    "a copy on the GPU failed"));
+  return {};
 }
 
 Status GpuExecutor::State::run() {
@@ -240,18 +320,13 @@ Status GpuExecutor::State::run() {
   stats.stagingPeak = stagingPeak;
   for (Step &step : steps)
     step.enqueued = false;
-  for (size_t i = 0; i < steps.size(); ++i) {
-    Status status = isGroup(steps[i]) ? runGroup(i) : enqueue(steps[i]);
-    if (!status.ok())
-      return makeError("device ", storage.program().device, ", instruction ", i,
-                       " (", opcodeName(steps[i].instruction->op),
-                       "): ", status.message());
-  }
-  for (const Stream *stream : {&packing, &unpacking})
-    DTRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream->get()),
-                                    "a copy on the GPU failed"));
+  UseGpu use(gpu);
+  // What the trainer has under way on its own streams may write the source.
+  DTRT_RETURN_IF_ERROR(
+      cudaStatus(cudaDeviceSynchronize(), "what ran on the GPU before failed"));
+  Status status = runSteps();
   stats.devicePeak = storage.peakLiveBytes();
-  return {};
+  return status;
 }
 
 GpuExecutor::GpuExecutor(std::unique_ptr<State> state)

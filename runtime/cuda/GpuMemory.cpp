@@ -24,7 +24,9 @@ MemorySource gpuMemory() {
     void *block = nullptr;
     if (cudaMalloc(&block, bytes) != cudaSuccess)
       return nullptr;
-    if (cudaMemset(block, 0, bytes) != cudaSuccess) {
+    // Other streams do not wait for the one that the zeros are written on.
+    if (cudaMemset(block, 0, bytes) != cudaSuccess ||
+        cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess) {
       cudaFree(block);
       return nullptr;
     }
@@ -44,6 +46,8 @@ Status copyBytesOnGpu(std::byte *to, const std::byte *from, uint64_t bytes) {
 
 Result<GpuBoxTable> GpuBoxTable::upload(const BoxTable &table) {
   GpuBoxTable gpu;
+  if (table.copies().size() > UINT32_MAX)
+    return makeError("a box table of ", table.copies().size(), " rows");
   gpu.count = uint32_t(table.copies().size());
   gpu.tiles = table.tiles();
   if (gpu.count == 0)

@@ -41,7 +41,6 @@ public:
   Event(Event &&other) noexcept : handle(other.handle) {
     other.handle = nullptr;
   }
-  Event &operator=(Event &&) = delete;
   ~Event() {
     if (handle)
       cudaEventDestroy(handle);
