@@ -13,7 +13,6 @@
 #include <cstring>
 #include <sstream>
 #include <sys/wait.h>
-#include <thread>
 #include <unistd.h>
 
 namespace dtrt {
@@ -22,7 +21,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// What a rank hands to rank 0.
+/// What a rank hands in.
 std::string recordOf(const LoopbackReport &report) {
   std::ostringstream out;
   out.precision(17);
@@ -32,28 +31,36 @@ std::string recordOf(const LoopbackReport &report) {
   return out.str();
 }
 
-/// Seconds are those of the slowest rank.
-Status addRecord(const std::string &record, LoopbackReport &total) {
+Result<LoopbackReport> parseRecord(const std::string &record) {
   std::istringstream in(record);
-  LoopbackReport one;
-  in >> one.seconds >> one.bytesMoved >> one.stagingPeak >> one.devicePeak >>
-      one.check.bytesChecked >> one.check.mismatches;
+  LoopbackReport report;
+  in >> report.seconds >> report.bytesMoved >> report.stagingPeak >>
+      report.devicePeak >> report.check.bytesChecked >> report.check.mismatches;
   if (!in)
-    return makeError("a rank's report is damaged");
-  total.seconds = std::max(total.seconds, one.seconds);
-  total.bytesMoved += one.bytesMoved;
-  total.stagingPeak = std::max(total.stagingPeak, one.stagingPeak);
-  total.devicePeak = std::max(total.devicePeak, one.devicePeak);
-  total.check.bytesChecked += one.check.bytesChecked;
-  total.check.mismatches += one.check.mismatches;
-  return {};
+    return makeError("a rank's report is damaged: '", record, "'");
+  return report;
+}
+
+/// Seconds and peaks are those of the worst rank.
+Result<std::string> addRecords(const std::vector<std::string> &records) {
+  LoopbackReport total;
+  for (const std::string &record : records) {
+    auto one = parseRecord(record);
+    DTRT_RETURN_IF_ERROR(one);
+    total.seconds = std::max(total.seconds, one->seconds);
+    total.bytesMoved += one->bytesMoved;
+    total.stagingPeak = std::max(total.stagingPeak, one->stagingPeak);
+    total.devicePeak = std::max(total.devicePeak, one->devicePeak);
+    total.check.bytesChecked += one->check.bytesChecked;
+    total.check.mismatches += one->check.mismatches;
+  }
+  return recordOf(total);
 }
 
 Result<LoopbackReport> moveShards(const PlanReader &plan,
                                   const RankProgram &program,
                                   NcclTransport &transport, bool check) {
-  const PlanCommon &common = plan.common();
-  auto storage = ArenaStorage::allocate(common, program, gpuMemory());
+  auto storage = ArenaStorage::allocate(plan.common(), program, gpuMemory());
   DTRT_RETURN_IF_ERROR(storage);
   if (check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
@@ -76,32 +83,6 @@ Result<LoopbackReport> moveShards(const PlanReader &plan,
   return report;
 }
 
-/// The sums on rank 0, this rank's own elsewhere.
-Result<LoopbackReport> gather(const NcclRunOptions &options, size_t ranks,
-                              LoopbackReport own, Store &store) {
-  DTRT_RETURN_IF_ERROR(
-      store.set("report-" + std::to_string(options.rank), recordOf(own)));
-  if (options.rank != 0)
-    return own;
-  auto end = Clock::now() + std::chrono::duration_cast<Clock::duration>(
-                                Seconds(options.timeoutSeconds));
-  LoopbackReport total;
-  total.check.first = own.check.first;
-  for (size_t rank = 0; rank < ranks;) {
-    auto record = store.get("report-" + std::to_string(rank));
-    DTRT_RETURN_IF_ERROR(record);
-    if (*record) {
-      DTRT_RETURN_IF_ERROR(addRecord(**record, total));
-      ++rank;
-    } else if (Clock::now() > end) {
-      return makeError("rank ", rank, " sent no report within the timeout");
-    } else {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-  }
-  return total;
-}
-
 } // namespace
 
 Result<LoopbackReport> runNcclRank(const PlanReader &plan,
@@ -116,15 +97,22 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
   auto program = plan.program(plan.devices()[options.rank]);
   DTRT_RETURN_IF_ERROR(program);
   auto store = std::make_shared<FileStore>(options.store);
-  auto transport =
-      NcclTransport::create({program->device, plan.devices(), store, "nccl",
-                             Seconds(options.timeoutSeconds)});
+  Seconds timeout(options.timeoutSeconds);
+  auto transport = NcclTransport::create(
+      {program->device, plan.devices(), store, "nccl", timeout});
   DTRT_RETURN_IF_ERROR(transport);
   auto own = moveShards(plan, *program, **transport, options.check);
   if (!own.ok())
     (*transport)->abort(own.status());
   DTRT_RETURN_IF_ERROR(own);
-  return gather(options, ranks, std::move(*own), *store);
+  Rendezvous end(store, "nccl", uint32_t(options.rank), uint32_t(ranks),
+                 timeout);
+  auto sums = end.agree("report", recordOf(*own), addRecords);
+  DTRT_RETURN_IF_ERROR(sums);
+  auto total = parseRecord(*sums);
+  DTRT_RETURN_IF_ERROR(total);
+  total->check.first = std::move(own->check.first);
+  return total;
 }
 
 //===----------------------------------------------------------------------===//

@@ -1,16 +1,19 @@
 //===- NcclTransport.cpp - Messages over NCCL -----------------------------===//
 //
 // The communicator is non-blocking: every call returns at once, and its end is
-// polled for, together with asynchronous errors and the clock.
+// polled for, together with asynchronous errors, the clock, and a stop of this
+// rank or another.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dtrt/NcclTransport.h"
 
+#include "NcclApi.h"
+
 #include <algorithm>
+#include <atomic>
 #include <cstring>
-#include <cuda_runtime_api.h>
-#include <nccl.h>
+#include <mutex>
 #include <thread>
 
 namespace dtrt {
@@ -22,6 +25,8 @@ using Clock = std::chrono::steady_clock;
 /// Between two looks at a call that has not ended: longer looks cost waves
 /// time, shorter ones a core.
 constexpr std::chrono::microseconds kPollInterval(20);
+/// Between two looks into the store, for a rank that has stopped.
+constexpr std::chrono::milliseconds kStopInterval(50);
 
 Status cudaStatus(cudaError_t error, const char *what) {
   if (error == cudaSuccess)
@@ -33,53 +38,61 @@ std::string namesOf(const std::vector<uint32_t> &devices) {
   std::string names;
   for (uint32_t device : devices)
     names += (names.empty() ? "" : ", ") + std::to_string(device);
-  return names.empty() ? "none" : names;
+  return names;
 }
+
+/// What is waited for, for how long, and who could be the cause when it does
+/// not end.
+struct Wait {
+  std::string phase;
+  std::vector<uint32_t> peers; // devices, ascending
+  Clock::time_point deadline;
+};
 
 } // namespace
 
 struct NcclTransport::State {
-  explicit State(NcclOptions options) : options(std::move(options)) {}
+  State(NcclOptions given, uint32_t rank)
+      : options(std::move(given)), rank(rank),
+        rendezvous(options.store, options.prefix, rank,
+                   uint32_t(options.devices.size()), options.timeout) {}
   ~State() { close(); }
 
-  int rankOf(uint32_t device) const {
-    auto found =
-        std::find(options.devices.begin(), options.devices.end(), device);
-    return found == options.devices.end()
-               ? -1
-               : int(found - options.devices.begin());
-  }
-
-  Result<std::string> waitForKey(const std::string &key, const char *phase,
-                                 uint32_t from);
-  Status compareDigests(const Digest &digest);
-  Status shareId(ncclUniqueId &id);
-  Status makeCommunicator();
+  Status agree(const Digest &digest, ncclUniqueId &id);
+  Result<std::string> judge(const std::vector<std::string> &records) const;
+  Status makeCommunicator(const ncclUniqueId &id);
   Status warmUp(const std::vector<uint32_t> &peers);
   Status runGroup(const std::vector<TransportMessage> &messages,
                   const std::string &phase);
   Status enqueue(const std::vector<TransportMessage> &messages);
-  Status waitForCall(ncclResult_t result, const std::string &phase,
-                     const std::vector<uint32_t> &peers,
-                     Clock::time_point deadline);
-  Status waitForStream(const std::string &phase,
-                       const std::vector<uint32_t> &peers,
-                       Clock::time_point deadline);
-  Status failed(const std::string &phase, const std::vector<uint32_t> &peers,
-                const std::string &why);
-  Clock::time_point deadline() const {
-    return Clock::now() +
-           std::chrono::duration_cast<Clock::duration>(options.timeout);
+  Result<int> rankOf(uint32_t device) const;
+
+  template <typename Done> Status poll(const Wait &wait, Done done);
+  Status waitForCall(ncclResult_t result, const Wait &wait);
+  Status waitForStream(const Wait &wait);
+  Result<bool> callEnded(ncclResult_t &result);
+  Status checkStopped(Clock::time_point &nextLook);
+  Status failed(const Wait &wait, const Status &why);
+  Wait waitFor(std::string phase, std::vector<uint32_t> peers) const {
+    return {std::move(phase), std::move(peers),
+            Clock::now() +
+                std::chrono::duration_cast<Clock::duration>(options.timeout)};
   }
   void drop();
   void close();
 
   NcclOptions options;
-  int rank = 0;
+  const uint32_t rank;
+  Rendezvous rendezvous;
+  const NcclApi *api = nullptr;
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
   std::vector<void *> registrations;
   int64_t groups = 0;
+
+  std::atomic<bool> stopping{false};
+  std::mutex mutex; // of what follows
+  Status reason;    // once stopping
 };
 
 //===----------------------------------------------------------------------===//
@@ -89,140 +102,169 @@ struct NcclTransport::State {
 /// Without waiting for peers; ends every kernel of the communicator.
 void NcclTransport::State::drop() {
   if (communicator)
-    ncclCommAbort(communicator);
+    api->CommAbort(communicator);
   communicator = nullptr;
-  registrations.clear();
+  registrations.clear(); // which go with the communicator
 }
 
-Status NcclTransport::State::failed(const std::string &phase,
-                                    const std::vector<uint32_t> &peers,
-                                    const std::string &why) {
+Status NcclTransport::State::failed(const Wait &wait, const Status &why) {
   drop();
-  return makeError("device ", options.device, ": nccl ", phase, ": ", why,
-                   "; peers in this phase: devices ", namesOf(peers));
+  std::string peers = wait.peers.empty() ? "" : "; peers in this phase: ";
+  Status named = makeError("device ", options.device, ": nccl ", wait.phase,
+                           ": ", why.message(), peers, namesOf(wait.peers));
+  rendezvous.stop(named);
+  return named;
 }
 
-/// Until the call that gave `result` has been carried out by the host.
-Status NcclTransport::State::waitForCall(ncclResult_t result,
-                                         const std::string &phase,
-                                         const std::vector<uint32_t> &peers,
-                                         Clock::time_point deadline) {
-  while (result == ncclInProgress) {
-    if (Clock::now() > deadline)
-      return failed(phase, peers, "no end within the timeout");
+Status NcclTransport::State::checkStopped(Clock::time_point &nextLook) {
+  if (stopping) {
+    std::lock_guard<std::mutex> lock(mutex);
+    return reason;
+  }
+  if (Clock::now() < nextLook)
+    return {};
+  nextLook = Clock::now() + kStopInterval;
+  return rendezvous.checkStopped();
+}
+
+/// Until done() is true; what it fails with, or what ends the wait early, ends
+/// the communicator.
+template <typename Done>
+Status NcclTransport::State::poll(const Wait &wait, Done done) {
+  Clock::time_point nextLook = Clock::now() + kStopInterval;
+  for (;;) {
+    Result<bool> ended = done();
+    if (!ended.ok())
+      return failed(wait, ended.status());
+    if (*ended)
+      return {};
+    Status stopped = checkStopped(nextLook);
+    if (!stopped.ok())
+      return failed(wait, stopped);
+    if (Clock::now() > wait.deadline)
+      return failed(wait,
+                    makeError("no end within ", options.timeout.count(), " s"));
     std::this_thread::sleep_for(kPollInterval);
-    ncclResult_t asked = ncclCommGetAsyncError(communicator, &result);
+  }
+}
+
+/// Whether the host has carried out the call that gave `result`, which becomes
+/// the communicator's last word on it.
+Result<bool> NcclTransport::State::callEnded(ncclResult_t &result) {
+  if (result == ncclInProgress) {
+    ncclResult_t asked = api->CommGetAsyncError(communicator, &result);
     if (asked != ncclSuccess)
       result = asked;
   }
-  if (result == ncclSuccess)
-    return {};
-  return failed(phase, peers,
-                std::string(ncclGetErrorString(result)) + " (" +
-                    ncclGetLastError(communicator) + ")");
+  if (result == ncclSuccess || result == ncclInProgress)
+    return result == ncclSuccess;
+  const char *detail = api->GetLastError(communicator);
+  return makeError(api->GetErrorString(result),
+                   detail && *detail ? std::string(" (") + detail + ")" : "");
 }
 
-Status NcclTransport::State::waitForStream(const std::string &phase,
-                                           const std::vector<uint32_t> &peers,
-                                           Clock::time_point deadline) {
-  for (;;) {
-    cudaError_t error = cudaStreamQuery(stream);
+Status NcclTransport::State::waitForCall(ncclResult_t result,
+                                         const Wait &wait) {
+  return poll(wait, [&] { return callEnded(result); });
+}
+
+/// Until the GPU has carried out all that was enqueued.
+Status NcclTransport::State::waitForStream(const Wait &wait) {
+  return poll(wait, [&]() -> Result<bool> {
+    cudaError_t error = api->queryStream(stream);
     if (error == cudaSuccess)
-      return {};
+      return true;
     if (error != cudaErrorNotReady)
-      return failed(phase, peers, cudaGetErrorString(error));
-    ncclResult_t result = ncclSuccess;
-    ncclResult_t asked = ncclCommGetAsyncError(communicator, &result);
-    if (asked != ncclSuccess || result != ncclSuccess)
-      return waitForCall(asked != ncclSuccess ? asked : result, phase, peers,
-                         deadline);
-    if (Clock::now() > deadline)
-      return failed(phase, peers, "messages do not end within the timeout");
-    std::this_thread::sleep_for(kPollInterval);
-  }
+      return cudaStatus(error, "the GPU failed");
+    ncclResult_t result = ncclInProgress;
+    DTRT_RETURN_IF_ERROR(callEnded(result));
+    return false;
+  });
 }
 
 //===----------------------------------------------------------------------===//
 // Connecting
 //===----------------------------------------------------------------------===//
 
-Result<std::string> NcclTransport::State::waitForKey(const std::string &key,
-                                                     const char *phase,
-                                                     uint32_t from) {
-  Clock::time_point end = deadline();
-  for (;;) {
-    auto value = options.store->get(options.prefix + "-" + key);
-    DTRT_RETURN_IF_ERROR(value);
-    if (*value)
-      return std::move(**value);
-    if (Clock::now() > end)
-      return failed(phase, {from}, "nothing came within the timeout");
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
+Result<int> NcclTransport::State::rankOf(uint32_t device) const {
+  auto found =
+      std::find(options.devices.begin(), options.devices.end(), device);
+  if (found == options.devices.end())
+    return makeError("device ", device, " is not in this world");
+  return int(found - options.devices.begin());
 }
 
-Status NcclTransport::State::compareDigests(const Digest &digest) {
-  std::string own = digestText(digest);
-  DTRT_RETURN_IF_ERROR(options.store->set(
-      options.prefix + "-digest-" + std::to_string(options.device), own));
-  for (uint32_t device : options.devices) {
-    auto other = waitForKey("digest-" + std::to_string(device),
-                            "comparing plans", device);
-    DTRT_RETURN_IF_ERROR(other);
-    if (*other != own)
-      return makeError("device ", options.device, " has plan ", own,
-                       ", device ", device, " has ", *other);
+/// Rank 0's part: NCCL's unique id, when all ranks have the same plan.
+Result<std::string>
+NcclTransport::State::judge(const std::vector<std::string> &records) const {
+  for (size_t i = 0; i < records.size(); ++i) {
+    if (records[i].find(' ') != std::string::npos) // a digest has none
+      return makeError("device ", options.devices[i], ": ", records[i]);
+    if (records[i] != records[0])
+      return makeError("device ", options.devices[0], " has plan ", records[0],
+                       ", device ", options.devices[i], " has ", records[i]);
   }
-  return {};
-}
-
-Status NcclTransport::State::shareId(ncclUniqueId &id) {
-  if (rank == 0) {
-    ncclResult_t result = ncclGetUniqueId(&id);
-    if (result != ncclSuccess)
-      return failed("bootstrap", {}, ncclGetErrorString(result));
-    return options.store->set(options.prefix + "-id",
-                              std::string(id.internal, sizeof id.internal));
-  }
-  auto text = waitForKey("id", "bootstrap", options.devices.front());
-  DTRT_RETURN_IF_ERROR(text);
-  if (text->size() != sizeof id.internal)
-    return makeError("the unique id has ", text->size(), " bytes, expected ",
-                     sizeof id.internal);
-  memcpy(id.internal, text->data(), sizeof id.internal);
-  return {};
-}
-
-Status NcclTransport::State::makeCommunicator() {
   ncclUniqueId id;
-  DTRT_RETURN_IF_ERROR(shareId(id));
-  DTRT_RETURN_IF_ERROR(
-      cudaStatus(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                 "cannot create a stream"));
+  ncclResult_t result = api->GetUniqueId(&id);
+  if (result != ncclSuccess)
+    return makeError("no unique id: ", api->GetErrorString(result));
+  return std::string(id.internal, sizeof id.internal);
+}
+
+/// A rank that cannot load NCCL says so in its record, to all.
+Status NcclTransport::State::agree(const Digest &digest, ncclUniqueId &id) {
+  std::string record = digestText(digest);
+  api = options.api;
+  if (!api) {
+    auto loaded = loadNccl();
+    if (loaded.ok())
+      api = *loaded;
+    else
+      record = loaded.status().message();
+  }
+  auto verdict = rendezvous.agree(
+      "connect", record, [this](const auto &all) { return judge(all); });
+  if (!verdict.ok())
+    return makeError("device ", options.device,
+                     ": nccl connect: ", verdict.status().message());
+  if (verdict->size() != sizeof id.internal)
+    return makeError("the unique id has ", verdict->size(), " bytes, expected ",
+                     sizeof id.internal);
+  memcpy(id.internal, verdict->data(), sizeof id.internal);
+  return {};
+}
+
+Status NcclTransport::State::makeCommunicator(const ncclUniqueId &id) {
+  Wait wait = waitFor("bootstrap", options.devices);
+  Status made = cudaStatus(api->makeStream(&stream), "cannot create a stream");
+  if (!made.ok())
+    return failed(wait, made);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
-  Clock::time_point end = deadline();
-  ncclResult_t result = ncclCommInitRankConfig(
-      &communicator, int(options.devices.size()), id, rank, &config);
-  return waitForCall(result, "bootstrap", options.devices, end);
+  return waitForCall(api->CommInitRankConfig(&communicator,
+                                             int(options.devices.size()), id,
+                                             int(rank), &config),
+                     wait);
 }
 
-/// One byte each way with every peer: pairs connect on first use, inside a
-/// group, where a pair that only one side uses yet would block the host.
+/// One byte each way with every peer: NCCL connects a pair on first use, in the
+/// middle of a group, which is where the plan's time would go.
 Status NcclTransport::State::warmUp(const std::vector<uint32_t> &peers) {
   if (peers.empty())
     return {};
-  std::byte *bytes = nullptr;
-  DTRT_RETURN_IF_ERROR(cudaStatus(
-      cudaMalloc(reinterpret_cast<void **>(&bytes), 2 * peers.size()),
-      "cannot allocate the warm-up's bytes"));
+  void *block = nullptr;
+  Status made = cudaStatus(api->allocate(&block, 2 * peers.size()),
+                           "cannot allocate its bytes");
+  if (!made.ok())
+    return failed(waitFor("warm-up", peers), made);
+  auto *bytes = static_cast<std::byte *>(block);
   std::vector<TransportMessage> messages;
   for (size_t i = 0; i < peers.size(); ++i) {
     messages.push_back({false, peers[i], bytes + 2 * i, 1, nullptr});
     messages.push_back({true, peers[i], bytes + 2 * i + 1, 1, nullptr});
   }
   Status status = runGroup(messages, "warm-up");
-  cudaFree(bytes);
+  api->free(block);
   return status;
 }
 
@@ -230,19 +272,22 @@ Status NcclTransport::State::warmUp(const std::vector<uint32_t> &peers) {
 // Groups
 //===----------------------------------------------------------------------===//
 
+/// Messages of no bytes are left out, on both of their ends.
 Status
 NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages) {
   for (const TransportMessage &message : messages) {
-    int peer = rankOf(message.peer);
-    if (peer < 0)
-      return makeError("device ", message.peer, " is not in this world");
-    ncclResult_t result = message.receive
-                              ? ncclRecv(message.data, message.bytes, ncclUint8,
-                                         peer, communicator, stream)
-                              : ncclSend(message.data, message.bytes, ncclUint8,
-                                         peer, communicator, stream);
+    auto peer = rankOf(message.peer);
+    DTRT_RETURN_IF_ERROR(peer);
+    if (message.bytes == 0)
+      continue;
+    ncclResult_t result =
+        message.receive ? api->Recv(message.data, message.bytes, ncclUint8,
+                                    *peer, communicator, stream)
+                        : api->Send(message.data, message.bytes, ncclUint8,
+                                    *peer, communicator, stream);
     if (result != ncclSuccess && result != ncclInProgress)
-      return makeError(ncclGetErrorString(result));
+      return makeError("cannot enqueue a message with device ", message.peer,
+                       ": ", api->GetErrorString(result));
   }
   return {};
 }
@@ -250,40 +295,44 @@ NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages) {
 Status
 NcclTransport::State::runGroup(const std::vector<TransportMessage> &messages,
                                const std::string &phase) {
-  if (!communicator)
-    return makeError("device ", options.device, ": nccl ", phase,
-                     ": the communicator is gone");
   std::vector<uint32_t> peers;
   for (const TransportMessage &message : messages)
     peers.push_back(message.peer);
   std::sort(peers.begin(), peers.end());
   peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  Clock::time_point end = deadline();
-  ncclResult_t result = ncclGroupStart();
+  Wait wait = waitFor(phase, std::move(peers));
+  Clock::time_point never = Clock::time_point::max();
+  DTRT_RETURN_IF_ERROR(checkStopped(never));
+  if (!communicator)
+    return makeError("device ", options.device, ": nccl ", phase,
+                     ": there is no communicator (any more)");
+  ncclResult_t result = api->GroupStart();
   if (result != ncclSuccess)
-    return failed(phase, peers, ncclGetErrorString(result));
+    return failed(wait, makeError(api->GetErrorString(result)));
   Status enqueued = enqueue(messages);
-  result = ncclGroupEnd();
+  result = api->GroupEnd(); // in any case: it is this thread's state
   if (!enqueued.ok())
-    return failed(phase, peers, enqueued.message());
-  DTRT_RETURN_IF_ERROR(waitForCall(result, phase, peers, end));
-  return waitForStream(phase, peers, end);
+    return failed(wait, enqueued);
+  DTRT_RETURN_IF_ERROR(waitForCall(result, wait));
+  return waitForStream(wait);
 }
 
 void NcclTransport::State::close() {
+  if (stopping)
+    drop();
   if (communicator) {
     for (void *handle : registrations)
-      ncclCommDeregister(communicator, handle);
+      api->CommDeregister(communicator, handle);
     registrations.clear();
     // Every group of this rank has ended, so there is nothing to wait for.
     Status ended =
-        waitForCall(ncclCommFinalize(communicator), "farewell", {}, deadline());
+        waitForCall(api->CommFinalize(communicator), waitFor("farewell", {}));
     if (ended.ok())
-      ncclCommDestroy(communicator);
+      api->CommDestroy(communicator);
     communicator = nullptr;
   }
   if (stream)
-    cudaStreamDestroy(stream);
+    api->freeStream(stream);
   stream = nullptr;
 }
 
@@ -298,21 +347,24 @@ NcclTransport::~NcclTransport() = default;
 
 Result<std::unique_ptr<NcclTransport>>
 NcclTransport::create(NcclOptions options) {
-  auto state = std::make_unique<State>(std::move(options));
-  state->rank = state->rankOf(state->options.device);
-  if (state->rank < 0)
-    return makeError("device ", state->options.device, " is not in this world");
-  if (!state->options.store)
+  auto found =
+      std::find(options.devices.begin(), options.devices.end(), options.device);
+  if (found == options.devices.end())
+    return makeError("device ", options.device, " is not in this world");
+  if (!options.store)
     return makeError("no store to share NCCL's unique id through");
-  return std::unique_ptr<NcclTransport>(new NcclTransport(std::move(state)));
+  auto rank = uint32_t(found - options.devices.begin());
+  return std::unique_ptr<NcclTransport>(
+      new NcclTransport(std::make_unique<State>(std::move(options), rank)));
 }
 
 uint32_t NcclTransport::device() const { return state->options.device; }
 
 Status NcclTransport::connect(const Digest &digest,
                               const std::vector<uint32_t> &peers) {
-  DTRT_RETURN_IF_ERROR(state->compareDigests(digest));
-  DTRT_RETURN_IF_ERROR(state->makeCommunicator());
+  ncclUniqueId id;
+  DTRT_RETURN_IF_ERROR(state->agree(digest, id));
+  DTRT_RETURN_IF_ERROR(state->makeCommunicator(id));
   return state->warmUp(peers);
 }
 
@@ -320,7 +372,15 @@ Status NcclTransport::group(const std::vector<TransportMessage> &messages) {
   return state->runGroup(messages, "group " + std::to_string(state->groups++));
 }
 
-void NcclTransport::abort(const Status &) { state->drop(); }
+void NcclTransport::abort(const Status &why) {
+  {
+    std::lock_guard<std::mutex> lock(state->mutex);
+    if (state->reason.ok())
+      state->reason = why;
+  }
+  state->stopping = true;
+  state->rendezvous.stop(why);
+}
 
 void NcclTransport::leave() { state->close(); }
 
@@ -329,39 +389,42 @@ Status NcclTransport::registerArena(std::byte *data, uint64_t bytes) {
     return {};
   void *handle = nullptr;
   DTRT_RETURN_IF_ERROR(state->waitForCall(
-      ncclCommRegister(state->communicator, data, bytes, &handle),
-      "registration", {}, state->deadline()));
+      state->api->CommRegister(state->communicator, data, bytes, &handle),
+      state->waitFor("registration", {})));
   if (handle)
     state->registrations.push_back(handle);
   return {};
 }
 
+//===----------------------------------------------------------------------===//
+// What the library has
+//===----------------------------------------------------------------------===//
+
 MemorySource ncclMemory() {
   auto allocate = [](uint64_t bytes) -> std::byte * {
+    auto api = loadNccl();
     void *block = nullptr;
-    if (ncclMemAlloc(&block, bytes) != ncclSuccess)
+    if (!api.ok() || (*api)->MemAlloc(&block, bytes) != ncclSuccess)
       return nullptr;
-    if (cudaMemset(block, 0, bytes) != cudaSuccess) {
-      ncclMemFree(block);
+    // Other streams do not wait for the one that the zeros are written on.
+    if (cudaMemset(block, 0, bytes) != cudaSuccess ||
+        cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess) {
+      (*api)->MemFree(block);
       return nullptr;
     }
     return static_cast<std::byte *>(block);
   };
-  return {allocate, [](std::byte *block) { ncclMemFree(block); }};
-}
-
-std::string ncclVersion() {
-  int version = 0;
-  if (ncclGetVersion(&version) != ncclSuccess)
-    return "unknown";
-  return std::to_string(version / 10000) + "." +
-         std::to_string(version / 100 % 100) + "." +
-         std::to_string(version % 100);
+  return {allocate, [](std::byte *block) {
+            auto api = loadNccl();
+            if (api.ok())
+              (*api)->MemFree(block);
+          }};
 }
 
 bool ncclAllowsSharedGpus() {
+  auto api = loadNccl();
   int version = 0;
-  return ncclGetVersion(&version) == ncclSuccess &&
+  return api.ok() && (*api)->GetVersion(&version) == ncclSuccess &&
          version >= NCCL_VERSION(2, 30, 3);
 }
 

@@ -2,6 +2,7 @@
 
 #include "dtrt/FileStore.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -11,8 +12,14 @@
 
 namespace dtrt {
 
+/// Keys may have parts, files of one folder may not.
+std::string FileStore::pathOf(std::string key) const {
+  std::replace(key.begin(), key.end(), '/', '+');
+  return folder + "/" + key;
+}
+
 Status FileStore::set(const std::string &key, const std::string &value) {
-  std::string path = folder + "/" + key;
+  std::string path = pathOf(key);
   char host[256] = {};
   gethostname(host, sizeof host - 1);
   std::string temporary =
@@ -29,7 +36,7 @@ Status FileStore::set(const std::string &key, const std::string &value) {
 }
 
 Result<std::optional<std::string>> FileStore::get(const std::string &key) {
-  std::ifstream file(folder + "/" + key, std::ios::binary);
+  std::ifstream file(pathOf(key), std::ios::binary);
   if (!file)
     return std::optional<std::string>();
   return std::optional<std::string>(

@@ -30,21 +30,22 @@ void expectContains(const std::string &text, const std::string &part) {
 
 } // namespace
 
-TEST(Nccl, NamesThePhaseAndThePeerThatDoesNotCome) {
+TEST(Nccl, NamesTheRankThatDoesNotCome) {
   auto end = makeEnd(3, {3, 8}, std::make_shared<MemoryStore>());
   Status status = end->connect({1, 2}, {8});
   ASSERT_FALSE(status.ok());
-  expectContains(status.message(), "device 3: nccl comparing plans");
-  expectContains(status.message(), "devices 8");
+  expectContains(status.message(),
+                 "device 3: nccl connect: rank 1 did not come within 0.1 s");
 }
 
 TEST(Nccl, RefusesAnotherPlan) {
   auto store = std::make_shared<MemoryStore>();
-  ASSERT_TRUE(store->set("test-digest-8", digestText({5, 6})).ok());
+  ASSERT_TRUE(store->set("test/connect/1", digestText({5, 6})).ok());
   auto end = makeEnd(3, {3, 8}, store);
   Status status = end->connect({1, 2}, {8});
   ASSERT_FALSE(status.ok());
-  expectContains(status.message(), "device 8 has " + digestText({5, 6}));
+  expectContains(status.message(), "device 3 has plan " + digestText({1, 2}) +
+                                       ", device 8 has " + digestText({5, 6}));
 }
 
 TEST(Nccl, RefusesADeviceOutsideTheWorld) {

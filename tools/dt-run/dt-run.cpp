@@ -1,5 +1,6 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
+#include "dtrt/Cuda.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/NcclRun.h"
 #include "dtrt/WorkerLaunch.h"
@@ -107,7 +108,7 @@ int runProcesses(const Options &options, const std::string &path) {
 
 int finish(const Options &options, const dtrt::LoopbackReport &report);
 
-#ifdef DT_WITH_NCCL
+#ifdef DT_HAS_NCCL
 /// The number that a launcher has put into the environment, if one has.
 std::optional<size_t> launched(const char *name) {
   const char *text = getenv(name);
@@ -143,6 +144,8 @@ int runNccl(const Options &options) {
     return fail(plan.status().message());
   if (auto rank = launched("RANK"))
     return runNcclRank(options, *plan, *rank);
+  if (auto gpus = dtrt::countGpus(); !gpus.ok())
+    return fail("--transport=nccl: " + gpus.status().message());
   if (options.plan == "-")
     return fail("--transport=nccl needs a plan file, not standard input");
   std::string folder = "/tmp/dt-run-" + std::string(6, 'X');

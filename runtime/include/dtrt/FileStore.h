@@ -7,7 +7,8 @@
 
 namespace dtrt {
 
-/// A file per key; a value appears whole or not at all.
+/// A file per key; a value appears whole or not at all. Rename is what makes it
+/// so, hence a file system that all hosts share must have it (NFS has).
 class FileStore : public Store {
 public:
   /// The folder must exist; one folder serves one run.
@@ -16,6 +17,8 @@ public:
   Result<std::optional<std::string>> get(const std::string &key) override;
 
 private:
+  std::string pathOf(std::string key) const;
+
   std::string folder;
 };
 

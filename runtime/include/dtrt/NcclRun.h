@@ -23,7 +23,8 @@ struct NcclRunOptions {
   double timeoutSeconds = 60;
 };
 
-/// This process's part. Rank 0 gets the sums over all ranks.
+/// This process's part. Every rank gets the sums over all ranks, and the lines
+/// that name the first wrong elements of its own.
 Result<LoopbackReport> runNcclRank(const PlanReader &plan,
                                    const NcclRunOptions &options);
 
