@@ -1,5 +1,7 @@
 """Compiles, verifies and runs random requests, and compares with the oracle.
 
+Every plan also runs on the adversarial machine (test/Unit/Runtime), many times.
+
 Each case is a request from `generate.py`. A failing case keeps its files and
 prints its seed; `--seed S --count 1 --first N` runs it again alone.
 """
@@ -10,6 +12,7 @@ import sys
 import tempfile
 import time
 import traceback
+import zlib
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -20,6 +23,8 @@ from plan_tools import ToolError, Tools, print_closing_line
 
 # Every so many cases are compiled twice: the same request, the same bytes.
 DETERMINISM_EVERY = 10
+# Times that each plan runs, with its bytes, on the adversarial machine.
+ADVERSARIAL_RUNS = 30
 
 
 def write_case(case, folder):
@@ -39,6 +44,8 @@ def check_case(tools, case, folder, twice):
     inspect = tools.json("dt-plan", "inspect", plan, "--json")
     deliveries = tools.deliveries(plan)
     run = tools.json("dt-run", plan, "--check", "--json")
+    adversaries = zlib.crc32(request.read_bytes())
+    tools.output("dt-adversary", plan, ADVERSARIAL_RUNS, adversaries)
     transition = Transition(case.request, case.model)
     problems = problems_of(transition, inspect, deliveries, run)
     if twice:
@@ -53,6 +60,7 @@ def check_case(tools, case, folder, twice):
         inter_node=inspect["bytes"]["inter_node"],
         inter_node_bound=inspect["bytes"]["inter_node_lower_bound"],
         deliveries=len(deliveries),
+        adversarial_runs=ADVERSARIAL_RUNS,
     )
     return problems, figures
 
@@ -116,6 +124,10 @@ def main():
         f"{totals['bytes']} bytes in {totals['deliveries']} deliveries; "
         f"between nodes {totals['inter_node']}, "
         f"bound {totals['inter_node_bound']}"
+    )
+    print(
+        f"{totals['adversarial_runs']} runs on the adversarial machine, "
+        "bytes checked"
     )
     return print_closing_line(options.count - failed, failed)
 
