@@ -9,12 +9,16 @@
 #include <cstring>
 #include <map>
 #include <set>
+#include <sys/mman.h>
 
 namespace dtrt {
 
 namespace {
 /// Every buffer starts on a cache line.
 constexpr uint64_t kAlignment = 64;
+
+/// Blocks of at least this size start on such a page.
+constexpr uint64_t kHugePage = 2 << 20;
 
 uint64_t aligned(uint64_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
@@ -172,7 +176,15 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
 
 MemorySource hostMemory() {
   auto allocate = [](uint64_t bytes) {
-    void *block = std::aligned_alloc(kAlignment, bytes);
+    bool huge = bytes >= kHugePage;
+    uint64_t alignment = huge ? kHugePage : kAlignment;
+    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
+    void *block = std::aligned_alloc(alignment, size);
+#ifdef MADV_HUGEPAGE
+    if (block && huge)
+      madvise(block, size, MADV_HUGEPAGE); // a wish: strided copies touch
+                                           // many pages
+#endif
     if (block)
       memset(block, 0, bytes); // maps the pages now, not while bytes move
     return static_cast<std::byte *>(block);
