@@ -2,6 +2,8 @@
 
 #include "dt/Emit/FlatMemory.h"
 
+#include "dtrt/ShardView.h"
+
 #include <algorithm>
 #include <map>
 
@@ -43,7 +45,7 @@ private:
   struct Life {
     uint64_t bytes = 0;
     size_t firstWaveWrite = kNever, lastWaveRead = kNever;
-    std::vector<LocalWork> copies, zeros; // copies by source, zeros by target
+    std::vector<LocalWork> copies, zeros; // copies by what is read
     bool created = false;
   };
 
@@ -60,6 +62,7 @@ private:
   void copyOut(Life &life);
   void release(const Tensor &tensor, Life &life);
   void emitLocalOnly();
+  void emitMade();
   void emitWaveInstruction(const Instruction &instruction, size_t index);
   Segment wholeMember(const Tensor &tensor) const;
   void emit(Opcode op, std::vector<Segment> segments);
@@ -74,7 +77,7 @@ private:
 uint64_t Flattener::tensorBytes(Side side, uint32_t index) const {
   const dtrt::ShardRecord &shard = shardOf(side, index);
   const dtrt::Family &family = families[shard.family];
-  uint64_t elements = 1, width = 0;
+  uint64_t elements = 1;
   for (size_t d = family.numLeading(); d < shard.dims.size(); ++d) {
     int64_t extent = 0;
     for (dtrt::Range range : shard.dims[d])
@@ -83,12 +86,7 @@ uint64_t Flattener::tensorBytes(Side side, uint32_t index) const {
   }
   if (shard.flat)
     elements = shard.range.size();
-  for (size_t i = 0; i < family.states.size(); ++i)
-    if (shard.states >> i & 1)
-      width +=
-          byteWidth(side == Side::Source ? family.states[i].sourceDType
-                                         : family.states[i].destinationDType);
-  return elements * width;
+  return elements * dtrt::bytesPerElement(family, shard.states, side);
 }
 
 /// Calls fn(indices) for every tuple of the product of range lists.
@@ -274,6 +272,22 @@ void Flattener::emitWaveInstruction(const Instruction &instruction,
       });
 }
 
+/// When all has arrived: what is made from another state. Not in one
+/// instruction with copies that write what is read here.
+void Flattener::emitMade() {
+  Instruction copy;
+  copy.op = Opcode::Copy;
+  for (auto &[tensor, life] : lives)
+    if (tensor.side == Side::Destination)
+      for (LocalWork &work : life.copies) {
+        create(work.to);
+        copy.segments.push_back(std::move(work.from));
+        copy.segments.push_back(std::move(work.to));
+      }
+  if (!copy.segments.empty())
+    out.push_back(std::move(copy));
+}
+
 uint64_t Flattener::run() {
   addTensors(Side::Source);
   addTensors(Side::Destination);
@@ -286,6 +300,7 @@ uint64_t Flattener::run() {
     if (instruction.op != Opcode::Copy && instruction.op != Opcode::Zero)
       emitWaveInstruction(instruction, i);
   }
+  emitMade();
   // What holds nothing but padding was written by nobody.
   for (auto &[tensor, life] : lives)
     if (tensor.side == Side::Destination)

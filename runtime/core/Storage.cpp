@@ -71,37 +71,18 @@ uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
          uint64_t(byteWidth(dtypeOf(family, state, side)));
 }
 
-namespace {
-bool sameRegion(const ShardRecord &a, const ShardRecord &b) {
-  return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
-         a.range == b.range;
-}
-} // namespace
-
-Status LocalStorage::bindMade() {
-  const std::vector<ShardRecord> &all = shards(Side::Source);
-  for (uint32_t shard = 0; shard < all.size(); ++shard) {
-    const Family &family = planCommon.families[all[shard].family];
-    for (unsigned state : statesOf(all[shard].states)) {
+void LocalStorage::bindMade() {
+  for (uint32_t shard = 0; shard < shards(Side::Source).size(); ++shard) {
+    const ShardRecord &record = shards(Side::Source)[shard];
+    const Family &family = planCommon.families[record.family];
+    for (unsigned state : statesOf(record.states)) {
       const StateInfo &info = family.states[state];
-      if (info.inSource)
-        continue;
-      unsigned from = unsigned(info.madeFrom);
-      auto found =
-          std::find_if(all.begin(), all.end(), [&](const ShardRecord &other) {
-            return sameRegion(other, all[shard]) && (other.states >> from & 1);
-          });
-      if (found == all.end())
-        return makeError("device ", rankProgram.device, " reads state '",
-                         info.name, "' of '", family.name,
-                         "' where it has no '", family.states[from].name, "'");
-      auto other = uint32_t(found - all.begin());
-      for (int64_t member = 0; member < members(Side::Source, shard); ++member)
+      for (int64_t member = 0;
+           !info.inSource && member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
-             data(Side::Source, other, from, member));
+             data(Side::Source, shard, unsigned(info.madeFrom), member));
     }
   }
-  return {};
 }
 
 Status LocalStorage::create(const Segment &members) {
@@ -141,9 +122,7 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
   const Family &family = storage.common().families[record.family];
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
     std::string tensor = family.tensorName(memberIndex(family, record, member));
-    for (unsigned state : statesOf(record.states)) {
-      if (side == Side::Source && !family.states[state].inSource)
-        continue;
+    for (unsigned state : statesOf(storedStates(family, record.states, side))) {
       BufferKey key = {tensor, family.states[state].name, side, 0};
       while (buffers.count(key))
         ++key.ordinal;
@@ -187,7 +166,8 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
       return makeError("no tensor is bound to the ", sideName(key.side),
                        " shard of '", key.tensor, "' state '", key.state,
                        "' on device ", storage.program().device);
-  return storage.bindMade();
+  storage.bindMade();
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -222,19 +202,17 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   return Block(block, memory.free);
 }
 
-/// Source states that are read from another have no buffers of their own.
-static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
-                       unsigned state) {
+/// Those with buffers of their own, unlike what is read from another state.
+static std::vector<unsigned> ownStates(const LocalStorage &storage, Side side,
+                                       uint32_t shard) {
   const ShardRecord &record = storage.shards(side)[shard];
-  return side == Side::Destination ||
-         storage.common().families[record.family].states[state].inSource;
+  return statesOf(storedStates(storage.common().families[record.family],
+                               record.states, side));
 }
 
 std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
-  for (unsigned state : statesOf(shards(side)[shard].states))
-    for (int64_t member = 0;
-         hasBuffers(*this, side, shard, state) && member < members(side, shard);
-         ++member) {
+  for (unsigned state : ownStates(*this, side, shard))
+    for (int64_t member = 0; member < members(side, shard); ++member) {
       bind(side, shard, state, member, from);
       from += aligned(memberBytes(side, shard, state));
     }
@@ -244,10 +222,9 @@ std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
 namespace {
 uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
   uint64_t bytes = 0;
-  for (unsigned state : statesOf(storage.shards(side)[shard].states))
-    if (hasBuffers(storage, side, shard, state))
-      bytes += uint64_t(storage.members(side, shard)) *
-               aligned(storage.memberBytes(side, shard, state));
+  for (unsigned state : ownStates(storage, side, shard))
+    bytes += uint64_t(storage.members(side, shard)) *
+             aligned(storage.memberBytes(side, shard, state));
   return bytes;
 }
 } // namespace
@@ -274,7 +251,7 @@ Status ArenaStorage::allocateMembers() {
                 true;
   for (Side side : {Side::Source, Side::Destination})
     for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-      for (unsigned state : statesOf(shards(side)[shard].states))
+      for (unsigned state : ownStates(*this, side, shard))
         for (int64_t m = 0; m < members(side, shard); ++m)
           if (!createdLater[index(side, shard, state, m)])
             DTRT_RETURN_IF_ERROR(allocateMember(side, shard, state, m));
@@ -302,11 +279,11 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
   if (common.summary.mode == MemoryMode::Rollback) {
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
-    DTRT_RETURN_IF_ERROR(storage->bindMade());
+    storage->bindMade();
     return storage;
   }
   DTRT_RETURN_IF_ERROR(storage->allocateMembers());
-  DTRT_RETURN_IF_ERROR(storage->bindMade());
+  storage->bindMade();
   return storage;
 }
 

@@ -131,12 +131,18 @@ DType dtypeOf(const Family &family, unsigned state, Side side) {
   return side == Side::Source ? info.sourceDType : info.destinationDType;
 }
 
+uint64_t storedStates(const Family &family, uint64_t states, Side side) {
+  uint64_t stored = states;
+  for (size_t state = 0; state < family.states.size(); ++state)
+    if (side == Side::Source && !family.states[state].inSource)
+      stored &= ~(uint64_t(1) << state);
+  return stored;
+}
+
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side) {
   uint64_t bytes = 0;
-  for (unsigned state = 0; state < family.states.size(); ++state)
-    if (states >> state & 1 &&
-        (side == Side::Destination || family.states[state].inSource))
-      bytes += byteWidth(dtypeOf(family, state, side));
+  for (unsigned state : statesOf(storedStates(family, states, side)))
+    bytes += byteWidth(dtypeOf(family, state, side));
   return bytes;
 }
 

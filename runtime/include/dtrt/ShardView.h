@@ -24,8 +24,10 @@ uint64_t shardBytes(const Family &family, const ShardRecord &shard, Side side);
 
 /// The dtype of a state on one side.
 DType dtypeOf(const Family &family, unsigned state, Side side);
-/// Bytes of one element in all states of the mask, as stored on a side: none
-/// for a source state that is read from another.
+/// The states of a mask that have bytes of their own on a side: not those that
+/// the source reads from another (StateInfo::inSource).
+uint64_t storedStates(const Family &family, uint64_t states, Side side);
+/// Bytes of one element in all stored states of the mask.
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
 
 /// Members that the segment's box covers, and elements of each.
