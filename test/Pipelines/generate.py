@@ -233,8 +233,9 @@ def random_shards(rng, tensors, states):
     world = rng.randint(1, 8)
     rows = []
     for tensor in tensors:
-        per_state = len(states or ()) > 1 and rng.random() < 0.4
-        for state in states if per_state else [None]:
+        own = tensor.get("state", states) or ()
+        per_state = len(own) > 1 and rng.random() < 0.4
+        for state in own if per_state else [None]:
             for row in random_rows(rng, tensor["shape"], world):
                 extra = {"state": state} if state else {}
                 rows.append({"tensor": tensor["name"]} | row | extra)
@@ -257,8 +258,22 @@ def random_tensors(rng):
     return tensors
 
 
+def give_own_states(rng, tensors):
+    """States of its own for some of the tensors, on both sides each."""
+    for tensor in tensors:
+        if rng.random() < 0.5:
+            del tensor["dtype"]
+            tensor["state"] = {
+                name: [before, rng.choice([before, rng.choice(FLOATS)])]
+                for name in rng.sample(["param", *OTHER_STATES], 2)
+                for before in [rng.choice(FLOATS)]
+            }
+
+
 def shards_case(rng):
     tensors, states = random_tensors(rng), random_side_states(rng, None)
+    if rng.random() < 0.3:
+        give_own_states(rng, tensors)
     model = {"tensors": tensors}
     request = {"model": model} | states.keys | random_extra(rng, ["rank"])
     layouts = [random_shards(rng, tensors, own) for own in states.sides]
