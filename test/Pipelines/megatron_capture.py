@@ -1,4 +1,4 @@
-"""Captures live Megatron-Core objects: prints what the ranks of two worlds have.
+"""Captures live Megatron-Core objects: what the ranks of two worlds have.
 
 Usage: megatron_capture.py dense|experts. Optimizer state is captured twice:
 "zero" has the ranges of the distributed optimizer, "whole" the sharded tensors
