@@ -14,7 +14,8 @@ struct ExecutionStats {
   uint64_t bytesCopied = 0;
   uint64_t bytesZeroed = 0;
   uint64_t messages = 0;
-  /// Time in groups: on the wire, and waiting for peers to be ready for it.
+  /// Time in groups: on the wire, and waiting for peers to be ready for it;
+  /// without what the rank does meanwhile.
   double groupSeconds = 0;
   /// Highest staging byte in use at any time: the arena that was needed.
   uint64_t stagingPeak = 0;
@@ -29,20 +30,32 @@ struct ExecutorOptions {
   bool skipStaging = false;
 };
 
+/// What runs one device's program, wherever its shards are.
+class ProgramRunner {
+public:
+  virtual ~ProgramRunner() = default;
+  virtual Status run() = 0;
+  virtual const ExecutionStats &stats() const = 0;
+  /// Devices that the program talks to, ascending.
+  virtual std::vector<uint32_t> peers() const = 0;
+  /// Where messages that are not direct lie; null where there are none.
+  virtual std::byte *staging() const = 0;
+};
+
 /// `prepare` computes all views and allocates the staging arena; `run` only
 /// moves bytes.
-class Executor {
+class Executor : public ProgramRunner {
 public:
   /// Storage and transport must outlive the executor.
   static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
                                   const ExecutorOptions &options = {});
 
-  Status run();
+  Status run() override;
   /// Lets the next run go over another end, of the same kind, of this device.
   void use(Transport &other) { transport = &other; }
-  const ExecutionStats &stats() const { return statistics; }
-  /// Devices that the program talks to, ascending.
-  std::vector<uint32_t> peers() const;
+  const ExecutionStats &stats() const override { return statistics; }
+  std::vector<uint32_t> peers() const override;
+  std::byte *staging() const override { return arena.get(); }
 
 private:
   struct Step {
@@ -52,6 +65,8 @@ private:
     std::vector<TransportMessage> messages;
     MessageView view;     // Pack, Unpack: the segments as a message
     bool skipped = false; // Pack, Unpack: done by the messages themselves
+    std::vector<size_t> meanwhile; // Group: steps that run while it does
+    bool early = false;            // is one of these
   };
 
   Executor(LocalStorage &storage, Transport &transport)
@@ -66,6 +81,8 @@ private:
   Status runPack(const Step &step);
   Status runUnpack(const Step &step);
   Status runGroup(Step &step);
+  Status runMessages(Step &step);
+  void overlapGroups();
   void skipStaging();
   Status allocateStaging();
   void skipPack(size_t index);
@@ -76,7 +93,7 @@ private:
   LocalStorage *storage;
   Transport *transport;
   std::vector<Step> steps;
-  std::unique_ptr<std::byte[]> staging;
+  std::unique_ptr<std::byte[]> arena;
   ExecutionStats statistics;
 };
 

@@ -122,7 +122,9 @@ std::vector<std::string> runRanks(const TestPlan &test, const Body &body) {
 Status runAll(Switch &change, const Tensors &tensors,
               std::unique_ptr<Transport> transport, bool digests) {
   DTRT_RETURN_IF_ERROR(change.compare(tensors.bindings, ""));
-  DTRT_RETURN_IF_ERROR(change.connect(std::move(transport), digests));
+  if (digests)
+    transport = makeDigestTransport(std::move(transport));
+  DTRT_RETURN_IF_ERROR(change.connect(std::move(transport)));
   DTRT_RETURN_IF_ERROR(change.transfer());
   return change.commit();
 }
@@ -216,6 +218,31 @@ TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
     expectContains(error, "prepare: rank 1: tensor '");
     expectContains(error, "the plan expects");
   }
+}
+
+/// Rank 1 hands in a record as another version of this library might make it.
+TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
+  auto errors = runRanks(
+      reshapePlan(),
+      [](const PlanReader &plan, const World &world,
+         Transport &transport) -> Status {
+        if (world.rank == 1) {
+          const PlanCommon &common = plan.common();
+          return world.store->set("dynatrain/0/prepare/1",
+                                  common.sourceFingerprint + "\n" +
+                                      common.destinationFingerprint + "\n" +
+                                      digestText(plan.digest()) +
+                                      "\n7 tensors, digest abc\n\n");
+        }
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        return statusOf((*change)->compare(tensors.bindings, ""));
+      });
+  for (uint32_t rank : {0, 2, 3})
+    expectContains(errors[rank],
+                   "prepare: rank 1 has 7 tensors, digest abc, the plan "
+                   "expects ");
 }
 
 TEST(Switch, AnAbortReachesAllRanks) {
