@@ -6,7 +6,7 @@
 #include <cstring>
 
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 
 namespace dtrt {
@@ -57,6 +57,10 @@ constexpr int64_t kMinStreamedRun = 256;
 /// How far ahead of the loads of a contiguous copy lines are asked for.
 constexpr int64_t kAhead = 8 * kLine;
 
+/// How many bytes of runs, at least, are copied between asking for a run's
+/// lines and reading them: the time that memory takes to answer.
+constexpr int64_t kAheadBytes = 4096;
+
 __m128i load(const std::byte *from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
 }
@@ -69,15 +73,12 @@ bool isAligned(const std::byte *at, int64_t bytes) {
   return reinterpret_cast<uintptr_t>(at) % uintptr_t(bytes) == 0;
 }
 
-/// `next` is what will be read after this run: its lines are asked for while
-/// this one is copied, as the machine's own prefetching stops at run ends.
-void streamRun(std::byte *to, const std::byte *from, int64_t run,
-               const std::byte *next) {
-  int64_t head =
-      int64_t(-reinterpret_cast<uintptr_t>(to) & uintptr_t(kLine - 1));
-  memcpy(to, from, size_t(head));
-  int64_t at = head;
-  for (; at + kLine <= run; at += kLine) {
+/// Copies whole lines, to line-aligned addresses. `next` is what will be read
+/// later: its lines are asked for while this run is copied, as the machine's
+/// own prefetching stops at run ends.
+void streamLines(std::byte *to, const std::byte *from, int64_t bytes,
+                 const std::byte *next) {
+  for (int64_t at = 0; at < bytes; at += kLine) {
     _mm_prefetch(reinterpret_cast<const char *>(next + at), _MM_HINT_NTA);
     __m128i a = load(from + at), b = load(from + at + 16);
     __m128i c = load(from + at + 32), d = load(from + at + 48);
@@ -86,6 +87,37 @@ void streamRun(std::byte *to, const std::byte *from, int64_t run,
     stream(to + at + 32, c);
     stream(to + at + 48, d);
   }
+}
+
+/// Likewise, a line with one store.
+__attribute__((target("avx512f"))) void streamLines512(std::byte *to,
+                                                       const std::byte *from,
+                                                       int64_t bytes,
+                                                       const std::byte *next) {
+  for (int64_t at = 0; at < bytes; at += kLine) {
+    _mm_prefetch(reinterpret_cast<const char *>(next + at), _MM_HINT_NTA);
+    _mm512_stream_si512(reinterpret_cast<__m512i *>(to + at),
+                        _mm512_loadu_si512(from + at));
+  }
+}
+
+bool hasAvx512() {
+  __builtin_cpu_init();
+  return __builtin_cpu_supports("avx512f");
+}
+const bool kHasAvx512 = hasAvx512();
+
+void streamRun(std::byte *to, const std::byte *from, int64_t run,
+               const std::byte *next) {
+  int64_t head =
+      int64_t(-reinterpret_cast<uintptr_t>(to) & uintptr_t(kLine - 1));
+  memcpy(to, from, size_t(head));
+  int64_t lines = (run - head) / kLine * kLine;
+  if (kHasAvx512)
+    streamLines512(to + head, from + head, lines, next + head);
+  else
+    streamLines(to + head, from + head, lines, next + head);
+  int64_t at = head + lines;
   memcpy(to + at, from + at, size_t(run - at));
 }
 
@@ -121,9 +153,10 @@ void streamPairs(std::byte *to, const std::byte *from,
 bool streamRuns(std::byte *to, const std::byte *from,
                 const StridedCopy::Dim &dim, int64_t run) {
   if (run >= kMinStreamedRun) {
+    int64_t ahead = (kAheadBytes + run - 1) / run; // runs
     for (int64_t i = 0; i < dim.size; ++i) {
-      const std::byte *next = from + (dim.size > 1 ? dim.source : kAhead);
-      streamRun(to, from, run, i + 1 < dim.size ? next : from + kAhead);
+      bool more = i + ahead < dim.size;
+      streamRun(to, from, run, from + (more ? ahead * dim.source : kAhead));
       to += dim.destination;
       from += dim.source;
     }

@@ -128,6 +128,28 @@ TEST(BoxTable, MovesRandomBoxesOfEveryDType) {
   }
 }
 
+/// Large enough that the CPU's own copies go past the cache.
+TEST(BoxTable, MovesWhatLargeCopiesMove) {
+  std::mt19937_64 random(11);
+  std::vector<std::byte> from(1 << 20), to(1 << 20), expected(1 << 20);
+  for (std::byte &byte : from)
+    byte = std::byte(random());
+  for (int64_t run : {8, 16, 48, 64, 200, 256, 1000, 1024, 4096, 5003})
+    for (int64_t gap : {0, 24, 64})
+      for (size_t skew : {0, 1, 8, 64}) {
+        StridedCopy copy;
+        copy.run = run;
+        copy.dims.push_back(
+            {(int64_t(1) << 19) / (run + 64), run + 64, run + gap});
+        copy(expected.data() + skew, from.data() + 2 * skew);
+        BoxTable table;
+        table.add(to.data() + skew, from.data() + 2 * skew, copy);
+        table.runOnHost();
+        ASSERT_EQ(to, expected)
+            << "run " << run << ", gap " << gap << ", skew " << skew;
+      }
+}
+
 TEST(BoxTable, AppendedCopiesKeepTheirTiles) {
   std::vector<std::byte> from(1 << 14), to(1 << 14), expected(1 << 14);
   for (size_t i = 0; i < from.size(); ++i)
