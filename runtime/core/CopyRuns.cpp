@@ -2,6 +2,7 @@
 
 #include "CopyRuns.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 
@@ -60,6 +61,7 @@ constexpr int64_t kAhead = 8 * kLine;
 /// How many bytes of runs, at least, are copied between asking for a run's
 /// lines and reading them: the time that memory takes to answer.
 constexpr int64_t kAheadBytes = 4096;
+constexpr int64_t kAheadLines = kAheadBytes / kLine;
 
 __m128i load(const std::byte *from) {
   return _mm_loadu_si128(reinterpret_cast<const __m128i *>(from));
@@ -98,6 +100,21 @@ __attribute__((target("avx512f"))) void streamLines512(std::byte *to,
     _mm_prefetch(reinterpret_cast<const char *>(next + at), _MM_HINT_NTA);
     _mm512_stream_si512(reinterpret_cast<__m512i *>(to + at),
                         _mm512_loadu_si512(from + at));
+  }
+}
+
+/// Runs of one line each.
+__attribute__((target("avx512f"))) void
+streamLineRuns512(std::byte *to, const std::byte *from,
+                  const StridedCopy::Dim &dim) {
+  for (int64_t i = 0; i < dim.size; ++i) {
+    const std::byte *next =
+        from + std::min(kAheadLines, dim.size - 1 - i) * dim.source;
+    _mm_prefetch(reinterpret_cast<const char *>(next), _MM_HINT_NTA);
+    _mm512_stream_si512(reinterpret_cast<__m512i *>(to),
+                        _mm512_loadu_si512(from));
+    to += dim.destination;
+    from += dim.source;
   }
 }
 
@@ -164,6 +181,10 @@ bool streamRuns(std::byte *to, const std::byte *from,
   }
   bool lines =
       run == kLine && isAligned(to, kLine) && dim.destination % kLine == 0;
+  if (lines && kHasAvx512) {
+    streamLineRuns512(to, from, dim);
+    return true;
+  }
   if (lines) {
     for (int64_t i = 0; i < dim.size; ++i)
       for (int64_t at = 0; at < kLine; at += 16)
