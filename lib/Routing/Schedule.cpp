@@ -2,6 +2,8 @@
 
 #include "dt/Routing/Schedule.h"
 
+#include "dt/Routing/MemoryWindow.h"
+
 #include <algorithm>
 #include <deque>
 #include <map>
@@ -75,9 +77,10 @@ struct Level {
 class Scheduler {
 public:
   Scheduler(const std::vector<Move> &moves, const std::vector<Flow> &flows,
-            const Cluster &cluster, ChunkBytes chunks,
+            const Cluster &cluster, ChunkBytes chunks, MemoryWindow *window,
             std::vector<ScheduledMove> &scheduled)
-      : moves(moves), flows(flows), cluster(cluster), scheduled(scheduled) {
+      : moves(moves), flows(flows), cluster(cluster), window(window),
+        scheduled(scheduled) {
     levels[0].chunk = chunks.intra;
     levels[1].chunk = chunks.inter;
   }
@@ -92,6 +95,8 @@ private:
   void index();
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
+  void admit(uint32_t move, const Box &box);
+  void openWindow(int32_t next);
   void matchWave(Level &level);
   bool isEligible(const Level &level, const Edge &edge, uint32_t port) const;
   bool cover(Level &level, uint32_t port);
@@ -106,6 +111,9 @@ private:
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
+  MemoryWindow *window; // null: memory is no concern
+  std::vector<bool> isOpen; // per move: whether the window admits it
+  std::unordered_map<uint32_t, std::vector<Box>> held; // per move, until then
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -211,6 +219,28 @@ void Scheduler::makeReady(uint32_t move, const Box &box) {
   Edge &edge = levels[levelOf[move]].edges[edgeOf[move]];
   edge.ready.push_back({move, box});
   edge.readyBytes += box.volume() * width(move);
+}
+
+/// What is at its sender waits until its receiver has room.
+void Scheduler::admit(uint32_t move, const Box &box) {
+  if (window && !isOpen[move])
+    held[move].push_back(box);
+  else
+    makeReady(move, box);
+}
+
+void Scheduler::openWindow(int32_t next) {
+  std::vector<uint32_t> opened;
+  window->advance(next, opened);
+  for (uint32_t move : opened) {
+    isOpen[move] = true;
+    auto boxes = held.find(move);
+    if (boxes == held.end())
+      continue;
+    for (const Box &box : boxes->second)
+      makeReady(move, box);
+    held.erase(boxes);
+  }
 }
 
 void Scheduler::match(Level &level, uint32_t edge) {
@@ -425,12 +455,12 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
     const Box arrived = scheduled[i].move.box;
     for (uint32_t forward : feeds[moveOf[i]]) {
       if (moves[forward].box == moves[moveOf[i]].box) {
-        makeReady(forward, arrived);
+        admit(forward, arrived);
         continue;
       }
       missing[forward] -= intersect(moves[forward].box, arrived).volume();
       if (missing[forward] == 0)
-        makeReady(forward, moves[forward].box);
+        admit(forward, moves[forward].box);
     }
   }
 }
@@ -438,9 +468,12 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
 void Scheduler::run() {
   index();
   findFeeders();
+  isOpen.assign(moves.size(), !window);
   for (uint32_t i = 0; i < moves.size(); ++i)
     if (missing[i] == 0)
-      makeReady(i, moves[i].box);
+      admit(i, moves[i].box);
+  if (window)
+    openWindow(/*next=*/0);
   for (int32_t wave = 0; left > 0; ++wave) {
     size_t first = scheduled.size();
     for (bool trickles : {false, true}) {
@@ -455,6 +488,11 @@ void Scheduler::run() {
     if (scheduled.size() == first)
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(first);
+    if (!window)
+      continue;
+    for (size_t i = first; i < scheduled.size(); ++i)
+      window->sent(moveOf[i], scheduled[i].move.box.volume());
+    openWindow(wave + 1);
   }
   std::stable_sort(
       scheduled.begin(), scheduled.end(),
@@ -469,8 +507,8 @@ void Scheduler::run() {
 bool dt::schedule(const std::vector<Move> &moves,
                   const std::vector<Flow> &flows, const Cluster &cluster,
                   ChunkBytes chunks, std::vector<ScheduledMove> &scheduled,
-                  int64_t &needed) {
-  Scheduler scheduler(moves, flows, cluster, chunks, scheduled);
+                  int64_t &needed, MemoryWindow *window) {
+  Scheduler scheduler(moves, flows, cluster, chunks, window, scheduled);
   if (!scheduler.check(needed))
     return false;
   scheduler.run();

@@ -5,21 +5,12 @@
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
 
 namespace dtrt {
 
 namespace {
-/// Every buffer starts on a cache line.
-constexpr uint64_t kAlignment = 64;
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 const char *sideName(Side side) {
   return side == Side::Source ? "source" : "destination";
 }
@@ -45,13 +36,12 @@ LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)
-        live -= bytesOfMembers(segment);
+        live -= bytesOf(segment);
   peak = live;
 }
 
-uint64_t LocalStorage::bytesOfMembers(const Segment &segment) const {
-  return dtrt::memberBytes(planCommon.families[segment.family],
-                           shards(segment.side)[segment.shard], segment);
+uint64_t LocalStorage::bytesOf(const Segment &range) const {
+  return storageBytes(planCommon.families[range.family], range);
 }
 
 std::vector<int64_t> LocalStorage::membersIn(const Segment &segment) const {
@@ -67,13 +57,6 @@ uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
          uint64_t(byteWidth(dtypeOf(family, state, side)));
 }
 
-namespace {
-bool sameRegion(const ShardRecord &a, const ShardRecord &b) {
-  return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
-         a.range == b.range;
-}
-} // namespace
-
 Status LocalStorage::bindMade() {
   const std::vector<ShardRecord> &all = shards(Side::Source);
   for (uint32_t shard = 0; shard < all.size(); ++shard) {
@@ -83,30 +66,26 @@ Status LocalStorage::bindMade() {
       if (info.inSource)
         continue;
       unsigned from = unsigned(info.madeFrom);
-      auto found =
-          std::find_if(all.begin(), all.end(), [&](const ShardRecord &other) {
-            return sameRegion(other, all[shard]) && (other.states >> from & 1);
-          });
-      if (found == all.end())
+      auto owner = storageOwner(family, all, shard, state);
+      if (!owner)
         return makeError("device ", rankProgram.device, " reads state '",
                          info.name, "' of '", family.name,
                          "' where it has no '", family.states[from].name, "'");
-      auto other = uint32_t(found - all.begin());
       for (int64_t member = 0; member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
-             data(Side::Source, other, from, member));
+             data(Side::Source, *owner, from, member));
     }
   }
   return {};
 }
 
-Status LocalStorage::create(const Segment &members) {
-  count(int64_t(bytesOfMembers(members)));
+Status LocalStorage::create(const Segment &range) {
+  count(int64_t(bytesOf(range)));
   return {};
 }
 
-Status LocalStorage::release(const Segment &members) {
-  count(-int64_t(bytesOfMembers(members)));
+Status LocalStorage::release(const Segment &range) {
+  count(-int64_t(bytesOf(range)));
   return {};
 }
 
@@ -184,135 +163,6 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
                        " shard of '", key.tensor, "' state '", key.state,
                        "' on device ", storage.program().device);
   return storage.bindMade();
-}
-
-//===----------------------------------------------------------------------===//
-// Owned memory
-//===----------------------------------------------------------------------===//
-
-MemorySource hostMemory() {
-  auto allocate = [](uint64_t bytes) {
-    void *block = std::aligned_alloc(kAlignment, bytes);
-    if (block)
-      memset(block, 0, bytes); // maps the pages now, not while bytes move
-    return static_cast<std::byte *>(block);
-  };
-  return {allocate, [](std::byte *block) { std::free(block); }};
-}
-
-ArenaStorage::~ArenaStorage() = default;
-
-Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
-  uint64_t size = std::max(aligned(bytes), kAlignment);
-  std::byte *block = memory.allocate(size);
-  if (!block)
-    return makeError("cannot allocate ", size, " bytes");
-  return Block(block, memory.free);
-}
-
-/// Source states that are read from another have no buffers of their own.
-static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
-                       unsigned state) {
-  const ShardRecord &record = storage.shards(side)[shard];
-  return side == Side::Destination ||
-         storage.common().families[record.family].states[state].inSource;
-}
-
-std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
-  for (unsigned state : statesOf(shards(side)[shard].states))
-    for (int64_t member = 0;
-         hasBuffers(*this, side, shard, state) && member < members(side, shard);
-         ++member) {
-      bind(side, shard, state, member, from);
-      from += aligned(memberBytes(side, shard, state));
-    }
-  return from;
-}
-
-namespace {
-uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
-  uint64_t bytes = 0;
-  for (unsigned state : statesOf(storage.shards(side)[shard].states))
-    if (hasBuffers(storage, side, shard, state))
-      bytes += uint64_t(storage.members(side, shard)) *
-               aligned(storage.memberBytes(side, shard, state));
-  return bytes;
-}
-} // namespace
-
-Status ArenaStorage::allocateMember(Side side, uint32_t shard, unsigned state,
-                                    int64_t member) {
-  auto block = allocateBlock(memberBytes(side, shard, state));
-  DTRT_RETURN_IF_ERROR(block);
-  bind(side, shard, state, member, block->get());
-  blocks[index(side, shard, state, member)] = std::move(*block);
-  return {};
-}
-
-/// All members but those that the program creates.
-Status ArenaStorage::allocateMembers() {
-  blocks.resize(numBuffers());
-  std::vector<bool> createdLater(numBuffers());
-  for (const Instruction &instruction : program().instructions)
-    if (instruction.op == Opcode::Create)
-      for (const Segment &segment : instruction.segments)
-        for (unsigned state : statesOf(segment.states))
-          for (int64_t member : membersIn(segment))
-            createdLater[index(segment.side, segment.shard, state, member)] =
-                true;
-  for (Side side : {Side::Source, Side::Destination})
-    for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-      for (unsigned state : statesOf(shards(side)[shard].states))
-        for (int64_t m = 0; m < members(side, shard); ++m)
-          if (!createdLater[index(side, shard, state, m)])
-            DTRT_RETURN_IF_ERROR(allocateMember(side, shard, state, m));
-  return {};
-}
-
-Status ArenaStorage::allocateArena(Side side) {
-  uint64_t bytes = 0;
-  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-    bytes += arenaBytes(*this, side, shard);
-  auto arena = allocateBlock(bytes);
-  DTRT_RETURN_IF_ERROR(arena);
-  std::byte *next = arena->get();
-  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-    next = bindShard(side, shard, next);
-  arenas[size_t(side)] = std::move(*arena);
-  return {};
-}
-
-Result<std::unique_ptr<ArenaStorage>>
-ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
-                       MemorySource memory) {
-  std::unique_ptr<ArenaStorage> storage(
-      new ArenaStorage(common, program, std::move(memory)));
-  if (common.summary.mode == MemoryMode::Rollback) {
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
-    DTRT_RETURN_IF_ERROR(storage->bindMade());
-    return storage;
-  }
-  DTRT_RETURN_IF_ERROR(storage->allocateMembers());
-  DTRT_RETURN_IF_ERROR(storage->bindMade());
-  return storage;
-}
-
-Status ArenaStorage::create(const Segment &created) {
-  for (unsigned state : statesOf(created.states))
-    for (int64_t member : membersIn(created))
-      DTRT_RETURN_IF_ERROR(
-          allocateMember(created.side, created.shard, state, member));
-  return LocalStorage::create(created);
-}
-
-Status ArenaStorage::release(const Segment &released) {
-  for (unsigned state : statesOf(released.states))
-    for (int64_t member : membersIn(released)) {
-      bind(released.side, released.shard, state, member, nullptr);
-      blocks[index(released.side, released.shard, state, member)].reset();
-    }
-  return LocalStorage::release(released);
 }
 
 } // namespace dtrt

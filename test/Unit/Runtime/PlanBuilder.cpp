@@ -193,7 +193,7 @@ private:
                                   Side side) const {
     std::vector<Segment> all;
     for (uint32_t s = 0; s < shards.size(); ++s)
-      for (Segment &segment : wholeMembers(
+      for (Segment &segment : wholeStorage(
                plan.common.families[shards[s].family], shards[s], side, s))
         all.push_back(std::move(segment));
     return all;

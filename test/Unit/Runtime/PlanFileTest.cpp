@@ -297,7 +297,7 @@ TEST(HostilePlan, ReleaseNeedsFlatMode) {
   expectContains(misuse([](TestPlan &p) {
                    Instruction release;
                    release.op = Opcode::Release;
-                   release.segments = wholeMembers(
+                   release.segments = wholeStorage(
                        p.common.families[p.programs[0].source[0].family],
                        p.programs[0].source[0], Side::Source, 0);
                    p.programs[0].instructions.push_back(release);
