@@ -115,9 +115,10 @@ void Flattener::groupStates(Side side) {
       if (side == Side::Source && !family.states[state].inSource)
         continue; // its storage is another state's
       int64_t width = byteWidth(dtypeOf(family, state, side));
-      auto same = std::find_if(
-          list.begin(), list.end(),
-          [&](const StateGroup &group) { return group.width == width; });
+      auto same =
+          std::find_if(list.begin(), list.end(), [&](const StateGroup &group) {
+            return group.width == width;
+          });
       if (same == list.end())
         same = list.insert(list.end(), {0, width});
       same->states |= uint64_t(1) << state;
@@ -154,8 +155,7 @@ void Flattener::touch(const Segment &segment, uint32_t instruction) {
       own |= uint64_t(1) << state;
       continue;
     }
-    if (auto owner =
-            storageOwner(family, program.source, segment.shard, state))
+    if (auto owner = storageOwner(family, program.source, segment.shard, state))
       touchStorage(segment, *owner,
                    uint64_t(1) << unsigned(family.states[state].madeFrom),
                    instruction);
@@ -226,9 +226,8 @@ void Flattener::findEvents() {
     findEvents(&touches[first], touches.data() + last);
   }
   for (std::vector<Event> *events : {&creates, &releases})
-    std::sort(
-        events->begin(), events->end(),
-        [](const Event &a, const Event &b) { return a.key() < b.key(); });
+    std::sort(events->begin(), events->end(),
+              [](const Event &a, const Event &b) { return a.key() < b.key(); });
 }
 
 Segment Flattener::segmentOf(const Event &event) const {
@@ -259,10 +258,9 @@ void Flattener::emitEvents(Opcode op, const Event *first, const Event *last) {
       Segment follows = next;
       follows.offset[dim] = before.offset[dim];
       follows.size[dim] = before.size[dim];
-      const auto &intervals =
-          shardsOf(event->side)[event->shard].dims[dim];
-      bool together = std::any_of(
-          intervals.begin(), intervals.end(), [&](Range interval) {
+      const auto &intervals = shardsOf(event->side)[event->shard].dims[dim];
+      bool together =
+          std::any_of(intervals.begin(), intervals.end(), [&](Range interval) {
             return interval.lo <= before.offset[dim] &&
                    next.offset[dim] < interval.hi;
           });

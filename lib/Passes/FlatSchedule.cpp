@@ -35,8 +35,7 @@ std::vector<FlatStates> statesOn(Side side, const FlowInfo &flow) {
 uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
   const FlowInfo &own = info.flows[flow];
   StatesAttr states = own.allStates();
-  const StateEntry &entry =
-      states.getEntries()[llvm::countr_zero(own.states)];
+  const StateEntry &entry = states.getEntries()[llvm::countr_zero(own.states)];
   if (entry.source || !entry.from)
     return flow;
   int from = states.indexOf(entry.from);
@@ -55,10 +54,9 @@ public:
       source.add(i, info.flows[i].source);
       destination.add(i, info.flows[i].destination);
       FlowInfo flow = info.flows[i];
-      flatFlows.push_back({flow.param.numLeading(),
-                           statesOn(Side::Source, flow),
-                           statesOn(Side::Destination, flow),
-                           readsFrom(info, i)});
+      flatFlows.push_back(
+          {flow.param.numLeading(), statesOn(Side::Source, flow),
+           statesOn(Side::Destination, flow), readsFrom(info, i)});
     }
   }
 
@@ -95,9 +93,9 @@ LogicalResult FlatScheduler::collectLocals() {
 }
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
-  return orderWithin({moves, locals, flatFlows, source, destination,
-                      info.pageBytes(limit)},
-                     room(limit));
+  return orderWithin(
+      {moves, locals, flatFlows, source, destination, info.pageBytes(limit)},
+      room(limit));
 }
 
 /// Slots for one element of each level, at least.
@@ -178,8 +176,7 @@ void FlatScheduler::writeCopies() {
     for (unsigned d = 0; d < local.box.rank(); ++d)
       table.push_back(local.box[d].size());
   }
-  for (Operation &op :
-       llvm::make_early_inc_range(info.op.getBody().front()))
+  for (Operation &op : llvm::make_early_inc_range(info.op.getBody().front()))
     if (isa<KeepOp, CopyOp>(op))
       op.erase();
   OpBuilder builder(info.op.getContext());
@@ -188,12 +185,11 @@ void FlatScheduler::writeCopies() {
     auto [before, step, flow] = key;
     ParamOp param = info.flows[flow].param;
     RowSet set = compressRows(table, PiecesAttr::numColumns(param.rank()));
-    CopyOp::create(
-        builder, info.op.getLoc(),
-        FlatSymbolRefAttr::get(param.getSymNameAttr()),
-        info.flows[flow].stateNames,
-        PiecesAttr::get(builder.getContext(), set, param.rank()),
-        int64_t(before));
+    CopyOp::create(builder, info.op.getLoc(),
+                   FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                   info.flows[flow].stateNames,
+                   PiecesAttr::get(builder.getContext(), set, param.rank()),
+                   int64_t(before));
   }
 }
 

@@ -29,27 +29,47 @@ struct Shape {
   }
 };
 
-/// How the tensors of a cohort are cut into blocks: into single indices of the
-/// dims before the axis, and along the axis, between every two cuts of a side,
-/// into `parts` of equal share.
-struct Blocking {
-  unsigned axis = 0; // inner dim
-  std::vector<Interval> before;
+/// One inner dim of a tensor, cut where either side is cut. Every cell between
+/// two cuts is divided into `parts` of equal share; part p of all cells
+/// together is one step along the dim.
+struct DimSteps {
   std::vector<int64_t> cuts;
   int64_t parts = 1;
 
-  int64_t indices() const {
-    int64_t count = 1;
-    for (Interval dim : before)
-      count *= dim.size();
-    return count;
-  }
-  int64_t blocks() const { return indices() * parts; }
   int64_t largestCell() const {
     int64_t largest = 1;
     for (size_t i = 1; i < cuts.size(); ++i)
       largest = std::max(largest, cuts[i] - cuts[i - 1]);
     return largest;
+  }
+  /// What a step holds of an interval; neighbours joined.
+  std::vector<Interval> partsOf(Interval whole, int64_t part) const {
+    std::vector<Interval> out;
+    for (size_t i = 1; i < cuts.size(); ++i) {
+      int64_t lo = cuts[i - 1], size = cuts[i] - lo;
+      Interval cell = intersect(
+          whole, {lo + size * part / parts, lo + size * (part + 1) / parts});
+      if (cell.empty())
+        continue;
+      if (!out.empty() && out.back().hi == cell.lo)
+        out.back().hi = cell.hi;
+      else
+        out.push_back(cell);
+    }
+    return out;
+  }
+};
+
+/// How the tensors of a cohort are cut into blocks: the outer inner dims into
+/// steps of at most one index per cell, the last of `dims` into larger ones.
+struct Blocking {
+  std::vector<DimSteps> dims;
+
+  int64_t blocks() const {
+    int64_t count = 1;
+    for (const DimSteps &dim : dims)
+      count *= dim.parts;
+    return count;
   }
 };
 
@@ -57,36 +77,20 @@ struct Blocking {
 template <typename Fn>
 void forEachPart(const Blocking &blocking, const Box &inner, int64_t block,
                  Fn fn) {
-  if (inner.rank() == 0)
-    return fn(inner);
-  Box box = inner;
-  int64_t index = block / blocking.parts, part = block % blocking.parts;
-  for (unsigned d = blocking.axis; d-- > 0;) {
-    Interval dim = blocking.before[d];
-    int64_t at = dim.lo + index % dim.size();
-    index /= dim.size();
-    box[d] = intersect(box[d], {at, at + 1});
-    if (box[d].empty())
-      return;
+  std::vector<Box> boxes = {inner};
+  for (size_t d = blocking.dims.size(); d-- > 0;) {
+    const DimSteps &dim = blocking.dims[d];
+    std::vector<Box> next;
+    for (Interval part : dim.partsOf(inner[d], block % dim.parts))
+      for (const Box &box : boxes) {
+        next.push_back(box);
+        next.back()[d] = part;
+      }
+    block /= dim.parts;
+    boxes = std::move(next);
   }
-  Interval whole = inner[blocking.axis], run;
-  for (size_t i = 1; i < blocking.cuts.size(); ++i) {
-    int64_t lo = blocking.cuts[i - 1], size = blocking.cuts[i] - lo;
-    Interval cell = intersect(whole, {lo + size * part / blocking.parts,
-                                      lo + size * (part + 1) / blocking.parts});
-    if (cell.empty())
-      continue;
-    if (!run.empty() && run.hi != cell.lo) {
-      box[blocking.axis] = run;
-      fn(box);
-      run = {};
-    }
-    run = {run.empty() ? cell.lo : run.lo, cell.hi};
-  }
-  if (run.empty())
-    return;
-  box[blocking.axis] = run;
-  fn(box);
+  for (const Box &box : boxes)
+    fn(box);
 }
 
 /// Tensors of one param that are moved alike.
@@ -245,10 +249,9 @@ int64_t Orderer::rowBytes(const Cohort &cohort, unsigned dim) const {
     for (bool destination : {false, true}) {
       if ((destination ? shape.destinationShard : shape.sourceShard) < 0)
         continue;
-      std::vector<int64_t> extents =
-          shardOf(shape, destination).localShape();
-      int64_t bytes = bytesOf(
-          destination ? flow.destination : input.flows[flow.readsFrom].source);
+      std::vector<int64_t> extents = shardOf(shape, destination).localShape();
+      int64_t bytes = bytesOf(destination ? flow.destination
+                                          : input.flows[flow.readsFrom].source);
       for (size_t d = flow.numLeading + dim + 1; d < extents.size(); ++d)
         bytes *= extents[d];
       most = std::max(most, bytes);
@@ -257,33 +260,31 @@ int64_t Orderer::rowBytes(const Cohort &cohort, unsigned dim) const {
   return most;
 }
 
-/// Chooses the axis and the number of parts.
+/// Cuts the outermost dim, and further ones where its rows are too large.
 void Orderer::block(Cohort &cohort) {
-  Blocking &blocking = cohort.blocking;
+  std::vector<DimSteps> &dims = cohort.blocking.dims;
   unsigned rank = shapes[cohort.shapes.front()].inner.rank();
-  if (rank == 0)
-    return;
-  while (blocking.axis + 1 < rank && rowBytes(cohort, blocking.axis) > jobBytes)
-    ++blocking.axis;
-  blocking.before.resize(blocking.axis, {INT64_MAX, 0});
-  for (uint32_t number : cohort.shapes) {
-    const Box &inner = shapes[number].inner;
-    for (unsigned d = 0; d < blocking.axis; ++d) {
-      Interval &dim = blocking.before[d];
-      dim = {std::min(dim.lo, inner[d].lo), std::max(dim.hi, inner[d].hi)};
+  while (dims.size() < rank) {
+    auto d = unsigned(dims.size());
+    std::vector<int64_t> &cuts = dims.emplace_back().cuts;
+    for (uint32_t number : cohort.shapes) {
+      cuts.push_back(shapes[number].inner[d].lo);
+      cuts.push_back(shapes[number].inner[d].hi);
     }
-    blocking.cuts.push_back(inner[blocking.axis].lo);
-    blocking.cuts.push_back(inner[blocking.axis].hi);
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    if (d + 1 == rank || rowBytes(cohort, d) <= jobBytes)
+      break;
+    dims.back().parts = dims.back().largestCell();
   }
-  std::sort(blocking.cuts.begin(), blocking.cuts.end());
-  blocking.cuts.erase(std::unique(blocking.cuts.begin(), blocking.cuts.end()),
-                      blocking.cuts.end());
+  if (dims.empty())
+    return;
   int64_t most = 0;
   for (const JobEffects &effects : effectsOf(cohort))
     for (const JobEffect &effect : effects)
       most = std::max({most, effect.created, effect.freed});
-  blocking.parts = std::clamp<int64_t>((most + jobBytes - 1) / jobBytes, 1,
-                                       blocking.largestCell());
+  dims.back().parts = std::clamp<int64_t>((most + jobBytes - 1) / jobBytes, 1,
+                                          dims.back().largestCell());
 }
 
 /// What each block of one tensor creates and frees, by devices.
@@ -301,8 +302,8 @@ std::vector<JobEffects> Orderer::effectsOf(const Cohort &cohort) const {
                            shard, destination ? shape.flow : readsFrom}];
       for (int64_t block = 0; block < blocks; ++block)
         forEachPart(cohort.blocking, shape.inner, block, [&](const Box &part) {
-          auto view = localView(shardOf(shape, destination),
-                                whole(cohort, part));
+          auto view =
+              localView(shardOf(shape, destination), whole(cohort, part));
           int64_t last = view->offset;
           for (size_t d = 0; d < view->sizes.size(); ++d)
             last += (view->sizes[d] - 1) * view->strides[d];
@@ -313,10 +314,9 @@ std::vector<JobEffects> Orderer::effectsOf(const Cohort &cohort) const {
   std::vector<std::map<int64_t, JobEffect>> byDevice(blocks);
   for (auto &[buffer, list] : touches) {
     auto [device, destination, shard, flow] = buffer;
-    std::stable_sort(list.begin(), list.end(),
-                     [](const Touch &a, const Touch &b) {
-                       return a.block < b.block;
-                     });
+    std::stable_sort(
+        list.begin(), list.end(),
+        [](const Touch &a, const Touch &b) { return a.block < b.block; });
     if (!destination)
       std::reverse(list.begin(), list.end());
     const ShardIndex &index = destination ? input.destination : input.source;

@@ -41,11 +41,11 @@ MemoryWindow::MemoryWindow(const FlatOrder &order, const ShardIndex &source,
 
 int64_t *MemoryWindow::unreadOf(State &state, uint32_t job) {
   const std::vector<FlatOrder::Effect> &effects = state.device->effects;
-  auto at = std::lower_bound(effects.begin(), effects.end(), job,
-                             [](const FlatOrder::Effect &effect,
-                                uint32_t wanted) {
-                               return effect.job < wanted;
-                             });
+  auto at =
+      std::lower_bound(effects.begin(), effects.end(), job,
+                       [](const FlatOrder::Effect &effect, uint32_t wanted) {
+                         return effect.job < wanted;
+                       });
   return &state.unread[at - effects.begin()];
 }
 
@@ -64,8 +64,8 @@ bool MemoryWindow::advanceOnce(State &state, int32_t next, uint32_t step,
   for (; state.finished < effects.size() && state.unread[state.finished] == 0;
        ++state.finished)
     state.room += effects[state.finished].freed;
-  for (; state.open < effects.size() &&
-         effects[state.open].created <= state.room;
+  for (;
+       state.open < effects.size() && effects[state.open].created <= state.room;
        ++state.open)
     state.room -= effects[state.open].created;
   uint32_t closed =

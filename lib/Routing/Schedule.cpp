@@ -111,7 +111,7 @@ private:
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
-  MemoryWindow *window; // null: memory is no concern
+  MemoryWindow *window;     // null: memory is no concern
   std::vector<bool> isOpen; // per move: whether the window admits it
   std::unordered_map<uint32_t, std::vector<Box>> held; // per move, until then
   std::vector<ScheduledMove> &scheduled;

@@ -146,8 +146,8 @@ uint64_t ArenaStorage::placeBuffers(Side side) {
   uint64_t next = 0;
   for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
     for (unsigned state : statesOf(shards(side)[shard].states))
-      for (int64_t m = 0; hasBuffers(*this, side, shard, state) &&
-                          m < members(side, shard);
+      for (int64_t m = 0;
+           hasBuffers(*this, side, shard, state) && m < members(side, shard);
            ++m) {
         uint64_t bytes = memberBytes(side, shard, state);
         next = roundUp(next, bytes < memory.page ? kAlignment : memory.page);
@@ -220,8 +220,8 @@ void ArenaStorage::count(const Place &at, bool live) {
 /// Calls fn(live bytes of a page, bytes of the arena on it).
 template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
   auto page = int64_t(memory.page);
-  auto place = int64_t(
-      buffers[index(at.side, at.shard, at.state, at.member)].place);
+  auto place =
+      int64_t(buffers[index(at.side, at.shard, at.state, at.member)].place);
   Range bytes = {place + at.bytes.lo, place + at.bytes.hi};
   for (int64_t i = bytes.lo / page; i * page < bytes.hi; ++i)
     fn(pages[size_t(at.side)][size_t(i)],

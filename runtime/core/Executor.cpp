@@ -21,7 +21,8 @@ bool isLifetime(const Instruction &instruction) {
 /// Whether a Create or Release names a member that any of the segments touch,
 /// in whatever states and shard: states may share storage.
 bool touchesAny(const Instruction &lifetime,
-                const std::vector<Segment> &segments, const PlanCommon &common) {
+                const std::vector<Segment> &segments,
+                const PlanCommon &common) {
   for (const Segment &segment : segments)
     for (const Segment &storage : lifetime.segments) {
       bool touches =

@@ -17,8 +17,7 @@ bool isLifetime(const Instruction &instruction) {
 }
 
 std::vector<int64_t> memberOf(const Family &family, const Segment &segment) {
-  return {segment.offset.begin(),
-          segment.offset.begin() + family.numLeading()};
+  return {segment.offset.begin(), segment.offset.begin() + family.numLeading()};
 }
 
 } // namespace

@@ -56,7 +56,6 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
     Example:
     ```mlir
     dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
-    dt.copy @proj <[i: 32] on 1 at [i, 0, 0] size [1, 4096, 1024]> before 7
     ```
   }];
   let arguments = !con(common, (ins DefaultValuedProp<I64Prop, "0">:$before));

@@ -1,4 +1,5 @@
-//===- FlatOrder.h - The order in which a flat transition advances -*- C++ -*-===//
+//===- FlatOrder.h - The order in which a flat transition advances -*- C++
+//-*-===//
 //
 // In flat mode no device may hold more than the larger of its source and its
 // destination, plus the staging limit. So all devices work through the state in
@@ -7,12 +8,13 @@
 //
 // The order is one of *jobs*. A job is a block of one tensor, or several small
 // tensors: all that travels or is copied of it, by whomever. Blocks cut along
-// the rows of both layouts: the rows between two neighbouring cuts of either
-// side advance together, so that buffers drain and fill by pages on all holders
-// at once, whether a side is cut by rows, by columns or by flat ranges. Tensors
-// that are moved alike form a *cohort* and follow one another; cohorts advance
-// side by side, spread evenly, and where several jobs are due the one that
-// keeps devices nearest to their shares goes first.
+// the rows of both layouts (and along further dims where rows are large): the
+// rows between any two neighbouring cuts of either side advance together, so
+// that buffers drain and fill by pages on all holders at once, whether a side
+// is cut by rows, by columns or by flat ranges. Tensors that are moved alike
+// form a *cohort* and follow one another; cohorts advance side by side, spread
+// evenly, and where several jobs are due the one that keeps devices nearest to
+// their shares goes first.
 //
 // What a device holds is known from the jobs that are done: `MemoryWindow`
 // tells the scheduler which may start.
@@ -65,7 +67,7 @@ struct FlatOrder {
     int64_t created = 0, freed = 0;
   };
   struct Device {
-    std::vector<Effect> effects;       // by job
+    std::vector<Effect> effects;         // by job
     int64_t source = 0, destination = 0; // bytes held before and after
   };
   std::map<int64_t, Device> devices;

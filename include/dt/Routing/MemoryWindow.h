@@ -41,7 +41,7 @@ public:
 private:
   struct State {
     const FlatOrder::Device *device = nullptr;
-    std::vector<int64_t> unread; // per effect, elements still to be read
+    std::vector<int64_t> unread;   // per effect, elements still to be read
     size_t finished = 0, open = 0; // effects
     int64_t room = 0;              // bytes that may still be created
     std::vector<uint32_t> arriving, copied; // moves, locals; by job

@@ -182,7 +182,7 @@ private:
 
   MemorySource memory;
   Block arenas[2];
-  std::vector<Buffer> buffers; // flat mode, by index()
+  std::vector<Buffer> buffers;    // flat mode, by index()
   std::vector<uint32_t> pages[2]; // live bytes of each page of an arena
   uint64_t livePages = 0, peakPages = 0;
 };

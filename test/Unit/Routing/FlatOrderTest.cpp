@@ -30,8 +30,8 @@ struct FlatCase {
     RouterOptions options;
     options.minPieceBytes = 64;
     Hole hole;
-    EXPECT_TRUE(route(transition.flows, transition.cluster, options, routing,
-                      hole));
+    EXPECT_TRUE(
+        route(transition.flows, transition.cluster, options, routing, hole));
     std::stable_sort(
         routing.moves.begin(), routing.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; });
@@ -73,14 +73,15 @@ public:
   int64_t peak() {
     noteUses();
     for (const auto &[key, uses] : lastRead)
-      live[std::get<0>(key)] += widthOf(key) * std::count_if(
-          uses.begin(), uses.end(), [](int64_t use) { return use >= 0; });
+      live[std::get<0>(key)] +=
+          widthOf(key) * std::count_if(uses.begin(), uses.end(),
+                                       [](int64_t use) { return use >= 0; });
     int64_t most = 0;
     for (size_t i = 0; i < steps.size(); ++i) {
       int64_t device = steps[i].device;
       live[device] += created[{device, i}];
-      int64_t larger = std::max(held(flat.source, device),
-                                held(flat.destination, device));
+      int64_t larger =
+          std::max(held(flat.source, device), held(flat.destination, device));
       most = std::max(most, live[device] - larger);
       live[device] -= freed[{device, i}];
     }
@@ -146,7 +147,9 @@ std::vector<Step> stepsOf(const std::vector<ScheduledMove> &scheduled,
   for (size_t i = 0; i < window.copies().size(); ++i) {
     const MemoryWindow::Done &copy = window.copies()[i];
     const LocalMove &local = order.locals[copy.local];
-    out.push_back({copy.before, i, local.device,
+    out.push_back({copy.before,
+                   i,
+                   local.device,
                    {{local.flow, local.box}},
                    {{local.flow, local.box}}});
   }
@@ -216,10 +219,9 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
         order.moves, flat.transition.flows, flat.transition.cluster, 4096);
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
-    ASSERT_TRUE(schedule(order.moves, flat.transition.flows,
-                         flat.transition.cluster,
-                         candidates[random() % candidates.size()], scheduled,
-                         needed, &window));
+    ASSERT_TRUE(schedule(
+        order.moves, flat.transition.flows, flat.transition.cluster,
+        candidates[random() % candidates.size()], scheduled, needed, &window));
     int64_t moved = 0, all = 0;
     for (const Move &move : order.moves)
       all += move.box.volume();
@@ -227,8 +229,7 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
       moved += entry.move.box.volume();
     ASSERT_EQ(moved, all) << "not all was scheduled";
     ASSERT_EQ(window.copies().size(), order.locals.size());
-    int64_t peak =
-        Accountant(flat, stepsOf(scheduled, order, window)).peak();
+    int64_t peak = Accountant(flat, stepsOf(scheduled, order, window)).peak();
     ASSERT_LE(peak, room) << "trial " << trial;
     tight += 2 * peak > room;
   }

@@ -183,8 +183,8 @@ TEST(DamagedPlan, HeaderFieldsAreChecked) {
   expectContains(tamper([](auto &b) { headerOf(b).endian = 0x04030201; }),
                  "byte order");
   std::string newer = tamper([](auto &b) { headerOf(b).major = 7; });
-  expectContains(newer, "plan format 7.1");
-  expectContains(newer, "to 1.1");
+  expectContains(newer, "plan format 7." + std::to_string(kFormatMinor));
+  expectContains(newer, "to 1." + std::to_string(kFormatMinor));
   expectContains(tamper([](auto &b) { headerOf(b).minor = 9; }),
                  "plan format 1.9");
   expectContains(tamper([](auto &b) { headerOf(b).headerSize = 64; }),
