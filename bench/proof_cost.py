@@ -2,9 +2,10 @@
 
 For each world compiles a request with --mlir-timing several times, and prints
 one line of JSON: the machine, and per world the median and spread of the
-proof's and the whole compiler's wall time, how many lemmas the solver and how
-many messages the certificate had to look at, and how long `dt-plan verify`
-takes. With --table also a Markdown table, on stderr.
+proof's and the whole compiler's wall time, how many obligations the solver got
+(lemmas, and classes of the plan) and how many messages the certificate had to
+look at, and how long `dt-plan verify` takes. With --table also a Markdown
+table, on stderr.
 """
 
 import argparse
@@ -21,6 +22,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 WORLDS = (64, 128, 1024, 8192)
+# First words of the obligations that are about classes; the rest are lemmas.
+CLASSES = ("waves", "arenas", "cover")
 
 
 def request(world):
@@ -58,10 +61,17 @@ def request(world):
     }
 
 
-def compile_once(binaries, path, plan):
+def compile_once(binaries, path, plan, smtlib):
     """Seconds of the proof, and of all passes."""
     done = subprocess.run(
-        [binaries / "dt-opt", path, "-o", plan, "--mlir-timing"],
+        [
+            binaries / "dt-opt",
+            path,
+            f"--dt-compile=output={plan} emit-smtlib={smtlib}",
+            "-o",
+            os.devnull,
+            "--mlir-timing",
+        ],
         check=True,
         capture_output=True,
         text=True,
@@ -74,22 +84,13 @@ def compile_once(binaries, path, plan):
     return seconds("ProvePlan"), seconds("Total")
 
 
-def count_lemmas(binaries, folder):
-    """How many obligations the solver gets; they are the same for any plan."""
-    smtlib = folder / "lemmas.smt2"
-    subprocess.run(
-        [
-            binaries / "dt-opt",
-            "-",
-            f"--dt-prove=emit-smtlib={smtlib}",
-            "-o",
-            os.devnull,
-        ],
-        input="module {}",
-        check=True,
-        text=True,
+def count_obligations(smtlib):
+    """Obligations of each kind: the names' first words."""
+    names = re.findall(
+        r"^; ([a-z-]+)[-\w]*: .*\n\(push", smtlib.read_text(), re.M
     )
-    return smtlib.read_text().count("(check-sat)")
+    classes = [n for n in names if n.split("-")[0] in CLASSES]
+    return len(names) - len(classes), len(classes)
 
 
 def count_messages(binaries, plan):
@@ -112,7 +113,9 @@ def spread(values):
 def measure(binaries, world, runs, folder):
     path, plan = folder / f"{world}.json", folder / f"{world}.dtplan"
     path.write_text(json.dumps(request(world)))
-    results = [compile_once(binaries, path, plan) for _ in range(runs)]
+    smtlib = folder / "obligations.smt2"
+    results = [compile_once(binaries, path, plan, smtlib) for _ in range(runs)]
+    lemmas, classes = count_obligations(smtlib)
     verify = []
     for _ in range(runs):
         start = time.perf_counter()
@@ -126,7 +129,8 @@ def measure(binaries, world, runs, folder):
     plan.unlink()
     return {
         "world": world,
-        "lemmas": count_lemmas(binaries, folder),
+        "lemmas": lemmas,
+        "classes": classes,
         "messages": messages,
         "proof_s": spread([proof for proof, _ in results]),
         "compile_s": spread([total for _, total in results]),
@@ -137,13 +141,14 @@ def measure(binaries, world, runs, folder):
 
 def table(rows):
     lines = [
-        "| ranks | lemmas | messages | proof | compile | share "
+        "| ranks | lemmas | classes | messages | proof | compile | share "
         "| `dt-plan verify` |",
-        "|---|---|---|---|---|---|---|",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         lines.append(
-            f"| {row['world']:,} | {row['lemmas']} | {row['messages']:,} "
+            f"| {row['world']:,} | {row['lemmas']} | {row['classes']} "
+            f"| {row['messages']:,} "
             f"| {row['proof_s']['median']:.2f} s "
             f"| {row['compile_s']['median']:.2f} s "
             f"| {row['share']['median']:.0%} "

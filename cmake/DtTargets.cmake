@@ -38,8 +38,9 @@ function(dt_add_library name)
 endfunction()
 
 function(dt_set_warnings name)
-  target_compile_options(${name} PRIVATE -Wall -Wextra -Wno-unused-parameter)
+  target_compile_options(${name} PRIVATE
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-unused-parameter>")
   if(DT_WARNINGS_AS_ERRORS)
-    target_compile_options(${name} PRIVATE -Werror)
+    target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
   endif()
 endfunction()

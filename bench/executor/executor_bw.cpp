@@ -41,7 +41,8 @@ double cpuSeconds() { return double(std::clock()) / CLOCKS_PER_SEC; }
 class PlainCopy {
 public:
   PlainCopy(uint64_t bytes, unsigned threads)
-      : bytes(bytes), threads(threads), from(bytes, 1), to(bytes, 2) {}
+      : bytes(bytes), threads(threads), from(allocate(bytes)),
+        to(allocate(bytes)) {}
 
   double seconds() {
     std::vector<std::thread> pool;
@@ -50,7 +51,7 @@ public:
       pool.emplace_back([this, i] {
         uint64_t lo = bytes / threads * i;
         uint64_t hi = i + 1 == threads ? bytes : bytes / threads * (i + 1);
-        memcpy(to.data() + lo, from.data() + lo, hi - lo);
+        memcpy(to.get() + lo, from.get() + lo, hi - lo);
       });
     for (std::thread &thread : pool)
       thread.join();
@@ -58,9 +59,16 @@ public:
   }
 
 private:
+  using Block = std::unique_ptr<std::byte, std::function<void(std::byte *)>>;
+  /// The same kind of memory as the executor's shards.
+  static Block allocate(uint64_t bytes) {
+    dtrt::MemorySource memory = dtrt::hostMemory();
+    return Block(memory.allocate(bytes), memory.free);
+  }
+
   uint64_t bytes;
   unsigned threads;
-  std::vector<char> from, to;
+  Block from, to;
 };
 
 /// The middle of the samples, and how far they reach around it.

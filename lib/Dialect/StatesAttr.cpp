@@ -82,12 +82,11 @@ static std::string problemOf(const StateEntry &entry,
              "', which is no other state of the source";
     if (entry.destination && !canConvert(*found->source, *entry.destination))
       return std::string("cannot be made from ") + name(*found->source);
-    // Both ways must give the same bits, so no dtype may change.
-    if (entry.source &&
-        (entry.source != entry.destination ||
-         (found->destination && found->source != found->destination)))
+    if (entry.source && entry.destination && found->destination &&
+        !roundAlike(*found->source, *found->destination, *entry.source,
+                    *entry.destination))
       return "may be made from '" + entry.from.str() +
-             "', but one of them changes dtype";
+             "', but is not rounded alike when it is sent";
     if (!read)
       read = found->source;
   }

@@ -64,8 +64,6 @@ private:
   void groupStates(Side side);
   void touchAll();
   void touch(const Segment &segment, uint32_t instruction);
-  void touchStorage(const Segment &segment, uint32_t shard, uint64_t states,
-                    uint32_t instruction);
   void touchUnread();
   void findEvents();
   void findEvents(const Touch *first, const Touch *last);
@@ -111,9 +109,8 @@ void Flattener::groupStates(Side side) {
   for (const dtrt::ShardRecord &shard : shardsOf(side)) {
     const dtrt::Family &family = families[shard.family];
     std::vector<StateGroup> &list = groups[size_t(side)].emplace_back();
-    for (unsigned state : dtrt::statesOf(shard.states)) {
-      if (side == Side::Source && !family.states[state].inSource)
-        continue; // its storage is another state's
+    for (unsigned state :
+         dtrt::statesOf(storedStates(family, shard.states, side))) {
       int64_t width = byteWidth(dtypeOf(family, state, side));
       auto same =
           std::find_if(list.begin(), list.end(), [&](const StateGroup &group) {
@@ -126,10 +123,12 @@ void Flattener::groupStates(Side side) {
   }
 }
 
-void Flattener::touchStorage(const Segment &segment, uint32_t shard,
-                             uint64_t states, uint32_t instruction) {
+/// Destination storage that is read was written before.
+void Flattener::touch(const Segment &segment, uint32_t instruction) {
+  uint32_t shard = segment.shard;
   const dtrt::ShardRecord &record = shardsOf(segment.side)[shard];
   const dtrt::Family &family = families[segment.family];
+  uint64_t states = storingStates(family, segment.states, segment.side);
   Range hull = storageHull(family, record, segment);
   int64_t elements = elementsPerMember(family, record);
   const std::vector<StateGroup> &list = groups[size_t(segment.side)][shard];
@@ -142,25 +141,6 @@ void Flattener::touchStorage(const Segment &segment, uint32_t shard,
       touches.push_back(
           {segment.side, shard, group, member, instruction, whole});
   }
-}
-
-/// Destination storage that is read was written before.
-void Flattener::touch(const Segment &segment, uint32_t instruction) {
-  const dtrt::Family &family = families[segment.family];
-  if (segment.side == Side::Destination)
-    return touchStorage(segment, segment.shard, segment.states, instruction);
-  uint64_t own = 0;
-  for (unsigned state : dtrt::statesOf(segment.states)) {
-    if (family.states[state].inSource) {
-      own |= uint64_t(1) << state;
-      continue;
-    }
-    if (auto owner = storageOwner(family, program.source, segment.shard, state))
-      touchStorage(segment, *owner,
-                   uint64_t(1) << unsigned(family.states[state].madeFrom),
-                   instruction);
-  }
-  touchStorage(segment, segment.shard, own, instruction);
 }
 
 void Flattener::touchAll() {
@@ -291,7 +271,12 @@ void Flattener::emit(Instruction instruction) {
   bool local = instruction.op == Opcode::Create ||
                instruction.op == Opcode::Release ||
                instruction.op == Opcode::Copy || instruction.op == Opcode::Zero;
-  if (!local || out.empty() || out.back().op != instruction.op) {
+  // What is made from another state is read where other copies wrote it.
+  bool together =
+      local && !out.empty() && out.back().op == instruction.op &&
+      (instruction.op != Opcode::Copy ||
+       out.back().segments.front().side == instruction.segments.front().side);
+  if (!together) {
     out.push_back(std::move(instruction));
     return;
   }

@@ -3,6 +3,7 @@
 #include "dt/Geometry/DType.h"
 
 #include <cctype>
+#include <vector>
 
 namespace dt {
 
@@ -90,6 +91,28 @@ static bool isPlainFloat(DType type) {
 
 bool canConvert(DType from, DType to) {
   return from == to || (isPlainFloat(from) && isPlainFloat(to));
+}
+
+/// Whether all values of a type are values of the other.
+static bool holdsAll(DType type, DType of) {
+  return type == of || type == DType::F64 ||
+         (type == DType::F32 && of != DType::F64);
+}
+
+/// The types that a value of the first is rounded to on its way.
+static std::vector<DType> roundings(std::initializer_list<DType> way) {
+  DType at = *way.begin();
+  std::vector<DType> out;
+  for (DType type : way)
+    if (!holdsAll(type, at))
+      out.push_back(at = type);
+  return out;
+}
+
+bool roundAlike(DType fromSource, DType fromDestination, DType madeSource,
+                DType madeDestination) {
+  return roundings({fromSource, madeSource, madeDestination}) ==
+         roundings({fromSource, fromDestination, madeDestination});
 }
 
 DType wireDType(DType source, DType destination) {

@@ -8,6 +8,7 @@
 #include "ProofResult.h"
 #include "Staged.h"
 #include "dt/Emit/FlatMemory.h"
+#include "dt/Emit/MadeStates.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
@@ -165,6 +166,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     uint64_t devicePeak = 0;
     for (int64_t device : builder.devices()) {
       dtrt::RankProgram program = builder.build(device);
+      joinMadeStates(common.families, program);
       int64_t peak = bytes[device].peak();
       if (info.flat)
         peak = makeFlat(common.families, info.pageBytes(), program);

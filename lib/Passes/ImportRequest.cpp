@@ -148,6 +148,8 @@ OwningOpRef<ModuleOp> Importer::run() {
 OwningOpRef<ModuleOp> importRequest(const Request &request,
                                     MLIRContext *context) {
   context->loadDialect<DTDialect>();
+  for (const std::string &warning : request.warnings)
+    emitWarning(UnknownLoc::get(context)) << warning;
   return Importer(request, context).run();
 }
 

@@ -1,9 +1,9 @@
 //===- ProvePlan.cpp - No deadlock, no lost byte, no byte over the limit --===//
 //
-// Proves the module's transition, or says what is wrong with it: the lemmas by
-// the solver, that the plan keeps their rules by checking it piece by piece
-// (dt/Proof). Programs in the module are run in thought: groups that wait on
-// each other are named.
+// Proves the module's transition, or says what is wrong with it: the lemmas and
+// what is said of the plan's classes by the solver, that the plan keeps their
+// rules by checking it piece by piece (dt/Proof). Programs in the module are
+// run in thought: groups that wait on each other are named.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,6 +12,7 @@
 #include "ProvePrograms.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
+#include "dt/Proof/PlanClasses.h"
 #include "dt/Proof/Solver.h"
 
 #include "mlir/Support/FileUtilities.h"
@@ -40,58 +41,72 @@ LogicalResult report(const TransitionInfo &info, const ProofInput &input,
 struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
   using ProvePlanBase::ProvePlanBase;
 
-  /// That the plan keeps the rules.
-  LogicalResult certify(const TransitionInfo &info) {
-    auto input = readProofInput(info);
-    if (failed(input))
+  /// Says by example what breaks the rules: for people, before the solver.
+  LogicalResult certify(const TransitionInfo &info, const ProofInput &input) {
+    Arrivals arrivals(input.pieces, input.flowNames);
+    if (failed(report(info, input, arrivals.checkCoverage(input.wanted))) ||
+        failed(report(info, input, arrivals.checkFeeding())) ||
+        failed(report(info, input, checkMessages(input.pieces, input.slots))) ||
+        failed(report(info, input, checkSlots(input.slots, info.stagingLimit))))
       return failure();
-    Arrivals arrivals(input->pieces, input->flowNames);
-    if (failed(report(info, *input, arrivals.checkCoverage(input->wanted))) ||
-        failed(report(info, *input, arrivals.checkFeeding())) ||
-        failed(
-            report(info, *input, checkMessages(input->pieces, input->slots))) ||
-        failed(
-            report(info, *input, checkSlots(input->slots, info.stagingLimit))))
-      return failure();
-    numPieces += input->pieces.size();
-    numSlots += input->slots.size();
+    numPieces += input.pieces.size();
+    numSlots += input.slots.size();
     return success();
   }
 
-  LogicalResult writeObligations() {
+  LogicalResult writeObligations(const std::vector<Obligation> &obligations) {
     std::string error;
     auto file = openOutputFile(emitSmtlib, &error);
     if (!file)
       return getOperation().emitError() << error;
     file->os() << toSmtLib(
-        lemmas(), {"What makes plans safe, proved for any plan that keeps the "
-                   "rules; " +
-                       std::string(kVersion),
-                   "checks piece by piece that a plan does."});
+        obligations,
+        {"The lemmas, which hold for any plan that keeps the rules, and what "
+         "is said of the",
+         "classes of this plan; " + std::string(kVersion) +
+             " checks piece by piece that",
+         "they are its classes."});
     file->keep();
     return success();
   }
 
-  LogicalResult proveLemmas(TransitionOp transition) {
-    for (const Obligation &lemma : lemmas()) {
-      SolverAnswer answer = solve(lemma, timeLimitMs);
-      if (answer.verdict == Verdict::Proved) {
-        ++numLemmas;
-        continue;
-      }
-      InFlightDiagnostic error = transition.emitOpError();
-      error << "cannot be proved: no proof of '" << lemma.name << "' with "
-            << solverName() << " within " << uint64_t(timeLimitMs)
-            << " ms: " << lemma.statement;
-      if (!answer.detail.empty())
-        error.attachNote() << "the solver says: " << answer.detail;
+  LogicalResult solve(TransitionOp transition,
+                      const std::vector<Obligation> &obligations) {
+    SolverRun run = solveAll(obligations, timeLimitMs);
+    numProved += run.numProved;
+    if (run.numProved == obligations.size())
+      return success();
+    const Obligation &open = obligations[run.numProved];
+    InFlightDiagnostic error = transition.emitOpError();
+    error << "cannot be proved: no proof of '" << open.name << "' with "
+          << solverName() << " within " << uint64_t(timeLimitMs)
+          << " ms: " << open.statement;
+    if (!run.failure.detail.empty())
+      error.attachNote() << "the solver says: " << run.failure.detail;
+    return failure();
+  }
+
+  /// The lemmas are proved once, with the first transition.
+  LogicalResult proveTransition(const TransitionInfo &info,
+                                std::vector<Obligation> &obligations) {
+    auto input = readProofInput(info);
+    if (failed(input))
       return failure();
-    }
-    return success();
+    PlanClasses classes = classify(input->pieces, input->slots, input->wanted,
+                                   input->flowNames, info.stagingLimit);
+    numClasses +=
+        classes.waves.size() + classes.arenas.size() + classes.covers.size();
+    numOther += classes.otherCovers;
+    for (Obligation &obligation : planObligations(classes))
+      obligations.push_back(std::move(obligation));
+    if (!emitSmtlib.empty() && failed(writeObligations(obligations)))
+      return failure();
+    return certify(info, *input);
   }
 
   LogicalResult prove() {
-    if (!emitSmtlib.empty() && failed(writeObligations()))
+    std::vector<Obligation> obligations = lemmas();
+    if (!emitSmtlib.empty() && failed(writeObligations(obligations)))
       return failure();
     if (failed(provePrograms(getOperation())))
       return failure();
@@ -101,7 +116,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
           if (info.op.getBody().front().empty())
             return success();
           transition = info.op;
-          return certify(info);
+          return proveTransition(info, obligations);
         })))
       return failure();
     if (!transition)
@@ -111,7 +126,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
           "is checked but not proved: this compiler was built without Z3");
       return success();
     }
-    if (failed(proveLemmas(transition)))
+    if (failed(solve(transition, obligations)))
       return failure();
     ProofResult &result = getAnalysis<ProofResult>();
     result.proved = true;

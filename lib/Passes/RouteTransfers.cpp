@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionInfo.h"
+#include "Staged.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Router.h"
 
@@ -134,6 +134,24 @@ void writeTransfers(const TransitionInfo &info, const Routing &routing,
 struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   using RouteTransfersBase::RouteTransfersBase;
 
+  /// Names the first tensor of the hole as its user knows it.
+  LogicalResult refuse(TransitionInfo &info, const Hole &hole) {
+    FlowInfo &flow = info.flows[hole.flow];
+    std::vector<int64_t> member;
+    for (unsigned d = 0; d < flow.param.numLeading(); ++d)
+      member.push_back(hole.box[d].lo);
+    InFlightDiagnostic error = info.op.emitOpError();
+    error << "wants " << describe(flow, hole.box) << " of tensor '"
+          << flow.param.memberName(member) << "'";
+    if (flow.stateNames)
+      error << " " << flow.stateNames;
+    error << " on device " << hole.device << " (rank "
+          << worldsOf(info).destinationRank[hole.device]
+          << "), which no source device holds";
+    error.attachNote(info.sourceLayout.getLoc()) << "source layout is here";
+    return failure();
+  }
+
   LogicalResult routeTransition(TransitionInfo &info) {
     if (!info.op.getBody().front().empty())
       return info.op.emitOpError("is routed already");
@@ -142,15 +160,8 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     options.balanceParts = balanceParts;
     Routing routing;
     Hole hole;
-    if (!dt::route(flows, info.cluster, options, routing, hole)) {
-      InFlightDiagnostic error = info.op.emitOpError();
-      FlowInfo &flow = info.flows[hole.flow];
-      error << "wants " << describe(flow, hole.box) << " of tensor '"
-            << flow.param.nameTemplate() << "' on device " << hole.device
-            << ", which no source device holds";
-      error.attachNote(info.sourceLayout.getLoc()) << "source layout is here";
-      return failure();
-    }
+    if (!dt::route(flows, info.cluster, options, routing, hole))
+      return refuse(info, hole);
     Writer writer(info);
     writeLocals(info, routing, writer);
     writeDerived(info, writer);

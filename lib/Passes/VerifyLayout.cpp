@@ -3,6 +3,8 @@
 #include "TransitionInfo.h"
 #include "dt/Passes/Passes.h"
 
+#include <map>
+
 using namespace mlir;
 
 namespace dt {
@@ -10,6 +12,45 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
+
+/// A rank holds an element once. Rows of a request are checked by its reader,
+/// placements cannot say such a thing.
+LogicalResult checkRows(PlaceOp place, SymbolTableCollection &tables) {
+  auto shards = dyn_cast<ShardsAttr>(place.getHow());
+  if (!shards)
+    return success();
+  ParamOp param = place.lookupParam(tables);
+  std::vector<int64_t> shape(param.getShape().begin(), param.getShape().end());
+  std::map<int64_t, std::vector<HeldBox>> byRank;
+  for (RankBox &row : shards.toGeometry())
+    byRank[row.rank].push_back({row.rank, row.box, row.range});
+  for (const auto &[rank, rows] : byRank) {
+    std::vector<Cell> cells;
+    for (const HeldBox &row : rows)
+      for (const Holding &holding : holdingsOf({row}, param.numLeading()))
+        for (const Box &box : regions(holding.shard, shape))
+          cells.push_back({box, 0});
+    for (const CellPair &pair : join(cells, cells))
+      if (pair.left < pair.right) {
+        InFlightDiagnostic error = place.emitOpError()
+                                   << "places @" << param.getSymName().str()
+                                   << toString(pair.box) << " on rank " << rank
+                                   << " twice";
+        error.attachNote(param.getLoc()) << "the param is here";
+        return failure();
+      }
+  }
+  return success();
+}
+
+LogicalResult checkRows(ModuleOp module) {
+  SymbolTableCollection tables;
+  for (auto layout : module.getOps<LayoutOp>())
+    for (auto place : layout.getOps<PlaceOp>())
+      if (failed(checkRows(place, tables)))
+        return failure();
+  return success();
+}
 
 struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
   void runOnOperation() override {
@@ -26,7 +67,8 @@ struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
       }
     // Evaluating the layouts checks that every state is placed once.
     if (failed(forEachTransition(getOperation(),
-                                 [](TransitionInfo &) { return success(); })))
+                                 [](TransitionInfo &) { return success(); })) ||
+        failed(checkRows(getOperation())))
       signalPassFailure();
   }
 };

@@ -194,8 +194,8 @@ MaybeFault checkEnds(const std::vector<MessageSum> &messages,
   std::sort(ends.begin(), ends.end());
   const char *end = receive ? "receives" : "sends";
   for (size_t i = 0; i < std::max(ends.size(), messages.size()); ++i) {
-    if (i > 0 && i < ends.size() && ends[i].first == ends[i - 1].first)
-      return Fault{ends[i].second->op,
+    if (i + 1 < ends.size() && ends[i].first == ends[i + 1].first)
+      return Fault{ends[i + 1].second->op,
                    std::string(end) + " " + describe(ends[i].first) +
                        " twice: expected one message per ordered pair"};
     if (i >= ends.size() ||

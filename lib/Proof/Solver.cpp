@@ -41,6 +41,7 @@ public:
   Session &operator=(const Session &) = delete;
 
   dt::SolverAnswer check(const std::string &problem) {
+    Z3_solver_reset(context, solver);
     Z3_solver_from_string(context, solver, problem.c_str());
     if (failed())
       return {dt::Verdict::Unknown, error()};
@@ -79,10 +80,25 @@ std::string dt::solverName() {
 }
 
 dt::SolverAnswer dt::solve(const Obligation &obligation, unsigned timeLimitMs) {
+  return solveAll({obligation}, timeLimitMs).failure;
+}
+
+dt::SolverRun dt::solveAll(const std::vector<Obligation> &obligations,
+                           unsigned timeLimitMs) {
+  SolverRun run;
   // Z3 takes 0 for no limit.
-  if (timeLimitMs == 0)
-    return {Verdict::Unknown, "no time is left"};
-  return Session(timeLimitMs).check(obligation.problem);
+  if (timeLimitMs == 0) {
+    run.failure = {Verdict::Unknown, "no time is left"};
+    return run;
+  }
+  Session session(timeLimitMs);
+  for (const Obligation &obligation : obligations) {
+    run.failure = session.check(obligation.problem);
+    if (run.failure.verdict != Verdict::Proved)
+      break;
+    ++run.numProved;
+  }
+  return run;
 }
 
 #else
@@ -91,6 +107,11 @@ std::string dt::solverName() { return ""; }
 
 dt::SolverAnswer dt::solve(const Obligation &, unsigned) {
   return {Verdict::Unknown, "this compiler was built without a solver"};
+}
+
+dt::SolverRun dt::solveAll(const std::vector<Obligation> &obligations,
+                           unsigned timeLimitMs) {
+  return {0, solve(obligations.front(), timeLimitMs)};
 }
 
 #endif

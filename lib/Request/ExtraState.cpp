@@ -93,11 +93,11 @@ public:
   }
 
 private:
-  /// The dense mesh where it has the axis; axes of size 1 may be in none.
+  /// The dense grid where it has the axis; axes of size 1 may be in none.
   const Mesh *meshOf(const std::string &axis) const {
-    for (const NamedMesh &named : layout.meshes)
-      if (named.mesh.axisIndex(axis) >= 0)
-        return &named.mesh;
+    for (const Mesh &grid : layout.grids)
+      if (grid.axisIndex(axis) >= 0)
+        return &grid;
     return nullptr;
   }
 

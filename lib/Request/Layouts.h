@@ -19,6 +19,12 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
 LayoutDecl layoutFromShards(const Json &json, const std::string &path,
                             const std::vector<TensorDecl> &tensors);
 
+/// One sentence per tensor and group of states of which explicit shards leave
+/// elements on no rank.
+std::vector<std::string> holesOf(const LayoutDecl &layout,
+                                 const std::string &path,
+                                 const std::vector<TensorDecl> &tensors);
+
 } // namespace dt::request
 
 #endif // DT_LIB_REQUEST_LAYOUTS_H

@@ -93,14 +93,20 @@ struct AxisSize {
   int64_t size;
 };
 
+/// Axes that the order does not name vary slowest; they are an error when the
+/// mesh is one that `mustName` all of them.
 Mesh buildMesh(const ParallelSizes &sizes, const std::vector<AxisSize> &axes,
-               const std::string &path) {
+               bool mustName, const std::string &path) {
   Mesh mesh;
-  for (const AxisSize &axis : axes)
-    if (axis.size > 1 && std::find(sizes.order.begin(), sizes.order.end(),
-                                   axis.token) == sizes.order.end())
+  for (const AxisSize &axis : axes) {
+    if (axis.size == 1 || std::find(sizes.order.begin(), sizes.order.end(),
+                                    axis.token) != sizes.order.end())
+      continue;
+    if (mustName)
       fail(path + ".order does not name " + inQuotes(axis.token) +
            ", which has size " + std::to_string(axis.size));
+    mesh.axes.push_back({axis.axis, axis.size});
+  }
   for (auto token = sizes.order.rbegin(); token != sizes.order.rend(); ++token)
     for (const AxisSize &axis : axes)
       if (*token == axis.token && axis.size > 1)
@@ -204,28 +210,34 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   return sizes;
 }
 
-std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes, bool hasExperts,
-                                   const std::vector<int64_t> &devices,
-                                   const std::string &path) {
+std::vector<Mesh> buildGrids(const ParallelSizes &sizes,
+                             const std::vector<int64_t> &devices,
+                             bool hasExperts, const std::string &path) {
   Mesh dense = buildMesh(sizes,
                          {{"tp", "tp", sizes.tp},
                           {"cp", "cp", sizes.cp},
                           {"fsdp", "fsdp", sizes.fsdp},
                           {"dp", "dp", sizes.dp},
                           {"pp", "pp", sizes.pp}},
-                         path);
-  dense.devices = devices;
-  std::vector<NamedMesh> meshes = {{"dense", dense}};
-  if (!hasExperts)
-    return meshes;
+                         /*mustName=*/true, path);
   Mesh expert = buildMesh(sizes,
                           {{"tp", "etp", sizes.etp},
                            {"ep", "ep", sizes.ep},
                            {"fsdp", "efsdp", sizes.efsdp},
                            {"dp", "edp", sizes.edp},
                            {"pp", "pp", sizes.pp}},
-                          path);
-  expert.devices = devices;
+                          hasExperts, path);
+  dense.devices = expert.devices = devices;
+  return {dense, expert};
+}
+
+std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
+                                   const std::vector<Mesh> &grids,
+                                   bool hasExperts, const std::string &path) {
+  const Mesh &dense = grids[0], &expert = grids[1];
+  std::vector<NamedMesh> meshes = {{"dense", dense}};
+  if (!hasExperts)
+    return meshes;
   int64_t denseStride = stride(dense, "pp");
   int64_t expertStride = stride(expert, "pp");
   if (denseStride != expertStride)

@@ -43,11 +43,17 @@ std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
 ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
                                 int64_t vocabMultiple);
 
-/// The dense mesh, and the expert mesh where there are experts that it places
-/// in another way than the dense one would. Axes of size 1 are left out.
-std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes, bool hasExperts,
-                                   const std::vector<int64_t> &devices,
-                                   const std::string &path);
+/// The dense and the expert grid. Axes of size 1 are left out. Without experts
+/// the order need not name the axes of the expert grid.
+std::vector<Mesh> buildGrids(const ParallelSizes &sizes,
+                             const std::vector<int64_t> &devices,
+                             bool hasExperts, const std::string &path);
+
+/// Of the grids the dense one, and the expert one where there are experts that
+/// it places in another way than the dense one would.
+std::vector<NamedMesh> buildMeshes(const ParallelSizes &sizes,
+                                   const std::vector<Mesh> &grids,
+                                   bool hasExperts, const std::string &path);
 
 } // namespace dt::request
 

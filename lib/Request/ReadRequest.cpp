@@ -80,16 +80,6 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
         {tensor.name, tensor.shape, statesOf(tensor, states)});
 }
 
-/// Flat mode frees and makes tensors by what is sent and received, and does not
-/// see reads and writes of states that are made from others.
-void checkFlat(const std::vector<StateDecl> &states, const MemoryDecl &memory) {
-  for (const StateDecl &state : states)
-    if (memory.flat && !state.from.empty())
-      fail("memory.mode is \"flat\", but state " + inQuotes(state.name) +
-           " is derived from " + inQuotes(state.from) +
-           ": expected \"rollback\"");
-}
-
 Request read(const std::string &text, const std::string &directory) {
   Json json = parseJson(text, "request");
   checkKeys(json, "request",
@@ -105,12 +95,13 @@ Request read(const std::string &text, const std::string &directory) {
     request.cluster = readCluster(*value);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
-  checkFlat(states, request.memory);
   reader.model = readModel(require(json, "request", "model"), directory);
   prepareModel(reader, states);
   request.source = reader.layout(RequestSide::Source);
   request.destination = reader.layout(RequestSide::Destination);
   request.tensors = std::move(reader.tensors);
+  request.warnings =
+      holesOf(request.destination, "destination", request.tensors);
   if (const Json *value = json.find("extra"))
     addExtraState(*value, request);
   return request;

@@ -8,6 +8,8 @@
 #include "Layouts.h"
 #include "ParallelSizes.h"
 
+#include "dt/Geometry/Cells.h"
+
 #include <algorithm>
 #include <map>
 #include <tuple>
@@ -198,7 +200,38 @@ void ShardReader::addPlaces(const std::string &path, LayoutDecl &layout) const {
   }
 }
 
+std::optional<Box> firstHole(const PlaceDecl &place,
+                             const std::vector<int64_t> &shape) {
+  std::vector<HeldBox> held;
+  for (const ShardRow &row : place.rows)
+    held.push_back({row.rank, row.box, row.range});
+  std::vector<Box> holes =
+      uncovered(Box::whole(shape), overlay(holdingsOf(held), shape).cells);
+  return holes.empty() ? std::nullopt : std::optional<Box>(holes.front());
+}
+
 } // namespace
+
+std::vector<std::string> holesOf(const LayoutDecl &layout,
+                                 const std::string &path,
+                                 const std::vector<TensorDecl> &tensors) {
+  std::vector<std::string> out;
+  for (const PlaceDecl &place : layout.places) {
+    if (place.rows.empty())
+      continue;
+    const TensorDecl &tensor = tensors[place.tensor];
+    std::optional<Box> hole = firstHole(place, tensor.shape);
+    if (!hole)
+      continue;
+    std::string states;
+    for (const std::string &state : place.states)
+      states += (states.empty() ? " state " : ", ") + inQuotes(state);
+    out.push_back(path + ".shards leave " + toString(*hole) + " of tensor " +
+                  inQuotes(tensor.name) + states +
+                  " on no rank: its values are lost");
+  }
+  return out;
+}
 
 LayoutDecl layoutFromShards(const Json &json, const std::string &path,
                             const std::vector<TensorDecl> &tensors) {
@@ -216,6 +249,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
   ranks.name = "ranks";
   ranks.mesh.axes.push_back({"rank", layout.world});
   ranks.mesh.devices = layout.devices;
+  layout.grids = {ranks.mesh};
   layout.meshes.push_back(std::move(ranks));
   ShardReader reader(tensors, layout.world);
   const Json &shards = asArray(*json.find("shards"), path + ".shards");

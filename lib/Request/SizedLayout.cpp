@@ -168,8 +168,9 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
   LayoutDecl layout;
   layout.world = sizes.world;
   layout.devices = readDevices(json, path, sizes.world);
-  layout.meshes = buildMeshes(sizes, /*hasExperts=*/model.experts > 0,
-                              layout.devices, path);
+  bool hasExperts = model.experts > 0;
+  layout.grids = buildGrids(sizes, layout.devices, hasExperts, path);
+  layout.meshes = buildMeshes(sizes, layout.grids, hasExperts, path);
   if (sizes.zero)
     layout.zero = zeroOver(sizes, layout.meshes);
   SizedLayout sized(sizes, /*hasExpertMesh=*/layout.meshes.size() > 1, model,

@@ -74,11 +74,14 @@ void readDerive(const Json &json, std::vector<StateDecl> &states) {
     if (!canConvert(*from->source, *to->destination))
       fail(path + ": " + name + " is " + dt::name(*from->source) +
            ", which does not convert to " + dt::name(*to->destination));
-    bool changes =
-        to->source != to->destination || from->source != from->destination;
-    if (to->source && from->destination && changes)
-      fail(path + ": a state that the source has may be derived only where "
-                  "neither dtype changes");
+    if (to->source && from->destination &&
+        !roundAlike(*from->source, *from->destination, *to->source,
+                    *to->destination))
+      fail(path + ": " + member.first + " changes from " +
+           dt::name(*to->source) + " to " + dt::name(*to->destination) +
+           " and " + name + " from " + dt::name(*from->source) + " to " +
+           dt::name(*from->destination) +
+           ", which rounds otherwise what is sent than what is made");
     to->from = name;
   }
 }

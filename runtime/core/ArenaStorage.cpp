@@ -17,6 +17,9 @@ namespace {
 /// Every buffer starts on a cache line.
 constexpr uint64_t kAlignment = 64;
 
+/// Blocks of at least this size start on such a page.
+constexpr uint64_t kHugePage = 2 << 20;
+
 uint64_t roundUp(uint64_t bytes, uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -29,7 +32,15 @@ constexpr int kReleased = 0xdd;
 
 MemorySource hostMemory() {
   auto allocate = [](uint64_t bytes) {
-    void *block = std::aligned_alloc(kAlignment, bytes);
+    bool huge = bytes >= kHugePage;
+    uint64_t alignment = huge ? kHugePage : kAlignment;
+    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
+    void *block = std::aligned_alloc(alignment, size);
+#ifdef MADV_HUGEPAGE
+    if (block && huge)
+      madvise(block, size, MADV_HUGEPAGE); // a wish: strided copies touch
+                                           // many pages
+#endif
     if (block)
       memset(block, 0, bytes); // maps the pages now, not while bytes move
     return static_cast<std::byte *>(block);
@@ -71,12 +82,12 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   return Block(block, memory.free);
 }
 
-/// Source states that are read from another have no buffers of their own.
-static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
-                       unsigned state) {
+/// Those with buffers of their own, unlike what is read from another state.
+static std::vector<unsigned> ownStates(const LocalStorage &storage, Side side,
+                                       uint32_t shard) {
   const ShardRecord &record = storage.shards(side)[shard];
-  return side == Side::Destination ||
-         storage.common().families[record.family].states[state].inSource;
+  return statesOf(storedStates(storage.common().families[record.family],
+                               record.states, side));
 }
 
 //===----------------------------------------------------------------------===//
@@ -84,10 +95,8 @@ static bool hasBuffers(const LocalStorage &storage, Side side, uint32_t shard,
 //===----------------------------------------------------------------------===//
 
 std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
-  for (unsigned state : statesOf(shards(side)[shard].states))
-    for (int64_t member = 0;
-         hasBuffers(*this, side, shard, state) && member < members(side, shard);
-         ++member) {
+  for (unsigned state : ownStates(*this, side, shard))
+    for (int64_t member = 0; member < members(side, shard); ++member) {
       bind(side, shard, state, member, from);
       from += aligned(memberBytes(side, shard, state));
     }
@@ -97,10 +106,9 @@ std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
 namespace {
 uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
   uint64_t bytes = 0;
-  for (unsigned state : statesOf(storage.shards(side)[shard].states))
-    if (hasBuffers(storage, side, shard, state))
-      bytes += uint64_t(storage.members(side, shard)) *
-               aligned(storage.memberBytes(side, shard, state));
+  for (unsigned state : ownStates(storage, side, shard))
+    bytes += uint64_t(storage.members(side, shard)) *
+             aligned(storage.memberBytes(side, shard, state));
   return bytes;
 }
 } // namespace
@@ -132,7 +140,7 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
     DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
   }
-  DTRT_RETURN_IF_ERROR(storage->bindMade());
+  storage->bindMade();
   return storage;
 }
 
@@ -145,10 +153,8 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
 uint64_t ArenaStorage::placeBuffers(Side side) {
   uint64_t next = 0;
   for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-    for (unsigned state : statesOf(shards(side)[shard].states))
-      for (int64_t m = 0;
-           hasBuffers(*this, side, shard, state) && m < members(side, shard);
-           ++m) {
+    for (unsigned state : ownStates(*this, side, shard))
+      for (int64_t m = 0; m < members(side, shard); ++m) {
         uint64_t bytes = memberBytes(side, shard, state);
         next = roundUp(next, bytes < memory.page ? kAlignment : memory.page);
         buffers[index(side, shard, state, m)].place = next;
@@ -193,9 +199,8 @@ template <typename Fn>
 void ArenaStorage::forEachBuffer(const Segment &range, Fn fn) {
   const Family &family = common().families[range.family];
   Range elements = storageRange(family, range);
-  for (unsigned state : statesOf(range.states)) {
-    if (!hasBuffers(*this, range.side, range.shard, state))
-      continue;
+  for (unsigned state :
+       statesOf(storedStates(family, range.states, range.side))) {
     int64_t width = byteWidth(dtypeOf(family, state, range.side));
     Range bytes = {elements.lo * width, elements.hi * width};
     for (int64_t member : membersIn(range))

@@ -3,7 +3,6 @@
 #include "dtrt/BoxCopy.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace dtrt {
 
@@ -11,13 +10,15 @@ namespace {
 
 /// Copies larger than this are split, so that 32 bits hold every index.
 constexpr int64_t kMaxUnits = int64_t(1) << 31;
+constexpr int64_t kWidestUnit = 16;
 
-/// The widest unit that divides everything that is or-ed into `bits`.
-uint32_t unitOf(uint64_t bits) {
-  uint32_t unit = 16;
+/// The largest power of two, up to `most`, that divides all that is or-ed into
+/// `bits`.
+uint8_t unitOf(uint64_t bits, int64_t most) {
+  auto unit = uint64_t(most);
   while (bits % unit != 0)
     unit /= 2;
-  return unit;
+  return uint8_t(unit);
 }
 
 uint64_t address(const std::byte *at) { return reinterpret_cast<uint64_t>(at); }
@@ -43,32 +44,53 @@ void split(std::byte *to, const std::byte *from, StridedCopy copy, Add add) {
       if (part->dims.front().size == 1)
         part->dims.erase(part->dims.begin());
   } else {
-    int64_t half = copy.run / 2 / 16 * 16;
-    toSkip = fromSkip = half;
-    rest.run -= half;
-    copy.run = half;
+    // Whole elements of any dtype.
+    toSkip = copy.run / 2 / kWidestUnit * kWidestUnit;
+    fromSkip = copy.convert ? toSkip / byteWidth(copy.to) * byteWidth(copy.from)
+                            : toSkip;
+    rest.run -= toSkip;
+    copy.run = toSkip;
   }
   split(to, from, copy, add);
   split(to + toSkip, from ? from + fromSkip : nullptr, rest, add);
+}
+
+/// Units, and how they are read and written.
+void setUnits(BoxCopy &row, const StridedCopy &copy) {
+  uint64_t fromBits = address(row.from), toBits = address(row.to);
+  for (const StridedCopy::Dim &dim : copy.dims) {
+    fromBits |= uint64_t(row.from ? dim.source : 0);
+    toBits |= uint64_t(dim.destination);
+  }
+  row.converts = copy.convert && row.from;
+  if (row.converts) {
+    row.fromType = copy.from;
+    row.toType = copy.to;
+    row.fromUnit = uint8_t(byteWidth(copy.from));
+    row.toUnit = uint8_t(byteWidth(copy.to));
+    row.fromAccess = unitOf(fromBits, row.fromUnit);
+    row.toAccess = unitOf(toBits, row.toUnit);
+  } else {
+    row.toUnit = unitOf(fromBits | toBits | uint64_t(copy.run), kWidestUnit);
+    row.fromUnit = row.fromAccess = row.toAccess = row.toUnit;
+  }
 }
 
 BoxCopy rowOf(std::byte *to, const std::byte *from, const StridedCopy &copy) {
   BoxCopy row;
   row.from = from;
   row.to = to;
-  uint64_t bits = address(to) | address(from) | uint64_t(copy.run);
+  setUnits(row, copy);
   int64_t bytes = copy.run;
   for (size_t i = copy.dims.size(); i-- > 0;) {
     const StridedCopy::Dim &dim = copy.dims[i];
     row.sizes[row.numDims] = uint32_t(dim.size);
     row.fromStrides[row.numDims] = dim.source;
     row.toStrides[row.numDims++] = dim.destination;
-    bits |= uint64_t(from ? dim.source : 0) | uint64_t(dim.destination);
     bytes *= dim.size;
   }
-  row.unit = unitOf(bits);
-  row.runUnits = uint32_t(copy.run / row.unit);
-  row.units = uint32_t(bytes / row.unit);
+  row.runUnits = uint32_t(copy.run / row.toUnit);
+  row.units = uint32_t(bytes / row.toUnit);
   return row;
 }
 
@@ -81,7 +103,7 @@ Status forEachPackedBox(const PreparedSegment &segment,
     for (int64_t member : segment.members) {
       auto data = boxData(segment, part, member, storage);
       DTRT_RETURN_IF_ERROR(data);
-      DTRT_RETURN_IF_ERROR(visit(part, *data, packed));
+      visit(part, *data, packed);
       packed += part.boxBytes;
     }
   return {};
@@ -97,24 +119,26 @@ void BoxTable::addRow(BoxCopy row) {
   rows.push_back(row);
 }
 
-Status BoxTable::add(std::byte *to, const std::byte *from,
-                     const StridedCopy &copy) {
+void BoxTable::append(const BoxTable &other) {
+  for (const BoxCopy &row : other.rows)
+    addRow(row);
+}
+
+void BoxTable::add(std::byte *to, const std::byte *from,
+                   const StridedCopy &copy) {
   if (copy.run == 0)
-    return {};
-  if (copy.convert && from)
-    return makeError("a state changes dtype, which box tables do not do");
+    return;
   split(to, from, copy,
         [this](std::byte *to, const std::byte *from, const StridedCopy &part) {
           addRow(rowOf(to, from, part));
         });
-  return {};
 }
 
 Status BoxTable::addPack(const PreparedSegment &segment,
                          const LocalStorage &storage, std::byte *packed) {
   return forEachPackedBox(
       segment, storage, [&](const StatePart &part, std::byte *box, int64_t at) {
-        return add(packed + at, box, part.toPacked);
+        add(packed + at, box, part.toPacked);
       });
 }
 
@@ -123,7 +147,7 @@ Status BoxTable::addUnpack(const PreparedSegment &segment,
                            const std::byte *packed) {
   return forEachPackedBox(
       segment, storage, [&](const StatePart &part, std::byte *box, int64_t at) {
-        return add(box, packed + at, part.fromPacked);
+        add(box, packed + at, part.fromPacked);
       });
 }
 
@@ -131,7 +155,7 @@ Status BoxTable::addZero(const PreparedSegment &segment,
                          const LocalStorage &storage) {
   return forEachPackedBox(segment, storage,
                           [&](const StatePart &part, std::byte *box, int64_t) {
-                            return add(box, nullptr, part.fromPacked);
+                            add(box, nullptr, part.fromPacked);
                           });
 }
 
@@ -144,7 +168,7 @@ Status BoxTable::addCopy(const PreparedCopy &copy,
       DTRT_RETURN_IF_ERROR(read);
       auto write = boxData(to, to.parts[i], to.members[m], storage);
       DTRT_RETURN_IF_ERROR(write);
-      DTRT_RETURN_IF_ERROR(add(*write, *read, copy.perState[i]));
+      add(*write, *read, copy.perState[i]);
     }
   return {};
 }
@@ -153,15 +177,9 @@ void BoxTable::runOnHost() const {
   for (uint64_t tile = 0; tile < numTiles; ++tile) {
     const BoxCopy &row =
         rows[copyOfTile(rows.data(), uint32_t(rows.size()), tile)];
-    uint64_t first = (tile - row.firstTile) * kTileUnits;
-    uint64_t last = std::min<uint64_t>(first + kTileUnits, row.units);
-    for (uint64_t index = first; index < last; ++index) {
-      UnitPlace place = placeOf(row, uint32_t(index));
-      if (row.from)
-        memcpy(row.to + place.to, row.from + place.from, row.unit);
-      else
-        memset(row.to + place.to, 0, row.unit);
-    }
+    auto start = uint32_t((tile - row.firstTile) * kTileUnits);
+    for (uint32_t thread = 0; thread < kTileThreads; ++thread)
+      moveShare(row, start, thread);
   }
 }
 

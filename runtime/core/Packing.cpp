@@ -111,6 +111,8 @@ StridedCopy makeStridedCopy(const std::vector<int64_t> &sizes,
   StridedCopy copy;
   copy.elements = 1;
   copy.convert = converterFor(from, to);
+  copy.from = from;
+  copy.to = to;
   std::vector<StridedCopy::Dim> innerFirst;
   for (size_t dim = sizes.size(); dim-- > 0;) {
     if (sizes[dim] == 1)

@@ -57,26 +57,18 @@ uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
          uint64_t(byteWidth(dtypeOf(family, state, side)));
 }
 
-Status LocalStorage::bindMade() {
-  const std::vector<ShardRecord> &all = shards(Side::Source);
-  for (uint32_t shard = 0; shard < all.size(); ++shard) {
-    const Family &family = planCommon.families[all[shard].family];
-    for (unsigned state : statesOf(all[shard].states)) {
+void LocalStorage::bindMade() {
+  for (uint32_t shard = 0; shard < shards(Side::Source).size(); ++shard) {
+    const ShardRecord &record = shards(Side::Source)[shard];
+    const Family &family = planCommon.families[record.family];
+    for (unsigned state : statesOf(record.states)) {
       const StateInfo &info = family.states[state];
-      if (info.inSource)
-        continue;
-      unsigned from = unsigned(info.madeFrom);
-      auto owner = storageOwner(family, all, shard, state);
-      if (!owner)
-        return makeError("device ", rankProgram.device, " reads state '",
-                         info.name, "' of '", family.name,
-                         "' where it has no '", family.states[from].name, "'");
-      for (int64_t member = 0; member < members(Side::Source, shard); ++member)
+      for (int64_t member = 0;
+           !info.inSource && member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
-             data(Side::Source, *owner, from, member));
+             data(Side::Source, shard, unsigned(info.madeFrom), member));
     }
   }
-  return {};
 }
 
 Status LocalStorage::create(const Segment &range) {
@@ -116,9 +108,7 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
   const Family &family = storage.common().families[record.family];
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
     std::string tensor = family.tensorName(memberIndex(family, record, member));
-    for (unsigned state : statesOf(record.states)) {
-      if (side == Side::Source && !family.states[state].inSource)
-        continue;
+    for (unsigned state : statesOf(storedStates(family, record.states, side))) {
       BufferKey key = {tensor, family.states[state].name, side, 0};
       while (buffers.count(key))
         ++key.ordinal;
@@ -162,7 +152,8 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
       return makeError("no tensor is bound to the ", sideName(key.side),
                        " shard of '", key.tensor, "' state '", key.state,
                        "' on device ", storage.program().device);
-  return storage.bindMade();
+  storage.bindMade();
+  return {};
 }
 
 } // namespace dtrt

@@ -132,6 +132,18 @@ Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
   return {};
 }
 
+/// What is not in the source lies with what it is made from.
+Status checkMadeStates(const Family &family, const ShardRecord &shard) {
+  for (unsigned state : statesOf(shard.states)) {
+    const StateInfo &info = family.states[state];
+    if (!info.inSource && !(shard.states >> info.madeFrom & 1))
+      return makeError("has state '", info.name, "', but not '",
+                       family.states[size_t(info.madeFrom)].name,
+                       "', which it is made from");
+  }
+  return {};
+}
+
 Status checkShardOf(const Family &family, const ShardRecord &shard) {
   uint64_t known = family.states.size() == 64
                        ? ~uint64_t(0)
@@ -212,6 +224,8 @@ private:
                          " of ", common.families.size());
       const Family &family = common.families[shard.family];
       Status status = checkShardOf(family, shard);
+      if (status.ok() && which == Side::Source)
+        status = checkMadeStates(family, shard);
       if (!status.ok())
         return makeError(side, " shard ", i, " of '", family.name,
                          "': ", status.message());

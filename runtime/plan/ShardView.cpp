@@ -131,12 +131,18 @@ DType dtypeOf(const Family &family, unsigned state, Side side) {
   return side == Side::Source ? info.sourceDType : info.destinationDType;
 }
 
+uint64_t storedStates(const Family &family, uint64_t states, Side side) {
+  uint64_t stored = states;
+  for (size_t state = 0; state < family.states.size(); ++state)
+    if (side == Side::Source && !family.states[state].inSource)
+      stored &= ~(uint64_t(1) << state);
+  return stored;
+}
+
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side) {
   uint64_t bytes = 0;
-  for (unsigned state = 0; state < family.states.size(); ++state)
-    if (states >> state & 1 &&
-        (side == Side::Destination || family.states[state].inSource))
-      bytes += byteWidth(dtypeOf(family, state, side));
+  for (unsigned state : statesOf(storedStates(family, states, side)))
+    bytes += byteWidth(dtypeOf(family, state, side));
   return bytes;
 }
 
@@ -228,19 +234,11 @@ Range storageHull(const Family &family, const ShardRecord &shard,
   return {hull.lo - first, hull.hi - first};
 }
 
-std::optional<uint32_t> storageOwner(const Family &family,
-                                     const std::vector<ShardRecord> &shards,
-                                     uint32_t shard, unsigned state) {
-  const StateInfo &info = family.states[state];
-  if (info.inSource)
-    return shard;
-  const ShardRecord &made = shards[shard];
-  for (uint32_t i = 0; i < shards.size(); ++i)
-    if (shards[i].family == made.family && shards[i].dims == made.dims &&
-        shards[i].flat == made.flat && shards[i].range == made.range &&
-        (shards[i].states >> unsigned(info.madeFrom) & 1))
-      return i;
-  return std::nullopt;
+uint64_t storingStates(const Family &family, uint64_t states, Side side) {
+  uint64_t storing = storedStates(family, states, side);
+  for (unsigned state : statesOf(states & ~storing))
+    storing |= uint64_t(1) << unsigned(family.states[state].madeFrom);
+  return storing;
 }
 
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,

@@ -16,8 +16,28 @@ bool isLifetime(const Instruction &instruction) {
   return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
 }
 
-std::vector<int64_t> memberOf(const Family &family, const Segment &segment) {
-  return {segment.offset.begin(), segment.offset.begin() + family.numLeading()};
+/// Segments of at most so many members are looked up member by member, and at
+/// most so many members in all: a damaged plan may name any number.
+constexpr int64_t kFewMembers = 256;
+constexpr int64_t kMostMembers = 1 << 24;
+
+/// Calls fn(index) for every tuple of the leading dims, until fn says true.
+template <typename Fn>
+bool forEachMember(const Segment &segment, unsigned numLeading, Fn fn) {
+  std::vector<int64_t> index(segment.offset.begin(),
+                             segment.offset.begin() + numLeading);
+  while (true) {
+    if (fn(index))
+      return true;
+    unsigned dim = numLeading;
+    while (dim > 0 && ++index[dim - 1] ==
+                          segment.offset[dim - 1] + segment.size[dim - 1]) {
+      --dim;
+      index[dim] = segment.offset[dim];
+    }
+    if (dim == 0)
+      return false;
+  }
 }
 
 } // namespace
@@ -25,6 +45,7 @@ std::vector<int64_t> memberOf(const Family &family, const Segment &segment) {
 StorageLifetimes::StorageLifetimes(const PlanCommon &common,
                                    const RankProgram &program)
     : common(common), program(program) {
+  int64_t members = 0;
   for (uint32_t i = 0; i < program.instructions.size(); ++i) {
     if (!isLifetime(program.instructions[i]))
       continue;
@@ -33,10 +54,15 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
       Event event = {storageRange(family, segment), i, &segment};
       for (unsigned state : statesOf(segment.states)) {
         Events &list = events[{segment.side, segment.shard, state}];
-        if (segmentMembers(family, segment) == 1)
-          list.ofMember[memberOf(family, segment)].push_back(event);
-        else
+        list.all.push_back(event);
+        int64_t count = segmentMembers(family, segment);
+        if (count > kFewMembers || (members += count) > kMostMembers)
           list.ofMany.push_back(event);
+        else
+          forEachMember(segment, family.numLeading(), [&](const auto &member) {
+            list.ofMember[member].push_back(event);
+            return false;
+          });
       }
     }
   }
@@ -54,6 +80,14 @@ bool StorageLifetimes::sharesMembers(const Segment &a, const Segment &b) const {
   for (unsigned dim = 0; dim < leading; ++dim)
     if (a.offset[dim] >= b.offset[dim] + b.size[dim] ||
         b.offset[dim] >= a.offset[dim] + a.size[dim])
+      return false;
+  return true;
+}
+
+static bool holds(const Segment &segment, const std::vector<int64_t> &member) {
+  for (size_t dim = 0; dim < member.size(); ++dim)
+    if (member[dim] < segment.offset[dim] ||
+        member[dim] >= segment.offset[dim] + segment.size[dim])
       return false;
   return true;
 }
@@ -76,25 +110,22 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
         return true;
     return false;
   };
-  for (unsigned state : statesOf(box.states)) {
-    uint32_t shard = box.shard;
-    if (box.side == Side::Source && !family.states[state].inSource) {
-      shard = storageOwner(family, shards, shard, state).value_or(shard);
-      state = unsigned(family.states[state].madeFrom);
-    }
-    auto found = events.find({box.side, shard, state});
-    if (found == events.end())
+  for (unsigned state : statesOf(storingStates(family, box.states, box.side))) {
+    auto lists = events.find({box.side, box.shard, state});
+    if (lists == events.end())
       continue;
-    const Events &list = found->second;
-    if (segmentMembers(family, box) == 1) {
-      auto own = list.ofMember.find(memberOf(family, box));
-      if (own != list.ofMember.end() && visit(own->second))
-        return;
-    } else {
+    const Events &list = lists->second;
+    bool found = false;
+    if (segmentMembers(family, box) <= kFewMembers)
+      found = forEachMember(box, family.numLeading(), [&](const auto &member) {
+        auto own = list.ofMember.find(member);
+        return own != list.ofMember.end() && visit(own->second);
+      });
+    else
       for (const auto &[member, ranges] : list.ofMember)
-        if (sharesMembers(*ranges.front().segment, box) && visit(ranges))
-          return;
-    }
+        found = found || (holds(box, member) && visit(ranges));
+    if (found)
+      return;
     for (const Event &event : list.ofMany)
       if (event.range.lo < hull.hi && hull.lo < event.range.hi &&
           sharesMembers(*event.segment, box) && fn(event.instruction))
@@ -138,9 +169,7 @@ Status StorageLifetimes::checkOnce() const {
       boxes.add({offset.begin(), offset.begin() + dims},
                 {size.begin(), size.begin() + dims}, event.instruction);
     };
-    for (const auto &[member, ranges] : list.ofMember)
-      std::for_each(ranges.begin(), ranges.end(), add);
-    std::for_each(list.ofMany.begin(), list.ofMany.end(), add);
+    std::for_each(list.all.begin(), list.all.end(), add);
     auto pair = boxes.findOverlap();
     if (!pair)
       continue;

@@ -35,8 +35,9 @@ private:
     const Segment *segment = nullptr;
   };
   struct Events {
+    std::vector<Event> all;
     std::map<std::vector<int64_t>, std::vector<Event>> ofMember; // by range
-    std::vector<Event> ofMany; // segments of several members
+    std::vector<Event> ofMany; // segments of very many members
   };
   using Key = std::tuple<Side, uint32_t, unsigned>; // shard, state
 

@@ -44,7 +44,7 @@ Json numbersHeld(const Family &family, const ShardRecord &shard) {
   return numbers;
 }
 
-Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
+Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {
   const Family &family = common.families[shard.family];
   Json dims = Json::array();
   for (const auto &intervals : shard.dims) {
@@ -53,10 +53,11 @@ Json shardJson(const PlanCommon &common, const ShardRecord &shard) {
       list.push_back({interval.lo, interval.hi});
     dims.push_back(std::move(list));
   }
-  Json out = {{"family", family.name},
-              {"numbers", numbersHeld(family, shard)},
-              {"states", stateNames(family, shard.states)},
-              {"dims", std::move(dims)}};
+  Json out = {
+      {"family", family.name},
+      {"numbers", numbersHeld(family, shard)},
+      {"states", stateNames(family, storedStates(family, shard.states, side))},
+      {"dims", std::move(dims)}};
   if (shard.flat)
     out["range"] = {shard.range.lo, shard.range.hi};
   return out;
@@ -103,9 +104,9 @@ Json programJson(const PlanCommon &common, const RankProgram &program) {
               {"staging_bytes", program.stagingBytes}};
   out["source"] = out["destination"] = out["instructions"] = Json::array();
   for (const ShardRecord &shard : program.source)
-    out["source"].push_back(shardJson(common, shard));
+    out["source"].push_back(shardJson(common, shard, Side::Source));
   for (const ShardRecord &shard : program.destination)
-    out["destination"].push_back(shardJson(common, shard));
+    out["destination"].push_back(shardJson(common, shard, Side::Destination));
   for (const Instruction &instruction : program.instructions)
     out["instructions"].push_back(instructionJson(common, instruction));
   return out;
@@ -126,13 +127,13 @@ std::string statesText(const Family &family, uint64_t states) {
   return "{" + text + "}";
 }
 
-void writeShards(const PlanCommon &common, const char *side,
+void writeShards(const PlanCommon &common, Side side,
                  const std::vector<ShardRecord> &shards, std::ostream &out) {
-  out << side << " shards:\n";
+  out << sideName(side) << " shards:\n";
   for (size_t i = 0; i < shards.size(); ++i) {
     const Family &family = common.families[shards[i].family];
     out << "  #" << i << " " << family.name << " "
-        << statesText(family, shards[i].states);
+        << statesText(family, storedStates(family, shards[i].states, side));
     for (const auto &intervals : shards[i].dims) {
       out << " ";
       for (size_t k = 0; k < intervals.size(); ++k)
@@ -223,8 +224,8 @@ Status writeProgram(const PlanReader &plan, uint32_t device,
   out << "device " << device << ": source rank " << program->sourceRank
       << ", destination rank " << program->destinationRank << ", staging "
       << program->stagingBytes << " bytes\n";
-  writeShards(plan.common(), "source", program->source, out);
-  writeShards(plan.common(), "destination", program->destination, out);
+  writeShards(plan.common(), Side::Source, program->source, out);
+  writeShards(plan.common(), Side::Destination, program->destination, out);
   out << "program:\n";
   for (size_t i = 0; i < program->instructions.size(); ++i) {
     out << "  " << i << ": ";

@@ -90,7 +90,7 @@ void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
   }
   for (int64_t member = 0; member < numMembers(family, shard); ++member) {
     std::string tensor = family.tensorName(memberIndex(family, shard, member));
-    for (unsigned state : statesOf(shard.states)) {
+    for (unsigned state : statesOf(storedStates(family, shard.states, side))) {
       const std::string &name = family.states[state].name;
       expected.push_back({tensor, name, side == Side::Source,
                           count[{tensor, name}]++, shape,

@@ -46,6 +46,7 @@ struct LoopbackWorld::State {
   size_t live = 0;
   size_t waiting = 0;
   size_t connected = 0;
+  CopyBytes copy;
   size_t running = 0, mayRun = SIZE_MAX;
   std::condition_variable turn; // when running < mayRun
   std::optional<Digest> digest;
@@ -66,7 +67,7 @@ public:
   Endpoint(State &world, uint32_t self) : world(world), self(self) {}
 
   uint32_t device() const override { return self; }
-  bool seesPeerMemory() const override { return true; }
+  bool seesPeerMemory() const override { return !world.copy; }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
@@ -251,7 +252,9 @@ Status LoopbackWorld::Endpoint::receive(const TransportMessage &message,
   inbox.erase(message.peer);
   ++sender.inFlight;
   lock.unlock();
-  Status status = copyBytes(posted, message);
+  Status status = world.copy
+                      ? world.copy(message.data, posted.data, posted.bytes)
+                      : copyBytes(posted, message);
   lock.lock();
   --sender.inFlight;
   --sender.unsent;
@@ -315,8 +318,9 @@ void LoopbackWorld::Endpoint::leave() {
 //===----------------------------------------------------------------------===//
 
 LoopbackWorld::LoopbackWorld(const std::vector<uint32_t> &devices,
-                             size_t running)
+                             size_t running, CopyBytes copy)
     : state(std::make_unique<State>()) {
+  state->copy = std::move(copy);
   state->mayRun = std::max<size_t>(running, 1);
   for (uint32_t device : devices)
     state->endpoints.emplace(device,

@@ -30,6 +30,6 @@ dt.space @model {
 // -----
 
 dt.space @model {
-  // expected-error@+1 {{state "param" may be made from 'master', but one of them changes dtype}}
-  dt.param @w [8] of <param = f32 -> bf16 from master, master = f32>
+  // expected-error@+1 {{state "param" may be made from 'master', but is not rounded alike when it is sent}}
+  dt.param @w [8] of <param = bf16 -> f32 from master, master = f32>
 }

@@ -283,3 +283,45 @@ dt.transition @large_group from @src to @dst {
     dt.sendrecv @w <[i: 7] from 0 to i + 1 at [0] size [8]>
   }
 }
+
+// -----
+
+// A state made where the one that it is made from does not arrive.
+dt.space @model {
+  dt.param @w [8] of <param = bf16 from master, master = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 2 devices [1, 2] {
+  dt.place @w for ["param"] shards rank 0 at [0] size [8]
+  dt.place @w for ["master"] shards rank 1 at [0] size [8]
+}
+dt.transition @made_of_nothing from @src to @dst {
+  // expected-error@+1 {{makes @w[0:8) on device 1 from @w, which does not arrive there}}
+  dt.derive @w for ["param"] <on 1 at [0] size [8]>
+  dt.wave 0 slots <5 columns, (0, 2, 0, -1, 32), (2, 0, 1, -1, 32)> {
+    dt.sendrecv @w for ["master"] <from 0 to 2 at [0] size [8]>
+  }
+}
+
+// -----
+
+// One that is made only in part.
+dt.space @model {
+  dt.param @w [8] of <param = bf16 from master, master = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w for ["param"] shards rank 0 at [0] size [8]
+  dt.place @w for ["master"] shards rank 0 at [0] size [8]
+}
+// expected-error@+1 {{delivers 6 elements of @w to device 1, which wants 8}}
+dt.transition @made_in_part from @src to @dst {
+  dt.derive @w for ["param"] <on 1 at [2] size [6]>
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
+    dt.sendrecv @w for ["master"] <from 0 to 1 at [0] size [8]>
+  }
+}

@@ -1,5 +1,5 @@
 // What is proved of a transition and what becomes of it: facts in the plan, the
-// lemmas as SMT-LIB. Any pass in between loses the proof.
+// lemmas and the plan's classes as SMT-LIB. Any pass in between loses the proof.
 // RUN: dt-opt %s --dt-lower --dt-prove=emit-smtlib=%t.smt2 --dt-emit=output=%t.dtplan -o /dev/null
 // RUN: FileCheck %s --check-prefix=SMT --input-file=%t.smt2
 // RUN: dt-opt %s --dt-compile="output=%t.whole.dtplan emit-smtlib=%t.whole.smt2" -o /dev/null
@@ -17,6 +17,9 @@
 // SMT: (check-sat)
 // SMT: ; slots-never-meet:
 // SMT: ; nothing-sent-too-early:
+// SMT: ; waves-0-to-0: waves (1) come in one order
+// SMT: ; arenas-0: slots of the 2 devices
+// SMT: ; cover-0: pieces of @w, cut as for 2 device(s)
 dt.space @model {
   dt.param @w [8, 6] of <param = bf16>
 }

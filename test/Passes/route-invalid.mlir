@@ -12,7 +12,7 @@ dt.layout @src of @model world 2 {
 dt.layout @dst of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 6]
 }
-// expected-error@+1 {{wants @w[4:8)x[4:6) of tensor 'layers.w' on device 0, which no source device holds}}
+// expected-error@+1 {{wants @w[4:8)x[4:6) of tensor 'layers.w' on device 0 (rank 0), which no source device holds}}
 dt.transition @hole_in_a_box from @src to @dst
 
 // -----
@@ -29,7 +29,7 @@ dt.layout @src of @model world 2 {
 dt.layout @dst of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [4, 6]
 }
-// expected-error@+1 {{wants @w[1:2)x[2:3) of tensor 'w' on device 0, which no source device holds}}
+// expected-error@+1 {{wants @w[1:2)x[2:3) of tensor 'w' on device 0 (rank 0), which no source device holds}}
 dt.transition @hole_in_a_range from @src to @dst
 
 // -----
@@ -44,3 +44,19 @@ dt.layout @src of @model world 1 {
 dt.transition @twice from @src to @src {
   dt.keep @w <on 0 at [0] size [8]>
 }
+
+// -----
+
+// A hole in a family names the tensor that its user knows.
+dt.space @model {
+  dt.param @w [4, 6] of <param = bf16> named "layers.{}.w" [3]
+}
+// expected-note@+1 {{source layout is here}}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0, 0] size [2, 6], rank 0 at [3, 0] size [1, 6]
+}
+dt.layout @dst of @model world 2 devices [5, 6] {
+  dt.place @w shards rank 1 at [0, 0] size [4, 6]
+}
+// expected-error@+1 {{wants @w[2:3)x[0:6) of tensor 'layers.5.w' on device 6 (rank 1), which no source device holds}}
+dt.transition @hole_in_a_family from @src to @dst

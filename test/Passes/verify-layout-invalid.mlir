@@ -54,3 +54,30 @@ dt.layout @dst of @model on [@mesh] world 2 {
   dt.place @w for ["master"] [{}]
 }
 dt.transition @t from @src to @dst
+
+// -----
+
+// A rank holds an element once: boxes, and flat ranges of one.
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 6] of <param = bf16>
+}
+dt.layout @src of @model world 2 {
+  // expected-error@+1 {{places @w[4:5)x[0:6) on rank 1 twice}}
+  dt.place @w shards rank 0 at [0, 0] size [8, 6],
+      rank 1 at [0, 0] size [5, 6], rank 1 at [4, 0] size [4, 6]
+}
+dt.transition @t from @src to @src
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [4, 6] of <param = bf16>
+}
+dt.layout @src of @model world 1 {
+  // expected-error@+1 {{places @w[1:2)x[2:4) on rank 0 twice}}
+  dt.place @w shards rank 0 at [0, 0] size [4, 6] range [0, 10],
+      rank 0 at [0, 0] size [4, 6] range [8, 24]
+}
+dt.transition @t from @src to @src

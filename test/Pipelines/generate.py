@@ -15,6 +15,10 @@ from layouts import DTYPE_BYTES
 MAX_WORLD = 16
 DTYPES = ["bf16", "f32", "f16", "f8_e4m3", "u8", "i64"]
 OTHER_STATES = ["master", "exp_avg", "exp_avg_sq", "grad"]
+FLOATS = ["f32", "bf16", "f16", "f64"]
+SIZE_AXES = ["tp", "cp", "ep", "etp", "fsdp", "dp", "pp"]
+# Bits of a float's exponent and fraction.
+BITS = {"f64": (11, 52), "f32": (8, 23), "f16": (5, 10), "bf16": (8, 7)}
 
 
 @dataclass
@@ -26,14 +30,97 @@ class Case:
     files: dict = field(default_factory=dict)
 
 
+def rounded_to(*way):
+    """The dtypes on a value's way that may drop some of its bits."""
+    at, lossy = way[0], []
+    for dtype in way[1:]:
+        holds = zip(BITS[dtype], BITS[at], strict=True)
+        if not all(new >= old for new, old in holds):
+            lossy.append(dtype)
+            at = dtype
+    return lossy
+
+
+def round_alike(source, after, origin, name):
+    """Whether a state may be both sent and made from another."""
+    sent = rounded_to(source[origin], source[name], after[name])
+    return sent == rounded_to(source[origin], after[origin], after[name])
+
+
 def random_states(rng):
-    """A "state" object, or None for the default."""
-    if rng.random() < 0.3:
-        return None
+    """A "state" object for both sides."""
     states = {"param": rng.choice(["bf16", "f32", "f16"])}
     for name in rng.sample(OTHER_STATES, rng.randint(0, 3)):
         states[name] = rng.choice(["f32", "bf16"])
     return states
+
+
+@dataclass
+class States:
+    """The keys of a request that name states, and those of each side."""
+
+    keys: dict = field(default_factory=dict)
+    sides: tuple = (None, None)
+
+    def place(self, layouts):
+        """Gives each side its own states, where there are such."""
+        for layout, own in zip(layouts, self.sides, strict=True):
+            if own and "state" not in self.keys:
+                layout["state"] = own
+
+
+def one_for_both(states):
+    return States({"state": states}, (states, states))
+
+
+def random_side_states(rng, default):
+    """The default, the same on both sides, or some of: dtypes that change,
+    states that one side lacks, states that may be made from others."""
+    kind = rng.choice(["default", "same", "same", "change"])
+    if kind == "default":
+        return States() if default is None else one_for_both(default)
+    if kind == "same":
+        return one_for_both(random_states(rng))
+    names = ["param", *rng.sample(OTHER_STATES, rng.randint(1, 3))]
+    if rng.random() < 0.3:
+        names.remove("param")
+    source = {name: rng.choice(FLOATS) for name in names}
+    after = {
+        name: rng.choice([source[name], rng.choice(FLOATS)]) for name in names
+    }
+    dropped = [name for name in names if rng.random() < 0.25]
+    for name in dropped:
+        del after[name]
+    lacking = [n for n in ("param", *OTHER_STATES) if n not in names]
+    derive = {}
+    for name in lacking if not after else lacking[: rng.randint(0, 1)]:
+        after[name] = rng.choice(FLOATS)
+        derive[name] = rng.choice(names)
+    for name in set(names) & set(after):
+        origin = rng.choice(names)
+        free = {name, *derive} & {origin, *derive.values()}
+        if not free and (
+            origin not in after or round_alike(source, after, origin, name)
+        ):
+            derive[name] = origin
+    keys = {"derive": derive} if derive else {}
+    keys |= {"drop": dropped} if dropped else {}
+    return States(keys, (source, after))
+
+
+def random_extra(rng, axes):
+    """The "extra" key, most often without any."""
+    extra = []
+    for number in range(rng.choice([0, 0, 0, 1, 2])):
+        entry = {"name": f"extra{number}", "dtype": rng.choice(DTYPES)}
+        if rng.random() < 0.7:
+            entry["shape"] = [
+                rng.randint(1, 5) for _ in range(rng.randint(0, 2))
+            ]
+        if rng.random() < 0.7:
+            entry["per"] = rng.sample(axes, rng.randint(0, min(4, len(axes))))
+        extra.append(entry)
+    return {"extra": extra} if extra else {}
 
 
 def random_worlds(rng, sizes):
@@ -61,10 +148,12 @@ def finish(rng, request, layouts):
         "inter_node_GBps": 25,
         "latency_us": rng.choice([0, 10]),
     }
-    request["memory"] = {
-        "staging": rng.choice(["16KiB", "64KiB", "1MiB", "1GiB"]),
-        "mode": rng.choice(["rollback", "flat"]),
-    }
+    mode = rng.choice(["rollback", "flat"])
+    # Small limits put the bound of flat mode to the test.
+    sizes = ["16KiB", "64KiB", "1MiB", "1GiB"]
+    if mode == "flat":
+        sizes = ["2KiB", "4KiB", "8KiB", "16KiB", "1MiB"]
+    request["memory"] = {"staging": rng.choice(sizes), "mode": mode}
     return request
 
 
@@ -146,7 +235,7 @@ def random_shards(rng, tensors, states):
     world = rng.randint(1, 8)
     rows = []
     for tensor in tensors:
-        per_state = states and len(states) > 1 and rng.random() < 0.4
+        per_state = len(states or ()) > 1 and rng.random() < 0.4
         for state in states if per_state else [None]:
             for row in random_rows(rng, tensor["shape"], world):
                 extra = {"state": state} if state else {}
@@ -171,10 +260,11 @@ def random_tensors(rng):
 
 
 def shards_case(rng):
-    tensors, states = random_tensors(rng), random_states(rng)
+    tensors, states = random_tensors(rng), random_side_states(rng, None)
     model = {"tensors": tensors}
-    request = {"model": model} | ({"state": states} if states else {})
-    layouts = [random_shards(rng, tensors, states) for _ in range(2)]
+    request = {"model": model} | states.keys | random_extra(rng, ["rank"])
+    layouts = [random_shards(rng, tensors, own) for own in states.sides]
+    states.place(layouts)
     return Case(finish(rng, request, layouts), model)
 
 
@@ -313,10 +403,13 @@ def rules_case(rng):
         random_sizes(rng, num_layers, num_experts, fsdp) for _ in range(2)
     ]
     tensors, rules = rule_model(rng, layouts, num_layers, num_experts)
-    states = random_states(rng)
+    states = random_side_states(rng, None)
     if rng.random() < 0.25 and len(tensors) < 40:
-        layouts[rng.randrange(2)] = random_shards(rng, tensors, states)
-    request = {"rules": rules} | ({"state": states} if states else {})
+        side = rng.randrange(2)
+        layouts[side] = random_shards(rng, tensors, states.sides[side])
+    states.place(layouts)
+    axes = [*SIZE_AXES, *(["rank"] if "shards" in str(layouts) else [])]
+    request = {"rules": rules} | states.keys | random_extra(rng, axes)
     if rng.random() < 0.5:
         model = {"tensors": tensors}
         return Case(finish(rng, {"model": model} | request, layouts), model)
@@ -377,12 +470,13 @@ def config_case(rng):
     ]
     unit = common_multiple(layouts)
     model = tiny_config(rng, kind, unit, num_layers, num_experts)
-    states = random_states(rng) or {"param": "bf16"}
+    states = random_side_states(rng, {"param": "bf16"})
+    states.place(layouts)
     request = {
         "model": "config.json",
-        "state": states,
         "vocab_multiple": rng.choice([1, 4, 8]),
     }
+    request |= states.keys | random_extra(rng, SIZE_AXES)
     return Case(finish(rng, request, layouts), model, {"config.json": model})
 
 

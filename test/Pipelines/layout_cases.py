@@ -101,6 +101,7 @@ RNG = [
 CURSOR = [{"name": "cursor", "dtype": "i64", "shape": [2], "per": ["dp"]}]
 STEP = [{"name": "step", "dtype": "i64"}]
 NO_STATES = {"state": {"param": "bf16"}}
+FLAT = {"staging": "1MiB", "mode": "flat"}
 OWN = {"state": None}  # param in each tensor's own dtype
 
 FEATURES = {
@@ -197,6 +198,31 @@ FEATURES = {
         QKV,
         derive={"param": "master"},
         drop=["master"],
+    ),
+    "param-from-master-flat": of(
+        LLAMA,
+        s(tp=2, dp=2, **ZERO) | {"state": {"master": "f32", "exp_avg": "f32"}},
+        s(tp=4) | {"state": {"param": "bf16", "exp_avg": "bf16"}},
+        QKV,
+        derive={"param": "master"},
+        drop=["master"],
+        memory=FLAT,
+    ),
+    # Ranks that get the master anyway make the param; dtypes change in flight.
+    "param-beside-master": of(
+        LLAMA,
+        s(tp=2) | {"state": {"param": "f32", "master": "f32"}},
+        s(dp=4) | {"state": {"param": "bf16", "master": "f64"}},
+        QKV,
+        derive={"param": "master"},
+    ),
+    "param-beside-master-flat": of(
+        LLAMA,
+        s(tp=2) | {"state": {"param": "bf16", "master": "f32"}},
+        s(dp=4) | {"state": {"param": "bf16", "master": "f64"}},
+        QKV,
+        derive={"param": "master"},
+        memory=FLAT,
     ),
 }
 

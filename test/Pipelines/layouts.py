@@ -115,6 +115,9 @@ class Sizes:
                 "tp": self.etp, "ep": self.size["ep"],
                 "dp": self.expert_dp, "pp": self.size["pp"],
             }  # fmt: skip
+            if self.size["fsdp"] > 1:  # shards over all that is not replicated
+                sizes["fsdp"] = self.expert_dp // self.size["dp"]
+                sizes["dp"] = self.size["dp"]
         else:
             sizes = self.size | {"ep": 1}
         found = dict.fromkeys(AXES, 0)

@@ -6,8 +6,10 @@ what the tools print about a plan with it. An empty list means that all agree.
 
 import math
 from collections import Counter
+from dataclasses import dataclass
 
 import numpy as np
+from extra_state import add_extra, extra_shape
 from layouts import DTYPE_BYTES, Tensor, cut_by_rules, side_of
 from megatron_tensors import tensors_of_config
 
@@ -46,8 +48,32 @@ def bytes_of_size(text):
     return int(number) * UNITS[text[len(number) :]]
 
 
+@dataclass
+class State:
+    """A state's dtype on each side (None: not there), and the state that it
+    is or may be made from."""
+
+    source: str | None
+    destination: str | None
+    origin: str | None = None
+
+
+def states_of(request):
+    """{name: State}; empty for the default."""
+    shared = request.get("state", {})
+    before, after = (
+        request[side].get("state", shared) for side in ("source", "destination")
+    )
+    derive = request.get("derive", {})
+    return {
+        name: State(before.get(name), after.get(name), derive.get(name))
+        for name in before | after
+    }
+
+
 def tensors_of(request, model):
-    """The tensors that a request with this model (parsed JSON) is about."""
+    """The tensors that a request with this model (parsed JSON) is about; their
+    states are `State`s."""
     if "model_type" in model:
         described = [(n, s, c, None) for n, s, c in tensors_of_config(model)]
     else:
@@ -68,14 +94,38 @@ def tensors_of(request, model):
             (*pair, cut, dtype)
             for pair, cut, dtype in zip(named, cuts, dtypes, strict=True)
         ]
-    states = request.get("state")
+    states = states_of(request)
     tensors = []
     for name, shape, cut, dtype in described:
-        own = {"param": "f32"} if cut and cut.buffer else None
-        tensors.append(
-            Tensor(name, shape, own or states or {"param": dtype}, cut)
-        )
+        is_buffer = cut and cut.buffer
+        if is_buffer and states and "param" not in states:
+            continue
+        dtype = "f32" if is_buffer else dtype
+        only = {"param": State(dtype, dtype)}
+        own = only if is_buffer or not states else states
+        tensors.append(Tensor(name, shape, own, cut))
+    for entry in request.get("extra", []):
+        only = {"param": State(entry["dtype"], entry["dtype"])}
+        shape = extra_shape(entry, request["source"])
+        tensors.append(Tensor(entry["name"], shape, only))
     return tensors
+
+
+def tensors_on(side, tensors):
+    """The tensors with the states and dtypes of one side."""
+    return [
+        Tensor(
+            tensor.name,
+            tensor.shape,
+            {
+                name: getattr(state, side)
+                for name, state in tensor.states.items()
+                if getattr(state, side)
+            },
+            tensor.cut,
+        )
+        for tensor in tensors
+    ]
 
 
 class Transition:
@@ -84,17 +134,28 @@ class Transition:
     def __init__(self, request, model):
         self.request = request
         self.tensors = tensors_of(request, model)
-        multiple = request.get("vocab_multiple", 128)
-        self.source = side_of(self.tensors, request["source"], multiple)
-        self.destination = side_of(
-            self.tensors, request["destination"], multiple
-        )
+        self.on = {
+            side: tensors_on(side, self.tensors)
+            for side in ("source", "destination")
+        }
+        self.source, self.destination = map(self.evaluate, self.on)
         self.per_node = request.get("cluster", {}).get("devices_per_node", 8)
         self.masks = {}
         self.totals = Counter()
         for number, tensor in enumerate(self.tensors):
-            for state, dtype in tensor.states.items():
-                self.add_totals(number, state, DTYPE_BYTES[dtype])
+            for name, state in tensor.states.items():
+                if state.destination:
+                    self.add_totals(number, name, state)
+
+    def evaluate(self, name):
+        """Who holds what on the side of that name."""
+        multiple = self.request.get("vocab_multiple", 128)
+        layout, extra = self.request[name], self.request.get("extra", [])
+        weights = self.on[name][: len(self.on[name]) - len(extra)]
+        side = side_of(weights, layout, multiple)
+        for number, entry in enumerate(extra, len(weights)):
+            add_extra(side, number, entry, self.request["source"], layout)
+        return side
 
     def node(self, device):
         return device // self.per_node
@@ -105,32 +166,53 @@ class Transition:
             self.masks[key] = side.mask(self.tensors, number, state, device)
         return self.masks[key]
 
-    def add_totals(self, number, state, width):
+    def held(self, number, name, device):
+        """What a device can read of a state at the source: a state that is
+        only in the destination is read where its origin lies."""
+        state = self.tensors[number].states[name]
+        read = name if state.source else state.origin
+        return self.mask(self.source, number, read, device)
+
+    def made(self, number, name, device):
+        """What a device makes from another state that it gets anyway."""
+        state = self.tensors[number].states[name]
+        wanted = self.mask(self.destination, number, name, device)
+        if not (state.source and state.origin):
+            return wanted & False
+        got = self.mask(self.destination, number, state.origin, device)
+        return wanted & got & ~self.held(number, name, device)
+
+    def wire_width(self, number, name):
+        states = self.tensors[number].states
+        state = states[name]
+        read = state.source or states[state.origin].source
+        return min(DTYPE_BYTES[read], DTYPE_BYTES[state.destination])
+
+    def add_totals(self, number, name, state):
         """Bytes of one (tensor, state): destination, local, and the least
         that must cross a wire and a node's border."""
         nodes = {}
+        stored = DTYPE_BYTES[state.destination]
+        width = self.wire_width(number, name)
         for device in self.destination.devices:
-            wanted = self.mask(self.destination, number, state, device)
-            held = self.mask(self.source, number, state, device)
-            missing = wanted & ~held
-            self.totals["destination"] += int(wanted.sum()) * width
-            self.totals["local"] += int((wanted & held).sum()) * width
+            wanted = self.mask(self.destination, number, name, device)
+            held = self.held(number, name, device)
+            missing = wanted & ~held & ~self.made(number, name, device)
+            self.totals["destination"] += int(wanted.sum()) * stored
+            self.totals["local"] += int((wanted & ~missing).sum()) * stored
             self.totals["wire"] += int(missing.sum()) * width
             node = self.node(device)
             nodes[node] = nodes.get(node, False) | missing
         for node, missing in nodes.items():
             for device in self.source.devices:
                 if self.node(device) == node:
-                    missing = missing & ~self.mask(
-                        self.source, number, state, device
-                    )
+                    missing = missing & ~self.held(number, name, device)
             self.totals["inter_node"] += int(missing.sum()) * width
 
-    def stored_max(self, side):
-        return max(side.stored_bytes(self.tensors, d) for d in side.devices)
-
-    def stored_total(self, side):
-        return sum(side.stored_bytes(self.tensors, d) for d in side.devices)
+    def stored_on(self, name):
+        """Bytes that each device stores on the side of that name."""
+        side = self.source if name == "source" else self.destination
+        return [side.stored_bytes(self.on[name], d) for d in side.devices]
 
 
 def expect(problems, what, found, expected):
@@ -156,7 +238,7 @@ def check_inspect(transition, inspect):
         return problems
     bytes_, memory = inspect["bytes"], inspect["memory"]
     totals, request = transition.totals, transition.request
-    source, destination = transition.source, transition.destination
+    most = {side: max(transition.stored_on(side)) for side in transition.on}
     for what, found, expected in [
         ("tensors", inspect["tensors"], len(transition.tensors)),
         ("bytes.destination", bytes_["destination"], totals["destination"]),
@@ -170,9 +252,8 @@ def check_inspect(transition, inspect):
          request["source"]["world"]),
         ("destination.world", inspect["destination"]["world"],
          request["destination"]["world"]),
-        ("source_max", memory["source_max"], transition.stored_max(source)),
-        ("destination_max", memory["destination_max"],
-         transition.stored_max(destination)),
+        ("source_max", memory["source_max"], most["source"]),
+        ("destination_max", memory["destination_max"], most["destination"]),
     ]:  # fmt: skip
         expect(problems, what, found, expected)
     return problems + check_limits(request.get("memory", {}), inspect)
@@ -245,7 +326,10 @@ def check_deliveries(transition, deliveries, inspect):
 def deliver(transition, numbers, row, arrived, pending, moved):
     """Books one delivery; returns what is wrong with it, or None."""
     number = numbers.get(row["tensor"])
-    if number is None or row["state"] not in transition.tensors[number].states:
+    if (
+        number is None
+        or row["state"] not in transition.on["destination"][number].states
+    ):
         return "unknown tensor or state"
     tensor, state = transition.tensors[number], row["state"]
     src, dst, offset, size = row["src"], row["dst"], row["offset"], row["size"]
@@ -263,10 +347,12 @@ def deliver(transition, numbers, row, arrived, pending, moved):
     pending.append((key, box))
     if (row["wave"] < 0) != (src == dst):
         return "expected wave -1 for a local copy and only for that"
-    held = transition.mask(transition.source, number, state, src)[box]
+    held = transition.held(number, state, src)[box]
+    if src == dst:
+        held = held | transition.made(number, state, dst)[box]
     if src != dst and (number, state, src) in arrived:
         held = held | arrived[number, state, src][1][box]
-    count = math.prod(size) * DTYPE_BYTES[tensor.states[state]]
+    count = math.prod(size) * transition.wire_width(number, state)
     if src != dst:
         moved["wire"] += count
         if transition.node(src) != transition.node(dst):
@@ -276,7 +362,7 @@ def deliver(transition, numbers, row, arrived, pending, moved):
 
 def missing_arrivals(transition, arrived):
     problems = []
-    for number, tensor in enumerate(transition.tensors):
+    for number, tensor in enumerate(transition.on["destination"]):
         for state in tensor.states:
             for device in transition.destination.devices:
                 wanted = transition.mask(
@@ -305,7 +391,7 @@ def check_run(transition, run):
         return problems
     expect(problems, "ok", run["ok"], True)
     expect(problems, "mismatches", run["mismatches"], 0)
-    stored = transition.stored_total(transition.destination)
+    stored = sum(transition.stored_on("destination"))
     expect(problems, "bytes_checked", run["bytes_checked"], stored)
     asked = transition.request.get("memory", {}).get("staging", "1GiB")
     if run["staging_peak"] > bytes_of_size(asked):

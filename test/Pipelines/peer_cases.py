@@ -92,7 +92,7 @@ LATENT_LAYER = {
 }
 LATENT_EXPERT = {"linear_fc1.weight": [2 * 64, LATENT],
                  "linear_fc2.weight": [LATENT, 64]}  # fmt: skip
-LATENT_RULES = [
+LAYER_RULES = [
     {"match": "*.experts.*.linear_fc1.weight", "tp": 0, "ep": True,
      "blocks": [64, 64]},
     {"match": "*.experts.*.linear_fc2.weight", "tp": 1, "ep": True},
@@ -101,6 +101,11 @@ LATENT_RULES = [
     {"match": "*shared_experts.linear_fc2.weight", "tp": 1},
     {"match": "*linear_qkv.weight", "tp": 0},
     {"match": "*linear_proj.weight", "tp": 1},
+]  # fmt: skip
+LATENT_RULES = [
+    *({**rule, "match": "mtp." + rule["match"], "stage": "last"}
+      for rule in LAYER_RULES),
+    *LAYER_RULES,
     {"match": "*word_embeddings.weight", "tp": 0, "stage": "first"},
     {"match": "mtp.*eh_proj.weight", "tp": 0, "stage": "last"},
     {"match": "mtp.*", "replicate": True, "stage": "last"},
@@ -123,9 +128,11 @@ def latent_model(layers, mtp):
         rows |= latent_layer(f"decoder.layers.{layer}.")
     rows["decoder.final_layernorm.weight"] = [HIDDEN]
     if mtp:
-        rows["mtp.enorm.weight"] = [HIDDEN]
-        rows["mtp.hnorm.weight"] = [HIDDEN]
-        rows["mtp.eh_proj.weight"] = [HIDDEN, 2 * HIDDEN]
+        rows["mtp.layers.0.enorm.weight"] = [HIDDEN]
+        rows["mtp.layers.0.hnorm.weight"] = [HIDDEN]
+        rows["mtp.layers.0.eh_proj.weight"] = [HIDDEN, 2 * HIDDEN]
+        rows |= latent_layer("mtp.layers.0.mtp_model_layer.")
+        rows["mtp.layers.0.final_layernorm.weight"] = [HIDDEN]
     rows["output_layer.weight"] = [128, HIDDEN]
     return {
         name: {"shape": shape, "dtype": "F32"} for name, shape in rows.items()
@@ -295,9 +302,11 @@ FULL_SIZE = {
         s(8, 1, 16),
     ),
     "DS-c": ("deepseek-v3", s(1, 16, 16, ep=16, **DS_16), s(32, 1, 8)),
-    "GPT-a 2": ("gpt3-1.3b", s(4, 2, 1), s(4, 2, 2)),
-    "GPT-a 3": ("gpt3-1.3b", s(4, 2, 1), s(8, 2, 1)),
-    "GPT-a 4": ("gpt3-1.3b", s(4, 2, 1), s(4, 4, 1)),
+    **{
+        f"GPT-a {size} {number}": (f"gpt3-{size}", s(4, 2, 1), after)
+        for size in ("1.3b", "2.7b", "6.7b")
+        for number, after in enumerate([s(4, 2, 2), s(8, 2, 1), s(4, 4, 1)])
+    },
     "PR7189": (
         "qwen3-30b-a3b",
         s(8, 1, 4, ep=16, etp=1),

@@ -1,15 +1,19 @@
 """Compiles, verifies and runs random requests, and compares with the oracle.
 
+Every plan also runs on the adversarial machine (test/Unit/Runtime), many times.
+
 Each case is a request from `generate.py`. A failing case keeps its files and
 prints its seed; `--seed S --count 1 --first N` runs it again alone.
 """
 
 import argparse
 import json
+import re
 import sys
 import tempfile
 import time
 import traceback
+import zlib
 from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -20,6 +24,8 @@ from plan_tools import ToolError, Tools, print_closing_line
 
 # Every so many cases are compiled twice: the same request, the same bytes.
 DETERMINISM_EVERY = 10
+# Times that each plan runs, with its bytes, on the adversarial machine.
+ADVERSARIAL_RUNS = 30
 
 
 def write_case(case, folder):
@@ -31,14 +37,29 @@ def write_case(case, folder):
     return path
 
 
+def compile_within_limit(tools, case, request, plan):
+    """Compiles; where flat mode refuses a limit, with the one that it names."""
+    try:
+        tools.compile(request, plan)
+    except ToolError as error:
+        works = re.search(r"smallest limit that works is (\d+)", str(error))
+        if not works:
+            raise
+        case.request["memory"]["staging"] = int(works.group(1))
+        request.write_text(json.dumps(case.request, indent=1))
+        tools.compile(request, plan)
+
+
 def check_case(tools, case, folder, twice):
     """(problems, figures) of one case, whose files go to `folder`."""
     request, plan = write_case(case, folder), folder / "out.dtplan"
-    tools.compile(request, plan)
+    compile_within_limit(tools, case, request, plan)
     tools.output("dt-plan", "verify", plan)
     inspect = tools.json("dt-plan", "inspect", plan, "--json")
     deliveries = tools.deliveries(plan)
     run = tools.json("dt-run", plan, "--check", "--json")
+    adversaries = zlib.crc32(request.read_bytes())
+    tools.output("dt-adversary", plan, ADVERSARIAL_RUNS, adversaries)
     transition = Transition(case.request, case.model)
     problems = problems_of(transition, inspect, deliveries, run)
     if twice:
@@ -53,6 +74,7 @@ def check_case(tools, case, folder, twice):
         inter_node=inspect["bytes"]["inter_node"],
         inter_node_bound=inspect["bytes"]["inter_node_lower_bound"],
         deliveries=len(deliveries),
+        adversarial_runs=ADVERSARIAL_RUNS,
     )
     return problems, figures
 
@@ -116,6 +138,10 @@ def main():
         f"{totals['bytes']} bytes in {totals['deliveries']} deliveries; "
         f"between nodes {totals['inter_node']}, "
         f"bound {totals['inter_node_bound']}"
+    )
+    print(
+        f"{totals['adversarial_runs']} runs on the adversarial machine, "
+        "bytes checked"
     )
     return print_closing_line(options.count - failed, failed)
 

@@ -6,7 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from generate import random_request
+from extra_state import extra_shape, value_of
+from generate import random_request, round_alike
 from layouts import (
     Cut,
     Side,
@@ -124,11 +125,9 @@ def naive_plan(transition, rng):
     """A plan's deliveries, one element each, straight from random holders."""
     rows = []
     for number, tensor in enumerate(transition.tensors):
-        for state in tensor.states:
+        for state in transition.on["destination"][number].states:
             masks = {
-                device: transition.mask(
-                    transition.source, number, state, device
-                )
+                device: transition.held(number, state, device)
                 for device in transition.source.devices
             }
             for dst in transition.destination.devices:
@@ -156,8 +155,7 @@ def inspect_of(transition, rows):
         if transition.node(r["src"]) != transition.node(r["dst"])
     )
     maxima = [
-        transition.stored_max(side)
-        for side in (transition.source, transition.destination)
+        max(transition.stored_on(side)) for side in ("source", "destination")
     ]
     pairs = {(row["src"], row["dst"]) for row in wires}
     return {
@@ -267,16 +265,52 @@ def test_random_requests_are_sound(number):
     again = random_request(f"unit/{number}")
     assert json.dumps(case.request) == json.dumps(again.request)
     transition = Transition(case.request, case.model)
-    for n, tensor in enumerate(transition.tensors):
-        for state in tensor.states:
-            source, wanted = (
-                sum(transition.mask(side, n, state, d) for d in side.devices)
-                for side in (transition.source, transition.destination)
-            )
-            assert np.all(source > 0) and np.all(wanted > 0), (
-                tensor.name,
-                state,
-            )
+    for side, tensors in transition.on.items():
+        held = getattr(transition, side)
+        for n, tensor in enumerate(tensors):
+            for state in tensor.states:
+                count = sum(
+                    transition.mask(held, n, state, d) for d in held.devices
+                )
+                # Of an extra state, some values may be nobody's from then on.
+                everywhere = not tensor.name.startswith("extra")
+                assert np.all(count > 0) if everywhere else np.any(count > 0)
+
+
+def test_states_change_their_dtypes_and_are_made_from_others():
+    """Half of w goes to each of two devices: 4 elements of param (f32 to bf16)
+    and of master (f32 to f64), from which device 1 makes its param."""
+    request, model = shift_request()
+    model["tensors"] = [{"name": "a", "shape": [4, 1], "dtype": "bf16"}]
+    request["source"]["state"] = {"param": "f32", "master": "f32"}
+    request["destination"] = {
+        "world": 2, "dp": 2, "devices": [0, 1],
+        "state": {"param": "bf16", "master": "f64"},
+    }  # fmt: skip
+    request["source"] |= {"world": 1, "tp": 1}
+    request["derive"] = {"param": "master"}
+    assert Transition(request, model).totals == {
+        "destination": 2 * 4 * (2 + 8),
+        "local": 4 * (2 + 8) + 4 * 2,
+        "wire": 4 * 4,
+        "inter_node": 0,
+    }
+
+
+def test_an_extra_state_has_one_value_per_coordinate():
+    layout = {"world": 4, "tp": 2, "dp": 2}
+    entry = {"name": "rng", "dtype": "u8", "shape": [5], "per": ["dp", "etp"]}
+    assert extra_shape(entry, layout) == (2, 2, 5)
+    wider = layout | {"world": 6, "dp": 3}
+    found = [value_of(entry, layout, wider, rank) for rank in range(6)]
+    assert found == [(0, 0), (0, 1), (1, 0), (1, 1), (0, 0), (0, 1)]
+
+
+def test_what_rounds_alike():
+    before = {"param": "bf16", "master": "f32"}
+    assert round_alike(before, before, "master", "param")
+    after = {"param": "bf16", "master": "f16"}
+    assert not round_alike(before, after, "master", "param")
 
 
 def test_a_side_lists_its_devices_in_order():

@@ -61,7 +61,7 @@ def _with_fault(rank, store, path, fault):
     source, target = make_tensors(plan, rank)
     if rank == 2:
         fault(source, target)
-    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
     plan.prepare(world, source, target).wait()
 
 
@@ -77,7 +77,7 @@ def test_wrong_tensors(fault, compile_plan, tmp_path):
 def _mixed(rank, store, paths):
     plan = dynatrain.Plan.load(paths[rank == 1])
     source, target = make_tensors(plan, plan.devices[rank])
-    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
     plan.prepare(world, source, target).wait()
 
 
@@ -97,7 +97,7 @@ def test_mixed_plans(compile_plan, tmp_path):
 
 def _plan_of_other_size(rank, store, path):
     plan = dynatrain.Plan.load(path)
-    world = dynatrain.World(store=store, rank=rank, world_size=2, timeout=20)
+    world = dynatrain.World(store=store, rank=rank, world_size=2, timeout=60)
     plan.prepare(world, {}, {}).wait()
 
 
@@ -110,7 +110,7 @@ def _too_early(rank, store, path, how):
     plan = dynatrain.Plan.load(path)
     source, target = make_tensors(plan, rank)
     source = {key: shards[0] for key, shards in source.items()}
-    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
     switch = plan.prepare(world, source, target)
     switch.wait()
     if rank == 3:
@@ -167,7 +167,7 @@ def test_world_that_is_none():
 def _out_of_order(rank, store, path):
     plan = dynatrain.Plan.load(path)
     source, target = make_tensors(plan, rank)
-    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
     switch = plan.prepare(world, source, target)
     with pytest.raises(dynatrain.Error, match="prepare, transfer, commit"):
         switch.commit()

@@ -32,7 +32,7 @@ def _forms(rank, store, path, folder):
         nested.setdefault(state, {})[name] = tensor
     note = {"step": 7} if rank == 2 else None
     with plan.prepare(
-        dynatrain.World(timeout=30), nested, target, user_data=note
+        dynatrain.World(timeout=60), nested, target, user_data=note
     ) as switch:
         switch.transfer()
         switch.commit()

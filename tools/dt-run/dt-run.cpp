@@ -1,12 +1,16 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
+#include "dtrt/Cuda.h"
 #include "dtrt/LoopbackRun.h"
+#include "dtrt/NcclRun.h"
 #include "dtrt/WorkerLaunch.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <mutex>
 #include <unistd.h>
 
@@ -24,6 +28,8 @@ struct Options {
   bool direct = false;
   bool json = false;
   std::string python;
+  std::string store;
+  double timeout = 60;
 };
 
 int fail(const std::string &message) {
@@ -100,10 +106,77 @@ int runProcesses(const Options &options, const std::string &path) {
   return code.ok() ? *code : fail(code.status().message());
 }
 
+int finish(const Options &options, const dtrt::LoopbackReport &report);
+
+#ifdef DT_HAS_NCCL
+/// The number that a launcher has put into the environment, if one has.
+std::optional<size_t> launched(const char *name) {
+  const char *text = getenv(name);
+  if (!text || !*text)
+    return std::nullopt;
+  return size_t(strtoul(text, nullptr, 10));
+}
+
+int runNcclRank(const Options &options, const dtrt::PlanReader &plan,
+                size_t rank) {
+  size_t world = launched("WORLD_SIZE").value_or(0);
+  if (world != plan.devices().size())
+    return fail("the plan has " + std::to_string(plan.devices().size()) +
+                " devices, WORLD_SIZE is " + std::to_string(world));
+  if (options.store.empty())
+    return fail("ranks that a launcher has started need --store=FOLDER, which "
+                "all of them see");
+  dtrt::NcclRunOptions nccl;
+  nccl.check = options.check;
+  nccl.rank = rank;
+  nccl.localRank = launched("LOCAL_RANK").value_or(rank);
+  nccl.store = options.store;
+  nccl.timeoutSeconds = options.timeout;
+  auto report = dtrt::runNcclRank(plan, nccl);
+  if (!report.ok())
+    return fail(report.status().message());
+  return rank == 0 ? finish(options, *report) : 0;
+}
+
+int runNccl(const Options &options) {
+  auto plan = dtrt::PlanReader::open(options.plan);
+  if (!plan.ok())
+    return fail(plan.status().message());
+  if (auto rank = launched("RANK"))
+    return runNcclRank(options, *plan, *rank);
+  if (auto gpus = dtrt::countGpus(); !gpus.ok())
+    return fail("--transport=nccl: " + gpus.status().message());
+  if (options.plan == "-")
+    return fail("--transport=nccl needs a plan file, not standard input");
+  std::string folder = "/tmp/dt-run-" + std::string(6, 'X');
+  if (!mkdtemp(folder.data()))
+    return fail("cannot make a folder in /tmp");
+  std::vector<std::string> command = {"/proc/self/exe",
+                                      options.plan,
+                                      "--transport=nccl",
+                                      "--store",
+                                      folder,
+                                      "--timeout",
+                                      std::to_string(options.timeout)};
+  if (options.check)
+    command.push_back("--check");
+  if (options.json)
+    command.push_back("--json");
+  auto code = dtrt::launchNcclRanks(command, plan->devices().size());
+  std::error_code ignored;
+  std::filesystem::remove_all(folder, ignored);
+  return code.ok() ? *code : fail(code.status().message());
+}
+#else
+int runNccl(const Options &) {
+  return fail("transport 'nccl' is not built into this dt-run; it has: "
+              "loopback, gloo");
+}
+#endif
+
 int run(const Options &options) {
   if (options.transport == "nccl")
-    return fail("transport 'nccl' is not built into this dt-run; it has: "
-                "loopback, gloo");
+    return runNccl(options);
   if (options.transport == "gloo" && options.plan == "-") {
     PlanCopy copy;
     if (!copy.ok)
@@ -126,18 +199,21 @@ int run(const Options &options) {
     fprintf(stderr, "\r\033[K");
   if (!report.ok())
     return fail(report.status().message());
-  double gbps = report->seconds > 0
-                    ? double(report->bytesMoved) / report->seconds / 1e9
-                    : 0;
+  return finish(options, *report);
+}
+
+int finish(const Options &options, const dtrt::LoopbackReport &report) {
+  double gbps =
+      report.seconds > 0 ? double(report.bytesMoved) / report.seconds / 1e9 : 0;
   if (options.json)
-    printJson(options, *report, gbps);
+    printJson(options, report, gbps);
   else
-    printText(options, *report, gbps);
-  for (const std::string &line : report->check.first)
+    printText(options, report, gbps);
+  for (const std::string &line : report.check.first)
     fprintf(stderr, "mismatch: %s\n", line.c_str());
-  if (report->check.mismatches == 0)
+  if (report.check.mismatches == 0)
     return 0;
-  return fail(std::to_string(report->check.mismatches) +
+  return fail(std::to_string(report.check.mismatches) +
               " elements differ from what the plan promises");
 }
 
@@ -166,6 +242,13 @@ int main(int argc, char **argv) {
   app.add_option("--python", options.python,
                  "with --transport=gloo: the interpreter that has torch and "
                  "dynatrain");
+  app.add_option("--store", options.store,
+                 "with --transport=nccl under a launcher: a folder that all "
+                 "ranks see, empty at the start");
+  app.add_option("--timeout", options.timeout,
+                 "with --transport=nccl: seconds that a rank waits for another")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   app.set_version_flag("--version", versionText());
   app.footer(kExamples);
   try {

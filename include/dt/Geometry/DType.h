@@ -43,6 +43,11 @@ bool canConvert(DType from, DType to);
 /// The type that travels: the narrower of the two; the destination's where
 /// both are equally wide.
 DType wireDType(DType source, DType destination);
+/// A state `made` that may be sent or made from state `from` where both have
+/// arrived: whether both ways round alike, for all values that `made` has
+/// because it was made from `from` at the source.
+bool roundAlike(DType fromSource, DType fromDestination, DType madeSource,
+                DType madeDestination);
 /// Accepts safetensors' and PyTorch's spellings in any case: "BF16",
 /// "bfloat16", "torch.float32", "f8_e4m3fn", "F8_E4M3", "long", "uint8".
 std::optional<DType> parseDType(std::string_view text);

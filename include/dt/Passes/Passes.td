@@ -110,19 +110,23 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
   let summary = "proves coverage, freedom from deadlock and memory safety";
   let description = [{
     What makes plans safe are lemmas, which Z3 proves for any number of ranks,
-    waves, messages and places of the cuts (docs/Rationale.md); that the plan
-    keeps the rules that they suppose is checked piece by piece. What cannot be
-    proved within the time limit is refused. `dt.program`s in the module are
+    waves, messages and places of the cuts (docs/Rationale.md). Z3 also proves
+    what the plan's classes say: its waves, its arenas, and the ways in which
+    pieces fill shards, each class quantified over all that is alike. That the
+    plan keeps the rules and has these classes is checked piece by piece. What
+    cannot be proved within the time limit is refused. `dt.program`s in the module are
     run in thought, and ranks that wait on each other are named.
   }];
   let options = [
     Option<"emitSmtlib", "emit-smtlib", "std::string", "\"\"",
-           "also write the lemmas to this file, as SMT-LIB">,
+           "also write what is proved to this file, as SMT-LIB">,
     Option<"timeLimitMs", "time-limit-ms", "unsigned", "10000",
-           "milliseconds for each lemma">,
+           "milliseconds for each obligation">,
   ];
   let statistics = [
-    Statistic<"numLemmas", "num-lemmas", "lemmas proved">,
+    Statistic<"numProved", "num-proved", "obligations proved by the solver">,
+    Statistic<"numClasses", "num-classes", "classes of the plan, of these">,
+    Statistic<"numOther", "num-other", "shards filled in ways beside these">,
     Statistic<"numPieces", "num-pieces", "pieces checked">,
     Statistic<"numSlots", "num-slots", "ends of messages checked">,
   ];

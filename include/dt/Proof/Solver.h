@@ -25,6 +25,15 @@ struct SolverAnswer {
 /// throws; without a solver the answer is Unknown.
 SolverAnswer solve(const Obligation &obligation, unsigned timeLimitMs);
 
+/// Checks obligations one after another, `timeLimitMs` each, up to the first
+/// that is not proved.
+struct SolverRun {
+  size_t numProved = 0; // the one after these failed, if there is one
+  SolverAnswer failure;
+};
+SolverRun solveAll(const std::vector<Obligation> &obligations,
+                   unsigned timeLimitMs);
+
 } // namespace dt
 
 #endif // DT_PROOF_SOLVER_H

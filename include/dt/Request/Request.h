@@ -81,6 +81,9 @@ struct LayoutDecl {
   std::vector<int64_t> devices; // of each rank; empty: rank
   std::vector<NamedMesh> meshes;
   std::vector<PlaceDecl> places; // in tensor order
+  /// How the ranks may be counted, whether or not there are tensors that lie
+  /// so: dense and expert grid, or "rank" alone.
+  std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
 };
 
@@ -119,6 +122,8 @@ struct Request {
   LayoutDecl destination;
   ClusterDecl cluster;
   MemoryDecl memory;
+  /// What is no mistake by the format's rules and yet may not be meant.
+  std::vector<std::string> warnings;
 };
 
 /// Reads a request. `directory` is where relative model paths start. On any

@@ -9,34 +9,47 @@
 #ifndef DTRT_BOXCOPY_H
 #define DTRT_BOXCOPY_H
 
+#include "dtrt/ConvertBits.h"
 #include "dtrt/Packing.h"
 
 #ifdef __CUDACC__
-#define DTRT_HOST_DEVICE __host__ __device__
+#define DTRT_UNROLL _Pragma("unroll")
 #else
-#define DTRT_HOST_DEVICE
+#define DTRT_UNROLL
 #endif
 
 namespace dtrt {
 
 /// Dims that a box may have once contiguous ones are merged.
 constexpr unsigned kMaxBoxDims = 6;
-/// Units of one tile: what one block of threads copies at a time.
-constexpr uint32_t kTileUnits = 1024;
+/// Threads that share a tile, and units that each of them moves: neighbours
+/// move neighbouring units.
+constexpr uint32_t kTileThreads = 256;
+constexpr uint32_t kUnitsPerThread = 4;
+constexpr uint32_t kTileUnits = kTileThreads * kUnitsPerThread;
 
-/// One strided copy. It is done in units of `unit` bytes: the largest of 16, 8,
-/// 4, 2 and 1 that divides its run, its strides and both addresses.
+/// One strided copy, in units. Where the dtype stays, a unit is the largest of
+/// 16, 8, 4, 2 and 1 bytes that divides the run, the strides and both
+/// addresses; where it changes, an element.
 struct BoxCopy {
   const std::byte *from = nullptr; // null: zeros are written
   std::byte *to = nullptr;
-  uint32_t unit = 1;
+  uint64_t firstTile = 0; // tiles of the copies before it in the table
   uint32_t runUnits = 0;
   uint32_t units = 0; // of the whole copy; larger copies are split
   uint32_t numDims = 0;
-  uint64_t firstTile = 0; // tiles of the copies before it in the table
   uint32_t sizes[kMaxBoxDims] = {};      // innermost first
   int64_t fromStrides[kMaxBoxDims] = {}; // bytes, likewise
   int64_t toStrides[kMaxBoxDims] = {};
+  uint8_t fromUnit = 1; // bytes
+  uint8_t toUnit = 1;
+  /// Bytes that are read or written at a time: less than a unit where elements
+  /// do not lie at multiples of their size.
+  uint8_t fromAccess = 1;
+  uint8_t toAccess = 1;
+  bool converts = false;
+  DType fromType = DType::U8; // where it converts
+  DType toType = DType::U8;
 };
 
 struct UnitPlace {
@@ -47,8 +60,8 @@ struct UnitPlace {
 /// Where unit number `index` of a copy lies.
 DTRT_HOST_DEVICE inline UnitPlace placeOf(const BoxCopy &copy, uint32_t index) {
   uint32_t row = index / copy.runUnits;
-  int64_t inRun = int64_t(index - row * copy.runUnits) * copy.unit;
-  UnitPlace place = {inRun, inRun};
+  int64_t inRun = int64_t(index - row * copy.runUnits);
+  UnitPlace place = {inRun * copy.fromUnit, inRun * copy.toUnit};
   for (uint32_t dim = 0; dim < copy.numDims; ++dim) {
     uint32_t next = row / copy.sizes[dim];
     int64_t at = int64_t(row - next * copy.sizes[dim]);
@@ -73,24 +86,147 @@ DTRT_HOST_DEVICE inline uint32_t copyOfTile(const BoxCopy *copies,
   return lo;
 }
 
+/// Memory that is read and written as `Bytes` bytes at once.
+template <unsigned Bytes> struct alignas(Bytes) Unit;
+template <> struct alignas(16) Unit<16> {
+  uint32_t words[4];
+};
+template <> struct alignas(8) Unit<8> {
+  uint32_t words[2];
+};
+template <> struct alignas(4) Unit<4> {
+  uint32_t words[1];
+};
+template <> struct alignas(2) Unit<2> {
+  uint16_t words[1];
+};
+template <> struct Unit<1> {
+  uint8_t words[1];
+};
+
+/// What one thread moves of the tile that starts at unit `tileStart`. All loads
+/// are under way before the first store.
+template <unsigned Bytes>
+DTRT_HOST_DEVICE void copyShare(const BoxCopy &copy, uint32_t tileStart,
+                                uint32_t thread) {
+  Unit<Bytes> values[kUnitsPerThread];
+  int64_t places[kUnitsPerThread];
+  DTRT_UNROLL
+  for (uint32_t k = 0; k < kUnitsPerThread; ++k) {
+    uint32_t index = tileStart + thread + k * kTileThreads;
+    if (index >= copy.units)
+      break;
+    UnitPlace place = placeOf(copy, index);
+    places[k] = place.to;
+    values[k] = Unit<Bytes>();
+    if (copy.from)
+      values[k] =
+          *reinterpret_cast<const Unit<Bytes> *>(copy.from + place.from);
+  }
+  DTRT_UNROLL
+  for (uint32_t k = 0; k < kUnitsPerThread; ++k) {
+    if (tileStart + thread + k * kTileThreads >= copy.units)
+      break;
+    *reinterpret_cast<Unit<Bytes> *>(copy.to + places[k]) = values[k];
+  }
+}
+
+template <typename Word>
+DTRT_HOST_DEVICE uint64_t readWords(const std::byte *at, uint32_t bytes) {
+  uint64_t bits = 0;
+  for (uint32_t i = 0; i < bytes; i += uint32_t(sizeof(Word)))
+    bits |= uint64_t(*reinterpret_cast<const Word *>(at + i)) << (8 * i);
+  return bits;
+}
+
+template <typename Word>
+DTRT_HOST_DEVICE void writeWords(std::byte *at, uint32_t bytes, uint64_t bits) {
+  for (uint32_t i = 0; i < bytes; i += uint32_t(sizeof(Word)))
+    *reinterpret_cast<Word *>(at + i) = Word(bits >> (8 * i));
+}
+
+/// An element of `bytes` bytes, which lies at a multiple of `access`.
+DTRT_HOST_DEVICE inline uint64_t readElement(const std::byte *at,
+                                             uint32_t bytes, uint32_t access) {
+  switch (access) {
+  case 8:
+    return readWords<uint64_t>(at, bytes);
+  case 4:
+    return readWords<uint32_t>(at, bytes);
+  case 2:
+    return readWords<uint16_t>(at, bytes);
+  default:
+    return readWords<uint8_t>(at, bytes);
+  }
+}
+
+DTRT_HOST_DEVICE inline void writeElement(std::byte *at, uint32_t bytes,
+                                          uint32_t access, uint64_t bits) {
+  switch (access) {
+  case 8:
+    return writeWords<uint64_t>(at, bytes, bits);
+  case 4:
+    return writeWords<uint32_t>(at, bytes, bits);
+  case 2:
+    return writeWords<uint16_t>(at, bytes, bits);
+  default:
+    return writeWords<uint8_t>(at, bytes, bits);
+  }
+}
+
+/// copyShare where the dtype changes.
+DTRT_HOST_DEVICE inline void convertShare(const BoxCopy &copy,
+                                          uint32_t tileStart, uint32_t thread) {
+  for (uint32_t k = 0; k < kUnitsPerThread; ++k) {
+    uint32_t index = tileStart + thread + k * kTileThreads;
+    if (index >= copy.units)
+      return;
+    UnitPlace place = placeOf(copy, index);
+    uint64_t bits =
+        readElement(copy.from + place.from, copy.fromUnit, copy.fromAccess);
+    bits = floats::convertElement(bits, copy.fromType, copy.toType);
+    writeElement(copy.to + place.to, copy.toUnit, copy.toAccess, bits);
+  }
+}
+
+/// What one of the kTileThreads threads does of one tile of a copy.
+DTRT_HOST_DEVICE inline void moveShare(const BoxCopy &copy, uint32_t tileStart,
+                                       uint32_t thread) {
+  if (copy.converts)
+    return convertShare(copy, tileStart, thread);
+  switch (copy.toUnit) {
+  case 16:
+    return copyShare<16>(copy, tileStart, thread);
+  case 8:
+    return copyShare<8>(copy, tileStart, thread);
+  case 4:
+    return copyShare<4>(copy, tileStart, thread);
+  case 2:
+    return copyShare<2>(copy, tileStart, thread);
+  default:
+    return copyShare<1>(copy, tileStart, thread);
+  }
+}
+
 /// The copies of one launch, in any order; none reads what another writes.
 class BoxTable {
 public:
-  /// Each fails only when a buffer is not bound or a dtype changes. Packed
-  /// bytes come in the order of Segment's packed form. Nothing is read or
-  /// written.
+  /// Each fails only when a buffer is not bound. Packed bytes come in the order
+  /// of Segment's packed form. Nothing is read or written.
   Status addPack(const PreparedSegment &segment, const LocalStorage &storage,
                  std::byte *packed);
   Status addUnpack(const PreparedSegment &segment, const LocalStorage &storage,
                    const std::byte *packed);
   Status addCopy(const PreparedCopy &copy, const LocalStorage &storage);
   Status addZero(const PreparedSegment &segment, const LocalStorage &storage);
-  /// The seam for changes of dtype: refused here, as rows copy whole units.
-  Status add(std::byte *to, const std::byte *from, const StridedCopy &copy);
+  /// The copies of another table after those of this one.
+  void append(const BoxTable &other);
+  /// From null: zeros.
+  void add(std::byte *to, const std::byte *from, const StridedCopy &copy);
 
   const std::vector<BoxCopy> &copies() const { return rows; }
   uint64_t tiles() const { return numTiles; }
-  /// The kernel's work, done here: the reference that tests compare with.
+  /// The kernel's work, thread by thread, done here.
   void runOnHost() const;
 
 private:

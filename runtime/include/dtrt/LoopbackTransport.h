@@ -11,16 +11,22 @@
 
 #include "dtrt/Transport.h"
 
+#include <functional>
 #include <memory>
 
 namespace dtrt {
 
 class LoopbackWorld {
 public:
+  /// How bytes get from the sender's memory to the receiver's.
+  using CopyBytes =
+      std::function<Status(std::byte *to, const std::byte *from, uint64_t)>;
+
   /// At most `running` devices run at a time, between `connect` and `leave`:
-  /// more threads than cores only evict each other's data.
+  /// more threads than cores only evict each other's data. Without `copy` all
+  /// memory is the host's.
   explicit LoopbackWorld(const std::vector<uint32_t> &devices,
-                         size_t running = SIZE_MAX);
+                         size_t running = SIZE_MAX, CopyBytes copy = {});
   ~LoopbackWorld();
   LoopbackWorld(const LoopbackWorld &) = delete;
   LoopbackWorld &operator=(const LoopbackWorld &) = delete;

@@ -25,6 +25,8 @@ struct StridedCopy {
   int64_t run = 0;
   int64_t elements = 0;
   ConvertRun convert = nullptr;
+  DType from = DType::U8; // with `convert`
+  DType to = DType::U8;
   std::vector<Dim> dims;
 
   void operator()(std::byte *destination, const std::byte *source) const;

@@ -75,8 +75,8 @@ struct StateInfo {
   /// Index of the state that elements of this one may be made from by changing
   /// the dtype; -1: none.
   int32_t madeFrom = -1;
-  /// Not in the source: source shards of this state are read from those of
-  /// `madeFrom`, of the same place, and have its dtype.
+  /// Not in the source: source shards that hold `madeFrom` may have this state
+  /// too, which is then read from that one's bytes, and has its dtype.
   bool inSource = true;
   /// Not in the destination: dropped.
   bool inDestination = true;

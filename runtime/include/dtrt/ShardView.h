@@ -24,8 +24,10 @@ uint64_t shardBytes(const Family &family, const ShardRecord &shard, Side side);
 
 /// The dtype of a state on one side.
 DType dtypeOf(const Family &family, unsigned state, Side side);
-/// Bytes of one element in all states of the mask, as stored on a side: none
-/// for a source state that is read from another.
+/// The states of a mask that have bytes of their own on a side: not those that
+/// the source reads from another (StateInfo::inSource).
+uint64_t storedStates(const Family &family, uint64_t states, Side side);
+/// Bytes of one element in all stored states of the mask.
 uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
 
 /// Members that the segment's box covers, and elements of each.
@@ -57,12 +59,9 @@ uint64_t storageBytes(const Family &family, const Segment &segment);
 /// box touches. The box lies in the shard.
 Range storageHull(const Family &family, const ShardRecord &shard,
                   const Segment &box);
-/// The shard of `shards`, all of the source, whose buffers the reads of a
-/// state that is not in the source go to; `shard` itself for other states.
-/// Nullopt when there is none.
-std::optional<uint32_t> storageOwner(const Family &family,
-                                     const std::vector<ShardRecord> &shards,
-                                     uint32_t shard, unsigned state);
+/// The states whose bytes are used for those of a mask: themselves, or those
+/// that the source reads them from.
+uint64_t storingStates(const Family &family, uint64_t states, Side side);
 
 /// Bytes of the segment's packed form, in the dtypes that travel.
 uint64_t segmentBytes(const Family &family, const Segment &segment);

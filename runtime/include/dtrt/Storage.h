@@ -40,7 +40,7 @@ public:
 
   /// Points source states that are read from another (StateInfo::madeFrom) to
   /// its buffers. Call it when those are bound.
-  Status bindMade();
+  void bindMade();
 
   /// Bytes of one member's buffer for one state.
   uint64_t memberBytes(Side side, uint32_t shard, unsigned state) const;

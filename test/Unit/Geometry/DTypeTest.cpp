@@ -27,6 +27,20 @@ TEST(DTypeTest, readsOtherSpellings) {
   EXPECT_EQ(parseDType("BOOL"), DType::Bool);
 }
 
+TEST(DTypeTest, roundsAlikeWhereTheSameTypesDropBits) {
+  DType f64 = DType::F64, f32 = DType::F32, f16 = DType::F16,
+        bf16 = DType::BF16;
+  EXPECT_TRUE(roundAlike(f32, f32, bf16, bf16));
+  EXPECT_TRUE(roundAlike(f32, f64, bf16, bf16)); // widened on the way
+  EXPECT_TRUE(roundAlike(f32, bf16, bf16, bf16));
+  EXPECT_TRUE(roundAlike(f32, f32, f32, bf16));
+  EXPECT_TRUE(roundAlike(f32, bf16, bf16, f32));
+  EXPECT_FALSE(roundAlike(f32, f32, bf16, f32)); // what bf16 lost is back
+  EXPECT_FALSE(roundAlike(f32, f16, bf16, bf16));
+  EXPECT_FALSE(roundAlike(f64, f32, bf16, bf16)); // rounded twice
+  EXPECT_FALSE(roundAlike(f32, f32, bf16, f16));
+}
+
 TEST(DTypeTest, refusesWhatItDoesNotKnow) {
   EXPECT_EQ(parseDType(""), std::nullopt);
   EXPECT_EQ(parseDType("torch."), std::nullopt);

@@ -57,6 +57,17 @@ TEST(ExtraState, CoordinatesThatNoRankHasTakeThoseOfTheFirstNamedAxes) {
   EXPECT_EQ(taken(read), (std::vector<std::vector<int64_t>>{{0, 0}, {1, 1}}));
 }
 
+TEST(ExtraState, ExpertAxesAreToldApartWithoutExperts) {
+  // etp is tp unless it is given; a dense model may have ep ranks all the same.
+  Request read = readGood(
+      R"({"model": "llama-tiny.json", "source": {"world": 4, "tp": 2, "dp": 2,
+          "ep": 2}, "destination": {"world": 4, "tp": 2, "dp": 2, "ep": 2},
+          "extra": [{"name": "rng", "dtype": "u8", "per": ["etp", "ep"]}]})");
+  EXPECT_EQ(read.tensors.back().shape, (std::vector<int64_t>{2, 2, 1}));
+  EXPECT_EQ(taken(read), (std::vector<std::vector<int64_t>>{
+                             {0, 0}, {1, 0}, {0, 1}, {1, 1}}));
+}
+
 TEST(ExtraState, ExplicitShardsHaveTheAxisRank) {
   Request read = readGood(
       R"({"model": {"tensors": [{"name": "w", "shape": [4], "dtype": "bf16"}]},

@@ -86,9 +86,9 @@ TEST(States, TypesThatDoNotConvertAreRefused) {
   EXPECT_EQ(readBad(request(R"({"param": "bf16"})", R"({"param": "f8_e4m3"})")),
             "state \"param\" changes from bf16 to f8_e4m3, which does not "
             "convert: expected two of f64, f32, f16 and bf16");
-  EXPECT_EQ(readBad(request(R"({"param": "f32", "master": "f32"})",
-                            R"({"param": "bf16", "master": "f32"})",
+  EXPECT_EQ(readBad(request(R"({"param": "bf16", "master": "f32"})",
+                            R"({"param": "bf16", "master": "f16"})",
                             R"("derive": {"param": "master"})")),
-            "derive.param: a state that the source has may be derived only "
-            "where neither dtype changes");
+            "derive.param: param changes from bf16 to bf16 and master from f32 "
+            "to f16, which rounds otherwise what is sent than what is made");
 }

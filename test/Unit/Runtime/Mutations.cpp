@@ -2,8 +2,6 @@
 
 #include "Mutations.h"
 
-#include "dtrt/ShardView.h"
-
 #include <algorithm>
 
 namespace dtrt::test {
@@ -420,24 +418,6 @@ std::vector<Mutation> messageMutations() {
                   return false;
                 }),
   };
-}
-
-/// Bytes that the hungriest device holds above the larger of both sides.
-static uint64_t mostAbove(const TestPlan &plan) {
-  uint64_t most = 0;
-  for (const RankProgram &program : plan.programs) {
-    uint64_t sides[2] = {0, 0};
-    for (const ShardRecord &shard : program.source)
-      sides[0] +=
-          shardBytes(plan.common.families[shard.family], shard, Side::Source);
-    for (const ShardRecord &shard : program.destination)
-      sides[1] += shardBytes(plan.common.families[shard.family], shard,
-                             Side::Destination);
-    uint64_t peak = peakBytes(plan.common, program);
-    uint64_t larger = std::max(sides[0], sides[1]);
-    most = std::max(most, peak > larger ? peak - larger : 0);
-  }
-  return most;
 }
 
 std::vector<Mutation> statementMutations() {

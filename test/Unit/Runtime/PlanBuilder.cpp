@@ -344,6 +344,23 @@ void summarize(TestPlan &plan) {
   summary.stagingLimit = std::max(summary.stagingPeak, uint64_t(1) << 20);
 }
 
+uint64_t mostAbove(const TestPlan &plan) {
+  uint64_t most = 0;
+  for (const RankProgram &program : plan.programs) {
+    uint64_t sides[2] = {0, 0};
+    for (const ShardRecord &shard : program.source)
+      sides[0] +=
+          shardBytes(plan.common.families[shard.family], shard, Side::Source);
+    for (const ShardRecord &shard : program.destination)
+      sides[1] += shardBytes(plan.common.families[shard.family], shard,
+                             Side::Destination);
+    uint64_t peak = peakBytes(plan.common, program);
+    uint64_t larger = std::max(sides[0], sides[1]);
+    most = std::max(most, peak > larger ? peak - larger : 0);
+  }
+  return most;
+}
+
 TestPlan makePlan(std::vector<Family> families, const Holdings &source,
                   const Holdings &destination, MemoryMode mode) {
   TestPlan plan;

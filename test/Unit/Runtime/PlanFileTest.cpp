@@ -278,6 +278,17 @@ TEST(HostilePlan, SizesAreChecked) {
                  "size 1152921504606846976 in dim 0");
 }
 
+TEST(HostilePlan, MadeStatesLieWithTheirOrigin) {
+  auto makeSecond = [](TestPlan &plan) {
+    StateInfo &second = plan.common.families[0].states[1];
+    second.inSource = false;
+    second.madeFrom = 0;
+    second.sourceDType = plan.common.families[0].states[0].sourceDType;
+    plan.programs[0].source[0].states = 2;
+  };
+  expectContains(misuse(makeSecond), "which it is made from");
+}
+
 TEST(HostilePlan, StagingIsChecked) {
   expectContains(misuse([](TestPlan &p) {
                    firstOf(p, 0, Opcode::Pack).slot = ~uint64_t(0) - 4;

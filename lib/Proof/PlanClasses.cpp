@@ -1,0 +1,287 @@
+//===- PlanClasses.cpp - What is alike in a plan --------------------------===//
+
+#include "dt/Proof/PlanClasses.h"
+
+#include <algorithm>
+#include <tuple>
+#include <unordered_map>
+
+namespace dt {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Waves
+//===----------------------------------------------------------------------===//
+
+/// Messages of one wave, counted at their ends.
+struct WaveCounts {
+  int64_t wave = 0;
+  int64_t perPair = 0, perRank = 0;
+};
+
+/// One entry per wave, in the order in which waves stand in the program.
+std::vector<WaveCounts> countWaves(const std::vector<ProofSlot> &slots) {
+  std::vector<WaveCounts> out;
+  std::unordered_map<int64_t, int64_t> ranks, pairs;
+  for (const ProofSlot &slot : slots) {
+    if (out.empty() || out.back().wave != slot.wave) {
+      out.push_back({slot.wave, 0, 0});
+      ranks.clear();
+      pairs.clear();
+    }
+    int64_t pair = (slot.device << 32 | slot.peer) * 2 + slot.receive;
+    out.back().perRank = std::max(out.back().perRank, ++ranks[slot.device]);
+    out.back().perPair = std::max(out.back().perPair, ++pairs[pair]);
+  }
+  return out;
+}
+
+/// Runs of waves in constant steps.
+std::vector<WaveClass> classifyWaves(const std::vector<ProofSlot> &slots) {
+  std::vector<WaveClass> out;
+  for (const WaveCounts &wave : countWaves(slots)) {
+    WaveClass *last = out.empty() ? nullptr : &out.back();
+    if (last && last->count == 1 && last->perPair == wave.perPair)
+      last->step = wave.wave - last->first;
+    if (!last || last->perPair != wave.perPair ||
+        wave.wave != last->first + last->step * last->count)
+      out.push_back({wave.wave, 1, 0, wave.perPair, 0});
+    last = &out.back();
+    ++last->count;
+    last->perRank = std::max(last->perRank, wave.perRank);
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Arenas
+//===----------------------------------------------------------------------===//
+
+using Areas = std::array<Interval, 4>;
+
+/// The hulls of the slots of each device, by kind and parity of the group.
+std::vector<Areas> measureAreas(const std::vector<ProofSlot> &slots) {
+  struct Device {
+    int64_t wave = -1, group = -1;
+    Areas areas;
+  };
+  std::unordered_map<int64_t, size_t> index;
+  std::vector<Device> devices;
+  for (const ProofSlot &slot : slots) { // waves ascend
+    auto [at, isNew] = index.try_emplace(slot.device, devices.size());
+    if (isNew)
+      devices.emplace_back();
+    Device &device = devices[at->second];
+    device.group += slot.wave != device.wave;
+    device.wave = slot.wave;
+    if (slot.offset < 0)
+      continue;
+    Interval own = {slot.offset, slot.offset + slot.bytes};
+    Interval &area = device.areas[2 * slot.receive + device.group % 2];
+    area = area.empty()
+               ? own
+               : Interval{std::min(area.lo, own.lo), std::max(area.hi, own.hi)};
+  }
+  std::vector<Areas> out;
+  for (const Device &device : devices)
+    out.push_back(device.areas);
+  return out;
+}
+
+std::vector<ArenaClass> classifyArenas(const std::vector<ProofSlot> &slots) {
+  std::map<std::vector<unsigned>, ArenaClass> classes;
+  std::vector<ArenaClass> wrong;
+  for (const Areas &areas : measureAreas(slots)) {
+    ArenaClass own;
+    own.devices = 1;
+    for (unsigned area = 0; area < areas.size(); ++area)
+      if (!areas[area].empty())
+        own.order.push_back(area);
+    std::sort(own.order.begin(), own.order.end(), [&](unsigned a, unsigned b) {
+      return std::tie(areas[a].lo, a) < std::tie(areas[b].lo, b);
+    });
+    bool overlap = false;
+    for (size_t i = 0; i < own.order.size(); ++i) {
+      const Interval &area = areas[own.order[i]];
+      overlap |= i > 0 && area.lo < areas[own.order[i - 1]].hi;
+      own.peak = std::max(own.peak, area.hi);
+      own.overlapping.push_back(area);
+    }
+    if (overlap) {
+      wrong.push_back(std::move(own));
+      continue;
+    }
+    own.overlapping.clear();
+    auto [at, isNew] = classes.try_emplace(own.order, own);
+    if (isNew)
+      continue;
+    ++at->second.devices;
+    at->second.peak = std::max(at->second.peak, own.peak);
+  }
+  for (auto &[order, found] : classes)
+    wrong.push_back(std::move(found));
+  return wrong;
+}
+
+//===----------------------------------------------------------------------===//
+// Covers
+//===----------------------------------------------------------------------===//
+
+/// A way to cut has few affine classes, or it is irregular.
+constexpr size_t kMaxPieceClasses = 8;
+/// Ways of more pieces are not tried.
+constexpr size_t kMaxPieces = 4096;
+/// So many ways at most are classes, and so many are tried: a bound that does
+/// not grow with the world, and that small plans do not reach.
+constexpr size_t kMaxCovers = 32, kMaxWaysTried = 64;
+
+uint64_t mix(uint64_t hash, int64_t value) {
+  hash = (hash ^ uint64_t(value)) * 0x9e3779b97f4a7c15ull;
+  return hash ^ hash >> 29;
+}
+
+/// Pieces that arrive at one device, of one flow.
+using Group = std::vector<const ProofPiece *>;
+
+std::vector<int64_t> lowestCorner(const Group &group) {
+  std::vector<int64_t> corner(group[0]->box.rank(), INT64_MAX);
+  for (const ProofPiece *piece : group)
+    for (unsigned d = 0; d < corner.size(); ++d)
+      corner[d] = std::min(corner[d], piece->box[d].lo);
+  return corner;
+}
+
+/// The same for groups that are alike up to a shift, whatever their order.
+uint64_t hashShape(const Group &group, const std::vector<int64_t> &corner,
+                   int64_t wanted) {
+  uint64_t sum = mix(corner.size(), wanted);
+  for (const ProofPiece *piece : group) {
+    uint64_t hash = 1;
+    for (unsigned d = 0; d < corner.size(); ++d)
+      hash = mix(mix(hash, piece->box[d].lo - corner[d]), piece->box[d].size());
+    sum += hash;
+  }
+  return sum;
+}
+
+/// Offsets and sizes of the pieces, moved to the origin, as affine classes.
+RowSet shapeOf(const Group &group, const std::vector<int64_t> &corner) {
+  std::vector<Row> rows;
+  for (const ProofPiece *piece : group) {
+    Row row;
+    for (unsigned d = 0; d < corner.size(); ++d)
+      row.push_back(piece->box[d].lo - corner[d]);
+    for (unsigned d = 0; d < corner.size(); ++d)
+      row.push_back(piece->box[d].size());
+    rows.push_back(std::move(row));
+  }
+  std::sort(rows.begin(), rows.end());
+  std::vector<int64_t> flat;
+  for (const Row &row : rows)
+    flat.insert(flat.end(), row.begin(), row.end());
+  unsigned columns = 2 * unsigned(corner.size());
+  RowSet set = compressRows(flat, columns, /*minClassSize=*/2);
+  for (size_t i = 0; i < set.table.size(); i += columns)
+    set.classes.push_back(
+        {Row(set.table.begin() + i, set.table.begin() + i + columns), {}, {}});
+  set.table.clear();
+  return set;
+}
+
+int64_t volumeOf(const RowClass &pieces, unsigned rank) {
+  RowSet one;
+  one.numColumns = 2 * rank;
+  one.classes = {pieces};
+  std::vector<int64_t> rows = expandRows(one);
+  int64_t sum = 0;
+  for (size_t at = 0; at < rows.size(); at += 2 * rank) {
+    int64_t volume = 1;
+    for (unsigned d = 0; d < rank; ++d)
+      volume *= rows[at + rank + d];
+    sum += volume;
+  }
+  return sum;
+}
+
+class Covers {
+public:
+  Covers(const std::vector<std::string> &flowNames, PlanClasses &out)
+      : flowNames(flowNames), out(out) {}
+
+  void add(const Group &group, int64_t wanted) {
+    // One piece that is all that is wanted needs no solver.
+    if (group.size() == 1 && group[0]->box.volume() == wanted)
+      return;
+    uint64_t hash = hashShape(group, lowestCorner(group), wanted);
+    auto [at, isNew] = ways.try_emplace(hash, order.size());
+    if (isNew)
+      order.push_back({&group, wanted, 0});
+    ++order[at->second].users;
+  }
+
+  /// The ways that most use become classes, if they are regular.
+  void finish() {
+    std::stable_sort(
+        order.begin(), order.end(),
+        [](const Way &a, const Way &b) { return a.users > b.users; });
+    for (size_t i = 0; i < order.size(); ++i) {
+      RowSet shape;
+      if (i < kMaxWaysTried && out.covers.size() < kMaxCovers &&
+          order[i].group->size() <= kMaxPieces)
+        shape = shapeOf(*order[i].group, lowestCorner(*order[i].group));
+      if (shape.classes.empty() || shape.classes.size() > kMaxPieceClasses)
+        out.otherCovers += order[i].users;
+      else
+        out.covers.push_back(coverOf(order[i], std::move(shape.classes)));
+    }
+  }
+
+private:
+  struct Way {
+    const Group *group = nullptr;
+    int64_t wanted = 0;
+    int64_t users = 0;
+  };
+
+  CoverClass coverOf(const Way &way, std::vector<RowClass> pieces) const {
+    CoverClass cover;
+    cover.flow = flowNames[way.group->front()->flow];
+    cover.users = way.users;
+    cover.rank = way.group->front()->box.rank();
+    cover.pieces = std::move(pieces);
+    for (const RowClass &part : cover.pieces)
+      cover.volumes.push_back(volumeOf(part, cover.rank));
+    cover.wanted = way.wanted;
+    return cover;
+  }
+
+  const std::vector<std::string> &flowNames;
+  PlanClasses &out;
+  std::unordered_map<uint64_t, size_t> ways; // by shape, index in `order`
+  std::vector<Way> order;
+};
+
+} // namespace
+
+PlanClasses classify(const std::vector<ProofPiece> &pieces,
+                     const std::vector<ProofSlot> &slots, const Wanted &wanted,
+                     const std::vector<std::string> &flowNames,
+                     int64_t stagingLimit) {
+  PlanClasses out;
+  out.stagingLimit = stagingLimit;
+  out.waves = classifyWaves(slots);
+  out.arenas = classifyArenas(slots);
+  std::map<std::pair<uint32_t, int64_t>, Group> groups;
+  for (const ProofPiece &piece : pieces)
+    groups[{piece.flow, piece.to}].push_back(&piece);
+  Covers covers(flowNames, out);
+  for (const auto &[key, group] : groups) {
+    auto volume = wanted.find(key);
+    covers.add(group, volume == wanted.end() ? 0 : volume->second);
+  }
+  covers.finish();
+  return out;
+}
+
+} // namespace dt

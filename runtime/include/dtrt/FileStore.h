@@ -1,0 +1,27 @@
+//===- FileStore.h - A store in a folder that all ranks see -----*- C++ -*-===//
+
+#ifndef DTRT_FILESTORE_H
+#define DTRT_FILESTORE_H
+
+#include "dtrt/Store.h"
+
+namespace dtrt {
+
+/// A file per key; a value appears whole or not at all. Rename is what makes it
+/// so, hence a file system that all hosts share must have it (NFS has).
+class FileStore : public Store {
+public:
+  /// The folder must exist; one folder serves one run.
+  explicit FileStore(std::string folder) : folder(std::move(folder)) {}
+  Status set(const std::string &key, const std::string &value) override;
+  Result<std::optional<std::string>> get(const std::string &key) override;
+
+private:
+  std::string pathOf(std::string key) const;
+
+  std::string folder;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_FILESTORE_H

@@ -1,0 +1,261 @@
+//===- MustFailTest.cpp - Wrong plans, refused and seen to fail -----------===//
+//
+// Each case as a plan file: the verifier refuses it, and the adversarial
+// machine, which knows nothing of the verifier, gets stuck on it or catches it.
+// Which of the two is said per case: only waiting gets stuck, wrong bytes do
+// not.
+//
+//===----------------------------------------------------------------------===//
+
+#include "AdversarialMachine.h"
+#include "PlanBuilder.h"
+
+#include "dtrt/Verifier.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <map>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+std::string verdict(const TestPlan &plan) {
+  Status status = verifyPlan(plan.reader());
+  return status.ok() ? "" : status.message();
+}
+
+Instruction groupOf(int32_t wave, std::vector<Message> messages) {
+  Instruction group;
+  group.op = Opcode::Group;
+  group.wave = wave;
+  group.messages = std::move(messages);
+  return group;
+}
+
+/// Device d holds row d, and wants the rows that `wants` names, each moved
+/// directly in the wave given.
+struct Hop {
+  uint32_t from, to;
+  int32_t sendWave, receiveWave;
+};
+TestPlan rowPlan(uint32_t devices, const std::vector<Hop> &hops) {
+  TestPlan plan;
+  Holdings source, destination;
+  for (int64_t d = 0; d < devices; ++d) {
+    source.push_back({box(0, {{d, d + 1}, {0, 4}})});
+    destination.push_back({});
+  }
+  plan = makePlan({makeFamily("w", {}, {devices, 4})}, source, destination);
+  for (const Hop &hop : hops)
+    plan.programs[hop.to].destination.push_back(
+        box(0, {{hop.from, hop.from + 1}, {0, 4}}));
+  std::vector<std::map<int32_t, std::vector<Message>>> waves(devices);
+  std::vector<uint32_t> arrivals(devices);
+  for (const Hop &hop : hops) {
+    Segment row = {0, 1, Side::Source, 0, {hop.from, 0}, {1, 4}};
+    waves[hop.from][hop.sendWave].push_back({false, hop.to, 8, true, 0, row});
+    row.side = Side::Destination;
+    row.shard = arrivals[hop.to]++;
+    waves[hop.to][hop.receiveWave].push_back({true, hop.from, 8, true, 0, row});
+  }
+  for (RankProgram &program : plan.programs) {
+    program.instructions.clear();
+    program.stagingBytes = 0;
+    for (const auto &[wave, messages] : waves[program.device])
+      program.instructions.push_back(groupOf(wave, messages));
+  }
+  summarize(plan);
+  return plan;
+}
+
+/// How many of `runs` runs with other cuts, delays and overlaps fail, all of
+/// them with this text.
+int failingRuns(const TestPlan &plan, const std::string &text, int runs = 20) {
+  PlanReader reader = plan.reader();
+  int failing = 0;
+  for (int seed = 0; seed < runs; ++seed) {
+    Status status = runOnMachine(reader, 8, Adversary(), uint64_t(seed));
+    if (status.ok())
+      continue;
+    ++failing;
+    EXPECT_NE(status.message().find(text), std::string::npos)
+        << status.message();
+  }
+  return failing;
+}
+
+/// The verifier refuses the plan for this reason.
+void expectRefused(const TestPlan &plan, const std::string &reason) {
+  EXPECT_NE(verdict(plan).find(reason), std::string::npos) << verdict(plan);
+}
+
+/// The loop at n ranks: everybody wants all rows, and what the loop misses,
+/// everybody waits for and nobody sends.
+TestPlan xorPlan(int32_t ranks) {
+  std::vector<Hop> hops;
+  for (int32_t from = 0; from < ranks; ++from)
+    for (int32_t to = 0; to < ranks; ++to)
+      if (from != to)
+        hops.push_back(
+            {uint32_t(from), uint32_t(to), (from ^ to) - 1, (from ^ to) - 1});
+  TestPlan plan = rowPlan(uint32_t(ranks), hops);
+  EXPECT_EQ(verdict(plan), "");
+  for (RankProgram &program : plan.programs)
+    for (Instruction &group : program.instructions) {
+      auto isMissed = [&](const Message &message) {
+        return group.wave + 1 >= ranks && !message.receive;
+      };
+      auto &list = group.messages;
+      list.erase(std::remove_if(list.begin(), list.end(), isMissed),
+                 list.end());
+    }
+  summarize(plan);
+  return plan;
+}
+
+/// All ranks exchange `times` single rows with every other in one group.
+TestPlan oneGroupPlan(int64_t ranks, int64_t times) {
+  int64_t own = ranks * times;
+  Holdings source, destination(ranks);
+  for (int64_t d = 0; d < ranks; ++d) {
+    source.push_back({box(0, {{d * own, (d + 1) * own}})});
+    for (int64_t from = 0; from < ranks; ++from)
+      if (from != d)
+        destination[d].push_back(
+            box(0, {{from * own + d * times, from * own + (d + 1) * times}}));
+  }
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {ranks * own})}, source, destination);
+  for (RankProgram &program : plan.programs) {
+    std::vector<Message> messages;
+    int64_t device = program.device;
+    for (int64_t k = 0; k < times; ++k)
+      for (int64_t peer = 0; peer < ranks; ++peer) {
+        if (peer == device)
+          continue;
+        Segment out = {
+            0, 1, Side::Source, 0, {device * own + peer * times + k}, {1}};
+        Segment in = {0,
+                      1,
+                      Side::Destination,
+                      uint32_t(peer - (peer > device)),
+                      {peer * own + device * times + k},
+                      {1}};
+        messages.push_back({false, uint32_t(peer), 2, true, 0, out});
+        messages.push_back({true, uint32_t(peer), 2, true, 0, in});
+      }
+    program.instructions = {groupOf(0, std::move(messages))};
+    program.stagingBytes = 0;
+  }
+  summarize(plan);
+  return plan;
+}
+
+} // namespace
+
+TEST(MustFail, XorLoopGetsStuck) {
+  for (int32_t ranks : {3, 24, 96}) {
+    TestPlan plan = xorPlan(ranks);
+    expectRefused(plan, "wait on each other");
+    EXPECT_EQ(failingRuns(plan, "stuck: ", 3), 3);
+  }
+}
+
+TEST(MustFail, CrossedPairGetsStuck) {
+  TestPlan plan = rowPlan(2, {{0, 1, 0, 1}, {1, 0, 0, 1}});
+  expectRefused(plan,
+                "devices 0 and 1 wait on each other: device 0, instruction 0 "
+                "(group) waits for device 1; device 1, instruction 0 (group) "
+                "waits for device 0");
+  EXPECT_EQ(failingRuns(plan, "stuck: device "), 20);
+}
+
+TEST(MustFail, RingGetsStuck) {
+  TestPlan plan = rowPlan(3, {{0, 1, 1, 0}, {1, 2, 1, 0}, {2, 0, 1, 0}});
+  expectRefused(plan, "devices 0, 1 and 2 wait on each other: device 0, "
+                      "instruction 0 (group) waits for device 2");
+  EXPECT_EQ(failingRuns(plan, "stuck: "), 20);
+}
+
+/// 24,000 operations per rank in one group, 4,000 per ordered pair: whether it
+/// gets stuck depends on where the cuts fall, and they fall anywhere.
+TEST(MustFail, GroupOf24000OperationsGetsStuck) {
+  TestPlan plan = oneGroupPlan(4, 4000);
+  EXPECT_EQ(plan.programs[0].instructions[0].messages.size(), 24000u);
+  expectRefused(plan, "device 0, instruction 0 (group): sends to device 1 "
+                      "twice in one group");
+  EXPECT_GT(failingRuns(plan, "stuck: ", 2), 0);
+}
+
+/// A group of many peers, one message for each, is refused as well: not because
+/// it could get stuck under the assumptions, but as the second belt.
+TEST(MustFail, GroupOfManyPeersIsRefused) {
+  TestPlan plan = oneGroupPlan(8, 1);
+  EXPECT_EQ(verdict(plan),
+            "device 0, instruction 0 (group): has 14 messages, expected at "
+            "most 6 so that it fits one kernel plan");
+  EXPECT_EQ(failingRuns(plan, ""), 0);
+}
+
+TEST(MustFail, MismatchedWaveIsRefused) {
+  EXPECT_EQ(verdict(rowPlan(2, {{0, 1, 0, 0}})), "");
+  EXPECT_EQ(verdict(rowPlan(2, {{0, 1, 0, 1}})),
+            "device 0, instruction 0 (group): sends to device 1 in wave 0, but "
+            "device 1 does not receive");
+}
+
+/// A send slot that is packed while the group before still sends from it.
+TEST(MustFail, SlotReusedInFlightIsCaught) {
+  TestPlan plan = reshapePlan();
+  for (RankProgram &program : plan.programs)
+    for (Instruction &instruction : program.instructions) {
+      if (instruction.op == Opcode::Pack)
+        instruction.slot = 0;
+      for (Message &message : instruction.messages)
+        if (!message.receive && !message.direct)
+          message.slot = 0;
+    }
+  expectRefused(plan, "is still in flight");
+  EXPECT_GT(failingRuns(plan, "which is packed and not sent"), 0);
+}
+
+/// Two groups bring device 2 the same rows.
+TEST(MustFail, RegionDeliveredTwiceIsCaught) {
+  TestPlan plan = forwardingPlan();
+  Segment held = {0, 1, Side::Source, 0, {0, 0}, {4, 4}};
+  Segment wanted = {0, 1, Side::Destination, 0, {0, 0}, {4, 4}};
+  plan.programs[0].instructions.push_back(
+      groupOf(2, {{false, 2, 32, true, 0, held}}));
+  plan.programs[2].instructions.push_back(
+      groupOf(2, {{true, 0, 32, true, 0, wanted}}));
+  summarize(plan);
+  expectRefused(plan, "write the same elements");
+  EXPECT_EQ(failingRuns(plan, "a second time"), 20);
+}
+
+TEST(MustFail, RegionNeverDeliveredIsCaught) {
+  TestPlan plan = forwardingPlan();
+  plan.programs[1].instructions.pop_back();
+  plan.programs[2].instructions.clear();
+  summarize(plan);
+  expectRefused(plan, "0 of 16 elements are written");
+  EXPECT_EQ(failingRuns(plan, "never arrive"), 20);
+}
+
+TEST(MustFail, ReleasedSourceReadIsCaught) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  auto &list = plan.programs[3].instructions;
+  ASSERT_EQ(list.back().op, Opcode::Release);
+  std::rotate(list.begin() + 1, list.end() - 1, list.end());
+  expectRefused(plan, "after its release by instruction 1");
+  EXPECT_EQ(failingRuns(plan, "after its release"), 20);
+}
+
+/// What is right passes, so that the machine's answers mean something.
+TEST(MustFail, RightPlansRun) {
+  for (const TestPlan &plan :
+       {reshapePlan(), reshapePlan(MemoryMode::Flat), forwardingPlan()})
+    EXPECT_EQ(failingRuns(plan, "", 50), 0);
+}
