@@ -46,12 +46,17 @@ if(NOT DT_WITH_NCCL)
 elseif(cuda_missing)
   set(nccl_missing "no CUDA")
 else()
-  file(GLOB nccl_wheels LIST_DIRECTORIES true
-    "${CMAKE_CURRENT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/nccl")
+  # The wheel, beside the torch that is built against.
+  if(DT_PYTHON)
+    execute_process(COMMAND "${DT_PYTHON}" -c
+      "import sysconfig; print(sysconfig.get_path('purelib'))"
+      OUTPUT_VARIABLE nccl_wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    string(APPEND nccl_wheel "/nvidia/nccl")
+  endif()
   find_path(DT_NCCL_INCLUDE nccl.h
-    HINTS "${DT_NCCL_ROOT}" ${nccl_wheels} PATH_SUFFIXES include)
+    HINTS "${DT_NCCL_ROOT}" "${nccl_wheel}" PATH_SUFFIXES include)
   find_library(DT_NCCL_LIBRARY NAMES libnccl.so.2 nccl
-    HINTS "${DT_NCCL_ROOT}" ${nccl_wheels} PATH_SUFFIXES lib lib64)
+    HINTS "${DT_NCCL_ROOT}" "${nccl_wheel}" PATH_SUFFIXES lib lib64)
   if(NOT DT_NCCL_INCLUDE)
     set(nccl_missing "no nccl.h; DT_NCCL_ROOT may name its folder")
   endif()

@@ -80,13 +80,18 @@ std::vector<ChunkBytes> dt::candidateChunks(const std::vector<Move> &moves,
                               in[inter][move.destination] += bytes});
   }
   int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
+  // Where the island carries little, it still has to last several latencies.
+  int64_t leastIsland = alignSlot(std::min(
+      {levels[0].busiest, room / 8,
+       int64_t(10 * cluster.latencySeconds * cluster.intraBytesPerSecond)}));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;
     if (waves > kMostWaves)
       return;
-    ChunkBytes chunks =
-        fitStaging({levels[0].chunk(waves), levels[1].chunk(waves)}, room);
+    ChunkBytes wanted = {levels[0].chunk(waves), levels[1].chunk(waves)};
+    wanted.intra = std::max(wanted.intra, leastIsland);
+    ChunkBytes chunks = fitStaging(wanted, room);
     if (std::find(candidates.begin(), candidates.end(), chunks) ==
         candidates.end())
       candidates.push_back(chunks);

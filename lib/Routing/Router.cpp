@@ -41,6 +41,9 @@ std::vector<Box> dt::splitBox(const Box &box, int64_t maxElements) {
 
 namespace {
 
+/// Share of the bound that a sender is filled up to while others have room.
+constexpr double kSenderShare = 0.98;
+
 /// Everything about a pair of device sets that does not depend on the box.
 struct Demand {
   std::vector<int64_t> holders;
@@ -183,11 +186,12 @@ void Router::cutItems() {
   items = std::move(cut);
 }
 
-/// What a port may carry before it becomes the bottleneck: as much as the
-/// busiest receiver takes in anyway.
+/// What a port may carry before it becomes the bottleneck: a little less than
+/// the busiest receiver takes in anyway, since items do not fill it exactly and
+/// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
   double bound = computeBounds(flows, cluster).seconds;
-  budget = std::max(0.0, bound - cluster.latencySeconds);
+  budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
 }
 
 /// The holder nearest to the source whose port has room in its budget, the

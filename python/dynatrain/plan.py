@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _C
+from .errors import Error
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
 from .world import World
@@ -87,12 +88,19 @@ class Plan:
         `user_data`, any JSON value (step counters, RNG seeds), reaches every
         process: `Switch.user_data` is that of the lowest rank that gave one.
         With `digests`, the receiver of every message compares it with the
-        sender's digest.
+        sender's digest (backend gloo).
+
+        Tensors on a GPU: `transfer` waits for all work on it first, and has
+        ended there when it returns.
         """
         place = world.join(self._native)
         try:
+            if digests and world.backend == "nccl":
+                raise Error("digests need the gloo backend")
             expected = expected_tensors(self._native, place.device)
-            bound = bind(expected, source_tensors, destination_tensors)
+            bound = bind(
+                expected, source_tensors, destination_tensors, world.backend
+            )
             note = "" if user_data is None else json.dumps(user_data)
         except Exception as error:
             _C.refuse(self._native, place.native, str(error))

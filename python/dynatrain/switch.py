@@ -43,7 +43,10 @@ class Switch:
     ) -> None:
         try:
             self._note = self._native.compare(tensors, note)
-            self._native.connect(self._connect(), digests)
+            if self._place.backend == "nccl":
+                self._native.connect_nccl()
+            else:
+                self._native.connect(self._connect(), digests)
         except Error as error:
             self._error = error
 

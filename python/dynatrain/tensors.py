@@ -110,18 +110,36 @@ def _local(tensor: object) -> object:
     return tensor
 
 
-def _check(expected: ExpectedTensor, tensor: object) -> torch.Tensor:
+#: Kinds of device whose tensors a backend moves; gloo takes those of a GPU
+#: through the host's memory.
+_DEVICES = {"gloo": ("cpu", "cuda"), "nccl": ("cuda",)}
+
+
+def _check_device(
+    expected: ExpectedTensor, device: torch.device, backend: str
+) -> None:
+    kinds = _DEVICES[backend]
+    if device.type not in kinds:
+        raise TensorError(
+            f"{expected} is on {device}, the {backend} backend moves tensors "
+            f"on {' and '.join(kinds)}"
+        )
+    if device.type == "cuda" and "cuda" not in _C.features():
+        raise TensorError(
+            f"{expected} is on {device}, this package was built without CUDA"
+        )
+
+
+def _check(
+    expected: ExpectedTensor, tensor: object, backend: str
+) -> torch.Tensor:
     """The tensor, when it is just what the plan expects."""
     tensor = _local(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise TensorError(
             f"{expected} is a {type(tensor).__name__}, expected a torch.Tensor"
         )
-    if tensor.device.type != "cpu":
-        raise TensorError(
-            f"{expected} is on {tensor.device}, the gloo backend moves tensors "
-            "on cpu"
-        )
+    _check_device(expected, tensor.device, backend)
     if tensor.layout != torch.strided:
         raise TensorError(f"{expected} is {tensor.layout}, expected strided")
     if tensor.dtype != expected.dtype:
@@ -146,20 +164,29 @@ def bind(
     expected: Sequence[ExpectedTensor],
     source: TensorMap | None,
     destination: TensorMap | None,
+    backend: str = "gloo",
 ) -> list[_C.Tensor]:
-    """Pairs the trainer's tensors with the plan's; every one must fit."""
+    """Pairs the trainer's tensors with the plan's; every one must fit, and all
+    must be on one device."""
     given = {
         "source": _flatten(source, "source"),
         "destination": _flatten(destination, "destination"),
     }
     bound = []
+    device = None
     for entry in expected:
         shards = given[entry.side].get((entry.tensor, entry.state), [])
         if entry.ordinal >= len(shards):
             if 0 in entry.shape:
                 continue
             raise TensorError(f"{entry} is missing")
-        tensor = _check(entry, shards[entry.ordinal])
+        tensor = _check(entry, shards[entry.ordinal], backend)
+        device = device or tensor.device
+        if tensor.device != device:
+            raise TensorError(
+                f"{entry} is on {tensor.device}, tensors before it are on "
+                f"{device}: one process moves tensors of one device"
+            )
         shards[entry.ordinal] = None
         bound.append(
             _C.Tensor(

@@ -23,15 +23,19 @@ from .plan import Plan
 from .world import World
 
 
-def run(plan: Plan, world: World, check: bool, digests: bool) -> dict[str, Any]:
+def run(
+    plan: Plan,
+    world: World,
+    check: bool,
+    digests: bool,
+    place: str | torch.device = "cpu",
+) -> dict[str, Any]:
     """Allocates this process's tensors, moves and, if asked to, checks them."""
     device = plan.devices[world.rank]
     sides: dict[str, dict] = {"source": {}, "destination": {}}
     bound = []
     for entry in plan.expected(device):
-        tensor = torch.zeros(entry.shape, dtype=torch.uint8).new_empty(
-            entry.shape, dtype=entry.dtype
-        )
+        tensor = torch.empty(entry.shape, dtype=entry.dtype, device=place)
         shards = sides[entry.side].setdefault((entry.tensor, entry.state), [])
         shards.append(tensor)
         bound.append(
@@ -58,6 +62,18 @@ def run(plan: Plan, world: World, check: bool, digests: bool) -> dict[str, Any]:
     if check:
         result.update(_C.check_pattern(plan._native, device, bound))
     return result
+
+
+def local_device(kind: str) -> torch.device:
+    """Of GPUs the local rank's, in turn where there are fewer."""
+    if kind == "cpu":
+        return torch.device(kind)
+    local = int(os.environ.get("LOCAL_RANK", "0"))
+    count = torch.cuda.device_count()
+    if count == 0:
+        raise Error("torch finds no GPU")
+    torch.cuda.set_device(local % count)
+    return torch.device(kind, local % count)
 
 
 def combine(results: list[dict[str, Any]]) -> dict[str, Any]:
@@ -116,6 +132,8 @@ def main() -> int:
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--digests", action="store_true")
+    parser.add_argument("--backend", choices=["gloo", "nccl"], default="gloo")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--timeout", type=float, default=300.0)
     options = parser.parse_args()
     try:
@@ -126,9 +144,14 @@ def main() -> int:
         prefix = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
         store = dist.PrefixStore(f"dynatrain-worker/{prefix}", store)
         world = World(
-            store=store, rank=rank, world_size=size, timeout=options.timeout
+            store=store,
+            rank=rank,
+            world_size=size,
+            backend=options.backend,
+            timeout=options.timeout,
         )
-        mine = run(plan, world, options.check, options.digests)
+        place = local_device(options.device)
+        mine = run(plan, world, options.check, options.digests, place)
         results = gather(store, rank, size, mine)
     except KeyError as error:
         print(f"error: {error} is not set, expected torchrun", file=sys.stderr)

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from . import _C
 from .errors import Error
 
-_BACKENDS = ("gloo",)
+_BACKENDS = ["gloo", *(["nccl"] if "nccl" in _C.features() else [])]
 # Of the timeout; the rest is for finding out who is missing.
 _CONNECT_SHARE = 0.7
 
@@ -27,6 +27,7 @@ class Place:
     timeout: float
     store: dist.Store
     native: _C.World
+    backend: str
 
     def connect(self) -> dist.Backend:
         """Connections of the transition's own: one that fails or is aborted
@@ -46,6 +47,8 @@ class World:
     or a `process_group` of torch.distributed (default: the default group).
 
     world_size: number of processes; default: as many as the plan has devices.
+    backend: "gloo", or "nccl" where this package is built with it; nccl moves
+        tensors on GPUs straight between them, gloo through the host's memory.
     devices: the plan's device of each rank; default: the plan's devices in
         ascending order.
     timeout: seconds that a process waits for others in any phase, before every
@@ -126,4 +129,5 @@ class World:
             self.timeout,
             self._store,
             native,
+            self.backend,
         )

@@ -73,8 +73,8 @@ Status Executor::allocateStaging() {
   if (!needed || bytes == 0)
     return {};
   // Zeroed, so that its pages are mapped before the first byte moves.
-  staging.reset(new (std::nothrow) std::byte[bytes]());
-  if (!staging)
+  arena.reset(new (std::nothrow) std::byte[bytes]());
+  if (!arena)
     return makeError("device ", storage->program().device, ": cannot allocate ",
                      bytes, " bytes of staging");
   storage->reserve(bytes);
@@ -82,7 +82,7 @@ Status Executor::allocateStaging() {
     for (size_t m = 0; m < step.messages.size(); ++m)
       if (!step.instruction->messages[m].direct)
         step.messages[m].data =
-            staging.get() + step.instruction->messages[m].slot;
+            arena.get() + step.instruction->messages[m].slot;
   return {};
 }
 
@@ -274,7 +274,7 @@ Status Executor::runPack(const Step &step) {
   if (step.skipped)
     return {};
   for (const PreparedSegment &segment : step.segments) {
-    DTRT_RETURN_IF_ERROR(pack(segment, *storage, staging.get() + at));
+    DTRT_RETURN_IF_ERROR(pack(segment, *storage, arena.get() + at));
     at += segment.bytes;
   }
   return {};
@@ -285,7 +285,7 @@ Status Executor::runUnpack(const Step &step) {
     return {};
   uint64_t at = step.instruction->slot;
   for (const PreparedSegment &segment : step.segments) {
-    DTRT_RETURN_IF_ERROR(unpack(segment, *storage, staging.get() + at));
+    DTRT_RETURN_IF_ERROR(unpack(segment, *storage, arena.get() + at));
     at += segment.bytes;
   }
   return {};

@@ -19,6 +19,13 @@ Status useGpu(int gpu) {
   return cudaStatus(cudaSetDevice(gpu), "cannot use the GPU");
 }
 
+Result<int> currentGpu() {
+  int gpu = 0;
+  DTRT_RETURN_IF_ERROR(
+      cudaStatus(cudaGetDevice(&gpu), "cannot tell the GPU in use"));
+  return gpu;
+}
+
 MemorySource gpuMemory() {
   auto allocate = [](uint64_t bytes) -> std::byte * {
     void *block = nullptr;

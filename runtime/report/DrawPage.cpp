@@ -62,7 +62,7 @@ svg text { fill: var(--soft); font-size: 11px }
 <p>Bytes from each device (row) to each device (column); local copies on the
 diagonal.</p><div id="matrix"></div></section>
 <section><h2>Ports over time</h2>
-<p>One band per device; darker is busier. <span class="key"
+<p>One band per device; full colour is busy. <span class="key"
 style="background:var(--c)"></span>NIC: out, in <span class="key"
 style="background:var(--a)"></span>island: out, in <span class="key"
 style="background:var(--b)"></span>pack, unpack <span class="key"

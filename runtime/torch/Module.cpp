@@ -8,10 +8,18 @@
 
 #include "GlooTransport.h"
 
+#include "dtrt/DigestTransport.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/Report.h"
 #include "dtrt/Switch.h"
 #include "dtrt/Verifier.h"
+
+#ifdef DT_HAS_CUDA
+#include "dtrt/Cuda.h"
+#endif
+#ifdef DT_HAS_NCCL
+#include "dtrt/NcclTransport.h"
+#endif
 
 #include <torch/csrc/utils/pybind.h>
 
@@ -121,6 +129,7 @@ struct Tensor {
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
   const void *start;
   size_t bytes;
+  std::optional<int> gpu; // where it lies; none: the host
 };
 
 Tensor makeTensor(const std::string &tensor, const std::string &state,
@@ -130,7 +139,9 @@ Tensor makeTensor(const std::string &tensor, const std::string &state,
            data.data_ptr(), data.nbytes()},
           std::move(storage),
           data.storage().data(),
-          data.storage().nbytes()};
+          data.storage().nbytes(),
+          data.is_cuda() ? std::optional<int>(data.get_device())
+                         : std::nullopt};
 }
 
 std::vector<TensorBinding> bindingsOf(const std::vector<Tensor> &tensors) {
@@ -138,6 +149,11 @@ std::vector<TensorBinding> bindingsOf(const std::vector<Tensor> &tensors) {
   for (const Tensor &tensor : tensors)
     bindings.push_back(tensor.binding);
   return bindings;
+}
+
+/// The GPU that holds all tensors, or none.
+std::optional<int> gpuOf(const std::vector<Tensor> &tensors) {
+  return tensors.empty() ? std::nullopt : tensors.front().gpu;
 }
 
 using Owned = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
@@ -168,9 +184,8 @@ Result<Owned> hold(const std::vector<Tensor> &tensors) {
 
 class LiveSwitch {
 public:
-  LiveSwitch(Plan plan, World world) : plan(std::move(plan)) {
+  LiveSwitch(Plan plan, World world) : plan(std::move(plan)), world(world) {
     inner = take(Switch::create(*this->plan, world));
-    timeout = world.timeout;
   }
   ~LiveSwitch() {
     // Closing connections takes no Python.
@@ -185,9 +200,16 @@ public:
   }
   void connect(c10::intrusive_ptr<c10d::Backend> backend, bool digests) {
     py::gil_scoped_release release;
-    check(inner->connect(
-        makeGlooTransport(std::move(backend), inner->devices(), timeout),
-        digests));
+    auto transport =
+        makeGlooTransport(std::move(backend), inner->devices(), world.timeout);
+    if (digests)
+      transport = makeDigestTransport(std::move(transport));
+    check(gpuOf(tensors) ? connectGpu(std::move(transport))
+                         : inner->connect(std::move(transport)));
+  }
+  void connectNccl() {
+    py::gil_scoped_release release;
+    check(connectNcclOf());
   }
   void cannotConnect(const std::string &why) {
     py::gil_scoped_release release;
@@ -223,11 +245,73 @@ public:
   }
 
 private:
+  Status connectGpu(std::unique_ptr<Transport> transport);
+  Status connectNcclOf();
+
   Plan plan;
+  World world;
   std::vector<Tensor> tensors;
   std::unique_ptr<Switch> inner;
-  Seconds timeout;
 };
+
+#ifdef DT_HAS_CUDA
+Switch::MakeRunner runOnGpu(int gpu, MemorySource staging) {
+  return [gpu, staging](
+             LocalStorage &storage,
+             Transport &transport) -> Result<std::unique_ptr<ProgramRunner>> {
+    DTRT_RETURN_IF_ERROR(useGpu(gpu));
+    auto made = GpuExecutor::prepare(storage, transport, {staging});
+    DTRT_RETURN_IF_ERROR(made);
+    return std::unique_ptr<ProgramRunner>(std::move(*made));
+  };
+}
+
+/// Tensors on a GPU over a wire that only sees the host's memory.
+Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport) {
+  return inner->connect(
+      makeHostStagedTransport(std::move(transport), copyBytesOnGpu),
+      runOnGpu(*gpuOf(tensors), gpuMemory()));
+}
+#else
+Status LiveSwitch::connectGpu(std::unique_ptr<Transport>) {
+  return inner->fail("prepare", makeError("built without CUDA"));
+}
+#endif
+
+#ifdef DT_HAS_NCCL
+/// A rank that holds nothing uses the GPU that its process uses.
+Status LiveSwitch::connectNcclOf() {
+  std::optional<int> gpu = gpuOf(tensors);
+  if (!gpu) {
+    auto current = currentGpu();
+    if (!current.ok())
+      return inner->fail("prepare", current.status());
+    gpu = *current;
+  }
+  auto transport = NcclTransport::create(
+      {inner->devices()[world.rank], inner->devices(), world.store,
+       world.prefix + "/nccl", world.timeout});
+  if (!transport.ok())
+    return inner->fail("prepare", transport.status());
+  return inner->connect(std::move(*transport), runOnGpu(*gpu, ncclMemory()));
+}
+#else
+Status LiveSwitch::connectNcclOf() {
+  return inner->fail("prepare", makeError("built without NCCL"));
+}
+#endif
+
+/// What this build has, beside the host's memory and gloo.
+std::vector<std::string> features() {
+  std::vector<std::string> found;
+#ifdef DT_HAS_CUDA
+  found.push_back("cuda");
+#endif
+#ifdef DT_HAS_NCCL
+  found.push_back("nccl");
+#endif
+  return found;
+}
 
 World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
                 uint32_t size, std::vector<uint32_t> devices, double timeout,
@@ -263,7 +347,11 @@ void withStorage(const Plan &plan, uint32_t device,
 void fillPattern(const Plan &plan, uint32_t device,
                  const std::vector<Tensor> &tensors) {
   withStorage(plan, device, tensors,
-              [](LocalStorage &storage, const RankProgram &program) {
+              [&](LocalStorage &storage, const RankProgram &program) {
+#ifdef DT_HAS_CUDA
+                if (gpuOf(tensors))
+                  return check(fillGpuShards(storage));
+#endif
                 for (uint32_t i = 0; i < program.source.size(); ++i)
                   fillSource(storage, i);
                 for (uint32_t i = 0; i < program.destination.size(); ++i)
@@ -284,6 +372,10 @@ py::dict checkPattern(const Plan &plan, uint32_t device,
   CheckReport report;
   withStorage(plan, device, tensors,
               [&](LocalStorage &storage, const RankProgram &program) {
+#ifdef DT_HAS_CUDA
+                if (gpuOf(tensors))
+                  return check(checkGpuShards(storage, report));
+#endif
                 for (uint32_t i = 0; i < program.destination.size(); ++i)
                   checkDestination(storage, i, report);
               });
@@ -345,11 +437,13 @@ PYBIND11_MODULE(_C, module) {
       .def(py::init<Plan, World>())
       .def("compare", &LiveSwitch::compare)
       .def("connect", &LiveSwitch::connect)
+      .def("connect_nccl", &LiveSwitch::connectNccl)
       .def("cannot_connect", &LiveSwitch::cannotConnect)
       .def("transfer", &LiveSwitch::transfer)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)
       .def("stats", &LiveSwitch::stats);
+  module.def("features", &features);
   module.def("refuse", &refuse);
   module.def("fill_pattern", &fillPattern);
   module.def("check_pattern", &checkPattern);

@@ -86,6 +86,9 @@ public:
 
   void leave() override {
     Lock lock(world.mutex);
+    if (hasLeft)
+      return;
+    hasLeft = true;
     --world.live;
     checkStuck();
   }
@@ -96,11 +99,13 @@ private:
   Status run(const Batch &batch,
              const std::vector<TransportMessage> &messages) {
     Lock lock(world.mutex);
+    if (world.failed) // what others have offered may be gone
+      return world.failure;
     for (const Work &work : batch)
       open += (work.send != Work::kNone) + (work.receive != Work::kNone);
     for (const Work &work : batch)
       for (size_t message : {work.send, work.receive})
-        if (message != Work::kNone)
+        if (message != Work::kNone && !world.failed)
           offer(messages[message]);
     if (open > 0 && !world.failed) {
       isWaiting = true;
@@ -161,6 +166,7 @@ private:
   std::mt19937_64 rng;
   size_t open = 0;
   bool isWaiting = false;
+  bool hasLeft = false;
 };
 
 AdversarialWorld::AdversarialWorld(const std::vector<uint32_t> &devices,

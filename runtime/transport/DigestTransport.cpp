@@ -23,6 +23,9 @@ public:
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);
   }
+  Status registerArena(std::byte *data, uint64_t bytes) override {
+    return inner->registerArena(data, bytes);
+  }
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 

@@ -29,7 +29,7 @@ struct Posted {
   const MessageView *view = nullptr;
 };
 
-Status copyBytes(const Posted &from, const TransportMessage &to) {
+Status copyPosted(const Posted &from, const TransportMessage &to) {
   if (from.view && to.view)
     return copyMessage(*from.view, *to.view);
   if (from.view)
@@ -254,7 +254,7 @@ Status LoopbackWorld::Endpoint::receive(const TransportMessage &message,
   lock.unlock();
   Status status = world.copy
                       ? world.copy(message.data, posted.data, posted.bytes)
-                      : copyBytes(posted, message);
+                      : copyPosted(posted, message);
   lock.lock();
   --sender.inFlight;
   --sender.unsent;

@@ -2,8 +2,6 @@
 
 #include "dtrt/Switch.h"
 
-#include "dtrt/DigestTransport.h"
-
 #include <algorithm>
 #include <condition_variable>
 #include <map>
@@ -149,7 +147,11 @@ Result<std::vector<uint32_t>> devicesOf(const PlanReader &plan,
 Switch::Switch(const PlanReader &plan, const World &world)
     : plan(&plan), rendezvous(rendezvousOf(world)) {}
 
-Switch::~Switch() = default;
+/// What the transport has registered lives in the runner.
+Switch::~Switch() {
+  if (transport)
+    transport->leave();
+}
 
 Result<std::unique_ptr<Switch>> Switch::create(const PlanReader &plan,
                                                const World &world) {
@@ -225,18 +227,30 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
   return verdict;
 }
 
-Status Switch::connect(std::unique_ptr<Transport> given, bool digests) {
+static Result<std::unique_ptr<ProgramRunner>> runOnHost(LocalStorage &storage,
+                                                        Transport &transport) {
+  auto prepared = Executor::prepare(storage, transport);
+  DTRT_RETURN_IF_ERROR(prepared);
+  return std::unique_ptr<ProgramRunner>(
+      std::make_unique<Executor>(std::move(*prepared)));
+}
+
+Status Switch::connect(std::unique_ptr<Transport> given,
+                       const MakeRunner &make) {
   DTRT_RETURN_IF_ERROR(enter("prepare", Phase::Compared));
-  transport =
-      digests ? makeDigestTransport(std::move(given)) : std::move(given);
-  auto prepared = Executor::prepare(*storage, *transport);
-  if (!prepared.ok())
-    return leave("prepare", Phase::Connected, prepared.status());
-  executor.emplace(std::move(*prepared));
+  transport = std::move(given);
+  auto made =
+      make ? make(*storage, *transport) : runOnHost(*storage, *transport);
+  if (!made.ok())
+    return leave("prepare", Phase::Connected, made.status());
+  runner = std::move(*made);
   Status status;
   {
     StopWatch watch(rendezvous, *transport);
-    status = transport->connect(plan->digest(), executor->peers());
+    status = transport->connect(plan->digest(), runner->peers());
+    if (status.ok())
+      status =
+          transport->registerArena(runner->staging(), program.stagingBytes);
   }
   if (!status.ok())
     status = rendezvous.causeOf(status);
@@ -248,7 +262,7 @@ Status Switch::connect(std::unique_ptr<Transport> given, bool digests) {
 Status Switch::runProgram() {
   StopWatch watch(rendezvous, *transport);
   auto begin = std::chrono::steady_clock::now();
-  Status status = executor->run();
+  Status status = runner->run();
   if (!status.ok())
     return rendezvous.causeOf(status);
   elapsed = Seconds(std::chrono::steady_clock::now() - begin).count();

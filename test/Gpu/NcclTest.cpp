@@ -1,16 +1,23 @@
-//===- NcclTest.cpp - NCCL connects, or says who did not come -------------===//
+//===- NcclTest.cpp - The NCCL transport, on NCCL and on a stand-in -------===//
 //
-// What happens before NCCL starts needs no GPU. Waves between processes are
-// tested through dt-run.
+// What the transport itself does, its groups, waits, aborts and errors, is
+// tested on a stand-in for NCCL whose ranks are threads. Waves between
+// processes on GPUs are tested through dt-run.
 //
 //===----------------------------------------------------------------------===//
+
+#include "FakeNccl.h"
+#include "TransportContract.h"
 
 #include "dtrt/Cuda.h"
 #include "dtrt/NcclTransport.h"
 
 #include <gtest/gtest.h>
+#include <map>
+#include <thread>
 
 using namespace dtrt;
+using namespace dtrt::test;
 
 namespace {
 
@@ -65,4 +72,86 @@ TEST(Nccl, ConnectsAWorldOfOne) {
   Status status = (*transport)->connect({1, 2}, {});
   EXPECT_TRUE(status.ok()) << status.message();
   (*transport)->leave();
+}
+
+//===----------------------------------------------------------------------===//
+// On the stand-in
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class FakeWorld : public TransportWorld {
+public:
+  FakeWorld(const std::vector<uint32_t> &devices, double timeout) {
+    resetFakeNccl();
+    auto store = std::make_shared<MemoryStore>();
+    for (uint32_t device : devices)
+      ends[device] = std::move(*NcclTransport::create(
+          {device, devices, store, "nccl", Seconds(timeout), &fakeNccl()}));
+  }
+  ~FakeWorld() override {
+    ends.clear();
+    for (const std::string &fault : fakeNcclFaults())
+      ADD_FAILURE() << fault;
+  }
+  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
+
+private:
+  std::map<uint32_t, std::unique_ptr<NcclTransport>> ends;
+};
+
+std::unique_ptr<TransportWorld> makeFake(const std::vector<uint32_t> &devices,
+                                         double timeout) {
+  return std::make_unique<FakeWorld>(devices, timeout);
+}
+
+/// Two ranks, each with a group of one message, of these sizes.
+std::map<uint32_t, std::string> sendOne(size_t sent, size_t expected) {
+  FakeWorld world({0, 1}, 60);
+  breakFakeNccl(/*rank=*/0, /*afterGroups=*/2); // the warm-up is one
+  std::map<uint32_t, std::string> errors = {{0, ""}, {1, ""}};
+  std::vector<std::thread> threads;
+  for (uint32_t device : {0, 1})
+    threads.emplace_back([&, device] {
+      Transport &end = world.endpoint(device);
+      std::vector<std::byte> data(device == 0 ? sent : expected);
+      Status status = end.connect({1, 2}, {1 - device});
+      if (status.ok())
+        status = end.group(
+            {{device == 1, 1 - device, data.data(), data.size(), nullptr}});
+      errors[device] = status.message();
+      if (status.ok())
+        status = end.group(
+            {{device == 1, 1 - device, data.data(), data.size(), nullptr}});
+      if (errors[device].empty())
+        errors[device] = status.message();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return errors;
+}
+
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(NcclStandIn, TransportContract,
+                         testing::Values(TransportCase{"nccl", makeFake}),
+                         caseName);
+
+TEST(NcclStandIn, AnErrorOfOneCommunicatorEndsAllWithTheReason) {
+  auto errors = sendOne(100, 100);
+  expectContains(errors[0], "device 0: nccl group 0: remote process exited "
+                            "(detail); peers in this phase: 1");
+  // Rank 1 may have been done with its group before it heard of the error.
+  expectContains(errors[1], "device 1: nccl group ");
+  expectContains(errors[1], "rank 0 stopped: device 0: nccl group 0: remote");
+}
+
+TEST(NcclStandIn, ALibraryThatIsMissingIsAnErrorOfAllRanks) {
+  auto store = std::make_shared<MemoryStore>();
+  ASSERT_TRUE(store->set("test/connect/1", "cannot load NCCL: no file").ok());
+  auto end = std::move(*NcclTransport::create(
+      {0, {0, 9}, store, "test", Seconds(60), &fakeNccl()}));
+  Status status = end->connect({1, 2}, {9});
+  ASSERT_FALSE(status.ok());
+  expectContains(status.message(), "device 9: cannot load NCCL: no file");
 }

@@ -26,14 +26,14 @@
 
 // Device 1 makes half of each tensor when the first message is unpacked.
 // SECOND:      group
-// SECOND-NEXT:   receive from 0
-// SECOND-NEXT: create
-// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [0:128)
+// SECOND-NEXT:   receive from [[#SENDER:]]
+// SECOND:      create
+// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements {{[[]}}[[#mul(SENDER,64)]]:[[#add(mul(SENDER,64),128)]])
 // SECOND-NEXT: unpack
 // SECOND:      group
-// SECOND-NEXT:   receive from 2
+// SECOND-NEXT:   receive from [[#%u,2-SENDER]]
 // SECOND-NEXT: create
-// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [128:256)
+// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [
 // SECOND-NEXT: unpack
 
 // MEMORY: mode flat

@@ -1,15 +1,25 @@
 """Every transport moves the same plans, every byte compared.
 
 A transport joins by a function in TRANSPORTS that runs a plan on all its ranks
-with known values, and says what it found.
+with known values, and says what it found. What transports do with single groups
+is in test/Unit/Runtime/TransportContract.cpp.
 """
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import dynatrain
 import pytest
+from conftest import BUILD
 from dynatrain import _C, worker
 from processes import run_ranks
 
+#: Number of processes, where the name does not say it.
 PLANS = {
+    "two-ranks-rows-to-columns": 2,
     "adamw-mlp-4-rows-to-columns": 4,
     "explicit-shards-rows-to-flat-ranges": None,
     "gpt2-tiny-4-tied-embeddings": None,
@@ -50,21 +60,110 @@ def on_gloo_with_digests(path, folder):
     return on_gloo(path, folder, digests=True)
 
 
+def on_adversarial(path, folder):
+    """Prints nothing but runs; any wrong byte ends it."""
+    command = [BUILD / "bin" / "dt-adversary", path, "5", str(os.getpid())]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "5 runs\n"
+
+
+def _needs_gpu(feature):
+    if feature not in _C.features():
+        pytest.skip(f"this build has no {feature}")
+    if not Path("/dev/nvidia0").exists():
+        pytest.skip("this machine has no GPU")
+
+
+def _run_json(command):
+    """What a command found that prints the JSON of dt-run."""
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(BUILD / "python"),
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout.splitlines()[-1])
+    found["bytes_moved"] = round(found["GBps"] * found["seconds"] * 1e9)
+    return found
+
+
+def _workers(path, *arguments):
+    size = len(dynatrain.Plan.load(path).devices)
+    return _run_json(
+        [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+        + [f"--nproc-per-node={size}", "-m", "dynatrain.worker", path]
+        + ["--check", "--json", "--device=cuda", *arguments]
+    )
+
+
+def on_nccl(path, folder):
+    _needs_gpu("nccl")
+    return _workers(path, "--backend=nccl")
+
+
+def on_gloo_from_gpus(path, folder):
+    _needs_gpu("cuda")
+    return _workers(path, "--backend=gloo")
+
+
+def on_dt_run_nccl(path, folder):
+    _needs_gpu("nccl")
+    tool = BUILD / "bin" / "dt-run"
+    return _run_json([tool, "--transport=nccl", "--check", "--json", path])
+
+
 TRANSPORTS = {
     "loopback": on_loopback,
+    "adversarial": on_adversarial,
     "gloo": on_gloo,
     "gloo-digests": on_gloo_with_digests,
+    "gloo-gpus": on_gloo_from_gpus,
+    "nccl": on_nccl,
+    "nccl-dt-run": on_dt_run_nccl,
 }
+
+
+def _two_ranks(folder):
+    """The smallest world: rows to columns."""
+    path = folder / "two.dtplan"
+    request = {
+        "model": {
+            "tensors": [
+                {"name": "w", "shape": [64, 48], "dtype": "BF16"},
+                {"name": "b", "shape": [48], "dtype": "F32"},
+            ]
+        },
+        "state": {"param": "bf16", "master": "f32"},
+        "source": {"world": 2, "fsdp": 2},
+        "destination": {"world": 2, "tp": 2},
+        "rules": [
+            {"match": "w", "tp": 1, "fsdp": 0},
+            {"match": "b", "tp": 0, "fsdp": 0},
+        ],
+    }
+    dynatrain.compile(request, path)
+    return str(path)
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("name", PLANS)
 def test_every_byte_arrives(transport, name, compile_plan, tmp_path):
-    path = compile_plan(name)
+    path = (
+        _two_ranks(tmp_path)
+        if name == "two-ranks-rows-to-columns"
+        else compile_plan(name)
+    )
     found = TRANSPORTS[transport](path, tmp_path)
     plan = dynatrain.Plan.load(path)
     if PLANS[name] is not None:
         assert len(plan.devices) == PLANS[name]
+    if found is None:
+        return
     said = plan.inspect()
     assert found["mismatches"] == 0
     assert found["bytes_checked"] >= said["bytes"]["destination"] > 0

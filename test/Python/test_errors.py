@@ -1,5 +1,7 @@
 """One clear error, on every rank, before a byte moves."""
 
+from pathlib import Path
+
 import dynatrain
 import pytest
 from processes import make_tensors, run_ranks, torch
@@ -72,6 +74,78 @@ def test_wrong_tensors(fault, compile_plan, tmp_path):
         assert FAULTS[fault] in text
         if rank != 2:
             assert text.startswith(f"error: rank {rank}, prepare: rank 2: ")
+
+
+def _bind_fakes(path, place, odd=None, backend="gloo"):
+    """Binds rank 0's tensors on a device that is not there: `odd` for the last
+    of them."""
+    from dynatrain import tensors
+    from torch._subclasses import FakeTensorMode
+
+    plan = dynatrain.Plan.load(path)
+    expected = plan.expected(0)
+    sides = {"source": {}, "destination": {}}
+    with FakeTensorMode():
+        for entry in expected:
+            where = odd if odd and entry is expected[-1] else place
+            tensor = torch.zeros(entry.shape, dtype=entry.dtype, device=where)
+            sides[entry.side][entry.tensor, entry.state] = tensor
+        tensors.bind(expected, sides["source"], sides["destination"], backend)
+
+
+def test_wrong_devices(compile_plan, monkeypatch):
+    path = compile_plan(PLAN)
+    monkeypatch.setattr(dynatrain._C, "features", lambda: ["cuda", "nccl"])
+    monkeypatch.setattr(dynatrain._C, "Tensor", lambda *args: args)
+    _bind_fakes(path, "cuda:1")
+    _bind_fakes(path, "cuda:1", backend="nccl")
+    mixed = "is on cpu, tensors before it are on cuda:0: one process"
+    with pytest.raises(dynatrain.TensorError, match=mixed):
+        _bind_fakes(path, "cuda:0", odd="cpu")
+    with pytest.raises(dynatrain.TensorError, match="tensors before it are on"):
+        _bind_fakes(path, "cuda:0", odd="cuda:1")
+    on_host = "is on cpu, the nccl backend moves tensors on cuda"
+    with pytest.raises(dynatrain.TensorError, match=on_host):
+        _bind_fakes(path, "cpu", backend="nccl")
+    monkeypatch.setattr(dynatrain._C, "features", list)
+    without = "is on cuda:0, this package was built without CUDA"
+    with pytest.raises(dynatrain.TensorError, match=without):
+        _bind_fakes(path, "cuda:0")
+
+
+def _nccl_without_gpu(rank, store, path):
+    plan = dynatrain.Plan.load(path)
+    world = dynatrain.World(store=store, rank=rank, backend="nccl", timeout=60)
+    place = world.join(plan._native)
+    switch = dynatrain._C.Switch(plan._native, place.native)
+    source, target = make_tensors(plan, rank)
+    bound = dynatrain.tensors.bind(plan.expected(rank), source, target)
+    switch.compare(bound, "")
+    switch.connect_nccl()
+
+
+@pytest.mark.skipif(
+    "nccl" not in dynatrain._C.features() or Path("/dev/nvidia0").exists(),
+    reason="for a build with NCCL on a machine without a GPU",
+)
+def test_nccl_needs_a_gpu(compile_plan, tmp_path):
+    """All ranks end with an error of one of them; none hangs."""
+    path = compile_plan(PLAN)
+    for rank, text in enumerate(
+        run_ranks(4, _nccl_without_gpu, tmp_path, path)
+    ):
+        assert text.startswith(f"error: rank {rank}, prepare: "), text
+        assert "CUDA" in text
+
+
+def test_nccl_has_no_digests(compile_plan, tmp_path):
+    if "nccl" not in dynatrain._C.features():
+        pytest.skip("this build has no nccl")
+    plan = dynatrain.Plan.load(compile_plan(PLAN))
+    store = torch.distributed.HashStore()
+    world = dynatrain.World(store=store, rank=0, backend="nccl")
+    with pytest.raises(dynatrain.Error, match="digests need the gloo"):
+        plan.prepare(world, {}, {}, digests=True)
 
 
 def _mixed(rank, store, paths):

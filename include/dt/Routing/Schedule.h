@@ -5,12 +5,12 @@
 // Messages of a pair in a wave are packed into one. A wave orders the groups
 // of each device; it is no barrier between devices that do not meet.
 //
-// Preemptive open shop: with full-duplex ports the busiest port is a bound,
-// and it is met when every wave keeps all of the busiest ports busy (Gonzalez
-// and Sahni 1976). Each wave is a matching that is built in order of remaining
-// load and mended by augmenting paths, which never uncover a port that was
-// covered before (Kuhn 1955), so the busiest ports come first on both sides.
-// It works for any number of devices; nothing depends on powers of two.
+// Preemptive open shop: with full-duplex ports the busiest port is a bound, and
+// it is met when every wave keeps all ports busy that have no time to lose
+// (Gonzalez and Sahni 1976). Messages are cut to the length of their wave, and
+// a wave is as long as a matching for it exists (lib/Routing/Matching.h). What
+// forwards wait for goes first. It works for any number of devices; nothing
+// depends on powers of two.
 //
 //===----------------------------------------------------------------------===//
 

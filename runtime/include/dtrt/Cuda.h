@@ -20,6 +20,7 @@ namespace dtrt {
 Result<int> countGpus();
 /// The calling thread's GPU from now on.
 Status useGpu(int gpu);
+Result<int> currentGpu();
 /// Memory of the GPU that is in use when it is asked for.
 MemorySource gpuMemory();
 /// Between any two of host and GPU memory; done when it returns.
@@ -46,18 +47,18 @@ struct GpuExecutorOptions {
 
 /// Runs one device's program, of a plan of mode rollback, on the GPU that the
 /// calling thread uses. `group` of the transport gets addresses on the GPU.
-class GpuExecutor {
+class GpuExecutor : public ProgramRunner {
 public:
   static Result<std::unique_ptr<GpuExecutor>>
   prepare(LocalStorage &storage, Transport &transport,
           GpuExecutorOptions options = {});
-  ~GpuExecutor();
+  ~GpuExecutor() override;
 
-  Status run();
-  const ExecutionStats &stats() const;
-  /// Devices that the program talks to, ascending.
-  std::vector<uint32_t> peers() const;
-  std::byte *staging() const;
+  /// Waits first for all that the trainer has under way on this GPU.
+  Status run() override;
+  const ExecutionStats &stats() const override;
+  std::vector<uint32_t> peers() const override;
+  std::byte *staging() const override;
 
 private:
   struct State;

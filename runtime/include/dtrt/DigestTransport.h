@@ -2,7 +2,8 @@
 //
 // Wraps a transport: after each group, every message's digest travels the same
 // way in a group of its own, and the receiver compares it with the digest of
-// what came. The digest depends on the position of every byte.
+// what came. The digest depends on the position of every byte. Messages must be
+// in the host's memory.
 //
 //===----------------------------------------------------------------------===//
 

@@ -29,20 +29,32 @@ struct ExecutorOptions {
   bool skipStaging = false;
 };
 
+/// What runs one device's program, wherever its shards are.
+class ProgramRunner {
+public:
+  virtual ~ProgramRunner() = default;
+  virtual Status run() = 0;
+  virtual const ExecutionStats &stats() const = 0;
+  /// Devices that the program talks to, ascending.
+  virtual std::vector<uint32_t> peers() const = 0;
+  /// Where messages that are not direct lie; null where there are none.
+  virtual std::byte *staging() const = 0;
+};
+
 /// `prepare` computes all views and allocates the staging arena; `run` only
 /// moves bytes.
-class Executor {
+class Executor : public ProgramRunner {
 public:
   /// Storage and transport must outlive the executor.
   static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
                                   const ExecutorOptions &options = {});
 
-  Status run();
+  Status run() override;
   /// Lets the next run go over another end, of the same kind, of this device.
   void use(Transport &other) { transport = &other; }
-  const ExecutionStats &stats() const { return statistics; }
-  /// Devices that the program talks to, ascending.
-  std::vector<uint32_t> peers() const;
+  const ExecutionStats &stats() const override { return statistics; }
+  std::vector<uint32_t> peers() const override;
+  std::byte *staging() const override { return arena.get(); }
 
 private:
   struct Step {
@@ -76,7 +88,7 @@ private:
   LocalStorage *storage;
   Transport *transport;
   std::vector<Step> steps;
-  std::unique_ptr<std::byte[]> staging;
+  std::unique_ptr<std::byte[]> arena;
   ExecutionStats statistics;
 };
 

@@ -9,19 +9,15 @@
 #ifndef DTRT_LOOPBACKTRANSPORT_H
 #define DTRT_LOOPBACKTRANSPORT_H
 
+#include "dtrt/HostStagedTransport.h"
 #include "dtrt/Transport.h"
 
-#include <functional>
 #include <memory>
 
 namespace dtrt {
 
 class LoopbackWorld {
 public:
-  /// How bytes get from the sender's memory to the receiver's.
-  using CopyBytes =
-      std::function<Status(std::byte *to, const std::byte *from, uint64_t)>;
-
   /// At most `running` devices run at a time, between `connect` and `leave`:
   /// more threads than cores only evict each other's data. Without `copy` all
   /// memory is the host's.

@@ -48,9 +48,8 @@ public:
   void abort(const Status &why) override;
   void leave() override;
 
-  /// After `connect`, on all ranks or on none: NCCL then moves the bytes
-  /// without copies of its own. Undone by `leave`.
-  Status registerArena(std::byte *data, uint64_t bytes);
+  /// Memory of `ncclMemory` then moves without copies inside NCCL.
+  Status registerArena(std::byte *data, uint64_t bytes) override;
 
 private:
   struct State;

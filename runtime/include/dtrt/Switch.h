@@ -19,6 +19,8 @@
 #include "dtrt/Executor.h"
 #include "dtrt/Rendezvous.h"
 
+#include <functional>
+
 namespace dtrt {
 
 /// Where a rank stands among those that take part.
@@ -51,9 +53,12 @@ public:
   /// first one that is not empty, in rank order, comes back on every rank.
   Result<std::string> compare(const std::vector<TensorBinding> &tensors,
                               const std::string &note);
-  /// Computes everything that `transfer` needs. With `digests` the receiver of
-  /// every message compares it with the sender's digest.
-  Status connect(std::unique_ptr<Transport> transport, bool digests);
+  using MakeRunner = std::function<Result<std::unique_ptr<ProgramRunner>>(
+      LocalStorage &, Transport &)>;
+  /// Computes everything that `transfer` needs. `make` makes what runs the
+  /// program where the tensors are; without one they are the host's.
+  Status connect(std::unique_ptr<Transport> transport,
+                 const MakeRunner &make = {});
   /// Instead of `connect`, where there is nothing to connect with: finds out
   /// who is missing. Always an error.
   Status cannotConnect(const std::string &why);
@@ -65,7 +70,7 @@ public:
   /// The other ranks get `why` in their next call, or in the one they are in.
   void abort(const Status &why);
 
-  const ExecutionStats &stats() const { return executor->stats(); }
+  const ExecutionStats &stats() const { return runner->stats(); }
   const std::vector<uint32_t> &devices() const { return rankDevices; }
   /// Time that the instructions took, without the ranks' agreement.
   double seconds() const { return elapsed; }
@@ -84,7 +89,7 @@ private:
   RankProgram program;
   std::unique_ptr<LocalStorage> storage;
   std::unique_ptr<Transport> transport;
-  std::optional<Executor> executor;
+  std::unique_ptr<ProgramRunner> runner; // before the transport goes
   Phase phase = Phase::New;
   double elapsed = 0;
 };

@@ -41,10 +41,13 @@ public:
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,
                          const std::vector<uint32_t> &peers) = 0;
+  /// After `connect`, on all ranks: most messages of the groups to come lie in
+  /// this memory (null: they do not), which stays until `leave`.
+  virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }
   virtual Status group(const std::vector<TransportMessage> &messages) = 0;
   /// Tells every rank that this one has failed; no rank hangs after it.
   virtual void abort(const Status &why) = 0;
-  /// No further group of this rank will come.
+  /// No further group of this rank will come; a second call does nothing.
   virtual void leave() = 0;
 };
 

@@ -122,7 +122,9 @@ std::vector<std::string> runRanks(const TestPlan &test, const Body &body) {
 Status runAll(Switch &change, const Tensors &tensors,
               std::unique_ptr<Transport> transport, bool digests) {
   DTRT_RETURN_IF_ERROR(change.compare(tensors.bindings, ""));
-  DTRT_RETURN_IF_ERROR(change.connect(std::move(transport), digests));
+  if (digests)
+    transport = makeDigestTransport(std::move(transport));
+  DTRT_RETURN_IF_ERROR(change.connect(std::move(transport)));
   DTRT_RETURN_IF_ERROR(change.transfer());
   return change.commit();
 }

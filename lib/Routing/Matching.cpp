@@ -1,0 +1,234 @@
+//===- Matching.cpp - Who meets whom in a wave ----------------------------===//
+
+#include "Matching.h"
+
+#include <algorithm>
+#include <tuple>
+
+using namespace dt;
+
+namespace {
+
+/// Each attempt at a wave is this much shorter than the one before.
+constexpr double kShorter = 0.75, kMuchShorter = 0.4;
+constexpr int kAttempts = 6;
+/// A wave that covers all has to be longer than this many latencies.
+constexpr double kLeastLatencies = 8;
+/// A wave that makes this much of its time count is taken at once.
+constexpr double kEfficient = 0.98;
+
+} // namespace
+
+Matching::Matching(uint32_t numPorts, double latency)
+    : latency(latency), pairsOf(numPorts), remaining(numPorts, 0),
+      visited(numPorts, 0) {}
+
+uint32_t Matching::add(const Pair &pair) {
+  uint32_t index = pairs.size();
+  pairs.push_back(pair);
+  for (uint32_t port : pair.ports) {
+    pairsOf[port].push_back(index);
+    remaining[port] += pair.left;
+  }
+  longest = std::max(longest, pair.most);
+  return index;
+}
+
+void Matching::setLeft(uint32_t index, double seconds) {
+  Pair &pair = pairs[index];
+  for (uint32_t port : pair.ports)
+    remaining[port] += seconds - pair.left;
+  pair.left = seconds;
+}
+
+double Matching::message(const Pair &pair) const {
+  return std::min({pair.ready, pair.most, duration});
+}
+
+/// A good part of a message, or all that there will be. A forward that
+/// trickles in would fill waves with small messages.
+bool Matching::isWorth(const Pair &pair) const {
+  return pair.ready > 0 &&
+         (takesTrickles || 2 * pair.ready >= std::min(pair.most, duration) ||
+          pair.ready >= pair.left * 0.999);
+}
+
+/// Long enough for both its ends.
+bool Matching::serves(const Pair &pair) const {
+  return isWorth(pair) &&
+         message(pair) >= std::max(need(pair.ports[0]), need(pair.ports[1]));
+}
+
+void Matching::match(uint32_t pair) {
+  for (uint32_t port : pairs[pair].ports)
+    matched[port] = pair;
+}
+
+/// Matches a port with the free partner that has most left; among equals with
+/// the one whose box comes first, so that all pairs of a port advance together.
+bool Matching::cover(uint32_t port, bool isCritical) {
+  std::tuple<bool, uint32_t, double, int64_t> best;
+  int64_t bestPair = -1;
+  for (uint32_t index : pairsOf[port]) {
+    const Pair &pair = pairs[index];
+    uint32_t other = partner(pair, port);
+    if (matched[other] >= 0 || !(isCritical ? serves(pair) : isWorth(pair)))
+      continue;
+    std::tuple<bool, uint32_t, double, int64_t> rating = {
+        need(other) > 0, pair.chain,
+        isCritical ? remaining[other] : message(pair), -pair.order};
+    if (bestPair >= 0 && rating <= best)
+      continue;
+    best = rating;
+    bestPair = index;
+  }
+  if (bestPair < 0)
+    return false;
+  match(bestPair);
+  return true;
+}
+
+/// Alternating path from an unmatched port, to a free partner or to a mate
+/// that may idle. No port that must be covered is uncovered.
+bool Matching::augment(uint32_t port) {
+  if (cover(port, /*isCritical=*/true))
+    return true;
+  visited[port] = stamp;
+  for (uint32_t index : pairsOf[port]) {
+    const Pair &pair = pairs[index];
+    uint32_t other = partner(pair, port);
+    if (visited[other] == stamp || !serves(pair))
+      continue;
+    visited[other] = stamp;
+    int32_t taken = matched[other];
+    uint32_t mate = partner(pairs[taken], other);
+    if (visited[mate] == stamp)
+      continue;
+    matched[mate] = -1;
+    if (need(mate) <= 0 || augment(mate)) {
+      match(index);
+      return true;
+    }
+    matched[mate] = taken;
+  }
+  return false;
+}
+
+/// Covers all ports that are behind. False: one cannot be; `isStrict` gives up
+/// there, and looks at that port first the next time.
+bool Matching::coverCritical(bool isStrict) {
+  ++stamp;
+  bool isCovered = true;
+  auto tryPort = [&](uint32_t port) {
+    if (matched[port] >= 0)
+      return true;
+    // What a failed search has visited leads nowhere until a match changes.
+    if (augment(port)) {
+      ++stamp;
+      return true;
+    }
+    hardest = port;
+    return isCovered = false;
+  };
+  if (need(hardest) > 0 && !tryPort(hardest) && isStrict)
+    return false;
+  for (uint32_t port : order) {
+    if (need(port) <= 0)
+      break;
+    if (!tryPort(port) && isStrict)
+      return false;
+  }
+  return isCovered;
+}
+
+void Matching::coverRest() {
+  for (uint32_t port : order)
+    if (matched[port] < 0)
+      cover(port, /*isCritical=*/false);
+}
+
+/// What the wave takes off the busiest port, over what it costs.
+double Matching::efficiency() const {
+  double most = 0, longestMessage = 0;
+  for (uint32_t port : order) {
+    double sent = matched[port] < 0 ? 0 : message(pairs[matched[port]]);
+    most = std::max(most, remaining[port] - sent);
+    longestMessage = std::max(longestMessage, sent);
+  }
+  return longestMessage == 0 ? -1
+                             : (busiest - most) / (longestMessage + latency);
+}
+
+void Matching::start(double seconds) {
+  duration = seconds;
+  matched.assign(remaining.size(), -1);
+}
+
+/// Forgets pairs that have nothing left.
+void Matching::dropFinished() {
+  for (auto &list : pairsOf)
+    list.erase(
+        std::remove_if(list.begin(), list.end(),
+                       [&](uint32_t pair) { return pairs[pair].left <= 0; }),
+        list.end());
+}
+
+/// The longest wave that covers all ports that are behind.
+bool Matching::findFull() {
+  for (double seconds = longest; seconds > kLeastLatencies * latency;
+       seconds *= kShorter) {
+    start(seconds);
+    if (!coverCritical(/*isStrict=*/true))
+      continue;
+    coverRest();
+    return efficiency() >= kEfficient * seconds / (seconds + latency);
+  }
+  return false;
+}
+
+/// The wave that makes most of its time.
+void Matching::findBest() {
+  double best = -1, bestSeconds = longest;
+  std::vector<int32_t> bestMatched;
+  double seconds = longest;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    start(seconds);
+    coverCritical(/*isStrict=*/false);
+    coverRest();
+    double gained = efficiency();
+    if (gained > best) {
+      best = gained;
+      bestSeconds = seconds;
+      bestMatched = matched;
+    }
+    seconds *= kMuchShorter;
+  }
+  start(bestSeconds);
+  if (best >= 0) {
+    matched = bestMatched;
+    return;
+  }
+  takesTrickles = true;
+  coverRest();
+}
+
+std::vector<Meeting> Matching::choose() {
+  if (wave++ % 16 == 0)
+    dropFinished();
+  order.clear();
+  for (uint32_t port = 0; port < remaining.size(); ++port)
+    if (!pairsOf[port].empty())
+      order.push_back(port);
+  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return remaining[a] > remaining[b];
+  });
+  busiest = order.empty() ? 0 : remaining[order.front()];
+  takesTrickles = false;
+  if (!findFull())
+    findBest();
+  std::vector<Meeting> out;
+  for (uint32_t port = 0; port < matched.size(); ++port)
+    if (matched[port] >= 0 && pairs[matched[port]].ports[0] == port)
+      out.push_back({uint32_t(matched[port]), message(pairs[matched[port]])});
+  return out;
+}

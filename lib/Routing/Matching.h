@@ -1,0 +1,96 @@
+//===- Matching.h - Who meets whom in a wave --------------------*- C++ -*-===//
+//
+// Preemptive open shop with a cost per wave. A wave lasts D seconds. When each
+// port is done in time, no port may have more left after it than the busiest
+// port has now, less D; so a port that is behind needs a message of that
+// length, and others may idle. For D small enough such a matching exists
+// (Gonzalez and Sahni 1976); the longest D that has one costs the fewest waves
+// (bottleneck matching, as circuit switches are scheduled: Liu et al.,
+// Scheduling techniques for hybrid circuit/packet networks, CoNEXT 2015).
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_ROUTING_MATCHING_H
+#define DT_ROUTING_MATCHING_H
+
+#include <cstdint>
+#include <vector>
+
+namespace dt {
+
+/// What one ordered pair of devices still has to exchange, in seconds of its
+/// ports.
+struct Pair {
+  uint32_t ports[2] = {0, 0}; // sender's, receiver's
+  double most = 0;            // longest message
+  double ready = 0;           // at the sender
+  double left = 0;            // ready or still to come to the sender
+  uint32_t chain = 0;         // hops that wait for the next box
+  int64_t order = 0;          // of the next box; lower goes first
+};
+
+/// A pair that meets in a wave, and for how long at most.
+struct Meeting {
+  uint32_t pair = 0;
+  double seconds = 0;
+};
+
+class Matching {
+public:
+  /// `latency`: seconds that a wave costs beside its bytes.
+  Matching(uint32_t numPorts, double latency);
+
+  uint32_t add(const Pair &pair);
+  Pair &operator[](uint32_t pair) { return pairs[pair]; }
+  void setLeft(uint32_t pair, double seconds);
+
+  /// The next wave; empty when nothing is ready.
+  std::vector<Meeting> choose();
+
+private:
+  double need(uint32_t port) const {
+    double behind = remaining[port] - (busiest - duration);
+    return behind > 0 ? behind * kShort : 0;
+  }
+  double message(const Pair &pair) const;
+  bool isWorth(const Pair &pair) const;
+  bool serves(const Pair &pair) const;
+  uint32_t partner(const Pair &pair, uint32_t port) const {
+    return pair.ports[pair.ports[0] == port];
+  }
+  void start(double seconds);
+  void match(uint32_t pair);
+  bool cover(uint32_t port, bool isCritical);
+  bool augment(uint32_t port);
+  bool coverCritical(bool isStrict);
+  void coverRest();
+  double efficiency() const;
+  bool findFull();
+  void findBest();
+  void dropFinished();
+
+  /// A message that is shorter than needed by this factor is as good: boxes do
+  /// not cut anywhere.
+  static constexpr double kShort = 63.0 / 64;
+
+  double latency;
+  std::vector<Pair> pairs;
+  std::vector<std::vector<uint32_t>> pairsOf; // per port
+  std::vector<double> remaining;              // per port, seconds
+  std::vector<uint32_t> order;                // ports, busiest first
+  double busiest = 0;
+  double longest = 0; // that any pair may send
+  bool takesTrickles = false;
+
+  // One attempt.
+  double duration = 0;
+  std::vector<int32_t> matched; // per port: pair or -1
+  std::vector<uint32_t> visited;
+  uint32_t stamp = 0;
+  uint32_t hardest = 0; // port that was not covered
+  uint32_t wave = 0;
+};
+
+} // namespace dt
+
+#endif // DT_ROUTING_MATCHING_H

@@ -1,0 +1,109 @@
+//===- TransportsTest.cpp - The contract of the host's transports ---------===//
+
+#include "TransportContract.h"
+
+#include "dtrt/AdversarialTransport.h"
+#include "dtrt/DigestTransport.h"
+#include "dtrt/HostStagedTransport.h"
+#include "dtrt/LoopbackTransport.h"
+
+#include <cstring>
+#include <map>
+#include <random>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// A world whose ends are its own.
+template <typename World> class Owned : public TransportWorld {
+public:
+  template <typename... Arguments>
+  explicit Owned(Arguments &&...arguments)
+      : world(std::forward<Arguments>(arguments)...) {}
+  Transport &endpoint(uint32_t device) override {
+    return world.endpoint(device);
+  }
+
+private:
+  World world;
+};
+
+/// Passes everything on to a transport that it does not own.
+class Borrowed : public Transport {
+public:
+  explicit Borrowed(Transport &inner) : inner(inner) {}
+  uint32_t device() const override { return inner.device(); }
+  Status connect(const Digest &digest,
+                 const std::vector<uint32_t> &peers) override {
+    return inner.connect(digest, peers);
+  }
+  Status group(const std::vector<TransportMessage> &messages) override {
+    return inner.group(messages);
+  }
+  void abort(const Status &why) override { inner.abort(why); }
+  void leave() override { inner.leave(); }
+
+private:
+  Transport &inner;
+};
+
+using Wrap = std::unique_ptr<Transport> (*)(std::unique_ptr<Transport>);
+
+/// Loopback with a transport around each end.
+class Wrapped : public TransportWorld {
+public:
+  Wrapped(const std::vector<uint32_t> &devices, Wrap wrap) : world(devices) {
+    for (uint32_t device : devices)
+      ends[device] = wrap(std::make_unique<Borrowed>(world.endpoint(device)));
+  }
+  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
+
+private:
+  LoopbackWorld world;
+  std::map<uint32_t, std::unique_ptr<Transport>> ends;
+};
+
+template <Wrap wrap> TransportCase wrapped(const char *name) {
+  return {name, [](const std::vector<uint32_t> &devices, double) {
+            return std::make_unique<Wrapped>(devices, wrap);
+          }};
+}
+
+std::unique_ptr<Transport> digests(std::unique_ptr<Transport> inner) {
+  return makeDigestTransport(std::move(inner));
+}
+
+std::unique_ptr<Transport> staged(std::unique_ptr<Transport> inner) {
+  return makeHostStagedTransport(
+      std::move(inner),
+      [](std::byte *to, const std::byte *from, uint64_t bytes) -> Status {
+        memcpy(to, from, bytes);
+        return {};
+      });
+}
+
+std::unique_ptr<TransportWorld>
+makeLoopback(const std::vector<uint32_t> &devices, double) {
+  return std::make_unique<Owned<LoopbackWorld>>(devices);
+}
+
+std::unique_ptr<TransportWorld>
+makeAdversarial(const std::vector<uint32_t> &devices, double) {
+  Adversary adversary;
+  adversary.cutProbability = 0.3;
+  return std::make_unique<Owned<AdversarialWorld>>(
+      devices, /*perNode=*/2u, adversary, uint64_t(std::random_device()()));
+}
+
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(
+    Host, TransportContract,
+    testing::Values(TransportCase{"loopback", makeLoopback},
+                    TransportCase{"adversarial", makeAdversarial,
+                                  /*comparesPlans=*/false},
+                    wrapped<digests>("loopback_digests"),
+                    wrapped<staged>("loopback_host_staged")),
+    caseName);
