@@ -27,6 +27,14 @@ public:
     llvm::sort(sorted);
   }
 
+  /// All devices from lo to hi; false is no answer where numbers have gaps.
+  bool containsAll(int64_t lo, int64_t hi) const {
+    if (sorted.empty())
+      return hi < world;
+    bool hasGaps = sorted.back() - sorted.front() + 1 != int64_t(sorted.size());
+    return !hasGaps && sorted.front() <= lo && hi <= sorted.back();
+  }
+
   bool contains(int64_t device) const {
     if (sorted.empty())
       return device < world;
@@ -57,6 +65,12 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
 static LogicalResult verifyDevices(MovementOpInterface op, unsigned column,
                                    Sides sides, const DeviceSet &source,
                                    const DeviceSet &destination) {
+  // Nearly always the bounds tell, and a million rows need no list.
+  Row lo, hi;
+  if (!op.getPieces().getRows().bounds(lo, hi) ||
+      (sides & kSource && source.containsAll(lo[column], hi[column])) ||
+      (sides & kDestination && destination.containsAll(lo[column], hi[column])))
+    return success();
   for (int64_t device : op.getPieces().getRows().distinct(column)) {
     if ((sides & kSource && source.contains(device)) ||
         (sides & kDestination && destination.contains(device)))

@@ -59,6 +59,7 @@ public:
 
   FailureOr<ProofInput> read() {
     readWanted();
+    reserve();
     int64_t last = -1;
     for (Operation &op : TransitionOp(info.op).getBody().front()) {
       auto wave = dyn_cast<WaveOp>(op);
@@ -81,6 +82,19 @@ public:
   }
 
 private:
+  /// Pieces are large and many: they are not to move while they are read.
+  void reserve() {
+    int64_t pieces = 0, slots = 0;
+    TransitionOp(info.op).getBody().walk([&](Operation *op) {
+      if (auto movement = dyn_cast<MovementOpInterface>(op))
+        pieces += movement.getPieces().numPieces();
+      if (auto wave = dyn_cast<WaveOp>(op); wave && wave.getSlotsAttr())
+        slots += wave.getSlotsAttr().numRows();
+    });
+    input.pieces.reserve(pieces);
+    input.slots.reserve(slots);
+  }
+
   /// How much each device wants, padding apart.
   void readWanted() {
     std::vector<Box> boxes;

@@ -42,8 +42,8 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
   using ProvePlanBase::ProvePlanBase;
 
   /// Says by example what breaks the rules: for people, before the solver.
-  LogicalResult certify(const TransitionInfo &info, const ProofInput &input) {
-    Arrivals arrivals(input.pieces, input.flowNames);
+  LogicalResult certify(const TransitionInfo &info, const ProofInput &input,
+                        const Arrivals &arrivals) {
     if (failed(report(info, input, arrivals.checkCoverage(input.wanted))) ||
         failed(report(info, input, arrivals.checkFeeding())) ||
         failed(report(info, input, checkMessages(input.pieces, input.slots))) ||
@@ -92,8 +92,9 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     auto input = readProofInput(info);
     if (failed(input))
       return failure();
-    PlanClasses classes = classify(input->pieces, input->slots, input->wanted,
-                                   input->flowNames, info.stagingLimit);
+    Arrivals arrivals(input->pieces, input->flowNames);
+    PlanClasses classes =
+        classify(arrivals, input->slots, input->wanted, info.stagingLimit);
     numClasses +=
         classes.waves.size() + classes.arenas.size() + classes.covers.size();
     numOther += classes.otherCovers;
@@ -101,7 +102,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
       obligations.push_back(std::move(obligation));
     if (!emitSmtlib.empty() && failed(writeObligations(obligations)))
       return failure();
-    return certify(info, *input);
+    return certify(info, *input, arrivals);
   }
 
   LogicalResult prove() {

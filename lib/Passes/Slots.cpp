@@ -10,20 +10,34 @@ namespace dt {
 
 namespace {
 
-using End = std::tuple<int64_t, int64_t, int64_t>; // device, peer, receive
-
+/// A row of the table, in the order (device, peer, receive).
 struct Slot {
+  int64_t device, peer, receive;
   int64_t offset, bytes;
+  friend bool operator<(const Slot &a, const Slot &b) {
+    return std::tie(a.device, a.peer, a.receive) <
+           std::tie(b.device, b.peer, b.receive);
+  }
 };
 
-std::map<End, Slot> slotsOf(WaveOp wave) {
-  std::map<End, Slot> out;
+std::vector<Slot> sortedSlots(WaveOp wave) {
+  std::vector<Slot> out;
   if (RowsAttr rows = wave.getSlotsAttr())
     rows.forEach([&](ArrayRef<int64_t> row) {
-      out[{row[WaveOp::kDevice], row[WaveOp::kPeer], row[WaveOp::kReceive]}] = {
-          row[WaveOp::kSlotOffset], row[WaveOp::kBytes]};
+      out.push_back({row[WaveOp::kDevice], row[WaveOp::kPeer],
+                     row[WaveOp::kReceive], row[WaveOp::kSlotOffset],
+                     row[WaveOp::kBytes]});
     });
+  llvm::sort(out);
   return out;
+}
+
+const Slot *find(const std::vector<Slot> &slots, int64_t device, int64_t peer,
+                 bool receive) {
+  auto at = llvm::lower_bound(slots, Slot{device, peer, receive, 0, 0});
+  bool found = at != slots.end() && at->device == device && at->peer == peer &&
+               at->receive == receive;
+  return found ? &*at : nullptr;
 }
 
 } // namespace
@@ -37,23 +51,22 @@ readSlots(const TransitionInfo &info,
   MutableArrayRef<Message> rest(out.messages);
   TransitionOp transition = info.op;
   for (auto wave : transition.getOps<WaveOp>()) {
-    std::map<End, Slot> slots = slotsOf(wave);
+    std::vector<Slot> slots = sortedSlots(wave);
     while (!rest.empty() && rest.front().wave == wave.getNumber()) {
       Message &message = rest.front();
       for (bool receive : {false, true}) {
         int64_t device = receive ? message.destination : message.source;
         int64_t peer = receive ? message.source : message.destination;
-        auto it = slots.find({device, peer, receive});
-        if (it == slots.end() || it->second.bytes != message.bytes)
+        const Slot *slot = find(slots, device, peer, receive);
+        if (!slot || slot->bytes != message.bytes)
           return wave.emitOpError()
                  << "has no slot of " << message.bytes << " bytes on device "
                  << device << " for the message " << message.source << " -> "
                  << message.destination;
-        int64_t offset = it->second.offset;
-        (receive ? message.receiveSlot : message.sendSlot) = offset;
+        (receive ? message.receiveSlot : message.sendSlot) = slot->offset;
         int64_t &arena = out.arenaBytes[device];
-        if (offset != kDirect)
-          arena = std::max(arena, offset + message.bytes);
+        if (slot->offset != kDirect)
+          arena = std::max(arena, slot->offset + message.bytes);
       }
       rest = rest.drop_front();
     }

@@ -394,6 +394,11 @@ FailureOr<std::vector<ScheduledMove>>
 collectScheduled(const TransitionInfo &info) {
   std::vector<ScheduledMove> out;
   TransitionOp transition = info.op;
+  int64_t pieces = 0;
+  for (auto wave : transition.getOps<WaveOp>())
+    for (auto op : wave.getOps<SendrecvOp>())
+      pieces += op.getPieces().numPieces();
+  out.reserve(pieces);
   for (auto wave : transition.getOps<WaveOp>())
     for (auto op : wave.getOps<SendrecvOp>()) {
       auto flow = info.flowOf(op);
@@ -406,12 +411,7 @@ collectScheduled(const TransitionInfo &info) {
         out.push_back(scheduled);
       });
     }
-  std::stable_sort(
-      out.begin(), out.end(),
-      [](const ScheduledMove &a, const ScheduledMove &b) {
-        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
-               std::make_tuple(b.wave, b.move.source, b.move.destination);
-      });
+  sortByMessage(out);
   return out;
 }
 

@@ -34,8 +34,7 @@ Arrivals::Arrivals(const std::vector<ProofPiece> &pieces,
     uint32_t last = first;
     while (last < order.size() && keys[order[last]] == keys[order[first]])
       ++last;
-    groups.emplace_hint(groups.end(), keys[order[first]],
-                        std::make_pair(first, last));
+    groups.emplace_hint(groups.end(), keys[order[first]], Range{first, last});
     first = last;
   }
 }
@@ -44,7 +43,7 @@ Arrivals::Items Arrivals::at(Key key) const {
   auto it = groups.find(key);
   if (it == groups.end())
     return {};
-  return {order.begin() + it->second.first, order.begin() + it->second.second};
+  return {order.begin() + it->second.first, order.begin() + it->second.last};
 }
 
 /// Cuts the pieces into runs that do not touch in `dim`, then each run in the
@@ -110,7 +109,7 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
   uint32_t late = Fault::kNoOp;
   auto it = groups.find({piece.fedBy, piece.from});
   if (it != groups.end())
-    for (uint32_t i = it->second.first; i < it->second.second; ++i) {
+    for (uint32_t i = it->second.first; i < it->second.last; ++i) {
       const ProofPiece &other = pieces[order[i]];
       if (!overlaps(other.box, piece.box))
         continue;

@@ -134,7 +134,7 @@ constexpr size_t kMaxPieceClasses = 8;
 constexpr size_t kMaxPieces = 4096;
 /// So many ways at most are classes, and so many are tried: a bound that does
 /// not grow with the world, and that small plans do not reach.
-constexpr size_t kMaxCovers = 32, kMaxWaysTried = 64;
+constexpr size_t kMaxCovers = 16, kMaxWaysTried = 32;
 
 uint64_t mix(uint64_t hash, int64_t value) {
   hash = (hash ^ uint64_t(value)) * 0x9e3779b97f4a7c15ull;
@@ -142,13 +142,25 @@ uint64_t mix(uint64_t hash, int64_t value) {
 }
 
 /// Pieces that arrive at one device, of one flow.
-using Group = std::vector<const ProofPiece *>;
+class Group {
+public:
+  Group(const Arrivals &arrivals, Arrivals::Range range)
+      : arrivals(&arrivals), range(range) {}
+  size_t size() const { return range.last - range.first; }
+  const ProofPiece *operator[](size_t i) const {
+    return &arrivals->piece(arrivals->all()[range.first + i]);
+  }
+
+private:
+  const Arrivals *arrivals;
+  Arrivals::Range range;
+};
 
 std::vector<int64_t> lowestCorner(const Group &group) {
   std::vector<int64_t> corner(group[0]->box.rank(), INT64_MAX);
-  for (const ProofPiece *piece : group)
+  for (size_t i = 0; i < group.size(); ++i)
     for (unsigned d = 0; d < corner.size(); ++d)
-      corner[d] = std::min(corner[d], piece->box[d].lo);
+      corner[d] = std::min(corner[d], group[i]->box[d].lo);
   return corner;
 }
 
@@ -156,10 +168,11 @@ std::vector<int64_t> lowestCorner(const Group &group) {
 uint64_t hashShape(const Group &group, const std::vector<int64_t> &corner,
                    int64_t wanted) {
   uint64_t sum = mix(corner.size(), wanted);
-  for (const ProofPiece *piece : group) {
+  for (size_t i = 0; i < group.size(); ++i) {
     uint64_t hash = 1;
     for (unsigned d = 0; d < corner.size(); ++d)
-      hash = mix(mix(hash, piece->box[d].lo - corner[d]), piece->box[d].size());
+      hash = mix(mix(hash, group[i]->box[d].lo - corner[d]),
+                 group[i]->box[d].size());
     sum += hash;
   }
   return sum;
@@ -168,12 +181,12 @@ uint64_t hashShape(const Group &group, const std::vector<int64_t> &corner,
 /// Offsets and sizes of the pieces, moved to the origin, as affine classes.
 RowSet shapeOf(const Group &group, const std::vector<int64_t> &corner) {
   std::vector<Row> rows;
-  for (const ProofPiece *piece : group) {
+  for (size_t i = 0; i < group.size(); ++i) {
     Row row;
     for (unsigned d = 0; d < corner.size(); ++d)
-      row.push_back(piece->box[d].lo - corner[d]);
+      row.push_back(group[i]->box[d].lo - corner[d]);
     for (unsigned d = 0; d < corner.size(); ++d)
-      row.push_back(piece->box[d].size());
+      row.push_back(group[i]->box[d].size());
     rows.push_back(std::move(row));
   }
   std::sort(rows.begin(), rows.end());
@@ -206,17 +219,18 @@ int64_t volumeOf(const RowClass &pieces, unsigned rank) {
 
 class Covers {
 public:
-  Covers(const std::vector<std::string> &flowNames, PlanClasses &out)
-      : flowNames(flowNames), out(out) {}
+  Covers(const Arrivals &arrivals, PlanClasses &out)
+      : arrivals(arrivals), out(out) {}
 
-  void add(const Group &group, int64_t wanted) {
+  void add(Arrivals::Range range, int64_t wanted) {
+    Group group(arrivals, range);
     // One piece that is all that is wanted needs no solver.
     if (group.size() == 1 && group[0]->box.volume() == wanted)
       return;
     uint64_t hash = hashShape(group, lowestCorner(group), wanted);
     auto [at, isNew] = ways.try_emplace(hash, order.size());
     if (isNew)
-      order.push_back({&group, wanted, 0});
+      order.push_back({group, wanted, 0});
     ++order[at->second].users;
   }
 
@@ -228,8 +242,8 @@ public:
     for (size_t i = 0; i < order.size(); ++i) {
       RowSet shape;
       if (i < kMaxWaysTried && out.covers.size() < kMaxCovers &&
-          order[i].group->size() <= kMaxPieces)
-        shape = shapeOf(*order[i].group, lowestCorner(*order[i].group));
+          order[i].group.size() <= kMaxPieces)
+        shape = shapeOf(order[i].group, lowestCorner(order[i].group));
       if (shape.classes.empty() || shape.classes.size() > kMaxPieceClasses)
         out.otherCovers += order[i].users;
       else
@@ -239,16 +253,16 @@ public:
 
 private:
   struct Way {
-    const Group *group = nullptr;
+    Group group;
     int64_t wanted = 0;
     int64_t users = 0;
   };
 
   CoverClass coverOf(const Way &way, std::vector<RowClass> pieces) const {
     CoverClass cover;
-    cover.flow = flowNames[way.group->front()->flow];
+    cover.flow = arrivals.nameOf(way.group[0]->flow);
     cover.users = way.users;
-    cover.rank = way.group->front()->box.rank();
+    cover.rank = way.group[0]->box.rank();
     cover.pieces = std::move(pieces);
     for (const RowClass &part : cover.pieces)
       cover.volumes.push_back(volumeOf(part, cover.rank));
@@ -256,7 +270,7 @@ private:
     return cover;
   }
 
-  const std::vector<std::string> &flowNames;
+  const Arrivals &arrivals;
   PlanClasses &out;
   std::unordered_map<uint64_t, size_t> ways; // by shape, index in `order`
   std::vector<Way> order;
@@ -264,21 +278,17 @@ private:
 
 } // namespace
 
-PlanClasses classify(const std::vector<ProofPiece> &pieces,
+PlanClasses classify(const Arrivals &arrivals,
                      const std::vector<ProofSlot> &slots, const Wanted &wanted,
-                     const std::vector<std::string> &flowNames,
                      int64_t stagingLimit) {
   PlanClasses out;
   out.stagingLimit = stagingLimit;
   out.waves = classifyWaves(slots);
   out.arenas = classifyArenas(slots);
-  std::map<std::pair<uint32_t, int64_t>, Group> groups;
-  for (const ProofPiece &piece : pieces)
-    groups[{piece.flow, piece.to}].push_back(&piece);
-  Covers covers(flowNames, out);
-  for (const auto &[key, group] : groups) {
+  Covers covers(arrivals, out);
+  for (const auto &[key, range] : arrivals.byKey()) {
     auto volume = wanted.find(key);
-    covers.add(group, volume == wanted.end() ? 0 : volume->second);
+    covers.add(range, volume == wanted.end() ? 0 : volume->second);
   }
   covers.finish();
   return out;

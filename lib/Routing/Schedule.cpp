@@ -9,6 +9,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <unordered_map>
 
 using namespace dt;
@@ -355,15 +356,28 @@ void Scheduler::run() {
       window->sent(moveOf[i], scheduled[i].move.box.volume());
     openWindow(wave + 1);
   }
-  std::stable_sort(
-      scheduled.begin(), scheduled.end(),
-      [](const ScheduledMove &a, const ScheduledMove &b) {
-        return std::make_tuple(a.wave, a.move.source, a.move.destination) <
-               std::make_tuple(b.wave, b.move.source, b.move.destination);
-      });
+  sortByMessage(scheduled);
 }
 
 } // namespace
+
+/// Sorts short keys, and moves the long records once.
+void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
+  using Key = std::tuple<int32_t, int64_t, int64_t, uint32_t>;
+  std::vector<Key> keys;
+  keys.reserve(moves.size());
+  for (const ScheduledMove &m : moves)
+    keys.emplace_back(m.wave, m.move.source, m.move.destination,
+                      uint32_t(keys.size()));
+  if (std::is_sorted(keys.begin(), keys.end()))
+    return;
+  std::sort(keys.begin(), keys.end());
+  std::vector<ScheduledMove> sorted;
+  sorted.reserve(moves.size());
+  for (const Key &key : keys)
+    sorted.push_back(moves[std::get<3>(key)]);
+  moves = std::move(sorted);
+}
 
 bool dt::schedule(const std::vector<Move> &moves,
                   const std::vector<Flow> &flows, const Cluster &cluster,

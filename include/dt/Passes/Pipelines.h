@@ -10,7 +10,8 @@
 namespace dt {
 
 /// From the layout level to staged waves: what `--dt-compile` runs before it
-/// emits. Each level is closed by its verify pass.
+/// emits. Each level is closed by its verify pass; the transport level, on the
+/// way to a plan, by the proof.
 void buildLoweringPipeline(mlir::OpPassManager &passes);
 
 /// The whole compiler; the plan goes to `output` ("-" is stdout), and what is

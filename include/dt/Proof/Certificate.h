@@ -74,16 +74,25 @@ public:
   /// What a device sends and did not hold came to it in an earlier wave.
   MaybeFault checkFeeding() const;
 
+  using Key = std::pair<uint32_t, int64_t>; // flow, device
+  /// Pieces [first, last) of `all()`, by number, go to one key.
+  struct Range {
+    uint32_t first = 0, last = 0;
+  };
+  const std::map<Key, Range> &byKey() const { return groups; }
+  const std::vector<uint32_t> &all() const { return order; }
+  const ProofPiece &piece(uint32_t number) const { return pieces[number]; }
+  const std::string &nameOf(uint32_t flow) const { return flowNames[flow]; }
+
 private:
   using Items = std::vector<uint32_t>;
-  using Key = std::pair<uint32_t, int64_t>; // flow, device
   Items at(Key key) const;
   MaybeFault sweep(Items items, unsigned dim) const;
   MaybeFault checkFed(const ProofPiece &piece) const;
 
   const std::vector<ProofPiece> &pieces;
   const std::vector<std::string> &flowNames;
-  std::map<Key, std::pair<uint32_t, uint32_t>> groups; // ranges of `order`
+  std::map<Key, Range> groups;
   Items order;
 };
 

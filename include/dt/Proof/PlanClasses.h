@@ -63,9 +63,8 @@ struct PlanClasses {
   int64_t otherCovers = 0;
 };
 
-PlanClasses classify(const std::vector<ProofPiece> &pieces,
+PlanClasses classify(const Arrivals &arrivals,
                      const std::vector<ProofSlot> &slots, const Wanted &wanted,
-                     const std::vector<std::string> &flowNames,
                      int64_t stagingLimit);
 
 /// One obligation per class.

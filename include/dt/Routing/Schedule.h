@@ -59,6 +59,9 @@ struct ScheduledMove {
   int32_t wave = 0;
 };
 
+/// Orders by (wave, source, destination); what is equal keeps its order.
+void sortByMessage(std::vector<ScheduledMove> &moves);
+
 /// Schedules all moves; forwards (hop k) come in a later wave than the moves
 /// that feed them. `moves` of hop k must stand after those that feed them. The
 /// result is sorted by (wave, source, destination), in packing order; the

@@ -20,7 +20,7 @@ struct Plan {
   int64_t limit = 1 << 20;
 
   PlanClasses classes() const {
-    return classify(pieces, slots, wanted, flowNames, limit);
+    return classify(Arrivals(pieces, flowNames), slots, wanted, limit);
   }
 };
 
