@@ -45,7 +45,7 @@ def compile_within_limit(tools, case, request, plan):
         works = re.search(r"smallest limit that works is (\d+)", str(error))
         if not works:
             raise
-        case.request["memory"]["staging"] = int(works.group(1))
+        case.request["memory"]["staging"] = works.group(1) + "B"
         request.write_text(json.dumps(case.request, indent=1))
         tools.compile(request, plan)
 
