@@ -21,7 +21,7 @@ namespace dt {
 namespace {
 
 /// A schedule this close to what its busiest port carries is not improved.
-constexpr double kGoodEnough = 1.025;
+constexpr double kGoodEnough = 1.005;
 
 /// All transfers, those of lower hops first.
 FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {

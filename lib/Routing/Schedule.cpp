@@ -29,8 +29,6 @@ struct Edge {
   double bytesPerSecond = 1;
 };
 
-/// Ports of dense device d, level l (0 island, 1 NIC): 4 d + 2 l sends, the
-/// next one receives.
 class Scheduler {
 public:
   Scheduler(const std::vector<Move> &moves, const std::vector<Flow> &flows,
@@ -123,9 +121,9 @@ void Scheduler::index() {
       edge.bytesPerSecond =
           cluster.bytesPerSecond(move.source, move.destination);
       Pair pair;
-      uint32_t level = 2 * !cluster.sameNode(move.source, move.destination);
-      pair.ports[0] = 4 * s + level;
-      pair.ports[1] = 4 * d + level + 1;
+      bool inter = !cluster.sameNode(move.source, move.destination);
+      pair.ports[0] = sendPort(s, inter);
+      pair.ports[1] = sendPort(d, inter) + 1;
       pair.most = edge.largest / edge.bytesPerSecond;
       edges.push_back(edge);
       matching->add(pair);
@@ -140,13 +138,15 @@ void Scheduler::index() {
 /// Tells the matching what an edge has now.
 void Scheduler::update(uint32_t index) {
   const Edge &edge = edges[index];
-  Pair &pair = (*matching)[index];
+  Pair pair = (*matching)[index];
   pair.ready = edge.readyBytes / edge.bytesPerSecond;
+  pair.left = edge.leftBytes / edge.bytesPerSecond;
+  pair.chain = 0;
   if (!edge.ready.empty()) {
     pair.order = edge.ready.front().first;
     pair.chain = chain[edge.ready.front().first];
   }
-  matching->setLeft(index, edge.leftBytes / edge.bytesPerSecond);
+  matching->set(index, pair);
 }
 
 /// Links every forward to the moves that bring its box to its sender.
