@@ -39,7 +39,7 @@ MemorySource gpuMemory() {
     }
     return static_cast<std::byte *>(block);
   };
-  return {allocate, [](std::byte *block) { cudaFree(block); }};
+  return {allocate, [](std::byte *block) { cudaFree(block); }, {}};
 }
 
 /// On a stream of the thread, so that threads do not wait for each other.

@@ -414,11 +414,12 @@ MemorySource ncclMemory() {
     }
     return static_cast<std::byte *>(block);
   };
-  return {allocate, [](std::byte *block) {
-            auto api = loadNccl();
-            if (api.ok())
-              (*api)->MemFree(block);
-          }};
+  auto free = [](std::byte *block) {
+    auto api = loadNccl();
+    if (api.ok())
+      (*api)->MemFree(block);
+  };
+  return {allocate, free, {}};
 }
 
 bool ncclAllowsSharedGpus() {
