@@ -202,10 +202,10 @@ class Rank:
         return {"seconds": save + load, "save": save, "load": load}
 
 
-def work(rank, pipe, arguments, methods):
+def work(rank, pipe, arguments, methods, make):
     """All methods; rank 0 sends what they took."""
     torch.set_num_threads(1)
-    here = Rank(rank, *arguments)
+    here = make(rank, *arguments)
     found = {name: [] for name in methods}
     for turn in range(max(methods.values())):
         # In turns, so that other load on the machine falls on all alike.
@@ -218,11 +218,14 @@ def work(rank, pipe, arguments, methods):
     os._exit(0)
 
 
-def run_processes(arguments, methods):
+def run_processes(arguments, methods, make=Rank):
+    """The results of rank 0, of `make(rank, *arguments)` in each process."""
     context = multiprocessing.get_context("fork")
     ours, theirs = context.Pipe(duplex=False)
     children = [
-        context.Process(target=work, args=(rank, theirs, arguments, methods))
+        context.Process(
+            target=work, args=(rank, theirs, arguments, methods, make)
+        )
         for rank in range(arguments[0])
     ]
     for child in children:

@@ -12,6 +12,7 @@
 #include "Json.h"
 
 #include "dt/Geometry/DType.h"
+#include "dt/Request/Request.h"
 
 #include <optional>
 
@@ -41,6 +42,8 @@ struct ModelTensor {
   std::string name;
   std::vector<int64_t> shape;
   DType dtype = DType::BF16;
+  /// Its own, in place of the request's; empty: none given.
+  std::vector<StateDecl> states;
   /// Buffers are state without an optimizer: never sharded, only `param`.
   bool buffer = false;
   bool hasCut = false; // else a rule must match

@@ -1,7 +1,8 @@
 //===- ModelFile.cpp - Finds out what a model file holds ------------------===//
 //
 // Three kinds: a config.json of a known model type ("model_type"), a list
-// {"tensors": [{"name", "shape", "dtype"}]}, and a flat object from names to
+// {"tensors": [{"name", "shape", "dtype" or "state"}]}, and a flat object from
+// names to
 // {"shape", "dtype"} as the header of a safetensors file has it.
 //
 //===----------------------------------------------------------------------===//
@@ -45,18 +46,54 @@ void checkShape(const ModelTensor &tensor) {
       fail(path + " has more elements than fit 63 bits of bytes");
 }
 
-ModelTensor readTensor(const std::string &name, const Json &value) {
+DType readDType(const Json &value, const std::string &path) {
+  const std::string &text = asString(value, path + " dtype");
+  std::optional<DType> parsed = parseDType(text);
+  if (!parsed)
+    fail(path + " has the unknown dtype " + inQuotes(text));
+  return *parsed;
+}
+
+/// A dtype for both sides, or [source, destination] with null for none.
+StateDecl readOwnState(const Json::Member &member, const std::string &path) {
+  StateDecl state;
+  state.name = member.first;
+  if (!member.second.isArray()) {
+    state.source = state.destination = readDType(member.second, path);
+    return state;
+  }
+  const std::vector<Json> &sides = member.second.items;
+  if (sides.size() != 2)
+    fail(path + " must be a dtype or [source, destination], not a list of " +
+         std::to_string(sides.size()));
+  if (!sides[0].isNull())
+    state.source = readDType(sides[0], path);
+  if (!sides[1].isNull())
+    state.destination = readDType(sides[1], path);
+  return state;
+}
+
+std::vector<StateDecl> readOwnStates(const Json &json,
+                                     const std::string &path) {
+  std::vector<StateDecl> states;
+  for (const Json::Member &member : asObject(json, path + " state").members)
+    states.push_back(readOwnState(member, path + " state." + member.first));
+  if (states.empty())
+    fail(path + " state names no states");
+  return states;
+}
+
+ModelTensor readTensor(const std::string &name, const Json &value,
+                       const Json *states = nullptr) {
   std::string path = "tensor " + inQuotes(name);
   ModelTensor tensor;
   tensor.name = name;
   tensor.shape =
       asIntegers(require(value, path, "shape"), path + " shape", /*least=*/1);
-  const std::string &dtype =
-      asString(require(value, path, "dtype"), path + " dtype");
-  std::optional<DType> parsed = parseDType(dtype);
-  if (!parsed)
-    fail(path + " has the unknown dtype " + inQuotes(dtype));
-  tensor.dtype = *parsed;
+  if (states)
+    tensor.states = readOwnStates(*states, path);
+  if (!states || value.find("dtype"))
+    tensor.dtype = readDType(require(value, path, "dtype"), path);
   return tensor;
 }
 
@@ -66,14 +103,14 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
   for (const Json &item : asArray(tensors, path).items) {
     std::string itemPath =
         path + "[" + std::to_string(model.tensors.size()) + "]";
-    checkKeys(item, itemPath, {"name", "shape", "dtype"});
+    checkKeys(item, itemPath, {"name", "shape", "dtype", "state"});
     const std::string &name =
         asString(require(item, itemPath, "name"), itemPath + ".name");
     if (name.empty())
       fail(itemPath + ".name is empty");
     if (!names.insert(name).second)
       fail("tensor " + inQuotes(name) + " stands twice in " + path);
-    model.tensors.push_back(readTensor(name, item));
+    model.tensors.push_back(readTensor(name, item, item.find("state")));
   }
   return model;
 }

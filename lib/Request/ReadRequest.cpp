@@ -9,6 +9,7 @@
 #include "dt/Request/Request.h"
 
 #include <exception>
+#include <set>
 
 namespace dt {
 
@@ -19,6 +20,8 @@ namespace {
 /// Buffers keep their own dtype and have no optimizer state.
 std::vector<StateDecl> statesOf(const ModelTensor &tensor,
                                 const std::vector<StateDecl> &states) {
+  if (!tensor.states.empty())
+    return tensor.states;
   if (states.empty() || tensor.buffer)
     return {{"param", tensor.dtype, tensor.dtype, ""}};
   return states;
@@ -80,13 +83,50 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
         {tensor.name, tensor.shape, statesOf(tensor, states)});
 }
 
+/// Every state that `drop` and `derive` name is some tensor's own.
+void checkOwnStatesNamed(const Json &json, const Model &model) {
+  std::set<std::string> dropped, made;
+  for (const ModelTensor &tensor : model.tensors)
+    for (const StateDecl &state : tensor.states) {
+      if (!state.destination)
+        dropped.insert(state.name);
+      if (!state.from.empty())
+        made.insert(state.name);
+    }
+  if (const Json *drop = json.find("drop"))
+    for (size_t i = 0; i < drop->items.size(); ++i)
+      if (!dropped.count(drop->items[i].string))
+        fail("drop[" + std::to_string(i) + "] names " +
+             inQuotes(drop->items[i].string) + ", which no tensor drops");
+  if (const Json *derive = json.find("derive"))
+    for (const Json::Member &member : derive->members)
+      if (!made.count(member.first))
+        fail("derive." + member.first + " names " +
+             inQuotes(member.second.string) +
+             ", from which no tensor can make it");
+}
+
+/// The states of the tensors that have none of their own.
+std::vector<StateDecl> readAllStates(const Json &json, Model &model) {
+  bool anyOwn = false;
+  for (ModelTensor &tensor : model.tensors) {
+    if (tensor.states.empty())
+      continue;
+    anyOwn = true;
+    tensor.states = completeOwnStates(json, tensor.name, tensor.states);
+  }
+  std::vector<StateDecl> shared = readStates(json, anyOwn);
+  if (anyOwn && shared.empty())
+    checkOwnStatesNamed(json, model);
+  return shared;
+}
+
 Request read(const std::string &text, const std::string &directory) {
   Json json = parseJson(text, "request");
   checkKeys(json, "request",
             {"model", "state", "derive", "drop", "extra", "rules", "source",
              "destination", "cluster", "memory", "vocab_multiple"});
   Reader reader{json, {}, {}};
-  std::vector<StateDecl> states = readStates(json);
   if (const Json *value = json.find("vocab_multiple"))
     reader.vocabMultiple =
         asInteger(*value, "vocab_multiple", 1, int64_t(1) << 20);
@@ -96,6 +136,7 @@ Request read(const std::string &text, const std::string &directory) {
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
   reader.model = readModel(require(json, "request", "model"), directory);
+  std::vector<StateDecl> states = readAllStates(json, reader.model);
   prepareModel(reader, states);
   request.source = reader.layout(RequestSide::Source);
   request.destination = reader.layout(RequestSide::Destination);

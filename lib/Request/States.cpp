@@ -58,12 +58,15 @@ StateDecl *find(std::vector<StateDecl> &states, const std::string &name) {
   return found == states.end() ? nullptr : &*found;
 }
 
-void readDerive(const Json &json, std::vector<StateDecl> &states) {
+/// `all`: every entry must be about these states.
+void readDerive(const Json &json, bool all, std::vector<StateDecl> &states) {
   for (const Json::Member &member : asObject(json, "derive").members) {
     std::string path = "derive." + member.first;
     StateDecl *to = find(states, member.first);
     const std::string &name = asString(member.second, path);
     StateDecl *from = find(states, name);
+    if (!all && !(to && to->destination && from && from->source))
+      continue;
     if (!to || !to->destination)
       fail(path + " names a state that the destination does not have");
     if (!from || !from->source || from == to)
@@ -86,7 +89,7 @@ void readDerive(const Json &json, std::vector<StateDecl> &states) {
   }
 }
 
-std::set<std::string> readDrop(const Json &json,
+std::set<std::string> readDrop(const Json &json, bool all,
                                std::vector<StateDecl> &states) {
   std::set<std::string> dropped;
   const Json &list = asArray(json, "drop");
@@ -94,6 +97,8 @@ std::set<std::string> readDrop(const Json &json,
     std::string path = "drop[" + std::to_string(i) + "]";
     const std::string &name = asString(list.items[i], path);
     const StateDecl *state = find(states, name);
+    if (!all && !(state && state->source && !state->destination))
+      continue;
     if (!state || !state->source)
       fail(path + " names " + inQuotes(name) +
            ", which is no state of the source");
@@ -124,7 +129,31 @@ void checkSides(const std::vector<StateDecl> &states,
 
 } // namespace
 
-std::vector<StateDecl> readStates(const Json &request) {
+static void complete(const Json &request, bool all,
+                     std::vector<StateDecl> &states) {
+  if (const Json *value = request.find("derive"))
+    readDerive(*value, all, states);
+  std::set<std::string> dropped;
+  if (const Json *value = request.find("drop"))
+    dropped = readDrop(*value, all, states);
+  checkSides(states, dropped);
+}
+
+std::vector<StateDecl> completeOwnStates(const Json &request,
+                                         const std::string &tensor,
+                                         std::vector<StateDecl> states) {
+  try {
+    complete(request, /*all=*/false, states);
+  } catch (const RequestError &mistake) {
+    fail("tensor " + inQuotes(tensor) + ": " + mistake.message);
+  }
+  for (const StateDecl &state : states)
+    if (state.destination)
+      return states;
+  fail("tensor " + inQuotes(tensor) + " has no state in the destination");
+}
+
+std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
   std::vector<NamedDType> source = statesOn(request, RequestSide::Source);
   std::vector<NamedDType> destination =
       statesOn(request, RequestSide::Destination);
@@ -140,12 +169,7 @@ std::vector<StateDecl> readStates(const Json &request) {
     else
       states.push_back({state.name, std::nullopt, state.dtype, ""});
   }
-  if (const Json *value = request.find("derive"))
-    readDerive(*value, states);
-  std::set<std::string> dropped;
-  if (const Json *value = request.find("drop"))
-    dropped = readDrop(*value, states);
-  checkSides(states, dropped);
+  complete(request, !(states.empty() && tensorsHaveOwn), states);
   return states;
 }
 

@@ -14,8 +14,15 @@ const char *nameOf(RequestSide side); // "source", "destination"
 
 /// States of the request: `state` at the top and inside the sides, `derive`
 /// and `drop`. Those of the source come first, in its order. Empty: none
-/// given, which means `param` in each tensor's own dtype.
-std::vector<StateDecl> readStates(const Json &request);
+/// given, which means `param` in each tensor's own dtype. With `tensorsHaveOwn`
+/// none need be given for `derive` and `drop` to have a meaning.
+std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn);
+
+/// A tensor's own states, with what the request's `derive` and `drop` say of
+/// them.
+std::vector<StateDecl> completeOwnStates(const Json &request,
+                                         const std::string &tensor,
+                                         std::vector<StateDecl> states);
 
 /// The tensors with only the states that exist on a side.
 std::vector<TensorDecl> tensorsOn(RequestSide side,

@@ -2,6 +2,8 @@
 
 #include "dtrt/Executor.h"
 
+#include "Overlap.h"
+
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -54,8 +56,19 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
   }
   if (options.skipStaging && transport.seesPeerMemory())
     executor.skipStaging();
+  else if (transport.overlaps())
+    executor.overlapGroups();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;
+}
+
+void Executor::overlapGroups() {
+  std::vector<std::vector<size_t>> found = overlapsOf(storage->program());
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (size_t other : found[i])
+      steps[other].early = true;
+    steps[i].meanwhile = std::move(found[i]);
+  }
 }
 
 /// No arena is needed where all messages go from shard to shard.
@@ -216,6 +229,8 @@ Status Executor::run() {
 
 Status Executor::runSteps() {
   for (size_t i = 0; i < steps.size(); ++i) {
+    if (steps[i].early)
+      continue;
     Status status = runStep(steps[i]);
     if (!status.ok())
       return makeError("device ", storage->program().device, ", instruction ",
@@ -304,11 +319,32 @@ Status Executor::runGroup(Step &step) {
         message.bytes;
     ++statistics.messages;
   }
-  auto begin = std::chrono::steady_clock::now();
-  Status status = transport->group(step.messages);
+  return runMessages(step);
+}
+
+/// Adds the time since `begin`.
+static void addTime(std::chrono::steady_clock::time_point begin,
+                    double &seconds) {
   std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  statistics.groupSeconds += time.count();
-  return status;
+  seconds += time.count();
+}
+
+Status Executor::runMessages(Step &step) {
+  auto begin = std::chrono::steady_clock::now();
+  if (step.meanwhile.empty()) {
+    Status status = transport->group(step.messages);
+    addTime(begin, statistics.groupSeconds);
+    return status;
+  }
+  DTRT_RETURN_IF_ERROR(transport->begin(step.messages));
+  addTime(begin, statistics.groupSeconds);
+  Status worked;
+  for (size_t i = 0; i < step.meanwhile.size() && worked.ok(); ++i)
+    worked = runStep(steps[step.meanwhile[i]]);
+  begin = std::chrono::steady_clock::now();
+  Status ended = transport->end();
+  addTime(begin, statistics.groupSeconds);
+  return worked.ok() ? ended : worked;
 }
 
 void Executor::touchStaging(uint64_t slot, uint64_t bytes) {

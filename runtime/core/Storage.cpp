@@ -132,12 +132,26 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
 }
 } // namespace
 
-Status bindTensors(const std::vector<TensorBinding> &tensors,
-                   LocalStorage &storage) {
+static BufferMap buffersOf(const LocalStorage &storage) {
   BufferMap buffers;
   for (Side side : {Side::Source, Side::Destination})
     for (uint32_t shard = 0; shard < storage.shards(side).size(); ++shard)
       addBuffers(storage, side, shard, buffers);
+  return buffers;
+}
+
+std::vector<TensorBinding> expectedTensors(const LocalStorage &storage) {
+  std::vector<TensorBinding> expected;
+  for (const auto &[key, place] : buffersOf(storage))
+    expected.push_back(
+        {key.tensor, key.state, key.side, key.ordinal, nullptr,
+         storage.memberBytes(key.side, place.shard, place.state)});
+  return expected;
+}
+
+Status bindTensors(const std::vector<TensorBinding> &tensors,
+                   LocalStorage &storage) {
+  BufferMap buffers = buffersOf(storage);
   std::set<BufferKey> bound;
   for (const TensorBinding &binding : tensors) {
     BufferKey key = {binding.tensor, binding.state, binding.side,

@@ -41,6 +41,9 @@ public:
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
+  bool overlaps() const override { return true; }
+  Status begin(const std::vector<TransportMessage> &messages) override;
+  Status end() override;
   void abort(const Status &why) override;
   void leave() override {}
 
@@ -53,16 +56,19 @@ private:
   using Work = c10::intrusive_ptr<c10d::Work>;
 
   Status post(const TransportMessage &message);
-  Status await(const TransportMessage &message, Work &work,
-               Clock::time_point deadline);
+  Status await(const TransportMessage &message, Work &work);
   Status lost(const TransportMessage &message, const std::string &reason);
-  Status runGroup(const std::vector<TransportMessage> &messages);
+  Status postAll(const std::vector<TransportMessage> &messages);
+  Status awaitAll();
+  Status settle(const Status &status);
 
   c10::intrusive_ptr<c10d::Backend> backend;
   std::vector<uint32_t> devices; // by rank
   Seconds timeout;
-  std::map<uint32_t, Pair> pairs; // by device
-  std::mutex mutex;               // of what follows
+  std::map<uint32_t, Pair> pairs;       // by device
+  std::vector<TransportMessage> posted; // of the group under way
+  Clock::time_point deadline;           // of its end
+  std::mutex mutex;                     // of what follows
   std::vector<Work> works;
   std::optional<std::string> aborted;
 };
@@ -95,8 +101,7 @@ Status GlooTransport::post(const TransportMessage &message) {
   return {};
 }
 
-Status GlooTransport::await(const TransportMessage &message, Work &work,
-                            Clock::time_point deadline) {
+Status GlooTransport::await(const TransportMessage &message, Work &work) {
   auto left = std::chrono::ceil<Milliseconds>(deadline - Clock::now());
   std::string reason = "the operation was aborted";
   try {
@@ -112,16 +117,20 @@ Status GlooTransport::await(const TransportMessage &message, Work &work,
   return lost(message, reason);
 }
 
-Status GlooTransport::runGroup(const std::vector<TransportMessage> &messages) {
-  auto deadline =
+Status GlooTransport::postAll(const std::vector<TransportMessage> &messages) {
+  deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(timeout);
-  std::vector<const TransportMessage *> posted;
+  posted.clear();
   for (bool receive : {true, false})
     for (const TransportMessage &message : messages)
       if (message.receive == receive && message.bytes > 0) {
         DTRT_RETURN_IF_ERROR(post(message));
-        posted.push_back(&message);
+        posted.push_back(message);
       }
+  return {};
+}
+
+Status GlooTransport::awaitAll() {
   for (size_t i = 0; i < posted.size(); ++i) {
     Work work;
     {
@@ -130,17 +139,29 @@ Status GlooTransport::runGroup(const std::vector<TransportMessage> &messages) {
         return makeError(*aborted);
       work = works[i];
     }
-    DTRT_RETURN_IF_ERROR(await(*posted[i], work, deadline));
+    DTRT_RETURN_IF_ERROR(await(posted[i], work));
   }
   return {};
 }
 
-Status GlooTransport::group(const std::vector<TransportMessage> &messages) {
-  Status status = runGroup(messages);
+/// Lets go of the buffers.
+Status GlooTransport::settle(const Status &status) {
   std::vector<Work> done;
   std::lock_guard<std::mutex> lock(mutex);
-  done.swap(works); // lets go of the buffers
+  done.swap(works);
   return status;
+}
+
+Status GlooTransport::begin(const std::vector<TransportMessage> &messages) {
+  Status status = postAll(messages);
+  return status.ok() ? status : settle(status);
+}
+
+Status GlooTransport::end() { return settle(awaitAll()); }
+
+Status GlooTransport::group(const std::vector<TransportMessage> &messages) {
+  DTRT_RETURN_IF_ERROR(begin(messages));
+  return end();
 }
 
 void GlooTransport::abort(const Status &why) {

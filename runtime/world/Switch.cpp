@@ -18,22 +18,52 @@ constexpr Seconds kWatchInterval(0.05);
 /// life from each other, to say who is missing.
 constexpr double kRollCallShare = 0.3;
 
-/// What a rank hands in: one field per line, "error" and "note" may be empty.
+/// What a rank hands in: one field per line, the last three being its tensors,
+/// an error and a note; both of these may be empty.
 /// Line breaks inside a value would end it.
 std::string oneLine(std::string text) {
   std::replace(text.begin(), text.end(), '\n', ' ');
   return text;
 }
 
+/// A digest (FNV-1a) of which tensors there are, of how many bytes, in any
+/// order. Tensors of no bytes need not be given and do not count.
+std::string inventoryOf(std::vector<TensorBinding> tensors) {
+  auto keyOf = [](const TensorBinding &tensor) {
+    return std::tie(tensor.tensor, tensor.state, tensor.side, tensor.ordinal);
+  };
+  std::sort(tensors.begin(), tensors.end(),
+            [&](const auto &a, const auto &b) { return keyOf(a) < keyOf(b); });
+  uint64_t hash = 0xcbf29ce484222325;
+  auto add = [&](const std::string &text) {
+    for (unsigned char c : text + '\n')
+      hash = (hash ^ c) * 0x100000001b3;
+  };
+  size_t count = 0;
+  for (const TensorBinding &tensor : tensors) {
+    if (tensor.bytes == 0)
+      continue;
+    ++count;
+    for (const std::string &text : {tensor.tensor, tensor.state})
+      add(text);
+    for (uint64_t number :
+         {uint64_t(tensor.side), uint64_t(tensor.ordinal), tensor.bytes})
+      add(std::to_string(number));
+  }
+  std::ostringstream text;
+  text << count << " tensors, digest " << std::hex << hash;
+  return text.str();
+}
+
 const char *kFields[] = {"source layout", "destination layout", "plan"};
 constexpr size_t kNumFields = 3;
 
-std::string makeRecord(const PlanReader &plan, const Status &error,
-                       const std::string &note) {
+std::string makeRecord(const PlanReader &plan, const std::string &inventory,
+                       const Status &error, const std::string &note) {
   const PlanCommon &common = plan.common();
   return common.sourceFingerprint + "\n" + common.destinationFingerprint +
-         "\n" + digestText(plan.digest()) + "\n" + oneLine(error.message()) +
-         "\n" + oneLine(note);
+         "\n" + digestText(plan.digest()) + "\n" + inventory + "\n" +
+         oneLine(error.message()) + "\n" + oneLine(note);
 }
 
 std::vector<std::string> linesOf(const std::string &record) {
@@ -41,7 +71,7 @@ std::vector<std::string> linesOf(const std::string &record) {
   std::istringstream stream(record);
   for (std::string line; std::getline(stream, line);)
     lines.push_back(line);
-  lines.resize(kNumFields + 2);
+  lines.resize(kNumFields + 3);
   return lines;
 }
 
@@ -69,18 +99,40 @@ Status compareField(const Records &records, size_t field) {
   return makeError(text);
 }
 
-Result<std::string> judgeRecords(const std::vector<std::string> &texts) {
+constexpr size_t kInventory = kNumFields, kError = kNumFields + 1,
+                 kNote = kNumFields + 2;
+
+/// Every rank's tensors against what rank 0's copy of the plan expects of it.
+Status compareInventories(const Records &records, const PlanReader &plan,
+                          const std::vector<uint32_t> &devices) {
+  for (uint32_t rank = 0; rank < records.size(); ++rank) {
+    auto program = plan.program(devices[rank]);
+    DTRT_RETURN_IF_ERROR(program);
+    LocalStorage storage(plan.common(), *program);
+    std::string expected = inventoryOf(expectedTensors(storage));
+    if (records[rank][kInventory] != expected)
+      return makeError("rank ", rank, " has ", records[rank][kInventory],
+                       ", the plan expects ", expected, " of it");
+  }
+  return {};
+}
+
+/// Rank 0's part: all ranks have the same plan, and the tensors that it names.
+Result<std::string> judgeRecords(const std::vector<std::string> &texts,
+                                 const PlanReader &plan,
+                                 const std::vector<uint32_t> &devices) {
   Records records;
   for (const std::string &text : texts)
     records.push_back(linesOf(text));
   for (uint32_t rank = 0; rank < records.size(); ++rank)
-    if (!records[rank][kNumFields].empty())
-      return makeError("rank ", rank, ": ", records[rank][kNumFields]);
+    if (!records[rank][kError].empty())
+      return makeError("rank ", rank, ": ", records[rank][kError]);
   for (size_t field = 0; field < kNumFields; ++field)
     DTRT_RETURN_IF_ERROR(compareField(records, field));
+  DTRT_RETURN_IF_ERROR(compareInventories(records, plan, devices));
   for (const std::vector<std::string> &record : records)
-    if (!record[kNumFields + 1].empty())
-      return record[kNumFields + 1];
+    if (!record[kNote].empty())
+      return record[kNote];
   return std::string();
 }
 
@@ -167,7 +219,7 @@ Result<std::unique_ptr<Switch>> Switch::create(const PlanReader &plan,
 
 Status Switch::refuse(const PlanReader &plan, const World &world,
                       const Status &why) {
-  return rendezvousOf(world).submit("prepare", makeRecord(plan, why, ""));
+  return rendezvousOf(world).submit("prepare", makeRecord(plan, "", why, ""));
 }
 
 Status Switch::enter(const char *name, Phase expected) {
@@ -221,8 +273,11 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
   DTRT_RETURN_IF_ERROR(enter("prepare", Phase::New));
   storage = std::make_unique<LocalStorage>(plan->common(), program);
   Status bound = bindTensors(tensors, *storage);
-  auto verdict =
-      rendezvous.agree("prepare", makeRecord(*plan, bound, note), judgeRecords);
+  auto verdict = rendezvous.agree(
+      "prepare", makeRecord(*plan, inventoryOf(tensors), bound, note),
+      [this](const std::vector<std::string> &records) {
+        return judgeRecords(records, *plan, rankDevices);
+      });
   DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, statusOf(verdict)));
   return verdict;
 }

@@ -233,8 +233,9 @@ def random_shards(rng, tensors, states):
     world = rng.randint(1, 8)
     rows = []
     for tensor in tensors:
-        per_state = len(states or ()) > 1 and rng.random() < 0.4
-        for state in states if per_state else [None]:
+        own = tensor.get("state", states) or ()
+        per_state = len(own) > 1 and rng.random() < 0.4
+        for state in own if per_state else [None]:
             for row in random_rows(rng, tensor["shape"], world):
                 extra = {"state": state} if state else {}
                 rows.append({"tensor": tensor["name"]} | row | extra)
@@ -257,8 +258,18 @@ def random_tensors(rng):
     return tensors
 
 
+def give_own_states(rng, tensors):
+    """States of its own for some of the tensors, on both sides each."""
+    for tensor in tensors:
+        if rng.random() < 0.5:
+            names = rng.sample(["param", *OTHER_STATES], 2)
+            tensor["state"] = {n: rng.choices(FLOATS, k=2) for n in names}
+
+
 def shards_case(rng):
     tensors, states = random_tensors(rng), random_side_states(rng, None)
+    if "derive" not in states.keys and rng.random() < 0.3:
+        give_own_states(rng, tensors)
     model = {"tensors": tensors}
     request = {"model": model} | states.keys | random_extra(rng, ["rank"])
     layouts = [random_shards(rng, tensors, own) for own in states.sides]

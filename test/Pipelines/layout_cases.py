@@ -191,6 +191,23 @@ FEATURES = {
         | {"state": {"param": "f16", "master": "f64", "exp_avg": "bf16"}},
         QKV,
     ),
+    # As captured jobs have it: "w" with a master, "b" with neither.
+    "own-states": of(
+        {
+            "tensors": [
+                {
+                    "name": "w",
+                    "shape": [10, 6],
+                    "state": {"param": "bf16", "master": ["f32", "bf16"]},
+                },
+                {"name": "b", "shape": [6], "state": {"param": "f32"}},
+            ]
+        },
+        s(fsdp=4),
+        s(tp=2, fsdp=3),
+        "",
+        **(W_RULES | OWN),
+    ),
     "param-from-master": of(
         LLAMA,
         s(tp=2, dp=2, **ZERO) | {"state": {"master": "f32"}},

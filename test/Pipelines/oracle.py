@@ -89,14 +89,18 @@ def tensors_of(request, model):
             if sized
             else [None] * len(rows)
         )
-        dtypes = [row["dtype"].lower() for row in rows]
+        owns = [row.get("state") or row["dtype"].lower() for row in rows]
         described = [
-            (*pair, cut, dtype)
-            for pair, cut, dtype in zip(named, cuts, dtypes, strict=True)
+            (*pair, cut, own)
+            for pair, cut, own in zip(named, cuts, owns, strict=True)
         ]
     states = states_of(request)
     tensors = []
     for name, shape, cut, dtype in described:
+        if isinstance(dtype, dict):
+            own = {state: State(*sides) for state, sides in dtype.items()}
+            tensors.append(Tensor(name, shape, own, cut))
+            continue
         is_buffer = cut and cut.buffer
         if is_buffer and states and "param" not in states:
             continue

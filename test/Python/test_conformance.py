@@ -26,9 +26,17 @@ PLANS = {
     "llama-tiny-4-to-4-disjoint": 8,
     "llama-tiny-4-to-8-grow": 8,
     "llama-tiny-6-to-4-overlap-uneven": None,
+    "llama-tiny-4-to-8-param-from-master": 8,
+    "llama-tiny-8-change-dtypes": 8,
+    "llama-tiny-8-master-f32-to-bf16-inference": None,
     "llama-tiny-8-to-4-shrink": 8,
     "llama-tiny-8-zero1-dp4-to-dp2": 8,
     "qwen3-moe-tiny-8-ep4-to-4-ep2": 8,
+}
+
+DTYPES_CHANGE = {
+    "llama-tiny-4-to-8-param-from-master",
+    "llama-tiny-8-change-dtypes",
 }
 
 
@@ -167,7 +175,8 @@ def test_every_byte_arrives(transport, name, compile_plan, tmp_path):
     said = plan.inspect()
     assert found["mismatches"] == 0
     assert found["bytes_checked"] >= said["bytes"]["destination"] > 0
-    assert (
-        found["bytes_moved"] == said["bytes"]["local"] + said["bytes"]["wire"]
-    )
+    moved = said["bytes"]["local"] + said["bytes"]["wire"]
+    # A local copy counts what it reads, the plan what is written.
+    if name not in DTYPES_CHANGE:
+        assert found["bytes_moved"] == moved
     assert found["staging_peak"] <= said["memory"]["staging_peak"]

@@ -4,6 +4,7 @@ each captured request compiles and runs with every byte compared."""
 import importlib.util
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,12 @@ ROOT = Path(__file__).resolve().parents[2]
 BIN = ROOT / "build" / "bin"
 
 # By its path: the package itself needs torch.
+FOLDER = ROOT / "python" / "dynatrain" / "capture"
 spec = importlib.util.spec_from_file_location(
-    "capture", ROOT / "python" / "dynatrain" / "capture.py"
+    "capture", FOLDER / "__init__.py", submodule_search_locations=[str(FOLDER)]
 )
 capture = importlib.util.module_from_spec(spec)
+sys.modules["capture"] = capture
 spec.loader.exec_module(capture)
 
 
@@ -215,8 +218,10 @@ def test_torch_metadata_objects():
 def test_torch_placements():
     pytest.importorskip("torch")
     placements = pytest.importorskip("torch.distributed.tensor")
-    assert capture.placement_of(placements.Shard(1)) == ("shard", 1, 1)
-    assert capture.placement_of(placements.Replicate())[0] == "replicate"
+    assert capture.tensors.placement_of(placements.Shard(1)) == ("shard", 1, 1)
+    assert (
+        capture.tensors.placement_of(placements.Replicate())[0] == "replicate"
+    )
 
 
 def test_dtensor_regions_are_those_of_torch():

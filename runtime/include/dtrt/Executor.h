@@ -14,7 +14,8 @@ struct ExecutionStats {
   uint64_t bytesCopied = 0;
   uint64_t bytesZeroed = 0;
   uint64_t messages = 0;
-  /// Time in groups: on the wire, and waiting for peers to be ready for it.
+  /// Time in groups: on the wire, and waiting for peers to be ready for it;
+  /// without what the rank does meanwhile.
   double groupSeconds = 0;
   /// Highest staging byte in use at any time: the arena that was needed.
   uint64_t stagingPeak = 0;
@@ -64,6 +65,8 @@ private:
     std::vector<TransportMessage> messages;
     MessageView view;     // Pack, Unpack: the segments as a message
     bool skipped = false; // Pack, Unpack: done by the messages themselves
+    std::vector<size_t> meanwhile; // Group: steps that run while it does
+    bool early = false;            // is one of these
   };
 
   Executor(LocalStorage &storage, Transport &transport)
@@ -78,6 +81,8 @@ private:
   Status runPack(const Step &step);
   Status runUnpack(const Step &step);
   Status runGroup(Step &step);
+  Status runMessages(Step &step);
+  void overlapGroups();
   void skipStaging();
   Status allocateStaging();
   void skipPack(size_t index);

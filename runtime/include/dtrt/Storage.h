@@ -111,6 +111,10 @@ struct TensorBinding {
   uint64_t bytes = 0;
 };
 
+/// What the plan expects the device to be given, without `data`, in the order
+/// of tensor, state, side and ordinal.
+std::vector<TensorBinding> expectedTensors(const LocalStorage &storage);
+
 /// Binds all tensors; fails when one is unknown, has the wrong size or comes
 /// twice, and when a buffer of the program stays without one.
 Status bindTensors(const std::vector<TensorBinding> &tensors,

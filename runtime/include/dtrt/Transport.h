@@ -45,6 +45,14 @@ public:
   /// this memory (null: they do not), which stays until `leave`.
   virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }
   virtual Status group(const std::vector<TransportMessage> &messages) = 0;
+  /// A group in two parts, for transports that work on while the rank does
+  /// something else; `end` is called when `begin` went well. In between, the
+  /// memory of the messages is the transport's.
+  virtual bool overlaps() const { return false; }
+  virtual Status begin(const std::vector<TransportMessage> &messages) {
+    return group(messages);
+  }
+  virtual Status end() { return {}; }
   /// Tells every rank that this one has failed; no rank hangs after it.
   virtual void abort(const Status &why) = 0;
   /// No further group of this rank will come; a second call does nothing.

@@ -220,6 +220,31 @@ TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
   }
 }
 
+/// Rank 1 hands in a record as another version of this library might make it.
+TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
+  auto errors = runRanks(
+      reshapePlan(),
+      [](const PlanReader &plan, const World &world,
+         Transport &transport) -> Status {
+        if (world.rank == 1) {
+          const PlanCommon &common = plan.common();
+          return world.store->set("dynatrain/0/prepare/1",
+                                  common.sourceFingerprint + "\n" +
+                                      common.destinationFingerprint + "\n" +
+                                      digestText(plan.digest()) +
+                                      "\n7 tensors, digest abc\n\n");
+        }
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        return statusOf((*change)->compare(tensors.bindings, ""));
+      });
+  for (uint32_t rank : {0, 2, 3})
+    expectContains(errors[rank],
+                   "prepare: rank 1 has 7 tensors, digest abc, the plan "
+                   "expects ");
+}
+
 TEST(Switch, AnAbortReachesAllRanks) {
   auto errors =
       runRanks(reshapePlan(),

@@ -49,6 +49,37 @@ private:
   Transport &inner;
 };
 
+/// Works while the rank does: until `end` the messages' memory is its own. What
+/// is received looks wrong until then, what is sent must stay as it was.
+class Split : public Borrowed {
+public:
+  explicit Split(std::unique_ptr<Transport> inner)
+      : Borrowed(*inner), owned(std::move(inner)) {}
+  bool overlaps() const override { return true; }
+  Status begin(const std::vector<TransportMessage> &messages) override {
+    underWay = messages;
+    before.clear();
+    for (const TransportMessage &message : messages) {
+      if (message.receive)
+        memset(message.data, 0xee, message.bytes);
+      before.emplace_back(message.data, message.data + message.bytes);
+    }
+    return {};
+  }
+  Status end() override {
+    for (size_t i = 0; i < underWay.size(); ++i)
+      if (memcmp(underWay[i].data, before[i].data(), before[i].size()) != 0)
+        return makeError("memory of a message was written while it was under "
+                         "way");
+    return group(underWay);
+  }
+
+private:
+  std::unique_ptr<Transport> owned;
+  std::vector<TransportMessage> underWay;
+  std::vector<std::vector<std::byte>> before;
+};
+
 using Wrap = std::unique_ptr<Transport> (*)(std::unique_ptr<Transport>);
 
 /// Loopback with a transport around each end.
@@ -84,6 +115,10 @@ std::unique_ptr<Transport> staged(std::unique_ptr<Transport> inner) {
       });
 }
 
+std::unique_ptr<Transport> split(std::unique_ptr<Transport> inner) {
+  return std::make_unique<Split>(std::move(inner));
+}
+
 std::unique_ptr<TransportWorld>
 makeLoopback(const std::vector<uint32_t> &devices, double) {
   return std::make_unique<Owned<LoopbackWorld>>(devices);
@@ -105,5 +140,6 @@ INSTANTIATE_TEST_SUITE_P(
                     TransportCase{"adversarial", makeAdversarial,
                                   /*comparesPlans=*/false},
                     wrapped<digests>("loopback_digests"),
+                    wrapped<split>("loopback_split"),
                     wrapped<staged>("loopback_host_staged")),
     caseName);

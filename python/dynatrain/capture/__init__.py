@@ -1,0 +1,29 @@
+"""Layouts of live objects, as the explicit shards of a request.
+
+Three readers fill a `Layout` with one row per region that a rank holds:
+
+- `from_checkpoint_metadata`: the Metadata of torch.distributed.checkpoint,
+- `from_dtensors`: a state dict of DTensors (FSDP2, TP, HSDP, _StridedShard),
+- `from_sharded_tensors`: Megatron-Core's sharded_state_dict, rank by rank;
+  `describe_sharded` makes plain data of one, with ZeRO-1's ranges.
+
+Each takes the objects or their JSON form (the same field names), and needs
+neither torch nor Megatron itself. `request(source, destination)` makes the
+request for `dt-opt`.
+"""
+
+from .layout import CaptureError, Layout
+from .megatron import describe_sharded, from_sharded_tensors
+from .states import request, tensor_and_state
+from .tensors import from_checkpoint_metadata, from_dtensors
+
+__all__ = [
+    "CaptureError",
+    "Layout",
+    "describe_sharded",
+    "from_checkpoint_metadata",
+    "from_dtensors",
+    "from_sharded_tensors",
+    "request",
+    "tensor_and_state",
+]

@@ -1,0 +1,98 @@
+//===- OverlapTest.cpp - What runs while messages are under way -----------===//
+//
+// That nothing of it changes a byte is tested with the transports
+// (TransportsTest.cpp, loopback_split).
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "Overlap.h"
+
+#include <gtest/gtest.h>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+Instruction staged(Opcode op, uint64_t slot, uint64_t bytes,
+                   Side side = Side::Source) {
+  Instruction instruction;
+  instruction.op = op;
+  instruction.slot = slot;
+  instruction.bytes = bytes;
+  instruction.segments.resize(1);
+  instruction.segments[0].side =
+      op == Opcode::Unpack ? Side::Destination : side;
+  return instruction;
+}
+
+Instruction group(uint64_t sendSlot, uint64_t receiveSlot, uint64_t bytes) {
+  Instruction instruction;
+  instruction.op = Opcode::Group;
+  instruction.messages.resize(2);
+  for (bool receive : {false, true}) {
+    Message &message = instruction.messages[receive];
+    message.receive = receive;
+    message.slot = receive ? receiveSlot : sendSlot;
+    message.bytes = bytes;
+  }
+  return instruction;
+}
+
+using Lists = std::vector<std::vector<size_t>>;
+
+Lists overlaps(std::vector<Instruction> instructions) {
+  RankProgram program;
+  program.instructions = std::move(instructions);
+  return overlapsOf(program);
+}
+
+} // namespace
+
+TEST(Overlap, TakesTheNextPackAndTheLastUnpack) {
+  // Two waves, in slots of their own.
+  EXPECT_EQ(
+      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
+                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 20, 10),
+                group(20, 30, 10), staged(Opcode::Unpack, 30, 10)}),
+      (Lists{{}, {3}, {}, {}, {2}, {}}));
+}
+
+TEST(Overlap, LeavesWhatSharesASlot) {
+  // The second wave's pack takes the slot that the first one's unpack frees.
+  EXPECT_EQ(
+      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
+                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 10, 10),
+                group(10, 0, 10), staged(Opcode::Unpack, 0, 10)}),
+      Lists(6));
+  // The second wave receives where the first one's unpack reads, and its pack
+  // writes where the first one still sends.
+  EXPECT_EQ(
+      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
+                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 5, 4),
+                group(5, 12, 4), staged(Opcode::Unpack, 12, 4)}),
+      Lists(6));
+}
+
+TEST(Overlap, LeavesWhatReadsTheDestination) {
+  // The pack forwards what the unpack before it has put there.
+  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10),
+                      staged(Opcode::Pack, 20, 10, Side::Destination),
+                      group(20, 30, 10)}),
+            Lists(4));
+  Instruction copy;
+  copy.op = Opcode::Copy;
+  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), copy,
+                      group(20, 30, 10)}),
+            Lists(4));
+}
+
+TEST(Overlap, FindsSomeInAPlan) {
+  size_t found = 0;
+  for (const RankProgram &program : reshapePlan().programs)
+    for (const std::vector<size_t> &list : overlapsOf(program))
+      found += list.size();
+  EXPECT_GT(found, 0u);
+}
