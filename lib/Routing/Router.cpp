@@ -75,6 +75,8 @@ struct PortLoads {
 struct Holder {
   int64_t device;
   int64_t hop;
+  int64_t node;           // of the device
+  const PortLoads *ports; // likewise
 };
 
 class Router {
@@ -97,6 +99,9 @@ private:
   int64_t cheapestEntry(const std::vector<int64_t> &wanters, int64_t bytes);
   void setBudget();
   void move(const Item &item, Holder from, int64_t destination);
+  void addHolder(int64_t device, int64_t hop) {
+    holders.push_back({device, hop, cluster.node(device), &loads[device]});
+  }
 
   const std::vector<Flow> &flows;
   const Cluster &cluster;
@@ -202,12 +207,15 @@ const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
                                      int64_t bytes) {
   const Holder *best = nullptr;
   std::pair<int64_t, double> bestCost; // hop, load
+  const int64_t node = cluster.node(destination);
+  double wire = -1; // the same from all where no links differ
   for (const Holder &holder : holders) {
-    if (cluster.sameNode(holder.device, destination) != sameNode)
+    if ((holder.node == node) != sameNode)
       continue;
-    const PortLoads &ports = loads[holder.device];
-    double load = (sameNode ? ports.islandOut : ports.nicOut) +
-                  cluster.wireSeconds(holder.device, destination, bytes);
+    if (wire < 0 || !cluster.links.empty())
+      wire = cluster.wireSeconds(holder.device, destination, bytes);
+    double load =
+        (sameNode ? holder.ports->islandOut : holder.ports->nicOut) + wire;
     std::pair<int64_t, double> cost = {
         load <= budget ? holder.hop : int64_t(UINT32_MAX), load};
     if (best && cost >= bestCost)
@@ -230,7 +238,7 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
     movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back(
       {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
-  holders.push_back({destination, from.hop + 1});
+  addHolder(destination, from.hop + 1);
 }
 
 /// The wanter whose NIC will have received least when it has the item too.
@@ -272,7 +280,7 @@ void Router::routeItem(const Item &item) {
     routing.locals.push_back({item.flow, device, item.box});
   holders.clear();
   for (int64_t device : demand.holders)
-    holders.push_back({device, -1});
+    addHolder(device, -1);
   for (const auto &wanters : demand.nodes)
     serveNode(item, wanters);
 }
