@@ -21,7 +21,7 @@ constexpr double kEfficient = 0.98;
 
 Matching::Matching(uint32_t numPorts, double latency)
     : latency(latency), pairsOf(numPorts), remaining(numPorts, 0),
-      visited(numPorts, 0) {}
+      missing(numPorts, 0), feeding(numPorts, 0), visited(numPorts, 0) {}
 
 uint32_t Matching::add(const Pair &pair) {
   uint32_t index = pairs.size();
@@ -34,11 +34,14 @@ uint32_t Matching::add(const Pair &pair) {
   return index;
 }
 
-void Matching::setLeft(uint32_t index, double seconds) {
+void Matching::set(uint32_t index, const Pair &now) {
   Pair &pair = pairs[index];
+  uint32_t sender = pair.ports[0];
+  missing[sender] += (now.left - now.ready) - (pair.left - pair.ready);
+  feeding[sender] += int(now.chain > 0) - int(pair.chain > 0);
   for (uint32_t port : pair.ports)
-    remaining[port] += seconds - pair.left;
-  pair.left = seconds;
+    remaining[port] += now.left - pair.left;
+  pair = now;
 }
 
 double Matching::message(const Pair &pair) const {
@@ -67,15 +70,15 @@ void Matching::match(uint32_t pair) {
 /// Matches a port with the free partner that has most left; among equals with
 /// the one whose box comes first, so that all pairs of a port advance together.
 bool Matching::cover(uint32_t port, bool isCritical) {
-  std::tuple<bool, uint32_t, double, int64_t> best;
+  std::tuple<bool, uint32_t, double, double, int64_t> best;
   int64_t bestPair = -1;
   for (uint32_t index : pairsOf[port]) {
     const Pair &pair = pairs[index];
     uint32_t other = partner(pair, port);
     if (matched[other] >= 0 || !(isCritical ? serves(pair) : isWorth(pair)))
       continue;
-    std::tuple<bool, uint32_t, double, int64_t> rating = {
-        need(other) > 0, pair.chain,
+    std::tuple<bool, uint32_t, double, double, int64_t> rating = {
+        need(other) > 0, pair.chain, starving(pair),
         isCritical ? remaining[other] : message(pair), -pair.order};
     if (bestPair >= 0 && rating <= best)
       continue;
@@ -132,6 +135,10 @@ bool Matching::coverCritical(bool isStrict) {
   };
   if (need(hardest) > 0 && !tryPort(hardest) && isStrict)
     return false;
+  // Who feeds others chooses first.
+  for (uint32_t port : order)
+    if (feeding[port] > 0 && matched[port] < 0)
+      cover(port, /*isCritical=*/true);
   for (uint32_t port : order) {
     if (need(port) <= 0)
       break;

@@ -18,6 +18,11 @@
 
 namespace dt {
 
+/// Ports of device d: 4 d + 2 l sends on level l, the next one receives.
+inline uint32_t sendPort(uint32_t device, bool inter) {
+  return 4 * device + 2 * inter;
+}
+
 /// What one ordered pair of devices still has to exchange, in seconds of its
 /// ports.
 struct Pair {
@@ -41,8 +46,9 @@ public:
   Matching(uint32_t numPorts, double latency);
 
   uint32_t add(const Pair &pair);
-  Pair &operator[](uint32_t pair) { return pairs[pair]; }
-  void setLeft(uint32_t pair, double seconds);
+  const Pair &operator[](uint32_t pair) const { return pairs[pair]; }
+  /// Replaces what a pair has left and what its next box is like.
+  void set(uint32_t pair, const Pair &now);
 
   /// The next wave; empty when nothing is ready.
   std::vector<Meeting> choose();
@@ -55,6 +61,14 @@ private:
   double message(const Pair &pair) const;
   bool isWorth(const Pair &pair) const;
   bool serves(const Pair &pair) const;
+  /// Seconds that the receiver will send and does not have yet, where the next
+  /// box brings some: who has little to pass on is fed first.
+  double starving(const Pair &pair) const {
+    uint32_t device = pair.ports[1] / 4;
+    return pair.chain == 0 ? 0
+                           : missing[sendPort(device, false)] +
+                                 missing[sendPort(device, true)];
+  }
   uint32_t partner(const Pair &pair, uint32_t port) const {
     return pair.ports[pair.ports[0] == port];
   }
@@ -77,7 +91,9 @@ private:
   std::vector<Pair> pairs;
   std::vector<std::vector<uint32_t>> pairsOf; // per port
   std::vector<double> remaining;              // per port, seconds
-  std::vector<uint32_t> order;                // ports, busiest first
+  std::vector<double> missing;                // of these, not at the sender
+  std::vector<uint32_t> feeding; // per port, pairs whose next box others await
+  std::vector<uint32_t> order;   // ports, busiest first
   double busiest = 0;
   double longest = 0; // that any pair may send
   bool takesTrickles = false;

@@ -6,6 +6,7 @@
 #include "dt/Routing/CostModel.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
@@ -51,6 +52,10 @@ struct Demand {
   /// Wanters that do not, grouped by node in ascending order.
   std::vector<std::vector<int64_t>> nodes;
   int64_t remote = 0; // wanters in `nodes`
+  /// Devices that have to send it at least once between them: over their NICs,
+  /// and per node over their island ports.
+  std::vector<int64_t> nicSenders;
+  std::vector<std::vector<int64_t>> islandSenders;
 
   bool hasChoice() const {
     return remote > 1 || (remote == 1 && holders.size() > 1);
@@ -68,6 +73,9 @@ struct Item {
 /// Seconds that each port of a device will carry bytes.
 struct PortLoads {
   double nicIn = 0, nicOut = 0, islandOut = 0;
+  /// What it will have to send of items that are not routed yet, shared with
+  /// the other holders.
+  double nicDue = 0, islandDue = 0;
 };
 
 /// A device that holds the current item's box, with the hop that brought it
@@ -75,8 +83,6 @@ struct PortLoads {
 struct Holder {
   int64_t device;
   int64_t hop;
-  int64_t node;           // of the device
-  const PortLoads *ports; // likewise
 };
 
 class Router {
@@ -92,6 +98,8 @@ private:
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
   void cutItems();
+  void expect(const Item &item, double sign);
+  std::vector<size_t> nodeOrder(const Demand &demand);
   void routeItem(const Item &item);
   void serveNode(const Item &item, const std::vector<int64_t> &wanters);
   const Holder *cheapestHolder(int64_t destination, bool sameNode,
@@ -99,9 +107,6 @@ private:
   int64_t cheapestEntry(const std::vector<int64_t> &wanters, int64_t bytes);
   void setBudget();
   void move(const Item &item, Holder from, int64_t destination);
-  void addHolder(int64_t device, int64_t hop) {
-    holders.push_back({device, hop, cluster.node(device), &loads[device]});
-  }
 
   const std::vector<Flow> &flows;
   const Cluster &cluster;
@@ -135,6 +140,14 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
     if (devices.empty())
       continue;
     demand.remote += devices.size();
+    std::vector<int64_t> inside;
+    for (int64_t holder : demand.holders)
+      if (cluster.node(holder) == node)
+        inside.push_back(holder);
+    if (inside.empty())
+      demand.nicSenders = demand.holders;
+    else
+      demand.islandSenders.push_back(std::move(inside));
     demand.nodes.push_back(std::move(devices));
   }
   demands.push_back(std::move(demand));
@@ -207,15 +220,13 @@ const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
                                      int64_t bytes) {
   const Holder *best = nullptr;
   std::pair<int64_t, double> bestCost; // hop, load
-  const int64_t node = cluster.node(destination);
-  double wire = -1; // the same from all where no links differ
   for (const Holder &holder : holders) {
-    if ((holder.node == node) != sameNode)
+    if (cluster.sameNode(holder.device, destination) != sameNode)
       continue;
-    if (wire < 0 || !cluster.links.empty())
-      wire = cluster.wireSeconds(holder.device, destination, bytes);
-    double load =
-        (sameNode ? holder.ports->islandOut : holder.ports->nicOut) + wire;
+    const PortLoads &ports = loads[holder.device];
+    double load = (sameNode ? ports.islandOut + ports.islandDue
+                            : ports.nicOut + ports.nicDue) +
+                  cluster.wireSeconds(holder.device, destination, bytes);
     std::pair<int64_t, double> cost = {
         load <= budget ? holder.hop : int64_t(UINT32_MAX), load};
     if (best && cost >= bestCost)
@@ -238,7 +249,7 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
     movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back(
       {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
-  addHolder(destination, from.hop + 1);
+  holders.push_back({destination, from.hop + 1});
 }
 
 /// The wanter whose NIC will have received least when it has the item too.
@@ -274,15 +285,46 @@ void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
            device);
 }
 
+/// Adds an item to what its holders will have to send (`sign` 1), or takes it
+/// off again (-1).
+void Router::expect(const Item &item, double sign) {
+  const Demand &demand = demands[item.demand];
+  double nic = item.bytes / cluster.bytesPerSecond(/*interNode=*/true);
+  for (int64_t device : demand.nicSenders)
+    loads[device].nicDue += sign * nic / demand.nicSenders.size();
+  double island = item.bytes / cluster.bytesPerSecond(/*interNode=*/false);
+  for (const auto &senders : demand.islandSenders)
+    for (int64_t device : senders)
+      loads[device].islandDue += sign * island / senders.size();
+}
+
+/// Nodes with the idlest NICs first: they can pass the item on to the others.
+std::vector<size_t> Router::nodeOrder(const Demand &demand) {
+  std::vector<std::pair<double, size_t>> rated;
+  for (size_t i = 0; i < demand.nodes.size(); ++i) {
+    double least = std::numeric_limits<double>::max();
+    for (int64_t device : demand.nodes[i])
+      least = std::min(least, loads[device].nicOut + loads[device].nicDue);
+    rated.push_back({least, i});
+  }
+  if (!demand.nicSenders.empty())
+    std::sort(rated.begin(), rated.end());
+  std::vector<size_t> order;
+  for (auto [load, i] : rated)
+    order.push_back(i);
+  return order;
+}
+
 void Router::routeItem(const Item &item) {
   const Demand &demand = demands[item.demand];
+  expect(item, -1);
   for (int64_t device : demand.locals)
     routing.locals.push_back({item.flow, device, item.box});
   holders.clear();
   for (int64_t device : demand.holders)
-    addHolder(device, -1);
-  for (const auto &wanters : demand.nodes)
-    serveNode(item, wanters);
+    holders.push_back({device, -1});
+  for (size_t node : nodeOrder(demand))
+    serveNode(item, demand.nodes[node]);
 }
 
 bool Router::run(Hole &hole) {
@@ -298,6 +340,8 @@ bool Router::run(Hole &hole) {
   std::stable_sort(
       items.begin(), items.end(),
       [&](const Item &a, const Item &b) { return order(a) < order(b); });
+  for (const Item &item : items)
+    expect(item, 1);
   for (const Item &item : items)
     routeItem(item);
   balanceSenders(flows, cluster, movable, budget, routing.moves);

@@ -96,6 +96,28 @@ TEST(Router, CrossesTheNetworkOncePerNode) {
   EXPECT_EQ(computeBounds({flow}, cluster).interNodeBytes, 64 * 64 * 2);
 }
 
+TEST(Router, ReceiversPassOnWhatOneDeviceHolds) {
+  // Device 0 has it, all devices of eight other nodes want it: no port sends
+  // more than the whole once, as in a scatter and a ring all-gather after it.
+  std::vector<int64_t> shape = {4096, 4096};
+  Flow flow;
+  flow.bytesPerElement = 4;
+  flow.source = overlay(gridHoldings(shape, 1, 1, 1, 0), shape);
+  flow.destination = overlay(gridHoldings(shape, 1, 1, 64, 8), shape);
+  Routing routing;
+  Hole hole;
+  Cluster cluster;
+  RouterOptions options;
+  options.minPieceBytes = 1 << 16;
+  ASSERT_TRUE(route({flow}, cluster, options, routing, hole));
+  std::map<int64_t, int64_t> sent; // over NICs
+  for (const Move &move : routing.moves)
+    if (!cluster.sameNode(move.source, move.destination))
+      sent[move.source] += move.box.volume();
+  for (auto [device, elements] : sent)
+    EXPECT_LE(elements, 4096 * 4096 * 1.02) << "device " << device;
+}
+
 TEST(Router, BalancesSendersOverReplicas) {
   // Four replicas on one node, four receivers on another, one quarter each.
   std::vector<int64_t> shape = {4096, 1024};

@@ -6,6 +6,8 @@
 #include "gtest/gtest.h"
 
 #include <map>
+#include <numeric>
+#include <random>
 #include <set>
 
 using namespace dt;
@@ -112,6 +114,57 @@ TEST(Schedule, NonPowerOfTwoWorldsPayNothing) {
     ASSERT_EQ(scheduled.size(), moves.size());
     EXPECT_EQ(scheduled.back().wave + 1, n - 1) << n << " devices";
   }
+}
+
+/// Seconds that the schedule needs, over those of its busiest port.
+double loss(const std::vector<Move> &moves, const std::vector<Flow> &flows,
+            const Cluster &cluster, ChunkBytes chunks) {
+  std::vector<ScheduledMove> scheduled;
+  int64_t needed = 0;
+  EXPECT_TRUE(schedule(moves, flows, cluster, chunks, scheduled, needed));
+  PortSeconds busiest = busiestPorts(scheduled, flows, cluster);
+  return predictSeconds(scheduled, flows, cluster) /
+         std::max(busiest.nic, busiest.island);
+}
+
+TEST(Schedule, UnequalMessagesKeepFullPortsBusy) {
+  // A sum of random permutations with random weights: every port is full from
+  // start to end, and no two pairs have as much to send.
+  constexpr int64_t kDevices = 24, kChunk = 32 << 20;
+  std::mt19937 random(7);
+  Flow flow;
+  flow.bytesPerElement = 1;
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  std::vector<Move> moves;
+  int64_t at = 0;
+  for (int i = 0; i < 40; ++i) {
+    std::vector<int64_t> to(kDevices);
+    std::iota(to.begin(), to.end(), 0);
+    std::shuffle(to.begin(), to.end(), random);
+    int64_t bytes = (1 + int64_t(random() % 100)) << 20;
+    for (int64_t from = 0; from < kDevices; ++from, at += bytes)
+      moves.push_back({0, 0, from, kDevices + to[from],
+                       Box::fromOffsetSize({at}, {bytes})});
+  }
+  EXPECT_LT(loss(moves, {flow}, cluster, {kChunk, kChunk}), 1.03);
+}
+
+TEST(Schedule, WhatOthersWaitForGoesFirst) {
+  // Device 8 has its own data for device 16 and passes on what device 0 sends
+  // it last in the list: forwarded late, that would double the time.
+  constexpr int64_t kBytes = 64 << 20;
+  Flow flow;
+  flow.bytesPerElement = 1;
+  auto box = [](int64_t i) { return Box::fromOffsetSize({i}, {kBytes}); };
+  std::vector<Move> moves;
+  for (int64_t i = 0; i < 8; ++i)
+    moves.push_back({0, 0, 0, 8, box(i * kBytes)});
+  moves.push_back({0, 0, 0, 8, box(8 * kBytes)});
+  for (int64_t i = 0; i < 8; ++i)
+    moves.push_back({0, 0, 8, 16, box((16 + i) * kBytes)});
+  moves.push_back({0, 1, 8, 24, box(8 * kBytes)});
+  EXPECT_LT(loss(moves, {flow}, Cluster(), {8 << 20, 8 << 20}), 1.06);
 }
 
 TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
