@@ -2,309 +2,314 @@
 
 #include "dt/Emit/FlatMemory.h"
 
+#include "dt/Geometry/Painted.h"
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
-#include <map>
+#include <tuple>
 
 using namespace dt;
 using dtrt::Instruction;
 using dtrt::Opcode;
+using dtrt::Range;
 using dtrt::Segment;
 using dtrt::Side;
 
 namespace {
 
-/// A tensor of this device: a member of a shard, all its states.
-struct Tensor {
+/// States of one shard that have elements of one width: their pages hold the
+/// same elements.
+struct StateGroup {
+  uint64_t states = 0;
+  int64_t width = 0;
+};
+
+/// An instruction touches elements of one member's buffers.
+struct Touch {
   Side side;
   uint32_t shard;
-  std::vector<int64_t> member; // one index per leading dim
+  uint32_t group; // of the shard's states
+  int64_t member; // position in the shard
+  uint32_t instruction;
+  Interval elements; // whole pages
+};
 
-  friend bool operator<(const Tensor &a, const Tensor &b) {
-    return std::tie(a.side, a.shard, a.member) <
-           std::tie(b.side, b.shard, b.member);
+/// Storage that comes before, or goes after, an instruction.
+struct Event {
+  uint32_t instruction;
+  Side side;
+  uint32_t shard;
+  uint32_t group;
+  Interval elements;
+  int64_t member;
+
+  auto key() const {
+    return std::make_tuple(instruction, side, shard, group, elements.lo,
+                           elements.hi, member);
   }
 };
-
-/// Local work on one tensor: a part of a Copy or Zero instruction.
-struct LocalWork {
-  Segment from, to; // Zero has no `from`
-};
-
-constexpr size_t kNever = SIZE_MAX;
 
 class Flattener {
 public:
-  Flattener(const std::vector<dtrt::Family> &families,
+  Flattener(const std::vector<dtrt::Family> &families, int64_t pageBytes,
             dtrt::RankProgram &program)
-      : families(families), program(program) {}
+      : families(families), pageBytes(pageBytes), program(program) {}
   uint64_t run();
 
 private:
-  struct Life {
-    uint64_t bytes = 0;
-    size_t firstWaveWrite = kNever, lastWaveRead = kNever;
-    std::vector<LocalWork> copies, zeros; // copies by what is read
-    bool created = false;
-  };
-
-  const dtrt::ShardRecord &shardOf(Side side, uint32_t shard) const {
-    return (side == Side::Source ? program.source : program.destination)[shard];
+  const std::vector<dtrt::ShardRecord> &shardsOf(Side side) const {
+    return side == Side::Source ? program.source : program.destination;
   }
-  uint64_t tensorBytes(Side side, uint32_t shard) const;
-  void addTensors(Side side);
-  template <typename Fn> void forEachTensor(const Segment &segment, Fn fn);
-  void noteWaves();
-  void noteLocalWork();
-  void create(const Segment &written);
-  void create(const Tensor &tensor, Life &life);
-  void copyOut(Life &life);
-  void release(const Tensor &tensor, Life &life);
-  void emitLocalOnly();
-  void emitMade();
-  void emitWaveInstruction(const Instruction &instruction, size_t index);
-  Segment wholeMember(const Tensor &tensor) const;
-  void emit(Opcode op, std::vector<Segment> segments);
+  void orderLocalWork();
+  void groupStates(Side side);
+  void touchAll();
+  void touch(const Segment &segment, uint32_t instruction);
+  void touchUnread();
+  void findEvents();
+  void findEvents(const Touch *first, const Touch *last);
+  void emitEvents(Opcode op, const Event *first, const Event *last);
+  Segment segmentOf(const Event &event) const;
+  void emit(Instruction instruction);
 
   const std::vector<dtrt::Family> &families;
+  int64_t pageBytes;
   dtrt::RankProgram &program;
-  std::map<Tensor, Life> lives;
+  std::vector<std::vector<StateGroup>> groups[2]; // by side and shard
+  std::vector<Touch> touches;
+  std::vector<Event> creates, releases; // by instruction
   std::vector<Instruction> out;
   uint64_t live = 0, peak = 0;
 };
 
-uint64_t Flattener::tensorBytes(Side side, uint32_t index) const {
-  const dtrt::ShardRecord &shard = shardOf(side, index);
-  const dtrt::Family &family = families[shard.family];
-  uint64_t elements = 1;
-  for (size_t d = family.numLeading(); d < shard.dims.size(); ++d) {
-    int64_t extent = 0;
-    for (dtrt::Range range : shard.dims[d])
-      extent += range.size();
-    elements *= extent;
-  }
-  if (shard.flat)
-    elements = shard.range.size();
-  return elements * dtrt::bytesPerElement(family, shard.states, side);
-}
-
-/// Calls fn(indices) for every tuple of the product of range lists.
-template <typename Fn>
-void forEachIndex(const std::vector<std::vector<dtrt::Range>> &dims,
-                  size_t count, std::vector<int64_t> &index, Fn fn) {
-  if (index.size() == count) {
-    fn(index);
-    return;
-  }
-  for (dtrt::Range range : dims[index.size()])
-    for (int64_t i = range.lo; i < range.hi; ++i) {
-      index.push_back(i);
-      forEachIndex(dims, count, index, fn);
-      index.pop_back();
+/// Every copied box is an instruction of its own, padding is zeroed last. The
+/// first instruction stands for the start of the program.
+void Flattener::orderLocalWork() {
+  std::vector<Instruction> ordered(1), zeros;
+  for (Instruction &instruction : program.instructions) {
+    if (instruction.op == Opcode::Zero) {
+      zeros.push_back(std::move(instruction));
+      continue;
     }
+    if (instruction.op != Opcode::Copy) {
+      ordered.push_back(std::move(instruction));
+      continue;
+    }
+    for (size_t i = 0; i < instruction.segments.size(); i += 2) {
+      ordered.emplace_back();
+      ordered.back().segments = {std::move(instruction.segments[i]),
+                                 std::move(instruction.segments[i + 1])};
+    }
+  }
+  for (Instruction &zero : zeros)
+    ordered.push_back(std::move(zero));
+  program.instructions = std::move(ordered);
 }
 
-void Flattener::addTensors(Side side) {
-  const auto &shards =
-      side == Side::Source ? program.source : program.destination;
-  for (uint32_t shard = 0; shard < shards.size(); ++shard) {
-    uint64_t bytes = tensorBytes(side, shard);
-    std::vector<int64_t> index;
-    forEachIndex(shards[shard].dims,
-                 families[shards[shard].family].numLeading(), index,
-                 [&](const std::vector<int64_t> &member) {
-                   lives[{side, shard, member}].bytes = bytes;
-                   if (side == Side::Source)
-                     live += bytes;
-                 });
+void Flattener::groupStates(Side side) {
+  for (const dtrt::ShardRecord &shard : shardsOf(side)) {
+    const dtrt::Family &family = families[shard.family];
+    std::vector<StateGroup> &list = groups[size_t(side)].emplace_back();
+    for (unsigned state :
+         dtrt::statesOf(storedStates(family, shard.states, side))) {
+      int64_t width = byteWidth(dtypeOf(family, state, side));
+      auto same =
+          std::find_if(list.begin(), list.end(), [&](const StateGroup &group) {
+            return group.width == width;
+          });
+      if (same == list.end())
+        same = list.insert(list.end(), {0, width});
+      same->states |= uint64_t(1) << state;
+    }
   }
 }
 
-template <typename Fn>
-void Flattener::forEachTensor(const Segment &segment, Fn fn) {
-  size_t leading = families[segment.family].numLeading();
-  std::vector<std::vector<dtrt::Range>> dims(leading);
-  for (size_t d = 0; d < leading; ++d)
-    dims[d] = {{segment.offset[d], segment.offset[d] + segment.size[d]}};
-  std::vector<int64_t> index;
-  forEachIndex(dims, leading, index, [&](const std::vector<int64_t> &member) {
-    Tensor tensor{segment.side, segment.shard, member};
-    fn(tensor, lives.at(tensor));
-  });
+/// Destination storage that is read was written before.
+void Flattener::touch(const Segment &segment, uint32_t instruction) {
+  uint32_t shard = segment.shard;
+  const dtrt::ShardRecord &record = shardsOf(segment.side)[shard];
+  const dtrt::Family &family = families[segment.family];
+  uint64_t states = storingStates(family, segment.states, segment.side);
+  Range hull = storageHull(family, record, segment);
+  int64_t elements = elementsPerMember(family, record);
+  const std::vector<StateGroup> &list = groups[size_t(segment.side)][shard];
+  for (uint32_t group = 0; group < list.size(); ++group) {
+    if (!(list[group].states & states))
+      continue;
+    int64_t page = std::max<int64_t>(1, pageBytes / list[group].width);
+    Interval whole = wholePages({hull.lo, hull.hi}, page, elements);
+    for (int64_t member : membersOf(family, record, segment))
+      touches.push_back(
+          {segment.side, shard, group, member, instruction, whole});
+  }
 }
 
-/// Finds the first write and the last read of each tensor by waves.
-void Flattener::noteWaves() {
-  auto note = [&](const Segment &segment, size_t index) {
-    forEachTensor(segment, [&](const Tensor &tensor, Life &life) {
-      if (tensor.side == Side::Source)
-        life.lastWaveRead = index;
-      else if (life.firstWaveWrite == kNever)
-        life.firstWaveWrite = index;
-    });
-  };
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
+void Flattener::touchAll() {
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
-    if (instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack)
-      for (const Segment &segment : instruction.segments)
-        note(segment, i);
+    for (const Segment &segment : instruction.segments)
+      touch(segment, i);
     for (const dtrt::Message &message : instruction.messages)
       if (message.direct)
-        note(message.segment, i);
+        touch(message.segment, i);
   }
 }
 
-/// Takes copies and zeros apart, tensor by tensor.
-void Flattener::noteLocalWork() {
-  auto memberPart = [](Segment segment, const std::vector<int64_t> &member) {
-    for (size_t d = 0; d < member.size(); ++d) {
-      segment.offset[d] = member[d];
-      segment.size[d] = 1;
-    }
-    return segment;
+/// Source storage that nobody reads goes at the start.
+void Flattener::touchUnread() {
+  for (uint32_t shard = 0; shard < program.source.size(); ++shard) {
+    const dtrt::ShardRecord &record = program.source[shard];
+    const dtrt::Family &family = families[record.family];
+    int64_t elements = elementsPerMember(family, record);
+    for (uint32_t group = 0;
+         elements > 0 && group < groups[size_t(Side::Source)][shard].size();
+         ++group)
+      for (int64_t member = 0; member < numMembers(family, record); ++member)
+        touches.push_back(
+            {Side::Source, shard, group, member, 0, {0, elements}});
+  }
+}
+
+/// Of the touches of one member's buffers, the first that creates and the last
+/// that releases each page.
+void Flattener::findEvents(const Touch *first, const Touch *last) {
+  Painted painted;
+  bool source = first->side == Side::Source;
+  auto note = [&](const Touch &touch) {
+    painted.add(touch.elements, [&](Interval part) {
+      (source ? releases : creates)
+          .push_back({touch.instruction, touch.side, touch.shard, touch.group,
+                      part, touch.member});
+    });
   };
-  for (const Instruction &instruction : program.instructions) {
-    const std::vector<Segment> &segments = instruction.segments;
-    if (instruction.op == Opcode::Copy)
-      for (size_t i = 0; i < segments.size(); i += 2)
-        forEachTensor(segments[i], [&](const Tensor &tensor, Life &life) {
-          life.copies.push_back({memberPart(segments[i], tensor.member),
-                                 memberPart(segments[i + 1], tensor.member)});
-        });
-    if (instruction.op == Opcode::Zero)
-      for (const Segment &segment : segments)
-        forEachTensor(segment, [&](const Tensor &tensor, Life &life) {
-          life.zeros.push_back({{}, memberPart(segment, tensor.member)});
-        });
-  }
+  if (source)
+    for (const Touch *touch = last; touch-- != first;)
+      note(*touch);
+  else
+    std::for_each(first, last, note);
 }
 
-Segment Flattener::wholeMember(const Tensor &tensor) const {
-  const dtrt::ShardRecord &shard = shardOf(tensor.side, tensor.shard);
+void Flattener::findEvents() {
+  auto buffer = [](const Touch &touch) {
+    return std::make_tuple(touch.side, touch.shard, touch.group, touch.member);
+  };
+  std::sort(touches.begin(), touches.end(),
+            [&](const Touch &a, const Touch &b) {
+              return std::make_tuple(buffer(a), a.instruction, a.elements.lo,
+                                     a.elements.hi) <
+                     std::make_tuple(buffer(b), b.instruction, b.elements.lo,
+                                     b.elements.hi);
+            });
+  for (size_t first = 0, last = 0; first < touches.size(); first = last) {
+    while (last < touches.size() &&
+           buffer(touches[last]) == buffer(touches[first]))
+      ++last;
+    findEvents(&touches[first], touches.data() + last);
+  }
+  for (std::vector<Event> *events : {&creates, &releases})
+    std::sort(events->begin(), events->end(),
+              [](const Event &a, const Event &b) { return a.key() < b.key(); });
+}
+
+Segment Flattener::segmentOf(const Event &event) const {
+  const dtrt::ShardRecord &shard = shardsOf(event.side)[event.shard];
+  const dtrt::Family &family = families[shard.family];
   Segment out;
   out.family = shard.family;
-  out.states = shard.states;
-  out.side = tensor.side;
-  out.shard = tensor.shard;
-  out.offset = tensor.member;
-  out.size.assign(tensor.member.size(), 1);
-  for (size_t d = tensor.member.size(); d < shard.dims.size(); ++d) {
-    dtrt::Range hull = shard.dims[d].front();
-    for (dtrt::Range range : shard.dims[d])
-      hull = {std::min(hull.lo, range.lo), std::max(hull.hi, range.hi)};
-    out.offset.push_back(hull.lo);
-    out.size.push_back(hull.size());
-  }
-  return out;
+  out.states = groups[size_t(event.side)][event.shard][event.group].states;
+  out.side = event.side;
+  out.shard = event.shard;
+  out.offset = memberIndex(family, shard, event.member);
+  out.size.assign(out.offset.size(), 1);
+  out.offset.resize(family.rank());
+  out.size.resize(family.rank());
+  return storageSegment(family, out, {event.elements.lo, event.elements.hi});
 }
 
-/// Appends to the last instruction when that does the same.
-void Flattener::emit(Opcode op, std::vector<Segment> segments) {
-  if (out.empty() || out.back().op != op || out.back().wave != -1) {
-    out.emplace_back();
-    out.back().op = op;
+/// Members whose last index counts up become one segment.
+void Flattener::emitEvents(Opcode op, const Event *first, const Event *last) {
+  Instruction instruction;
+  instruction.op = op;
+  for (const Event *event = first; event != last; ++event) {
+    Segment next = segmentOf(*event);
+    const dtrt::Family &family = families[next.family];
+    if (!instruction.segments.empty() && family.numLeading() > 0) {
+      Segment &before = instruction.segments.back();
+      unsigned dim = family.numLeading() - 1;
+      Segment follows = next;
+      follows.offset[dim] = before.offset[dim];
+      follows.size[dim] = before.size[dim];
+      const auto &intervals = shardsOf(event->side)[event->shard].dims[dim];
+      bool together =
+          std::any_of(intervals.begin(), intervals.end(), [&](Range interval) {
+            return interval.lo <= before.offset[dim] &&
+                   next.offset[dim] < interval.hi;
+          });
+      if (together && next.family == before.family &&
+          next.side == before.side && next.shard == before.shard &&
+          next.states == before.states && follows.offset == before.offset &&
+          follows.size == before.size &&
+          next.offset[dim] == before.offset[dim] + before.size[dim]) {
+        ++before.size[dim];
+        continue;
+      }
+    }
+    instruction.segments.push_back(std::move(next));
   }
-  for (Segment &segment : segments)
+  if (!instruction.segments.empty())
+    emit(std::move(instruction));
+}
+
+/// Appends to the last instruction when that is the same kind of local work.
+void Flattener::emit(Instruction instruction) {
+  for (const Segment &segment : instruction.segments) {
+    if (instruction.op == Opcode::Create)
+      live += storageBytes(families[segment.family], segment);
+    if (instruction.op == Opcode::Release)
+      live -= storageBytes(families[segment.family], segment);
+  }
+  peak = std::max(peak, live);
+  bool local = instruction.op == Opcode::Create ||
+               instruction.op == Opcode::Release ||
+               instruction.op == Opcode::Copy || instruction.op == Opcode::Zero;
+  // What is made from another state is read where other copies wrote it.
+  bool together =
+      local && !out.empty() && out.back().op == instruction.op &&
+      (instruction.op != Opcode::Copy ||
+       out.back().segments.front().side == instruction.segments.front().side);
+  if (!together) {
+    out.push_back(std::move(instruction));
+    return;
+  }
+  for (Segment &segment : instruction.segments)
     out.back().segments.push_back(std::move(segment));
 }
 
-void Flattener::create(const Tensor &tensor, Life &life) {
-  if (life.created)
-    return;
-  life.created = true;
-  live += life.bytes;
-  peak = std::max(peak, live);
-  emit(Opcode::Create, {wholeMember(tensor)});
-  for (LocalWork &work : life.zeros)
-    emit(Opcode::Zero, {std::move(work.to)});
-}
-
-void Flattener::create(const Segment &written) {
-  if (written.side == Side::Destination)
-    forEachTensor(written, [&](const Tensor &tensor, Life &life) {
-      create(tensor, life);
-    });
-}
-
-void Flattener::copyOut(Life &life) {
-  for (LocalWork &work : life.copies) {
-    create(work.to);
-    emit(Opcode::Copy, {std::move(work.from), std::move(work.to)});
-  }
-  life.copies.clear();
-}
-
-void Flattener::release(const Tensor &tensor, Life &life) {
-  live -= life.bytes;
-  emit(Opcode::Release, {wholeMember(tensor)});
-}
-
-/// Tensors that no wave reads: copied to where they are wanted and freed, one
-/// after the other, or just freed.
-void Flattener::emitLocalOnly() {
-  for (bool withCopies : {false, true})
-    for (auto &[tensor, life] : lives)
-      if (tensor.side == Side::Source && life.lastWaveRead == kNever &&
-          life.copies.empty() != withCopies) {
-        copyOut(life);
-        release(tensor, life);
-      }
-}
-
-void Flattener::emitWaveInstruction(const Instruction &instruction,
-                                    size_t index) {
-  std::vector<Segment> touched = instruction.segments;
-  for (const dtrt::Message &message : instruction.messages)
-    if (message.direct)
-      touched.push_back(message.segment);
-  for (const Segment &segment : touched)
-    create(segment);
-  out.push_back(instruction);
-  for (const Segment &segment : touched)
-    if (segment.side == Side::Source)
-      forEachTensor(segment, [&](const Tensor &tensor, Life &life) {
-        if (life.lastWaveRead != index)
-          return;
-        life.lastWaveRead = kNever; // once, however many segments name it
-        copyOut(life);
-        release(tensor, life);
-      });
-}
-
-/// When all has arrived: what is made from another state. Not in one
-/// instruction with copies that write what is read here.
-void Flattener::emitMade() {
-  Instruction copy;
-  copy.op = Opcode::Copy;
-  for (auto &[tensor, life] : lives)
-    if (tensor.side == Side::Destination)
-      for (LocalWork &work : life.copies) {
-        create(work.to);
-        copy.segments.push_back(std::move(work.from));
-        copy.segments.push_back(std::move(work.to));
-      }
-  if (!copy.segments.empty())
-    out.push_back(std::move(copy));
-}
-
 uint64_t Flattener::run() {
-  addTensors(Side::Source);
-  addTensors(Side::Destination);
+  orderLocalWork();
+  groupStates(Side::Source);
+  groupStates(Side::Destination);
+  touchAll();
+  touchUnread();
+  findEvents();
+  for (const dtrt::ShardRecord &shard : program.source)
+    live += shardBytes(families[shard.family], shard, Side::Source);
   peak = live;
-  noteWaves();
-  noteLocalWork();
-  emitLocalOnly();
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    const Instruction &instruction = program.instructions[i];
-    if (instruction.op != Opcode::Copy && instruction.op != Opcode::Zero)
-      emitWaveInstruction(instruction, i);
+  const Event *create = creates.data(), *release = releases.data();
+  for (uint32_t i = 0; i < program.instructions.size(); ++i) {
+    auto until = [i](const Event *from, const std::vector<Event> &all) {
+      while (from != all.data() + all.size() && from->instruction == i)
+        ++from;
+      return from;
+    };
+    const Event *created = until(create, creates);
+    emitEvents(Opcode::Create, create, created);
+    create = created;
+    if (i > 0)
+      emit(std::move(program.instructions[i]));
+    const Event *released = until(release, releases);
+    emitEvents(Opcode::Release, release, released);
+    release = released;
   }
-  emitMade();
-  // What holds nothing but padding was written by nobody.
-  for (auto &[tensor, life] : lives)
-    if (tensor.side == Side::Destination)
-      create(tensor, life);
   program.instructions = std::move(out);
   return peak + program.stagingBytes;
 }
@@ -312,6 +317,6 @@ uint64_t Flattener::run() {
 } // namespace
 
 uint64_t dt::makeFlat(const std::vector<dtrt::Family> &families,
-                      dtrt::RankProgram &program) {
-  return Flattener(families, program).run();
+                      int64_t pageBytes, dtrt::RankProgram &program) {
+  return Flattener(families, pageBytes, program).run();
 }

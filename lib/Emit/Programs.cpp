@@ -90,19 +90,28 @@ void ProgramBuilder::addShards(const ShardIndex &index, int64_t device,
   }
 }
 
-void ProgramBuilder::addLocalWork(int64_t device,
-                                  dtrt::RankProgram &program) const {
+/// Copies that are done before `wave` and were not done before `last`.
+void ProgramBuilder::addCopies(int64_t device, int64_t last, int64_t wave,
+                               dtrt::RankProgram &program) const {
+  auto it = localsOf.find(device);
+  if (it == localsOf.end())
+    return;
   dtrt::Instruction copy = instruction(dtrt::Opcode::Copy, -1);
-  if (auto it = localsOf.find(device); it != localsOf.end())
-    for (uint32_t i : it->second) {
-      const LocalMove &local = transition.locals[i];
-      copy.segments.push_back(
-          segment(local.flow, device, dtrt::Side::Source, local.box));
-      copy.segments.push_back(
-          segment(local.flow, device, dtrt::Side::Destination, local.box));
-    }
+  for (uint32_t i : it->second) {
+    const LocalMove &local = transition.locals[i];
+    if (local.before <= last || local.before > wave)
+      continue;
+    copy.segments.push_back(
+        segment(local.flow, device, dtrt::Side::Source, local.box));
+    copy.segments.push_back(
+        segment(local.flow, device, dtrt::Side::Destination, local.box));
+  }
   if (!copy.segments.empty())
     program.instructions.push_back(std::move(copy));
+}
+
+void ProgramBuilder::addZeros(int64_t device,
+                              dtrt::RankProgram &program) const {
   dtrt::Instruction zero = instruction(dtrt::Opcode::Zero, -1);
   if (auto it = zerosOf.find(device); it != zerosOf.end())
     for (uint32_t i : it->second)
@@ -185,7 +194,9 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   program.destinationRank = rankIn(worlds.destinationRank);
   addShards(source, device, program.source);
   addShards(destination, device, program.destination);
-  addLocalWork(device, program);
+  addCopies(device, /*last=*/-1, /*wave=*/0, program);
+  addZeros(device, program);
+  int64_t lastWave = 0;
   if (auto it = messagesOf.find(device); it != messagesOf.end()) {
     const std::vector<uint32_t> &all = it->second;
     for (size_t first = 0; first < all.size();) {
@@ -193,10 +204,13 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
       size_t last = first;
       while (last < all.size() && transition.messages[all[last]].wave == wave)
         ++last;
+      addCopies(device, lastWave, wave, program);
+      lastWave = wave;
       addWave(device, {all.begin() + first, all.begin() + last}, program);
       first = last;
     }
   }
+  addCopies(device, lastWave, INT64_MAX, program);
   addDerived(device, program);
   if (auto it = transition.arenaBytes.find(device);
       it != transition.arenaBytes.end())

@@ -123,6 +123,19 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
          << info.deviceLimit;
 }
 
+/// Refuses a flat program that holds more than the limit above the larger of
+/// both sides. Where waves come from `--dt-schedule` this cannot happen.
+LogicalResult checkFlatMemory(const TransitionInfo &info, int64_t device,
+                              const DeviceBytes &bytes, int64_t peak) {
+  int64_t larger = std::max(bytes.source, bytes.destination);
+  if (!info.flat || peak <= larger + info.stagingLimit)
+    return success();
+  return TransitionOp(info.op).emitOpError()
+         << "holds " << peak - larger << " bytes above the larger of source "
+         << "and destination on device " << device
+         << ", more than the limit of " << info.stagingLimit;
+}
+
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
@@ -156,9 +169,10 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       joinMadeStates(common.families, program);
       int64_t peak = bytes[device].peak();
       if (info.flat)
-        peak = makeFlat(common.families, program);
+        peak = makeFlat(common.families, info.pageBytes(), program);
       devicePeak = std::max<uint64_t>(devicePeak, peak);
-      if (failed(checkDeviceMemory(info, device, bytes[device], peak)))
+      if (failed(checkDeviceMemory(info, device, bytes[device], peak)) ||
+          failed(checkFlatMemory(info, device, bytes[device], peak)))
         return failure();
       dtrt::Status status = writer->addProgram(program);
       if (!status.ok())

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionInfo.h"
+#include "FlatSchedule.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/CostModel.h"
 
@@ -38,43 +38,6 @@ FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
   std::stable_sort(moves.begin(), moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
   return moves;
-}
-
-/// Position of a box's first tensor in registration order.
-int64_t positionOf(ParamOp param, const Box &box) {
-  int64_t position = param.getOrder();
-  for (auto [d, stride] : llvm::enumerate(param.getOrderStrides()))
-    position += stride * box[d].lo;
-  return position;
-}
-
-/// In flat mode all devices work through the model front to back, tensor by
-/// tensor: sources drain and destinations fill in step, so that few tensors
-/// are held on both sides at once.
-void orderForFlatMemory(const TransitionInfo &info, std::vector<Move> &moves) {
-  constexpr int64_t kPieceBytes = 8 << 20;
-  std::vector<std::pair<int64_t, Move>> pieces;
-  for (const Move &move : moves) {
-    ParamOp param = info.flows[move.flow].param;
-    int64_t member = 1;
-    for (unsigned d = param.numLeading(); d < move.box.rank(); ++d)
-      member *= move.box[d].size();
-    int64_t width = param.getStates().wireBytes(info.flows[move.flow].states);
-    int64_t atMost = std::max(member, kPieceBytes / width);
-    for (const Box &box : splitBox(move.box, atMost)) {
-      Move piece = move;
-      piece.box = box;
-      pieces.push_back({positionOf(param, box), piece});
-    }
-  }
-  std::stable_sort(pieces.begin(), pieces.end(),
-                   [](const auto &a, const auto &b) {
-                     return std::make_pair(a.first, a.second.hop) <
-                            std::make_pair(b.first, b.second.hop);
-                   });
-  moves.clear();
-  for (auto &[position, move] : pieces)
-    moves.push_back(move);
 }
 
 /// Writes [first, last): the moves of one wave.
@@ -148,11 +111,10 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     auto moves = collectMoves(info);
     if (failed(moves))
       return failure();
-    if (info.flat)
-      orderForFlatMemory(info, *moves);
     std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
     std::vector<ScheduledMove> scheduled;
-    if (failed(findBest(info, *moves, flows, scheduled)))
+    if (failed(info.flat ? scheduleFlat(info, *moves, flows, effort, scheduled)
+                         : findBest(info, *moves, flows, scheduled)))
       return failure();
     PortSeconds busiest = busiestPorts(scheduled, flows, info.cluster);
     predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;

@@ -48,6 +48,10 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
     return failure();
   out.locals = std::move(*keeps);
   out.locals.insert(out.locals.end(), copies->begin(), copies->end());
+  std::stable_sort(out.locals.begin(), out.locals.end(),
+                   [](const LocalMove &a, const LocalMove &b) {
+                     return a.before < b.before;
+                   });
   out.derived = std::move(*derived);
   for (const FlowInfo &flow : info.flows)
     out.deriveFrom.push_back(flow.deriveFrom);

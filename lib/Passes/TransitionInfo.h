@@ -39,6 +39,9 @@ struct TransitionInfo {
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none
   bool flat = false;
+  /// Flat mode: bytes of the pages in which storage comes and goes.
+  int64_t pageBytes() const { return pageBytes(stagingLimit); }
+  static int64_t pageBytes(int64_t limit);
 
   /// Evaluates both layouts. Emits a diagnostic on failure.
   static mlir::FailureOr<TransitionInfo>
@@ -94,8 +97,11 @@ collectLocals(const TransitionInfo &info) {
     auto flow = info.flowOf(op);
     if (!flow)
       return op.emitOpError("names states that do not lie alike");
+    int32_t before = 0;
+    if constexpr (std::is_same_v<Op, CopyOp>)
+      before = op.getBefore();
     op.getPieces().forEach([&](int64_t from, int64_t, const Box &box) {
-      out.push_back({*flow, from, box});
+      out.push_back({*flow, from, box, before});
     });
   }
   return out;

@@ -20,17 +20,19 @@ bool isLifetime(const Instruction &instruction) {
   return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
 }
 
-/// Whether a Create or Release names a member that any of the segments touch.
+/// Whether a Create or Release names a member that any of the segments touch,
+/// in whatever states and shard: states may share storage.
 bool touchesAny(const Instruction &lifetime,
-                const std::vector<Segment> &segments) {
+                const std::vector<Segment> &segments,
+                const PlanCommon &common) {
   for (const Segment &segment : segments)
-    for (const Segment &members : lifetime.segments) {
-      bool touches = members.side == segment.side &&
-                     members.shard == segment.shard &&
-                     (members.states & segment.states) != 0;
-      for (size_t d = 0; touches && d < segment.offset.size(); ++d)
-        touches = members.offset[d] < segment.offset[d] + segment.size[d] &&
-                  segment.offset[d] < members.offset[d] + members.size[d];
+    for (const Segment &storage : lifetime.segments) {
+      bool touches =
+          storage.side == segment.side && storage.family == segment.family;
+      unsigned leading = common.families[segment.family].numLeading();
+      for (unsigned d = 0; touches && d < leading; ++d)
+        touches = storage.offset[d] < segment.offset[d] + segment.size[d] &&
+                  segment.offset[d] < storage.offset[d] + storage.size[d];
       if (touches)
         return true;
     }
@@ -148,7 +150,8 @@ void Executor::skipPack(size_t index) {
   for (size_t i = index + 1; i < steps.size() && !overwritten; ++i) {
     const Instruction &later = *steps[i].instruction;
     if (later.op == Opcode::Release)
-      released = released || touchesAny(later, pack.instruction->segments);
+      released = released || touchesAny(later, pack.instruction->segments,
+                                        storage->common());
     if (later.op == Opcode::Pack)
       overwritten = overlapOf(*pack.instruction, later.slot, later.bytes).any;
     for (size_t m = 0; m < later.messages.size(); ++m) {
@@ -186,7 +189,7 @@ void Executor::skipUnpack(size_t group, TransportMessage &message,
       continue;
     bool there = true;
     for (const Instruction *create : creates)
-      there = there && !touchesAny(*create, later.segments);
+      there = there && !touchesAny(*create, later.segments, storage->common());
     if (overlap.exact && there) {
       steps[i].skipped = true;
       message.view = &steps[i].view;

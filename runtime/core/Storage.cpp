@@ -5,25 +5,12 @@
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
 #include <map>
 #include <set>
-#include <sys/mman.h>
 
 namespace dtrt {
 
 namespace {
-/// Every buffer starts on a cache line.
-constexpr uint64_t kAlignment = 64;
-
-/// Blocks of at least this size start on such a page.
-constexpr uint64_t kHugePage = 2 << 20;
-
-uint64_t aligned(uint64_t bytes) {
-  return (bytes + kAlignment - 1) / kAlignment * kAlignment;
-}
-
 const char *sideName(Side side) {
   return side == Side::Source ? "source" : "destination";
 }
@@ -49,13 +36,12 @@ LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)
-        live -= bytesOfMembers(segment);
+        live -= bytesOf(segment);
   peak = live;
 }
 
-uint64_t LocalStorage::bytesOfMembers(const Segment &segment) const {
-  return dtrt::memberBytes(planCommon.families[segment.family],
-                           shards(segment.side)[segment.shard], segment);
+uint64_t LocalStorage::bytesOf(const Segment &range) const {
+  return storageBytes(planCommon.families[range.family], range);
 }
 
 std::vector<int64_t> LocalStorage::membersIn(const Segment &segment) const {
@@ -85,13 +71,13 @@ void LocalStorage::bindMade() {
   }
 }
 
-Status LocalStorage::create(const Segment &members) {
-  count(int64_t(bytesOfMembers(members)));
+Status LocalStorage::create(const Segment &range) {
+  count(int64_t(bytesOf(range)));
   return {};
 }
 
-Status LocalStorage::release(const Segment &members) {
-  count(-int64_t(bytesOfMembers(members)));
+Status LocalStorage::release(const Segment &range) {
+  count(-int64_t(bytesOf(range)));
   return {};
 }
 
@@ -182,140 +168,6 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
                        "' on device ", storage.program().device);
   storage.bindMade();
   return {};
-}
-
-//===----------------------------------------------------------------------===//
-// Owned memory
-//===----------------------------------------------------------------------===//
-
-MemorySource hostMemory() {
-  auto allocate = [](uint64_t bytes) {
-    bool huge = bytes >= kHugePage;
-    uint64_t alignment = huge ? kHugePage : kAlignment;
-    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
-    void *block = std::aligned_alloc(alignment, size);
-#ifdef MADV_HUGEPAGE
-    if (block && huge)
-      madvise(block, size, MADV_HUGEPAGE); // a wish: strided copies touch
-                                           // many pages
-#endif
-    if (block)
-      memset(block, 0, bytes); // maps the pages now, not while bytes move
-    return static_cast<std::byte *>(block);
-  };
-  return {allocate, [](std::byte *block) { std::free(block); }};
-}
-
-ArenaStorage::~ArenaStorage() = default;
-
-Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
-  uint64_t size = std::max(aligned(bytes), kAlignment);
-  std::byte *block = memory.allocate(size);
-  if (!block)
-    return makeError("cannot allocate ", size, " bytes");
-  return Block(block, memory.free);
-}
-
-/// Those with buffers of their own, unlike what is read from another state.
-static std::vector<unsigned> ownStates(const LocalStorage &storage, Side side,
-                                       uint32_t shard) {
-  const ShardRecord &record = storage.shards(side)[shard];
-  return statesOf(storedStates(storage.common().families[record.family],
-                               record.states, side));
-}
-
-std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
-  for (unsigned state : ownStates(*this, side, shard))
-    for (int64_t member = 0; member < members(side, shard); ++member) {
-      bind(side, shard, state, member, from);
-      from += aligned(memberBytes(side, shard, state));
-    }
-  return from;
-}
-
-namespace {
-uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
-  uint64_t bytes = 0;
-  for (unsigned state : ownStates(storage, side, shard))
-    bytes += uint64_t(storage.members(side, shard)) *
-             aligned(storage.memberBytes(side, shard, state));
-  return bytes;
-}
-} // namespace
-
-Status ArenaStorage::allocateMember(Side side, uint32_t shard, unsigned state,
-                                    int64_t member) {
-  auto block = allocateBlock(memberBytes(side, shard, state));
-  DTRT_RETURN_IF_ERROR(block);
-  bind(side, shard, state, member, block->get());
-  blocks[index(side, shard, state, member)] = std::move(*block);
-  return {};
-}
-
-/// All members but those that the program creates.
-Status ArenaStorage::allocateMembers() {
-  blocks.resize(numBuffers());
-  std::vector<bool> createdLater(numBuffers());
-  for (const Instruction &instruction : program().instructions)
-    if (instruction.op == Opcode::Create)
-      for (const Segment &segment : instruction.segments)
-        for (unsigned state : statesOf(segment.states))
-          for (int64_t member : membersIn(segment))
-            createdLater[index(segment.side, segment.shard, state, member)] =
-                true;
-  for (Side side : {Side::Source, Side::Destination})
-    for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-      for (unsigned state : ownStates(*this, side, shard))
-        for (int64_t m = 0; m < members(side, shard); ++m)
-          if (!createdLater[index(side, shard, state, m)])
-            DTRT_RETURN_IF_ERROR(allocateMember(side, shard, state, m));
-  return {};
-}
-
-Status ArenaStorage::allocateArena(Side side) {
-  uint64_t bytes = 0;
-  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-    bytes += arenaBytes(*this, side, shard);
-  auto arena = allocateBlock(bytes);
-  DTRT_RETURN_IF_ERROR(arena);
-  std::byte *next = arena->get();
-  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
-    next = bindShard(side, shard, next);
-  arenas[size_t(side)] = std::move(*arena);
-  return {};
-}
-
-Result<std::unique_ptr<ArenaStorage>>
-ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
-                       MemorySource memory) {
-  std::unique_ptr<ArenaStorage> storage(
-      new ArenaStorage(common, program, std::move(memory)));
-  if (common.summary.mode == MemoryMode::Rollback) {
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
-    storage->bindMade();
-    return storage;
-  }
-  DTRT_RETURN_IF_ERROR(storage->allocateMembers());
-  storage->bindMade();
-  return storage;
-}
-
-Status ArenaStorage::create(const Segment &created) {
-  for (unsigned state : statesOf(created.states))
-    for (int64_t member : membersIn(created))
-      DTRT_RETURN_IF_ERROR(
-          allocateMember(created.side, created.shard, state, member));
-  return LocalStorage::create(created);
-}
-
-Status ArenaStorage::release(const Segment &released) {
-  for (unsigned state : statesOf(released.states))
-    for (int64_t member : membersIn(released)) {
-      bind(released.side, released.shard, state, member, nullptr);
-      blocks[index(released.side, released.shard, state, member)].reset();
-    }
-  return LocalStorage::release(released);
 }
 
 } // namespace dtrt

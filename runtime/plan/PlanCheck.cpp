@@ -400,8 +400,8 @@ private:
                                      create ? Side::Destination : Side::Source,
                                      create ? "creates on" : "releases"));
       DTRT_RETURN_IF_ERROR(checkNames(segment));
-      DTRT_RETURN_IF_ERROR(checkWholeMembers(common.families[segment.family],
-                                             shardOf(segment), segment));
+      DTRT_RETURN_IF_ERROR(checkStorage(common.families[segment.family],
+                                        shardOf(segment), segment));
     }
     return {};
   }

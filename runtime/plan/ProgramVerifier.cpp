@@ -85,7 +85,8 @@ bool isPadding(const Family &family, const Segment &segment) {
 ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  const RankProgram &program,
                                  ProgramTotals &totals)
-    : common(common), program(program), totals(totals), lifetimes(program) {}
+    : common(common), program(program), totals(totals),
+      lifetimes(common, program) {}
 
 Status ProgramVerifier::verify() {
   for (current = 0; current < program.instructions.size(); ++current) {
@@ -423,6 +424,13 @@ Status ProgramVerifier::checkMemory() {
   for (const ShardRecord &shard : program.destination)
     destination +=
         shardBytes(common.families[shard.family], shard, Side::Destination);
+  uint64_t larger = std::max(source, destination);
+  uint64_t above = peak > larger ? peak - larger : 0;
+  if (summary.mode == MemoryMode::Flat && above > summary.stagingLimit)
+    return makeError("holds ", above, " bytes above the larger of source and ",
+                     "destination, more than the limit of ",
+                     summary.stagingLimit);
+  totals.mostAbove = std::max(totals.mostAbove, above);
   totals.stagingPeak = std::max(totals.stagingPeak, program.stagingBytes);
   totals.devicePeak = std::max(totals.devicePeak, peak);
   totals.sourceMax = std::max(totals.sourceMax, source);
@@ -431,7 +439,7 @@ Status ProgramVerifier::checkMemory() {
 }
 
 Status ProgramVerifier::finish() {
-  DTRT_RETURN_IF_ERROR(lifetimes.checkOnce(common));
+  DTRT_RETURN_IF_ERROR(lifetimes.checkOnce());
   DTRT_RETURN_IF_ERROR(finishStaging());
   DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program));
   for (uint32_t shard = 0; shard < program.destination.size(); ++shard)

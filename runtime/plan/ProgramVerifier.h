@@ -5,7 +5,7 @@
 
 #include "BoxSet.h"
 #include "ContentHash.h"
-#include "MemberLifetimes.h"
+#include "StorageLifetimes.h"
 
 #include <map>
 
@@ -32,6 +32,7 @@ struct ProgramTotals {
   uint64_t devicePeak = 0;
   uint64_t sourceMax = 0;
   uint64_t destinationMax = 0;
+  uint64_t mostAbove = 0; // the larger of a device's source and destination
 };
 
 /// Runs one program in thought, in program order.
@@ -90,7 +91,7 @@ private:
   uint32_t current = 0; // index of the instruction
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;
-  MemberLifetimes lifetimes;
+  StorageLifetimes lifetimes;
   std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
   std::unordered_map<uint64_t, int64_t> dataVolume;
   uint64_t stagingUsed = 0;

@@ -154,63 +154,91 @@ int64_t segmentElements(const Family &family, const Segment &segment) {
   return product(segment.size, family.numLeading(), family.rank());
 }
 
-namespace {
-/// From the lowest to the highest coordinate that any interval holds.
-Range hullOf(const std::vector<Range> &intervals) {
-  Range hull;
-  bool any = false;
-  for (const Range &interval : intervals) {
-    if (interval.size() == 0)
-      continue;
-    hull.lo = any ? std::min(hull.lo, interval.lo) : interval.lo;
-    hull.hi = any ? std::max(hull.hi, interval.hi) : interval.hi;
-    any = true;
+Segment storageSegment(const Family &family, const Segment &members,
+                       Range range) {
+  Segment out = members;
+  unsigned inner = family.numLeading();
+  for (unsigned dim = inner; dim < family.rank(); ++dim) {
+    out.offset[dim] = dim == inner ? range.lo : 0;
+    out.size[dim] = dim == inner ? range.size() : 1;
   }
-  return hull;
+  return out;
 }
-} // namespace
 
-std::vector<Segment> wholeMembers(const Family &family,
+std::vector<Segment> wholeStorage(const Family &family,
                                   const ShardRecord &shard, Side side,
                                   uint32_t index) {
+  int64_t elements = elementsPerMember(family, shard);
+  if (elements == 0)
+    return {};
+  Segment empty = {shard.family, shard.states, side, index, {}, {}};
+  empty.offset.resize(family.rank());
+  empty.size.resize(family.rank());
   std::vector<Segment> segments = {
-      {shard.family, shard.states, side, index, {}, {}}};
-  for (unsigned dim = 0; dim < family.rank(); ++dim) {
-    std::vector<Range> choices = {hullOf(shard.dims[dim])};
-    if (dim < family.numLeading())
-      choices = shard.dims[dim];
+      storageSegment(family, empty, {0, elements})};
+  for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
     std::vector<Segment> next;
     for (const Segment &segment : segments)
-      for (const Range &choice : choices) {
-        if (dim < family.numLeading() && choice.size() == 0)
+      for (const Range &choice : shard.dims[dim]) {
+        if (choice.size() == 0)
           continue;
         next.push_back(segment);
-        next.back().offset.push_back(choice.lo);
-        next.back().size.push_back(choice.size());
+        next.back().offset[dim] = choice.lo;
+        next.back().size[dim] = choice.size();
       }
     segments = std::move(next);
   }
   return segments;
 }
 
-Status checkWholeMembers(const Family &family, const ShardRecord &shard,
-                         const Segment &segment) {
+Status checkStorage(const Family &family, const ShardRecord &shard,
+                    const Segment &segment) {
+  unsigned inner = family.numLeading();
   for (unsigned dim = 0; dim < family.rank(); ++dim) {
     int64_t lo = segment.offset[dim], size = segment.size[dim];
-    if (dim < family.numLeading()) {
+    if (dim < inner) {
       if (size < 1 || !localStart(shard.dims[dim], lo, size))
         return makeError("members [", lo, ", +", size, ") in dim ", dim,
                          " of '", family.name,
                          "' are not inside one interval of the shard");
       continue;
     }
-    Range hull = hullOf(shard.dims[dim]);
-    if (lo != hull.lo || size != hull.size())
-      return makeError("covers [", lo, ", +", size, ") in dim ", dim, " of '",
-                       family.name, "', whole members span [", hull.lo, ", ",
-                       hull.hi, ")");
+    int64_t elements = dim == inner ? elementsPerMember(family, shard) : 1;
+    if (lo < 0 || size < 1 || lo >= elements || size > elements - lo)
+      return makeError("storage [", lo, ", +", size, ") of '", family.name,
+                       "' is outside its ", elements, " elements");
   }
   return {};
+}
+
+Range storageRange(const Family &family, const Segment &segment) {
+  unsigned inner = family.numLeading();
+  if (family.rank() == inner)
+    return {0, 1};
+  return {segment.offset[inner], segment.offset[inner] + segment.size[inner]};
+}
+
+uint64_t storageBytes(const Family &family, const Segment &segment) {
+  return uint64_t(segmentMembers(family, segment)) *
+         uint64_t(storageRange(family, segment).size()) *
+         bytesPerElement(family, segment.states, segment.side);
+}
+
+Range storageHull(const Family &family, const ShardRecord &shard,
+                  const Segment &box) {
+  auto starts = localStarts(family, shard, box.offset, box.size);
+  if (!starts.ok())
+    return {};
+  Range hull = flatHull(family, localShape(shard), *starts, box.size);
+  int64_t first = shard.flat ? shard.range.lo : 0;
+  return {hull.lo - first, hull.hi - first};
+}
+
+uint64_t storingStates(const Family &family, uint64_t states, Side side) {
+  uint64_t storing = storedStates(family, states, side);
+  for (unsigned state : statesOf(states & ~storing))
+    storing |= uint64_t(1) << unsigned(family.states[state].madeFrom);
+  return storing;
 }
 
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
@@ -222,13 +250,6 @@ std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
         localStart(shard.dims[dim], segment.offset[dim], segment.size[dim])
             .value_or(0);
   return memberPositions(localShape(shard), starts, segment.size, numLeading);
-}
-
-uint64_t memberBytes(const Family &family, const ShardRecord &shard,
-                     const Segment &segment) {
-  return uint64_t(segmentMembers(family, segment)) *
-         uint64_t(elementsPerMember(family, shard)) *
-         bytesPerElement(family, segment.states, segment.side);
 }
 
 uint64_t segmentBytes(const Family &family, const Segment &segment) {
@@ -252,24 +273,21 @@ uint64_t peakBytes(const PlanCommon &common, const RankProgram &program) {
     live += bytesOf(shard, Side::Source);
   for (const ShardRecord &shard : program.destination)
     live += bytesOf(shard, Side::Destination);
-  auto membersBytes = [&](const Segment &segment) {
-    const auto &shards =
-        segment.side == Side::Source ? program.source : program.destination;
-    return memberBytes(common.families[segment.family], shards[segment.shard],
-                       segment);
+  auto bytesIn = [&](const Segment &segment) {
+    return storageBytes(common.families[segment.family], segment);
   };
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)
-        live -= membersBytes(segment);
+        live -= bytesIn(segment);
   uint64_t peak = live;
   for (const Instruction &instruction : program.instructions) {
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)
-        live += membersBytes(segment);
+        live += bytesIn(segment);
     else if (instruction.op == Opcode::Release)
       for (const Segment &segment : instruction.segments)
-        live -= membersBytes(segment);
+        live -= bytesIn(segment);
     peak = std::max(peak, live);
   }
   return peak;

@@ -121,7 +121,7 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
 
 } // namespace
 
-Status verifyPlan(const PlanReader &plan) {
+Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));
   ProgramTotals totals;
   for (uint32_t device : plan.devices()) {
@@ -136,7 +136,10 @@ Status verifyPlan(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
     return paired;
   }
-  return checkSummary(plan.common().summary, totals);
+  DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, totals));
+  if (facts)
+    facts->mostAbove = totals.mostAbove;
+  return {};
 }
 
 } // namespace dtrt

@@ -155,6 +155,18 @@ std::string boxText(const PlanCommon &common, const Segment &segment) {
   return text;
 }
 
+/// What Create and Release name: members, and elements of their storage.
+std::string storageText(const PlanCommon &common, const Segment &segment) {
+  const Family &family = common.families[segment.family];
+  std::string text =
+      family.name + " " + statesText(family, segment.states) + " ";
+  for (size_t dim = 0; dim < family.numLeading(); ++dim)
+    text +=
+        rangeText(segment.offset[dim], segment.offset[dim] + segment.size[dim]);
+  Range elements = storageRange(family, segment);
+  return text + " elements " + rangeText(elements.lo, elements.hi);
+}
+
 std::string placeText(const Segment &segment) {
   return std::string(sideName(segment.side)) + " #" +
          std::to_string(segment.shard);
@@ -190,8 +202,10 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
           << placeText(from.segments[i + 1]) << "\n";
     return;
   }
+  bool isStorage = from.op == Opcode::Create || from.op == Opcode::Release;
   for (const Segment &segment : from.segments)
-    out << "       " << placeText(segment) << " " << boxText(common, segment)
+    out << "       " << placeText(segment) << " "
+        << (isStorage ? storageText(common, segment) : boxText(common, segment))
         << "\n";
   for (const Message &message : from.messages)
     writeMessage(common, message, out);

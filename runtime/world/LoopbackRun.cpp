@@ -127,12 +127,33 @@ Status LoopbackSession::transfer(Device &device, Transport &transport) {
   DTRT_RETURN_IF_ERROR(executor->run());
   device.end = Clock::now();
   device.stats = executor->stats();
+  DTRT_RETURN_IF_ERROR(checkHeld(device));
   tell("transfer", transferred);
   device.check = {};
   if (options.check)
     for (uint32_t shard = 0; shard < device.program.destination.size(); ++shard)
       checkDestination(*device.storage, shard, device.check);
   tell("check", checked);
+  return {};
+}
+
+/// What was held is what the plan says, and in flat mode within its bound.
+Status LoopbackSession::checkHeld(const Device &device) const {
+  const PlanCommon &common = plan.common();
+  uint64_t held = device.stats.devicePeak;
+  uint64_t planned = peakBytes(common, device.program);
+  if (held > planned)
+    return makeError("device ", device.program.device, " held ", held,
+                     " bytes, the plan says ", planned);
+  uint64_t sides[2] = {0, 0};
+  for (Side side : {Side::Source, Side::Destination})
+    for (const ShardRecord &shard : device.storage->shards(side))
+      sides[size_t(side)] +=
+          shardBytes(common.families[shard.family], shard, side);
+  uint64_t bound = std::max(sides[0], sides[1]) + common.summary.stagingLimit;
+  if (common.summary.mode == MemoryMode::Flat && held > bound)
+    return makeError("device ", device.program.device, " held ", held,
+                     " bytes, more than the ", bound, " of mode flat");
   return {};
 }
 

@@ -1,24 +1,43 @@
-// In flat mode a tensor is freed when its last byte has left and allocated when
-// its first byte arrives; padding is zeroed when its tensor is made.
+// In flat mode storage comes and goes by pages of every tensor's own buffer: a
+// page of the destination when the first box that spans it is written, a page
+// of the source when the last box that spans it has left.
 // RUN: dt-opt %s -o %t.dtplan
-// RUN: dt-plan verify %t.dtplan
+// RUN: dt-plan verify %t.dtplan 2>&1 | FileCheck %s --check-prefix=VERIFIED
 // RUN: dt-run %t.dtplan --check
 // RUN: dt-plan dump %t.dtplan --rank 0 | FileCheck %s --check-prefix=FIRST
 // RUN: dt-plan dump %t.dtplan --rank 1 | FileCheck %s --check-prefix=SECOND
 // RUN: dt-plan inspect %t.dtplan | FileCheck %s --check-prefix=MEMORY
+// RUN: dt-opt %s --dt-lower | FileCheck %s --check-prefix=COPIES
 
-// Device 0 keeps its half: it is copied out of the old tensor, which goes.
-// FIRST: pack
-// FIRST: create
-// FIRST: copy
-// FIRST: release
+// VERIFIED: verified: 3 programs, {{.*}} at most {{[0-9]+}} bytes above the larger of source and destination
 
-// Device 1 makes the tensor when the first message is unpacked.
-// SECOND: group
-// SECOND: create
-// SECOND: unpack
+// Device 0 keeps its half: it makes room for that, copies, and lets the old
+// tensor go when the other half is packed. Its other half comes last.
+// FIRST:      create
+// FIRST-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [0:128)
+// FIRST-NEXT: copy
+// FIRST:      pack
+// FIRST:      release
+// FIRST-NEXT:   source #0 layers.{}.w {param} [0:4) elements [0:256)
+// FIRST:      group
+// FIRST:      create
+// FIRST-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [128:256)
+// FIRST-NEXT: unpack
+
+// Device 1 makes half of each tensor when the first message is unpacked.
+// SECOND:      group
+// SECOND-NEXT:   receive from [[#SENDER:]]
+// SECOND:      create
+// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements {{[[]}}[[#mul(SENDER,64)]]:[[#add(mul(SENDER,64),128)]])
+// SECOND-NEXT: unpack
+// SECOND:      group
+// SECOND-NEXT:   receive from [[#%u,2-SENDER]]
+// SECOND-NEXT: create
+// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [
+// SECOND-NEXT: unpack
 
 // MEMORY: mode flat
+// COPIES: dt.copy @w <{{.*}}on 0 at
 dt.space @model {
   dt.param @w [4, 64, 8] of <param = f32> named "layers.{}.w" [0 step 1]
 }

@@ -148,10 +148,12 @@ def finish(rng, request, layouts):
         "inter_node_GBps": 25,
         "latency_us": rng.choice([0, 10]),
     }
-    request["memory"] = {
-        "staging": rng.choice(["16KiB", "64KiB", "1MiB", "1GiB"]),
-        "mode": rng.choice(["rollback", "flat"]),
-    }
+    mode = rng.choice(["rollback", "flat"])
+    # Small limits put the bound of flat mode to the test.
+    sizes = ["16KiB", "64KiB", "1MiB", "1GiB"]
+    if mode == "flat":
+        sizes = ["2KiB", "4KiB", "8KiB", "16KiB", "1MiB"]
+    request["memory"] = {"staging": rng.choice(sizes), "mode": mode}
     return request
 
 

@@ -75,10 +75,13 @@ int dump(const Options &options) {
 
 int verify(const Options &options) {
   return withPlan(options.plan, [&](const PlanReader &plan) {
-    Status status = verifyPlan(plan);
+    VerifiedPlan facts;
+    Status status = verifyPlan(plan, &facts);
     if (status.ok())
       std::cerr << "verified: " << plan.devices().size()
-                << " programs, coverage, pairing and memory hold\n";
+                << " programs, coverage, pairing and memory hold; at most "
+                << facts.mostAbove
+                << " bytes above the larger of source and destination\n";
     return status;
   });
 }

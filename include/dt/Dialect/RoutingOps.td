@@ -46,14 +46,21 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "copies pieces on one device, from source to destination shard";
   let description = [{
+    All copies stand before the first wave; in flat mode those of one device
+    are done in order, each when the waves below `before` are.
+
     **Constraints:**
-    - `from` and `to` are the same device;
+    - `from` and `to` are the same device; `before` is not negative;
     - the pieces lie inside the param; the states are the param's.
 
     Example:
     ```mlir
     dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
     ```
+  }];
+  let arguments = !con(common, (ins DefaultValuedProp<I64Prop, "0">:$before));
+  let assemblyFormat = [{
+    $param (`for` $states^)? $pieces (`before` $before^)? attr-dict
   }];
   let hasVerifier = 1;
 }

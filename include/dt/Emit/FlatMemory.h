@@ -1,9 +1,9 @@
 //===- FlatMemory.h - Programs that free as they go -------------*- C++ -*-===//
 //
-// Flat mode keeps no second copy of the state: a destination tensor is
-// allocated when its first byte arrives, a source tensor freed when its last
-// byte has left (packed into staging, sent or copied). Tensors are freed whole:
-// one lifetime per shard and member, all states of the shard together.
+// Flat mode keeps no second copy of the state. Storage comes and goes by pages
+// of every tensor's own row-major buffer: a page of a destination buffer when
+// the first box that spans it is written, a page of a source buffer when the
+// last box that spans it has been packed, sent or copied.
 //
 //===----------------------------------------------------------------------===//
 
@@ -15,13 +15,12 @@
 namespace dt {
 
 /// Rewrites a program that was built for rollback: inserts Create before the
-/// first write and Release after the last read of each tensor, zeroes padding
-/// when its tensor is created, and moves every local copy to where its source
-/// is done with sending. Create and Release name whole members by segments
-/// (leading dims select the members, inner dims are the hull of the shard).
+/// first write and Release after the last read of every page of `pageBytes` (a
+/// power of two, 64 at least; the last page of a buffer may be short), does
+/// local copies one by one where they stand, and zeroes padding at the end.
 /// Returns the most bytes of source, destination and staging that are live at
 /// once.
-uint64_t makeFlat(const std::vector<dtrt::Family> &families,
+uint64_t makeFlat(const std::vector<dtrt::Family> &families, int64_t pageBytes,
                   dtrt::RankProgram &program);
 
 } // namespace dt

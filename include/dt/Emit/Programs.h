@@ -56,7 +56,9 @@ private:
                         const Box &box) const;
   void addShards(const ShardIndex &index, int64_t device,
                  std::vector<dtrt::ShardRecord> &out) const;
-  void addLocalWork(int64_t device, dtrt::RankProgram &program) const;
+  void addCopies(int64_t device, int64_t last, int64_t wave,
+                 dtrt::RankProgram &program) const;
+  void addZeros(int64_t device, dtrt::RankProgram &program) const;
   void addDerived(int64_t device, dtrt::RankProgram &program) const;
   void addWave(int64_t device, const std::vector<uint32_t> &messages,
                dtrt::RankProgram &program) const;

@@ -47,6 +47,7 @@ private:
   LoopbackSession(const PlanReader &plan, const LoopbackOptions &options);
   Status forEachDevice(const std::function<void(Device &)> &work);
   void runDevice(Device &device, LoopbackWorld &world);
+  Status checkHeld(const Device &device) const;
   Status transfer(Device &device, Transport &transport);
   Result<LoopbackReport> report() const;
   void tell(const char *phase, std::atomic<size_t> &counter);

@@ -26,7 +26,7 @@ namespace dtrt {
 /// Newest plan format that this library reads and the one that it writes. A
 /// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 1;
+constexpr uint16_t kFormatMinor = 2;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -123,6 +123,11 @@ enum class Side : uint8_t { Source = 0, Destination = 1 };
 /// A box of a family inside one shard of this device, for all states in the
 /// mask. Packed form: states in ascending bit order; per state the members in
 /// row-major order; per member the box in row-major order; no gaps.
+///
+/// Segments of Create and Release name storage, not coordinates: leading dims
+/// name the members, the first inner dim is a range of each member's stored
+/// elements (counted from the start of its buffer), further inner dims are
+/// offset 0, size 1. A scalar is always whole.
 struct Segment {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -137,8 +142,8 @@ struct Segment {
 #define DTRT_OPCODES(X)                                                        \
   X(Copy, "copy", "copies segments[2i] to segments[2i+1], both local")         \
   X(Zero, "zero", "writes zeros to the segments (padding of the destination)") \
-  X(Create, "create", "allocates members of destination shards (flat mode)")   \
-  X(Release, "release", "frees members of source shards (flat mode)")          \
+  X(Create, "create", "makes storage of destination shards exist (flat mode)") \
+  X(Release, "release", "gives storage of source shards back (flat mode)")     \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \
   X(Group, "group", "runs its messages as one group: all start together")      \
   X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments")
@@ -162,10 +167,8 @@ struct Message {
   Segment segment;
 };
 
-/// Fields that an opcode does not use stay empty. Segments of Create and
-/// Release cover whole members: leading dims name the members, inner dims are
-/// the hull of the shard's intervals (`wholeMembers` in ShardView.h makes
-/// them). What no instruction creates exists from the start.
+/// Fields that an opcode does not use stay empty. What no instruction creates
+/// exists from the start.
 struct Instruction {
   Opcode op = Opcode::Copy;
   /// The wave this belongs to; -1 for local work outside all waves. Groups of

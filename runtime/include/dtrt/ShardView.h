@@ -33,27 +33,42 @@ uint64_t bytesPerElement(const Family &family, uint64_t states, Side side);
 /// Members that the segment's box covers, and elements of each.
 int64_t segmentMembers(const Family &family, const Segment &segment);
 int64_t segmentElements(const Family &family, const Segment &segment);
-/// Segments over all members and states of a shard, for Create and Release.
-std::vector<Segment> wholeMembers(const Family &family,
-                                  const ShardRecord &shard, Side side,
-                                  uint32_t index);
-/// Fails unless the segment, of Create or Release, covers whole members.
-Status checkWholeMembers(const Family &family, const ShardRecord &shard,
-                         const Segment &segment);
 /// Positions in the shard of the members that a segment covers, row-major.
 /// Looks at its leading dims only.
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
                                const Segment &segment);
-/// Bytes of those members and the segment's states, padding included.
-uint64_t memberBytes(const Family &family, const ShardRecord &shard,
-                     const Segment &segment);
+
+// Storage segments: those of Create and Release (Segment in PlanModel.h).
+
+/// The storage segment of elements `range` of the members that the leading
+/// dims of `members` name.
+Segment storageSegment(const Family &family, const Segment &members,
+                       Range range);
+/// Storage segments over all members and states of a shard.
+std::vector<Segment> wholeStorage(const Family &family,
+                                  const ShardRecord &shard, Side side,
+                                  uint32_t index);
+/// Fails unless the segment names storage of the shard.
+Status checkStorage(const Family &family, const ShardRecord &shard,
+                    const Segment &segment);
+/// Elements, of each member, that a storage segment names.
+Range storageRange(const Family &family, const Segment &segment);
+/// Their bytes in the segment's states, all members together.
+uint64_t storageBytes(const Family &family, const Segment &segment);
+/// The elements, of each member's storage, from the first to the last that a
+/// box touches. The box lies in the shard.
+Range storageHull(const Family &family, const ShardRecord &shard,
+                  const Segment &box);
+/// The states whose bytes are used for those of a mask: themselves, or those
+/// that the source reads them from.
+uint64_t storingStates(const Family &family, uint64_t states, Side side);
 
 /// Bytes of the segment's packed form, in the dtypes that travel.
 uint64_t segmentBytes(const Family &family, const Segment &segment);
 /// Bytes of its elements where they are stored.
 uint64_t storedBytes(const Family &family, const Segment &segment);
 
-/// Most bytes that the program has allocated at any time: live members of
+/// Most bytes that the program has allocated at any time: live storage of
 /// source and destination shards and the staging arena.
 uint64_t peakBytes(const PlanCommon &common, const RankProgram &program);
 

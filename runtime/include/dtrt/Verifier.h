@@ -9,7 +9,8 @@
 //              at most one message per ordered pair and wave, waves ascending
 //   memory     staging ranges in use never overlap, arenas and device peaks
 //              stay within their limits, no use before creation or after
-//              release
+//              release; in flat mode no device holds more than the staging
+//              limit above the larger of its source and destination
 //   summary    the plan's numbers are those of its instructions
 //
 //===----------------------------------------------------------------------===//
@@ -21,9 +22,16 @@
 
 namespace dtrt {
 
+/// What a right plan was found to do.
+struct VerifiedPlan {
+  /// Most bytes that a device holds above the larger of its source and its
+  /// destination. In flat mode no more than the staging limit.
+  uint64_t mostAbove = 0;
+};
+
 /// The first fault, with device, instruction and cause. Programs are read one
-/// at a time.
-Status verifyPlan(const PlanReader &plan);
+/// at a time. Fills `facts` when there is none.
+Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts = nullptr);
 
 } // namespace dtrt
 

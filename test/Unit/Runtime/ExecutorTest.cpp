@@ -11,9 +11,13 @@
 #include "dtrt/LoopbackTransport.h"
 #include "dtrt/Verifier.h"
 
+#include <cstring>
 #include <gtest/gtest.h>
 #include <random>
 #include <thread>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace dtrt;
 using namespace dtrt::test;
@@ -164,6 +168,72 @@ TEST(Executor, HoldsNoMoreThanLiveMembers) {
   EXPECT_TRUE(verified.ok()) << verified.message();
   // 4 members of 8 bf16 elements, and 64 bytes of staging.
   EXPECT_EQ(runChecked(plan).devicePeak, 4u * 16 + 64);
+}
+
+/// Pages that a range of memory has in the machine.
+size_t residentPages(const std::byte *data, uint64_t bytes) {
+  auto page = uint64_t(sysconf(_SC_PAGESIZE));
+  auto first = reinterpret_cast<uintptr_t>(data) / page * page;
+  uint64_t length = reinterpret_cast<uintptr_t>(data) + bytes - first;
+  std::vector<unsigned char> present((length + page - 1) / page);
+  EXPECT_EQ(mincore(reinterpret_cast<void *>(first), length, present.data()),
+            0);
+  return size_t(std::count_if(present.begin(), present.end(),
+                              [](unsigned char c) { return c & 1; }));
+}
+
+/// What a flat program releases goes back to the machine, page by page.
+TEST(Executor, GivesPagesBack) {
+  auto page = int64_t(sysconf(_SC_PAGESIZE));
+  Family family = makeFamily("w", {}, {8, page / 2}); // a row is a page of bf16
+  TestPlan plan =
+      makePlan({family}, {{box(0, {{0, 8}, {0, page / 2}})}, {}},
+               {{}, {box(0, {{0, 8}, {0, page / 2}})}}, MemoryMode::Flat);
+  const RankProgram &program = plan.programs[0];
+  auto storage = ArenaStorage::allocate(plan.common, program);
+  ASSERT_TRUE(storage.ok());
+  fillSource(**storage, 0);
+  const std::byte *data = (*storage)->data(Side::Source, 0, 0, 0);
+  ASSERT_NE(data, nullptr);
+  EXPECT_EQ(residentPages(data, uint64_t(8 * page)), 8u);
+  Segment whole = program.instructions.back().segments[0];
+  Segment rows = storageSegment(family, whole, {page / 2, page + 7});
+  ASSERT_TRUE((*storage)->release(rows).ok());
+  // Row 1 and seven elements of row 2, which keep their page.
+  EXPECT_EQ(residentPages(data, uint64_t(8 * page)), 7u);
+  EXPECT_EQ((*storage)->liveBytes(), uint64_t(7 * page - 14));
+  ASSERT_TRUE((*storage)
+                  ->release(storageSegment(family, whole, {page + 7, 4 * page}))
+                  .ok());
+  EXPECT_EQ(residentPages(data, uint64_t(8 * page)), 1u);
+  EXPECT_EQ((*storage)->peakPageBytes(), uint64_t(8 * page));
+  ASSERT_TRUE(
+      (*storage)->release(storageSegment(family, whole, {0, page / 2})).ok());
+  EXPECT_EQ((*storage)->data(Side::Source, 0, 0, 0), nullptr);
+  EXPECT_EQ((*storage)->liveBytes(), 0u);
+}
+
+/// A destination that nothing was written to has no pages.
+TEST(Executor, CreatesByPages) {
+  auto page = int64_t(sysconf(_SC_PAGESIZE));
+  Family family = makeFamily("w", {}, {8, page / 2});
+  TestPlan plan =
+      makePlan({family}, {{box(0, {{0, 8}, {0, page / 2}})}, {}},
+               {{}, {box(0, {{0, 8}, {0, page / 2}})}}, MemoryMode::Flat);
+  const RankProgram &program = plan.programs[1];
+  auto storage = ArenaStorage::allocate(plan.common, program);
+  ASSERT_TRUE(storage.ok());
+  EXPECT_EQ((*storage)->liveBytes(), 0u);
+  EXPECT_EQ((*storage)->data(Side::Destination, 0, 0, 0), nullptr);
+  Segment whole = program.instructions.front().segments[0];
+  ASSERT_TRUE(
+      (*storage)->create(storageSegment(family, whole, {0, page / 2})).ok());
+  EXPECT_EQ((*storage)->liveBytes(), uint64_t(page));
+  EXPECT_EQ((*storage)->peakPageBytes(), uint64_t(page));
+  std::byte *data = (*storage)->data(Side::Destination, 0, 0, 0);
+  ASSERT_NE(data, nullptr);
+  memset(data, 1, size_t(page));
+  EXPECT_EQ(residentPages(data, uint64_t(8 * page)), 1u);
 }
 
 TEST(Executor, ForwardsWhatItReceived) { runChecked(forwardingPlan()); }

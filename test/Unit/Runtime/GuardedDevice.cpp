@@ -110,6 +110,10 @@ Status GuardedDevice::allocate() {
     fillSource(*storage, s);
   for (uint32_t s = 0; s < program.destination.size(); ++s)
     poisonDestination(*storage, s);
+  for (const Instruction &instruction : program.instructions)
+    if (instruction.op == Opcode::Create)
+      for (const Segment &segment : instruction.segments)
+        change(segment, /*isThere=*/false);
   staging.assign(program.stagingBytes, std::byte(kPoison));
   states.assign(program.stagingBytes, Idle);
   return {};
@@ -119,12 +123,32 @@ Status GuardedDevice::allocate() {
 // Shards
 //===----------------------------------------------------------------------===//
 
+/// Whether bytes of the box are not there: released, or not created yet.
+bool GuardedDevice::isAbsent(const PreparedSegment &segment,
+                             const StatePart &part, int64_t member,
+                             std::byte *buffer) const {
+  const ShardRecord &shard = storage->shards(segment.side)[segment.shard];
+  unsigned state =
+      statesOf(storingStates(common.families[shard.family],
+                             uint64_t(1) << part.state, segment.side))
+          .front();
+  auto found = absent.find({segment.side, segment.shard, state, member});
+  if (!buffer || found == absent.end())
+    return !buffer;
+  bool any = false;
+  forEachRun(segment, part, buffer, [&](std::byte *first, int64_t bytes) {
+    for (int64_t i = first - buffer; i < first - buffer + bytes; ++i)
+      any |= found->second[size_t(i)];
+  });
+  return any;
+}
+
 Status GuardedDevice::read(const PreparedSegment &segment) {
   for (const StatePart &part : segment.parts)
     for (int64_t member : segment.members) {
       std::byte *buffer =
           storage->data(segment.side, segment.shard, part.state, member);
-      if (!buffer || released.count(buffer))
+      if (isAbsent(segment, part, member, buffer))
         return corrupt("reads member ", member, " of shard ", segment.shard,
                        " after its release");
     }
@@ -136,7 +160,7 @@ Status GuardedDevice::deliver(const PreparedSegment &segment) {
     for (int64_t member : segment.members) {
       std::byte *buffer =
           storage->data(segment.side, segment.shard, part.state, member);
-      if (!buffer)
+      if (isAbsent(segment, part, member, buffer))
         return corrupt("writes member ", member, " of shard ", segment.shard,
                        " before it is created");
       std::vector<uint8_t> &counts =
@@ -155,23 +179,25 @@ Status GuardedDevice::deliver(const PreparedSegment &segment) {
   return {};
 }
 
-/// The buffers that a Create or Release names, poisoned. A source stays, so
-/// that a late read is seen and is no crash.
-std::vector<std::byte *> GuardedDevice::poison(const Segment &members) {
-  std::vector<std::byte *> buffers;
-  const auto &shards = storage->shards(members.side);
-  const Family &family = common.families[members.family];
-  for (unsigned state : statesOf(members.states))
-    for (int64_t member : membersOf(family, shards[members.shard], members)) {
-      std::byte *buffer =
-          storage->data(members.side, members.shard, state, member);
-      uint64_t bytes = storage->memberBytes(members.side, members.shard, state);
-      if (!buffer || bytes == 0)
-        continue;
-      memset(buffer, kPoison, bytes);
-      buffers.push_back(buffer);
+/// Storage comes, or goes: poisoned either way. A source stays, so that a late
+/// read is seen and is no crash.
+void GuardedDevice::change(const Segment &range, bool isThere) {
+  const auto &shards = storage->shards(range.side);
+  const Family &family = common.families[range.family];
+  Range elements = storageRange(family, range);
+  for (unsigned state : statesOf(range.states))
+    for (int64_t member : membersOf(family, shards[range.shard], range)) {
+      int64_t width = byteWidth(dtypeOf(family, state, range.side));
+      std::vector<bool> &flags =
+          absent[{range.side, range.shard, state, member}];
+      flags.resize(storage->memberBytes(range.side, range.shard, state));
+      std::fill(flags.begin() + elements.lo * width,
+                flags.begin() + elements.hi * width, !isThere);
+      if (std::byte *buffer =
+              storage->data(range.side, range.shard, state, member))
+        memset(buffer + elements.lo * width, kPoison,
+               size_t(elements.size() * width));
     }
-  return buffers;
 }
 
 Status GuardedDevice::copyLocal(const Instruction &instruction) {
@@ -298,13 +324,12 @@ Status GuardedDevice::step(const Instruction &instruction) {
   case Opcode::Create:
     for (const Segment &segment : instruction.segments) {
       DTRT_RETURN_IF_ERROR(storage->create(segment));
-      poison(segment);
+      change(segment, /*isThere=*/true);
     }
     return {};
   case Opcode::Release:
     for (const Segment &segment : instruction.segments)
-      for (std::byte *buffer : poison(segment))
-        released.insert(buffer);
+      change(segment, /*isThere=*/false);
     return {};
   case Opcode::Pack:
     return stage(instruction, /*isPack=*/true);

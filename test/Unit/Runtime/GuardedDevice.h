@@ -14,7 +14,6 @@
 
 #include <map>
 #include <random>
-#include <set>
 #include <tuple>
 
 namespace dtrt::test {
@@ -57,7 +56,9 @@ private:
   Status stage(const Instruction &instruction, bool isPack);
   Status post(const Instruction &group);
   Status copyLocal(const Instruction &instruction);
-  std::vector<std::byte *> poison(const Segment &members);
+  bool isAbsent(const PreparedSegment &segment, const StatePart &part,
+                int64_t member, std::byte *buffer) const;
+  void change(const Segment &range, bool isThere);
   Status read(const PreparedSegment &segment);
   Status deliver(const PreparedSegment &segment);
   Status occupy(uint64_t slot, uint64_t bytes, State state);
@@ -72,8 +73,10 @@ private:
   const Instruction *current = nullptr;
   std::vector<GuardedMessage> posted;
   std::vector<std::byte> staging;
-  std::vector<uint8_t> states;    // of staging bytes
-  std::set<std::byte *> released; // source buffers
+  std::vector<uint8_t> states; // of staging bytes
+  /// Per byte of (side, shard, state, member): released or not created yet.
+  std::map<std::tuple<Side, uint32_t, unsigned, int64_t>, std::vector<bool>>
+      absent;
   /// Per byte of (destination shard, state, member).
   std::map<std::tuple<uint32_t, unsigned, int64_t>, std::vector<uint8_t>>
       deliveries;

@@ -140,6 +140,46 @@ bool resize(Segment &segment, Rng &rng) {
   return true;
 }
 
+bool isLifetime(const Instruction &i) {
+  return i.op == Opcode::Create || i.op == Opcode::Release;
+}
+
+/// Cuts a range of storage in two; the first part is left where it is, the
+/// other is returned.
+std::optional<Instruction> cutStorage(Instruction &whole, Rng &rng) {
+  Segment &first = whole.segments[pick(rng, whole.segments.size())];
+  for (size_t dim = 0; dim < first.size.size(); ++dim) {
+    if (first.size[dim] < 2)
+      continue;
+    Instruction rest;
+    rest.op = whole.op;
+    rest.segments = {first};
+    int64_t kept = 1 + int64_t(pick(rng, size_t(first.size[dim]) - 1));
+    rest.segments[0].offset[dim] += kept;
+    rest.segments[0].size[dim] -= kept;
+    first.size[dim] = kept;
+    return rest;
+  }
+  return std::nullopt;
+}
+
+bool releasePartEarly(const Place &place, Rng &rng) {
+  auto rest = cutStorage(place.instruction(), rng);
+  if (rest)
+    place.list().insert(place.list().begin() + pick(rng, place.index + 1),
+                        *rest);
+  return rest.has_value();
+}
+
+bool createPartLate(const Place &place, Rng &rng) {
+  auto rest = cutStorage(place.instruction(), rng);
+  size_t later = place.list().size() - place.index;
+  if (rest)
+    place.list().insert(
+        place.list().begin() + place.index + 1 + pick(rng, later), *rest);
+  return rest.has_value();
+}
+
 /// The next group of the program takes the messages of this one as well.
 bool mergeGroups(const Place &place, Rng &) {
   for (size_t i = place.index + 1; i < place.list().size(); ++i) {
@@ -222,6 +262,14 @@ std::vector<Mutation> instructionMutations() {
          [](const Place &place, Rng &rng) {
            return repeatOne(place.instruction().segments, rng);
          }),
+      at("release and create other storage", isLifetime,
+         [](const Place &place, Rng &rng) {
+           auto &list = place.instruction().segments;
+           Segment &segment = list[pick(rng, list.size())];
+           return pick(rng, 2) ? shift(segment, rng) : resize(segment, rng);
+         }),
+      at("release a part early", isOp(Opcode::Release), releasePartEarly),
+      at("create a part late", isOp(Opcode::Create), createPartLate),
       at("slot of a pack or unpack shifted", isStaged,
          [](const Place &place, Rng &rng) {
            place.instruction().slot += uint64_t(2 * sign(rng));
@@ -399,6 +447,17 @@ std::vector<Mutation> statementMutations() {
       {"device peak too small",
        [](TestPlan &plan, Rng &) {
          --plan.common.summary.devicePeak;
+         return true;
+       }},
+      {"flat limit below what is held",
+       [](TestPlan &plan, Rng &) {
+         PlanSummary &summary = plan.common.summary;
+         if (summary.mode != MemoryMode::Flat)
+           return false;
+         uint64_t most = mostAbove(plan);
+         if (most <= summary.stagingPeak)
+           return false;
+         summary.stagingLimit = most - 1;
          return true;
        }},
       {"enlarge an arena",

@@ -193,7 +193,7 @@ private:
                                   Side side) const {
     std::vector<Segment> all;
     for (uint32_t s = 0; s < shards.size(); ++s)
-      for (Segment &segment : wholeMembers(
+      for (Segment &segment : wholeStorage(
                plan.common.families[shards[s].family], shards[s], side, s))
         all.push_back(std::move(segment));
     return all;
@@ -342,6 +342,23 @@ void summarize(TestPlan &plan) {
   summary.bytesWireLowerBound = summary.bytesWire;
   summary.bytesInterNodeLowerBound = summary.bytesInterNode;
   summary.stagingLimit = std::max(summary.stagingPeak, uint64_t(1) << 20);
+}
+
+uint64_t mostAbove(const TestPlan &plan) {
+  uint64_t most = 0;
+  for (const RankProgram &program : plan.programs) {
+    uint64_t sides[2] = {0, 0};
+    for (const ShardRecord &shard : program.source)
+      sides[0] +=
+          shardBytes(plan.common.families[shard.family], shard, Side::Source);
+    for (const ShardRecord &shard : program.destination)
+      sides[1] += shardBytes(plan.common.families[shard.family], shard,
+                             Side::Destination);
+    uint64_t peak = peakBytes(plan.common, program);
+    uint64_t larger = std::max(sides[0], sides[1]);
+    most = std::max(most, peak > larger ? peak - larger : 0);
+  }
+  return most;
 }
 
 TestPlan makePlan(std::vector<Family> families, const Holdings &source,

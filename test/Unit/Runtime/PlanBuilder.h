@@ -31,6 +31,8 @@ TestPlan makePlan(std::vector<Family> families, const Holdings &source,
                   MemoryMode mode = MemoryMode::Rollback);
 /// Recomputes the byte counts of the summary from the programs.
 void summarize(TestPlan &plan);
+/// Bytes that the hungriest device holds above the larger of both sides.
+uint64_t mostAbove(const TestPlan &plan);
 
 Family makeFamily(std::string name, std::vector<LeadingDim> leading,
                   std::vector<int64_t> shape,

@@ -183,8 +183,8 @@ TEST(DamagedPlan, HeaderFieldsAreChecked) {
   expectContains(tamper([](auto &b) { headerOf(b).endian = 0x04030201; }),
                  "byte order");
   std::string newer = tamper([](auto &b) { headerOf(b).major = 7; });
-  expectContains(newer, "plan format 7.1");
-  expectContains(newer, "to 1.1");
+  expectContains(newer, "plan format 7." + std::to_string(kFormatMinor));
+  expectContains(newer, "to 1." + std::to_string(kFormatMinor));
   expectContains(tamper([](auto &b) { headerOf(b).minor = 9; }),
                  "plan format 1.9");
   expectContains(tamper([](auto &b) { headerOf(b).headerSize = 64; }),
@@ -308,7 +308,7 @@ TEST(HostilePlan, ReleaseNeedsFlatMode) {
   expectContains(misuse([](TestPlan &p) {
                    Instruction release;
                    release.op = Opcode::Release;
-                   release.segments = wholeMembers(
+                   release.segments = wholeStorage(
                        p.common.families[p.programs[0].source[0].family],
                        p.programs[0].source[0], Side::Source, 0);
                    p.programs[0].instructions.push_back(release);

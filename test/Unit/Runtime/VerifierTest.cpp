@@ -244,14 +244,59 @@ TEST(Verifier, SeesSingleMembersComeAndGo) {
       "is released twice");
 }
 
-TEST(Verifier, SeesHalfAMemberReleased) {
+TEST(Verifier, SeesStorageThatIsNotThere) {
   expectContains(broken(reshapePlan(MemoryMode::Flat),
                         [](TestPlan &plan) {
                           Instruction &release =
                               plan.programs[2].instructions.back();
-                          --release.segments[0].size.back();
+                          release.segments[0].size[1] += 1;
                         }),
-                 "whole members span");
+                 "is outside its");
+}
+
+/// The second half of the storage of one member comes late, or goes early.
+void moveHalf(TestPlan &plan, Opcode op, bool toFront) {
+  auto &instructions = plan.programs[2].instructions;
+  for (Instruction &instruction : instructions) {
+    if (instruction.op != op)
+      continue;
+    Instruction half = instruction;
+    half.segments.resize(1);
+    Segment &kept = instruction.segments[0], &moved = half.segments[0];
+    size_t dim = plan.common.families[kept.family].numLeading();
+    ASSERT_GT(kept.size[dim], 1);
+    kept.size[dim] /= 2;
+    moved.offset[dim] += kept.size[dim];
+    moved.size[dim] -= kept.size[dim];
+    instructions.insert(toFront ? instructions.begin() : instructions.end(),
+                        half);
+    return;
+  }
+  ADD_FAILURE() << "no " << opcodeName(op);
+}
+
+TEST(Verifier, SeesPartsOfStorageComeLateOrGoEarly) {
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          moveHalf(plan, Opcode::Release, /*toFront=*/true);
+                        }),
+                 "after its release by instruction 0");
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          moveHalf(plan, Opcode::Create, /*toFront=*/false);
+                        }),
+                 "before it is created");
+}
+
+TEST(Verifier, SeesMoreHeldThanFlatModeAllows) {
+  // Everything is created at the start, so source and destination are held.
+  expectContains(broken(reshapePlan(MemoryMode::Flat),
+                        [](TestPlan &plan) {
+                          PlanSummary &summary = plan.common.summary;
+                          summary.stagingLimit = summary.stagingPeak;
+                        }),
+                 "bytes above the larger of source and destination, more than "
+                 "the limit of");
 }
 
 TEST(Verifier, SeesBrokenLimits) {

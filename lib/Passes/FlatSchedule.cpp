@@ -1,0 +1,209 @@
+//===- FlatSchedule.cpp - Waves and copies of a flat transition -----------===//
+
+#include "FlatSchedule.h"
+
+#include "dt/Routing/CostModel.h"
+#include "dt/Routing/MemoryWindow.h"
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+/// Buffers of a flow's states on one side, by width.
+std::vector<FlatStates> statesOn(Side side, const FlowInfo &flow) {
+  std::vector<FlatStates> out;
+  StatesAttr states = flow.allStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    std::optional<DType> stored =
+        side == Side::Source ? entry.source : entry.destination;
+    if (!(flow.states >> i & 1) || !stored)
+      continue;
+    int64_t width = byteWidth(*stored);
+    auto same = llvm::find_if(
+        out, [&](const FlatStates &group) { return group.width == width; });
+    if (same == out.end())
+      out.push_back({width, 1});
+    else
+      ++same->count;
+  }
+  return out;
+}
+
+/// The flow whose source buffers are read for a flow.
+uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
+  const FlowInfo &own = info.flows[flow];
+  StatesAttr states = own.allStates();
+  const StateEntry &entry = states.getEntries()[llvm::countr_zero(own.states)];
+  if (entry.source || !entry.from)
+    return flow;
+  int from = states.indexOf(entry.from);
+  for (uint32_t i = 0; i < info.flows.size(); ++i)
+    if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
+      return i;
+  return flow;
+}
+
+class FlatScheduler {
+public:
+  FlatScheduler(TransitionInfo &info, const std::vector<Move> &moves,
+                const std::vector<Flow> &flows)
+      : info(info), moves(moves), flows(flows) {
+    for (uint32_t i = 0; i < info.flows.size(); ++i) {
+      source.add(i, info.flows[i].source);
+      destination.add(i, info.flows[i].destination);
+      FlowInfo flow = info.flows[i];
+      flatFlows.push_back(
+          {flow.param.numLeading(), statesOn(Side::Source, flow),
+           statesOn(Side::Destination, flow), readsFrom(info, i)});
+    }
+  }
+
+  LogicalResult collectLocals();
+  LogicalResult schedule(int64_t effort, std::vector<ScheduledMove> &best);
+  void writeCopies();
+
+private:
+  /// Half of the limit is for slots, half for tensors on both sides at once.
+  static int64_t room(int64_t limit) { return limit / 2; }
+  std::optional<FlatOrder> orderFor(int64_t limit) const;
+  int64_t slotsNeeded() const;
+  bool fits(int64_t limit) const;
+  int64_t smallestLimit() const;
+
+  TransitionInfo &info;
+  const std::vector<Move> &moves;
+  const std::vector<Flow> &flows;
+  std::vector<FlatFlow> flatFlows;
+  ShardIndex source, destination;
+  std::vector<LocalMove> locals;
+  std::vector<LocalMove> ordered; // as they are done
+  std::vector<uint32_t> steps;    // of `ordered`
+};
+
+LogicalResult FlatScheduler::collectLocals() {
+  auto keeps = dt::collectLocals<KeepOp>(info);
+  auto copies = dt::collectLocals<CopyOp>(info);
+  if (failed(keeps) || failed(copies))
+    return failure();
+  locals = std::move(*keeps);
+  locals.insert(locals.end(), copies->begin(), copies->end());
+  return success();
+}
+
+std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
+  return orderWithin(
+      {moves, locals, flatFlows, source, destination, info.pageBytes(limit)},
+      room(limit));
+}
+
+/// Slots for one element of each level, at least.
+int64_t FlatScheduler::slotsNeeded() const {
+  int64_t widest = 0;
+  for (const Move &move : moves)
+    widest = std::max(widest, flows[move.flow].bytesPerElement);
+  return 2 * kSlotsPerLevel * alignSlot(widest);
+}
+
+bool FlatScheduler::fits(int64_t limit) const {
+  return limit - room(limit) >= slotsNeeded() && orderFor(limit).has_value();
+}
+
+/// To one part in sixteen.
+int64_t FlatScheduler::smallestLimit() const {
+  int64_t works = 2 * std::max<int64_t>(info.stagingLimit, 256);
+  while (!fits(works))
+    works *= 2;
+  int64_t fails = works / 2;
+  while (works - fails > works / 16) {
+    int64_t middle = fails + (works - fails) / 2;
+    (fits(middle) ? works : fails) = middle;
+  }
+  return works;
+}
+
+LogicalResult FlatScheduler::schedule(int64_t effort,
+                                      std::vector<ScheduledMove> &best) {
+  int64_t limit = info.stagingLimit;
+  std::optional<FlatOrder> order;
+  if (limit - room(limit) >= slotsNeeded())
+    order = orderFor(limit);
+  if (!order)
+    return info.op.emitOpError()
+           << "cannot hold to the larger of source and destination plus "
+           << limit << " bytes, the smallest limit that works is "
+           << smallestLimit();
+  std::optional<double> bestSeconds;
+  size_t scheduledMoves = 0;
+  std::vector<MemoryWindow::Done> copies;
+  for (ChunkBytes chunks : candidateChunks(order->moves, flows, info.cluster,
+                                           limit - room(limit))) {
+    MemoryWindow window(*order, source, room(limit));
+    std::vector<ScheduledMove> scheduled;
+    int64_t needed = 0;
+    if (!dt::schedule(order->moves, flows, info.cluster, chunks, scheduled,
+                      needed, &window))
+      continue;
+    double seconds = predictSeconds(scheduled, flows, info.cluster);
+    scheduledMoves += scheduled.size();
+    if (!bestSeconds || seconds < *bestSeconds) {
+      best = std::move(scheduled);
+      copies = window.copies();
+      bestSeconds = seconds;
+    }
+    if (scheduledMoves > size_t(effort))
+      break;
+  }
+  for (const MemoryWindow::Done &copy : copies) {
+    ordered.push_back(order->locals[copy.local]);
+    ordered.back().before = copy.before;
+    steps.push_back(copy.step);
+  }
+  return success();
+}
+
+/// One op per wave, step and flow, in this order.
+void FlatScheduler::writeCopies() {
+  using Key = std::tuple<int32_t, uint32_t, uint32_t>;
+  std::map<Key, std::vector<int64_t>> rows;
+  for (size_t i = 0; i < ordered.size(); ++i) {
+    const LocalMove &local = ordered[i];
+    std::vector<int64_t> &table = rows[{local.before, steps[i], local.flow}];
+    table.insert(table.end(), {local.device, local.device});
+    for (unsigned d = 0; d < local.box.rank(); ++d)
+      table.push_back(local.box[d].lo);
+    for (unsigned d = 0; d < local.box.rank(); ++d)
+      table.push_back(local.box[d].size());
+  }
+  for (Operation &op : llvm::make_early_inc_range(info.op.getBody().front()))
+    if (isa<KeepOp, CopyOp>(op))
+      op.erase();
+  OpBuilder builder(info.op.getContext());
+  builder.setInsertionPointToEnd(&info.op.getBody().front());
+  for (const auto &[key, table] : rows) {
+    auto [before, step, flow] = key;
+    ParamOp param = info.flows[flow].param;
+    RowSet set = compressRows(table, PiecesAttr::numColumns(param.rank()));
+    CopyOp::create(builder, info.op.getLoc(),
+                   FlatSymbolRefAttr::get(param.getSymNameAttr()),
+                   info.flows[flow].stateNames,
+                   PiecesAttr::get(builder.getContext(), set, param.rank()),
+                   int64_t(before));
+  }
+}
+
+} // namespace
+
+LogicalResult scheduleFlat(TransitionInfo &info, const std::vector<Move> &moves,
+                           const std::vector<Flow> &flows, int64_t effort,
+                           std::vector<ScheduledMove> &best) {
+  FlatScheduler scheduler(info, moves, flows);
+  if (failed(scheduler.collectLocals()) ||
+      failed(scheduler.schedule(effort, best)))
+    return failure();
+  scheduler.writeCopies();
+  return success();
+}
+
+} // namespace dt

@@ -1,0 +1,300 @@
+//===- ArenaStorage.cpp - Shards in memory of our own ---------------------===//
+
+#include "dtrt/ShardView.h"
+#include "dtrt/Storage.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace dtrt {
+
+namespace {
+
+/// Every buffer starts on a cache line.
+constexpr uint64_t kAlignment = 64;
+
+/// Blocks of at least this size start on such a page.
+constexpr uint64_t kHugePage = 2 << 20;
+
+uint64_t roundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+uint64_t aligned(uint64_t bytes) { return roundUp(bytes, kAlignment); }
+
+/// What is released must not be readable by chance in the rest of a page.
+constexpr int kReleased = 0xdd;
+
+} // namespace
+
+MemorySource hostMemory() {
+  auto allocate = [](uint64_t bytes) {
+    bool huge = bytes >= kHugePage;
+    uint64_t alignment = huge ? kHugePage : kAlignment;
+    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
+    void *block = std::aligned_alloc(alignment, size);
+#ifdef MADV_HUGEPAGE
+    if (block && huge)
+      madvise(block, size, MADV_HUGEPAGE); // a wish: strided copies touch
+                                           // many pages
+#endif
+    if (block)
+      memset(block, 0, bytes); // maps the pages now, not while bytes move
+    return static_cast<std::byte *>(block);
+  };
+  return {allocate, [](std::byte *block) { std::free(block); }, {}, 0};
+}
+
+MemorySource hostPages() {
+  uint64_t page = uint64_t(sysconf(_SC_PAGESIZE));
+  // The page before a block says how long it is.
+  auto allocate = [page](uint64_t bytes) -> std::byte * {
+    uint64_t length = page + roundUp(bytes, page);
+    void *block =
+        mmap(nullptr, length, PROT_READ | PROT_WRITE,
+             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1, 0);
+    if (block == MAP_FAILED)
+      return nullptr;
+    memcpy(block, &length, sizeof length);
+    return static_cast<std::byte *>(block) + page;
+  };
+  auto free = [page](std::byte *block) {
+    uint64_t length = 0;
+    memcpy(&length, block - page, sizeof length);
+    munmap(block - page, length);
+  };
+  auto discard = [](std::byte *at, uint64_t bytes) {
+    madvise(at, bytes, MADV_DONTNEED);
+  };
+  return {allocate, free, discard, page};
+}
+
+ArenaStorage::~ArenaStorage() = default;
+
+Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
+  uint64_t size = std::max(aligned(bytes), kAlignment);
+  std::byte *block = memory.allocate(size);
+  if (!block)
+    return makeError("cannot allocate ", size, " bytes");
+  return Block(block, memory.free);
+}
+
+/// Those with buffers of their own, unlike what is read from another state.
+static std::vector<unsigned> ownStates(const LocalStorage &storage, Side side,
+                                       uint32_t shard) {
+  const ShardRecord &record = storage.shards(side)[shard];
+  return statesOf(storedStates(storage.common().families[record.family],
+                               record.states, side));
+}
+
+//===----------------------------------------------------------------------===//
+// Rollback: all of it exists all the time
+//===----------------------------------------------------------------------===//
+
+std::byte *ArenaStorage::bindShard(Side side, uint32_t shard, std::byte *from) {
+  for (unsigned state : ownStates(*this, side, shard))
+    for (int64_t member = 0; member < members(side, shard); ++member) {
+      bind(side, shard, state, member, from);
+      from += aligned(memberBytes(side, shard, state));
+    }
+  return from;
+}
+
+namespace {
+uint64_t arenaBytes(const LocalStorage &storage, Side side, uint32_t shard) {
+  uint64_t bytes = 0;
+  for (unsigned state : ownStates(storage, side, shard))
+    bytes += uint64_t(storage.members(side, shard)) *
+             aligned(storage.memberBytes(side, shard, state));
+  return bytes;
+}
+} // namespace
+
+Status ArenaStorage::allocateArena(Side side) {
+  uint64_t bytes = 0;
+  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+    bytes += arenaBytes(*this, side, shard);
+  auto arena = allocateBlock(bytes);
+  DTRT_RETURN_IF_ERROR(arena);
+  std::byte *next = arena->get();
+  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+    next = bindShard(side, shard, next);
+  arenas[size_t(side)] = std::move(*arena);
+  return {};
+}
+
+Result<std::unique_ptr<ArenaStorage>>
+ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
+                       MemorySource memory) {
+  bool flat = common.summary.mode == MemoryMode::Flat;
+  if (!memory.allocate)
+    memory = flat ? hostPages() : hostMemory();
+  std::unique_ptr<ArenaStorage> storage(
+      new ArenaStorage(common, program, std::move(memory)));
+  if (flat) {
+    DTRT_RETURN_IF_ERROR(storage->allocateFlat());
+  } else {
+    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
+    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
+  }
+  storage->bindMade();
+  return storage;
+}
+
+//===----------------------------------------------------------------------===//
+// Flat: ranges come and go
+//===----------------------------------------------------------------------===//
+
+/// Buffers of a page and more start on a page, so that ranges of them that are
+/// whole pages are whole pages of the machine.
+uint64_t ArenaStorage::placeBuffers(Side side) {
+  uint64_t next = 0;
+  for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+    for (unsigned state : ownStates(*this, side, shard))
+      for (int64_t m = 0; m < members(side, shard); ++m) {
+        uint64_t bytes = memberBytes(side, shard, state);
+        next = roundUp(next, bytes < memory.page ? kAlignment : memory.page);
+        buffers[index(side, shard, state, m)].place = next;
+        next += bytes;
+      }
+  return roundUp(next, memory.page);
+}
+
+/// All storage but that which the program creates.
+Status ArenaStorage::allocateFlat() {
+  buffers.resize(numBuffers());
+  for (Side side : {Side::Source, Side::Destination}) {
+    if (memory.page > 0) {
+      uint64_t bytes = placeBuffers(side);
+      auto arena = allocateBlock(bytes);
+      DTRT_RETURN_IF_ERROR(arena);
+      arenas[size_t(side)] = std::move(*arena);
+      pages[size_t(side)].resize(bytes / memory.page);
+    }
+    for (uint32_t shard = 0; shard < shards(side).size(); ++shard) {
+      const ShardRecord &record = shards(side)[shard];
+      const Family &family = common().families[record.family];
+      for (const Segment &all : wholeStorage(family, record, side, shard))
+        forEachBuffer(all, [&](const Place &at) { count(at, /*live=*/true); });
+    }
+  }
+  for (const Instruction &instruction : program().instructions)
+    if (instruction.op == Opcode::Create)
+      for (const Segment &range : instruction.segments)
+        forEachBuffer(range, [&](const Place &at) { count(at, false); });
+  peakPages = livePages;
+  for (Side side : {Side::Source, Side::Destination})
+    for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+      for (unsigned state : statesOf(shards(side)[shard].states))
+        for (int64_t member = 0; member < members(side, shard); ++member)
+          if (buffers[index(side, shard, state, member)].live > 0)
+            DTRT_RETURN_IF_ERROR(appear({side, shard, state, member, {}}));
+  return {};
+}
+
+template <typename Fn>
+void ArenaStorage::forEachBuffer(const Segment &range, Fn fn) {
+  const Family &family = common().families[range.family];
+  Range elements = storageRange(family, range);
+  for (unsigned state :
+       statesOf(storedStates(family, range.states, range.side))) {
+    int64_t width = byteWidth(dtypeOf(family, state, range.side));
+    Range bytes = {elements.lo * width, elements.hi * width};
+    for (int64_t member : membersIn(range))
+      fn(Place{range.side, range.shard, state, member, bytes});
+  }
+}
+
+/// Counts live bytes, of the buffer and of its pages.
+void ArenaStorage::count(const Place &at, bool live) {
+  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+  buffer.live += uint64_t(live ? at.bytes.size() : -at.bytes.size());
+  if (memory.page == 0)
+    return;
+  forEachPage(at, [&](uint32_t &held, Range part) {
+    livePages += live && held == 0;
+    held += uint32_t(live ? part.size() : -part.size());
+    livePages -= !live && held == 0;
+  });
+  peakPages = std::max(peakPages, livePages);
+}
+
+/// Calls fn(live bytes of a page, bytes of the arena on it).
+template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
+  auto page = int64_t(memory.page);
+  auto place =
+      int64_t(buffers[index(at.side, at.shard, at.state, at.member)].place);
+  Range bytes = {place + at.bytes.lo, place + at.bytes.hi};
+  for (int64_t i = bytes.lo / page; i * page < bytes.hi; ++i)
+    fn(pages[size_t(at.side)][size_t(i)],
+       Range{std::max(bytes.lo, i * page), std::min(bytes.hi, (i + 1) * page)});
+}
+
+Status ArenaStorage::appear(const Place &at) {
+  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+  std::byte *data = arenas[size_t(at.side)].get();
+  if (memory.page > 0) {
+    data += buffer.place;
+  } else {
+    auto block = allocateBlock(memberBytes(at.side, at.shard, at.state));
+    DTRT_RETURN_IF_ERROR(block);
+    buffer.block = std::move(*block);
+    data = buffer.block.get();
+  }
+  bind(at.side, at.shard, at.state, at.member, data);
+  return {};
+}
+
+/// Pages that hold nothing live any more go; the rest must not be readable.
+void ArenaStorage::discard(const Place &at) {
+  auto page = int64_t(memory.page);
+  std::byte *arena = arenas[size_t(at.side)].get();
+  Range free;
+  forEachPage(at, [&](uint32_t &held, Range part) {
+    if (held > 0) {
+      memset(arena + part.lo, kReleased, size_t(part.size()));
+      return;
+    }
+    int64_t lo = part.lo / page * page;
+    if (free.hi != lo) {
+      if (free.size() > 0)
+        memory.discard(arena + free.lo, uint64_t(free.size()));
+      free.lo = lo;
+    }
+    free.hi = lo + page;
+  });
+  if (free.size() > 0)
+    memory.discard(arena + free.lo, uint64_t(free.size()));
+}
+
+Status ArenaStorage::create(const Segment &range) {
+  Status status;
+  forEachBuffer(range, [&](const Place &at) {
+    bool first =
+        buffers[index(at.side, at.shard, at.state, at.member)].live == 0;
+    count(at, /*live=*/true);
+    if (first && status.ok())
+      status = appear(at);
+  });
+  DTRT_RETURN_IF_ERROR(status);
+  return LocalStorage::create(range);
+}
+
+Status ArenaStorage::release(const Segment &range) {
+  forEachBuffer(range, [&](const Place &at) {
+    count(at, /*live=*/false);
+    if (memory.page > 0)
+      discard(at);
+    Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+    if (buffer.live > 0)
+      return;
+    bind(at.side, at.shard, at.state, at.member, nullptr);
+    buffer.block.reset();
+  });
+  return LocalStorage::release(range);
+}
+
+} // namespace dtrt
