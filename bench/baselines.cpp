@@ -1,17 +1,23 @@
 //===- baselines.cpp - What simpler transfers would take ------------------===//
 //
-// Routes a request as other systems do and times it with our cost model, each
-// at its best: no baseline pays for packing, planning or staging.
+// Routes a request as other systems do and times it with our cost model
+// (CostModel.h: the same rates, latency and copy lane). None pays for planning,
+// and none has a limit on staging.
 //
 //   xor       direct sends from the least loaded holder (same node first), one
-//             packed message per pair; in round u device i meets i XOR u, for
-//             u below the next power of two; rounds are in lock step.
+//             packed message per pair, in chunks of a quarter of the staging
+//             limit as ours; in round u device i meets i XOR u, for u below the
+//             next power of two. Timed as our waves are: packs and unpacks run
+//             beside the wire, and no round is a barrier.
 //   unpacked  the same sends, a message per tensor, state and box, all in one
-//             group: a port carries its messages one after the other, each
-//             with its latency, and never waits for its peers.
+//             group. NCCL sends and receives contiguous buffers, so strided
+//             boxes are copied, one kernel each: before the group starts, and
+//             after it ends. Inside, NCCL's order (src/enqueue.cc,
+//             scheduleP2pTasksToPlan): pass k takes the k-th message of each
+//             pair, peers in rounds, up to eight messages of a batch at once.
 //   megatron  Megatron-Core's refit: what a device holds it keeps, else the
 //             replica (receiver modulo replicas) sends; batches of 32 tensors,
-//             in lock step, ports as above.
+//             in lock step, each as above but for the copies.
 //
 //   dt-bench-baselines REQUEST.json
 //
@@ -36,6 +42,8 @@ using namespace dt;
 
 namespace {
 
+/// Operations of a group that NCCL runs at once.
+constexpr int64_t kBatchOperations = 8;
 /// Tensors that Megatron-Core's refit moves before all ranks meet again.
 constexpr int64_t kBatchTensors = 32;
 
@@ -74,8 +82,9 @@ public:
   double seconds() const {
     double most = 0;
     for (const auto &[key, port] : ports) {
-      most =
-          std::max(most, port.seconds + port.messages * cluster.latencySeconds);
+      int64_t batches =
+          (port.messages + kBatchOperations - 1) / kBatchOperations;
+      most = std::max(most, port.seconds + batches * cluster.latencySeconds);
     }
     return most;
   }
@@ -151,8 +160,7 @@ int64_t total(const std::vector<Send> &sends) {
   return bytes;
 }
 
-Outcome xorRounds(const std::vector<Send> &sends, const Cluster &cluster) {
-  std::map<int64_t, Round> rounds;
+Outcome xorRounds(const TransitionInfo &info, const std::vector<Send> &sends) {
   std::map<std::pair<int64_t, int64_t>, int64_t> pairs;
   std::map<int64_t, int64_t> dense;
   for (const Send &send : sends) {
@@ -162,13 +170,27 @@ Outcome xorRounds(const std::vector<Send> &sends, const Cluster &cluster) {
   int64_t count = 0;
   for (auto &[device, number] : dense)
     number = count++;
+  int64_t limit = info.stagingLimit / kSlotsPerLevel, mostChunks = 1;
   for (auto [pair, bytes] : pairs)
-    rounds.try_emplace(dense[pair.first] ^ dense[pair.second], cluster)
-        .first->second.add(pair.first, pair.second, bytes, /*messages=*/1);
-  Outcome out = {0, total(sends), int64_t(pairs.size())};
-  for (const auto &[number, round] : rounds)
-    out.seconds += round.seconds();
-  return out;
+    mostChunks = std::max(mostChunks, (bytes + limit - 1) / limit);
+  std::vector<Message> messages;
+  for (auto [pair, bytes] : pairs) {
+    int64_t chunks = (bytes + limit - 1) / limit;
+    for (int64_t i = 0; i < chunks; ++i) {
+      Message message;
+      int64_t round = dense[pair.first] ^ dense[pair.second];
+      message.wave = int32_t(round * mostChunks + i);
+      message.source = pair.first;
+      message.destination = pair.second;
+      message.bytes = bytes * (i + 1) / chunks - bytes * i / chunks;
+      messages.push_back(message);
+    }
+  }
+  std::stable_sort(
+      messages.begin(), messages.end(),
+      [](const Message &a, const Message &b) { return a.wave < b.wave; });
+  return {predictSeconds(messages, info.cluster), total(sends),
+          int64_t(messages.size())};
 }
 
 /// Messages of a box: one per member and state.
@@ -181,15 +203,112 @@ int64_t piecesOf(const TransitionInfo &info, const Send &send) {
   return pieces;
 }
 
+/// Copies of strided boxes on each device, on one side.
+class Copies {
+public:
+  Copies(const TransitionInfo &info, bool sends) : isSending(sends) {
+    for (uint32_t i = 0; i < info.flows.size(); ++i)
+      shards.add(i, sends ? info.flows[i].source : info.flows[i].destination);
+  }
+
+  /// `piece` is the box of one member.
+  void add(const Send &send, const Box &piece, int64_t pieces) {
+    int64_t device = isSending ? send.source : send.destination;
+    auto found = shards.find(send.flow, device, piece);
+    if (found && isContiguous(found->view))
+      return;
+    seconds[device] +=
+        packSeconds(send.bytes) + (pieces - 1) * kPackLaunchSeconds;
+  }
+
+  double slowest() const {
+    double most = 0;
+    for (auto [device, busy] : seconds)
+      most = std::max(most, busy);
+    return most;
+  }
+
+private:
+  bool isSending;
+  ShardIndex shards;
+  std::map<int64_t, double> seconds;
+};
+
+/// The messages of one group in NCCL's order. A batch of a device starts when
+/// its own and its peer's batch before have ended.
+class Group {
+public:
+  Group(const Cluster &cluster, const std::vector<Send> &sends)
+      : cluster(cluster) {
+    for (const Send &send : sends)
+      dense[send.source] = dense[send.destination] = 0;
+    int64_t count = 0;
+    for (auto &[device, number] : dense)
+      number = count++;
+  }
+
+  void add(const Send &send, int64_t bytes) {
+    int64_t round = dense[send.destination] - dense[send.source];
+    round += round < 0 ? int64_t(dense.size()) : 0;
+    int64_t pass = passes[{send.source, send.destination}]++;
+    batches[{pass, round / kBatchOperations}].push_back(
+        {send.source, send.destination, bytes});
+  }
+
+  double seconds() const {
+    std::map<int64_t, double> ended;
+    double latest = 0;
+    for (const auto &[key, batch] : batches) {
+      std::map<std::tuple<int64_t, bool, bool>, double> ports;
+      auto port = [&](const Entry &entry, bool receive) -> double & {
+        return ports[{receive ? entry.destination : entry.source, receive,
+                      cluster.sameNode(entry.source, entry.destination)}];
+      };
+      for (const Entry &entry : batch)
+        for (bool receive : {false, true})
+          port(entry, receive) +=
+              cluster.wireSeconds(entry.source, entry.destination, entry.bytes);
+      std::map<int64_t, double> ends;
+      for (const Entry &entry : batch) {
+        double end = std::max(ended[entry.source], ended[entry.destination]) +
+                     cluster.latencySeconds +
+                     std::max(port(entry, false), port(entry, true));
+        for (int64_t device : {entry.source, entry.destination})
+          ends[device] = std::max(ends[device], end);
+      }
+      for (auto [device, end] : ends)
+        latest = std::max(latest, ended[device] = end);
+    }
+    return latest;
+  }
+
+private:
+  struct Entry {
+    int64_t source, destination, bytes;
+  };
+  const Cluster &cluster;
+  std::map<int64_t, int64_t> dense;
+  std::map<std::pair<int64_t, int64_t>, int64_t> passes;
+  std::map<std::pair<int64_t, int64_t>, std::vector<Entry>> batches;
+};
+
 Outcome oneGroup(const TransitionInfo &info, const std::vector<Send> &sends) {
-  Round round(info.cluster);
+  Group group(info.cluster, sends);
+  Copies before(info, /*sends=*/true), after(info, /*sends=*/false);
+  std::vector<unsigned> leading = info.numLeading();
   Outcome out = {0, total(sends), 0};
   for (const Send &send : sends) {
     int64_t pieces = piecesOf(info, send);
-    round.add(send.source, send.destination, send.bytes, pieces);
+    Box piece = send.box;
+    for (unsigned d = 0; d < leading[send.flow]; ++d)
+      piece[d].hi = piece[d].lo + 1;
+    before.add(send, piece, pieces);
+    after.add(send, piece, pieces);
+    for (int64_t i = 0; i < pieces; ++i)
+      group.add(send, send.bytes / pieces);
     out.messages += pieces;
   }
-  out.seconds = round.seconds();
+  out.seconds = before.slowest() + group.seconds() + after.slowest();
   return out;
 }
 
@@ -236,7 +355,7 @@ LogicalResult report(TransitionInfo &info) {
   std::vector<Send> sends = leastLoaded(flows, info.cluster);
   std::cout.precision(9);
   std::cout << "{";
-  print("xor", xorRounds(sends, info.cluster), ", ");
+  print("xor", xorRounds(info, sends), ", ");
   print("unpacked", oneGroup(info, sends), ", ");
   print("megatron", lockstepBatches(info, roundRobin(flows)), "}\n");
   return success();

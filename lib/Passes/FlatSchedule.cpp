@@ -67,6 +67,12 @@ public:
 private:
   /// Half of the limit is for slots, half for tensors on both sides at once.
   static int64_t room(int64_t limit) { return limit / 2; }
+  /// Bytes for slots: fewer where the limit is large, so that several messages
+  /// per device fit into the room at once.
+  static int64_t slots(int64_t limit) {
+    constexpr int64_t kEnough = 32 << 20;
+    return std::max(std::min(limit - room(limit), kEnough), limit / 8);
+  }
   std::optional<FlatOrder> orderFor(int64_t limit) const;
   int64_t slotsNeeded() const;
   bool fits(int64_t limit) const;
@@ -137,8 +143,8 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
   std::optional<double> bestSeconds;
   size_t scheduledMoves = 0;
   std::vector<MemoryWindow::Done> copies;
-  for (ChunkBytes chunks : candidateChunks(order->moves, flows, info.cluster,
-                                           limit - room(limit))) {
+  for (ChunkBytes chunks :
+       candidateChunks(order->moves, flows, info.cluster, slots(limit))) {
     MemoryWindow window(*order, source, room(limit));
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;

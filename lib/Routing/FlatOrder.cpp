@@ -463,7 +463,10 @@ std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
                                          int64_t roomBytes) {
   std::optional<FlatOrder> best;
   int64_t bestNeeded = roomBytes + 1;
-  for (int64_t parts = 4; parts <= 256; parts *= 2) {
+  // Devices wait for each other where large jobs fill the room.
+  constexpr int64_t kLargestJob = 16 << 20;
+  for (int64_t parts = std::max<int64_t>(4, roomBytes / kLargestJob);
+       parts <= 256; parts *= 2) {
     FlatOrder order = orderForFlat(input, roomBytes / parts);
     int64_t needed = order.neededBytes();
     if (needed < bestNeeded) {
