@@ -54,3 +54,18 @@ def test_live_objects(model, tmp_path):
     sides = json.loads(found.stdout)
     check(sides["zero"], ZERO, tmp_path)
     check(sides["whole"], None, tmp_path)
+
+
+def test_names_the_objects_that_it_leaves_out():
+    tensor = {
+        "key": "w", "dtype": "torch.float32", "local_shape": [2],
+        "global_shape": [2], "global_offset": [0], "prepend_axis_num": 0,
+        "axis_fragmentations": [1],
+    }  # fmt: skip
+    rng = {"key": "rng_state", "data": None, "global_shape": [1, 2]}
+    for read in (
+        lambda tree: capture.from_sharded_tensors([tree]),
+        capture.describe_sharded,
+    ):
+        with pytest.warns(UserWarning, match="not captured: rng_state; "):
+            read({"model": tensor, "rng": [rng]})

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import warnings
 
 from .layout import CaptureError, Layout, dtype_name, field, region_text
 
@@ -17,6 +18,28 @@ def sharded_entries(tree):
     elif isinstance(tree, (list, tuple)):
         for value in tree:
             yield from sharded_entries(value)
+
+
+def object_keys(tree):
+    """The keys of all ShardedObjects of a nested state dict."""
+    if field(tree, "local_shape") is not None or hasattr(tree, "build"):
+        return
+    if field(tree, "key") is not None and field(tree, "global_shape"):
+        yield field(tree, "key")
+    elif isinstance(tree, (dict, list, tuple)):
+        below = tree.values() if isinstance(tree, dict) else tree
+        yield from itertools.chain(*map(object_keys, below))
+
+
+def warn_of_objects(trees):
+    """Says which ShardedObjects a capture leaves out, each key once."""
+    keys = sorted(set(itertools.chain(*map(object_keys, trees))))
+    if keys:
+        warnings.warn(
+            "what is no tensor is not captured: " + ", ".join(keys)
+            + "; counters and RNG states belong into the request's 'extra'",
+            stacklevel=3,
+        )  # fmt: skip
 
 
 def parts_of(entry):
@@ -35,12 +58,14 @@ SHARDED_FIELDS = (
 def describe_sharded(state_dict, gbuf_ranges=()):
     """A rank's sharded_state_dict(keep_vars) as plain data, to be gathered from
     all ranks. `gbuf_ranges` are those of its DistributedOptimizers: which
-    elements of each parameter this rank optimizes."""
+    elements of each parameter this rank optimizes. A warning names the
+    ShardedObjects, which are left out."""
     owned = {}
     for buckets in itertools.chain(*(maps.values() for maps in gbuf_ranges)):
         for bucket in buckets:
             for parameter, found in bucket["param_map"].items():
                 owned[id(parameter)] = found["param"].start, found["param"].end
+    warn_of_objects([state_dict])
     out = []
     for entry in sharded_entries(state_dict):
         begin, end = owned.get(id(field(entry, "data")), (0, 0))
@@ -101,8 +126,10 @@ def box_of(rank, entry):
 def from_sharded_tensors(state_dicts, zero=None):
     """`state_dicts[rank]` is a rank's sharded_state_dict, nested as it is, or
     what `describe_sharded` made of it. Every replica (replica_id) holds its
-    region; what is no ShardedTensor is left out. `zero` names the states, and
-    their dtypes, that lie as the optimizer's ranges do: {"master": "f32"}."""
+    region; a warning names the ShardedObjects, which are left out. `zero` names
+    the states, and their dtypes, that lie as the optimizer's ranges do:
+    {"master": "f32"}."""
+    warn_of_objects(state_dicts)
     layout = Layout(len(state_dicts))
     for rank, tree in enumerate(state_dicts):
         where = f"on rank {rank}"
