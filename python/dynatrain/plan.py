@@ -87,8 +87,9 @@ class Plan:
 
         `user_data`, any JSON value (step counters, RNG seeds), reaches every
         process: `Switch.user_data` is that of the lowest rank that gave one.
-        With `digests`, the receiver of every message compares it with the
-        sender's digest (backend gloo).
+        With `digests`, the receiver of every message compares each run of
+        bytes of one tensor and state in it with the sender's digest, and an
+        error names the tensor and state that differ (backend gloo).
 
         Tensors on a GPU: `transfer` waits for all work on it first, and has
         ended there when it returns.

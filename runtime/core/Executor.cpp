@@ -56,12 +56,26 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                        step.status().message());
     executor.steps.push_back(std::move(*step));
   }
+  if (transport.comparesRegions())
+    DTRT_RETURN_IF_ERROR(executor.findRegions());
   if (options.skipStaging && transport.seesPeerMemory())
     executor.skipStaging();
   else if (transport.overlaps())
     executor.overlapGroups();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;
+}
+
+Status Executor::findRegions() {
+  auto found = regionsOf(storage->common(), storage->program());
+  if (!found.ok())
+    return makeError("device ", storage->program().device, ": ",
+                     found.status().message());
+  regions = std::move(*found);
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (size_t m = 0; m < regions[i].size(); ++m)
+      steps[i].messages[m].regions = &regions[i][m];
+  return {};
 }
 
 void Executor::overlapGroups() {

@@ -10,6 +10,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dtrt/Cuda.h"
+#include "dtrt/MessageRegions.h"
 
 #include "Stream.h"
 
@@ -87,6 +88,7 @@ struct GpuExecutor::State {
       : storage(storage), transport(transport) {}
 
   Status prepare(const GpuExecutorOptions &options);
+  Status findRegions();
   Status prepareSteps();
   Status prepareStep(const Instruction &instruction, Step &step);
   Status addSegments(const Instruction &instruction, Step &step);
@@ -104,6 +106,8 @@ struct GpuExecutor::State {
   std::unique_ptr<std::byte, std::function<void(std::byte *)>> arena;
   Stream packing, unpacking;
   std::vector<Step> steps;
+  /// By instruction and message; empty where the transport needs none.
+  std::vector<std::vector<MessageRegions>> regions;
   ExecutionStats stats;
   int gpu = 0;
 };
@@ -136,7 +140,8 @@ Status GpuExecutor::State::addSegments(const Instruction &instruction,
 
 Status GpuExecutor::State::addMessages(const Instruction &instruction,
                                        Step &step) {
-  for (const Message &message : instruction.messages) {
+  for (size_t m = 0; m < instruction.messages.size(); ++m) {
+    const Message &message = instruction.messages[m];
     std::byte *data = arena.get() + message.slot;
     if (message.direct) {
       auto prepared =
@@ -155,7 +160,8 @@ Status GpuExecutor::State::addMessages(const Instruction &instruction,
           std::max(stats.stagingPeak, message.slot + message.bytes);
     }
     step.messages.push_back(
-        {message.receive, message.peer, data, message.bytes, nullptr});
+        {message.receive, message.peer, data, message.bytes, nullptr,
+         regions.empty() ? nullptr : &regions[step.first][m]});
   }
   return {};
 }
@@ -192,8 +198,20 @@ Status GpuExecutor::State::prepareStep(const Instruction &instruction,
   }
 }
 
+Status GpuExecutor::State::findRegions() {
+  if (!transport.comparesRegions())
+    return {};
+  auto found = regionsOf(storage.common(), storage.program());
+  if (!found.ok())
+    return makeError("device ", storage.program().device, ": ",
+                     found.status().message());
+  regions = std::move(*found);
+  return {};
+}
+
 Status GpuExecutor::State::prepareSteps() {
   const RankProgram &program = storage.program();
+  DTRT_RETURN_IF_ERROR(findRegions());
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     Step step;
     step.first = i;

@@ -12,6 +12,7 @@ public:
       : inner(std::move(inner)), copy(std::move(copy)) {}
 
   uint32_t device() const override { return inner->device(); }
+  bool comparesRegions() const override { return inner->comparesRegions(); }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);

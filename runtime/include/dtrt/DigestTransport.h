@@ -1,9 +1,11 @@
 //===- DigestTransport.h - Messages compared on arrival ---------*- C++ -*-===//
 //
-// Wraps a transport: after each group, every message's digest travels the same
-// way in a group of its own, and the receiver compares it with the digest of
-// what came. The digest depends on the position of every byte. Messages must be
-// in the host's memory.
+// Wraps a transport: after each group, one digest (XXH3, 128 bits) per region
+// of every message travels the same way in a group of its own, and the receiver
+// compares them with those of what came; its error names the tensor, the state
+// and the place in the message. A digest depends on the position of every byte
+// in its region. A message whose regions are not told is one region. Messages
+// must be in the host's memory.
 //
 //===----------------------------------------------------------------------===//
 

@@ -3,6 +3,7 @@
 #ifndef DTRT_EXECUTOR_H
 #define DTRT_EXECUTOR_H
 
+#include "dtrt/MessageRegions.h"
 #include "dtrt/Packing.h"
 #include "dtrt/Transport.h"
 
@@ -74,6 +75,7 @@ private:
   Result<Step> prepareStep(const Instruction &instruction) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;
+  Status findRegions();
   Status runSteps();
   Status runStep(Step &step);
   Status runCopy(const Step &step);
@@ -93,6 +95,7 @@ private:
   LocalStorage *storage;
   Transport *transport;
   std::vector<Step> steps;
+  std::vector<std::vector<MessageRegions>> regions; // by step and message
   std::unique_ptr<std::byte[]> arena;
   ExecutionStats statistics;
 };

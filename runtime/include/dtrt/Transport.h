@@ -17,6 +17,7 @@
 
 namespace dtrt {
 
+struct MessageRegions;
 struct MessageView;
 
 struct TransportMessage {
@@ -27,6 +28,9 @@ struct TransportMessage {
   /// Where the bytes lie in the sender's, or shall lie in the receiver's
   /// shards; then `data` is not used. Only for transports that see them.
   const MessageView *view = nullptr;
+  /// Whose bytes they are, for a transport that compares regions; null: not
+  /// told, at either end.
+  const MessageRegions *regions = nullptr;
 };
 
 /// One device's end of a transport.
@@ -37,6 +41,8 @@ public:
   /// Whether all devices are in one address space, so that messages may go
   /// from shard to shard without staging.
   virtual bool seesPeerMemory() const { return false; }
+  /// Whether it uses the regions of messages, which are not found otherwise.
+  virtual bool comparesRegions() const { return false; }
   /// Connects to every peer, after all ranks have compared their digests.
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BorrowedTransport.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/CheckPattern.h"
@@ -19,25 +20,6 @@ using namespace dtrt;
 using namespace dtrt::test;
 
 namespace {
-
-/// Passes everything on to a transport that it does not own.
-class Borrowed : public Transport {
-public:
-  explicit Borrowed(Transport &inner) : inner(inner) {}
-  uint32_t device() const override { return inner.device(); }
-  Status connect(const Digest &digest,
-                 const std::vector<uint32_t> &peers) override {
-    return inner.connect(digest, peers);
-  }
-  Status group(const std::vector<TransportMessage> &messages) override {
-    return inner.group(messages);
-  }
-  void abort(const Status &why) override { inner.abort(why); }
-  void leave() override { inner.leave(); }
-
-private:
-  Transport &inner;
-};
 
 /// Spoils a byte of what it receives.
 class Spoiling : public Borrowed {

@@ -1,5 +1,6 @@
 //===- TransportsTest.cpp - The contract of the host's transports ---------===//
 
+#include "BorrowedTransport.h"
 #include "TransportContract.h"
 
 #include "dtrt/AdversarialTransport.h"
@@ -28,25 +29,6 @@ public:
 
 private:
   World world;
-};
-
-/// Passes everything on to a transport that it does not own.
-class Borrowed : public Transport {
-public:
-  explicit Borrowed(Transport &inner) : inner(inner) {}
-  uint32_t device() const override { return inner.device(); }
-  Status connect(const Digest &digest,
-                 const std::vector<uint32_t> &peers) override {
-    return inner.connect(digest, peers);
-  }
-  Status group(const std::vector<TransportMessage> &messages) override {
-    return inner.group(messages);
-  }
-  void abort(const Status &why) override { inner.abort(why); }
-  void leave() override { inner.leave(); }
-
-private:
-  Transport &inner;
 };
 
 /// Works while the rank does: until `end` the messages' memory is its own. What

@@ -1,0 +1,31 @@
+//===- BorrowedTransport.h - A transport around another ---------*- C++ -*-===//
+
+#ifndef DTRT_TEST_BORROWEDTRANSPORT_H
+#define DTRT_TEST_BORROWEDTRANSPORT_H
+
+#include "dtrt/Transport.h"
+
+namespace dtrt::test {
+
+/// Passes everything on to a transport that it does not own.
+class Borrowed : public Transport {
+public:
+  explicit Borrowed(Transport &inner) : inner(inner) {}
+  uint32_t device() const override { return inner.device(); }
+  Status connect(const Digest &digest,
+                 const std::vector<uint32_t> &peers) override {
+    return inner.connect(digest, peers);
+  }
+  Status group(const std::vector<TransportMessage> &messages) override {
+    return inner.group(messages);
+  }
+  void abort(const Status &why) override { inner.abort(why); }
+  void leave() override { inner.leave(); }
+
+private:
+  Transport &inner;
+};
+
+} // namespace dtrt::test
+
+#endif // DTRT_TEST_BORROWEDTRANSPORT_H
