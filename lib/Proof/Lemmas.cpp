@@ -230,6 +230,35 @@ constexpr const char *kFeeding = R"((declare-sort Rank 0)
 (assert (and (holds p e) (not (right p e))))
 )";
 
+/// The bytes of a device are counted at every create and release; between them
+/// nothing changes. `peak` is the largest count so far. In rollback mode all is
+/// created before the first group and nothing is released.
+constexpr const char *kPeak = R"((declare-const arena Int)
+(declare-const live Int)
+(declare-const peak Int)
+(declare-const bound Int)
+(declare-const bytes Int)
+(declare-const create Bool)
+(declare-const liveAfter Int)
+(declare-const peakAfter Int)
+(assert (and (<= 0 arena) (<= 0 live) (<= 0 bytes)))
+(assert (<= (+ live arena) peak))
+; Only what is there is released.
+(assert (=> (not create) (<= bytes live)))
+(assert (= liveAfter (ite create (+ live bytes) (- live bytes))))
+(assert (= peakAfter (ite (< peak (+ liveAfter arena)) (+ liveAfter arena)
+                          peak)))
+; At the end the peak is compared with the bound, and it never shrinks.
+(assert (<= peakAfter bound))
+; Negation: before or after this step more is in use than the bound allows, or
+; the count no longer says what is in use.
+(assert (or (> (+ live arena) bound)
+            (> (+ liveAfter arena) bound)
+            (> (+ liveAfter arena) peakAfter)
+            (< peakAfter peak)
+            (< liveAfter 0)))
+)";
+
 } // namespace
 
 const std::vector<Obligation> &lemmas() {
@@ -260,6 +289,10 @@ const std::vector<Obligation> &lemmas() {
        "every piece that is sent holds its value, and nothing is read after "
        "its release",
        kFeeding},
+      {"peak-is-counted", Claim::MemorySafe,
+       "counted at every create and release with its arena, a device never "
+       "holds more than the bound that its peak keeps to",
+       kPeak},
   };
   return all;
 }

@@ -17,6 +17,7 @@
 // SMT: (check-sat)
 // SMT: ; slots-never-meet:
 // SMT: ; nothing-sent-too-early:
+// SMT: ; peak-is-counted:
 // SMT: ; waves-0-to-0: waves (1) come in one order
 // SMT: ; arenas-0: slots of the 2 devices
 // SMT: ; cover-0: pieces of @w, cut as for 2 device(s)

@@ -86,6 +86,14 @@ TEST_F(Lemmas, ForwardingInTheSameWaveIsNotProved) {
             Verdict::Proved);
 }
 
+TEST_F(Lemmas, APeakThatForgetsCreatesIsRefuted) {
+  EXPECT_EQ(verdictWithout("peak-is-counted",
+                           "(ite (< peak (+ liveAfter arena)) (+ liveAfter "
+                           "arena)\n                          peak)",
+                           "peak"),
+            Verdict::Refuted);
+}
+
 // A product of unknowns that no solver decides in a millisecond.
 TEST_F(Lemmas, NoAnswerInTimeIsNoProof) {
   Obligation hard;
