@@ -192,7 +192,8 @@ Status LocalLink::finishBody() {
 
 void LocalLink::sayAborted(const std::string &why) {
   // Within a message nothing can be said: the peer sees the stream's end.
-  if (headLeft + bodyLeft > 0) {
+  bool isWithin = headLeft + bodyLeft > 0 && headLeft < sizeof head;
+  if (isWithin) {
     shutdown(stream.get(), SHUT_RDWR);
     return;
   }
