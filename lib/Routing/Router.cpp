@@ -83,6 +83,10 @@ struct PortLoads {
 struct Holder {
   int64_t device;
   int64_t hop;
+  /// Messages until it has the item, and that it has sent of it per level
+  /// (island, NIC).
+  int64_t ready = 0;
+  int64_t sends[2] = {0, 0};
 };
 
 class Router {
@@ -102,8 +106,12 @@ private:
   std::vector<size_t> nodeOrder(const Demand &demand);
   void routeItem(const Item &item);
   void serveNode(const Item &item, const std::vector<int64_t> &wanters);
+  using HolderCost = std::tuple<int64_t, int64_t, double>;
+  HolderCost costOf(const Holder &holder, bool sameNode, double load) const;
   const Holder *cheapestHolder(int64_t destination, bool sameNode,
                                int64_t bytes);
+  std::vector<int64_t> fanOutOrder(const std::vector<int64_t> &wanters,
+                                   int64_t entry);
   int64_t cheapestEntry(const std::vector<int64_t> &wanters, int64_t bytes);
   void setBudget();
   void move(const Item &item, Holder from, int64_t destination);
@@ -212,14 +220,30 @@ void Router::setBudget() {
   budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
 }
 
-/// The holder nearest to the source whose port has room in its budget, the
-/// least loaded of these; without room anywhere, the least loaded. A forward
-/// has to wait for its own data, so one is taken only where it relieves a port
-/// that would be too busy. Null: no holder there.
+/// What it costs to take an item from a holder; the least is taken.
+Router::HolderCost Router::costOf(const Holder &holder, bool sameNode,
+                                  double load) const {
+  bool hasRoom = load <= budget;
+  int64_t sends = holder.sends[!sameNode];
+  switch (options.forwarding) {
+  case Forwarding::Spread:
+    // Nearest to the source with room in its port's budget.
+    return {hasRoom ? holder.hop : int64_t(UINT32_MAX), 0, load};
+  case Forwarding::Chain:
+    return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load};
+  case Forwarding::Tree:
+    break;
+  }
+  return {holder.ready + sends, holder.hop, 0};
+}
+
+/// The cheapest holder, the least loaded of these. A forward has to wait for
+/// its own data, so one is taken only where it relieves a port that would be
+/// too busy. Null: no holder there.
 const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
                                      int64_t bytes) {
   const Holder *best = nullptr;
-  std::pair<int64_t, double> bestCost; // hop, load
+  HolderCost bestCost;
   for (const Holder &holder : holders) {
     if (cluster.sameNode(holder.device, destination) != sameNode)
       continue;
@@ -227,8 +251,7 @@ const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
     double load = (sameNode ? ports.islandOut + ports.islandDue
                             : ports.nicOut + ports.nicDue) +
                   cluster.wireSeconds(holder.device, destination, bytes);
-    std::pair<int64_t, double> cost = {
-        load <= budget ? holder.hop : int64_t(UINT32_MAX), load};
+    HolderCost cost = costOf(holder, sameNode, load);
     if (best && cost >= bestCost)
       continue;
     best = &holder;
@@ -249,7 +272,11 @@ void Router::move(const Item &item, Holder from, int64_t destination) {
     movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back(
       {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
-  holders.push_back({destination, from.hop + 1});
+  int64_t ready = from.ready + from.sends[interNode] + 1;
+  for (Holder &holder : holders)
+    if (holder.device == from.device)
+      ++holder.sends[interNode];
+  holders.push_back({destination, from.hop + 1, ready});
 }
 
 /// The wanter whose NIC will have received least when it has the item too.
@@ -279,10 +306,26 @@ void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
     entry = cheapestEntry(wanters, item.bytes);
     move(item, *cheapestHolder(entry, /*sameNode=*/false, item.bytes), entry);
   }
-  for (int64_t device : wanters)
-    if (device != entry)
-      move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes),
-           device);
+  for (int64_t device : fanOutOrder(wanters, entry))
+    move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes), device);
+}
+
+/// Wanters but the entry, in the order in which they are served: who has least
+/// to send first, since the first may have to pass it on. Chains and trees keep
+/// their order here too.
+std::vector<int64_t> Router::fanOutOrder(const std::vector<int64_t> &wanters,
+                                         int64_t entry) {
+  std::vector<int64_t> order = wanters;
+  auto isBefore = [&](int64_t a, int64_t b) {
+    return loads[a].islandOut < loads[b].islandOut;
+  };
+  if (options.forwarding == Forwarding::Spread)
+    std::stable_sort(order.begin(), order.end(), isBefore);
+  auto first = std::find(order.begin(), order.end(), entry);
+  if (options.forwarding == Forwarding::Chain && first != order.end())
+    std::rotate(order.begin(), first, order.end());
+  order.erase(std::remove(order.begin(), order.end(), entry), order.end());
+  return order;
 }
 
 /// Adds an item to what its holders will have to send (`sign` 1), or takes it
@@ -299,6 +342,7 @@ void Router::expect(const Item &item, double sign) {
 }
 
 /// Nodes with the idlest NICs first: they can pass the item on to the others.
+/// Chains and trees keep their order, so that the same pairs meet.
 std::vector<size_t> Router::nodeOrder(const Demand &demand) {
   std::vector<std::pair<double, size_t>> rated;
   for (size_t i = 0; i < demand.nodes.size(); ++i) {
@@ -307,7 +351,7 @@ std::vector<size_t> Router::nodeOrder(const Demand &demand) {
       least = std::min(least, loads[device].nicOut + loads[device].nicDue);
     rated.push_back({least, i});
   }
-  if (!demand.nicSenders.empty())
+  if (!demand.nicSenders.empty() && options.forwarding == Forwarding::Spread)
     std::sort(rated.begin(), rated.end());
   std::vector<size_t> order;
   for (auto [load, i] : rated)

@@ -19,6 +19,10 @@ namespace {
 /// filled by cutting a slice of a box in two.
 constexpr int64_t kFillFraction = 64;
 
+/// Where all messages count as 1: what a wave costs beside them, and what a
+/// message counts for while some of it has not come to its sender.
+constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
+
 /// All traffic of one ordered pair of devices.
 struct Edge {
   std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
@@ -34,7 +38,8 @@ public:
             const Cluster &cluster, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
       : moves(moves), flows(flows), cluster(cluster),
-        chunks{chunks.intra, chunks.inter}, scheduled(scheduled) {}
+        chunks{chunks.intra, chunks.inter}, isWhole(chunks.isWhole),
+        scheduled(scheduled) {}
 
   bool check(int64_t &needed) const;
   void run();
@@ -57,6 +62,7 @@ private:
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const int64_t chunks[2]; // island, NIC
+  const bool isWhole;      // every message counts alike, none is cut
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -101,7 +107,8 @@ void Scheduler::index() {
   uint32_t count = 0;
   for (auto &[device, number] : dense)
     number = count++;
-  matching = std::make_unique<Matching>(4 * count, cluster.latencySeconds);
+  matching = std::make_unique<Matching>(
+      4 * count, isWhole ? kWholeLatency : cluster.latencySeconds);
   std::unordered_map<uint64_t, uint32_t> known;
   edgeOf.resize(moves.size());
   for (uint32_t i = 0; i < moves.size(); ++i) {
@@ -117,7 +124,7 @@ void Scheduler::index() {
       bool inter = !cluster.sameNode(move.source, move.destination);
       pair.ports[0] = sendPort(s, inter);
       pair.ports[1] = sendPort(d, inter) + 1;
-      pair.most = edge.largest / edge.bytesPerSecond;
+      pair.most = isWhole ? 1 : edge.largest / edge.bytesPerSecond;
       edges.push_back(edge);
       matching->add(pair);
     }
@@ -134,6 +141,12 @@ void Scheduler::update(uint32_t index) {
   Pair pair = (*matching)[index];
   pair.ready = edge.readyBytes / edge.bytesPerSecond;
   pair.left = edge.leftBytes / edge.bytesPerSecond;
+  if (isWhole) {
+    pair.left = edge.leftBytes > 0;
+    pair.ready = edge.readyBytes == edge.leftBytes ? pair.left
+                 : edge.readyBytes > 0             ? kPartOfWhole
+                                                   : 0;
+  }
   pair.chain = 0;
   if (!edge.ready.empty()) {
     pair.order = edge.ready.front().first;
@@ -268,8 +281,10 @@ void Scheduler::sendWave(int32_t wave) {
   for (const Meeting &meeting : matching->choose()) {
     Edge &edge = edges[meeting.pair];
     // To the nearest byte: seconds are rounded.
-    int64_t room = std::min(
-        edge.largest, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
+    int64_t room = edge.largest;
+    if (!isWhole)
+      room =
+          std::min(room, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
     int64_t sent = fill(edge, room, wave);
     edge.readyBytes -= sent;
     edge.leftBytes -= sent;
