@@ -90,8 +90,6 @@ def scale_of(model):
     """The largest divisor of the hidden size that leaves whole heads."""
     hidden = model.get("hidden_size") or model["n_embd"]
     heads = model.get("num_attention_heads") or model["n_head"]
-    if "head_dim" in model or "v_head_dim" in model:
-        heads = 1
     return max(
         scale
         for scale in range(1, MOST_SCALE + 1)
