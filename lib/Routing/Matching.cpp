@@ -20,14 +20,14 @@ constexpr double kEfficient = 0.98;
 } // namespace
 
 Matching::Matching(uint32_t numPorts, double latency)
-    : latency(latency), pairsOf(numPorts), remaining(numPorts, 0),
+    : latency(latency), linksOf(numPorts), remaining(numPorts, 0),
       missing(numPorts, 0), feeding(numPorts, 0), visited(numPorts, 0) {}
 
 uint32_t Matching::add(const Pair &pair) {
   uint32_t index = pairs.size();
   pairs.push_back(pair);
   for (uint32_t port : pair.ports) {
-    pairsOf[port].push_back(index);
+    linksOf[port].push_back({index, partner(pair, port)});
     remaining[port] += pair.left;
   }
   longest = std::max(longest, pair.most);
@@ -72,10 +72,11 @@ void Matching::match(uint32_t pair) {
 bool Matching::cover(uint32_t port, bool isCritical) {
   std::tuple<bool, uint32_t, double, double, int64_t> best;
   int64_t bestPair = -1;
-  for (uint32_t index : pairsOf[port]) {
+  for (auto [index, other] : linksOf[port]) {
+    if (matched[other] >= 0)
+      continue;
     const Pair &pair = pairs[index];
-    uint32_t other = partner(pair, port);
-    if (matched[other] >= 0 || !(isCritical ? serves(pair) : isWorth(pair)))
+    if (!(isCritical ? serves(pair) : isWorth(pair)))
       continue;
     std::tuple<bool, uint32_t, double, double, int64_t> rating = {
         need(other) > 0, pair.chain, starving(pair),
@@ -97,10 +98,8 @@ bool Matching::augment(uint32_t port) {
   if (cover(port, /*isCritical=*/true))
     return true;
   visited[port] = stamp;
-  for (uint32_t index : pairsOf[port]) {
-    const Pair &pair = pairs[index];
-    uint32_t other = partner(pair, port);
-    if (visited[other] == stamp || !serves(pair))
+  for (auto [index, other] : linksOf[port]) {
+    if (visited[other] == stamp || !serves(pairs[index]))
       continue;
     visited[other] = stamp;
     int32_t taken = matched[other];
@@ -173,10 +172,10 @@ void Matching::start(double seconds) {
 
 /// Forgets pairs that have nothing left.
 void Matching::dropFinished() {
-  for (auto &list : pairsOf)
+  for (auto &list : linksOf)
     list.erase(
         std::remove_if(list.begin(), list.end(),
-                       [&](uint32_t pair) { return pairs[pair].left <= 0; }),
+                       [&](Link link) { return pairs[link.pair].left <= 0; }),
         list.end());
 }
 
@@ -222,13 +221,14 @@ void Matching::findBest() {
 std::vector<Meeting> Matching::choose() {
   if (wave++ % 16 == 0)
     dropFinished();
-  order.clear();
+  std::vector<std::pair<double, uint32_t>> rated;
   for (uint32_t port = 0; port < remaining.size(); ++port)
-    if (!pairsOf[port].empty())
-      order.push_back(port);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return remaining[a] > remaining[b];
-  });
+    if (!linksOf[port].empty())
+      rated.push_back({-remaining[port], port});
+  std::sort(rated.begin(), rated.end());
+  order.clear();
+  for (auto [less, port] : rated)
+    order.push_back(port);
   busiest = order.empty() ? 0 : remaining[order.front()];
   takesTrickles = false;
   if (!findFull())

@@ -72,6 +72,12 @@ private:
   uint32_t partner(const Pair &pair, uint32_t port) const {
     return pair.ports[pair.ports[0] == port];
   }
+  /// A pair as one of its ports sees it: most pairs that a search passes are
+  /// settled by who the partner is.
+  struct Link {
+    uint32_t pair = 0;
+    uint32_t partner = 0; // port
+  };
   void start(double seconds);
   void match(uint32_t pair);
   bool cover(uint32_t port, bool isCritical);
@@ -89,9 +95,9 @@ private:
 
   double latency;
   std::vector<Pair> pairs;
-  std::vector<std::vector<uint32_t>> pairsOf; // per port
-  std::vector<double> remaining;              // per port, seconds
-  std::vector<double> missing;                // of these, not at the sender
+  std::vector<std::vector<Link>> linksOf; // per port
+  std::vector<double> remaining;          // per port, seconds
+  std::vector<double> missing;            // of these, not at the sender
   std::vector<uint32_t> feeding; // per port, pairs whose next box others await
   std::vector<uint32_t> order;   // ports, busiest first
   double busiest = 0;
