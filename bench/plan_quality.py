@@ -109,6 +109,7 @@ def measure(case, options, folder):
         "device_peak": memory["device_peak"],
         "waves": facts["counts"]["waves"],
         "messages": facts["counts"]["messages"],
+        "collectives": facts["counts"]["collectives"],
         "compile_s": statistics.median(seconds),
         "compile_spread_s": max(seconds) - min(seconds),
         "plan_bytes": plan.stat().st_size,
@@ -137,7 +138,8 @@ def table(heads, rows):
 
 def print_quality(rows):
     heads = ["case", "wire", "inter-node", "time", "predicted", "bound"]
-    heads += ["staging MiB", "device GiB", "waves", "messages", "compile s"]
+    heads += ["staging MiB", "device GiB", "waves", "messages"]
+    heads += ["collectives", "compile s"]
     table(
         heads,
         [
@@ -152,6 +154,7 @@ def print_quality(rows):
                 f"{row['device_peak'] / 2**30:.1f}",
                 str(row["waves"]),
                 str(row["messages"]),
+                str(row["collectives"]),
                 f"{row['compile_s']:.2f}",
             ]
             for row in rows

@@ -2,6 +2,7 @@
 
 #include "dt/Emit/Summary.h"
 
+#include "dt/Emit/Multicasts.h"
 #include "dt/Routing/CostModel.h"
 
 #include <algorithm>
@@ -63,6 +64,7 @@ dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
   }
   out.waves = waves.size();
   out.messages = transition.messages.size();
+  out.collectives = multicasts(transition).size();
   for (const auto &[device, bytes] : deviceBytes(transition)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, bytes.staging);
     out.devicePeak = std::max<uint64_t>(out.devicePeak, bytes.peak());

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Staged.h"
+#include "dt/Emit/Multicasts.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Explain.h"
 
@@ -45,6 +46,21 @@ void explainMessages(const ScheduledTransition &transition) {
                                       why[packed][unpacked]);
 }
 
+/// What the waves pass on, by kind and number of devices.
+void explainMulticasts(const ScheduledTransition &transition) {
+  std::map<std::pair<std::string, size_t>, int64_t> kinds;
+  for (const Multicast &multicast : multicasts(transition)) {
+    std::string kind = multicast.isBroadcast()   ? "broadcast"
+                       : multicast.isAllGather() ? "all-gather"
+                                                 : "multicast of several";
+    ++kinds[{kind, multicast.devices.size()}];
+  }
+  for (const auto &[kind, count] : kinds)
+    llvm::errs() << llvm::formatv("collectives: {0} {1} among {2} devices, "
+                                  "made of sends and forwards\n",
+                                  count, kind.first, kind.second);
+}
+
 LogicalResult explainTransition(TransitionInfo &info) {
   TransitionOp op = info.op;
   llvm::errs() << "transition @" << op.getSymName() << "\n";
@@ -53,10 +69,11 @@ LogicalResult explainTransition(TransitionInfo &info) {
     llvm::errs() << explanation(row) << "\n";
   if (op.getOps<WaveOp>().empty())
     return success();
-  auto transition = readStaged(info, /*computeCells=*/false);
+  auto transition = readStaged(info, /*computeCells=*/true);
   if (failed(transition))
     return failure();
   explainMessages(*transition);
+  explainMulticasts(*transition);
   return success();
 }
 

@@ -259,13 +259,15 @@ std::string dt::explanation(const PatternRow &row) {
                   collectiveName(row.pattern), row.collective * 1e3);
     out += text;
   }
-  out += row.isForwarded() ? "so forwarded" : "so sent by its holders";
+  out +=
+      row.isForwarded() ? "so receivers pass it on" : "so its holders send it";
   if (row.pattern == Pattern::Send)
     return out;
   if (row.collective >= row.chosen())
-    return out + ": a collective wins nothing";
-  std::snprintf(text, sizeof(text),
-                ": a collective would save %.3f ms were its ports its own",
-                (row.chosen() - row.collective) * 1e3);
+    return out + ": a library's collective wins nothing";
+  std::snprintf(
+      text, sizeof(text),
+      ": a library's collective would save %.3f ms were its ports its own",
+      (row.chosen() - row.collective) * 1e3);
   return out + text;
 }

@@ -268,6 +268,7 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
       return makeError("sends staging bytes [", slot, ", ", slot + bytes,
                        ") of which byte ", at, " was not packed for it");
     content.add(*staged->second.packed);
+    totals.multicasts.addSent(*staged->second.packed);
     staged->second.used = true;
     at = staged->second.end;
   }
@@ -280,6 +281,7 @@ Status ProgramVerifier::send(const Instruction &instruction,
                     current,          message.bytes,  {}};
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
+    totals.multicasts.addSent(message.segment);
     ContentHash content;
     content.add(message.segment);
     end.content = content.finish();

@@ -5,6 +5,7 @@
 
 #include "BoxSet.h"
 #include "ContentHash.h"
+#include "Multicasts.h"
 #include "StorageLifetimes.h"
 
 #include <map>
@@ -24,6 +25,7 @@ struct MessageEnd {
 /// What the programs seen so far add up to.
 struct ProgramTotals {
   std::vector<MessageEnd> sends, receives;
+  MulticastCounter multicasts;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesWire = 0;

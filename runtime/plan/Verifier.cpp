@@ -104,6 +104,7 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
       {"most destination bytes", summary.destinationMax, totals.destinationMax},
       {"messages", summary.messages, totals.sends.size()},
       {"waves", summary.waves, countWaves(totals.sends)},
+      {"collectives", summary.collectives, totals.multicasts.count()},
   };
   for (const Row &row : rows)
     if (row.said != row.found)
@@ -116,6 +117,19 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
   if (summary.deviceLimit > 0 && summary.devicePeak > summary.deviceLimit)
     return makeError("device peak of ", summary.devicePeak,
                      " bytes is more than the limit of ", summary.deviceLimit);
+  return {};
+}
+
+/// The messages of what is passed on, from programs that are right.
+Status readMulticasts(const PlanReader &plan, MulticastCounter &multicasts) {
+  if (!multicasts.anyPassedOn())
+    return {};
+  multicasts.sortPassedOn();
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    multicasts.addProgram(plan.common(), *program);
+  }
   return {};
 }
 
@@ -136,6 +150,7 @@ Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
     DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
     return paired;
   }
+  DTRT_RETURN_IF_ERROR(readMulticasts(plan, totals.multicasts));
   DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, totals));
   if (facts)
     facts->mostAbove = totals.mostAbove;

@@ -1,4 +1,4 @@
-// --dt-explain: what moves, by pattern, and why no collective carries it.
+// --dt-explain: what moves, by pattern, and why it is sent or passed on.
 // RUN: dt-opt %s --dt-explain -o /dev/null 2>&1 | FileCheck %s
 // RUN: dt-opt %s --dt-lower --dt-explain -o /dev/null 2>&1 | FileCheck %s --check-prefixes=CHECK,STAGED
 
@@ -17,6 +17,7 @@ dt.layout @dst of @model on [@eight] world 8 {
 }
 // CHECK: transition @fan_out
 // CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 34.360 GB;
-// CHECK-SAME: sends 1374.400 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so forwarded: a collective wins nothing
+// CHECK-SAME: sends 1374.400 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers pass it on: a library's collective wins nothing
 // STAGED: messages:
+// STAGED: collectives: 1 broadcast among 9 devices, made of sends and forwards
 dt.transition @fan_out from @src to @dst

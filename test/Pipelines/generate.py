@@ -2,15 +2,16 @@
 
 `random_request(seed)` gives the same request for the same seed: explicit
 shards, inline and flat tensor lists with rules, and tiny model configs, over
-worlds that grow, shrink, overlap or have nothing in common.
+worlds that grow, shrink, overlap or have nothing in common. Some spread the
+data of few ranks over many, so that plans hold multicasts.
 """
 
 import math
 import random
 from dataclasses import dataclass, field
 
-import numpy as np
 from layouts import DTYPE_BYTES
+from shard_rows import random_rows, spread_rows
 
 MAX_WORLD = 16
 DTYPES = ["bf16", "f32", "f16", "f8_e4m3", "u8", "i64"]
@@ -135,6 +136,19 @@ def random_worlds(rng, sizes):
     return [rng.sample(pool, size) for size in sizes]
 
 
+def random_links(rng, devices, per_node):
+    """Pairs of devices or nodes whose rate is not that of their level."""
+
+    def end():
+        device = rng.choice(devices)
+        return rng.choice([device, f"node:{device // per_node}"])
+
+    return [
+        {"from": end(), "to": end(), "GBps": rng.choice([5, 12.5, 50, 100])}
+        for _ in range(rng.randint(1, 4))
+    ]
+
+
 def finish(rng, request, layouts):
     """Adds devices, cluster and memory to a request with two layouts."""
     worlds = random_worlds(rng, [layout["world"] for layout in layouts])
@@ -148,6 +162,10 @@ def finish(rng, request, layouts):
         "inter_node_GBps": 25,
         "latency_us": rng.choice([0, 10]),
     }
+    if rng.random() < 0.25:
+        devices = sorted({*worlds[0], *worlds[1]})
+        per_node = request["cluster"]["devices_per_node"]
+        request["cluster"]["links"] = random_links(rng, devices, per_node)
     mode = rng.choice(["rollback", "flat"])
     # Small limits put the bound of flat mode to the test.
     sizes = ["16KiB", "64KiB", "1MiB", "1GiB"]
@@ -158,77 +176,6 @@ def finish(rng, request, layouts):
 
 
 # Explicit shards.
-
-
-def uneven_cuts(rng, extent):
-    count = rng.randint(0, min(3, extent - 1))
-    return [0, *sorted(rng.sample(range(1, extent), count)), extent]
-
-
-def random_grid(rng, shape):
-    """Boxes (offset, size) that tile a tensor, cut unevenly in some dims."""
-    boxes = [([], [])]
-    for extent in shape:
-        cuts = uneven_cuts(rng, extent) if rng.random() < 0.6 else [0, extent]
-        boxes = [
-            ([*offset, lo], [*size, hi - lo])
-            for offset, size in boxes
-            for lo, hi in zip(cuts, cuts[1:], strict=False)
-        ]
-    return boxes
-
-
-def random_box(rng, shape):
-    offset = [rng.randrange(extent) for extent in shape]
-    size = [rng.randint(1, n - lo) for n, lo in zip(shape, offset, strict=True)]
-    return offset, size
-
-
-def cover_box(rng, box, world):
-    """Rows that hold a whole box on random ranks, some as flat ranges."""
-    offset, size = box
-    if rng.random() < 0.3:
-        cuts = uneven_cuts(rng, math.prod(size))
-        parts = [[lo, hi] for lo, hi in zip(cuts, cuts[1:], strict=False)]
-    else:
-        parts = [None]
-    rows = []
-    for part in parts:
-        for rank in rng.sample(
-            range(world), min(world, rng.choice([1, 1, 2, 3]))
-        ):
-            row = {"rank": rank, "offset": offset, "size": size}
-            rows.append(row | ({"range": part} if part else {}))
-    return rows
-
-
-def row_mask(row, shape):
-    lows, highs = row["offset"], np.add(row["offset"], row["size"])
-    box = tuple(slice(lo, hi) for lo, hi in zip(lows, highs, strict=True))
-    numbers = np.arange(math.prod(shape)).reshape(shape)[box].reshape(-1)
-    mask = np.zeros(math.prod(shape), bool)
-    mask[numbers[slice(*row["range"])] if "range" in row else numbers] = True
-    return mask
-
-
-def random_rows(rng, shape, world):
-    """Rows of one tensor that cover it; replicas may overlap in part, but no
-    rank is given an element twice."""
-    rows = [
-        row
-        for box in random_grid(rng, shape)
-        for row in cover_box(rng, box, world)
-    ]
-    for _ in range(rng.choice([0, 0, 1, 2])):
-        rows += cover_box(rng, random_box(rng, shape), world)
-    kept, held = [], {}
-    for row in rows:
-        mask = row_mask(row, shape)
-        mine = held.setdefault(row["rank"], np.zeros(math.prod(shape), bool))
-        if not (mine & mask).any():
-            mine |= mask
-            kept.append(row)
-    return kept
 
 
 def random_shards(rng, tensors, states):
@@ -277,6 +224,32 @@ def shards_case(rng):
     layouts = [random_shards(rng, tensors, own) for own in states.sides]
     states.place(layouts)
     return Case(finish(rng, request, layouts), model)
+
+
+def spread_case(rng):
+    """Few ranks' data for many: pieces of some size, so that small staging
+    cuts them."""
+    tensors = [
+        {
+            "name": f"t{number}.w",
+            "shape": [rng.randint(1, 8), rng.choice([1, 30, 200, 600])],
+            "dtype": rng.choice(DTYPES),
+        }
+        for number in range(rng.randint(1, 3))
+    ]
+    layouts = []
+    for world, rows_of in (
+        (rng.randint(1, 4), random_rows),
+        (rng.randint(3, 12), spread_rows),
+    ):
+        rows = [
+            {"tensor": tensor["name"]} | row
+            for tensor in tensors
+            for row in rows_of(rng, tensor["shape"], world)
+        ]
+        layouts.append({"world": world, "shards": rows})
+    model = {"tensors": tensors}
+    return Case(finish(rng, {"model": model}, layouts), model)
 
 
 # Parallel sizes.
@@ -493,7 +466,8 @@ def config_case(rng):
 
 def random_request(seed):
     rng = random.Random(seed)
-    return rng.choice([shards_case, rules_case, rules_case, config_case])(rng)
+    kinds = [shards_case, spread_case, rules_case, rules_case, config_case]
+    return rng.choice(kinds)(rng)
 
 
 assert set(DTYPES) <= set(DTYPE_BYTES)

@@ -26,6 +26,15 @@ from plan_tools import ToolError, Tools, print_closing_line
 DETERMINISM_EVERY = 10
 # Times that each plan runs, with its bytes, on the adversarial machine.
 ADVERSARIAL_RUNS = 30
+# A run of this many cases has every feature that `features_of` names.
+REPRESENTATIVE_COUNT = 100
+FEATURES = [
+    "multicasts",
+    "multicasts in rollback mode",
+    "multicasts in flat mode",
+    "multicasts over unequal links",
+    "multicasts in parts",
+]
 
 
 def write_case(case, folder):
@@ -48,6 +57,26 @@ def compile_within_limit(tools, case, request, plan):
         case.request["memory"]["staging"] = works.group(1) + "B"
         request.write_text(json.dumps(case.request, indent=1))
         tools.compile(request, plan)
+
+
+def features_of(request, inspect, deliveries):
+    """Which of FEATURES a case has."""
+    waves = {}  # of each pair
+    for row in deliveries:
+        waves.setdefault((row["src"], row["dst"]), set()).add(row["wave"])
+    is_cut = any(len(own) > 1 for own in waves.values())
+    if not inspect["counts"]["collectives"]:
+        return []
+    return [
+        "multicasts",
+        f"multicasts in {inspect['memory']['mode']} mode",
+        *(["multicasts in parts"] if is_cut else []),
+        *(
+            ["multicasts over unequal links"]
+            if "links" in request["cluster"]
+            else []
+        ),
+    ]
 
 
 def check_case(tools, case, folder, twice):
@@ -75,7 +104,9 @@ def check_case(tools, case, folder, twice):
         inter_node_bound=inspect["bytes"]["inter_node_lower_bound"],
         deliveries=len(deliveries),
         adversarial_runs=ADVERSARIAL_RUNS,
+        collectives=inspect["counts"]["collectives"],
     )
+    figures.update(features_of(case.request, inspect, deliveries))
     return problems, figures
 
 
@@ -143,6 +174,12 @@ def main():
         f"{totals['adversarial_runs']} runs on the adversarial machine, "
         "bytes checked"
     )
+    print(f"{totals['collectives']} collectives; cases with")
+    for feature in FEATURES:
+        print(f"  {feature}: {totals[feature]}")
+        if not totals[feature] and options.count >= REPRESENTATIVE_COUNT:
+            print(f"no case had {feature}")
+            failed += 1
     return print_closing_line(options.count - failed, failed)
 
 

@@ -17,7 +17,12 @@ from layouts import (
     place_in_buckets,
     side_of,
 )
-from oracle import Transition, check_deliveries, problems_of
+from oracle import (
+    Transition,
+    check_deliveries,
+    count_multicasts,
+    problems_of,
+)
 from plan_file import PlanBytes
 
 
@@ -179,6 +184,30 @@ def inspect_of(transition, rows):
             "waves": bool(wires), "messages": len(pairs), "collectives": 0,
         },
     }  # fmt: skip
+
+
+def test_multicasts_are_counted_by_their_devices():
+    request, model = shift_request()
+    transition = Transition(request, model)
+
+    def wire(src, dst, rows, tensor="a"):
+        lo, hi = rows
+        return {
+            "tensor": tensor, "state": "param", "src": src, "dst": dst,
+            "offset": [lo, 0], "size": [hi - lo, 3], "wave": 0,
+        }  # fmt: skip
+
+    def count(*wires):
+        return count_multicasts(transition, wires)
+
+    assert count() == 0
+    assert count(wire(0, 1, (0, 4)), wire(0, 2, (0, 4))) == 0
+    # Device 1 passes on other rows than it received.
+    assert count(wire(0, 1, (0, 2)), wire(1, 2, (2, 4))) == 0
+    chain = wire(0, 1, (0, 4)), wire(1, 2, (0, 2)), wire(1, 2, (2, 4))
+    assert count(*chain) == 1
+    # Rows that go elsewhere too are another multicast.
+    assert count(*chain, wire(0, 3, (0, 1))) == 2
 
 
 def shift_request():

@@ -60,7 +60,7 @@ def ExplainTransition : Pass<"dt-explain", "::mlir::ModuleOp"> {
     all-gathers, and prints per kind what sends, forwards and the collective
     would take by the cost model, and what the router takes (see
     dt/Routing/Explain.h). After `--dt-allocate-staging` it also says which
-    messages are packed. Changes nothing.
+    messages are packed and what multicasts the waves hold. Changes nothing.
   }];
 }
 

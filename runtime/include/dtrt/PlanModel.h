@@ -212,6 +212,12 @@ struct PlanSummary {
   uint64_t destinationMax = 0; // most destination bytes on one device
   uint64_t waves = 0;
   uint64_t messages = 0;
+  /// Multicasts: how many sets of devices share data that receivers pass on.
+  /// An element that some device both receives and sends belongs to a
+  /// multicast, and so do all devices that send or receive it; elements with
+  /// the same devices belong to the same one, whatever tensor, state or wave.
+  /// It is a broadcast where one device had the data before, an all-gather
+  /// where every device had a part.
   uint64_t collectives = 0;
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;

@@ -11,7 +11,8 @@
 //              stay within their limits, no use before creation or after
 //              release; in flat mode no device holds more than the staging
 //              limit above the larger of its source and destination
-//   summary    the plan's numbers are those of its instructions
+//   summary    the plan's numbers are those of its instructions; what is
+//              passed on is looked up in a second pass over the programs
 //
 //===----------------------------------------------------------------------===//
 

@@ -487,6 +487,7 @@ TestPlan forwardingPlan() {
   for (RankProgram &program : programs)
     program.stagingBytes = 0;
   summarize(plan);
+  plan.common.summary.collectives = 1;
   return plan;
 }
 

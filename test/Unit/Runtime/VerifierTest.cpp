@@ -324,6 +324,47 @@ TEST(Verifier, SeesAFalseSummary) {
                  "waves, the programs have");
 }
 
+TEST(Verifier, CountsMulticasts) {
+  auto claim = [](uint64_t collectives) {
+    return
+        [=](TestPlan &plan) { plan.common.summary.collectives = collectives; };
+  };
+  expectContains(broken(forwardingPlan(), claim(0)),
+                 "summary says 0 collectives, the programs have 1");
+  expectContains(broken(forwardingPlan(), claim(2)),
+                 "summary says 2 collectives, the programs have 1");
+  expectContains(broken(reshapePlan(), claim(1)),
+                 "summary says 1 collectives, the programs have 0");
+}
+
+TEST(Verifier, CountsAMulticastBySharedDevices) {
+  // The lower half goes on as before, the upper half from 0 to both: no
+  // receiver passes that on.
+  TestPlan plan = forwardingPlan();
+  Message &onward = plan.programs[1].instructions[1].messages.front();
+  onward.segment.size[0] = 2;
+  onward.bytes = 16;
+  Message &arriving = plan.programs[2].instructions[0].messages.front();
+  arriving.segment.size[0] = 2;
+  arriving.bytes = 16;
+  Message rest = plan.programs[0].instructions[1].messages.front();
+  rest.peer = 2;
+  rest.bytes = 16;
+  rest.segment.offset[0] = rest.segment.size[0] = 2;
+  plan.programs[0].instructions[1].messages.push_back(rest);
+  rest.receive = true;
+  rest.peer = 0;
+  rest.segment.side = Side::Destination;
+  Instruction group = plan.programs[2].instructions[0];
+  group.wave = 0;
+  group.messages = {rest};
+  auto &program = plan.programs[2].instructions;
+  program.insert(program.begin(), group);
+  summarize(plan);
+  plan.common.summary.collectives = 1;
+  EXPECT_EQ(verdict(plan), "");
+}
+
 TEST(Verifier, SeesAMissingProgram) {
   expectContains(broken(forwardingPlan(),
                         [](TestPlan &plan) {

@@ -1,0 +1,27 @@
+//===- Multicasts.h - Data that receivers pass on ---------------*- C++ -*-===//
+
+#ifndef DT_EMIT_MULTICASTS_H
+#define DT_EMIT_MULTICASTS_H
+
+#include "dt/Emit/Programs.h"
+
+namespace dt {
+
+/// Devices that share data which some of them pass on, as
+/// dtrt::PlanSummary::collectives defines it.
+struct Multicast {
+  std::vector<int64_t> devices; // ascending
+  /// Of these, who sends what it had before.
+  std::vector<int64_t> holders; // ascending
+
+  bool isBroadcast() const { return holders.size() == 1; }
+  bool isAllGather() const { return holders.size() == devices.size(); }
+};
+
+/// All multicasts of a scheduled transition, each set of devices once, in
+/// ascending order. `transition.flows` must have cells.
+std::vector<Multicast> multicasts(const ScheduledTransition &transition);
+
+} // namespace dt
+
+#endif // DT_EMIT_MULTICASTS_H

@@ -1,0 +1,120 @@
+//===- Multicasts.cpp - Data that receivers pass on -----------------------===//
+
+#include "dt/Emit/Multicasts.h"
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+using namespace dt;
+
+namespace {
+
+/// Scheduled moves of one flow, by index.
+using Moves = std::vector<uint32_t>;
+
+class MulticastFinder {
+public:
+  explicit MulticastFinder(const ScheduledTransition &transition)
+      : transition(transition) {}
+
+  std::vector<Multicast> run();
+
+private:
+  const Move &move(uint32_t index) const {
+    return transition.scheduled[index].move;
+  }
+  bool isShared(uint32_t flow) const;
+  std::vector<Cell> passedOn(uint32_t flow, const Moves &moves) const;
+  void addElement(const std::vector<const Move *> &moves);
+  void addFlow(uint32_t flow, const Moves &moves);
+
+  const ScheduledTransition &transition;
+  std::map<std::vector<int64_t>, Multicast> found;
+};
+
+/// Whether several devices want the same element of a flow.
+bool MulticastFinder::isShared(uint32_t flow) const {
+  const auto &sets = transition.flows[flow].destination.ownerSets;
+  return std::any_of(sets.begin(), sets.end(),
+                     [](const auto &set) { return set.size() > 1; });
+}
+
+/// The first elements of boxes that devices send and do not have at the
+/// source, each once.
+std::vector<Cell> MulticastFinder::passedOn(uint32_t flow,
+                                            const Moves &moves) const {
+  std::unordered_set<int64_t> receivers;
+  for (uint32_t index : moves)
+    receivers.insert(move(index).destination);
+  ShardIndex source;
+  source.add(flow, transition.sourceHoldings[flow]);
+  std::set<Box> elements;
+  for (uint32_t index : moves) {
+    Box box = move(index).box;
+    if (!receivers.count(move(index).source) ||
+        source.find(flow, move(index).source, box))
+      continue;
+    for (unsigned d = 0; d < box.rank(); ++d)
+      box[d].hi = box[d].lo + 1;
+    elements.insert(box);
+  }
+  std::vector<Cell> out;
+  for (const Box &element : elements)
+    out.push_back({element, 0});
+  return out;
+}
+
+/// Books an element that these moves carry.
+void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
+  std::set<int64_t> senders, receivers;
+  for (const Move *carrier : moves) {
+    senders.insert(carrier->source);
+    receivers.insert(carrier->destination);
+  }
+  std::vector<int64_t> devices, holders;
+  std::set_union(senders.begin(), senders.end(), receivers.begin(),
+                 receivers.end(), std::back_inserter(devices));
+  std::set_difference(senders.begin(), senders.end(), receivers.begin(),
+                      receivers.end(), std::back_inserter(holders));
+  if (holders.size() == senders.size())
+    return; // nobody passes it on
+  Multicast &multicast = found[devices];
+  multicast.devices = devices;
+  std::vector<int64_t> all;
+  std::set_union(multicast.holders.begin(), multicast.holders.end(),
+                 holders.begin(), holders.end(), std::back_inserter(all));
+  multicast.holders = std::move(all);
+}
+
+/// One element stands for a box that is passed on: all of it goes to the same
+/// devices.
+void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
+  std::vector<Cell> firsts = passedOn(flow, moves), carried;
+  for (uint32_t index : moves)
+    carried.push_back({move(index).box, 0});
+  std::vector<std::vector<const Move *>> carriers(firsts.size());
+  for (const CellPair &pair : join(firsts, carried))
+    carriers[pair.left].push_back(&move(moves[pair.right]));
+  for (const auto &own : carriers)
+    addElement(own);
+}
+
+std::vector<Multicast> MulticastFinder::run() {
+  std::vector<Moves> byFlow(transition.flows.size());
+  for (uint32_t i = 0; i < transition.scheduled.size(); ++i)
+    byFlow[move(i).flow].push_back(i);
+  for (uint32_t flow = 0; flow < byFlow.size(); ++flow)
+    if (!byFlow[flow].empty() && isShared(flow))
+      addFlow(flow, byFlow[flow]);
+  std::vector<Multicast> out;
+  for (auto &[devices, multicast] : found)
+    out.push_back(std::move(multicast));
+  return out;
+}
+
+} // namespace
+
+std::vector<Multicast> dt::multicasts(const ScheduledTransition &transition) {
+  return MulticastFinder(transition).run();
+}
