@@ -124,9 +124,18 @@ class Rank:
         return {"seconds": self.timed(act)}
 
     def gloo(self):
+        """Processes of one host: staging is shared between them."""
+        return self.switch(shared_memory=True)
+
+    def gloo_wire(self):
+        """As between hosts: every message goes over gloo."""
+        return self.switch(shared_memory=False)
+
+    def switch(self, shared_memory):
         for tensor in self.target.values():
             tensor.zero_()
-        switch = self.plan.prepare(dynatrain.World(), self.source, self.target)
+        world = dynatrain.World(shared_memory=shared_memory)
+        switch = self.plan.prepare(world, self.source, self.target)
         switch.wait()
         seconds = self.timed(switch.transfer)
         switch.commit()
@@ -266,12 +275,13 @@ def print_results(found, facts):
         samples = [result["seconds"] for result in results]
         medians[name] = statistics.median(samples)
         print(json.dumps({"method": name, **spread(samples), **facts}))
-    wire = statistics.median(r["wire_seconds"] for r in found["gloo"])
+    wire = statistics.median(r["wire_seconds"] for r in found["gloo_wire"])
+    all_ours = ("loopback", "gloo", "gloo_wire")
     ratios = {
         f"{ours}_over_{peer}": round(medians[peer] / medians[ours], 2)
-        for ours in ("loopback", "gloo")
+        for ours in all_ours
         for peer in medians
-        if peer not in ("loopback", "gloo")
+        if peer not in all_ours
     }
     ratios["gloo_wire_seconds"] = round(wire, 4)
     ratios["gloo_wire_over_bare_c10d"] = round(medians["bare_c10d"] / wire, 2)
@@ -300,6 +310,7 @@ def main():
         methods = {
             "memcpy": options.repeats,
             "gloo": options.repeats,
+            "gloo_wire": options.repeats,
             "bare_c10d": options.repeats,
             "redistribute": 2,
             "checkpoint": 2,

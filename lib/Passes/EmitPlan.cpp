@@ -190,6 +190,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     Worlds worlds = worldsOf(info);
     ProgramBuilder builder(*transition, worlds);
     std::map<int64_t, DeviceBytes> bytes = deviceBytes(*transition);
+    for (int64_t device : builder.devices())
+      bytes[device]; // some hold nothing
     uint64_t devicePeak = 0;
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {

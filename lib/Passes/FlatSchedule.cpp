@@ -3,7 +3,7 @@
 #include "FlatSchedule.h"
 
 #include "dt/Routing/CostModel.h"
-#include "dt/Routing/MemoryWindow.h"
+#include "dt/Routing/FlatOrder.h"
 
 using namespace mlir;
 
@@ -67,12 +67,9 @@ public:
 private:
   /// Half of the limit is for slots, half for tensors on both sides at once.
   static int64_t room(int64_t limit) { return limit / 2; }
-  /// Bytes for slots: fewer where the limit is large, so that several messages
-  /// per device fit into the room at once.
-  static int64_t slots(int64_t limit) {
-    constexpr int64_t kEnough = 32 << 20;
-    return std::max(std::min(limit - room(limit), kEnough), limit / 8);
-  }
+  static int64_t slots(int64_t limit) { return limit - room(limit); }
+  std::vector<ScheduledMove> schedulePhase(const std::vector<Move> &moves,
+                                           int64_t effort);
   std::optional<FlatOrder> orderFor(int64_t limit) const;
   int64_t slotsNeeded() const;
   bool fits(int64_t limit) const;
@@ -86,6 +83,7 @@ private:
   std::vector<LocalMove> locals;
   std::vector<LocalMove> ordered; // as they are done
   std::vector<uint32_t> steps;    // of `ordered`
+  size_t lastBest = 0;            // candidate for chunks
 };
 
 LogicalResult FlatScheduler::collectLocals() {
@@ -129,6 +127,34 @@ int64_t FlatScheduler::smallestLimit() const {
   return works;
 }
 
+/// With the chunk size that is predicted to be fastest of those that are tried:
+/// first the one that suited the phase before.
+std::vector<ScheduledMove>
+FlatScheduler::schedulePhase(const std::vector<Move> &moves, int64_t effort) {
+  std::vector<ChunkBytes> candidates =
+      candidateChunks(moves, flows, info.cluster, slots(info.stagingLimit));
+  size_t first = lastBest < candidates.size() ? lastBest : 0;
+  std::rotate(candidates.begin(), candidates.begin() + first,
+              candidates.begin() + first + 1);
+  std::vector<ScheduledMove> best;
+  double bestSeconds = 0;
+  int64_t tried = 0, needed = 0;
+  for (size_t i = 0; i < candidates.size() && tried <= effort; ++i) {
+    std::vector<ScheduledMove> scheduled;
+    if (!dt::schedule(moves, flows, info.cluster, candidates[i], scheduled,
+                      needed))
+      continue;
+    double seconds = predictSeconds(scheduled, flows, info.cluster);
+    tried += int64_t(scheduled.size());
+    if (!best.empty() && seconds >= bestSeconds)
+      continue;
+    best = std::move(scheduled);
+    bestSeconds = seconds;
+    lastBest = i == 0 ? first : i <= first ? i - 1 : i;
+  }
+  return best;
+}
+
 LogicalResult FlatScheduler::schedule(int64_t effort,
                                       std::vector<ScheduledMove> &best) {
   int64_t limit = info.stagingLimit;
@@ -140,31 +166,29 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
            << "cannot hold to the larger of source and destination plus "
            << limit << " bytes, the smallest limit that works is "
            << smallestLimit();
-  std::optional<double> bestSeconds;
-  size_t scheduledMoves = 0;
-  std::vector<MemoryWindow::Done> copies;
-  for (ChunkBytes chunks :
-       candidateChunks(order->moves, flows, info.cluster, slots(limit))) {
-    MemoryWindow window(*order, source, room(limit));
-    std::vector<ScheduledMove> scheduled;
-    int64_t needed = 0;
-    if (!dt::schedule(order->moves, flows, info.cluster, chunks, scheduled,
-                      needed, &window))
-      continue;
-    double seconds = predictSeconds(scheduled, flows, info.cluster);
-    scheduledMoves += scheduled.size();
-    if (!bestSeconds || seconds < *bestSeconds) {
-      best = std::move(scheduled);
-      copies = window.copies();
-      bestSeconds = seconds;
+  std::vector<FlatPhase> phases = order->phases(room(limit));
+  int64_t effortPerPhase = effort / int64_t(std::max<size_t>(1, phases.size()));
+  int32_t wave = 0;
+  uint32_t step = 0;
+  for (FlatPhase &phase : phases) {
+    uint32_t firstStep = step;
+    for (size_t i = 0; i < phase.locals.size(); ++i) {
+      ordered.push_back(std::move(phase.locals[i]));
+      ordered.back().before = wave;
+      steps.push_back(firstStep + phase.steps[i]);
+      step = std::max(step, steps.back());
     }
-    if (scheduledMoves > size_t(effort))
-      break;
-  }
-  for (const MemoryWindow::Done &copy : copies) {
-    ordered.push_back(order->locals[copy.local]);
-    ordered.back().before = copy.before;
-    steps.push_back(copy.step);
+    if (phase.moves.empty())
+      continue;
+    std::vector<ScheduledMove> scheduled =
+        schedulePhase(phase.moves, effortPerPhase);
+    if (scheduled.empty())
+      return info.op.emitOpError("forwards only what nothing delivers");
+    for (ScheduledMove &entry : scheduled) {
+      entry.wave += wave;
+      best.push_back(std::move(entry));
+    }
+    wave = best.back().wave + 1;
   }
   return success();
 }

@@ -3,8 +3,9 @@
 // Cohort k with n jobs has its job j due at (j + phase of k) / n of the whole;
 // phases are spread evenly, so that cohorts do not step at once. Of the jobs
 // that are due next, the one goes first that brings the devices it touches
-// nearest to their line: from all of the source held to all of the destination,
-// in proportion to the bytes that have been created and freed altogether.
+// nearest to their lines: what a device creates and what it frees grow in
+// proportion to the bytes that have been created and freed altogether. So any
+// stretch of the order loads ports like the whole does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -31,7 +32,7 @@ public:
 private:
   struct Effect {
     uint32_t device; // dense
-    double change;   // created less freed
+    double created, freed;
   };
   struct Block {
     std::vector<Effect> effects;
@@ -54,7 +55,10 @@ private:
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
-  std::vector<double> total, held; // by device: all changes, and those so far
+  struct Bytes {
+    double created = 0, freed = 0;
+  };
+  std::vector<Bytes> total, sofar; // by device
   double allBytes = 0, bytes = 0;
 };
 
@@ -68,15 +72,16 @@ void Sequencer::index() {
         uint32_t device =
             dense.try_emplace(effect.device, dense.size()).first->second;
         total.resize(dense.size());
-        double change = double(effect.created - effect.freed);
-        block.effects.push_back({device, change});
+        block.effects.push_back(
+            {device, double(effect.created), double(effect.freed)});
         block.bytes += double(effect.created + effect.freed);
-        total[device] += change * double(cohort.members);
+        total[device].created += double(effect.created * cohort.members);
+        total[device].freed += double(effect.freed * cohort.members);
       }
       allBytes += block.bytes * double(cohort.members);
     }
   }
-  held.resize(total.size());
+  sofar.resize(total.size());
 }
 
 Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {
@@ -88,6 +93,7 @@ Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {
   due.at = (double(number) + phase) / double(jobs.count());
   due.cohort = cohort;
   due.job.cohort = cohort;
+  due.job.number = number;
   auto numBlocks = int64_t(jobs.effects.size());
   due.job.block = number % numBlocks;
   due.job.firstMember = number / numBlocks * jobs.together;
@@ -104,9 +110,14 @@ double Sequencer::cost(const Due &due) const {
   double step = block.bytes * members / allBytes;
   double sum = 0;
   for (const Effect &effect : block.effects) {
-    double off = held[effect.device] - total[effect.device] * share;
-    double change = effect.change * members - total[effect.device] * step;
-    sum += (2 * off + change) * change;
+    const Bytes &all = total[effect.device], &now = sofar[effect.device];
+    auto add = [&](double whole, double done, double own) {
+      double off = done - whole * share;
+      double change = own * members - whole * step;
+      sum += (2 * off + change) * change;
+    };
+    add(all.created, now.created, effect.created);
+    add(all.freed, now.freed, effect.freed);
   }
   return sum;
 }
@@ -114,8 +125,10 @@ double Sequencer::cost(const Due &due) const {
 void Sequencer::apply(const Due &due) {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
-  for (const Effect &effect : block.effects)
-    held[effect.device] += effect.change * members;
+  for (const Effect &effect : block.effects) {
+    sofar[effect.device].created += effect.created * members;
+    sofar[effect.device].freed += effect.freed * members;
+  }
   bytes += block.bytes * members;
 }
 

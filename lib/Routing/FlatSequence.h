@@ -12,6 +12,7 @@ namespace dt {
 struct JobEffect {
   int64_t device = 0;
   int64_t created = 0, freed = 0;
+  bool sends = false; // and not only copies
 };
 using JobEffects = std::vector<JobEffect>; // by device
 
@@ -29,6 +30,7 @@ struct CohortJobs {
 
 struct FlatJob {
   uint32_t cohort = 0;
+  int64_t number = 0;                      // in the cohort
   int64_t firstMember = 0, numMembers = 0; // places in the cohort
   int64_t block = 0;
 };

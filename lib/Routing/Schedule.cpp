@@ -4,7 +4,6 @@
 
 #include "Matching.h"
 #include "dt/Routing/DeviceIndex.h"
-#include "dt/Routing/MemoryWindow.h"
 
 #include <algorithm>
 #include <map>
@@ -69,11 +68,10 @@ struct Edge {
 class Scheduler {
 public:
   Scheduler(const std::vector<Move> &moves, const std::vector<Flow> &flows,
-            const Cluster &cluster, ChunkBytes chunks, MemoryWindow *window,
+            const Cluster &cluster, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
       : moves(moves), flows(flows), cluster(cluster),
-        chunks{chunks.intra, chunks.inter}, window(window),
-        scheduled(scheduled) {}
+        chunks{chunks.intra, chunks.inter}, scheduled(scheduled) {}
 
   bool check(int64_t &needed) const;
   void run();
@@ -85,8 +83,6 @@ private:
   void index();
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
-  void admit(uint32_t move, const Box &box);
-  void openWindow(int32_t next);
   int64_t largestMessage(const Move &move) const;
   void update(uint32_t edge);
   int64_t fill(Edge &edge, int64_t room, int32_t wave);
@@ -97,10 +93,7 @@ private:
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
-  const int64_t chunks[2];  // island, NIC
-  MemoryWindow *window;     // null: memory is no concern
-  std::vector<bool> isOpen; // per move: whether the window admits it
-  std::unordered_map<uint32_t, std::vector<Box>> held; // per move, until then
+  const int64_t chunks[2]; // island, NIC
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -237,29 +230,6 @@ void Scheduler::makeReady(uint32_t move, const Box &box) {
   edge.readyBytes += box.volume() * width(move);
 }
 
-/// What is at its sender waits until its receiver has room.
-void Scheduler::admit(uint32_t move, const Box &box) {
-  if (isOpen[move])
-    makeReady(move, box);
-  else
-    held[move].push_back(box);
-}
-
-void Scheduler::openWindow(int32_t next) {
-  std::vector<uint32_t> opened;
-  window->advance(next, opened);
-  for (uint32_t move : opened) {
-    isOpen[move] = true;
-    auto boxes = held.find(move);
-    if (boxes == held.end())
-      continue;
-    for (const Box &box : boxes->second)
-      makeReady(move, box);
-    held.erase(boxes);
-    update(edgeOf[move]);
-  }
-}
-
 void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
   ScheduledMove out;
   out.move = moves[index];
@@ -355,14 +325,14 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
     const Box arrived = scheduled[i].move.box;
     for (uint32_t forward : feeds[moveOf[i]]) {
       if (moves[forward].box == moves[moveOf[i]].box) {
-        admit(forward, arrived);
+        makeReady(forward, arrived);
         update(edgeOf[forward]);
         continue;
       }
       missing[forward] -= intersect(moves[forward].box, arrived).volume();
       if (missing[forward] > 0)
         continue;
-      admit(forward, moves[forward].box);
+      makeReady(forward, moves[forward].box);
       update(edgeOf[forward]);
     }
   }
@@ -371,7 +341,6 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
 void Scheduler::run() {
   index();
   findFeeders();
-  isOpen.assign(moves.size(), !window);
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)
     if (missing[i] == 0)
@@ -379,9 +348,7 @@ void Scheduler::run() {
   std::stable_sort(first.begin(), first.end(),
                    [&](uint32_t a, uint32_t b) { return chain[a] > chain[b]; });
   for (uint32_t move : first)
-    admit(move, moves[move].box);
-  if (window)
-    openWindow(/*next=*/0);
+    makeReady(move, moves[move].box);
   for (uint32_t edge = 0; edge < edges.size(); ++edge)
     update(edge);
   for (int32_t wave = 0; left > 0; ++wave) {
@@ -390,11 +357,6 @@ void Scheduler::run() {
     if (scheduled.size() == firstOfWave)
       break; // a forward without a feeder: the caller's coverage check names it
     releaseForwards(firstOfWave);
-    if (!window)
-      continue;
-    for (size_t i = firstOfWave; i < scheduled.size(); ++i)
-      window->sent(moveOf[i], scheduled[i].move.box.volume());
-    openWindow(wave + 1);
   }
   sortByMessage(scheduled);
 }
@@ -436,8 +398,8 @@ void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
 bool dt::schedule(const std::vector<Move> &moves,
                   const std::vector<Flow> &flows, const Cluster &cluster,
                   ChunkBytes chunks, std::vector<ScheduledMove> &scheduled,
-                  int64_t &needed, MemoryWindow *window) {
-  Scheduler scheduler(moves, flows, cluster, chunks, window, scheduled);
+                  int64_t &needed) {
+  Scheduler scheduler(moves, flows, cluster, chunks, scheduled);
   if (!scheduler.check(needed))
     return false;
   scheduler.run();

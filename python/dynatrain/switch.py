@@ -46,7 +46,9 @@ class Switch:
             if self._place.backend == "nccl":
                 self._native.connect_nccl()
             else:
-                self._native.connect(self._connect(), digests)
+                self._native.connect(
+                    self._connect(), self._place.shared_memory, digests
+                )
         except Error as error:
             self._error = error
 

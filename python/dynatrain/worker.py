@@ -135,6 +135,7 @@ def main() -> int:
     parser.add_argument("--backend", choices=["gloo", "nccl"], default="gloo")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--timeout", type=float, default=300.0)
+    parser.add_argument("--no-shared-memory", action="store_true")
     options = parser.parse_args()
     try:
         plan = Plan.load(options.plan)
@@ -149,6 +150,7 @@ def main() -> int:
             world_size=size,
             backend=options.backend,
             timeout=options.timeout,
+            shared_memory=not options.no_shared_memory,
         )
         place = local_device(options.device)
         mine = run(plan, world, options.check, options.digests, place)

@@ -28,6 +28,7 @@ class Place:
     store: dist.Store
     native: _C.World
     backend: str
+    shared_memory: bool
 
     def connect(self) -> dist.Backend:
         """Connections of the transition's own: one that fails or is aborted
@@ -53,6 +54,8 @@ class World:
         ascending order.
     timeout: seconds that a process waits for others in any phase, before every
         process gets an error that names those who did not answer.
+    shared_memory: gloo only: processes of one host hand each other what lies in
+        the host's memory without a wire; False sends it all over gloo.
     """
 
     def __init__(
@@ -65,6 +68,7 @@ class World:
         backend: str = "gloo",
         devices: Sequence[int] | None = None,
         timeout: float = 300.0,
+        shared_memory: bool = True,
     ) -> None:
         if backend not in _BACKENDS:
             raise Error(
@@ -89,6 +93,7 @@ class World:
         self.world_size = world_size
         self.backend = backend
         self.timeout = float(timeout)
+        self.shared_memory = shared_memory
         self._store = store
         self._devices = list(devices or [])
 
@@ -130,4 +135,5 @@ class World:
             self._store,
             native,
             self.backend,
+            self.shared_memory,
         )

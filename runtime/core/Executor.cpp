@@ -60,7 +60,9 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
     DTRT_RETURN_IF_ERROR(executor.findRegions());
   if (options.skipStaging && transport.seesPeerMemory())
     executor.skipStaging();
-  else if (transport.overlaps())
+  else
+    executor.skipUnpacksOfPeers();
+  if (transport.overlaps())
     executor.overlapGroups();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;
@@ -95,12 +97,19 @@ Status Executor::allocateStaging() {
     Opcode op = step.instruction->op;
     needed |= (op == Opcode::Pack || op == Opcode::Unpack) && !step.skipped;
     for (size_t m = 0; m < step.messages.size(); ++m)
-      needed |= !step.instruction->messages[m].direct && !step.messages[m].view;
+      needed |= !step.instruction->messages[m].direct &&
+                !(step.messages[m].view && transport->seesPeerMemory());
   }
   if (!needed || bytes == 0)
     return {};
-  // Zeroed, so that its pages are mapped before the first byte moves.
-  arena.reset(new (std::nothrow) std::byte[bytes]());
+  auto given = transport->allocateArena(bytes);
+  DTRT_RETURN_IF_ERROR(given);
+  arena = *given;
+  if (!arena) {
+    // Zeroed, so that its pages are mapped before the first byte moves.
+    owned.reset(new (std::nothrow) std::byte[bytes]());
+    arena = owned.get();
+  }
   if (!arena)
     return makeError("device ", storage->program().device, ": cannot allocate ",
                      bytes, " bytes of staging");
@@ -108,8 +117,7 @@ Status Executor::allocateStaging() {
   for (Step &step : steps)
     for (size_t m = 0; m < step.messages.size(); ++m)
       if (!step.instruction->messages[m].direct)
-        step.messages[m].data =
-            arena.get() + step.instruction->messages[m].slot;
+        step.messages[m].data = arena + step.instruction->messages[m].slot;
   return {};
 }
 
@@ -212,6 +220,19 @@ void Executor::skipUnpack(size_t group, TransportMessage &message,
   }
 }
 
+/// Where the transport unpacks messages as they come.
+void Executor::skipUnpacksOfPeers() {
+  for (Step &step : steps)
+    step.view = {&step.segments, storage};
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const std::vector<Message> &messages = steps[i].instruction->messages;
+    for (size_t m = 0; m < messages.size(); ++m)
+      if (messages[m].receive && !messages[m].direct &&
+          transport->unpacksFrom(messages[m].peer))
+        skipUnpack(i, steps[i].messages[m], messages[m]);
+  }
+}
+
 void Executor::skipStaging() {
   for (Step &step : steps)
     step.view = {&step.segments, storage};
@@ -227,14 +248,18 @@ void Executor::skipStaging() {
   }
 }
 
-std::vector<uint32_t> Executor::peers() const {
+std::vector<uint32_t> peersOf(const RankProgram &program) {
   std::vector<uint32_t> found;
-  for (const Step &step : steps)
-    for (const TransportMessage &message : step.messages)
+  for (const Instruction &instruction : program.instructions)
+    for (const Message &message : instruction.messages)
       found.push_back(message.peer);
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+std::vector<uint32_t> Executor::peers() const {
+  return peersOf(storage->program());
 }
 
 Status Executor::run() {
@@ -303,7 +328,7 @@ Status Executor::runPack(const Step &step) {
   if (step.skipped)
     return {};
   for (const PreparedSegment &segment : step.segments) {
-    DTRT_RETURN_IF_ERROR(pack(segment, *storage, arena.get() + at));
+    DTRT_RETURN_IF_ERROR(pack(segment, *storage, arena + at));
     at += segment.bytes;
   }
   return {};
@@ -314,7 +339,7 @@ Status Executor::runUnpack(const Step &step) {
     return {};
   uint64_t at = step.instruction->slot;
   for (const PreparedSegment &segment : step.segments) {
-    DTRT_RETURN_IF_ERROR(unpack(segment, *storage, arena.get() + at));
+    DTRT_RETURN_IF_ERROR(unpack(segment, *storage, arena + at));
     at += segment.bytes;
   }
   return {};

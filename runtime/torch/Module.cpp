@@ -11,6 +11,7 @@
 #include "dtrt/DigestTransport.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/Report.h"
+#include "dtrt/SharedMemoryTransport.h"
 #include "dtrt/Switch.h"
 #include "dtrt/Verifier.h"
 
@@ -198,10 +199,14 @@ public:
     tensors = std::move(given);
     return take(inner->compare(bindingsOf(tensors), note));
   }
-  void connect(c10::intrusive_ptr<c10d::Backend> backend, bool digests) {
+  void connect(c10::intrusive_ptr<c10d::Backend> backend, bool sharesMemory,
+               bool digests) {
     py::gil_scoped_release release;
     auto transport =
         makeGlooTransport(std::move(backend), inner->devices(), world.timeout);
+    if (sharesMemory)
+      transport = makeSharedMemoryTransport(std::move(transport),
+                                            inner->devices(), world.timeout);
     if (digests)
       transport = makeDigestTransport(std::move(transport));
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
@@ -288,6 +293,9 @@ Status LiveSwitch::connectNcclOf() {
       return inner->fail("prepare", current.status());
     gpu = *current;
   }
+  // Where the communicator will be.
+  if (Status used = useGpu(*gpu); !used.ok())
+    return inner->fail("prepare", used);
   auto transport = NcclTransport::create(
       {inner->devices()[world.rank], inner->devices(), world.store,
        world.prefix + "/nccl", world.timeout});

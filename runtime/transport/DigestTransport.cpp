@@ -49,6 +49,9 @@ public:
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);
   }
+  Result<std::byte *> allocateArena(uint64_t bytes) override {
+    return inner->allocateArena(bytes);
+  }
   Status registerArena(std::byte *data, uint64_t bytes) override {
     return inner->registerArena(data, bytes);
   }

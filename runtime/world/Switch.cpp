@@ -290,22 +290,24 @@ static Result<std::unique_ptr<ProgramRunner>> runOnHost(LocalStorage &storage,
       std::make_unique<Executor>(std::move(*prepared)));
 }
 
+/// The runner is made for a transport that knows its peers.
+Status Switch::meet(const MakeRunner &make) {
+  DTRT_RETURN_IF_ERROR(transport->connect(plan->digest(), peersOf(program)));
+  auto made =
+      make ? make(*storage, *transport) : runOnHost(*storage, *transport);
+  DTRT_RETURN_IF_ERROR(made);
+  runner = std::move(*made);
+  return transport->registerArena(runner->staging(), program.stagingBytes);
+}
+
 Status Switch::connect(std::unique_ptr<Transport> given,
                        const MakeRunner &make) {
   DTRT_RETURN_IF_ERROR(enter("prepare", Phase::Compared));
   transport = std::move(given);
-  auto made =
-      make ? make(*storage, *transport) : runOnHost(*storage, *transport);
-  if (!made.ok())
-    return leave("prepare", Phase::Connected, made.status());
-  runner = std::move(*made);
   Status status;
   {
     StopWatch watch(rendezvous, *transport);
-    status = transport->connect(plan->digest(), runner->peers());
-    if (status.ok())
-      status =
-          transport->registerArena(runner->staging(), program.stagingBytes);
+    status = meet(make);
   }
   if (!status.ok())
     status = rendezvous.causeOf(status);

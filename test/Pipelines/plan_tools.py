@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-TIMEOUT_SECONDS = 120
+TIMEOUT_SECONDS = 600
 
 
 class ToolError(Exception):

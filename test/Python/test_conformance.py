@@ -44,15 +44,17 @@ def on_loopback(path, folder):
     return _C.loopback(_C.Plan.open(path), True, True)
 
 
-def _rank(rank, store, path, digests):
+def _rank(rank, store, path, digests, shared_memory):
     plan = dynatrain.Plan.load(path)
-    world = dynatrain.World(store=store, rank=rank, timeout=60)
+    world = dynatrain.World(
+        store=store, rank=rank, timeout=60, shared_memory=shared_memory
+    )
     return worker.run(plan, world, check=True, digests=digests)
 
 
-def on_gloo(path, folder, digests=False):
+def on_gloo(path, folder, digests=False, shared_memory=True):
     size = len(dynatrain.Plan.load(path).devices)
-    results = run_ranks(size, _rank, folder, path, digests)
+    results = run_ranks(size, _rank, folder, path, digests, shared_memory)
     assert all(isinstance(result, dict) for result in results), results
     return {
         "bytes_checked": sum(r["bytes_checked"] for r in results),
@@ -66,6 +68,10 @@ def on_gloo(path, folder, digests=False):
 
 def on_gloo_with_digests(path, folder):
     return on_gloo(path, folder, digests=True)
+
+
+def on_gloo_without_shared_memory(path, folder):
+    return on_gloo(path, folder, shared_memory=False)
 
 
 def on_adversarial(path, folder):
@@ -130,6 +136,7 @@ TRANSPORTS = {
     "adversarial": on_adversarial,
     "gloo": on_gloo,
     "gloo-digests": on_gloo_with_digests,
+    "gloo-all-by-wire": on_gloo_without_shared_memory,
     "gloo-gpus": on_gloo_from_gpus,
     "nccl": on_nccl,
     "nccl-dt-run": on_dt_run_nccl,

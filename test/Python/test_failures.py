@@ -35,7 +35,7 @@ def _die_during(switch):
     time.sleep(1)
 
 
-def _rank(rank, store, path, phase, victim):
+def _rank(rank, store, path, phase, victim, shared_memory):
     plan = dynatrain.Plan.load(path)
     source, target = make_tensors(plan, rank)
     dies = rank == victim
@@ -45,7 +45,9 @@ def _rank(rank, store, path, phase, victim):
         world_module.Place.connect = lambda self: _die()
     present = set(range(8)) - ({victim} if phase == "prepare" else set())
     _meet(store, "start", rank, present)
-    world = dynatrain.World(store=store, rank=rank, timeout=TIMEOUT)
+    world = dynatrain.World(
+        store=store, rank=rank, timeout=TIMEOUT, shared_memory=shared_memory
+    )
     begin = time.monotonic()
     try:
         switch = plan.prepare(world, source, target)
@@ -74,11 +76,13 @@ PHASES = {
 }
 
 
+@pytest.mark.parametrize("shared_memory", [True, False])
 @pytest.mark.parametrize("victim", [0, VICTIM])
 @pytest.mark.parametrize("phase", PHASES)
-def test_killed_in(phase, victim, compile_plan, tmp_path):
+def test_killed_in(phase, victim, shared_memory, compile_plan, tmp_path):
     shared = set(os.listdir("/dev/shm"))
-    outcomes = run_ranks(8, _rank, tmp_path, compile_plan(PLAN), phase, victim)
+    path = compile_plan(PLAN)
+    outcomes = run_ranks(8, _rank, tmp_path, path, phase, victim, shared_memory)
     for rank, text in enumerate(outcomes):
         if rank == victim:
             assert text == KILLED

@@ -23,8 +23,6 @@
 
 namespace dt {
 
-class MemoryWindow;
-
 /// Slots start on this boundary, in bytes: what vector loads and NCCL's fast
 /// path want. Chunks are multiples of it.
 constexpr int64_t kSlotAlignment = 128;
@@ -70,13 +68,9 @@ void sortWave(ScheduledMove *first, ScheduledMove *last);
 /// boxes of a message add up to at most a chunk. An element that is larger
 /// than a chunk returns false and sets `needed` to the staging bytes at which
 /// it fits.
-///
-/// With a `window`, moves wait until it opens for them (flat mode); `moves` are
-/// those of its order.
 bool schedule(const std::vector<Move> &moves, const std::vector<Flow> &flows,
               const Cluster &cluster, ChunkBytes chunks,
-              std::vector<ScheduledMove> &scheduled, int64_t &needed,
-              MemoryWindow *window = nullptr);
+              std::vector<ScheduledMove> &scheduled, int64_t &needed);
 
 } // namespace dt
 

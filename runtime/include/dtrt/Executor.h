@@ -43,11 +43,15 @@ public:
   virtual std::byte *staging() const = 0;
 };
 
+/// The devices that a program's messages go to or come from, ascending.
+std::vector<uint32_t> peersOf(const RankProgram &program);
+
 /// `prepare` computes all views and allocates the staging arena; `run` only
 /// moves bytes.
 class Executor : public ProgramRunner {
 public:
-  /// Storage and transport must outlive the executor.
+  /// Storage and transport must outlive the executor. What the transport only
+  /// knows once it has connected is used when it has.
   static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
                                   const ExecutorOptions &options = {});
 
@@ -56,7 +60,7 @@ public:
   void use(Transport &other) { transport = &other; }
   const ExecutionStats &stats() const override { return statistics; }
   std::vector<uint32_t> peers() const override;
-  std::byte *staging() const override { return arena.get(); }
+  std::byte *staging() const override { return arena; }
 
 private:
   struct Step {
@@ -88,6 +92,7 @@ private:
   void skipStaging();
   Status allocateStaging();
   void skipPack(size_t index);
+  void skipUnpacksOfPeers();
   void skipUnpack(size_t group, TransportMessage &message,
                   const Message &planned);
   void touchStaging(uint64_t slot, uint64_t bytes);
@@ -96,7 +101,8 @@ private:
   Transport *transport;
   std::vector<Step> steps;
   std::vector<std::vector<MessageRegions>> regions; // by step and message
-  std::unique_ptr<std::byte[]> arena;
+  std::unique_ptr<std::byte[]> owned; // the arena, unless the transport's
+  std::byte *arena = nullptr;
   ExecutionStats statistics;
 };
 

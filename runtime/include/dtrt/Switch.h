@@ -55,8 +55,9 @@ public:
                               const std::string &note);
   using MakeRunner = std::function<Result<std::unique_ptr<ProgramRunner>>(
       LocalStorage &, Transport &)>;
-  /// Computes everything that `transfer` needs. `make` makes what runs the
-  /// program where the tensors are; without one they are the host's.
+  /// Connects, then computes everything that `transfer` needs. `make` makes
+  /// what runs the program where the tensors are; without one they are the
+  /// host's.
   Status connect(std::unique_ptr<Transport> transport,
                  const MakeRunner &make = {});
   /// Instead of `connect`, where there is nothing to connect with: finds out
@@ -81,6 +82,7 @@ private:
   Switch(const PlanReader &plan, const World &world);
   Status enter(const char *phase, Phase expected);
   Status leave(const char *phase, Phase reached, const Status &status);
+  Status meet(const MakeRunner &make);
   Status runProgram();
 
   const PlanReader *plan;

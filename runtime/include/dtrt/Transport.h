@@ -26,7 +26,8 @@ struct TransportMessage {
   std::byte *data = nullptr; // read only, unless receive
   uint64_t bytes = 0;
   /// Where the bytes lie in the sender's, or shall lie in the receiver's
-  /// shards; then `data` is not used. Only for transports that see them.
+  /// shards; then `data` is not used where the transport sees peers' memory.
+  /// Only for transports that say so.
   const MessageView *view = nullptr;
   /// Whose bytes they are, for a transport that compares regions; null: not
   /// told, at either end.
@@ -41,12 +42,20 @@ public:
   /// Whether all devices are in one address space, so that messages may go
   /// from shard to shard without staging.
   virtual bool seesPeerMemory() const { return false; }
+  /// After `connect`: whether messages from this peer may have a view, into
+  /// which the transport unpacks them as they come. `data` stays scratch memory
+  /// for it. Groups then end later, and unpacking costs no copy of its own.
+  virtual bool unpacksFrom(uint32_t peer) const { return false; }
   /// Whether it uses the regions of messages, which are not found otherwise.
   virtual bool comparesRegions() const { return false; }
   /// Connects to every peer, after all ranks have compared their digests.
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,
                          const std::vector<uint32_t> &peers) = 0;
+  /// After `connect`: memory for the staging arena, zeroed, which stays the
+  /// transport's and stays until it is destroyed; null: the caller's own will
+  /// do. At most once.
+  virtual Result<std::byte *> allocateArena(uint64_t bytes) { return nullptr; }
   /// After `connect`, on all ranks: most messages of the groups to come lie in
   /// this memory (null: they do not), which stays until `leave`.
   virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }

@@ -5,8 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dt/Routing/FlatOrder.h"
 #include "RandomFlows.h"
-#include "dt/Routing/MemoryWindow.h"
 #include "dt/Routing/Schedule.h"
 
 #include "gtest/gtest.h"
@@ -26,7 +26,8 @@ struct FlatCase {
   ShardIndex source, destination;
 
   explicit FlatCase(std::mt19937 &random)
-      : transition(randomTransition(random)) {
+      : FlatCase(randomTransition(random)) {}
+  explicit FlatCase(RandomTransition given) : transition(std::move(given)) {
     RouterOptions options;
     options.minPieceBytes = 64;
     Hole hole;
@@ -47,6 +48,22 @@ struct FlatCase {
             source,        destination,    pageBytes};
   }
 };
+
+/// 16 devices have rows of a square, and 16 from `firstDestination` on, maybe
+/// the same, get columns.
+RandomTransition rowsToColumns(int64_t firstDestination) {
+  RandomTransition out;
+  out.cluster.devicesPerNode = 4;
+  std::vector<int64_t> shape = {256, 256};
+  out.sources = {gridHoldings(shape, 16, 1, 1, 0)};
+  out.destinations = {gridHoldings(shape, 1, 16, 1, firstDestination)};
+  Flow flow;
+  flow.bytesPerElement = 4;
+  flow.source = overlay(out.sources[0], shape);
+  flow.destination = overlay(out.destinations[0], shape);
+  out.flows = {flow};
+  return out;
+}
 
 /// One thing that a device does: what it writes and what it reads.
 struct Step {
@@ -141,33 +158,55 @@ private:
   std::map<int64_t, int64_t> live;
 };
 
-std::vector<Step> stepsOf(const std::vector<ScheduledMove> &scheduled,
-                          const FlatOrder &order, const MemoryWindow &window) {
-  std::vector<Step> out;
-  for (size_t i = 0; i < window.copies().size(); ++i) {
-    const MemoryWindow::Done &copy = window.copies()[i];
-    const LocalMove &local = order.locals[copy.local];
-    out.push_back({copy.before,
+/// Runs phase after phase, each scheduled by itself: its copies one after the
+/// other, then its waves. Returns the elements that waves carry.
+int64_t addSteps(const FlatCase &flat, const FlatPhase &phase, int64_t &wave,
+                 std::mt19937 &random, std::vector<Step> &out) {
+  std::vector<size_t> copies;
+  for (size_t i = 0; i < phase.locals.size(); ++i)
+    copies.push_back(i);
+  // Those of one step in any order.
+  std::shuffle(copies.begin(), copies.end(), random);
+  std::stable_sort(copies.begin(), copies.end(), [&](size_t a, size_t b) {
+    return phase.steps[a] < phase.steps[b];
+  });
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const LocalMove &local = phase.locals[copies[i]];
+    out.push_back({wave,
                    i,
                    local.device,
                    {{local.flow, local.box}},
                    {{local.flow, local.box}}});
   }
+  const auto &[flows, cluster] =
+      std::tie(flat.transition.flows, flat.transition.cluster);
+  std::vector<ChunkBytes> candidates =
+      candidateChunks(phase.moves, flows, cluster, 4096);
+  std::vector<ScheduledMove> scheduled;
+  int64_t needed = 0;
+  EXPECT_TRUE(schedule(phase.moves, flows, cluster,
+                       candidates[random() % candidates.size()], scheduled,
+                       needed));
   // After the copies; all of a wave at once, writes first.
   std::map<std::pair<int64_t, int64_t>, Step> waves;
-  for (const ScheduledMove &entry : scheduled)
+  int64_t moved = 0, last = 0;
+  for (const ScheduledMove &entry : scheduled) {
+    moved += entry.move.box.volume();
+    last = std::max<int64_t>(last, entry.wave);
     for (bool receive : {false, true}) {
       int64_t device = receive ? entry.move.destination : entry.move.source;
       Step &step = waves[{entry.wave, device}];
-      step.wave = entry.wave;
+      step.wave = wave + entry.wave;
       step.order = SIZE_MAX;
       step.device = device;
       (receive ? step.writes : step.reads)
           .push_back({entry.move.flow, entry.move.box});
     }
+  }
   for (auto &[key, step] : waves)
     out.push_back(std::move(step));
-  return out;
+  wave += last + 1;
+  return moved;
 }
 
 using Element = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t>;
@@ -180,27 +219,36 @@ void addElements(uint32_t flow, int64_t from, int64_t to, const Box &box,
 
 } // namespace
 
-TEST(FlatOrder, CutsEveryPieceIntoJobsWithoutLossOrRepeat) {
+TEST(FlatOrder, PhasesHaveEveryPieceWithoutLossOrRepeat) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
+  size_t most = 0;
   for (int trial = 0; trial < 100; ++trial) {
     FlatCase flat(random);
-    FlatOrder order = orderForFlat(flat.input(1 + random() % 64),
-                                   1 + int64_t(random() % 400));
+    FlatInput input = flat.input(1 + random() % 8);
+    FlatOrder order(input, 1 + int64_t(random() % 400));
     std::multiset<Element> before, after;
     for (const Move &move : flat.routing.moves)
       addElements(move.flow, move.source, move.destination, move.box, before);
     for (const LocalMove &local : flat.routing.locals)
       addElements(local.flow, local.device, local.device, local.box, before);
-    for (const Move &move : order.moves)
-      addElements(move.flow, move.source, move.destination, move.box, after);
-    for (const LocalMove &local : order.locals)
-      addElements(local.flow, local.device, local.device, local.box, after);
+    std::vector<FlatPhase> phases =
+        order.phases(order.neededBytes() + int64_t(random() % 64));
+    for (const FlatPhase &phase : phases) {
+      for (const Move &move : phase.moves)
+        addElements(move.flow, move.source, move.destination, move.box, after);
+      for (const LocalMove &local : phase.locals)
+        addElements(local.flow, local.device, local.device, local.box, after);
+      ASSERT_EQ(phase.locals.size(), phase.steps.size());
+      ASSERT_TRUE(std::is_sorted(
+          phase.moves.begin(), phase.moves.end(),
+          [](const Move &a, const Move &b) { return a.hop < b.hop; }));
+    }
     ASSERT_EQ(before, after);
-    ASSERT_TRUE(std::is_sorted(order.moveJobs.begin(), order.moveJobs.end()));
-    ASSERT_TRUE(std::is_sorted(order.localJobs.begin(), order.localJobs.end()));
+    most = std::max(most, phases.size());
   }
+  EXPECT_GT(most, 4u) << "nothing was cut";
 }
 
 TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
@@ -212,54 +260,35 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
     FlatCase flat(random);
     FlatInput input = flat.input(/*pageBytes=*/1);
     // The room that jobs one after the other need, and somewhat more.
-    FlatOrder order = orderForFlat(input, 1 + int64_t(random() % 200));
+    FlatOrder order(input, 1 + int64_t(random() % 200));
     int64_t room = order.neededBytes() + int64_t(random() % 64);
-    MemoryWindow window(order, flat.source, room);
-    std::vector<ChunkBytes> candidates = candidateChunks(
-        order.moves, flat.transition.flows, flat.transition.cluster, 4096);
-    std::vector<ScheduledMove> scheduled;
-    int64_t needed = 0;
-    ASSERT_TRUE(schedule(
-        order.moves, flat.transition.flows, flat.transition.cluster,
-        candidates[random() % candidates.size()], scheduled, needed, &window));
-    int64_t moved = 0, all = 0;
-    for (const Move &move : order.moves)
+    int64_t moved = 0, all = 0, wave = 0;
+    for (const Move &move : flat.routing.moves)
       all += move.box.volume();
-    for (const ScheduledMove &entry : scheduled)
-      moved += entry.move.box.volume();
+    std::vector<Step> steps;
+    for (const FlatPhase &phase : order.phases(room))
+      moved += addSteps(flat, phase, wave, random, steps);
     ASSERT_EQ(moved, all) << "not all was scheduled";
-    ASSERT_EQ(window.copies().size(), order.locals.size());
-    int64_t peak = Accountant(flat, stepsOf(scheduled, order, window)).peak();
+    int64_t peak = Accountant(flat, std::move(steps)).peak();
     ASSERT_LE(peak, room) << "trial " << trial;
     tight += 2 * peak > room;
   }
   EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
 }
 
+/// Where one side gives and the other takes, nothing has to wait.
+TEST(FlatOrder, DevicesThatOnlyGiveOrTakeNeedOnePhase) {
+  FlatCase apart(rowsToColumns(/*firstDestination=*/16));
+  EXPECT_EQ(FlatOrder(apart.input(64), 128).phases(0).size(), 1u);
+  FlatCase same(rowsToColumns(/*firstDestination=*/0));
+  FlatOrder order(same.input(64), 128);
+  EXPECT_GT(order.phases(order.neededBytes()).size(), 4u);
+}
+
 /// With as much room as the state itself, any order would do; with little, the
 /// order has to find it.
 TEST(FlatOrder, FindsJobsForLittleRoom) {
-  std::mt19937 random(7);
-  // 16 devices trade rows for columns of a square.
-  FlatCase flat(random);
-  flat.routing = {};
-  RandomTransition &t = flat.transition;
-  t = {};
-  t.cluster.devicesPerNode = 4;
-  std::vector<int64_t> shape = {256, 256};
-  t.sources = {gridHoldings(shape, 16, 1, 1, 0)};
-  t.destinations = {gridHoldings(shape, 1, 16, 1, 0)};
-  Flow flow;
-  flow.bytesPerElement = 4;
-  flow.source = overlay(t.sources[0], shape);
-  flow.destination = overlay(t.destinations[0], shape);
-  t.flows = {flow};
-  Hole hole;
-  ASSERT_TRUE(route(t.flows, t.cluster, {}, flat.routing, hole));
-  flat.flows = {{0, {{4, 1}}, {{4, 1}}, 0}};
-  flat.source = flat.destination = {};
-  flat.source.add(0, t.sources[0]);
-  flat.destination.add(0, t.destinations[0]);
+  FlatCase flat(rowsToColumns(/*firstDestination=*/0));
   // Every device holds 16 KiB; a row of all of them is 1 KiB each.
   EXPECT_TRUE(orderWithin(flat.input(64), 4096).has_value());
   EXPECT_FALSE(orderWithin(flat.input(64), 256).has_value());

@@ -147,10 +147,10 @@ TEST_P(TransportContract, RunsPlansWithEveryByteInPlace) {
           DTRT_RETURN_IF_ERROR(storage);
           for (uint32_t i = 0; i < program->source.size(); ++i)
             fillSource(**storage, i);
+          DTRT_RETURN_IF_ERROR(
+              transport.connect(plan.digest(), peersOf(*program)));
           auto executor = Executor::prepare(**storage, transport);
           DTRT_RETURN_IF_ERROR(executor);
-          DTRT_RETURN_IF_ERROR(
-              transport.connect(plan.digest(), executor->peers()));
           DTRT_RETURN_IF_ERROR(transport.registerArena(executor->staging(),
                                                        program->stagingBytes));
           DTRT_RETURN_IF_ERROR(executor->run());

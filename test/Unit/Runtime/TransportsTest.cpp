@@ -7,6 +7,7 @@
 #include "dtrt/DigestTransport.h"
 #include "dtrt/HostStagedTransport.h"
 #include "dtrt/LoopbackTransport.h"
+#include "dtrt/SharedMemoryTransport.h"
 
 #include <cstring>
 #include <map>
@@ -101,6 +102,28 @@ std::unique_ptr<Transport> split(std::unique_ptr<Transport> inner) {
   return std::make_unique<Split>(std::move(inner));
 }
 
+/// A rank is a thread here: all are on one host.
+class OneHost : public TransportWorld {
+public:
+  OneHost(const std::vector<uint32_t> &devices, double timeoutSeconds)
+      : world(devices) {
+    for (uint32_t device : devices)
+      ends[device] = makeSharedMemoryTransport(
+          std::make_unique<Borrowed>(world.endpoint(device)), devices,
+          std::chrono::duration<double>(timeoutSeconds));
+  }
+  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
+
+private:
+  LoopbackWorld world;
+  std::map<uint32_t, std::unique_ptr<Transport>> ends;
+};
+
+std::unique_ptr<TransportWorld>
+makeOneHost(const std::vector<uint32_t> &devices, double timeoutSeconds) {
+  return std::make_unique<OneHost>(devices, timeoutSeconds);
+}
+
 std::unique_ptr<TransportWorld>
 makeLoopback(const std::vector<uint32_t> &devices, double) {
   return std::make_unique<Owned<LoopbackWorld>>(devices);
@@ -121,6 +144,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(TransportCase{"loopback", makeLoopback},
                     TransportCase{"adversarial", makeAdversarial,
                                   /*comparesPlans=*/false},
+                    TransportCase{"shared_memory", makeOneHost},
                     wrapped<digests>("loopback_digests"),
                     wrapped<split>("loopback_split"),
                     wrapped<staged>("loopback_host_staged")),

@@ -1,0 +1,396 @@
+//===- FlatJobs.cpp - Blocks of tensors and what they do to memory --------===//
+
+#include "FlatJobs.h"
+
+#include "dt/Geometry/Painted.h"
+
+#include <algorithm>
+
+using namespace dt;
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+int64_t Blocking::Dim::largestCell() const {
+  int64_t largest = 1;
+  for (size_t i = 1; i < cuts.size(); ++i)
+    largest = std::max(largest, cuts[i] - cuts[i - 1]);
+  return largest;
+}
+
+int64_t Blocking::blocks() const {
+  int64_t count = 1;
+  for (const Dim &dim : dims)
+    count *= dim.parts;
+  return count;
+}
+
+void Blocking::split(int64_t first, int64_t last,
+                     std::vector<std::vector<Interval>> &out) const {
+  int64_t row = rowBlocks();
+  for (int64_t next = first; first < last; first = next) {
+    next = std::min(last, (first / row + 1) * row);
+    std::vector<Interval> &steps = out.emplace_back(dims.size());
+    int64_t outer = first / row;
+    for (size_t d = dims.size(); d-- > 0;) {
+      if (d + 1 == dims.size()) {
+        steps[d] = {first - outer * row, next - outer * row};
+        continue;
+      }
+      steps[d] = {outer % dims[d].parts, outer % dims[d].parts + 1};
+      outer /= dims[d].parts;
+    }
+  }
+}
+
+std::vector<Box> Blocking::parts(const Box &inner,
+                                 const std::vector<Interval> &steps) const {
+  std::vector<Box> boxes = {inner};
+  for (size_t d = dims.size(); d-- > 0;) {
+    const Dim &dim = dims[d];
+    if (steps[d].lo == 0 && steps[d].hi == dim.parts)
+      continue;
+    std::vector<Interval> own;
+    for (size_t i = 1; i < dim.cuts.size(); ++i) {
+      int64_t lo = dim.cuts[i - 1], size = dim.cuts[i] - lo;
+      Interval part =
+          intersect(inner[d], {lo + size * steps[d].lo / dim.parts,
+                               lo + size * steps[d].hi / dim.parts});
+      if (part.empty())
+        continue;
+      if (!own.empty() && own.back().hi == part.lo)
+        own.back().hi = part.hi;
+      else
+        own.push_back(part);
+    }
+    std::vector<Box> next;
+    for (Interval part : own)
+      for (const Box &box : boxes) {
+        next.push_back(box);
+        next.back()[d] = part;
+      }
+    boxes = std::move(next);
+  }
+  return boxes;
+}
+
+//===----------------------------------------------------------------------===//
+// Tensors that move alike
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> FlatJobs::Cohort::indexOf(int64_t member) const {
+  std::vector<int64_t> index(leading.size());
+  for (size_t d = leading.size(); d-- > 0;) {
+    index[d] = member % leading[d];
+    member /= leading[d];
+  }
+  return index;
+}
+
+uint32_t FlatJobs::shapeOf(const Move &move, bool local) {
+  const FlatFlow &flow = input.flows[move.flow];
+  auto source = input.source.find(flow.readsFrom, move.source, move.box);
+  auto destination =
+      input.destination.find(move.flow, move.destination, move.box);
+  FlatShape shape = {move.flow,
+                     move.hop,
+                     move.source,
+                     move.destination,
+                     local,
+                     source ? int64_t(source->shard) : -1,
+                     destination ? int64_t(destination->shard) : -1,
+                     Box(move.box.rank() - flow.numLeading)};
+  for (unsigned d = 0; d < shape.inner.rank(); ++d)
+    shape.inner[d] = move.box[flow.numLeading + d];
+  auto [it, isNew] = known.try_emplace(shape, shapes.size());
+  if (isNew)
+    shapes.push_back(shape);
+  return it->second;
+}
+
+/// All pieces that read the storage of one flow, tensor by tensor.
+void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
+                         const std::vector<uint32_t> &locals) {
+  unsigned numLeading = input.flows[storage].numLeading;
+  std::vector<int64_t> leading(numLeading, 1);
+  std::vector<std::pair<const Box *, uint32_t>> boxes;
+  auto add = [&](const Move &move, const Box &box, bool local) {
+    boxes.push_back({&box, shapeOf(move, local)});
+    for (unsigned d = 0; d < numLeading; ++d)
+      leading[d] = std::max(leading[d], box[d].hi);
+  };
+  for (uint32_t i : moves)
+    add(input.moves[i], input.moves[i].box, /*local=*/false);
+  for (uint32_t i : locals) {
+    const LocalMove &local = input.locals[i];
+    add({local.flow, 0, local.device, local.device, local.box}, local.box,
+        /*local=*/true);
+  }
+  std::vector<std::pair<int64_t, uint32_t>> pieces; // member, shape
+  for (auto [box, shape] : boxes) {
+    std::vector<int64_t> members = {0};
+    for (unsigned d = 0; d < numLeading; ++d) {
+      std::vector<int64_t> next;
+      for (int64_t member : members)
+        for (int64_t i = (*box)[d].lo; i < (*box)[d].hi; ++i)
+          next.push_back(member * leading[d] + i);
+      members = std::move(next);
+    }
+    for (int64_t member : members)
+      pieces.push_back({member, shape});
+  }
+  addCohorts(leading, pieces);
+}
+
+void FlatJobs::addCohorts(const std::vector<int64_t> &leading,
+                          std::vector<std::pair<int64_t, uint32_t>> &pieces) {
+  std::sort(pieces.begin(), pieces.end());
+  std::map<std::vector<uint32_t>, uint32_t> byShapes;
+  for (size_t first = 0, last = 0; first < pieces.size(); first = last) {
+    std::vector<uint32_t> own;
+    for (; last < pieces.size() && pieces[last].first == pieces[first].first;
+         ++last)
+      own.push_back(pieces[last].second);
+    auto [it, isNew] = byShapes.try_emplace(own, cohorts.size());
+    if (isNew)
+      cohorts.push_back({own, {}, leading, {}});
+    cohorts[it->second].members.push_back(pieces[first].first);
+  }
+}
+
+/// The box of the cohort's first tensor.
+Box FlatJobs::whole(const Cohort &cohort, const Box &inner) const {
+  std::vector<int64_t> index = cohort.indexOf(cohort.members.front());
+  Box box(index.size() + inner.rank());
+  for (size_t d = 0; d < index.size(); ++d)
+    box[d] = {index[d], index[d] + 1};
+  for (unsigned d = 0; d < inner.rank(); ++d)
+    box[index.size() + d] = inner[d];
+  return box;
+}
+
+const Shard &FlatJobs::shardOf(const FlatShape &shape, bool destination) const {
+  return destination
+             ? *input.destination.shardsOf(shape.to)[shape.destinationShard]
+                    .shard
+             : *input.source.shardsOf(shape.from)[shape.sourceShard].shard;
+}
+
+int64_t dt::bytesOf(const std::vector<FlatStates> &states) {
+  int64_t bytes = 0;
+  for (const FlatStates &group : states)
+    bytes += group.width * group.count;
+  return bytes;
+}
+
+/// Most bytes that one index of an inner dim has on any device.
+int64_t FlatJobs::rowBytes(const Cohort &cohort, unsigned dim) const {
+  int64_t most = 0;
+  for (uint32_t number : cohort.shapes) {
+    const FlatShape &shape = shapes[number];
+    const FlatFlow &flow = input.flows[shape.flow];
+    for (bool destination : {false, true}) {
+      if ((destination ? shape.destinationShard : shape.sourceShard) < 0)
+        continue;
+      std::vector<int64_t> extents = shardOf(shape, destination).localShape();
+      int64_t bytes = bytesOf(destination ? flow.destination
+                                          : input.flows[flow.readsFrom].source);
+      for (size_t d = flow.numLeading + dim + 1; d < extents.size(); ++d)
+        bytes *= extents[d];
+      most = std::max(most, bytes);
+    }
+  }
+  return most;
+}
+
+/// Cuts the outermost dim, and further ones where its rows are too large.
+void FlatJobs::block(Cohort &cohort) {
+  std::vector<Blocking::Dim> &dims = cohort.blocking.dims;
+  unsigned rank = shapes[cohort.shapes.front()].inner.rank();
+  while (dims.size() < rank) {
+    auto d = unsigned(dims.size());
+    std::vector<int64_t> &cuts = dims.emplace_back().cuts;
+    for (uint32_t number : cohort.shapes) {
+      cuts.push_back(shapes[number].inner[d].lo);
+      cuts.push_back(shapes[number].inner[d].hi);
+    }
+    std::sort(cuts.begin(), cuts.end());
+    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+    if (d + 1 == rank || rowBytes(cohort, d) <= jobBytes)
+      break;
+    dims.back().parts = dims.back().largestCell();
+  }
+  if (dims.empty())
+    return;
+  int64_t most = 0;
+  for (const JobEffects &effects : effectsOf(cohort))
+    for (const JobEffect &effect : effects)
+      most = std::max({most, effect.created, effect.freed});
+  dims.back().parts = std::clamp<int64_t>((most + jobBytes - 1) / jobBytes, 1,
+                                          dims.back().largestCell());
+}
+
+/// What each block touches of each buffer. What lies in a buffer between two
+/// blocks of a piece goes with the first of them: boxes of several blocks span
+/// it too.
+std::map<FlatJobs::Buffer, std::vector<FlatJobs::Touch>>
+FlatJobs::touchesOf(const Cohort &cohort) const {
+  std::vector<std::vector<Interval>> steps;
+  for (int64_t block = 0; block < cohort.blocking.blocks(); ++block)
+    cohort.blocking.split(block, block + 1, steps);
+  std::map<Buffer, std::vector<Touch>> touches;
+  std::vector<Touch> list;
+  for (uint32_t number : cohort.shapes) {
+    const FlatShape &shape = shapes[number];
+    uint32_t readsFrom = input.flows[shape.flow].readsFrom;
+    for (bool destination : {false, true}) {
+      int64_t shard = destination ? shape.destinationShard : shape.sourceShard;
+      if (shard < 0)
+        continue;
+      list.clear();
+      for (size_t block = 0; block < steps.size(); ++block)
+        for (const Box &part :
+             cohort.blocking.parts(shape.inner, steps[block])) {
+          auto view =
+              localView(shardOf(shape, destination), whole(cohort, part));
+          int64_t last = view->offset;
+          for (size_t d = 0; d < view->sizes.size(); ++d)
+            last += (view->sizes[d] - 1) * view->strides[d];
+          list.push_back({int64_t(block), {view->offset, last + 1}});
+        }
+      std::stable_sort(list.begin(), list.end(),
+                       [](const Touch &a, const Touch &b) {
+                         return a.elements.lo < b.elements.lo;
+                       });
+      int64_t row = cohort.blocking.rowBlocks();
+      for (size_t i = 1; i < list.size(); ++i)
+        if (list[i - 1].block / row == list[i].block / row)
+          list[i - 1].elements.hi =
+              std::max(list[i - 1].elements.hi, list[i].elements.lo);
+      auto &own = touches[{destination ? shape.to : shape.from, destination,
+                           shard, destination ? shape.flow : readsFrom}];
+      own.insert(own.end(), list.begin(), list.end());
+    }
+  }
+  return touches;
+}
+
+/// What each block of one tensor does to each device.
+std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
+  std::vector<std::map<int64_t, JobEffect>> byDevice(cohort.blocking.blocks());
+  for (auto &[buffer, list] : touchesOf(cohort)) {
+    auto [device, destination, shard, flow] = buffer;
+    std::stable_sort(
+        list.begin(), list.end(),
+        [](const Touch &a, const Touch &b) { return a.block < b.block; });
+    if (!destination)
+      std::reverse(list.begin(), list.end());
+    const ShardIndex &index = destination ? input.destination : input.source;
+    int64_t end = index.shardsOf(device)[shard].shard->elementsPerMember();
+    const FlatFlow &widths = input.flows[flow];
+    for (const FlatStates &states :
+         destination ? widths.destination : widths.source) {
+      Painted painted;
+      int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
+      for (const Touch &touch : list) {
+        JobEffect &effect = byDevice[touch.block][device];
+        painted.add(wholePages(touch.elements, page, end), [&](Interval part) {
+          (destination ? effect.created : effect.freed) +=
+              part.size() * states.width * states.count;
+        });
+      }
+    }
+  }
+  for (uint32_t number : cohort.shapes)
+    if (const FlatShape &shape = shapes[number];
+        !shape.local && shape.sourceShard >= 0)
+      for (auto &devices : byDevice)
+        if (auto found = devices.find(shape.from); found != devices.end())
+          found->second.sends = true;
+  std::vector<JobEffects> out(byDevice.size());
+  for (size_t block = 0; block < byDevice.size(); ++block)
+    for (auto &[device, effect] : byDevice[block]) {
+      effect.device = device;
+      out[block].push_back(effect);
+    }
+  return out;
+}
+
+/// Small tensors share a job, large ones have several.
+void FlatJobs::addJobs(Cohort &cohort) {
+  block(cohort);
+  CohortJobs &own = jobs.emplace_back();
+  own.effects = effectsOf(cohort);
+  own.members = cohort.members.size();
+  if (cohort.blocking.blocks() > 1)
+    return;
+  int64_t most = 1;
+  for (const JobEffect &effect : own.effects.front())
+    most = std::max({most, effect.created, effect.freed});
+  own.together = std::clamp<int64_t>(jobBytes / most, 1, own.members);
+}
+
+/// Tensors [first, last) of a cohort; those whose last index counts up share a
+/// box.
+void FlatJobs::addMembers(const Cohort &cohort, int64_t first, int64_t last,
+                          const Box &inner, std::vector<Box> &out) const {
+  for (int64_t end = first; first < last; first = end) {
+    std::vector<int64_t> index = cohort.indexOf(cohort.members[first]);
+    for (end = first + 1; end < last; ++end)
+      if (index.empty() || cohort.members[end] != cohort.members[end - 1] + 1 ||
+          index.back() + end - first >= cohort.leading.back())
+        break;
+    Box box(index.size() + inner.rank());
+    for (size_t d = 0; d < index.size(); ++d)
+      box[d] = {index[d], index[d] + 1};
+    if (!index.empty())
+      box[index.size() - 1].hi += end - first - 1;
+    for (unsigned d = 0; d < inner.rank(); ++d)
+      box[index.size() + d] = inner[d];
+    out.push_back(box);
+  }
+}
+
+void FlatJobs::boxesOf(uint32_t number, uint32_t shape, int64_t first,
+                       int64_t last, std::vector<Box> &out) const {
+  const Cohort &cohort = cohorts[number];
+  const Box &inner = shapes[shape].inner;
+  int64_t blocks = cohort.blocking.blocks(), together = jobs[number].together;
+  auto add = [&](int64_t firstGroup, int64_t lastGroup, int64_t firstBlock,
+                 int64_t lastBlock) {
+    std::vector<std::vector<Interval>> steps;
+    cohort.blocking.split(firstBlock, lastBlock, steps);
+    int64_t end =
+        std::min<int64_t>(lastGroup * together, cohort.members.size());
+    for (const std::vector<Interval> &step : steps)
+      for (const Box &part : cohort.blocking.parts(inner, step))
+        addMembers(cohort, firstGroup * together, end, part, out);
+  };
+  // What is left of the first tensor, whole tensors, the beginning of the last.
+  int64_t lo = first / blocks, hi = last / blocks;
+  if (lo == hi)
+    return add(lo, lo + 1, first % blocks, last % blocks);
+  if (first % blocks)
+    add(lo, lo + 1, first % blocks, blocks);
+  lo += first % blocks != 0;
+  if (lo < hi)
+    add(lo, hi, 0, blocks);
+  if (last % blocks)
+    add(hi, hi + 1, 0, last % blocks);
+}
+
+FlatJobs::FlatJobs(const FlatInput &input, int64_t jobBytes)
+    : input(input), jobBytes(std::max<int64_t>(1, jobBytes)) {
+  std::vector<std::vector<uint32_t>> movesOf(input.flows.size()),
+      localsOf(input.flows.size()); // by storage
+  for (uint32_t i = 0; i < input.moves.size(); ++i)
+    movesOf[input.flows[input.moves[i].flow].readsFrom].push_back(i);
+  for (uint32_t i = 0; i < input.locals.size(); ++i)
+    localsOf[input.flows[input.locals[i].flow].readsFrom].push_back(i);
+  for (uint32_t flow = 0; flow < input.flows.size(); ++flow)
+    if (!movesOf[flow].empty() || !localsOf[flow].empty())
+      addPieces(flow, movesOf[flow], localsOf[flow]);
+  for (Cohort &cohort : cohorts)
+    addJobs(cohort);
+}

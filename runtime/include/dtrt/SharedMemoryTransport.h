@@ -1,0 +1,35 @@
+//===- SharedMemoryTransport.h - Messages inside a host ---------*- C++ -*-===//
+//
+// Wraps a transport between processes. Peers on this process's host share their
+// staging arenas: a receiver copies straight out of the sender's arena, so that
+// a message that is packed and unpacked crosses no wire at all. What does not
+// lie in an arena goes through a socket of the host. Messages of other hosts'
+// peers go over the transport within, which must overlap. This is how MPI's and
+// NCCL's own transports inside a host work.
+//
+// Hosts are told apart by the kernel's boot and the network namespace; where
+// sockets or shared memory are refused, the transport within carries all. No
+// name is left anywhere, whenever a process ends.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_SHAREDMEMORYTRANSPORT_H
+#define DTRT_SHAREDMEMORYTRANSPORT_H
+
+#include "dtrt/Transport.h"
+
+#include <chrono>
+#include <memory>
+
+namespace dtrt {
+
+/// `devices`: the plan device of each rank. `timeout`: for each group, and for
+/// connecting; a peer that does not answer by then is named.
+std::unique_ptr<Transport>
+makeSharedMemoryTransport(std::unique_ptr<Transport> inner,
+                          const std::vector<uint32_t> &devices,
+                          std::chrono::duration<double> timeout);
+
+} // namespace dtrt
+
+#endif // DTRT_SHAREDMEMORYTRANSPORT_H
