@@ -155,13 +155,10 @@ void Scheduler::index() {
       edge.largest = largestMessage(move);
       edge.bytesPerSecond =
           cluster.bytesPerSecond(move.source, move.destination);
-      Pair pair;
       bool inter = !cluster.sameNode(move.source, move.destination);
-      pair.ports[0] = sendPort(s, inter);
-      pair.ports[1] = sendPort(d, inter) + 1;
-      pair.most = edge.largest / edge.bytesPerSecond;
+      matching->add(sendPort(s, inter), sendPort(d, inter) + 1,
+                    edge.largest / edge.bytesPerSecond);
       edges.push_back(edge);
-      matching->add(pair);
     }
     edgeOf[i] = it->second;
     int64_t bytes = move.box.volume() * width(i);
@@ -231,11 +228,9 @@ void Scheduler::makeReady(uint32_t move, const Box &box) {
 }
 
 void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
-  ScheduledMove out;
-  out.move = moves[index];
-  out.move.box = box;
-  out.wave = wave;
-  scheduled.push_back(out);
+  const Move &move = moves[index];
+  scheduled.push_back(
+      {{move.flow, move.hop, move.source, move.destination, box}, wave});
   moveOf.push_back(index);
 }
 
@@ -339,6 +334,7 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
 }
 
 void Scheduler::run() {
+  scheduled.reserve(moves.size());
   index();
   findFeeders();
   std::vector<uint32_t> first;
