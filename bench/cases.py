@@ -295,7 +295,26 @@ RL = [
     ),
 ]
 
-CASES = REFERENCE + TENPLEX + HOTSPA + WORLDS + RL
+SPREAD = [
+    Case(
+        "broadcast-8",
+        "llama3-8b",
+        sizes(1),
+        {**sizes(8, dp=8), "devices": [8 * node for node in range(1, 9)]},
+        state=WEIGHTS,
+        why="one holder, one device on each of 8 nodes",
+    ),
+    Case(
+        "broadcast-64",
+        "llama3-8b",
+        sizes(1),
+        at(8, 64, dp=64),
+        state=WEIGHTS,
+        why="one holder, all devices of 8 nodes",
+    ),
+]
+
+CASES = REFERENCE + TENPLEX + HOTSPA + WORLDS + RL + SPREAD
 
 
 def cluster(per_node, intra, inter):

@@ -4,11 +4,26 @@
 
 #include <algorithm>
 #include <set>
+#include <unordered_map>
 #include <unordered_set>
 
 using namespace dt;
 
 namespace {
+
+/// Whether a shard has all of a box that it has a part of or nothing of.
+bool holdsCorner(const Shard &shard, const Box &box) {
+  if (shard.range)
+    return localView(shard, box).has_value();
+  for (unsigned d = 0; d < box.rank(); ++d)
+    if (std::none_of(shard.dims[d].begin(), shard.dims[d].end(),
+                     [&](const Interval &interval) {
+                       return interval.lo <= box[d].lo &&
+                              box[d].lo < interval.hi;
+                     }))
+      return false;
+  return true;
+}
 
 /// Scheduled moves of one flow, by index.
 using Moves = std::vector<uint32_t>;
@@ -47,13 +62,21 @@ std::vector<Cell> MulticastFinder::passedOn(uint32_t flow,
   std::unordered_set<int64_t> receivers;
   for (uint32_t index : moves)
     receivers.insert(move(index).destination);
-  ShardIndex source;
-  source.add(flow, transition.sourceHoldings[flow]);
+  std::unordered_map<int64_t, std::vector<const Shard *>> held;
+  for (const Holding &holding : transition.sourceHoldings[flow])
+    for (int64_t device : holding.devices)
+      if (receivers.count(device))
+        held[device].push_back(&holding.shard);
   std::set<Box> elements;
   for (uint32_t index : moves) {
+    int64_t device = move(index).source;
     Box box = move(index).box;
-    if (!receivers.count(move(index).source) ||
-        source.find(flow, move(index).source, box))
+    if (!receivers.count(device))
+      continue;
+    const std::vector<const Shard *> &shards = held[device];
+    if (std::any_of(shards.begin(), shards.end(), [&](const Shard *shard) {
+          return holdsCorner(*shard, box);
+        }))
       continue;
     for (unsigned d = 0; d < box.rank(); ++d)
       box[d].hi = box[d].lo + 1;
@@ -91,6 +114,8 @@ void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
 /// devices.
 void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
   std::vector<Cell> firsts = passedOn(flow, moves), carried;
+  if (firsts.empty())
+    return;
   for (uint32_t index : moves)
     carried.push_back({move(index).box, 0});
   std::vector<std::vector<const Move *>> carriers(firsts.size());

@@ -8,7 +8,7 @@
 
 #include "Staged.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/Router.h"
+#include "dt/Routing/Best.h"
 
 #include <map>
 
@@ -160,7 +160,8 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     options.balanceParts = balanceParts;
     Routing routing;
     Hole hole;
-    if (!dt::route(flows, info.cluster, options, routing, hole))
+    if (!routeBest(flows, info.cluster, options, info.stagingLimit, routing,
+                   hole))
       return refuse(info, hole);
     Writer writer(info);
     writeLocals(info, routing, writer);

@@ -8,6 +8,7 @@
 
 #include "FlatSchedule.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Routing/Best.h"
 #include "dt/Routing/CostModel.h"
 
 #include "mlir/IR/Threading.h"
@@ -21,9 +22,6 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
-
-/// A schedule this close to what its busiest port carries is not improved.
-constexpr double kGoodEnough = 1.005;
 
 /// All transfers, those of lower hops first.
 FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
@@ -119,34 +117,16 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   LogicalResult findBest(TransitionInfo &info, const std::vector<Move> &moves,
                          const std::vector<Flow> &flows,
                          std::vector<ScheduledMove> &best) {
-    double bestSeconds = 0;
     int64_t needed = 0;
-    size_t scheduledMoves = 0;
-    for (ChunkBytes chunks :
-         candidateChunks(moves, flows, info.cluster, info.stagingLimit)) {
-      std::vector<ScheduledMove> scheduled;
-      if (!dt::schedule(moves, flows, info.cluster, chunks, scheduled, needed))
-        continue;
-      double seconds = predictSeconds(scheduled, flows, info.cluster);
-      scheduledMoves += scheduled.size();
-      if (best.empty() || seconds < bestSeconds) {
-        best = std::move(scheduled);
-        bestSeconds = seconds;
-      }
-      PortSeconds busiest = busiestPorts(best, flows, info.cluster);
-      bool isGood =
-          bestSeconds < kGoodEnough * std::max(busiest.nic, busiest.island);
-      if (isGood || scheduledMoves > size_t(effort))
-        break;
-    }
-    if (best.empty() && !moves.empty() && needed == 0)
+    if (scheduleBest(moves, flows, info.cluster, info.stagingLimit, effort,
+                     best, needed))
+      return success();
+    if (needed == 0)
       return info.op.emitOpError("forwards only what nothing delivers");
-    if (best.empty() && !moves.empty())
-      return info.op.emitOpError()
-             << "needs at least " << needed
-             << " bytes of staging per device, more than the limit of "
-             << info.stagingLimit;
-    return success();
+    return info.op.emitOpError()
+           << "needs at least " << needed
+           << " bytes of staging per device, more than the limit of "
+           << info.stagingLimit;
   }
 
   LogicalResult scheduleTransition(TransitionInfo &info) {

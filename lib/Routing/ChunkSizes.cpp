@@ -11,6 +11,10 @@ using namespace dt;
 
 namespace {
 
+/// Where the busiest port has fewer latencies' worth of bytes, it may pay to
+/// cut no message.
+constexpr double kLatencyBound = 256;
+
 /// What one level carries.
 struct LevelTraffic {
   std::map<std::pair<int64_t, int64_t>, int64_t> pairs; // bytes
@@ -111,5 +115,15 @@ std::vector<ChunkBytes> dt::candidateChunks(const std::vector<Move> &moves,
                levels[slower].typicalPair());
   for (double waves : {256, 64, 512, 32, 1024, 16, 1})
     consider(waves);
+  // Little data: whole messages, in few waves.
+  int64_t widest[2] = {0, 0};
+  for (int inter : {0, 1})
+    for (auto [pair, bytes] : levels[inter].pairs)
+      widest[inter] = std::max(widest[inter], alignSlot(bytes));
+  double seconds = double(levels[slower].busiest) /
+                   cluster.bytesPerSecond(/*interNode=*/slower);
+  if (seconds < kLatencyBound * cluster.latencySeconds &&
+      widest[0] + widest[1] <= room)
+    candidates.push_back({widest[0], widest[1], /*isWhole=*/true});
   return candidates;
 }

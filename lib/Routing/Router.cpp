@@ -89,17 +89,21 @@ struct Item {
 struct Holder {
   Device *device;
   int64_t hop;
+  /// Messages until it has the item, and that it has sent of it per level
+  /// (island, NIC).
+  int64_t ready = 0;
+  int64_t sends[2] = {0, 0};
 };
 
-/// The order in which holders are taken: those with room in their budget by
-/// hop, then by load; then in the order in which they came.
+/// The order in which holders are taken: by rank and messages (Forwarding),
+/// then by load; then in the order in which they came.
 struct Cost {
-  int64_t hop = 0;
+  int64_t rank = 0, messages = 0;
   double load = 0;
   uint32_t holder = 0;
   friend bool operator<(const Cost &a, const Cost &b) {
-    return std::tie(a.hop, a.load, a.holder) <
-           std::tie(b.hop, b.load, b.holder);
+    return std::tie(a.rank, a.messages, a.load, a.holder) <
+           std::tie(b.rank, b.messages, b.load, b.holder);
   }
   friend bool operator>(const Cost &a, const Cost &b) { return b < a; }
 };
@@ -122,13 +126,14 @@ private:
   std::vector<size_t> nodeOrder(const Demand &demand);
   void routeItem(const Item &item);
   void serveNode(const Item &item, const Devices &wanters);
-  Cost costOf(uint32_t holder, const Device &destination, bool sameNode,
+  Cost costOf(uint32_t number, const Device &destination, bool sameNode,
               int64_t bytes) const;
   int64_t cheapestInside(const Device &destination, int64_t bytes) const;
   uint32_t cheapestOutside(const Device &destination, int64_t bytes);
+  Devices fanOutOrder(const Devices &wanters, const Device *entry) const;
   Device *cheapestEntry(const Devices &wanters, int64_t bytes);
   void setBudget();
-  void addHolder(Device *device, int64_t hop);
+  void addHolder(Device *device, int64_t hop, int64_t ready = 0);
   void move(const Item &item, uint32_t from, Device *destination);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
 
@@ -267,18 +272,28 @@ void Router::setBudget() {
   budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
 }
 
-/// The holder nearest to the source whose port has room in its budget comes
-/// first, the least loaded of these; without room anywhere, the least loaded. A
-/// forward has to wait for its own data, so one is taken only where it relieves
-/// a port that would be too busy.
-Cost Router::costOf(uint32_t holder, const Device &destination, bool sameNode,
+/// What it costs to take the item from a holder; the least is taken, the least
+/// loaded of these. A forward has to wait for its own data, so one is taken
+/// only where it relieves a port that would be too busy.
+Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
                     int64_t bytes) const {
-  const Device &device = *holders[holder].device;
+  const Holder &holder = holders[number];
+  const Device &device = *holder.device;
   double load = (sameNode ? device.islandOut + device.islandDue
                           : device.nicOut + device.nicDue) +
                 cluster.wireSeconds(device.number, destination.number, bytes);
-  return {load <= budget ? holders[holder].hop : int64_t(UINT32_MAX), load,
-          holder};
+  bool hasRoom = load <= budget;
+  int64_t sends = holder.sends[!sameNode];
+  switch (options.forwarding) {
+  case Forwarding::Spread:
+    // Nearest to the source with room in its port's budget.
+    return {hasRoom ? holder.hop : int64_t(UINT32_MAX), 0, load, number};
+  case Forwarding::Chain:
+    return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load, number};
+  case Forwarding::Tree:
+    break;
+  }
+  return {holder.ready + sends, holder.hop, 0, number};
 }
 
 /// -1: no holder in the node of `destination`.
@@ -322,9 +337,9 @@ uint32_t Router::cheapestOutside(const Device &destination, int64_t bytes) {
   }
 }
 
-void Router::addHolder(Device *device, int64_t hop) {
+void Router::addHolder(Device *device, int64_t hop, int64_t ready) {
   holdersOf[device->node].push_back(uint32_t(holders.size()));
-  holders.push_back({device, hop});
+  holders.push_back({device, hop, ready});
 }
 
 void Router::move(const Item &item, uint32_t from, Device *destination) {
@@ -341,7 +356,8 @@ void Router::move(const Item &item, uint32_t from, Device *destination) {
     movable.push_back({uint32_t(routing.moves.size()), &choice});
   routing.moves.push_back({item.flow, uint32_t(hop + 1), sender.number,
                            destination->number, item.box});
-  addHolder(destination, hop + 1);
+  int64_t ready = holders[from].ready + ++holders[from].sends[interNode];
+  addHolder(destination, hop + 1, ready);
 }
 
 /// The wanter whose NIC will have received least when it has the item too.
@@ -370,9 +386,25 @@ void Router::serveNode(const Item &item, const Devices &wanters) {
     entry = cheapestEntry(wanters, item.bytes);
     move(item, cheapestOutside(*entry, item.bytes), entry);
   }
-  for (Device *device : wanters)
-    if (device != entry)
-      move(item, uint32_t(cheapestInside(*device, item.bytes)), device);
+  for (Device *device : fanOutOrder(wanters, entry))
+    move(item, uint32_t(cheapestInside(*device, item.bytes)), device);
+}
+
+/// Wanters but the entry, in the order in which they are served: who has least
+/// to send first, since the first may have to pass it on. Chains and trees keep
+/// their order here too.
+Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
+  Devices order = wanters;
+  auto isBefore = [](const Device *a, const Device *b) {
+    return a->islandOut < b->islandOut;
+  };
+  if (options.forwarding == Forwarding::Spread)
+    std::stable_sort(order.begin(), order.end(), isBefore);
+  auto first = std::find(order.begin(), order.end(), entry);
+  if (options.forwarding == Forwarding::Chain && first != order.end())
+    std::rotate(order.begin(), first, order.end());
+  order.erase(std::remove(order.begin(), order.end(), entry), order.end());
+  return order;
 }
 
 /// Adds an item to what its holders will have to send (`sign` 1), or takes it
@@ -390,6 +422,7 @@ void Router::expect(const Item &item, double sign) {
 }
 
 /// Nodes with the idlest NICs first: they can pass the item on to the others.
+/// Chains and trees keep their order, so that the same pairs meet.
 std::vector<size_t> Router::nodeOrder(const Demand &demand) {
   std::vector<std::pair<double, size_t>> rated;
   for (size_t i = 0; i < demand.nodes.size(); ++i) {
@@ -398,7 +431,7 @@ std::vector<size_t> Router::nodeOrder(const Demand &demand) {
       least = std::min(least, device->nicOut + device->nicDue);
     rated.push_back({least, i});
   }
-  if (demand.usesNics)
+  if (demand.usesNics && options.forwarding == Forwarding::Spread)
     std::sort(rated.begin(), rated.end());
   std::vector<size_t> order;
   for (auto [load, i] : rated)

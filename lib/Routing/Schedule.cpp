@@ -56,6 +56,10 @@ private:
   size_t head = 0;
 };
 
+/// Where all messages count as 1: what a wave costs beside them, and what a
+/// message counts for while some of it has not come to its sender.
+constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
+
 /// All traffic of one ordered pair of devices.
 struct Edge {
   WaitingQueue ready;
@@ -71,7 +75,8 @@ public:
             const Cluster &cluster, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
       : moves(moves), flows(flows), cluster(cluster),
-        chunks{chunks.intra, chunks.inter}, scheduled(scheduled) {}
+        chunks{chunks.intra, chunks.inter}, isWhole(chunks.isWhole),
+        scheduled(scheduled) {}
 
   bool check(int64_t &needed) const;
   void run();
@@ -94,6 +99,7 @@ private:
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const int64_t chunks[2]; // island, NIC
+  const bool isWhole;      // every message counts alike, none is cut
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -141,8 +147,8 @@ void Scheduler::index() {
   std::sort(devices.begin(), devices.end());
   for (int64_t device : devices)
     dense(device);
-  matching =
-      std::make_unique<Matching>(4 * dense.size(), cluster.latencySeconds);
+  matching = std::make_unique<Matching>(
+      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds);
   std::unordered_map<uint64_t, uint32_t> edgesOf;
   edgesOf.reserve(moves.size() / 4);
   edgeOf.resize(moves.size());
@@ -157,7 +163,7 @@ void Scheduler::index() {
           cluster.bytesPerSecond(move.source, move.destination);
       bool inter = !cluster.sameNode(move.source, move.destination);
       matching->add(sendPort(s, inter), sendPort(d, inter) + 1,
-                    edge.largest / edge.bytesPerSecond);
+                    isWhole ? 1 : edge.largest / edge.bytesPerSecond);
       edges.push_back(edge);
     }
     edgeOf[i] = it->second;
@@ -173,6 +179,12 @@ void Scheduler::update(uint32_t index) {
   Pair pair = (*matching)[index];
   pair.ready = edge.readyBytes / edge.bytesPerSecond;
   pair.left = edge.leftBytes / edge.bytesPerSecond;
+  if (isWhole) {
+    pair.left = edge.leftBytes > 0;
+    pair.ready = edge.readyBytes == edge.leftBytes ? pair.left
+                 : edge.readyBytes > 0             ? kPartOfWhole
+                                                   : 0;
+  }
   pair.chain = 0;
   if (!edge.ready.empty()) {
     pair.order = edge.ready.front().move;
@@ -303,8 +315,10 @@ void Scheduler::sendWave(int32_t wave) {
   for (const Meeting &meeting : matching->choose()) {
     Edge &edge = edges[meeting.pair];
     // To the nearest byte: seconds are rounded.
-    int64_t room = std::min(
-        edge.largest, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
+    int64_t room = edge.largest;
+    if (!isWhole)
+      room =
+          std::min(room, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
     int64_t sent = fill(edge, room, wave);
     edge.readyBytes -= sent;
     edge.leftBytes -= sent;

@@ -79,11 +79,16 @@ HostIdentity hostIdentity() {
   HostIdentity identity = {};
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string boot;
-  struct stat network;
-  // Names of sockets are those of a network namespace.
-  if (!(file >> boot) || stat("/proc/self/ns/net", &network) != 0)
+  struct stat network, users;
+  // Names of sockets are those of a network namespace; users' numbers are those
+  // of a user namespace.
+  if (!(file >> boot) || stat("/proc/self/ns/net", &network) != 0 ||
+      stat("/proc/self/ns/user", &users) != 0)
     return identity;
-  std::string text = boot + "/" + std::to_string(network.st_ino);
+  std::string text = boot;
+  for (uint64_t part :
+       {uint64_t(network.st_ino), uint64_t(users.st_ino), uint64_t(geteuid())})
+    text += "/" + std::to_string(part);
   memcpy(identity.data(), text.data(),
          std::min(text.size(), identity.size() - 1));
   return identity;

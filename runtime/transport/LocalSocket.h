@@ -41,7 +41,7 @@ Status systemError(const char *what);
 
 /// The same for all processes that can reach each other by a name, and for no
 /// others; zeros where that cannot be told.
-using HostIdentity = std::array<char, 64>;
+using HostIdentity = std::array<char, 96>;
 HostIdentity hostIdentity();
 
 /// A name that nobody else has.

@@ -65,12 +65,21 @@ struct Hole {
   Box box;
 };
 
+/// How receivers of one piece pass it on, once their node's holder or the
+/// source has no time left for all of them.
+enum class Forwarding {
+  Spread, // each piece enters at another device, which sends it to the others
+  Chain,  // each device sends it to one other: long data, few devices
+  Tree,   // all that have it send it at once: short data
+};
+
 struct RouterOptions {
   /// Pieces with a choice of route are cut until none is larger than the
   /// busiest device's traffic divided by this, so that loads can be balanced.
   int64_t balanceParts = 64;
   /// No piece is cut below this many bytes for balance.
   int64_t minPieceBytes = 1 << 20;
+  Forwarding forwarding = Forwarding::Spread;
 };
 
 /// Routes all flows. On holes in the source returns false and sets `hole`.

@@ -37,8 +37,10 @@ constexpr int64_t kSlotsPerLevel = 4;
 struct ChunkBytes {
   int64_t intra = 0;
   int64_t inter = 0;
+  /// Latency counts, not bytes: no message is cut, and as few waves as can be.
+  bool isWhole = false;
   friend bool operator==(ChunkBytes a, ChunkBytes b) {
-    return a.intra == b.intra && a.inter == b.inter;
+    return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole;
   }
 };
 

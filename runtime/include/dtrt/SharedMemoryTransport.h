@@ -7,9 +7,9 @@
 // peers go over the transport within, which must overlap. This is how MPI's and
 // NCCL's own transports inside a host work.
 //
-// Hosts are told apart by the kernel's boot and the network namespace; where
-// sockets or shared memory are refused, the transport within carries all. No
-// name is left anywhere, whenever a process ends.
+// Processes share a host when boot, network and user namespace and the user are
+// the same; where sockets or shared memory are refused, the transport within
+// carries all. No name is left anywhere, whenever a process ends.
 //
 //===----------------------------------------------------------------------===//
 
