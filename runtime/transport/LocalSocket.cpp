@@ -86,8 +86,8 @@ HostIdentity hostIdentity() {
       stat("/proc/self/ns/user", &users) != 0)
     return identity;
   std::string text = boot;
-  for (uint64_t part : {uint64_t(network.st_ino), uint64_t(users.st_ino),
-                        uint64_t(geteuid())})
+  for (uint64_t part :
+       {uint64_t(network.st_ino), uint64_t(users.st_ino), uint64_t(geteuid())})
     text += "/" + std::to_string(part);
   memcpy(identity.data(), text.data(),
          std::min(text.size(), identity.size() - 1));
