@@ -2,7 +2,7 @@
 """Flat mode on the benchmark set: what devices hold, and what it costs.
 
     bench/flat_memory.py [--bin build/bin] [--case NAME...] [--cap 64MiB...]
-                         [--json FILE]
+                         [--scaled] [--json FILE]
 
 Compiles every case of bench/cases.py at full size in both memory modes for each
 staging limit, and has `dt-plan verify` check the flat plan. One row per case
@@ -10,11 +10,19 @@ and limit: the most bytes that a device holds above the larger of its source and
 its destination, the predicted time over that of rollback under the same limit
 and over the lower bound, counts, sizes, and seconds of CPU time to compile and
 to verify. Exits with 1 when a plan is refused or a device holds more than the
-limit; the whole set takes a quarter of an hour of CPU time.
+limit.
+
+With --scaled every model has matrices of about 1/4096 of their elements and the
+limit is that much smaller, so that `dt-run --check` can run the flat plan with
+every device in this process. What it counts while it runs is compared with the
+limit, and every byte with what it has to be; layers, experts, heads and worlds
+are those of the case. The limits are named as at full size.
 """
 
 import argparse
+import dataclasses
 import json
+import math
 import re
 import resource
 import subprocess
@@ -22,7 +30,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from cases import CASES
+from cases import CASES, MODELS
 from plan_quality import ROOT, machine, ratio, table, write_request
 
 CAPS = ["64MiB", "256MiB", "1GiB"]
@@ -36,6 +44,7 @@ def parse_arguments():
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "bin")
     parser.add_argument("--case", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--cap", nargs="+", default=CAPS, metavar="SIZE")
+    parser.add_argument("--scaled", action="store_true")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
@@ -56,9 +65,60 @@ def timed(*command):
     return done, seconds + after.ru_stime - before.ru_stime
 
 
-def compile_case(case, cap, mode, options, folder):
+# Extents of matrices, in the words of Hugging Face configs, and by how much
+# --scaled divides them; 0: by what suits the hidden size.
+EXTENTS = {
+    "hidden_size": 0,
+    "intermediate_size": 0,
+    "moe_intermediate_size": 0,
+    "vocab_size": 0,
+    "n_embd": 0,
+    "n_inner": 0,
+    "n_positions": 0,
+    "head_dim": 16,
+    "q_lora_rank": 16,
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 16,
+    "qk_rope_head_dim": 16,
+    "v_head_dim": 16,
+}
+MOST_SCALE = 64
+EVEN = 32  # scaled extents are multiples of this, which worlds divide
+
+
+def scale_of(model):
+    """The largest divisor of the hidden size that leaves whole heads."""
+    hidden = model.get("hidden_size") or model["n_embd"]
+    heads = model.get("num_attention_heads") or model["n_head"]
+    if "head_dim" in model or "v_head_dim" in model:
+        heads = 1
+    return max(
+        scale
+        for scale in range(1, MOST_SCALE + 1)
+        if hidden % scale == 0 and hidden // scale % heads == 0
+    )
+
+
+def scaled(case):
+    """(case with a small model, what divides a limit)."""
+    model = case.model
+    if not isinstance(model, dict):
+        model = json.loads((MODELS / f"{model}.json").read_text())
+    scale = scale_of(model)
+    small = dict(model)
+    for key, by in EXTENTS.items():
+        if not isinstance(model.get(key), int):
+            continue
+        extent = model[key] / (by or scale)
+        if not by and key not in ("hidden_size", "n_embd"):
+            extent = math.ceil(extent / EVEN) * EVEN
+        small[key] = int(extent)
+    return dataclasses.replace(case, model=small), scale * scale
+
+
+def compile_case(case, staging, mode, options, folder):
     """(plan, facts, seconds); facts are the error where it is refused."""
-    options.staging, options.mode = cap, mode
+    options.staging, options.mode = staging, mode
     request = write_request(case, folder, options)
     plan = folder / f"{case.name}-{mode}.dtplan"
     done, seconds = timed(options.bin / "dt-opt", request, "-o", plan)
@@ -70,10 +130,34 @@ def compile_case(case, cap, mode, options, folder):
 
 def measure(case, cap, options):
     with tempfile.TemporaryDirectory() as folder:
-        return measure_in(Path(folder), case, cap, options)
+        if options.scaled:
+            return run_scaled(Path(folder), case, cap, options)
+        return compare_modes(Path(folder), case, cap, options)
 
 
-def measure_in(folder, case, cap, options):
+def run_scaled(folder, case, cap, options):
+    """What dt-run counts, and whether the bytes are right."""
+    small, divisor = scaled(case)
+    limit = bytes_of(cap) // divisor
+    plan, facts, seconds = compile_case(small, limit, "flat", options, folder)
+    row = {"case": case.name, "cap": cap, "limit": limit, "compile_s": seconds}
+    if isinstance(facts, str):
+        return {**row, "problem": facts}
+    done, row["run_s"] = timed(options.bin / "dt-run", "--check", plan)
+    if done.returncode:
+        return {**row, "problem": (done.stdout + done.stderr).strip()}
+    held = int(re.search(r"device peak (\d+) bytes", done.stdout).group(1))
+    memory = facts["memory"]
+    row["larger"] = max(memory["source_max"], memory["destination_max"])
+    row["held"] = held
+    row["planned"] = memory["device_peak"]
+    row["checked"] = int(re.search(r"checked (\d+)", done.stdout).group(1))
+    if held > row["larger"] + limit:
+        row["problem"] = f"held {held} bytes of {row['larger']} and {limit}"
+    return row
+
+
+def compare_modes(folder, case, cap, options):
     _, fast, _ = compile_case(case, cap, "rollback", options, folder)
     plan, facts, seconds = compile_case(case, cap, "flat", options, folder)
     row = {"case": case.name, "cap": cap, "compile_s": seconds}
@@ -103,6 +187,29 @@ def measure_in(folder, case, cap, options):
     if above > bytes_of(cap):
         row["problem"] = f"holds {above} bytes above, more than {cap}"
     return row
+
+
+def print_scaled(rows):
+    heads = ["case", "cap", "limit KiB", "larger side KiB", "held KiB"]
+    heads += ["over limit", "checked MB", "compile s", "run s"]
+    table(
+        heads,
+        [
+            [
+                row["case"],
+                row["cap"],
+                f"{row['limit'] / 2**10:.1f}",
+                f"{row['larger'] / 2**10:.1f}",
+                f"{row['held'] / 2**10:.1f}",
+                f"{(row['held'] - row['larger']) / row['limit']:.2f}",
+                f"{row['checked'] / 1e6:.1f}",
+                f"{row['compile_s']:.1f}",
+                f"{row['run_s']:.1f}",
+            ]
+            for row in rows
+            if "held" in row
+        ],
+    )
 
 
 def print_rows(rows):
@@ -140,7 +247,7 @@ def main():
         for cap in options.cap:
             rows.append(measure(case, cap, options))
             print(rows[-1], file=sys.stderr, flush=True)
-    print_rows(rows)
+    (print_scaled if options.scaled else print_rows)(rows)
     if options.json:
         about = {"machine": machine(), "command": " ".join(sys.argv)}
         options.json.write_text(

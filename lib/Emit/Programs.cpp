@@ -2,6 +2,7 @@
 
 #include "dt/Emit/Programs.h"
 
+#include <algorithm>
 #include <set>
 
 using namespace dt;
@@ -97,10 +98,14 @@ void ProgramBuilder::addCopies(int64_t device, int64_t last, int64_t wave,
   if (it == localsOf.end())
     return;
   dtrt::Instruction copy = instruction(dtrt::Opcode::Copy, -1);
-  for (uint32_t i : it->second) {
-    const LocalMove &local = transition.locals[i];
-    if (local.before <= last || local.before > wave)
-      continue;
+  // They stand in the order of their waves.
+  auto first = std::partition_point(
+      it->second.begin(), it->second.end(),
+      [&](uint32_t i) { return transition.locals[i].before <= last; });
+  for (; first != it->second.end(); ++first) {
+    const LocalMove &local = transition.locals[*first];
+    if (local.before > wave)
+      break;
     copy.segments.push_back(
         segment(local.flow, device, dtrt::Side::Source, local.box));
     copy.segments.push_back(

@@ -167,7 +167,10 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
            << limit << " bytes, the smallest limit that works is "
            << smallestLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));
-  int64_t effortPerPhase = effort / int64_t(std::max<size_t>(1, phases.size()));
+  // Phases are much alike: several sizes are tried in a few of them.
+  constexpr size_t kSearched = 32;
+  size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
+  int64_t share = effort / int64_t(std::min(phases.size() + 1, kSearched));
   int32_t wave = 0;
   uint32_t step = 0;
   for (FlatPhase &phase : phases) {
@@ -181,7 +184,7 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
     if (phase.moves.empty())
       continue;
     std::vector<ScheduledMove> scheduled =
-        schedulePhase(phase.moves, effortPerPhase);
+        schedulePhase(phase.moves, number++ % stride ? 0 : share);
     if (scheduled.empty())
       return info.op.emitOpError("forwards only what nothing delivers");
     for (ScheduledMove &entry : scheduled) {

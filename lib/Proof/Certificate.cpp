@@ -104,22 +104,74 @@ MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
   return std::nullopt;
 }
 
-MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
+/// What arrives on a device, found by where it lies in the dim that tells most
+/// of it apart.
+class Arrivals::Lookup {
+public:
+  Lookup(const Arrivals &arrivals, Range range)
+      : numbers(arrivals.order.begin() + range.first,
+                arrivals.order.begin() + range.last) {
+    unsigned rank = arrivals.pieces[numbers.front()].box.rank();
+    size_t most = 0;
+    for (unsigned d = 0; d < rank; ++d) {
+      std::vector<int64_t> starts;
+      for (uint32_t i : numbers)
+        starts.push_back(arrivals.pieces[i].box[d].lo);
+      std::sort(starts.begin(), starts.end());
+      starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
+      if (starts.size() <= most)
+        continue;
+      most = starts.size();
+      dim = d;
+    }
+    if (rank == 0)
+      return;
+    auto at = [&](uint32_t i) { return arrivals.pieces[i].box[dim]; };
+    std::stable_sort(
+        numbers.begin(), numbers.end(),
+        [&](uint32_t a, uint32_t b) { return at(a).lo < at(b).lo; });
+    for (uint32_t i : numbers) {
+      starts.push_back(at(i).lo);
+      reach.push_back(
+          std::max(reach.empty() ? at(i).hi : reach.back(), at(i).hi));
+    }
+  }
+
+  /// Calls fn(number) for all pieces that may overlap the box, until it returns
+  /// true.
+  template <typename Fn> void forEach(const Box &box, Fn fn) const {
+    size_t end = numbers.size();
+    if (!starts.empty())
+      end = std::lower_bound(starts.begin(), starts.end(), box[dim].hi) -
+            starts.begin();
+    while (end-- > 0 && (reach.empty() || reach[end] > box[dim].lo))
+      if (fn(numbers[end]))
+        return;
+  }
+
+private:
+  Items numbers;
+  unsigned dim = 0;
+  std::vector<int64_t> starts, reach; // in `dim`; the latter of all up to there
+};
+
+MaybeFault Arrivals::checkFed(const ProofPiece &piece,
+                              const Lookup *arrived) const {
   int64_t missing = piece.box.volume();
   uint32_t late = Fault::kNoOp;
-  auto it = groups.find({piece.fedBy, piece.from});
-  if (it != groups.end())
-    for (uint32_t i = it->second.first; i < it->second.last; ++i) {
-      const ProofPiece &other = pieces[order[i]];
+  if (arrived)
+    arrived->forEach(piece.box, [&](uint32_t number) {
+      const ProofPiece &other = pieces[number];
       if (!overlaps(other.box, piece.box))
-        continue;
+        return false;
       if (other.wave < piece.wave)
         missing -= intersect(other.box, piece.box).volume();
       else
         late = other.op;
-      if (missing == 0)
-        return std::nullopt;
-    }
+      return missing == 0;
+    });
+  if (missing == 0)
+    return std::nullopt;
   if (piece.fedBy != piece.flow)
     return Fault{piece.op,
                  "makes " + flowNames[piece.flow] + toString(piece.box) +
@@ -132,10 +184,19 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece) const {
 }
 
 MaybeFault Arrivals::checkFeeding() const {
-  for (const ProofPiece &piece : pieces)
-    if (!piece.atSource)
-      if (auto fault = checkFed(piece))
-        return fault;
+  std::map<Key, Lookup> lookups;
+  for (const ProofPiece &piece : pieces) {
+    if (piece.atSource)
+      continue;
+    Key key = {piece.fedBy, piece.from};
+    auto known = lookups.find(key);
+    if (auto range = groups.find(key);
+        known == lookups.end() && range != groups.end())
+      known = lookups.emplace(key, Lookup(*this, range->second)).first;
+    if (auto fault =
+            checkFed(piece, known == lookups.end() ? nullptr : &known->second))
+      return fault;
+  }
   return std::nullopt;
 }
 

@@ -128,8 +128,9 @@ std::vector<ArenaClass> classifyArenas(const std::vector<ProofSlot> &slots) {
 // Covers
 //===----------------------------------------------------------------------===//
 
-/// A way to cut has few affine classes, or it is irregular.
-constexpr size_t kMaxPieceClasses = 8;
+/// A way to cut has few affine classes with few indices altogether, or it is
+/// irregular: a solver takes minutes over eight classes of four indices.
+constexpr size_t kMaxPieceClasses = 8, kMaxIndices = 20;
 /// Ways of more pieces are not tried.
 constexpr size_t kMaxPieces = 4096;
 /// So many ways at most are classes, and so many are tried: a bound that does
@@ -217,6 +218,14 @@ int64_t volumeOf(const RowClass &pieces, unsigned rank) {
   return sum;
 }
 
+bool isRegular(const RowSet &shape) {
+  size_t indices = 0;
+  for (const RowClass &pieces : shape.classes)
+    indices += pieces.counts.size();
+  return !shape.classes.empty() && shape.classes.size() <= kMaxPieceClasses &&
+         indices <= kMaxIndices;
+}
+
 class Covers {
 public:
   Covers(const Arrivals &arrivals, PlanClasses &out)
@@ -244,7 +253,7 @@ public:
       if (i < kMaxWaysTried && out.covers.size() < kMaxCovers &&
           order[i].group.size() <= kMaxPieces)
         shape = shapeOf(order[i].group, lowestCorner(order[i].group));
-      if (shape.classes.empty() || shape.classes.size() > kMaxPieceClasses)
+      if (!isRegular(shape))
         out.otherCovers += order[i].users;
       else
         out.covers.push_back(coverOf(order[i], std::move(shape.classes)));

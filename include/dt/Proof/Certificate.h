@@ -88,7 +88,8 @@ private:
   using Items = std::vector<uint32_t>;
   Items at(Key key) const;
   MaybeFault sweep(Items items, unsigned dim) const;
-  MaybeFault checkFed(const ProofPiece &piece) const;
+  class Lookup;
+  MaybeFault checkFed(const ProofPiece &piece, const Lookup *arrived) const;
 
   const std::vector<ProofPiece> &pieces;
   const std::vector<std::string> &flowNames;
