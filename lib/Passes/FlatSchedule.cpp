@@ -97,9 +97,9 @@ LogicalResult FlatScheduler::collectLocals() {
 }
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
-  return orderWithin(
-      {moves, locals, flatFlows, source, destination, info.pageBytes(limit)},
-      room(limit));
+  return orderWithin({moves, locals, flatFlows, source, destination,
+                      info.pageBytes(limit), info.cluster},
+                     room(limit));
 }
 
 /// Slots for one element of each level, at least.

@@ -276,6 +276,33 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
   return touches;
 }
 
+/// What each block sends, and brings from elsewhere.
+void FlatJobs::addTraffic(
+    const Cohort &cohort,
+    std::vector<std::map<int64_t, JobEffect>> &byDevice) const {
+  std::vector<std::vector<Interval>> steps;
+  for (size_t block = 0; block < byDevice.size(); ++block)
+    cohort.blocking.split(int64_t(block), int64_t(block) + 1, steps);
+  for (uint32_t number : cohort.shapes) {
+    const FlatShape &shape = shapes[number];
+    if (shape.local)
+      continue;
+    bool inter = !input.cluster.sameNode(shape.from, shape.to);
+    int64_t width = bytesOf(input.flows[shape.flow].destination);
+    for (size_t block = 0; block < byDevice.size(); ++block) {
+      int64_t bytes = 0;
+      for (const Box &part : cohort.blocking.parts(shape.inner, steps[block]))
+        bytes += part.volume() * width;
+      if (bytes == 0)
+        continue;
+      JobEffect &sender = byDevice[block][shape.from];
+      sender.sends |= shape.sourceShard >= 0;
+      sender.ports[2 * inter] += bytes;
+      byDevice[block][shape.to].ports[2 * inter + 1] += bytes;
+    }
+  }
+}
+
 /// What each block of one tensor does to each device.
 std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
   std::vector<std::map<int64_t, JobEffect>> byDevice(cohort.blocking.blocks());
@@ -302,12 +329,7 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
       }
     }
   }
-  for (uint32_t number : cohort.shapes)
-    if (const FlatShape &shape = shapes[number];
-        !shape.local && shape.sourceShard >= 0)
-      for (auto &devices : byDevice)
-        if (auto found = devices.find(shape.from); found != devices.end())
-          found->second.sends = true;
+  addTraffic(cohort, byDevice);
   std::vector<JobEffects> out(byDevice.size());
   for (size_t block = 0; block < byDevice.size(); ++block)
     for (auto &[device, effect] : byDevice[block]) {

@@ -96,6 +96,8 @@ private:
   int64_t rowBytes(const Cohort &cohort, unsigned dim) const;
   void block(Cohort &cohort);
   std::map<Buffer, std::vector<Touch>> touchesOf(const Cohort &cohort) const;
+  void addTraffic(const Cohort &cohort,
+                  std::vector<std::map<int64_t, JobEffect>> &byDevice) const;
   std::vector<JobEffects> effectsOf(const Cohort &cohort) const;
   void addJobs(Cohort &cohort);
   void addMembers(const Cohort &cohort, int64_t first, int64_t last,

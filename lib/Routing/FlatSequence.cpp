@@ -3,9 +3,10 @@
 // Cohort k with n jobs has its job j due at (j + phase of k) / n of the whole;
 // phases are spread evenly, so that cohorts do not step at once. Of the jobs
 // that are due next, the one goes first that brings the devices it touches
-// nearest to their lines: what a device creates and what it frees grow in
-// proportion to the bytes that have been created and freed altogether. So any
-// stretch of the order loads ports like the whole does.
+// nearest to their lines: what a device creates, what it frees and what goes
+// through each of its ports grow in proportion to the bytes that have been
+// created and freed altogether. So any stretch of the order loads ports like
+// the whole does.
 //
 //===----------------------------------------------------------------------===//
 
@@ -30,9 +31,11 @@ public:
   std::vector<FlatJob> run();
 
 private:
+  /// Created, freed, and what goes through each port.
+  using Bytes = std::array<double, 6>;
   struct Effect {
     uint32_t device; // dense
-    double created, freed;
+    Bytes bytes;
   };
   struct Block {
     std::vector<Effect> effects;
@@ -55,10 +58,7 @@ private:
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
-  struct Bytes {
-    double created = 0, freed = 0;
-  };
-  std::vector<Bytes> total, sofar; // by device
+  std::vector<Bytes> total, sofar;        // by device
   double allBytes = 0, bytes = 0;
 };
 
@@ -72,11 +72,12 @@ void Sequencer::index() {
         uint32_t device =
             dense.try_emplace(effect.device, dense.size()).first->second;
         total.resize(dense.size());
-        block.effects.push_back(
-            {device, double(effect.created), double(effect.freed)});
+        Bytes own = {double(effect.created), double(effect.freed)};
+        std::copy(effect.ports.begin(), effect.ports.end(), own.begin() + 2);
+        block.effects.push_back({device, own});
         block.bytes += double(effect.created + effect.freed);
-        total[device].created += double(effect.created * cohort.members);
-        total[device].freed += double(effect.freed * cohort.members);
+        for (size_t i = 0; i < own.size(); ++i)
+          total[device][i] += own[i] * double(cohort.members);
       }
       allBytes += block.bytes * double(cohort.members);
     }
@@ -111,13 +112,11 @@ double Sequencer::cost(const Due &due) const {
   double sum = 0;
   for (const Effect &effect : block.effects) {
     const Bytes &all = total[effect.device], &now = sofar[effect.device];
-    auto add = [&](double whole, double done, double own) {
-      double off = done - whole * share;
-      double change = own * members - whole * step;
+    for (size_t i = 0; i < all.size(); ++i) {
+      double off = now[i] - all[i] * share;
+      double change = effect.bytes[i] * members - all[i] * step;
       sum += (2 * off + change) * change;
-    };
-    add(all.created, now.created, effect.created);
-    add(all.freed, now.freed, effect.freed);
+    }
   }
   return sum;
 }
@@ -125,10 +124,9 @@ double Sequencer::cost(const Due &due) const {
 void Sequencer::apply(const Due &due) {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
-  for (const Effect &effect : block.effects) {
-    sofar[effect.device].created += effect.created * members;
-    sofar[effect.device].freed += effect.freed * members;
-  }
+  for (const Effect &effect : block.effects)
+    for (size_t i = 0; i < effect.bytes.size(); ++i)
+      sofar[effect.device][i] += effect.bytes[i] * members;
   bytes += block.bytes * members;
 }
 

@@ -3,16 +3,20 @@
 #ifndef DT_LIB_ROUTING_FLATSEQUENCE_H
 #define DT_LIB_ROUTING_FLATSEQUENCE_H
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
 namespace dt {
 
-/// What a block of one tensor does to the memory of a device, in bytes.
+/// What a block of one tensor does to the memory and the ports of a device, in
+/// bytes.
 struct JobEffect {
   int64_t device = 0;
   int64_t created = 0, freed = 0;
-  bool sends = false; // and not only copies
+  bool sends = false; // of the source, and not only copies
+  /// Sent and received in the island, sent and received by NIC.
+  std::array<int64_t, 4> ports = {};
 };
 using JobEffects = std::vector<JobEffect>; // by device
 

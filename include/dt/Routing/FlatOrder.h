@@ -53,6 +53,7 @@ struct FlatInput {
   const ShardIndex &source;
   const ShardIndex &destination;
   int64_t pageBytes = 0; // storage comes and goes by pages of this size
+  Cluster cluster = {};
 };
 
 /// What is done before the next phase begins.
