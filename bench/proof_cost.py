@@ -1,15 +1,19 @@
-"""Measures what a proof costs: Qwen3-235B, full state, at growing worlds.
+"""Measures what compiling and proving cost: Qwen3-235B, full state, at growing
+worlds.
 
 For each world compiles a request with --mlir-timing several times, and prints
 one line of JSON: the machine, and per world the median and spread of the
-proof's and the whole compiler's wall time, how many obligations the solver got
-(lemmas, and classes of the plan) and how many messages the certificate had to
-look at, and how long `dt-plan verify` takes. With --table also a Markdown
-table, on stderr.
+proof's and the whole compiler's wall time, of its CPU time, its peak memory,
+how many obligations the solver got (lemmas, and classes of the plan) and how
+many messages the certificate had to look at, and how long `dt-plan verify`
+takes (not with --no-verify). With --table also a Markdown table, on stderr,
+with the growth of CPU time from the world before, per doubling; with --passes
+also the seconds of each pass.
 """
 
 import argparse
 import json
+import math
 import os
 import platform
 import re
@@ -21,7 +25,7 @@ import time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-WORLDS = (64, 128, 1024, 8192)
+WORLDS = (64, 128, 256, 512, 1024, 2048, 4096, 8192)
 # First words of the obligations that are about classes; the rest are lemmas.
 CLASSES = ("waves", "arenas", "cover")
 
@@ -62,26 +66,37 @@ def request(world):
 
 
 def compile_once(binaries, path, plan, smtlib):
-    """Seconds of the proof, and of all passes."""
-    done = subprocess.run(
-        [
-            binaries / "dt-opt",
-            path,
-            f"--dt-compile=output={plan} emit-smtlib={smtlib}",
-            "-o",
-            os.devnull,
-            "--mlir-timing",
-        ],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-
-    def seconds(name):
-        row = re.search(rf"^\s*([\d.]+) \([^)]*\)\s+{name}$", done.stderr, re.M)
-        return float(row.group(1))
-
-    return seconds("ProvePlan"), seconds("Total")
+    """Seconds of each pass and in total, CPU seconds, and peak bytes."""
+    command = [
+        binaries / "dt-opt",
+        path,
+        f"--dt-compile=output={plan} emit-smtlib={smtlib}",
+        "-o",
+        os.devnull,
+        "--mlir-timing",
+    ]
+    with tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command, stdout=subprocess.DEVNULL, stderr=errors
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        errors.seek(0)
+        report = errors.read()
+    if process.returncode != 0:
+        raise subprocess.CalledProcessError(
+            process.returncode, command, stderr=report
+        )
+    rows = re.findall(r"^\s*([\d.]+) \([^)]*\)\s+(\w+)$", report, re.M)
+    seconds = {name: float(value) for value, name in rows}
+    total = seconds.pop("Total")
+    seconds.pop("root", None)
+    return {
+        "passes": seconds,
+        "total": total,
+        "cpu": usage.ru_utime + usage.ru_stime,
+        "peak": usage.ru_maxrss * 1024,
+    }
 
 
 def count_obligations(smtlib):
@@ -110,50 +125,84 @@ def spread(values):
     }
 
 
-def measure(binaries, world, runs, folder):
+def verify_seconds(binaries, plan):
+    start = time.perf_counter()
+    subprocess.run(
+        [binaries / "dt-plan", "verify", plan], check=True, capture_output=True
+    )
+    return time.perf_counter() - start
+
+
+def measure(binaries, world, runs, folder, verifies):
     path, plan = folder / f"{world}.json", folder / f"{world}.dtplan"
     path.write_text(json.dumps(request(world)))
     smtlib = folder / "obligations.smt2"
     results = [compile_once(binaries, path, plan, smtlib) for _ in range(runs)]
     lemmas, classes = count_obligations(smtlib)
-    verify = []
-    for _ in range(runs):
-        start = time.perf_counter()
-        subprocess.run(
-            [binaries / "dt-plan", "verify", plan],
-            check=True,
-            capture_output=True,
-        )
-        verify.append(time.perf_counter() - start)
-    messages = count_messages(binaries, plan)
-    plan.unlink()
-    return {
+    out = {
         "world": world,
         "lemmas": lemmas,
         "classes": classes,
-        "messages": messages,
-        "proof_s": spread([proof for proof, _ in results]),
-        "compile_s": spread([total for _, total in results]),
-        "share": spread([proof / total for proof, total in results]),
-        "verify_s": spread(verify),
+        "messages": count_messages(binaries, plan),
+        "plan_bytes": plan.stat().st_size,
+        "proof_s": spread([run["passes"]["ProvePlan"] for run in results]),
+        "compile_s": spread([run["total"] for run in results]),
+        "share": spread(
+            [run["passes"]["ProvePlan"] / run["total"] for run in results]
+        ),
+        "cpu_s": spread([run["cpu"] for run in results]),
+        "peak_MiB": round(max(run["peak"] for run in results) / 2**20),
+        "passes_s": {
+            name: statistics.median(run["passes"][name] for run in results)
+            for name in results[0]["passes"]
+        },
     }
+    if verifies:
+        out["verify_s"] = spread(
+            [verify_seconds(binaries, plan) for _ in range(runs)]
+        )
+    plan.unlink()
+    return out
+
+
+def growth(before, row):
+    """How much more CPU time twice the ranks take."""
+    if before is None or row["world"] <= before["world"]:
+        return "-"
+    factor = row["cpu_s"]["median"] / before["cpu_s"]["median"]
+    doublings = math.log2(row["world"] / before["world"])
+    return f"{factor ** (1 / doublings):.2f}"
 
 
 def table(rows):
     lines = [
-        "| ranks | lemmas | classes | messages | proof | compile | share "
-        "| `dt-plan verify` |",
-        "|---|---|---|---|---|---|---|---|",
+        "| ranks | lemmas | classes | messages | plan | proof | compile "
+        "| share | CPU | per doubling | peak memory | `dt-plan verify` |",
+        "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for row in rows:
+    for before, row in zip([None, *rows], rows):
+        verify = row.get("verify_s", {}).get("median")
         lines.append(
             f"| {row['world']:,} | {row['lemmas']} | {row['classes']} "
             f"| {row['messages']:,} "
+            f"| {row['plan_bytes'] / 1e6:.0f} MB "
             f"| {row['proof_s']['median']:.2f} s "
             f"| {row['compile_s']['median']:.2f} s "
             f"| {row['share']['median']:.0%} "
-            f"| {row['verify_s']['median']:.2f} s |"
+            f"| {row['cpu_s']['median']:.2f} s "
+            f"| {growth(before, row)} "
+            f"| {row['peak_MiB']:,} MiB "
+            f"| {f'{verify:.2f} s' if verify is not None else '-'} |"
         )
+    return "\n".join(lines)
+
+
+def pass_table(rows):
+    worlds = " | ".join(f"{row['world']:,}" for row in rows)
+    lines = [f"| wall s | {worlds} |", "|---" * (len(rows) + 1) + "|"]
+    for name in rows[-1]["passes_s"]:
+        cells = [f"{row['passes_s'].get(name, 0):.2f}" for row in rows]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 
@@ -163,16 +212,26 @@ def main():
     parser.add_argument("--worlds", type=int, nargs="+", default=WORLDS)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--table", action="store_true")
+    parser.add_argument("--passes", action="store_true")
+    parser.add_argument("--no-verify", action="store_true")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            measure(options.bin, world, options.runs, Path(folder))
+            measure(
+                options.bin,
+                world,
+                options.runs,
+                Path(folder),
+                not options.no_verify,
+            )
             for world in options.worlds
         ]
     machine = f"{platform.machine()}, {os.cpu_count()} cores"
     print(json.dumps({"machine": machine, "runs": options.runs, "rows": rows}))
     if options.table:
         print(table(rows), file=sys.stderr)
+    if options.passes:
+        print(pass_table(rows), file=sys.stderr)
 
 
 if __name__ == "__main__":

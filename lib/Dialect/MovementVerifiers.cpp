@@ -62,13 +62,12 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
   return {kEither, kDestination};
 }
 
-static LogicalResult verifyDevices(MovementOpInterface op, unsigned column,
-                                   Sides sides, const DeviceSet &source,
+static LogicalResult verifyDevices(MovementOpInterface op, const Row &lo,
+                                   const Row &hi, unsigned column, Sides sides,
+                                   const DeviceSet &source,
                                    const DeviceSet &destination) {
   // Nearly always the bounds tell, and a million rows need no list.
-  Row lo, hi;
-  if (!op.getPieces().getRows().bounds(lo, hi) ||
-      (sides & kSource && source.containsAll(lo[column], hi[column])) ||
+  if ((sides & kSource && source.containsAll(lo[column], hi[column])) ||
       (sides & kDestination && destination.containsAll(lo[column], hi[column])))
     return success();
   for (int64_t device : op.getPieces().getRows().distinct(column)) {
@@ -110,10 +109,13 @@ LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
   DeviceSet source(from, tables), destination(to, tables);
   WalkResult result = walk([&](MovementOpInterface op) {
     auto [fromSides, toSides] = endsOf(op);
-    if (failed(verifyDevices(op, PiecesAttr::kFrom, fromSides, source,
+    Row lo, hi;
+    if (!op.getPieces().getRows().bounds(lo, hi))
+      return WalkResult::advance();
+    if (failed(verifyDevices(op, lo, hi, PiecesAttr::kFrom, fromSides, source,
                              destination)) ||
-        failed(
-            verifyDevices(op, PiecesAttr::kTo, toSides, source, destination)))
+        failed(verifyDevices(op, lo, hi, PiecesAttr::kTo, toSides, source,
+                             destination)))
       return WalkResult::interrupt();
     return WalkResult::advance();
   });
@@ -140,22 +142,26 @@ LogicalResult verifyStates(Operation *op, ArrayAttr states, ParamOp param) {
   return success();
 }
 
-// The largest end (offset + size) in one dim over all pieces.
-static int64_t largestEnd(PiecesAttr pieces, unsigned dim) {
-  unsigned offset = PiecesAttr::kOffset + dim;
-  unsigned size = pieces.sizeColumn() + dim;
-  int64_t largest = 0;
-  for (const RowClass &rowClass : pieces.getRows().decodeClasses()) {
-    int64_t end = rowClass.base[offset] + rowClass.base[size];
-    for (size_t r = 0; r < rowClass.counts.size(); ++r) {
-      int64_t step = rowClass.strides[r][offset] + rowClass.strides[r][size];
-      end += std::max<int64_t>(step, 0) * (rowClass.counts[r] - 1);
+// The largest end (offset + size) in each dim over all pieces.
+static Row largestEnds(PiecesAttr pieces) {
+  const unsigned rank = pieces.getRank(), offset = PiecesAttr::kOffset,
+                 size = pieces.sizeColumn();
+  Row largest(rank, 0);
+  for (const RowClass &rowClass : pieces.getRows().decodeClasses())
+    for (unsigned d = 0; d < rank; ++d) {
+      int64_t end = rowClass.base[offset + d] + rowClass.base[size + d];
+      for (size_t r = 0; r < rowClass.counts.size(); ++r) {
+        const Row &stride = rowClass.strides[r];
+        int64_t step = stride[offset + d] + stride[size + d];
+        end += std::max<int64_t>(step, 0) * (rowClass.counts[r] - 1);
+      }
+      largest[d] = std::max(largest[d], end);
     }
-    largest = std::max(largest, end);
-  }
   ArrayRef<int64_t> table = pieces.getRows().getTable();
   for (size_t at = 0; at < table.size(); at += pieces.getRows().getNumColumns())
-    largest = std::max(largest, table[at + offset] + table[at + size]);
+    for (unsigned d = 0; d < rank; ++d)
+      largest[d] =
+          std::max(largest[d], table[at + offset + d] + table[at + size + d]);
   return largest;
 }
 
@@ -177,8 +183,9 @@ static LogicalResult verifyBoxes(MovementOpInterface op, ParamOp param) {
   // Padding lies outside by its nature.
   if (isa<ZeroOp>(op))
     return success();
+  const Row ends = largestEnds(pieces);
   for (unsigned d = 0; d < param.rank(); ++d) {
-    int64_t end = largestEnd(pieces, d);
+    int64_t end = ends[d];
     if (end > param.getShape()[d])
       return noteParam(op->emitOpError()
                            << "has a piece that ends at " << end << " in dim "

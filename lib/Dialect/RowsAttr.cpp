@@ -52,6 +52,29 @@ static std::vector<RowClass> decode(unsigned numColumns,
   return result;
 }
 
+namespace {
+/// A class as it is encoded, without copies: loops over all classes allocate
+/// nothing.
+struct EncodedClass {
+  llvm::ArrayRef<int64_t> counts, base, strides; // a row of strides per count
+
+  llvm::ArrayRef<int64_t> stride(size_t range) const {
+    return strides.slice(range * base.size(), base.size());
+  }
+};
+
+template <typename Fn>
+void forEachClass(unsigned numColumns, llvm::ArrayRef<int64_t> classes, Fn fn) {
+  while (!classes.empty()) {
+    size_t numRanges = classes.front();
+    llvm::ArrayRef<int64_t> rows = classes.drop_front(1 + numRanges);
+    fn(EncodedClass{classes.slice(1, numRanges), rows.take_front(numColumns),
+                    rows.slice(numColumns, numRanges * numColumns)});
+    classes = rows.drop_front((1 + numRanges) * numColumns);
+  }
+}
+} // namespace
+
 std::vector<RowClass> RowsAttr::decodeClasses() const {
   return decode(getNumColumns(), getClasses());
 }
@@ -62,22 +85,22 @@ RowSet RowsAttr::toRowSet() const {
 
 int64_t RowsAttr::numRows() const {
   int64_t count = getTable().size() / getNumColumns();
-  for (const RowClass &rowClass : decodeClasses()) {
+  forEachClass(getNumColumns(), getClasses(), [&](const EncodedClass &entry) {
     int64_t size = 1;
-    for (int64_t n : rowClass.counts)
+    for (int64_t n : entry.counts)
       size *= n;
     count += size;
-  }
+  });
   return count;
 }
 
 // Extremes of a linear column lie at the ends of its ranges.
-static bool columnBounds(const RowClass &rowClass, unsigned column, int64_t &lo,
-                         int64_t &hi) {
-  lo = hi = rowClass.base[column];
-  for (size_t r = 0; r < rowClass.counts.size(); ++r) {
-    int64_t reach = 0, stride = rowClass.strides[r][column];
-    if (__builtin_mul_overflow(stride, rowClass.counts[r] - 1, &reach))
+static bool columnBounds(const EncodedClass &entry, unsigned column,
+                         int64_t &lo, int64_t &hi) {
+  lo = hi = entry.base[column];
+  for (size_t r = 0; r < entry.counts.size(); ++r) {
+    int64_t reach = 0, stride = entry.stride(r)[column];
+    if (__builtin_mul_overflow(stride, entry.counts[r] - 1, &reach))
       return false;
     int64_t &end = reach < 0 ? lo : hi;
     if (__builtin_add_overflow(end, reach, &end))
@@ -89,19 +112,23 @@ static bool columnBounds(const RowClass &rowClass, unsigned column, int64_t &lo,
 bool RowsAttr::bounds(Row &lo, Row &hi) const {
   lo.assign(getNumColumns(), std::numeric_limits<int64_t>::max());
   hi.assign(getNumColumns(), std::numeric_limits<int64_t>::min());
-  for (const RowClass &rowClass : decodeClasses())
-    for (unsigned c = 0; c < getNumColumns(); ++c) {
+  const unsigned numColumns = getNumColumns();
+  forEachClass(numColumns, getClasses(), [&](const EncodedClass &entry) {
+    for (unsigned c = 0; c < numColumns; ++c) {
       int64_t classLo = 0, classHi = 0;
-      columnBounds(rowClass, c, classLo, classHi);
+      columnBounds(entry, c, classLo, classHi);
       lo[c] = std::min(lo[c], classLo);
       hi[c] = std::max(hi[c], classHi);
     }
+  });
   llvm::ArrayRef<int64_t> table = getTable();
-  for (size_t i = 0, c = 0; i < table.size(); ++i) {
-    lo[c] = std::min(lo[c], table[i]);
-    hi[c] = std::max(hi[c], table[i]);
-    c = c + 1 == getNumColumns() ? 0 : c + 1;
-  }
+  int64_t *least = lo.data(), *most = hi.data();
+  for (const int64_t *row = table.begin(); row != table.end();
+       row += numColumns)
+    for (unsigned c = 0; c < numColumns; ++c) {
+      least[c] = std::min(least[c], row[c]);
+      most[c] = std::max(most[c], row[c]);
+    }
   return !getTable().empty() || !getClasses().empty();
 }
 
@@ -125,14 +152,14 @@ std::vector<int64_t> RowsAttr::distinct(unsigned column) const {
   return values;
 }
 
-static void forEachRow(const RowClass &rowClass, Row &row, size_t range,
+static void forEachRow(const EncodedClass &entry, Row &row, size_t range,
                        llvm::function_ref<void(llvm::ArrayRef<int64_t>)> fn) {
-  if (range == rowClass.counts.size())
+  if (range == entry.counts.size())
     return fn(row);
-  const Row &stride = rowClass.strides[range];
-  int64_t count = rowClass.counts[range];
+  llvm::ArrayRef<int64_t> stride = entry.stride(range);
+  int64_t count = entry.counts[range];
   for (int64_t i = 0; i < count; ++i) {
-    forEachRow(rowClass, row, range + 1, fn);
+    forEachRow(entry, row, range + 1, fn);
     for (size_t c = 0; c < row.size(); ++c)
       row[c] += stride[c];
   }
@@ -142,27 +169,28 @@ static void forEachRow(const RowClass &rowClass, Row &row, size_t range,
 
 void RowsAttr::forEach(
     llvm::function_ref<void(llvm::ArrayRef<int64_t>)> fn) const {
-  for (const RowClass &rowClass : decodeClasses()) {
-    Row row = rowClass.base;
-    forEachRow(rowClass, row, 0, fn);
-  }
+  Row row;
+  forEachClass(getNumColumns(), getClasses(), [&](const EncodedClass &entry) {
+    row.assign(entry.base.begin(), entry.base.end());
+    forEachRow(entry, row, 0, fn);
+  });
   for (size_t at = 0; at < getTable().size(); at += getNumColumns())
     fn(getTable().slice(at, getNumColumns()));
 }
 
 static LogicalResult
 verifyClass(llvm::function_ref<InFlightDiagnostic()> emitError,
-            const RowClass &rowClass) {
+            const EncodedClass &entry) {
   int64_t size = 1;
-  for (int64_t count : rowClass.counts) {
+  for (int64_t count : entry.counts) {
     if (count <= 0)
       return emitError() << "expected positive counts, found " << count;
     if (__builtin_mul_overflow(size, count, &size))
       return emitError() << "a class has more rows than 64 bits can count";
   }
-  for (unsigned c = 0; c < rowClass.base.size(); ++c) {
+  for (unsigned c = 0; c < entry.base.size(); ++c) {
     int64_t lo = 0, hi = 0;
-    if (!columnBounds(rowClass, c, lo, hi))
+    if (!columnBounds(entry, c, lo, hi))
       return emitError() << "column " << c << " of a class leaves 64 bits";
   }
   return success();
@@ -195,18 +223,25 @@ RowsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
     return emitError() << "the table has " << table.size()
                        << " integers, not a multiple of " << numColumns
                        << " columns";
-  for (const RowClass &rowClass : decode(numColumns, classes))
-    if (failed(verifyClass(emitError, rowClass)))
-      return failure();
-  return success();
+  LogicalResult result = success();
+  forEachClass(numColumns, classes, [&](const EncodedClass &entry) {
+    if (succeeded(result))
+      result = verifyClass(emitError, entry);
+  });
+  return result;
 }
 
 RowsAttr getCheckedRows(AsmParser &parser, llvm::SMLoc loc,
                         const RowSet &rows) {
   auto emitError = [&] { return parser.emitError(loc); };
-  for (const RowClass &rowClass : rows.classes)
-    if (failed(verifyClass(emitError, rowClass)))
+  for (const RowClass &rowClass : rows.classes) {
+    std::vector<int64_t> strides;
+    for (const Row &stride : rowClass.strides)
+      strides.insert(strides.end(), stride.begin(), stride.end());
+    if (failed(
+            verifyClass(emitError, {rowClass.counts, rowClass.base, strides})))
       return {};
+  }
   return RowsAttr::get(parser.getContext(), rows);
 }
 

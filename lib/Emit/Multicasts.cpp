@@ -12,7 +12,7 @@ using namespace dt;
 namespace {
 
 /// Whether a shard has all of a box that it has a part of or nothing of.
-bool holds(const Shard &shard, const Box &box) {
+bool holdsCorner(const Shard &shard, const Box &box) {
   if (shard.range)
     return localView(shard, box).has_value();
   for (unsigned d = 0; d < box.rank(); ++d)
@@ -70,12 +70,13 @@ std::vector<Cell> MulticastFinder::passedOn(uint32_t flow,
   std::set<Box> elements;
   for (uint32_t index : moves) {
     int64_t device = move(index).source;
-    Box box = move(index).box;
     if (!receivers.count(device))
       continue;
+    Box box = move(index).box;
     const std::vector<const Shard *> &shards = held[device];
-    if (std::any_of(shards.begin(), shards.end(),
-                    [&](const Shard *shard) { return holds(*shard, box); }))
+    if (std::any_of(shards.begin(), shards.end(), [&](const Shard *shard) {
+          return holdsCorner(*shard, box);
+        }))
       continue;
     for (unsigned d = 0; d < box.rank(); ++d)
       box[d].hi = box[d].lo + 1;
@@ -115,11 +116,20 @@ void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
   std::vector<Cell> firsts = passedOn(flow, moves), carried;
   if (firsts.empty())
     return;
+  Box bounds = firsts.front().box;
+  for (const Cell &first : firsts)
+    for (unsigned d = 0; d < bounds.rank(); ++d)
+      bounds[d] = {std::min(bounds[d].lo, first.box[d].lo),
+                   std::max(bounds[d].hi, first.box[d].hi)};
+  Moves near;
   for (uint32_t index : moves)
-    carried.push_back({move(index).box, 0});
+    if (overlaps(move(index).box, bounds)) {
+      near.push_back(index);
+      carried.push_back({move(index).box, 0});
+    }
   std::vector<std::vector<const Move *>> carriers(firsts.size());
   for (const CellPair &pair : join(firsts, carried))
-    carriers[pair.left].push_back(&move(moves[pair.right]));
+    carriers[pair.left].push_back(&move(near[pair.right]));
   for (const auto &own : carriers)
     addElement(own);
 }

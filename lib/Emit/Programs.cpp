@@ -57,11 +57,12 @@ dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
   out.states = transition.planFlows[flow].states;
   out.side = side;
   // A box that no shard holds keeps an index that the verifier refuses.
-  auto found = index.find(flow, device, box);
-  out.shard = found ? found->shard : UINT32_MAX;
+  out.shard = index.findNumber(flow, device, box).value_or(UINT32_MAX);
+  out.offset.resize(box.rank());
+  out.size.resize(box.rank());
   for (unsigned d = 0; d < box.rank(); ++d) {
-    out.offset.push_back(box[d].lo);
-    out.size.push_back(box[d].size());
+    out.offset[d] = box[d].lo;
+    out.size[d] = box[d].size();
   }
   return out;
 }
@@ -70,7 +71,7 @@ dtrt::Segment ProgramBuilder::segment(const Move &move, int64_t device,
                                       bool reading) const {
   // A forward is read from where its own receive put it.
   bool fromSource =
-      reading && source.find(move.flow, device, move.box).has_value();
+      reading && source.findNumber(move.flow, device, move.box).has_value();
   return segment(move.flow, device,
                  fromSource ? dtrt::Side::Source : dtrt::Side::Destination,
                  move.box);
@@ -173,6 +174,7 @@ void ProgramBuilder::addWave(int64_t device,
         out.receive ? dtrt::Opcode::Unpack : dtrt::Opcode::Pack, wave);
     staged.slot = slot;
     staged.bytes = message.bytes;
+    staged.segments.reserve(message.last - message.first);
     for (size_t m = message.first; m < message.last; ++m)
       staged.segments.push_back(
           segment(transition.scheduled[m].move, device, !out.receive));

@@ -6,10 +6,6 @@
 
 namespace dt {
 
-Interval intersect(Interval a, Interval b) {
-  return {std::max(a.lo, b.lo), std::min(a.hi, b.hi)};
-}
-
 Box Box::whole(const std::vector<int64_t> &shape) {
   Box box(shape.size());
   for (unsigned dim = 0; dim < box.rank(); ++dim)
@@ -25,13 +21,6 @@ Box Box::fromOffsetSize(const std::vector<int64_t> &offset,
   return box;
 }
 
-int64_t Box::volume() const {
-  int64_t volume = 1;
-  for (unsigned dim = 0; dim < rank_; ++dim)
-    volume *= dims_[dim].size();
-  return volume;
-}
-
 bool Box::contains(const Box &other) const {
   if (other.empty())
     return true;
@@ -39,12 +28,6 @@ bool Box::contains(const Box &other) const {
     if (!dims_[dim].contains(other[dim]))
       return false;
   return true;
-}
-
-bool operator==(const Box &a, const Box &b) {
-  return a.rank_ == b.rank_ &&
-         std::equal(a.dims_.begin(), a.dims_.begin() + a.rank_,
-                    b.dims_.begin());
 }
 
 bool operator<(const Box &a, const Box &b) {
@@ -64,13 +47,6 @@ Box intersect(const Box &a, const Box &b) {
   for (unsigned dim = 0; dim < a.rank(); ++dim)
     result[dim] = intersect(a[dim], b[dim]);
   return result;
-}
-
-bool overlaps(const Box &a, const Box &b) {
-  for (unsigned dim = 0; dim < a.rank(); ++dim)
-    if (intersect(a[dim], b[dim]).empty())
-      return false;
-  return true;
 }
 
 void subtract(const Box &a, const Box &b, std::vector<Box> &out) {

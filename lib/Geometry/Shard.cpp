@@ -129,6 +129,23 @@ std::vector<Box> padding(const Shard &shard,
   return out;
 }
 
+bool holds(const Shard &shard, const Box &box) {
+  if (box.rank() != shard.rank() || box.empty())
+    return false;
+  int64_t offset = 0, last = 0, stride = 1; // of the inner dims
+  for (unsigned dim = shard.rank(); dim-- > 0;) {
+    int64_t start = localStart(shard.dims[dim], box[dim]);
+    if (start < 0)
+      return false;
+    if (dim < shard.numLeading || !shard.range)
+      continue;
+    offset += start * stride;
+    last += (start + box[dim].size() - 1) * stride;
+    stride *= extentOf(shard.dims[dim]);
+  }
+  return !shard.range || (offset >= shard.range->lo && last < shard.range->hi);
+}
+
 std::optional<LocalView> localView(const Shard &shard, const Box &box) {
   if (box.rank() != shard.rank() || box.empty())
     return std::nullopt;

@@ -8,6 +8,9 @@
 #include "Slots.h"
 #include "dt/Passes/Passes.h"
 
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/STLExtras.h"
+
 using namespace mlir;
 
 namespace dt {
@@ -16,16 +19,33 @@ namespace dt {
 
 namespace {
 
+/// Slots of a large wave are tried by example: where the first rows are no
+/// classes, sorting all of them this way and that finds none either.
+RowSet compressSlots(std::vector<int64_t> rows) {
+  constexpr size_t kMany = 4096 * WaveOp::kNumSlotColumns, kSample = kMany / 4;
+  if (rows.size() <= kMany)
+    return compressRows(rows, WaveOp::kNumSlotColumns);
+  std::vector<int64_t> sample(rows.begin(), rows.begin() + kSample);
+  if (compressRows(sample, WaveOp::kNumSlotColumns).table.size() <=
+      kSample * 7 / 8)
+    return compressRows(rows, WaveOp::kNumSlotColumns);
+  RowSet table;
+  table.numColumns = WaveOp::kNumSlotColumns;
+  table.table = std::move(rows);
+  return table;
+}
+
 /// One row per end of each message of the wave.
 RowsAttr slotRows(MLIRContext *context, ArrayRef<Message> messages) {
   std::vector<int64_t> rows;
+  rows.reserve(2 * WaveOp::kNumSlotColumns * messages.size());
   for (const Message &message : messages) {
     rows.insert(rows.end(), {message.source, message.destination, 0,
                              message.sendSlot, message.bytes});
     rows.insert(rows.end(), {message.destination, message.source, 1,
                              message.receiveSlot, message.bytes});
   }
-  return RowsAttr::get(context, compressRows(rows, WaveOp::kNumSlotColumns));
+  return RowsAttr::get(context, compressSlots(std::move(rows)));
 }
 
 struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
@@ -55,12 +75,19 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
       numDirect +=
           (message.sendSlot == kDirect) + (message.receiveSlot == kDirect);
     ArrayRef<Message> rest(messages);
+    std::vector<std::pair<WaveOp, ArrayRef<Message>>> waves;
     for (auto wave : info.op.getOps<WaveOp>()) {
       ArrayRef<Message> own = rest.take_while(
           [&](const Message &m) { return m.wave == wave.getNumber(); });
-      wave.setSlotsAttr(slotRows(&getContext(), own));
       rest = rest.drop_front(own.size());
+      waves.push_back({wave, own});
     }
+    std::vector<RowsAttr> slots(waves.size());
+    parallelFor(&getContext(), 0, waves.size(), [&](size_t w) {
+      slots[w] = slotRows(&getContext(), waves[w].second);
+    });
+    for (auto [wave, rows] : llvm::zip_equal(waves, slots))
+      wave.first.setSlotsAttr(rows);
     return success();
   }
 

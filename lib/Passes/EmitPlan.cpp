@@ -1,7 +1,8 @@
 //===- EmitPlan.cpp - The plan file of a transition -----------------------===//
 //
-// Specializes the transition for one device at a time and streams the programs
-// to the plan file, so that memory does not grow with the world.
+// Specializes the transition for a few devices at a time, on the threads that
+// there are, and streams the programs to the plan file, so that memory does not
+// grow with the world.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,8 @@
 #include "dt/Passes/Version.h"
 #include "dtrt/PlanFile.h"
 
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -136,8 +139,32 @@ LogicalResult checkFlatMemory(const TransitionInfo &info, int64_t device,
          << ", more than the limit of " << info.stagingLimit;
 }
 
+/// So many programs are in memory at once.
+constexpr size_t kBatch = 64;
+
+/// The section of one device.
+struct Emitted {
+  int64_t peak = 0;
+  std::optional<dtrt::Result<dtrt::EncodedProgram>> section;
+};
+
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
+
+  LogicalResult write(const TransitionInfo &info, int64_t device,
+                      const DeviceBytes &bytes, const Emitted &program,
+                      dtrt::PlanWriter &writer) {
+    if (failed(checkDeviceMemory(info, device, bytes, program.peak)) ||
+        failed(checkFlatMemory(info, device, bytes, program.peak)))
+      return failure();
+    dtrt::Status status = program.section->ok()
+                              ? writer.addProgram(**program.section)
+                              : program.section->status();
+    if (!status.ok())
+      return TransitionOp(info.op).emitOpError() << status.message();
+    ++numPrograms;
+    return success();
+  }
 
   LogicalResult emit(const TransitionInfo &info) {
     TransitionOp op = info.op;
@@ -163,21 +190,28 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     Worlds worlds = worldsOf(info);
     ProgramBuilder builder(*transition, worlds);
     std::map<int64_t, DeviceBytes> bytes = deviceBytes(*transition);
+    for (int64_t device : builder.devices())
+      bytes[device]; // some hold nothing
     uint64_t devicePeak = 0;
-    for (int64_t device : builder.devices()) {
-      dtrt::RankProgram program = builder.build(device);
-      joinMadeStates(common.families, program);
-      int64_t peak = bytes[device].peak();
-      if (info.flat)
-        peak = makeFlat(common.families, info.pageBytes(), program);
-      devicePeak = std::max<uint64_t>(devicePeak, peak);
-      if (failed(checkDeviceMemory(info, device, bytes[device], peak)) ||
-          failed(checkFlatMemory(info, device, bytes[device], peak)))
-        return failure();
-      dtrt::Status status = writer->addProgram(program);
-      if (!status.ok())
-        return op.emitOpError() << status.message();
-      ++numPrograms;
+    ArrayRef<int64_t> rest(builder.devices());
+    while (!rest.empty()) {
+      ArrayRef<int64_t> batch = rest.take_front(kBatch);
+      rest = rest.drop_front(batch.size());
+      std::vector<Emitted> programs(batch.size());
+      parallelFor(&getContext(), 0, batch.size(), [&](size_t i) {
+        dtrt::RankProgram program = builder.build(batch[i]);
+        joinMadeStates(common.families, program);
+        programs[i].peak = bytes.at(batch[i]).peak();
+        if (info.flat)
+          programs[i].peak =
+              makeFlat(common.families, info.pageBytes(), program);
+        programs[i].section.emplace(dtrt::encodeSection(program));
+      });
+      for (auto [device, program] : llvm::zip_equal(batch, programs)) {
+        devicePeak = std::max<uint64_t>(devicePeak, program.peak);
+        if (failed(write(info, device, bytes[device], program, *writer)))
+          return failure();
+      }
     }
     common.summary.devicePeak = devicePeak;
     dtrt::Status status = writer->finish(common);

@@ -4,6 +4,9 @@
 
 #include "Coverage.h"
 
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/STLExtras.h"
+
 #include <map>
 
 using namespace mlir;
@@ -59,7 +62,6 @@ public:
 
   FailureOr<ProofInput> read() {
     readWanted();
-    reserve();
     int64_t last = -1;
     for (Operation &op : TransitionOp(info.op).getBody().front()) {
       auto wave = dyn_cast<WaveOp>(op);
@@ -76,24 +78,26 @@ public:
       if (failed(readWave(wave)))
         return failure();
     }
-    if (failed(checkReleases()))
+    if (failed(readJobs()) || failed(checkReleases()))
       return failure();
     return std::move(input);
   }
 
 private:
-  /// Pieces are large and many: they are not to move while they are read.
-  void reserve() {
-    int64_t pieces = 0, slots = 0;
-    TransitionOp(info.op).getBody().walk([&](Operation *op) {
-      if (auto movement = dyn_cast<MovementOpInterface>(op))
-        pieces += movement.getPieces().numPieces();
-      if (auto wave = dyn_cast<WaveOp>(op); wave && wave.getSlotsAttr())
-        slots += wave.getSlotsAttr().numRows();
-    });
-    input.pieces.reserve(pieces);
-    input.slots.reserve(slots);
-  }
+  /// An op whose pieces are still to be read, and where they go.
+  struct Job {
+    mutable MovementOpInterface op;
+    uint32_t number;
+    uint32_t flow;
+    int64_t wave;
+    bool zero;
+    size_t first;
+  };
+  struct SlotJob {
+    WaveOp wave;
+    uint32_t op;
+    size_t first;
+  };
 
   /// How much each device wants, padding apart.
   void readWanted() {
@@ -167,62 +171,102 @@ private:
     }
     if (!wave.getSlotsAttr())
       return wave.emitOpError("has no slots: run --dt-allocate-staging first");
-    uint32_t op = number(wave);
-    wave.getSlotsAttr().forEach([&](ArrayRef<int64_t> row) {
-      input.slots.push_back({op, wave.getNumber(), row[WaveOp::kDevice],
-                             row[WaveOp::kPeer], row[WaveOp::kReceive] != 0,
-                             row[WaveOp::kSlotOffset], row[WaveOp::kBytes]});
-    });
+    slotJobs.push_back({wave, number(wave), numSlots});
+    numSlots += wave.getSlotsAttr().numRows();
     return success();
+  }
+
+  void readSlots(const SlotJob &job) {
+    WaveOp wave = job.wave;
+    ProofSlot *slot = input.slots.data() + job.first;
+    wave.getSlotsAttr().forEach([&](ArrayRef<int64_t> row) {
+      *slot++ = {job.op,
+                 wave.getNumber(),
+                 row[WaveOp::kDevice],
+                 row[WaveOp::kPeer],
+                 row[WaveOp::kReceive] != 0,
+                 row[WaveOp::kSlotOffset],
+                 row[WaveOp::kBytes]};
+    });
   }
 
   LogicalResult readPieces(MovementOpInterface op, uint32_t flow, int64_t wave,
                            bool zero) {
-    LogicalResult result = success();
-    uint32_t index = number(op);
-    op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      ProofPiece piece;
-      piece.op = index;
-      piece.flow = zero ? numFlows + flow : flow;
-      piece.fedBy =
-          wave == kMadeTime ? *info.flows[flow].deriveFrom : piece.flow;
-      piece.wave = wave;
-      piece.from = from;
-      piece.to = to;
-      piece.bytes = box.volume() * widths[flow];
-      piece.box = box;
-      piece.atSource = zero;
-      if (succeeded(result))
-        result = zero ? checkZero(op, piece, flow) : checkPiece(op, piece);
-      input.pieces.push_back(piece);
-    });
-    return result;
+    jobs.push_back({op, number(op), flow, wave, zero, numPieces});
+    numPieces += op.getPieces().numPieces();
+    return success();
   }
 
-  LogicalResult checkPiece(MovementOpInterface op, ProofPiece &piece) {
-    if (!shapes[piece.flow].contains(piece.box) ||
-        !destination[piece.flow].hold(piece.to, piece.box))
+  /// Reads the pieces of one op. Returns one that is wrong, or null.
+  const ProofPiece *readPieces(const Job &job) {
+    const ProofPiece *wrong = nullptr;
+    ProofPiece *next = input.pieces.data() + job.first;
+    job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      ProofPiece &piece = *next++;
+      piece.op = job.number;
+      piece.flow = job.zero ? numFlows + job.flow : job.flow;
+      piece.fedBy =
+          job.wave == kMadeTime ? *info.flows[job.flow].deriveFrom : piece.flow;
+      piece.wave = job.wave;
+      piece.from = from;
+      piece.to = to;
+      piece.bytes = box.volume() * widths[job.flow];
+      piece.box = box;
+      piece.atSource =
+          job.zero || (piece.wave != kMadeTime &&
+                       source[piece.flow].hold(piece.from, piece.box));
+      if (!wrong && !isRight(job, piece))
+        wrong = &piece;
+    });
+    return wrong;
+  }
+
+  /// Reads all ops on the threads that there are; the first error counts.
+  LogicalResult readJobs() {
+    input.pieces.resize(numPieces);
+    input.slots.resize(numSlots);
+    MLIRContext *context = TransitionOp(info.op).getContext();
+    std::vector<const ProofPiece *> wrong(jobs.size());
+    parallelFor(context, 0, jobs.size(),
+                [&](size_t i) { wrong[i] = readPieces(jobs[i]); });
+    parallelFor(context, 0, slotJobs.size(),
+                [&](size_t i) { readSlots(slotJobs[i]); });
+    for (auto [job, piece] : llvm::zip_equal(jobs, wrong))
+      if (piece)
+        return job.zero ? refuseZero(job, *piece) : refusePiece(job, *piece);
+    return success();
+  }
+
+  bool isWanted(const ProofPiece &piece) const {
+    return shapes[piece.flow].contains(piece.box) &&
+           destination[piece.flow].hold(piece.to, piece.box);
+  }
+
+  bool isRight(const Job &job, const ProofPiece &piece) const {
+    if (job.zero)
+      return !overlaps(piece.box, shapes[job.flow]) &&
+             destination[job.flow].hold(piece.to, piece.box);
+    bool isLocal = piece.wave < 0; // made states are not
+    return isWanted(piece) && (!isLocal || piece.atSource);
+  }
+
+  LogicalResult refusePiece(const Job &job, const ProofPiece &piece) {
+    MovementOpInterface op = job.op;
+    if (!isWanted(piece))
       return op.emitOpError()
              << "delivers " << describe(info.flows[piece.flow], piece.box)
              << " to device " << piece.to
              << ", which does not want it in one piece";
-    piece.atSource = piece.wave != kMadeTime &&
-                     source[piece.flow].hold(piece.from, piece.box);
-    if (piece.wave < 0 && !piece.atSource)
-      return op.emitOpError()
-             << "reads " << describe(info.flows[piece.flow], piece.box)
-             << " on device " << piece.from << ", which does not hold it";
-    return success();
+    return op.emitOpError()
+           << "reads " << describe(info.flows[piece.flow], piece.box)
+           << " on device " << piece.from << ", which does not hold it";
   }
 
-  LogicalResult checkZero(MovementOpInterface op, const ProofPiece &piece,
-                          uint32_t flow) {
-    if (overlaps(piece.box, shapes[flow]) ||
-        !destination[flow].hold(piece.to, piece.box))
-      return op.emitOpError()
-             << "zeroes " << describe(info.flows[flow], piece.box)
-             << " on device " << piece.to << ", which is no padding there";
-    return success();
+  LogicalResult refuseZero(const Job &job, const ProofPiece &piece) {
+    MovementOpInterface op = job.op;
+    return op.emitOpError()
+           << "zeroes " << describe(info.flows[job.flow], piece.box)
+           << " on device " << piece.to << ", which is no padding there";
   }
 
   /// Sources that a wave after the release reads.
@@ -265,6 +309,9 @@ private:
   std::vector<Box> shapes;
   std::vector<int64_t> widths; // bytes per element, all states of the flow
   std::vector<std::pair<ReleaseOp, uint32_t>> releases;
+  std::vector<Job> jobs;
+  std::vector<SlotJob> slotJobs;
+  size_t numPieces = 0, numSlots = 0;
   ProofInput input;
 };
 

@@ -15,6 +15,7 @@
 #include "dt/Proof/PlanClasses.h"
 #include "dt/Proof/Solver.h"
 
+#include "mlir/IR/Threading.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/ToolOutputFile.h"
 
@@ -41,13 +42,23 @@ LogicalResult report(const TransitionInfo &info, const ProofInput &input,
 struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
   using ProvePlanBase::ProvePlanBase;
 
+  /// The threads that MLIR has.
+  ParallelFor parallel() {
+    return [context = &getContext()](size_t n, const auto &body) {
+      parallelFor(context, 0, n, body);
+    };
+  }
+
   /// Says by example what breaks the rules: for people, before the solver.
   LogicalResult certify(const TransitionInfo &info, const ProofInput &input,
                         const Arrivals &arrivals) {
+    ParallelFor threads = parallel();
     if (failed(report(info, input, arrivals.checkCoverage(input.wanted))) ||
         failed(report(info, input, arrivals.checkFeeding())) ||
-        failed(report(info, input, checkMessages(input.pieces, input.slots))) ||
-        failed(report(info, input, checkSlots(input.slots, info.stagingLimit))))
+        failed(report(info, input,
+                      checkMessages(input.pieces, input.slots, threads))) ||
+        failed(report(info, input,
+                      checkSlots(input.slots, info.stagingLimit, threads))))
       return failure();
     numPieces += input.pieces.size();
     numSlots += input.slots.size();
@@ -92,7 +103,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     auto input = readProofInput(info);
     if (failed(input))
       return failure();
-    Arrivals arrivals(input->pieces, input->flowNames);
+    Arrivals arrivals(input->pieces, input->flowNames, parallel());
     PlanClasses classes =
         classify(arrivals, input->slots, input->wanted, info.stagingLimit);
     numClasses +=

@@ -11,6 +11,8 @@
 #include "dt/Routing/Best.h"
 #include "dt/Routing/CostModel.h"
 
+#include "mlir/IR/Threading.h"
+
 #include <map>
 
 using namespace mlir;
@@ -25,6 +27,10 @@ namespace {
 FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
   std::vector<Move> moves;
   TransitionOp transition = info.op;
+  size_t count = 0;
+  for (auto op : transition.getOps<TransferOp>())
+    count += op.getPieces().numPieces();
+  moves.reserve(count);
   for (auto op : transition.getOps<TransferOp>()) {
     auto flow = info.flowOf(op);
     if (!flow)
@@ -33,18 +39,21 @@ FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
       moves.push_back({*flow, uint32_t(op.getHop()), from, to, box});
     });
   }
-  std::stable_sort(moves.begin(), moves.end(),
-                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
+  auto isEarlier = [](const Move &a, const Move &b) { return a.hop < b.hop; };
+  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
+    std::stable_sort(moves.begin(), moves.end(), isEarlier);
   return moves;
 }
 
-/// Writes [first, last): the moves of one wave.
-void writeWave(const TransitionInfo &info, ArrayRef<ScheduledMove> moves,
-               OpBuilder &builder) {
-  Location loc = TransitionOp(info.op).getLoc();
-  auto wave = WaveOp::create(builder, loc, moves.front().wave, RowsAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.createBlock(&wave.getBody());
+/// What one wave carries of a flow.
+struct Load {
+  uint32_t flow = 0;
+  PiecesAttr pieces;
+};
+
+/// The moves of one wave by flow, as classes of pieces.
+std::vector<Load> compressWave(const TransitionInfo &info,
+                               ArrayRef<ScheduledMove> moves) {
   std::map<uint32_t, std::vector<int64_t>> rows; // per flow
   for (const ScheduledMove &scheduled : moves) {
     const Move &move = scheduled.move;
@@ -56,15 +65,48 @@ void writeWave(const TransitionInfo &info, ArrayRef<ScheduledMove> moves,
     for (unsigned d = 0; d < move.box.rank(); ++d)
       table.push_back(move.box[d].size());
   }
+  std::vector<Load> out;
   for (const auto &[flow, table] : rows) {
     ParamOp param = info.flows[flow].param;
     unsigned rank = param.rank();
     RowSet set = compressRows(table, PiecesAttr::numColumns(rank));
-    SendrecvOp::create(builder, loc,
-                       FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                       info.flows[flow].stateNames,
-                       PiecesAttr::get(builder.getContext(), set, rank));
+    out.push_back({flow, PiecesAttr::get(param.getContext(), set, rank)});
   }
+  return out;
+}
+
+void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
+               OpBuilder &builder) {
+  Location loc = TransitionOp(info.op).getLoc();
+  auto wave = WaveOp::create(builder, loc, number, RowsAttr());
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&wave.getBody());
+  for (const Load &load : loads) {
+    const FlowInfo &flow = info.flows[load.flow];
+    SendrecvOp::create(
+        builder, loc,
+        FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
+        flow.stateNames, load.pieces);
+  }
+}
+
+/// Writes all waves: their pieces become classes on the threads that there are.
+void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled) {
+  std::vector<ArrayRef<ScheduledMove>> waves;
+  while (!scheduled.empty()) {
+    int32_t wave = scheduled.front().wave;
+    waves.push_back(scheduled.take_while(
+        [&](const ScheduledMove &m) { return m.wave == wave; }));
+    scheduled = scheduled.drop_front(waves.back().size());
+  }
+  MLIRContext *context = TransitionOp(info.op).getContext();
+  std::vector<std::vector<Load>> loads(waves.size());
+  parallelFor(context, 0, waves.size(),
+              [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
+  OpBuilder builder(context);
+  builder.setInsertionPointToEnd(&TransitionOp(info.op).getBody().front());
+  for (size_t w = 0; w < waves.size(); ++w)
+    writeWave(info, waves[w].front().wave, loads[w], builder);
 }
 
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
@@ -102,22 +144,15 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     busiestIslandUs += busiest.island * 1e6;
     for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
       op.erase();
-    OpBuilder builder(info.op.getContext());
-    builder.setInsertionPointToEnd(&info.op.getBody().front());
-    ArrayRef<ScheduledMove> rest(scheduled);
-    while (!rest.empty()) {
-      int32_t wave = rest.front().wave;
-      ArrayRef<ScheduledMove> own = rest.take_while(
-          [&](const ScheduledMove &m) { return m.wave == wave; });
-      writeWave(info, own, builder);
-      rest = rest.drop_front(own.size());
-      ++numWaves;
-    }
-    for (size_t i = 0; i < scheduled.size(); ++i)
+    writeWaves(info, scheduled);
+    for (size_t i = 0; i < scheduled.size(); ++i) {
+      bool isNewWave = i == 0 || scheduled[i].wave != scheduled[i - 1].wave;
+      numWaves += isNewWave;
       numMessages +=
-          i == 0 || scheduled[i].wave != scheduled[i - 1].wave ||
+          isNewWave ||
           scheduled[i].move.source != scheduled[i - 1].move.source ||
           scheduled[i].move.destination != scheduled[i - 1].move.destination;
+    }
     return success();
   }
 

@@ -2,6 +2,11 @@
 
 #include "Slots.h"
 
+#include "dt/Routing/DeviceIndex.h"
+
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/STLExtras.h"
+
 #include <tuple>
 
 using namespace mlir;
@@ -40,6 +45,51 @@ const Slot *find(const std::vector<Slot> &slots, int64_t device, int64_t peer,
   return found ? &*at : nullptr;
 }
 
+/// One end of a message.
+struct End {
+  const Message *message = nullptr;
+  bool receive = false;
+
+  int64_t device() const {
+    return receive ? message->destination : message->source;
+  }
+  int64_t peer() const {
+    return receive ? message->source : message->destination;
+  }
+};
+
+/// Gives the messages of a wave their slots. Returns an end that has none.
+End readWave(WaveOp wave, MutableArrayRef<Message> messages) {
+  std::vector<Slot> slots = sortedSlots(wave);
+  for (Message &message : messages)
+    for (bool receive : {false, true}) {
+      End end = {&message, receive};
+      const Slot *slot = find(slots, end.device(), end.peer(), receive);
+      if (!slot || slot->bytes != message.bytes)
+        return end;
+      (receive ? message.receiveSlot : message.sendSlot) = slot->offset;
+    }
+  return {};
+}
+
+void measureArenas(StagedMessages &staged) {
+  DeviceIndex index;
+  std::vector<int64_t> arenas;
+  auto count = [&](int64_t device, int64_t slot, int64_t bytes) {
+    uint32_t number = index(device);
+    if (number == arenas.size())
+      arenas.push_back(0);
+    if (slot != kDirect)
+      arenas[number] = std::max(arenas[number], slot + bytes);
+  };
+  for (const Message &message : staged.messages) {
+    count(message.source, message.sendSlot, message.bytes);
+    count(message.destination, message.receiveSlot, message.bytes);
+  }
+  for (auto [device, bytes] : llvm::zip_equal(index.all(), arenas))
+    staged.arenaBytes[device] = bytes;
+}
+
 } // namespace
 
 FailureOr<StagedMessages>
@@ -50,27 +100,24 @@ readSlots(const TransitionInfo &info,
   out.messages = formMessages(scheduled, flows);
   MutableArrayRef<Message> rest(out.messages);
   TransitionOp transition = info.op;
+  std::vector<std::pair<WaveOp, MutableArrayRef<Message>>> waves;
   for (auto wave : transition.getOps<WaveOp>()) {
-    std::vector<Slot> slots = sortedSlots(wave);
-    while (!rest.empty() && rest.front().wave == wave.getNumber()) {
-      Message &message = rest.front();
-      for (bool receive : {false, true}) {
-        int64_t device = receive ? message.destination : message.source;
-        int64_t peer = receive ? message.source : message.destination;
-        const Slot *slot = find(slots, device, peer, receive);
-        if (!slot || slot->bytes != message.bytes)
-          return wave.emitOpError()
-                 << "has no slot of " << message.bytes << " bytes on device "
-                 << device << " for the message " << message.source << " -> "
-                 << message.destination;
-        (receive ? message.receiveSlot : message.sendSlot) = slot->offset;
-        int64_t &arena = out.arenaBytes[device];
-        if (slot->offset != kDirect)
-          arena = std::max(arena, slot->offset + message.bytes);
-      }
-      rest = rest.drop_front();
-    }
+    MutableArrayRef<Message> own = rest.take_while(
+        [&](const Message &m) { return m.wave == wave.getNumber(); });
+    rest = rest.drop_front(own.size());
+    waves.push_back({wave, own});
   }
+  std::vector<End> missing(waves.size());
+  parallelFor(transition.getContext(), 0, waves.size(), [&](size_t w) {
+    missing[w] = readWave(waves[w].first, waves[w].second);
+  });
+  for (auto [wave, end] : llvm::zip_equal(waves, missing))
+    if (end.message)
+      return wave.first.emitOpError()
+             << "has no slot of " << end.message->bytes << " bytes on device "
+             << end.device() << " for the message " << end.message->source
+             << " -> " << end.message->destination;
+  measureArenas(out);
   return out;
 }
 

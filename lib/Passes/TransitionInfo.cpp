@@ -4,6 +4,8 @@
 
 #include "dt/Geometry/OptimizerShards.h"
 
+#include "mlir/IR/Threading.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -392,25 +394,42 @@ std::vector<unsigned> TransitionInfo::numLeading() const {
 
 FailureOr<std::vector<ScheduledMove>>
 collectScheduled(const TransitionInfo &info) {
-  std::vector<ScheduledMove> out;
+  /// The pieces of one op, and where they go.
+  struct Part {
+    PiecesAttr pieces;
+    uint32_t flow;
+    int32_t wave;
+    size_t first;
+  };
+  std::vector<Part> parts;
+  std::vector<size_t> waves; // the first part of each
   TransitionOp transition = info.op;
-  int64_t pieces = 0;
-  for (auto wave : transition.getOps<WaveOp>())
-    for (auto op : wave.getOps<SendrecvOp>())
-      pieces += op.getPieces().numPieces();
-  out.reserve(pieces);
-  for (auto wave : transition.getOps<WaveOp>())
+  size_t count = 0;
+  for (auto wave : transition.getOps<WaveOp>()) {
+    waves.push_back(parts.size());
     for (auto op : wave.getOps<SendrecvOp>()) {
       auto flow = info.flowOf(op);
       if (!flow)
         return op.emitOpError("names states that do not lie alike");
-      op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-        ScheduledMove scheduled;
-        scheduled.move = {*flow, /*hop=*/0, from, to, box};
-        scheduled.wave = wave.getNumber();
-        out.push_back(scheduled);
-      });
+      parts.push_back(
+          {op.getPieces(), *flow, int32_t(wave.getNumber()), count});
+      count += op.getPieces().numPieces();
     }
+  }
+  waves.push_back(parts.size());
+  std::vector<ScheduledMove> out(count);
+  parallelFor(transition.getContext(), 1, waves.size(), [&](size_t w) {
+    ArrayRef<Part> own =
+        ArrayRef(parts).slice(waves[w - 1], waves[w] - waves[w - 1]);
+    if (own.empty())
+      return;
+    ScheduledMove *at = out.data() + own.front().first, *first = at;
+    for (const Part &part : own)
+      part.pieces.forEach([&](int64_t from, int64_t to, const Box &box) {
+        *at++ = {{part.flow, /*hop=*/0, from, to, box}, part.wave};
+      });
+    sortWave(first, at);
+  });
   sortByMessage(out);
   return out;
 }

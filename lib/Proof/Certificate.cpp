@@ -1,8 +1,9 @@
 //===- Certificate.cpp - Coverage, feeding and pairing --------------------===//
 
-#include "dt/Proof/Certificate.h"
+#include "FirstFault.h"
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <tuple>
 #include <unordered_map>
@@ -20,30 +21,42 @@ std::string number(int64_t value) { return std::to_string(value); }
 //===----------------------------------------------------------------------===//
 
 Arrivals::Arrivals(const std::vector<ProofPiece> &pieces,
-                   const std::vector<std::string> &flowNames)
-    : pieces(pieces), flowNames(flowNames), order(pieces.size()) {
-  std::vector<Key> keys;
-  keys.reserve(pieces.size());
-  for (const ProofPiece &piece : pieces)
-    keys.emplace_back(piece.flow, piece.to);
-  std::iota(order.begin(), order.end(), 0);
-  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return std::tie(keys[a], a) < std::tie(keys[b], b);
-  });
-  for (uint32_t first = 0; first < order.size();) {
-    uint32_t last = first;
-    while (last < order.size() && keys[order[last]] == keys[order[first]])
-      ++last;
-    groups.emplace_hint(groups.end(), keys[order[first]], Range{first, last});
-    first = last;
+                   const std::vector<std::string> &flowNames,
+                   ParallelFor parallel)
+    : pieces(pieces), flowNames(flowNames), parallel(std::move(parallel)),
+      order(pieces.size()) {
+  // One flow after the other; pieces of a flow by their device, and those of a
+  // device as they stand.
+  std::vector<uint32_t> starts(1, 0); // by flow
+  for (const ProofPiece &piece : pieces) {
+    if (piece.flow + 2 > starts.size())
+      starts.resize(piece.flow + 2, 0);
+    ++starts[piece.flow + 1];
   }
+  std::partial_sum(starts.begin(), starts.end(), starts.begin());
+  std::vector<std::pair<int64_t, uint32_t>> keys(pieces.size()); // device
+  std::vector<uint32_t> next = starts;
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    keys[next[pieces[i].flow]++] = {pieces[i].to, i};
+  this->parallel(starts.size() - 1, [&](size_t flow) {
+    std::sort(keys.begin() + starts[flow], keys.begin() + starts[flow + 1]);
+  });
+  for (uint32_t i = 0; i < order.size(); ++i)
+    order[i] = keys[i].second;
+  for (uint32_t flow = 0; flow + 1 < starts.size(); ++flow)
+    for (uint32_t first = starts[flow]; first < starts[flow + 1];) {
+      uint32_t last = first;
+      while (last < starts[flow + 1] && keys[last].first == keys[first].first)
+        ++last;
+      groups.emplace_hint(groups.end(), Key{flow, keys[first].first},
+                          Range{first, last});
+      first = last;
+    }
 }
 
-Arrivals::Items Arrivals::at(Key key) const {
+Arrivals::Range Arrivals::at(Key key) const {
   auto it = groups.find(key);
-  if (it == groups.end())
-    return {};
-  return {order.begin() + it->second.first, order.begin() + it->second.last};
+  return it == groups.end() ? Range() : it->second;
 }
 
 /// Cuts the pieces into runs that do not touch in `dim`, then each run in the
@@ -86,13 +99,21 @@ MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
 }
 
 MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
+  std::vector<Range> ranges;
   for (const auto &[key, range] : groups)
-    if (auto fault = sweep(at(key), 0))
-      return fault;
+    ranges.push_back(range);
+  MaybeFault twice = firstFault(ranges.size(), parallel, [&](size_t i) {
+    return sweep(
+        Items(order.begin() + ranges[i].first, order.begin() + ranges[i].last),
+        0);
+  });
+  if (twice)
+    return twice;
   for (const auto &[key, volume] : wanted) {
     int64_t arriving = 0;
-    for (uint32_t i : at(key))
-      arriving += pieces[i].box.volume();
+    Range range = at(key);
+    for (uint32_t i = range.first; i < range.last; ++i)
+      arriving += pieces[order[i]].box.volume();
     if (arriving != volume) {
       Fault fault;
       fault.text = "delivers " + number(arriving) + " elements of " +
@@ -183,21 +204,33 @@ MaybeFault Arrivals::checkFed(const ProofPiece &piece,
   return Fault{piece.op, text, late, "it arrives here"};
 }
 
+/// Pieces by what feeds them, so that each thread looks into its own lists.
 MaybeFault Arrivals::checkFeeding() const {
-  std::map<Key, Lookup> lookups;
-  for (const ProofPiece &piece : pieces) {
-    if (piece.atSource)
-      continue;
-    Key key = {piece.fedBy, piece.from};
-    auto known = lookups.find(key);
-    if (auto range = groups.find(key);
-        known == lookups.end() && range != groups.end())
-      known = lookups.emplace(key, Lookup(*this, range->second)).first;
-    if (auto fault =
-            checkFed(piece, known == lookups.end() ? nullptr : &known->second))
-      return fault;
-  }
-  return std::nullopt;
+  std::map<Key, Items> fed;
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    if (!pieces[i].atSource)
+      fed[{pieces[i].fedBy, pieces[i].from}].push_back(i);
+  std::vector<std::pair<Range, const Items *>> feeders;
+  for (const auto &[key, items] : fed)
+    feeders.emplace_back(at(key), &items);
+  // Of each feeder the first piece that lacks something; of these the first.
+  std::vector<std::pair<uint32_t, MaybeFault>> faults(feeders.size());
+  parallel(feeders.size(), [&](size_t f) {
+    auto [range, items] = feeders[f];
+    std::optional<Lookup> arrived;
+    if (range.first < range.last)
+      arrived.emplace(*this, range);
+    for (uint32_t i : *items)
+      if (auto fault = checkFed(pieces[i], arrived ? &*arrived : nullptr)) {
+        faults[f] = {i, std::move(fault)};
+        return;
+      }
+  });
+  const std::pair<uint32_t, MaybeFault> *first = nullptr;
+  for (const auto &fault : faults)
+    if (fault.second && (!first || fault.first < first->first))
+      first = &fault;
+  return first ? first->second : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//
@@ -216,14 +249,16 @@ struct MessageSum {
 };
 
 /// Pieces of one ordered pair in one wave are one message.
-std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces) {
+std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces,
+                                    const ParallelFor &parallel) {
   std::vector<MessageSum> parts;
+  parts.reserve(pieces.size());
   for (const ProofPiece &piece : pieces)
     if (piece.from != piece.to)
       parts.push_back(
           {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
-  std::stable_sort(
-      parts.begin(), parts.end(),
+  sortWaves(
+      parts, parallel, [](const MessageSum &m) { return std::get<0>(m.key); },
       [](const MessageSum &a, const MessageSum &b) { return a.key < b.key; });
   std::vector<MessageSum> out;
   for (const MessageSum &part : parts) {
@@ -246,12 +281,17 @@ std::string describe(const MessageKey &key) {
 }
 
 MaybeFault checkEnds(const std::vector<MessageSum> &messages,
-                     const std::vector<ProofSlot> &slots, bool receive) {
-  std::vector<std::pair<MessageKey, const ProofSlot *>> ends;
+                     const std::vector<ProofSlot> &slots, bool receive,
+                     const ParallelFor &parallel) {
+  using End = std::pair<MessageKey, const ProofSlot *>;
+  std::vector<End> ends;
+  ends.reserve(slots.size() / 2);
   for (const ProofSlot &slot : slots)
     if (slot.receive == receive)
       ends.emplace_back(keyOf(slot), &slot);
-  std::sort(ends.begin(), ends.end());
+  sortWaves(
+      ends, parallel, [](const End &end) { return std::get<0>(end.first); },
+      std::less<End>());
   const char *end = receive ? "receives" : "sends";
   for (size_t i = 0; i < std::max(ends.size(), messages.size()); ++i) {
     if (i + 1 < ends.size() && ends[i].first == ends[i + 1].first)
@@ -295,11 +335,12 @@ MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
 } // namespace
 
 MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
-                         const std::vector<ProofSlot> &slots) {
-  std::vector<MessageSum> messages = sumMessages(pieces);
-  if (auto fault = checkEnds(messages, slots, /*receive=*/false))
+                         const std::vector<ProofSlot> &slots,
+                         const ParallelFor &parallel) {
+  std::vector<MessageSum> messages = sumMessages(pieces, parallel);
+  if (auto fault = checkEnds(messages, slots, /*receive=*/false, parallel))
     return fault;
-  if (auto fault = checkEnds(messages, slots, /*receive=*/true))
+  if (auto fault = checkEnds(messages, slots, /*receive=*/true, parallel))
     return fault;
   return checkGroupSizes(messages);
 }

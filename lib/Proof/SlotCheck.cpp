@@ -1,9 +1,10 @@
 //===- SlotCheck.cpp - Four areas per arena -------------------------------===//
 
-#include "dt/Proof/Certificate.h"
+#include "FirstFault.h"
 
 #include <algorithm>
 #include <tuple>
+#include <unordered_map>
 
 namespace dt {
 
@@ -103,28 +104,42 @@ private:
 
 } // namespace
 
-MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit) {
-  std::vector<const ProofSlot *> order;
-  for (const ProofSlot &slot : slots)
-    order.push_back(&slot);
-  std::sort(order.begin(), order.end(),
+namespace {
+/// The slots of one device, in any order.
+MaybeFault checkDevice(std::vector<const ProofSlot *> slots, int64_t limit) {
+  std::sort(slots.begin(), slots.end(),
             [](const ProofSlot *a, const ProofSlot *b) {
-              return std::tie(a->device, a->wave, a->receive, a->peer) <
-                     std::tie(b->device, b->wave, b->receive, b->peer);
+              return std::tie(a->wave, a->receive, a->peer) <
+                     std::tie(b->wave, b->receive, b->peer);
             });
-  for (size_t i = 0; i < order.size();) {
-    std::vector<PlacedSlot> own;
-    int64_t device = order[i]->device, wave = -1, group = -1;
-    for (; i < order.size() && order[i]->device == device; ++i) {
-      group += order[i]->wave != wave;
-      wave = order[i]->wave;
-      if (order[i]->offset != -1)
-        own.push_back({order[i], group});
-    }
-    if (auto fault = DeviceSlots(std::move(own)).check(limit))
-      return fault;
+  std::vector<PlacedSlot> own;
+  int64_t wave = -1, group = -1;
+  for (const ProofSlot *slot : slots) {
+    group += slot->wave != wave;
+    wave = slot->wave;
+    if (slot->offset != -1)
+      own.push_back({slot, group});
   }
-  return std::nullopt;
+  return DeviceSlots(std::move(own)).check(limit);
+}
+} // namespace
+
+MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit,
+                      const ParallelFor &parallel) {
+  std::unordered_map<int64_t, uint32_t> known;
+  std::vector<std::vector<const ProofSlot *>> devices;
+  for (const ProofSlot &slot : slots) {
+    auto [at, isNew] = known.try_emplace(slot.device, uint32_t(devices.size()));
+    if (isNew)
+      devices.emplace_back();
+    devices[at->second].push_back(&slot);
+  }
+  std::sort(devices.begin(), devices.end(), [](const auto &a, const auto &b) {
+    return a.front()->device < b.front()->device;
+  });
+  return firstFault(devices.size(), parallel, [&](size_t i) {
+    return checkDevice(std::move(devices[i]), limit);
+  });
 }
 
 } // namespace dt

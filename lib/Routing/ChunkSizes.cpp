@@ -100,6 +100,11 @@ std::vector<ChunkBytes> dt::candidateChunks(const std::vector<Move> &moves,
         candidates.end())
       candidates.push_back(chunks);
   };
+  // Many moves are scheduled once or twice (`effort`): where ports have little
+  // to send to each of many, twice the waves are no faster, but twice the plan.
+  constexpr size_t kManyMoves = 300000;
+  if (moves.size() > kManyMoves)
+    consider(64);
   consider(128);
   // Sizes that divide the typical pair evenly, on the slower level.
   bool slower = double(levels[1].busiest) / cluster.interBytesPerSecond >

@@ -2,10 +2,9 @@
 
 #include "dt/Routing/CostModel.h"
 
+#include "dt/Routing/DeviceIndex.h"
+
 #include <algorithm>
-#include <map>
-#include <set>
-#include <unordered_map>
 
 using namespace dt;
 
@@ -40,23 +39,54 @@ struct Lanes {
   }
 };
 
-/// Runs the messages of one wave, [first, last).
-void runWave(const Message *first, const Message *last, const Cluster &cluster,
-             std::unordered_map<int64_t, Lanes> &lanes) {
-  struct Group {
-    int64_t packBytes = 0, unpackBytes = 0;
-    double start = 0, begin = 0, end = 0;
+/// What one device does in one wave.
+struct Group {
+  int64_t packBytes = 0, unpackBytes = 0;
+  double start = 0, begin = 0, end = 0;
+};
+
+/// Devices by number.
+struct Timeline {
+  DeviceIndex index;
+  std::vector<Lanes> lanes;
+  std::vector<Group> groups;
+  std::vector<bool> isIn;       // the wave that is looked at
+  std::vector<uint32_t> inWave; // those that are
+};
+
+/// The devices of a wave, and what they pack and unpack.
+void formGroups(const Message *first, const Message *last, Timeline &line) {
+  auto groupOf = [&](int64_t device) -> Group & {
+    uint32_t number = line.index(device);
+    if (number == line.lanes.size()) {
+      line.lanes.emplace_back();
+      line.groups.emplace_back();
+      line.isIn.push_back(false);
+    }
+    if (!line.isIn[number]) {
+      line.isIn[number] = true;
+      line.inWave.push_back(number);
+    }
+    return line.groups[number];
   };
-  std::unordered_map<int64_t, Group> groups;
   for (const Message *m = first; m != last; ++m) {
-    groups[m->source].packBytes += m->sendSlot == kDirect ? 0 : m->bytes;
-    groups[m->destination].unpackBytes +=
+    groupOf(m->source).packBytes += m->sendSlot == kDirect ? 0 : m->bytes;
+    groupOf(m->destination).unpackBytes +=
         m->receiveSlot == kDirect ? 0 : m->bytes;
   }
-  for (auto &[device, group] : groups)
-    group.start = group.begin = lanes[device].prepare(group.packBytes);
+}
+
+/// Runs the messages of one wave, [first, last).
+void runWave(const Message *first, const Message *last, const Cluster &cluster,
+             Timeline &line) {
+  formGroups(first, last, line);
+  for (uint32_t device : line.inWave) {
+    Group &group = line.groups[device];
+    group.start = group.begin = line.lanes[device].prepare(group.packBytes);
+  }
   for (const Message *m = first; m != last; ++m) {
-    Group &sender = groups[m->source], &receiver = groups[m->destination];
+    Group &sender = line.groups[line.index(m->source)];
+    Group &receiver = line.groups[line.index(m->destination)];
     double start = std::max(sender.start, receiver.start);
     double end = start + cluster.latencySeconds +
                  cluster.wireSeconds(m->source, m->destination, m->bytes);
@@ -65,29 +95,33 @@ void runWave(const Message *first, const Message *last, const Cluster &cluster,
       group->end = std::max(group->end, end);
     }
   }
-  for (const auto &[device, group] : groups) {
-    Lanes &lane = lanes[device];
+  for (uint32_t device : line.inWave) {
+    Group &group = line.groups[device];
+    Lanes &lane = line.lanes[device];
     lane.started = group.begin;
     lane.ended = group.end;
     lane.toUnpack = group.unpackBytes;
+    group = Group();
+    line.isIn[device] = false;
   }
+  line.inWave.clear();
 }
 
 } // namespace
 
 double dt::predictSeconds(const std::vector<Message> &messages,
                           const Cluster &cluster) {
-  std::unordered_map<int64_t, Lanes> lanes;
+  Timeline line;
   const Message *end = messages.data() + messages.size();
   for (const Message *first = messages.data(); first != end;) {
     const Message *last = first;
     while (last != end && last->wave == first->wave)
       ++last;
-    runWave(first, last, cluster, lanes);
+    runWave(first, last, cluster, line);
     first = last;
   }
   double latest = 0;
-  for (auto &[device, lane] : lanes) {
+  for (Lanes &lane : line.lanes) {
     lane.unpack();
     latest = std::max({latest, lane.ended, lane.unpacked});
   }
@@ -103,19 +137,29 @@ double dt::predictSeconds(const std::vector<ScheduledMove> &scheduled,
 PortSeconds dt::busiestPorts(const std::vector<ScheduledMove> &scheduled,
                              const std::vector<Flow> &flows,
                              const Cluster &cluster) {
-  std::map<int64_t, double> in[2], out[2]; // island, NIC
+  DeviceIndex index;
+  struct Port {
+    double in[2] = {0, 0}, out[2] = {0, 0}; // island, NIC
+  };
+  std::vector<Port> ports;
+  auto portsOf = [&](int64_t device) -> Port & {
+    uint32_t number = index(device);
+    if (number == ports.size())
+      ports.emplace_back();
+    return ports[number];
+  };
   for (const ScheduledMove &entry : scheduled) {
     const Move &move = entry.move;
     int64_t bytes = move.box.volume() * flows[move.flow].bytesPerElement;
     bool inter = !cluster.sameNode(move.source, move.destination);
     double seconds = cluster.wireSeconds(move.source, move.destination, bytes);
-    out[inter][move.source] += seconds;
-    in[inter][move.destination] += seconds;
+    portsOf(move.source).out[inter] += seconds;
+    portsOf(move.destination).in[inter] += seconds;
   }
   double seconds[2] = {0, 0};
-  for (bool inter : {false, true})
-    for (const auto *side : {&in[inter], &out[inter]})
-      for (auto [device, busy] : *side)
-        seconds[inter] = std::max(seconds[inter], busy);
+  for (const Port &port : ports)
+    for (bool inter : {false, true})
+      seconds[inter] =
+          std::max({seconds[inter], port.in[inter], port.out[inter]});
   return {seconds[1], seconds[0]};
 }

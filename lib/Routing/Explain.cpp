@@ -3,6 +3,7 @@
 #include "dt/Routing/Explain.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <map>
 #include <numeric>
@@ -126,6 +127,17 @@ int64_t mostOf(const std::map<int64_t, int64_t> &bytes) {
   return most;
 }
 
+/// Messages of the port that has most: a wave gives it one.
+int64_t mostMessages(const Group &group) {
+  std::map<int64_t, int64_t> sent, received;
+  for (const auto &[pair, bytes] : group.pairs) {
+    ++sent[pair.first];
+    ++received[pair.second];
+  }
+  return group.isShared ? mostOf(sent)
+                        : std::max(mostOf(sent), mostOf(received));
+}
+
 PatternRow costs(const Group &group, const Cluster &cluster) {
   PatternRow row;
   row.pattern = group.pattern();
@@ -138,7 +150,8 @@ PatternRow costs(const Group &group, const Cluster &cluster) {
   double rate = cluster.bytesPerSecond(row.interNode);
   double latency = cluster.latencySeconds;
   int64_t in = mostOf(group.in), steps = row.devices - 1;
-  row.sends = std::max(in, mostOf(group.out)) / rate + latency;
+  row.sends = std::max(in, mostOf(group.out)) / rate +
+              double(mostMessages(group)) * latency;
   row.forwards = row.sends;
   int64_t widest = 0; // pair
   for (const auto &[pair, bytes] : group.pairs)
@@ -148,6 +161,10 @@ PatternRow costs(const Group &group, const Cluster &cluster) {
     // A chain of chunks: the last device waits for one chunk per hop, which
     // the waves make a latency each.
     row.forwards = std::max(in, mostOf(group.outOnce)) / rate + steps * latency;
+    // A tree of whole messages, for little data: all that have it send it.
+    row.forwards =
+        std::min(row.forwards, std::ceil(std::log2(double(row.devices))) *
+                                   (double(in) / rate + latency));
     // A ring over all members, holders too, one class after the other.
     row.collective =
         std::max<int64_t>(in, group.largest) / rate + steps * latency;

@@ -2,7 +2,6 @@
 
 #include "Matching.h"
 
-#include <algorithm>
 #include <tuple>
 
 using namespace dt;
@@ -20,26 +19,26 @@ constexpr double kEfficient = 0.98;
 } // namespace
 
 Matching::Matching(uint32_t numPorts, double latency)
-    : latency(latency), pairsOf(numPorts), remaining(numPorts, 0),
+    : latency(latency), linksOf(numPorts), remaining(numPorts, 0),
       missing(numPorts, 0), feeding(numPorts, 0), visited(numPorts, 0) {}
 
-uint32_t Matching::add(const Pair &pair) {
+uint32_t Matching::add(uint32_t sender, uint32_t receiver, double most) {
   uint32_t index = pairs.size();
-  pairs.push_back(pair);
-  for (uint32_t port : pair.ports) {
-    pairsOf[port].push_back(index);
-    remaining[port] += pair.left;
-  }
-  longest = std::max(longest, pair.most);
+  pairs.emplace_back();
+  pairs.back().most = most;
+  ports.push_back({sender, receiver});
+  linksOf[sender].push_back({index, receiver});
+  linksOf[receiver].push_back({index, sender});
+  longest = std::max(longest, most);
   return index;
 }
 
 void Matching::set(uint32_t index, const Pair &now) {
   Pair &pair = pairs[index];
-  uint32_t sender = pair.ports[0];
+  uint32_t sender = ports[index][0];
   missing[sender] += (now.left - now.ready) - (pair.left - pair.ready);
   feeding[sender] += int(now.chain > 0) - int(pair.chain > 0);
-  for (uint32_t port : pair.ports)
+  for (uint32_t port : ports[index])
     remaining[port] += now.left - pair.left;
   pair = now;
 }
@@ -56,14 +55,8 @@ bool Matching::isWorth(const Pair &pair) const {
           pair.ready >= pair.left * 0.999);
 }
 
-/// Long enough for both its ends.
-bool Matching::serves(const Pair &pair) const {
-  return isWorth(pair) &&
-         message(pair) >= std::max(need(pair.ports[0]), need(pair.ports[1]));
-}
-
 void Matching::match(uint32_t pair) {
-  for (uint32_t port : pairs[pair].ports)
+  for (uint32_t port : ports[pair])
     matched[port] = pair;
 }
 
@@ -72,14 +65,16 @@ void Matching::match(uint32_t pair) {
 bool Matching::cover(uint32_t port, bool isCritical) {
   std::tuple<bool, uint32_t, double, double, int64_t> best;
   int64_t bestPair = -1;
-  for (uint32_t index : pairsOf[port]) {
-    const Pair &pair = pairs[index];
-    uint32_t other = partner(pair, port);
-    if (matched[other] >= 0 || !(isCritical ? serves(pair) : isWorth(pair)))
+  for (auto [index, other] : linksOf[port]) {
+    if (matched[other] >= 0)
       continue;
+    const Pair &pair = pairs[index];
+    if (!(isCritical ? serves(pair, port, other) : isWorth(pair)))
+      continue;
+    // Ports that receive are odd.
     std::tuple<bool, uint32_t, double, double, int64_t> rating = {
-        need(other) > 0, pair.chain, starving(pair),
-        isCritical ? remaining[other] : message(pair), -pair.order};
+        need(other) > 0, pair.chain, starving(pair, port % 2 ? port : other),
+        isCritical ? remaining[other] : message(pair), -int64_t(pair.order)};
     if (bestPair >= 0 && rating <= best)
       continue;
     best = rating;
@@ -97,14 +92,12 @@ bool Matching::augment(uint32_t port) {
   if (cover(port, /*isCritical=*/true))
     return true;
   visited[port] = stamp;
-  for (uint32_t index : pairsOf[port]) {
-    const Pair &pair = pairs[index];
-    uint32_t other = partner(pair, port);
-    if (visited[other] == stamp || !serves(pair))
+  for (auto [index, other] : linksOf[port]) {
+    if (visited[other] == stamp || !serves(pairs[index], port, other))
       continue;
     visited[other] = stamp;
     int32_t taken = matched[other];
-    uint32_t mate = partner(pairs[taken], other);
+    uint32_t mate = partner(taken, other);
     if (visited[mate] == stamp)
       continue;
     matched[mate] = -1;
@@ -173,10 +166,10 @@ void Matching::start(double seconds) {
 
 /// Forgets pairs that have nothing left.
 void Matching::dropFinished() {
-  for (auto &list : pairsOf)
+  for (auto &list : linksOf)
     list.erase(
         std::remove_if(list.begin(), list.end(),
-                       [&](uint32_t pair) { return pairs[pair].left <= 0; }),
+                       [&](Link link) { return pairs[link.pair].left <= 0; }),
         list.end());
 }
 
@@ -222,20 +215,21 @@ void Matching::findBest() {
 std::vector<Meeting> Matching::choose() {
   if (wave++ % 16 == 0)
     dropFinished();
-  order.clear();
+  std::vector<std::pair<double, uint32_t>> rated;
   for (uint32_t port = 0; port < remaining.size(); ++port)
-    if (!pairsOf[port].empty())
-      order.push_back(port);
-  std::stable_sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
-    return remaining[a] > remaining[b];
-  });
+    if (!linksOf[port].empty())
+      rated.push_back({-remaining[port], port});
+  std::sort(rated.begin(), rated.end());
+  order.clear();
+  for (auto [less, port] : rated)
+    order.push_back(port);
   busiest = order.empty() ? 0 : remaining[order.front()];
   takesTrickles = false;
   if (!findFull())
     findBest();
   std::vector<Meeting> out;
   for (uint32_t port = 0; port < matched.size(); ++port)
-    if (matched[port] >= 0 && pairs[matched[port]].ports[0] == port)
+    if (matched[port] >= 0 && ports[matched[port]][0] == port)
       out.push_back({uint32_t(matched[port]), message(pairs[matched[port]])});
   return out;
 }

@@ -13,6 +13,8 @@
 #ifndef DT_ROUTING_MATCHING_H
 #define DT_ROUTING_MATCHING_H
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -24,14 +26,13 @@ inline uint32_t sendPort(uint32_t device, bool inter) {
 }
 
 /// What one ordered pair of devices still has to exchange, in seconds of its
-/// ports.
-struct Pair {
-  uint32_t ports[2] = {0, 0}; // sender's, receiver's
-  double most = 0;            // longest message
-  double ready = 0;           // at the sender
-  double left = 0;            // ready or still to come to the sender
-  uint32_t chain = 0;         // hops that wait for the next box
-  int64_t order = 0;          // of the next box; lower goes first
+/// ports. Searches read hundreds of thousands of them: half a cache line each.
+struct alignas(32) Pair {
+  double most = 0;    // longest message
+  double ready = 0;   // at the sender
+  double left = 0;    // ready or still to come to the sender
+  uint32_t chain = 0; // hops that wait for the next box
+  uint32_t order = 0; // of the next box; lower goes first
 };
 
 /// A pair that meets in a wave, and for how long at most.
@@ -45,7 +46,8 @@ public:
   /// `latency`: seconds that a wave costs beside its bytes.
   Matching(uint32_t numPorts, double latency);
 
-  uint32_t add(const Pair &pair);
+  /// A pair with nothing left between two ports.
+  uint32_t add(uint32_t sender, uint32_t receiver, double most);
   const Pair &operator[](uint32_t pair) const { return pairs[pair]; }
   /// Replaces what a pair has left and what its next box is like.
   void set(uint32_t pair, const Pair &now);
@@ -60,18 +62,27 @@ private:
   }
   double message(const Pair &pair) const;
   bool isWorth(const Pair &pair) const;
-  bool serves(const Pair &pair) const;
+  /// Long enough for both its ends.
+  bool serves(const Pair &pair, uint32_t a, uint32_t b) const {
+    return isWorth(pair) && message(pair) >= std::max(need(a), need(b));
+  }
   /// Seconds that the receiver will send and does not have yet, where the next
   /// box brings some: who has little to pass on is fed first.
-  double starving(const Pair &pair) const {
-    uint32_t device = pair.ports[1] / 4;
+  double starving(const Pair &pair, uint32_t receiver) const {
+    uint32_t device = receiver / 4;
     return pair.chain == 0 ? 0
                            : missing[sendPort(device, false)] +
                                  missing[sendPort(device, true)];
   }
-  uint32_t partner(const Pair &pair, uint32_t port) const {
-    return pair.ports[pair.ports[0] == port];
+  uint32_t partner(uint32_t pair, uint32_t port) const {
+    return ports[pair][ports[pair][0] == port];
   }
+  /// A pair as one of its ports sees it: most pairs that a search passes are
+  /// settled by who the partner is.
+  struct Link {
+    uint32_t pair = 0;
+    uint32_t partner = 0; // port
+  };
   void start(double seconds);
   void match(uint32_t pair);
   bool cover(uint32_t port, bool isCritical);
@@ -89,7 +100,8 @@ private:
 
   double latency;
   std::vector<Pair> pairs;
-  std::vector<std::vector<uint32_t>> pairsOf; // per port
+  std::vector<std::array<uint32_t, 2>> ports; // per pair: sender's, receiver's
+  std::vector<std::vector<Link>> linksOf;     // per port
   std::vector<double> remaining;              // per port, seconds
   std::vector<double> missing;                // of these, not at the sender
   std::vector<uint32_t> feeding; // per port, pairs whose next box others await

@@ -6,10 +6,12 @@
 #include "dt/Routing/CostModel.h"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <map>
 #include <tuple>
 #include <unordered_map>
+#include <unordered_set>
 
 using namespace dt;
 
@@ -45,20 +47,32 @@ namespace {
 /// Share of the bound that a sender is filled up to while others have room.
 constexpr double kSenderShare = 0.98;
 
+/// A device, and the seconds that each of its ports will carry bytes.
+struct Device {
+  int64_t number = 0;
+  uint32_t node = 0; // counted without gaps
+  double nicIn = 0, nicOut = 0, islandOut = 0;
+  /// What it will have to send of items that are not routed yet, shared with
+  /// the other holders.
+  double nicDue = 0, islandDue = 0;
+};
+using Devices = std::vector<Device *>;
+
 /// Everything about a pair of device sets that does not depend on the box.
 struct Demand {
-  std::vector<int64_t> holders;
-  std::vector<int64_t> locals; // wanters that hold it
+  const std::vector<int64_t> *holders = nullptr; // the flow's
+  Devices holding;                               // the same
+  std::vector<int64_t> locals;                   // wanters that hold it
   /// Wanters that do not, grouped by node in ascending order.
-  std::vector<std::vector<int64_t>> nodes;
+  std::vector<Devices> nodes;
   int64_t remote = 0; // wanters in `nodes`
-  /// Devices that have to send it at least once between them: over their NICs,
-  /// and per node over their island ports.
-  std::vector<int64_t> nicSenders;
-  std::vector<std::vector<int64_t>> islandSenders;
+  /// Devices that have to send it at least once between them: over their NICs
+  /// all holders, and per node over their island ports.
+  bool usesNics = false;
+  std::vector<Devices> islandSenders;
 
   bool hasChoice() const {
-    return remote > 1 || (remote == 1 && holders.size() > 1);
+    return remote > 1 || (remote == 1 && holders->size() > 1);
   }
 };
 
@@ -70,23 +84,28 @@ struct Item {
   Box box;
 };
 
-/// Seconds that each port of a device will carry bytes.
-struct PortLoads {
-  double nicIn = 0, nicOut = 0, islandOut = 0;
-  /// What it will have to send of items that are not routed yet, shared with
-  /// the other holders.
-  double nicDue = 0, islandDue = 0;
-};
-
 /// A device that holds the current item's box, with the hop that brought it
 /// there (-1: from the start).
 struct Holder {
-  int64_t device;
+  Device *device;
   int64_t hop;
   /// Messages until it has the item, and that it has sent of it per level
   /// (island, NIC).
   int64_t ready = 0;
   int64_t sends[2] = {0, 0};
+};
+
+/// The order in which holders are taken: by rank and messages (Forwarding),
+/// then by load; then in the order in which they came.
+struct Cost {
+  int64_t rank = 0, messages = 0;
+  double load = 0;
+  uint32_t holder = 0;
+  friend bool operator<(const Cost &a, const Cost &b) {
+    return std::tie(a.rank, a.messages, a.load, a.holder) <
+           std::tie(b.rank, b.messages, b.load, b.holder);
+  }
+  friend bool operator>(const Cost &a, const Cost &b) { return b < a; }
 };
 
 class Router {
@@ -98,6 +117,7 @@ public:
   bool run(Hole &hole);
 
 private:
+  void indexDevices();
   bool collectItems(uint32_t flow, Hole &hole);
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
@@ -105,30 +125,59 @@ private:
   void expect(const Item &item, double sign);
   std::vector<size_t> nodeOrder(const Demand &demand);
   void routeItem(const Item &item);
-  void serveNode(const Item &item, const std::vector<int64_t> &wanters);
-  using HolderCost = std::tuple<int64_t, int64_t, double>;
-  HolderCost costOf(const Holder &holder, bool sameNode, double load) const;
-  const Holder *cheapestHolder(int64_t destination, bool sameNode,
-                               int64_t bytes);
-  std::vector<int64_t> fanOutOrder(const std::vector<int64_t> &wanters,
-                                   int64_t entry);
-  int64_t cheapestEntry(const std::vector<int64_t> &wanters, int64_t bytes);
+  void serveNode(const Item &item, const Devices &wanters);
+  Cost costOf(uint32_t number, const Device &destination, bool sameNode,
+              int64_t bytes) const;
+  int64_t cheapestInside(const Device &destination, int64_t bytes) const;
+  uint32_t cheapestOutside(const Device &destination, int64_t bytes);
+  Devices fanOutOrder(const Devices &wanters, const Device *entry) const;
+  Device *cheapestEntry(const Devices &wanters, int64_t bytes);
   void setBudget();
-  void move(const Item &item, Holder from, int64_t destination);
+  void addHolder(Device *device, int64_t hop, int64_t ready = 0);
+  void move(const Item &item, uint32_t from, Device *destination);
+  Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
 
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const RouterOptions &options;
   Routing &routing;
 
+  std::vector<Device> devices; // ascending
+  std::unordered_map<int64_t, uint32_t> deviceIndex;
   std::vector<Demand> demands;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
   std::vector<Item> items;
   std::vector<MovableSend> movable;
-  std::unordered_map<int64_t, PortLoads> loads;
-  double budget = 0;           // seconds that a port may take
-  std::vector<Holder> holders; // of the current item; grows as it spreads
+  double budget = 0; // seconds that a port may take
+
+  // Of the current item; they grow as it spreads.
+  std::vector<Holder> holders;
+  std::vector<std::vector<uint32_t>> holdersOf; // per node
+  /// Costs of sending it to another node, the least on top, of the holders that
+  /// there were when it was asked for; some may have grown since.
+  std::vector<Cost> queue;
 };
+
+/// All devices of both sides, in ascending order.
+void Router::indexDevices() {
+  std::unordered_set<int64_t> known;
+  for (const Flow &flow : flows)
+    for (const CellSet *side : {&flow.source, &flow.destination})
+      for (const auto &owners : side->ownerSets)
+        known.insert(owners.begin(), owners.end());
+  std::vector<int64_t> numbers(known.begin(), known.end());
+  std::sort(numbers.begin(), numbers.end());
+  int64_t node = -1;
+  for (int64_t number : numbers) {
+    if (devices.empty() || cluster.node(number) != node)
+      holdersOf.emplace_back();
+    node = cluster.node(number);
+    deviceIndex.emplace(number, uint32_t(devices.size()));
+    devices.emplace_back();
+    devices.back().number = number;
+    devices.back().node = uint32_t(holdersOf.size() - 1);
+  }
+}
 
 uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
                           uint32_t destinationOwners) {
@@ -137,26 +186,29 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   if (!isNew)
     return it->second;
   Demand demand;
-  demand.holders = flows[flow].source.ownerSets[sourceOwners];
-  std::map<int64_t, std::vector<int64_t>> byNode;
-  for (int64_t device : flows[flow].destination.ownerSets[destinationOwners]) {
-    bool held = std::binary_search(demand.holders.begin(), demand.holders.end(),
-                                   device);
-    (held ? demand.locals : byNode[cluster.node(device)]).push_back(device);
-  }
-  for (auto &[node, devices] : byNode) {
-    if (devices.empty())
-      continue;
-    demand.remote += devices.size();
-    std::vector<int64_t> inside;
-    for (int64_t holder : demand.holders)
-      if (cluster.node(holder) == node)
-        inside.push_back(holder);
-    if (inside.empty())
-      demand.nicSenders = demand.holders;
+  demand.holders = &flows[flow].source.ownerSets[sourceOwners];
+  for (int64_t device : *demand.holders)
+    demand.holding.push_back(find(device));
+  std::map<uint32_t, Devices> wanting, inside; // by node
+  for (int64_t number : flows[flow].destination.ownerSets[destinationOwners]) {
+    Device *device = find(number);
+    if (std::binary_search(demand.holders->begin(), demand.holders->end(),
+                           number))
+      demand.locals.push_back(number);
     else
-      demand.islandSenders.push_back(std::move(inside));
-    demand.nodes.push_back(std::move(devices));
+      wanting[device->node].push_back(device);
+  }
+  for (Device *holder : demand.holding)
+    if (wanting.count(holder->node))
+      inside[holder->node].push_back(holder);
+  for (auto &[node, wanters] : wanting) {
+    demand.remote += wanters.size();
+    auto found = inside.find(node);
+    if (found == inside.end())
+      demand.usesNics = true;
+    else
+      demand.islandSenders.push_back(std::move(found->second));
+    demand.nodes.push_back(std::move(wanters));
   }
   demands.push_back(std::move(demand));
   return it->second;
@@ -190,11 +242,11 @@ bool Router::collectItems(uint32_t index, Hole &hole) {
 /// Cuts items that have a choice of route to a fraction of the busiest
 /// device's traffic.
 void Router::cutItems() {
-  std::unordered_map<int64_t, int64_t> inbound;
+  std::unordered_map<const Device *, int64_t> inbound;
   int64_t busiest = 0;
   for (const Item &item : items)
-    for (const auto &wanters : demands[item.demand].nodes)
-      for (int64_t device : wanters)
+    for (const Devices &wanters : demands[item.demand].nodes)
+      for (const Device *device : wanters)
         busiest = std::max(busiest, inbound[device] += item.bytes);
   int64_t limit =
       std::max(options.minPieceBytes, busiest / options.balanceParts);
@@ -220,77 +272,105 @@ void Router::setBudget() {
   budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
 }
 
-/// What it costs to take an item from a holder; the least is taken.
-Router::HolderCost Router::costOf(const Holder &holder, bool sameNode,
-                                  double load) const {
+/// What it costs to take the item from a holder; the least is taken, the least
+/// loaded of these. A forward has to wait for its own data, so one is taken
+/// only where it relieves a port that would be too busy.
+Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
+                    int64_t bytes) const {
+  const Holder &holder = holders[number];
+  const Device &device = *holder.device;
+  double load = (sameNode ? device.islandOut + device.islandDue
+                          : device.nicOut + device.nicDue) +
+                cluster.wireSeconds(device.number, destination.number, bytes);
   bool hasRoom = load <= budget;
   int64_t sends = holder.sends[!sameNode];
   switch (options.forwarding) {
   case Forwarding::Spread:
     // Nearest to the source with room in its port's budget.
-    return {hasRoom ? holder.hop : int64_t(UINT32_MAX), 0, load};
+    return {hasRoom ? holder.hop : int64_t(UINT32_MAX), 0, load, number};
   case Forwarding::Chain:
-    return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load};
+    return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load, number};
   case Forwarding::Tree:
     break;
   }
-  return {holder.ready + sends, holder.hop, 0};
+  return {holder.ready + sends, holder.hop, 0, number};
 }
 
-/// The cheapest holder, the least loaded of these. A forward has to wait for
-/// its own data, so one is taken only where it relieves a port that would be
-/// too busy. Null: no holder there.
-const Holder *Router::cheapestHolder(int64_t destination, bool sameNode,
-                                     int64_t bytes) {
-  const Holder *best = nullptr;
-  HolderCost bestCost;
-  for (const Holder &holder : holders) {
-    if (cluster.sameNode(holder.device, destination) != sameNode)
-      continue;
-    const PortLoads &ports = loads[holder.device];
-    double load = (sameNode ? ports.islandOut + ports.islandDue
-                            : ports.nicOut + ports.nicDue) +
-                  cluster.wireSeconds(holder.device, destination, bytes);
-    HolderCost cost = costOf(holder, sameNode, load);
-    if (best && cost >= bestCost)
-      continue;
-    best = &holder;
-    bestCost = cost;
+/// -1: no holder in the node of `destination`.
+int64_t Router::cheapestInside(const Device &destination, int64_t bytes) const {
+  const std::vector<uint32_t> &inside = holdersOf[destination.node];
+  if (inside.empty())
+    return -1;
+  Cost best = costOf(inside.front(), destination, /*sameNode=*/true, bytes);
+  for (uint32_t holder : inside)
+    best =
+        std::min(best, costOf(holder, destination, /*sameNode=*/true, bytes));
+  return best.holder;
+}
+
+/// Asked for only where no holder is in the node of `destination`. What a
+/// holder costs does not depend on the receiver, unless links are unequal, and
+/// only grows: what is on top of the queue is right when it costs the same
+/// still.
+uint32_t Router::cheapestOutside(const Device &destination, int64_t bytes) {
+  std::greater<Cost> later;
+  auto now = [&](uint32_t holder) {
+    return costOf(holder, destination, /*sameNode=*/false, bytes);
+  };
+  if (!cluster.links.empty())
+    queue.clear();
+  bool isNew = queue.empty();
+  while (queue.size() < holders.size()) {
+    queue.push_back(now(uint32_t(queue.size())));
+    if (!isNew)
+      std::push_heap(queue.begin(), queue.end(), later);
   }
-  return best;
+  if (isNew)
+    std::make_heap(queue.begin(), queue.end(), later);
+  for (Cost top = queue.front();; top = queue.front()) {
+    Cost current = now(top.holder);
+    if (!(top < current))
+      return top.holder;
+    std::pop_heap(queue.begin(), queue.end(), later);
+    queue.back() = current;
+    std::push_heap(queue.begin(), queue.end(), later);
+  }
 }
 
-void Router::move(const Item &item, Holder from, int64_t destination) {
-  PortLoads &sender = loads[from.device];
-  bool interNode = !cluster.sameNode(from.device, destination);
-  double seconds = cluster.wireSeconds(from.device, destination, item.bytes);
+void Router::addHolder(Device *device, int64_t hop, int64_t ready) {
+  holdersOf[device->node].push_back(uint32_t(holders.size()));
+  holders.push_back({device, hop, ready});
+}
+
+void Router::move(const Item &item, uint32_t from, Device *destination) {
+  Device &sender = *holders[from].device;
+  int64_t hop = holders[from].hop;
+  bool interNode = sender.node != destination->node;
+  double seconds =
+      cluster.wireSeconds(sender.number, destination->number, item.bytes);
   (interNode ? sender.nicOut : sender.islandOut) += seconds;
   if (interNode)
-    loads[destination].nicIn += seconds;
-  const std::vector<int64_t> &choice = demands[item.demand].holders;
-  if (from.hop < 0 && choice.size() > 1)
+    destination->nicIn += seconds;
+  const std::vector<int64_t> &choice = *demands[item.demand].holders;
+  if (hop < 0 && choice.size() > 1)
     movable.push_back({uint32_t(routing.moves.size()), &choice});
-  routing.moves.push_back(
-      {item.flow, uint32_t(from.hop + 1), from.device, destination, item.box});
-  int64_t ready = from.ready + from.sends[interNode] + 1;
-  for (Holder &holder : holders)
-    if (holder.device == from.device)
-      ++holder.sends[interNode];
-  holders.push_back({destination, from.hop + 1, ready});
+  routing.moves.push_back({item.flow, uint32_t(hop + 1), sender.number,
+                           destination->number, item.box});
+  int64_t ready = holders[from].ready + ++holders[from].sends[interNode];
+  addHolder(destination, hop + 1, ready);
 }
 
 /// The wanter whose NIC will have received least when it has the item too.
-int64_t Router::cheapestEntry(const std::vector<int64_t> &wanters,
-                              int64_t bytes) {
-  int64_t best = -1;
+Device *Router::cheapestEntry(const Devices &wanters, int64_t bytes) {
+  Device *best = nullptr;
   double bestLoad = 0;
-  for (int64_t device : wanters) {
-    double load = loads[device].nicIn;
+  for (Device *device : wanters) {
+    double load = device->nicIn;
     if (!cluster.links.empty())
       load += cluster.wireSeconds(
-          cheapestHolder(device, /*sameNode=*/false, bytes)->device, device,
-          bytes);
-    if (best >= 0 && load >= bestLoad)
+          holders[cheapestOutside(*device, bytes)].device->number,
+          device->number, bytes);
+    if (best && load >= bestLoad)
       continue;
     best = device;
     bestLoad = load;
@@ -300,24 +380,23 @@ int64_t Router::cheapestEntry(const std::vector<int64_t> &wanters,
 
 /// Serves all wanters of one node: from inside it if any device there has the
 /// box, else once over the network, to the wanter whose NIC receives least.
-void Router::serveNode(const Item &item, const std::vector<int64_t> &wanters) {
-  int64_t entry = -1;
-  if (!cheapestHolder(wanters.front(), /*sameNode=*/true, item.bytes)) {
+void Router::serveNode(const Item &item, const Devices &wanters) {
+  Device *entry = nullptr;
+  if (holdersOf[wanters.front()->node].empty()) {
     entry = cheapestEntry(wanters, item.bytes);
-    move(item, *cheapestHolder(entry, /*sameNode=*/false, item.bytes), entry);
+    move(item, cheapestOutside(*entry, item.bytes), entry);
   }
-  for (int64_t device : fanOutOrder(wanters, entry))
-    move(item, *cheapestHolder(device, /*sameNode=*/true, item.bytes), device);
+  for (Device *device : fanOutOrder(wanters, entry))
+    move(item, uint32_t(cheapestInside(*device, item.bytes)), device);
 }
 
 /// Wanters but the entry, in the order in which they are served: who has least
 /// to send first, since the first may have to pass it on. Chains and trees keep
 /// their order here too.
-std::vector<int64_t> Router::fanOutOrder(const std::vector<int64_t> &wanters,
-                                         int64_t entry) {
-  std::vector<int64_t> order = wanters;
-  auto isBefore = [&](int64_t a, int64_t b) {
-    return loads[a].islandOut < loads[b].islandOut;
+Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
+  Devices order = wanters;
+  auto isBefore = [](const Device *a, const Device *b) {
+    return a->islandOut < b->islandOut;
   };
   if (options.forwarding == Forwarding::Spread)
     std::stable_sort(order.begin(), order.end(), isBefore);
@@ -333,12 +412,13 @@ std::vector<int64_t> Router::fanOutOrder(const std::vector<int64_t> &wanters,
 void Router::expect(const Item &item, double sign) {
   const Demand &demand = demands[item.demand];
   double nic = item.bytes / cluster.bytesPerSecond(/*interNode=*/true);
-  for (int64_t device : demand.nicSenders)
-    loads[device].nicDue += sign * nic / demand.nicSenders.size();
+  if (demand.usesNics)
+    for (Device *device : demand.holding)
+      device->nicDue += sign * nic / demand.holding.size();
   double island = item.bytes / cluster.bytesPerSecond(/*interNode=*/false);
-  for (const auto &senders : demand.islandSenders)
-    for (int64_t device : senders)
-      loads[device].islandDue += sign * island / senders.size();
+  for (const Devices &senders : demand.islandSenders)
+    for (Device *device : senders)
+      device->islandDue += sign * island / senders.size();
 }
 
 /// Nodes with the idlest NICs first: they can pass the item on to the others.
@@ -347,11 +427,11 @@ std::vector<size_t> Router::nodeOrder(const Demand &demand) {
   std::vector<std::pair<double, size_t>> rated;
   for (size_t i = 0; i < demand.nodes.size(); ++i) {
     double least = std::numeric_limits<double>::max();
-    for (int64_t device : demand.nodes[i])
-      least = std::min(least, loads[device].nicOut + loads[device].nicDue);
+    for (const Device *device : demand.nodes[i])
+      least = std::min(least, device->nicOut + device->nicDue);
     rated.push_back({least, i});
   }
-  if (!demand.nicSenders.empty() && options.forwarding == Forwarding::Spread)
+  if (demand.usesNics && options.forwarding == Forwarding::Spread)
     std::sort(rated.begin(), rated.end());
   std::vector<size_t> order;
   for (auto [load, i] : rated)
@@ -364,14 +444,18 @@ void Router::routeItem(const Item &item) {
   expect(item, -1);
   for (int64_t device : demand.locals)
     routing.locals.push_back({item.flow, device, item.box});
+  for (const Holder &holder : holders)
+    holdersOf[holder.device->node].clear();
   holders.clear();
-  for (int64_t device : demand.holders)
-    holders.push_back({device, -1});
+  queue.clear();
+  for (Device *device : demand.holding)
+    addHolder(device, -1);
   for (size_t node : nodeOrder(demand))
     serveNode(item, demand.nodes[node]);
 }
 
 bool Router::run(Hole &hole) {
+  indexDevices();
   for (uint32_t i = 0; i < flows.size(); ++i)
     if (!collectItems(i, hole))
       return false;
@@ -379,7 +463,7 @@ bool Router::run(Hole &hole) {
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
   auto order = [&](const Item &item) {
-    return std::make_pair(demands[item.demand].holders.size(), -item.bytes);
+    return std::make_pair(demands[item.demand].holding.size(), -item.bytes);
   };
   std::stable_sort(
       items.begin(), items.end(),

@@ -3,9 +3,9 @@
 #include "dt/Routing/Schedule.h"
 
 #include "Matching.h"
+#include "dt/Routing/DeviceIndex.h"
 
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <memory>
 #include <tuple>
@@ -19,13 +19,50 @@ namespace {
 /// filled by cutting a slice of a box in two.
 constexpr int64_t kFillFraction = 64;
 
+/// A move with what of its box is still to be sent.
+struct Waiting {
+  uint32_t move = 0;
+  Box box;
+};
+
+/// A queue in one vector: edges are many, and most are short.
+class WaitingQueue {
+public:
+  bool empty() const { return head == items.size(); }
+  const Waiting &front() const { return items[head]; }
+  void popFront() {
+    if (++head < items.size())
+      return;
+    items.clear();
+    head = 0;
+  }
+  void pushFront(const Waiting &item) {
+    if (head > 0)
+      items[--head] = item;
+    else
+      items.insert(items.begin(), item);
+  }
+  /// Behind the last item for which `isBefore` holds.
+  template <typename Predicate>
+  void insert(const Waiting &item, Predicate isBefore) {
+    auto place = items.end();
+    while (place != items.begin() + head && !isBefore(*std::prev(place)))
+      --place;
+    items.insert(place, item);
+  }
+
+private:
+  std::vector<Waiting> items; // those before `head` are gone
+  size_t head = 0;
+};
+
 /// Where all messages count as 1: what a wave costs beside them, and what a
 /// message counts for while some of it has not come to its sender.
 constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
-  std::deque<std::pair<uint32_t, Box>> ready; // move, box still to send
+  WaitingQueue ready;
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
   int64_t largest = 0;   // bytes of a message, at most
@@ -101,32 +138,33 @@ int64_t Scheduler::largestMessage(const Move &move) const {
 }
 
 void Scheduler::index() {
-  std::map<int64_t, uint32_t> dense;
-  for (const Move &move : moves)
-    dense[move.source] = dense[move.destination] = 0;
-  uint32_t count = 0;
-  for (auto &[device, number] : dense)
-    number = count++;
+  DeviceIndex known, dense; // in order of appearance; ascending
+  for (const Move &move : moves) {
+    known(move.source);
+    known(move.destination);
+  }
+  std::vector<int64_t> devices = known.all();
+  std::sort(devices.begin(), devices.end());
+  for (int64_t device : devices)
+    dense(device);
   matching = std::make_unique<Matching>(
-      4 * count, isWhole ? kWholeLatency : cluster.latencySeconds);
-  std::unordered_map<uint64_t, uint32_t> known;
+      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds);
+  std::unordered_map<uint64_t, uint32_t> edgesOf;
+  edgesOf.reserve(moves.size() / 4);
   edgeOf.resize(moves.size());
   for (uint32_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
-    uint32_t s = dense[move.source], d = dense[move.destination];
-    auto [it, isNew] = known.try_emplace(uint64_t(s) << 32 | d, edges.size());
+    uint32_t s = dense(move.source), d = dense(move.destination);
+    auto [it, isNew] = edgesOf.try_emplace(uint64_t(s) << 32 | d, edges.size());
     if (isNew) {
       Edge edge;
       edge.largest = largestMessage(move);
       edge.bytesPerSecond =
           cluster.bytesPerSecond(move.source, move.destination);
-      Pair pair;
       bool inter = !cluster.sameNode(move.source, move.destination);
-      pair.ports[0] = sendPort(s, inter);
-      pair.ports[1] = sendPort(d, inter) + 1;
-      pair.most = isWhole ? 1 : edge.largest / edge.bytesPerSecond;
+      matching->add(sendPort(s, inter), sendPort(d, inter) + 1,
+                    isWhole ? 1 : edge.largest / edge.bytesPerSecond);
       edges.push_back(edge);
-      matching->add(pair);
     }
     edgeOf[i] = it->second;
     int64_t bytes = move.box.volume() * width(i);
@@ -149,8 +187,8 @@ void Scheduler::update(uint32_t index) {
   }
   pair.chain = 0;
   if (!edge.ready.empty()) {
-    pair.order = edge.ready.front().first;
-    pair.chain = chain[edge.ready.front().first];
+    pair.order = edge.ready.front().move;
+    pair.chain = chain[edge.ready.front().move];
   }
   matching->set(index, pair);
 }
@@ -195,20 +233,16 @@ void Scheduler::findFeeders() {
 void Scheduler::makeReady(uint32_t move, const Box &box) {
   Edge &edge = edges[edgeOf[move]];
   // What others wait for goes first.
-  auto place = edge.ready.end();
-  while (place != edge.ready.begin() &&
-         chain[std::prev(place)->first] < chain[move])
-    --place;
-  edge.ready.insert(place, {move, box});
+  edge.ready.insert({move, box}, [&](const Waiting &other) {
+    return chain[other.move] >= chain[move];
+  });
   edge.readyBytes += box.volume() * width(move);
 }
 
 void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
-  ScheduledMove out;
-  out.move = moves[index];
-  out.move.box = box;
-  out.wave = wave;
-  scheduled.push_back(out);
+  const Move &move = moves[index];
+  scheduled.push_back(
+      {{move.flow, move.hop, move.source, move.destination, box}, wave});
   moveOf.push_back(index);
 }
 
@@ -246,14 +280,14 @@ bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
 /// Fills one message of an edge, of at most `room` bytes (or one element);
 /// returns its bytes.
 int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
-  room = std::max(room, width(edge.ready.front().first));
+  room = std::max(room, width(edge.ready.front().move));
   const int64_t small = room / kFillFraction;
   int64_t sent = 0;
   while (!edge.ready.empty()) {
     auto [index, box] = edge.ready.front();
     int64_t bytes = box.volume() * width(index);
     if (bytes <= room) {
-      edge.ready.pop_front();
+      edge.ready.popFront();
       emit(index, box, wave);
     } else {
       Box prefix;
@@ -261,11 +295,11 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
       bool cutSlices = sent == 0 || room > small;
       if (!takePrefix(box, room / width(index), cutSlices, prefix, between))
         break;
-      edge.ready.pop_front();
+      edge.ready.popFront();
       if (!box.empty())
-        edge.ready.push_front({index, box});
+        edge.ready.pushFront({index, box});
       for (auto it = between.rbegin(); it != between.rend(); ++it)
-        edge.ready.push_front({index, *it});
+        edge.ready.pushFront({index, *it});
       bytes = prefix.volume() * width(index);
       emit(index, prefix, wave);
     }
@@ -314,6 +348,7 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
 }
 
 void Scheduler::run() {
+  scheduled.reserve(moves.size());
   index();
   findFeeders();
   std::vector<uint32_t> first;
@@ -339,21 +374,35 @@ void Scheduler::run() {
 } // namespace
 
 /// Sorts short keys, and moves the long records once.
-void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
-  using Key = std::tuple<int32_t, int64_t, int64_t, uint32_t>;
+void dt::sortWave(ScheduledMove *first, ScheduledMove *last) {
+  using Key = std::tuple<int64_t, int64_t, uint32_t>;
   std::vector<Key> keys;
-  keys.reserve(moves.size());
-  for (const ScheduledMove &m : moves)
-    keys.emplace_back(m.wave, m.move.source, m.move.destination,
-                      uint32_t(keys.size()));
+  keys.reserve(last - first);
+  for (ScheduledMove *m = first; m != last; ++m)
+    keys.emplace_back(m->move.source, m->move.destination, uint32_t(m - first));
   if (std::is_sorted(keys.begin(), keys.end()))
     return;
   std::sort(keys.begin(), keys.end());
-  std::vector<ScheduledMove> sorted;
-  sorted.reserve(moves.size());
+  std::vector<ScheduledMove> given(first, last);
   for (const Key &key : keys)
-    sorted.push_back(moves[std::get<3>(key)]);
-  moves = std::move(sorted);
+    *first++ = given[std::get<2>(key)];
+}
+
+/// Waves mostly ascend already: wave by wave, what is sorted stays in cache.
+void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
+  auto isEarlier = [](const ScheduledMove &a, const ScheduledMove &b) {
+    return a.wave < b.wave;
+  };
+  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
+    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  ScheduledMove *end = moves.data() + moves.size();
+  for (ScheduledMove *first = moves.data(); first != end;) {
+    ScheduledMove *last = first;
+    while (last != end && last->wave == first->wave)
+      ++last;
+    sortWave(first, last);
+    first = last;
+  }
 }
 
 bool dt::schedule(const std::vector<Move> &moves,

@@ -2,12 +2,16 @@
 
 #include "dt/Routing/ShardIndex.h"
 
+#include <algorithm>
+
 using namespace dt;
 
 void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
   for (const Holding &holding : holdings)
     for (int64_t device : holding.devices) {
       PerDevice &entry = perDevice[device];
+      if (flow >= entry.byFlow.size())
+        entry.byFlow.resize(flow + 1);
       entry.byFlow[flow].push_back(entry.shards.size());
       entry.shards.push_back({flow, &holding.shard});
     }
@@ -24,20 +28,37 @@ std::vector<int64_t> ShardIndex::devices() const {
   std::vector<int64_t> out;
   for (const auto &[device, entry] : perDevice)
     out.push_back(device);
+  std::sort(out.begin(), out.end());
   return out;
+}
+
+/// Shards of a flow on a device, by number.
+const std::vector<uint32_t> &
+ShardIndex::numbersOf(uint32_t flow, int64_t device,
+                      const PerDevice *&entry) const {
+  static const std::vector<uint32_t> none;
+  auto it = perDevice.find(device);
+  if (it == perDevice.end() || flow >= it->second.byFlow.size())
+    return none;
+  entry = &it->second;
+  return entry->byFlow[flow];
 }
 
 std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
                                                   const Box &box) const {
-  auto it = perDevice.find(device);
-  if (it == perDevice.end())
-    return std::nullopt;
-  auto shards = it->second.byFlow.find(flow);
-  if (shards == it->second.byFlow.end())
-    return std::nullopt;
-  for (uint32_t number : shards->second)
-    if (auto view = localView(*it->second.shards[number].shard, box))
+  const PerDevice *entry = nullptr;
+  for (uint32_t number : numbersOf(flow, device, entry))
+    if (auto view = localView(*entry->shards[number].shard, box))
       return Found{number, std::move(*view)};
+  return std::nullopt;
+}
+
+std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
+                                               const Box &box) const {
+  const PerDevice *entry = nullptr;
+  for (uint32_t number : numbersOf(flow, device, entry))
+    if (holds(*entry->shards[number].shard, box))
+      return number;
   return std::nullopt;
 }
 

@@ -2,6 +2,8 @@
 
 #include "dt/Routing/Staging.h"
 
+#include "dt/Routing/DeviceIndex.h"
+
 #include <algorithm>
 
 using namespace dt;
@@ -84,15 +86,22 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
 
 std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
                                            std::vector<Message> &messages) {
-  std::map<int64_t, Arena> arenas;
-  std::vector<int64_t> parity[2]; // per message: its group's parity per end
+  DeviceIndex index;
+  std::vector<Arena> arenas;
+  auto arenaOf = [&](int64_t device) -> Arena & {
+    uint32_t number = index(device);
+    if (number == arenas.size())
+      arenas.emplace_back();
+    return arenas[number];
+  };
+  std::vector<bool> parity[2]; // per message: its group's parity per end
   parity[0].resize(messages.size());
   parity[1].resize(messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
     Message &message = messages[i];
     for (bool receive : {false, true}) {
       int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
-      Arena &arena = arenas[receive ? message.destination : message.source];
+      Arena &arena = arenaOf(receive ? message.destination : message.source);
       bool direct = isDirect(input, message, !receive);
       int64_t offset =
           arena.take(message.wave, receive, direct ? 0 : message.bytes);
@@ -105,13 +114,13 @@ std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
     Message &message = messages[i];
     if (message.sendSlot != kDirect)
       message.sendSlot +=
-          arenas[message.source].areaStart(/*receive=*/false, parity[0][i]);
+          arenaOf(message.source).areaStart(/*receive=*/false, parity[0][i]);
     if (message.receiveSlot != kDirect)
-      message.receiveSlot +=
-          arenas[message.destination].areaStart(/*receive=*/true, parity[1][i]);
+      message.receiveSlot += arenaOf(message.destination)
+                                 .areaStart(/*receive=*/true, parity[1][i]);
   }
   std::map<int64_t, int64_t> bytes;
-  for (const auto &[device, arena] : arenas)
-    bytes[device] = arena.areaStart(/*receive=*/true, 2);
+  for (uint32_t number = 0; number < arenas.size(); ++number)
+    bytes[index.all()[number]] = arenas[number].areaStart(/*receive=*/true, 2);
   return bytes;
 }

@@ -45,20 +45,10 @@ struct PlanWriter::State {
     return {};
   }
 
-  Status addSection(SectionKind kind, uint32_t device,
-                    const flatbuffers::FlatBufferBuilder &builder) {
-    const char zeros[kSectionAlignment] = {};
-    size_t size = builder.GetSize();
-    size_t padding =
-        (kSectionAlignment - size % kSectionAlignment) % kSectionAlignment;
-    XXH3_state_t hash;
-    XXH3_64bits_reset(&hash);
-    XXH3_64bits_update(&hash, builder.GetBufferPointer(), size);
-    XXH3_64bits_update(&hash, zeros, padding);
-    table.push_back({uint32_t(kind), device, position, size + padding,
-                     XXH3_64bits_digest(&hash)});
-    DTRT_RETURN_IF_ERROR(write(builder.GetBufferPointer(), size));
-    return write(zeros, padding);
+  Status addSection(SectionKind kind, const EncodedProgram &section) {
+    table.push_back({uint32_t(kind), section.device, position,
+                     section.bytes.size(), section.checksum});
+    return write(section.bytes.data(), section.bytes.size());
   }
 
   Status writeHeader(const Header &header) {
@@ -126,6 +116,29 @@ Header makeHeader(const PlanCommon &common,
 }
 } // namespace
 
+namespace {
+EncodedProgram sealSection(uint32_t device,
+                           const flatbuffers::FlatBufferBuilder &builder) {
+  EncodedProgram out;
+  out.device = device;
+  size_t size = builder.GetSize();
+  size_t padding =
+      (kSectionAlignment - size % kSectionAlignment) % kSectionAlignment;
+  out.bytes.reserve(size + padding);
+  out.bytes.append(reinterpret_cast<const char *>(builder.GetBufferPointer()),
+                   size);
+  out.bytes.append(padding, '\0');
+  out.checksum = XXH3_64bits(out.bytes.data(), out.bytes.size());
+  return out;
+}
+} // namespace
+
+Result<EncodedProgram> encodeSection(const RankProgram &program) {
+  flatbuffers::FlatBufferBuilder builder(1 << 14);
+  DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
+  return sealSection(program.device, builder);
+}
+
 PlanWriter::PlanWriter(std::unique_ptr<State> state)
     : state(std::move(state)) {}
 PlanWriter::PlanWriter(PlanWriter &&) noexcept = default;
@@ -160,19 +173,23 @@ PlanWriter PlanWriter::toBytes(std::string &out) {
 }
 
 Status PlanWriter::addProgram(const RankProgram &program) {
+  auto encoded = encodeSection(program);
+  return encoded.ok() ? addProgram(*encoded) : encoded.status();
+}
+
+Status PlanWriter::addProgram(const EncodedProgram &program) {
   if (!state->table.empty() && state->table.back().device >= program.device)
     return makeError("program of device ", program.device,
                      " comes after that of device ", state->table.back().device,
                      ": expected ascending devices");
-  flatbuffers::FlatBufferBuilder builder(1 << 14);
-  DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
-  return state->addSection(SectionKind::Program, program.device, builder);
+  return state->addSection(SectionKind::Program, program);
 }
 
 Status PlanWriter::finish(const PlanCommon &common) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   encodeCommon(common, builder);
-  DTRT_RETURN_IF_ERROR(state->addSection(SectionKind::Common, 0, builder));
+  DTRT_RETURN_IF_ERROR(
+      state->addSection(SectionKind::Common, sealSection(0, builder)));
   Header header = makeHeader(common, state->table, state->position);
   DTRT_RETURN_IF_ERROR(state->write(
       state->table.data(), state->table.size() * sizeof(SectionEntry)));

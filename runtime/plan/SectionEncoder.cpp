@@ -7,8 +7,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <algorithm>
 #include <limits>
-#include <unordered_map>
 
 namespace dtrt {
 
@@ -17,22 +17,61 @@ namespace {
 /// Lists of int64, each stored once; a list is known by where it starts.
 class Pool {
 public:
+  Pool() : table(1024) {}
+
+  uint32_t add(const int64_t *list, size_t size) {
+    uint64_t hash = XXH3_64bits(list, size * sizeof(int64_t));
+    Entry &entry = find(hash, list, size);
+    if (entry.used)
+      return entry.start;
+    entry = {hash, uint32_t(numbers.size()), true};
+    uint32_t start = entry.start;
+    numbers.insert(numbers.end(), list, list + size);
+    if (++count * 2 > table.size())
+      grow();
+    return start;
+  }
   uint32_t add(const std::vector<int64_t> &list) {
-    size_t bytes = list.size() * sizeof(int64_t);
-    std::vector<uint32_t> &starts = known[XXH3_64bits(list.data(), bytes)];
-    for (uint32_t start : starts)
-      if (start + list.size() <= numbers.size() &&
-          std::equal(list.begin(), list.end(), numbers.begin() + start))
-        return start;
-    starts.push_back(uint32_t(numbers.size()));
-    numbers.insert(numbers.end(), list.begin(), list.end());
-    return starts.back();
+    return add(list.data(), list.size());
   }
 
   std::vector<int64_t> numbers;
 
 private:
-  std::unordered_map<uint64_t, std::vector<uint32_t>> known;
+  struct Entry {
+    uint64_t hash = 0;
+    uint32_t start = 0;
+    bool used = false;
+  };
+
+  /// The entry of an equal list, or the free one to put it in.
+  Entry &find(uint64_t hash, const int64_t *list, size_t size) {
+    size_t mask = table.size() - 1;
+    for (size_t at = hash & mask;; at = (at + 1) & mask) {
+      Entry &entry = table[at];
+      if (!entry.used ||
+          (entry.hash == hash && entry.start + size <= numbers.size() &&
+           std::equal(list, list + size, numbers.begin() + entry.start)))
+        return entry;
+    }
+  }
+
+  void grow() {
+    std::vector<Entry> old(table.size() * 2);
+    old.swap(table);
+    size_t mask = table.size() - 1;
+    for (const Entry &entry : old) {
+      if (!entry.used)
+        continue;
+      size_t at = entry.hash & mask;
+      while (table[at].used)
+        at = (at + 1) & mask;
+      table[at] = entry;
+    }
+  }
+
+  std::vector<Entry> table; // open addressing, at most half full
+  size_t count = 0;
 };
 
 class ProgramEncoder {
@@ -92,9 +131,10 @@ private:
                        segment.offset.size(), " offsets and ",
                        segment.size.size(), " sizes, its shard ", rank,
                        " dims");
+    const int64_t states = int64_t(segment.states);
     segments.emplace_back(segment.shard << 1 | uint32_t(segment.side),
-                          pool.add({int64_t(segment.states)}),
-                          pool.add(segment.offset), pool.add(segment.size));
+                          pool.add(&states, 1), pool.add(segment.offset),
+                          pool.add(segment.size));
     return {};
   }
 

@@ -17,7 +17,22 @@ dt.layout @dst of @model on [@eight] world 8 {
 }
 // CHECK: transition @fan_out
 // CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 34.360 GB;
-// CHECK-SAME: sends 1374.400 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers pass it on: a library's collective wins nothing
+// CHECK-SAME: sends 1374.470 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers pass it on: a library's collective wins nothing
 // STAGED: messages:
 // STAGED: collectives: 1 broadcast among 9 devices, made of sends and forwards
 dt.transition @fan_out from @src to @dst
+
+// A scalar for the same: whoever has it sends it, in four waves, not eight.
+dt.space @scalar {
+  dt.param @step [1] of <param = f32>
+}
+dt.layout @before of @scalar on [@one] world 1 {
+  dt.place @step [{}]
+}
+dt.layout @after of @scalar on [@eight] world 8 {
+  dt.place @step [{}]
+}
+// CHECK: transition @tree
+// CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 0.000 GB;
+// CHECK-SAME: sends 0.080 ms, forwards 0.040 ms, ring broadcast 0.080 ms, so receivers pass it on: a library's collective wins nothing
+dt.transition @tree from @before to @after

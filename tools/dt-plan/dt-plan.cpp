@@ -140,8 +140,9 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", versionText());
   app.footer(kExamples);
   app.require_subcommand(1);
-  auto *inspectCommand =
-      addCommand(app, options, "inspect", "print the plan's numbers");
+  auto *inspectCommand = addCommand(
+      app, options, "inspect",
+      "print the plan's numbers; a collective is data that receivers pass on");
   addRank(inspectCommand, options, "add the numbers of this device");
   auto *dumpCommand =
       addCommand(app, options, "dump", "print every delivery, or one program");

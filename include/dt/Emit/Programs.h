@@ -12,6 +12,7 @@
 #include "dtrt/PlanModel.h"
 
 #include <optional>
+#include <unordered_map>
 
 namespace dt {
 
@@ -28,7 +29,7 @@ struct ScheduledTransition {
   std::vector<Flow> flows;
   std::vector<unsigned> numStates, numLeading;
   std::vector<std::vector<Holding>> sourceHoldings, destinationHoldings;
-  std::vector<LocalMove> locals;  // copies and keeps
+  std::vector<LocalMove> locals;  // copies and keeps, by `before`
   std::vector<LocalMove> derived; // made from flow deriveFrom, at the end
   std::vector<std::optional<uint32_t>> deriveFrom;
   std::vector<LocalMove> zeros; // padding, in padded coordinates
@@ -48,6 +49,7 @@ public:
   ProgramBuilder(const ScheduledTransition &transition, const Worlds &worlds);
 
   const std::vector<int64_t> &devices() const { return allDevices; }
+  /// May be called from several threads at once.
   dtrt::RankProgram build(int64_t device) const;
 
 private:
@@ -67,8 +69,8 @@ private:
   const Worlds &worlds;
   ShardIndex source, destination;
   std::vector<int64_t> allDevices;
-  std::map<int64_t, std::vector<uint32_t>> messagesOf, localsOf, derivedOf,
-      zerosOf;
+  std::unordered_map<int64_t, std::vector<uint32_t>> messagesOf, localsOf,
+      derivedOf, zerosOf;
 };
 
 } // namespace dt

@@ -40,7 +40,9 @@ struct Interval {
 };
 
 /// [0:4) ∩ [2:6) -> [2:4)
-Interval intersect(Interval a, Interval b);
+inline Interval intersect(Interval a, Interval b) {
+  return {a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
+}
 
 /// A product of intervals, one per dim. Rank 0 is a scalar: one element.
 class Box {
@@ -57,11 +59,23 @@ public:
   const Interval &operator[](unsigned dim) const { return dims_[dim]; }
 
   /// Number of elements; 0 when any dim is empty.
-  int64_t volume() const;
+  int64_t volume() const {
+    int64_t volume = 1;
+    for (unsigned dim = 0; dim < rank_; ++dim)
+      volume *= dims_[dim].size();
+    return volume;
+  }
   bool empty() const { return volume() == 0; }
   bool contains(const Box &other) const;
 
-  friend bool operator==(const Box &a, const Box &b);
+  friend bool operator==(const Box &a, const Box &b) {
+    if (a.rank_ != b.rank_)
+      return false;
+    for (unsigned dim = 0; dim < a.rank_; ++dim)
+      if (a.dims_[dim] != b.dims_[dim])
+        return false;
+    return true;
+  }
   friend bool operator!=(const Box &a, const Box &b) { return !(a == b); }
   /// Lexicographic by the intervals' lower ends, then upper ends: a total
   /// order, used wherever output must be deterministic.
@@ -74,7 +88,12 @@ private:
 
 /// Elementwise intersection; empty when the boxes do not meet.
 Box intersect(const Box &a, const Box &b);
-bool overlaps(const Box &a, const Box &b);
+inline bool overlaps(const Box &a, const Box &b) {
+  for (unsigned dim = 0; dim < a.rank(); ++dim)
+    if (intersect(a[dim], b[dim]).empty())
+      return false;
+  return true;
+}
 
 /// Appends `a` minus `b` to `out` as at most 2 * rank disjoint boxes. Cuts dim
 /// by dim from the outermost, so the pieces stay as contiguous as possible.

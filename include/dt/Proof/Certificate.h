@@ -10,6 +10,7 @@
 #define DT_PROOF_CERTIFICATE_H
 
 #include "dt/Geometry/Box.h"
+#include "dt/Geometry/Parallel.h"
 
 #include <map>
 #include <optional>
@@ -66,7 +67,8 @@ class Arrivals {
 public:
   /// Both must outlive this; the names are those of the flows, for faults.
   Arrivals(const std::vector<ProofPiece> &pieces,
-           const std::vector<std::string> &flowNames);
+           const std::vector<std::string> &flowNames,
+           ParallelFor parallel = serialFor);
 
   /// No element arrives twice, and as many as wanted arrive. That pieces lie
   /// inside what is wanted is the caller's to check.
@@ -86,24 +88,27 @@ public:
 
 private:
   using Items = std::vector<uint32_t>;
-  Items at(Key key) const;
+  Range at(Key key) const;
   MaybeFault sweep(Items items, unsigned dim) const;
   class Lookup;
   MaybeFault checkFed(const ProofPiece &piece, const Lookup *arrived) const;
 
   const std::vector<ProofPiece> &pieces;
   const std::vector<std::string> &flowNames;
+  ParallelFor parallel;
   std::map<Key, Range> groups;
   Items order;
 };
 
 /// One slot for each end of each message, of its size; few messages per group.
 MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
-                         const std::vector<ProofSlot> &slots);
+                         const std::vector<ProofSlot> &slots,
+                         const ParallelFor &parallel = serialFor);
 
 /// Slots keep to four areas per device, those of a group are disjoint, and all
 /// end below the limit.
-MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit);
+MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit,
+                      const ParallelFor &parallel = serialFor);
 
 } // namespace dt
 

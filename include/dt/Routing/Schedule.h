@@ -61,6 +61,8 @@ struct ScheduledMove {
 
 /// Orders by (wave, source, destination); what is equal keeps its order.
 void sortByMessage(std::vector<ScheduledMove> &moves);
+/// The same for the moves of one wave, [first, last).
+void sortWave(ScheduledMove *first, ScheduledMove *last);
 
 /// Schedules all moves; forwards (hop k) come in a later wave than the moves
 /// that feed them. `moves` of hop k must stand after those that feed them. The

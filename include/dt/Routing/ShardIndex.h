@@ -6,6 +6,7 @@
 #include "dt/Geometry/Placement.h"
 
 #include <map>
+#include <unordered_map>
 #include <vector>
 
 namespace dt {
@@ -34,13 +35,19 @@ public:
   /// The shard of `device` that holds all of `box`; nullopt when none does.
   std::optional<Found> find(uint32_t flow, int64_t device,
                             const Box &box) const;
+  /// The same, without the view.
+  std::optional<uint32_t> findNumber(uint32_t flow, int64_t device,
+                                     const Box &box) const;
 
 private:
   struct PerDevice {
     std::vector<Entry> shards;
-    std::map<uint32_t, std::vector<uint32_t>> byFlow;
+    std::vector<std::vector<uint32_t>> byFlow;
   };
-  std::map<int64_t, PerDevice> perDevice;
+  const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device,
+                                         const PerDevice *&entry) const;
+
+  std::unordered_map<int64_t, PerDevice> perDevice;
 };
 
 /// Whether a box that covers one member lies in one run of its storage.

@@ -22,6 +22,16 @@ namespace dtrt {
 using Digest = std::array<uint64_t, 2>;
 std::string digestText(const Digest &digest);
 
+/// A program as its section of the file holds it.
+struct EncodedProgram {
+  uint32_t device = 0;
+  std::string bytes; // padded to the alignment of sections
+  uint64_t checksum = 0;
+};
+/// The slow half of `PlanWriter::addProgram`: several threads may encode
+/// programs while one writes them.
+Result<EncodedProgram> encodeSection(const RankProgram &program);
+
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
 /// the path before `finish` has succeeded: the bytes go to a temporary file
 /// beside it, which is renamed at the end and removed on any failure.
@@ -38,6 +48,7 @@ public:
 
   /// Programs come in ascending device order.
   Status addProgram(const RankProgram &program);
+  Status addProgram(const EncodedProgram &program);
   Status finish(const PlanCommon &common);
 
 private:

@@ -1,0 +1,53 @@
+//===- FirstFault.h - Checks on many threads, one answer --------*- C++ -*-===//
+
+#ifndef DT_PROOF_FIRSTFAULT_H
+#define DT_PROOF_FIRSTFAULT_H
+
+#include "dt/Proof/Certificate.h"
+
+#include <algorithm>
+
+namespace dt {
+
+/// Checks 0 to n - 1 in blocks; `check(i)` returns a MaybeFault. The fault of
+/// the lowest number is returned, however many threads there are.
+template <typename Check>
+MaybeFault firstFault(size_t n, const ParallelFor &parallel, Check check) {
+  constexpr size_t kBlock = 128;
+  std::vector<MaybeFault> faults((n + kBlock - 1) / kBlock);
+  parallel(faults.size(), [&](size_t block) {
+    size_t last = std::min(n, (block + 1) * kBlock);
+    for (size_t i = block * kBlock; i < last && !faults[block]; ++i)
+      faults[block] = check(i);
+  });
+  for (MaybeFault &fault : faults)
+    if (fault)
+      return std::move(fault);
+  return std::nullopt;
+}
+
+/// Sorts rows of many waves by `isLess`, which compares waves first. Where
+/// waves ascend already, as in a plan, every wave is sorted by itself. Equal
+/// rows keep their order.
+template <typename Row, typename WaveOf, typename Less>
+void sortWaves(std::vector<Row> &rows, const ParallelFor &parallel,
+               WaveOf waveOf, Less isLess) {
+  std::vector<size_t> starts;
+  for (size_t i = 0; i < rows.size(); ++i) {
+    if (i == 0 || waveOf(rows[i]) != waveOf(rows[i - 1]))
+      starts.push_back(i);
+    if (i > 0 && waveOf(rows[i]) < waveOf(rows[i - 1])) {
+      std::stable_sort(rows.begin(), rows.end(), isLess);
+      return;
+    }
+  }
+  starts.push_back(rows.size());
+  parallel(starts.size() - 1, [&](size_t w) {
+    std::stable_sort(rows.begin() + starts[w], rows.begin() + starts[w + 1],
+                     isLess);
+  });
+}
+
+} // namespace dt
+
+#endif // DT_PROOF_FIRSTFAULT_H
