@@ -83,8 +83,8 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
 }
 
 /// Those with buffers of their own, unlike what is read from another state.
-static std::vector<unsigned> ownStates(const LocalStorage &storage, Side side,
-                                       uint32_t shard) {
+static StateNumbers ownStates(const LocalStorage &storage, Side side,
+                              uint32_t shard) {
   const ShardRecord &record = storage.shards(side)[shard];
   return statesOf(storedStates(storage.common().families[record.family],
                                record.states, side));

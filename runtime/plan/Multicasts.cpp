@@ -5,6 +5,7 @@
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 
 namespace dtrt {
@@ -12,6 +13,23 @@ namespace dtrt {
 void MulticastCounter::addSent(const Segment &segment) {
   if (segment.side == Side::Destination)
     wanted[{segment.family, segment.states}].places.push_back(segment.offset);
+}
+
+void MulticastCounter::addSent(MulticastCounter &&other) {
+  for (auto &[key, elements] : other.wanted) {
+    auto &places = wanted[key].places;
+    std::move(elements.places.begin(), elements.places.end(),
+              std::back_inserter(places));
+  }
+}
+
+void MulticastCounter::addEnds(const MulticastCounter &copy) {
+  for (const auto &[key, elements] : copy.wanted) {
+    auto &ends = wanted[key].ends;
+    for (size_t i = 0; i < ends.size(); ++i)
+      ends[i].insert(ends[i].end(), elements.ends[i].begin(),
+                     elements.ends[i].end());
+  }
 }
 
 void MulticastCounter::sortPassedOn() {

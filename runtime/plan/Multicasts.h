@@ -19,10 +19,14 @@ public:
   void addSent(const Segment &segment);
   /// Whether a second pass is needed.
   bool anyPassedOn() const { return !wanted.empty(); }
+  /// What another counter has seen in its first pass.
+  void addSent(MulticastCounter &&other);
   /// Ends the first pass.
   void sortPassedOn();
   /// The messages of one program, second pass.
   void addProgram(const PlanCommon &common, const RankProgram &program);
+  /// What a copy of this counter has seen in its second pass.
+  void addEnds(const MulticastCounter &copy);
   uint64_t count() const;
 
 private:

@@ -307,7 +307,7 @@ private:
   bool sameContent(const Segment &from, const Segment &to) const {
     if (from.states == to.states)
       return true;
-    std::vector<unsigned> states = statesOf(to.states);
+    StateNumbers states = statesOf(to.states);
     const Family &family = common.families[to.family];
     if (from.side != Side::Destination || states.size() != 1)
       return false;

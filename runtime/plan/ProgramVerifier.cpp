@@ -82,6 +82,19 @@ bool isPadding(const Family &family, const Segment &segment) {
 
 } // namespace
 
+void ProgramTotals::add(ProgramTotals &&other) {
+  sends.insert(sends.end(), other.sends.begin(), other.sends.end());
+  receives.insert(receives.end(), other.receives.begin(), other.receives.end());
+  multicasts.addSent(std::move(other.multicasts));
+  for (auto sum : {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
+                   &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode})
+    this->*sum += other.*sum;
+  for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
+                    &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
+                    &ProgramTotals::mostAbove})
+    this->*most = std::max(this->*most, other.*most);
+}
+
 ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  const RankProgram &program,
                                  ProgramTotals &totals)

@@ -35,6 +35,8 @@ struct ProgramTotals {
   uint64_t sourceMax = 0;
   uint64_t destinationMax = 0;
   uint64_t mostAbove = 0; // the larger of a device's source and destination
+
+  void add(ProgramTotals &&other);
 };
 
 /// Runs one program in thought, in program order.

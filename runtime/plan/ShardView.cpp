@@ -293,14 +293,6 @@ uint64_t peakBytes(const PlanCommon &common, const RankProgram &program) {
   return peak;
 }
 
-std::vector<unsigned> statesOf(uint64_t mask) {
-  std::vector<unsigned> states;
-  for (unsigned state = 0; state < 64; ++state)
-    if (mask >> state & 1)
-      states.push_back(state);
-  return states;
-}
-
 bool ShardView::contiguous() const {
   int64_t expected = 1;
   for (size_t dim = sizes.size(); dim-- > 0;) {

@@ -13,6 +13,9 @@
 #include "WaitCheck.h"
 
 #include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <thread>
 #include <tuple>
 
 namespace dtrt {
@@ -120,16 +123,73 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
   return {};
 }
 
+/// Threads that programs are worth: a few hundred take a millisecond each.
+size_t countThreads(const PlanReader &plan) {
+  constexpr size_t kMost = 16;
+  size_t here = std::max(1u, std::thread::hardware_concurrency());
+  return std::min({here, kMost, std::max<size_t>(plan.devices().size(), 1)});
+}
+
+/// Calls visit(thread, program) for every program, on as many threads; the
+/// error of the first device that has one.
+template <typename Visit>
+Status forEachProgram(const PlanReader &plan, size_t numThreads, Visit visit) {
+  const std::vector<uint32_t> &devices = plan.devices();
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  size_t failed = devices.size();
+  Status why;
+  auto work = [&](size_t thread) {
+    for (size_t i; (i = next++) < devices.size();) {
+      auto program = plan.program(devices[i]);
+      Status status = statusOf(program);
+      if (status.ok())
+        status = visit(thread, *program);
+      if (status.ok())
+        continue;
+      next = devices.size(); // all devices before this one have been taken
+      std::lock_guard<std::mutex> lock(mutex);
+      if (i < failed)
+        failed = i, why = status;
+      return;
+    }
+  };
+  std::vector<std::thread> threads;
+  for (size_t thread = 1; thread < numThreads; ++thread)
+    threads.emplace_back(work, thread);
+  work(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  return why;
+}
+
+/// Each program by itself.
+Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
+  std::vector<ProgramTotals> parts(countThreads(plan));
+  DTRT_RETURN_IF_ERROR(forEachProgram(
+      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+        return ProgramVerifier(plan.common(), program, parts[thread]).verify();
+      }));
+  ProgramTotals totals = std::move(parts.front());
+  for (size_t i = 1; i < parts.size(); ++i)
+    totals.add(std::move(parts[i]));
+  return totals;
+}
+
 /// The messages of what is passed on, from programs that are right.
 Status readMulticasts(const PlanReader &plan, MulticastCounter &multicasts) {
   if (!multicasts.anyPassedOn())
     return {};
   multicasts.sortPassedOn();
-  for (uint32_t device : plan.devices()) {
-    auto program = plan.program(device);
-    DTRT_RETURN_IF_ERROR(program);
-    multicasts.addProgram(plan.common(), *program);
-  }
+  std::vector<MulticastCounter> parts(countThreads(plan), multicasts);
+  DTRT_RETURN_IF_ERROR(
+      forEachProgram(plan, parts.size(),
+                     [&](size_t thread, const RankProgram &program) -> Status {
+                       parts[thread].addProgram(plan.common(), program);
+                       return {};
+                     }));
+  for (MulticastCounter &part : parts)
+    multicasts.addEnds(part);
   return {};
 }
 
@@ -137,13 +197,9 @@ Status readMulticasts(const PlanReader &plan, MulticastCounter &multicasts) {
 
 Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));
-  ProgramTotals totals;
-  for (uint32_t device : plan.devices()) {
-    auto program = plan.program(device);
-    DTRT_RETURN_IF_ERROR(program);
-    DTRT_RETURN_IF_ERROR(
-        ProgramVerifier(plan.common(), *program, totals).verify());
-  }
+  auto verified = verifyPrograms(plan);
+  DTRT_RETURN_IF_ERROR(verified);
+  ProgramTotals &totals = *verified;
   Status paired = checkPairing(totals);
   if (!paired.ok()) {
     // Ends in different waves may wait on each other: then say so.

@@ -72,8 +72,36 @@ uint64_t storedBytes(const Family &family, const Segment &segment);
 /// source and destination shards and the staging arena.
 uint64_t peakBytes(const PlanCommon &common, const RankProgram &program);
 
-/// Set bits of a state mask, ascending.
-std::vector<unsigned> statesOf(uint64_t mask);
+/// The numbers of the states of a mask, ascending: a range that holds nothing
+/// but the mask.
+class StateNumbers {
+public:
+  class Iterator {
+  public:
+    explicit Iterator(uint64_t rest) : rest(rest) {}
+    unsigned operator*() const { return unsigned(__builtin_ctzll(rest)); }
+    Iterator &operator++() {
+      rest &= rest - 1;
+      return *this;
+    }
+    bool operator!=(const Iterator &o) const { return rest != o.rest; }
+
+  private:
+    uint64_t rest;
+  };
+
+  explicit StateNumbers(uint64_t mask) : mask(mask) {}
+  Iterator begin() const { return Iterator(mask); }
+  Iterator end() const { return Iterator(0); }
+  size_t size() const { return size_t(__builtin_popcountll(mask)); }
+  /// Of a mask that is not empty.
+  unsigned front() const { return *begin(); }
+
+private:
+  uint64_t mask;
+};
+
+inline StateNumbers statesOf(uint64_t mask) { return StateNumbers(mask); }
 
 /// A box inside a shard: a strided view, in elements, of the storage of each
 /// member that it covers.
