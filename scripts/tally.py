@@ -3,9 +3,10 @@
 Usage: tally.py RESULTS SUITE...
 
 Of each suite RESULTS holds SUITE.code (its exit code), SUITE.log, and
-SUITE.xml when its runner writes JUnit's format. Without the XML the log must
-close with a line "N passed, N failed[, N skipped]". A suite that ran no test,
-or that ended badly with no failure counted, counts as one failure.
+SUITE.xml when its runner writes JUnit's format. Without the XML each part of
+the suite must close with a line "N passed, N failed[, N skipped]" in the log. A
+suite that ran no test, or that ended badly with no failure counted, counts as
+one failure.
 """
 
 import re
@@ -33,11 +34,13 @@ def count_junit(path):
 
 
 def count_log(path):
-    """The counts of the last closing line of a log; none: all zero."""
-    for line in reversed(path.read_text(errors="replace").splitlines()):
+    """The counts of all closing lines of a log; none: all zero."""
+    counts = [0, 0, 0]
+    for line in path.read_text(errors="replace").splitlines():
         if match := CLOSING_LINE.match(line.strip()):
-            return tuple(int(match[key] or 0) for key in match.groupdict())
-    return (0, 0, 0)
+            found = [int(number or 0) for number in match.groups()]
+            counts = [a + b for a, b in zip(counts, found, strict=True)]
+    return tuple(counts)
 
 
 def count_suite(results, name):

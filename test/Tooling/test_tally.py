@@ -33,9 +33,9 @@ def test_counts_cases_of_junit(suite):
     assert suite(1, xml=JUNIT) == (1, 1, 1, None)
 
 
-def test_counts_the_last_closing_line(suite):
+def test_adds_up_the_closing_lines_of_the_parts(suite):
     log = "1 passed, 0 failed\nwords\n5 passed, 2 failed, 1 skipped\n"
-    assert suite(1, log) == (5, 2, 1, None)
+    assert suite(1, log) == (6, 2, 1, None)
 
 
 def test_a_suite_without_tests_fails(suite):
