@@ -4,11 +4,11 @@ worlds.
 For each world compiles a request with --mlir-timing several times, and prints
 one line of JSON: the machine, and per world the median and spread of the
 proof's and the whole compiler's wall time, of its CPU time, its peak memory,
-how many obligations the solver got (lemmas, and classes of the plan) and how
-many messages the certificate had to look at, and how long `dt-plan verify`
-takes (not with --no-verify). With --table also a Markdown table, on stderr,
-with the growth of CPU time from the world before, per doubling; with --passes
-also the seconds of each pass.
+how many obligations the solver got (lemmas, and classes of the plan), how long
+the z3 binary takes for just these, how many messages the certificate had to
+look at, and how long `dt-plan verify` takes (not with --no-verify). With --table
+also a Markdown table, on stderr, with the growth of CPU time from the world
+before, per doubling; with --passes also the seconds of each pass.
 """
 
 import argparse
@@ -117,6 +117,13 @@ def count_messages(binaries, plan):
     return json.loads(inspect.stdout)["counts"]["messages"]
 
 
+def solver_seconds(smtlib):
+    """Of z3 alone: what does not depend on how many messages there are."""
+    start = time.perf_counter()
+    subprocess.run(["z3", smtlib], check=True, capture_output=True)
+    return time.perf_counter() - start
+
+
 def spread(values):
     return {
         "median": round(statistics.median(values), 4),
@@ -143,6 +150,7 @@ def measure(binaries, world, runs, folder, verifies):
         "world": world,
         "lemmas": lemmas,
         "classes": classes,
+        "solver_s": spread([solver_seconds(smtlib) for _ in range(runs)]),
         "messages": count_messages(binaries, plan),
         "plan_bytes": plan.stat().st_size,
         "proof_s": spread([run["passes"]["ProvePlan"] for run in results]),
@@ -176,14 +184,16 @@ def growth(before, row):
 
 def table(rows):
     lines = [
-        "| ranks | lemmas | classes | messages | plan | proof | compile "
-        "| share | CPU | per doubling | peak memory | `dt-plan verify` |",
-        "|---|---|---|---|---|---|---|---|---|---|---|---|",
+        "| ranks | lemmas | classes | solver | messages | plan | proof "
+        "| compile | share | CPU | per doubling | peak memory "
+        "| `dt-plan verify` |",
+        "|---" * 13 + "|",
     ]
     for before, row in zip([None, *rows], rows):
         verify = row.get("verify_s", {}).get("median")
         lines.append(
             f"| {row['world']:,} | {row['lemmas']} | {row['classes']} "
+            f"| {row['solver_s']['median']:.2f} s "
             f"| {row['messages']:,} "
             f"| {row['plan_bytes'] / 1e6:.0f} MB "
             f"| {row['proof_s']['median']:.2f} s "
