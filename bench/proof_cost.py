@@ -6,9 +6,9 @@ one line of JSON: the machine, and per world the median and spread of the
 proof's and the whole compiler's wall time, of its CPU time, its peak memory,
 how many obligations the solver got (lemmas, and classes of the plan), how long
 the z3 binary takes for just these, how many messages the certificate had to
-look at, and how long `dt-plan verify` takes (not with --no-verify). With --table
-also a Markdown table, on stderr, with the growth of CPU time from the world
-before, per doubling; with --passes also the seconds of each pass.
+look at, and how long `dt-plan verify` takes (not with --no-verify). With
+--table also a Markdown table, on stderr, with the growth of CPU time from the
+world before, per doubling; with --passes also the seconds of each pass.
 """
 
 import argparse
