@@ -5,6 +5,7 @@
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 
@@ -135,8 +136,51 @@ std::vector<TensorBinding> expectedTensors(const LocalStorage &storage) {
   return expected;
 }
 
+static std::string nameOf(const TensorBinding &tensor) {
+  return std::string(sideName(tensor.side)) + " tensor '" + tensor.tensor +
+         "' state '" + tensor.state + "'";
+}
+
+/// Sources may share memory, since they are only read. No plan is proved for a
+/// destination that lies over anything else.
+static Status checkMemoryApart(const std::vector<TensorBinding> &tensors) {
+  std::vector<const TensorBinding *> byStart;
+  for (const TensorBinding &tensor : tensors)
+    if (tensor.bytes > 0 && tensor.data)
+      byStart.push_back(&tensor);
+  auto start = [](const TensorBinding *tensor) {
+    return reinterpret_cast<uintptr_t>(tensor->data);
+  };
+  std::sort(byStart.begin(), byStart.end(), [&](auto *a, auto *b) {
+    return std::pair(start(a), a->side) < std::pair(start(b), b->side);
+  });
+  auto reachesInto = [&](const TensorBinding *before, const TensorBinding *at) {
+    return before && start(before) + before->bytes > start(at);
+  };
+  auto keepLonger = [&](const TensorBinding *&longest,
+                        const TensorBinding *tensor) {
+    if (!longest ||
+        start(tensor) + tensor->bytes > start(longest) + longest->bytes)
+      longest = tensor;
+  };
+  // Of those that start earlier, the ones that reach furthest.
+  const TensorBinding *any = nullptr, *written = nullptr;
+  for (const TensorBinding *tensor : byStart) {
+    bool isWritten = tensor->side == Side::Destination;
+    const TensorBinding *before = isWritten ? any : written;
+    if (reachesInto(before, tensor))
+      return makeError(nameOf(*tensor), " shares memory with ",
+                       nameOf(*before));
+    keepLonger(any, tensor);
+    if (isWritten)
+      keepLonger(written, tensor);
+  }
+  return {};
+}
+
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage) {
+  DTRT_RETURN_IF_ERROR(checkMemoryApart(tensors));
   BufferMap buffers = buffersOf(storage);
   std::set<BufferKey> bound;
   for (const TensorBinding &binding : tensors) {

@@ -45,6 +45,10 @@ def bad_key(source, target):
     source["0.weight"] = torch.zeros(128, 256)
 
 
+def in_place(source, target):
+    target["0.bias", "param"] = source["0.bias", "param"]
+
+
 FAULTS = {
     wrong_shape: "source tensor '0.weight' state 'param' has shape [64, 256], "
     "the plan expects [128, 256] on this process",
@@ -54,6 +58,8 @@ FAULTS = {
     not_dense: "has strides [1, 128], the plan expects a dense row-major",
     not_a_tensor: "is a list, expected a torch.Tensor",
     on_meta: "is on meta, the gloo backend moves tensors on cpu",
+    in_place: "destination tensor '0.bias' state 'param' shares memory with "
+    "source tensor '0.bias' state 'param'",
     bad_key: "key '0.weight' of the tensors is neither (tensor, state)",
 }
 

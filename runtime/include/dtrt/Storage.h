@@ -116,7 +116,8 @@ struct TensorBinding {
 std::vector<TensorBinding> expectedTensors(const LocalStorage &storage);
 
 /// Binds all tensors; fails when one is unknown, has the wrong size or comes
-/// twice, and when a buffer of the program stays without one.
+/// twice, when a destination shares memory with any other, and when a buffer of
+/// the program stays without one.
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage);
 

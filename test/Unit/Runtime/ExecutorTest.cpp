@@ -388,6 +388,11 @@ TEST(Storage, BindsATrainersTensors) {
   Status bound = bindTensors(tensors, storage);
   EXPECT_TRUE(bound.ok()) << bound.message();
   EXPECT_EQ(storage.data(Side::Destination, 0, 0, 0), after);
+  tensors[1].data = before + 31;
+  EXPECT_EQ(bindTensors(tensors, storage).message(),
+            "destination tensor 'w' state 'param' shares memory with source "
+            "tensor 'w' state 'param'");
+  tensors[1].data = after;
   tensors[1].bytes = 16;
   expectContains(bindTensors(tensors, storage).message(),
                  "has 16 bytes, the plan expects 32");
