@@ -8,6 +8,7 @@ method: the machine, median and spread of the seconds, and ratios.
 """
 
 import argparse
+import contextlib
 import json
 import multiprocessing
 import os
@@ -246,6 +247,42 @@ def run_processes(arguments, methods, make=Rank):
     return results
 
 
+def options_of(description, **more):
+    """What the benches on this state have in common; `more`: an argument's
+    name and its keywords."""
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser.add_argument(
+        "--gb", type=float, default=1.0, help="state, 1e9 bytes"
+    )
+    parser.add_argument("--staging", default="256MiB")
+    for name, keywords in more.items():
+        parser.add_argument(f"--{name}", **keywords)
+    options = parser.parse_args()
+    options.tensors = max(1, round(options.gb * 1e9 / BYTES_PER_TENSOR))
+    return options
+
+
+@contextlib.contextmanager
+def compiled(shape):
+    """(plan, folder in memory, seconds of compiling), gone afterwards."""
+    folder = tempfile.mkdtemp(prefix="dynatrain-bench-", dir="/dev/shm")
+    try:
+        plan = f"{folder}/bench.dtplan"
+        begin = time.monotonic()
+        dynatrain.compile(shape, plan)
+        yield plan, folder, time.monotonic() - begin
+    finally:
+        shutil.rmtree(folder)
+
+
+def facts_of(processes, tensors):
+    return {
+        "processes": processes,
+        "state_bytes": tensors * BYTES_PER_TENSOR,
+        **machine(),
+    }
+
+
 def machine():
     with open("/proc/cpuinfo") as info:
         models = [x.split(":")[1].strip() for x in info if "model name" in x]
@@ -289,24 +326,17 @@ def print_results(found, facts):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument(
-        "--gb", type=float, default=1.0, help="state, 1e9 bytes"
+    options = options_of(
+        __doc__,
+        processes={"type": int, "default": 4},
+        repeats={"type": int, "default": 5},
     )
-    parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--staging", default="256MiB")
-    options = parser.parse_args()
-    tensors = max(1, round(options.gb * 1e9 / BYTES_PER_TENSOR))
-    folder = tempfile.mkdtemp(prefix="dynatrain-bench-", dir="/dev/shm")
-    try:
-        plan = f"{folder}/bench.dtplan"
-        shape = request(options.processes, tensors, options.staging)
-        dynatrain.compile(shape, plan)
+    shape = request(options.processes, options.tensors, options.staging)
+    with compiled(shape) as (plan, folder, _):
         native = _C.Plan.open(plan)
         runs = range(options.repeats)
         found = {"loopback": [_C.loopback(native, False, False) for _ in runs]}
-        arguments = (options.processes, tensors, plan, folder)
+        arguments = (options.processes, options.tensors, plan, folder)
         methods = {
             "memcpy": options.repeats,
             "gloo": options.repeats,
@@ -316,14 +346,7 @@ def main():
             "checkpoint": 2,
         }
         found.update(run_processes(arguments, methods))
-    finally:
-        shutil.rmtree(folder)
-    facts = {
-        "processes": options.processes,
-        "state_bytes": tensors * BYTES_PER_TENSOR,
-        **machine(),
-    }
-    print_results(found, facts)
+    print_results(found, facts_of(options.processes, options.tensors))
 
 
 if __name__ == "__main__":

@@ -10,20 +10,16 @@ method.
     python bench/compare_refit.py --gb 2
 """
 
-import argparse
 import json
-import shutil
 import statistics
-import tempfile
 import time
 import warnings
 from types import SimpleNamespace
 
 import compare_peers
-import dynatrain
 import torch
 import torch.distributed as dist
-from compare_peers import BYTES_PER_TENSOR, EDGE, STATES
+from compare_peers import EDGE, STATES
 
 warnings.filterwarnings("ignore", message="Transformer Engine and Apex")
 from megatron.core.resharding import (  # noqa: E402
@@ -122,30 +118,17 @@ class Rank(compare_peers.Rank):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gb", type=float, default=1.0)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--staging", default="256MiB")
-    options = parser.parse_args()
-    tensors = max(1, round(options.gb * 1e9 / BYTES_PER_TENSOR))
-    folder = tempfile.mkdtemp(prefix="dynatrain-bench-", dir="/dev/shm")
-    try:
-        plan = f"{folder}/bench.dtplan"
-        begin = time.monotonic()
-        dynatrain.compile(request(tensors, options.staging), plan)
-        seconds = time.monotonic() - begin
+    options = compare_peers.options_of(
+        __doc__, repeats={"type": int, "default": 5}
+    )
+    shape = request(options.tensors, options.staging)
+    with compare_peers.compiled(shape) as (plan, folder, seconds):
         plan_seconds = {"gloo": seconds, "gloo_wire": seconds}
         methods = dict.fromkeys(["gloo", "gloo_wire", "refit"], options.repeats)
-        arguments = (PROCESSES, tensors, plan, folder)
+        arguments = (PROCESSES, options.tensors, plan, folder)
         found = compare_peers.run_processes(arguments, methods, Rank)
-    finally:
-        shutil.rmtree(folder)
     plan_seconds["refit"] = found["refit"][0]["plan"]
-    facts = {
-        "processes": PROCESSES,
-        "state_bytes": tensors * BYTES_PER_TENSOR,
-        **compare_peers.machine(),
-    }
+    facts = compare_peers.facts_of(PROCESSES, options.tensors)
     medians = {}
     for name, results in found.items():
         samples = [result["seconds"] for result in results]

@@ -10,17 +10,13 @@ bytes do. Both are the largest over the processes.
     python bench/live_job.py --gb 1 --seconds 10
 """
 
-import argparse
 import json
-import shutil
-import tempfile
 import time
 
 import compare_peers
 import dynatrain
 import torch
 import torch.distributed as dist
-from compare_peers import BYTES_PER_TENSOR
 
 WIDTH = 512
 
@@ -99,41 +95,20 @@ class Rank(compare_peers.Rank):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--gb", type=float, default=1.0)
-    parser.add_argument("--processes", type=int, default=4)
-    parser.add_argument(
-        "--seconds", type=float, default=10.0, help="of each phase"
+    options = compare_peers.options_of(
+        __doc__,
+        processes={"type": int, "default": 4},
+        seconds={"type": float, "default": 10.0, "help": "of each phase"},
     )
-    parser.add_argument("--staging", default="256MiB")
-    options = parser.parse_args()
-    tensors = max(1, round(options.gb * 1e9 / BYTES_PER_TENSOR))
-    folder = tempfile.mkdtemp(prefix="dynatrain-bench-", dir="/dev/shm")
-    try:
-        plan = f"{folder}/bench.dtplan"
-        shape = compare_peers.request(
-            options.processes, tensors, options.staging
-        )
-        dynatrain.compile(shape, plan)
-        arguments = (
-            options.processes,
-            tensors,
-            plan,
-            folder,
-            options.seconds,
-        )
+    processes, tensors = options.processes, options.tensors
+    shape = compare_peers.request(processes, tensors, options.staging)
+    with compare_peers.compiled(shape) as (plan, folder, _):
+        arguments = (processes, tensors, plan, folder, options.seconds)
         found = compare_peers.run_processes(arguments, {"live": 1}, Rank)
-    finally:
-        shutil.rmtree(folder)
     result = found["live"][0]
     line = {name: round(value, 5) for name, value in result.items()}
     line["stop_beyond_bytes_s"] = round(result["stop_s"] - result["bytes_s"], 5)
-    facts = {
-        "processes": options.processes,
-        "state_bytes": tensors * BYTES_PER_TENSOR,
-        **compare_peers.machine(),
-    }
-    print(json.dumps({**line, **facts}))
+    print(json.dumps({**line, **compare_peers.facts_of(processes, tensors)}))
 
 
 if __name__ == "__main__":

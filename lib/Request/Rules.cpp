@@ -74,11 +74,16 @@ void checkBlocks(const ModelTensor &tensor, const Rule &rule) {
     if (__builtin_add_overflow(sum, block, &sum))
       sum = INT64_MAX;
   int64_t size = tensor.shape[*rule.cut.tpDim];
-  if (sum != size)
-    fail("rule " + inQuotes(rule.match) + " has blocks of " +
-         std::to_string(sum) + " in all, but tensor " + inQuotes(tensor.name) +
-         " has " + std::to_string(size) + " in dim " +
-         std::to_string(*rule.cut.tpDim));
+  if (sum == size)
+    return;
+  std::string region = "[" + std::to_string(std::min(sum, size)) + ":" +
+                       std::to_string(std::max(sum, size)) + ")";
+  fail("rule " + inQuotes(rule.match) + " has blocks of " +
+       std::to_string(sum) + " in all, but tensor " + inQuotes(tensor.name) +
+       " has " + std::to_string(size) + " in dim " +
+       std::to_string(*rule.cut.tpDim) +
+       (sum < size ? ": no rank would hold " + region
+                   : ": ranks would hold " + region + " beyond its end"));
 }
 
 /// FSDP2 shards no scalars: the default dim does not apply to them.

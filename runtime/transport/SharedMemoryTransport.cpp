@@ -107,7 +107,11 @@ private:
   Status waitForParcel(const Descriptor &socket, Parcel &parcel);
   Status post(const std::vector<TransportMessage> &messages);
   Status awaitLinks();
-  Status await(std::vector<pollfd> &polled);
+  Status await();
+  Status await(const Descriptor &socket) {
+    polled = {{socket.get(), POLLIN, 0}};
+    return await();
+  }
   Status enter();
   Status leaveGroup(const Status &status);
   void tellPeers();
@@ -126,6 +130,7 @@ private:
   Clock::time_point deadline;
   std::vector<TransportMessage> far; // of the group under way
   std::vector<LocalLink *> near;     // likewise, with messages left
+  std::vector<pollfd> polled;        // what is waited for
   std::mutex mutex;                  // of what follows
   bool busy = false;                 // the streams are the group's
   std::optional<std::string> aborted;
@@ -210,8 +215,7 @@ Status SharedMemoryTransport::acceptFrom(Peers expected) {
     auto socket = acceptLocally(listener);
     DTRT_RETURN_IF_ERROR(socket);
     if (!*socket) {
-      std::vector<pollfd> polled = {{listener.get(), POLLIN, 0}};
-      DTRT_RETURN_IF_ERROR(await(polled));
+      DTRT_RETURN_IF_ERROR(await(listener));
       continue;
     }
     Parcel parcel;
@@ -248,8 +252,7 @@ Status SharedMemoryTransport::waitForParcel(const Descriptor &socket,
       parcel = std::move(**got);
       return {};
     }
-    std::vector<pollfd> polled = {{socket.get(), POLLIN, 0}};
-    DTRT_RETURN_IF_ERROR(await(polled));
+    DTRT_RETURN_IF_ERROR(await(socket));
   }
 }
 
@@ -302,7 +305,7 @@ Status SharedMemoryTransport::leaveGroup(const Status &status) {
 }
 
 /// Waits for events of `polled`, for an abort or for the deadline.
-Status SharedMemoryTransport::await(std::vector<pollfd> &polled) {
+Status SharedMemoryTransport::await() {
   polled.push_back({wake.get(), POLLIN, 0});
   auto left =
       std::chrono::ceil<std::chrono::milliseconds>(deadline - Clock::now());
@@ -360,10 +363,10 @@ Status SharedMemoryTransport::awaitLinks() {
                near.end());
     if (near.empty())
       return {};
-    std::vector<pollfd> polled;
+    polled.clear();
     for (LocalLink *link : near)
       polled.push_back({link->socket().get(), link->events(), 0});
-    DTRT_RETURN_IF_ERROR(await(polled));
+    DTRT_RETURN_IF_ERROR(await());
     for (size_t i = 0; i < polled.size(); ++i)
       if (polled[i].revents)
         DTRT_RETURN_IF_ERROR(near[i]->progress());
