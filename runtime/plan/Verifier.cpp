@@ -123,7 +123,8 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
   return {};
 }
 
-/// Threads that programs are worth: a few hundred take a millisecond each.
+/// One per core, no more than there are programs, and no more than kMost: each
+/// counts multicasts in a copy of what is looked for.
 size_t countThreads(const PlanReader &plan) {
   constexpr size_t kMost = 16;
   size_t here = std::max(1u, std::thread::hardware_concurrency());
