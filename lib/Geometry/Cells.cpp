@@ -8,7 +8,7 @@
 
 #include "dt/Geometry/Cells.h"
 
-#include "Overlaps.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
 #include <map>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Overlaps.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
 #include <limits>

@@ -3,7 +3,7 @@
 #include "dt/Geometry/Placement.h"
 
 #include "LocalIntervals.h"
-#include "Overlaps.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
 #include <map>

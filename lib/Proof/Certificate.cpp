@@ -1,6 +1,7 @@
 //===- Certificate.cpp - Coverage, feeding and pairing --------------------===//
 
 #include "FirstFault.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
 #include <functional>
@@ -125,74 +126,33 @@ MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
   return std::nullopt;
 }
 
-/// What arrives on a device, found by where it lies in the dim that tells most
-/// of it apart.
-class Arrivals::Lookup {
-public:
-  Lookup(const Arrivals &arrivals, Range range)
-      : numbers(arrivals.order.begin() + range.first,
-                arrivals.order.begin() + range.last) {
-    unsigned rank = arrivals.pieces[numbers.front()].box.rank();
-    size_t most = 0;
-    for (unsigned d = 0; d < rank; ++d) {
-      std::vector<int64_t> starts;
-      for (uint32_t i : numbers)
-        starts.push_back(arrivals.pieces[i].box[d].lo);
-      std::sort(starts.begin(), starts.end());
-      starts.erase(std::unique(starts.begin(), starts.end()), starts.end());
-      if (starts.size() <= most)
-        continue;
-      most = starts.size();
-      dim = d;
-    }
-    if (rank == 0)
-      return;
-    auto at = [&](uint32_t i) { return arrivals.pieces[i].box[dim]; };
-    std::stable_sort(
-        numbers.begin(), numbers.end(),
-        [&](uint32_t a, uint32_t b) { return at(a).lo < at(b).lo; });
-    for (uint32_t i : numbers) {
-      starts.push_back(at(i).lo);
-      reach.push_back(
-          std::max(reach.empty() ? at(i).hi : reach.back(), at(i).hi));
-    }
+/// Checks what one device sends on of one flow, of which `range` arrives there.
+/// `fed` is not empty; the fault of the first piece that lacks something.
+std::optional<std::pair<uint32_t, Fault>>
+Arrivals::checkFed(Range range, const Items &fed) const {
+  std::vector<Box> here, sent;
+  for (uint32_t i = range.first; i < range.last; ++i)
+    here.push_back(pieces[order[i]].box);
+  std::vector<int64_t> missing;
+  for (uint32_t i : fed) {
+    sent.push_back(pieces[i].box);
+    missing.push_back(sent.back().volume());
   }
-
-  /// Calls fn(number) for all pieces that may overlap the box, until it returns
-  /// true.
-  template <typename Fn> void forEach(const Box &box, Fn fn) const {
-    size_t end = numbers.size();
-    if (!starts.empty())
-      end = std::lower_bound(starts.begin(), starts.end(), box[dim].hi) -
-            starts.begin();
-    while (end-- > 0 && (reach.empty() || reach[end] > box[dim].lo))
-      if (fn(numbers[end]))
-        return;
+  std::vector<uint32_t> late(fed.size(), Fault::kNoOp); // the first that is
+  for (auto [a, s] : overlappingPairs(here, sent)) {
+    const ProofPiece &arrival = pieces[order[range.first + a]];
+    if (arrival.wave < pieces[fed[s]].wave)
+      missing[s] -= intersect(here[a], sent[s]).volume();
+    else
+      late[s] = std::min(late[s], arrival.op);
   }
+  for (size_t s = 0; s < fed.size(); ++s)
+    if (missing[s] > 0)
+      return std::make_pair(fed[s], notFed(pieces[fed[s]], late[s]));
+  return std::nullopt;
+}
 
-private:
-  Items numbers;
-  unsigned dim = 0;
-  std::vector<int64_t> starts, reach; // in `dim`; the latter of all up to there
-};
-
-MaybeFault Arrivals::checkFed(const ProofPiece &piece,
-                              const Lookup *arrived) const {
-  int64_t missing = piece.box.volume();
-  uint32_t late = Fault::kNoOp;
-  if (arrived)
-    arrived->forEach(piece.box, [&](uint32_t number) {
-      const ProofPiece &other = pieces[number];
-      if (!overlaps(other.box, piece.box))
-        return false;
-      if (other.wave < piece.wave)
-        missing -= intersect(other.box, piece.box).volume();
-      else
-        late = other.op;
-      return missing == 0;
-    });
-  if (missing == 0)
-    return std::nullopt;
+Fault Arrivals::notFed(const ProofPiece &piece, uint32_t late) const {
   if (piece.fedBy != piece.flow)
     return Fault{piece.op,
                  "makes " + flowNames[piece.flow] + toString(piece.box) +
@@ -214,23 +174,15 @@ MaybeFault Arrivals::checkFeeding() const {
   for (const auto &[key, items] : fed)
     feeders.emplace_back(at(key), &items);
   // Of each feeder the first piece that lacks something; of these the first.
-  std::vector<std::pair<uint32_t, MaybeFault>> faults(feeders.size());
+  std::vector<std::optional<std::pair<uint32_t, Fault>>> faults(feeders.size());
   parallel(feeders.size(), [&](size_t f) {
-    auto [range, items] = feeders[f];
-    std::optional<Lookup> arrived;
-    if (range.first < range.last)
-      arrived.emplace(*this, range);
-    for (uint32_t i : *items)
-      if (auto fault = checkFed(pieces[i], arrived ? &*arrived : nullptr)) {
-        faults[f] = {i, std::move(fault)};
-        return;
-      }
+    faults[f] = checkFed(feeders[f].first, *feeders[f].second);
   });
-  const std::pair<uint32_t, MaybeFault> *first = nullptr;
+  const std::pair<uint32_t, Fault> *first = nullptr;
   for (const auto &fault : faults)
-    if (fault.second && (!first || fault.first < first->first))
-      first = &fault;
-  return first ? first->second : std::nullopt;
+    if (fault && (!first || fault->first < first->first))
+      first = &*fault;
+  return first ? MaybeFault(first->second) : std::nullopt;
 }
 
 //===----------------------------------------------------------------------===//

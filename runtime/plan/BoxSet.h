@@ -3,6 +3,8 @@
 #ifndef DTRT_LIB_PLAN_BOXSET_H
 #define DTRT_LIB_PLAN_BOXSET_H
 
+#include "BoxForest.h"
+
 #include "dtrt/PlanModel.h"
 
 #include <unordered_map>
@@ -20,7 +22,7 @@ public:
   int64_t volume() const { return total; }
   size_t count() const { return instructions.size(); }
   uint32_t instruction(size_t box) const { return instructions[box]; }
-  const int64_t *offset(size_t box) const { return lows.data() + box * rank; }
+  const int64_t *offset(size_t box) const { return boxes.low(box); }
 
   /// Two boxes that overlap, if any do.
   std::optional<std::pair<size_t, size_t>> findOverlap() const;
@@ -31,17 +33,14 @@ public:
 
 private:
   using Items = std::vector<uint32_t>;
-  bool overlap(size_t a, size_t b) const;
   std::optional<std::pair<size_t, size_t>> sweep(Items items,
                                                  unsigned dim) const;
   std::optional<std::pair<size_t, size_t>> sweepPairs(const Items &items,
                                                       unsigned dim) const;
-  /// The dim in which fewest pairs of the items overlap, roughly.
-  unsigned thinnestDim(const Items &items) const;
 
-  size_t rank = 0;
+  BoxList boxes;
+  mutable BoxForest forest; // of `boxes`, as far as it was needed
   int64_t total = 0;
-  std::vector<int64_t> lows, highs; // rank numbers per box
   std::vector<uint32_t> instructions;
   /// Boxes by a hash of where they are: most reads are of exactly one box.
   std::unordered_multimap<uint64_t, uint32_t> byPlace;

@@ -90,8 +90,9 @@ private:
   using Items = std::vector<uint32_t>;
   Range at(Key key) const;
   MaybeFault sweep(Items items, unsigned dim) const;
-  class Lookup;
-  MaybeFault checkFed(const ProofPiece &piece, const Lookup *arrived) const;
+  std::optional<std::pair<uint32_t, Fault>> checkFed(Range range,
+                                                     const Items &fed) const;
+  Fault notFed(const ProofPiece &piece, uint32_t late) const;
 
   const std::vector<ProofPiece> &pieces;
   const std::vector<std::string> &flowNames;

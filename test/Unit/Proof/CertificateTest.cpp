@@ -4,6 +4,8 @@
 
 #include "gtest/gtest.h"
 
+#include <random>
+
 using namespace dt;
 
 namespace {
@@ -78,6 +80,61 @@ TEST(Certificate, ForwardsComeAfterWhatFeedsThem) {
             "sends @w[0:4)x[0:4) from device 1 in wave 1, before it holds it");
   EXPECT_EQ(feeding({low, piece(5, 1, 2, row(0, 4), false)}),
             "sends @w[0:4)x[0:4) from device 1 in wave 5, before it holds it");
+}
+
+// Pieces cut in any dims, in as many parts as they like: as found one by one.
+TEST(Certificate, FeedingIsFoundInAnyCut) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  auto number = [&](int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(random);
+  };
+  size_t right = 0, lateOnes = 0;
+  for (int round = 0; round < 300; ++round) {
+    // What arrives on device 1, in random halves, and what it sends on.
+    std::vector<Box> boxes = {Box::whole({12, 15, 10})};
+    for (int64_t cuts = number(0, 60); cuts > 0; --cuts) {
+      Box &box = boxes[number(0, int64_t(boxes.size()) - 1)];
+      unsigned dim = unsigned(number(0, 2));
+      if (box[dim].size() == 1)
+        continue;
+      Box rest = box;
+      box[dim].hi = rest[dim].lo = number(box[dim].lo + 1, box[dim].hi - 1);
+      boxes.push_back(rest);
+    }
+    std::vector<ProofPiece> pieces;
+    for (const Box &box : boxes)
+      pieces.push_back(piece(number(0, 5), 0, 1, box));
+    for (int64_t sent = number(1, 60); sent > 0; --sent) {
+      Box box(3);
+      for (unsigned dim = 0; dim < 3; ++dim) {
+        box[dim].lo = number(0, 9);
+        box[dim].hi = number(box[dim].lo + 1, 10);
+      }
+      bool isSlow = number(0, 19) == 0;
+      pieces.push_back(
+          piece(isSlow ? number(1, 5) : 6, 1, 2, box, /*atSource=*/false));
+    }
+    std::shuffle(pieces.begin(), pieces.end(), random);
+    for (uint32_t i = 0; i < pieces.size(); ++i)
+      pieces[i].op = i;
+    uint32_t lacking = Fault::kNoOp, late = Fault::kNoOp;
+    for (uint32_t i = 0; i < pieces.size() && lacking == Fault::kNoOp; ++i)
+      for (uint32_t a = pieces.size(); a-- > 0 && !pieces[i].atSource;)
+        if (pieces[a].atSource && pieces[a].wave >= pieces[i].wave &&
+            overlaps(pieces[a].box, pieces[i].box))
+          lacking = i, late = a;
+    MaybeFault fault = Arrivals(pieces, kNames).checkFeeding();
+    ASSERT_EQ(fault.has_value(), lacking != Fault::kNoOp);
+    ++(fault ? lateOnes : right);
+    if (fault) {
+      EXPECT_EQ(fault->op, lacking);
+      EXPECT_EQ(fault->other, late);
+    }
+  }
+  EXPECT_GT(right, 30u);
+  EXPECT_GT(lateOnes, 30u);
 }
 
 // What a device makes from another flow (fedBy) needs that to arrive.

@@ -1,7 +1,7 @@
 //===- Overlaps.h - Which boxes of two lists meet ---------------*- C++ -*-===//
 
-#ifndef DT_LIB_GEOMETRY_OVERLAPS_H
-#define DT_LIB_GEOMETRY_OVERLAPS_H
+#ifndef DT_GEOMETRY_OVERLAPS_H
+#define DT_GEOMETRY_OVERLAPS_H
 
 #include "dt/Geometry/Box.h"
 
@@ -49,4 +49,4 @@ std::vector<uint32_t> sortedOrder(const std::vector<IndexPair> &pairs,
 
 } // namespace dt
 
-#endif // DT_LIB_GEOMETRY_OVERLAPS_H
+#endif // DT_GEOMETRY_OVERLAPS_H

@@ -1,0 +1,182 @@
+//===- BoxSetTest.cpp - Boxes that are written, against brute force -------===//
+
+#include "BoxSet.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+
+using namespace dtrt;
+
+namespace {
+
+struct TestBox {
+  std::vector<int64_t> offset, size;
+};
+
+class Random {
+public:
+  explicit Random(unsigned seed) : engine(seed) {}
+  int64_t number(int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(engine);
+  }
+  /// A box inside `shape`, not empty.
+  TestBox box(const std::vector<int64_t> &shape) {
+    TestBox box;
+    for (int64_t extent : shape) {
+      int64_t lo = number(0, extent - 1);
+      box.offset.push_back(lo);
+      box.size.push_back(number(1, extent - lo));
+    }
+    return box;
+  }
+  /// The whole shape, cut in two again and again, in random order.
+  std::vector<TestBox> cutUp(const std::vector<int64_t> &shape, size_t count) {
+    std::vector<TestBox> boxes = {
+        {std::vector<int64_t>(shape.size(), 0), shape}};
+    for (size_t tries = 0; tries < 2 * count && boxes.size() < count; ++tries) {
+      TestBox &box = boxes[number(0, int64_t(boxes.size()) - 1)];
+      size_t dim = number(0, int64_t(shape.size()) - 1);
+      if (box.size[dim] == 1)
+        continue;
+      TestBox rest = box;
+      box.size[dim] = number(1, box.size[dim] - 1);
+      rest.offset[dim] += box.size[dim];
+      rest.size[dim] -= box.size[dim];
+      boxes.push_back(rest);
+    }
+    std::shuffle(boxes.begin(), boxes.end(), engine);
+    return boxes;
+  }
+
+private:
+  std::mt19937 engine;
+};
+
+int64_t common(const TestBox &a, const TestBox &b) {
+  int64_t volume = 1;
+  for (size_t dim = 0; dim < a.size.size(); ++dim)
+    volume *= std::max<int64_t>(
+        0, std::min(a.offset[dim] + a.size[dim], b.offset[dim] + b.size[dim]) -
+               std::max(a.offset[dim], b.offset[dim]));
+  return volume;
+}
+
+/// How many elements of the box are in boxes [0, count).
+int64_t heldBy(const std::vector<TestBox> &boxes, size_t count,
+               const TestBox &box) {
+  int64_t held = 0;
+  for (size_t i = 0; i < count; ++i)
+    held += common(boxes[i], box);
+  return held;
+}
+
+bool holdsAll(const std::vector<TestBox> &boxes, size_t count,
+              const TestBox &box) {
+  return heldBy(boxes, count, box) == common(box, box);
+}
+
+const std::vector<int64_t> kShapes[] = {
+    {500}, {40, 30}, {9, 17, 21}, {5, 1, 9, 8}};
+
+} // namespace
+
+TEST(BoxSet, CoversWhatItsBoxesHold) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  size_t yes = 0, no = 0;
+  for (int round = 0; round < 20; ++round)
+    for (const auto &shape : kShapes) {
+      std::vector<TestBox> boxes = random.cutUp(shape, 300);
+      BoxSet set;
+      for (size_t i = 0; i < boxes.size(); ++i) {
+        set.add(boxes[i].offset, boxes[i].size, uint32_t(i));
+        if (random.number(0, 2) == 0)
+          continue; // some are asked for later, many new ones at once
+        TestBox part = random.box(boxes[i].size);
+        for (size_t dim = 0; dim < shape.size(); ++dim)
+          part.offset[dim] += boxes[i].offset[dim];
+        for (const TestBox &asked : {random.box(shape), boxes[i], part}) {
+          bool held = holdsAll(boxes, i + 1, asked);
+          ASSERT_EQ(set.covers(asked.offset, asked.size), held);
+          ++(held ? yes : no);
+        }
+      }
+      EXPECT_FALSE(set.findOverlap());
+      TestBox whole = {std::vector<int64_t>(shape.size(), 0), shape};
+      EXPECT_TRUE(set.covers(whole.offset, whole.size));
+      EXPECT_EQ(set.volume(), common(whole, whole));
+    }
+  EXPECT_GT(yes, 1000u);
+  EXPECT_GT(no, 1000u);
+}
+
+TEST(BoxSet, FindsWhatIsWrittenTwice) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  for (int round = 0; round < 200; ++round)
+    for (const auto &shape : kShapes) {
+      std::vector<TestBox> boxes = random.cutUp(shape, 50);
+      TestBox again = random.box(shape);
+      size_t at = random.number(0, int64_t(boxes.size()));
+      boxes.insert(boxes.begin() + at, again);
+      BoxSet set;
+      for (size_t i = 0; i < boxes.size(); ++i)
+        set.add(boxes[i].offset, boxes[i].size, uint32_t(i));
+      auto pair = set.findOverlap();
+      ASSERT_TRUE(pair);
+      EXPECT_TRUE(pair->first == at || pair->second == at);
+      EXPECT_GT(common(boxes[pair->first], boxes[pair->second]), 0);
+    }
+}
+
+// Of one element, whichever way it is asked for.
+TEST(BoxSet, ScalarsAreWrittenOnce) {
+  BoxSet set;
+  EXPECT_FALSE(set.covers({}, {}));
+  set.add({}, {}, 0);
+  EXPECT_TRUE(set.covers({}, {}));
+  EXPECT_FALSE(set.findOverlap());
+  set.add({}, {}, 1);
+  EXPECT_TRUE(set.findOverlap());
+}
+
+// A damaged plan may write the same box any number of times.
+TEST(BoxForest, CountsBoxesThatAreTheSame) {
+  BoxList list;
+  BoxForest forest;
+  const int64_t lo[] = {2, 3}, hi[] = {4, 5}, outside[] = {9, 9};
+  for (int64_t count = 1; count <= 200; ++count) {
+    list.add({2, 2}, {2, 2});
+    forest.grow(list);
+    ASSERT_EQ(forest.commonVolume(list, lo, hi, INT64_MAX), 2 * count);
+    ASSERT_EQ(forest.commonVolume(list, hi, outside, INT64_MAX), 0);
+  }
+}
+
+TEST(BoxForest, CountsWhatOverlaps) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  for (const auto &shape : kShapes) {
+    std::vector<TestBox> boxes;
+    BoxList list;
+    BoxForest forest;
+    for (int i = 0; i < 1000; ++i) {
+      boxes.push_back(random.box(shape));
+      list.add(boxes.back().offset, boxes.back().size);
+      if (random.number(0, 3) > 0)
+        continue;
+      TestBox asked = random.box(shape);
+      std::vector<int64_t> end = asked.offset;
+      for (size_t dim = 0; dim < end.size(); ++dim)
+        end[dim] += asked.size[dim];
+      forest.grow(list);
+      ASSERT_EQ(
+          forest.commonVolume(list, asked.offset.data(), end.data(), INT64_MAX),
+          heldBy(boxes, boxes.size(), asked));
+    }
+  }
+}
