@@ -16,6 +16,7 @@ class Expected:
     ordinal: int
     shape: list[int]
     dtype: str
+    in_place: bool
 
 class Plan:
     @staticmethod

@@ -54,6 +54,8 @@ class ExpectedTensor:
     #: Of the local shard; one number where it is a flat (ZeRO) range.
     shape: tuple[int, ...]
     dtype: torch.dtype
+    #: The change leaves it as it is: one tensor may be given for both sides.
+    in_place: bool = False
 
     def __str__(self) -> str:
         which = f" (shard {self.ordinal})" if self.ordinal else ""
@@ -70,6 +72,7 @@ def expected_tensors(native: _C.Plan, device: int) -> list[ExpectedTensor]:
             entry.ordinal,
             tuple(entry.shape),
             _DTYPES[entry.dtype],
+            entry.in_place,
         )
         for entry in native.inventory(device)
     ]

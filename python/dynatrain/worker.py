@@ -29,8 +29,12 @@ def run(
     check: bool,
     digests: bool,
     place: str | torch.device = "cpu",
+    in_place: bool = False,
 ) -> dict[str, Any]:
-    """Allocates this process's tensors, moves and, if asked to, checks them."""
+    """Allocates this process's tensors, moves and, if asked to, checks them.
+
+    in_place: what the change leaves as it is becomes one tensor for both sides.
+    """
     device = plan.devices[world.rank]
     sides: dict[str, dict] = {"source": {}, "destination": {}}
     bound = []
@@ -49,6 +53,8 @@ def run(
         )
     if check:
         _C.fill_pattern(plan._native, device, bound)
+    if in_place:
+        bound = _share(plan, device, sides, bound)
     switch = plan.prepare(
         world,
         source_tensors=sides["source"],
@@ -62,6 +68,21 @@ def run(
     if check:
         result.update(_C.check_pattern(plan._native, device, bound))
     return result
+
+
+def _share(
+    plan: Plan, device: int, sides: dict[str, dict], bound: list[_C.Tensor]
+) -> list[_C.Tensor]:
+    """Gives source tensors for destination tensors that stay in place."""
+    shared = []
+    for entry, own in zip(plan.expected(device), bound):
+        if entry.side == "destination" and entry.in_place:
+            key = (entry.tensor, entry.state)
+            tensor = sides["source"][key][entry.ordinal]
+            sides["destination"][key][entry.ordinal] = tensor
+            own = _C.Tensor(*key, False, entry.ordinal, tensor)
+        shared.append(own)
+    return shared
 
 
 def local_device(kind: str) -> torch.device:

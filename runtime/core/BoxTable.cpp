@@ -168,7 +168,8 @@ Status BoxTable::addCopy(const PreparedCopy &copy,
       DTRT_RETURN_IF_ERROR(read);
       auto write = boxData(to, to.parts[i], to.members[m], storage);
       DTRT_RETURN_IF_ERROR(write);
-      add(*write, *read, copy.perState[i]);
+      if (*write != *read) // else a tensor stays as it is
+        add(*write, *read, copy.perState[i]);
     }
   return {};
 }

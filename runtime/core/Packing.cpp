@@ -327,7 +327,8 @@ Status copy(const PreparedCopy &copy, const LocalStorage &sourceStorage,
       if (!write)
         return unbound(to, destinationStorage, destination.state,
                        to.members[m]);
-      copy.perState[i](write + destination.offset, read + source.offset);
+      if (write != read) // else a tensor stays as it is
+        copy.perState[i](write + destination.offset, read + source.offset);
     }
   return {};
 }

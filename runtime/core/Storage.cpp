@@ -2,6 +2,7 @@
 
 #include "dtrt/Storage.h"
 
+#include "InPlace.h"
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
@@ -141,13 +142,37 @@ static std::string nameOf(const TensorBinding &tensor) {
          "' state '" + tensor.state + "'";
 }
 
-/// Sources may share memory, since they are only read. No plan is proved for a
-/// destination that lies over anything else.
-static Status checkMemoryApart(const std::vector<TensorBinding> &tensors) {
-  std::vector<const TensorBinding *> byStart;
+/// Per tensor the source tensor, of the same name and state, that it is: null
+/// but for destinations that are given in place.
+using Twins = std::vector<const TensorBinding *>;
+
+static Twins findTwins(const std::vector<TensorBinding> &tensors) {
+  using Key = std::tuple<std::string, std::string, void *, uint64_t>;
+  auto keyOf = [](const TensorBinding &tensor) {
+    return Key(tensor.tensor, tensor.state, tensor.data, tensor.bytes);
+  };
+  std::map<Key, const TensorBinding *> sources;
   for (const TensorBinding &tensor : tensors)
-    if (tensor.bytes > 0 && tensor.data)
-      byStart.push_back(&tensor);
+    if (tensor.side == Side::Source && tensor.data && tensor.bytes > 0)
+      sources.emplace(keyOf(tensor), &tensor);
+  Twins twins;
+  for (const TensorBinding &tensor : tensors) {
+    auto found = tensor.side == Side::Destination ? sources.find(keyOf(tensor))
+                                                  : sources.end();
+    twins.push_back(found == sources.end() ? nullptr : found->second);
+  }
+  return twins;
+}
+
+/// Sources may share memory, since they are only read, and so are destinations
+/// that are their own source. No plan is proved for a destination that lies
+/// over anything else.
+static Status checkMemoryApart(const std::vector<TensorBinding> &tensors,
+                               const Twins &twins) {
+  std::vector<const TensorBinding *> byStart;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensors[i].bytes > 0 && tensors[i].data && !twins[i])
+      byStart.push_back(&tensors[i]);
   auto start = [](const TensorBinding *tensor) {
     return reinterpret_cast<uintptr_t>(tensor->data);
   };
@@ -178,14 +203,64 @@ static Status checkMemoryApart(const std::vector<TensorBinding> &tensors) {
   return {};
 }
 
+static BufferKey keyOf(const TensorBinding &tensor) {
+  return {tensor.tensor, tensor.state, tensor.side, tensor.ordinal};
+}
+
+/// A tensor that is given for both sides has to stay as it is.
+static Status checkTwins(const std::vector<TensorBinding> &tensors,
+                         const Twins &twins, const BufferMap &buffers,
+                         const LocalStorage &storage) {
+  std::vector<SharedBuffer> shared;
+  std::vector<const TensorBinding *> names;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!twins[i])
+      continue;
+    const BufferPlace &to = buffers.at(keyOf(tensors[i]));
+    const BufferPlace &from = buffers.at(keyOf(*twins[i]));
+    shared.push_back({to.shard, from.shard, to.state, to.member});
+    names.push_back(&tensors[i]);
+  }
+  std::vector<bool> moved = findMoved(storage, shared);
+  for (size_t i = 0; i < moved.size(); ++i)
+    if (moved[i])
+      return makeError(nameOf(*names[i]),
+                       " shares memory with its source, and the plan does not "
+                       "leave it as it is");
+  return {};
+}
+
+std::vector<TensorBinding> tensorsInPlace(const LocalStorage &storage) {
+  BufferMap buffers = buffersOf(storage);
+  std::vector<SharedBuffer> shared;
+  std::vector<TensorBinding> tensors;
+  for (const auto &[key, to] : buffers) {
+    auto from =
+        buffers.find({key.tensor, key.state, Side::Source, key.ordinal});
+    if (key.side != Side::Destination || from == buffers.end() ||
+        from->second.member != to.member)
+      continue;
+    shared.push_back({to.shard, from->second.shard, to.state, to.member});
+    tensors.push_back({key.tensor, key.state, key.side, key.ordinal, nullptr,
+                       storage.memberBytes(key.side, to.shard, to.state)});
+  }
+  std::vector<bool> moved = findMoved(storage, shared);
+  size_t kept = 0;
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!moved[i])
+      tensors[kept++] = tensors[i];
+  tensors.resize(kept);
+  return tensors;
+}
+
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage) {
-  DTRT_RETURN_IF_ERROR(checkMemoryApart(tensors));
+  Twins twins = findTwins(tensors);
+  DTRT_RETURN_IF_ERROR(checkMemoryApart(tensors, twins));
   BufferMap buffers = buffersOf(storage);
   std::set<BufferKey> bound;
   for (const TensorBinding &binding : tensors) {
-    BufferKey key = {binding.tensor, binding.state, binding.side,
-                     binding.ordinal};
+    BufferKey key = keyOf(binding);
     auto found = buffers.find(key);
     if (found == buffers.end())
       return makeError("the plan has no ", sideName(binding.side), " shard ",
@@ -210,6 +285,7 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
       return makeError("no tensor is bound to the ", sideName(key.side),
                        " shard of '", key.tensor, "' state '", key.state,
                        "' on device ", storage.program().device);
+  DTRT_RETURN_IF_ERROR(checkTwins(tensors, twins, buffers, storage));
   storage.bindMade();
   return {};
 }

@@ -86,6 +86,7 @@ struct Expected {
   uint32_t ordinal = 0;
   std::vector<int64_t> shape;
   std::string dtype;
+  bool inPlace = false;
 };
 
 void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
@@ -103,9 +104,19 @@ void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
       const std::string &name = family.states[state].name;
       expected.push_back({tensor, name, side == Side::Source,
                           count[{tensor, name}]++, shape,
-                          dtypeName(dtypeOf(family, state, side))});
+                          dtypeName(dtypeOf(family, state, side)),
+                          /*inPlace=*/false});
     }
   }
+}
+
+/// Marks those, on both sides, that the program leaves as they are.
+void markInPlace(const LocalStorage &storage, std::vector<Expected> &expected) {
+  std::set<std::tuple<std::string, std::string, uint32_t>> stay;
+  for (const TensorBinding &tensor : tensorsInPlace(storage))
+    stay.insert({tensor.tensor, tensor.state, tensor.ordinal});
+  for (Expected &entry : expected)
+    entry.inPlace = stay.count({entry.tensor, entry.state, entry.ordinal}) > 0;
 }
 
 std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
@@ -117,6 +128,7 @@ std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
          side == Side::Source ? program.source : program.destination)
       addExpected(plan->common(), shard, side, count, expected);
   }
+  markInPlace(LocalStorage(plan->common(), program), expected);
   return expected;
 }
 
@@ -438,7 +450,8 @@ PYBIND11_MODULE(_C, module) {
       .def_readonly("source", &Expected::source)
       .def_readonly("ordinal", &Expected::ordinal)
       .def_readonly("shape", &Expected::shape)
-      .def_readonly("dtype", &Expected::dtype);
+      .def_readonly("dtype", &Expected::dtype)
+      .def_readonly("in_place", &Expected::inPlace);
   py::class_<Tensor>(module, "Tensor").def(py::init(&makeTensor));
   py::class_<World>(module, "World").def(py::init(&makeWorld));
   py::class_<LiveSwitch>(module, "Switch")

@@ -44,17 +44,18 @@ def on_loopback(path, folder):
     return _C.loopback(_C.Plan.open(path), True, True)
 
 
-def _rank(rank, store, path, digests, shared_memory):
+def _rank(rank, store, path, shared_memory, options):
     plan = dynatrain.Plan.load(path)
     world = dynatrain.World(
         store=store, rank=rank, timeout=60, shared_memory=shared_memory
     )
-    return worker.run(plan, world, check=True, digests=digests)
+    return worker.run(plan, world, check=True, **options)
 
 
-def on_gloo(path, folder, digests=False, shared_memory=True):
+def on_gloo(path, folder, digests=False, shared_memory=True, in_place=False):
     size = len(dynatrain.Plan.load(path).devices)
-    results = run_ranks(size, _rank, folder, path, digests, shared_memory)
+    options = {"digests": digests, "in_place": in_place}
+    results = run_ranks(size, _rank, folder, path, shared_memory, options)
     assert all(isinstance(result, dict) for result in results), results
     return {
         "bytes_checked": sum(r["bytes_checked"] for r in results),
@@ -68,6 +69,10 @@ def on_gloo(path, folder, digests=False, shared_memory=True):
 
 def on_gloo_with_digests(path, folder):
     return on_gloo(path, folder, digests=True)
+
+
+def on_gloo_in_place(path, folder):
+    return on_gloo(path, folder, in_place=True)
 
 
 def on_gloo_without_shared_memory(path, folder):
@@ -137,6 +142,7 @@ TRANSPORTS = {
     "gloo": on_gloo,
     "gloo-digests": on_gloo_with_digests,
     "gloo-all-by-wire": on_gloo_without_shared_memory,
+    "gloo-in-place": on_gloo_in_place,
     "gloo-gpus": on_gloo_from_gpus,
     "nccl": on_nccl,
     "nccl-dt-run": on_dt_run_nccl,

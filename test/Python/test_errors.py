@@ -45,8 +45,14 @@ def bad_key(source, target):
     source["0.weight"] = torch.zeros(128, 256)
 
 
-def in_place(source, target):
-    target["0.bias", "param"] = source["0.bias", "param"]
+def moved_in_place(source, target):
+    moved = source["2.weight", "param"][0]
+    shape = target["2.weight", "param"][0].shape
+    target["2.weight", "param"] = moved.view(shape)
+
+
+def over_another(source, target):
+    target["0.bias", "param"] = source["0.bias", "exp_avg"]
 
 
 FAULTS = {
@@ -58,8 +64,10 @@ FAULTS = {
     not_dense: "has strides [1, 128], the plan expects a dense row-major",
     not_a_tensor: "is a list, expected a torch.Tensor",
     on_meta: "is on meta, the gloo backend moves tensors on cpu",
-    in_place: "destination tensor '0.bias' state 'param' shares memory with "
-    "source tensor '0.bias' state 'param'",
+    moved_in_place: "destination tensor '2.weight' state 'param' shares memory "
+    "with its source, and the plan does not leave it as it is",
+    over_another: "destination tensor '0.bias' state 'param' shares memory with "
+    "source tensor '0.bias' state 'exp_avg'",
     bad_key: "key '0.weight' of the tensors is neither (tensor, state)",
 }
 

@@ -49,6 +49,18 @@ def test_forms_of_tensors(compile_plan, tmp_path):
     assert outcomes == [True] * 4
 
 
+def test_what_stays_in_place(compile_plan):
+    plan = dynatrain.Plan.load(compile_plan(PLAN))
+    stays = {
+        entry.tensor
+        for entry in plan.expected(1)
+        if entry.in_place and entry.state == "param"
+    }
+    assert stays == {"0.weight", "0.bias", "2.bias"}
+    moves = dynatrain.Plan.load(compile_plan("llama-tiny-8-change-dtypes"))
+    assert not any(entry.in_place for entry in moves.expected(0))
+
+
 def test_state_of_adamw():
     layer = torch.nn.Linear(4, 3)
     optimizer = torch.optim.AdamW(layer.parameters())

@@ -12,6 +12,7 @@ namespace dtrt {
 struct ExecutionStats {
   uint64_t bytesSent = 0;
   uint64_t bytesReceived = 0;
+  /// By copies of the program, those of tensors that stay in place included.
   uint64_t bytesCopied = 0;
   uint64_t bytesZeroed = 0;
   uint64_t messages = 0;

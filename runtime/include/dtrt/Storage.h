@@ -117,9 +117,16 @@ std::vector<TensorBinding> expectedTensors(const LocalStorage &storage);
 
 /// Binds all tensors; fails when one is unknown, has the wrong size or comes
 /// twice, when a destination shares memory with any other, and when a buffer of
-/// the program stays without one.
+/// the program stays without one. One tensor may be given for both sides where
+/// the program leaves it as it is (`tensorsInPlace`), which is checked here; no
+/// byte of it is copied then.
 Status bindTensors(const std::vector<TensorBinding> &tensors,
                    LocalStorage &storage);
+
+/// The destination tensors, without `data`, that may be given as the source
+/// tensors of their name, state and ordinal: the shard is the same before and
+/// after, and filled only from itself.
+std::vector<TensorBinding> tensorsInPlace(const LocalStorage &storage);
 
 /// Where owned buffers come from: host memory, or a device's. `allocate` gives
 /// nothing when there is no more.

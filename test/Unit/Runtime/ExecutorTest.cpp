@@ -378,6 +378,38 @@ TEST(Loopback, AllToAllOf128Ranks) {
       EXPECT_EQ(in[rank][peer], peer == rank ? ~0u : peer);
 }
 
+TEST(Storage, RefusesInPlaceWhatThePlanMoves) {
+  // Each way to fill the shard but a copy of itself, and shards of other bytes.
+  auto refused = [](const TestPlan &plan) {
+    LocalStorage storage(plan.common, plan.programs[0]);
+    std::byte memory[32];
+    Status bound =
+        bindTensors({{"w", "param", Side::Source, 0, memory, 32},
+                     {"w", "param", Side::Destination, 0, memory, 32}},
+                    storage);
+    return tensorsInPlace(storage).empty() &&
+           bound.message() ==
+               "destination tensor 'w' state 'param' shares memory with its "
+               "source, and the plan does not leave it as it is";
+  };
+  TestPlan plan = forwardingPlan();
+  EXPECT_FALSE(refused(plan));
+  Instruction &copy = plan.programs[0].instructions[0];
+  const Segment wanted = copy.segments[1];
+  copy.op = Opcode::Unpack;
+  copy.segments = {wanted};
+  EXPECT_TRUE(refused(plan));
+  copy.op = Opcode::Zero;
+  EXPECT_TRUE(refused(plan));
+  copy.op = Opcode::Group;
+  copy.segments = {};
+  copy.messages = {{true, 1, 32, true, 0, wanted}};
+  EXPECT_TRUE(refused(plan));
+  plan = forwardingPlan();
+  plan.programs[0].source[0].dims[0] = {{2, 4}, {0, 2}};
+  EXPECT_TRUE(refused(plan));
+}
+
 TEST(Storage, BindsATrainersTensors) {
   TestPlan plan = forwardingPlan();
   LocalStorage storage(plan.common, plan.programs[0]);
@@ -388,6 +420,9 @@ TEST(Storage, BindsATrainersTensors) {
   Status bound = bindTensors(tensors, storage);
   EXPECT_TRUE(bound.ok()) << bound.message();
   EXPECT_EQ(storage.data(Side::Destination, 0, 0, 0), after);
+  ASSERT_EQ(tensorsInPlace(storage).size(), 1u);
+  tensors[1].data = before; // the plan copies all of it onto itself
+  EXPECT_TRUE(bindTensors(tensors, storage).ok());
   tensors[1].data = before + 31;
   EXPECT_EQ(bindTensors(tensors, storage).message(),
             "destination tensor 'w' state 'param' shares memory with source "
