@@ -157,6 +157,7 @@ bool dt::scheduleBest(const std::vector<Move> &moves,
   best.clear();
   for (ChunkBytes chunks :
        candidateChunks(moves, flows, cluster, stagingBytes)) {
+    chunks.hasShortEnds = !chunks.isWhole;
     std::vector<ScheduledMove> scheduled;
     if (!schedule(moves, flows, cluster, chunks, scheduled, needed))
       continue;

@@ -173,9 +173,19 @@ void Matching::dropFinished() {
         list.end());
 }
 
+/// The longest that the next wave may be.
+double Matching::longestNow() const {
+  if (ends == 0 || ends >= longest || busiest <= ends)
+    return longest;
+  if (wave == 1)
+    return ends;
+  // The last wave but one leaves as much as a last one should have.
+  return busiest > longest ? longest : std::max(busiest - ends, ends);
+}
+
 /// The longest wave that covers all ports that are behind.
 bool Matching::findFull() {
-  for (double seconds = longest; seconds > kLeastLatencies * latency;
+  for (double seconds = longestNow(); seconds > kLeastLatencies * latency;
        seconds *= kShorter) {
     start(seconds);
     if (!coverCritical(/*isStrict=*/true))
@@ -188,9 +198,9 @@ bool Matching::findFull() {
 
 /// The wave that makes most of its time.
 void Matching::findBest() {
-  double best = -1, bestSeconds = longest;
+  double seconds = longestNow();
+  double best = -1, bestSeconds = seconds;
   std::vector<int32_t> bestMatched;
-  double seconds = longest;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     start(seconds);
     coverCritical(/*isStrict=*/false);

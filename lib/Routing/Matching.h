@@ -52,6 +52,9 @@ public:
   /// Replaces what a pair has left and what its next box is like.
   void set(uint32_t pair, const Pair &now);
 
+  /// Makes the first and the last wave last `seconds` at most, or about that.
+  void shortenEnds(double seconds) { ends = seconds; }
+
   /// The next wave; empty when nothing is ready.
   std::vector<Meeting> choose();
 
@@ -83,6 +86,7 @@ private:
     uint32_t pair = 0;
     uint32_t partner = 0; // port
   };
+  double longestNow() const;
   void start(double seconds);
   void match(uint32_t pair);
   bool cover(uint32_t port, bool isCritical);
@@ -108,6 +112,7 @@ private:
   std::vector<uint32_t> order;   // ports, busiest first
   double busiest = 0;
   double longest = 0; // that any pair may send
+  double ends = 0;    // the first and last wave; 0: as all others
   bool takesTrickles = false;
 
   // One attempt.

@@ -76,7 +76,7 @@ public:
             std::vector<ScheduledMove> &scheduled)
       : moves(moves), flows(flows), cluster(cluster),
         chunks{chunks.intra, chunks.inter}, isWhole(chunks.isWhole),
-        scheduled(scheduled) {}
+        hasShortEnds(chunks.hasShortEnds), scheduled(scheduled) {}
 
   bool check(int64_t &needed) const;
   void run();
@@ -86,6 +86,7 @@ private:
     return flows[moves[move].flow].bytesPerElement;
   }
   void index();
+  void shortenEnds();
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
   int64_t largestMessage(const Move &move) const;
@@ -100,6 +101,7 @@ private:
   const Cluster &cluster;
   const int64_t chunks[2]; // island, NIC
   const bool isWhole;      // every message counts alike, none is cut
+  const bool hasShortEnds;
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -171,6 +173,15 @@ void Scheduler::index() {
     edges[it->second].leftBytes += bytes;
     left += bytes;
   }
+}
+
+/// What is packed first and unpacked last has nothing beside it. The short
+/// waves there last as long as the copies of the waves next to them.
+void Scheduler::shortenEnds() {
+  constexpr double kLeastLatencies = 10; // two of them are what it costs
+  double copy = packSeconds(chunks[0] + chunks[1]);
+  if (copy > kLeastLatencies * cluster.latencySeconds)
+    matching->shortenEnds(copy);
 }
 
 /// Tells the matching what an edge has now.
@@ -350,6 +361,8 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
 void Scheduler::run() {
   scheduled.reserve(moves.size());
   index();
+  if (hasShortEnds)
+    shortenEnds();
   findFeeders();
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)

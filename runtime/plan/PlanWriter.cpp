@@ -10,15 +10,16 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace dtrt {
 
 /// Either a string in memory or a temporary file; the file gets its final
-/// name, or is copied to standard output, at the very end.
+/// name, or is copied to a stream, at the very end.
 struct PlanWriter::State {
   std::string path;
-  std::string temporary;
+  std::string temporary; // empty: the file has no name, and is copied
   FILE *file = nullptr;
   std::string *bytes = nullptr;
   size_t bytesStart = 0;
@@ -67,7 +68,9 @@ struct PlanWriter::State {
     if (bytes)
       return {};
     if (path == "-")
-      return copyToStandardOutput();
+      return copyTo(stdout);
+    if (temporary.empty())
+      return copyToPath();
     FILE *written = file;
     file = nullptr;
     if (fclose(written) != 0)
@@ -78,15 +81,25 @@ struct PlanWriter::State {
     return {};
   }
 
-  Status copyToStandardOutput() {
+  Status copyTo(FILE *out) {
     std::vector<char> buffer(1 << 20);
     rewind(file);
     while (size_t read = fread(buffer.data(), 1, buffer.size(), file))
-      if (fwrite(buffer.data(), 1, read, stdout) != read)
+      if (fwrite(buffer.data(), 1, read, out) != read)
         return systemError("write");
-    if (ferror(file) || fflush(stdout) != 0)
+    if (ferror(file) || fflush(out) != 0)
       return systemError("write");
     return {};
+  }
+
+  Status copyToPath() {
+    FILE *out = fopen(path.c_str(), "wb");
+    if (!out)
+      return systemError("open");
+    Status status = copyTo(out);
+    if (fclose(out) != 0 && status.ok())
+      return systemError("write");
+    return status;
   }
 };
 
@@ -145,10 +158,18 @@ PlanWriter::PlanWriter(PlanWriter &&) noexcept = default;
 PlanWriter &PlanWriter::operator=(PlanWriter &&) noexcept = default;
 PlanWriter::~PlanWriter() = default;
 
+/// A device or a pipe is written to: a new file in its place would be no use to
+/// who reads from it.
+static bool isStream(const std::string &path) {
+  struct stat found;
+  return path == "-" || (stat(path.c_str(), &found) == 0 &&
+                         !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode));
+}
+
 Result<PlanWriter> PlanWriter::create(const std::string &path) {
   auto state = std::make_unique<State>();
   state->path = path;
-  if (path == "-") {
+  if (isStream(path)) {
     state->file = tmpfile();
   } else {
     state->temporary = path + ".tmp." + std::to_string(getpid());

@@ -39,8 +39,12 @@ struct ChunkBytes {
   int64_t inter = 0;
   /// Latency counts, not bytes: no message is cut, and as few waves as can be.
   bool isWhole = false;
+  /// The first and the last wave are short, where the copies before and after
+  /// them take several latencies: nothing else runs beside these two.
+  bool hasShortEnds = false;
   friend bool operator==(ChunkBytes a, ChunkBytes b) {
-    return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole;
+    return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole &&
+           a.hasShortEnds == b.hasShortEnds;
   }
 };
 

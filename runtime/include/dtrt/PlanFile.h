@@ -37,7 +37,7 @@ Result<EncodedProgram> encodeSection(const RankProgram &program);
 /// beside it, which is renamed at the end and removed on any failure.
 class PlanWriter {
 public:
-  /// "-" is standard output.
+  /// "-" is standard output. Devices and pipes get the bytes at the end.
   static Result<PlanWriter> create(const std::string &path);
   /// Gathers the file's bytes in `out`, which must outlive the writer.
   static PlanWriter toBytes(std::string &out);

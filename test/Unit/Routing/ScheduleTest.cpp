@@ -57,6 +57,10 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
     std::vector<ChunkBytes> candidates =
         candidateChunks(routing.moves, t.flows, t.cluster, stagingBytes);
     ChunkBytes chunks = candidates[random() % candidates.size()];
+    if (!chunks.isWhole && random() % 2) {
+      chunks.hasShortEnds = true;
+      t.cluster.latencySeconds = 1e-9; // else copies this small do not count
+    }
     std::vector<ScheduledMove> scheduled;
     int64_t needed = 0;
     ASSERT_TRUE(
@@ -148,6 +152,33 @@ TEST(Schedule, UnequalMessagesKeepFullPortsBusy) {
                        Box::fromOffsetSize({at}, {bytes})});
   }
   EXPECT_LT(loss(moves, {flow}, cluster, {kChunk, kChunk}), 1.03);
+}
+
+TEST(Schedule, FirstAndLastWaveAreShortWhereCopiesShow) {
+  // 4 GiB inside an island: a chunk is copied in a fifth of its wire time.
+  constexpr int64_t kChunk = 256 << 20, kBytes = int64_t(4) << 30;
+  Flow flow;
+  flow.bytesPerElement = 1;
+  std::vector<Move> moves = {{0, 0, 0, 1, Box::fromOffsetSize({0}, {kBytes})}};
+  auto run = [&](int64_t chunk, bool hasShortEnds) {
+    std::vector<ScheduledMove> scheduled;
+    int64_t needed = 0;
+    EXPECT_TRUE(schedule(moves, {flow}, Cluster(),
+                         {chunk, 0, /*isWhole=*/false, hasShortEnds}, scheduled,
+                         needed));
+    return scheduled;
+  };
+  auto seconds = [&](const std::vector<ScheduledMove> &scheduled) {
+    return predictSeconds(scheduled, {flow}, Cluster());
+  };
+  std::vector<ScheduledMove> even = run(kChunk, false),
+                             ends = run(kChunk, true);
+  EXPECT_EQ(even.front().move.box.volume(), kChunk);
+  EXPECT_LT(ends.front().move.box.volume(), kChunk / 4);
+  EXPECT_LT(ends.back().move.box.volume(), kChunk / 4);
+  EXPECT_LT(seconds(ends), seconds(even) - packSeconds(kChunk));
+  // A copy of 4 us is less than what another wave costs.
+  EXPECT_EQ(run(4 << 20, true).size(), run(4 << 20, false).size());
 }
 
 TEST(Schedule, WhatOthersWaitForGoesFirst) {

@@ -17,6 +17,8 @@
 #include <functional>
 #include <gtest/gtest.h>
 #include <random>
+#include <sys/stat.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace dtrt;
@@ -124,6 +126,28 @@ TEST(PlanFile, WritesAndMapsAFile) {
   auto reader = PlanReader::open(path);
   ASSERT_TRUE(reader.ok()) << reader.status().message();
   EXPECT_EQ(reader->digest(), plan.reader().digest());
+  unlink(path.c_str());
+}
+
+TEST(PlanFile, WritesToAPipeInPlace) {
+  std::string path = testing::TempDir() + "dtrt-plan-file-test.pipe";
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  TestPlan plan = reshapePlan();
+  std::string received;
+  std::thread reader([&] {
+    std::ifstream pipe(path, std::ios::binary);
+    received.assign(std::istreambuf_iterator<char>(pipe), {});
+  });
+  auto writer = PlanWriter::create(path);
+  EXPECT_TRUE(writer.ok());
+  for (const RankProgram &program : plan.programs)
+    EXPECT_TRUE(writer->addProgram(program).ok());
+  EXPECT_TRUE(writer->finish(plan.common).ok());
+  reader.join();
+  EXPECT_EQ(received, plan.bytes());
+  struct stat after;
+  EXPECT_TRUE(stat(path.c_str(), &after) == 0 && S_ISFIFO(after.st_mode));
   unlink(path.c_str());
 }
 
