@@ -13,20 +13,10 @@
 
 namespace dtrt {
 
-namespace {
-uint64_t placeHash(const int64_t *offset, size_t rank) {
-  uint64_t hash = 0x9e3779b97f4a7c15ull;
-  for (size_t dim = 0; dim < rank; ++dim) {
-    hash = (hash ^ uint64_t(offset[dim])) * 0xd6e8feb86659fd93ull;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-} // namespace
-
 void BoxSet::add(const std::vector<int64_t> &offset,
                  const std::vector<int64_t> &size, uint32_t instruction) {
   boxes.add(offset, size);
+  starts.add(boxes);
   int64_t boxVolume = 1;
   for (int64_t extent : size)
     if (__builtin_mul_overflow(boxVolume, extent, &boxVolume))
@@ -34,7 +24,6 @@ void BoxSet::add(const std::vector<int64_t> &offset,
   // A wrong plan may write the same region any number of times.
   if (__builtin_add_overflow(total, boxVolume, &total))
     total = INT64_MAX;
-  byPlace.emplace(placeHash(offset.data(), offset.size()), count());
   instructions.push_back(instruction);
 }
 
@@ -107,9 +96,9 @@ bool BoxSet::covers(const std::vector<int64_t> &offset,
         return false;
     return true;
   };
-  auto same = byPlace.equal_range(placeHash(offset.data(), offset.size()));
-  for (auto at = same.first; at != same.second; ++at)
-    if (holds(at->second))
+  for (uint32_t box = starts.first(offset.data(), offset.size());
+       box != BoxStarts::kNone; box = starts.next(box))
+    if (holds(box))
       return true;
   int64_t wanted = 1;
   std::vector<int64_t> end;

@@ -4,10 +4,10 @@
 #define DTRT_LIB_PLAN_BOXSET_H
 
 #include "BoxForest.h"
+#include "BoxStarts.h"
 
 #include "dtrt/PlanModel.h"
 
-#include <unordered_map>
 #include <utility>
 
 namespace dtrt {
@@ -39,11 +39,10 @@ private:
                                                       unsigned dim) const;
 
   BoxList boxes;
+  BoxStarts starts;         // most reads are of exactly one box
   mutable BoxForest forest; // of `boxes`, as far as it was needed
   int64_t total = 0;
   std::vector<uint32_t> instructions;
-  /// Boxes by a hash of where they are: most reads are of exactly one box.
-  std::unordered_multimap<uint64_t, uint32_t> byPlace;
 };
 
 } // namespace dtrt

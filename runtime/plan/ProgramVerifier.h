@@ -9,6 +9,7 @@
 #include "StorageLifetimes.h"
 
 #include <map>
+#include <unordered_map>
 
 namespace dtrt {
 

@@ -4,6 +4,8 @@
 
 #include "plan_generated.h"
 
+#include <algorithm>
+
 namespace dtrt {
 
 namespace {
@@ -195,6 +197,8 @@ private:
     case Opcode::Group:
       DTRT_RETURN_IF_ERROR(
           takeShare(from.first(), from.count(), nextMessage, "messages"));
+      to.messages.reserve(
+          std::min<uint64_t>(from.count(), count(in.messages())));
       for (uint64_t i = from.first(); i < end; ++i) {
         auto message = decodeMessage(i);
         DTRT_RETURN_IF_ERROR(message);
@@ -206,6 +210,8 @@ private:
         return makeError("segments start at ", from.first(),
                          ", expected at least ", nextSegment);
       nextSegment = end;
+      to.segments.reserve(
+          std::min<uint64_t>(from.count(), count(in.segments())));
       for (uint64_t i = from.first(); i < end; ++i) {
         auto segment = decodeSegment(i);
         DTRT_RETURN_IF_ERROR(segment);

@@ -4,6 +4,7 @@
 
 #include "gtest/gtest.h"
 
+#include <algorithm>
 #include <random>
 
 using namespace dtrt;
@@ -141,6 +142,38 @@ TEST(BoxSet, ScalarsAreWrittenOnce) {
   EXPECT_FALSE(set.findOverlap());
   set.add({}, {}, 1);
   EXPECT_TRUE(set.findOverlap());
+}
+
+TEST(BoxStarts, FindsAllThatStartThere) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  Random random(seed);
+  const std::vector<int64_t> shape = {30, 40};
+  BoxList list;
+  BoxStarts starts;
+  const int64_t nowhere[] = {0, 0};
+  EXPECT_EQ(starts.first(nowhere, 2), BoxStarts::kNone);
+  size_t others = 0;
+  for (uint32_t count = 1; count <= 2000; ++count) {
+    TestBox box = random.box(shape);
+    list.add(box.offset, box.size);
+    starts.add(list);
+    const int64_t *place = list.low(random.number(0, count - 1));
+    std::vector<uint32_t> found, expected;
+    for (uint32_t at = starts.first(place, 2); at != BoxStarts::kNone;
+         at = starts.next(at))
+      if (std::equal(place, place + 2, list.low(at)))
+        found.insert(found.begin(), at);
+      else
+        ++others;
+    for (uint32_t at = 0; at < count; ++at)
+      if (std::equal(place, place + 2, list.low(at)))
+        expected.push_back(at);
+    ASSERT_EQ(found.size(), expected.size());
+    EXPECT_TRUE(
+        std::is_permutation(found.begin(), found.end(), expected.begin()));
+  }
+  EXPECT_LT(others, 10000u); // of two million
 }
 
 // A damaged plan may write the same box any number of times.
