@@ -66,8 +66,8 @@ FAULTS = {
     on_meta: "is on meta, the gloo backend moves tensors on cpu",
     moved_in_place: "destination tensor '2.weight' state 'param' shares memory "
     "with its source, and the plan does not leave it as it is",
-    over_another: "destination tensor '0.bias' state 'param' shares memory with "
-    "source tensor '0.bias' state 'exp_avg'",
+    over_another: "destination tensor '0.bias' state 'param' shares memory "
+    "with source tensor '0.bias' state 'exp_avg'",
     bad_key: "key '0.weight' of the tensors is neither (tensor, state)",
 }
 
