@@ -2,7 +2,7 @@
 """Flat mode on the benchmark set: what devices hold, and what it costs.
 
     bench/flat_memory.py [--bin build/bin] [--case NAME...] [--cap 64MiB...]
-                         [--scaled] [--json FILE]
+                         [--scaled [--layers N]] [--json FILE]
 
 Compiles every case of bench/cases.py at full size in both memory modes for each
 staging limit, and has `dt-plan verify` check the flat plan. One row per case
@@ -16,7 +16,10 @@ With --scaled every model has matrices of about 1/4096 of their elements and the
 limit is that much smaller, so that `dt-run --check` can run the flat plan with
 every device in this process. What it counts while it runs is compared with the
 limit, and every byte with what it has to be; layers, experts, heads and worlds
-are those of the case. The limits are named as at full size.
+are those of the case. The limits are named as at full size. Plans of the
+largest models have millions of messages, and all ranks in one process do not
+fit this machine's memory: --layers gives models that have more than N layers N
+of them, in equal pipeline stages.
 """
 
 import argparse
@@ -45,6 +48,7 @@ def parse_arguments():
     parser.add_argument("--case", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--cap", nargs="+", default=CAPS, metavar="SIZE")
     parser.add_argument("--scaled", action="store_true")
+    parser.add_argument("--layers", type=int, metavar="N")
     parser.add_argument("--json", type=Path)
     return parser.parse_args()
 
@@ -97,11 +101,28 @@ def scale_of(model):
     )
 
 
-def scaled(case):
+def with_layers(case, model, most):
+    """(the case, its model) with at most so many layers."""
+    key = "num_hidden_layers" if "num_hidden_layers" in model else "n_layer"
+    if most is None or model[key] <= most:
+        return case, model
+    sides = {}
+    for side in ("source", "destination"):
+        sides[side] = dict(getattr(case, side))
+        if "pp_layers" in sides[side]:
+            each, more = divmod(most, sides[side]["pp"])
+            sides[side]["pp_layers"] = [
+                each + (stage < more) for stage in range(sides[side]["pp"])
+            ]
+    return dataclasses.replace(case, **sides), {**model, key: most}
+
+
+def scaled(case, layers):
     """(case with a small model, what divides a limit)."""
     model = case.model
     if not isinstance(model, dict):
         model = json.loads((MODELS / f"{model}.json").read_text())
+    case, model = with_layers(case, model, layers)
     scale = scale_of(model)
     small = dict(model)
     for key, by in EXTENTS.items():
@@ -135,7 +156,7 @@ def measure(case, cap, options):
 
 def run_scaled(folder, case, cap, options):
     """What dt-run counts, and whether the bytes are right."""
-    small, divisor = scaled(case)
+    small, divisor = scaled(case, options.layers)
     limit = bytes_of(cap) // divisor
     plan, facts, seconds = compile_case(small, limit, "flat", options, folder)
     row = {"case": case.name, "cap": cap, "limit": limit, "compile_s": seconds}
