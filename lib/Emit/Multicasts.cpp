@@ -89,10 +89,14 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
 
 /// Books an element that these moves carry.
 void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
-  std::set<int64_t> senders, receivers;
+  std::vector<int64_t> senders, receivers;
   for (const Move *carrier : moves) {
-    senders.insert(carrier->source);
-    receivers.insert(carrier->destination);
+    senders.push_back(carrier->source);
+    receivers.push_back(carrier->destination);
+  }
+  for (auto *side : {&senders, &receivers}) {
+    std::sort(side->begin(), side->end());
+    side->erase(std::unique(side->begin(), side->end()), side->end());
   }
   std::vector<int64_t> devices, holders;
   std::set_union(senders.begin(), senders.end(), receivers.begin(),
