@@ -2,6 +2,8 @@
 
 #include "dt/Emit/Multicasts.h"
 
+#include "dt/Geometry/Overlaps.h"
+
 #include <algorithm>
 #include <set>
 #include <unordered_map>
@@ -40,7 +42,7 @@ private:
     return transition.scheduled[index].move;
   }
   bool isShared(uint32_t flow) const;
-  std::vector<Cell> passedOn(uint32_t flow, const Moves &moves) const;
+  std::vector<Box> passedOn(uint32_t flow, const Moves &moves) const;
   void addElement(const std::vector<const Move *> &moves);
   void addFlow(uint32_t flow, const Moves &moves);
 
@@ -57,8 +59,8 @@ bool MulticastFinder::isShared(uint32_t flow) const {
 
 /// The first elements of boxes that devices send and do not have at the
 /// source, each once.
-std::vector<Cell> MulticastFinder::passedOn(uint32_t flow,
-                                            const Moves &moves) const {
+std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
+                                           const Moves &moves) const {
   std::unordered_set<int64_t> receivers;
   for (uint32_t index : moves)
     receivers.insert(move(index).destination);
@@ -82,18 +84,19 @@ std::vector<Cell> MulticastFinder::passedOn(uint32_t flow,
       box[d].hi = box[d].lo + 1;
     elements.insert(box);
   }
-  std::vector<Cell> out;
-  for (const Box &element : elements)
-    out.push_back({element, 0});
-  return out;
+  return {elements.begin(), elements.end()};
 }
 
 /// Books an element that these moves carry.
 void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
-  std::set<int64_t> senders, receivers;
+  std::vector<int64_t> senders, receivers;
   for (const Move *carrier : moves) {
-    senders.insert(carrier->source);
-    receivers.insert(carrier->destination);
+    senders.push_back(carrier->source);
+    receivers.push_back(carrier->destination);
+  }
+  for (auto *ends : {&senders, &receivers}) {
+    std::sort(ends->begin(), ends->end());
+    ends->erase(std::unique(ends->begin(), ends->end()), ends->end());
   }
   std::vector<int64_t> devices, holders;
   std::set_union(senders.begin(), senders.end(), receivers.begin(),
@@ -113,23 +116,23 @@ void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
 /// One element stands for a box that is passed on: all of it goes to the same
 /// devices.
 void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
-  std::vector<Cell> firsts = passedOn(flow, moves), carried;
+  std::vector<Box> firsts = passedOn(flow, moves), carried;
   if (firsts.empty())
     return;
-  Box bounds = firsts.front().box;
-  for (const Cell &first : firsts)
+  Box bounds = firsts.front();
+  for (const Box &first : firsts)
     for (unsigned d = 0; d < bounds.rank(); ++d)
-      bounds[d] = {std::min(bounds[d].lo, first.box[d].lo),
-                   std::max(bounds[d].hi, first.box[d].hi)};
+      bounds[d] = {std::min(bounds[d].lo, first[d].lo),
+                   std::max(bounds[d].hi, first[d].hi)};
   Moves near;
   for (uint32_t index : moves)
     if (overlaps(move(index).box, bounds)) {
       near.push_back(index);
-      carried.push_back({move(index).box, 0});
+      carried.push_back(move(index).box);
     }
   std::vector<std::vector<const Move *>> carriers(firsts.size());
-  for (const CellPair &pair : join(firsts, carried))
-    carriers[pair.left].push_back(&move(near[pair.right]));
+  for (auto [first, carrier] : overlappingPairs(firsts, carried))
+    carriers[first].push_back(&move(near[carrier]));
   for (const auto &own : carriers)
     addElement(own);
 }
