@@ -94,9 +94,9 @@ void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
     senders.push_back(carrier->source);
     receivers.push_back(carrier->destination);
   }
-  for (auto *side : {&senders, &receivers}) {
-    std::sort(side->begin(), side->end());
-    side->erase(std::unique(side->begin(), side->end()), side->end());
+  for (auto *ends : {&senders, &receivers}) {
+    std::sort(ends->begin(), ends->end());
+    ends->erase(std::unique(ends->begin(), ends->end()), ends->end());
   }
   std::vector<int64_t> devices, holders;
   std::set_union(senders.begin(), senders.end(), receivers.begin(),
@@ -116,7 +116,7 @@ void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
 /// One element stands for a box that is passed on: all of it goes to the same
 /// devices.
 void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
-  std::vector<Box> firsts = passedOn(flow, moves);
+  std::vector<Box> firsts = passedOn(flow, moves), carried;
   if (firsts.empty())
     return;
   Box bounds = firsts.front();
@@ -124,16 +124,15 @@ void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
     for (unsigned d = 0; d < bounds.rank(); ++d)
       bounds[d] = {std::min(bounds[d].lo, first[d].lo),
                    std::max(bounds[d].hi, first[d].hi)};
-  std::vector<const Move *> near;
-  std::vector<Box> carried;
+  Moves near;
   for (uint32_t index : moves)
     if (overlaps(move(index).box, bounds)) {
-      near.push_back(&move(index));
+      near.push_back(index);
       carried.push_back(move(index).box);
     }
   std::vector<std::vector<const Move *>> carriers(firsts.size());
   for (auto [first, carrier] : overlappingPairs(firsts, carried))
-    carriers[first].push_back(near[carrier]);
+    carriers[first].push_back(&move(near[carrier]));
   for (const auto &own : carriers)
     addElement(own);
 }
