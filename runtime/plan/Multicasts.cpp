@@ -10,75 +10,81 @@
 
 namespace dtrt {
 
-void MulticastCounter::addSent(const Segment &segment) {
+void PassedOn::addSent(const Segment &segment) {
   if (segment.side == Side::Destination)
-    wanted[{segment.family, segment.states}].places.push_back(segment.offset);
+    wanted[{segment.family, segment.states}].push_back(segment.offset);
 }
 
-void MulticastCounter::addSent(MulticastCounter &&other) {
-  for (auto &[key, elements] : other.wanted) {
-    auto &places = wanted[key].places;
-    std::move(elements.places.begin(), elements.places.end(),
-              std::back_inserter(places));
+void PassedOn::add(PassedOn &&other) {
+  for (auto &[key, places] : other.wanted) {
+    auto &own = wanted[key];
+    std::move(places.begin(), places.end(), std::back_inserter(own));
   }
 }
 
-void MulticastCounter::addEnds(const MulticastCounter &copy) {
-  for (const auto &[key, elements] : copy.wanted) {
-    auto &ends = wanted[key].ends;
-    for (size_t i = 0; i < ends.size(); ++i)
-      ends[i].insert(ends[i].end(), elements.ends[i].begin(),
-                     elements.ends[i].end());
-  }
-}
-
-void MulticastCounter::sortPassedOn() {
-  for (auto &[key, elements] : wanted) {
-    auto &places = elements.places;
+std::vector<PassedOn::Elements> PassedOn::take() {
+  std::vector<Elements> out;
+  for (auto &[key, places] : wanted) {
     std::sort(places.begin(), places.end());
     places.erase(std::unique(places.begin(), places.end()), places.end());
-    elements.ends.resize(places.size());
+    places.shrink_to_fit();
+    out.push_back({key.first, key.second, std::move(places)});
   }
+  wanted.clear();
+  return out;
 }
 
-/// Books a message at those of [first, last) that lie in its segment; they
-/// agree in all dims below `dim`.
-void MulticastCounter::find(Elements &elements, const Segment &segment,
-                            size_t first, size_t last, unsigned dim,
-                            uint32_t source, uint32_t destination) {
-  if (dim == segment.offset.size()) {
-    elements.ends[first].push_back({source, false});
-    elements.ends[first].push_back({destination, true});
-    return;
-  }
+/// Calls fn(number) for those of places [first, last) that lie in the segment;
+/// they agree in all dims below `dim`.
+template <typename Fn>
+static void forEachInside(const std::vector<PassedOn::Place> &places,
+                          const Segment &segment, size_t first, size_t last,
+                          unsigned dim, const Fn &fn) {
+  if (dim == segment.offset.size())
+    return fn(uint32_t(first));
   auto seek = [&](int64_t value) {
-    return size_t(std::lower_bound(elements.places.begin() + first,
-                                   elements.places.begin() + last, value,
+    return size_t(std::lower_bound(places.begin() + first,
+                                   places.begin() + last, value,
                                    [&](const auto &place, int64_t bound) {
                                      return place[dim] < bound;
                                    }) -
-                  elements.places.begin());
+                  places.begin());
   };
   first = seek(segment.offset[dim]);
-  while (first < last && elements.places[first][dim] <
-                             segment.offset[dim] + segment.size[dim]) {
-    size_t next = seek(elements.places[first][dim] + 1);
-    find(elements, segment, first, next, dim + 1, source, destination);
+  while (first < last &&
+         places[first][dim] < segment.offset[dim] + segment.size[dim]) {
+    size_t next = seek(places[first][dim] + 1);
+    forEachInside(places, segment, first, next, dim + 1, fn);
     first = next;
   }
 }
 
+MulticastCounter::MulticastCounter(
+    const std::vector<PassedOn::Elements> &passedOn)
+    : passedOn(passedOn), ends(passedOn.size()) {}
+
 void MulticastCounter::addCarried(const Segment &segment, uint32_t source,
                                   uint32_t destination) {
-  for (auto at = wanted.lower_bound({segment.family, 0});
-       at != wanted.end() && at->first.family == segment.family; ++at)
-    if (at->first.states & segment.states)
-      find(at->second, segment, 0, at->second.places.size(), 0, source,
-           destination);
+  auto at = std::partition_point(
+      passedOn.begin(), passedOn.end(),
+      [&](const auto &elements) { return elements.family < segment.family; });
+  for (; at != passedOn.end() && at->family == segment.family; ++at) {
+    if (!(at->states & segment.states))
+      continue;
+    std::vector<End> &own = ends[at - passedOn.begin()];
+    forEachInside(at->places, segment, 0, at->places.size(), 0,
+                  [&](uint32_t place) {
+                    own.push_back(makeEnd(place, source, false));
+                    own.push_back(makeEnd(place, destination, true));
+                  });
+  }
 }
 
 void MulticastCounter::addProgram(const PlanCommon &common,
                                   const RankProgram &program) {
+  std::vector<size_t> before;
+  for (const std::vector<End> &own : ends)
+    before.push_back(own.size());
   std::map<uint64_t, const Segment *> packed; // by place in the arena
   for (const Instruction &instruction : program.instructions) {
     if (instruction.op == Opcode::Pack) {
@@ -104,24 +110,36 @@ void MulticastCounter::addProgram(const PlanCommon &common,
       }
     }
   }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    auto first = ends[i].begin() + before[i];
+    std::sort(first, ends[i].end());
+    ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
+  }
 }
 
-uint64_t MulticastCounter::count() const {
+uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
   std::set<std::vector<uint32_t>> sets;
-  for (const auto &[key, elements] : wanted)
-    for (auto ends : elements.ends) {
-      std::sort(ends.begin(), ends.end());
+  for (size_t i = 0; !counters.empty() && i < counters[0].ends.size(); ++i) {
+    std::vector<End> all;
+    for (MulticastCounter &counter : counters) {
+      std::vector<End> own = std::move(counter.ends[i]);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    std::sort(all.begin(), all.end());
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
       bool isPassedOn = false;
       std::vector<uint32_t> devices;
-      for (size_t i = 0; i < ends.size(); ++i) {
-        bool known = i > 0 && ends[i].first == ends[i - 1].first;
-        isPassedOn |= known && ends[i].second != ends[i - 1].second;
+      for (; last < all.size() && all[last] >> 33 == all[first] >> 33; ++last) {
+        auto device = uint32_t(all[last] >> 1);
+        bool known = !devices.empty() && devices.back() == device;
+        isPassedOn |= known && all[last] != all[last - 1];
         if (!known)
-          devices.push_back(ends[i].first);
+          devices.push_back(device);
       }
       if (isPassedOn)
-        sets.insert(devices);
+        sets.insert(std::move(devices));
     }
+  }
   return sets.size();
 }
 

@@ -1,4 +1,11 @@
 //===- Multicasts.h - How many multicasts do programs make? -----*- C++ -*-===//
+//
+// Counts what PlanSummary::collectives defines, in right programs. A segment
+// that is sent from the destination side has been received before, or copied:
+// its first element stands for it. Two passes over the programs: one finds
+// these elements, the next the messages that carry them.
+//
+//===----------------------------------------------------------------------===//
 
 #ifndef DTRT_LIB_PLAN_MULTICASTS_H
 #define DTRT_LIB_PLAN_MULTICASTS_H
@@ -9,48 +16,55 @@
 
 namespace dtrt {
 
-/// Counts what PlanSummary::collectives defines, in right programs. A segment
-/// that is sent from the destination side has been received before, or copied:
-/// its first element stands for it. Two passes over the programs: one finds
-/// these elements, the next the messages that carry them.
-class MulticastCounter {
+/// The elements that stand for what is passed on: the first pass.
+class PassedOn {
 public:
-  /// A segment that a message sends.
-  void addSent(const Segment &segment);
-  /// Whether a second pass is needed.
-  bool anyPassedOn() const { return !wanted.empty(); }
-  /// What another counter has seen in its first pass.
-  void addSent(MulticastCounter &&other);
-  /// Ends the first pass.
-  void sortPassedOn();
-  /// The messages of one program, second pass.
-  void addProgram(const PlanCommon &common, const RankProgram &program);
-  /// What a copy of this counter has seen in its second pass.
-  void addEnds(const MulticastCounter &copy);
-  uint64_t count() const;
-
-private:
+  using Place = std::vector<int64_t>;
   /// Elements of one family that are passed on in these states.
-  struct Key {
+  struct Elements {
     uint32_t family = 0;
     uint64_t states = 0;
-    bool operator<(const Key &o) const {
-      return family != o.family ? family < o.family : states < o.states;
-    }
-  };
-  struct Elements {
-    std::vector<std::vector<int64_t>> places; // sorted
-    /// Per place: (device, receives).
-    std::vector<std::vector<std::pair<uint32_t, bool>>> ends;
+    std::vector<Place> places;
   };
 
+  /// A segment that a message sends.
+  void addSent(const Segment &segment);
+  /// What another has seen.
+  void add(PassedOn &&other);
+  bool empty() const { return wanted.empty(); }
+  /// All of it, by family; places ascend, each once. Leaves nothing here.
+  std::vector<Elements> take();
+
+private:
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<Place>> wanted;
+};
+
+/// The messages that carry these elements: the second pass. Threads may count
+/// some programs each, in counters of their own.
+class MulticastCounter {
+public:
+  /// The elements, as `PassedOn::take` gives them, must outlive this.
+  explicit MulticastCounter(const std::vector<PassedOn::Elements> &passedOn);
+
+  /// The messages that one program sends.
+  void addProgram(const PlanCommon &common, const RankProgram &program);
+  /// How many sets of devices share what some of them pass on, by counters of
+  /// the same elements; leaves nothing in them.
+  static uint64_t count(std::vector<MulticastCounter> &counters);
+
+private:
+  /// A device that has to do with an element: the place of the element, which
+  /// is below 2^31, the device, and whether it receives. There may be hundreds
+  /// of millions.
+  using End = uint64_t;
+  static End makeEnd(uint32_t place, uint32_t device, bool receives) {
+    return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
+  }
   void addCarried(const Segment &segment, uint32_t source,
                   uint32_t destination);
-  static void find(Elements &elements, const Segment &segment, size_t first,
-                   size_t last, unsigned dim, uint32_t source,
-                   uint32_t destination);
 
-  std::map<Key, Elements> wanted;
+  const std::vector<PassedOn::Elements> &passedOn;
+  std::vector<std::vector<End>> ends; // as in `passedOn`; of a program once
 };
 
 } // namespace dtrt

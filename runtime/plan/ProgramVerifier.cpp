@@ -85,7 +85,7 @@ bool isPadding(const Family &family, const Segment &segment) {
 void ProgramTotals::add(ProgramTotals &&other) {
   sends.insert(sends.end(), other.sends.begin(), other.sends.end());
   receives.insert(receives.end(), other.receives.begin(), other.receives.end());
-  multicasts.addSent(std::move(other.multicasts));
+  passedOn.add(std::move(other.passedOn));
   for (auto sum : {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
                    &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode})
     this->*sum += other.*sum;
@@ -281,7 +281,7 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
       return makeError("sends staging bytes [", slot, ", ", slot + bytes,
                        ") of which byte ", at, " was not packed for it");
     content.add(*staged->second.packed);
-    totals.multicasts.addSent(*staged->second.packed);
+    totals.passedOn.addSent(*staged->second.packed);
     staged->second.used = true;
     at = staged->second.end;
   }
@@ -294,7 +294,7 @@ Status ProgramVerifier::send(const Instruction &instruction,
                     current,          message.bytes,  {}};
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
-    totals.multicasts.addSent(message.segment);
+    totals.passedOn.addSent(message.segment);
     ContentHash content;
     content.add(message.segment);
     end.content = content.finish();

@@ -26,7 +26,8 @@ struct MessageEnd {
 /// What the programs seen so far add up to.
 struct ProgramTotals {
   std::vector<MessageEnd> sends, receives;
-  MulticastCounter multicasts;
+  PassedOn passedOn;
+  uint64_t collectives = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesWire = 0;

@@ -120,6 +120,7 @@ private:
     record.range = {shard.range_lo(), shard.range_hi()};
     if (shard.rank() > kMaxRank)
       return makeError("shard has ", shard.rank(), " dims, limit ", kMaxRank);
+    record.dims.reserve(shard.rank());
     uint64_t at = shard.dims();
     for (unsigned dim = 0; dim < shard.rank(); ++dim) {
       DTRT_RETURN_IF_ERROR(checkPool(at, 1));
@@ -128,6 +129,7 @@ private:
         return makeError("shard has ", intervals, " intervals in dim ", dim);
       DTRT_RETURN_IF_ERROR(checkPool(at, 2 * uint64_t(intervals)));
       auto &ranges = record.dims.emplace_back();
+      ranges.reserve(size_t(intervals));
       for (int64_t i = 0; i < intervals; ++i, at += 2)
         ranges.push_back({in.pool()->Get(at), in.pool()->Get(at + 1)});
     }

@@ -107,7 +107,7 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
       {"most destination bytes", summary.destinationMax, totals.destinationMax},
       {"messages", summary.messages, totals.sends.size()},
       {"waves", summary.waves, countWaves(totals.sends)},
-      {"collectives", summary.collectives, totals.multicasts.count()},
+      {"collectives", summary.collectives, totals.collectives},
   };
   for (const Row &row : rows)
     if (row.said != row.found)
@@ -124,7 +124,7 @@ Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
 }
 
 /// One per core, no more than there are programs, and no more than kMost: each
-/// counts multicasts in a copy of what is looked for.
+/// has a program in memory.
 size_t countThreads(const PlanReader &plan) {
   constexpr size_t kMost = 16;
   size_t here = std::max(1u, std::thread::hardware_concurrency());
@@ -177,21 +177,20 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
   return totals;
 }
 
-/// The messages of what is passed on, from programs that are right.
-Status readMulticasts(const PlanReader &plan, MulticastCounter &multicasts) {
-  if (!multicasts.anyPassedOn())
-    return {};
-  multicasts.sortPassedOn();
-  std::vector<MulticastCounter> parts(countThreads(plan), multicasts);
+/// Reads the programs, which are right, a second time.
+Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
+  if (passedOn.empty())
+    return uint64_t(0);
+  std::vector<PassedOn::Elements> elements = passedOn.take();
+  std::vector<MulticastCounter> parts(countThreads(plan),
+                                      MulticastCounter(elements));
   DTRT_RETURN_IF_ERROR(
       forEachProgram(plan, parts.size(),
                      [&](size_t thread, const RankProgram &program) -> Status {
                        parts[thread].addProgram(plan.common(), program);
                        return {};
                      }));
-  for (MulticastCounter &part : parts)
-    multicasts.addEnds(part);
-  return {};
+  return MulticastCounter::count(parts);
 }
 
 } // namespace
@@ -207,7 +206,10 @@ Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
     DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
     return paired;
   }
-  DTRT_RETURN_IF_ERROR(readMulticasts(plan, totals.multicasts));
+  totals.receives = {};
+  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
+  DTRT_RETURN_IF_ERROR(collectives);
+  totals.collectives = *collectives;
   DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, totals));
   if (facts)
     facts->mostAbove = totals.mostAbove;
