@@ -19,9 +19,9 @@ struct SharedBuffer {
 
 /// Which of the buffers the program does not leave as they are. Both shards of
 /// a pair have to be alike, so that an element lies at one place in both, and
-/// all that the program writes there has to be copied from that very place: then
-/// nothing is written, no one who reads the source sees a change, and after a
-/// failure the source is whole.
+/// all that the program writes there has to be copied from that very place:
+/// then nothing is written, no one who reads the source sees a change, and
+/// after a failure the source is whole.
 std::vector<bool> findMoved(const LocalStorage &storage,
                             const std::vector<SharedBuffer> &buffers);
 
