@@ -1,5 +1,4 @@
-//===- BoxList.h - Many boxes of one rank ------------------------*- C++
-//-*-===//
+//===- BoxList.h - Many boxes of one rank -----------------------*- C++ -*-===//
 
 #ifndef DTRT_LIB_PLAN_BOXLIST_H
 #define DTRT_LIB_PLAN_BOXLIST_H
