@@ -70,8 +70,9 @@ public:
            int64_t messages) {
     double seconds = cluster.wireSeconds(source, destination, bytes);
     bool inter = !cluster.sameNode(source, destination);
-    for (auto key : {std::make_tuple(source, inter, false),
-                     std::make_tuple(destination, inter, true)}) {
+    for (auto key :
+         {std::make_tuple(cluster.port(source, inter), inter, false),
+          std::make_tuple(cluster.port(destination, inter), inter, true)}) {
       Port &port = ports[key];
       port.seconds += seconds;
       port.messages += messages;
@@ -261,8 +262,9 @@ public:
     for (const auto &[key, batch] : batches) {
       std::map<std::tuple<int64_t, bool, bool>, double> ports;
       auto port = [&](const Entry &entry, bool receive) -> double & {
-        return ports[{receive ? entry.destination : entry.source, receive,
-                      cluster.sameNode(entry.source, entry.destination)}];
+        bool inter = !cluster.sameNode(entry.source, entry.destination);
+        int64_t device = receive ? entry.destination : entry.source;
+        return ports[{cluster.port(device, inter), receive, inter}];
       };
       for (const Entry &entry : batch)
         for (bool receive : {false, true})

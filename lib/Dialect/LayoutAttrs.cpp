@@ -189,20 +189,24 @@ void ZeroAttr::print(AsmPrinter &printer) const {
 
 ClusterAttr ClusterAttr::get(MLIRContext *context, int64_t devicesPerNode,
                              double intraNodeGBps, double interNodeGBps,
-                             double latencyUs, ArrayRef<LinkEntry> links) {
+                             double latencyUs, ArrayRef<LinkEntry> links,
+                             int64_t devicesPerNic) {
   Builder builder(context);
   return get(context, devicesPerNode, builder.getF64FloatAttr(intraNodeGBps),
              builder.getF64FloatAttr(interNodeGBps),
-             builder.getF64FloatAttr(latencyUs), links);
+             builder.getF64FloatAttr(latencyUs), devicesPerNic, links);
 }
 
 LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
                                   FloatAttr intra, FloatAttr inter,
-                                  FloatAttr latency,
+                                  FloatAttr latency, int64_t devicesPerNic,
                                   ArrayRef<LinkEntry> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
+  if (devicesPerNic <= 0 || devicesPerNode % devicesPerNic != 0)
+    return emitError() << "expected devices per NIC that divide "
+                       << devicesPerNode << ", found " << devicesPerNic;
   for (FloatAttr rate : {intra, inter})
     if (!(rate.getValueAsDouble() > 0))
       return emitError() << "expected positive rates, found " << rate;
@@ -259,9 +263,22 @@ static ParseResult parseLink(AsmParser &parser, LinkEntry &link) {
                  parser.parseEqual() || parseNumber(parser, link.GBps));
 }
 
+// 2 per nic, if it is there; `more`: whether something follows it.
+static ParseResult parsePerNic(AsmParser &parser, int64_t &devices,
+                               bool &more) {
+  OptionalParseResult found = parser.parseOptionalInteger(devices);
+  if (!found.has_value())
+    return success();
+  if (failed(*found) || parser.parseKeyword("per") ||
+      parser.parseKeyword("nic"))
+    return failure();
+  more = succeeded(parser.parseOptionalComma());
+  return success();
+}
+
 Attribute ClusterAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
-  int64_t devicesPerNode = 0;
+  int64_t devicesPerNode = 0, devicesPerNic = 1;
   FloatAttr intra, inter, latency;
   if (parser.parseLess() || parser.parseInteger(devicesPerNode) ||
       parser.parseKeyword("per") || parser.parseKeyword("node") ||
@@ -269,7 +286,10 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       parseRate(parser, "latency", latency))
     return {};
   SmallVector<LinkEntry> links;
-  if (succeeded(parser.parseOptionalComma()) &&
+  bool more = succeeded(parser.parseOptionalComma());
+  if (more && failed(parsePerNic(parser, devicesPerNic, more)))
+    return {};
+  if (more &&
       (parser.parseKeyword("links") ||
        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
          return parseLink(parser, links.emplace_back());
@@ -277,9 +297,9 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  return parser.getChecked<ClusterAttr>(loc, parser.getContext(),
-                                        devicesPerNode, intra, inter, latency,
-                                        ArrayRef<LinkEntry>(links));
+  return parser.getChecked<ClusterAttr>(
+      loc, parser.getContext(), devicesPerNode, intra, inter, latency,
+      devicesPerNic, ArrayRef<LinkEntry>(links));
 }
 
 // The shortest text that reads back as the same number, with the point that
@@ -302,6 +322,8 @@ void ClusterAttr::print(AsmPrinter &printer) const {
   printNumber(printer, getInter());
   printer << ", latency ";
   printNumber(printer, getLatency());
+  if (getDevicesPerNic() != 1)
+    printer << ", " << getDevicesPerNic() << " per nic";
   if (!getLinks().empty()) {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const LinkEntry &link) {

@@ -105,6 +105,7 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
   out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
   out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
+  out.cluster.devicesPerNic = info.cluster.devicesPerNic;
   out.cluster.packGBps = kPackBytesPerSecond / 1e9;
   out.cluster.packLaunchUs = kPackLaunchSeconds * 1e6;
   for (const ClusterLink &link : info.cluster.links)

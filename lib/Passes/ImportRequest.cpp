@@ -130,7 +130,10 @@ void Importer::importTransition() {
   auto op = TransitionOp::create(
       builder, loc, "transition", "source", "destination",
       ClusterAttr::get(context, cluster.devicesPerNode, cluster.intraNodeGBps,
-                       cluster.interNodeGBps, cluster.latencyUs, links),
+                       cluster.interNodeGBps, cluster.latencyUs, links,
+                       cluster.nicsPerNode == 0
+                           ? 1
+                           : cluster.devicesPerNode / cluster.nicsPerNode),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
                       memory.flat));
   OpBuilder::InsertionGuard guard(builder);

@@ -267,6 +267,7 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
     info.cluster.intraBytesPerSecond = cluster.intraNodeGBps() * 1e9;
     info.cluster.interBytesPerSecond = cluster.interNodeGBps() * 1e9;
     info.cluster.latencySeconds = cluster.latencyUs() * 1e-6;
+    info.cluster.devicesPerNic = cluster.getDevicesPerNic();
     for (const LinkEntry &link : cluster.getLinks())
       info.cluster.links.push_back({{link.fromNode, link.from},
                                     {link.toNode, link.to},

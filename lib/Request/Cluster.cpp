@@ -50,12 +50,20 @@ LinkDecl readLink(const Json &json, const std::string &path) {
 
 ClusterDecl readCluster(const Json &json) {
   checkKeys(json, "cluster",
-            {"devices_per_node", "intra_node_GBps", "inter_node_GBps",
-             "latency_us", "links"});
+            {"devices_per_node", "nics_per_node", "intra_node_GBps",
+             "inter_node_GBps", "latency_us", "links"});
   ClusterDecl cluster;
   if (const Json *value = json.find("devices_per_node"))
     cluster.devicesPerNode =
         asInteger(*value, "cluster.devices_per_node", 1, INT32_MAX);
+  if (const Json *value = json.find("nics_per_node")) {
+    cluster.nicsPerNode =
+        asInteger(*value, "cluster.nics_per_node", 1, INT32_MAX);
+    if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
+      fail("cluster.nics_per_node must divide the " +
+           std::to_string(cluster.devicesPerNode) +
+           " devices of a node, not be " + std::to_string(cluster.nicsPerNode));
+  }
   if (const Json *value = json.find("intra_node_GBps"))
     cluster.intraNodeGBps = asPositiveNumber(*value, "cluster.intra_node_GBps");
   if (const Json *value = json.find("inter_node_GBps"))

@@ -13,7 +13,7 @@ namespace {
 /// Sends that differ by less than this factor count as equally long.
 constexpr double kAlike = 1.05;
 
-using Port = std::pair<bool, int64_t>; // between nodes, device
+using Port = std::pair<bool, int64_t>; // between nodes, Cluster::port
 
 class Balancer {
 public:
@@ -23,14 +23,17 @@ public:
   void run(double budget);
 
 private:
-  /// How the search came to a port: `send` would move there from `from`.
+  /// How the search came to a port: `send` would move there from `from`, to
+  /// this device.
   struct Step {
     Port from;
     uint32_t send = 0;
+    int64_t device = 0;
   };
 
-  bool isInter(const Move &move) const {
-    return !cluster.sameNode(move.source, move.destination);
+  Port portOf(int64_t source, int64_t destination) const {
+    bool inter = !cluster.sameNode(source, destination);
+    return {inter, cluster.port(source, inter)};
   }
   double seconds(const Move &move, int64_t source) const {
     return cluster.wireSeconds(source, move.destination,
@@ -55,10 +58,10 @@ Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
                    std::vector<Move> &moves)
     : flows(flows), cluster(cluster), sends(sends), moves(moves) {
   for (const Move &move : moves)
-    loads[{isInter(move), move.source}] += seconds(move, move.source);
+    loads[portOf(move.source, move.destination)] += seconds(move, move.source);
   for (uint32_t i = 0; i < sends.size(); ++i) {
     const Move &move = moves[sends[i].move];
-    sendsOf[{isInter(move), move.source}].push_back(i);
+    sendsOf[portOf(move.source, move.destination)].push_back(i);
   }
 }
 
@@ -67,19 +70,21 @@ Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
 bool Balancer::visit(Port port, Port busiest, std::map<Port, Step> &steps,
                      std::queue<Port> &open) {
   double most = loads[busiest] * (1 - 1e-9), gained = 0;
-  if (port != busiest)
-    gained = seconds(moves[sends[steps[port].send].move], port.second);
+  if (port != busiest) {
+    const Step &step = steps[port];
+    gained = seconds(moves[sends[step.send].move], step.device);
+  }
   for (uint32_t send : sendsOf[port]) {
     const Move &move = moves[sends[send].move];
     // Pieces are cut alike but for an element: a port that passes one on for
     // another stays where it is.
-    double passed = seconds(move, port.second) * kAlike;
+    double passed = seconds(move, move.source) * kAlike;
     if (port != busiest && loads[port] + gained - passed >= most)
       continue;
     for (int64_t holder : *sends[send].holders) {
-      Port other = {!cluster.sameNode(holder, move.destination), holder};
+      Port other = portOf(holder, move.destination);
       if (other.first != port.first || other == busiest ||
-          !steps.try_emplace(other, Step{port, send}).second)
+          !steps.try_emplace(other, Step{port, send, holder}).second)
         continue;
       open.push(other);
       if (loads[other] + seconds(move, holder) < most) {
@@ -97,9 +102,9 @@ void Balancer::apply(Port last, Port busiest,
   for (Port to = last; to != busiest;) {
     const Step &step = steps.at(to);
     Move &move = moves[sends[step.send].move];
-    loads[step.from] -= seconds(move, step.from.second);
-    loads[to] += seconds(move, to.second);
-    move.source = to.second;
+    loads[step.from] -= seconds(move, move.source);
+    loads[to] += seconds(move, step.device);
+    move.source = step.device;
     std::vector<uint32_t> &before = sendsOf[step.from];
     before.erase(std::find(before.begin(), before.end(), step.send));
     sendsOf[to].push_back(step.send);

@@ -104,9 +104,12 @@ bool WholeMessages::canFollow(size_t next) const {
   for (size_t i = 0; i < next; ++i) {
     const Whole &a = wholes[i];
     int32_t lead = a.message.wave - b.message.wave;
-    bool meet =
-        a.inter == b.inter && (a.message.source == b.message.source ||
-                               a.message.destination == b.message.destination);
+    auto samePort = [&](int64_t x, int64_t y) {
+      return cluster.port(x, a.inter) == cluster.port(y, a.inter);
+    };
+    bool meet = a.inter == b.inter &&
+                (samePort(a.message.source, b.message.source) ||
+                 samePort(a.message.destination, b.message.destination));
     if ((lead == 0 && meet) || (lead >= 0 && (b.before >> i & 1)) ||
         (lead <= 0 && (a.before >> next & 1)))
       return false;

@@ -18,13 +18,14 @@ class PortRates {
 public:
   PortRates(const Cluster &cluster, const std::vector<Flow> &flows);
 
-  double in(int64_t device, bool inter) const {
+  /// Of ports, by the device that stands for them (Cluster::port).
+  double in(int64_t port, bool inter) const {
     return cluster.links.empty() ? cluster.bytesPerSecond(inter)
-                                 : fastestIn[inter].at(device);
+                                 : fastestIn[inter].at(port);
   }
-  double out(int64_t device, bool inter) const {
+  double out(int64_t port, bool inter) const {
     return cluster.links.empty() ? cluster.bytesPerSecond(inter)
-                                 : fastestOut[inter].at(device);
+                                 : fastestOut[inter].at(port);
   }
 
 private:
@@ -45,7 +46,8 @@ PortRates::PortRates(const Cluster &cluster, const std::vector<Flow> &flows)
     for (int64_t to : devices) {
       bool inter = !cluster.sameNode(from, to);
       double rate = cluster.bytesPerSecond(from, to);
-      double &out = fastestOut[inter][from], &in = fastestIn[inter][to];
+      double &out = fastestOut[inter][cluster.port(from, inter)];
+      double &in = fastestIn[inter][cluster.port(to, inter)];
       out = std::max(out, rate);
       in = std::max(in, rate);
     }
@@ -71,10 +73,12 @@ private:
   const Cluster &cluster;
   PortRates rates;
   Bounds bounds;
-  std::map<int64_t, int64_t> nicIn, islandIn; // per device, bytes
-  std::map<int64_t, int64_t> nodeIn;          // per node, over all its NICs
-  std::map<int64_t, std::set<int64_t>> nodeWanters;
-  /// Bytes that some port of a set of devices must send, over all of them.
+  Devices nicsOf(const Devices &devices) const;
+
+  std::map<int64_t, int64_t> nicIn, islandIn;    // per port, bytes
+  std::map<int64_t, int64_t> nodeIn;             // per node, over all its NICs
+  std::map<int64_t, std::set<int64_t>> nodeNics; // of those who want them
+  /// Bytes that some port of a set must send, over all of them.
   std::map<Devices, int64_t> nicSets, islandSets;
   LinkDemand received, sent; // with unequal links only
 };
@@ -93,9 +97,20 @@ void BoundsBuilder::addNode(const Devices &holders, const Devices &lacking,
   }
   bounds.interNodeBytes += bytes;
   nodeIn[node] += bytes;
-  nodeWanters[node].insert(lacking.begin(), lacking.end());
-  if (lacking.size() == 1)
-    nicIn[lacking.front()] += bytes;
+  Devices nics = nicsOf(lacking);
+  nodeNics[node].insert(nics.begin(), nics.end());
+  if (nics.size() == 1)
+    nicIn[nics.front()] += bytes;
+}
+
+/// The devices that stand for the NICs of others, which are ascending.
+Devices BoundsBuilder::nicsOf(const Devices &devices) const {
+  Devices nics;
+  for (int64_t device : devices)
+    if (int64_t nic = cluster.port(device, /*interNode=*/true);
+        nics.empty() || nics.back() != nic)
+      nics.push_back(nic);
+  return nics;
 }
 
 /// Where only one device wants the bytes, or only one has them, they come or
@@ -145,7 +160,7 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     addNode(holding[node], devices, bytes);
   }
   if (crosses)
-    nicSets[holders] += bytes;
+    nicSets[nicsOf(holders)] += bytes;
 }
 
 /// A device and the devices that it exchanges bytes with share as many links.
@@ -169,21 +184,21 @@ Bounds BoundsBuilder::finish() const {
   auto atLeast = [&](double bytes, double rate) {
     out.seconds = std::max(out.seconds, bytes / rate);
   };
-  for (auto [device, bytes] : nicIn)
-    atLeast(bytes, rates.in(device, /*inter=*/true));
+  for (auto [nic, bytes] : nicIn)
+    atLeast(bytes, rates.in(nic, /*inter=*/true));
   for (auto [device, bytes] : islandIn)
     atLeast(bytes, rates.in(device, /*inter=*/false));
   for (auto [node, bytes] : nodeIn) {
     double rate = 0;
-    for (int64_t device : nodeWanters.at(node))
-      rate += rates.in(device, /*inter=*/true);
+    for (int64_t nic : nodeNics.at(node))
+      rate += rates.in(nic, /*inter=*/true);
     atLeast(bytes, rate);
   }
   for (bool inter : {false, true})
-    for (const auto &[devices, bytes] : inter ? nicSets : islandSets) {
+    for (const auto &[ports, bytes] : inter ? nicSets : islandSets) {
       double rate = 0;
-      for (int64_t device : devices)
-        rate += rates.out(device, inter);
+      for (int64_t port : ports)
+        rate += rates.out(port, inter);
       atLeast(bytes, rate);
     }
   if (out.seconds > 0)

@@ -5,6 +5,7 @@
 #include "dt/Routing/DeviceIndex.h"
 
 #include <algorithm>
+#include <unordered_map>
 
 using namespace dt;
 
@@ -50,6 +51,8 @@ struct Timeline {
   DeviceIndex index;
   std::vector<Lanes> lanes;
   std::vector<Group> groups;
+  /// When shared NICs are free, by the device that stands for them.
+  std::unordered_map<int64_t, double> nicOut, nicIn;
   std::vector<bool> isIn;       // the wave that is looked at
   std::vector<uint32_t> inWave; // those that are
 };
@@ -88,8 +91,16 @@ void runWave(const Message *first, const Message *last, const Cluster &cluster,
     Group &sender = line.groups[line.index(m->source)];
     Group &receiver = line.groups[line.index(m->destination)];
     double start = std::max(sender.start, receiver.start);
+    bool waitsForNics = cluster.devicesPerNic > 1 &&
+                        !cluster.sameNode(m->source, m->destination);
+    if (waitsForNics)
+      start = std::max({start, line.nicOut[cluster.port(m->source, true)],
+                        line.nicIn[cluster.port(m->destination, true)]});
     double end = start + cluster.latencySeconds +
                  cluster.wireSeconds(m->source, m->destination, m->bytes);
+    if (waitsForNics)
+      line.nicOut[cluster.port(m->source, true)] =
+          line.nicIn[cluster.port(m->destination, true)] = end;
     for (Group *group : {&sender, &receiver}) {
       group->begin = std::max(group->begin, start);
       group->end = std::max(group->end, end);
@@ -153,8 +164,8 @@ PortSeconds dt::busiestPorts(const std::vector<ScheduledMove> &scheduled,
     int64_t bytes = move.box.volume() * flows[move.flow].bytesPerElement;
     bool inter = !cluster.sameNode(move.source, move.destination);
     double seconds = cluster.wireSeconds(move.source, move.destination, bytes);
-    portsOf(move.source).out[inter] += seconds;
-    portsOf(move.destination).in[inter] += seconds;
+    portsOf(cluster.port(move.source, inter)).out[inter] += seconds;
+    portsOf(cluster.port(move.destination, inter)).in[inter] += seconds;
   }
   double seconds[2] = {0, 0};
   for (const Port &port : ports)

@@ -47,14 +47,17 @@ namespace {
 /// Share of the bound that a sender is filled up to while others have room.
 constexpr double kSenderShare = 0.98;
 
-/// A device, and the seconds that each of its ports will carry bytes.
+/// The seconds that a port will carry bytes; `due` is what it will have to send
+/// of items that are not routed yet, shared with the other holders.
+struct Port {
+  double in = 0, out = 0, due = 0;
+};
+
 struct Device {
   int64_t number = 0;
   uint32_t node = 0; // counted without gaps
-  double nicIn = 0, nicOut = 0, islandOut = 0;
-  /// What it will have to send of items that are not routed yet, shared with
-  /// the other holders.
-  double nicDue = 0, islandDue = 0;
+  Port island;
+  Port *nic = nullptr; // of this device, or of several
 };
 using Devices = std::vector<Device *>;
 
@@ -142,7 +145,8 @@ private:
   const RouterOptions &options;
   Routing &routing;
 
-  std::vector<Device> devices; // ascending
+  std::vector<Device> devices;            // ascending
+  std::unordered_map<int64_t, Port> nics; // by the device that stands for them
   std::unordered_map<int64_t, uint32_t> deviceIndex;
   std::vector<Demand> demands;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
@@ -176,6 +180,7 @@ void Router::indexDevices() {
     devices.emplace_back();
     devices.back().number = number;
     devices.back().node = uint32_t(holdersOf.size() - 1);
+    devices.back().nic = &nics[cluster.port(number, /*interNode=*/true)];
   }
 }
 
@@ -279,8 +284,8 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
                     int64_t bytes) const {
   const Holder &holder = holders[number];
   const Device &device = *holder.device;
-  double load = (sameNode ? device.islandOut + device.islandDue
-                          : device.nicOut + device.nicDue) +
+  const Port &port = sameNode ? device.island : *device.nic;
+  double load = port.out + port.due +
                 cluster.wireSeconds(device.number, destination.number, bytes);
   bool hasRoom = load <= budget;
   int64_t sends = holder.sends[!sameNode];
@@ -348,9 +353,9 @@ void Router::move(const Item &item, uint32_t from, Device *destination) {
   bool interNode = sender.node != destination->node;
   double seconds =
       cluster.wireSeconds(sender.number, destination->number, item.bytes);
-  (interNode ? sender.nicOut : sender.islandOut) += seconds;
+  (interNode ? *sender.nic : sender.island).out += seconds;
   if (interNode)
-    destination->nicIn += seconds;
+    destination->nic->in += seconds;
   const std::vector<int64_t> &choice = *demands[item.demand].holders;
   if (hop < 0 && choice.size() > 1)
     movable.push_back({uint32_t(routing.moves.size()), &choice});
@@ -365,7 +370,7 @@ Device *Router::cheapestEntry(const Devices &wanters, int64_t bytes) {
   Device *best = nullptr;
   double bestLoad = 0;
   for (Device *device : wanters) {
-    double load = device->nicIn;
+    double load = device->nic->in;
     if (!cluster.links.empty())
       load += cluster.wireSeconds(
           holders[cheapestOutside(*device, bytes)].device->number,
@@ -396,7 +401,7 @@ void Router::serveNode(const Item &item, const Devices &wanters) {
 Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
   Devices order = wanters;
   auto isBefore = [](const Device *a, const Device *b) {
-    return a->islandOut < b->islandOut;
+    return a->island.out < b->island.out;
   };
   if (options.forwarding == Forwarding::Spread)
     std::stable_sort(order.begin(), order.end(), isBefore);
@@ -414,11 +419,11 @@ void Router::expect(const Item &item, double sign) {
   double nic = item.bytes / cluster.bytesPerSecond(/*interNode=*/true);
   if (demand.usesNics)
     for (Device *device : demand.holding)
-      device->nicDue += sign * nic / demand.holding.size();
+      device->nic->due += sign * nic / demand.holding.size();
   double island = item.bytes / cluster.bytesPerSecond(/*interNode=*/false);
   for (const Devices &senders : demand.islandSenders)
     for (Device *device : senders)
-      device->islandDue += sign * island / senders.size();
+      device->island.due += sign * island / senders.size();
 }
 
 /// Nodes with the idlest NICs first: they can pass the item on to the others.
@@ -428,7 +433,7 @@ std::vector<size_t> Router::nodeOrder(const Demand &demand) {
   for (size_t i = 0; i < demand.nodes.size(); ++i) {
     double least = std::numeric_limits<double>::max();
     for (const Device *device : demand.nodes[i])
-      least = std::min(least, device->nicOut + device->nicDue);
+      least = std::min(least, device->nic->out + device->nic->due);
     rated.push_back({least, i});
   }
   if (demand.usesNics && options.forwarding == Forwarding::Spread)

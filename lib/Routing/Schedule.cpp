@@ -141,10 +141,11 @@ int64_t Scheduler::largestMessage(const Move &move) const {
 
 void Scheduler::index() {
   DeviceIndex known, dense; // in order of appearance; ascending
-  for (const Move &move : moves) {
-    known(move.source);
-    known(move.destination);
-  }
+  for (const Move &move : moves)
+    for (bool inter : {false, true}) {
+      known(cluster.port(move.source, inter));
+      known(cluster.port(move.destination, inter));
+    }
   std::vector<int64_t> devices = known.all();
   std::sort(devices.begin(), devices.end());
   for (int64_t device : devices)
@@ -156,6 +157,7 @@ void Scheduler::index() {
   edgeOf.resize(moves.size());
   for (uint32_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
+    bool inter = !cluster.sameNode(move.source, move.destination);
     uint32_t s = dense(move.source), d = dense(move.destination);
     auto [it, isNew] = edgesOf.try_emplace(uint64_t(s) << 32 | d, edges.size());
     if (isNew) {
@@ -163,8 +165,9 @@ void Scheduler::index() {
       edge.largest = largestMessage(move);
       edge.bytesPerSecond =
           cluster.bytesPerSecond(move.source, move.destination);
-      bool inter = !cluster.sameNode(move.source, move.destination);
-      matching->add(sendPort(s, inter), sendPort(d, inter) + 1,
+      uint32_t from = dense(cluster.port(move.source, inter));
+      uint32_t to = dense(cluster.port(move.destination, inter));
+      matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
                     isWhole ? 1 : edge.largest / edge.bytesPerSecond);
       edges.push_back(edge);
     }

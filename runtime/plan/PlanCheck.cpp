@@ -455,6 +455,11 @@ Status checkCommon(const PlanCommon &common) {
   if (common.cluster.devicesPerNode < 1)
     return makeError("cluster has ", common.cluster.devicesPerNode,
                      " devices per node");
+  if (common.cluster.devicesPerNic < 1 ||
+      common.cluster.devicesPerNode % common.cluster.devicesPerNic != 0)
+    return makeError("cluster has ", common.cluster.devicesPerNic,
+                     " devices per NIC, expected a divisor of ",
+                     common.cluster.devicesPerNode);
   DTRT_RETURN_IF_ERROR(checkHash("request hash", common.requestHash));
   DTRT_RETURN_IF_ERROR(
       checkHash("source fingerprint", common.sourceFingerprint));

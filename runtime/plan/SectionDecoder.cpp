@@ -323,7 +323,8 @@ Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size) {
                 cluster.latency_us(),
                 cluster.pack_gbps(),
                 cluster.pack_launch_us(),
-                {}};
+                {},
+                from.devices_per_nic()};
   if (from.links())
     for (const fb::Link *link : *from.links())
       to.cluster.links.push_back({link->from_node(), link->to_node(),

@@ -247,7 +247,7 @@ void encodeCommon(const PlanCommon &common,
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout, linkVector));
+      destinationLayout, linkVector, common.cluster.devicesPerNic));
 }
 
 } // namespace dtrt

@@ -77,6 +77,7 @@ private:
   const ClusterInfo &cluster;
   Timeline &timeline;
   std::map<uint32_t, Clock> clocks;
+  std::map<uint64_t, double> nicOut, nicIn; // when shared NICs are free
 };
 
 /// Packs beside the last group, then unpacks what it brought. Returns when the
@@ -109,7 +110,14 @@ void Simulation::send(const Sent &message, Group &sender, Group &receiver) {
   double wire =
       message.bytes / (cluster.GBps(message.source, message.target) * 1e9);
   double begin = std::max(sender.ready, receiver.ready);
+  bool waitsForNics = inter && cluster.devicesPerNic > 1;
+  double &out = nicOut[message.source / cluster.devicesPerNic];
+  double &in = nicIn[message.target / cluster.devicesPerNic];
+  if (waitsForNics)
+    begin = std::max({begin, out, in});
   double end = begin + cluster.latencyUs * 1e-6 + wire;
+  if (waitsForNics)
+    out = in = end;
   lane(message.source, inter ? Lane::NicOut : Lane::IslandOut)
       .push_back({begin, end, wire});
   lane(message.target, inter ? Lane::NicIn : Lane::IslandIn)

@@ -67,6 +67,11 @@ dt.transition @t from @a to @b cluster <8 per node, intra 0, inter 25, latency 1
 
 // -----
 
+// expected-error@+1 {{expected devices per NIC that divide 8, found 3}}
+dt.transition @t from @a to @b cluster <8 per node, intra 200, inter 25, latency 10, 3 per nic>
+
+// -----
+
 // expected-error@+1 {{expected 'flat' or 'rollback'}}
 dt.transition @t from @a to @b memory <staging 64, both>
 

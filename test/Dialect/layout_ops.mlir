@@ -67,9 +67,9 @@ dt.layout @rows of @model world 3 devices [4, 5, 7] {
 
 // CHECK: dt.transition @empty from @src to @rows{{$}}
 dt.transition @empty from @src to @rows
-// CHECK: dt.transition @shrink from @src to @rows cluster <8 per node, intra 200.0, inter 25.5, latency 10.0, links [node 0 to device 9 = 12.5]> memory <staging 1073741824, device 85899345920, flat>
+// CHECK: dt.transition @shrink from @src to @rows cluster <8 per node, intra 200.0, inter 25.5, latency 10.0, 4 per nic, links [node 0 to device 9 = 12.5]> memory <staging 1073741824, device 85899345920, flat>
 dt.transition @shrink from @src to @rows
-    cluster <8 per node, intra 200, inter 2.55e1, latency 10.0,
+    cluster <8 per node, intra 200, inter 2.55e1, latency 10.0, 4 per nic,
              links [node 0 to device 9 = 12.5]>
     memory <staging 1073741824, device 85899345920, flat> {
 }

@@ -163,6 +163,10 @@ def finish(rng, request, layouts):
         "latency_us": rng.choice([0, 10]),
     }
     if rng.random() < 0.25:
+        per_node = request["cluster"]["devices_per_node"]
+        nics = [n for n in (1, 2, 4) if n <= per_node]
+        request["cluster"]["nics_per_node"] = rng.choice(nics)
+    if rng.random() < 0.25:
         devices = sorted({*worlds[0], *worlds[1]})
         per_node = request["cluster"]["devices_per_node"]
         request["cluster"]["links"] = random_links(rng, devices, per_node)

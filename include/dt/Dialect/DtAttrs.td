@@ -187,23 +187,27 @@ def DT_ZeroAttr : DT_Attr<"Zero", "zero"> {
 def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
   let summary = "a two-level cluster: links of one device, each way";
   let description = [{
-    Rates in GBps (1e9 bytes/s), latency in microseconds. `links` differ from
-    the two levels, one way each; of several that fit, the last holds.
+    Rates in GBps (1e9 bytes/s), latency in microseconds. A NIC, whose rate
+    `inter` is, belongs to one device, or to as many consecutive ones as
+    `per nic` says. `links` differ from the two levels, one way each; of several
+    that fit, the last holds.
 
     **Constraints:**
-    - devices per node and rates are positive, the latency is not negative.
+    - devices per node and rates are positive, the latency is not negative;
+    - devices per NIC divide those per node.
 
     Example:
-    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, links [node 0 to device 9 = 12.5]>`
+    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, links [node 0 to device 9 = 12.5]>`
   }];
   let parameters = (ins "int64_t":$devicesPerNode,
                         "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
-                        "::mlir::FloatAttr":$latency,
+                        "::mlir::FloatAttr":$latency, "int64_t":$devicesPerNic,
                         ArrayRefParameter<"::dt::LinkEntry">:$links);
   let builders = [
     AttrBuilder<(ins "int64_t":$devicesPerNode, "double":$intraNodeGBps,
                      "double":$interNodeGBps, "double":$latencyUs,
-                     CArg<"::llvm::ArrayRef<::dt::LinkEntry>", "{}">:$links)>];
+                     CArg<"::llvm::ArrayRef<::dt::LinkEntry>", "{}">:$links,
+                     CArg<"int64_t", "1">:$devicesPerNic)>];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
     double intraNodeGBps() const { return getIntra().getValueAsDouble(); }

@@ -100,9 +100,11 @@ struct LinkDecl {
   double GBps = 0;
 };
 
-/// Two-level cluster: links of one device, each way. 1 GBps = 1e9 bytes/s.
+/// Two-level cluster: links of one device or NIC, each way. 1 GBps = 1e9
+/// bytes/s.
 struct ClusterDecl {
   int64_t devicesPerNode = 8;
+  int64_t nicsPerNode = 0; // 0: one for each device
   double intraNodeGBps = 200;
   double interNodeGBps = 25;
   double latencyUs = 10;

@@ -1,10 +1,9 @@
 //===- Cluster.h - The machine that a plan is made for ----------*- C++ -*-===//
 //
 // Two levels: devices of one node share a fast island (NVLink), nodes meet
-// over one NIC port per device. All links are full duplex: a device may send
-// and receive at its full rate at once, on both levels. Single pairs may be
-// faster or slower than their level. A NIC that k devices share is a NIC of
-// one k-th of the rate for each.
+// over NICs, one for each device or one for several. All links are full duplex:
+// a port may send and receive at its full rate at once, on both levels. Single
+// pairs may be faster or slower than their level.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,13 +41,20 @@ struct ClusterLink {
 struct Cluster {
   int64_t devicesPerNode = 8;
   double intraBytesPerSecond = 200e9; // of one device's island port, each way
-  double interBytesPerSecond = 25e9;  // of one device's NIC port, each way
+  double interBytesPerSecond = 25e9;  // of one NIC port, each way
   double latencySeconds = 10e-6;      // per message
+  /// Devices that share a NIC, a divisor of devicesPerNode: consecutive ones.
+  int64_t devicesPerNic = 1;
   /// Pairs that differ from their level; of several that fit, the last holds.
   std::vector<ClusterLink> links;
 
   int64_t node(int64_t device) const { return device / devicesPerNode; }
   bool sameNode(int64_t a, int64_t b) const { return node(a) == node(b); }
+  /// The device that stands for a device's port on one level: itself, or the
+  /// first of those that share its NIC.
+  int64_t port(int64_t device, bool interNode) const {
+    return interNode ? device - device % devicesPerNic : device;
+  }
   /// Rate of one level where no link says otherwise.
   double bytesPerSecond(bool interNode) const {
     return interNode ? interBytesPerSecond : intraBytesPerSecond;

@@ -239,6 +239,7 @@ struct ClusterInfo {
   double packGBps = 1000; // of one device's packs and unpacks
   double packLaunchUs = 5;
   std::vector<LinkInfo> links; // of several that fit a pair, the last holds
+  int64_t devicesPerNic = 1;   // consecutive ones, which divide devicesPerNode
 
   uint64_t node(uint32_t device) const { return device / devicesPerNode; }
   double GBps(uint32_t from, uint32_t to) const;

@@ -33,6 +33,21 @@ TEST(CostModel, PortsOfOneDeviceRunAtOnce) {
       kOnNic);
 }
 
+TEST(CostModel, DevicesOfANicTakeTurns) {
+  // 0 and 1 to two nodes, to themselves apart: at once, or one by one when the
+  // senders or the receivers share a NIC.
+  std::vector<Message> messages = {message(0, 0, 8), message(1, 1, 16)};
+  Cluster cluster;
+  EXPECT_DOUBLE_EQ(predictSeconds(messages, cluster), kOnNic);
+  cluster.devicesPerNic = 2;
+  EXPECT_DOUBLE_EQ(predictSeconds(messages, cluster), 2 * kOnNic);
+  messages = {message(0, 0, 8), message(1, 2, 9)};
+  EXPECT_DOUBLE_EQ(predictSeconds(messages, cluster), 2 * kOnNic);
+  // Ports of an island stay their own.
+  messages = {message(0, 0, 2), message(1, 1, 3)};
+  EXPECT_LT(predictSeconds(messages, cluster), kOnNic);
+}
+
 TEST(CostModel, AGroupWaitsForTheGroupBeforeOnBothEnds) {
   // 8 -> 16 waits for 0 -> 8; 24 -> 32 meets neither.
   EXPECT_DOUBLE_EQ(
@@ -86,7 +101,16 @@ TEST(Bounds, SeeTheOneSlowLink) {
               1e-12);
 }
 
-TEST(Bounds, HoldWithUnequalLinks) {
+TEST(Bounds, CountNicsAndNotDevices) {
+  Cluster cluster;
+  for (int64_t devices : {1, 2, 8}) {
+    cluster.devicesPerNic = devices;
+    EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds,
+                devices * 1e-3 + 10e-6, 1e-12);
+  }
+}
+
+TEST(Bounds, HoldWithUnequalLinksAndSharedNics) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
@@ -96,6 +120,8 @@ TEST(Bounds, HoldWithUnequalLinks) {
       t.cluster.links.push_back({{random() % 2 == 0, int64_t(random() % 4)},
                                  {random() % 2 == 0, int64_t(random() % 4)},
                                  double(1 + random() % 400) * 1e9});
+    if (random() % 2)
+      t.cluster.devicesPerNic = t.cluster.devicesPerNode;
     Routing routing;
     Hole hole;
     ASSERT_TRUE(route(t.flows, t.cluster, {}, routing, hole));
