@@ -1,6 +1,6 @@
 //===- Schedule.h - Moves into contention-free waves ------------*- C++ -*-===//
 //
-// A wave gives every device at most one message out and one in on its NIC, and
+// A wave gives every NIC at most one message out and one in, and every device
 // one out and one in on its island port, so that no two messages share a port.
 // Messages of a pair in a wave are packed into one. A wave orders the groups
 // of each device; it is no barrier between devices that do not meet.

@@ -15,7 +15,7 @@ using namespace dt::testing;
 
 namespace {
 
-/// Every port has at most one message per direction and level in a wave.
+/// Every port has at most one message per direction in a wave.
 void expectPortsAreFree(const std::vector<ScheduledMove> &scheduled,
                         const Cluster &cluster) {
   using Pair = std::pair<int64_t, int64_t>;
