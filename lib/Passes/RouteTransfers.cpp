@@ -160,8 +160,11 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     options.balanceParts = balanceParts;
     Routing routing;
     Hole hole;
-    if (!routeBest(flows, info.cluster, options, info.stagingLimit, routing,
-                   hole))
+    // Flat mode has one route for all limits: what is then found to be the
+    // smallest that works has to work when it is asked for.
+    constexpr int64_t kFlatStaging = int64_t(1) << 30;
+    int64_t staging = info.flat ? kFlatStaging : info.stagingLimit;
+    if (!routeBest(flows, info.cluster, options, staging, routing, hole))
       return refuse(info, hole);
     Writer writer(info);
     writeLocals(info, routing, writer);
