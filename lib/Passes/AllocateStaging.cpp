@@ -49,11 +49,11 @@ RowsAttr slotRows(MLIRContext *context, ArrayRef<Message> messages) {
 }
 
 struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
-  LogicalResult allocate(TransitionInfo &info) {
+  LogicalResult allocate(const TransitionInfo &info) {
     auto scheduled = collectScheduled(info);
     if (failed(scheduled))
       return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    const std::vector<Flow> &flows = info.flowWidths();
     std::vector<Message> messages = formMessages(*scheduled, flows);
     ShardIndex source, destination;
     for (uint32_t i = 0; i < info.flows.size(); ++i) {
@@ -66,7 +66,7 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
                        numLeading, source, destination};
     for (auto [device, bytes] : assignSlots(input, messages)) {
       if (bytes > info.stagingLimit)
-        return info.op.emitOpError()
+        return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device
                << ", more than the limit of " << info.stagingLimit;
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
@@ -76,7 +76,7 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
           (message.sendSlot == kDirect) + (message.receiveSlot == kDirect);
     ArrayRef<Message> rest(messages);
     std::vector<std::pair<WaveOp, ArrayRef<Message>>> waves;
-    for (auto wave : info.op.getOps<WaveOp>()) {
+    for (auto wave : info.op().getOps<WaveOp>()) {
       ArrayRef<Message> own = rest.take_while(
           [&](const Message &m) { return m.wave == wave.getNumber(); });
       rest = rest.drop_front(own.size());
@@ -92,10 +92,11 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return allocate(info);
-        })))
-      signalPassFailure();
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach(
+            [&](const TransitionInfo &info) { return allocate(info); })))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

@@ -89,7 +89,7 @@ LogicalResult FlowChecker::checkDelivered(int64_t device) {
     return success();
   for (const Box &box : wanted[device])
     if (std::vector<Box> holes = uncovered(box, cells); !holes.empty())
-      return TransitionOp(info.op).emitOpError()
+      return info.op().emitOpError()
              << "does not deliver " << text(holes.front()) << " to device "
              << device;
   return success();
@@ -108,7 +108,7 @@ LogicalResult FlowChecker::checkPadding(int64_t device) {
            << " that are no padding of its destination layout";
   for (const Box &box : padded[device])
     if (std::vector<Box> holes = uncovered(box, cells); !holes.empty())
-      return TransitionOp(info.op).emitOpError()
+      return info.op().emitOpError()
              << "does not zero the padding " << text(holes.front())
              << " of device " << device;
   return success();

@@ -11,7 +11,7 @@
 #ifndef DT_PASSES_COVERAGE_H
 #define DT_PASSES_COVERAGE_H
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 
 namespace dt {
 

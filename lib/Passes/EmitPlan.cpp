@@ -84,21 +84,21 @@ dtrt::Family familyOf(ParamOp param) {
 dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   SymbolTableCollection tables;
   dtrt::PlanCommon out;
-  TransitionOp op = info.op;
+  TransitionOp op = info.op();
   out.compilerVersion = kVersion;
   std::string space = printOp(op.lookupSpace(tables));
-  out.sourceLayout = layoutText(info.sourceLayout, tables);
-  out.destinationLayout = layoutText(info.destinationLayout, tables);
+  out.sourceLayout = layoutText(info.sourceLayout(), tables);
+  out.destinationLayout = layoutText(info.destinationLayout(), tables);
   out.sourceFingerprint = hashText(space + out.sourceLayout);
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
   llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
   out.requestHash =
       hashText(space + out.sourceLayout + out.destinationLayout + limits);
-  out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
-  out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
-  out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));
-  out.destinationDevices = narrow(devicesOf(info.destinationLayout, tables));
+  out.sourceWorld = info.sourceLayout().getWorld();
+  out.destinationWorld = info.destinationLayout().getWorld();
+  out.sourceDevices = narrow(devicesOf(info.sourceLayout(), tables));
+  out.destinationDevices = narrow(devicesOf(info.destinationLayout(), tables));
   for (ParamOp param : info.params)
     out.families.push_back(familyOf(param));
   out.cluster.devicesPerNode = info.cluster.devicesPerNode;
@@ -120,7 +120,7 @@ LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
                                 const DeviceBytes &bytes, int64_t peak) {
   if (info.deviceLimit == 0 || peak <= info.deviceLimit)
     return success();
-  return TransitionOp(info.op).emitOpError()
+  return info.op().emitOpError()
          << "needs " << peak << " bytes on device " << device << " ("
          << bytes.source << " source, " << bytes.destination << " destination, "
          << bytes.staging << " staging), more than the limit of "
@@ -134,7 +134,7 @@ LogicalResult checkFlatMemory(const TransitionInfo &info, int64_t device,
   int64_t larger = std::max(bytes.source, bytes.destination);
   if (!info.flat || peak <= larger + info.stagingLimit)
     return success();
-  return TransitionOp(info.op).emitOpError()
+  return info.op().emitOpError()
          << "holds " << peak - larger << " bytes above the larger of source "
          << "and destination on device " << device
          << ", more than the limit of " << info.stagingLimit;
@@ -162,13 +162,13 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
                               ? writer.addProgram(**program.section)
                               : program.section->status();
     if (!status.ok())
-      return TransitionOp(info.op).emitOpError() << status.message();
+      return info.op().emitOpError() << status.message();
     ++numPrograms;
     return success();
   }
 
   LogicalResult emit(const TransitionInfo &info) {
-    TransitionOp op = info.op;
+    TransitionOp op = info.op();
     auto transition = readStaged(info, /*computeCells=*/true);
     if (failed(transition))
       return failure();
@@ -233,9 +233,11 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(
-            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
-      signalPassFailure();
+    const auto &all = getAnalysis<TransitionAnalysis>();
+    if (failed(all.forEach(
+            [&](const TransitionInfo &info) { return emit(info); })))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

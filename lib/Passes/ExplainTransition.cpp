@@ -61,11 +61,10 @@ void explainMulticasts(const ScheduledTransition &transition) {
                                   count, kind.first, kind.second);
 }
 
-LogicalResult explainTransition(TransitionInfo &info) {
-  TransitionOp op = info.op;
+LogicalResult explainTransition(const TransitionInfo &info) {
+  TransitionOp op = info.op();
   llvm::errs() << "transition @" << op.getSymName() << "\n";
-  for (const PatternRow &row :
-       explain(info.makeFlows(/*computeCells=*/true), info.cluster))
+  for (const PatternRow &row : explain(info.flowCells(), info.cluster))
     llvm::errs() << explanation(row) << "\n";
   if (op.getOps<WaveOp>().empty())
     return success();
@@ -80,8 +79,9 @@ LogicalResult explainTransition(TransitionInfo &info) {
 struct ExplainTransitionPass
     : impl::ExplainTransitionBase<ExplainTransitionPass> {
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), explainTransition)))
-      signalPassFailure();
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(explainTransition)))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

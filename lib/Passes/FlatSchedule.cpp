@@ -47,7 +47,7 @@ uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
 
 class FlatScheduler {
 public:
-  FlatScheduler(TransitionInfo &info, const std::vector<Move> &moves,
+  FlatScheduler(const TransitionInfo &info, const std::vector<Move> &moves,
                 const std::vector<Flow> &flows)
       : info(info), moves(moves), flows(flows) {
     for (uint32_t i = 0; i < info.flows.size(); ++i) {
@@ -75,7 +75,7 @@ private:
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
 
-  TransitionInfo &info;
+  const TransitionInfo &info;
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   std::vector<FlatFlow> flatFlows;
@@ -162,7 +162,7 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
   if (limit - room(limit) >= slotsNeeded())
     order = orderFor(limit);
   if (!order)
-    return info.op.emitOpError()
+    return info.op().emitOpError()
            << "cannot hold to the larger of source and destination plus "
            << limit << " bytes, the smallest limit that works is "
            << smallestLimit();
@@ -186,7 +186,7 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
     std::vector<ScheduledMove> scheduled =
         schedulePhase(phase.moves, number++ % stride ? 0 : share);
     if (scheduled.empty())
-      return info.op.emitOpError("forwards only what nothing delivers");
+      return info.op().emitOpError("forwards only what nothing delivers");
     for (ScheduledMove &entry : scheduled) {
       entry.wave += wave;
       best.push_back(std::move(entry));
@@ -209,16 +209,16 @@ void FlatScheduler::writeCopies() {
     for (unsigned d = 0; d < local.box.rank(); ++d)
       table.push_back(local.box[d].size());
   }
-  for (Operation &op : llvm::make_early_inc_range(info.op.getBody().front()))
+  for (Operation &op : llvm::make_early_inc_range(info.op().getBody().front()))
     if (isa<KeepOp, CopyOp>(op))
       op.erase();
-  OpBuilder builder(info.op.getContext());
-  builder.setInsertionPointToEnd(&info.op.getBody().front());
+  OpBuilder builder(info.op().getContext());
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
   for (const auto &[key, table] : rows) {
     auto [before, step, flow] = key;
     ParamOp param = info.flows[flow].param;
     RowSet set = compressRows(table, PiecesAttr::numColumns(param.rank()));
-    CopyOp::create(builder, info.op.getLoc(),
+    CopyOp::create(builder, info.op().getLoc(),
                    FlatSymbolRefAttr::get(param.getSymNameAttr()),
                    info.flows[flow].stateNames,
                    PiecesAttr::get(builder.getContext(), set, param.rank()),
@@ -228,7 +228,8 @@ void FlatScheduler::writeCopies() {
 
 } // namespace
 
-LogicalResult scheduleFlat(TransitionInfo &info, const std::vector<Move> &moves,
+LogicalResult scheduleFlat(const TransitionInfo &info,
+                           const std::vector<Move> &moves,
                            const std::vector<Flow> &flows, int64_t effort,
                            std::vector<ScheduledMove> &best) {
   FlatScheduler scheduler(info, moves, flows);

@@ -3,7 +3,7 @@
 #ifndef DT_PASSES_FLATSCHEDULE_H
 #define DT_PASSES_FLATSCHEDULE_H
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 
 namespace dt {
 
@@ -11,7 +11,7 @@ namespace dt {
 /// more than the staging limit above the larger of its source and destination
 /// (FlatOrder.h), and replaces its keeps and copies by copies that say when
 /// they are done. Emits a diagnostic with the smallest limit that works.
-mlir::LogicalResult scheduleFlat(TransitionInfo &info,
+mlir::LogicalResult scheduleFlat(const TransitionInfo &info,
                                  const std::vector<Move> &moves,
                                  const std::vector<Flow> &flows, int64_t effort,
                                  std::vector<ScheduledMove> &best);

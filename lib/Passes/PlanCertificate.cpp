@@ -29,8 +29,7 @@ LogicalResult report(const TransitionInfo &info, const ProofInput &input,
                      const MaybeFault &fault) {
   if (!fault)
     return success();
-  Operation *op =
-      fault->op == Fault::kNoOp ? TransitionOp(info.op) : input.ops[fault->op];
+  Operation *op = fault->op == Fault::kNoOp ? info.op() : input.ops[fault->op];
   InFlightDiagnostic error = op->emitOpError() << fault->text;
   if (fault->other != Fault::kNoOp)
     error.attachNote(input.ops[fault->other]->getLoc()) << fault->note;
@@ -48,16 +47,16 @@ LogicalResult checkRules(const TransitionInfo &info, const ProofInput &input,
                 checkSlots(input.slots, info.stagingLimit, threads));
 }
 
-LogicalResult certify(TransitionInfo &info, PlanCertificate &out) {
+LogicalResult certify(const TransitionInfo &info, PlanCertificate &out) {
   // Without a body there is nothing to move yet.
-  if (info.op.getBody().front().empty())
+  if (info.op().getBody().front().empty())
     return success();
   auto input = readProofInput(info);
   if (failed(input))
     return failure();
-  ParallelFor threads = threadsOf(info.op.getContext());
+  ParallelFor threads = threadsOf(info.op().getContext());
   Arrivals arrivals(input->pieces, input->flowNames, threads);
-  out.last = info.op;
+  out.last = info.op();
   out.classes.push_back(
       classify(arrivals, input->slots, input->wanted, info.stagingLimit));
   out.numPieces += input->pieces.size();
@@ -67,11 +66,12 @@ LogicalResult certify(TransitionInfo &info, PlanCertificate &out) {
 
 } // namespace
 
-PlanCertificate::PlanCertificate(Operation *module) {
-  auto all = cast<ModuleOp>(module);
-  holds = succeeded(provePrograms(all)) &&
-          succeeded(forEachTransition(
-              all, [&](TransitionInfo &info) { return certify(info, *this); }));
+PlanCertificate::PlanCertificate(Operation *module, AnalysisManager &analyses) {
+  const auto &transitions = analyses.getAnalysis<TransitionAnalysis>();
+  holds = succeeded(provePrograms(cast<ModuleOp>(module))) &&
+          succeeded(transitions.forEach([&](const TransitionInfo &info) {
+            return certify(info, *this);
+          }));
 }
 
 } // namespace dt

@@ -5,6 +5,7 @@
 
 #include "dt/Dialect/Ops.h"
 #include "dt/Proof/PlanClasses.h"
+#include "mlir/Pass/AnalysisManager.h"
 
 #include <vector>
 
@@ -17,7 +18,7 @@ namespace dt {
 /// apart from the proof, which does not.
 struct PlanCertificate {
   /// Emits a diagnostic when a rule is broken.
-  explicit PlanCertificate(mlir::Operation *module);
+  PlanCertificate(mlir::Operation *module, mlir::AnalysisManager &analyses);
 
   bool holds = false;
   /// Of the transitions with something to move, up to one that breaks a rule.

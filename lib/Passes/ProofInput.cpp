@@ -56,14 +56,14 @@ public:
       destination.emplace_back(info.flows[flow].destination);
       shapes.push_back(Box::whole(info.shapeOf(flow)));
     }
-    for (const Flow &flow : info.makeFlows(/*computeCells=*/false))
+    for (const Flow &flow : info.flowWidths())
       widths.push_back(flow.bytesPerElement);
   }
 
   FailureOr<ProofInput> read() {
     readWanted();
     int64_t last = -1;
-    for (Operation &op : TransitionOp(info.op).getBody().front()) {
+    for (Operation &op : info.op().getBody().front()) {
       auto wave = dyn_cast<WaveOp>(op);
       if (!wave) {
         if (failed(readLocal(&op)))
@@ -225,7 +225,7 @@ private:
   LogicalResult readJobs() {
     input.pieces.resize(numPieces);
     input.slots.resize(numSlots);
-    MLIRContext *context = TransitionOp(info.op).getContext();
+    MLIRContext *context = info.op().getContext();
     std::vector<const ProofPiece *> wrong(jobs.size());
     parallelFor(context, 0, jobs.size(),
                 [&](size_t i) { wrong[i] = readPieces(jobs[i]); });

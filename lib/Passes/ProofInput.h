@@ -3,7 +3,7 @@
 #ifndef DT_PASSES_PROOFINPUT_H
 #define DT_PASSES_PROOFINPUT_H
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 #include "dt/Proof/Certificate.h"
 
 namespace dt {

@@ -26,7 +26,7 @@ namespace {
 /// All transfers, those of lower hops first.
 FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
   std::vector<Move> moves;
-  TransitionOp transition = info.op;
+  TransitionOp transition = info.op();
   size_t count = 0;
   for (auto op : transition.getOps<TransferOp>())
     count += op.getPieces().numPieces();
@@ -77,7 +77,7 @@ std::vector<Load> compressWave(const TransitionInfo &info,
 
 void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
                OpBuilder &builder) {
-  Location loc = TransitionOp(info.op).getLoc();
+  Location loc = info.op().getLoc();
   auto wave = WaveOp::create(builder, loc, number, RowsAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&wave.getBody());
@@ -99,12 +99,12 @@ void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled) {
         [&](const ScheduledMove &m) { return m.wave == wave; }));
     scheduled = scheduled.drop_front(waves.back().size());
   }
-  MLIRContext *context = TransitionOp(info.op).getContext();
+  MLIRContext *context = info.op().getContext();
   std::vector<std::vector<Load>> loads(waves.size());
   parallelFor(context, 0, waves.size(),
               [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
   OpBuilder builder(context);
-  builder.setInsertionPointToEnd(&TransitionOp(info.op).getBody().front());
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
   for (size_t w = 0; w < waves.size(); ++w)
     writeWave(info, waves[w].front().wave, loads[w], builder);
 }
@@ -114,7 +114,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
 
   /// Schedules with several chunk sizes and keeps what is predicted to be
   /// fastest. Large transitions try fewer.
-  LogicalResult findBest(TransitionInfo &info, const std::vector<Move> &moves,
+  LogicalResult findBest(const TransitionInfo &info,
+                         const std::vector<Move> &moves,
                          const std::vector<Flow> &flows,
                          std::vector<ScheduledMove> &best) {
     int64_t needed = 0;
@@ -122,18 +123,18 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
                      best, needed))
       return success();
     if (needed == 0)
-      return info.op.emitOpError("forwards only what nothing delivers");
-    return info.op.emitOpError()
+      return info.op().emitOpError("forwards only what nothing delivers");
+    return info.op().emitOpError()
            << "needs at least " << needed
            << " bytes of staging per device, more than the limit of "
            << info.stagingLimit;
   }
 
-  LogicalResult scheduleTransition(TransitionInfo &info) {
+  LogicalResult scheduleTransition(const TransitionInfo &info) {
     auto moves = collectMoves(info);
     if (failed(moves))
       return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    const std::vector<Flow> &flows = info.flowWidths();
     std::vector<ScheduledMove> scheduled;
     if (failed(info.flat ? scheduleFlat(info, *moves, flows, effort, scheduled)
                          : findBest(info, *moves, flows, scheduled)))
@@ -142,7 +143,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
-    for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
+    for (auto op : llvm::make_early_inc_range(info.op().getOps<TransferOp>()))
       op.erase();
     writeWaves(info, scheduled);
     for (size_t i = 0; i < scheduled.size(); ++i) {
@@ -157,10 +158,12 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach([&](const TransitionInfo &info) {
           return scheduleTransition(info);
         })))
-      signalPassFailure();
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

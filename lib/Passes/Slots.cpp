@@ -96,10 +96,10 @@ FailureOr<StagedMessages>
 readSlots(const TransitionInfo &info,
           const std::vector<ScheduledMove> &scheduled) {
   StagedMessages out;
-  std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+  const std::vector<Flow> &flows = info.flowWidths();
   out.messages = formMessages(scheduled, flows);
   MutableArrayRef<Message> rest(out.messages);
-  TransitionOp transition = info.op;
+  TransitionOp transition = info.op();
   std::vector<std::pair<WaveOp, MutableArrayRef<Message>>> waves;
   for (auto wave : transition.getOps<WaveOp>()) {
     MutableArrayRef<Message> own = rest.take_while(

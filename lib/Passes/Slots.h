@@ -3,7 +3,7 @@
 #ifndef DT_PASSES_SLOTS_H
 #define DT_PASSES_SLOTS_H
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 #include "dt/Routing/Staging.h"
 
 namespace dt {

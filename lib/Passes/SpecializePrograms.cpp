@@ -23,7 +23,7 @@ public:
   ProgramWriter(const TransitionInfo &info, const dtrt::RankProgram &program,
                 OpBuilder &builder)
       : info(info), program(program), builder(builder),
-        loc(TransitionOp(info.op).getLoc()) {}
+        loc(info.op().getLoc()) {}
 
   void write();
 
@@ -198,8 +198,7 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
 
 void ProgramWriter::write() {
   auto op = ProgramOp::create(
-      builder, loc,
-      FlatSymbolRefAttr::get(TransitionOp(info.op).getSymNameAttr()),
+      builder, loc, FlatSymbolRefAttr::get(info.op().getSymNameAttr()),
       int64_t(program.device), int64_t(program.stagingBytes));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
@@ -220,20 +219,20 @@ struct SpecializeProgramsPass
     Worlds worlds = worldsOf(info);
     ProgramBuilder programs(*transition, worlds);
     if (!llvm::is_contained(programs.devices(), int64_t(device)))
-      return TransitionOp(info.op).emitOpError()
-             << "has no device " << int64_t(device);
+      return info.op().emitOpError() << "has no device " << int64_t(device);
     OpBuilder builder(&getContext());
-    builder.setInsertionPointAfter(info.op);
+    builder.setInsertionPointAfter(info.op());
     dtrt::RankProgram program = programs.build(device);
     ProgramWriter(info, program, builder).write();
     return success();
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return specialize(info);
-        })))
-      signalPassFailure();
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach(
+            [&](const TransitionInfo &info) { return specialize(info); })))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

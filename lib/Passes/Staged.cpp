@@ -17,15 +17,14 @@ static int madeFrom(const FlowInfo &flow) {
 
 FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
                                           bool computeCells) {
-  TransitionOp transition = info.op;
+  TransitionOp transition = info.op();
   for (auto op : transition.getOps<TransferOp>())
     return op.emitOpError("is not scheduled yet: run --dt-schedule first");
   for (auto wave : transition.getOps<WaveOp>())
     for (auto op : wave.getOps<CollectiveOp>())
       return op.emitOpError(
           "has no instruction in a plan, expected dt.sendrecv");
-  ScheduledTransition out;
-  out.flows = info.makeFlows(computeCells);
+  ScheduledTransition out(computeCells ? info.flowCells() : info.flowWidths());
   out.numStates = info.numStates();
   out.numLeading = info.numLeading();
   for (const FlowInfo &flow : info.flows) {
@@ -78,10 +77,10 @@ Worlds worldsOf(const TransitionInfo &info) {
   SymbolTableCollection tables;
   Worlds out;
   for (auto [rank, device] :
-       llvm::enumerate(devicesOf(info.sourceLayout, tables)))
+       llvm::enumerate(devicesOf(info.sourceLayout(), tables)))
     out.sourceRank[device] = rank;
   for (auto [rank, device] :
-       llvm::enumerate(devicesOf(info.destinationLayout, tables)))
+       llvm::enumerate(devicesOf(info.destinationLayout(), tables)))
     out.destinationRank[device] = rank;
   return out;
 }

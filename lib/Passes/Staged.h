@@ -3,7 +3,7 @@
 #ifndef DT_PASSES_STAGED_H
 #define DT_PASSES_STAGED_H
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 #include "dt/Emit/Programs.h"
 
 namespace dt {

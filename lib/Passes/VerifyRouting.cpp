@@ -42,11 +42,11 @@ LogicalResult checkAll(MLIRContext *context,
   return success();
 }
 
-LogicalResult checkTransition(TransitionInfo &info) {
+LogicalResult checkTransition(const TransitionInfo &info) {
   std::vector<FlowChecker> checkers;
   for (uint32_t i = 0; i < info.flows.size(); ++i)
     checkers.emplace_back(info, i);
-  for (Operation &op : info.op.getBody().front()) {
+  for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<RoutingLevelOp>())
       return op.emitOpError("is illegal at the routing level");
     auto movement = cast<MovementOpInterface>(op);
@@ -65,13 +65,14 @@ LogicalResult checkTransition(TransitionInfo &info) {
         checker.addArrival(to, {&op, hop, from, box});
     });
   }
-  return checkAll(info.op.getContext(), checkers);
+  return checkAll(info.op().getContext(), checkers);
 }
 
 struct VerifyRoutingPass : impl::VerifyRoutingBase<VerifyRoutingPass> {
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), checkTransition)))
-      signalPassFailure();
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(checkTransition)))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

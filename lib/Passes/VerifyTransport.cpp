@@ -84,7 +84,7 @@ LogicalResult checkSlots(const TransitionInfo &info,
   if (failed(staged))
     return failure();
   std::map<int64_t, WaveOp> waves;
-  TransitionOp transition = info.op;
+  TransitionOp transition = info.op();
   for (auto wave : transition.getOps<WaveOp>())
     waves[wave.getNumber()] = wave;
   std::map<int64_t, SlotChecker> checkers;
@@ -154,11 +154,11 @@ LogicalResult addWave(WaveOp wave, int64_t &last, PieceCollector &pieces) {
   return success();
 }
 
-LogicalResult checkTransition(TransitionInfo &info) {
+LogicalResult checkTransition(const TransitionInfo &info) {
   PieceCollector pieces(info);
   int64_t last = -1;
   bool hasSlots = false;
-  for (Operation &op : info.op.getBody().front()) {
+  for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<TransportLevelOp>())
       return op.emitOpError("is illegal at the transport level");
     auto wave = dyn_cast<WaveOp>(op);
@@ -178,8 +178,9 @@ LogicalResult checkTransition(TransitionInfo &info) {
 
 struct VerifyTransportPass : impl::VerifyTransportBase<VerifyTransportPass> {
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), checkTransition)))
-      signalPassFailure();
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(checkTransition)))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

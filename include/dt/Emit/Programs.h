@@ -25,8 +25,11 @@ struct PlanFlow {
 
 /// A scheduled transition, complete. Everything is indexed by flow.
 struct ScheduledTransition {
+  /// The flows must outlive this.
+  explicit ScheduledTransition(const std::vector<Flow> &flows) : flows(flows) {}
+
+  const std::vector<Flow> &flows;
   std::vector<PlanFlow> planFlows;
-  std::vector<Flow> flows;
   std::vector<unsigned> numStates, numLeading;
   std::vector<std::vector<Holding>> sourceHoldings, destinationHoldings;
   std::vector<LocalMove> locals;  // copies and keeps, by `before`

@@ -1,18 +1,22 @@
-//===- TransitionInfo.h - A transition as Geometry structs ------*- C++ -*-===//
+//===- TransitionAnalysis.h - Transitions as Geometry structs ---*- C++ -*-===//
 //
-// Passes read a transition's layouts once into plain structs, work on those,
-// and write ops back: attributes are for the IR's edge.
+// The layouts of a transition are read once into plain structs; passes work on
+// those and write ops back: attributes are for the IR's edge. Below the layout
+// level no pass changes a layout, so all of them preserve this analysis.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DT_PASSES_TRANSITIONINFO_H
-#define DT_PASSES_TRANSITIONINFO_H
+#ifndef DT_PASSES_TRANSITIONANALYSIS_H
+#define DT_PASSES_TRANSITIONANALYSIS_H
 
 #include "dt/Dialect/Ops.h"
 #include "dt/Routing/Schedule.h"
 #include "dt/Routing/ShardIndex.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
+
+#include <memory>
+#include <mutex>
 
 namespace dt {
 
@@ -30,9 +34,17 @@ struct FlowInfo {
   StatesAttr allStates() const { return ParamOp(param).getStates(); }
 };
 
-struct TransitionInfo {
-  TransitionOp op;
-  LayoutOp sourceLayout, destinationLayout;
+/// One transition with both of its layouts evaluated.
+class TransitionInfo {
+public:
+  /// Evaluates both layouts. Emits a diagnostic on failure.
+  static mlir::FailureOr<TransitionInfo>
+  get(TransitionOp op, mlir::SymbolTableCollection &tables);
+
+  TransitionOp op() const { return transition; }
+  LayoutOp sourceLayout() const { return source; }
+  LayoutOp destinationLayout() const { return destination; }
+
   std::vector<ParamOp> params;
   std::vector<FlowInfo> flows;
   Cluster cluster;
@@ -43,23 +55,54 @@ struct TransitionInfo {
   int64_t pageBytes() const { return pageBytes(stagingLimit); }
   static int64_t pageBytes(int64_t limit);
 
-  /// Evaluates both layouts. Emits a diagnostic on failure.
-  static mlir::FailureOr<TransitionInfo>
-  get(TransitionOp op, mlir::SymbolTableCollection &tables);
-
-  /// Flows with bytes per element; cells are filled by `computeCells`.
-  /// What a device makes from another flow is not part of the destination.
-  std::vector<Flow> makeFlows(bool computeCells) const;
+  /// All flows with bytes per element and no cells.
+  const std::vector<Flow> &flowWidths() const { return widths; }
+  /// All flows with cells. What a device makes from another flow is not part
+  /// of the destination. Computed when first asked for; may be asked for by
+  /// several threads.
+  const std::vector<Flow> &flowCells() const;
   /// What devices make from another state that they get anyway, because they
   /// do not hold it themselves.
   std::vector<LocalMove> derivedPieces(uint32_t flow) const;
-  /// What must be kept or sent: wanted, and not made by the device itself.
-  CellSet sentCells(uint32_t flow) const;
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;
   std::vector<unsigned> numStates() const;
   std::vector<unsigned> numLeading() const;
+
+private:
+  /// What must be kept or sent: wanted, and not made by the device itself.
+  CellSet sentCells(uint32_t flow) const;
+  void indexFlows();
+
+  TransitionOp transition;
+  LayoutOp source, destination;
+  std::vector<Flow> widths;
+  /// By param and mask of states.
+  llvm::DenseMap<std::pair<mlir::Attribute, uint64_t>, uint32_t> flowIndex;
+  llvm::DenseMap<mlir::Attribute, StatesAttr> statesOf; // by param
+  /// Behind a pointer, so that the struct can be moved.
+  struct Cells {
+    std::once_flag once;
+    std::vector<Flow> flows;
+  };
+  std::unique_ptr<Cells> cells = std::make_unique<Cells>();
+};
+
+/// All transitions of a module. An analysis: computed once, const, preserved by
+/// every pass that leaves the layouts alone.
+class TransitionAnalysis {
+public:
+  /// Emits a diagnostic where a layout is wrong.
+  explicit TransitionAnalysis(mlir::Operation *module);
+
+  /// Fails where the layouts of a transition are wrong, and where `fn` fails.
+  mlir::LogicalResult forEach(
+      llvm::function_ref<mlir::LogicalResult(const TransitionInfo &)> fn) const;
+
+private:
+  std::vector<TransitionInfo> transitions;
+  bool areRight = true;
 };
 
 /// Holdings of every place of a layout, in op order; places of ZeRO buckets
@@ -78,11 +121,6 @@ template <typename Op>
 mlir::FailureOr<std::vector<LocalMove>>
 collectLocals(const TransitionInfo &info);
 
-/// Runs `fn` on each transition of the module.
-mlir::LogicalResult
-forEachTransition(mlir::ModuleOp module,
-                  llvm::function_ref<mlir::LogicalResult(TransitionInfo &)> fn);
-
 /// "@param[0:4)x[2:6)", for messages.
 std::string describe(const FlowInfo &flow, const Box &box);
 
@@ -92,8 +130,7 @@ template <typename Op>
 mlir::FailureOr<std::vector<LocalMove>>
 collectLocals(const TransitionInfo &info) {
   std::vector<LocalMove> out;
-  TransitionOp transition = info.op;
-  for (auto op : transition.getOps<Op>()) {
+  for (auto op : info.op().getOps<Op>()) {
     auto flow = info.flowOf(op);
     if (!flow)
       return op.emitOpError("names states that do not lie alike");
@@ -109,4 +146,4 @@ collectLocals(const TransitionInfo &info) {
 
 } // namespace dt
 
-#endif // DT_PASSES_TRANSITIONINFO_H
+#endif // DT_PASSES_TRANSITIONANALYSIS_H

@@ -1,12 +1,14 @@
-//===- TransitionInfo.cpp - A transition as Geometry structs --------------===//
+//===- TransitionAnalysis.cpp - Transitions as Geometry structs -----------===//
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 
 #include "dt/Geometry/OptimizerShards.h"
 
 #include "mlir/IR/Threading.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 #include <tuple>
 
 using namespace mlir;
@@ -307,31 +309,50 @@ FailureOr<Holdings> evaluateLayout(LayoutOp layout,
 FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
                                               SymbolTableCollection &tables) {
   TransitionInfo info;
-  info.op = op;
-  info.sourceLayout = op.lookupSource(tables);
-  info.destinationLayout = op.lookupDestination(tables);
+  info.transition = op;
+  info.source = op.lookupSource(tables);
+  info.destination = op.lookupDestination(tables);
   for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
     info.params.push_back(param);
   readLimits(op, info);
   // One error is enough: the second layout is read when the first is sound.
-  auto sourcePlaces = indexPlaces(info.sourceLayout, Side::Source, info.params);
+  auto sourcePlaces = indexPlaces(info.source, Side::Source, info.params);
   if (failed(sourcePlaces))
     return failure();
   auto destinationPlaces =
-      indexPlaces(info.destinationLayout, Side::Destination, info.params);
+      indexPlaces(info.destination, Side::Destination, info.params);
   if (failed(destinationPlaces))
     return failure();
-  auto source = evaluateLayout(info.sourceLayout, tables);
+  auto source = evaluateLayout(info.source, tables);
   if (failed(source))
     return failure();
-  auto destination = evaluateLayout(info.destinationLayout, tables);
+  auto destination = evaluateLayout(info.destination, tables);
   if (failed(destination))
     return failure();
   for (ParamOp param : info.params)
     addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
              (*destinationPlaces)[param.getSymNameAttr()], *source,
              *destination, info.flows);
+  info.indexFlows();
   return info;
+}
+
+void TransitionInfo::indexFlows() {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    const FlowInfo &info = flows[i];
+    ParamOp param = info.param;
+    StatesAttr states = info.allStates();
+    flowIndex[{param.getSymNameAttr(), info.states}] = i;
+    statesOf[param.getSymNameAttr()] = states;
+    Flow flow;
+    flow.param = i;
+    flow.bytesPerElement = states.wireBytes(info.states);
+    flow.sourceBytes = states.sourceBytes(info.states);
+    flow.destinationBytes = states.destinationBytes(info.states);
+    flow.sourceConverts = convertsOn(Side::Source, info);
+    flow.destinationConverts = convertsOn(Side::Destination, info);
+    widths.push_back(std::move(flow));
+  }
 }
 
 /// Small beside the limit, and no smaller than what aligned copies want; 2 MiB
@@ -348,35 +369,26 @@ std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   return {param.getShape().begin(), param.getShape().end()};
 }
 
-std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
-  std::vector<Flow> out;
-  for (uint32_t i = 0; i < flows.size(); ++i) {
-    const FlowInfo &info = flows[i];
-    StatesAttr states = info.allStates();
-    Flow flow;
-    flow.param = i;
-    flow.bytesPerElement = states.wireBytes(info.states);
-    flow.sourceBytes = states.sourceBytes(info.states);
-    flow.destinationBytes = states.destinationBytes(info.states);
-    flow.sourceConverts = convertsOn(Side::Source, info);
-    flow.destinationConverts = convertsOn(Side::Destination, info);
-    if (computeCells) {
-      flow.source = overlay(info.source, shapeOf(i));
-      flow.destination = sentCells(i);
+const std::vector<Flow> &TransitionInfo::flowCells() const {
+  std::call_once(cells->once, [&] {
+    cells->flows = widths;
+    for (uint32_t i = 0; i < flows.size(); ++i) {
+      cells->flows[i].source = overlay(flows[i].source, shapeOf(i));
+      cells->flows[i].destination = sentCells(i);
     }
-    out.push_back(std::move(flow));
-  }
-  return out;
+  });
+  return cells->flows;
 }
 
 std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {
-  for (uint32_t i = 0; i < flows.size(); ++i) {
-    ParamOp param = flows[i].param;
-    if (param.getSymNameAttr() == op.getParamAttr().getAttr() &&
-        flows[i].states == param.getStates().mask(op.getStatesAttr()))
-      return i;
-  }
-  return std::nullopt;
+  Attribute param = op.getParamAttr().getAttr();
+  auto states = statesOf.find(param);
+  if (states == statesOf.end())
+    return std::nullopt;
+  auto flow = flowIndex.find({param, states->second.mask(op.getStatesAttr())});
+  if (flow == flowIndex.end())
+    return std::nullopt;
+  return flow->second;
 }
 
 std::vector<unsigned> TransitionInfo::numStates() const {
@@ -393,6 +405,107 @@ std::vector<unsigned> TransitionInfo::numLeading() const {
   return out;
 }
 
+//===----------------------------------------------------------------------===//
+// Elements that their device makes itself
+//===----------------------------------------------------------------------===//
+//
+// A state that may be made from another is sent only where that saves nothing:
+// a device that gets the other state's element anyway, and does not hold this
+// one at the source, makes it when all transfers are done.
+
+namespace {
+
+/// A box that some devices want sent and others make themselves.
+struct Wanted {
+  Box box;
+  std::vector<int64_t> sent, derived;
+};
+
+/// The part of `box` that no pair covers, when the pairs do not fill it.
+std::vector<Box> restOf(const Box &box, int64_t covered,
+                        const std::vector<Cell> &cells) {
+  if (covered == box.volume())
+    return {};
+  return uncovered(box, cells);
+}
+
+/// Cuts the destination of a flow by where the elements come from: wanted by
+/// P, also got as the other state by M, held at the source by S. Of P, those
+/// in M and not in S make it themselves.
+std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
+  const FlowInfo &flow = info.flows[index];
+  std::vector<int64_t> shape = info.shapeOf(index);
+  CellSet wanted = overlay(flow.destination, shape);
+  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape);
+  CellSet held = overlay(flow.source, shape);
+  std::vector<Wanted> both, out;
+  std::vector<int64_t> covered(wanted.cells.size(), 0);
+  std::vector<Cell> cells;
+  auto setMinus = [](const auto &a, const auto &b) {
+    std::vector<int64_t> rest;
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
+                        std::back_inserter(rest));
+    return rest;
+  };
+  for (const CellPair &pair : join(wanted.cells, made.cells)) {
+    const auto &p = wanted.ownerSets[wanted.cells[pair.left].owners];
+    const auto &m = made.ownerSets[made.cells[pair.right].owners];
+    covered[pair.left] += pair.box.volume();
+    std::vector<int64_t> sent = setMinus(p, m);
+    cells.push_back({pair.box, uint32_t(both.size())});
+    both.push_back({pair.box, sent, setMinus(p, sent)});
+  }
+  for (size_t i = 0; i < covered.size(); ++i)
+    for (const Box &box : restOf(wanted.cells[i].box, covered[i], made.cells))
+      out.push_back({box, wanted.ownerSets[wanted.cells[i].owners], {}});
+  std::vector<int64_t> found(both.size(), 0);
+  for (const CellPair &pair : join(cells, held.cells)) {
+    const Wanted &part = both[pair.left];
+    const auto &s = held.ownerSets[held.cells[pair.right].owners];
+    found[pair.left] += pair.box.volume();
+    std::vector<int64_t> derived = setMinus(part.derived, s), all;
+    std::set_union(part.sent.begin(), part.sent.end(), part.derived.begin(),
+                   part.derived.end(), std::back_inserter(all));
+    out.push_back({pair.box, setMinus(all, derived), derived});
+  }
+  for (size_t i = 0; i < both.size(); ++i)
+    for (const Box &box : restOf(both[i].box, found[i], held.cells))
+      out.push_back({box, both[i].sent, both[i].derived});
+  llvm::sort(out,
+             [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
+  return out;
+}
+
+} // namespace
+
+CellSet TransitionInfo::sentCells(uint32_t index) const {
+  const FlowInfo &flow = flows[index];
+  if (!flow.deriveFrom)
+    return overlay(flow.destination, shapeOf(index));
+  CellSet out;
+  std::map<std::vector<int64_t>, uint32_t> owners;
+  for (Wanted &wanted : splitByOrigin(*this, index)) {
+    if (wanted.sent.empty())
+      continue;
+    auto [it, isNew] =
+        owners.try_emplace(wanted.sent, uint32_t(out.ownerSets.size()));
+    if (isNew)
+      out.ownerSets.push_back(wanted.sent);
+    out.cells.push_back({wanted.box, it->second});
+  }
+  return out;
+}
+
+std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
+  std::vector<LocalMove> out;
+  if (!flows[flow].deriveFrom)
+    return out;
+  for (const Wanted &wanted : splitByOrigin(*this, flow))
+    for (int64_t device : wanted.derived)
+      out.push_back({flow, device, wanted.box});
+  return out;
+}
+
 FailureOr<std::vector<ScheduledMove>>
 collectScheduled(const TransitionInfo &info) {
   /// The pieces of one op, and where they go.
@@ -404,9 +517,8 @@ collectScheduled(const TransitionInfo &info) {
   };
   std::vector<Part> parts;
   std::vector<size_t> waves; // the first part of each
-  TransitionOp transition = info.op;
   size_t count = 0;
-  for (auto wave : transition.getOps<WaveOp>()) {
+  for (auto wave : info.op().getOps<WaveOp>()) {
     waves.push_back(parts.size());
     for (auto op : wave.getOps<SendrecvOp>()) {
       auto flow = info.flowOf(op);
@@ -419,7 +531,7 @@ collectScheduled(const TransitionInfo &info) {
   }
   waves.push_back(parts.size());
   std::vector<ScheduledMove> out(count);
-  parallelFor(transition.getContext(), 1, waves.size(), [&](size_t w) {
+  parallelFor(info.op().getContext(), 1, waves.size(), [&](size_t w) {
     ArrayRef<Part> own =
         ArrayRef(parts).slice(waves[w - 1], waves[w] - waves[w - 1]);
     if (own.empty())
@@ -435,16 +547,23 @@ collectScheduled(const TransitionInfo &info) {
   return out;
 }
 
-LogicalResult
-forEachTransition(ModuleOp module,
-                  llvm::function_ref<LogicalResult(TransitionInfo &)> fn) {
+TransitionAnalysis::TransitionAnalysis(Operation *module) {
   SymbolTableCollection tables;
-  for (auto op : module.getOps<TransitionOp>()) {
+  for (auto op : cast<ModuleOp>(module).getOps<TransitionOp>()) {
     auto info = TransitionInfo::get(op, tables);
-    if (failed(info) || failed(fn(*info)))
-      return failure();
+    areRight = succeeded(info);
+    if (!areRight)
+      return;
+    transitions.push_back(std::move(*info));
   }
-  return success();
+}
+
+LogicalResult TransitionAnalysis::forEach(
+    llvm::function_ref<LogicalResult(const TransitionInfo &)> fn) const {
+  for (const TransitionInfo &info : transitions)
+    if (failed(fn(info)))
+      return failure();
+  return success(areRight);
 }
 
 std::string describe(const FlowInfo &flow, const Box &box) {
