@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Staged.h"
+#include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Best.h"
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Staged.h"
+#include "PlanCertificate.h"
+#include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -50,15 +51,6 @@ private:
   std::map<std::pair<uint64_t, uint64_t>, Value> slots;
 };
 
-ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
-  ArrayRef<StateEntry> all = param.getStates().getEntries();
-  SmallVector<Attribute> names;
-  for (auto [i, entry] : llvm::enumerate(all))
-    if (mask >> i & 1)
-      names.push_back(entry.name);
-  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
-}
-
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
   Shard out;
   out.numLeading = numLeading;
@@ -83,11 +75,10 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         shard.numMembers() * shard.elementsPerMember() *
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
-    auto op =
-        ShardOp::create(builder, loc, BufferType::get(context, bytes), side,
-                        FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                        stateNames(param, record.states, builder),
-                        ShardAttr::get(context, shard));
+    auto op = ShardOp::create(
+        builder, loc, BufferType::get(context, bytes), side,
+        FlatSymbolRefAttr::get(param.getSymNameAttr()),
+        stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
   }
 }
@@ -212,12 +203,10 @@ struct SpecializeProgramsPass
     : impl::SpecializeProgramsBase<SpecializeProgramsPass> {
   using SpecializeProgramsBase::SpecializeProgramsBase;
 
-  LogicalResult specialize(const TransitionInfo &info) {
-    auto transition = readStaged(info, /*computeCells=*/false);
-    if (failed(transition))
-      return failure();
+  LogicalResult specialize(const TransitionReading &reading) {
+    const TransitionInfo &info = *reading.info;
     Worlds worlds = worldsOf(info);
-    ProgramBuilder programs(*transition, worlds);
+    ProgramBuilder programs(reading.plan, worlds);
     if (!llvm::is_contained(programs.devices(), int64_t(device)))
       return info.op().emitOpError() << "has no device " << int64_t(device);
     OpBuilder builder(&getContext());
@@ -228,11 +217,13 @@ struct SpecializeProgramsPass
   }
 
   void runOnOperation() override {
-    const auto &transitions = getAnalysis<TransitionAnalysis>();
-    if (failed(transitions.forEach(
-            [&](const TransitionInfo &info) { return specialize(info); })))
+    if (!getAnalysis<PlanCertificate>().holds ||
+        failed(getAnalysis<TransportReading>().forEach(
+            [&](const TransitionReading &reading) {
+              return specialize(reading);
+            })))
       return signalPassFailure();
-    markAnalysesPreserved<TransitionAnalysis>();
+    markAnalysesPreserved<TransitionAnalysis, TransportReading>();
   }
 };
 

@@ -249,16 +249,8 @@ void addFlows(ParamOp param, const PlaceOfState &sources,
     flows[first + known].states |= uint64_t(1) << i;
   }
   linkDerived(flows, first);
-  if (keys.size() == 1)
-    return;
-  Builder builder(param.getContext());
-  for (size_t f = first; f < flows.size(); ++f) {
-    SmallVector<Attribute> names;
-    for (auto [i, entry] : llvm::enumerate(param.getStates().getEntries()))
-      if (flows[f].states >> i & 1)
-        names.push_back(entry.name);
-    flows[f].stateNames = builder.getArrayAttr(names);
-  }
+  for (size_t f = first; f < flows.size(); ++f)
+    flows[f].stateNames = stateNames(param, flows[f].states);
 }
 
 void readLimits(TransitionOp op, TransitionInfo &info) {
@@ -506,44 +498,34 @@ std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   return out;
 }
 
-FailureOr<std::vector<ScheduledMove>>
-collectScheduled(const TransitionInfo &info) {
-  /// The pieces of one op, and where they go.
-  struct Part {
-    PiecesAttr pieces;
-    uint32_t flow;
-    int32_t wave;
-    size_t first;
-  };
-  std::vector<Part> parts;
-  std::vector<size_t> waves; // the first part of each
-  size_t count = 0;
-  for (auto wave : info.op().getOps<WaveOp>()) {
-    waves.push_back(parts.size());
-    for (auto op : wave.getOps<SendrecvOp>()) {
-      auto flow = info.flowOf(op);
-      if (!flow)
-        return op.emitOpError("names states that do not lie alike");
-      parts.push_back(
-          {op.getPieces(), *flow, int32_t(wave.getNumber()), count});
-      count += op.getPieces().numPieces();
-    }
-  }
-  waves.push_back(parts.size());
-  std::vector<ScheduledMove> out(count);
-  parallelFor(info.op().getContext(), 1, waves.size(), [&](size_t w) {
-    ArrayRef<Part> own =
-        ArrayRef(parts).slice(waves[w - 1], waves[w] - waves[w - 1]);
-    if (own.empty())
-      return;
-    ScheduledMove *at = out.data() + own.front().first, *first = at;
-    for (const Part &part : own)
-      part.pieces.forEach([&](int64_t from, int64_t to, const Box &box) {
-        *at++ = {{part.flow, /*hop=*/0, from, to, box}, part.wave};
-      });
-    sortWave(first, at);
-  });
-  sortByMessage(out);
+std::vector<int64_t> devicesOf(LayoutOp layout, SymbolTableCollection &tables) {
+  if (auto devices = layout.lookupDevices(tables))
+    return {devices->begin(), devices->end()};
+  std::vector<int64_t> out;
+  for (int64_t rank = 0; rank < layout.getWorld(); ++rank)
+    out.push_back(rank);
+  return out;
+}
+
+ArrayAttr stateNames(ParamOp param, uint64_t states) {
+  Builder builder(param.getContext());
+  ArrayRef<StateEntry> all = param.getStates().getEntries();
+  SmallVector<Attribute> names;
+  for (auto [i, entry] : llvm::enumerate(all))
+    if (states >> i & 1)
+      names.push_back(entry.name);
+  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
+}
+
+Worlds worldsOf(const TransitionInfo &info) {
+  SymbolTableCollection tables;
+  Worlds out;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.sourceLayout(), tables)))
+    out.sourceRank[device] = rank;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.destinationLayout(), tables)))
+    out.destinationRank[device] = rank;
   return out;
 }
 

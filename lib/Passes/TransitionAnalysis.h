@@ -10,8 +10,9 @@
 #define DT_PASSES_TRANSITIONANALYSIS_H
 
 #include "dt/Dialect/Ops.h"
+#include "dt/Emit/Programs.h"
+#include "dt/Geometry/ShardIndex.h"
 #include "dt/Routing/Schedule.h"
-#include "dt/Routing/ShardIndex.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -110,39 +111,17 @@ private:
 mlir::FailureOr<llvm::DenseMap<mlir::Operation *, std::vector<Holding>>>
 evaluateLayout(LayoutOp layout, mlir::SymbolTableCollection &tables);
 
-/// All sendrecv pieces of a transition, in packing order: sorted by (wave,
-/// source, destination), then by op and piece order. Emits a diagnostic and
-/// fails on ops that name no flow.
-mlir::FailureOr<std::vector<ScheduledMove>>
-collectScheduled(const TransitionInfo &info);
+/// The names of the states in a mask; null where they are all of the param's.
+mlir::ArrayAttr stateNames(ParamOp param, uint64_t states);
 
-/// Pieces of all `Op`s of the transition's body as local moves.
-template <typename Op>
-mlir::FailureOr<std::vector<LocalMove>>
-collectLocals(const TransitionInfo &info);
+/// Rank of each device in both worlds.
+Worlds worldsOf(const TransitionInfo &info);
+/// Device of each rank of a layout.
+std::vector<int64_t> devicesOf(LayoutOp layout,
+                               mlir::SymbolTableCollection &tables);
 
 /// "@param[0:4)x[2:6)", for messages.
 std::string describe(const FlowInfo &flow, const Box &box);
-
-// Template definitions.
-
-template <typename Op>
-mlir::FailureOr<std::vector<LocalMove>>
-collectLocals(const TransitionInfo &info) {
-  std::vector<LocalMove> out;
-  for (auto op : info.op().getOps<Op>()) {
-    auto flow = info.flowOf(op);
-    if (!flow)
-      return op.emitOpError("names states that do not lie alike");
-    int32_t before = 0;
-    if constexpr (std::is_same_v<Op, CopyOp>)
-      before = op.getBefore();
-    op.getPieces().forEach([&](int64_t from, int64_t, const Box &box) {
-      out.push_back({*flow, from, box, before});
-    });
-  }
-  return out;
-}
 
 } // namespace dt
 

@@ -96,13 +96,29 @@ def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
   ];
 }
 
+def PlaceStorage : Pass<"dt-place-storage", "::mlir::ModuleOp"> {
+  let summary = "places where storage is created and released (flat mode)";
+  let description = [{
+    In transitions of flat mode, puts `dt.create` before the first step that
+    writes a page of a destination buffer and `dt.release` behind the last step
+    that reads a page of a source buffer; what nobody reads is released at the
+    start. Transitions of rollback mode stay as they are.
+  }];
+  let statistics = [
+    Statistic<"numCreated", "num-created", "runs of pages created">,
+    Statistic<"numReleased", "num-released", "runs of pages released">,
+  ];
+}
+
 def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
   let summary = "checks waves: order, ports, slots, limits";
   let description = [{
     Only transport ops in a transition; waves ascend; every destination region
-    arrives exactly once; forwards come after what they forward has arrived;
-    nothing is read after its release; live slots never overlap and stay below
-    the staging limit.
+    arrives exactly once; forwards come after what they forward has arrived; in
+    a wave each port carries one message each way at most; messages have their
+    slots, and live slots never overlap and stay below the staging limit; nothing
+    is written before its storage is created or read after its release, and what
+    devices hold keeps to the limits. What passes can be emitted.
   }];
 }
 

@@ -16,9 +16,9 @@ Box row(int64_t lo, int64_t hi) {
   return Box::fromOffsetSize({lo, 0}, {hi - lo, 4});
 }
 
-ProofPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
+PlanPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
                  bool atSource = true) {
-  ProofPiece out;
+  PlanPiece out;
   out.wave = wave;
   out.from = from;
   out.to = to;
@@ -28,9 +28,9 @@ ProofPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
   return out;
 }
 
-ProofSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
+PlanSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
                int64_t offset, int64_t bytes) {
-  ProofSlot out;
+  PlanSlot out;
   out.wave = wave;
   out.device = device;
   out.peer = peer;
@@ -42,11 +42,11 @@ ProofSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
 
 std::string textOf(const MaybeFault &fault) { return fault ? fault->text : ""; }
 
-std::string coverage(const std::vector<ProofPiece> &pieces,
+std::string coverage(const std::vector<PlanPiece> &pieces,
                      const Wanted &wanted) {
   return textOf(Arrivals(pieces, kNames).checkCoverage(wanted));
 }
-std::string feeding(const std::vector<ProofPiece> &pieces) {
+std::string feeding(const std::vector<PlanPiece> &pieces) {
   return textOf(Arrivals(pieces, kNames).checkFeeding());
 }
 
@@ -74,7 +74,7 @@ TEST(Certificate, ScalarsArriveOnce) {
 }
 
 TEST(Certificate, ForwardsComeAfterWhatFeedsThem) {
-  ProofPiece low = piece(0, 0, 1, row(0, 2)), high = piece(1, 0, 1, row(2, 4));
+  PlanPiece low = piece(0, 0, 1, row(0, 2)), high = piece(1, 0, 1, row(2, 4));
   EXPECT_EQ(feeding({low, high, piece(2, 1, 2, row(0, 4), false)}), "");
   EXPECT_EQ(feeding({low, high, piece(1, 1, 2, row(0, 4), false)}),
             "sends @w[0:4)x[0:4) from device 1 in wave 1, before it holds it");
@@ -103,7 +103,7 @@ TEST(Certificate, FeedingIsFoundInAnyCut) {
       box[dim].hi = rest[dim].lo = number(box[dim].lo + 1, box[dim].hi - 1);
       boxes.push_back(rest);
     }
-    std::vector<ProofPiece> pieces;
+    std::vector<PlanPiece> pieces;
     for (const Box &box : boxes)
       pieces.push_back(piece(number(0, 5), 0, 1, box));
     for (int64_t sent = number(1, 60); sent > 0; --sent) {
@@ -139,7 +139,7 @@ TEST(Certificate, FeedingIsFoundInAnyCut) {
 
 // What a device makes from another flow (fedBy) needs that to arrive.
 TEST(Certificate, MadePiecesComeFromTheirOwnDevice) {
-  ProofPiece made = piece(INT64_MAX, 1, 1, row(0, 2), false);
+  PlanPiece made = piece(INT64_MAX, 1, 1, row(0, 2), false);
   made.flow = 1;
   EXPECT_EQ(feeding({piece(7, 0, 1, row(0, 4)), made}), "");
   EXPECT_EQ(feeding({piece(7, 0, 2, row(0, 4)), made}),
@@ -148,9 +148,9 @@ TEST(Certificate, MadePiecesComeFromTheirOwnDevice) {
 }
 
 TEST(Certificate, MessagesHaveBothEndsOnce) {
-  std::vector<ProofPiece> pieces = {piece(3, 0, 1, row(0, 2)),
+  std::vector<PlanPiece> pieces = {piece(3, 0, 1, row(0, 2)),
                                     piece(3, 0, 1, row(2, 4))};
-  std::vector<ProofSlot> slots = {slot(3, 0, 1, false, 0, 16),
+  std::vector<PlanSlot> slots = {slot(3, 0, 1, false, 0, 16),
                                   slot(3, 1, 0, true, 0, 16)};
   EXPECT_EQ(textOf(checkMessages(pieces, slots)), "");
   auto twice = slots;
@@ -169,8 +169,8 @@ TEST(Certificate, MessagesHaveBothEndsOnce) {
 }
 
 TEST(Certificate, GroupsFitOneKernelPlan) {
-  std::vector<ProofPiece> pieces;
-  std::vector<ProofSlot> slots;
+  std::vector<PlanPiece> pieces;
+  std::vector<PlanSlot> slots;
   for (int64_t peer = 1; peer <= kMaxGroupMessages + 1; ++peer) {
     pieces.push_back(piece(0, 0, peer, row(0, 1)));
     slots.push_back(slot(0, 0, peer, false, -1, 4));
@@ -183,7 +183,7 @@ TEST(Certificate, GroupsFitOneKernelPlan) {
 
 TEST(Certificate, SlotsKeepToFourAreas) {
   // Groups 0, 1, 2 of device 0 are waves 0, 4, 5.
-  std::vector<ProofSlot> slots = {
+  std::vector<PlanSlot> slots = {
       slot(0, 0, 1, false, 0, 10), slot(4, 0, 1, false, 10, 10),
       slot(5, 0, 1, false, 0, 10), slot(0, 0, 1, true, 20, 10),
       slot(4, 0, 1, true, 30, 10), slot(5, 0, 2, true, 20, 5),

@@ -13,8 +13,8 @@ constexpr unsigned kTimeLimitMs = 60000;
 
 /// What the prover sees of a plan.
 struct Plan {
-  std::vector<ProofPiece> pieces;
-  std::vector<ProofSlot> slots;
+  std::vector<PlanPiece> pieces;
+  std::vector<PlanSlot> slots;
   Wanted wanted;
   std::vector<std::string> flowNames = {"@w"};
   int64_t limit = 1 << 20;
@@ -31,7 +31,7 @@ Plan rightPlan(int64_t ranks) {
   for (int64_t wave = 0; wave < 4; ++wave)
     for (int64_t rank = 0; rank < ranks; ++rank) {
       int64_t to = ranks + rank;
-      ProofPiece piece;
+      PlanPiece piece;
       piece.wave = wave;
       piece.from = rank;
       piece.to = to;
@@ -118,14 +118,14 @@ TEST_F(PlanClass, LargeGroupsAreRefuted) {
 
 TEST_F(PlanClass, WavesThatDescendAreRefuted) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     slot.wave = 3 - slot.wave;
   EXPECT_EQ(refuted(plan.classes()), Names({"waves-3-to-0"}));
 }
 
 TEST_F(PlanClass, SlotReusedInFlightIsRefuted) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     if (slot.device == 1)
       slot.offset = 0;
   EXPECT_EQ(refuted(plan.classes()), Names({"arenas-0-1"}));
@@ -140,7 +140,7 @@ TEST_F(PlanClass, SlotBeyondTheLimitIsRefuted) {
 // One area lies between the two of the other kind.
 TEST_F(PlanClass, AreasInAnyOrderAreProved) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     if (slot.device == 1)
       slot.offset = slot.offset == 0 ? 300 : 0;
   EXPECT_EQ(refuted(plan.classes()), Names());

@@ -1,6 +1,6 @@
 //===- ShardIndex.cpp - Which shard of a device holds a box ---------------===//
 
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 
 #include <algorithm>
 
@@ -60,6 +60,20 @@ std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
     if (holds(*entry->shards[number].shard, box))
       return number;
   return std::nullopt;
+}
+
+std::vector<const Shard *> ShardIndex::shardsOf(uint32_t flow,
+                                                int64_t device) const {
+  const PerDevice *entry = nullptr;
+  std::vector<const Shard *> out;
+  for (uint32_t number : numbersOf(flow, device, entry))
+    out.push_back(entry->shards[number].shard);
+  return out;
+}
+
+uint32_t ShardIndex::numberOf(uint32_t flow, int64_t device, uint32_t k) const {
+  const PerDevice *entry = nullptr;
+  return numbersOf(flow, device, entry).at(k);
 }
 
 bool dt::isContiguous(const LocalView &view) {

@@ -1,7 +1,7 @@
 //===- ShardIndex.h - Which shard of a device holds a box -------*- C++ -*-===//
 
-#ifndef DT_ROUTING_SHARDINDEX_H
-#define DT_ROUTING_SHARDINDEX_H
+#ifndef DT_GEOMETRY_SHARDINDEX_H
+#define DT_GEOMETRY_SHARDINDEX_H
 
 #include "dt/Geometry/Placement.h"
 
@@ -35,7 +35,11 @@ public:
   /// The shard of `device` that holds all of `box`; nullopt when none does.
   std::optional<Found> find(uint32_t flow, int64_t device,
                             const Box &box) const;
-  /// The same, without the view.
+  /// The shards of a flow on a device, in order.
+  std::vector<const Shard *> shardsOf(uint32_t flow, int64_t device) const;
+  /// The number, on its device, of the k-th of these.
+  uint32_t numberOf(uint32_t flow, int64_t device, uint32_t k) const;
+  /// The same as `find`, without the view.
   std::optional<uint32_t> findNumber(uint32_t flow, int64_t device,
                                      const Box &box) const;
 
@@ -55,4 +59,4 @@ bool isContiguous(const LocalView &view);
 
 } // namespace dt
 
-#endif // DT_ROUTING_SHARDINDEX_H
+#endif // DT_GEOMETRY_SHARDINDEX_H
