@@ -6,8 +6,18 @@
 // first and the last element that it names:
 //
 //   pages of 4 elements   |....|....|....|
-//   step 3 writes          ..xx xx..          create pages 0, 1 before step 3
-//   step 5 writes                 x.. ..xx    create page 2     before step 5
+//   step 3 writes          ..xx xx..          pages 0, 1 exist for step 3
+//   step 5 writes                 x.. ..xx    page 2 exists for step 5
+//
+// Fewer and larger changes cost less than many small ones, so steps form
+// *windows*, as long as every device has room: all that the steps of a window
+// write first is created before it, and what they read last is released behind
+// it. A window ends where a device would hold more than the limit:
+//
+//   room for 3 pages   step      3    4    5    6
+//   a device           creates   2         2    1
+//                      releases       2         3
+//                      windows  [3    4]  [5    6]    2 pages; then 0 + 3
 //
 //===----------------------------------------------------------------------===//
 
@@ -52,10 +62,29 @@ struct Touch {
   Interval elements;
 };
 
-/// Pages that come before a step, or go after it, of some members.
+/// Elements of a buffer that a step is the first to write, or the last to read.
+struct Run {
+  uint32_t buffer = 0; // of the device's
+  int64_t step = 0;
+  Interval elements;
+};
+
+/// The runs of one device.
+struct DeviceRuns {
+  int64_t device = 0;
+  std::vector<Buffer> buffers;
+  std::vector<Run> runs;
+};
+
+/// Steps, from the first to the last.
+struct Window {
+  int64_t first = 0, last = 0;
+};
+
+/// Pages of some members that come before, or go after, a window.
 struct Event {
   bool creates = false;
-  int64_t step = 0;
+  uint32_t window = 0; // place among the windows
   uint32_t flow = 0, shard = 0;
   uint64_t states = 0;
   int64_t device = 0;
@@ -63,7 +92,7 @@ struct Event {
 
   /// What one op names.
   auto key() const {
-    return std::make_tuple(step, creates, flow, states, shard);
+    return std::make_tuple(window, creates, flow, states, shard);
   }
 };
 
@@ -128,14 +157,13 @@ public:
 
   /// `pieces`: those that the device reads or writes, with the kinds of their
   /// steps, in order.
-  std::vector<Event> find(ArrayRef<std::pair<uint32_t, Kind>> pieces);
+  DeviceRuns find(ArrayRef<std::pair<uint32_t, Kind>> pieces);
 
 private:
   void touchUnread();
   void touch(bool creates, uint32_t flow, uint64_t states, int64_t step,
              const Box &box);
-  void addEvents(ArrayRef<Touch> touches);
-  void addEvent(const Touch &touch, Interval elements);
+  void addRuns(ArrayRef<Touch> touches);
   const std::vector<FlowBuffers> &groupsOf(bool creates, uint32_t flow) const {
     const PlanFlow &of = plan.flows[flow];
     return creates ? of.destinationBuffers : of.sourceBuffers;
@@ -145,7 +173,7 @@ private:
   const ShardIndex &source, &destination;
   int64_t pageBytes, device;
   std::vector<Touch> touches;
-  std::vector<Event> events;
+  DeviceRuns found;
 };
 
 void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
@@ -187,35 +215,174 @@ void DeviceStorage::touchUnread() {
   }
 }
 
-void DeviceStorage::addEvent(const Touch &touch, Interval elements) {
-  const Buffer &buffer = touch.buffer;
-  const Shard &shard = *(buffer.creates ? destination : source)
-                            .shardsOf(buffer.flow, device)[buffer.shard];
-  Event event;
-  event.creates = buffer.creates;
-  event.step = touch.step;
-  event.flow = buffer.flow;
-  event.shard = buffer.shard;
-  event.states = groupsOf(buffer.creates, buffer.flow)[buffer.group].states;
-  event.device = device;
-  event.box = Box(shard.numLeading + 1);
-  memberAt(shard, buffer.member, event.box);
-  event.box[shard.numLeading] = elements;
-  events.push_back(event);
-}
-
 /// Of the touches of one buffer, by step: the first that creates and the last
 /// that releases each page.
-void DeviceStorage::addEvents(ArrayRef<Touch> touches) {
+void DeviceStorage::addRuns(ArrayRef<Touch> touches) {
+  auto buffer = uint32_t(found.buffers.size());
+  found.buffers.push_back(touches.front().buffer);
   Painted painted;
   auto note = [&](const Touch &touch) {
-    painted.add(touch.elements, [&](Interval part) { addEvent(touch, part); });
+    painted.add(touch.elements, [&](Interval part) {
+      found.runs.push_back({buffer, touch.step, part});
+    });
   };
   if (touches.front().buffer.creates)
     llvm::for_each(touches, note);
   else
     llvm::for_each(llvm::reverse(touches), note);
 }
+
+DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
+  found.device = device;
+  touchUnread();
+  for (auto [number, kind] : pieces) {
+    const PlanPiece &piece = plan.pieces[number];
+    uint32_t flow = piece.flow % uint32_t(plan.flows.size());
+    const PlanFlow &of = plan.flows[flow];
+    // Destination storage that is read was written before.
+    if (piece.to == device)
+      touch(/*creates=*/true, flow, of.states, piece.step, piece.box);
+    if (piece.from == device && piece.atSource && kind != Kind::Zero)
+      touch(/*creates=*/false, of.readsFrom, of.readStates, piece.step,
+            piece.box);
+  }
+  llvm::sort(touches, [](const Touch &a, const Touch &b) {
+    return std::make_tuple(a.buffer.key(), a.step, a.elements) <
+           std::make_tuple(b.buffer.key(), b.step, b.elements);
+  });
+  ArrayRef<Touch> rest(touches);
+  while (!rest.empty()) {
+    ArrayRef<Touch> own = rest.take_while([&](const Touch &touch) {
+      return touch.buffer.key() == rest.front().buffer.key();
+    });
+    addRuns(own);
+    rest = rest.drop_front(own.size());
+  }
+  return std::move(found);
+}
+
+//===----------------------------------------------------------------------===//
+// All devices
+//===----------------------------------------------------------------------===//
+
+/// The pieces that each device reads or writes, in order.
+std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>>
+piecesByDevice(const TransportPlan &plan) {
+  std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>> out;
+  for (const PlanFlow &flow : plan.flows)
+    for (const Holding &holding : *flow.source)
+      for (int64_t device : holding.devices)
+        out[device];
+  for (const PlanStep &step : plan.steps)
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanPiece &piece = plan.pieces[i];
+      out[piece.to].push_back({uint32_t(i), step.kind});
+      if (piece.from != piece.to)
+        out[piece.from].push_back({uint32_t(i), step.kind});
+    }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Windows
+//===----------------------------------------------------------------------===//
+
+/// Bytes that a step creates or releases on a device.
+struct Load {
+  uint32_t device = 0; // place among the devices
+  int64_t created = 0, released = 0;
+};
+
+int64_t bytesOf(const TransportPlan &plan, const Buffer &buffer,
+                Interval elements) {
+  const PlanFlow &flow = plan.flows[buffer.flow];
+  const FlowBuffers &group =
+      (buffer.creates ? flow.destinationBuffers
+                      : flow.sourceBuffers)[buffer.group];
+  return elements.size() * group.width * llvm::popcount(group.states);
+}
+
+/// Grows windows step by step while every device has room.
+class WindowFinder {
+public:
+  WindowFinder(const TransitionReading &reading,
+               const std::vector<DeviceRuns> &devices)
+      : plan(reading.plan), loads(plan.steps.size()), free(devices.size()),
+        open(devices.size()) {
+    std::map<int64_t, DeviceMemory> memory = measureMemory(plan);
+    for (uint32_t d = 0; d < devices.size(); ++d) {
+      // Without storage ops, all of the destination counts as there.
+      const DeviceMemory &held = memory[devices[d].device];
+      free[d] = std::max(held.source, held.destination) +
+                reading.info->stagingLimit - held.staging - held.source;
+      addLoads(devices[d], d);
+    }
+  }
+
+  std::vector<Window> find() {
+    std::vector<Window> out;
+    for (size_t step = 0; step < loads.size(); ++step) {
+      if (out.empty() || !fits(loads[step])) {
+        close();
+        out.push_back({int64_t(step), int64_t(step)});
+      }
+      for (const Load &load : loads[step]) {
+        if (open[load.device].created == 0 && open[load.device].released == 0)
+          touched.push_back(load.device);
+        open[load.device].created += load.created;
+        open[load.device].released += load.released;
+      }
+      out.back().last = int64_t(step);
+    }
+    return out;
+  }
+
+private:
+  void addLoads(const DeviceRuns &own, uint32_t device) {
+    for (const Run &run : own.runs) {
+      const Buffer &buffer = own.buffers[run.buffer];
+      int64_t bytes = bytesOf(plan, buffer, run.elements);
+      if (run.step == kAtStart) {
+        free[device] += bytes;
+        continue;
+      }
+      std::vector<Load> &list = loads[run.step];
+      if (list.empty() || list.back().device != device)
+        list.push_back({device, 0, 0});
+      (buffer.creates ? list.back().created : list.back().released) += bytes;
+    }
+  }
+  bool fits(ArrayRef<Load> step) const {
+    return llvm::all_of(step, [&](const Load &load) {
+      return open[load.device].created + load.created <= free[load.device];
+    });
+  }
+  void close() {
+    for (uint32_t device : touched) {
+      free[device] += open[device].released - open[device].created;
+      open[device] = {};
+    }
+    touched.clear();
+  }
+
+  const TransportPlan &plan;
+  std::vector<std::vector<Load>> loads; // by step
+  std::vector<int64_t> free;            // bytes, when the window opens
+  std::vector<Load> open;               // of the window so far
+  std::vector<uint32_t> touched;        // devices with such
+};
+
+/// The window of every step.
+std::vector<uint32_t> windowOfSteps(ArrayRef<Window> windows) {
+  std::vector<uint32_t> out;
+  for (uint32_t w = 0; w < windows.size(); ++w)
+    out.resize(windows[w].last + 1, w);
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Events
+//===----------------------------------------------------------------------===//
 
 /// Members whose last index counts up become one event.
 std::vector<Event> joinMembers(std::vector<Event> events) {
@@ -241,79 +408,93 @@ std::vector<Event> joinMembers(std::vector<Event> events) {
   return out;
 }
 
-std::vector<Event>
-DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
-  touchUnread();
-  for (auto [number, kind] : pieces) {
-    const PlanPiece &piece = plan.pieces[number];
-    uint32_t flow = piece.flow % uint32_t(plan.flows.size());
-    const PlanFlow &of = plan.flows[flow];
-    // Destination storage that is read was written before.
-    if (piece.to == device)
-      touch(/*creates=*/true, flow, of.states, piece.step, piece.box);
-    if (piece.from == device && piece.atSource && kind != Kind::Zero)
-      touch(/*creates=*/false, of.readsFrom, of.readStates, piece.step,
-            piece.box);
-  }
-  llvm::sort(touches, [](const Touch &a, const Touch &b) {
-    return std::make_tuple(a.buffer.key(), a.step, a.elements) <
-           std::make_tuple(b.buffer.key(), b.step, b.elements);
+/// Runs of a buffer that touch become one where they share a window.
+void joinRuns(std::vector<Run> &runs) {
+  llvm::sort(runs, [](const Run &a, const Run &b) {
+    return std::make_tuple(a.buffer, a.step, a.elements) <
+           std::make_tuple(b.buffer, b.step, b.elements);
   });
-  ArrayRef<Touch> rest(touches);
-  while (!rest.empty()) {
-    ArrayRef<Touch> own = rest.take_while([&](const Touch &touch) {
-      return touch.buffer.key() == rest.front().buffer.key();
-    });
-    addEvents(own);
-    rest = rest.drop_front(own.size());
+  size_t kept = 0;
+  for (const Run &run : runs) {
+    Run *last = kept > 0 ? &runs[kept - 1] : nullptr;
+    if (last && last->buffer == run.buffer && last->step == run.step &&
+        last->elements.hi >= run.elements.lo)
+      last->elements.hi = std::max(last->elements.hi, run.elements.hi);
+    else
+      runs[kept++] = run;
   }
-  return joinMembers(std::move(events));
+  runs.resize(kept);
 }
 
-//===----------------------------------------------------------------------===//
-// All devices
-//===----------------------------------------------------------------------===//
-
-/// The pieces that each device reads or writes, in order.
-std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>>
-piecesByDevice(const TransportPlan &plan) {
-  std::map<int64_t, std::vector<std::pair<uint32_t, Kind>>> out;
-  for (const PlanFlow &flow : plan.flows)
-    for (const Holding &holding : *flow.source)
-      for (int64_t device : holding.devices)
-        out[device];
-  for (const PlanStep &step : plan.steps)
-    for (size_t i = step.first; i < step.last; ++i) {
-      const PlanPiece &piece = plan.pieces[i];
-      out[piece.to].push_back({uint32_t(i), step.kind});
-      if (piece.from != piece.to)
-        out[piece.from].push_back({uint32_t(i), step.kind});
-    }
-  return out;
+/// Window numbers count from 1; 0 is the start.
+std::vector<Event> eventsOf(const TransportPlan &plan, const ShardIndex &source,
+                            const ShardIndex &destination,
+                            ArrayRef<uint32_t> windowOf, DeviceRuns own) {
+  for (Run &run : own.runs)
+    run.step = run.step == kAtStart ? 0 : windowOf[run.step] + 1;
+  joinRuns(own.runs);
+  std::vector<Event> out;
+  for (const Run &run : own.runs) {
+    const Buffer &buffer = own.buffers[run.buffer];
+    const Shard &shard = *(buffer.creates ? destination : source)
+                              .shardsOf(buffer.flow, own.device)[buffer.shard];
+    const PlanFlow &flow = plan.flows[buffer.flow];
+    Event event;
+    event.creates = buffer.creates;
+    event.window = uint32_t(run.step);
+    event.flow = buffer.flow;
+    event.shard = buffer.shard;
+    event.states = (buffer.creates ? flow.destinationBuffers
+                                   : flow.sourceBuffers)[buffer.group]
+                       .states;
+    event.device = own.device;
+    event.box = Box(shard.numLeading + 1);
+    memberAt(shard, buffer.member, event.box);
+    event.box[shard.numLeading] = run.elements;
+    out.push_back(event);
+  }
+  return joinMembers(std::move(out));
 }
 
-std::vector<Event> findEvents(const TransitionReading &reading) {
+struct StoragePlacement {
+  std::vector<Window> windows;
+  std::vector<Event> events; // by key
+};
+
+StoragePlacement placeStorage(const TransitionReading &reading) {
   const TransportPlan &plan = reading.plan;
+  MLIRContext *context = reading.info->op().getContext();
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
   auto pieces = piecesByDevice(plan);
   std::vector<int64_t> devices;
   for (const auto &[device, own] : pieces)
     devices.push_back(device);
+  std::vector<DeviceRuns> runs(devices.size());
+  parallelFor(context, 0, devices.size(), [&](size_t i) {
+    runs[i] = DeviceStorage(plan, source, destination,
+                            reading.info->pageBytes(), devices[i])
+                  .find(pieces.at(devices[i]));
+  });
+  StoragePlacement out;
+  out.windows = WindowFinder(reading, runs).find();
+  std::vector<uint32_t> windowOf = windowOfSteps(out.windows);
   std::vector<std::vector<Event>> found(devices.size());
-  parallelFor(reading.info->op().getContext(), 0, devices.size(),
-              [&](size_t i) {
-                found[i] = DeviceStorage(plan, source, destination,
-                                         reading.info->pageBytes(), devices[i])
-                               .find(pieces.at(devices[i]));
-              });
-  std::vector<Event> all;
+  parallelFor(context, 0, devices.size(), [&](size_t i) {
+    found[i] =
+        eventsOf(plan, source, destination, windowOf, std::move(runs[i]));
+  });
   for (std::vector<Event> &own : found)
-    all.insert(all.end(), own.begin(), own.end());
-  llvm::stable_sort(
-      all, [](const Event &a, const Event &b) { return a.key() < b.key(); });
-  return all;
+    out.events.insert(out.events.end(), own.begin(), own.end());
+  llvm::stable_sort(out.events, [](const Event &a, const Event &b) {
+    return a.key() < b.key();
+  });
+  return out;
 }
+
+//===----------------------------------------------------------------------===//
+// Ops
+//===----------------------------------------------------------------------===//
 
 /// Writes the events of one op, which stand together.
 void writeOp(const TransitionInfo &info, ArrayRef<Event> events,
@@ -340,25 +521,26 @@ void writeOp(const TransitionInfo &info, ArrayRef<Event> events,
     ReleaseOp::create(builder, loc, name, states, pieces, int64_t(first.shard));
 }
 
-/// Creates stand before the op of their step, releases behind it.
-void writeOps(const TransitionInfo &info, ArrayRef<Event> events) {
+/// Creates stand before the first op of their window, releases behind the last.
+void writeOps(const TransitionInfo &info, const StoragePlacement &placement) {
   Block &body = info.op().getBody().front();
   SmallVector<Operation *> steps;
   for (Operation &op : body)
     steps.push_back(&op);
   OpBuilder builder(info.op().getContext());
+  ArrayRef<Event> events(placement.events);
   while (!events.empty()) {
     const Event &first = events.front();
     ArrayRef<Event> own = events.take_while(
         [&](const Event &event) { return event.key() == first.key(); });
     events = events.drop_front(own.size());
-    if (first.step == kAtStart)
-      builder.setInsertionPoint(
-          &body, steps.empty() ? body.end() : Block::iterator(steps[0]));
-    else if (first.creates)
-      builder.setInsertionPoint(steps[first.step]);
+    if (first.window == 0)
+      builder.setInsertionPointToStart(&body);
+    else if (const Window &window = placement.windows[first.window - 1];
+             first.creates)
+      builder.setInsertionPoint(steps[window.first]);
     else
-      builder.setInsertionPointAfter(steps[first.step]);
+      builder.setInsertionPointAfter(steps[window.last]);
     writeOp(info, own, builder);
   }
 }
@@ -370,10 +552,11 @@ struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
       return success();
     if (!reading.plan.storage.empty())
       return info.op().emitOpError("has its storage placed already");
-    std::vector<Event> events = findEvents(reading);
-    for (const Event &event : events)
+    StoragePlacement placement = placeStorage(reading);
+    for (const Event &event : placement.events)
       ++(event.creates ? numCreated : numReleased);
-    writeOps(info, events);
+    numWindows += placement.windows.size();
+    writeOps(info, placement);
     return success();
   }
 

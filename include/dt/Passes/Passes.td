@@ -99,12 +99,14 @@ def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
 def PlaceStorage : Pass<"dt-place-storage", "::mlir::ModuleOp"> {
   let summary = "places where storage is created and released (flat mode)";
   let description = [{
-    In transitions of flat mode, puts `dt.create` before the first step that
-    writes a page of a destination buffer and `dt.release` behind the last step
-    that reads a page of a source buffer; what nobody reads is released at the
+    In transitions of flat mode, forms windows of steps in which every device
+    has room, and puts `dt.create` before the window that is first to write a
+    page of a destination buffer and `dt.release` behind the window that is last
+    to read a page of a source buffer; what nobody reads is released at the
     start. Transitions of rollback mode stay as they are.
   }];
   let statistics = [
+    Statistic<"numWindows", "num-windows", "windows of steps">,
     Statistic<"numCreated", "num-created", "runs of pages created">,
     Statistic<"numReleased", "num-released", "runs of pages released">,
   ];
