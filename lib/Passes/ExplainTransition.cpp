@@ -63,32 +63,35 @@ void explainMulticasts(const TransitionReading &reading) {
                                   count, kind.first, kind.second);
 }
 
-LogicalResult explainRoutes(const TransitionInfo &info) {
+void explainRoutes(const TransitionInfo &info) {
   llvm::errs() << "transition @" << info.op().getSymName() << "\n";
-  for (const PatternRow &row : explain(info.flowCells(), info.cluster))
+  for (const PatternRow &row : dt::explain(info.flowCells(), info.cluster))
     llvm::errs() << explanation(row) << "\n";
-  return success();
 }
 
-LogicalResult explainWaves(const TransitionReading &reading) {
+void explainWaves(const TransitionReading &reading) {
   if (reading.plan.isStaged)
     explainMessages(reading.plan);
   explainMulticasts(reading);
-  return success();
-}
-
-bool hasWaves(ModuleOp module) {
-  return llvm::any_of(module.getOps<TransitionOp>(), [](TransitionOp op) {
-    return !op.getOps<WaveOp>().empty();
-  });
 }
 
 struct ExplainTransitionPass
     : impl::ExplainTransitionBase<ExplainTransitionPass> {
+  LogicalResult explain(const TransitionInfo &info) {
+    explainRoutes(info);
+    if (info.op().getOps<WaveOp>().empty())
+      return success();
+    const TransitionReading *reading =
+        getAnalysis<TransportReading>().find(info.op());
+    if (!reading)
+      return failure();
+    explainWaves(*reading);
+    return success();
+  }
+
   void runOnOperation() override {
-    if (failed(getAnalysis<TransitionAnalysis>().forEach(explainRoutes)) ||
-        (hasWaves(getOperation()) &&
-         failed(getAnalysis<TransportReading>().forEach(explainWaves))))
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(
+            [&](const TransitionInfo &info) { return explain(info); })))
       return signalPassFailure();
     markAllAnalysesPreserved();
   }

@@ -288,7 +288,8 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
   int64_t last = -1;
   for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<TransportLevelOp>())
-      return op.emitOpError("is illegal at the transport level");
+      return op.emitOpError("is illegal at the transport level")
+             << (isa<TransferOp>(op) ? ": run --dt-schedule first" : "");
     auto wave = dyn_cast<WaveOp>(op);
     LogicalResult added = wave                           ? addWave(wave, last)
                           : isa<CreateOp, ReleaseOp>(op) ? addStorage(&op)
@@ -375,6 +376,13 @@ LogicalResult TransportReading::forEach(
     if (failed(fn(reading)))
       return failure();
   return success(areRight);
+}
+
+const TransitionReading *TransportReading::find(TransitionOp op) const {
+  for (const TransitionReading &reading : readings)
+    if (reading.info->op() == op)
+      return &reading;
+  return nullptr;
 }
 
 FailureOr<TransitionReading> readRouting(const TransitionInfo &info) {

@@ -40,6 +40,9 @@ public:
   forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
       const;
 
+  /// The reading of one transition; null where there is none.
+  const TransitionReading *find(TransitionOp op) const;
+
 private:
   std::vector<TransitionReading> readings;
   bool areRight = true;

@@ -296,9 +296,13 @@ Fault Arrivals::notFed(const PlanPiece &piece, uint32_t late) const {
                                nameOf(piece.fedBy) +
                                ", which does not arrive there"};
   std::string text = "sends " + described(flow, piece.box) + " from device " +
-                     number(piece.from) + " in " + clock + " " +
-                     number(piece.wave) + ", before it holds it";
-  return Fault{piece.op, text, late, "it arrives here"};
+                     number(piece.from);
+  if (late == Fault::kNoOp)
+    return Fault{piece.op, text + ", which does not hold it"};
+  return Fault{piece.op,
+               text + " in " + clock + " " + number(piece.wave) +
+                   ", before it holds it",
+               late, "it arrives here"};
 }
 
 /// Pieces by what feeds them, so that each thread looks into its own lists.

@@ -16,11 +16,16 @@ struct Plan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   Wanted wanted;
-  std::vector<std::string> flowNames = {"@w"};
+  std::vector<PlanFlow> flows = {oneFlow()};
   int64_t limit = 1 << 20;
 
+  static PlanFlow oneFlow() {
+    PlanFlow flow;
+    flow.name = "@w";
+    return flow;
+  }
   PlanClasses classes() const {
-    return classify(Arrivals(pieces, flowNames), slots, wanted, limit);
+    return classify(Arrivals(pieces, flows), slots, wanted, limit);
   }
 };
 
@@ -32,7 +37,8 @@ Plan rightPlan(int64_t ranks) {
     for (int64_t rank = 0; rank < ranks; ++rank) {
       int64_t to = ranks + rank;
       PlanPiece piece;
-      piece.wave = wave;
+      piece.wave = int32_t(wave);
+      piece.step = uint32_t(wave);
       piece.from = rank;
       piece.to = to;
       piece.box = Box::fromOffsetSize({8 * rank + 2 * wave, 0}, {2, 16});
