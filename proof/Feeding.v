@@ -97,9 +97,9 @@ Definition start (m : memory) : Prop :=
 (** ** What a plan keeps *)
 
 Record plan_feeds : Prop := {
-  (** What is read from the source is there (Reader::readJobs, and
-      ProgramVerifier::read); everything else was brought by a piece of an
-      earlier wave (Arrivals::checkFeeding, and ProgramVerifier::read). *)
+  (** What is read from the source is there (checked by ProofInput.cpp, and by
+      checkSegment of PlanCheck.cpp); everything else was brought by a piece of
+      an earlier wave (Arrivals::checkFeeding, ProgramVerifier::read). *)
   fed : forall p e, carries p e = true ->
     if from_source p e then at_source (sender p) (origin p e) = true
     else exists q, wave q < wave p /\ receiver q = sender p /\
