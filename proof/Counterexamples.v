@@ -99,13 +99,15 @@ Proof.
       apply scan_cut with 0; [tauto|].
       apply scan_visit; [cbn; lia|]. apply scan_visit; [cbn; lia|].
       apply scan_visit; [cbn; lia|]. apply scan_end.
-    + intros m m' [<-|[<-|[<-|[]]]] [<-|[<-|[<-|[]]]]; cbn; intuition discriminate.
+    + intros m m' [<-|[<-|[<-|[]]]] [<-|[<-|[<-|[]]]]; cbn;
+        intuition discriminate.
   - destruct Hg as [<-|[]]. exists [[]; [one]; [back]; []; [two]]. split.
     + apply scan_visit; [cbn; lia|]. apply scan_visit; [cbn; lia|].
       apply scan_visit; [cbn; lia|]. apply scan_next_pass.
       apply scan_visit; [cbn; lia|]. apply scan_visit; [cbn; lia|].
       apply scan_end.
-    + intros m m' [<-|[<-|[<-|[]]]] [<-|[<-|[<-|[]]]]; cbn; intuition discriminate.
+    + intros m m' [<-|[<-|[<-|[]]]] [<-|[<-|[<-|[]]]]; cbn;
+        intuition discriminate.
 Qed.
 
 Theorem two_messages_deadlock :
@@ -119,7 +121,8 @@ Proof.
   split; [apply two_messages_taken_apart|].
   unfold ranks. split.
   - apply reachable_step with
-      (by_rank (RankState [] []) [RankState [End] group; RankState [End] group]).
+      (by_rank (RankState [] [])
+         [RankState [End] group; RankState [End] group]).
     apply reachable_step with (by_rank (RankState [] [])
       [RankState [End] group; RankState [Begin group; End] []]).
     apply reachable_step with (start_of two_messages); [constructor|..].
@@ -175,7 +178,8 @@ Proof.
   - intros r m Hr Hm. cases_of_rank r; members; cbn; lia.
   - intros m Hs Ht. destruct m as [w s d n p]. cbn in *.
     cases_of_rank s; cases_of_rank d; split; intros H; members; cbn; auto.
-  - intros r Hr. cases_of_rank r; repeat constructor; cbn; intuition discriminate.
+  - intros r Hr. cases_of_rank r; repeat constructor; cbn;
+      intuition discriminate.
 Qed.
 
 Theorem any_order_deadlocks :

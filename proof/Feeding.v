@@ -155,7 +155,8 @@ Lemma sound_next m past event future :
   plan_feeds -> executors_keep (past ++ event :: future) ->
   sound m past -> sound (happen m event) (past ++ [event]).
 Proof.
-  intros [Hfed Hmade] [Hpack Hforward Hrelease Hcreate] [Hsource Hstaged Harrived].
+  intros [Hfed Hmade] [Hpack Hforward Hrelease Hcreate]
+    [Hsource Hstaged Harrived].
   destruct event as [p|p|r what|r what]; split; simpl.
   - intros r e Hat Hpast. apply Hsource; [assumption|].
     intros what Hin. apply Hpast, in_last. auto.

@@ -41,7 +41,8 @@ Definition left_over (r : rank) (k : nat) (left : list message)
 
 (** [scan r left k works]: with these messages left and round k to visit next,
     rank r takes these works, one after the other. *)
-Inductive scan (r : rank) : list message -> nat -> list (list message) -> Prop :=
+Inductive scan (r : rank)
+    : list message -> nat -> list (list message) -> Prop :=
   | scan_end k : scan r [] k []
   | scan_visit left k works :
       k < count -> scan r (left_over r k left) (S k) works ->

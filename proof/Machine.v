@@ -362,7 +362,8 @@ Lemma step_pending lazy st st' :
       In x (pending (st q)) /\ (q = source m \/ q = target m -> x <> m).
 Proof.
   intros Hstep Hinv Hfirst. destruct Hstep as
-    [r work actions Hr Hrest Hst' Hsame | r group actions Hr Hrest Hopen Hst' Hsame
+    [r work actions Hr Hrest Hst' Hsame
+    | r group actions Hr Hrest Hopen Hst' Hsame
     | r actions Hr Hrest Hopen Hst' Hsame
     | s d w1 w2 n1 n2 p Hs Hd Hneq [H1 A1] [H2 A2] _ E1 E2 Hsame].
   - left. intros q x _. apply (pending_alone st st' r); [|assumption].
@@ -377,7 +378,8 @@ Proof.
     exists (Message w1 s d n1 p). simpl.
     repeat (split; [assumption|]).
     intros q x Hq.
-    destruct (Nat.eq_dec q s) as [->|Hqs]; [|destruct (Nat.eq_dec q d) as [->|Hqd]].
+    destruct (Nat.eq_dec q s) as [->|Hqs];
+      [|destruct (Nat.eq_dec q d) as [->|Hqd]].
     + rewrite E1, pending_remove; [|apply (all_fine _ Hinv s Hs)|assumption].
       intuition.
     + rewrite E2, pending_remove; [|apply (all_fine _ Hinv d Hd)|assumption].
@@ -390,7 +392,8 @@ Lemma step_fine lazy st st' r :
 Proof.
   intros Hstep [Hfine _] Hr. specialize (Hfine r Hr).
   destruct Hstep as
-    [q work actions _ Hrest Hst' Hsame | q group actions _ Hrest Hopen Hst' Hsame
+    [q work actions _ Hrest Hst' Hsame
+    | q group actions _ Hrest Hopen Hst' Hsame
     | q actions _ Hrest Hopen Hst' Hsame
     | s d w1 w2 n1 n2 p _ _ _ [H1 _] [H2 _] _ E1 E2 Hsame].
   - destruct (Nat.eq_dec r q) as [->|Hneq].
@@ -405,7 +408,8 @@ Proof.
     + rewrite Hst'. apply fine_end. rewrite <- Hrest. rewrite <- Hopen at 1.
       destruct (st q); assumption.
     + rewrite Hsame; [assumption|]. simpl. intuition.
-  - destruct (Nat.eq_dec r s) as [->|Hrs]; [|destruct (Nat.eq_dec r d) as [->|Hrd]].
+  - destruct (Nat.eq_dec r s) as [->|Hrs];
+      [|destruct (Nat.eq_dec r d) as [->|Hrd]].
     + rewrite E1. apply fine_meet; assumption.
     + rewrite E2. apply fine_meet; assumption.
     + rewrite Hsame; [assumption|]. simpl. intuition.
@@ -434,7 +438,8 @@ Lemma reachable_invariant plan st :
   keeps_the_rules plan -> keeps_rounds plan ->
   reachable (start_of plan) st -> invariant st /\ all_first st.
 Proof.
-  intros Hplan Hrounds Hreach. induction Hreach as [|st st' Hreach [IH1 IH2] Hstep].
+  intros Hplan Hrounds Hreach.
+  induction Hreach as [|st st' Hreach [IH1 IH2] Hstep].
   - split; [apply start_invariant; assumption|].
     destruct Hplan as [_ Hone]. exact Hone.
   - apply (step_invariant false st st'); assumption.
@@ -613,7 +618,8 @@ Corollary no_reachable_state_is_stuck plan st :
   reachable (start_of plan) st -> ~ stuck st.
 Proof.
   intros Hplan Hrounds Hreach [Hnot Hnone].
-  destruct (no_deadlock false plan st Hplan Hrounds Hreach) as [Hfin|[st' Hstep]].
+  destruct (no_deadlock false plan st Hplan Hrounds Hreach)
+    as [Hfin|[st' Hstep]].
   - contradiction.
   - exact (Hnone st' Hstep).
 Qed.
@@ -662,7 +668,8 @@ Theorem every_step_does_something lazy st st' :
   step lazy st st' -> total st' ranks < total st ranks.
 Proof.
   intros Hstep. destruct Hstep as
-    [r work actions Hr Hrest Hst' Hsame | r group actions Hr Hrest Hopen Hst' Hsame
+    [r work actions Hr Hrest Hst' Hsame
+    | r group actions Hr Hrest Hopen Hst' Hsame
     | r actions Hr Hrest Hopen Hst' Hsame
     | s d w1 w2 n1 n2 p Hs Hd Hneq [H1 _] [H2 _] _ E1 E2 Hsame].
   1-3: assert (Hless : size_of (st' r) < size_of (st r));
@@ -746,7 +753,8 @@ Proof.
     reachable (start_of plan) st ->
     exists steps st', run lazy steps st st' /\ finished st').
   { clear st. induction bound as [|bound IH]; [lia|]. intros st Hbound Hreach.
-    destruct (no_deadlock lazy plan st Hplan Hrounds Hreach) as [Hfin|[st' Hstep]].
+    destruct (no_deadlock lazy plan st Hplan Hrounds Hreach)
+      as [Hfin|[st' Hstep]].
     - exists 0, st. split; [constructor|assumption].
     - pose proof (every_step_does_something _ _ _ Hstep) as Hless.
       destruct (IH st') as [steps [st'' [Hrun Hfin]]]; [lia|..].

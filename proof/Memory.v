@@ -104,7 +104,8 @@ Lemma all_released m : forall base,
   (forall bytes left, In (Release bytes, left) m -> left = true) ->
   held base m <= count base (program_of m).
 Proof.
-  assert (Hmono : forall events a b, a <= b -> count a events <= count b events).
+  assert (Hmono : forall events a b,
+    a <= b -> count a events <= count b events).
   { induction events as [|e events IH]; simpl; intros a b H; [assumption|].
     apply IH. lia. }
   induction m as [|[e done] m IH]; simpl; intros base Hreleased; [lia|].

@@ -18,7 +18,8 @@ Local Open Scope Z_scope.
 Fixpoint insert (d : nat) (b : box) (sorted : list box) : list box :=
   match sorted with
   | [] => [b]
-  | c :: more => if low d b <=? low d c then b :: sorted else c :: insert d b more
+  | c :: more =>
+      if low d b <=? low d c then b :: sorted else c :: insert d b more
   end.
 
 Fixpoint sort (d : nat) (boxes : list box) : list box :=
@@ -285,7 +286,8 @@ Proof.
         split; [|split; [assumption|]].
         -- intros a Ha. apply negb_true_iff, overlap_false.
            apply Hactive; [auto|left; reflexivity].
-        -- intros a c [<-|Ha] Hc; [auto|]. apply Hactive; [auto|right; assumption].
+        -- intros a c [<-|Ha] Hc; [auto|].
+           apply Hactive; [auto|right; assumption].
     + intros c Hc. apply Hrank. simpl in Hc. rewrite in_app_iff in *. simpl.
       destruct Hc as [<-|[Hc|Hc]]; [tauto| |tauto].
       apply filter_In in Hc. tauto.

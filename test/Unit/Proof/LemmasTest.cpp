@@ -200,7 +200,7 @@ TEST(SmtLib, NamesTheTheoremOfEveryLemma) {
   std::string text = toSmtLib(lemmas(), {});
   for (const Obligation &obligation : lemmas()) {
     EXPECT_FALSE(obligation.theorem.empty()) << obligation.name;
-    EXPECT_NE(text.find("; Whole in proof/: " + obligation.theorem + "\n"),
+    EXPECT_NE(text.find(" (proof/: " + obligation.theorem + ")\n"),
               std::string::npos)
         << obligation.name;
   }
