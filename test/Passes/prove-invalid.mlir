@@ -267,20 +267,20 @@ dt.transition @unstaged from @src to @dst {
 
 // -----
 
-// More messages in one group than fit a kernel plan.
+// Eight messages in one group.
 dt.space @model {
   dt.param @w [8] of <param = f32>
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
-dt.layout @dst of @model world 7 devices [1, 2, 3, 4, 5, 6, 7] {
-  dt.place @w shards [i: 7] rank i at [0] size [8]
+dt.layout @dst of @model world 8 devices [1, 2, 3, 4, 5, 6, 7, 8] {
+  dt.place @w shards [i: 8] rank i at [0] size [8]
 }
 dt.transition @large_group from @src to @dst {
-  dt.wave 0 slots <5 columns, [i: 7] (0, i + 1, 0, -1, 32), [i: 7] (i + 1, 0, 1, -1, 32)> {
-    // expected-error@+1 {{gives device 0 more than 6 messages in wave 0: a group must fit one kernel plan}}
-    dt.sendrecv @w <[i: 7] from 0 to i + 1 at [0] size [8]>
+  dt.wave 0 slots <5 columns, [i: 8] (0, i + 1, 0, -1, 32), [i: 8] (i + 1, 0, 1, -1, 32)> {
+    // expected-error@+1 {{gives device 0 more than 7 messages in wave 0: a group must fit one kernel plan}}
+    dt.sendrecv @w <[i: 8] from 0 to i + 1 at [0] size [8]>
   }
 }
 

@@ -128,7 +128,7 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
   let summary = "proves coverage, freedom from deadlock and memory safety";
   let description = [{
     What makes plans safe are lemmas, which Z3 proves for any number of ranks,
-    waves, messages and places of the cuts (docs/Rationale.md). Z3 also proves
+    waves, messages and places of the cuts (docs/Proof.md). Z3 also proves
     what the plan's classes say: its waves, its arenas, and the ways in which
     pieces fill shards, each class quantified over all that is alike. That the
     plan keeps the rules and has these classes is checked piece by piece. What

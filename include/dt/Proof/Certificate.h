@@ -21,11 +21,16 @@
 
 namespace dt {
 
-/// Most messages, out and in, of one rank in one group. NCCL's kernel plans
-/// hold 254 batches (4 KiB of arguments less a header of 32 B, 16 B each), a
-/// message takes at most 32 of them (one per channel), and NCCL keeps that
-/// many free: six fit one plan whatever their size. Schedules need four.
-constexpr unsigned kMaxGroupMessages = (254 - 32) / 32;
+/// Batches of a kernel plan of NCCL: 4 KiB of arguments less a header of 32 B,
+/// 16 B each.
+constexpr unsigned kKernelPlanBatches = (4096 - 32) / 16;
+/// Channels of the runtime's communicators (dtrt/KernelPlans.h).
+constexpr unsigned kMaxChannels = 32;
+/// Most messages, out and in, of one rank in one group. A message takes one
+/// batch on each of its channels at most, and NCCL takes it into a plan that
+/// still has that many: so many fit one plan whatever their size. Schedules
+/// need four.
+constexpr unsigned kMaxGroupMessages = kKernelPlanBatches / kMaxChannels;
 
 /// A rule that is broken: where, in words, and what else has to do with it.
 struct Fault {

@@ -187,13 +187,17 @@ TEST(Certificate, MessagesHaveBothEndsOnce) {
 TEST(Certificate, GroupsFitOneKernelPlan) {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
-  for (int64_t peer = 1; peer <= kMaxGroupMessages + 1; ++peer) {
+  auto add = [&](int64_t peer) {
     pieces.push_back(piece(0, 0, peer, row(0, 1)));
     slots.push_back(slot(0, 0, peer, false, -1, 4));
     slots.push_back(slot(0, peer, 0, true, -1, 4));
-  }
+  };
+  for (int64_t peer = 1; peer <= kMaxGroupMessages; ++peer)
+    add(peer);
+  EXPECT_EQ(textOf(checkMessages(pieces, slots)), "");
+  add(kMaxGroupMessages + 1);
   EXPECT_EQ(textOf(checkMessages(pieces, slots)),
-            "gives device 0 more than 6 messages in wave 0: a group must fit "
+            "gives device 0 more than 7 messages in wave 0: a group must fit "
             "one kernel plan");
 }
 

@@ -117,7 +117,7 @@ TEST_F(PlanClass, TwoMessagesOfAPairAreRefuted) {
 
 TEST_F(PlanClass, LargeGroupsAreRefuted) {
   Plan plan = rightPlan(2);
-  for (int64_t peer = 10; peer < 16; ++peer)
+  for (int64_t peer = 10; peer < 10 + kMaxGroupMessages; ++peer)
     plan.slots.push_back({0, 3, 0, peer, false, -1, 64});
   EXPECT_EQ(refuted(plan.classes()), Names({"waves-0-to-3"}));
 }
