@@ -43,6 +43,14 @@ Sizes sourceOf(const Job &job) {
   return out;
 }
 
+bool isAllowed(const Constraints &constraints, const Sizes &s) {
+  return constraints.allows("world", s.world) && constraints.allows("tp", s.tp) &&
+         constraints.allows("cp", s.cp) && constraints.allows("ep", s.ep) &&
+         constraints.allows("etp", s.etp) && constraints.allows("dp", s.dp) &&
+         constraints.allows("fsdp", s.fsdp) && constraints.allows("pp", s.pp) &&
+         constraints.allows("vpp", s.vpp) && constraints.allows("zero", s.zero);
+}
+
 /// Today's sizes on fewer replicas: what a trainer without advice would do.
 std::optional<Destination> shrunk(const Job &job) {
   Sizes sizes = job.today;
@@ -53,7 +61,7 @@ std::optional<Destination> shrunk(const Job &job) {
     sizes.dp = dp;
     sizes.world = fixed * dp;
     sizes.devices = chooseDevices(job, sizes.world, sizes.tp, 0);
-    if (sizes.devices.empty() || !job.constraints.allows("world", sizes.world))
+    if (sizes.devices.empty() || !isAllowed(job.constraints, sizes))
       continue;
     Batch batch = job.batch;
     for (Recompute recompute :

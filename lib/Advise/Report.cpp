@@ -214,7 +214,16 @@ std::string stageGraphJson(const Job &job, const Destination &destination,
   out["micro_batches"] = times.microBatches;
   out["whole_step"] = !isCut;
   out["seconds"] = makespan(*graph);
-  out["free_slowdown"] = freeSlowdowns(*graph, kMostSlowdown);
+  std::vector<double> slower = freeSlowdowns(*graph, kMostSlowdown);
+  std::vector<double> ofStage(sizes.pp, 1), part(sizes.pp, 0);
+  double perStage = double(slower.size()) / double(sizes.pp);
+  for (size_t i = 0; i < slower.size(); ++i) {
+    double &most = ofStage[graph->operations[i].stage];
+    most = std::max(most, slower[i]);
+    part[graph->operations[i].stage] += slower[i] > 1 ? 1 / perStage : 0;
+  }
+  out["free_slowdown"] = ofStage;
+  out["slowed_part"] = part;
   out["operation"] = {"kind", "stage", "chunk", "micro_batch", "seconds"};
   out["operations"] = std::move(operations);
   out["edge"] = {"from", "to", "delay_seconds"};

@@ -128,6 +128,44 @@ private:
   std::vector<int32_t> numbers;
 };
 
+/// Times this near are equal.
+constexpr double kRounding = 1e-9;
+
+/// When each operation ends, all as early as they can.
+std::vector<double> finishTimes(const StageGraph &graph,
+                                const std::vector<double> &factor) {
+  std::vector<double> finished(graph.operations.size(), 0); // starts, at first
+  size_t edge = 0;
+  for (size_t i = 0; i < graph.operations.size(); ++i) {
+    finished[i] +=
+        graph.operations[i].seconds * (factor.empty() ? 1 : factor[i]);
+    for (; edge < graph.edges.size() && graph.edges[edge].from == int32_t(i);
+         ++edge) {
+      double &start = finished[graph.edges[edge].to];
+      start = std::max(start, finished[i] + graph.edges[edge].delay);
+    }
+  }
+  return finished;
+}
+
+/// Which operations could end later with all done by `end`.
+std::vector<bool> haveSlack(const StageGraph &graph,
+                            const std::vector<double> &factor, double end) {
+  std::vector<double> finished = finishTimes(graph, factor);
+  std::vector<double> latest(graph.operations.size(), end);
+  for (size_t e = graph.edges.size(); e-- > 0;) {
+    const StageEdge &edge = graph.edges[e];
+    double start = latest[edge.to] -
+                   graph.operations[edge.to].seconds * factor[edge.to] -
+                   edge.delay;
+    latest[edge.from] = std::min(latest[edge.from], start);
+  }
+  std::vector<bool> out;
+  for (size_t i = 0; i < finished.size(); ++i)
+    out.push_back(latest[i] - finished[i] > 1e3 * kRounding * end);
+  return out;
+}
+
 } // namespace
 
 std::optional<StageGraph> buildStageGraph(const PipelineTimes &times,
@@ -173,47 +211,39 @@ std::optional<StageGraph> buildStageGraph(const PipelineTimes &times,
 }
 
 double makespan(const StageGraph &graph, const std::vector<double> &factor) {
-  std::vector<double> start(graph.operations.size(), 0);
-  double end = 0;
-  size_t edge = 0;
-  for (size_t i = 0; i < graph.operations.size(); ++i) {
-    const StageOperation &operation = graph.operations[i];
-    double seconds = operation.seconds;
-    if (!factor.empty())
-      seconds *= factor[operation.stage];
-    double finished = start[i] + seconds;
-    end = std::max(end, finished);
-    for (; edge < graph.edges.size() &&
-           graph.edges[edge].from == int32_t(i);
-         ++edge) {
-      double &later = start[graph.edges[edge].to];
-      later = std::max(later, finished + graph.edges[edge].delay);
-    }
-  }
-  return end;
+  std::vector<double> finished = finishTimes(graph, factor);
+  return finished.empty() ? 0
+                          : *std::max_element(finished.begin(), finished.end());
 }
 
 std::vector<double> freeSlowdowns(const StageGraph &graph, double most) {
   int32_t stages = 0;
   for (const StageOperation &operation : graph.operations)
     stages = std::max(stages, operation.stage + 1);
-  std::vector<double> work(stages, 0), factor(stages, 1);
+  std::vector<double> work(stages, 0);
   for (const StageOperation &operation : graph.operations)
     work[operation.stage] += operation.seconds;
   std::vector<int32_t> order(stages);
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](int32_t a, int32_t b) { return work[a] < work[b]; });
-  constexpr double kRounding = 1e-9;
   constexpr int kHalvings = 20;
+  std::vector<double> factor(graph.operations.size(), 1);
   double bound = makespan(graph) * (1 + kRounding);
   for (int32_t stage : order) {
+    std::vector<bool> isSlack = haveSlack(graph, factor, bound);
+    auto set = [&](double value) {
+      for (size_t i = 0; i < factor.size(); ++i)
+        if (graph.operations[i].stage == stage && isSlack[i])
+          factor[i] = value;
+    };
     double low = 1, high = std::max(1.0, most);
     for (int i = 0; i < kHalvings; ++i) {
-      factor[stage] = (low + high) / 2;
-      (makespan(graph, factor) <= bound ? low : high) = factor[stage];
+      double middle = (low + high) / 2;
+      set(middle);
+      (makespan(graph, factor) <= bound ? low : high) = middle;
     }
-    factor[stage] = low;
+    set(low);
   }
   return factor;
 }

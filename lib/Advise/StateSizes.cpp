@@ -5,6 +5,7 @@
 #include "HeldState.h"
 
 #include <algorithm>
+#include <set>
 
 namespace dt::advise {
 
@@ -175,6 +176,88 @@ private:
   std::map<int64_t, std::vector<int64_t>> onNode; // source devices
 };
 
+/// Parts of the state that no device holds that is left.
+class Losses {
+public:
+  Losses(const Job &job, const Sizes &sizes)
+      : model(job.model), held(job.model, sizes, job.vocabMultiple) {
+    for (int64_t rank = 0; rank < sizes.world; ++rank) {
+      bool isLeft = !job.cluster.devices[sizes.devices[rank]].isLost;
+      anyLost |= !isLeft;
+      if (isLeft)
+        left.insert(held.grid().coordinates(rank));
+    }
+  }
+
+  int64_t bytes() {
+    int64_t sum = 0;
+    for (size_t tensor = 0; anyLost && tensor < model.tensors.size(); ++tensor)
+      sum += bytesOf(int32_t(tensor));
+    return sum;
+  }
+
+private:
+  struct Order {
+    static auto key(const Coordinates &at) {
+      return std::make_tuple(at.stage, at.tp, at.fsdp, at.zero, at.etp, at.ep,
+                             at.efsdp, at.ezero);
+    }
+    bool operator()(const Coordinates &a, const Coordinates &b) const {
+      return key(a) < key(b);
+    }
+  };
+  /// What tells the shards of one tensor apart: coordinates of cuts that it
+  /// does not have are left out.
+  using Piece = std::pair<int64_t, int64_t>; // tensor parallel, FSDP
+
+  int64_t bytesOf(int32_t number) {
+    const TensorClass &kind = model.classes[model.tensors[number].kind];
+    bool expert = kind.isExpert && held.grid().hasExpertGrid;
+    bool isCut = held.isCut(number);
+    // Of each piece, what is held of both kinds of state.
+    std::map<Piece, std::pair<bool, std::vector<Interval>>> pieces;
+    std::map<Piece, Coordinates> any;
+    for (const Coordinates &at : left) {
+      if (!held.holds(at, number))
+        continue;
+      Piece piece{kind.tpDim < 0 ? 0 : expert ? at.etp : at.tp,
+                  kind.fsdpDim < 0 ? 0 : expert ? at.efsdp : at.fsdp};
+      auto &[isHeld, ranges] = pieces[piece];
+      isHeld = true;
+      any[piece] = at;
+      if (isCut)
+        ranges.push_back(held.owned(at, number));
+    }
+    int64_t whole = 0, cut = 0; // elements that are left
+    for (const auto &[piece, kept] : pieces) {
+      const Shard &shard = held.shard(any[piece], number);
+      int64_t real = sharedElements(kind, shard, shard);
+      whole += real;
+      cut += isCut ? covered(kept.second, real) : real;
+    }
+    int64_t all = 1;
+    for (int64_t size : kind.shape)
+      all *= size;
+    return (all - whole) * kind.wholeBytes + (all - cut) * kind.cutBytes;
+  }
+  /// Size of the union of ranges below `end`.
+  static int64_t covered(std::vector<Interval> ranges, int64_t end) {
+    std::sort(ranges.begin(), ranges.end());
+    int64_t size = 0, at = 0;
+    for (Interval range : ranges) {
+      Interval fresh = intersect(range, {at, end});
+      size += fresh.size();
+      at = std::max(at, fresh.empty() ? at : fresh.hi);
+    }
+    return size;
+  }
+
+  const ModelShape &model;
+  HeldState held;
+  std::set<Coordinates, Order> left;
+  bool anyLost = false;
+};
+
 std::string number(int64_t n) { return std::to_string(n); }
 
 } // namespace
@@ -301,46 +384,7 @@ int64_t StayingBytes::onDevice(int64_t rank, int64_t device) {
 }
 
 int64_t lostBytes(const Job &job, const Sizes &before) {
-  HeldState held(job.model, before, job.vocabMultiple);
-  const Grid &grid = held.grid();
-  // Ranks that differ in nothing but their replica hold the same: a part is
-  // lost when no rank of its class remains.
-  using Key = std::tuple<bool, int64_t, int64_t, int64_t, int64_t, int64_t,
-                         int64_t>;
-  std::map<Key, std::pair<bool, int64_t>> parts; // remains, a rank
-  for (int64_t rank = 0; rank < before.world; ++rank) {
-    Coordinates at = grid.coordinates(rank);
-    bool remains = !job.cluster.devices[before.devices[rank]].isLost;
-    Key keys[] = {{false, 0, at.stage, at.tp, at.fsdp, 0, 0},
-                  {false, 1, at.stage, at.tp, at.fsdp, at.zero, 0},
-                  {true, 0, at.stage, at.etp, at.efsdp, at.ep, 0},
-                  {true, 1, at.stage, at.etp, at.efsdp, at.ep, at.ezero}};
-    for (const Key &key : keys) {
-      auto &part = parts.try_emplace(key, false, rank).first->second;
-      part.first |= remains;
-    }
-  }
-  int64_t lost = 0;
-  for (const auto &[key, part] : parts) {
-    if (part.first)
-      continue;
-    bool ofExperts = std::get<0>(key), isCutState = std::get<1>(key) == 1;
-    Coordinates at = grid.coordinates(part.second);
-    for (int32_t tensor : held.tensorsOf(at.stage, at.ep)) {
-      const TensorClass &kind = job.model.classes[job.model.tensors[tensor].kind];
-      bool expert = kind.isExpert && grid.hasExpertGrid;
-      bool hasRange = held.isCut(tensor);
-      if (expert != ofExperts)
-        continue;
-      // States that are not cut are part of the first kind of key.
-      if (!isCutState)
-        lost += held.elements(at, tensor) *
-                (kind.wholeBytes + (hasRange ? 0 : kind.cutBytes));
-      else if (hasRange)
-        lost += held.owned(at, tensor).size() * kind.cutBytes;
-    }
-  }
-  return lost;
+  return Losses(job, before).bytes();
 }
 
 } // namespace dt::advise

@@ -50,12 +50,15 @@ struct StageGraph {
 std::optional<StageGraph> buildStageGraph(const PipelineTimes &times,
                                           std::string &error);
 
-/// Length of the longest path where stage s runs factor[s] times slower
+/// Length of the longest path where operation i runs factor[i] times slower
 /// (empty: 1).
 double makespan(const StageGraph &graph, const std::vector<double> &factor = {});
 
-/// Per stage how many times slower it may run, at most `most`, so that the step
-/// takes no longer: one stage after the other, those with the least work first.
+/// Per operation how many times slower it may run, at most `most`, so that the
+/// step takes no longer. The first micro-batch fills the pipeline and the last
+/// drains it: what they run on every stage has no time to lose. All other
+/// operations of a stage get one factor, the largest that is free; stages with
+/// the least work choose first.
 std::vector<double> freeSlowdowns(const StageGraph &graph, double most);
 
 } // namespace dt::advise
