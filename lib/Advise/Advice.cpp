@@ -94,8 +94,8 @@ std::string nameOf(const Sizes &sizes) {
   return name;
 }
 
-/// How long the arrivals take at least, were each device's ports busy without a
-/// pause: what a compiled transition is held against.
+/// How long the arrivals take were each device's ports busy without a pause; of
+/// what crosses nodes too much is counted (see StateSizes.h).
 double arrivalSeconds(const Job &job, const Arrivals &arrivals) {
   const JobCluster &cluster = job.cluster;
   double inter = cluster.interRate, intra = cluster.intraRate;

@@ -152,7 +152,7 @@ function rows() {
     Math.round(row.tokens_per_s).toLocaleString(), bytes(row.memory_bytes),
     row.moved_bytes === undefined ? '–' : bytes(row.moved_bytes),
     row.transition_s === undefined ? '–'
-      : (row.compiled ? '' : '≥ ') + time(row.transition_s),
+      : (row.compiled ? '' : '~ ') + time(row.transition_s),
     row.pays_after_steps === undefined ? '–'
       : row.pays_after_steps === null ? 'never'
       : row.pays_after_steps.toLocaleString() + ' steps',

@@ -117,24 +117,22 @@ LayerBytes layerBytes(const Job &job, const Sizes &sizes) {
     int64_t owned = (n + zero - 1) / zero;
     ofClass.push_back({n * kind.wholeBytes + owned * kind.cutBytes, n, owned});
   }
-  auto add = [](RankBytes &to, const RankBytes &bytes) {
-    to.state += bytes.state;
-    to.parameters += bytes.parameters;
-    to.stepped += bytes.stepped;
+  auto add = [&](RankBytes &to, const std::vector<ClassCount> &list) {
+    for (const ClassCount &one : list) {
+      bool isExpert = model.classes[one.kind].isExpert;
+      int64_t count = isExpert ? one.count / sizes.ep : one.count;
+      to.state += ofClass[one.kind].state * count;
+      to.parameters += ofClass[one.kind].parameters * count;
+      to.stepped += ofClass[one.kind].stepped * count;
+    }
   };
-  int64_t expertsHere = std::max<int64_t>(1, model.experts / sizes.ep);
-  for (const ShapeTensor &tensor : model.tensors) {
-    if (model.classes[tensor.kind].isExpert && tensor.expert >= expertsHere)
-      continue;
-    const RankBytes &bytes = ofClass[tensor.kind];
-    if (tensor.home == Home::Layer)
-      add(out.layers[tensor.layer], bytes);
-    if (tensor.home == Home::First || tensor.home == Home::FirstAndLast)
-      add(out.first, bytes);
-    if (tensor.home == Home::Last ||
-        (tensor.home == Home::FirstAndLast && sizes.pp > 1))
-      add(out.last, bytes);
-  }
+  for (int64_t layer = 0; layer < model.layers; ++layer)
+    add(out.layers[layer], model.inLayer[layer]);
+  add(out.first, model.inFirst);
+  add(out.first, model.inFirstAndLast);
+  add(out.last, model.inLast);
+  if (sizes.pp > 1)
+    add(out.last, model.inFirstAndLast);
   return out;
 }
 
@@ -439,13 +437,13 @@ void keepBest(std::vector<Destination> &best, size_t most, Destination next) {
 /// devices that do not hold the layer today.
 void addMoves(const Job &job, const Sizes &sizes, ChunkProblem &problem) {
   std::vector<int64_t> layerState(job.model.layers, 0);
-  for (const ShapeTensor &tensor : job.model.tensors) {
-    if (tensor.home != Home::Layer)
-      continue;
-    const TensorClass &kind = job.model.classes[tensor.kind];
-    int64_t elements = localElements(kind, 1, sizes.tp, 1, job.vocabMultiple);
-    layerState[tensor.layer] += elements * (kind.wholeBytes + kind.cutBytes);
-  }
+  for (int64_t layer = 0; layer < job.model.layers; ++layer)
+    for (const ClassCount &one : job.model.inLayer[layer]) {
+      const TensorClass &kind = job.model.classes[one.kind];
+      int64_t elements = localElements(kind, 1, sizes.tp, 1, job.vocabMultiple);
+      layerState[layer] +=
+          one.count * elements * (kind.wholeBytes + kind.cutBytes);
+    }
   std::vector<int64_t> stageOfLayer;
   for (size_t block = 0; block < job.today.blocks.size(); ++block)
     stageOfLayer.insert(stageOfLayer.end(), job.today.blocks[block],

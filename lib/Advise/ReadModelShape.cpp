@@ -83,6 +83,7 @@ public:
     for (int64_t layer = 0; layer < shape.layers; ++layer)
       finish(attentions[layer], shape.costs[layer]);
     finish(attentions.back(), shape.last);
+    countClasses();
     // Prediction layers are alike; attention's widths are those of one.
     for (double *part : {&shape.last.coreFlops, &shape.last.keyValue})
       *part *= double(shape.logits - 1);
@@ -169,6 +170,24 @@ private:
     cost.coreFlops = 2 * queries + 2 * attention.values;
     cost.keyValue = isLatent ? queries + attention.values
                              : attention.packed - attention.values;
+  }
+
+  void countClasses() {
+    shape.inLayer.resize(shape.layers);
+    for (const ShapeTensor &tensor : shape.tensors) {
+      std::vector<ClassCount> &list =
+          tensor.home == Home::Layer   ? shape.inLayer[tensor.layer]
+          : tensor.home == Home::First ? shape.inFirst
+          : tensor.home == Home::Last  ? shape.inLast
+                                       : shape.inFirstAndLast;
+      auto it = std::find_if(
+          list.begin(), list.end(),
+          [&](const ClassCount &one) { return one.kind == tensor.kind; });
+      if (it == list.end())
+        list.push_back({tensor.kind, 1});
+      else
+        ++it->count;
+    }
   }
 
   int32_t classOf(const request::ModelTensor &tensor) {

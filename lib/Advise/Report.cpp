@@ -167,7 +167,7 @@ void writeTable(std::ostream &out, const Job &job, const Advice &advice) {
     row(one.name + (one.isPacked ? " (packed)" : ""), secondsText(step),
         rate(step), bytesText(double(one.destination.memory.total)),
         bytesText(double(one.movedBytes)),
-        (one.isCompiled ? "" : ">") + secondsText(one.transitionSeconds),
+        (one.isCompiled ? "" : "~") + secondsText(one.transitionSeconds),
         one.paysAfterSteps ? std::to_string(*one.paysAfterSteps) : "never");
   }
 }

@@ -38,6 +38,12 @@ struct ShapeTensor {
   int32_t expert = -1;
 };
 
+/// How many tensors of a class lie somewhere, all experts counted.
+struct ClassCount {
+  int32_t kind = 0;
+  int64_t count = 0;
+};
+
 /// Floating-point operations of one token's forward and elements that its
 /// backward needs.
 struct LayerCost {
@@ -65,6 +71,9 @@ struct ModelShape {
   int64_t vocab = 0;
   bool isTied = false;
   std::vector<LayerCost> costs; // per layer
+  /// The tensors above, counted: per layer, and on the first and last stage.
+  std::vector<std::vector<ClassCount>> inLayer;
+  std::vector<ClassCount> inFirst, inLast, inFirstAndLast;
   LayerCost last;               // prediction layers, on the last stage
   int64_t logits = 1;           // times the output layer runs per token
 };
