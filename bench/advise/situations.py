@@ -165,9 +165,9 @@ class Runner:
         keys = {key: [value] if isinstance(value, int)
                 and not isinstance(value, bool) else value
                 for key, value in constraints.items()}  # fmt: skip
-        fixed["constraints"] = case["constraints"] | keys | {
-            "uneven_layers": False
-        }
+        fixed["constraints"] = (
+            case["constraints"] | keys | {"uneven_layers": False}
+        )
         rows = self.advise(fixed)
         if rows is None:  # the model's layers may not divide
             fixed["constraints"]["uneven_layers"] = True

@@ -44,11 +44,12 @@ Sizes sourceOf(const Job &job) {
 }
 
 bool isAllowed(const Constraints &constraints, const Sizes &s) {
-  return constraints.allows("world", s.world) && constraints.allows("tp", s.tp) &&
-         constraints.allows("cp", s.cp) && constraints.allows("ep", s.ep) &&
-         constraints.allows("etp", s.etp) && constraints.allows("dp", s.dp) &&
-         constraints.allows("fsdp", s.fsdp) && constraints.allows("pp", s.pp) &&
-         constraints.allows("vpp", s.vpp) && constraints.allows("zero", s.zero);
+  return constraints.allows("world", s.world) &&
+         constraints.allows("tp", s.tp) && constraints.allows("cp", s.cp) &&
+         constraints.allows("ep", s.ep) && constraints.allows("etp", s.etp) &&
+         constraints.allows("dp", s.dp) && constraints.allows("fsdp", s.fsdp) &&
+         constraints.allows("pp", s.pp) && constraints.allows("vpp", s.vpp) &&
+         constraints.allows("zero", s.zero);
 }
 
 /// Today's sizes on fewer replicas: what a trainer without advice would do.
@@ -79,8 +80,8 @@ std::string nameOf(const Sizes &sizes) {
   std::string name;
   auto add = [&](const char *axis, int64_t size, bool always = false) {
     if (size > 1 || always)
-      name += (name.empty() ? "" : "-") + std::string(axis) +
-              std::to_string(size);
+      name +=
+          (name.empty() ? "" : "-") + std::string(axis) + std::to_string(size);
   };
   add("tp", sizes.tp, true);
   add("cp", sizes.cp);
@@ -104,9 +105,9 @@ double arrivalSeconds(const Job &job, const Arrivals &arrivals) {
   for (const DeviceArrival &device : arrivals.devices) {
     double seconds = 0;
     if (isRegular) {
-      seconds = std::max(
-          double(device.betweenNodes) / inter * double(cluster.devicesPerNic),
-          double(device.bytes - device.betweenNodes) / intra);
+      seconds = std::max(double(device.betweenNodes) / inter *
+                             double(cluster.devicesPerNic),
+                         double(device.bytes - device.betweenNodes) / intra);
     } else {
       // From whom is not known: over the fastest link that leads there.
       double best = 0;
@@ -165,8 +166,7 @@ private:
       advice.notes.push_back("today's layout is not predicted: " + error);
     else if (!advice.today->memory.fits)
       advice.notes.push_back(
-          "today's layout needs " +
-          std::to_string(advice.today->memory.total) +
+          "today's layout needs " + std::to_string(advice.today->memory.total) +
           " bytes on a device by this model of memory, more than there are");
   }
 

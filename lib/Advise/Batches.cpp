@@ -26,8 +26,8 @@ bool check(const BatchProblem &problem, std::string &error) {
     error = "global batch " + text(problem.globalBatch) +
             " does not divide by micro-batch " + text(problem.microBatch);
   else if (problem.globalBatch / problem.microBatch > kMostMicroBatches)
-    error = "a step has more than " + text(kMostMicroBatches) +
-            " micro-batches";
+    error =
+        "a step has more than " + text(kMostMicroBatches) + " micro-batches";
   else if (problem.slowness.empty())
     error = "there are no replicas";
   if (!error.empty())
@@ -83,8 +83,9 @@ dealBatches(const BatchProblem &problem, std::string &error) {
   for (; extra > 0; --extra) {
     size_t last = 0;
     for (size_t r = 1; r < count.size(); ++r)
-      if (count[r] > 1 && (count[last] == 1 || count[r] * slowness[r] >=
-                                                   count[last] * slowness[last]))
+      if (count[r] > 1 &&
+          (count[last] == 1 ||
+           count[r] * slowness[r] >= count[last] * slowness[last]))
         last = r;
     --count[last];
   }

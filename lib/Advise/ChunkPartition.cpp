@@ -58,8 +58,8 @@ ChunkPartition partitionOf(const ChunkProblem &problem,
   ChunkPartition out;
   for (size_t stage = 0; stage < totals.work.size(); ++stage) {
     const StageLimits &limits = problem.stages.stages[stage];
-    out.time = std::max(out.time, limits.slowness * (limits.fixedWork +
-                                                     totals.work[stage]));
+    out.time = std::max(out.time, limits.slowness *
+                                      (limits.fixedWork + totals.work[stage]));
     out.movedBytes += totals.moved[stage];
   }
   out.layers = std::move(blocks);
@@ -98,9 +98,8 @@ public:
     unit = std::max(1.0, (total + work * slowest) / 1e4);
   }
 
-  std::optional<std::vector<int64_t>> solve(int64_t timeBound, bool byMoves,
-                                            bool &isOptimal,
-                                            std::string &error) {
+  std::optional<std::vector<int64_t>>
+  solve(int64_t timeBound, bool byMoves, bool &isOptimal, std::string &error) {
     addVariables(timeBound, byMoves);
     addOrder();
     for (size_t stage = 0; stage < stages; ++stage) {
@@ -129,8 +128,7 @@ private:
       terms.push_back({before(block - 1, layer), -coefficient});
   }
   /// The same over all blocks of a stage and a value per layer.
-  Terms sumOn(size_t stage, const std::vector<int64_t> &values,
-              double scale) {
+  Terms sumOn(size_t stage, const std::vector<int64_t> &values, double scale) {
     Terms terms;
     if (values.empty())
       return terms;
@@ -140,10 +138,9 @@ private:
     return merged(std::move(terms));
   }
   static Terms merged(Terms terms) {
-    std::sort(terms.begin(), terms.end(),
-              [](const auto &a, const auto &b) {
-                return a.variable < b.variable;
-              });
+    std::sort(terms.begin(), terms.end(), [](const auto &a, const auto &b) {
+      return a.variable < b.variable;
+    });
     Terms out;
     for (const MilpProblem::Term &term : terms)
       if (!out.empty() && out.back().variable == term.variable)
@@ -174,19 +171,22 @@ private:
     for (size_t block = 0; block + 1 < blocks; ++block)
       for (int64_t layer = 0; layer < layers; ++layer) {
         if (layer + 1 < layers)
-          milp.rows.push_back({0, kNoBound,
-                               {{before(block, layer), 1},
-                                {before(block, layer + 1), -1}}});
-        milp.rows.push_back({0, kNoBound,
-                             {{before(block + 1, layer), 1},
-                              {before(block, layer), -1}}});
+          milp.rows.push_back(
+              {0,
+               kNoBound,
+               {{before(block, layer), 1}, {before(block, layer + 1), -1}}});
+        milp.rows.push_back(
+            {0,
+             kNoBound,
+             {{before(block + 1, layer), 1}, {before(block, layer), -1}}});
       }
     for (int64_t layer : chain.noCutAfter)
       if (layer + 1 < layers)
         for (size_t block = 0; block + 1 < blocks; ++block)
-          milp.rows.push_back({0, 0,
-                               {{before(block, layer), 1},
-                                {before(block, layer + 1), -1}}});
+          milp.rows.push_back(
+              {0,
+               0,
+               {{before(block, layer), 1}, {before(block, layer + 1), -1}}});
   }
   void addTime(size_t stage, int64_t timeBound) {
     const StageLimits &limits = chain.stages[stage];
@@ -212,15 +212,15 @@ private:
         bytes[layer] += limits.inFlight * chain.activationBytes[layer];
     }
     double scale = 1e4 / std::max<double>(1, double(limits.capacity));
-    milp.rows.push_back(
-        {-kNoBound, scale * double(limits.capacity - limits.fixedBytes),
-         sumOn(stage, bytes, scale)});
+    milp.rows.push_back({-kNoBound,
+                         scale * double(limits.capacity - limits.fixedBytes),
+                         sumOn(stage, bytes, scale)});
   }
   void addCounts(size_t stage) {
     const StageLimits &limits = chain.stages[stage];
     std::vector<int64_t> ones(layers, 1);
-    double most = limits.mostLayers == INT64_MAX ? kNoBound
-                                                 : double(limits.mostLayers);
+    double most =
+        limits.mostLayers == INT64_MAX ? kNoBound : double(limits.mostLayers);
     milp.rows.push_back(
         {double(limits.leastLayers), most, sumOn(stage, ones, 1)});
     if (problem.leastLayersPerBlock > 0)
@@ -317,6 +317,13 @@ bool verify(const ChunkProblem &problem, const ChunkPartition &partition,
   if (partition.layers.size() != stages * problem.chunks ||
       sum != int64_t(problem.stages.work.size()))
     error = "the blocks are not the layers";
+  int64_t end = 0;
+  for (size_t block = 0; block + 1 < partition.layers.size(); ++block) {
+    end += partition.layers[block];
+    for (int64_t layer : problem.stages.noCutAfter)
+      if (layer + 1 == end && end < sum)
+        error = "a block ends after layer " + std::to_string(layer);
+  }
   if (!error.empty())
     return false;
   Totals totals = totalsOf(problem, partition.layers);
@@ -341,9 +348,8 @@ bool verify(const ChunkProblem &problem, const ChunkPartition &partition,
   return error.empty();
 }
 
-std::optional<ChunkPartition> partitionChunks(const ChunkProblem &problem,
-                                              double slack,
-                                              std::string &error) {
+std::optional<ChunkPartition>
+partitionChunks(const ChunkProblem &problem, double slack, std::string &error) {
   if (!check(problem, error))
     return std::nullopt;
   if (!haveMilpSolver()) {

@@ -49,10 +49,9 @@ std::vector<std::vector<int64_t>> nodesOf(const Job &job, int64_t order) {
                              [](const auto &node) { return node.empty(); }),
               nodes.end());
   // The fullest first: tensor parallelism has most room there.
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [](const auto &a, const auto &b) {
-                     return a.size() > b.size();
-                   });
+  std::stable_sort(
+      nodes.begin(), nodes.end(),
+      [](const auto &a, const auto &b) { return a.size() > b.size(); });
   if (order == 0)
     return nodes;
   auto speed = [&](const std::vector<int64_t> &node) {
@@ -61,10 +60,9 @@ std::vector<std::vector<int64_t>> nodesOf(const Job &job, int64_t order) {
       slowest = std::min(slowest, job.cluster.devices[device].flops);
     return slowest;
   };
-  std::stable_sort(nodes.begin(), nodes.end(),
-                   [&](const auto &a, const auto &b) {
-                     return speed(a) > speed(b);
-                   });
+  std::stable_sort(
+      nodes.begin(), nodes.end(),
+      [&](const auto &a, const auto &b) { return speed(a) > speed(b); });
   return nodes;
 }
 
@@ -109,8 +107,8 @@ LayerBytes layerBytes(const Job &job, const Sizes &sizes) {
     int64_t efsdp = sizes.fsdp > 1 ? sizes.tp * sizes.cp * sizes.fsdp /
                                          (sizes.etp * sizes.ep)
                                    : 1;
-    int64_t n = localElements(kind, ways, sizes.tp,
-                              expert ? efsdp : sizes.fsdp, job.vocabMultiple);
+    int64_t n = localElements(kind, ways, sizes.tp, expert ? efsdp : sizes.fsdp,
+                              job.vocabMultiple);
     int64_t zero = 1;
     if (sizes.zero)
       zero = expert ? stage / (sizes.etp * sizes.ep) : sizes.dp * sizes.cp;
@@ -220,9 +218,10 @@ bool dealLayers(const Job &job, const ChunkProblem &problem, double slack,
 }
 
 /// Micro-batches per replica. Interleaved stages take them in rounds.
-std::optional<std::vector<ReplicaShare>>
-sharesOf(const Job &job, const Sizes &sizes, const Batch &batch,
-         std::string &error) {
+std::optional<std::vector<ReplicaShare>> sharesOf(const Job &job,
+                                                  const Sizes &sizes,
+                                                  const Batch &batch,
+                                                  std::string &error) {
   BatchProblem problem;
   problem.globalBatch = batch.global;
   problem.microBatch = batch.micro;
@@ -290,8 +289,8 @@ Destination finish(const Job &job, const Sizes &sizes, const Batch &batch,
   std::vector<RankBytes> bytes =
       isExact ? stageBytes(job.model, sizes, job.vocabMultiple)
               : roughly(sizes, parts.bytes);
-  out.time = stepTime(job, sizes, batch, parts.times, parts.rates, bytes,
-                      shares);
+  out.time =
+      stepTime(job, sizes, batch, parts.times, parts.rates, bytes, shares);
   out.memory = deviceMemory(job, sizes, parts.times, bytes, shares);
   out.shares = std::move(shares);
   return out;
@@ -397,11 +396,11 @@ private:
   }
   void addChunks(Sizes sizes) {
     for (int64_t vpp = 1; vpp <= kMostChunks; vpp *= 2) {
-      bool fits = vpp == 1 ||
-                  (sizes.pp > 1 && sizes.pp * vpp <= job.model.layers);
+      bool fits =
+          vpp == 1 || (sizes.pp > 1 && sizes.pp * vpp <= job.model.layers);
       // Interleaving is tried where today's layout or a constraint has it.
-      bool isAsked = vpp == 1 || job.today.vpp > 1 ||
-                     job.constraints.allowed.count("vpp");
+      bool isAsked =
+          vpp == 1 || job.today.vpp > 1 || job.constraints.allowed.count("vpp");
       if (!fits || !isAsked || !job.constraints.allows("vpp", vpp))
         continue;
       sizes.vpp = vpp;
@@ -485,10 +484,9 @@ public:
     std::vector<std::vector<int64_t>> gain(n, std::vector<int64_t>(n, 0));
     for (int64_t seat = 0; seat < n; ++seat)
       for (int64_t node = 0; node < n; ++node)
-        gain[seat][node] =
-            isAlike(seat * size, node * size, size)
-                ? 1 + stays(seat * size, node * size, size)
-                : 0;
+        gain[seat][node] = isAlike(seat * size, node * size, size)
+                               ? 1 + stays(seat * size, node * size, size)
+                               : 0;
     std::vector<int64_t> nodeOf = bestAssignment(gain), devices;
     for (int64_t seat = 0; seat < n; ++seat) {
       if (gain[seat][nodeOf[seat]] == 0)
@@ -605,16 +603,15 @@ std::optional<Destination> predict(const Job &job, Sizes sizes,
       finish(job, sizes, batch, parts, std::move(*shares), isExact);
   out.isExactPartition = isOptimum;
   if (!out.memory.fits) {
-    error = "a device would need " + std::to_string(out.memory.total) +
-            " bytes";
+    error =
+        "a device would need " + std::to_string(out.memory.total) + " bytes";
     return std::nullopt;
   }
   return out;
 }
 
 std::optional<Destination> predictAsIs(const Job &job, const Sizes &sizes,
-                                       const Batch &batch,
-                                       std::string &error) {
+                                       const Batch &batch, std::string &error) {
   if (!checkSizes(job, sizes, batch, error))
     return std::nullopt;
   auto shares = sharesOf(job, sizes, batch, error);

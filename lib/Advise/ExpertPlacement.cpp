@@ -16,9 +16,8 @@ std::vector<int64_t> pack(const std::vector<int64_t> &weight, int64_t packs) {
   size_t room = weight.size() / packs;
   std::vector<size_t> order(weight.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return weight[a] > weight[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return weight[a] > weight[b]; });
   std::vector<int64_t> packOf(weight.size()), load(packs, 0);
   std::vector<size_t> count(packs, 0);
   for (size_t item : order) {
@@ -71,9 +70,9 @@ std::vector<int64_t> packNodes(const ExpertProblem &problem, int64_t nodes) {
 }
 
 /// Overlap with today's placement, packs by places.
-std::vector<std::vector<int64_t>>
-overlaps(const std::vector<int64_t> &packOf, const std::vector<int64_t> &place,
-         int64_t n) {
+std::vector<std::vector<int64_t>> overlaps(const std::vector<int64_t> &packOf,
+                                           const std::vector<int64_t> &place,
+                                           int64_t n) {
   std::vector<std::vector<int64_t>> gain(n, std::vector<int64_t>(n, 0));
   for (size_t i = 0; i < packOf.size(); ++i)
     if (place[i] >= 0 && place[i] < n)
@@ -203,8 +202,8 @@ bool check(const ExpertProblem &problem, std::string &error) {
   if (!fits)
     error = "loads are negative or add up to more than 2^63";
   else if (problem.ranks < 1 || experts == 0 || experts % problem.ranks != 0)
-    error = text(experts) + " experts do not divide by " +
-            text(problem.ranks) + " ranks";
+    error = text(experts) + " experts do not divide by " + text(problem.ranks) +
+            " ranks";
   else if (problem.nodes < 1 || problem.ranks % problem.nodes != 0)
     error = text(problem.ranks) + " ranks do not divide by " +
             text(problem.nodes) + " nodes";

@@ -30,7 +30,7 @@ bool writeFile(const std::string &path, const std::string &text,
 }
 
 /// A row is compiled once, whatever place it gets afterwards.
-bool compileRow(const Job &job, const FolderOptions &options, AdviceRow &row,
+bool compileRow(const FolderOptions &options, AdviceRow &row,
                 std::string &error) {
   std::string base = options.folder + "/" + row.request;
   std::string plan = base.substr(0, base.size() - 5) + ".dtplan";
@@ -49,8 +49,8 @@ bool compileRow(const Job &job, const FolderOptions &options, AdviceRow &row,
   return true;
 }
 
-bool writeRequests(const Job &job, const FolderOptions &options,
-                   Advice &advice, std::string &error) {
+bool writeRequests(const Job &job, const FolderOptions &options, Advice &advice,
+                   std::string &error) {
   for (AdviceRow &row : advice.rows) {
     row.request = row.name + ".json";
     // Layouts of one name differ in layers, devices or the batch.
@@ -74,7 +74,7 @@ bool compileRows(const Job &job, const FolderOptions &options, Advice &advice,
   for (size_t i = 0; i < count; ++i) {
     if (progress)
       progress("plans", i, count);
-    if (!compileRow(job, options, advice.rows[i], error))
+    if (!compileRow(options, advice.rows[i], error))
       return false;
   }
   if (count > 0)
@@ -99,8 +99,7 @@ bool writeFolder(const Job &job, const FolderOptions &options, Advice &advice,
   std::string stages = stageGraphJson(job, best, kMostOperations, error);
   std::string experts = expertsJson(job, best);
   const std::string &folder = options.folder;
-  return !stages.empty() &&
-         writeFile(folder + "/stages.json", stages, error) &&
+  return !stages.empty() && writeFile(folder + "/stages.json", stages, error) &&
          (experts.empty() ||
           writeFile(folder + "/experts.json", experts, error)) &&
          writeFile(folder + "/advice.json", adviceJson(job, advice), error) &&

@@ -138,8 +138,8 @@ const std::vector<int32_t> &HeldState::tensorsOf(int64_t stage, int64_t ep) {
 
 bool HeldState::isCut(int32_t number) const {
   const TensorClass &kind = model.classes[model.tensors[number].kind];
-  return kind.cutBytes > 0 && (onExpertGrid(kind) ? gridOf.expertZeroRanks
-                                                  : gridOf.zeroRanks) > 1;
+  return kind.cutBytes > 0 &&
+         (onExpertGrid(kind) ? gridOf.expertZeroRanks : gridOf.zeroRanks) > 1;
 }
 
 void HeldState::layOut(int64_t stage, int64_t ep, int64_t chunk, bool expert,
@@ -160,11 +160,11 @@ void HeldState::layOut(int64_t stage, int64_t ep, int64_t chunk, bool expert,
     params.push_back({elements(at, number), ownBucket});
   }
   const Sizes &sizes = gridOf.sizes;
-  int64_t bucket = sizes.bucketSize ? sizes.bucketSize
-                                    : defaultBucketSize(sizes.dp);
-  out.layouts.push_back(layOutBuckets(
-      params, expert ? gridOf.expertZeroRanks : gridOf.zeroRanks,
-      stage == 0 && chunk == 0 ? bucket : kOneBucket));
+  int64_t bucket =
+      sizes.bucketSize ? sizes.bucketSize : defaultBucketSize(sizes.dp);
+  out.layouts.push_back(
+      layOutBuckets(params, expert ? gridOf.expertZeroRanks : gridOf.zeroRanks,
+                    stage == 0 && chunk == 0 ? bucket : kOneBucket));
 }
 
 HeldState::Buffers &HeldState::buffersOf(int64_t stage, int64_t ep) {
@@ -225,8 +225,8 @@ const Shard &HeldState::shard(const Coordinates &at, int32_t number) {
     DimPlacement placement;
     std::vector<int64_t> axisSizes, coordinates;
     if (dim == 0 && kind.isVocab)
-      placement.extent = paddedVocabulary(kind.shape[0], vocabMultiple,
-                                          gridOf.sizes.tp);
+      placement.extent =
+          paddedVocabulary(kind.shape[0], vocabMultiple, gridOf.sizes.tp);
     if (int(dim) == kind.tpDim && ways > 1) {
       Split split;
       split.axis = "tp";
@@ -244,8 +244,8 @@ const Shard &HeldState::shard(const Coordinates &at, int32_t number) {
       coordinates.push_back(fsdpAt);
     }
     std::string error;
-    auto intervals = evaluateDim(placement, kind.shape[dim], axisSizes,
-                                 coordinates, error);
+    auto intervals =
+        evaluateDim(placement, kind.shape[dim], axisSizes, coordinates, error);
     // fitsModel has said that the sizes cut this class.
     shard.dims.push_back(intervals ? *intervals : std::vector<Interval>());
   }

@@ -16,7 +16,7 @@ namespace dt::advise {
 /// A rank's coordinates on both grids; ranks are counted tp-cp-ep-fsdp-dp-pp.
 struct Coordinates {
   int64_t stage = 0;
-  int64_t tp = 0, fsdp = 0, zero = 0;     // dense: place in the ZeRO group
+  int64_t tp = 0, fsdp = 0, zero = 0; // dense: place in the ZeRO group
   int64_t etp = 0, ep = 0, efsdp = 0, ezero = 0;
 };
 

@@ -57,8 +57,9 @@ public:
           near[a * n + c] = near[c * n + a] =
               std::min(near[a * n + c], near[b * n + c]);
     }
-    std::stable_sort(joins.begin(), joins.end(),
-                     [](const Join &x, const Join &y) { return x.rate > y.rate; });
+    std::stable_sort(
+        joins.begin(), joins.end(),
+        [](const Join &x, const Join &y) { return x.rate > y.rate; });
     return joins;
   }
 
@@ -157,8 +158,7 @@ std::optional<LinkClusters> clusterDevices(const Bandwidths &bandwidths,
         return std::nullopt;
       }
   LinkClusters clusters;
-  clusters.levels =
-      levelsOf(Tree(bandwidths).build(), n, std::max(gap, 1.0));
+  clusters.levels = levelsOf(Tree(bandwidths).build(), n, std::max(gap, 1.0));
   clusters.order = orderOf(clusters.levels, n);
   return clusters;
 }

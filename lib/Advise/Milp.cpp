@@ -56,9 +56,7 @@ struct Matrix {
 
 bool haveMilpSolver() { return true; }
 
-std::string milpSolverName() {
-  return std::string("HiGHS ") + Highs_version();
-}
+std::string milpSolverName() { return std::string("HiGHS ") + Highs_version(); }
 
 std::optional<MilpAnswer> solveMilp(const MilpProblem &problem,
                                     std::string &error) {

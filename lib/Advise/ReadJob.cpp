@@ -112,8 +112,9 @@ Place readPlace(const std::string &text, const std::string &path) {
   std::string digits = isNode ? text.substr(prefix.size()) : text;
   if (digits.empty() || digits.size() > 9 ||
       digits.find_first_not_of("0123456789") != std::string::npos)
-    fail(path + " must be a device such as 17 or a node such as \"node:3\", "
-                "not " +
+    fail(path +
+         " must be a device such as 17 or a node such as \"node:3\", "
+         "not " +
          inQuotes(text));
   Place place;
   (isNode ? place.node : place.device) = std::stoll(digits);
@@ -214,33 +215,32 @@ void readMeasured(const Json &json, JobCluster &cluster) {
            " entries, expected " + std::to_string(n));
     for (size_t b = 0; b < n; ++b)
       cluster.measured.push_back(
-          a == b ? std::numeric_limits<double>::infinity()
-                 : kGiga * asPositiveNumber(row[b], rowPath + "[" +
-                                                        std::to_string(b) +
-                                                        "]"));
+          a == b
+              ? std::numeric_limits<double>::infinity()
+              : kGiga * asPositiveNumber(row[b], rowPath + "[" +
+                                                     std::to_string(b) + "]"));
   }
 }
 
 JobCluster readCluster(const Json &json) {
   const std::string path = "cluster";
   checkKeys(json, path,
-            {"devices", "devices_per_node", "nics_per_node", "memory",
-             "TFLOPs", "memory_GBps", "intra_node_GBps", "inter_node_GBps",
-             "latency_us", "unequal", "links", "measured_GBps"});
+            {"devices", "devices_per_node", "nics_per_node", "memory", "TFLOPs",
+             "memory_GBps", "intra_node_GBps", "inter_node_GBps", "latency_us",
+             "unequal", "links", "measured_GBps"});
   JobCluster cluster;
   int64_t n = asInteger(request::require(json, path, "devices"),
                         path + ".devices", 1, kMostDevices);
   cluster.devicesPerNode =
       integerOr(json, path, "devices_per_node", 8, 1, kMostDevices);
-  int64_t nics = integerOr(json, path, "nics_per_node",
-                           cluster.devicesPerNode, 1, kMostDevices);
+  int64_t nics = integerOr(json, path, "nics_per_node", cluster.devicesPerNode,
+                           1, kMostDevices);
   if (cluster.devicesPerNode % nics != 0)
     fail("cluster.nics_per_node must divide the " +
          std::to_string(cluster.devicesPerNode) +
          " devices of a node, not be " + std::to_string(nics));
   cluster.devicesPerNic = cluster.devicesPerNode / nics;
-  cluster.intraRate =
-      numberOr(json, path, "intra_node_GBps", 200, 1e6) * kGiga;
+  cluster.intraRate = numberOr(json, path, "intra_node_GBps", 200, 1e6) * kGiga;
   cluster.interRate = numberOr(json, path, "inter_node_GBps", 25, 1e6) * kGiga;
   cluster.latency = numberOr(json, path, "latency_us", 10, 1e9) * 1e-6;
   Device device;
@@ -260,8 +260,7 @@ JobCluster readCluster(const Json &json) {
 
 Recompute readRecompute(const Json &value, const std::string &path) {
   const std::string &name = request::asString(value, path);
-  for (Recompute one :
-       {Recompute::None, Recompute::Selective, Recompute::Full})
+  for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full})
     if (name == nameOf(one))
       return one;
   fail(path + " must be \"none\", \"selective\" or \"full\", not " +
@@ -289,8 +288,8 @@ void readConstraints(const Json &json, Constraints &out) {
             {"world", "tp", "cp", "ep", "etp", "fsdp", "dp", "pp", "vpp",
              "zero", "micro", "recompute", "reserve", "tp_inside_node",
              "uneven_layers", "uneven_batches"});
-  for (const char *axis : {"world", "tp", "cp", "ep", "etp", "fsdp", "dp",
-                           "pp", "vpp", "zero", "micro"})
+  for (const char *axis : {"world", "tp", "cp", "ep", "etp", "fsdp", "dp", "pp",
+                           "vpp", "zero", "micro"})
     if (const Json *value = json.find(axis)) {
       std::string name = path + "." + axis;
       if (value->isArray())
@@ -301,8 +300,7 @@ void readConstraints(const Json &json, Constraints &out) {
         fail(name + " allows nothing");
     }
   if (const Json *value = json.find("recompute"))
-    for (const Json &item :
-         request::asArray(*value, path + ".recompute").items)
+    for (const Json &item : request::asArray(*value, path + ".recompute").items)
       out.recompute.push_back(readRecompute(item, path + ".recompute"));
   if (const Json *value = json.find("reserve"))
     out.reserve = request::readBytes(*value, path + ".reserve");
@@ -345,8 +343,8 @@ void readTransition(const Json &json, Job &job) {
 std::vector<double> readSeconds(const Json &json, const std::string &path) {
   std::vector<double> out;
   for (const Json &item : request::asArray(json, path).items)
-    out.push_back(asPositiveNumber(
-        item, path + "[" + std::to_string(out.size()) + "]"));
+    out.push_back(
+        asPositiveNumber(item, path + "[" + std::to_string(out.size()) + "]"));
   return out;
 }
 
@@ -378,8 +376,7 @@ void readProfile(const Json &json, Job &job) {
              std::to_string(job.model.experts) + " experts");
     }
   if (const Json *value = json.find("device_slowdown")) {
-    std::vector<double> slow =
-        readSeconds(*value, path + ".device_slowdown");
+    std::vector<double> slow = readSeconds(*value, path + ".device_slowdown");
     if (slow.size() != job.cluster.devices.size())
       fail(path + ".device_slowdown has " + std::to_string(slow.size()) +
            " entries, but the cluster has " +
@@ -418,8 +415,7 @@ void readLayout(const Json &json, const request::Model &model, Job &job) {
     fail("layout.vocab_multiple differs from vocab_multiple");
   if (json.find("state"))
     fail("layout has \"state\", which a job says at the top");
-  const std::vector<std::string> order = {"tp", "cp", "ep",
-                                          "fsdp", "dp", "pp"};
+  const std::vector<std::string> order = {"tp", "cp", "ep", "fsdp", "dp", "pp"};
   if (in.order != order)
     fail("layout.order must be \"tp-cp-ep-fsdp-dp-pp\"");
   // The reader of requests says what does not fit the model.
@@ -454,12 +450,12 @@ request::Model readModel(const Json &json, Job &job) {
     path = "model " + inQuotes(value.string);
     job.modelPath = value.string;
     bool isAbsolute = value.string[0] == '/';
-    config = request::parseJson(
-        readFile(isAbsolute || job.directory.empty()
-                     ? value.string
-                     : job.directory + "/" + value.string,
-                 value.string),
-        path);
+    config =
+        request::parseJson(readFile(isAbsolute || job.directory.empty()
+                                        ? value.string
+                                        : job.directory + "/" + value.string,
+                                    value.string),
+                           path);
   } else {
     job.modelText = textOf(value).dump();
   }
@@ -547,8 +543,8 @@ Job read(const std::string &text, const std::string &directory,
              "profile"});
   Job job;
   job.directory = directory;
-  job.vocabMultiple = integerOr(json, "job", "vocab_multiple", 128, 1,
-                                int64_t(1) << 20);
+  job.vocabMultiple =
+      integerOr(json, "job", "vocab_multiple", 128, 1, int64_t(1) << 20);
   job.cluster = readCluster(request::require(json, "job", "cluster"));
   readBatch(request::require(json, "job", "batch"), job);
   readParts(json, job);
@@ -600,9 +596,8 @@ double JobCluster::rate(int64_t from, int64_t to) const {
 
 bool Constraints::allows(const std::string &axis, int64_t value) const {
   auto it = allowed.find(axis);
-  return it == allowed.end() ||
-         std::find(it->second.begin(), it->second.end(), value) !=
-             it->second.end();
+  return it == allowed.end() || std::find(it->second.begin(), it->second.end(),
+                                          value) != it->second.end();
 }
 
 std::vector<int64_t> Job::available() const {

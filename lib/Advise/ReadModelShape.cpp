@@ -26,8 +26,7 @@ namespace {
 constexpr int64_t kMostNumber = int64_t(1) << 24;
 
 int64_t readNumber(const Json &config, const std::string &path,
-                   std::initializer_list<const char *> keys,
-                   int64_t standard) {
+                   std::initializer_list<const char *> keys, int64_t standard) {
   for (const char *key : keys)
     if (const Json *value = config.find(key))
       if (!value->isNull())
@@ -93,9 +92,9 @@ public:
 private:
   /// What the attention of one layer says of its widths.
   struct Attention {
-    double values = 0;    // columns of linear_proj: values of all heads
-    double packed = 0;    // rows of linear_qkv: queries, keys and values
-    double queries = 0;   // rows of latent attention's queries
+    double values = 0;  // columns of linear_proj: values of all heads
+    double packed = 0;  // rows of linear_qkv: queries, keys and values
+    double queries = 0; // rows of latent attention's queries
   };
 
   void add(const request::ModelTensor &tensor) {
@@ -180,9 +179,10 @@ private:
           : tensor.home == Home::First ? shape.inFirst
           : tensor.home == Home::Last  ? shape.inLast
                                        : shape.inFirstAndLast;
-      auto it = std::find_if(
-          list.begin(), list.end(),
-          [&](const ClassCount &one) { return one.kind == tensor.kind; });
+      auto it =
+          std::find_if(list.begin(), list.end(), [&](const ClassCount &one) {
+            return one.kind == tensor.kind;
+          });
       if (it == list.end())
         list.push_back({tensor.kind, 1});
       else

@@ -25,10 +25,11 @@ double tokensPerSecond(const Job &job, double step) {
 }
 
 Json sizesJson(const Sizes &sizes) {
-  return {{"world", sizes.world}, {"tp", sizes.tp},     {"cp", sizes.cp},
-          {"ep", sizes.ep},       {"etp", sizes.etp},   {"fsdp", sizes.fsdp},
-          {"dp", sizes.dp},       {"pp", sizes.pp},     {"vpp", sizes.vpp},
-          {"zero", sizes.zero},   {"pp_layers", sizes.blocks}};
+  return {
+      {"world", sizes.world}, {"tp", sizes.tp},           {"cp", sizes.cp},
+      {"ep", sizes.ep},       {"etp", sizes.etp},         {"fsdp", sizes.fsdp},
+      {"dp", sizes.dp},       {"pp", sizes.pp},           {"vpp", sizes.vpp},
+      {"zero", sizes.zero},   {"pp_layers", sizes.blocks}};
 }
 
 Json batchJson(const Destination &destination) {
@@ -64,7 +65,8 @@ Json predictionJson(const Job &job, const Destination &destination) {
           {"memory",
            {{"state", memory.state},
             {"gradients", memory.gradients},
-            {"activations", memory.activations}}}};
+            {"activations", memory.activations},
+            {"state_most", memory.stateMost}}}};
 }
 
 Json rowJson(const Job &job, const AdviceRow &row) {
@@ -245,9 +247,8 @@ std::string expertsJson(const Job &job, const Destination &destination) {
     if (first < 0)
       first = tensor.layer;
     if (tensor.layer == first)
-      bytesPerExpert +=
-          localElements(kind, 1, 1, 1, job.vocabMultiple) *
-          (kind.wholeBytes + kind.cutBytes);
+      bytesPerExpert += localElements(kind, 1, 1, 1, job.vocabMultiple) *
+                        (kind.wholeBytes + kind.cutBytes);
   }
   ExpertProblem problem;
   problem.ranks = sizes.ep;
@@ -274,11 +275,11 @@ std::string expertsJson(const Job &job, const Destination &destination) {
     }
     double mean = double(sum) / double(sizes.ep);
     double before = double(*std::max_element(today.begin(), today.end()));
-    out.push_back({{"rank_of_expert", placed->rankOf},
-                   {"heaviest_over_mean",
-                    mean > 0 ? double(placed->heaviest) / mean : 1},
-                   {"in_order_over_mean", mean > 0 ? before / mean : 1},
-                   {"moved_bytes", placed->movedBytes}});
+    out.push_back(
+        {{"rank_of_expert", placed->rankOf},
+         {"heaviest_over_mean", mean > 0 ? double(placed->heaviest) / mean : 1},
+         {"in_order_over_mean", mean > 0 ? before / mean : 1},
+         {"moved_bytes", placed->movedBytes}});
   }
   return out.dump(2) + "\n";
 }

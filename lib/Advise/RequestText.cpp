@@ -85,8 +85,8 @@ std::string pathFrom(const Job &job, const std::string &folder) {
   if (path.is_absolute())
     return path.string();
   std::error_code error;
-  fs::path base = fs::absolute(job.directory.empty() ? "." : job.directory,
-                               error);
+  fs::path base =
+      fs::absolute(job.directory.empty() ? "." : job.directory, error);
   fs::path full = fs::weakly_canonical(base / path, error);
   fs::path from = fs::weakly_canonical(fs::absolute(folder, error), error);
   fs::path relative = full.lexically_relative(from);

@@ -72,11 +72,11 @@ void readStage(const Json &json, const std::string &path, double unit,
       value = asInteger(*given, path + "." + key, 0);
   };
   if (const Json *fixed = json.find("fixed_seconds"))
-    out.fixedWork = std::llround(
-        (fixed->number == 0
-             ? 0
-             : asPositiveNumber(*fixed, path + ".fixed_seconds")) /
-        unit);
+    out.fixedWork =
+        std::llround((fixed->number == 0
+                          ? 0
+                          : asPositiveNumber(*fixed, path + ".fixed_seconds")) /
+                     unit);
   if (const Json *slow = json.find("slowdown"))
     out.slowness = std::llround(
         std::min(1e6, asPositiveNumber(*slow, path + ".slowdown")) *
@@ -162,8 +162,8 @@ Out solveStages(const Json &json) {
     slack = value->number == 0 ? 0 : asPositiveNumber(*value, "stages.slack");
   std::string error;
   ChunkPartition found;
-  bool isChain = problem.chunks == 1 && problem.pinned.empty() &&
-                 problem.together.empty();
+  bool isChain =
+      problem.chunks == 1 && problem.pinned.empty() && problem.together.empty();
   if (isChain) {
     auto cut = nearestPartition(problem.stages, slack, error);
     if (!cut)
@@ -175,23 +175,22 @@ Out solveStages(const Json &json) {
       fail("stages: " + error);
     found = *cut;
   }
-  StagePartition even;
   Out out;
   out["pp_layers"] = found.layers;
   out["seconds"] = double(found.time) * unit / kSlownessUnit;
   out["moved_bytes"] = found.movedBytes;
   out["exact"] = found.isExact;
   if (isChain)
-    out["even_seconds"] = double(evenPartition(problem.stages).time) * unit /
-                          kSlownessUnit;
+    out["even_seconds"] =
+        double(evenPartition(problem.stages).time) * unit / kSlownessUnit;
   return out;
 }
 
 Out solveExperts(const Json &json) {
   const std::string path = "experts";
   checkKeys(json, path,
-            {"load", "ranks", "nodes", "groups", "rank_of",
-             "bytes_per_expert", "budget"});
+            {"load", "ranks", "nodes", "groups", "rank_of", "bytes_per_expert",
+             "budget"});
   ExpertProblem problem;
   problem.load = asIntegers(require(json, path, "load"), "experts.load", 0);
   if (int64_t(problem.load.size()) > kMostExperts)
@@ -201,8 +200,8 @@ Out solveExperts(const Json &json) {
     if (const Json *given = json.find(key))
       value = asInteger(*given, path + "." + key, least);
   };
-  problem.ranks = asInteger(require(json, path, "ranks"), "experts.ranks", 1,
-                            kMostExperts);
+  problem.ranks =
+      asInteger(require(json, path, "ranks"), "experts.ranks", 1, kMostExperts);
   integer("nodes", problem.nodes, 1);
   integer("groups", problem.groups, 1);
   integer("bytes_per_expert", problem.bytesPerExpert, 0);
@@ -262,8 +261,8 @@ Out solveLinks(const Json &json) {
   const std::string path = "links";
   checkKeys(json, path, {"GBps", "gap", "group", "groups"});
   Bandwidths bandwidths;
-  const Json &rows = request::asArray(require(json, path, "GBps"),
-                                      "links.GBps");
+  const Json &rows =
+      request::asArray(require(json, path, "GBps"), "links.GBps");
   bandwidths.devices = int64_t(rows.items.size());
   if (bandwidths.devices > kMostDevices)
     fail("links.GBps has more than " + std::to_string(kMostDevices) +

@@ -63,8 +63,8 @@ bool check(const PipelineTimes &times, std::string &error) {
   size_t chunks = stages ? times.forward.front().size() : 0;
   bool fits = stages > 0 && chunks > 0 && times.backward.size() == stages;
   for (size_t s = 0; fits && s < stages; ++s)
-    fits = times.forward[s].size() == chunks &&
-           times.backward[s].size() == chunks;
+    fits =
+        times.forward[s].size() == chunks && times.backward[s].size() == chunks;
   if (!fits)
     error = "forward and backward must have one time per stage and chunk";
   else if (times.microBatches < 1)
@@ -74,8 +74,7 @@ bool check(const PipelineTimes &times, std::string &error) {
             " micro-batches do not divide by " + std::to_string(stages) +
             " interleaved stages";
   else if (times.microBatches > kMostOperations ||
-           2 * int64_t(stages * chunks) >
-               kMostOperations / times.microBatches)
+           2 * int64_t(stages * chunks) > kMostOperations / times.microBatches)
     error = "a step has more than " + std::to_string(kMostOperations) +
             " operations";
   return error.empty();
@@ -104,10 +103,9 @@ StageGraph sorted(const StageGraph &graph) {
   }
   for (StageEdge edge : graph.edges)
     out.edges.push_back({place[edge.from], place[edge.to], edge.delay});
-  std::stable_sort(out.edges.begin(), out.edges.end(),
-                   [](const StageEdge &a, const StageEdge &b) {
-                     return a.from < b.from;
-                   });
+  std::stable_sort(
+      out.edges.begin(), out.edges.end(),
+      [](const StageEdge &a, const StageEdge &b) { return a.from < b.from; });
   return out;
 }
 

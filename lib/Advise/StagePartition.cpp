@@ -301,8 +301,7 @@ StagePartition evenPartition(const StageProblem &problem) {
   for (size_t stage = 0; stage < stages; ++stage) {
     size_t count = sums.layers / stages + (stage < sums.layers % stages);
     partition.layers.push_back(count);
-    partition.time =
-        std::max(partition.time, sums.time(stage, at, at + count));
+    partition.time = std::max(partition.time, sums.time(stage, at, at + count));
     partition.movedBytes += sums.moved(stage, at, at + count);
     at += count;
   }

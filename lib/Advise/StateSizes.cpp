@@ -106,9 +106,8 @@ public:
       Interval real{0, sharedElements(kind, a, a)};
       return intersect(intersect(x, y), real).size();
     }
-    return sharedElements(
-        regions(cutOf(a, x, sourceRange), kind.shape),
-        regions(cutOf(b, y, destinationRange), kind.shape));
+    return sharedElements(regions(cutOf(a, x, sourceRange), kind.shape),
+                          regions(cutOf(b, y, destinationRange), kind.shape));
   }
   static Shard cutOf(const Shard &shard, Interval range, bool hasRange) {
     Shard out = shard;
@@ -148,8 +147,7 @@ private:
     std::vector<Coordinates> peers;
     for (int64_t peer : onNode[job.cluster.node(device)])
       if (peer != device)
-        peers.push_back(
-            source.held.grid().coordinates(source.rankOf.at(peer)));
+        peers.push_back(source.held.grid().coordinates(source.rankOf.at(peer)));
     bool isHere = source.rankOf.count(device) > 0;
     Coordinates own;
     if (isHere)
@@ -220,8 +218,12 @@ private:
     for (const Coordinates &at : left) {
       if (!held.holds(at, number))
         continue;
-      Piece piece{kind.tpDim < 0 ? 0 : expert ? at.etp : at.tp,
-                  kind.fsdpDim < 0 ? 0 : expert ? at.efsdp : at.fsdp};
+      Piece piece{kind.tpDim < 0 ? 0
+                  : expert       ? at.etp
+                                 : at.tp,
+                  kind.fsdpDim < 0 ? 0
+                  : expert         ? at.efsdp
+                                   : at.fsdp};
       auto &[isHeld, ranges] = pieces[piece];
       isHeld = true;
       any[piece] = at;
@@ -265,8 +267,8 @@ std::string number(int64_t n) { return std::to_string(n); }
 bool fitsModel(const ModelShape &model, const Sizes &sizes,
                int64_t vocabMultiple, std::string &error) {
   if (model.heads % sizes.tp != 0)
-    error = number(model.heads) + " heads do not divide by tp " +
-            number(sizes.tp);
+    error =
+        number(model.heads) + " heads do not divide by tp " + number(sizes.tp);
   else if (model.groups % sizes.tp != 0 && sizes.tp % model.groups != 0)
     error = number(model.groups) + " key-value heads do not fit tp " +
             number(sizes.tp);
@@ -368,8 +370,7 @@ int64_t StayingBytes::onDevice(int64_t rank, int64_t device) {
   Coordinates from = impl->source.held.grid().coordinates(it->second);
   Coordinates to = impl->destination.held.grid().coordinates(rank);
   int64_t bytes = 0;
-  for (int32_t tensor :
-       impl->destination.held.tensorsOf(to.stage, to.ep)) {
+  for (int32_t tensor : impl->destination.held.tensorsOf(to.stage, to.ep)) {
     const TensorClass &kind = model.classes[model.tensors[tensor].kind];
     if (!impl->source.held.holds(from, tensor))
       continue;

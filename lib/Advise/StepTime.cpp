@@ -44,9 +44,9 @@ double ringRate(const Job &job, const Sizes &sizes, int64_t stride,
   // All groups ring at once: devices behind one NIC share it, unless the ring
   // leaves the node once for all of them.
   int64_t inNode = std::max<int64_t>(1, cluster.devicesPerNode / stride);
-  int64_t sharing = std::min(cluster.devicesPerNic,
-                             std::max<int64_t>(1, cluster.devicesPerNode /
-                                                      std::min(size, inNode)));
+  int64_t sharing = std::min(
+      cluster.devicesPerNic,
+      std::max<int64_t>(1, cluster.devicesPerNode / std::min(size, inNode)));
   if (crosses && cluster.measured.empty())
     slowest /= double(sharing);
   return slowest * job.time.networkEfficiency;
@@ -92,11 +92,10 @@ public:
 
   LayerTime time(const LayerCost &cost, double layers) const {
     double tp = double(sizes.tp);
-    double mlp = (cost.mlpFlops + cost.expertFlops *
-                                      job.time.expertImbalance) *
+    double mlp = (cost.mlpFlops + cost.expertFlops * job.time.expertImbalance) *
                  tokens / tp;
-    double rest = (cost.tpFlops - cost.mlpFlops + cost.replicatedFlops) *
-                  tokens / tp;
+    double rest =
+        (cost.tpFlops - cost.mlpFlops + cost.replicatedFlops) * tokens / tp;
     double core =
         cost.coreFlops * double(batch.sequence) / 2 * tokens / tp / flops;
     double forward = (mlp + rest) / flops + core;
@@ -123,8 +122,7 @@ public:
       return 0;
     double pairs = cost.mlpFlops > 0 ? 2 : 1;
     double bytes = tokens * double(job.model.hidden) * kActivationBytes;
-    return layers * pairs * 2 *
-           ringSeconds(bytes, sizes.tp, rates.tp, latency);
+    return layers * pairs * 2 * ringSeconds(bytes, sizes.tp, rates.tp, latency);
   }
 
   /// Tokens go to their experts and back.
@@ -153,8 +151,7 @@ public:
   double ringAttention(const LayerCost &cost) const {
     if (sizes.cp == 1)
       return 0;
-    double bytes =
-        tokens * cost.keyValue / double(sizes.tp) * kActivationBytes;
+    double bytes = tokens * cost.keyValue / double(sizes.tp) * kActivationBytes;
     return double(sizes.cp - 1) * (bytes / rates.cp + latency);
   }
 
@@ -166,8 +163,7 @@ public:
     else
       elements += cost.attentionSaved;
     if (batch.recompute == Recompute::None)
-      elements +=
-          cost.mlpSaved + cost.expertSaved * job.time.expertImbalance;
+      elements += cost.mlpSaved + cost.expertSaved * job.time.expertImbalance;
     return elements * tokens / double(sizes.tp) * kActivationBytes;
   }
   /// What is made again, all of it at once.
@@ -268,8 +264,8 @@ double gradientSeconds(const Job &job, const Sizes &sizes,
   double rate = rates.data;
   // With experts of their own most parameters reduce over the expert grid.
   if (job.model.experts > 0 && sizes.ep > 1) {
-    replicas = std::max<int64_t>(
-        1, sizes.world / (sizes.pp * sizes.etp * sizes.ep));
+    replicas =
+        std::max<int64_t>(1, sizes.world / (sizes.pp * sizes.etp * sizes.ep));
     rate = rates.expertData;
   }
   if (!sizes.zero)
@@ -365,9 +361,9 @@ std::vector<int64_t> capacities(const Job &job, const Sizes &sizes) {
   for (int64_t rank = 0; rank < sizes.world; ++rank) {
     int64_t &capacity = out[rank / perStage];
     capacity = std::min(
-        capacity, std::max<int64_t>(
-                      0, job.cluster.devices[sizes.devices[rank]].memory -
-                             job.constraints.reserve));
+        capacity,
+        std::max<int64_t>(0, job.cluster.devices[sizes.devices[rank]].memory -
+                                 job.constraints.reserve));
   }
   return out;
 }
@@ -379,8 +375,7 @@ double inFlight(const Sizes &sizes, int64_t stage, int64_t microBatches) {
   // Warm-up of Megatron-Core's interleaved schedule, in chunks, and the one
   // that is worked on.
   int64_t chunks = 2 * (behind - 1) + (sizes.vpp - 1) * sizes.pp + 1;
-  return double(std::min(chunks, microBatches * sizes.vpp)) /
-         double(sizes.vpp);
+  return double(std::min(chunks, microBatches * sizes.vpp)) / double(sizes.vpp);
 }
 
 StepTime stepTime(const Job &job, const Sizes &sizes, const Batch &batch,
@@ -406,8 +401,8 @@ StepTime stepTime(const Job &job, const Sizes &sizes, const Batch &batch,
   }
   // Replicas that are slower than the slowest stage says have fewer
   // micro-batches; the slowest device has set the stages' times.
-  double worst = *std::max_element(slowness.stages.begin(),
-                                   slowness.stages.end());
+  double worst =
+      *std::max_element(slowness.stages.begin(), slowness.stages.end());
   double step = 0, busiest = 0;
   for (size_t r = 0; r < shares.size(); ++r) {
     double scale = slowness.replicas[r] / worst;
@@ -457,18 +452,19 @@ DeviceMemory deviceMemory(const Job &job, const Sizes &sizes,
     here.activations = rounded(activations);
     here.total = here.state + here.gradients + here.activations;
     fullest.fits &= here.total <= capacity[stage];
-    if (here.total > fullest.total) {
-      here.fits = fullest.fits;
+    here.stateMost = std::max(fullest.stateMost, here.state);
+    here.fits = fullest.fits;
+    fullest.stateMost = here.stateMost;
+    if (here.total > fullest.total)
       fullest = here;
-    }
   }
   return fullest;
 }
 
 double stepFlops(const ModelShape &model, const Batch &batch) {
   double tokens = double(batch.global) * double(batch.sequence);
-  double perToken = 2 * double(model.hidden) * double(model.vocab) *
-                    double(model.logits);
+  double perToken =
+      2 * double(model.hidden) * double(model.vocab) * double(model.logits);
   auto add = [&](const LayerCost &cost) {
     perToken += cost.tpFlops + cost.replicatedFlops + cost.expertFlops +
                 cost.coreFlops * double(batch.sequence) / 2;

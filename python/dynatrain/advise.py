@@ -126,6 +126,59 @@ def cluster_links(
     return solve({"links": {"GBps": [list(row) for row in gbps], **more}})
 
 
+def _cost_model(options: Any) -> Any:
+    """Energy between two frequencies, interpolated: lowtime's own model is a
+    curve that needs many frequencies to fit."""
+    import numpy
+    from lowtime.cost_model import CostModel
+
+    class Interpolated(CostModel):
+        def __init__(self) -> None:
+            chosen = sorted((o.quant_time, o.cost) for o in options.options)
+            self.times, self.costs = zip(*chosen, strict=True)
+
+        def __call__(self, quant_time: int) -> float:
+            return float(numpy.interp(quant_time, self.times, self.costs))
+
+    return Interpolated()
+
+
+def _operations(
+    graph: Mapping[str, Any],
+    options: Sequence[Sequence[tuple[int, float, float]]],
+    unit: float,
+) -> list[Any]:
+    """lowtime's operations; those of one kind, stage and chunk share a spec."""
+    from lowtime.operation import (
+        CandidateExecutionOptions,
+        ExecutionOption,
+        Operation,
+        OperationSpec,
+    )
+
+    specs: dict[tuple[str, int, int], Any] = {}
+    operations = []
+    for kind, stage, chunk, _, seconds in graph["operations"]:
+        key = (kind, stage, chunk)
+        if key not in specs:
+            chosen = CandidateExecutionOptions(
+                options=[
+                    ExecutionOption(
+                        real_time=seconds * factor,
+                        unit_time=unit,
+                        cost=energy * seconds,
+                        knob=frequency,
+                    )
+                    for frequency, factor, energy in options[stage]
+                ]
+            )
+            specs[key] = OperationSpec(
+                options=chosen, cost_model=_cost_model(chosen)
+            )
+        operations.append(Operation(spec=specs[key]))
+    return operations
+
+
 def energy_frontier(
     graph: Mapping[str, Any],
     options: Sequence[Sequence[tuple[int, float, float]]],
@@ -134,54 +187,26 @@ def energy_frontier(
 ) -> list[tuple[float, float]]:
     """(seconds, energy) of the frontier that lowtime finds for a stage graph.
 
-    `graph` is the content of stages.json. `options[stage]` lists what one
-    forward of that stage takes at each frequency: (MHz, factor of the time in
-    the graph, energy); a backward takes as much per second. `unit` is the
-    resolution in seconds. Needs the package lowtime; advice only: nothing here
-    sets a frequency. The delays of edges are left out.
+    `graph` is the content of stages.json. `options[stage]` lists what that
+    stage does at each frequency: (MHz, factor of the time in the graph, watts
+    times that factor). `unit` is the resolution in seconds. Needs the package
+    lowtime; advice only: nothing here sets a frequency. The delays of edges
+    are left out.
     """
     import networkx
-    from lowtime.operation import (
-        CandidateExecutionOptions,
-        ExecutionOption,
-        Operation,
-        OperationSpec,
-    )
-    from lowtime.cost_model import ExponentialModel
     from lowtime.graph_utils import add_sink_node, add_source_node
     from lowtime.solver import PhillipsDessouky
 
-    specs: dict[tuple[str, int, int], Any] = {}
-
-    def spec_of(kind: str, stage: int, chunk: int, seconds: float) -> Any:
-        key = (kind, stage, chunk)
-        if key not in specs:
-            choices = [
-                ExecutionOption(
-                    real_time=seconds * factor,
-                    unit_time=unit,
-                    cost=energy * seconds,
-                    knob=frequency,
-                )
-                for frequency, factor, energy in options[stage]
-            ]
-            chosen = CandidateExecutionOptions(options=choices)
-            specs[key] = OperationSpec(
-                options=chosen, cost_model=ExponentialModel(chosen)
-            )
-        return specs[key]
-
+    operations = _operations(graph, options, unit)
     dag = networkx.DiGraph()
-    for number, operation in enumerate(graph["operations"]):
-        kind, stage, chunk, _, seconds = operation
-        spec = spec_of(kind, stage, chunk, seconds)
-        dag.add_node(number, op=Operation(spec=spec))
+    for number, operation in enumerate(operations):
+        dag.add_node(number, op=operation)
     dag.add_edges_from((edge[0], edge[1]) for edge in graph["edges"])
-    count = len(graph["operations"])
-    add_source_node(dag, count)
-    add_sink_node(dag, count + 1)
-    dag.graph["source_node"] = count
-    dag.graph["sink_node"] = count + 1
+    source, sink = len(operations), len(operations) + 1
+    add_source_node(dag, source)
+    add_sink_node(dag, sink)
+    dag.graph["source_node"] = source
+    dag.graph["sink_node"] = sink
     return [
         (result.quant_time * unit, result.cost)
         for result in PhillipsDessouky(dag).run()

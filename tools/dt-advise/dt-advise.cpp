@@ -175,8 +175,10 @@ int main(int argc, char **argv) {
   app.add_option("--pack", options.advice.packWithin,
                  "also the fewest devices within this many times the best step")
       ->check(CLI::Range(1.0, 1e6));
-  app.add_flag("--no-compile", options.noCompile, "count bytes, compile nothing");
-  app.add_flag("--plans", options.keepPlans, "keep the plans that were compiled");
+  app.add_flag("--no-compile", options.noCompile,
+               "count bytes, compile nothing");
+  app.add_flag("--plans", options.keepPlans,
+               "keep the plans that were compiled");
   app.add_flag("--json", options.json, "print the rows as JSON");
   try {
     app.parse(argc, argv);

@@ -22,7 +22,7 @@ struct AdviceRow {
   std::string request; // file name, once written
   int64_t movedBytes = 0;
   double transitionSeconds = 0;
-  bool isCompiled = false; // else bytes are counted, seconds estimated
+  bool isCompiled = false;    // else bytes are counted, seconds estimated
   int64_t transitionPeak = 0; // bytes on a device while it lasts; compiled only
   bool isFlat = false;        // memory mode of the request
   double evenStep = 0; // the same sizes with layers by count; 0: not possible

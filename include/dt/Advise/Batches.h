@@ -37,8 +37,8 @@ struct ReplicaShare {
 };
 
 /// The deal with the earliest slowest replica, micro-batches in order; exact.
-std::optional<std::vector<ReplicaShare>> dealBatches(const BatchProblem &problem,
-                                                     std::string &error);
+std::optional<std::vector<ReplicaShare>>
+dealBatches(const BatchProblem &problem, std::string &error);
 
 /// Number of the random stream of one micro-batch in one layer on one tensor-
 /// parallel coordinate: a function of what is computed and not of who computes

@@ -20,8 +20,8 @@ struct Destination {
 };
 
 /// Told now and then how far a search is.
-using Progress = std::function<void(const char *phase, size_t done,
-                                    size_t total)>;
+using Progress =
+    std::function<void(const char *phase, size_t done, size_t total)>;
 
 /// Numbers of devices that are looked at, largest first.
 std::vector<int64_t> worldsOf(const Job &job, bool all);

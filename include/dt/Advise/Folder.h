@@ -9,8 +9,8 @@ namespace dt::advise {
 
 struct FolderOptions {
   std::string folder;
-  std::string tools;    // where dt-opt and dt-plan are
-  size_t compiled = 3;  // rows whose request is compiled; 0: none
+  std::string tools;   // where dt-opt and dt-plan are
+  size_t compiled = 3; // rows whose request is compiled; 0: none
   bool keepPlans = false;
 };
 

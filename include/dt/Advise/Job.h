@@ -20,9 +20,9 @@ namespace dt::advise {
 
 /// One device and its speed.
 struct Device {
-  double flops = 0;         // peak, per second
-  int64_t memory = 0;       // bytes
-  double memoryRate = 0;    // bytes per second
+  double flops = 0;      // peak, per second
+  int64_t memory = 0;    // bytes
+  double memoryRate = 0; // bytes per second
   bool isLost = false;
 };
 
@@ -57,7 +57,7 @@ struct Sizes {
   int64_t world = 1;
   int64_t tp = 1, cp = 1, ep = 1, etp = 1, fsdp = 1, dp = 1, pp = 1, vpp = 1;
   int64_t zero = 0;
-  int64_t bucketSize = 0; // 0: Megatron-Core's default
+  int64_t bucketSize = 0;       // 0: Megatron-Core's default
   std::vector<int64_t> blocks;  // layers per block, pp x vpp of them
   std::vector<int64_t> devices; // of each rank
 };
@@ -88,7 +88,7 @@ struct Constraints {
 struct TimeModel {
   double efficiency = 0.45; // of the peak, in matrix products
   double networkEfficiency = 0.8;
-  bool hideGradients = true; // behind the last micro-batch's backward
+  bool hideGradients = true;  // behind the last micro-batch's backward
   double expertImbalance = 1; // heaviest expert rank over the mean
   double slack = 0.02;        // of the slowest stage, given up for fewer bytes
 };
@@ -110,7 +110,7 @@ struct Job {
   ModelShape model;
   JobCluster cluster;
   Sizes today;
-  Batch batch; // of today
+  Batch batch;                       // of today
   std::vector<int64_t> microBatches; // that may be tried
   Constraints constraints;
   TimeModel time;
@@ -127,9 +127,9 @@ struct Job {
 
 /// What the command line adds to a job.
 struct JobChanges {
-  std::vector<std::string> lost;    // "node:3", "17"
-  std::vector<int64_t> devices;     // those that remain; empty: all
-  std::string profile;              // JSON text; empty: none
+  std::vector<std::string> lost; // "node:3", "17"
+  std::vector<int64_t> devices;  // those that remain; empty: all
+  std::string profile;           // JSON text; empty: none
 };
 
 /// Reads a job. `directory` is where relative model paths start. On any mistake

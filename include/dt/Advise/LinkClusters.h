@@ -35,8 +35,8 @@ struct Bandwidths {
 
 /// Islands of one level.
 struct LinkLevel {
-  double slowest = 0;             // of any pair inside an island
-  std::vector<int64_t> islandOf;  // per device, numbered by first device
+  double slowest = 0;            // of any pair inside an island
+  std::vector<int64_t> islandOf; // per device, numbered by first device
 };
 
 struct LinkClusters {

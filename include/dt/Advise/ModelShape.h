@@ -20,8 +20,8 @@ enum class Home { Layer, First, Last, FirstAndLast };
 /// Tensors that are cut alike have one class.
 struct TensorClass {
   std::vector<int64_t> shape;
-  int tpDim = -1;   // -1: not cut
-  int fsdpDim = -1; // -1: not cut
+  int tpDim = -1;              // -1: not cut
+  int fsdpDim = -1;            // -1: not cut
   std::vector<int64_t> blocks; // packed parts along tpDim
   bool isExpert = false;
   bool isVocab = false;
@@ -74,8 +74,8 @@ struct ModelShape {
   /// The tensors above, counted: per layer, and on the first and last stage.
   std::vector<std::vector<ClassCount>> inLayer;
   std::vector<ClassCount> inFirst, inLast, inFirstAndLast;
-  LayerCost last;               // prediction layers, on the last stage
-  int64_t logits = 1;           // times the output layer runs per token
+  LayerCost last;     // prediction layers, on the last stage
+  int64_t logits = 1; // times the output layer runs per token
 };
 
 /// Elements of one rank's local tensor along each dim, for tensor-parallel size

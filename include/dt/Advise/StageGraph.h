@@ -52,7 +52,8 @@ std::optional<StageGraph> buildStageGraph(const PipelineTimes &times,
 
 /// Length of the longest path where operation i runs factor[i] times slower
 /// (empty: 1).
-double makespan(const StageGraph &graph, const std::vector<double> &factor = {});
+double makespan(const StageGraph &graph,
+                const std::vector<double> &factor = {});
 
 /// Per operation how many times slower it may run, at most `most`, so that the
 /// step takes no longer. The first micro-batch fills the pipeline and the last

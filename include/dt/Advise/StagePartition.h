@@ -64,9 +64,8 @@ std::optional<StagePartition> fastestPartition(const StageProblem &problem,
 
 /// Of all partitions whose slowest stage takes at most (1 + slack) times the
 /// optimum, the one that moves the fewest bytes; of equals the fastest.
-std::optional<StagePartition> nearestPartition(const StageProblem &problem,
-                                               double slack,
-                                               std::string &error);
+std::optional<StagePartition>
+nearestPartition(const StageProblem &problem, double slack, std::string &error);
 
 /// As many layers on each stage as can be, the first stages one more: what
 /// trainers do that count layers. Limits are not looked at.

@@ -37,7 +37,7 @@ std::vector<RankBytes> stageBytes(const ModelShape &model, const Sizes &sizes,
 /// What comes to a device over wires.
 struct DeviceArrival {
   int64_t device = 0;
-  int64_t bytes = 0;       // that it does not hold itself
+  int64_t bytes = 0;        // that it does not hold itself
   int64_t betweenNodes = 0; // that no device of its node holds, roughly
 };
 

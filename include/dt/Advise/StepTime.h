@@ -35,8 +35,8 @@ struct LayerTime {
 
 struct LayerTimes {
   std::vector<LayerTime> layers;
-  LayerTime first, last;  // embeddings; loss and prediction layers
-  double transfer = 0;    // of activations between two stages, one way
+  LayerTime first, last; // embeddings; loss and prediction layers
+  double transfer = 0;   // of activations between two stages, one way
   std::vector<int64_t> activations; // bytes per layer and micro-batch
   int64_t firstActivations = 0;     // per micro-batch in flight
   int64_t lastActivations = 0;      // once: logits
@@ -71,8 +71,9 @@ struct StepTime {
 };
 
 struct DeviceMemory {
-  int64_t total = 0; // of the fullest device
+  int64_t total = 0;                                 // of the fullest device
   int64_t state = 0, gradients = 0, activations = 0; // of the same device
+  int64_t stateMost = 0; // of the device with the most state
   bool fits = false;
 };
 

@@ -68,8 +68,7 @@ TEST(Advice, RequestsAreReadAsTheyAreMeant) {
       std::string error;
       std::string request =
           requestText(job, mustAdvise(job), row, DT_SOURCE_DIR "/examples");
-      auto read =
-          dt::readRequest(request, DT_SOURCE_DIR "/examples", error);
+      auto read = dt::readRequest(request, DT_SOURCE_DIR "/examples", error);
       ASSERT_TRUE(read) << error << request;
       EXPECT_EQ(read->destination.world, row.destination.sizes.world);
     }
@@ -106,7 +105,8 @@ TEST(Advice, TodayPaysNothing) {
 
 TEST(Advice, ConstraintsHold) {
   Text text = tinyJob();
-  text["constraints"] = {{"tp", {2}}, {"pp", {2, 4}}, {"uneven_batches", false}};
+  text["constraints"] = {
+      {"tp", {2}}, {"pp", {2, 4}}, {"uneven_batches", false}};
   for (const AdviceRow &row : mustAdvise(mustRead(text)).rows) {
     EXPECT_EQ(row.destination.sizes.tp, 2);
     EXPECT_NE(row.destination.sizes.pp, 1);

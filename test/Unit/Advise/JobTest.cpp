@@ -10,8 +10,8 @@ namespace {
 
 TEST(Job, ReadsSizesSpeedsAndLosses) {
   Text text = jobOf("llama-tiny", 16);
-  text["layout"] = {{"world", 16}, {"tp", 2}, {"pp", 4}, {"dp", 2},
-                    {"zero", 1}, {"pp_layers", {1, 2, 2, 3}}};
+  text["layout"] = {{"world", 16}, {"tp", 2},   {"pp", 4},
+                    {"dp", 2},     {"zero", 1}, {"pp_layers", {1, 2, 2, 3}}};
   text["cluster"]["unequal"] = {{{"at", "node:1"}, {"slowdown", 2}},
                                 {{"at", 9}, {"memory", "40GiB"}}};
   text["lost"] = {"node:3", 0};
@@ -77,9 +77,7 @@ TEST(Job, EveryMistakeIsOneClearError) {
        "in pp_layers",
        [](Text &t) { t["layout"] = {{"world", 16}, {"pp", 16}}; }},
       {"layout uses device 40, but the cluster has 16 devices",
-       [](Text &t) {
-         t["layout"] = {{"world", 1}, {"devices", {40}}};
-       }},
+       [](Text &t) { t["layout"] = {{"world", 1}, {"devices", {40}}}; }},
       {"layout has \"shards\", but advice needs parallel sizes",
        [](Text &t) {
          t["layout"] = {{"world", 16}, {"shards", Text::array()}};
@@ -110,8 +108,7 @@ TEST(Job, EveryMistakeIsOneClearError) {
        "\"model_type\"",
        [](Text &t) {
          t["model"] = {
-             {"tensors",
-              {{{"name", "w"}, {"shape", {4}}, {"dtype", "bf16"}}}}};
+             {"tensors", {{{"name", "w"}, {"shape", {4}}, {"dtype", "bf16"}}}}};
        }},
       {"model \"models/none.json\" cannot be read: No such file or directory",
        [](Text &t) { t["model"] = "models/none.json"; }},

@@ -15,18 +15,17 @@ using Text = nlohmann::ordered_json;
 
 /// A job of one of examples/models on `devices` devices, as JSON to change.
 inline Text jobOf(const std::string &model, int64_t devices) {
-  return {{"model", "models/" + model + ".json"},
-          {"state",
-           {{"param", "bf16"},
-            {"master", "f32"},
-            {"exp_avg", "f32"},
-            {"exp_avg_sq", "f32"}}},
-          {"cluster",
-           {{"devices", devices},
-            {"devices_per_node", 4},
-            {"memory", "80GiB"}}},
-          {"layout", {{"world", devices}, {"dp", devices}}},
-          {"batch", {{"global", 64}, {"sequence", 512}}}};
+  return {
+      {"model", "models/" + model + ".json"},
+      {"state",
+       {{"param", "bf16"},
+        {"master", "f32"},
+        {"exp_avg", "f32"},
+        {"exp_avg_sq", "f32"}}},
+      {"cluster",
+       {{"devices", devices}, {"devices_per_node", 4}, {"memory", "80GiB"}}},
+      {"layout", {{"world", devices}, {"dp", devices}}},
+      {"batch", {{"global", 64}, {"sequence", 512}}}};
 }
 
 inline std::optional<Job> readText(const Text &json, std::string &error,

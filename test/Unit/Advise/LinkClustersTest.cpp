@@ -24,7 +24,8 @@ Bandwidths fromIslands(const std::vector<std::vector<int64_t>> &islandOf,
   for (int64_t a = 0; a < out.devices; ++a)
     for (int64_t b = 0; b < out.devices; ++b) {
       size_t level = 0;
-      while (level < islandOf.size() && islandOf[level][a] != islandOf[level][b])
+      while (level < islandOf.size() &&
+             islandOf[level][a] != islandOf[level][b])
         ++level;
       out.rates.push_back(rates[level] * spread(random));
     }
@@ -95,7 +96,8 @@ TEST(LinkClusters, EveryPairOfAnIslandHasItsRate) {
 
 TEST(LinkClusters, HeavyAxisStaysInsideAnIsland) {
   // Islands of 6, 5 and 5: two groups of 2 leave one device over in two.
-  std::vector<int64_t> island = {0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2};
+  std::vector<int64_t> island = {0, 0, 0, 0, 0, 0, 1, 1,
+                                 1, 1, 1, 2, 2, 2, 2, 2};
   Bandwidths links = fromIslands({island}, {100, 1}, 0.1, 4);
   std::string error;
   auto clusters = clusterDevices(links, 2, error);
@@ -104,7 +106,8 @@ TEST(LinkClusters, HeavyAxisStaysInsideAnIsland) {
   ASSERT_TRUE(groups) << error;
   EXPECT_EQ(groups->split, 0);
   for (size_t g = 0; g < 7; ++g)
-    EXPECT_EQ(island[groups->devices[2 * g]], island[groups->devices[2 * g + 1]]);
+    EXPECT_EQ(island[groups->devices[2 * g]],
+              island[groups->devices[2 * g + 1]]);
   groups = groupDevices(*clusters, 2, 8, error);
   ASSERT_TRUE(groups) << error;
   EXPECT_EQ(groups->split, 1);

@@ -115,13 +115,14 @@ std::optional<Cost> bruteForce(const StageProblem &problem, double slack) {
   std::optional<Cost> fastest, nearest;
   std::vector<int64_t> open;
   auto each = [&](auto see) {
-    allPartitions(int64_t(problem.work.size()), problem.stages.size(),
-                  [&](const std::vector<int64_t> &layers) {
-                    Cost cost = costOf(problem, layers);
-                    if (cost.isLegal)
-                      see(cost);
-                  },
-                  open);
+    allPartitions(
+        int64_t(problem.work.size()), problem.stages.size(),
+        [&](const std::vector<int64_t> &layers) {
+          Cost cost = costOf(problem, layers);
+          if (cost.isLegal)
+            see(cost);
+        },
+        open);
   };
   each([&](const Cost &cost) {
     if (!fastest || cost.time < fastest->time)

@@ -67,9 +67,15 @@ public:
       const Mesh &mesh = layout.meshes[place.mesh].mesh;
       const TensorDecl &tensor = request.tensors[place.tensor];
       if (place.bucketed) {
-        params.push_back({tensor.shape, 0, withChunks(place, mesh), &mesh,
-                          layout.zero->axes[place.mesh], place.tensor, {},
-                          place.ownBucket, place.mesh});
+        params.push_back({tensor.shape,
+                          0,
+                          withChunks(place, mesh),
+                          &mesh,
+                          layout.zero->axes[place.mesh],
+                          place.tensor,
+                          {},
+                          place.ownBucket,
+                          place.mesh});
         places.push_back(&place);
         continue;
       }
@@ -153,11 +159,11 @@ Text randomLayout(std::mt19937 &random, const ModelShape &model) {
     if (random() % 2)
       std::shuffle(devices.begin(), devices.end(), random);
     devices.resize(s.world);
-    Text out = {{"world", s.world}, {"tp", s.tp},     {"cp", s.cp},
-                {"pp", s.pp},       {"dp", s.dp},     {"fsdp", s.fsdp},
-                {"vpp", s.vpp},     {"ep", s.ep},     {"etp", s.etp},
-                {"zero", s.zero},   {"pp_layers", blocks},
-                {"devices", devices}};
+    Text out = {
+        {"world", s.world}, {"tp", s.tp},          {"cp", s.cp},
+        {"pp", s.pp},       {"dp", s.dp},          {"fsdp", s.fsdp},
+        {"vpp", s.vpp},     {"ep", s.ep},          {"etp", s.etp},
+        {"zero", s.zero},   {"pp_layers", blocks}, {"devices", devices}};
     if (random() % 2)
       out["bucket_size"] = pick<int64_t>(random, {2000, 20000, 100000});
     return out;
@@ -183,8 +189,7 @@ struct Case {
                    {"source", before},
                    {"destination", after}};
     std::string error;
-    auto read =
-        readRequest(wanted.dump(), DT_SOURCE_DIR "/examples", error);
+    auto read = readRequest(wanted.dump(), DT_SOURCE_DIR "/examples", error);
     EXPECT_TRUE(read) << error << wanted.dump();
     request = *read;
   }
@@ -238,8 +243,7 @@ TEST(StateSizes, ArrivalsAreWhatDevicesLack) {
       auto it = before.find(key);
       if (it != before.end())
         missing -= shared(held.boxes, it->second.boxes);
-      lacking[device] +=
-          missing * widthOf(one.request.tensors[tensor], state);
+      lacking[device] += missing * widthOf(one.request.tensors[tensor], state);
     }
     Arrivals found = arrivals(one.job, one.job.today, one.destination);
     int64_t sum = 0;
@@ -265,8 +269,7 @@ TEST(StateSizes, LostBytesAreWhatNobodyElseHolds) {
     std::map<std::pair<uint32_t, std::string>, std::vector<Box>> lacking;
     for (uint32_t t = 0; t < one.request.tensors.size(); ++t)
       for (const StateDecl &state : one.request.tensors[t].states)
-        lacking[{t, state.name}] = {
-            Box::whole(one.request.tensors[t].shape)};
+        lacking[{t, state.name}] = {Box::whole(one.request.tensors[t].shape)};
     for (const auto &[key, value] : held) {
       const auto &[tensor, state, device] = key;
       if (one.job.cluster.devices[device].isLost)
@@ -281,8 +284,8 @@ TEST(StateSizes, LostBytesAreWhatNobodyElseHolds) {
     }
     int64_t lost = 0;
     for (const auto &[key, boxes] : lacking)
-      lost += volume(boxes) *
-              widthOf(one.request.tensors[key.first], key.second);
+      lost +=
+          volume(boxes) * widthOf(one.request.tensors[key.first], key.second);
     EXPECT_EQ(lostBytes(one.job, one.job.today), lost);
   }
 }

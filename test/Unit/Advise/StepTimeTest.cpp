@@ -36,12 +36,11 @@ double megatronFlops(double batch, double s, double layers, double h,
 
 TEST(StepTime, CountsArithmeticAsMegatronDoes) {
   Job llama = mustRead(bigJob("llama3-70b", 8));
-  double expected = megatronFlops(256, 4096, 80, 8192, 64, 8, 128, 28672, 1,
-                                  128256);
+  double expected =
+      megatronFlops(256, 4096, 80, 8192, 64, 8, 128, 28672, 1, 128256);
   EXPECT_NEAR(stepFlops(llama.model, llama.batch) / expected, 1, 1e-9);
   Job qwen = mustRead(bigJob("qwen3-235b-a22b", 8));
-  expected =
-      megatronFlops(256, 4096, 94, 4096, 64, 4, 128, 1536, 8, 151936);
+  expected = megatronFlops(256, 4096, 94, 4096, 64, 4, 128, 1536, 8, 151936);
   // The router's matrix is not in Megatron-LM's count.
   EXPECT_NEAR(stepFlops(qwen.model, qwen.batch) / expected, 1, 3e-3);
 }
@@ -54,8 +53,8 @@ TEST(StepTime, OneDeviceIsArithmeticAndOptimizer) {
   auto found = predictAsIs(job, job.today, job.batch, error);
   ASSERT_TRUE(found) << error;
   double flops = stepFlops(job.model, job.batch);
-  EXPECT_NEAR(found->time.total - found->time.optimizer,
-              flops / (312e12 * 0.5), 1e-9);
+  EXPECT_NEAR(found->time.total - found->time.optimizer, flops / (312e12 * 0.5),
+              1e-9);
   EXPECT_DOUBLE_EQ(found->time.bubble, 0);
 }
 
@@ -77,8 +76,8 @@ TEST(StepTime, PipelinesHaveTheBubbleOfTheSchedule) {
     }
     auto graph = buildStageGraph(times, error);
     ASSERT_TRUE(graph) << error;
-    double step = found->time.total - found->time.optimizer -
-                  found->time.gradients;
+    double step =
+        found->time.total - found->time.optimizer - found->time.gradients;
     EXPECT_NEAR(makespan(*graph) / step, 1, 0.1);
     EXPECT_GE(step, makespan(*graph) * 0.999);
   }
@@ -114,8 +113,7 @@ TEST(StepTime, MemoryHasStateGradientsAndActivations) {
   auto found = predictAsIs(job, job.today, job.batch, error);
   ASSERT_TRUE(found) << error;
   const DeviceMemory &memory = found->memory;
-  EXPECT_EQ(memory.total,
-            memory.state + memory.gradients + memory.activations);
+  EXPECT_EQ(memory.total, memory.state + memory.gradients + memory.activations);
   // 14 bytes of state and 4 of gradient per parameter, an eighth of each
   // matrix; norms are whole.
   EXPECT_NEAR(double(memory.state) / (14 * 8.03e9 / 8), 1, 0.01);
@@ -139,8 +137,8 @@ TEST(StepTime, UnevenReplicasWaitForTheFullest) {
     sum += share.microBatches;
   EXPECT_EQ(sum, 32);
   double flops = stepFlops(job.model, job.batch) / 32 * 5;
-  EXPECT_NEAR(found->time.compute + found->time.tensor,
-              flops / (312e12 * 0.45), 1e-9);
+  EXPECT_NEAR(found->time.compute + found->time.tensor, flops / (312e12 * 0.45),
+              1e-9);
 }
 
 } // namespace
