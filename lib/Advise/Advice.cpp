@@ -223,7 +223,7 @@ private:
     row.isFlat = needsFlat(destination);
     if (destination.sizes.pp > 1)
       if (auto even = evenly(job, destination))
-        row.evenStep = even->time.total;
+        row.evenStep = even->memory.fits ? even->time.total : 0;
     std::set<int64_t> used(destination.sizes.devices.begin(),
                            destination.sizes.devices.end());
     for (int64_t device : job.available())

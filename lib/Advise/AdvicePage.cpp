@@ -134,10 +134,12 @@ function plot() {
       fill: row.compiled ? 'var(--a)' : 'var(--d)'}, svg);
     node('title', {}, dot, `${row.name}\nstep ${time(row.step_s)}\ntransition ` +
       time(row.transition_s));
-    let at = y(row.step_s) + 4;
     const far = x(row.transition_s) > width * .7;
     const column = Math.round(x(row.transition_s) / 160);
-    while (used.some(u => u[0] === column && Math.abs(u[1] - at) < 12)) at += 12;
+    const isFree = at => !used.some(u => u[0] === column &&
+      Math.abs(u[1] - at) < 12);
+    const at = [0, -12, 12, -20, 20].map(d => y(row.step_s) + 4 + d).find(isFree);
+    if (at === undefined) return;
     used.push([column, at]);
     node('text', {x: x(row.transition_s) + (far ? -10 : 10), y: at,
       'text-anchor': far ? 'end' : 'start'}, svg, row.name);

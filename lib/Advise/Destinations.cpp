@@ -677,8 +677,7 @@ Destination nearToday(const Job &job, const Destination &destination) {
         moved->time.total <= best.time.total * (1 + 1e-9))
       best = *moved;
   }
-  if (!job.constraints.unevenLayers || job.time.slack <= 0 ||
-      best.sizes.pp == 1)
+  if (!job.constraints.unevenLayers || best.sizes.pp == 1)
     return best;
   Sizes sizes = best.sizes;
   Parts parts(job, sizes, best.batch);
@@ -691,7 +690,7 @@ Destination nearToday(const Job &job, const Destination &destination) {
     return best;
   auto nearer = predictAsIs(job, sizes, best.batch, error);
   if (!nearer || !nearer->memory.fits ||
-      nearer->time.total > best.time.total * (1 + job.time.slack))
+      nearer->time.total > best.time.total * (1 + job.time.slack + 1e-9))
     return best;
   nearer->isExactPartition = isOptimum;
   return *nearer;

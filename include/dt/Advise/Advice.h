@@ -25,7 +25,7 @@ struct AdviceRow {
   bool isCompiled = false;    // else bytes are counted, seconds estimated
   int64_t transitionPeak = 0; // bytes on a device while it lasts; compiled only
   bool isFlat = false;        // memory mode of the request
-  double evenStep = 0; // the same sizes with layers by count; 0: not possible
+  double evenStep = 0; // the same sizes with layers by count; 0: does not fit
   std::optional<int64_t> paysAfterSteps;
   bool isPacked = false; // the fewest devices within AdviceOptions::packWithin
   std::vector<int64_t> givenBack; // devices that it leaves free

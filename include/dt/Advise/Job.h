@@ -90,7 +90,7 @@ struct TimeModel {
   double networkEfficiency = 0.8;
   bool hideGradients = true;  // behind the last micro-batch's backward
   double expertImbalance = 1; // heaviest expert rank over the mean
-  double slack = 0.02;        // of the slowest stage, given up for fewer bytes
+  double slack = 0;           // of the slowest stage, given up for fewer bytes
 };
 
 /// What was measured of the live job; empty where nothing was.
