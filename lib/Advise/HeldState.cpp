@@ -169,7 +169,11 @@ void HeldState::layOut(int64_t stage, int64_t ep, int64_t chunk, bool expert,
 
 HeldState::Buffers &HeldState::buffersOf(int64_t stage, int64_t ep) {
   // Sizes do not depend on the expert coordinate, numbers do.
+  if (lastKey == std::make_pair(stage, ep))
+    return *last;
   auto [it, isNew] = buffers.try_emplace({stage, ep});
+  lastKey = {stage, ep};
+  last = &it->second;
   if (isNew) {
     int64_t chunks = gridOf.sizes.pp > 1 ? gridOf.sizes.vpp : 1;
     for (int64_t chunk = 0; chunk < chunks; ++chunk)

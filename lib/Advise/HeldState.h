@@ -69,7 +69,8 @@ private:
     return kind.isExpert && gridOf.hasExpertGrid;
   }
   struct Buffers {
-    std::map<int32_t, std::pair<int32_t, int32_t>> place; // layout, position
+    std::unordered_map<int32_t, std::pair<int32_t, int32_t>>
+        place; // of a tensor: layout, position
     std::vector<BucketLayout> layouts;
   };
   Buffers &buffersOf(int64_t stage, int64_t ep);
@@ -81,6 +82,9 @@ private:
   int64_t vocabMultiple;
   std::map<std::pair<int64_t, int64_t>, std::vector<int32_t>> tensorLists;
   std::map<std::pair<int64_t, int64_t>, Buffers> buffers;
+  /// What `buffersOf` gave last: neighbours ask for the same.
+  std::pair<int64_t, int64_t> lastKey{-1, -1};
+  Buffers *last = nullptr;
   std::map<std::tuple<int32_t, int64_t, int64_t>, Shard> shards;
 };
 
