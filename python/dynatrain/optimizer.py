@@ -361,8 +361,8 @@ def fresh_state(
 
     Of every parameter without state, a stand-in takes a step on its own, so
     memory for two more tensors of its size is needed for a moment. An optimizer
-    whose step talks to other processes (Muon or Adafactor on DTensors) does so
-    here too. LBFGS is refused with `TensorError`.
+    whose step talks to other processes (Muon on DTensors) does so here too.
+    LBFGS is refused with `TensorError`.
 
     only: the states to make, for instance the source's `training_state`, which
         has none of a parameter that no step has reached; default: all.

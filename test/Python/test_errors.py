@@ -1,5 +1,6 @@
 """One clear error, on every rank, before a byte moves."""
 
+import os
 import sys
 import threading
 import warnings
@@ -330,6 +331,33 @@ def test_plan_that_is_none(tmp_path):
     path.write_bytes(b"not a plan at all, and long enough to be one" * 20)
     with pytest.raises(dynatrain.Error):
         dynatrain.Plan.load(path)
+
+
+def _cut_short(rank, store, path, length):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    store.set(f"loaded/{rank}", "yes")
+    if rank == 0:
+        store.wait([f"loaded/{r}" for r in range(4)], timedelta(seconds=60))
+        os.truncate(path, length)
+        store.set("cut", "yes")
+    store.wait(["cut"], timedelta(seconds=60))
+    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    switch = plan.prepare(world, source, target)
+    switch.transfer()
+    switch.commit()
+
+
+@pytest.mark.parametrize("part", [0, 0.02, 0.5, 0.99])
+def test_plan_cut_short_after_loading(part, compile_plan, tmp_path):
+    """Somebody writes the file anew while it is in use: the plan as it was
+    loaded is carried out, or every rank gets an error; none dies."""
+    path = tmp_path / "cut.dtplan"
+    path.write_bytes(Path(compile_plan(PLAN)).read_bytes())
+    length = int(part * path.stat().st_size)
+    outcomes = run_ranks(4, _cut_short, tmp_path, str(path), length)
+    failed = [str(outcome).startswith("error: ") for outcome in outcomes]
+    assert all(failed) or outcomes == [None] * 4, outcomes
 
 
 def test_world_that_is_none():
