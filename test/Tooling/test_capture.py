@@ -161,14 +161,29 @@ def test_dtensor_strided_shards_count_each_other():
     innermost mesh dim cuts first, the outermost last."""
     mesh = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
     placements = strided(0, 6), strided(0, 2), shard(0)
-    layout = capture.from_dtensors({"w": dtensor([24], mesh, *placements)}, 12)
-    held = rows_on(layout)
-    for fsdp in range(2):
-        for expert in range(3):
-            for tp in range(2):
-                begin = 12 * tp + 4 * expert + 2 * fsdp
-                rank = 6 * fsdp + 2 * expert + tp
-                assert held[rank] == [begin, begin + 1]
+
+    def part(elements, parts, number):
+        each = -(-len(elements) // parts)
+        return elements[number * each : (number + 1) * each]
+
+    for size in (24, 25, 31):
+        layout = capture.from_dtensors(
+            {"w": dtensor([size], mesh, *placements)}, 12
+        )
+        held = rows_on(layout)
+        for rank in range(12):
+            own = part(list(range(size)), 2, rank % 2)
+            own = part(part(own, 3, rank // 2 % 3), 2, rank // 6)
+            assert held[rank] == own, (size, rank)
+
+
+def test_dtensor_neighbouring_pieces_are_one_box():
+    """A mesh dim of one rank cuts into pieces that all stay together."""
+    placements = strided(0, 3), shard(1)
+    layout = capture.from_dtensors(
+        {"w": dtensor([7, 4], [[0, 1]], *placements)}, 2
+    )
+    assert rows_of(layout, "w") == {(0, (0, 0), (7, 2)), (1, (0, 2), (7, 2))}
 
 
 def test_dtensor_strided_shards_of_two_dims():
@@ -260,6 +275,8 @@ def test_dtensor_placements_that_make_no_sense_are_refused():
         {"w": dtensor([2, 4], [0, 1], shard(-1))}, 2
     )
     assert rows_of(negative, "w") == {(0, (0, 0), (2, 2)), (1, (0, 2), (2, 2))}
+    first = capture.from_dtensors({"w": dtensor([2, 4], [0, 1], shard(-2))}, 2)
+    assert rows_of(first, "w") == {(0, (0, 0), (1, 4)), (1, (1, 0), (1, 4))}
 
 
 # Ranks that see a part -------------------------------------------------------
@@ -313,9 +330,9 @@ def test_a_mesh_of_its_own_leaves_no_rank_unknown():
 
 
 def test_plain_tensors_lie_where_the_capture_speaks_for():
-    step = {"shape": [], "dtype": "torch.float32"}
+    step = {"shape": [3], "dtype": "torch.float32"}
     first = capture.from_dtensors(stage(1, a=[4]) | {"step.a": step}, 4)
-    assert rows_of(first, "step.a") == {(0, (), ()), (1, (), ())}
+    assert rows_of(first, "step.a") == {(0, (0,), (3,)), (1, (0,), (3,))}
     plain = [
         capture.from_dtensors({name: step}, 2, ranks=[rank])
         for rank, name in enumerate("ab")
@@ -324,8 +341,8 @@ def test_plain_tensors_lie_where_the_capture_speaks_for():
     with pytest.raises(capture.CaptureError, match=words):
         capture.request(plain[0], plain[0])
     both = capture.merge(plain)
-    assert rows_of(both, "a") == {(0, (), ())} and not both.unknown
-    assert rows_of(both, "b") == {(1, (), ())}
+    assert rows_of(both, "a") == {(0, (0,), (3,))} and not both.unknown
+    assert rows_of(both, "b") == {(1, (0,), (3,))}
 
 
 def test_layouts_that_do_not_merge():
