@@ -67,6 +67,7 @@ class Model(torch.nn.Module):
         self.base = torch.nn.Linear(4, 4).requires_grad_(False)
         self.norm = torch.nn.BatchNorm1d(3)
         self.register_buffer("cache", torch.ones(2), persistent=False)
+        self.register_buffer("unused", None)
 
     def forward(self, x):
         return self.norm(self.inner(self.base(x))) * self.scale
@@ -271,6 +272,16 @@ def test_counters_that_do_not_fit():
         with pytest.raises(dynatrain.TensorError, match="the counters given"):
             fresh.install(given)
         assert not after.state
+
+
+def test_what_an_optimizer_does_not_keep():
+    """Some say so by None."""
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.SGD([weight])
+    optimizer.state[weight] = {"momentum_buffer": None}
+    state = dynatrain.training_state({"w": weight}, optimizer)
+    assert state.keys() == {("w", "param")}
+    assert dynatrain.counters({"w": weight}, optimizer) == {}
 
 
 def test_counters_that_are_numbers_and_names_from_elsewhere():
