@@ -2,10 +2,11 @@
 buffers, and the state of torch's optimizers.
 
 A state of an optimizer is one of two kinds. It is a *counter* when it is a
-number, is called "step", or is a tensor of no dims that belongs to a parameter
-which has some: NAdam's "mu_product", ASGD's "eta". Every other tensor is state
-that a plan moves. Counters are the same on all processes that hold a part of
-the parameter; they travel as user data of the switch, not in the plan.
+number, when it is called "step" and has one element, or when it is a tensor of
+no dims beside a parameter that has some: NAdam's "mu_product", ASGD's "eta".
+Every other tensor is state that a plan moves. Counters are the same on all
+processes that hold a part of the parameter; they travel as user data of the
+switch, not in the plan.
 """
 
 from __future__ import annotations
@@ -117,7 +118,9 @@ def _owned(parameters: Parameters, optimizer: Optimizers) -> list[_Owned]:
 def _is_counter(parameter: torch.Tensor, state: str, value: Any) -> bool:
     if not isinstance(value, torch.Tensor):
         return True
-    return state == "step" or (value.dim() == 0 and parameter.dim() > 0)
+    if state == "step":
+        return value.numel() == 1
+    return value.dim() == 0 and parameter.dim() > 0
 
 
 def _checked(entry: _Owned, state: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,6 +256,8 @@ def _keeps_parameters(optimizer: Optimizer) -> str | None:
     for name, value in vars(optimizer).items():
         if name in ("param_groups", "state"):
             continue
+        if isinstance(value, Mapping):
+            value = list(value.values())
         values = value if isinstance(value, (list, tuple)) else [value]
         if any(id(one) in own for one in values):
             return name

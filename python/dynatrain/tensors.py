@@ -101,17 +101,16 @@ class ExpectedTensor:
                 f"{list(full.shape)}, the plan expects {list(self.full_shape)}"
             )
         for dim, spans in enumerate(self.intervals):
-            index = torch.tensor(
-                [at for lo, hi in spans for at in range(lo, hi)],
-                dtype=torch.int64,
-                device=full.device,
-            )
-            inside = index < self.full_shape[dim]
-            part = full.new_zeros(
-                *full.shape[:dim], len(index), *full.shape[dim + 1 :]
-            )
-            chosen = full.index_select(dim, index[inside])
-            full = part.index_copy(dim, inside.nonzero().flatten(), chosen)
+            parts = [full.narrow(dim, 0, 0)]
+            for lo, hi in spans:
+                end = min(hi, self.full_shape[dim])
+                if lo < end:
+                    parts.append(full.narrow(dim, lo, end - lo))
+                padding = list(full.shape)
+                padding[dim] = hi - max(lo, end)
+                parts.append(full.new_zeros(padding))
+            parts = [part for part in parts if part.size(dim)] or parts[:1]
+            full = parts[0] if len(parts) == 1 else torch.cat(parts, dim)
         if self.range is not None:
             full = full.reshape(-1)[slice(*self.range)]
         return full.clone(memory_format=torch.contiguous_format)

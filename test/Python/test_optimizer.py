@@ -274,6 +274,17 @@ def test_counters_that_do_not_fit():
         assert not after.state
 
 
+def test_steps_of_every_element_are_no_counter():
+    weight = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.SGD([weight])
+    optimizer.state[weight] = {"step": torch.ones(3)}
+    state = dynatrain.training_state({"w": weight}, optimizer)
+    assert state.keys() == {("w", "param"), ("w", "step")}
+    optimizer.state[weight] = {"step": torch.tensor([4.0])}
+    numbers = dynatrain.counters({"w": weight}, optimizer)
+    assert numbers == {"w": {"step": 4.0}}
+
+
 def test_what_an_optimizer_does_not_keep():
     """Some say so by None."""
     weight = torch.nn.Parameter(torch.ones(2))
@@ -340,6 +351,17 @@ def test_lbfgs_is_refused():
     words = "LBFGS keeps 'al' of 'weight' as a list, expected tensors"
     with pytest.raises(dynatrain.TensorError, match=words):
         dynatrain.training_state(model, optimizer)
+
+
+@pytest.mark.parametrize("kept", [lambda p: p, lambda p: {"w": p[0]}])
+def test_an_optimizer_that_knows_its_parameters_twice(kept):
+    """A step of a stand-in would change the real ones."""
+    weight = torch.nn.Parameter(torch.ones(2))
+    optimizer = torch.optim.AdamW([weight])
+    optimizer.mirror = kept([weight])
+    words = "AdamW keeps its parameters in 'mirror' too"
+    with pytest.raises(dynatrain.TensorError, match=words):
+        dynatrain.fresh_state({"w": weight}, optimizer)
 
 
 def test_a_first_step_that_fails_is_named():

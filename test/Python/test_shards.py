@@ -1,6 +1,8 @@
 """Which part of a full tensor a shard is, and the forms in which a trainer may
 give it."""
 
+import dataclasses
+
 import dynatrain
 import pytest
 from dynatrain.tensors import bind
@@ -286,3 +288,21 @@ def test_a_state_of_another_shape_by_either_key(tmp_path):
     assert bound(plan, 0, state, state) == 6
     flat = {capture.state_key(*key): tensor for key, tensor in state.items()}
     assert bound(plan, 0, {"param": flat}, {"param": flat}) == 6
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.float8_e4m3fn, torch.uint16, torch.bool, torch.bfloat16]
+)
+def test_cut_with_padding_and_several_intervals(dtype):
+    entry = dynatrain.ExpectedTensor(
+        "w", "param", "source", 0, (5, 2), dtype,
+        full_shape=(6, 3), intervals=(((1, 3), (5, 8)), ((1, 3),)),
+    )  # fmt: skip
+    full = torch.arange(18).view(6, 3).to(dtype)
+    cut = entry.cut(full)
+    assert cut.dtype == dtype and cut.shape == entry.box == (5, 2)
+    right = torch.tensor([[4, 5], [7, 8], [16, 17], [0, 0], [0, 0]]).to(dtype)
+    assert torch.equal(cut.view(torch.uint8), right.view(torch.uint8))
+    beyond = dataclasses.replace(entry, intervals=(((6, 8),), ((0, 0),)))
+    assert beyond.cut(full).shape == (2, 0)
+    assert entry.cut(full).data_ptr() != full.data_ptr()

@@ -316,6 +316,8 @@ def test_stages_are_merged(tmp_path):
     after = capture.merge([first, last])
     assert rows_of(after, "b") == {(2, (0, 0), (3, 2)), (3, (3, 0), (3, 2))}
     run_checked(capture.request(before, after), tmp_path)
+    # A world of the first two ranks needs nobody else.
+    assert not capture.from_dtensors(stage(0, a=[6, 2]), 2).unknown
     # The same, by objects: each stage's mesh is cut out of the whole.
     seen = stage(0, a=[6, 2])["a"] | {
         "device_mesh": Mesh(GRID[0], None, Mesh(GRID, None))

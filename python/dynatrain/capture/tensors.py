@@ -167,15 +167,10 @@ def cut_at(shape, cuts, sizes, at):
     return dims
 
 
-def nested(mesh):
-    """A mesh as nested lists of ranks."""
-    grid = field(mesh, "mesh", mesh)
-    return grid.tolist() if hasattr(grid, "tolist") else grid
-
-
 def mesh_grid(mesh):
     """{coordinates: rank} and sizes of a device mesh or nested lists."""
-    grid = nested(mesh)
+    grid = field(mesh, "mesh", mesh)
+    grid = grid.tolist() if hasattr(grid, "tolist") else grid
     sizes, inner = [], grid
     while isinstance(inner, list):
         sizes.append(len(inner))
@@ -190,8 +185,8 @@ def mesh_grid(mesh):
 
 
 def sibling_ranks(tensor, mesh):
-    """Ranks beside those of the tensor's mesh in the mesh that it was cut out
-    of: there are meshes like it there, with tensors of their own."""
+    """Ranks of the mesh that the tensor's mesh was cut out of, but for its own:
+    there are meshes like it there, with tensors of their own."""
     if hasattr(mesh, "_get_root_mesh"):
         root = mesh._get_root_mesh()
     else:
@@ -263,15 +258,13 @@ def unknown_ranks(meshes, world, ranks):
     `ranks`, or else of all ranks that share its meshes."""
     if ranks is not None:
         why = f"the state dict is that of {ranks_text(ranks)}"
-        return {rank: why for rank in range(world) if rank not in set(ranks)}
+        return dict.fromkeys(set(range(world)) - set(ranks), why)
     unknown = {}
     for name, (tensor, mesh) in meshes.items():
-        siblings = sibling_ranks(tensor, mesh)
-        for rank in siblings:
-            held = ranks_text(mesh_grid(mesh)[0].values())
-            unknown.setdefault(
-                rank, f"tensor {name!r} lies on a sub-mesh of {held}"
-            )
+        held = ranks_text(mesh_grid(mesh)[0].values())
+        why = f"tensor {name!r} lies on a sub-mesh of {held}"
+        for rank in sibling_ranks(tensor, mesh) & set(range(world)):
+            unknown.setdefault(rank, why)
     return unknown
 
 
