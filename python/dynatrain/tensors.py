@@ -262,7 +262,7 @@ def _check(
     return tensor
 
 
-def _grid(shards: Sequence[ExpectedTensor]) -> list[list[Interval]]:
+def _grid(shards: Sequence[ExpectedTensor]) -> list[set[Interval]]:
     """Per dim the intervals that the boxes of several shards have; the boxes
     are all combinations of them, or else there are no intervals."""
     boxes = {tuple(spans[0] for spans in entry.intervals) for entry in shards}
@@ -270,13 +270,13 @@ def _grid(shards: Sequence[ExpectedTensor]) -> list[list[Interval]]:
         entry.range or len(s) > 1 for entry in shards for s in entry.intervals
     ):
         return []
-    grid = [sorted(set(spans)) for spans in zip(*boxes)]
+    grid = [set(spans) for spans in zip(*boxes)]
     return grid if len(boxes) == math.prod(map(len, grid)) else []
 
 
 def _part_of(
     tensor: torch.Tensor,
-    grid: Sequence[Sequence[Interval]],
+    grid: Sequence[set[Interval]],
     box: Sequence[Sequence[Interval]],
 ) -> torch.Tensor:
     """The box of a tensor that holds a whole grid."""

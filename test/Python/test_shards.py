@@ -5,7 +5,7 @@ import dataclasses
 
 import dynatrain
 import pytest
-from dynatrain.tensors import bind
+from dynatrain import tensors
 from processes import run_ranks, torch
 
 PLANS = [
@@ -139,7 +139,7 @@ def test_gate_and_up_are_two_intervals(compile_plan):
 
 def bound(plan, device, source, destination=None):
     """How many tensors `prepare` pairs with the plan's."""
-    return len(bind(plan.expected(device), source, destination))
+    return len(tensors.bind(plan.expected(device), source, destination))
 
 
 def test_empty_shards_are_given_or_left_out(tmp_path):
@@ -233,6 +233,33 @@ def test_one_tensor_for_interleaved_shards(tmp_path):
     three = [torch.zeros(2, 4) for _ in range(3)]
     with pytest.raises(dynatrain.TensorError, match="3 tensors are given for"):
         bound(plan, 0, {("w", "param"): three}, new)
+
+
+def test_parts_of_an_interleaved_tensor(tmp_path):
+    """Each shard is where its interval stands among the others."""
+    rows = [
+        row(0, [6, 0], [1, 4]), row(0, [0, 0], [3, 4]), row(0, [4, 0], [1, 4]),
+        row(1, [3, 0], [1, 4]), row(1, [5, 0], [1, 4]), row(1, [7, 0], [1, 4]),
+    ]  # fmt: skip
+    plan = compiled(tmp_path, rows, HALVES)
+    full = torch.arange(32.0).view(8, 4)
+    for device, held in enumerate([[0, 1, 2, 4, 6], [3, 5, 7]]):
+        shards = [e for e in plan.expected(device) if e.side == "source"]
+        parts = tensors._spread(shards, [full[held]])
+        assert len(parts) == len(shards) == 3
+        for entry, part in zip(shards, parts):
+            assert torch.equal(part, entry.cut(full))
+
+
+def test_a_range_of_all_of_a_box():
+    """dt-opt writes a box instead; other plans need not."""
+    entry = dynatrain.ExpectedTensor(
+        "w", "param", "source", 0, (32,), torch.float32,
+        full_shape=(8, 4), intervals=(((0, 8),), ((0, 4),)), range=(0, 32),
+    )  # fmt: skip
+    assert tensors._fits(entry, (8, 4)) and tensors._fits(entry, (32,))
+    assert not tensors._fits(entry, (4, 8))
+    assert not tensors._fits(entry, (2, 4, 4))
 
 
 def test_interleaved_columns_are_not_dense(tmp_path):
