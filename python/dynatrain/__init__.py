@@ -27,6 +27,9 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
+from .planning import plan_between
+from .redistribution import redistribute
+from .state import Part, PerRank, State
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
 from .world import World
@@ -39,7 +42,10 @@ __all__ = [
     "Error",
     "ExpectedTensor",
     "FreshState",
+    "Part",
+    "PerRank",
     "Plan",
+    "State",
     "Switch",
     "TensorError",
     "TensorMap",
@@ -47,6 +53,8 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "plan_between",
+    "redistribute",
     "set_counters",
     "training_state",
 ]
