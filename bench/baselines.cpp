@@ -28,7 +28,7 @@
 #include "TransitionInfo.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/CostModel.h"
+#include "dt/Scheduling/ChunkSizes.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -174,11 +174,11 @@ Outcome xorRounds(const TransitionInfo &info, const std::vector<Send> &sends) {
   int64_t limit = info.stagingLimit / kSlotsPerLevel, mostChunks = 1;
   for (auto [pair, bytes] : pairs)
     mostChunks = std::max(mostChunks, (bytes + limit - 1) / limit);
-  std::vector<Message> messages;
+  std::vector<TimedMessage> messages;
   for (auto [pair, bytes] : pairs) {
     int64_t chunks = (bytes + limit - 1) / limit;
     for (int64_t i = 0; i < chunks; ++i) {
-      Message message;
+      TimedMessage message;
       int64_t round = dense[pair.first] ^ dense[pair.second];
       message.wave = int32_t(round * mostChunks + i);
       message.source = pair.first;
@@ -187,9 +187,10 @@ Outcome xorRounds(const TransitionInfo &info, const std::vector<Send> &sends) {
       messages.push_back(message);
     }
   }
-  std::stable_sort(
-      messages.begin(), messages.end(),
-      [](const Message &a, const Message &b) { return a.wave < b.wave; });
+  std::stable_sort(messages.begin(), messages.end(),
+                   [](const TimedMessage &a, const TimedMessage &b) {
+                     return a.wave < b.wave;
+                   });
   return {predictSeconds(messages, info.cluster), total(sends),
           int64_t(messages.size())};
 }

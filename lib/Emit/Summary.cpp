@@ -3,7 +3,7 @@
 #include "dt/Emit/Summary.h"
 
 #include "dt/Emit/Multicasts.h"
-#include "dt/Routing/CostModel.h"
+#include "dt/Routing/RoutingProblem.h"
 
 #include <algorithm>
 #include <set>
@@ -43,7 +43,7 @@ dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
-  out.timePredicted = predictSeconds(transition.messages, cluster);
+  out.timePredicted = predictSeconds(timed(transition.messages), cluster);
   auto storedBytes = [&](uint32_t flow, const Box &box) {
     return box.volume() * transition.flows[flow].destinationBytes;
   };

@@ -2,7 +2,7 @@
 
 #include "Slots.h"
 
-#include "dt/Routing/DeviceIndex.h"
+#include "dt/Cost/DeviceIndex.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"

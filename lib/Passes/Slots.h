@@ -4,7 +4,7 @@
 #define DT_PASSES_SLOTS_H
 
 #include "TransitionInfo.h"
-#include "dt/Routing/Staging.h"
+#include "dt/Scheduling/Staging.h"
 
 namespace dt {
 

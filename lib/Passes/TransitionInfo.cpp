@@ -334,15 +334,6 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   return info;
 }
 
-/// Small beside the limit, and no smaller than what aligned copies want; 2 MiB
-/// is what a GPU maps at least.
-int64_t TransitionInfo::pageBytes(int64_t limit) {
-  int64_t page = 64;
-  while (page < (int64_t(2) << 20) && page * 16384 < limit)
-    page *= 2;
-  return page;
-}
-
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   ParamOp param = flows[flow].param;
   return {param.getShape().begin(), param.getShape().end()};

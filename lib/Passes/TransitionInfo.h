@@ -9,8 +9,8 @@
 #define DT_PASSES_TRANSITIONINFO_H
 
 #include "dt/Dialect/Ops.h"
-#include "dt/Routing/Schedule.h"
 #include "dt/Routing/ShardIndex.h"
+#include "dt/Scheduling/WaveProblem.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -40,8 +40,7 @@ struct TransitionInfo {
   int64_t deviceLimit = 0;  // 0: none
   bool flat = false;
   /// Flat mode: bytes of the pages in which storage comes and goes.
-  int64_t pageBytes() const { return pageBytes(stagingLimit); }
-  static int64_t pageBytes(int64_t limit);
+  int64_t pageBytes() const { return pageBytesFor(stagingLimit); }
 
   /// Evaluates both layouts. Emits a diagnostic on failure.
   static mlir::FailureOr<TransitionInfo>

@@ -3,7 +3,6 @@
 #include "dt/Routing/Router.h"
 
 #include "Balance.h"
-#include "dt/Routing/CostModel.h"
 
 #include <algorithm>
 #include <functional>
@@ -113,15 +112,16 @@ struct Cost {
 
 class Router {
 public:
-  Router(const std::vector<Flow> &flows, const Cluster &cluster,
-         const RouterOptions &options, Routing &routing)
-      : flows(flows), cluster(cluster), options(options), routing(routing) {}
+  Router(const RoutingProblem &problem, const RouterOptions &options,
+         Routing &routing)
+      : problem(problem), flows(problem.flows()), cluster(problem.cluster()),
+        options(options), routing(routing) {}
 
-  bool run(Hole &hole);
+  void run();
 
 private:
   void indexDevices();
-  bool collectItems(uint32_t flow, Hole &hole);
+  void collectItems(uint32_t flow);
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
   void cutItems();
@@ -140,6 +140,7 @@ private:
   void move(const Item &item, uint32_t from, Device *destination);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
 
+  const RoutingProblem &problem;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const RouterOptions &options;
@@ -219,29 +220,16 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   return it->second;
 }
 
-/// Joins both sides of a flow. What the destination wants and no pair covers
-/// is a hole.
-bool Router::collectItems(uint32_t index, Hole &hole) {
+/// Joins both sides of a flow.
+void Router::collectItems(uint32_t index) {
   const Flow &flow = flows[index];
   demandIndex.clear();
-  std::vector<int64_t> covered(flow.destination.cells.size(), 0);
   for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
-    covered[pair.right] += pair.box.volume();
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
     items.push_back(
         {index, demand, pair.box.volume() * flow.bytesPerElement, pair.box});
   }
-  for (size_t i = 0; i < covered.size(); ++i) {
-    const Cell &cell = flow.destination.cells[i];
-    if (covered[i] == cell.box.volume())
-      continue;
-    hole.flow = index;
-    hole.device = flow.destination.ownerSets[cell.owners].front();
-    hole.box = uncovered(cell.box, flow.source.cells).front();
-    return false;
-  }
-  return true;
 }
 
 /// Cuts items that have a choice of route to a fraction of the busiest
@@ -273,7 +261,7 @@ void Router::cutItems() {
 /// the busiest receiver takes in anyway, since items do not fill it exactly and
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
-  double bound = computeBounds(flows, cluster).seconds;
+  double bound = problem.lowerBound();
   budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
 }
 
@@ -459,11 +447,10 @@ void Router::routeItem(const Item &item) {
     serveNode(item, demand.nodes[node]);
 }
 
-bool Router::run(Hole &hole) {
+void Router::run() {
   indexDevices();
   for (uint32_t i = 0; i < flows.size(); ++i)
-    if (!collectItems(i, hole))
-      return false;
+    collectItems(i);
   setBudget();
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
@@ -478,12 +465,14 @@ bool Router::run(Hole &hole) {
   for (const Item &item : items)
     routeItem(item);
   balanceSenders(flows, cluster, movable, budget, routing.moves);
-  return true;
 }
 
 } // namespace
 
-bool dt::route(const std::vector<Flow> &flows, const Cluster &cluster,
-               const RouterOptions &options, Routing &routing, Hole &hole) {
-  return Router(flows, cluster, options, routing).run(hole);
+std::optional<std::string> dt::routeGreedily(const RoutingProblem &problem,
+                                             const RouterOptions &options,
+                                             Routing &routing) {
+  routing = {};
+  Router(problem, options, routing).run();
+  return std::nullopt;
 }

@@ -8,7 +8,7 @@
 #ifndef DT_EMIT_PROGRAMS_H
 #define DT_EMIT_PROGRAMS_H
 
-#include "dt/Routing/Staging.h"
+#include "dt/Scheduling/Staging.h"
 #include "dtrt/PlanModel.h"
 
 #include <optional>

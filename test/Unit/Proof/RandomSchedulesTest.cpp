@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RandomFlows.h"
+#include "SolvedWaves.h"
 #include "dt/Proof/Certificate.h"
-#include "dt/Routing/Staging.h"
+#include "dt/Scheduling/Staging.h"
 #include "dtrt/AdversarialTransport.h"
 
 #include "gtest/gtest.h"
@@ -22,21 +22,10 @@ constexpr int kCutsPerPlan = 30; // 12,000 runs
 
 std::vector<Message> randomPlan(const RandomTransition &t,
                                 std::mt19937 &random) {
-  Routing routing;
-  Hole hole;
-  RouterOptions routerOptions;
-  routerOptions.minPieceBytes = 64;
-  EXPECT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
-  std::stable_sort(routing.moves.begin(), routing.moves.end(),
-                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
-  std::vector<ChunkBytes> candidates = candidateChunks(
-      routing.moves, t.flows, t.cluster, 2048 + random() % 8192);
+  WaveProblem problem = randomWaves(t, 2048 + random() % 8192);
+  std::vector<ChunkBytes> candidates = candidateChunks(problem);
   ChunkBytes chunks = candidates[random() % candidates.size()];
-  std::vector<ScheduledMove> scheduled;
-  int64_t needed = 0;
-  EXPECT_TRUE(
-      schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
-  return formMessages(scheduled, t.flows);
+  return formMessages(scheduledWith(problem, chunks), t.flows);
 }
 
 /// Messages come by wave; ranks are the devices.

@@ -1,0 +1,60 @@
+//===- Staging.h - Slots of the staging arena -------------------*- C++ -*-===//
+//
+// A message whose bytes do not lie in one run of a tensor is packed into a
+// slot before its wave, or unpacked from one after it. A send slot is live
+// while the group before it and its own run (packing overlaps the wire), a
+// receive slot during its own and the next (so does unpacking). So the arena
+// of a device has four areas, {send, receive} x {even, odd group}, each as
+// large as its largest group: no two live slots meet, and nothing fragments.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_SCHEDULING_STAGING_H
+#define DT_SCHEDULING_STAGING_H
+
+#include "dt/Routing/ShardIndex.h"
+#include "dt/Scheduling/WaveProblem.h"
+
+#include <map>
+
+namespace dt {
+
+/// A slot offset that says: sent from, or received into, the tensor itself.
+constexpr int64_t kDirect = -1;
+
+/// The scheduled moves [first, last) of one pair in one wave.
+struct Message {
+  int32_t wave = 0;
+  int64_t source = 0;
+  int64_t destination = 0;
+  size_t first = 0, last = 0;
+  int64_t bytes = 0;
+  int64_t sendSlot = 0;    // offset in the sender's arena, or kDirect
+  int64_t receiveSlot = 0; // offset in the receiver's arena, or kDirect
+};
+
+/// The messages as the cost model sees them.
+std::vector<TimedMessage> timed(const std::vector<Message> &messages);
+
+/// Groups scheduled moves (sorted as `sortByMessage` leaves them) into
+/// messages.
+std::vector<Message> formMessages(const std::vector<ScheduledMove> &scheduled,
+                                  const std::vector<Flow> &flows);
+
+struct StagingInput {
+  const std::vector<ScheduledMove> &scheduled;
+  const std::vector<Flow> &flows;
+  /// Per flow: how many states it carries and how many leading dims it has.
+  const std::vector<unsigned> &numStates;
+  const std::vector<unsigned> &numLeading;
+  const ShardIndex &source;
+  const ShardIndex &destination;
+};
+
+/// Gives every message its slots. Returns the arena bytes of each device.
+std::map<int64_t, int64_t> assignSlots(const StagingInput &input,
+                                       std::vector<Message> &messages);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_STAGING_H
