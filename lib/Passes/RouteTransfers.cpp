@@ -185,7 +185,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     if (problem.hole())
       return refuse(info, *problem.hole());
     if (auto error = problem.check())
-      return info.op.emitOpError() << *error;
+      return info.op.emitOpError() << "cannot be routed: " << *error;
     Routing routing;
     if (failed(solve(info, problem, routing)))
       return failure();

@@ -263,7 +263,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
         failed(file.write(info.op, writeProblem, toText(*problem))))
       return failure();
     if (auto error = problem->check())
-      return info.op.emitOpError() << *error;
+      return info.op.emitOpError() << "cannot be scheduled: " << *error;
     WaveSchedule schedule;
     if (failed(solve(info, *problem, schedule)))
       return failure();

@@ -1,4 +1,22 @@
 //===- ExactRoute.cpp - The best route of few deliveries ------------------===//
+//
+// A delivery is a box, as both sides cut it, and a device that gets it. Each
+// may come from any holder of the box, or from any other device that gets it:
+//
+//   1. all choices of sources are gone through, delivery by delivery;
+//   2. a choice in which devices wait for each other in a circle is left out,
+//      and one that brings a box to a node twice, or where it is;
+//   3. what is left is timed by its best schedule, and the fastest is kept.
+//
+// test/Problems/route-spread.json, uncut: one box, held by 0, goes to 1 in the
+// same node and to 2, 4 and 6 in others.
+//
+//   choices                                       4 sources each     256
+//   ... without circles                           trees of 5 nodes   125
+//   ... in which 1 gets it from 0, not the NIC                        50
+//   fastest   0 -> 1 -> 4 and 0 -> 2 -> 6                        0.678 ms
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Routing/ExactRoute.h"
 
@@ -138,20 +156,20 @@ std::optional<std::string> dt::routeExactly(const RoutingProblem &problem,
                                             const RouterOptions &options,
                                             Routing &routing) {
   if (!options.seconds)
-    return "the exact router needs to be told how long routes take";
+    return "has nothing to time routes by, which the solver 'exact' needs";
   // The boxes as they are: whole intersections of both sides.
   RouterOptions uncut = options;
   uncut.balanceParts = 1;
   routeGreedily(problem, uncut, routing);
   size_t deliveries = routing.moves.size();
   if (deliveries > kExactDeliveries)
-    return "there are " + std::to_string(deliveries) +
+    return "has " + std::to_string(deliveries) +
            " deliveries, more than the limit of " +
            std::to_string(kExactDeliveries) + " for all routes";
   if (deliveries == 0)
     return std::nullopt;
   routing.moves = SourceSearch(problem, options, routing.moves).run();
   if (routing.moves.empty())
-    return "no route has a schedule";
+    return "has no route that can be scheduled";
   return std::nullopt;
 }

@@ -1,4 +1,39 @@
 //===- Router.cpp - Who sends what to whom --------------------------------===//
+//
+// Joins both sides of every flow into *items*: a box, who holds it, who wants
+// it. Items that have a choice are cut, and routed one after the other, those
+// that few devices hold first, of these the largest:
+//
+//   1. who wants it and holds it copies it;
+//   2. nodes that want it are served in the order of their idlest NIC;
+//   3. in a node where nobody has it, the device that has received least takes
+//      it from the holder that costs least;
+//   4. the others of a node take it from who costs least there, a holder or the
+//      one of step 3;
+//   5. who has received it is a holder from then on, one hop farther.
+//
+// A holder costs its hops, then its load. But a port that would carry more than
+// the budget, 98 % of the lower bound, costs more than any hops: what comes
+// later counts too, as an equal share for each of its holders. So receivers
+// pass on what their sender will have no time for. At last, senders that are
+// busier than the budget give sends to others that hold the same (Balance.h).
+//
+// test/Problems/route-spread.json: device 0 holds four elements, 0.12 ms of a
+// NIC each, that device 1 of its node wants, and 2, 4 and 6, one in each of
+// three other nodes. The bound is 0.48 ms: a NIC that receives all, or sends
+// all once. Sent by the NICs of each device after each item, in elements:
+//
+//   item  enters a node at      passed on        0   1   2   4   6
+//   [0:1) 1, from 0 by island   1 -> 2, 4, 6     0   3   0   0   0
+//   [1:2) 2, from 0             2 -> 4, 6        1   3   2   0   0
+//   [2:3) 4, from 0             4 -> 6, 2        2   3   2   2   0
+//   [3:4) 6, from 0             6 -> 2, 4        3   3   2   2   2
+//
+// With all four still to come, 0 is beyond the budget of 3.9 elements, so that
+// 1 sends the first; each of the others enters at another device, which has
+// time for the rest.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Routing/Router.h"
 
@@ -462,6 +497,8 @@ void Router::run() {
       [&](const Item &a, const Item &b) { return order(a) < order(b); });
   for (const Item &item : items)
     expect(item, 1);
+  // Invariant: items before this one have come to all who want them; a port's
+  // `out` and `in` are what that took, its `due` is its share of the others.
   for (const Item &item : items)
     routeItem(item);
   balanceSenders(flows, cluster, movable, budget, routing.moves);

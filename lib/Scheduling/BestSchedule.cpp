@@ -1,4 +1,22 @@
 //===- BestSchedule.cpp - The best of several schedules -------------------===//
+//
+//   1. Chunk sizes are scheduled one after the other, the most promising first
+//      (ChunkSizes.h), and timed.
+//   2. That ends with one that takes less than 0.5 % more than its busiest port
+//      carries, or when `effort` pieces have been scheduled.
+//   3. Where there are few messages, all their waves are tried.
+//   4. The first of those that are equally fast is kept.
+//
+// test/Problems/waves-unequal.json, where port 0 sends 5 MB:
+//
+//   chunk    waves  messages  us
+//   1 MB     5      7         217
+//   2 MB     3      4         216, kept
+//   5 MB     5      7         217
+//   uncut    2      3         217
+//   exact    2      3         217
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Scheduling/BestSchedule.h"
 
@@ -24,9 +42,7 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   int64_t tried = 0;
   // Invariant: `best` is the fastest of the candidates before i.
   for (size_t i = 0; i < candidates.size() && tried <= effort; ++i) {
-    std::vector<ScheduledMove> scheduled;
-    if (!schedule(problem, candidates[i], scheduled, best.needed))
-      continue;
+    std::vector<ScheduledMove> scheduled = schedule(problem, candidates[i]);
     tried += int64_t(scheduled.size());
     std::vector<TimedMessage> messages = problem.messages(scheduled);
     double seconds = predictSeconds(messages, problem.cluster);
@@ -51,10 +67,10 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
   for (ChunkBytes &chunks : candidates)
     chunks.hasShortEnds = !chunks.isWhole;
+  if (candidates.empty())
+    return refuseStaging(problem, stagingNeeded(problem));
   ChunkChoice best =
       fastestOf(problem, candidates, options.effort, kGoodEnough);
-  if (best.moves.empty() && !problem.moves.empty())
-    return refuseStaging(problem, best.needed);
   schedule.moves = std::move(best.moves);
   WaveSchedule exact;
   if (!scheduleExactly(problem, options, exact) &&

@@ -51,21 +51,27 @@ int64_t roundDown(int64_t bytes) {
 }
 
 /// Fits the chunks of both levels into what staging allows them together, in
-/// proportion, at least a slot for a level in use.
-ChunkBytes fitStaging(ChunkBytes wanted, int64_t room) {
+/// proportion, each at least as large as its widest element.
+ChunkBytes fitStaging(ChunkBytes wanted, ChunkBytes least, int64_t room) {
   if (wanted.intra + wanted.inter <= room)
     return wanted;
   double share = double(wanted.intra) / (wanted.intra + wanted.inter);
   int64_t intra = roundDown(int64_t(room * share));
-  if (wanted.intra > 0)
-    intra = std::max(intra, kSlotAlignment);
-  if (wanted.inter > 0)
-    intra = std::min(intra, room - kSlotAlignment);
-  intra = std::max<int64_t>(intra, 0);
+  intra = std::min(std::max(intra, least.intra), room - least.inter);
   return {intra, wanted.inter > 0 ? room - intra : 0};
 }
 
 } // namespace
+
+int64_t dt::stagingNeeded(const WaveProblem &problem) {
+  int64_t widest[2] = {0, 0};
+  for (const Move &move : problem.moves) {
+    bool inter = !problem.cluster.sameNode(move.source, move.destination);
+    widest[inter] =
+        std::max(widest[inter], alignSlot(problem.elementBytes[move.flow]));
+  }
+  return kSlotsPerLevel * (widest[0] + widest[1]);
+}
 
 std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
   const std::vector<Move> &moves = problem.moves;
@@ -83,6 +89,9 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
                               in[inter][move.destination] += bytes});
   }
   int64_t room = roundDown(problem.stagingBytes / kSlotsPerLevel);
+  ChunkBytes least = {alignSlot(levels[0].widest), alignSlot(levels[1].widest)};
+  if (least.intra + least.inter > room)
+    return {};
   // Where the island carries little, it still has to last several latencies.
   int64_t leastIsland = alignSlot(std::min(
       {levels[0].busiest, room / 8,
@@ -94,7 +103,7 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
       return;
     ChunkBytes wanted = {levels[0].chunk(waves), levels[1].chunk(waves)};
     wanted.intra = std::max(wanted.intra, leastIsland);
-    ChunkBytes chunks = fitStaging(wanted, room);
+    ChunkBytes chunks = fitStaging(wanted, least, room);
     if (std::find(candidates.begin(), candidates.end(), chunks) ==
         candidates.end())
       candidates.push_back(chunks);

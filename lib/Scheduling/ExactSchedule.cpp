@@ -1,4 +1,24 @@
 //===- ExactSchedule.cpp - The best waves of few messages -----------------===//
+//
+// All that one device sends another is one message. Messages get waves one
+// after the other, every wave that there may be:
+//
+//   1. not that of a message with which it shares a port;
+//   2. not before one that brings what it passes on, nor at the same time;
+//   3. when all have one, and no wave between is empty, the cost model says how
+//      long that takes, and the first of the fastest is kept.
+//
+// A wave orders the groups of a device and is no barrier, so waves differ even
+// where messages meet no common port.
+//
+// test/Problems/waves-unequal.json: 0 sends 1 two elements (a) and 2 three (b),
+// 1 sends 2 two (c); a and b share a port, b and c another.
+//
+//   a b c    us       a b c    us
+//   0 1 0    217      0 1 2    297
+//   1 0 1    217      0 2 1    298, and three more like these
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Scheduling/ExactSchedule.h"
 
@@ -55,7 +75,7 @@ private:
 std::optional<std::string> WholeMessages::collect() {
   constexpr size_t kMostMoves = 64;
   if (moves.size() > kMostMoves)
-    return "there are " + std::to_string(moves.size()) +
+    return "has " + std::to_string(moves.size()) +
            " moves, more than the limit of " + std::to_string(kMostMoves) +
            " for all orders of waves";
   std::map<std::pair<int64_t, int64_t>, uint32_t> known;
@@ -76,7 +96,7 @@ std::optional<std::string> WholeMessages::collect() {
     largest[whole.inter] = std::max(largest[whole.inter], whole.message.bytes);
   }
   if (wholes.size() > kExactPairs)
-    return "there are " + std::to_string(wholes.size()) +
+    return "has " + std::to_string(wholes.size()) +
            " pairs of devices, more than the limit of " +
            std::to_string(kExactPairs) + " for all orders of waves";
   int64_t needed =
@@ -165,8 +185,8 @@ std::optional<std::string> dt::scheduleExactly(const WaveProblem &problem,
     return error;
   schedule.moves = messages.run();
   if (schedule.moves.empty() && !problem.moves.empty())
-    return "pairs of devices wait for parts of each other's messages, which "
-           "whole messages do not give";
+    return "has pairs of devices that wait for parts of each other's messages, "
+           "which whole messages do not give";
   putCopiesFirst(problem, schedule);
   return std::nullopt;
 }

@@ -1,4 +1,31 @@
 //===- FlatSchedule.cpp - Waves and copies of flat memory -----------------===//
+//
+//   1. Half of the limit is for slots, the other half is *room*: what may be on
+//      both sides at once.
+//   2. All moves and copies are cut into jobs and put in one order in which
+//      devices free and create alike (FlatOrder.h). Jobs are made smaller until
+//      they fit the room one by one; if they never do, the limit is too small.
+//   3. Neighbouring jobs make a phase while every device has room for all that
+//      it brings.
+//   4. A phase begins with its copies. A copy frees what it reads, so that
+//      others may have to wait for it: each step of these is a wave.
+//   5. What moves in a phase may do so in any order: it is scheduled by itself,
+//      and its waves follow.
+//
+// test/Problems/flat-swap.json: two devices swap 16 elements of 128 bytes and
+// copy 8 others, with a limit of 2 KiB. 1 KiB is room for 8 elements, so that
+// 24 elements take three phases; slots of two waves each way share the other
+// KiB, two elements each.
+//
+//   phase   waves   copied   sent
+//   0       0       [0:3)
+//           1 - 3            [0:5)     by two, two and one
+//   1       4       [3:5)
+//           5 - 7            [5:11)    by two
+//   2       8       [5:8)
+//           9 - 11           [11:16)   by two, two and one
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Scheduling/FlatSchedule.h"
 
@@ -105,12 +132,12 @@ std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
   phase.stagingBytes =
       std::min(problem.stagingBytes, slots(storage.limitBytes));
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
+  if (candidates.empty())
+    return refuseStaging(phase, stagingNeeded(phase));
   size_t first = lastBest < candidates.size() ? lastBest : 0;
   std::rotate(candidates.begin(), candidates.begin() + first,
               candidates.begin() + first + 1);
   ChunkChoice best = fastestOf(phase, candidates, effort, /*enough=*/0);
-  if (best.moves.empty())
-    return refuseStaging(phase, best.needed);
   size_t i = best.candidate;
   lastBest = i == 0 ? first : i <= first ? i - 1 : i;
   for (ScheduledMove &entry : best.moves) {
@@ -155,7 +182,7 @@ std::optional<std::string> dt::scheduleFlat(const WaveProblem &problem,
                                             const WaveOptions &options,
                                             WaveSchedule &schedule) {
   if (!problem.storage)
-    return "the problem has no storage part, which the solver 'flat' is for";
+    return "has no storage part, which the solver 'flat' is for";
   schedule = {};
   return FlatScheduler(problem, options, schedule).run();
 }

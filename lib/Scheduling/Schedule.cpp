@@ -1,4 +1,40 @@
 //===- Schedule.cpp - Moves into contention-free waves --------------------===//
+//
+// Each ordered pair of devices has a queue of boxes that are at its sender, and
+// knows how many bytes are still to come there. Wave by wave:
+//
+//   1. the matching says which pairs meet and for how long (Matching.h): all
+//      ports that have no time to lose, the busiest first;
+//   2. each of these pairs fills one message with boxes of its queue, and cuts
+//      the last one where the message is full;
+//   3. what has arrived goes into the queues of those that forward it, by parts
+//      where boxes are the same, else as a whole.
+//
+// Queues have first what others wait for: the longest chain of forwards.
+//
+// test/Problems/waves-unequal.json, in messages of an element: 0 sends 1 two
+// elements and 2 three, 1 sends 2 two. No wave leaves the busiest ports out, so
+// that five waves do for five elements; had 0 and 1 begun with each other's
+// receivers, port 2 would have been left with more than there were waves for.
+//
+//            sent             left
+//   wave     0->1 0->2 1->2   0 out  1 in  1 out  2 in
+//                             5      2     2      5
+//   0        -    1    -      4      2     2      4
+//   1        -    1    -      3      2     2      3
+//   2        1    -    1      2      1     1      2
+//   3        1    -    1      1      0     0      1
+//   4        -    1    -      0      0     0      0
+//
+// test/Problems/waves-forward.json: 0 sends 1 the elements 0, 1 and 2, and 1
+// sends 2 the elements 3 and 2, which comes to it first since it goes on.
+//
+//   wave     0->1  1->2
+//   0        2     3
+//   1        0     2
+//   2        1     -
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Scheduling/Schedule.h"
 
@@ -78,7 +114,6 @@ public:
         isWhole(chunks.isWhole), hasShortEnds(chunks.hasShortEnds),
         scheduled(scheduled) {}
 
-  bool check(int64_t &needed) const;
   void run();
 
 private:
@@ -114,17 +149,6 @@ private:
   std::vector<uint32_t> chain;
   int64_t left = 0; // bytes not yet sent
 };
-
-bool Scheduler::check(int64_t &needed) const {
-  for (const Move &move : moves) {
-    int64_t bytes = elementBytes[move.flow];
-    if (bytes <= chunks[!cluster.sameNode(move.source, move.destination)])
-      continue;
-    needed = 2 * kSlotsPerLevel * alignSlot(bytes);
-    return false;
-  }
-  return true;
-}
 
 /// A slow pair sends less, so that the messages of a wave last alike.
 int64_t Scheduler::largestMessage(const Move &move) const {
@@ -375,11 +399,13 @@ void Scheduler::run() {
     makeReady(move, moves[move].box);
   for (uint32_t edge = 0; edge < edges.size(); ++edge)
     update(edge);
+  // Invariant: what is left of each move is in the queue of its pair when its
+  // sender has it; what waves [0, wave) brought to a sender is in its queues.
   for (int32_t wave = 0; left > 0; ++wave) {
     size_t firstOfWave = scheduled.size();
     sendWave(wave);
     if (scheduled.size() == firstOfWave)
-      break; // a forward without a feeder: the caller's coverage check names it
+      break; // a forward without a feeder: no sound problem has one
     releaseForwards(firstOfWave);
   }
   sortByMessage(scheduled);
@@ -387,13 +413,11 @@ void Scheduler::run() {
 
 } // namespace
 
-bool dt::schedule(const WaveProblem &problem, ChunkBytes chunks,
-                  std::vector<ScheduledMove> &scheduled, int64_t &needed) {
-  Scheduler scheduler(problem, chunks, scheduled);
-  if (!scheduler.check(needed))
-    return false;
-  scheduler.run();
-  return true;
+std::vector<ScheduledMove> dt::schedule(const WaveProblem &problem,
+                                        ChunkBytes chunks) {
+  std::vector<ScheduledMove> scheduled;
+  Scheduler(problem, chunks, scheduled).run();
+  return scheduled;
 }
 
 std::optional<std::string> dt::scheduleGreedily(const WaveProblem &problem,
@@ -401,13 +425,10 @@ std::optional<std::string> dt::scheduleGreedily(const WaveProblem &problem,
                                                 WaveSchedule &out) {
   if (auto error = refuseStorage(problem))
     return error;
-  out = {};
-  int64_t needed = 0;
-  for (ChunkBytes chunks : candidateChunks(problem))
-    if (schedule(problem, chunks, out.moves, needed))
-      break;
-  if (out.moves.empty() && !problem.moves.empty())
-    return refuseStaging(problem, needed);
+  std::vector<ChunkBytes> candidates = candidateChunks(problem);
+  if (candidates.empty())
+    return refuseStaging(problem, stagingNeeded(problem));
+  out.moves = schedule(problem, candidates.front());
   putCopiesFirst(problem, out);
   return std::nullopt;
 }

@@ -238,15 +238,16 @@ public:
 
   MaybeError run() {
     for (MaybeError (Verifier::*rule)() :
-         {&Verifier::order, &Verifier::ports, &Verifier::cutMoves,
-          &Verifier::cutCopies, &Verifier::feeding, &Verifier::slots,
-          &Verifier::storage})
+         {&Verifier::flows, &Verifier::order, &Verifier::ports,
+          &Verifier::cutMoves, &Verifier::cutCopies, &Verifier::feeding,
+          &Verifier::slots, &Verifier::storage})
       if (MaybeError error = (this->*rule)())
         return error;
     return std::nullopt;
   }
 
 private:
+  MaybeError flows();
   MaybeError order();
   MaybeError ports();
   MaybeError cutMoves();
@@ -261,6 +262,24 @@ private:
   std::vector<TimedMessage> messages;
   std::map<int64_t, int64_t> arenas; // bytes
 };
+
+/// What bytes are counted of.
+MaybeError Verifier::flows() {
+  auto check = [&](const char *what, uint32_t flow) -> MaybeError {
+    if (flow < problem.elementBytes.size())
+      return std::nullopt;
+    return "there is a " + std::string(what) + " of flow " +
+           std::to_string(flow) + ", and there are " +
+           std::to_string(problem.elementBytes.size()) + " flows";
+  };
+  for (const ScheduledMove &piece : schedule.moves)
+    if (MaybeError error = check("piece", piece.move.flow))
+      return error;
+  for (const ScheduledCopy &copy : schedule.copies)
+    if (MaybeError error = check("copy", copy.move.flow))
+      return error;
+  return std::nullopt;
+}
 
 /// Pieces and copies ascend by wave, a message of a pair is in one place, and
 /// waves with copies have nothing else.

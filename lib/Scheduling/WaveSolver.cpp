@@ -39,12 +39,10 @@ std::string dt::waveSolverNames() {
 std::optional<std::string> dt::refuseStorage(const WaveProblem &problem) {
   if (!problem.storage)
     return std::nullopt;
-  return "storage is limited, which only the solver 'flat' looks at";
+  return "limits storage, which only the solver 'flat' looks at";
 }
 
 std::string dt::refuseStaging(const WaveProblem &problem, int64_t needed) {
-  if (needed == 0)
-    return "forwards only what nothing delivers";
   return "needs at least " + std::to_string(needed) +
          " bytes of staging per device, more than the limit of " +
          std::to_string(problem.stagingBytes);

@@ -98,7 +98,7 @@ int solveWaves(const std::string &text, const Options &options) {
   waveOptions.effort = options.effort;
   WaveSchedule schedule;
   if (auto reason = solver(*problem, waveOptions, schedule))
-    return fail(*reason);
+    return fail("the problem " + *reason);
   if (auto broken = problem->verify(schedule))
     return fail("the solver '" + options.solver + "' is wrong: " + *broken);
   std::cout << "waves: " << problem->moves.size() << " moves, "
@@ -143,7 +143,7 @@ int solveRoute(const std::string &text, const Options &options) {
   };
   Routing routing;
   if (auto reason = solver(*problem, routerOptions, routing))
-    return fail(*reason);
+    return fail("the problem " + *reason);
   if (auto broken = problem->verify(routing))
     return fail("the solver '" + options.solver + "' is wrong: " + *broken);
   WaveProblem waves = waveProblem(*problem, routing.moves);
@@ -151,7 +151,7 @@ int solveRoute(const std::string &text, const Options &options) {
   WaveOptions waveOptions;
   waveOptions.effort = options.effort;
   if (auto reason = scheduleBest(waves, waveOptions, schedule))
-    return fail(*reason);
+    return fail("the problem " + *reason);
   if (auto broken = waves.verify(schedule))
     return fail("the best schedule is wrong: " + *broken);
   std::cout << "routing: " << problem->flows().size() << " flows, "

@@ -16,15 +16,14 @@ namespace dt {
 
 /// A schedule, and which candidate gave it.
 struct ChunkChoice {
-  std::vector<ScheduledMove> moves; // empty: no candidate holds an element
+  std::vector<ScheduledMove> moves;
   double seconds = 0;
   size_t candidate = 0;
-  int64_t needed = 0; // staging bytes at which the widest element fits
 };
 
-/// Schedules with one candidate after the other until more than `effort` pieces
-/// have been scheduled, or the fastest takes less than `enough` times what its
-/// busiest port carries.
+/// Schedules with one candidate after the other, at least one, until more than
+/// `effort` pieces have been scheduled, or the fastest takes less than `enough`
+/// times what its busiest port carries.
 ChunkChoice fastestOf(const WaveProblem &problem,
                       const std::vector<ChunkBytes> &candidates, int64_t effort,
                       double enough);

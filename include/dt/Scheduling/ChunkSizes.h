@@ -25,10 +25,14 @@ struct ChunkBytes {
   }
 };
 
+/// Bytes of staging in which one element of each level fits.
+int64_t stagingNeeded(const WaveProblem &problem);
+
 /// Chunk sizes worth trying, the most promising first: the busiest port cut
 /// into few or many messages, and sizes that divide the typical pair evenly.
-/// Each leaves room for two waves' worth of send and receive slots in the
-/// staging of a device. Which is best shows only when they are scheduled.
+/// Each holds every element of its level, and leaves room for two waves' worth
+/// of send and receive slots in the staging of a device; none when that has
+/// less than `stagingNeeded`. Which is best shows only when they are scheduled.
 std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem);
 
 } // namespace dt

@@ -17,13 +17,12 @@
 
 namespace dt {
 
-/// Schedules all moves; the result is in packing order, and the boxes of a
-/// message add up to at most a chunk. An element that is larger than a chunk
-/// returns false and sets `needed` to the staging bytes at which it fits.
-bool schedule(const WaveProblem &problem, ChunkBytes chunks,
-              std::vector<ScheduledMove> &scheduled, int64_t &needed);
+/// All moves in packing order; the boxes of a message add up to at most a
+/// chunk, which holds every element of its level.
+std::vector<ScheduledMove> schedule(const WaveProblem &problem,
+                                    ChunkBytes chunks);
 
-/// Schedules with the first of the chunk sizes that holds an element.
+/// Schedules with the most promising chunk size.
 std::optional<std::string> scheduleGreedily(const WaveProblem &problem,
                                             const WaveOptions &options,
                                             WaveSchedule &schedule);

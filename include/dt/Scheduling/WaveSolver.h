@@ -35,8 +35,7 @@ std::string waveSolverNames();
 
 /// What a solver says that does not look at storage and is asked to.
 std::optional<std::string> refuseStorage(const WaveProblem &problem);
-/// What a solver says when no message fits; `needed` bytes would do, 0 when the
-/// first moves wait for others.
+/// What a solver says that needs more staging.
 std::string refuseStaging(const WaveProblem &problem, int64_t needed);
 /// All copies as one wave of their own, before all moves: for solvers that do
 /// not look at storage. `schedule.moves` are those of the answer.

@@ -64,7 +64,7 @@ TEST(CostModel, PacksShowAtTheEndsOnly) {
   EXPECT_NEAR(predictSeconds(packed, Cluster()),
               3 * kOnNic + 2 * packSeconds(kBytes), 1e-12);
   std::vector<TimedMessage> direct = {message(0, 0, 8), message(1, 0, 8),
-                                 message(2, 0, 8)};
+                                      message(2, 0, 8)};
   EXPECT_NEAR(predictSeconds(direct, Cluster()), 3 * kOnNic, 1e-12);
 }
 

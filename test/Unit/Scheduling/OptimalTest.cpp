@@ -171,11 +171,10 @@ private:
     }
     if (*waves.rbegin() + 1 != int32_t(waves.size()))
       return; // an empty wave
-    std::stable_sort(
-        sorted.begin(), sorted.end(),
-        [](const TimedMessage &a, const TimedMessage &b) {
-          return a.wave < b.wave;
-        });
+    std::stable_sort(sorted.begin(), sorted.end(),
+                     [](const TimedMessage &a, const TimedMessage &b) {
+                       return a.wave < b.wave;
+                     });
     best = std::min(best, predictSeconds(sorted, cluster));
   }
 

@@ -176,13 +176,31 @@ TEST(Schedule, WhatOthersWaitForGoesFirst) {
 }
 
 TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
-  WaveProblem problem =
-      wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}});
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}});
   problem.elementBytes = {4096};
-  std::vector<ScheduledMove> scheduled;
-  int64_t needed = 0;
-  EXPECT_FALSE(schedule(problem, {1024, 1024}, scheduled, needed));
-  EXPECT_EQ(needed, 8 * 4096);
+  EXPECT_EQ(stagingNeeded(problem), 4 * 4096);
+  problem.stagingBytes = 4 * 4096;
+  EXPECT_EQ(scheduledWith(problem, candidateChunks(problem).front()).size(),
+            4u);
+  --problem.stagingBytes;
+  EXPECT_TRUE(candidateChunks(problem).empty());
+  WaveSchedule schedule;
+  EXPECT_EQ(*scheduleGreedily(problem, {}, schedule),
+            "needs at least 16384 bytes of staging per device, more than the "
+            "limit of 16383");
+}
+
+TEST(Schedule, LeavesEachLevelItsWidestElement) {
+  // The NIC carries one element of 4 KiB, the island a thousand times as much.
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {4000})},
+                                 {1, 0, 0, 8, Box::fromOffsetSize({0}, {4})}});
+  problem.elementBytes = {1000, 4096};
+  problem.stagingBytes = stagingNeeded(problem);
+  EXPECT_EQ(problem.stagingBytes, 4 * (1024 + 4096));
+  for (ChunkBytes chunks : candidateChunks(problem))
+    scheduledWith(problem, chunks);
+  --problem.stagingBytes;
+  EXPECT_TRUE(candidateChunks(problem).empty());
 }
 
 } // namespace

@@ -36,12 +36,10 @@ inline std::vector<ScheduledMove> scheduledWith(const WaveProblem &problem,
   auto fault = problem.check();
   EXPECT_FALSE(fault) << *fault;
   WaveSchedule schedule;
-  int64_t needed = 0;
-  EXPECT_TRUE(dt::schedule(problem, chunks, schedule.moves, needed)) << needed;
+  schedule.moves = dt::schedule(problem, chunks);
   auto broken = problem.verify(schedule);
   EXPECT_FALSE(broken) << *broken;
-  EXPECT_GE(problem.seconds(schedule.moves) * (1 + 1e-9),
-            problem.lowerBound());
+  EXPECT_GE(problem.seconds(schedule.moves) * (1 + 1e-9), problem.lowerBound());
   return std::move(schedule.moves);
 }
 
