@@ -7,7 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ProblemFile.h"
-#include "Staged.h"
+#include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/ProblemText.h"
 #include "dt/Routing/RoutingSolver.h"
@@ -37,8 +37,9 @@ void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
 
 class Writer {
 public:
-  Writer(TransitionInfo &info) : info(info), builder(info.op.getContext()) {
-    builder.setInsertionPointToEnd(&info.op.getBody().front());
+  Writer(const TransitionInfo &info)
+      : info(info), builder(info.op().getContext()) {
+    builder.setInsertionPointToEnd(&info.op().getBody().front());
   }
 
   template <typename Op, typename... Extra>
@@ -47,13 +48,13 @@ public:
     unsigned rank = info.shapeOf(flow).size();
     ParamOp param = from.param;
     RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
-    Op::create(builder, info.op.getLoc(),
+    Op::create(builder, info.op().getLoc(),
                FlatSymbolRefAttr::get(param.getSymNameAttr()), from.stateNames,
                PiecesAttr::get(builder.getContext(), set, rank), extra...);
   }
 
 private:
-  TransitionInfo &info;
+  const TransitionInfo &info;
   OpBuilder builder;
 };
 
@@ -138,12 +139,12 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   using RouteTransfersBase::RouteTransfersBase;
 
   /// Names the first tensor of the hole as its user knows it.
-  LogicalResult refuse(TransitionInfo &info, const Hole &hole) {
-    FlowInfo &flow = info.flows[hole.flow];
+  LogicalResult refuse(const TransitionInfo &info, const Hole &hole) {
+    FlowInfo flow = info.flows[hole.flow];
     std::vector<int64_t> member;
     for (unsigned d = 0; d < flow.param.numLeading(); ++d)
       member.push_back(hole.box[d].lo);
-    InFlightDiagnostic error = info.op.emitOpError();
+    InFlightDiagnostic error = info.op().emitOpError();
     error << "wants " << describe(flow, hole.box) << " of tensor '"
           << flow.param.memberName(member) << "'";
     if (flow.stateNames)
@@ -151,41 +152,41 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     error << " on device " << hole.device << " (rank "
           << worldsOf(info).destinationRank[hole.device]
           << "), which no source device holds";
-    error.attachNote(info.sourceLayout.getLoc()) << "source layout is here";
+    error.attachNote(info.sourceLayout().getLoc()) << "source layout is here";
     return failure();
   }
 
-  LogicalResult solve(TransitionInfo &info, const RoutingProblem &problem,
+  LogicalResult solve(const TransitionInfo &info, const RoutingProblem &problem,
                       Routing &routing) {
     RoutingSolver found = findRoutingSolver(solver);
     if (!found)
-      return info.op.emitOpError() << "has no solver '" << solver
-                                   << "', expected " << routingSolverNames();
+      return info.op().emitOpError() << "has no solver '" << solver
+                                     << "', expected " << routingSolverNames();
     RouterOptions options;
     options.balanceParts = balanceParts;
     options.seconds = [&](const std::vector<Move> &moves) {
       return routeSeconds(problem, moves);
     };
     if (auto error = found(problem, options, routing))
-      return info.op.emitOpError() << *error;
+      return info.op().emitOpError() << *error;
     return success();
   }
 
-  LogicalResult routeTransition(TransitionInfo &info) {
-    if (!info.op.getBody().front().empty())
-      return info.op.emitOpError("is routed already");
+  LogicalResult routeTransition(const TransitionInfo &info) {
+    if (!info.op().getBody().front().empty())
+      return info.op().emitOpError("is routed already");
     // Flat mode has one route for all limits: what is then found to be the
     // smallest that works has to work when it is asked for.
     constexpr int64_t kFlatStaging = int64_t(1) << 30;
-    RoutingProblem problem(info.makeFlows(/*computeCells=*/true), info.cluster,
+    RoutingProblem problem(info.flowCells(), info.cluster,
                            info.flat ? kFlatStaging : info.stagingLimit);
     if (!writeProblem.empty() &&
-        failed(file.write(info.op, writeProblem, toText(problem))))
+        failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();
     if (problem.hole())
       return refuse(info, *problem.hole());
     if (auto error = problem.check())
-      return info.op.emitOpError() << "cannot be routed: " << *error;
+      return info.op().emitOpError() << "cannot be routed: " << *error;
     Routing routing;
     if (failed(solve(info, problem, routing)))
       return failure();
@@ -205,10 +206,11 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
 
   void runOnOperation() override {
     file = ProblemFile();
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return routeTransition(info);
-        })))
-      signalPassFailure();
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach(
+            [&](const TransitionInfo &info) { return routeTransition(info); })))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 
 private:

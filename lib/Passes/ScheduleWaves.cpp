@@ -2,13 +2,13 @@
 //
 // Reads the pieces of all transfers, and in flat mode the copies and what
 // devices hold, into a WaveProblem, asks a solver, and writes one `dt.wave` per
-// wave with one `dt.sendrecv` per param and group of states. Copies stand
-// before the first wave and name the one that they are done before.
+// wave with one `dt.sendrecv` per param and group of states, and waves of
+// copies between them.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ProblemFile.h"
-#include "TransitionInfo.h"
+#include "TransportReading.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Scheduling/RouteSchedule.h"
 #include "dt/Scheduling/WaveProblemText.h"
@@ -31,94 +31,65 @@ namespace {
 //===----------------------------------------------------------------------===//
 
 /// All transfers, those of lower hops first.
-FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
+std::vector<Move> collectMoves(const TransportPlan &plan) {
   std::vector<Move> moves;
-  TransitionOp transition = info.op;
-  size_t count = 0;
-  for (auto op : transition.getOps<TransferOp>())
-    count += op.getPieces().numPieces();
-  moves.reserve(count);
-  for (auto op : transition.getOps<TransferOp>()) {
-    auto flow = info.flowOf(op);
-    if (!flow)
-      return op.emitOpError("names states that do not lie alike");
-    op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      moves.push_back({*flow, uint32_t(op.getHop()), from, to, box});
-    });
-  }
-  auto isEarlier = [](const Move &a, const Move &b) { return a.hop < b.hop; };
-  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
-    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      for (size_t i = step.first; i < step.last; ++i) {
+        const PlanPiece &piece = plan.pieces[i];
+        moves.push_back(
+            {piece.flow, uint32_t(step.wave), piece.from, piece.to, piece.box});
+      }
   return moves;
 }
 
-/// Buffers of a flow's states on one side, by width.
-std::vector<FlatStates> statesOn(Side side, const FlowInfo &flow) {
+std::vector<LocalMove> collectCopies(const TransportPlan &plan) {
+  std::vector<LocalMove> copies;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Copy)
+      for (size_t i = step.first; i < step.last; ++i) {
+        const PlanPiece &piece = plan.pieces[i];
+        copies.push_back({piece.flow, piece.from, piece.box});
+      }
+  return copies;
+}
+
+std::vector<FlatStates> statesOf(const std::vector<FlowBuffers> &buffers) {
   std::vector<FlatStates> out;
-  StatesAttr states = flow.allStates();
-  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
-    std::optional<DType> stored =
-        side == Side::Source ? entry.source : entry.destination;
-    if (!(flow.states >> i & 1) || !stored)
-      continue;
-    int64_t width = byteWidth(*stored);
-    auto same = llvm::find_if(
-        out, [&](const FlatStates &group) { return group.width == width; });
-    if (same == out.end())
-      out.push_back({width, 1});
-    else
-      ++same->count;
-  }
+  for (const FlowBuffers &group : buffers)
+    out.push_back({group.width, llvm::popcount(group.states)});
   return out;
 }
 
-/// The flow whose source buffers are read for a flow.
-uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
-  const FlowInfo &own = info.flows[flow];
-  StatesAttr states = own.allStates();
-  const StateEntry &entry = states.getEntries()[llvm::countr_zero(own.states)];
-  if (entry.source || !entry.from)
-    return flow;
-  int from = states.indexOf(entry.from);
-  for (uint32_t i = 0; i < info.flows.size(); ++i)
-    if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
-      return i;
-  return flow;
-}
-
-LogicalResult addStorage(const TransitionInfo &info, WaveProblem &problem) {
-  auto keeps = collectLocals<KeepOp>(info);
-  auto copies = collectLocals<CopyOp>(info);
-  if (failed(keeps) || failed(copies))
-    return failure();
-  problem.copies = std::move(*keeps);
-  problem.copies.insert(problem.copies.end(), copies->begin(), copies->end());
-  Storage &storage = problem.storage.emplace();
+Storage readStorage(const TransitionReading &reading) {
+  const TransitionInfo &info = *reading.info;
+  Storage storage;
   storage.pageBytes = info.pageBytes();
   storage.limitBytes = info.stagingLimit;
-  for (uint32_t i = 0; i < info.flows.size(); ++i) {
-    FlowInfo flow = info.flows[i];
-    storage.flows.push_back(
-        {flow.param.numLeading(), statesOn(Side::Source, flow),
-         statesOn(Side::Destination, flow), readsFrom(info, i)});
-    storage.source.push_back(flow.source);
-    storage.destination.push_back(flow.destination);
+  for (size_t i = 0; i < info.flows.size(); ++i) {
+    const PlanFlow &flow = reading.plan.flows[i];
+    ParamOp param = info.flows[i].param;
+    storage.flows.push_back({param.numLeading(), statesOf(flow.sourceBuffers),
+                             statesOf(flow.destinationBuffers),
+                             flow.readsFrom});
+    storage.source.push_back(*flow.source);
+    storage.destination.push_back(*flow.destination);
   }
-  return success();
+  return storage;
 }
 
 /// Copies matter where storage does: elsewhere they need no order.
-FailureOr<WaveProblem> readProblem(const TransitionInfo &info) {
-  auto moves = collectMoves(info);
-  if (failed(moves))
-    return failure();
+WaveProblem readProblem(const TransitionReading &reading) {
+  const TransitionInfo &info = *reading.info;
   WaveProblem problem;
-  problem.moves = std::move(*moves);
-  problem.elementBytes = elementBytes(info.makeFlows(/*computeCells=*/false));
+  problem.moves = collectMoves(reading.plan);
+  problem.elementBytes = elementBytes(info.flowWidths());
   problem.cluster = info.cluster;
   problem.stagingBytes = info.stagingLimit;
-  if (info.flat && failed(addStorage(info, problem)))
-    return failure();
+  if (info.flat) {
+    problem.copies = collectCopies(reading.plan);
+    problem.storage = readStorage(reading);
+  }
   return problem;
 }
 
@@ -126,72 +97,63 @@ FailureOr<WaveProblem> readProblem(const TransitionInfo &info) {
 // The schedule
 //===----------------------------------------------------------------------===//
 
-/// The IR counts waves of messages only: each copy gets the number of those
-/// before it.
-void numberWavesOfMessages(WaveSchedule &schedule) {
-  std::vector<int32_t> waves; // of messages, as the solver counts
-  for (ScheduledMove &piece : schedule.moves) {
-    if (waves.empty() || waves.back() != piece.wave)
-      waves.push_back(piece.wave);
-    piece.wave = int32_t(waves.size()) - 1;
-  }
-  for (ScheduledCopy &copy : schedule.copies)
-    copy.move.before =
-        int32_t(llvm::lower_bound(waves, copy.wave) - waves.begin());
+/// Which pieces and which copies go in one wave; a solver puts both in none.
+struct WaveContents {
+  ArrayRef<ScheduledMove> moves;
+  ArrayRef<ScheduledCopy> copies;
+};
+
+template <typename Scheduled>
+ArrayRef<Scheduled> takeWave(ArrayRef<Scheduled> &rest, int32_t wave) {
+  ArrayRef<Scheduled> out = rest.take_while(
+      [&](const Scheduled &entry) { return entry.wave == wave; });
+  rest = rest.drop_front(out.size());
+  return out;
 }
 
-/// One op per wave of copies and flow, in this order.
-void writeCopies(const TransitionInfo &info, ArrayRef<ScheduledCopy> copies) {
-  using Key = std::tuple<int32_t, int32_t, uint32_t>;
-  std::map<Key, std::vector<int64_t>> rows;
-  for (const ScheduledCopy &copy : copies) {
-    const LocalMove &local = copy.move;
-    std::vector<int64_t> &table = rows[{local.before, copy.wave, local.flow}];
-    table.insert(table.end(), {local.device, local.device});
-    for (unsigned d = 0; d < local.box.rank(); ++d)
-      table.push_back(local.box[d].lo);
-    for (unsigned d = 0; d < local.box.rank(); ++d)
-      table.push_back(local.box[d].size());
+/// All waves in order.
+std::vector<WaveContents> splitWaves(const WaveSchedule &schedule) {
+  ArrayRef<ScheduledMove> moves = schedule.moves;
+  ArrayRef<ScheduledCopy> copies = schedule.copies;
+  std::vector<WaveContents> out;
+  while (!moves.empty() || !copies.empty()) {
+    int32_t wave = INT32_MAX;
+    if (!moves.empty())
+      wave = moves.front().wave;
+    if (!copies.empty())
+      wave = std::min(wave, copies.front().wave);
+    WaveContents contents;
+    contents.moves = takeWave(moves, wave);
+    contents.copies = takeWave(copies, wave);
+    out.push_back(contents);
   }
-  TransitionOp transition = info.op;
-  Block &body = transition.getBody().front();
-  for (Operation &op : llvm::make_early_inc_range(body))
-    if (isa<KeepOp, CopyOp>(op))
-      op.erase();
-  OpBuilder builder(transition.getContext());
-  builder.setInsertionPointToEnd(&body);
-  for (const auto &[key, table] : rows) {
-    auto [before, wave, flow] = key;
-    ParamOp param = info.flows[flow].param;
-    RowSet set = compressRows(table, PiecesAttr::numColumns(param.rank()));
-    CopyOp::create(builder, transition.getLoc(),
-                   FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                   info.flows[flow].stateNames,
-                   PiecesAttr::get(builder.getContext(), set, param.rank()),
-                   int64_t(before));
-  }
+  return out;
 }
 
-/// What one wave carries of a flow.
+/// What one wave carries or copies of a flow.
 struct Load {
   uint32_t flow = 0;
   PiecesAttr pieces;
 };
 
-/// The moves of one wave by flow, as classes of pieces.
+void appendRow(std::vector<int64_t> &rows, int64_t from, int64_t to,
+               const Box &box) {
+  rows.push_back(from);
+  rows.push_back(to);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].lo);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].size());
+}
+
+/// The pieces of one wave by flow, as classes.
 std::vector<Load> compressWave(const TransitionInfo &info,
-                               ArrayRef<ScheduledMove> moves) {
+                               const WaveContents &wave) {
   std::map<uint32_t, std::vector<int64_t>> rows; // per flow
-  for (const ScheduledMove &scheduled : moves) {
-    const Move &move = scheduled.move;
-    std::vector<int64_t> &table = rows[move.flow];
-    table.push_back(move.source);
-    table.push_back(move.destination);
-    for (unsigned d = 0; d < move.box.rank(); ++d)
-      table.push_back(move.box[d].lo);
-    for (unsigned d = 0; d < move.box.rank(); ++d)
-      table.push_back(move.box[d].size());
-  }
+  for (const auto &[move, number] : wave.moves)
+    appendRow(rows[move.flow], move.source, move.destination, move.box);
+  for (const auto &[copy, number] : wave.copies)
+    appendRow(rows[copy.flow], copy.device, copy.device, copy.box);
   std::vector<Load> out;
   for (const auto &[flow, table] : rows) {
     ParamOp param = info.flows[flow].param;
@@ -202,94 +164,115 @@ std::vector<Load> compressWave(const TransitionInfo &info,
   return out;
 }
 
-void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
-               OpBuilder &builder) {
-  Location loc = TransitionOp(info.op).getLoc();
-  auto wave = WaveOp::create(builder, loc, number, RowsAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.createBlock(&wave.getBody());
+template <typename Op>
+void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
+                OpBuilder &builder) {
   for (const Load &load : loads) {
     const FlowInfo &flow = info.flows[load.flow];
-    SendrecvOp::create(
-        builder, loc,
-        FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
-        flow.stateNames, load.pieces);
+    Op::create(builder, info.op().getLoc(),
+               FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
+               flow.stateNames, load.pieces);
   }
 }
 
-/// Writes all waves: their pieces become classes on the threads that there are.
-void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled) {
-  std::vector<ArrayRef<ScheduledMove>> waves;
-  while (!scheduled.empty()) {
-    int32_t wave = scheduled.front().wave;
-    waves.push_back(scheduled.take_while(
-        [&](const ScheduledMove &m) { return m.wave == wave; }));
-    scheduled = scheduled.drop_front(waves.back().size());
-  }
-  MLIRContext *context = TransitionOp(info.op).getContext();
+/// Writes all waves; the IR numbers those of messages only. Pieces become
+/// classes on the threads that there are.
+void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
+  MLIRContext *context = info.op().getContext();
   std::vector<std::vector<Load>> loads(waves.size());
   parallelFor(context, 0, waves.size(),
               [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
   OpBuilder builder(context);
-  builder.setInsertionPointToEnd(&TransitionOp(info.op).getBody().front());
-  for (size_t w = 0; w < waves.size(); ++w)
-    writeWave(info, waves[w].front().wave, loads[w], builder);
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
+  int64_t number = 0;
+  for (size_t w = 0; w < waves.size(); ++w) {
+    if (waves[w].moves.empty()) {
+      writeLoads<CopyOp>(info, loads[w], builder);
+      continue;
+    }
+    auto wave =
+        WaveOp::create(builder, info.op().getLoc(), number++, RowsAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&wave.getBody());
+    writeLoads<SendrecvOp>(info, loads[w], builder);
+  }
+}
+
+/// What has no place among waves: made states come last, and in flat mode
+/// padding too, whose storage comes when all else is in place.
+void moveToEnd(const TransitionInfo &info) {
+  Block &body = info.op().getBody().front();
+  SmallVector<Operation *> late;
+  for (Operation &op : body)
+    if (isa<DeriveOp>(op) || (info.flat && isa<ZeroOp>(op)))
+      late.push_back(&op);
+  for (Operation *op : late)
+    op->moveBefore(&body, body.end());
 }
 
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   using ScheduleWavesBase::ScheduleWavesBase;
 
-  LogicalResult solve(TransitionInfo &info, const WaveProblem &problem,
+  LogicalResult solve(const TransitionInfo &info, const WaveProblem &problem,
                       WaveSchedule &schedule) {
     std::string name = solver;
     if (name.empty())
       name = problem.storage ? "flat" : "best";
     WaveSolver found = findWaveSolver(name);
     if (!found)
-      return info.op.emitOpError() << "has no solver '" << name
-                                   << "', expected " << waveSolverNames();
+      return info.op().emitOpError() << "has no solver '" << name
+                                     << "', expected " << waveSolverNames();
     WaveOptions options;
     options.effort = effort;
     if (auto error = found(problem, options, schedule))
-      return info.op.emitOpError() << *error;
+      return info.op().emitOpError() << *error;
     return success();
   }
 
-  LogicalResult scheduleTransition(TransitionInfo &info) {
-    auto problem = readProblem(info);
-    if (failed(problem))
-      return failure();
-    if (!writeProblem.empty() &&
-        failed(file.write(info.op, writeProblem, toText(*problem))))
-      return failure();
-    if (auto error = problem->check())
-      return info.op.emitOpError() << "cannot be scheduled: " << *error;
-    WaveSchedule schedule;
-    if (failed(solve(info, *problem, schedule)))
-      return failure();
-    std::vector<TimedMessage> messages = problem->messages(schedule.moves);
+  void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
+                     const WaveSchedule &schedule) {
+    std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
     predictedUs += predictSeconds(messages, info.cluster) * 1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
     numMessages += messages.size();
-    numberWavesOfMessages(schedule);
-    if (!schedule.moves.empty())
-      numWaves += schedule.moves.back().wave + 1;
-    if (problem->storage)
-      writeCopies(info, schedule.copies);
-    for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
-      op.erase();
-    writeWaves(info, schedule.moves);
+    for (Operation &op :
+         llvm::make_early_inc_range(info.op().getBody().front()))
+      if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
+        op.erase();
+    std::vector<WaveContents> waves = splitWaves(schedule);
+    for (const WaveContents &wave : waves)
+      numWaves += !wave.moves.empty();
+    writeWaves(info, waves);
+    moveToEnd(info);
+  }
+
+  LogicalResult scheduleTransition(const TransitionInfo &info) {
+    auto reading = readRouting(info);
+    if (failed(reading))
+      return failure();
+    WaveProblem problem = readProblem(*reading);
+    if (!writeProblem.empty() &&
+        failed(file.write(info.op(), writeProblem, toText(problem))))
+      return failure();
+    if (auto error = problem.check())
+      return info.op().emitOpError() << "cannot be scheduled: " << *error;
+    WaveSchedule schedule;
+    if (failed(solve(info, problem, schedule)))
+      return failure();
+    writeSchedule(info, problem, schedule);
     return success();
   }
 
   void runOnOperation() override {
     file = ProblemFile();
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach([&](const TransitionInfo &info) {
           return scheduleTransition(info);
         })))
-      signalPassFailure();
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 
 private:

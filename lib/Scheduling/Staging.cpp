@@ -62,16 +62,6 @@ struct Arena {
 
 } // namespace
 
-std::vector<TimedMessage> dt::timed(const std::vector<Message> &messages) {
-  std::vector<TimedMessage> out;
-  out.reserve(messages.size());
-  for (const Message &message : messages)
-    out.push_back({message.wave, message.source, message.destination,
-                   message.bytes, message.sendSlot != kDirect,
-                   message.receiveSlot != kDirect});
-  return out;
-}
-
 std::vector<Message>
 dt::formMessages(const std::vector<ScheduledMove> &scheduled,
                  const std::vector<Flow> &flows) {

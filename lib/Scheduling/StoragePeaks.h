@@ -8,7 +8,7 @@
 #ifndef DT_LIB_SCHEDULING_STORAGEPEAKS_H
 #define DT_LIB_SCHEDULING_STORAGEPEAKS_H
 
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <map>

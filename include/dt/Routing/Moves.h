@@ -36,7 +36,6 @@ struct LocalMove {
   uint32_t flow = 0;
   int64_t device = 0;
   Box box;
-  int32_t before = 0; // done before this wave
 };
 
 } // namespace dt

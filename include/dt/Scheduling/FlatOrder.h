@@ -24,7 +24,7 @@
 #ifndef DT_SCHEDULING_FLATORDER_H
 #define DT_SCHEDULING_FLATORDER_H
 
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <memory>

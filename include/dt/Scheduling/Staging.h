@@ -12,7 +12,7 @@
 #ifndef DT_SCHEDULING_STAGING_H
 #define DT_SCHEDULING_STAGING_H
 
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <map>
@@ -32,9 +32,6 @@ struct Message {
   int64_t sendSlot = 0;    // offset in the sender's arena, or kDirect
   int64_t receiveSlot = 0; // offset in the receiver's arena, or kDirect
 };
-
-/// The messages as the cost model sees them.
-std::vector<TimedMessage> timed(const std::vector<Message> &messages);
 
 /// Groups scheduled moves (sorted as `sortByMessage` leaves them) into
 /// messages.
