@@ -85,7 +85,7 @@ public:
     for (const auto &[key, port] : ports) {
       int64_t batches =
           (port.messages + kBatchOperations - 1) / kBatchOperations;
-      most = std::max(most, port.seconds + batches * cluster.latencySeconds);
+      most = std::max(most, port.seconds + batches * cluster.latencySeconds());
     }
     return most;
   }
@@ -208,7 +208,8 @@ int64_t piecesOf(const TransitionInfo &info, const Send &send) {
 /// Copies of strided boxes on each device, on one side.
 class Copies {
 public:
-  Copies(const TransitionInfo &info, bool sends) : isSending(sends) {
+  Copies(const TransitionInfo &info, bool sends)
+      : cluster(info.cluster), isSending(sends) {
     for (uint32_t i = 0; i < info.flows.size(); ++i)
       shards.add(i, sends ? info.flows[i].source : info.flows[i].destination);
   }
@@ -220,7 +221,8 @@ public:
     if (found && isContiguous(found->view))
       return;
     seconds[device] +=
-        packSeconds(send.bytes) + (pieces - 1) * kPackLaunchSeconds;
+        cluster.packSeconds(send.bytes) +
+        double(pieces - 1) * cluster.packLaunchUs / 1e6;
   }
 
   double slowest() const {
@@ -231,6 +233,7 @@ public:
   }
 
 private:
+  const Cluster &cluster;
   bool isSending;
   ShardIndex shards;
   std::map<int64_t, double> seconds;
@@ -274,7 +277,7 @@ public:
       std::map<int64_t, double> ends;
       for (const Entry &entry : batch) {
         double end = std::max(ended[entry.source], ended[entry.destination]) +
-                     cluster.latencySeconds +
+                     cluster.latencySeconds() +
                      std::max(port(entry, false), port(entry, true));
         for (int64_t device : {entry.source, entry.destination})
           ends[device] = std::max(ends[device], end);

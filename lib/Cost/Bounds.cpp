@@ -167,6 +167,6 @@ Bounds BoundsBuilder::finish() const {
       atLeast(bytes, rate);
     }
   if (out.seconds > 0)
-    out.seconds += cluster.latencySeconds;
+    out.seconds += cluster.latencySeconds();
   return out;
 }

@@ -181,7 +181,7 @@ LogicalResult RecvOp::verify() {
 
 // One view of storage per shard, and shards of one side.
 static LogicalResult verifyStorage(Operation *op, ValueRange shards,
-                                   ArrayAttr views, Side side) {
+                                   ArrayAttr views, ShardSide side) {
   if (shards.size() != views.size())
     return op->emitOpError() << "has " << views.size() << " views of "
                              << shards.size() << " shards, expected one each";
@@ -201,11 +201,11 @@ static LogicalResult verifyStorage(Operation *op, ValueRange shards,
 }
 
 LogicalResult CreateShardOp::verify() {
-  return verifyStorage(*this, getShards(), getViews(), Side::Destination);
+  return verifyStorage(*this, getShards(), getViews(), ShardSide::Destination);
 }
 
 LogicalResult ReleaseShardOp::verify() {
-  return verifyStorage(*this, getShards(), getViews(), Side::Source);
+  return verifyStorage(*this, getShards(), getViews(), ShardSide::Source);
 }
 
 } // namespace dt

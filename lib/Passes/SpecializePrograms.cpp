@@ -37,7 +37,7 @@ private:
   void writeGroup(const dtrt::Instruction &instruction);
   void writeCopy(const dtrt::Instruction &instruction);
   Value shard(const dtrt::Segment &segment) const {
-    return (segment.side == dtrt::Side::Source ? sources
+    return (segment.side == Side::Source ? sources
                                                : destinations)[segment.shard];
   }
   const dtrt::ShardRecord &recordOf(const dtrt::Segment &segment) const;
@@ -81,7 +81,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
     auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes), side,
+        builder, loc, BufferType::get(context, bytes), toShardSide(side),
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
         stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
@@ -90,7 +90,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
 
 const dtrt::ShardRecord &
 ProgramWriter::recordOf(const dtrt::Segment &segment) const {
-  return (segment.side == dtrt::Side::Source
+  return (segment.side == Side::Source
               ? program.source
               : program.destination)[segment.shard];
 }

@@ -257,17 +257,8 @@ void addFlows(ParamOp param, const PlaceOfState &sources,
 void readLimits(TransitionOp op, TransitionInfo &info) {
   constexpr int64_t kDefaultStaging = int64_t(1) << 30;
   info.stagingLimit = kDefaultStaging;
-  if (ClusterAttr cluster = op.getClusterAttr()) {
-    info.cluster.devicesPerNode = cluster.getDevicesPerNode();
-    info.cluster.intraBytesPerSecond = cluster.intraNodeGBps() * 1e9;
-    info.cluster.interBytesPerSecond = cluster.interNodeGBps() * 1e9;
-    info.cluster.latencySeconds = cluster.latencyUs() * 1e-6;
-    info.cluster.devicesPerNic = cluster.getDevicesPerNic();
-    for (const LinkEntry &link : cluster.getLinks())
-      info.cluster.links.push_back({{link.fromNode, link.from},
-                                    {link.toNode, link.to},
-                                    link.GBps.getValueAsDouble() * 1e9});
-  }
+  if (ClusterAttr cluster = op.getClusterAttr())
+    info.cluster = cluster.toCluster();
   if (MemoryAttr memory = op.getMemoryAttr()) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();

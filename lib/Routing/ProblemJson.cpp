@@ -128,13 +128,13 @@ ordered_json dt::toJson(const Box &box) {
 
 namespace {
 
-ordered_json endToJson(ClusterLinkEnd end) {
+ordered_json endToJson(LinkEnd end) {
   return {{end.isNode ? "node" : "device", end.index}};
 }
 
-ClusterLinkEnd readEnd(const JsonPlace &at) {
+LinkEnd readEnd(const JsonPlace &at) {
   at.expectKeys({"node", "device"});
-  ClusterLinkEnd end;
+  LinkEnd end;
   end.isNode = at.has("node");
   end.index = at[end.isNode ? "node" : "device"].integer();
   return end;
@@ -145,13 +145,13 @@ ClusterLinkEnd readEnd(const JsonPlace &at) {
 ordered_json dt::toJson(const Cluster &cluster) {
   ordered_json out = {{"devices_per_node", cluster.devicesPerNode},
                       {"devices_per_nic", cluster.devicesPerNic},
-                      {"intra_bytes_per_second", cluster.intraBytesPerSecond},
-                      {"inter_bytes_per_second", cluster.interBytesPerSecond},
-                      {"latency_seconds", cluster.latencySeconds}};
-  for (const ClusterLink &link : cluster.links)
+                      {"intra_node_GBps", cluster.intraNodeGBps},
+                      {"inter_node_GBps", cluster.interNodeGBps},
+                      {"latency_us", cluster.latencyUs}};
+  for (const Link &link : cluster.links)
     out["links"].push_back({{"from", endToJson(link.from)},
                             {"to", endToJson(link.to)},
-                            {"bytes_per_second", link.bytesPerSecond}});
+                            {"GBps", link.GBps}});
   return out;
 }
 
@@ -174,23 +174,22 @@ Box dt::readBox(const JsonPlace &at) {
 }
 
 Cluster dt::readCluster(const JsonPlace &at) {
-  at.expectKeys({"devices_per_node", "devices_per_nic",
-                 "intra_bytes_per_second", "inter_bytes_per_second",
-                 "latency_seconds", "links"});
+  at.expectKeys({"devices_per_node", "devices_per_nic", "intra_node_GBps",
+                 "inter_node_GBps", "latency_us", "links"});
   Cluster out;
   out.devicesPerNode = at["devices_per_node"].integer();
   if (at.has("devices_per_nic"))
     out.devicesPerNic = at["devices_per_nic"].integer();
-  out.intraBytesPerSecond = at["intra_bytes_per_second"].real();
-  out.interBytesPerSecond = at["inter_bytes_per_second"].real();
-  out.latencySeconds = at["latency_seconds"].real();
+  out.intraNodeGBps = at["intra_node_GBps"].real();
+  out.interNodeGBps = at["inter_node_GBps"].real();
+  out.latencyUs = at["latency_us"].real();
   if (!at.has("links"))
     return out;
   JsonPlace links = at["links"];
   for (size_t i = 0; i < links.size(); ++i) {
-    links[i].expectKeys({"from", "to", "bytes_per_second"});
+    links[i].expectKeys({"from", "to", "GBps"});
     out.links.push_back({readEnd(links[i]["from"]), readEnd(links[i]["to"]),
-                         links[i]["bytes_per_second"].real()});
+                         links[i]["GBps"].real()});
   }
   return out;
 }

@@ -297,7 +297,7 @@ void Router::cutItems() {
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
   double bound = problem.lowerBound();
-  budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
+  budget = std::max(0.0, bound - cluster.latencySeconds()) * kSenderShare;
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least

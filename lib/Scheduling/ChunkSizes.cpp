@@ -95,7 +95,7 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
   // Where the island carries little, it still has to last several latencies.
   int64_t leastIsland = alignSlot(std::min(
       {levels[0].busiest, room / 8,
-       int64_t(10 * cluster.latencySeconds * cluster.intraBytesPerSecond)}));
+       int64_t(10 * cluster.latencySeconds() * cluster.bytesPerSecond(false))}));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;
@@ -115,8 +115,8 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
     consider(64);
   consider(128);
   // Sizes that divide the typical pair evenly, on the slower level.
-  bool slower = double(levels[1].busiest) / cluster.interBytesPerSecond >
-                double(levels[0].busiest) / cluster.intraBytesPerSecond;
+  bool slower = double(levels[1].busiest) / cluster.bytesPerSecond(true) >
+                double(levels[0].busiest) / cluster.bytesPerSecond(false);
   if (levels[slower].busiest > 0)
     for (int parts = 1; parts <= 4; ++parts)
       consider(double(levels[slower].busiest) * parts /
@@ -130,7 +130,7 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
       widest[inter] = std::max(widest[inter], alignSlot(bytes));
   double seconds = double(levels[slower].busiest) /
                    cluster.bytesPerSecond(/*interNode=*/slower);
-  if (seconds < kLatencyBound * cluster.latencySeconds &&
+  if (seconds < kLatencyBound * cluster.latencySeconds() &&
       widest[0] + widest[1] <= room)
     candidates.push_back({widest[0], widest[1], /*isWhole=*/true});
   return candidates;

@@ -39,7 +39,7 @@
 #include "dt/Scheduling/Schedule.h"
 
 #include "Matching.h"
-#include "dt/Cost/DeviceIndex.h"
+#include "dtrt/DeviceIndex.h"
 
 #include <algorithm>
 #include <map>
@@ -162,7 +162,7 @@ int64_t Scheduler::largestMessage(const Move &move) const {
 }
 
 void Scheduler::index() {
-  DeviceIndex known, dense; // in order of appearance; ascending
+  dtrt::DeviceIndex known, dense; // in order of appearance; ascending
   for (const Move &move : moves)
     for (bool inter : {false, true}) {
       known(cluster.port(move.source, inter));
@@ -173,7 +173,7 @@ void Scheduler::index() {
   for (int64_t device : devices)
     dense(device);
   matching = std::make_unique<Matching>(
-      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds);
+      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds());
   std::unordered_map<uint64_t, uint32_t> edgesOf;
   edgesOf.reserve(moves.size() / 4);
   edgeOf.resize(moves.size());
@@ -204,8 +204,8 @@ void Scheduler::index() {
 /// waves there last as long as the copies of the waves next to them.
 void Scheduler::shortenEnds() {
   constexpr double kLeastLatencies = 10; // two of them are what it costs
-  double copy = packSeconds(chunks[0] + chunks[1]);
-  if (copy > kLeastLatencies * cluster.latencySeconds)
+  double copy = cluster.packSeconds(chunks[0] + chunks[1]);
+  if (copy > kLeastLatencies * cluster.latencySeconds())
     matching->shortenEnds(copy);
 }
 

@@ -2,7 +2,7 @@
 
 #include "dt/Scheduling/Staging.h"
 
-#include "dt/Cost/DeviceIndex.h"
+#include "dtrt/DeviceIndex.h"
 
 #include <algorithm>
 
@@ -82,7 +82,7 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
 
 std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
                                            std::vector<Message> &messages) {
-  DeviceIndex index;
+  dtrt::DeviceIndex index;
   std::vector<Arena> arenas;
   auto arenaOf = [&](int64_t device) -> Arena & {
     uint32_t number = index(device);

@@ -533,7 +533,7 @@ std::vector<double> earliestStarts(const WaveProblem &problem) {
     for (uint32_t feeder : feeders[i])
       if (moves[feeder].hop < moves[i].hop)
         starts[i] = std::min(
-            starts[i], starts[feeder] + problem.cluster.latencySeconds +
+            starts[i], starts[feeder] + problem.cluster.latencySeconds() +
                            problem.cluster.wireSeconds(
                                moves[feeder].source, moves[feeder].destination,
                                problem.elementBytes[moves[feeder].flow]));
@@ -579,7 +579,7 @@ double WaveProblem::lowerBound() const {
     const Move &move = moves[i];
     int64_t bytes = move.box.volume() * elementBytes[move.flow];
     bound = std::max(
-        bound, starts[i] + cluster.latencySeconds +
+        bound, starts[i] + cluster.latencySeconds() +
                    cluster.wireSeconds(move.source, move.destination, bytes));
     Pair &pair = pairs[{move.source, move.destination}];
     pair.bytes += bytes;
@@ -593,7 +593,7 @@ double WaveProblem::lowerBound() const {
     auto [source, destination] = ends;
     bool inter = !cluster.sameNode(source, destination);
     int64_t messages = (pair.bytes + stagingBytes - 1) / stagingBytes;
-    double seconds = double(messages) * cluster.latencySeconds +
+    double seconds = double(messages) * cluster.latencySeconds() +
                      cluster.wireSeconds(source, destination, pair.bytes);
     for (bool receive : {false, true}) {
       int64_t device = receive ? destination : source;

@@ -40,7 +40,7 @@ Status unbound(const PreparedSegment &segment, const LocalStorage &storage,
   return makeError("no memory is bound to '",
                    family.tensorName(memberIndex(family, shard, member)),
                    "' state '", family.states[state].name, "' (",
-                   segment.side == Side::Source ? "source" : "destination",
+                   sideName(segment.side),
                    ") on device ", storage.program().device);
 }
 

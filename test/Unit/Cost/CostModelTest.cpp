@@ -62,7 +62,7 @@ TEST(CostModel, PacksShowAtTheEndsOnly) {
   std::vector<TimedMessage> packed = {
       message(0, 0, 8, true), message(1, 0, 8, true), message(2, 0, 8, true)};
   EXPECT_NEAR(predictSeconds(packed, Cluster()),
-              3 * kOnNic + 2 * packSeconds(kBytes), 1e-12);
+              3 * kOnNic + 2 * Cluster().packSeconds(kBytes), 1e-12);
   std::vector<TimedMessage> direct = {message(0, 0, 8), message(1, 0, 8),
                                       message(2, 0, 8)};
   EXPECT_NEAR(predictSeconds(direct, Cluster()), 3 * kOnNic, 1e-12);
@@ -70,7 +70,7 @@ TEST(CostModel, PacksShowAtTheEndsOnly) {
 
 TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   Cluster cluster;
-  cluster.links = {{{true, 0}, {true, 1}, 50e9}, {{false, 3}, {true, 1}, 5e9}};
+  cluster.links = {{{true, 0}, {true, 1}, 50}, {{false, 3}, {true, 1}, 5}};
   EXPECT_EQ(cluster.bytesPerSecond(0, 8), 50e9);
   EXPECT_EQ(cluster.bytesPerSecond(8, 0), 25e9);
   EXPECT_EQ(cluster.bytesPerSecond(3, 9), 5e9);
@@ -94,7 +94,7 @@ TEST(Bounds, SeeTheOneSlowLink) {
   // 3 -> 11 alone takes 5 ms; all other pairs take 1 ms.
   Cluster cluster;
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, kOnNic, 1e-12);
-  cluster.links = {{{false, 3}, {false, 11}, 5e9}};
+  cluster.links = {{{false, 3}, {false, 11}, 5}};
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, 5e-3 + 10e-6,
               1e-12);
 }

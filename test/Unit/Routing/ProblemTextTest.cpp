@@ -12,8 +12,8 @@ namespace {
 const char *const kText = R"({
   // The smallest problem, with a comment.
   "problem": "routing",
-  "cluster": {"devices_per_node": 2, "intra_bytes_per_second": 2e11,
-              "inter_bytes_per_second": 2.5e10, "latency_seconds": 1e-5},
+  "cluster": {"devices_per_node": 2, "intra_node_GBps": 200,
+              "inter_node_GBps": 25, "latency_us": 10},
   "staging_bytes": 4096,
   "flows": [
     {"element_bytes": 4,
@@ -45,7 +45,7 @@ TEST(ProblemText, IsReadWithComments) {
   EXPECT_FALSE(problem->check());
   EXPECT_EQ(problem->cluster().devicesPerNode, 2);
   EXPECT_EQ(problem->cluster().devicesPerNic, 1);
-  EXPECT_EQ(problem->cluster().interBytesPerSecond, 25e9);
+  EXPECT_EQ(problem->cluster().interNodeGBps, 25);
   EXPECT_EQ(problem->stagingBytes(), 4096);
   ASSERT_EQ(problem->flows().size(), 1u);
   EXPECT_EQ(problem->flows()[0].destination.ownerSets[0],
@@ -59,11 +59,11 @@ TEST(ProblemText, ReadsBackWhatItWrote) {
   std::mt19937 random(seed);
   for (int trial = 0; trial < 100; ++trial) {
     RandomTransition t = randomTransition(random);
-    t.cluster.latencySeconds = double(random()) / 3;
-    t.cluster.intraBytesPerSecond = double(random() + 1) / 7;
+    t.cluster.latencyUs = double(random()) / 3;
+    t.cluster.intraNodeGBps = double(random() + 1) / 7;
     if (random() % 2)
       t.cluster.links = {{{true, 0}, {false, 3}, double(random() + 1) / 3},
-                         {{false, 1}, {true, 2}, 1e9}};
+                         {{false, 1}, {true, 2}, 1}};
     if (random() % 2)
       t.cluster.devicesPerNic = t.cluster.devicesPerNode;
     RoutingProblem problem(t.flows, t.cluster, 1 + int64_t(random()));
@@ -86,8 +86,8 @@ TEST(ProblemText, NamesWhatItDoesNotExpect) {
   expectRefused(replaced("\"staging_bytes\": 4096", "\"staging\": 4096"),
                 "unknown key 'staging' in the problem, expected problem, "
                 "cluster, staging_bytes, flows");
-  expectRefused(replaced("\"latency_seconds\": 1e-5", "\"links\": []"),
-                "cluster.latency_seconds must be a number, not missing");
+  expectRefused(replaced("\"latency_us\": 10", "\"links\": []"),
+                "cluster.latency_us must be a number, not missing");
   expectRefused(replaced("[[0, 8]]", "[[0, 8, 9]]"),
                 "flows[0].source.cells[0].box[0] must be [LO, HI], not "
                 "[0,8,9]");

@@ -55,7 +55,7 @@ TEST(Schedule, MovesEverythingOnceOnFreePortsAfterItsFeeders) {
     if (!chunks.isWhole && random() % 2) {
       chunks.hasShortEnds = true;
       // Else copies this small do not count.
-      t.cluster.latencySeconds = problem.cluster.latencySeconds = 1e-9;
+      t.cluster.latencyUs = problem.cluster.latencyUs = 1e-3;
     }
     std::vector<ScheduledMove> scheduled = scheduledWith(problem, chunks);
     expectPortsAreFree(scheduled, t.cluster);
@@ -155,7 +155,7 @@ TEST(Schedule, FirstAndLastWaveAreShortWhereCopiesShow) {
   EXPECT_EQ(even.front().move.box.volume(), kChunk);
   EXPECT_LT(ends.front().move.box.volume(), kChunk / 4);
   EXPECT_LT(ends.back().move.box.volume(), kChunk / 4);
-  EXPECT_LT(seconds(ends), seconds(even) - packSeconds(kChunk));
+  EXPECT_LT(seconds(ends), seconds(even) - Cluster().packSeconds(kChunk));
   // A copy of 4 us is less than what another wave costs.
   EXPECT_EQ(run(4 << 20, true).size(), run(4 << 20, false).size());
 }

@@ -11,8 +11,8 @@ namespace {
 
 const char *const kText = R"({
   "problem": "waves", // Two devices swap what they hold, page by page.
-  "cluster": {"devices_per_node": 2, "intra_bytes_per_second": 2e11,
-              "inter_bytes_per_second": 2.5e10, "latency_seconds": 1e-5},
+  "cluster": {"devices_per_node": 2, "intra_node_GBps": 200,
+              "inter_node_GBps": 25, "latency_us": 10},
   "staging_bytes": 4096,
   "element_bytes": [4],
   "moves": [{"flow": 0, "from": 0, "to": 1, "box": [[0, 4]]},
@@ -66,7 +66,7 @@ TEST(WaveProblemText, ReadsBackWhatItWrote) {
   std::mt19937 random(seed);
   for (int trial = 0; trial < 100; ++trial) {
     WaveProblem p = randomStorageProblem(random);
-    p.cluster.latencySeconds = double(random()) / 3;
+    p.cluster.latencyUs = double(random()) / 3;
     if (random() % 2)
       p.copies.clear();
     if (random() % 2)

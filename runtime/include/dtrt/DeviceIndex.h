@@ -1,13 +1,13 @@
 //===- DeviceIndex.h - Devices counted without gaps -------------*- C++ -*-===//
 
-#ifndef DT_COST_DEVICEINDEX_H
-#define DT_COST_DEVICEINDEX_H
+#ifndef DTRT_DEVICEINDEX_H
+#define DTRT_DEVICEINDEX_H
 
 #include <cstdint>
 #include <unordered_map>
 #include <vector>
 
-namespace dt {
+namespace dtrt {
 
 /// Numbers devices from 0 in the order in which they are asked for, so that
 /// loops over millions of messages keep what they know of devices in vectors.
@@ -42,6 +42,6 @@ private:
   std::vector<int64_t> devices;
 };
 
-} // namespace dt
+} // namespace dtrt
 
-#endif // DT_COST_DEVICEINDEX_H
+#endif // DTRT_DEVICEINDEX_H
