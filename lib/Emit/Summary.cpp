@@ -44,8 +44,8 @@ void countMessages(const std::vector<PlanMessage> &messages,
     if (!cluster.sameNode(message.source, message.destination))
       out.bytesInterNode += message.bytes;
     timed.push_back({message.wave, message.source, message.destination,
-                     message.bytes, message.sendSlot >= 0,
-                     message.receiveSlot >= 0});
+                     message.bytes, message.sendSlot != kInPlace,
+                     message.receiveSlot != kInPlace});
   }
   out.messages = messages.size();
   out.timePredicted = predictSeconds(timed, cluster);

@@ -11,7 +11,7 @@ using namespace dt;
 namespace {
 
 /// Whether a message is one run of bytes on the given side.
-bool isDirect(const StagingInput &input, const Message &message, bool send) {
+bool isDirect(const StagingInput &input, const PlanMessage &message, bool send) {
   if (message.last - message.first != 1)
     return false;
   const Move &move = input.scheduled[message.first].move;
@@ -62,12 +62,12 @@ struct Arena {
 
 } // namespace
 
-std::vector<Message>
+std::vector<PlanMessage>
 dt::formMessages(const std::vector<ScheduledMove> &scheduled,
                  const std::vector<Flow> &flows) {
-  std::vector<Message> out;
+  std::vector<PlanMessage> out;
   forEachMessage(scheduled, [&](size_t first, size_t last) {
-    Message &message = out.emplace_back();
+    PlanMessage &message = out.emplace_back();
     message.wave = scheduled[first].wave;
     message.source = scheduled[first].move.source;
     message.destination = scheduled[first].move.destination;
@@ -81,7 +81,7 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
 }
 
 std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
-                                           std::vector<Message> &messages) {
+                                           std::vector<PlanMessage> &messages) {
   dtrt::DeviceIndex index;
   std::vector<Arena> arenas;
   auto arenaOf = [&](int64_t device) -> Arena & {
@@ -94,24 +94,24 @@ std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
   parity[0].resize(messages.size());
   parity[1].resize(messages.size());
   for (size_t i = 0; i < messages.size(); ++i) {
-    Message &message = messages[i];
+    PlanMessage &message = messages[i];
     for (bool receive : {false, true}) {
       int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
       Arena &arena = arenaOf(receive ? message.destination : message.source);
       bool direct = isDirect(input, message, !receive);
       int64_t offset =
           arena.take(message.wave, receive, direct ? 0 : message.bytes);
-      slot = direct ? kDirect : offset;
+      slot = direct ? kInPlace : offset;
       parity[receive][i] = arena.group % 2;
     }
   }
   // The areas' sizes are known only now.
   for (size_t i = 0; i < messages.size(); ++i) {
-    Message &message = messages[i];
-    if (message.sendSlot != kDirect)
+    PlanMessage &message = messages[i];
+    if (message.sendSlot != kInPlace)
       message.sendSlot +=
           arenaOf(message.source).areaStart(/*receive=*/false, parity[0][i]);
-    if (message.receiveSlot != kDirect)
+    if (message.receiveSlot != kInPlace)
       message.receiveSlot += arenaOf(message.destination)
                                  .areaStart(/*receive=*/true, parity[1][i]);
   }

@@ -13,29 +13,16 @@
 #define DT_SCHEDULING_STAGING_H
 
 #include "dt/Geometry/ShardIndex.h"
+#include "dt/Scheduling/PlanMessage.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <map>
 
 namespace dt {
 
-/// A slot offset that says: sent from, or received into, the tensor itself.
-constexpr int64_t kDirect = -1;
-
-/// The scheduled moves [first, last) of one pair in one wave.
-struct Message {
-  int32_t wave = 0;
-  int64_t source = 0;
-  int64_t destination = 0;
-  size_t first = 0, last = 0;
-  int64_t bytes = 0;
-  int64_t sendSlot = 0;    // offset in the sender's arena, or kDirect
-  int64_t receiveSlot = 0; // offset in the receiver's arena, or kDirect
-};
-
 /// Groups scheduled moves (sorted as `sortByMessage` leaves them) into
 /// messages.
-std::vector<Message> formMessages(const std::vector<ScheduledMove> &scheduled,
+std::vector<PlanMessage> formMessages(const std::vector<ScheduledMove> &scheduled,
                                   const std::vector<Flow> &flows);
 
 struct StagingInput {
@@ -50,7 +37,7 @@ struct StagingInput {
 
 /// Gives every message its slots. Returns the arena bytes of each device.
 std::map<int64_t, int64_t> assignSlots(const StagingInput &input,
-                                       std::vector<Message> &messages);
+                                       std::vector<PlanMessage> &messages);
 
 } // namespace dt
 

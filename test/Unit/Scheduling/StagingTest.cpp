@@ -29,7 +29,7 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
     std::vector<ChunkBytes> candidates = candidateChunks(problem);
     ChunkBytes chunks = candidates[random() % candidates.size()];
     std::vector<ScheduledMove> scheduled = scheduledWith(problem, chunks);
-    std::vector<Message> messages = formMessages(scheduled, t.flows);
+    std::vector<PlanMessage> messages = formMessages(scheduled, t.flows);
     ShardIndex source, destination;
     std::vector<unsigned> numStates, numLeading;
     for (uint32_t i = 0; i < t.flows.size(); ++i) {
@@ -43,14 +43,14 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
         messages);
     std::map<int64_t, std::vector<int32_t>> groups;
     std::map<int64_t, std::vector<Live>> live;
-    for (const Message &message : messages)
+    for (const PlanMessage &message : messages)
       for (bool receive : {false, true}) {
         int64_t device = receive ? message.destination : message.source;
         int64_t slot = receive ? message.receiveSlot : message.sendSlot;
         if (groups[device].empty() || groups[device].back() != message.wave)
           groups[device].push_back(message.wave);
         int64_t group = groups[device].size() - 1;
-        if (slot == kDirect) {
+        if (slot == kInPlace) {
           ++direct;
           EXPECT_EQ(message.last - message.first, 1u);
           continue;
