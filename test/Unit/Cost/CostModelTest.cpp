@@ -3,6 +3,10 @@
 #include "dt/Cost/CostModel.h"
 #include "SolvedWaves.h"
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 using namespace dt;
 using namespace dt::testing;
 
@@ -77,6 +81,40 @@ TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   EXPECT_EQ(cluster.bytesPerSecond(0, 1), 200e9);
   EXPECT_NEAR(predictSeconds({message(0, 0, 8)}, cluster), 0.5e-3 + 10e-6,
               1e-12);
+}
+
+TEST(CostModel, ATimelineEndsWhenPredictedAndEachLaneDoesOneThingAtATime) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  for (int trial = 0; trial < 100; ++trial) {
+    Cluster cluster;
+    cluster.devicesPerNode = 4;
+    cluster.devicesPerNic = 1 << random() % 3;
+    cluster.latencyUs = 1 + random() % 20;
+    cluster.links = {{{true, 0}, {true, 1}, 7}};
+    std::vector<TimedMessage> messages;
+    std::vector<int64_t> to(16);
+    std::iota(to.begin(), to.end(), 0);
+    for (int32_t wave = 0; wave < 12; ++wave) {
+      std::shuffle(to.begin(), to.end(), random);
+      for (int64_t from = 0; from < 16; ++from)
+        if (to[from] != from && random() % 3)
+          messages.push_back({wave, from, to[from], 1 + int64_t(random() % 9999),
+                              random() % 2 == 0, random() % 2 == 0});
+    }
+    dtrt::Timeline timeline = dtrt::drawTimeline(messages, cluster);
+    EXPECT_EQ(timeline.seconds, predictSeconds(messages, cluster));
+    for (const auto &[device, line] : timeline.devices) {
+      EXPECT_LE(line.end, timeline.seconds);
+      for (const std::vector<dtrt::Span> &lane : line.lanes)
+        for (size_t i = 0; i < lane.size(); ++i) {
+          EXPECT_LE(lane[i].end, line.end);
+          EXPECT_GE(lane[i].begin, i == 0 ? 0 : lane[i - 1].end)
+              << "device " << device;
+        }
+    }
+  }
 }
 
 /// `shape` rows over `sources` devices from 0 on, to the same number from
