@@ -189,7 +189,7 @@ static LogicalResult verifyStorage(Operation *op, ValueRange shards,
     auto shard = value.getDefiningOp<ShardOp>();
     if (!shard || shard.getSide() != side)
       return op->emitOpError()
-             << "expected shards of the " << stringifySide(side);
+             << "expected shards of the " << stringifyShardSide(side);
     int64_t leading = shard.getShard().getLeading();
     if (int64_t(view.getSize().size()) != leading + 1)
       return op->emitOpError()

@@ -20,6 +20,7 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
+#include "llvm/ADT/bit.h"
 #include "mlir/IR/OpImplementation.h"
 
 #include <optional>
@@ -94,7 +95,8 @@ namespace dtrt {
 /// Links are parameters of an attribute.
 inline llvm::hash_code hash_value(const Link &link) {
   return llvm::hash_combine(link.from.isNode, link.from.index, link.to.isNode,
-                            link.to.index, link.GBps);
+                            link.to.index,
+                            llvm::bit_cast<uint64_t>(link.GBps));
 }
 } // namespace dtrt
 
