@@ -220,9 +220,8 @@ public:
     auto found = shards.find(send.flow, device, piece);
     if (found && isContiguous(found->view))
       return;
-    seconds[device] +=
-        cluster.packSeconds(send.bytes) +
-        double(pieces - 1) * cluster.packLaunchUs / 1e6;
+    seconds[device] += cluster.packSeconds(send.bytes) +
+                       double(pieces - 1) * cluster.packLaunchUs / 1e6;
   }
 
   double slowest() const {

@@ -40,7 +40,8 @@ double ringRate(const Job &job, const Sizes &sizes, int64_t stride,
       break;
   }
   if (cluster.isRegular())
-    slowest = crosses ? cluster.bytesPerSecond(true) : cluster.bytesPerSecond(false);
+    slowest =
+        crosses ? cluster.bytesPerSecond(true) : cluster.bytesPerSecond(false);
   // All groups ring at once: devices behind one NIC share it, unless the ring
   // leaves the node once for all of them.
   int64_t inNode = std::max<int64_t>(1, cluster.devicesPerNode / stride);
@@ -333,7 +334,8 @@ LayerTimes layerTimes(const Job &job, const Sizes &sizes, const Batch &batch,
       rounded(model.logitBytes() + model.saved(job.model.last));
   out.working = rounded(working);
   if (sizes.pp > 1)
-    out.transfer = model.hiddenBytes() / rates.pp + job.cluster.latencySeconds();
+    out.transfer =
+        model.hiddenBytes() / rates.pp + job.cluster.latencySeconds();
   useProfile(job, out);
   return out;
 }

@@ -264,9 +264,9 @@ static ParseResult parseLinkEnd(AsmParser &parser, LinkEnd &end) {
 }
 
 static ParseResult parseLink(AsmParser &parser, Link &link) {
-  return failure(parseLinkEnd(parser, link.from) ||
-                 parser.parseKeyword("to") || parseLinkEnd(parser, link.to) ||
-                 parser.parseEqual() || parseNumber(parser, link.GBps));
+  return failure(parseLinkEnd(parser, link.from) || parser.parseKeyword("to") ||
+                 parseLinkEnd(parser, link.to) || parser.parseEqual() ||
+                 parseNumber(parser, link.GBps));
 }
 
 // 2 per nic, if it is there; `more`: whether something follows it.
@@ -336,8 +336,8 @@ void ClusterAttr::print(AsmPrinter &printer) const {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {
       printer << (link.from.isNode ? "node " : "device ") << link.from.index
-              << (link.to.isNode ? " to node " : " to device ")
-              << link.to.index << " = ";
+              << (link.to.isNode ? " to node " : " to device ") << link.to.index
+              << " = ";
       printNumber(printer, link.GBps);
     });
     printer << "]";

@@ -58,8 +58,7 @@ dtrt::Family familyOf(ParamOp param) {
     info.inSource = state.source.has_value();
     info.inDestination = state.destination.has_value();
     info.sourceDType = states.readDType(i);
-    info.destinationDType =
-        state.destination.value_or(states.readDType(i));
+    info.destinationDType = state.destination.value_or(states.readDType(i));
     if (state.from)
       info.madeFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));

@@ -122,11 +122,11 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
 void Importer::importTransition() {
   MLIRContext *context = builder.getContext();
   const MemoryDecl &memory = request.memory;
-  auto op = TransitionOp::create(
-      builder, loc, "transition", "source", "destination",
-      ClusterAttr::get(context, request.cluster),
-      MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.flat));
+  auto op =
+      TransitionOp::create(builder, loc, "transition", "source", "destination",
+                           ClusterAttr::get(context, request.cluster),
+                           MemoryAttr::get(context, memory.stagingBytes,
+                                           memory.deviceBytes, memory.flat));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

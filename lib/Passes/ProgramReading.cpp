@@ -66,8 +66,8 @@ void Reader::readShard(ShardOp op) {
   place.family = families.lookup(op.getParamAttr().getAttr());
   place.states = statesIn(place.family, op.getStatesAttr());
   place.side = toSide(op.getSide());
-  auto &records = place.side == Side::Source ? out.program.source
-                                                   : out.program.destination;
+  auto &records =
+      place.side == Side::Source ? out.program.source : out.program.destination;
   place.shard = uint32_t(records.size());
   dtrt::ShardRecord &record = records.emplace_back();
   record.family = place.family;

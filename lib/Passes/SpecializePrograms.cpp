@@ -38,7 +38,7 @@ private:
   void writeCopy(const dtrt::Instruction &instruction);
   Value shard(const dtrt::Segment &segment) const {
     return (segment.side == Side::Source ? sources
-                                               : destinations)[segment.shard];
+                                         : destinations)[segment.shard];
   }
   const dtrt::ShardRecord &recordOf(const dtrt::Segment &segment) const;
   ArrayAttr statesOf(const dtrt::Segment &segment) const;
@@ -90,9 +90,8 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
 
 const dtrt::ShardRecord &
 ProgramWriter::recordOf(const dtrt::Segment &segment) const {
-  return (segment.side == Side::Source
-              ? program.source
-              : program.destination)[segment.shard];
+  return (segment.side == Side::Source ? program.source
+                                       : program.destination)[segment.shard];
 }
 
 /// The names of a segment's states; null where they are its shard's.

@@ -151,8 +151,7 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
 
 std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
   std::vector<NamedDType> source = statesOn(request, Side::Source);
-  std::vector<NamedDType> destination =
-      statesOn(request, Side::Destination);
+  std::vector<NamedDType> destination = statesOn(request, Side::Destination);
   if (source.empty() != destination.empty())
     fail("state is given inside one side only: give it inside both, or at the "
          "top");

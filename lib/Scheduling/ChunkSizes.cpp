@@ -93,9 +93,10 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
   if (least.intra + least.inter > room)
     return {};
   // Where the island carries little, it still has to last several latencies.
-  int64_t leastIsland = alignSlot(std::min(
-      {levels[0].busiest, room / 8,
-       int64_t(10 * cluster.latencySeconds() * cluster.bytesPerSecond(false))}));
+  int64_t leastIsland =
+      alignSlot(std::min({levels[0].busiest, room / 8,
+                          int64_t(10 * cluster.latencySeconds() *
+                                  cluster.bytesPerSecond(false))}));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;

@@ -11,7 +11,8 @@ using namespace dt;
 namespace {
 
 /// Whether a message is one run of bytes on the given side.
-bool isDirect(const StagingInput &input, const PlanMessage &message, bool send) {
+bool isDirect(const StagingInput &input, const PlanMessage &message,
+              bool send) {
   if (message.last - message.first != 1)
     return false;
   const Move &move = input.scheduled[message.first].move;

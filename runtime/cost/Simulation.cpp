@@ -107,8 +107,7 @@ private:
   std::vector<uint32_t> inWave; // those that are
 };
 
-template <typename Record>
-Group &Simulation<Record>::groupOf(int64_t device) {
+template <typename Record> Group &Simulation<Record>::groupOf(int64_t device) {
   uint32_t number = index(device);
   if (number == lanes.size()) {
     lanes.emplace_back();

@@ -20,8 +20,8 @@
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
-#include "llvm/ADT/bit.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/bit.h"
 
 #include <optional>
 #include <string>
@@ -95,8 +95,7 @@ namespace dtrt {
 /// Links are parameters of an attribute.
 inline llvm::hash_code hash_value(const Link &link) {
   return llvm::hash_combine(link.from.isNode, link.from.index, link.to.isNode,
-                            link.to.index,
-                            llvm::bit_cast<uint64_t>(link.GBps));
+                            link.to.index, llvm::bit_cast<uint64_t>(link.GBps));
 }
 } // namespace dtrt
 

@@ -22,8 +22,9 @@ namespace dt {
 
 /// Groups scheduled moves (sorted as `sortByMessage` leaves them) into
 /// messages.
-std::vector<PlanMessage> formMessages(const std::vector<ScheduledMove> &scheduled,
-                                  const std::vector<Flow> &flows);
+std::vector<PlanMessage>
+formMessages(const std::vector<ScheduledMove> &scheduled,
+             const std::vector<Flow> &flows);
 
 struct StagingInput {
   const std::vector<ScheduledMove> &scheduled;

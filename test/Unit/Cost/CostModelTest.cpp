@@ -100,8 +100,9 @@ TEST(CostModel, ATimelineEndsWhenPredictedAndEachLaneDoesOneThingAtATime) {
       std::shuffle(to.begin(), to.end(), random);
       for (int64_t from = 0; from < 16; ++from)
         if (to[from] != from && random() % 3)
-          messages.push_back({wave, from, to[from], 1 + int64_t(random() % 9999),
-                              random() % 2 == 0, random() % 2 == 0});
+          messages.push_back({wave, from, to[from],
+                              1 + int64_t(random() % 9999), random() % 2 == 0,
+                              random() % 2 == 0});
     }
     dtrt::Timeline timeline = dtrt::drawTimeline(messages, cluster);
     EXPECT_EQ(timeline.seconds, predictSeconds(messages, cluster));

@@ -23,7 +23,7 @@ constexpr int kCutsPerPlan = 30; // 12,000 runs
 constexpr size_t kMostScheduled = 4;
 
 std::vector<PlanMessage> randomPlan(const RandomTransition &t,
-                                std::mt19937 &random) {
+                                    std::mt19937 &random) {
   WaveProblem problem = randomWaves(t, 2048 + random() % 8192);
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
   ChunkBytes chunks = candidates[random() % candidates.size()];
@@ -31,13 +31,15 @@ std::vector<PlanMessage> randomPlan(const RandomTransition &t,
 }
 
 /// Messages come by wave; ranks are the devices.
-std::vector<dtrt::RankGroups> groupsOf(const std::vector<PlanMessage> &messages) {
+std::vector<dtrt::RankGroups>
+groupsOf(const std::vector<PlanMessage> &messages) {
   int64_t devices = 0;
   for (const PlanMessage &m : messages)
     devices = std::max({devices, m.source + 1, m.destination + 1});
   std::vector<dtrt::RankGroups> out(devices);
   std::vector<int32_t> wave(devices, -1);
-  auto add = [&](const PlanMessage &m, int64_t rank, int64_t peer, bool receive) {
+  auto add = [&](const PlanMessage &m, int64_t rank, int64_t peer,
+                 bool receive) {
     if (wave[rank] != m.wave)
       out[rank].emplace_back();
     wave[rank] = m.wave;
