@@ -159,15 +159,15 @@ template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
 
 template <typename Record>
 void Simulation<Record>::send(const TimedMessage &m) {
+  bool inter = !cluster.sameNode(m.source, m.destination);
+  double wire = cluster.wireSeconds(m.source, m.destination, m.bytes);
   Group &sender = groups[index(m.source)];
   Group &receiver = groups[index(m.destination)];
   double start = std::max(sender.start, receiver.start);
-  bool inter = !cluster.sameNode(m.source, m.destination);
   bool waitsForNics = inter && cluster.devicesPerNic > 1;
   if (waitsForNics)
     start = std::max({start, nicOut[cluster.port(m.source, true)],
                       nicIn[cluster.port(m.destination, true)]});
-  double wire = cluster.wireSeconds(m.source, m.destination, m.bytes);
   double end = start + cluster.latencySeconds() + wire;
   if (waitsForNics)
     nicOut[cluster.port(m.source, true)] =
