@@ -1,0 +1,120 @@
+"""Lets trainers that call CUDA run on a machine without GPUs, over Gloo.
+
+Megatron-Core and torchtitan ask CUDA for devices, streams and generators in
+many places. What they get here is the CPU's. Where there is a GPU nothing is
+changed. This is for examples and tests, not for training.
+"""
+
+import contextlib
+
+import torch
+import torch.distributed as dist
+from torch.overrides import TorchFunctionMode
+
+CPU = torch.device("cpu")
+
+
+class _Stream:
+    """Work of the CPU is over when the call returns."""
+
+    def wait_stream(self, other):
+        pass
+
+    def wait_event(self, event):
+        pass
+
+    def synchronize(self):
+        pass
+
+    def record_event(self, *_):
+        return self
+
+
+class _FloatTensor:
+    def __new__(cls, values, *_):
+        return torch.tensor(values, dtype=torch.float)
+
+
+class _OnCpu(TorchFunctionMode):
+    """Tensors that are made for CUDA are made on the CPU."""
+
+    def __torch_function__(self, function, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        if str(kwargs.get("device", "")).startswith("cuda"):
+            kwargs["device"] = CPU
+        return function(*args, **kwargs)
+
+
+_MODE = _OnCpu()
+
+
+def _cuda_names():
+    """torch.cuda as the CPU would answer."""
+    cuda = torch.cuda
+    cuda.current_device = lambda: CPU
+    cuda.set_device = lambda device: None
+    cuda.synchronize = lambda *_: None
+    cuda.default_stream = cuda.current_stream = lambda *_: _Stream()
+    cuda.Stream = lambda *_, **__: _Stream()
+    cuda.stream = lambda stream: contextlib.nullcontext()
+    cuda.nvtx.range_push = cuda.nvtx.range_pop = lambda *_: None
+    cuda.get_rng_state = lambda *_, **__: torch.get_rng_state()
+    cuda.set_rng_state = lambda state, *_, **__: torch.set_rng_state(state)
+    cuda.manual_seed = torch.manual_seed
+    cuda.FloatTensor = _FloatTensor
+
+
+def _tensor_names():
+    """Tensors that say they are on CUDA where Megatron-Core asks by name."""
+    kind = torch.Tensor.type
+
+    def type_of(tensor, *args, **kwargs):
+        name = kind(tensor, *args, **kwargs)
+        if isinstance(name, str) and "cuda" not in name:
+            return name.replace("torch.", "torch.cuda.", 1)
+        return name
+
+    torch.Tensor.type = type_of
+    torch.Tensor.cuda = lambda tensor, *_, **__: tensor
+
+
+def _split_sizes():
+    """Gloo wants lists where NCCL takes tensors."""
+    exchange = dist.all_to_all_single
+
+    def plain(sizes):
+        return sizes.tolist() if hasattr(sizes, "tolist") else sizes
+
+    def all_to_all_single(
+        output, given, output_split_sizes=None, input_split_sizes=None, **more
+    ):
+        return exchange(
+            output,
+            given,
+            output_split_sizes=plain(output_split_sizes),
+            input_split_sizes=plain(input_split_sizes),
+            **more,
+        )
+
+    dist.all_to_all_single = all_to_all_single
+
+
+def for_megatron():
+    """Call it before megatron.core is imported; gives the backend to use."""
+    if torch.cuda.is_available():
+        torch.cuda.set_device(dist.get_node_local_rank(fallback_rank=0))
+        return "nccl"
+    torch.set_num_threads(1)
+    _cuda_names()
+    _tensor_names()
+    _split_sizes()
+    _MODE.__enter__()
+    import megatron.core.tensor_parallel.random as generators
+    import megatron.core.transformer.moe.moe_utils as experts
+
+    generators._set_cuda_rng_state = lambda state, *_, **__: (
+        torch.set_rng_state(state)
+    )
+    generators._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
+    experts.te_general_gemm = None
+    return "gloo"
