@@ -99,6 +99,29 @@ def _split_sizes():
     dist.all_to_all_single = all_to_all_single
 
 
+def _uneven():
+    """Gloo gathers and scatters equal parts only."""
+    gather, scatter = dist.all_gather, dist.reduce_scatter
+
+    def all_gather(outputs, given, group=None, **more):
+        if len({tuple(one.shape) for one in outputs}) == 1:
+            return gather(outputs, given, group=group, **more)
+        outputs[dist.get_rank(group)].copy_(given)
+        for number, one in enumerate(outputs):
+            dist.broadcast(one, group=group, group_src=number)
+        return None
+
+    def reduce_scatter(output, inputs, *args, group=None, **more):
+        if len({tuple(one.shape) for one in inputs}) == 1:
+            return scatter(output, inputs, *args, group=group, **more)
+        for one in inputs:
+            dist.all_reduce(one, *args, group=group)
+        output.copy_(inputs[dist.get_rank(group)])
+        return None
+
+    dist.all_gather, dist.reduce_scatter = all_gather, reduce_scatter
+
+
 def for_megatron():
     """Call it before megatron.core is imported; gives the backend to use."""
     if torch.cuda.is_available():
@@ -108,6 +131,7 @@ def for_megatron():
     _cuda_names()
     _tensor_names()
     _split_sizes()
+    _uneven()
     _MODE.__enter__()
     import megatron.core.tensor_parallel.random as generators
     import megatron.core.transformer.moe.moe_utils as experts

@@ -37,7 +37,7 @@ DENSE = [
 EXPERTS = [
     Sizes(ep=2),
     Sizes(ep=4),
-    Sizes(tp=2, ep=2, etp=2),
+    Sizes(ep=2, etp=2),
     Sizes(ep=2, pp=2),
     Sizes(ep=2),
 ]

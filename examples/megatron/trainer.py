@@ -77,8 +77,6 @@ def _experts(sizes):
         "activation_func": torch.nn.functional.silu,
         "expert_model_parallel_size": sizes.ep,
         "expert_tensor_parallel_size": sizes.etp,
-        # Tensor parallelism beside experts needs it.
-        "sequence_parallel": sizes.tp > 1,
     }
 
 

@@ -27,6 +27,7 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
+from .profile import Profile, merge_profiles
 from .planning import plan_between
 from .redistribution import redistribute
 from .state import Part, PerRank, State
@@ -45,6 +46,7 @@ __all__ = [
     "Part",
     "PerRank",
     "Plan",
+    "Profile",
     "State",
     "Switch",
     "TensorError",
@@ -53,6 +55,7 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "merge_profiles",
     "plan_between",
     "redistribute",
     "set_counters",
