@@ -142,3 +142,64 @@ def for_megatron():
     generators._get_cuda_rng_state = lambda *_, **__: torch.get_rng_state()
     experts.te_general_gemm = None
     return "gloo"
+
+
+def _cpu_names():
+    """torch.cpu with the questions that torchtitan asks of a device."""
+    import torch._utils
+
+    class Properties:
+        total_memory, name = 1 << 34, "cpu"
+
+    module = torch.cpu
+    torch._utils._get_available_device_type = lambda: "cpu"
+    module.get_device_name = lambda device=None: "cpu"
+    module.current_device = lambda: 0
+    module.get_device_properties = lambda device=None: Properties
+    module.reset_peak_memory_stats = module.empty_cache = lambda *_: None
+    module.memory_stats = lambda device=None: {}
+    module.max_memory_allocated = module.memory_reserved = lambda *_: 0
+
+
+def _plain_calls():
+    barrier = dist.barrier
+
+    def without_devices(*args, **more):
+        more.pop("device_ids", None)
+        return barrier(*args, **more)
+
+    dist.barrier = without_devices
+    if not hasattr(dist, "set_timeout"):
+        dist.set_timeout = lambda *_, **__: None
+
+
+def _plain_sums():
+    """Gloo has no PREMUL_SUM; FSDP2 divides by itself when told to."""
+    from torch.distributed.fsdp import FSDPModule
+
+    set_factor = FSDPModule.set_gradient_divide_factor
+
+    def set_gradient_divide_factor(module, factor):
+        set_factor(module, factor)
+        module.set_force_sum_reduction_for_comms(True)
+
+    FSDPModule.set_gradient_divide_factor = set_gradient_divide_factor
+
+
+def for_torchtitan():
+    """Call it before torchtitan is imported."""
+    if torch.cuda.is_available():
+        return
+    torch.set_num_threads(1)
+    _cpu_names()
+    _plain_calls()
+    _plain_sums()
+    # Its masked attention needs a compiler for GPUs.
+    import torchtitan.models.common.config_utils as attention
+    import torchtitan.models.llama3 as llama3
+    from torchtitan.models.common.attention import ScaledDotProductAttention
+
+    def causal(backend):
+        return ScaledDotProductAttention.Config()
+
+    attention.get_attention_config = llama3.get_attention_config = causal

@@ -105,7 +105,11 @@ def rows_of(trainer, place):
         for state, tensor in states.items():
             own = tensor.detach().clone().view(-1)
             if state == "step":
-                about_step = about | {"cut": None, "gated": False, "shape": (1,)}
+                about_step = about | {
+                    "cut": None,
+                    "gated": False,
+                    "shape": (1,),
+                }
                 rows.append(Row(state=state, value=own, **about_step))
             elif own.numel():
                 rows.append(

@@ -92,7 +92,9 @@ def checked(trainer, build):
     total = torch.tensor(count)
     dist.all_reduce(total)
     if dist.get_rank() == 0:
-        print(f"{trainer.sizes} -> {new.sizes}: {total.item()} values are right")
+        print(
+            f"{trainer.sizes} -> {new.sizes}: {total.item()} values are right"
+        )
     return new
 
 

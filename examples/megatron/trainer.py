@@ -47,7 +47,9 @@ class Sizes:
     def __str__(self):
         sizes = vars(self) | {"dp": dist.get_world_size() // self.tp // self.pp}
         return " ".join(
-            f"{name}{size}" for name, size in sizes.items() if size not in (1, ())
+            f"{name}{size}"
+            for name, size in sizes.items()
+            if size not in (1, ())
         )
 
 

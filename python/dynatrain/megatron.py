@@ -171,7 +171,11 @@ def _boxes(entry: Any) -> list[_Box]:
     for part in parts_of(entry):
         offset, size = box_of(0, part)
         box = _Box(
-            part.key, tuple(part.global_shape), tuple(offset), tuple(size), begin
+            part.key,
+            tuple(part.global_shape),
+            tuple(offset),
+            tuple(size),
+            begin,
         )
         boxes.append(box)
         begin = box.end
@@ -202,7 +206,9 @@ def _chain(optimizer: Any) -> list[Any]:
 def _of_ranges(one: Any) -> Iterator[tuple[Any, torch.Tensor, int]]:
     """DistributedOptimizer: (parameter, main parameter, its first element)."""
     groups = one.optimizer.param_groups
-    for buckets in itertools.chain(*(maps.values() for maps in one.gbuf_ranges)):
+    for buckets in itertools.chain(
+        *(maps.values() for maps in one.gbuf_ranges)
+    ):
         for bucket in buckets:
             for parameter, found in bucket["param_map"].items():
                 group, order = one.model_param_group_index_map[parameter]
