@@ -145,7 +145,7 @@ class Live:
         after = _Progress(new)._parts()
         if loader.small()[""].rule == MERGED and before != after:
             raise Error(
-                f"{type(new.dataloader).__name__} deals its data out to {after} "
+                f"{type(new.dataloader).__name__} deals data out to {after} "
                 f"parts of data parallelism, the old one to {before}: "
                 "torchtitan cannot change that; expected equally many, or a "
                 "loader whose state is the same on all processes"

@@ -51,6 +51,8 @@ def glue(path):
 
 MEGATRON = "megatron/switching.py"
 TORCHTITAN = "torchtitan/switching.py"
+HUGGINGFACE = "huggingface/switching.py"
+RL = "rl/switching.py"
 
 
 @needs("megatron.core")
@@ -72,7 +74,31 @@ def test_torchtitan():
     assert printed.count("values are right") == 3, printed
 
 
-@pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN])
+@needs("transformers")
+def test_huggingface():
+    printed = run_example(HUGGINGFACE, "--check")
+    assert printed.count("values are right") == 4, printed
+
+
+@needs("transformers", "peft")
+def test_huggingface_lora():
+    printed = run_example(HUGGINGFACE, "--check", "--lora", "--steps", "1")
+    assert printed.count("values are right") == 4, printed
+
+
+def test_rl():
+    printed = run_example(RL)
+    moved = [int(line.split()[0]) for line in printed.splitlines()]
+    assert len(moved) == 4 and len(set(moved)) == 1, printed
+
+
+def test_rl_of_what_has_changed():
+    printed = run_example(RL, "--disjoint", "--changed-only")
+    moved = [int(line.split()[0]) for line in printed.splitlines()]
+    assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
+
+
+@pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN, HUGGINGFACE, RL])
 def test_glue_is_short(path):
     lines = glue(path)
     assert 0 < len(lines) <= MOST_GLUE, lines
