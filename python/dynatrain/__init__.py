@@ -18,7 +18,20 @@ running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
-from .errors import CompileError, Error, TensorError
+from .errors import (
+    AbortedError,
+    CompileError,
+    Error,
+    InvalidError,
+    MismatchError,
+    OutOfMemoryError,
+    PeerLostError,
+    PeerTimeoutError,
+    PlatformError,
+    StoreLostError,
+    TensorError,
+    UndecidedError,
+)
 from .optimizer import set_steps, steps, training_state
 from .plan import Plan
 from .switch import Switch
@@ -28,13 +41,22 @@ from .world import World
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbortedError",
     "CompileError",
     "Error",
     "ExpectedTensor",
+    "InvalidError",
+    "MismatchError",
+    "OutOfMemoryError",
+    "PeerLostError",
+    "PeerTimeoutError",
     "Plan",
+    "PlatformError",
+    "StoreLostError",
     "Switch",
     "TensorError",
     "TensorMap",
+    "UndecidedError",
     "World",
     "compile",
     "set_steps",

@@ -111,7 +111,8 @@ Status Executor::allocateStaging() {
     arena = owned.get();
   }
   if (!arena)
-    return makeError("device ", storage->program().device, ": cannot allocate ",
+    return makeError(ErrorCode::OutOfMemory, "device ",
+                     storage->program().device, ": cannot allocate ",
                      bytes, " bytes of staging");
   storage->reserve(bytes);
   for (Step &step : steps)
@@ -277,7 +278,7 @@ Status Executor::runSteps() {
     if (!status.ok())
       return makeError("device ", storage->program().device, ", instruction ",
                        i, " (", opcodeName(steps[i].instruction->op),
-                       "): ", status.message());
+                       "): ", status);
   }
   return {};
 }

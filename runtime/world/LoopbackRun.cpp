@@ -65,7 +65,7 @@ LoopbackSession::forEachDevice(const std::function<void(Device &)> &work) {
       });
   } catch (const std::system_error &error) {
     status =
-        makeError("cannot start thread ", threads.size(), ": ", error.what());
+        makeError(ErrorCode::System, "cannot start thread ", threads.size(), ": ", error.what());
   }
   go.set_value(status.ok());
   for (std::thread &thread : threads)
@@ -192,7 +192,7 @@ Result<LoopbackReport> runLoopback(const PlanReader &plan,
   DTRT_RETURN_IF_ERROR(needed);
   uint64_t available = availableBytes();
   if (double(*needed) > kUsableShare * double(available))
-    return makeError("the plan needs ", *needed,
+    return makeError(ErrorCode::OutOfMemory, "the plan needs ", *needed,
                      " bytes for all its devices, this machine has ", available,
                      " available");
   auto session = LoopbackSession::prepare(plan, options);
@@ -207,7 +207,7 @@ Result<uint64_t> loopbackBytes(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(program);
     if (__builtin_add_overflow(total, peakBytes(plan.common(), *program),
                                &total))
-      return makeError("the plan needs more than 2^64 bytes");
+      return makeError(ErrorCode::OutOfMemory, "the plan needs more than 2^64 bytes");
   }
   return total;
 }
