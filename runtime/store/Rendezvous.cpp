@@ -22,6 +22,8 @@ constexpr double kAnswerShare = 0.2;
 
 /// How long a rank that stops tries to tell the others.
 constexpr Seconds kLastWord(5);
+/// What the store and other ranks have at least to answer.
+constexpr Seconds kLeastAnswer(1);
 
 /// Polling starts quickly, for ranks that come together, and slows down, more
 /// so in a large world, so that waiting ranks leave the store to the others.
@@ -125,14 +127,15 @@ std::string Rendezvous::idOf() const {
 
 /// Until the deadline, and as long after it as the store may take to answer.
 Rendezvous::Wait Rendezvous::waitUntil(Deadline deadline) const {
-  auto answer =
-      std::chrono::duration_cast<Clock::duration>(limit * kAnswerShare);
+  auto answer = std::chrono::duration_cast<Clock::duration>(
+      std::max(limit * kAnswerShare, kLeastAnswer));
   return {std::max(deadline, Clock::now()) + answer, Heed::Cancel};
 }
 
 /// Of a rank that comes or goes, cancelled or not.
 Rendezvous::Wait Rendezvous::regardless() const {
-  return {deadlineIn(std::min(limit, kLastWord)), Heed::Nothing};
+  return {deadlineIn(std::clamp(limit, kLeastAnswer, kLastWord)),
+          Heed::Nothing};
 }
 
 Status Rendezvous::put(const std::string &name, const std::string &value,
@@ -580,8 +583,8 @@ Result<std::vector<uint32_t>>
 Rendezvous::silent(std::vector<uint32_t> suspects) {
   auto asks = callRoll();
   DTRT_RETURN_IF_ERROR(asks);
-  Deadline deadline =
-      deadlineIn(limit * (*asks ? kRollShare : kRollShare + kAnswerShare));
+  double share = *asks ? kRollShare : kRollShare + kAnswerShare;
+  Deadline deadline = deadlineIn(std::max(limit * share, kLeastAnswer));
   Pause pause(world);
   while (true) {
     DTRT_RETURN_IF_ERROR(checkStopped());
