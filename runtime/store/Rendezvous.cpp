@@ -132,7 +132,13 @@ Rendezvous::Wait Rendezvous::waitUntil(Deadline deadline) const {
   return {std::max(deadline, Clock::now()) + answer, Heed::Cancel};
 }
 
-/// Of a rank that comes or goes, cancelled or not.
+/// Of a rank that comes, cancelled or not: it may have to reach the store first.
+Rendezvous::Wait Rendezvous::coming() const {
+  return {deadlineIn(std::max(limit * kGatherShare, kLeastAnswer)),
+          Heed::Nothing};
+}
+
+/// Of a rank that goes.
 Rendezvous::Wait Rendezvous::regardless() const {
   return {deadlineIn(std::clamp(limit, kLeastAnswer, kLastWord)),
           Heed::Nothing};
@@ -309,7 +315,7 @@ Status Rendezvous::checkStopped() {
 /// Opens an attempt in the place of the one that is there. False: another rank
 /// was first.
 Result<bool> Rendezvous::open(const Record &old, Attempt next) {
-  Wait wait = regardless();
+  Wait wait = coming();
   auto made = makeId();
   DTRT_RETURN_IF_ERROR(made);
   next.id = *made;
@@ -355,7 +361,7 @@ Status Rendezvous::dropRead(const Attempt &committed, Wait wait) {
 /// One try to take part. False: the record has changed meanwhile.
 Result<bool> Rendezvous::tryJoin(const Arrival &arrival,
                                  const std::optional<std::string> &said) {
-  Wait wait = regardless();
+  Wait wait = coming();
   auto old = readRecord(wait);
   DTRT_RETURN_IF_ERROR(old);
   bool cameBefore = false;
@@ -382,7 +388,7 @@ Result<bool> Rendezvous::tryJoin(const Arrival &arrival,
 Result<bool> Rendezvous::turnBack(const Record &old, ArrivalStep &step) {
   if (!step.record)
     return step.why;
-  Wait wait = regardless();
+  Wait wait = coming();
   if (old.attempt->state == Attempt::State::Open) {
     auto missing = absent(old.attempt->id, Step::Here, wait);
     DTRT_RETURN_IF_ERROR(missing);
@@ -398,7 +404,7 @@ Result<bool> Rendezvous::turnBack(const Record &old, ArrivalStep &step) {
 /// Says that this rank is here. False: the attempt has ended meanwhile, and
 /// another one has taken its place.
 Result<bool> Rendezvous::enter(const std::string &said) {
-  Wait wait = regardless();
+  Wait wait = coming();
   DTRT_RETURN_IF_ERROR(put(recordOf(Step::Here, self), said, wait));
   auto record = readRecord(wait);
   DTRT_RETURN_IF_ERROR(record);

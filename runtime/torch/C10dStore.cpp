@@ -2,9 +2,12 @@
 
 #include "C10dStore.h"
 
+#include <algorithm>
+#include <mutex>
 #include <random>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
+#include <unistd.h>
 
 namespace dtrt {
 
@@ -41,9 +44,52 @@ bool hasOneConnection(const c10::intrusive_ptr<c10d::Store> &store) {
   return dynamic_cast<c10d::TCPStore *>(inner) != nullptr;
 }
 
+using C10dPtr = c10::intrusive_ptr<c10d::Store>;
+
+/// Connections of the runtime's own, one for each store of the trainer that has
+/// only one itself. A store that goes is not held up by that.
+class Connections {
+public:
+  C10dPtr of(const C10dPtr &store) {
+    if (!hasOneConnection(store))
+      return store;
+    std::lock_guard<std::mutex> lock(mutex);
+    forgetIf([](const Connection &one) { return one.of.expired(); });
+    for (const Connection &one : all)
+      if (one.of.lock() == store && one.process == getpid())
+        return one.own;
+    all.push_back({C10dWeakPtr(store), store->clone(), getpid()});
+    return all.back().own;
+  }
+  void forget(const C10dPtr &store) {
+    std::lock_guard<std::mutex> lock(mutex);
+    forgetIf([&](const Connection &one) { return one.of.lock() == store; });
+  }
+  static Connections &ofProcess() {
+    // Threads of stores that do not answer may outlive static objects.
+    static auto *connections = new Connections();
+    return *connections;
+  }
+
+private:
+  using C10dWeakPtr = c10::weak_intrusive_ptr<c10d::Store>;
+  struct Connection {
+    C10dWeakPtr of;
+    C10dPtr own;
+    pid_t process; // a child that was forked off needs others
+  };
+
+  template <typename If> void forgetIf(If condition) {
+    all.erase(std::remove_if(all.begin(), all.end(), condition), all.end());
+  }
+
+  std::mutex mutex;
+  std::vector<Connection> all;
+};
+
 class C10dStore : public Store {
 public:
-  explicit C10dStore(c10::intrusive_ptr<c10d::Store> store)
+  explicit C10dStore(C10dPtr store)
       : given(std::move(store)), never(makeNever()) {}
 
   Status set(const std::string &key, const std::string &value) override {
@@ -90,27 +136,19 @@ public:
 private:
   template <typename Answer, typename Ask> Answer run(Ask ask) {
     try {
-      return ask(*opened());
+      return ask(*Connections::ofProcess().of(given));
     } catch (const c10::NotImplementedError &error) {
       return makeError("this kind of store lacks what a switch needs "
                        "(compare_set, delete_key, add): ",
                        reasonOf(error));
     } catch (const std::exception &error) {
+      Connections::ofProcess().forget(given);
       return makeError(ErrorCode::StoreLost, reasonOf(error));
     }
   }
 
-  c10::intrusive_ptr<c10d::Store> opened() {
-    std::lock_guard<std::mutex> lock(mutex);
-    if (!own)
-      own = hasOneConnection(given) ? given->clone() : given;
-    return own;
-  }
-
-  c10::intrusive_ptr<c10d::Store> given;
+  C10dPtr given;
   const std::string never;
-  std::mutex mutex;
-  c10::intrusive_ptr<c10d::Store> own; // from the first call on
 };
 
 [[noreturn]] void fail(const Status &status) {

@@ -52,9 +52,12 @@ std::optional<py::error_already_set> raised() {
   return py::error_already_set();
 }
 
+/// The exception's name and the first line of its text.
 std::string nameOf(const py::error_already_set &error) {
   py::gil_scoped_acquire acquire;
-  return py::str(error.type().attr("__name__"));
+  std::string name = py::str(error.type().attr("__name__"));
+  std::string text = py::str(error.value());
+  return text.empty() ? name : name + ": " + text.substr(0, text.find('\n'));
 }
 
 } // namespace

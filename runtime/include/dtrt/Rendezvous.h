@@ -127,6 +127,7 @@ private:
   std::string attemptKey(const std::string &of, const std::string &name) const;
   std::string keyOf(const std::string &name) const;
   Wait waitUntil(Deadline deadline) const;
+  Wait coming() const;
   Wait regardless() const;
   Status put(const std::string &name, const std::string &value, Wait wait);
   void removeOwn();
