@@ -21,6 +21,7 @@ from .compiler import compile
 from .errors import (
     AbortedError,
     CompileError,
+    CompileWarning,
     Error,
     InvalidError,
     MismatchError,
@@ -32,7 +33,13 @@ from .errors import (
     TensorError,
     UndecidedError,
 )
-from .optimizer import set_steps, steps, training_state
+from .optimizer import (
+    FreshState,
+    counters,
+    fresh_state,
+    set_counters,
+    training_state,
+)
 from .plan import Plan
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
@@ -43,8 +50,10 @@ __version__ = "0.1.0"
 __all__ = [
     "AbortedError",
     "CompileError",
+    "CompileWarning",
     "Error",
     "ExpectedTensor",
+    "FreshState",
     "InvalidError",
     "MismatchError",
     "OutOfMemoryError",
@@ -59,7 +68,8 @@ __all__ = [
     "UndecidedError",
     "World",
     "compile",
-    "set_steps",
-    "steps",
+    "counters",
+    "fresh_state",
+    "set_counters",
     "training_state",
 ]

@@ -20,6 +20,10 @@ class CompileError(Error):
     """dt-opt refused the request, or is not installed."""
 
 
+class CompileWarning(UserWarning):
+    """What dt-opt warns of while it compiles, such as values that are lost."""
+
+
 class MismatchError(Error):
     """The ranks do not have the same tag, plan or tensors; `World.meet` is
     where they find each other again."""
@@ -74,6 +78,7 @@ _C.name_exceptions(
 __all__ = [
     "AbortedError",
     "CompileError",
+    "CompileWarning",
     "Error",
     "InvalidError",
     "MismatchError",
