@@ -368,23 +368,23 @@ def _trains_on(rank, store, path):
 
     for _ in range(3):
         step()
-    new = {"w": torch.zeros(8, 4)}
-    fresh = torch.optim.AdamW(new.values())
+    new = {"w": torch.nn.Parameter(torch.zeros(8, 4))}
+    optimizer = torch.optim.AdamW(new.values())
+    fresh = dynatrain.fresh_state(new, optimizer)
     source = {KEY: dynatrain.training_state(old, adamw)[KEY]}
-    target = {KEY: dynatrain.training_state(new, fresh, create=True)[KEY]}
     switch = dynatrain.Plan.load(path).prepare(
         _world(store, rank),
         source,
-        target,
-        user_data=dynatrain.steps(old, adamw),
+        {KEY: fresh.tensors[KEY]},
+        user_data=dynatrain.counters(old, adamw),
     )
     for _ in range(5):
         step()
-    assert switch.user_data == {"w": 3.0}
-    switch.transfer(user_data=dynatrain.steps(old, adamw))
+    assert switch.user_data["w"]["step"] == 3.0
+    switch.transfer(user_data=dynatrain.counters(old, adamw))
     switch.commit()
-    dynatrain.set_steps(new, fresh, switch.user_data)
-    return fresh.state[new["w"]]["step"].item()
+    fresh.install(switch.user_data)
+    return optimizer.state[new["w"]]["step"].item()
 
 
 def test_counters_are_those_of_the_transfer(plan_of_two, tmp_path):
