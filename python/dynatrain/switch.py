@@ -140,7 +140,7 @@ class Switch:
 
     @property
     def outcome(self) -> str:
-        """"open" until the end, then "committed" or "aborted"; "undecided"
+        """ "open" until the end, then "committed" or "aborted"; "undecided"
         where this process cannot learn which."""
         return self._native.outcome()
 

@@ -36,9 +36,8 @@ def _hosts(store: dist.Store) -> bool:
     while isinstance(store, dist.PrefixStore):
         store = store.underlying_store
     # Of the process that serves it, the store names its server.
-    return (
-        isinstance(store, dist.TCPStore)
-        and "server=<nullptr>" not in repr(store)
+    return isinstance(store, dist.TCPStore) and "server=<nullptr>" not in repr(
+        store
     )
 
 
@@ -146,9 +145,7 @@ class World:
             raise InvalidError(
                 "to meet, a world made of a store needs its world_size"
             )
-        said = _C.meet(
-            self._native(self.world_size, None), json.dumps(value)
-        )
+        said = _C.meet(self._native(self.world_size, None), json.dumps(value))
         return [json.loads(text) for text in said]
 
     def _native(self, size: int, tag: Tag) -> _C.World:

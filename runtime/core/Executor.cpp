@@ -112,8 +112,8 @@ Status Executor::allocateStaging() {
   }
   if (!arena)
     return makeError(ErrorCode::OutOfMemory, "device ",
-                     storage->program().device, ": cannot allocate ",
-                     bytes, " bytes of staging");
+                     storage->program().device, ": cannot allocate ", bytes,
+                     " bytes of staging");
   storage->reserve(bytes);
   for (Step &step : steps)
     for (size_t m = 0; m < step.messages.size(); ++m)

@@ -203,8 +203,7 @@ Status GpuExecutor::State::findRegions() {
     return {};
   auto found = regionsOf(storage.common(), storage.program());
   if (!found.ok())
-    return makeError("device ", storage.program().device, ": ",
-                     found.status());
+    return makeError("device ", storage.program().device, ": ", found.status());
   regions = std::move(*found);
   return {};
 }
@@ -256,8 +255,7 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
              options.staging.free};
     if (!arena)
       return makeError(ErrorCode::OutOfMemory, "cannot allocate ",
-                       program.stagingBytes,
-                       " bytes of staging");
+                       program.stagingBytes, " bytes of staging");
     storage.reserve(program.stagingBytes);
   }
   DTRT_RETURN_IF_ERROR(prepareSteps());

@@ -47,8 +47,7 @@ Result<NcclApi> load() {
 #undef DTRT_NCCL_LOOKUP
   if (missing)
     return makeError(ErrorCode::System, "the NCCL that is loaded has no ",
-                     missing,
-                     ", expected 2.19 or newer");
+                     missing, ", expected 2.19 or newer");
   setCudaCalls(api);
   return api;
 }

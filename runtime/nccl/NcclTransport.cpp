@@ -146,9 +146,8 @@ Status NcclTransport::State::poll(const Wait &wait, Done done) {
     if (!stopped.ok())
       return failed(wait, stopped);
     if (Clock::now() > wait.deadline)
-      return failed(wait,
-                    makeError(ErrorCode::Timeout, "no end within ",
-                              options.timeout.count(), " s"));
+      return failed(wait, makeError(ErrorCode::Timeout, "no end within ",
+                                    options.timeout.count(), " s"));
     std::this_thread::sleep_for(kPollInterval);
   }
 }
@@ -210,7 +209,8 @@ NcclTransport::State::judge(const std::vector<std::string> &records) const {
   ncclUniqueId id;
   ncclResult_t result = api->GetUniqueId(&id);
   if (result != ncclSuccess)
-    return makeError(ErrorCode::System, "no unique id: ", api->GetErrorString(result));
+    return makeError(ErrorCode::System,
+                     "no unique id: ", api->GetErrorString(result));
   return std::string(id.internal, sizeof id.internal);
 }
 
@@ -325,12 +325,11 @@ NcclTransport::State::runGroup(const std::vector<TransportMessage> &messages,
   DTRT_RETURN_IF_ERROR(checkStopped(never));
   if (!communicator)
     return makeError(ErrorCode::PeerLost, "device ", options.device, ": nccl ",
-                     phase,
-                     ": there is no communicator (any more)");
+                     phase, ": there is no communicator (any more)");
   ncclResult_t result = api->GroupStart();
   if (result != ncclSuccess)
-    return failed(wait, makeError(ErrorCode::PeerLost,
-                                  api->GetErrorString(result)));
+    return failed(wait,
+                  makeError(ErrorCode::PeerLost, api->GetErrorString(result)));
   Status enqueued = enqueue(messages);
   result = api->GroupEnd(); // in any case: it is this thread's state
   if (!enqueued.ok())

@@ -149,14 +149,17 @@ ArrivalStep arriveAtAborted(const Attempt &found, const Arrival &arrival) {
 Status Stop::toldTo(uint32_t reader) const {
   bool isOwn = rank == reader || code == ErrorCode::Mismatch ||
                code == ErrorCode::Timeout;
-  return makeError(code, isOwn ? "" : "rank " + std::to_string(rank) +
-                                          " stopped: ",
-                   why);
+  return makeError(
+      code, isOwn ? "" : "rank " + std::to_string(rank) + " stopped: ", why);
 }
 
 std::string Attempt::text() const {
-  Json json = {{"form", kForm},     {"id", id},   {"kind", kind},
-               {"opener", opener},  {"tag", tag}, {"terms", Json::array()},
+  Json json = {{"form", kForm},
+               {"id", id},
+               {"kind", kind},
+               {"opener", opener},
+               {"tag", tag},
+               {"terms", Json::array()},
                {"state", kStates[size_t(state)]}};
   for (const Term &term : terms)
     json["terms"].push_back({term.name, term.value});

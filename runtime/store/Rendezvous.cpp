@@ -132,7 +132,8 @@ Rendezvous::Wait Rendezvous::waitUntil(Deadline deadline) const {
   return {std::max(deadline, Clock::now()) + answer, Heed::Cancel};
 }
 
-/// Of a rank that comes, cancelled or not: it may have to reach the store first.
+/// Of a rank that comes, cancelled or not: it may have to reach the store
+/// first.
 Rendezvous::Wait Rendezvous::coming() const {
   return {deadlineIn(std::max(limit * kGatherShare, kLeastAnswer)),
           Heed::Nothing};
@@ -221,8 +222,8 @@ Status Rendezvous::share(const std::string &key, const std::string &value) {
   return put("shared/" + key, value, wait);
 }
 
-Result<std::optional<std::string>>
-Rendezvous::await(const std::string &key, Deadline deadline) {
+Result<std::optional<std::string>> Rendezvous::await(const std::string &key,
+                                                     Deadline deadline) {
   return awaitKey("shared/" + key, deadline);
 }
 
@@ -290,9 +291,10 @@ Result<Decision> Rendezvous::lookPast(const Record &record, Wait wait) {
   if (next.before && next.beforeId == idOf())
     decision.why = next.before->toldTo(self);
   else
-    decision.why = makeError(ErrorCode::Cancelled,
-                             "the other ranks have given this attempt up; rank ",
-                             next.opener, " has begun another one");
+    decision.why =
+        makeError(ErrorCode::Cancelled,
+                  "the other ranks have given this attempt up; rank ",
+                  next.opener, " has begun another one");
   overtaken = next.state == Attempt::State::Open && next.opener != self;
   return decision;
 }
@@ -461,8 +463,8 @@ void Rendezvous::refuse(const Arrival &arrival, const Status &why) {
 
 /// The value of a key that another rank will set; nothing: it has not by the
 /// deadline.
-Result<std::optional<std::string>>
-Rendezvous::awaitKey(const std::string &name, Deadline deadline) {
+Result<std::optional<std::string>> Rendezvous::awaitKey(const std::string &name,
+                                                        Deadline deadline) {
   Pause pause(world);
   while (true) {
     auto value = client.get(keyOf(name), waitUntil(deadline));
@@ -498,8 +500,7 @@ Result<std::string> Rendezvous::judgeAll(Step step, const Judge &judge,
     return late(step);
   auto verdict = judge(**records);
   DTRT_RETURN_IF_ERROR(verdict);
-  DTRT_RETURN_IF_ERROR(
-      put(verdictOf(step), *verdict, waitUntil(Clock::now())));
+  DTRT_RETURN_IF_ERROR(put(verdictOf(step), *verdict, waitUntil(Clock::now())));
   return verdict;
 }
 
@@ -570,8 +571,8 @@ Result<bool> Rendezvous::callRoll() {
   while (true) {
     auto record = readRecord(wait);
     DTRT_RETURN_IF_ERROR(record);
-    bool isOpen = record->isOf(idOf()) &&
-                  record->attempt->state == Attempt::State::Open;
+    bool isOpen =
+        record->isOf(idOf()) && record->attempt->state == Attempt::State::Open;
     if (!isOpen || record->attempt->callsRoll)
       return false;
     Attempt next = *record->attempt;
@@ -674,9 +675,8 @@ Result<Decision> Rendezvous::sayDone(const std::string &note,
                                      const Judge &judge) {
   Deadline deadline = deadlineIn(patience());
   saidDone = true;
-  Status told =
-      put(recordOf(Step::Done, self), note, waitUntil(Clock::now()));
-  auto decision = !told.ok()   ? Result<Decision>(told)
+  Status told = put(recordOf(Step::Done, self), note, waitUntil(Clock::now()));
+  auto decision = !told.ok()  ? Result<Decision>(told)
                   : self == 0 ? decide(judge, deadline)
                               : awaitDecision(deadline);
   if (decision.ok() && decision->state == Attempt::State::Open)

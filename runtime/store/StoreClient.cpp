@@ -59,15 +59,15 @@ Answer StoreClient::call(std::function<Answer(Store &)> ask, Wait wait) {
   auto answer = std::make_shared<std::optional<Answer>>();
   std::unique_lock<std::mutex> lock(shared->mutex);
   // The caller may be gone when the answer comes.
-  shared->calls.push_back([ask = std::move(ask), answer,
-                           self = shared.get()](Store &store) {
-    Answer given = ask(store);
-    {
-      std::lock_guard<std::mutex> lock(self->mutex);
-      *answer = std::move(given);
-    }
-    self->changed.notify_all();
-  });
+  shared->calls.push_back(
+      [ask = std::move(ask), answer, self = shared.get()](Store &store) {
+        Answer given = ask(store);
+        {
+          std::lock_guard<std::mutex> lock(self->mutex);
+          *answer = std::move(given);
+        }
+        self->changed.notify_all();
+      });
   shared->changed.notify_all();
   bool ended = shared->changed.wait_until(lock, wait.deadline, [&] {
     return answer->has_value() ||

@@ -71,8 +71,8 @@ Status GlooTransport::lost(const TransportMessage &message,
        << ") while " << (message.receive ? "receiving " : "sending ")
        << message.bytes << " bytes";
   if (isTimeout(reason))
-    return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(), " s from ",
-                     peer.str());
+    return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(),
+                     " s from ", peer.str());
   return makeError(ErrorCode::PeerLost, "lost ", peer.str(), ": ", reason);
 }
 
@@ -184,8 +184,8 @@ Status GlooTransport::connect(const Digest &digest,
   for (size_t i = 0; i < peers.size(); ++i)
     if (theirs[i] != digest)
       return makeError(ErrorCode::Mismatch, "rank ", pairs[peers[i]].rank,
-                       " (device ", peers[i],
-                       ") has plan ", digestText(theirs[i]), ", this one has ",
+                       " (device ", peers[i], ") has plan ",
+                       digestText(theirs[i]), ", this one has ",
                        digestText(digest));
   return {};
 }

@@ -306,9 +306,8 @@ public:
     auto transport =
         makeGlooTransport(std::move(backend), inner->devices(), patience);
     if (sharesMemory)
-      transport =
-          makeSharedMemoryTransport(std::move(transport), inner->devices(),
-                                    inner->secret(), patience);
+      transport = makeSharedMemoryTransport(
+          std::move(transport), inner->devices(), inner->secret(), patience);
     if (digests)
       transport = makeDigestTransport(std::move(transport));
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
@@ -429,9 +428,9 @@ Status LiveSwitch::connectNcclOf() {
   // Where the communicator will be.
   if (Status used = useGpu(*gpu); !used.ok())
     return inner->fail("prepare", used);
-  auto transport = NcclTransport::create(
-      {inner->devices()[world.rank], inner->devices(), inner->ranks(),
-       inner->patience()});
+  auto transport =
+      NcclTransport::create({inner->devices()[world.rank], inner->devices(),
+                             inner->ranks(), inner->patience()});
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
   return inner->connect(std::move(*transport), runOnGpu(*gpu, ncclMemory()));
@@ -477,7 +476,6 @@ std::vector<std::string> meet(const World &world, const std::string &said) {
                    [&](const Status &why) { meeting.cancel(why); });
   return take(std::move(all));
 }
-
 
 //===----------------------------------------------------------------------===//
 // Checked runs

@@ -34,7 +34,8 @@ Status differs(const TransportMessage &message, size_t region, uint64_t at,
   if (message.regions)
     where = message.regions->name(region) + ", bytes [" + std::to_string(at) +
             ", " + std::to_string(at + bytes) + ") of the message: ";
-  return makeError(ErrorCode::System, where, "the ", bytes, " bytes from device ", message.peer,
+  return makeError(ErrorCode::System, where, "the ", bytes,
+                   " bytes from device ", message.peer,
                    " are not those that it sent");
 }
 

@@ -19,8 +19,8 @@ constexpr size_t kBacklog = 128;
 template <typename Words>
 Status say(const Descriptor &socket, const Words &words) {
   // A socket that nothing was written to has room for this.
-  auto sent = sendSome(
-      socket, reinterpret_cast<const std::byte *>(&words), sizeof words);
+  auto sent = sendSome(socket, reinterpret_cast<const std::byte *>(&words),
+                       sizeof words);
   DTRT_RETURN_IF_ERROR(sent);
   if (*sent != sizeof words)
     return makeError(ErrorCode::System, "a new socket takes ", *sent,
@@ -43,8 +43,7 @@ Status LocalHandshake::connect(uint32_t peer, const SocketName &name) {
   auto socket = connectLocally(name);
   DTRT_RETURN_IF_ERROR(socket);
   static_assert(sizeof(Greeting) == 44, "padding would be sent");
-  DTRT_RETURN_IF_ERROR(
-      say(*socket, Greeting{kMark, self, secret.connecting}));
+  DTRT_RETURN_IF_ERROR(say(*socket, Greeting{kMark, self, secret.connecting}));
   greeted[peer].socket = std::move(*socket);
   return {};
 }
@@ -53,10 +52,10 @@ Status LocalHandshake::connect(uint32_t peer, const SocketName &name) {
 template <typename Words>
 Result<bool> LocalHandshake::readOn(Reading<Words> &reading) {
   while (reading.bytes < sizeof reading.words) {
-    auto got = receiveSome(
-        reading.socket,
-        reinterpret_cast<std::byte *>(&reading.words) + reading.bytes,
-        sizeof reading.words - reading.bytes);
+    auto got = receiveSome(reading.socket,
+                           reinterpret_cast<std::byte *>(&reading.words) +
+                               reading.bytes,
+                           sizeof reading.words - reading.bytes);
     DTRT_RETURN_IF_ERROR(got);
     if (*got == 0)
       return false;
@@ -109,8 +108,7 @@ Status LocalHandshake::hearAnswers() {
   for (auto it = greeted.begin(); it != greeted.end();) {
     auto whole = readOn(it->second);
     if (!whole.ok())
-      return makeError("device ", it->first, " of this host: ",
-                       whole.status());
+      return makeError("device ", it->first, " of this host: ", whole.status());
     if (!*whole) {
       ++it;
       continue;

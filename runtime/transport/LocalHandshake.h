@@ -57,8 +57,7 @@ private:
     Token token = {};
   };
 
-  template <typename Words>
-  static Result<bool> readOn(Reading<Words> &reading);
+  template <typename Words> static Result<bool> readOn(Reading<Words> &reading);
   Status acceptGuests();
   void hearGuests();
   bool welcome(Reading<Greeting> &guest);

@@ -106,14 +106,12 @@ std::string LocalLink::nameOfPending() const {
 }
 
 Status LocalLink::lost(const std::string &reason) const {
-  return makeError(ErrorCode::PeerLost, "lost ", nameOfPending(), ": ",
-                   reason);
+  return makeError(ErrorCode::PeerLost, "lost ", nameOfPending(), ": ", reason);
 }
 
 Status LocalLink::timedOut(std::chrono::duration<double> timeout) const {
   return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(),
-                   " s from ",
-                   nameOfPending());
+                   " s from ", nameOfPending());
 }
 
 Status LocalLink::progress() {
@@ -192,8 +190,8 @@ Status LocalLink::handle(const Frame &frame) {
   if ((frame.kind != Shared && frame.kind != Inline) || !incoming)
     return lost("it says what was not expected");
   if (frame.bytes != incoming->bytes)
-    return makeError(ErrorCode::Mismatch, name, " sends ", frame.bytes, " bytes, expected ",
-                     incoming->bytes);
+    return makeError(ErrorCode::Mismatch, name, " sends ", frame.bytes,
+                     " bytes, expected ", incoming->bytes);
   if (frame.kind == Shared)
     return takeShared(frame);
   into = incoming->data;

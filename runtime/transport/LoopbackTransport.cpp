@@ -196,8 +196,9 @@ Status LoopbackWorld::Endpoint::connect(const Digest &digest,
   if (!world.digest)
     world.digest = digest;
   if (*world.digest != digest)
-    world.fail(makeError(ErrorCode::Mismatch, "device ", self, " has plan ", digestText(digest),
-                         ", others have ", digestText(*world.digest)));
+    world.fail(makeError(ErrorCode::Mismatch, "device ", self, " has plan ",
+                         digestText(digest), ", others have ",
+                         digestText(*world.digest)));
   if (++world.connected == world.endpoints.size())
     for (auto &[device, endpoint] : world.endpoints)
       endpoint->wake();
@@ -246,9 +247,9 @@ Status LoopbackWorld::Endpoint::receive(const TransportMessage &message,
   Posted posted = inbox[message.peer];
   Endpoint &sender = *world.endpoints[message.peer];
   if (posted.bytes != message.bytes)
-    return makeError(ErrorCode::Mismatch, "device ", message.peer, " sends ", posted.bytes,
-                     " bytes to device ", self, ", which expects ",
-                     message.bytes);
+    return makeError(ErrorCode::Mismatch, "device ", message.peer, " sends ",
+                     posted.bytes, " bytes to device ", self,
+                     ", which expects ", message.bytes);
   inbox.erase(message.peer);
   ++sender.inFlight;
   lock.unlock();

@@ -411,11 +411,9 @@ void SharedMemoryTransport::leave() {
 
 } // namespace
 
-std::unique_ptr<Transport>
-makeSharedMemoryTransport(std::unique_ptr<Transport> inner,
-                          const std::vector<uint32_t> &devices,
-                          const Secret &secret,
-                          std::chrono::duration<double> timeout) {
+std::unique_ptr<Transport> makeSharedMemoryTransport(
+    std::unique_ptr<Transport> inner, const std::vector<uint32_t> &devices,
+    const Secret &secret, std::chrono::duration<double> timeout) {
   return std::make_unique<SharedMemoryTransport>(std::move(inner), devices,
                                                  secret, timeout);
 }

@@ -64,8 +64,8 @@ LoopbackSession::forEachDevice(const std::function<void(Device &)> &work) {
           work(device);
       });
   } catch (const std::system_error &error) {
-    status =
-        makeError(ErrorCode::System, "cannot start thread ", threads.size(), ": ", error.what());
+    status = makeError(ErrorCode::System, "cannot start thread ",
+                       threads.size(), ": ", error.what());
   }
   go.set_value(status.ok());
   for (std::thread &thread : threads)
@@ -207,7 +207,8 @@ Result<uint64_t> loopbackBytes(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(program);
     if (__builtin_add_overflow(total, peakBytes(plan.common(), *program),
                                &total))
-      return makeError(ErrorCode::OutOfMemory, "the plan needs more than 2^64 bytes");
+      return makeError(ErrorCode::OutOfMemory,
+                       "the plan needs more than 2^64 bytes");
   }
   return total;
 }

@@ -21,7 +21,8 @@ Result<std::vector<std::string>> parseList(const std::string &list) {
     if (text.is_string())
       said.push_back(text);
   if (!parsed.is_array() || said.size() != parsed.size())
-    return makeError("rank 0 has sent '", list, "', expected what all ranks "
+    return makeError("rank 0 has sent '", list,
+                     "', expected what all ranks "
                      "have said");
   return said;
 }

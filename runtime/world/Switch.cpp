@@ -265,8 +265,7 @@ Status Switch::end(const Status &why) {
     std::lock_guard<std::mutex> lock(mutex);
     if (!decision.ok() && rendezvous->mayBeCommitted()) {
       phase = Phase::Undecided;
-    } else if (decision.ok() &&
-               decision->state == Attempt::State::Committed) {
+    } else if (decision.ok() && decision->state == Attempt::State::Committed) {
       phase = Phase::Committed;
     } else {
       phase = Phase::Failed;
@@ -332,11 +331,11 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
     rendezvous->refuse(arrival, bound);
     return fail("prepare", bound);
   }
-  auto verdict = rendezvous->gather(
-      arrival, RankRecord{inventoryOf(tensors), note}.text(),
-      [this](const std::vector<std::string> &records) {
-        return judgeRecords(records, *plan, rankDevices);
-      });
+  auto verdict =
+      rendezvous->gather(arrival, RankRecord{inventoryOf(tensors), note}.text(),
+                         [this](const std::vector<std::string> &records) {
+                           return judgeRecords(records, *plan, rankDevices);
+                         });
   Status status = statusOf(verdict);
   if (status.ok())
     status = readVerdict(*verdict);
@@ -384,9 +383,9 @@ Status Switch::connect(std::unique_ptr<Transport> given,
   if (!stop.ok())
     transport->abort(stop);
   Status status = meet(make);
-  status = status.ok() ? statusOf(rendezvous->agree(Step::Connected, "",
-                                                    acceptAll))
-                       : rendezvous->causeOf(status);
+  status = status.ok()
+               ? statusOf(rendezvous->agree(Step::Connected, "", acceptAll))
+               : rendezvous->causeOf(status);
   watching.reset();
   return leave("prepare", Phase::Connected, status);
 }

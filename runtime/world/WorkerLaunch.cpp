@@ -59,7 +59,8 @@ Result<int> runProgram(const std::vector<std::string> &words) {
   argv.push_back(nullptr);
   pid_t child = fork();
   if (child < 0)
-    return makeError(ErrorCode::System, "cannot start a process: ", strerror(errno));
+    return makeError(ErrorCode::System,
+                     "cannot start a process: ", strerror(errno));
   if (child == 0) {
     execvp(argv[0], argv.data());
     _exit(kNotFound);
@@ -74,7 +75,8 @@ Result<int> runProgram(const std::vector<std::string> &words) {
   signal(SIGTERM, before);
   signal(SIGINT, beforeInterrupt);
   if (WIFSIGNALED(status))
-    return makeError(ErrorCode::System, "the run was ended by signal ", WTERMSIG(status));
+    return makeError(ErrorCode::System, "the run was ended by signal ",
+                     WTERMSIG(status));
   return WEXITSTATUS(status);
 }
 
@@ -94,9 +96,11 @@ Status probe(const std::string &python) {
                      "install .` in the checkout, or name another with "
                      "--python");
   case kNotFound:
-    return makeError(ErrorCode::System, "cannot run '", python, "': no such program");
+    return makeError(ErrorCode::System, "cannot run '", python,
+                     "': no such program");
   }
-  return makeError(ErrorCode::System, "'", python, "' failed with exit code ", *code);
+  return makeError(ErrorCode::System, "'", python, "' failed with exit code ",
+                   *code);
 }
 
 bool startedByLauncher() { return getenv("RANK") && getenv("WORLD_SIZE"); }

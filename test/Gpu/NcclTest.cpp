@@ -33,11 +33,11 @@ tryEnd(uint32_t device, const std::vector<uint32_t> &devices,
        std::shared_ptr<Store> store, double timeout,
        const NcclApi *api = nullptr) {
   auto found = std::find(devices.begin(), devices.end(), device);
-  return NcclTransport::create({device, devices,
-                                ranksOf(std::move(store),
-                                        uint32_t(found - devices.begin()),
-                                        devices.size(), timeout),
-                                Seconds(timeout), api});
+  return NcclTransport::create(
+      {device, devices,
+       ranksOf(std::move(store), uint32_t(found - devices.begin()),
+               devices.size(), timeout),
+       Seconds(timeout), api});
 }
 
 std::unique_ptr<NcclTransport> makeEnd(uint32_t device,
@@ -67,7 +67,8 @@ TEST(Nccl, NamesTheRankThatDoesNotCome) {
 
 TEST(Nccl, RefusesAnotherPlan) {
   auto store = std::make_shared<MemoryStore>();
-  auto end = makeEnd(3, {3, 8}, store, 60), other = makeEnd(8, {3, 8}, store, 60);
+  auto end = makeEnd(3, {3, 8}, store, 60),
+       other = makeEnd(8, {3, 8}, store, 60);
   Status status, otherStatus;
   std::thread thread([&] { otherStatus = other->connect({5, 6}, {3}); });
   status = end->connect({1, 2}, {8});

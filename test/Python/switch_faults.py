@@ -115,9 +115,7 @@ class Run:
         )
 
 
-def make_run(
-    seed: int, folder: str, plan: str, faulted: bool, **fixed
-) -> Run:
+def make_run(seed: int, folder: str, plan: str, faulted: bool, **fixed) -> Run:
     """The same for the same seed; `fixed`: fields that are not drawn."""
     draw = random.Random(seed)
     run = Run(seed, folder, plan, timeout=fixed.pop("timeout", 6.0))
@@ -129,8 +127,8 @@ def make_run(
 
     choose("launcher", ["plain", "plain", "torchrun"])
     choose("shared_memory", [True, True, False])
-    stores = ["rank0", "own"]
-    choose("store", stores + ["agent"] * (run.launcher == "torchrun"))
+    agent = ["agent"] if run.launcher == "torchrun" else []
+    choose("store", ["rank0", "own", *agent])
     if not faulted:
         return run
     choose("fault", list(PLACES))
@@ -351,7 +349,9 @@ def serve_store(port_file: Path) -> None:
 def start_ranks(run: Run) -> list[int]:
     """The processes to wait for."""
     if run.launcher == "plain":
-        return [fork(lambda rank=rank: work(run, rank)) for rank in range(RANKS)]
+        return [
+            fork(lambda rank=rank: work(run, rank)) for rank in range(RANKS)
+        ]
     command = [sys.executable, "-m", "torch.distributed.run"]
     command += ["--standalone", f"--nproc-per-node={RANKS}", __file__]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -508,18 +508,16 @@ def too_slow(run: Run, rank: int, found: dict) -> list[str]:
 
 
 def compile_plan(folder: str) -> str:
-    def rows(dim):
+    def shards(dim):
         size = [n // (RANKS if d == dim else 1) for d, n in enumerate(SHAPE)]
         return [
             {
                 "tensor": "w",
                 "rank": rank,
-                "offset": [rank * n if d == dim else 0]
-                if len(size) == 1
-                else [rank * size[d] if d == dim else 0 for d in range(2)],
+                "offset": [rank * size[d] * (d == dim) for d in range(2)],
                 "size": size,
             }
-            for rank, n in ((r, size[dim]) for r in range(RANKS))
+            for rank in range(RANKS)
         ]
 
     path = os.path.join(folder, "rows-to-columns.dtplan")
@@ -527,15 +525,17 @@ def compile_plan(folder: str) -> str:
     dynatrain.compile(
         {
             "model": {"tensors": [tensor]},
-            "source": {"world": RANKS, "shards": rows(0)},
-            "destination": {"world": RANKS, "shards": rows(1)},
+            "source": {"world": RANKS, "shards": shards(0)},
+            "destination": {"world": RANKS, "shards": shards(1)},
         },
         path,
     )
     return path
 
 
-def run_all(runs: list[Run], verbose: bool = False) -> tuple[list[str], Counter]:
+def run_all(
+    runs: list[Run], verbose: bool = False
+) -> tuple[list[str], Counter]:
     """What is wrong, by run; and how the runs have ended."""
     wrong, counts = [], Counter()
     for run in runs:

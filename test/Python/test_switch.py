@@ -255,7 +255,9 @@ def _broken_prepare(rank, store, path, error):
 
 
 @pytest.mark.parametrize(
-    "error", [RuntimeError(""), RuntimeError("no\nport"), SystemExit(3)], ids=str
+    "error",
+    [RuntimeError(""), RuntimeError("no\nport"), SystemExit(3)],
+    ids=str,
 )
 def test_an_exception_while_it_prepares_is_raised(error, plan_of_two, tmp_path):
     """Whatever it is, on that rank and on the others."""

@@ -96,7 +96,8 @@ public:
 
   /// A key and its value for something else that ranks do in this attempt.
   Status share(const std::string &key, const std::string &value);
-  /// Its value, once some rank has shared it; nothing: none has by the deadline.
+  /// Its value, once some rank has shared it; nothing: none has by the
+  /// deadline.
   Result<std::optional<std::string>> await(const std::string &key,
                                            Deadline deadline);
   /// The same, without waiting.
@@ -189,7 +190,7 @@ private:
   std::atomic<bool> answered{false};   // the roll
   std::atomic<bool> hasAborted{false}; // it was this rank's decision
   mutable std::mutex mutex;            // of what follows
-  std::string id;            // of the attempt; empty: in none yet
+  std::string id;                      // of the attempt; empty: in none yet
   std::set<std::string> own; // names of the keys that this rank has set
 };
 

@@ -31,11 +31,9 @@ namespace dtrt {
 /// `devices`: the plan device of each rank. `secret`: the same on all ranks.
 /// `timeout`: for each group, and for connecting; a peer that does not answer
 /// by then is named.
-std::unique_ptr<Transport>
-makeSharedMemoryTransport(std::unique_ptr<Transport> inner,
-                          const std::vector<uint32_t> &devices,
-                          const Secret &secret,
-                          std::chrono::duration<double> timeout);
+std::unique_ptr<Transport> makeSharedMemoryTransport(
+    std::unique_ptr<Transport> inner, const std::vector<uint32_t> &devices,
+    const Secret &secret, std::chrono::duration<double> timeout);
 
 } // namespace dtrt
 

@@ -41,9 +41,9 @@ enum class ErrorCode {
 
 /// In lower case with underscores, as in "peer_lost".
 inline const char *errorCodeName(ErrorCode code) {
-  constexpr const char *names[] = {
-      "invalid",       "mismatch",  "timeout",   "peer_lost", "store_lost",
-      "out_of_memory", "cancelled", "undecided", "system"};
+  constexpr const char *names[] = {"invalid",   "mismatch",   "timeout",
+                                   "peer_lost", "store_lost", "out_of_memory",
+                                   "cancelled", "undecided",  "system"};
   return names[size_t(code)];
 }
 constexpr size_t kNumErrorCodes = size_t(ErrorCode::System) + 1;

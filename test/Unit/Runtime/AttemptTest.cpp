@@ -50,8 +50,8 @@ TEST(Attempt, ADifferenceEndsItAndNamesBothRanksAndBothValues) {
                    "world size: rank 2 has 4, rank 3 has 5"}}) {
     ArrivalStep step = arrive(open, difference.other, false);
     ASSERT_EQ(step.what, What::Leave) << difference.name;
-    std::string text = "the ranks do not have the same " +
-                       std::string(difference.text);
+    std::string text =
+        "the ranks do not have the same " + std::string(difference.text);
     EXPECT_EQ(step.why.message(), text);
     EXPECT_EQ(step.why.code(), ErrorCode::Mismatch);
     ASSERT_TRUE(step.record) << difference.name;
@@ -62,8 +62,9 @@ TEST(Attempt, ADifferenceEndsItAndNamesBothRanksAndBothValues) {
 }
 
 TEST(Attempt, ARankThatIsLateLearnsTheReasonOnce) {
-  Attempt aborted = openedBy(rankWith(1, "7"))
-                        .aborted({1, ErrorCode::Cancelled, "preempted"}, {0, 3});
+  Attempt aborted =
+      openedBy(rankWith(1, "7"))
+          .aborted({1, ErrorCode::Cancelled, "preempted"}, {0, 3});
   ArrivalStep late = arrive(aborted, rankWith(0, "7"), false);
   ASSERT_EQ(late.what, What::Leave);
   EXPECT_EQ(late.why.message(), "rank 1 stopped: preempted");
@@ -151,8 +152,8 @@ TEST(Attempt, AnotherVersionOrDamageIsSaid) {
   EXPECT_EQ(other.status().message(),
             "the store's record of the attempt under way has form 9, expected "
             "1: the ranks run different versions");
-  for (const char *text : {"", "[", "[]", "{}", R"({"form": "1"})",
-                           R"({"form": 1, "id": 3})"})
+  for (const char *text :
+       {"", "[", "[]", "{}", R"({"form": "1"})", R"({"form": 1, "id": 3})"})
     EXPECT_NE(Attempt::parse(text).status().message().find("is damaged"),
               std::string::npos)
         << text;

@@ -179,8 +179,8 @@ Descriptor memoryOf(uint64_t bytes) {
 
 TEST(PeerArena, SealedMemoryKeepsItsSizeAndIsOnlyRead) {
   Descriptor memory = memoryOf(8192);
-  auto *own = static_cast<char *>(mmap(nullptr, 8192, PROT_READ | PROT_WRITE,
-                                       MAP_SHARED, memory.get(), 0));
+  auto *own = static_cast<char *>(
+      mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED, memory.get(), 0));
   ASSERT_TRUE(sealSharedMemory(memory));
   EXPECT_NE(ftruncate(memory.get(), 4096), 0);
   EXPECT_NE(ftruncate(memory.get(), 16384), 0);
@@ -206,8 +206,8 @@ TEST(PeerArena, RefusesMemoryThatIsNotAsItWasSaid) {
     ASSERT_TRUE(sealSharedMemory(memory));
     auto arena = PeerArena::map({said, std::move(memory)});
     ASSERT_FALSE(arena.ok());
-    EXPECT_EQ(arena.status().message(), "its staging has 8192 bytes, it said " +
-                                            std::to_string(said));
+    EXPECT_EQ(arena.status().message(),
+              "its staging has 8192 bytes, it said " + std::to_string(said));
   }
   int ends[2];
   ASSERT_EQ(pipe(ends), 0);

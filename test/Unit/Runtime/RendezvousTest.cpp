@@ -287,9 +287,7 @@ TEST(Rendezvous, ASecondProcessOfARankEndsTheFirst) {
   std::thread waits([&] { error = attempt(*first, "5").message(); });
   world.await("/here/1", 1);
   auto second = world.make(1);
-  std::thread waitsToo([&] {
-    EXPECT_EQ(attempt(*second, "5").message(), "");
-  });
+  std::thread waitsToo([&] { EXPECT_EQ(attempt(*second, "5").message(), ""); });
   waits.join();
   EXPECT_EQ(error, "it has begun another switch before this one ended, or has "
                    "been started anew");

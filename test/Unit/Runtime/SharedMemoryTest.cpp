@@ -85,9 +85,11 @@ public:
 class OneMessage {
 public:
   OneMessage(Transport &end, bool receive, uint32_t peer, size_t bytes)
-      : data(bytes), status(std::async(std::launch::async, [=, &end] {
-          return end.group({{receive, peer, data.data(), bytes, nullptr}});
-        })) {}
+      : data(bytes) {
+    status = std::async(std::launch::async, [=, &end] {
+      return end.group({{receive, peer, data.data(), bytes, nullptr}});
+    });
+  }
   std::string error() { return status.get().message(); }
 
 private:
@@ -144,9 +146,8 @@ TEST(SharedMemory, AnAbortEndsAWaitForAPeersMemory) {
   host.connect();
   auto arena = host[0].allocateArena(4096);
   ASSERT_TRUE(arena.ok());
-  auto registered = std::async(std::launch::async, [&] {
-    return host[0].registerArena(*arena, 4096);
-  });
+  auto registered = std::async(
+      std::launch::async, [&] { return host[0].registerArena(*arena, 4096); });
   pauseShortly();
   host[0].abort(noPatience());
   EXPECT_EQ(registered.get().message(), "out of patience");
@@ -231,8 +232,8 @@ void expectMessages(Host &host) {
     for (auto &[to, other] : host.ends) {
       if (from == to)
         continue;
-      OneMessage sends(*one, false, to, 1000), receives(*other, true, from,
-                                                        1000);
+      OneMessage sends(*one, false, to, 1000),
+          receives(*other, true, from, 1000);
       EXPECT_EQ(sends.error(), "");
       EXPECT_EQ(receives.error(), "");
     }
@@ -267,8 +268,8 @@ TEST(SharedMemory, AnotherSecretGetsNoLink) {
   std::vector<std::unique_ptr<Transport>> ends;
   for (uint32_t device : {0, 1}) {
     ends.push_back(makeSharedMemoryTransport(
-        std::make_unique<Deaf>(world.endpoint(device)), {0, 1},
-        *Secret::make(), std::chrono::duration<double>(0.5)));
+        std::make_unique<Deaf>(world.endpoint(device)), {0, 1}, *Secret::make(),
+        std::chrono::duration<double>(0.5)));
     connected.push_back(
         std::async(std::launch::async, [end = ends.back().get(), device] {
           return end->connect(kPlan, {1 - device});

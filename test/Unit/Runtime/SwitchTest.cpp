@@ -199,8 +199,9 @@ TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
                  return statusOf((*change)->compare(tensors.bindings, ""));
                });
   for (size_t rank = 0; rank < errors.size(); ++rank) {
-    expectContains(errors[rank], rank == 1 ? "rank 1, prepare: tensor '"
-                                           : "prepare: rank 1 stopped: tensor '");
+    expectContains(errors[rank], rank == 1
+                                     ? "rank 1, prepare: tensor '"
+                                     : "prepare: rank 1 stopped: tensor '");
     expectContains(errors[rank], "the plan expects");
   }
 }
@@ -215,22 +216,22 @@ Arrival arrivalOfOthers(Store &store) {
 
 /// Rank 1 hands in a record as another version of this library might make it.
 TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
-  auto errors = runRanks(
-      reshapePlan(),
-      [](const PlanReader &plan, const World &world,
-         Transport &transport) -> Status {
-        if (world.rank == 1) {
-          Rendezvous ranks(world.store, 1, world.size, world.timeout);
-          return statusOf(
-              ranks.gather(arrivalOfOthers(*world.store),
-                           R"({"inventory": "7 tensors, digest abc"})",
-                           [](const auto &) { return std::string(); }));
-        }
-        auto change = Switch::create(plan, world);
-        DTRT_RETURN_IF_ERROR(change);
-        Tensors tensors(plan, plan.devices()[world.rank]);
-        return statusOf((*change)->compare(tensors.bindings, ""));
-      });
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, const World &world,
+                  Transport &transport) -> Status {
+                 if (world.rank == 1) {
+                   Rendezvous ranks(world.store, 1, world.size, world.timeout);
+                   return statusOf(ranks.gather(
+                       arrivalOfOthers(*world.store),
+                       R"({"inventory": "7 tensors, digest abc"})",
+                       [](const auto &) { return std::string(); }));
+                 }
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 return statusOf((*change)->compare(tensors.bindings, ""));
+               });
   for (uint32_t rank : {0, 2, 3})
     expectContains(errors[rank],
                    "prepare: rank 1 has 7 tensors, digest abc, the plan "
