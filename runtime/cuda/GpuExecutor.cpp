@@ -199,7 +199,7 @@ Status GpuExecutor::State::prepareStep(const Instruction &instruction,
 }
 
 Status GpuExecutor::State::findRegions() {
-  if (!transport.comparesRegions())
+  if (!transport.caps().comparesRegions)
     return {};
   auto found = regionsOf(storage.common(), storage.program());
   if (!found.ok())

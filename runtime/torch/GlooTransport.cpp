@@ -32,7 +32,11 @@ public:
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.overlaps = true;
+    return caps;
+  }
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
   void abort(const Status &why) override;

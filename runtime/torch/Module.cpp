@@ -134,12 +134,16 @@ void addCoordinates(const Family &family, const ShardRecord &shard,
     expected.range = {shard.range.lo, shard.range.hi};
 }
 
-void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
-                 std::map<std::pair<std::string, std::string>, uint32_t> &count,
-                 std::vector<Expected> &expected) {
+Expected describe(const PlanCommon &common, const ShardRecord &shard,
+                  const ExpectedTensor &tensor) {
   const Family &family = common.families[shard.family];
   Expected entry;
-  entry.source = side == Side::Source;
+  entry.tensor = tensor.tensor;
+  entry.state = tensor.state;
+  entry.source = tensor.side == Side::Source;
+  entry.ordinal = tensor.ordinal;
+  entry.inPlace = tensor.inPlace;
+  entry.dtype = dtypeName(dtypeOf(family, tensor.stateIndex, tensor.side));
   addCoordinates(family, shard, entry);
   entry.shape = {shard.range.size()};
   if (!shard.flat) {
@@ -147,36 +151,16 @@ void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
     entry.shape.erase(entry.shape.begin(),
                       entry.shape.begin() + family.numLeading());
   }
-  for (int64_t member = 0; member < numMembers(family, shard); ++member) {
-    entry.tensor = family.tensorName(memberIndex(family, shard, member));
-    for (unsigned state : statesOf(storedStates(family, shard.states, side))) {
-      entry.state = family.states[state].name;
-      entry.ordinal = count[{entry.tensor, entry.state}]++;
-      entry.dtype = dtypeName(dtypeOf(family, state, side));
-      expected.push_back(entry);
-    }
-  }
-}
-
-/// Marks those, on both sides, that the program leaves as they are.
-void markInPlace(const LocalStorage &storage, std::vector<Expected> &expected) {
-  std::set<std::tuple<std::string, std::string, uint32_t>> stay;
-  for (const TensorBinding &tensor : tensorsInPlace(storage))
-    stay.insert({tensor.tensor, tensor.state, tensor.ordinal});
-  for (Expected &entry : expected)
-    entry.inPlace = stay.count({entry.tensor, entry.state, entry.ordinal}) > 0;
+  return entry;
 }
 
 std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
   RankProgram program = take(plan->program(device));
+  LocalStorage storage(plan->common(), program);
   std::vector<Expected> expected;
-  for (Side side : {Side::Source, Side::Destination}) {
-    std::map<std::pair<std::string, std::string>, uint32_t> count;
-    for (const ShardRecord &shard :
-         side == Side::Source ? program.source : program.destination)
-      addExpected(plan->common(), shard, side, count, expected);
-  }
-  markInPlace(LocalStorage(plan->common(), program), expected);
+  for (const ExpectedTensor &tensor : expectedTensors(storage))
+    expected.push_back(describe(
+        plan->common(), storage.shards(tensor.side)[tensor.shard], tensor));
   return expected;
 }
 

@@ -45,7 +45,11 @@ public:
       : inner(std::move(inner)) {}
 
   uint32_t device() const override { return inner->device(); }
-  bool comparesRegions() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.comparesRegions = true;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);

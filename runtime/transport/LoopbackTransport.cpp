@@ -67,7 +67,11 @@ public:
   Endpoint(State &world, uint32_t self) : world(world), self(self) {}
 
   uint32_t device() const override { return self; }
-  bool seesPeerMemory() const override { return !world.copy; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.seesPeerMemory = !world.copy;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;

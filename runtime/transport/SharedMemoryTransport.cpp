@@ -83,8 +83,7 @@ public:
   }
 
   uint32_t device() const override { return inner->device(); }
-  bool unpacksFrom(uint32_t peer) const override { return links.count(peer); }
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override;
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Result<std::byte *> allocateArena(uint64_t bytes) override {
@@ -207,6 +206,14 @@ Status SharedMemoryTransport::linkTo(LocalHandshake &handshake,
     if (near[i] < device() && answers[i].host[0])
       handshake.expect(near[i]);
   return shakeHands(handshake);
+}
+
+TransportCaps SharedMemoryTransport::caps() const {
+  TransportCaps caps;
+  caps.overlaps = true;
+  for (const auto &[peer, link] : links)
+    caps.unpacksFrom.push_back(peer);
+  return caps;
 }
 
 Status SharedMemoryTransport::shakeHands(LocalHandshake &handshake) {

@@ -116,7 +116,7 @@ void LoopbackSession::runDevice(Device &device, LoopbackWorld &world) {
 Status LoopbackSession::transfer(Device &device, Transport &transport) {
   if (!device.executor) {
     auto prepared = Executor::prepare(*device.storage, transport,
-                                      ExecutorOptions{!options.staged});
+                                      ExecutionOptions{!options.staged});
     DTRT_RETURN_IF_ERROR(prepared);
     device.executor.emplace(std::move(*prepared));
   }

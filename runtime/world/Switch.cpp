@@ -25,8 +25,9 @@ std::string textIn(const Json &json, const char *key) {
 
 /// A digest (FNV-1a) of which tensors there are, of how many bytes, in any
 /// order. Tensors of no bytes need not be given and do not count.
-std::string inventoryOf(std::vector<TensorBinding> tensors) {
-  auto keyOf = [](const TensorBinding &tensor) {
+template <typename Tensor>
+std::string inventoryOf(std::vector<Tensor> tensors) {
+  auto keyOf = [](const Tensor &tensor) {
     return std::tie(tensor.tensor, tensor.state, tensor.side, tensor.ordinal);
   };
   std::sort(tensors.begin(), tensors.end(),
@@ -37,7 +38,7 @@ std::string inventoryOf(std::vector<TensorBinding> tensors) {
       hash = (hash ^ c) * 0x100000001b3;
   };
   size_t count = 0;
-  for (const TensorBinding &tensor : tensors) {
+  for (const Tensor &tensor : tensors) {
     if (tensor.bytes == 0)
       continue;
     ++count;

@@ -23,6 +23,7 @@
 #include "dtrt/Executor.h"
 #include "dtrt/Rendezvous.h"
 #include "dtrt/Secret.h"
+#include "dtrt/TensorBinding.h"
 
 namespace dtrt {
 

@@ -248,7 +248,7 @@ TEST(SharedMemory, StrangersDoNotHoldUpTheRanks) {
   EXPECT_GT(strangers.count(), 0u);
   for (auto &[from, one] : host.ends)
     for (auto &[to, other] : host.ends)
-      EXPECT_TRUE(from == to || one->unpacksFrom(to)); // they have a link
+      EXPECT_TRUE(from == to || one->caps().unpacksFromPeer(to)); // they have a link
   expectMessages(host);
 }
 
@@ -277,8 +277,8 @@ TEST(SharedMemory, AnotherSecretGetsNoLink) {
   }
   EXPECT_NE(connected[0].get().message(), "");
   EXPECT_NE(connected[1].get().message(), "");
-  EXPECT_FALSE(ends[0]->unpacksFrom(1));
-  EXPECT_FALSE(ends[1]->unpacksFrom(0));
+  EXPECT_FALSE(ends[0]->caps().unpacksFromPeer(1));
+  EXPECT_FALSE(ends[1]->caps().unpacksFromPeer(0));
 }
 
 } // namespace

@@ -38,7 +38,11 @@ class Split : public Borrowed {
 public:
   explicit Split(std::unique_ptr<Transport> inner)
       : Borrowed(*inner), owned(std::move(inner)) {}
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.overlaps = true;
+    return caps;
+  }
   Status begin(const std::vector<TransportMessage> &messages) override {
     underWay = messages;
     before.clear();
