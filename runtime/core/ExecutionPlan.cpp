@@ -227,19 +227,41 @@ static std::string listOf(const std::vector<size_t> &numbers) {
   return text;
 }
 
+static std::string stagingText(uint64_t slot, uint64_t bytes) {
+  return "staging [" + std::to_string(slot) + ":" +
+         std::to_string(slot + bytes) + ")";
+}
+
 static void writeMessages(const Instruction &group, const PlannedStep &step,
                           std::ostream &out) {
   for (size_t m = 0; m < group.messages.size(); ++m) {
     const Message &message = group.messages[m];
-    out << (m ? ", " : " ") << (message.receive ? "from " : "to ")
-        << message.peer << " " << message.bytes << " bytes";
+    out << "       " << (message.receive ? "receive from " : "send to ")
+        << message.peer << ": " << message.bytes << " bytes, ";
     if (message.direct)
-      out << " (shard)";
+      out << "in its shard\n";
     else if (step.views[m])
-      out << " (shards of " << *step.views[m] << ")";
+      out << "in the shards of " << *step.views[m] << "\n";
+    else
+      out << stagingText(message.slot, message.bytes) << "\n";
   }
+}
+
+static void writeStep(const Instruction &instruction, const PlannedStep &step,
+                      std::ostream &out) {
+  out << opcodeName(instruction.op);
+  if (instruction.wave >= 0)
+    out << " wave " << instruction.wave;
+  if (step.skipped)
+    out << ": left out";
+  else if (step.early)
+    out << ": while a group is under way";
+  else if (isStaged(instruction))
+    out << " " << stagingText(instruction.slot, instruction.bytes);
   if (!step.meanwhile.empty())
-    out << "; meanwhile " << listOf(step.meanwhile);
+    out << ", meanwhile " << listOf(step.meanwhile);
+  out << "\n";
+  writeMessages(instruction, step, out);
 }
 
 void writeExecution(const RankProgram &program, const ExecutionPlan &execution,
@@ -251,14 +273,8 @@ void writeExecution(const RankProgram &program, const ExecutionPlan &execution,
       << " instructions, " << skipped << " left out, staging "
       << (execution.needsStaging ? program.stagingBytes : 0) << " bytes\n";
   for (size_t i = 0; i < instructions.size(); ++i) {
-    const PlannedStep &step = execution.steps[i];
-    out << "  " << i << " " << opcodeName(instructions[i].op);
-    writeMessages(instructions[i], step, out);
-    if (step.skipped)
-      out << ": left out";
-    else if (step.early)
-      out << ": while a group is under way";
-    out << "\n";
+    out << "  " << i << ": ";
+    writeStep(instructions[i], execution.steps[i], out);
   }
 }
 

@@ -22,8 +22,7 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
   TransportCaps caps = transport.caps();
   if (caps.comparesRegions)
     DTRT_RETURN_IF_ERROR(executor.findRegions());
-  executor.execution =
-      planExecution(storage.common(), program, caps, options);
+  executor.execution = planExecution(storage.common(), program, caps, options);
   executor.setViews();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;

@@ -77,8 +77,8 @@ void markInPlace(const LocalStorage &storage,
   std::vector<std::pair<ExpectedTensor *, ExpectedTensor *>> pairs;
   for (ExpectedTensor &to : expected) {
     Key key(to.tensor, to.state, Side::Source, to.ordinal);
-    auto from = to.side == Side::Destination ? sources.find(key)
-                                             : sources.end();
+    auto from =
+        to.side == Side::Destination ? sources.find(key) : sources.end();
     if (from == sources.end() || from->second->member != to.member)
       continue;
     shared.push_back({to.shard, from->second->shard, to.stateIndex, to.member});

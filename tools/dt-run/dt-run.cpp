@@ -209,9 +209,9 @@ int printProgram(const Options &options) {
     auto program = plan->program(device);
     if (!program.ok())
       return fail(program.status().message());
-    auto execution = dtrt::planExecution(plan->common(), *program,
-                                         capsOf(options, *program),
-                                         {!isStaged(options)});
+    auto execution =
+        dtrt::planExecution(plan->common(), *program, capsOf(options, *program),
+                            {!isStaged(options)});
     dtrt::writeExecution(*program, execution, std::cout);
   }
   return 0;
