@@ -454,6 +454,8 @@ TEST(Rendezvous, ACommitIsKeptForThoseWhoHaveNotReadIt) {
     DTRT_RETURN_IF_ERROR(ranks.gather(arrivalAt("5"), "r", joined));
     return statusOf(ranks.commit("old", joined));
   });
+  for (const std::string &key : world.keysLeft()) // not what rank 1 has said
+    expectContains(key, "/read");
   world.ways[1]->heal();
   EXPECT_EQ(world.run([](Rendezvous &ranks) { return attempt(ranks, "6"); }),
             std::vector<std::string>(2));
