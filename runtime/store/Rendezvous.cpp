@@ -184,10 +184,11 @@ sharedNames(const std::optional<std::string> &list) {
   return names;
 }
 
-/// Removes all keys of an attempt, whoever has set them.
+/// Removes the keys of an attempt, whoever has set them, but for what says that
+/// it is committed.
 void Rendezvous::sweep(const std::string &ended) {
   Wait wait{deadlineIn(limit), Heed::Nothing};
-  std::vector<std::string> names = {"read"};
+  std::vector<std::string> names;
   for (Step step : kSteps)
     names.push_back(verdictOf(step));
   for (uint32_t rank = 0; rank < world; ++rank) {
@@ -205,6 +206,12 @@ void Rendezvous::sweep(const std::string &ended) {
   for (const std::string &name : names)
     if (!client.remove(attemptKey(ended, name), wait).ok())
       return;
+}
+
+/// Of a rank that died before its commit, what says so may be left too.
+void Rendezvous::sweepAborted(const std::string &ended) {
+  sweep(ended);
+  (void)client.remove(attemptKey(ended, "read"), regardless());
 }
 
 Status Rendezvous::share(const std::string &key, const std::string &value) {
@@ -330,7 +337,7 @@ Result<bool> Rendezvous::open(const Record &old, Attempt next) {
   if (wasCommitted)
     (void)dropRead(*old.attempt, wait);
   else if (old.attempt && *replaced)
-    sweep(old.attempt->id);
+    sweepAborted(old.attempt->id);
   if (*replaced)
     take(next.id);
   return *replaced;
@@ -725,6 +732,7 @@ void Rendezvous::leaveCommitted(Deadline end) {
     if (!left.ok() || !*left)
       return;
   }
+  sweep(idOf()); // of a rank that has died, or is late
 }
 
 Result<Decision> Rendezvous::abort(const Status &why) {
@@ -794,7 +802,7 @@ bool Rendezvous::allHaveLeft() {
 
 void Rendezvous::cleanUp() {
   if (hasAborted && wasAborted(regardless()))
-    sweep(idOf());
+    sweepAborted(idOf());
 }
 
 } // namespace dtrt

@@ -40,6 +40,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "build" / "python"))
+# A TCPStore looks up the name of every process that connects, and answers
+# nobody meanwhile: a query that is lost would take longer than ranks wait here.
+os.environ.setdefault("RES_OPTIONS", "timeout:1 attempts:1")
 
 import dynatrain  # noqa: E402
 import torch  # noqa: E402
@@ -89,7 +92,7 @@ class Run:
     port: int = 0
     store_pid: int = 0
     shared_memory: bool = True
-    timeout: float = 6.0
+    timeout: float = 8.0
     fault: str = ""
     place: str = ""
     victim: int = -1
@@ -118,7 +121,7 @@ class Run:
 def make_run(seed: int, folder: str, plan: str, faulted: bool, **fixed) -> Run:
     """The same for the same seed; `fixed`: fields that are not drawn."""
     draw = random.Random(seed)
-    run = Run(seed, folder, plan, timeout=fixed.pop("timeout", 6.0))
+    run = Run(seed, folder, plan, timeout=fixed.pop("timeout", 8.0))
 
     def choose(field: str, choices: list) -> None:
         # Drawn in any case, so that what follows stays the same.
@@ -553,7 +556,7 @@ def main() -> int:
     parser.add_argument("--clean", type=int, default=60)
     parser.add_argument("--faults", type=int, default=60)
     parser.add_argument("--seed", type=int, default=None)
-    parser.add_argument("--timeout", type=float, default=6.0)
+    parser.add_argument("--timeout", type=float, default=8.0)
     fixed = parser.add_argument_group("instead of what is drawn")
     fixed.add_argument("--fault", choices=list(PLACES))
     fixed.add_argument("--place")

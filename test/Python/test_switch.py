@@ -206,6 +206,8 @@ def _interrupted(rank, store, path, where):
 
 
 def _interrupt_soon():
+    # A process started in the background of a shell ignores it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     pid = os.getpid()
     threading.Timer(0.3, lambda: os.kill(pid, signal.SIGINT)).start()
 

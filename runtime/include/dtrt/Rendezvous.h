@@ -133,6 +133,7 @@ private:
   Status put(const std::string &name, const std::string &value, Wait wait);
   void removeOwn();
   void sweep(const std::string &ended);
+  void sweepAborted(const std::string &ended);
 
   // The record.
   Result<Record> readRecord(Wait wait);
