@@ -10,6 +10,7 @@ using What = ModelStep::What;
 using Phase = ModelRank::Phase;
 using Kind = ModelFrame::Kind;
 using Fault = ModelScenario::Fault;
+using Change = ModelScenario::Change;
 
 static const char *nameOf(ModelReason reason) {
   constexpr const char *names[] = {"ok", "abort", "lost", "timeout",
@@ -149,7 +150,8 @@ ModelReason ModelState::write(uint32_t rank, uint32_t peer) {
       for (const ModelMessage &message : scenario->groups[frame.group])
         if (message.from == rank && message.to == peer)
           frame.kind = message.shared ? Kind::Shared : Kind::Inline;
-      mine.outgoing = frame.kind == Kind::Shared;
+      mine.outgoing = frame.kind == Kind::Shared &&
+                      scenario->change != Change::EndsBeforeTaken;
       mine.head = false;
     } else {
       mine.owesTaken = false;
@@ -240,6 +242,8 @@ void ModelState::begin(uint32_t rank) {
 void ModelState::fail(uint32_t rank, ModelReason reason) {
   ranks[rank].phase = Phase::Failed;
   ranks[rank].reason = reason;
+  if (scenario->change == Change::TellsNobody)
+    return;
   for (uint32_t peer = 0; peer < scenario->ranks; ++peer)
     if (peer != rank && scenario->isNear(rank, peer) &&
         ranks[peer].phase != Phase::Dead)

@@ -45,6 +45,10 @@ struct ModelScenario {
   /// The fault comes before the victim begins this group; none: at any time.
   std::optional<size_t> before;
 
+  /// A protocol that is wrong, which an exploration has to find.
+  enum class Change { None, EndsBeforeTaken, TellsNobody };
+  Change change = Change::None;
+
   bool isNear(uint32_t a, uint32_t b) const { return hosts[a] == hosts[b]; }
 };
 
