@@ -57,7 +57,9 @@ std::string FileStore::pathOf(std::string key) const {
   return folder + "/" + key;
 }
 
-Status FileStore::set(const std::string &key, const std::string &value) {
+/// With the lock held; who reads sees the old value or the new one.
+Status FileStore::write(const std::string &key,
+                        const std::string &value) const {
   std::string path = pathOf(key);
   char host[256] = {};
   gethostname(host, sizeof host - 1);
@@ -74,6 +76,12 @@ Status FileStore::set(const std::string &key, const std::string &value) {
     return makeError(ErrorCode::System, "cannot rename ", temporary, ": ",
                      strerror(errno));
   return {};
+}
+
+Status FileStore::set(const std::string &key, const std::string &value) {
+  FolderLock lock(folder);
+  DTRT_RETURN_IF_ERROR(lock.status(folder));
+  return write(key, value);
 }
 
 Result<std::optional<std::string>> FileStore::get(const std::string &key) {
@@ -94,7 +102,7 @@ Result<std::string> FileStore::compareAndSet(const std::string &key,
   std::string now = found->value_or("");
   if (now != expected)
     return now;
-  DTRT_RETURN_IF_ERROR(set(key, desired));
+  DTRT_RETURN_IF_ERROR(write(key, desired));
   return desired;
 }
 
@@ -104,11 +112,13 @@ Result<int64_t> FileStore::add(const std::string &key, int64_t amount) {
   auto found = get(key);
   DTRT_RETURN_IF_ERROR(found);
   int64_t sum = strtoll(found->value_or("0").c_str(), nullptr, 10) + amount;
-  DTRT_RETURN_IF_ERROR(set(key, std::to_string(sum)));
+  DTRT_RETURN_IF_ERROR(write(key, std::to_string(sum)));
   return sum;
 }
 
 Status FileStore::remove(const std::string &key) {
+  FolderLock lock(folder);
+  DTRT_RETURN_IF_ERROR(lock.status(folder));
   if (unlink(pathOf(key).c_str()) != 0 && errno != ENOENT)
     return makeError(ErrorCode::System, "cannot remove ", pathOf(key), ": ",
                      strerror(errno));

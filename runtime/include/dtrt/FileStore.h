@@ -24,6 +24,7 @@ public:
 
 private:
   std::string pathOf(std::string key) const;
+  Status write(const std::string &key, const std::string &value) const;
 
   std::string folder;
 };
