@@ -78,7 +78,8 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   uint64_t size = std::max(aligned(bytes), kAlignment);
   std::byte *block = memory.allocate(size);
   if (!block)
-    return makeError("cannot allocate ", size, " bytes");
+    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", size,
+                     " bytes");
   return Block(block, memory.free);
 }
 
