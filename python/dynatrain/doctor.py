@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 import torch
 import torch.distributed as dist
 
-from . import __version__, _C
+from . import _C, __version__
 from .compiler import compile, find_compiler
 from .redistribution import redistribute
 
