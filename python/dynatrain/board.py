@@ -67,7 +67,11 @@ class Board:
 
     def has(self, key: str) -> bool:
         """Whether a key is there; does not wait."""
-        return self._store.check([key])
+        return self.has_all([key])
+
+    def has_all(self, keys: Sequence[str]) -> bool:
+        """Whether all of them are there; does not wait."""
+        return self._store.check(list(keys))
 
     def read(self, key: str, rank: int, timeout: float | None = None) -> bytes:
         """A key that process `rank` writes, as soon as it has. Raises `Error`
@@ -85,7 +89,7 @@ class Board:
         """Until all keys are there; `ranks` are those who write them."""
         seconds = self.timeout if timeout is None else timeout
         end, pause = time.monotonic() + seconds, _FIRST_LOOK
-        while not self._store.check(list(keys)):
+        while not self.has_all(keys):
             if time.monotonic() > end:
                 late = sorted(
                     {r for k, r in zip(keys, ranks) if not self.has(k)}
@@ -98,11 +102,6 @@ class Board:
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LAST_LOOK)
-
-    def add(self, key: str, amount: int) -> int:
-        """Adds to a counter; its new value."""
-        self._mine[key] = None
-        return self._store.add(key, amount)
 
     def write(self, key: str, data: bytes) -> None:
         """Writes a short value, again and again if need be."""
