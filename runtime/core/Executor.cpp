@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <new>
 
 namespace dtrt {
@@ -39,6 +40,10 @@ bool touchesAny(const Instruction &lifetime,
   return false;
 }
 
+/// Looks at other instructions, for packs and unpacks that can be left out: far
+/// more than plans of the compiler take. Who has none left leaves nothing out.
+constexpr uint64_t kLooks = 1 << 20, kLooksPerStep = 1024;
+
 Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
   return {staged.slot < slot + bytes && slot < staged.slot + staged.bytes,
           staged.slot == slot && staged.bytes == bytes};
@@ -47,13 +52,27 @@ Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
 
 Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                                    const ExecutorOptions &options) {
+  try {
+    return prepareAll(storage, transport, options);
+  } catch (const std::bad_alloc &) {
+    return makeError("device ", storage.program().device,
+                     ": not enough memory to prepare its program");
+  }
+}
+
+Result<Executor> Executor::prepareAll(LocalStorage &storage,
+                                      Transport &transport,
+                                      const ExecutorOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
+  executor.looks = kLooks + kLooksPerStep * program.instructions.size();
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     auto step = executor.prepareStep(program.instructions[i]);
     if (!step.ok())
       return makeError("device ", program.device, ", instruction ", i, ": ",
                        step.status().message());
+    if (program.instructions[i].op == Opcode::Release)
+      executor.releases.push_back(i);
     executor.steps.push_back(std::move(*step));
   }
   if (transport.comparesRegions())
@@ -163,36 +182,92 @@ Executor::prepareStep(const Instruction &instruction) const {
 // Messages without staging
 //===----------------------------------------------------------------------===//
 
+namespace {
+
+/// A pack whose bytes are still in staging, and the messages that take them.
+struct OpenPack {
+  size_t index = 0;
+  std::vector<TransportMessage *> sends;
+};
+
+/// Packs by slot; no two share a byte, since the later one ends the earlier.
+class OpenPacks {
+public:
+  void add(const Instruction &pack, size_t index) {
+    packs[pack.slot] = {pack.slot + pack.bytes, {index, {}}};
+  }
+
+  /// Calls fn(pack) for those with bytes of [slot, slot + bytes), which are
+  /// open no longer unless fn says true.
+  template <typename Fn> void visit(uint64_t slot, uint64_t bytes, Fn fn) {
+    auto at = packs.upper_bound(slot);
+    if (at != packs.begin() && std::prev(at)->second.end > slot)
+      --at;
+    while (at != packs.end() && at->first < slot + bytes)
+      at = fn(at->second.pack) ? std::next(at) : packs.erase(at);
+  }
+  template <typename Fn> void visitAll(Fn fn) {
+    for (auto &[slot, entry] : packs)
+      fn(entry.pack);
+  }
+
+private:
+  struct Entry {
+    uint64_t end = 0;
+    OpenPack pack;
+  };
+  std::map<uint64_t, Entry> packs;
+};
+
+} // namespace
+
+/// Whether what the pack reads is there until the step. It is not said to be
+/// when that takes long to find out: then the pack is done.
+bool Executor::staysUntil(size_t pack, size_t step) {
+  const Instruction &packed = *steps[pack].instruction;
+  auto release = std::upper_bound(releases.begin(), releases.end(), pack);
+  for (; release != releases.end() && *release < step; ++release) {
+    const Instruction &released = *steps[*release].instruction;
+    if (!look(1 + released.segments.size() * packed.segments.size()) ||
+        touchesAny(released, packed.segments, storage->common()))
+      return false;
+  }
+  return true;
+}
+
 /// A pack can be left out when every message that its bytes go to is just
 /// those bytes, and the shards are still there when it leaves.
-void Executor::skipPack(size_t index) {
-  Step &pack = steps[index];
-  std::vector<TransportMessage *> sends;
-  bool overwritten = false, released = false;
-  for (size_t i = index + 1; i < steps.size() && !overwritten; ++i) {
-    const Instruction &later = *steps[i].instruction;
-    if (later.op == Opcode::Release)
-      released = released || touchesAny(later, pack.instruction->segments,
-                                        storage->common());
-    if (later.op == Opcode::Pack)
-      overwritten = overlapOf(*pack.instruction, later.slot, later.bytes).any;
-    for (size_t m = 0; m < later.messages.size(); ++m) {
-      const Message &message = later.messages[m];
-      Overlap overlap =
-          overlapOf(*pack.instruction, message.slot, message.bytes);
-      if (message.direct || !overlap.any)
+void Executor::skipPacks() {
+  OpenPacks open;
+  auto skip = [&](OpenPack &pack) {
+    steps[pack.index].skipped = true;
+    for (TransportMessage *send : pack.sends)
+      send->view = &steps[pack.index].view;
+    return false;
+  };
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const Instruction &instruction = *steps[i].instruction;
+    if (instruction.op == Opcode::Pack && instruction.bytes > 0) {
+      open.visit(instruction.slot, instruction.bytes, skip);
+      open.add(instruction, i);
+    }
+    for (size_t m = 0; m < instruction.messages.size(); ++m) {
+      const Message &message = instruction.messages[m];
+      if (message.direct)
         continue;
-      if (message.receive)
-        overwritten = true;
-      else if (overlap.exact && !released)
-        sends.push_back(&steps[i].messages[m]);
-      else
-        return;
+      open.visit(message.slot, message.bytes, [&](OpenPack &pack) {
+        const Instruction &packed = *steps[pack.index].instruction;
+        if (message.receive)
+          return skip(pack);
+        bool exact = overlapOf(packed, message.slot, message.bytes).exact &&
+                     staysUntil(pack.index, i);
+        if (exact)
+          pack.sends.push_back(&steps[i].messages[m]);
+        return exact;
+      });
     }
   }
-  pack.skipped = true;
-  for (TransportMessage *send : sends)
-    send->view = &pack.view;
+  open.visitAll(skip);
 }
 
 /// An unpack can be left out when it takes just one message, into shards that
@@ -200,7 +275,7 @@ void Executor::skipPack(size_t index) {
 void Executor::skipUnpack(size_t group, TransportMessage &message,
                           const Message &planned) {
   std::vector<const Instruction *> creates;
-  for (size_t i = group + 1; i < steps.size(); ++i) {
+  for (size_t i = group + 1; i < steps.size() && look(1); ++i) {
     const Instruction &later = *steps[i].instruction;
     if (later.op == Opcode::Create)
       creates.push_back(&later);
@@ -211,7 +286,8 @@ void Executor::skipUnpack(size_t group, TransportMessage &message,
       continue;
     bool there = true;
     for (const Instruction *create : creates)
-      there = there && !touchesAny(*create, later.segments, storage->common());
+      there = there && look(create->segments.size() * later.segments.size()) &&
+              !touchesAny(*create, later.segments, storage->common());
     if (overlap.exact && there) {
       steps[i].skipped = true;
       message.view = &steps[i].view;
@@ -236,10 +312,9 @@ void Executor::skipUnpacksOfPeers() {
 void Executor::skipStaging() {
   for (Step &step : steps)
     step.view = {&step.segments, storage};
+  skipPacks();
   for (size_t i = 0; i < steps.size(); ++i) {
     const Instruction &instruction = *steps[i].instruction;
-    if (instruction.op == Opcode::Pack)
-      skipPack(i);
     for (size_t m = 0; m < instruction.messages.size(); ++m) {
       const Message &message = instruction.messages[m];
       if (message.receive && !message.direct)

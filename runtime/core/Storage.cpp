@@ -4,6 +4,7 @@
 
 #include "InPlace.h"
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -97,18 +98,19 @@ struct BufferPlace {
   int64_t member;
 };
 using BufferMap = std::map<BufferKey, BufferPlace>;
+/// How many shards there are of a tensor's state so far.
+using Ordinals = std::map<std::pair<std::string, std::string>, uint32_t>;
 
 void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
-                BufferMap &buffers) {
+                Ordinals &ordinals, BufferMap &buffers) {
   const ShardRecord &record = storage.shards(side)[shard];
   const Family &family = storage.common().families[record.family];
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
     std::string tensor = family.tensorName(memberIndex(family, record, member));
     for (unsigned state : statesOf(storedStates(family, record.states, side))) {
-      BufferKey key = {tensor, family.states[state].name, side, 0};
-      while (buffers.count(key))
-        ++key.ordinal;
-      buffers[key] = {shard, state, member};
+      const std::string &name = family.states[state].name;
+      buffers[{tensor, name, side, ordinals[{tensor, name}]++}] = {shard, state,
+                                                                   member};
     }
   }
 }
@@ -116,9 +118,11 @@ void addBuffers(const LocalStorage &storage, Side side, uint32_t shard,
 
 static BufferMap buffersOf(const LocalStorage &storage) {
   BufferMap buffers;
-  for (Side side : {Side::Source, Side::Destination})
+  for (Side side : {Side::Source, Side::Destination}) {
+    Ordinals ordinals;
     for (uint32_t shard = 0; shard < storage.shards(side).size(); ++shard)
-      addBuffers(storage, side, shard, buffers);
+      addBuffers(storage, side, shard, ordinals, buffers);
+  }
   return buffers;
 }
 
@@ -132,8 +136,8 @@ std::vector<TensorBinding> expectedTensors(const LocalStorage &storage) {
 }
 
 static std::string nameOf(const TensorBinding &tensor) {
-  return std::string(sideName(tensor.side)) + " tensor '" + tensor.tensor +
-         "' state '" + tensor.state + "'";
+  return std::string(sideName(tensor.side)) + " tensor '" +
+         shortened(tensor.tensor) + "' state '" + shortened(tensor.state) + "'";
 }
 
 /// Per tensor the source tensor, of the same name and state, that it is: null
@@ -258,18 +262,19 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
     auto found = buffers.find(key);
     if (found == buffers.end())
       return makeError("the plan has no ", sideName(binding.side), " shard ",
-                       binding.ordinal, " of '", binding.tensor, "' state '",
-                       binding.state, "' on device ", storage.program().device);
+                       binding.ordinal, " of '", shortened(binding.tensor),
+                       "' state '", shortened(binding.state), "' on device ",
+                       storage.program().device);
     const BufferPlace &place = found->second;
     uint64_t expected =
         storage.memberBytes(binding.side, place.shard, place.state);
     if (binding.bytes != expected)
-      return makeError("tensor '", binding.tensor, "' state '", binding.state,
-                       "' has ", binding.bytes, " bytes, the plan expects ",
-                       expected);
+      return makeError("tensor '", shortened(binding.tensor), "' state '",
+                       shortened(binding.state), "' has ", binding.bytes,
+                       " bytes, the plan expects ", expected);
     if (!bound.insert(key).second)
-      return makeError("tensor '", binding.tensor, "' state '", binding.state,
-                       "' is bound twice");
+      return makeError("tensor '", shortened(binding.tensor), "' state '",
+                       shortened(binding.state), "' is bound twice");
     storage.bind(binding.side, place.shard, place.state, place.member,
                  static_cast<std::byte *>(binding.data));
   }
@@ -277,8 +282,9 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
     if (!bound.count(key) &&
         storage.memberBytes(key.side, place.shard, place.state) > 0)
       return makeError("no tensor is bound to the ", sideName(key.side),
-                       " shard of '", key.tensor, "' state '", key.state,
-                       "' on device ", storage.program().device);
+                       " shard of '", shortened(key.tensor), "' state '",
+                       shortened(key.state), "' on device ",
+                       storage.program().device);
   DTRT_RETURN_IF_ERROR(checkTwins(tensors, twins, buffers, storage));
   storage.bindMade();
   return {};

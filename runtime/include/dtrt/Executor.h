@@ -77,6 +77,9 @@ private:
 
   Executor(LocalStorage &storage, Transport &transport)
       : storage(&storage), transport(&transport) {}
+  static Result<Executor> prepareAll(LocalStorage &storage,
+                                     Transport &transport,
+                                     const ExecutorOptions &options);
   Result<Step> prepareStep(const Instruction &instruction) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;
@@ -92,15 +95,23 @@ private:
   void overlapGroups();
   void skipStaging();
   Status allocateStaging();
-  void skipPack(size_t index);
+  void skipPacks();
+  bool staysUntil(size_t pack, size_t step);
   void skipUnpacksOfPeers();
   void skipUnpack(size_t group, TransportMessage &message,
                   const Message &planned);
   void touchStaging(uint64_t slot, uint64_t bytes);
+  /// Whether that many looks are left; they are taken.
+  bool look(uint64_t count) {
+    looks = count < looks ? looks - count : 0;
+    return looks > 0;
+  }
 
   LocalStorage *storage;
   Transport *transport;
   std::vector<Step> steps;
+  std::vector<size_t> releases;                     // steps, ascending
+  uint64_t looks = 0;                               // left, at other steps
   std::vector<std::vector<MessageRegions>> regions; // by step and message
   std::unique_ptr<std::byte[]> owned; // the arena, unless the transport's
   std::byte *arena = nullptr;
