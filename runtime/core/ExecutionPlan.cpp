@@ -5,6 +5,7 @@
 #include "Overlap.h"
 
 #include <algorithm>
+#include <map>
 #include <ostream>
 
 namespace dtrt {
@@ -39,16 +40,55 @@ bool touchesAny(const Instruction &lifetime,
   return false;
 }
 
+/// Looks at other instructions, for packs and unpacks that can be left out: far
+/// more than plans of the compiler take. Who has none left leaves nothing out.
+constexpr uint64_t kLooks = 1 << 20, kLooksPerInstruction = 1024;
+
+/// A message, by place.
+struct MessagePlace {
+  size_t group, message;
+};
+
+/// A pack whose bytes are still in staging, and the messages that take them.
+struct OpenPack {
+  size_t index = 0;
+  std::vector<MessagePlace> sends;
+};
+
+/// Packs by slot; no two share a byte, since the later one ends the earlier.
+class OpenPacks {
+public:
+  void add(const Instruction &pack, size_t index) {
+    packs[pack.slot] = {pack.slot + pack.bytes, {index, {}}};
+  }
+
+  /// Calls fn(pack) for those with bytes of [slot, slot + bytes), which are
+  /// open no longer unless fn says true.
+  template <typename Fn> void visit(uint64_t slot, uint64_t bytes, Fn fn) {
+    auto at = packs.upper_bound(slot);
+    if (at != packs.begin() && std::prev(at)->second.end > slot)
+      --at;
+    while (at != packs.end() && at->first < slot + bytes)
+      at = fn(at->second.pack) ? std::next(at) : packs.erase(at);
+  }
+  template <typename Fn> void visitAll(Fn fn) {
+    for (auto &[slot, entry] : packs)
+      fn(entry.pack);
+  }
+
+private:
+  struct Entry {
+    uint64_t end = 0;
+    OpenPack pack;
+  };
+  std::map<uint64_t, Entry> packs;
+};
+
 Overlap overlapOf(const Instruction &staged, const Message &message) {
   bool isExact = staged.slot == message.slot && staged.bytes == message.bytes;
   return {staged.slot < message.slot + message.bytes &&
               message.slot < staged.slot + staged.bytes,
           isExact};
-}
-
-bool packsOver(const Instruction &pack, const Instruction &later) {
-  return later.op == Opcode::Pack && pack.slot < later.slot + later.bytes &&
-         later.slot < pack.slot + pack.bytes;
 }
 
 class Planner {
@@ -57,8 +97,12 @@ public:
           const TransportCaps &caps)
       : common(common), instructions(program.instructions), caps(caps) {
     plan.steps.resize(instructions.size());
-    for (size_t i = 0; i < instructions.size(); ++i)
+    looks = kLooks + kLooksPerInstruction * instructions.size();
+    for (size_t i = 0; i < instructions.size(); ++i) {
       plan.steps[i].views.resize(instructions[i].messages.size());
+      if (instructions[i].op == Opcode::Release)
+        releases.push_back(i);
+    }
   }
 
   void skipStaging();
@@ -67,14 +111,15 @@ public:
   ExecutionPlan finish();
 
 private:
-  struct Send {
-    size_t group, message;
-  };
-  enum class Next { Go, End, Keep };
-
-  void skipPack(size_t index);
-  Next lookAt(size_t index, size_t later, bool &released,
-              std::vector<Send> &sends) const;
+  void skipPacks();
+  bool skip(OpenPack &pack);
+  void addSends(size_t index, OpenPacks &open);
+  bool staysUntil(size_t pack, size_t later);
+  /// Whether that many looks are left; they are taken.
+  bool look(uint64_t count) {
+    looks = count < looks ? looks - count : 0;
+    return looks > 0;
+  }
   void skipUnpack(size_t group, size_t message);
   bool usesStaging(size_t index) const;
 
@@ -82,54 +127,71 @@ private:
   const std::vector<Instruction> &instructions;
   const TransportCaps &caps;
   ExecutionPlan plan;
+  std::vector<size_t> releases; // ascending
+  uint64_t looks = 0;           // left, at other instructions
 };
 
-/// What an instruction after a pack means for leaving that out: nothing, that
-/// its bytes are needed no more, or that it has to stay.
-Planner::Next Planner::lookAt(size_t index, size_t later, bool &released,
-                              std::vector<Send> &sends) const {
-  const Instruction &pack = instructions[index];
-  const Instruction &next = instructions[later];
-  if (next.op == Opcode::Release)
-    released = released || touchesAny(next, pack.segments, common);
-  Next found = packsOver(pack, next) ? Next::End : Next::Go;
-  for (size_t m = 0; m < next.messages.size(); ++m) {
-    const Message &message = next.messages[m];
-    Overlap overlap = overlapOf(pack, message);
-    if (message.direct || !overlap.any)
-      continue;
-    if (message.receive)
-      found = Next::End;
-    else if (overlap.exact && !released)
-      sends.push_back({later, m});
-    else
-      return Next::Keep;
+/// Whether what the pack reads is there until the later one. It is not said to
+/// be when that takes long to find out: then the pack is done.
+bool Planner::staysUntil(size_t pack, size_t later) {
+  const std::vector<Segment> &packed = instructions[pack].segments;
+  auto release = std::upper_bound(releases.begin(), releases.end(), pack);
+  for (; release != releases.end() && *release < later; ++release) {
+    const Instruction &released = instructions[*release];
+    if (!look(1 + released.segments.size() * packed.size()) ||
+        touchesAny(released, packed, common))
+      return false;
   }
-  return found;
+  return true;
+}
+
+bool Planner::skip(OpenPack &pack) {
+  plan.steps[pack.index].skipped = true;
+  for (const MessagePlace &send : pack.sends)
+    plan.steps[send.group].views[send.message] = pack.index;
+  return false;
+}
+
+/// The messages of a group that take packed bytes, or overwrite them.
+void Planner::addSends(size_t index, OpenPacks &open) {
+  const std::vector<Message> &messages = instructions[index].messages;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    const Message &message = messages[m];
+    if (message.direct)
+      continue;
+    open.visit(message.slot, message.bytes, [&](OpenPack &pack) {
+      if (message.receive)
+        return skip(pack);
+      bool exact = overlapOf(instructions[pack.index], message).exact &&
+                   staysUntil(pack.index, index);
+      if (exact)
+        pack.sends.push_back({index, m});
+      return exact;
+    });
+  }
 }
 
 /// A pack can be left out when every message that its bytes go to is just
 /// those bytes, and the shards are still there when it leaves.
-void Planner::skipPack(size_t index) {
-  std::vector<Send> sends;
-  bool released = false;
-  for (size_t i = index + 1; i < instructions.size(); ++i) {
-    Next next = lookAt(index, i, released, sends);
-    if (next == Next::Keep)
-      return;
-    if (next == Next::End)
-      break;
+void Planner::skipPacks() {
+  OpenPacks open;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction &instruction = instructions[i];
+    if (instruction.op == Opcode::Pack && instruction.bytes > 0) {
+      open.visit(instruction.slot, instruction.bytes,
+                 [&](OpenPack &pack) { return skip(pack); });
+      open.add(instruction, i);
+    }
+    addSends(i, open);
   }
-  plan.steps[index].skipped = true;
-  for (const Send &send : sends)
-    plan.steps[send.group].views[send.message] = index;
+  open.visitAll([&](OpenPack &pack) { skip(pack); });
 }
 
 /// An unpack can be left out when it takes just one message, into shards that
 /// are there when the message comes.
 void Planner::skipUnpack(size_t group, size_t message) {
   std::vector<const Instruction *> creates;
-  for (size_t i = group + 1; i < instructions.size(); ++i) {
+  for (size_t i = group + 1; i < instructions.size() && look(1); ++i) {
     const Instruction &later = instructions[i];
     if (later.op == Opcode::Create)
       creates.push_back(&later);
@@ -140,7 +202,8 @@ void Planner::skipUnpack(size_t group, size_t message) {
       continue;
     bool isThere = std::none_of(
         creates.begin(), creates.end(), [&](const Instruction *create) {
-          return touchesAny(*create, later.segments, common);
+          return !look(create->segments.size() * later.segments.size()) ||
+                 touchesAny(*create, later.segments, common);
         });
     if (overlap.exact && isThere) {
       plan.steps[i].skipped = true;
@@ -162,10 +225,9 @@ void Planner::skipUnpacksOfPeers() {
 }
 
 void Planner::skipStaging() {
+  skipPacks();
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction &instruction = instructions[i];
-    if (instruction.op == Opcode::Pack)
-      skipPack(i);
     for (size_t m = 0; m < instruction.messages.size(); ++m)
       if (instruction.messages[m].receive && !instruction.messages[m].direct)
         skipUnpack(i, m);

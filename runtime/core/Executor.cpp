@@ -10,6 +10,17 @@ namespace dtrt {
 
 Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                                    const ExecutionOptions &options) {
+  try {
+    return prepareAll(storage, transport, options);
+  } catch (const std::bad_alloc &) {
+    return makeError("device ", storage.program().device,
+                     ": not enough memory to prepare its program");
+  }
+}
+
+Result<Executor> Executor::prepareAll(LocalStorage &storage,
+                                      Transport &transport,
+                                      const ExecutionOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
   for (size_t i = 0; i < program.instructions.size(); ++i) {

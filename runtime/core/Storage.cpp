@@ -3,6 +3,7 @@
 #include "dtrt/Storage.h"
 
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 namespace dtrt {
 

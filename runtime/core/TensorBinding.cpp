@@ -4,6 +4,7 @@
 
 #include "InPlace.h"
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -98,8 +99,8 @@ std::vector<ExpectedTensor> expectedTensors(const LocalStorage &storage) {
 }
 
 static std::string nameOf(const TensorBinding &tensor) {
-  return std::string(sideName(tensor.side)) + " tensor '" + tensor.tensor +
-         "' state '" + tensor.state + "'";
+  return std::string(sideName(tensor.side)) + " tensor '" +
+         shortened(tensor.tensor) + "' state '" + shortened(tensor.state) + "'";
 }
 
 /// Per tensor the source tensor, of the same name and state, that it is: null
@@ -197,24 +198,26 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
     auto found = expected.find(key);
     if (found == expected.end())
       return makeError("the plan has no ", sideName(binding.side), " shard ",
-                       binding.ordinal, " of '", binding.tensor, "' state '",
-                       binding.state, "' on device ", storage.program().device);
+                       binding.ordinal, " of '", shortened(binding.tensor),
+                       "' state '", shortened(binding.state), "' on device ",
+                       storage.program().device);
     const ExpectedTensor &tensor = found->second;
     if (binding.bytes != tensor.bytes)
-      return makeError("tensor '", binding.tensor, "' state '", binding.state,
-                       "' has ", binding.bytes, " bytes, the plan expects ",
-                       tensor.bytes);
+      return makeError("tensor '", shortened(binding.tensor), "' state '",
+                       shortened(binding.state), "' has ", binding.bytes,
+                       " bytes, the plan expects ", tensor.bytes);
     if (!bound.insert(key).second)
-      return makeError("tensor '", binding.tensor, "' state '", binding.state,
-                       "' is bound twice");
+      return makeError("tensor '", shortened(binding.tensor), "' state '",
+                       shortened(binding.state), "' is bound twice");
     storage.bind(tensor.side, tensor.shard, tensor.stateIndex, tensor.member,
                  static_cast<std::byte *>(binding.data));
   }
   for (const auto &[key, tensor] : expected)
     if (!bound.count(key) && tensor.bytes > 0)
       return makeError("no tensor is bound to the ", sideName(tensor.side),
-                       " shard of '", tensor.tensor, "' state '", tensor.state,
-                       "' on device ", storage.program().device);
+                       " shard of '", shortened(tensor.tensor), "' state '",
+                       shortened(tensor.state), "' on device ",
+                       storage.program().device);
   DTRT_RETURN_IF_ERROR(checkTwins(tensors, twins, expected, storage));
   storage.bindMade();
   return {};

@@ -9,11 +9,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <iostream>
 #include <mutex>
+#include <new>
 #include <unistd.h>
 
 namespace {
@@ -254,6 +257,9 @@ int finish(const Options &options, const dtrt::LoopbackReport &report) {
     printJson(options, report, gbps);
   else
     printText(options, report, gbps);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return fail(std::string("cannot write to standard output: ") +
+                strerror(errno));
   for (const std::string &line : report.check.first)
     fprintf(stderr, "mismatch: %s\n", line.c_str());
   if (report.check.mismatches == 0)
@@ -309,5 +315,9 @@ int main(int argc, char **argv) {
       return app.exit(error);
     return fail(error.what());
   }
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::bad_alloc &) {
+    return fail("not enough memory");
+  }
 }

@@ -68,6 +68,9 @@ private:
 
   Executor(LocalStorage &storage, Transport &transport)
       : storage(&storage), transport(&transport) {}
+  static Result<Executor> prepareAll(LocalStorage &storage,
+                                     Transport &transport,
+                                     const ExecutionOptions &options);
   Result<Step> prepareStep(const Instruction &instruction) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;

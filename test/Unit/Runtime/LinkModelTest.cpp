@@ -50,7 +50,8 @@ ModelScenario ringScenario(Fault fault = Fault::None) {
   ModelScenario scenario;
   scenario.ranks = 3;
   scenario.hosts = {0, 0, 0};
-  scenario.groups = {{{0, 1}, {1, 2, false}, {2, 0}}, {{0, 1}, {2, 1}},
+  scenario.groups = {{{0, 1}, {1, 2, false}, {2, 0}},
+                     {{0, 1}, {2, 1}},
                      {{0, 2}, {2, 0}, {1, 0, false}}};
   scenario.fault = fault;
   return scenario;

@@ -248,7 +248,8 @@ TEST(SharedMemory, StrangersDoNotHoldUpTheRanks) {
   EXPECT_GT(strangers.count(), 0u);
   for (auto &[from, one] : host.ends)
     for (auto &[to, other] : host.ends)
-      EXPECT_TRUE(from == to || one->caps().unpacksFromPeer(to)); // they have a link
+      EXPECT_TRUE(from == to ||
+                  one->caps().unpacksFromPeer(to)); // they have a link
   expectMessages(host);
 }
 

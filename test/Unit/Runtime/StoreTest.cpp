@@ -17,7 +17,8 @@ namespace {
 class Stores : public testing::TestWithParam<const char *> {
 protected:
   void SetUp() override {
-    std::string pattern = testing::TempDir() + "dt-store-XXXXXX";
+    std::string pattern =
+        testing::TempDir() + "dt-store-" + std::string(6, 'X');
     ASSERT_NE(mkdtemp(pattern.data()), nullptr);
     folder = pattern;
   }
