@@ -235,9 +235,10 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                bytesInterNode, bytesInterNodeLowerBound, timePredicted,
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
-               collectives, coverage, deadlockFree, memorySafe, solver] =
+               collectives, coverage, deadlockFree, memorySafe, solver,
+               verifier] =
       summary;
-  (void)solver; // who proved it
+  (void)solver, (void)verifier; // who proved it
   rows.push_back({"destination bytes", textOf(bytesDestination)});
   rows.push_back({"local bytes", textOf(bytesLocal)});
   rows.push_back({"wire bytes", textOf(bytesWire)});
