@@ -149,6 +149,14 @@ struct Emitted {
   std::optional<dtrt::Result<dtrt::EncodedProgram>> section;
 };
 
+void stamp(const ProofResult &proof, dtrt::PlanSummary &summary) {
+  auto word = [](bool holds) { return holds ? "proved" : ""; };
+  summary.coverage = word(proof.coverage);
+  summary.deadlockFree = word(proof.deadlockFree);
+  summary.memorySafe = word(proof.memorySafe);
+  summary.solver = proof.solver;
+}
+
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
@@ -178,12 +186,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
         info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
     common.summary.stagingLimit = info.stagingLimit;
     common.summary.deviceLimit = info.deviceLimit;
-    if (auto proof = getCachedAnalysis<ProofResult>();
-        proof && proof->get().proved) {
-      common.summary.coverage = common.summary.deadlockFree =
-          common.summary.memorySafe = "proved";
-      common.summary.solver = proof->get().solver;
-    }
+    if (auto proof = getCachedAnalysis<ProofResult>())
+      stamp(proof->get(), common.summary);
 
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())

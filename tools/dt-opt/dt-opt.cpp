@@ -41,6 +41,20 @@ int fail(const llvm::Twine &message) {
   return EXIT_FAILURE;
 }
 
+const char *wordFor(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Note:
+    return "note: ";
+  case DiagnosticSeverity::Remark:
+    return "remark: ";
+  case DiagnosticSeverity::Warning:
+    return "warning: ";
+  case DiagnosticSeverity::Error:
+    break;
+  }
+  return "error: ";
+}
+
 /// Requests have no source lines to point at: one line per error, and what is
 /// known besides in notes.
 LogicalResult printPlainly(Diagnostic &diagnostic) {
@@ -48,8 +62,7 @@ LogicalResult printPlainly(Diagnostic &diagnostic) {
   llvm::StringRef message = text;
   if (message.starts_with("'dt."))
     message = message.split("' op ").second;
-  bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
-  llvm::errs() << (warns ? "warning: " : "error: ") << message << "\n";
+  llvm::errs() << wordFor(diagnostic.getSeverity()) << message << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     if (!isa<UnknownLoc>(note.getLocation()))
       llvm::errs() << "note: " << note.str() << "\n";
@@ -58,10 +71,10 @@ LogicalResult printPlainly(Diagnostic &diagnostic) {
 
 /// MLIR itself prints errors only.
 LogicalResult printWarning(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
+  if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
     return failure();
-  llvm::errs() << diagnostic.getLocation() << ": warning: " << diagnostic.str()
-               << "\n";
+  llvm::errs() << diagnostic.getLocation() << ": "
+               << wordFor(diagnostic.getSeverity()) << diagnostic.str() << "\n";
   return success();
 }
 
