@@ -23,12 +23,9 @@ constexpr int kTrialsPerKind = 60;
 
 /// The file of a plan, or why the writer refuses it.
 Result<PlanReader> write(const TestPlan &plan) {
-  std::string bytes;
-  PlanWriter writer = PlanWriter::toBytes(bytes);
-  for (const RankProgram &program : plan.programs)
-    DTRT_RETURN_IF_ERROR(writer.addProgram(program));
-  DTRT_RETURN_IF_ERROR(writer.finish(plan.common));
-  return PlanReader::fromBytes(bytes);
+  auto bytes = plan.encoded();
+  DTRT_RETURN_IF_ERROR(bytes);
+  return PlanReader::fromBytes(std::move(*bytes));
 }
 
 Status verify(const TestPlan &plan) {

@@ -3,11 +3,20 @@
 #include "PlanBuilder.h"
 
 #include <algorithm>
-#include <gtest/gtest.h>
+#include <cstdio>
+#include <cstdlib>
 
 namespace dtrt::test {
 
 namespace {
+
+/// A plan that cannot be built is a mistake of the test.
+void require(bool holds, const std::string &text) {
+  if (holds)
+    return;
+  std::fprintf(stderr, "test plan: %s\n", text.c_str());
+  std::abort();
+}
 
 struct Box {
   std::vector<int64_t> offset, size;
@@ -179,7 +188,7 @@ private:
         }
       }
     }
-    EXPECT_TRUE(missing.empty()) << "nobody holds a part of " << family.name;
+    require(missing.empty(), "nobody holds a part of " + family.name);
   }
 
   uint64_t bytesOf(const std::vector<Segment> &segments) const {
@@ -390,24 +399,35 @@ TestPlan makePlan(std::vector<Family> families, const Holdings &source,
 }
 
 std::string TestPlan::bytes() const {
-  std::string out;
-  PlanWriter writer = PlanWriter::toBytes(out);
-  for (const RankProgram &program : programs) {
-    Status status = writer.addProgram(program);
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
-  Status status = writer.finish(common);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return out;
+  auto out = encoded();
+  require(out.ok(), out.status().message());
+  return std::move(*out);
 }
 
 PlanReader TestPlan::reader() const {
   auto reader = PlanReader::fromBytes(bytes());
-  if (!reader.ok()) {
-    ADD_FAILURE() << reader.status().message();
-    std::abort();
-  }
+  require(reader.ok(), reader.status().message());
   return std::move(*reader);
+}
+
+Result<std::string> TestPlan::encoded() const {
+  std::string out;
+  PlanWriter writer = PlanWriter::toBytes(out);
+  for (const RankProgram &program : programs)
+    DTRT_RETURN_IF_ERROR(writer.addProgram(program));
+  DTRT_RETURN_IF_ERROR(writer.finish(common));
+  return out;
+}
+
+Result<TestPlan> TestPlan::from(const PlanReader &reader) {
+  TestPlan plan;
+  plan.common = reader.common();
+  for (uint32_t device : reader.devices()) {
+    auto program = reader.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    plan.programs.push_back(std::move(*program));
+  }
+  return plan;
 }
 
 std::vector<uint32_t> TestPlan::devices() const {

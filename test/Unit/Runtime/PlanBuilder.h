@@ -17,8 +17,13 @@ struct TestPlan {
   PlanCommon common;
   std::vector<RankProgram> programs;
 
+  /// The file; the test ends where the writer refuses the plan.
   std::string bytes() const;
   PlanReader reader() const;
+  /// The file, or why the writer refuses the plan.
+  Result<std::string> encoded() const;
+  /// What a file holds, or why its programs cannot be read.
+  static Result<TestPlan> from(const PlanReader &reader);
   std::vector<uint32_t> devices() const;
 };
 

@@ -6,11 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanBuilder.h"
-
-#include "../../../runtime/plan/FileLayout.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "PlanBytes.h"
 
 #include <cstring>
 #include <fstream>
@@ -37,31 +33,6 @@ std::string readAll(std::string bytes) {
       return program.status().message();
   }
   return "";
-}
-
-Header &headerOf(std::string &bytes) {
-  return *reinterpret_cast<Header *>(&bytes[0]);
-}
-
-SectionEntry *tableOf(std::string &bytes) {
-  return reinterpret_cast<SectionEntry *>(&bytes[headerOf(bytes).tableOffset]);
-}
-
-/// Makes checksums and digest right again after tampering.
-void reseal(std::string &bytes) {
-  Header &header = headerOf(bytes);
-  SectionEntry *table = tableOf(bytes);
-  for (uint32_t i = 0; i < header.sectionCount; ++i)
-    if (table[i].offset <= bytes.size() &&
-        table[i].size <= bytes.size() - table[i].offset)
-      table[i].checksum = XXH3_64bits(&bytes[table[i].offset], table[i].size);
-  XXH3_state_t hash;
-  XXH3_128bits_reset(&hash);
-  XXH3_128bits_update(&hash, &header, kDigestOffset);
-  XXH3_128bits_update(&hash, table, header.sectionCount * sizeof *table);
-  XXH128_hash_t digest = XXH3_128bits_digest(&hash);
-  header.digest[0] = digest.low64;
-  header.digest[1] = digest.high64;
 }
 
 std::string tamper(const std::function<void(std::string &)> &change) {
