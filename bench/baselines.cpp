@@ -353,7 +353,10 @@ void print(const char *name, const Outcome &outcome, const char *end) {
 }
 
 LogicalResult report(TransitionInfo &info) {
-  std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
+  auto found = info.makeFlowsWithCells();
+  if (failed(found))
+    return failure();
+  const std::vector<Flow> &flows = *found;
   std::vector<Send> sends = leastLoaded(flows, info.cluster);
   std::cout.precision(9);
   std::cout << "{";

@@ -53,7 +53,7 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     auto scheduled = collectScheduled(info);
     if (failed(scheduled))
       return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    std::vector<Flow> flows = info.makeFlows();
     std::vector<Message> messages = formMessages(*scheduled, flows);
     ShardIndex source, destination;
     for (uint32_t i = 0; i < info.flows.size(); ++i) {

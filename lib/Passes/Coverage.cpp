@@ -2,6 +2,8 @@
 
 #include "Coverage.h"
 
+#include "dt/Geometry/Overlaps.h"
+
 #include <algorithm>
 
 using namespace mlir;
@@ -31,12 +33,16 @@ int64_t volumeOf(const std::vector<Cell> &cells) {
   return volume;
 }
 
-/// Elements that both sets cover; the boxes of each are disjoint.
-int64_t sharedVolume(const std::vector<Cell> &a, const std::vector<Cell> &b) {
+/// Elements that both sets cover; the boxes of each are disjoint. Nullopt where
+/// they meet in more parts than the limit.
+std::optional<int64_t> sharedVolume(const std::vector<Cell> &a,
+                                    const std::vector<Cell> &b) {
+  WorkLimit limit(kMaxPieces);
   int64_t volume = 0;
-  for (const CellPair &pair : join(a, b))
-    volume += pair.box.volume();
-  return volume;
+  for (auto [i, j] : overlappingPairs(BoxList(a, &Cell::box),
+                                      BoxList(b, &Cell::box), &limit))
+    volume += intersect(a[i].box, b[j].box).volume();
+  return limit.isExceeded() ? std::nullopt : std::optional<int64_t>(volume);
 }
 
 } // namespace
@@ -60,17 +66,21 @@ FlowChecker::FlowChecker(const TransitionInfo &info, uint32_t flow)
 
 LogicalResult FlowChecker::refuseTwice(const Arrivals &pieces, const char *verb,
                                        const char *where, int64_t device) {
-  std::vector<Cell> cells = toCells(pieces);
-  for (const CellPair &pair : join(cells, cells))
-    if (pair.left < pair.right) {
-      InFlightDiagnostic error = pieces[pair.right].op->emitOpError()
-                                 << verb << " " << text(pair.box) << where
-                                 << device << " a second time";
-      error.attachNote(pieces[pair.left].op->getLoc())
-          << "the first time is here";
-      return failure();
-    }
-  return success();
+  auto twice = firstOverlap(toCells(pieces));
+  if (!twice)
+    return success();
+  InFlightDiagnostic error = pieces[twice->right].op->emitOpError()
+                             << verb << " " << text(twice->box) << where
+                             << device << " a second time";
+  error.attachNote(pieces[twice->left].op->getLoc())
+      << "the first time is here";
+  return failure();
+}
+
+LogicalResult FlowChecker::refuseTooMany(const Arrivals &pieces) {
+  return pieces.front().op->emitOpError()
+         << "meets the destination layout in more parts than the limit of "
+         << kMaxPieces;
 }
 
 /// What arrives at a device is what its destination layout places there.
@@ -81,17 +91,18 @@ LogicalResult FlowChecker::checkDelivered(int64_t device) {
   std::vector<Cell> cells = toCells(pieces);
   std::vector<Cell> target = toCells(wanted[device]);
   int64_t volume = volumeOf(cells);
-  if (sharedVolume(cells, target) != volume)
+  auto shared = sharedVolume(cells, target);
+  if (!shared)
+    return refuseTooMany(pieces);
+  if (*shared != volume)
     return pieces.front().op->emitOpError()
            << "delivers elements to device " << device
            << " that its destination layout does not place there";
   if (volume == volumeOf(target))
     return success();
-  for (const Box &box : wanted[device])
-    if (std::vector<Box> holes = uncovered(box, cells); !holes.empty())
-      return TransitionOp(info.op).emitOpError()
-             << "does not deliver " << text(holes.front()) << " to device "
-             << device;
+  if (auto hole = firstUncovered(target, cells))
+    return TransitionOp(info.op).emitOpError()
+           << "does not deliver " << text(*hole) << " to device " << device;
   return success();
 }
 
@@ -102,15 +113,17 @@ LogicalResult FlowChecker::checkPadding(int64_t device) {
     return failure();
   std::vector<Cell> cells = toCells(pieces);
   std::vector<Cell> target = toCells(padded[device]);
-  if (sharedVolume(cells, target) != volumeOf(cells))
+  auto shared = sharedVolume(cells, target);
+  if (!shared)
+    return refuseTooMany(pieces);
+  if (*shared != volumeOf(cells))
     return pieces.front().op->emitOpError()
            << "zeroes elements of device " << device
            << " that are no padding of its destination layout";
-  for (const Box &box : padded[device])
-    if (std::vector<Box> holes = uncovered(box, cells); !holes.empty())
-      return TransitionOp(info.op).emitOpError()
-             << "does not zero the padding " << text(holes.front())
-             << " of device " << device;
+  if (auto hole = firstUncovered(target, cells))
+    return TransitionOp(info.op).emitOpError()
+           << "does not zero the padding " << text(*hole) << " of device "
+           << device;
   return success();
 }
 
@@ -123,34 +136,53 @@ LogicalResult FlowChecker::checkReleases(int64_t device) {
   return success();
 }
 
-LogicalResult FlowChecker::checkNotReleased(const Arrival &piece) {
-  auto it = releases.find(piece.from);
+/// What is read from the source of `device` is there still.
+LogicalResult FlowChecker::checkNotReleased(int64_t device,
+                                            const Reads &reads) {
+  auto it = releases.find(device);
   if (it == releases.end())
     return success();
-  for (const Release &release : it->second) {
-    if (release.after >= piece.time || !overlaps(release.box, piece.box))
-      continue;
-    InFlightDiagnostic error = piece.op->emitOpError()
-                               << "reads " << text(piece.box) << " from device "
-                               << piece.from << " after its release";
-    error.attachNote(release.op->getLoc())
-        << "it is released after wave " << release.after;
-    return failure();
-  }
-  return success();
+  std::vector<Box> read;
+  for (const Arrival *piece : reads)
+    read.push_back(piece->box);
+  WorkLimit limit(kMaxPieces);
+  std::optional<IndexPair> late; // the first read
+  for (IndexPair pair :
+       overlappingPairs(read, BoxList(it->second, &Release::box), &limit))
+    if (it->second[pair.second].after < reads[pair.first]->time)
+      late = late ? std::min(*late, pair) : pair;
+  if (limit.isExceeded())
+    return it->second.front().op->emitOpError()
+           << "releases more than the limit of " << kMaxPieces
+           << " parts of what is read";
+  if (!late)
+    return success();
+  const Arrival &piece = *reads[late->first];
+  const Release &release = it->second[late->second];
+  InFlightDiagnostic error = piece.op->emitOpError()
+                             << "reads " << text(piece.box) << " from device "
+                             << device << " after its release";
+  error.attachNote(release.op->getLoc())
+      << "it is released after wave " << release.after;
+  return failure();
 }
 
 /// Forwards read what has arrived at `device` before.
 LogicalResult FlowChecker::checkForwards(int64_t device,
-                                         const Forwards &forwards) {
+                                         const Reads &forwards) {
   std::vector<Cell> read;
   for (const Arrival *piece : forwards)
     read.push_back({piece->box, 0});
   const Arrivals &arrived = arrivals[device];
   std::vector<std::vector<Cell>> held(forwards.size());
-  for (const CellPair &pair : join(read, toCells(arrived)))
+  WorkLimit limit(kMaxPieces);
+  for (const CellPair &pair : join(read, toCells(arrived), &limit))
     if (arrived[pair.right].time < forwards[pair.left]->time)
       held[pair.left].push_back({pair.box, 0});
+  if (limit.isExceeded())
+    return forwards.front()->op->emitOpError()
+           << "passes on more than the limit of " << kMaxPieces
+           << " parts of what arrives";
   for (size_t i = 0; i < forwards.size(); ++i)
     if (forwards[i]->time <= 0 || !uncovered(forwards[i]->box, held[i]).empty())
       return forwards[i]->op->emitOpError()
@@ -169,17 +201,20 @@ LogicalResult FlowChecker::checkMade(const Arrival &piece) {
 
 /// Held at the source and not released yet, or arrived earlier, or made there.
 LogicalResult FlowChecker::checkReads() {
-  std::map<int64_t, Forwards> forwards;
+  std::map<int64_t, Reads> forwards, reads;
   for (const auto &[device, pieces] : arrivals)
     for (const Arrival &piece : pieces) {
       if (piece.time == kMadeTime) {
         if (failed(checkMade(piece)))
           return failure();
-      } else if (!source.find(flow, piece.from, piece.box))
+      } else if (!source.findNumber(flow, piece.from, piece.box))
         forwards[piece.from].push_back(&piece);
-      else if (failed(checkNotReleased(piece)))
-        return failure();
+      else
+        reads[piece.from].push_back(&piece);
     }
+  for (const auto &[device, pieces] : reads)
+    if (failed(checkNotReleased(device, pieces)))
+      return failure();
   for (const auto &[device, pieces] : forwards)
     if (failed(checkForwards(device, pieces)))
       return failure();

@@ -54,16 +54,18 @@ public:
 private:
   using Boxes = std::vector<Box>;
   using Arrivals = std::vector<Arrival>;
-  /// A piece read from some device that did not hold all of it at the source.
-  using Forwards = std::vector<const Arrival *>;
+  /// Pieces read from one device.
+  using Reads = std::vector<const Arrival *>;
 
   mlir::LogicalResult checkDelivered(int64_t device);
   mlir::LogicalResult checkPadding(int64_t device);
   mlir::LogicalResult checkReleases(int64_t device);
   mlir::LogicalResult checkReads();
   mlir::LogicalResult checkMade(const Arrival &piece);
-  mlir::LogicalResult checkForwards(int64_t device, const Forwards &forwards);
-  mlir::LogicalResult checkNotReleased(const Arrival &piece);
+  /// Of pieces that the device did not hold all of at the source.
+  mlir::LogicalResult checkForwards(int64_t device, const Reads &forwards);
+  mlir::LogicalResult checkNotReleased(int64_t device, const Reads &reads);
+  mlir::LogicalResult refuseTooMany(const Arrivals &pieces);
   mlir::LogicalResult refuseTwice(const Arrivals &pieces, const char *verb,
                                   const char *where, int64_t device);
   std::string text(const Box &box) const {

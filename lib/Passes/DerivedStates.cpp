@@ -24,25 +24,37 @@ struct Wanted {
   std::vector<int64_t> sent, derived;
 };
 
-/// The part of `box` that no pair covers, when the pairs do not fill it.
-std::vector<Box> restOf(const Box &box, int64_t covered,
-                        const std::vector<Cell> &cells) {
-  if (covered == box.volume())
-    return {};
-  return uncovered(box, cells);
+/// The parts of `wanted` that no cell of `others` covers. `pairs` joins both.
+std::vector<Cell> restOf(const std::vector<Cell> &wanted,
+                         const std::vector<CellPair> &pairs,
+                         WorkLimit *limit) {
+  std::vector<std::vector<Cell>> inside(wanted.size());
+  std::vector<int64_t> covered(wanted.size(), 0);
+  for (const CellPair &pair : pairs) {
+    inside[pair.left].push_back({pair.box, 0});
+    covered[pair.left] += pair.box.volume();
+  }
+  std::vector<Cell> out;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (covered[i] != wanted[i].box.volume())
+      for (const Box &box : uncovered(wanted[i].box, inside[i], limit))
+        out.push_back({box, uint32_t(i)});
+  return out;
 }
 
 /// Cuts the destination of a flow by where the elements come from: wanted by
 /// P, also got as the other state by M, held at the source by S. Of P, those
 /// in M and not in S make it themselves.
-std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
+std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
+                                  WorkLimit *limit) {
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
-  CellSet wanted = overlay(flow.destination, shape);
-  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape);
-  CellSet held = overlay(flow.source, shape);
+  CellSet wanted = overlay(flow.destination, shape, limit);
+  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet held = overlay(flow.source, shape, limit);
   std::vector<Wanted> both, out;
-  std::vector<int64_t> covered(wanted.cells.size(), 0);
+  if (limit && limit->isExceeded())
+    return out;
   std::vector<Cell> cells;
   auto setMinus = [](const auto &a, const auto &b) {
     std::vector<int64_t> rest;
@@ -50,30 +62,34 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
                         std::back_inserter(rest));
     return rest;
   };
-  for (const CellPair &pair : join(wanted.cells, made.cells)) {
-    const auto &p = wanted.ownerSets[wanted.cells[pair.left].owners];
-    const auto &m = made.ownerSets[made.cells[pair.right].owners];
-    covered[pair.left] += pair.box.volume();
-    std::vector<int64_t> sent = setMinus(p, m);
+  auto ownersOf = [](const CellSet &set, uint32_t cell) -> const auto & {
+    return set.ownerSets[set.cells[cell].owners];
+  };
+  std::vector<CellPair> pairs = join(wanted.cells, made.cells, limit);
+  for (const CellPair &pair : pairs) {
+    const auto &p = ownersOf(wanted, pair.left);
+    std::vector<int64_t> sent = setMinus(p, ownersOf(made, pair.right));
     cells.push_back({pair.box, uint32_t(both.size())});
     both.push_back({pair.box, sent, setMinus(p, sent)});
+    if (limit && !limit->take(int64_t(p.size())))
+      return out;
   }
-  for (size_t i = 0; i < covered.size(); ++i)
-    for (const Box &box : restOf(wanted.cells[i].box, covered[i], made.cells))
-      out.push_back({box, wanted.ownerSets[wanted.cells[i].owners], {}});
-  std::vector<int64_t> found(both.size(), 0);
-  for (const CellPair &pair : join(cells, held.cells)) {
+  for (const Cell &rest : restOf(wanted.cells, pairs, limit))
+    out.push_back({rest.box, ownersOf(wanted, rest.owners), {}});
+  pairs = join(cells, held.cells, limit);
+  for (const CellPair &pair : pairs) {
     const Wanted &part = both[pair.left];
-    const auto &s = held.ownerSets[held.cells[pair.right].owners];
-    found[pair.left] += pair.box.volume();
-    std::vector<int64_t> derived = setMinus(part.derived, s), all;
+    std::vector<int64_t> derived =
+        setMinus(part.derived, ownersOf(held, pair.right));
+    std::vector<int64_t> all;
     std::set_union(part.sent.begin(), part.sent.end(), part.derived.begin(),
                    part.derived.end(), std::back_inserter(all));
+    if (limit && !limit->take(int64_t(all.size())))
+      return out;
     out.push_back({pair.box, setMinus(all, derived), derived});
   }
-  for (size_t i = 0; i < both.size(); ++i)
-    for (const Box &box : restOf(both[i].box, found[i], held.cells))
-      out.push_back({box, both[i].sent, both[i].derived});
+  for (const Cell &rest : restOf(cells, pairs, limit))
+    out.push_back({rest.box, both[rest.owners].sent, both[rest.owners].derived});
   llvm::sort(out,
              [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
   return out;
@@ -81,13 +97,13 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
 
 } // namespace
 
-CellSet TransitionInfo::sentCells(uint32_t index) const {
+CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
   const FlowInfo &flow = flows[index];
   if (!flow.deriveFrom)
-    return overlay(flow.destination, shapeOf(index));
+    return overlay(flow.destination, shapeOf(index), limit);
   CellSet out;
   std::map<std::vector<int64_t>, uint32_t> owners;
-  for (Wanted &wanted : splitByOrigin(*this, index)) {
+  for (Wanted &wanted : splitByOrigin(*this, index, limit)) {
     if (wanted.sent.empty())
       continue;
     auto [it, isNew] =
@@ -103,7 +119,7 @@ std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   std::vector<LocalMove> out;
   if (!flows[flow].deriveFrom)
     return out;
-  for (const Wanted &wanted : splitByOrigin(*this, flow))
+  for (const Wanted &wanted : splitByOrigin(*this, flow, nullptr))
     for (int64_t device : wanted.derived)
       out.push_back({flow, device, wanted.box});
   return out;

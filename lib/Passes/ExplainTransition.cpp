@@ -64,8 +64,10 @@ void explainMulticasts(const ScheduledTransition &transition) {
 LogicalResult explainTransition(TransitionInfo &info) {
   TransitionOp op = info.op;
   llvm::errs() << "transition @" << op.getSymName() << "\n";
-  for (const PatternRow &row :
-       explain(info.makeFlows(/*computeCells=*/true), info.cluster))
+  auto flows = info.makeFlowsWithCells();
+  if (failed(flows))
+    return failure();
+  for (const PatternRow &row : explain(*flows, info.cluster))
     llvm::errs() << explanation(row) << "\n";
   if (op.getOps<WaveOp>().empty())
     return success();

@@ -3,6 +3,7 @@
 #include "ProofInput.h"
 
 #include "Coverage.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
@@ -15,48 +16,16 @@ namespace dt {
 
 namespace {
 
-/// The shards of one flow on one side, by device.
-class Shards {
-public:
-  explicit Shards(const std::vector<Holding> &holdings) {
-    for (const Holding &holding : holdings)
-      for (int64_t device : holding.devices)
-        rows.emplace_back(device, &holding.shard);
-    llvm::sort(rows);
-  }
-
-  bool hold(int64_t device, const Box &box) const {
-    auto at = llvm::lower_bound(rows, Row(device, nullptr));
-    for (; at != rows.end() && at->first == device; ++at)
-      if (contains(*at->second, box))
-        return true;
-    return false;
-  }
-
-private:
-  using Row = std::pair<int64_t, const Shard *>;
-
-  static bool contains(const Shard &shard, const Box &box) {
-    for (unsigned d = 0; d < box.rank(); ++d)
-      if (llvm::none_of(shard.dims[d],
-                        [&](Interval i) { return i.contains(box[d]); }))
-        return false;
-    return !shard.range || localView(shard, box);
-  }
-
-  std::vector<Row> rows;
-};
-
 class Reader {
 public:
   explicit Reader(const TransitionInfo &info)
       : info(info), numFlows(info.flows.size()) {
     for (uint32_t flow = 0; flow < numFlows; ++flow) {
-      source.emplace_back(info.flows[flow].source);
-      destination.emplace_back(info.flows[flow].destination);
+      source.add(flow, info.flows[flow].source);
+      destination.add(flow, info.flows[flow].destination);
       shapes.push_back(Box::whole(info.shapeOf(flow)));
     }
-    for (const Flow &flow : info.makeFlows(/*computeCells=*/false))
+    for (const Flow &flow : info.makeFlows())
       widths.push_back(flow.bytesPerElement);
   }
 
@@ -214,7 +183,7 @@ private:
       piece.box = box;
       piece.atSource =
           job.zero || (piece.wave != kMadeTime &&
-                       source[piece.flow].hold(piece.from, piece.box));
+                       holds(source, piece.flow, piece.from, piece.box));
       if (!wrong && !isRight(job, piece))
         wrong = &piece;
     });
@@ -237,15 +206,20 @@ private:
     return success();
   }
 
+  static bool holds(const ShardIndex &index, uint32_t flow, int64_t device,
+                    const Box &box) {
+    return index.findNumber(flow, device, box).has_value();
+  }
+
   bool isWanted(const ProofPiece &piece) const {
     return shapes[piece.flow].contains(piece.box) &&
-           destination[piece.flow].hold(piece.to, piece.box);
+           holds(destination, piece.flow, piece.to, piece.box);
   }
 
   bool isRight(const Job &job, const ProofPiece &piece) const {
     if (job.zero)
       return !overlaps(piece.box, shapes[job.flow]) &&
-             destination[job.flow].hold(piece.to, piece.box);
+             holds(destination, job.flow, piece.to, piece.box);
     bool isLocal = piece.wave < 0; // made states are not
     return isWanted(piece) && (!isLocal || piece.atSource);
   }
@@ -273,22 +247,30 @@ private:
   LogicalResult checkReleases() {
     if (releases.empty())
       return success();
-    std::map<std::pair<uint32_t, int64_t>, std::vector<const ProofPiece *>>
-        reads; // (flow, device)
+    using Key = std::pair<uint32_t, int64_t>; // flow, device
+    std::map<Key, std::vector<const ProofPiece *>> reads;
+    std::map<Key, std::vector<Box>> readBoxes;
     for (const ProofPiece &piece : input.pieces)
-      if (piece.flow < numFlows && piece.atSource)
+      if (piece.flow < numFlows && piece.atSource) {
         reads[{piece.flow, piece.from}].push_back(&piece);
+        readBoxes[{piece.flow, piece.from}].push_back(piece.box);
+      }
     for (auto &[op, flow] : releases) {
-      const ProofPiece *late = nullptr;
-      int64_t after = op.getAfter();
-      op.getPieces().forEach(
-          [&, flow = flow](int64_t device, int64_t, const Box &box) {
-            for (const ProofPiece *piece : reads[{flow, device}])
-              if (piece->wave > after && overlaps(piece->box, box))
-                late = piece;
-          });
-      if (late)
-        return reportLate(op, *late);
+      std::map<int64_t, std::vector<Box>> released; // by device
+      op.getPieces().forEach([&](int64_t device, int64_t, const Box &box) {
+        released[device].push_back(box);
+      });
+      for (const auto &[device, boxes] : released) {
+        Key key = {flow, device};
+        WorkLimit limit(kMaxPieces);
+        int64_t after = op.getAfter();
+        for (auto [r, b] : overlappingPairs(readBoxes[key], boxes, &limit))
+          if (reads[key][r]->wave > after)
+            return reportLate(op, *reads[key][r]);
+        if (limit.isExceeded())
+          return op.emitOpError() << "releases more than the limit of "
+                                  << kMaxPieces << " parts of what is read";
+      }
     }
     return success();
   }
@@ -305,7 +287,7 @@ private:
 
   const TransitionInfo &info;
   uint32_t numFlows;
-  std::vector<Shards> source, destination; // by flow
+  ShardIndex source, destination;
   std::vector<Box> shapes;
   std::vector<int64_t> widths; // bytes per element, all states of the flow
   std::vector<std::pair<ReleaseOp, uint32_t>> releases;

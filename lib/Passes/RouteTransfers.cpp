@@ -155,7 +155,10 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   LogicalResult routeTransition(TransitionInfo &info) {
     if (!info.op.getBody().front().empty())
       return info.op.emitOpError("is routed already");
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
+    auto found = info.makeFlowsWithCells();
+    if (failed(found))
+      return failure();
+    std::vector<Flow> flows = std::move(*found);
     RouterOptions options;
     options.balanceParts = balanceParts;
     Routing routing;

@@ -133,7 +133,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     auto moves = collectMoves(info);
     if (failed(moves))
       return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    std::vector<Flow> flows = info.makeFlows();
     std::vector<ScheduledMove> scheduled;
     if (failed(info.flat ? scheduleFlat(info, *moves, flows, effort, scheduled)
                          : findBest(info, *moves, flows, scheduled)))

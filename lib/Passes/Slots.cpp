@@ -96,7 +96,7 @@ FailureOr<StagedMessages>
 readSlots(const TransitionInfo &info,
           const std::vector<ScheduledMove> &scheduled) {
   StagedMessages out;
-  std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+  std::vector<Flow> flows = info.makeFlows();
   out.messages = formMessages(scheduled, flows);
   MutableArrayRef<Message> rest(out.messages);
   TransitionOp transition = info.op;

@@ -25,7 +25,13 @@ FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
       return op.emitOpError(
           "has no instruction in a plan, expected dt.sendrecv");
   ScheduledTransition out;
-  out.flows = info.makeFlows(computeCells);
+  out.flows = info.makeFlows();
+  if (computeCells) {
+    auto flows = info.makeFlowsWithCells();
+    if (failed(flows))
+      return failure();
+    out.flows = std::move(*flows);
+  }
   out.numStates = info.numStates();
   out.numLeading = info.numLeading();
   for (const FlowInfo &flow : info.flows) {

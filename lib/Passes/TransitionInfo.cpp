@@ -2,11 +2,14 @@
 
 #include "TransitionInfo.h"
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Geometry/OptimizerShards.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include "mlir/IR/Threading.h"
 
 #include <algorithm>
+#include <limits>
 #include <tuple>
 
 using namespace mlir;
@@ -44,14 +47,17 @@ private:
   std::vector<BucketedParam> params;
   std::map<Operation *, Mesh> meshes; // node-based: params point into it
   std::map<std::pair<Operation *, int>, uint32_t> buffers;
+  llvm::DenseMap<Operation *, int64_t> positions; // of params in their space
+
+  int64_t positionOf(ParamOp param);
 };
 
 /// Position of a param in registration order when it states none.
-int64_t positionOf(ParamOp param) {
-  int64_t position = 0;
-  for (Operation *op = param->getPrevNode(); op; op = op->getPrevNode())
-    ++position;
-  return position;
+int64_t BucketedPlaces::positionOf(ParamOp param) {
+  if (positions.empty())
+    for (auto [i, op] : llvm::enumerate(*param->getBlock()))
+      positions[&op] = int64_t(i);
+  return positions.lookup(param);
 }
 
 LogicalResult BucketedPlaces::add(PlaceOp place) {
@@ -134,6 +140,59 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
     out[place] = std::move(*holdings);
   }
   return bucketed.evaluate(out);
+}
+
+/// Refuses what would take too long to evaluate, before it is: ranks are
+/// looked at for each place, and for each tensor whose buckets they share.
+LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
+  WorkLimit placed(kMaxPlacedRanks), rows(kMaxRegions);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
+      if (!rows.take(shards.getRows().numRows()))
+        return place.emitOpError()
+               << "has shards with which the layout has more rows than the "
+               << "limit of " << kMaxRegions;
+      continue;
+    }
+    ParamOp param = place.lookupParam(tables);
+    int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
+    if (!placed.take(tensors * layout.getWorld()))
+      return place.emitOpError()
+             << "lies on " << layout.getWorld()
+             << " ranks, with which the layout has more ranks, counted for "
+             << "each place, than the limit of " << kMaxPlacedRanks;
+  }
+  return success();
+}
+
+/// Refuses a layout whose devices hold more regions or bytes than the limits.
+LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
+                        SymbolTableCollection &tables) {
+  WorkLimit regions(kMaxRegions), bytes(kMaxBytes);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    const std::vector<Holding> &held = holdings.find(place)->second;
+    if (!regions.take(mostRegions(held)))
+      return place.emitOpError()
+             << "cuts regions with which the layout has more than the limit of "
+             << kMaxRegions;
+    StatesAttr states = place.lookupParam(tables).getStates();
+    uint64_t mask = states.mask(place.getStatesAttr());
+    int64_t width = side == Side::Source ? states.sourceBytes(mask)
+                                         : states.destinationBytes(mask);
+    for (const Holding &holding : held) {
+      int64_t total = width;
+      for (int64_t factor : {holding.shard.numMembers(),
+                             holding.shard.elementsPerMember(),
+                             int64_t(holding.devices.size())})
+        if (__builtin_mul_overflow(total, factor, &total))
+          total = std::numeric_limits<int64_t>::max();
+      if (!bytes.take(total))
+        return place.emitOpError()
+               << "takes bytes with which the devices of the layout hold more "
+               << "than the limit of " << kMaxBytes;
+    }
+  }
+  return success();
 }
 
 using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
@@ -296,12 +355,36 @@ bool convertsOn(Side side, const FlowInfo &flow) {
 
 } // namespace
 
-FailureOr<Holdings> evaluateLayout(LayoutOp layout,
+FailureOr<Holdings> evaluateLayout(LayoutOp layout, Side side,
                                    SymbolTableCollection &tables) {
   Holdings out;
-  if (failed(evaluatePlaces(layout, tables, out)))
+  if (failed(checkWork(layout, tables)) ||
+      failed(evaluatePlaces(layout, tables, out)) ||
+      failed(checkHeld(layout, side, out, tables)))
     return failure();
   return out;
+}
+
+/// Refuses more rows than a transition may have pieces, or slots.
+static LogicalResult checkRows(TransitionOp transition) {
+  WorkLimit pieces(kMaxPieces), slots(2 * kMaxMessages);
+  WalkResult result = transition.walk([&](Operation *op) {
+    if (auto movement = dyn_cast<MovementOpInterface>(op);
+        movement && !pieces.take(movement.getPieces().numPieces())) {
+      op->emitOpError() << "has pieces with which the transition has more than "
+                        << "the limit of " << kMaxPieces;
+      return WalkResult::interrupt();
+    }
+    auto wave = dyn_cast<WaveOp>(op);
+    if (wave && wave.getSlotsAttr() &&
+        !slots.take(wave.getSlotsAttr().numRows())) {
+      op->emitOpError() << "has slots with which the transition has more than "
+                        << "the limit of " << 2 * kMaxMessages;
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return success(!result.wasInterrupted());
 }
 
 FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
@@ -321,16 +404,19 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
       indexPlaces(info.destinationLayout, Side::Destination, info.params);
   if (failed(destinationPlaces))
     return failure();
-  auto source = evaluateLayout(info.sourceLayout, tables);
+  auto source = evaluateLayout(info.sourceLayout, Side::Source, tables);
   if (failed(source))
     return failure();
-  auto destination = evaluateLayout(info.destinationLayout, tables);
-  if (failed(destination))
+  auto destination =
+      evaluateLayout(info.destinationLayout, Side::Destination, tables);
+  if (failed(destination) || failed(checkRows(op)))
     return failure();
   for (ParamOp param : info.params)
     addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
              (*destinationPlaces)[param.getSymNameAttr()], *source,
              *destination, info.flows);
+  for (auto [i, flow] : llvm::enumerate(info.flows))
+    info.flowsOf[flow.param.getSymNameAttr()].push_back(uint32_t(i));
   return info;
 }
 
@@ -348,7 +434,7 @@ std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   return {param.getShape().begin(), param.getShape().end()};
 }
 
-std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
+std::vector<Flow> TransitionInfo::makeFlows() const {
   std::vector<Flow> out;
   for (uint32_t i = 0; i < flows.size(); ++i) {
     const FlowInfo &info = flows[i];
@@ -360,20 +446,56 @@ std::vector<Flow> TransitionInfo::makeFlows(bool computeCells) const {
     flow.destinationBytes = states.destinationBytes(info.states);
     flow.sourceConverts = convertsOn(Side::Source, info);
     flow.destinationConverts = convertsOn(Side::Destination, info);
-    if (computeCells) {
-      flow.source = overlay(info.source, shapeOf(i));
-      flow.destination = sentCells(i);
-    }
     out.push_back(std::move(flow));
   }
   return out;
 }
 
+/// Cells of both sides meet in pieces: as many as their product where one side
+/// is cut by rows and the other by columns.
+static void countPieces(const Flow &flow, WorkLimit &pieces,
+                        WorkLimit &choices) {
+  WorkLimit pairs(kMaxPieces);
+  for (auto [i, j] :
+       overlappingPairs(BoxList(flow.source.cells, &Cell::box),
+                        BoxList(flow.destination.cells, &Cell::box), &pairs)) {
+    auto owners = [](const CellSet &side, uint32_t cell) {
+      return int64_t(side.ownerSets[side.cells[cell].owners].size());
+    };
+    if (!pieces.take(owners(flow.destination, j)) ||
+        !choices.take(owners(flow.source, i)))
+      return;
+  }
+  if (pairs.isExceeded())
+    pieces.take(std::numeric_limits<int64_t>::max());
+}
+
+FailureOr<std::vector<Flow>> TransitionInfo::makeFlowsWithCells() const {
+  std::vector<Flow> out = makeFlows();
+  WorkLimit pieces(kMaxPieces), choices(kMaxChoices);
+  for (uint32_t i = 0; i < out.size(); ++i) {
+    Flow &flow = out[i];
+    WorkLimit cells(kMaxPieces);
+    flow.source = overlay(flows[i].source, shapeOf(i), &cells);
+    flow.destination = sentCells(i, &cells);
+    if (!cells.isExceeded())
+      countPieces(flow, pieces, choices);
+    if (cells.isExceeded() || pieces.isExceeded() || choices.isExceeded())
+      return TransitionOp(op).emitOpError()
+             << "cuts @" << ParamOp(flows[i].param).getSymName()
+             << " into pieces with which it has more than the limit of "
+             << kMaxPieces;
+  }
+  return out;
+}
+
 std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {
-  for (uint32_t i = 0; i < flows.size(); ++i) {
+  auto found = flowsOf.find(op.getParamAttr().getAttr());
+  if (found == flowsOf.end())
+    return std::nullopt;
+  for (uint32_t i : found->second) {
     ParamOp param = flows[i].param;
-    if (param.getSymNameAttr() == op.getParamAttr().getAttr() &&
-        flows[i].states == param.getStates().mask(op.getStatesAttr()))
+    if (flows[i].states == param.getStates().mask(op.getStatesAttr()))
       return i;
   }
   return std::nullopt;

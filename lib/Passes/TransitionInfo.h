@@ -43,18 +43,25 @@ struct TransitionInfo {
   int64_t pageBytes() const { return pageBytes(stagingLimit); }
   static int64_t pageBytes(int64_t limit);
 
-  /// Evaluates both layouts. Emits a diagnostic on failure.
+  /// Flows of each param, by its name.
+  llvm::DenseMap<mlir::Attribute, llvm::SmallVector<uint32_t, 2>> flowsOf;
+
+  /// Evaluates both layouts. Emits a diagnostic on failure, and where the
+  /// layouts or the ops inside hold more than the limits (Limits.h).
   static mlir::FailureOr<TransitionInfo>
   get(TransitionOp op, mlir::SymbolTableCollection &tables);
 
-  /// Flows with bytes per element; cells are filled by `computeCells`.
-  /// What a device makes from another flow is not part of the destination.
-  std::vector<Flow> makeFlows(bool computeCells) const;
+  /// Flows with bytes per element, without cells.
+  std::vector<Flow> makeFlows() const;
+  /// The same with cells. What a device makes from another flow is not part of
+  /// the destination. Emits a diagnostic where the cells of a flow have more
+  /// pieces than the limit.
+  mlir::FailureOr<std::vector<Flow>> makeFlowsWithCells() const;
   /// What devices make from another state that they get anyway, because they
   /// do not hold it themselves.
   std::vector<LocalMove> derivedPieces(uint32_t flow) const;
   /// What must be kept or sent: wanted, and not made by the device itself.
-  CellSet sentCells(uint32_t flow) const;
+  CellSet sentCells(uint32_t flow, WorkLimit *limit = nullptr) const;
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;
@@ -65,7 +72,7 @@ struct TransitionInfo {
 /// Holdings of every place of a layout, in op order; places of ZeRO buckets
 /// are evaluated together. Emits a diagnostic on failure.
 mlir::FailureOr<llvm::DenseMap<mlir::Operation *, std::vector<Holding>>>
-evaluateLayout(LayoutOp layout, mlir::SymbolTableCollection &tables);
+evaluateLayout(LayoutOp layout, Side side, mlir::SymbolTableCollection &tables);
 
 /// All sendrecv pieces of a transition, in packing order: sorted by (wave,
 /// source, destination), then by op and piece order. Emits a diagnostic and

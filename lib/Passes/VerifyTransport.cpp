@@ -46,21 +46,36 @@ public:
   }
 
   LogicalResult check() {
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (slots[i].end > info.stagingLimit)
-        return slots[i].wave.emitOpError()
-               << "uses staging up to byte " << slots[i].end << " on device "
-               << device << ", more than the limit of " << info.stagingLimit;
-      // Slots come in group order, and none lives for more than two groups.
-      for (size_t j = i + 1;
-           j < slots.size() && slots[j].firstGroup <= slots[i].lastGroup; ++j)
-        if (slots[i].begin < slots[j].end && slots[j].begin < slots[i].end)
-          return overlap(slots[i], slots[j]);
+    for (const LiveSlot &slot : slots)
+      if (slot.end > info.stagingLimit)
+        return beyondLimit(slot);
+    // Slots that are live in a group, by their first byte: those that meet
+    // stand beside each other.
+    std::map<int64_t, std::vector<size_t>> live;
+    for (size_t i = 0; i < slots.size(); ++i)
+      for (int64_t group = slots[i].firstGroup; group <= slots[i].lastGroup;
+           ++group)
+        live[group].push_back(i);
+    for (auto &[group, own] : live) {
+      llvm::sort(own, [&](size_t a, size_t b) {
+        return std::make_pair(slots[a].begin, a) <
+               std::make_pair(slots[b].begin, b);
+      });
+      for (size_t i = 1; i < own.size(); ++i)
+        if (slots[own[i]].begin < slots[own[i - 1]].end)
+          return overlap(slots[std::min(own[i], own[i - 1])],
+                         slots[std::max(own[i], own[i - 1])]);
     }
     return success();
   }
 
 private:
+  LogicalResult beyondLimit(LiveSlot slot) {
+    return slot.wave.emitOpError()
+           << "uses staging up to byte " << slot.end << " on device " << device
+           << ", more than the limit of " << info.stagingLimit;
+  }
+
   LogicalResult overlap(LiveSlot &first, LiveSlot &second) {
     InFlightDiagnostic error = second.wave.emitOpError()
                                << "reuses staging bytes " << second.begin

@@ -61,22 +61,24 @@ Arrivals::Range Arrivals::at(Key key) const {
 }
 
 /// Cuts the pieces into runs that do not touch in `dim`, then each run in the
-/// next dim. Two pieces that are in one run in every dim are compared.
+/// next dim. Pieces that are in one run in every dim are compared.
 MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
   if (items.size() < 2)
     return std::nullopt;
   if (dim == pieces[items[0]].box.rank()) {
-    for (size_t i = 0; i < items.size(); ++i)
-      for (size_t j = i + 1; j < items.size(); ++j) {
-        const ProofPiece &a = pieces[items[i]], &b = pieces[items[j]];
-        if (overlaps(a.box, b.box) || dim == 0)
-          return Fault{b.op,
-                       "delivers " + flowNames[b.flow] +
-                           toString(intersect(a.box, b.box)) + " to device " +
-                           number(b.to) + " a second time",
-                       a.op, "delivered here"};
-      }
-    return std::nullopt;
+    std::vector<Box> boxes;
+    for (uint32_t item : items)
+      boxes.push_back(pieces[item].box);
+    auto twice = firstOverlap(boxes);
+    if (!twice)
+      return std::nullopt;
+    const ProofPiece &a = pieces[items[twice->first]];
+    const ProofPiece &b = pieces[items[twice->second]];
+    return Fault{b.op,
+                 "delivers " + flowNames[b.flow] +
+                     toString(intersect(a.box, b.box)) + " to device " +
+                     number(b.to) + " a second time",
+                 a.op, "delivered here"};
   }
   std::sort(items.begin(), items.end(), [&](uint32_t a, uint32_t b) {
     return std::make_pair(pieces[a].box[dim].lo, a) <
@@ -139,13 +141,20 @@ Arrivals::checkFed(Range range, const Items &fed) const {
     missing.push_back(sent.back().volume());
   }
   std::vector<uint32_t> late(fed.size(), Fault::kNoOp); // the first that is
-  for (auto [a, s] : overlappingPairs(here, sent)) {
+  WorkLimit limit(kMaxPieces);
+  for (auto [a, s] : overlappingPairs(here, sent, &limit)) {
     const ProofPiece &arrival = pieces[order[range.first + a]];
     if (arrival.wave < pieces[fed[s]].wave)
       missing[s] -= intersect(here[a], sent[s]).volume();
     else
       late[s] = std::min(late[s], arrival.op);
   }
+  if (limit.isExceeded())
+    return std::make_pair(
+        fed[0], Fault{pieces[fed[0]].op,
+                      "passes on more than the limit of " + number(kMaxPieces) +
+                          " parts of what arrives on device " +
+                          number(pieces[fed[0]].from)});
   for (size_t s = 0; s < fed.size(); ++s)
     if (missing[s] > 0)
       return std::make_pair(fed[s], notFed(pieces[fed[s]], late[s]));

@@ -10,7 +10,11 @@
 #ifndef DT_ROUTING_CLUSTER_H
 #define DT_ROUTING_CLUSTER_H
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <initializer_list>
+#include <unordered_map>
 #include <vector>
 
 namespace dt {
@@ -38,6 +42,48 @@ struct ClusterLink {
   double bytesPerSecond = 0;
 };
 
+/// Links in the order in which they were given, found by their ends.
+class ClusterLinks {
+public:
+  ClusterLinks() = default;
+  ClusterLinks(std::initializer_list<ClusterLink> links) {
+    for (const ClusterLink &link : links)
+      push_back(link);
+  }
+
+  void push_back(const ClusterLink &link) {
+    byEnds[keyOf(link.from, link.to)] = links.size();
+    links.push_back(link);
+  }
+  bool empty() const { return links.empty(); }
+  size_t size() const { return links.size(); }
+  auto begin() const { return links.begin(); }
+  auto end() const { return links.end(); }
+
+  /// The last link from one of `from` to one of `to`, or null.
+  const ClusterLink *find(std::array<ClusterLinkEnd, 2> from,
+                          std::array<ClusterLinkEnd, 2> to) const {
+    size_t count = 0; // of links up to the last that fits
+    for (const ClusterLinkEnd &a : from)
+      for (const ClusterLinkEnd &b : to)
+        if (auto it = byEnds.find(keyOf(a, b)); it != byEnds.end())
+          count = std::max(count, it->second + 1);
+    return count == 0 ? nullptr : &links[count - 1];
+  }
+
+private:
+  /// Both ends: numbers are below 2^31.
+  static uint64_t keyOf(ClusterLinkEnd from, ClusterLinkEnd to) {
+    auto half = [](ClusterLinkEnd end) {
+      return uint64_t(end.index) << 1 | uint64_t(end.isNode);
+    };
+    return half(from) << 32 | half(to);
+  }
+
+  std::vector<ClusterLink> links;
+  std::unordered_map<uint64_t, size_t> byEnds;
+};
+
 struct Cluster {
   int64_t devicesPerNode = 8;
   double intraBytesPerSecond = 200e9; // of one device's island port, each way
@@ -46,7 +92,7 @@ struct Cluster {
   /// Devices that share a NIC, a divisor of devicesPerNode: consecutive ones.
   int64_t devicesPerNic = 1;
   /// Pairs that differ from their level; of several that fit, the last holds.
-  std::vector<ClusterLink> links;
+  ClusterLinks links;
 
   int64_t node(int64_t device) const { return device / devicesPerNode; }
   bool sameNode(int64_t a, int64_t b) const { return node(a) == node(b); }
@@ -65,17 +111,16 @@ struct Cluster {
   double wireSeconds(int64_t from, int64_t to, int64_t bytes) const {
     return bytes / bytesPerSecond(from, to);
   }
-
-private:
-  bool fits(const ClusterLinkEnd &end, int64_t device) const {
-    return end.index == (end.isNode ? node(device) : device);
-  }
 };
 
 inline double Cluster::bytesPerSecond(int64_t from, int64_t to) const {
-  for (size_t i = links.size(); i-- > 0;)
-    if (fits(links[i].from, from) && fits(links[i].to, to))
-      return links[i].bytesPerSecond;
+  auto ends = [&](int64_t device) {
+    return std::array<ClusterLinkEnd, 2>{
+        {{false, device}, {true, node(device)}}};
+  };
+  if (!links.empty())
+    if (const ClusterLink *link = links.find(ends(from), ends(to)))
+      return link->bytesPerSecond;
   return bytesPerSecond(!sameNode(from, to));
 }
 

@@ -3,9 +3,11 @@
 #ifndef DT_ROUTING_SHARDINDEX_H
 #define DT_ROUTING_SHARDINDEX_H
 
+#include "dt/Geometry/BoxTree.h"
 #include "dt/Geometry/Placement.h"
 
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -40,12 +42,20 @@ public:
                                      const Box &box) const;
 
 private:
+  /// The shards of one flow on one device: one after the other, or by what they
+  /// span where there are many.
+  struct PerFlow {
+    std::vector<uint32_t> numbers;
+    std::shared_ptr<const BoxTree> spans;
+  };
   struct PerDevice {
     std::vector<Entry> shards;
-    std::vector<std::vector<uint32_t>> byFlow;
+    std::vector<PerFlow> byFlow;
   };
-  const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device,
-                                         const PerDevice *&entry) const;
+  /// Calls fn(number, shard) for the shards that may hold a box, by number,
+  /// until it returns true.
+  template <typename Fn>
+  void forEachShard(uint32_t flow, int64_t device, const Box &box, Fn fn) const;
 
   std::unordered_map<int64_t, PerDevice> perDevice;
 };
