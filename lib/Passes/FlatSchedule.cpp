@@ -2,6 +2,7 @@
 
 #include "FlatSchedule.h"
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Routing/CostModel.h"
 #include "dt/Routing/FlatOrder.h"
 
@@ -33,14 +34,14 @@ std::vector<FlatStates> statesOn(Side side, const FlowInfo &flow) {
 
 /// The flow whose source buffers are read for a flow.
 uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
-  const FlowInfo &own = info.flows[flow];
+  FlowInfo own = info.flows[flow];
   StatesAttr states = own.allStates();
   const StateEntry &entry = states.getEntries()[llvm::countr_zero(own.states)];
   if (entry.source || !entry.from)
     return flow;
   int from = states.indexOf(entry.from);
-  for (uint32_t i = 0; i < info.flows.size(); ++i)
-    if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
+  for (uint32_t i : info.flowsOf.lookup(own.param.getSymNameAttr()))
+    if (info.flows[i].states >> from & 1)
       return i;
   return flow;
 }
@@ -74,6 +75,7 @@ private:
   int64_t slotsNeeded() const;
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
+  LogicalResult refuseLimit();
 
   TransitionInfo &info;
   const std::vector<Move> &moves;
@@ -111,14 +113,38 @@ int64_t FlatScheduler::slotsNeeded() const {
 }
 
 bool FlatScheduler::fits(int64_t limit) const {
-  return limit - room(limit) >= slotsNeeded() && orderFor(limit).has_value();
+  if (slots(limit) < slotsNeeded())
+    return false;
+  std::optional<FlatOrder> order = orderFor(limit);
+  if (!order)
+    return false;
+  std::vector<FlatPhase> phases = order->phases(room(limit));
+  return llvm::all_of(phases, [&](const FlatPhase &phase) {
+    return phase.moves.empty() || !candidateChunks(phase.moves, flows,
+                                                   info.cluster, slots(limit))
+                                       .empty();
+  });
 }
 
-/// To one part in sixteen.
+LogicalResult FlatScheduler::refuseLimit() {
+  InFlightDiagnostic error = info.op.emitOpError();
+  error << "cannot hold to the larger of source and destination plus "
+        << info.stagingLimit << " bytes (memory.staging), ";
+  if (int64_t smallest = smallestLimit())
+    error << "the smallest limit that works is " << smallest;
+  else
+    error << "nor to any other limit within " << kMaxFlatEffects
+          << " blocks and " << kMaxMessages << " messages";
+  return error;
+}
+
+/// To one part in sixteen; 0 when there is none.
 int64_t FlatScheduler::smallestLimit() const {
   int64_t works = 2 * std::max<int64_t>(info.stagingLimit, 256);
-  while (!fits(works))
+  while (works <= kMaxBytes && !fits(works))
     works *= 2;
+  if (works > kMaxBytes)
+    return 0;
   int64_t fails = works / 2;
   while (works - fails > works / 16) {
     int64_t middle = fails + (works - fails) / 2;
@@ -133,6 +159,8 @@ std::vector<ScheduledMove>
 FlatScheduler::schedulePhase(const std::vector<Move> &moves, int64_t effort) {
   std::vector<ChunkBytes> candidates =
       candidateChunks(moves, flows, info.cluster, slots(info.stagingLimit));
+  if (candidates.empty())
+    return {};
   size_t first = lastBest < candidates.size() ? lastBest : 0;
   std::rotate(candidates.begin(), candidates.begin() + first,
               candidates.begin() + first + 1);
@@ -159,13 +187,10 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
                                       std::vector<ScheduledMove> &best) {
   int64_t limit = info.stagingLimit;
   std::optional<FlatOrder> order;
-  if (limit - room(limit) >= slotsNeeded())
+  if (slots(limit) >= slotsNeeded())
     order = orderFor(limit);
   if (!order)
-    return info.op.emitOpError()
-           << "cannot hold to the larger of source and destination plus "
-           << limit << " bytes, the smallest limit that works is "
-           << smallestLimit();
+    return refuseLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));
   // Phases are much alike: several sizes are tried in a few of them.
   constexpr size_t kSearched = 32;
@@ -185,8 +210,14 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
       continue;
     std::vector<ScheduledMove> scheduled =
         schedulePhase(phase.moves, number++ % stride ? 0 : share);
+    if (scheduled.empty() && candidateChunks(phase.moves, flows, info.cluster,
+                                             slots(limit))
+                                 .empty())
+      return refuseLimit();
     if (scheduled.empty())
       return info.op.emitOpError("forwards only what nothing delivers");
+    if (int64_t(best.size() + scheduled.size()) > kMaxPieces)
+      return refuseMessages(info.op);
     for (ScheduledMove &entry : scheduled) {
       entry.wave += wave;
       best.push_back(std::move(entry));
@@ -227,6 +258,11 @@ void FlatScheduler::writeCopies() {
 }
 
 } // namespace
+
+LogicalResult refuseMessages(TransitionOp op) {
+  return op.emitOpError() << "has more messages than the limit of "
+                          << kMaxMessages;
+}
 
 LogicalResult scheduleFlat(TransitionInfo &info, const std::vector<Move> &moves,
                            const std::vector<Flow> &flows, int64_t effort,

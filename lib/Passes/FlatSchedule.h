@@ -16,6 +16,9 @@ mlir::LogicalResult scheduleFlat(TransitionInfo &info,
                                  const std::vector<Flow> &flows, int64_t effort,
                                  std::vector<ScheduledMove> &best);
 
+/// Says that a transition has more messages than the limit.
+mlir::LogicalResult refuseMessages(TransitionOp op);
+
 } // namespace dt
 
 #endif // DT_PASSES_FLATSCHEDULE_H

@@ -7,6 +7,7 @@
 
 #include "PlanCertificate.h"
 #include "ProofResult.h"
+#include "dt/Passes/Files.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
 #include "dt/Proof/Solver.h"
@@ -50,7 +51,8 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
          "classes of this plan; " + std::string(kVersion) +
              " checks piece by piece that",
          "they are its classes."});
-    file->keep();
+    if (!keepOutput(*file, error))
+      return getOperation().emitError() << error;
     return success();
   }
 

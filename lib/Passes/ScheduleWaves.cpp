@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FlatSchedule.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Best.h"
 #include "dt/Routing/CostModel.h"
@@ -123,10 +124,15 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return success();
     if (needed == 0)
       return info.op.emitOpError("forwards only what nothing delivers");
+    if (needed == kTooManyMessages)
+      return refuseMessages(info.op);
     return info.op.emitOpError()
            << "needs at least " << needed
            << " bytes of staging per device, more than the limit of "
-           << info.stagingLimit;
+           << info.stagingLimit
+           << " (memory.staging), so that a message holds an element and no "
+              "port cuts its bytes more than "
+           << kMaxPortCuts << " times";
   }
 
   LogicalResult scheduleTransition(TransitionInfo &info) {

@@ -157,9 +157,11 @@ bool dt::scheduleBest(const std::vector<Move> &moves,
   double bestSeconds = 0;
   size_t scheduledMoves = 0;
   needed = 0;
+  size_t tried = 0;
   best.clear();
   for (ChunkBytes chunks :
        candidateChunks(moves, flows, cluster, stagingBytes)) {
+    ++tried;
     chunks.hasShortEnds = !chunks.isWhole;
     std::vector<ScheduledMove> scheduled;
     if (!schedule(moves, flows, cluster, chunks, scheduled, needed))
@@ -176,8 +178,13 @@ bool dt::scheduleBest(const std::vector<Move> &moves,
     if (isGood || scheduledMoves > size_t(effort))
       break;
   }
-  if (best.empty())
+  if (best.empty()) {
+    if (needed == 0 && tried == 0 && !moves.empty())
+      needed = smallestStaging(moves, flows, cluster, stagingBytes);
+    if (tried == 0 && needed == 0)
+      needed = kTooManyMessages;
     return moves.empty();
+  }
   WholeMessages(moves, flows, cluster, stagingBytes).improve(best, bestSeconds);
   return true;
 }

@@ -3,6 +3,7 @@
 #include "dt/Routing/Schedule.h"
 
 #include "Matching.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Routing/DeviceIndex.h"
 
 #include <algorithm>
@@ -62,6 +63,7 @@ constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
+  int64_t source = 0, destination = 0;
   WaitingQueue ready;
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
@@ -74,12 +76,13 @@ public:
   Scheduler(const std::vector<Move> &moves, const std::vector<Flow> &flows,
             const Cluster &cluster, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
-      : moves(moves), flows(flows), cluster(cluster),
-        chunks{chunks.intra, chunks.inter}, isWhole(chunks.isWhole),
-        hasShortEnds(chunks.hasShortEnds), scheduled(scheduled) {}
+      : moves(moves), flows(flows), cluster(cluster), chunks(chunks),
+        isWhole(chunks.isWhole), hasShortEnds(chunks.hasShortEnds),
+        scheduled(scheduled) {}
 
   bool check(int64_t &needed) const;
-  void run();
+  /// False when there are more messages than the limit.
+  bool run();
 
 private:
   int64_t width(uint32_t move) const {
@@ -89,7 +92,6 @@ private:
   void shortenEnds();
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
-  int64_t largestMessage(const Move &move) const;
   void update(uint32_t edge);
   int64_t fill(Edge &edge, int64_t room, int32_t wave);
   void sendWave(int32_t wave);
@@ -99,7 +101,7 @@ private:
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
-  const int64_t chunks[2]; // island, NIC
+  const ChunkBytes chunks;
   const bool isWhole;      // every message counts alike, none is cut
   const bool hasShortEnds;
   std::vector<ScheduledMove> &scheduled;
@@ -114,29 +116,20 @@ private:
   std::vector<int64_t> missing; // elements not yet at the sender
   /// Per move: the longest chain of forwards that wait for it.
   std::vector<uint32_t> chain;
-  int64_t left = 0; // bytes not yet sent
+  int64_t left = 0;     // bytes not yet sent
+  int64_t messages = 0; // so far
 };
 
 bool Scheduler::check(int64_t &needed) const {
   for (const Move &move : moves) {
     int64_t bytes = flows[move.flow].bytesPerElement;
-    if (bytes <= chunks[!cluster.sameNode(move.source, move.destination)])
+    bool inter = !cluster.sameNode(move.source, move.destination);
+    if (bytes <= (inter ? chunks.inter : chunks.intra))
       continue;
     needed = 2 * kSlotsPerLevel * alignSlot(bytes);
     return false;
   }
   return true;
-}
-
-/// A slow pair sends less, so that the messages of a wave last alike.
-int64_t Scheduler::largestMessage(const Move &move) const {
-  constexpr int64_t kLeast = 4096; // no element is wider
-  bool inter = !cluster.sameNode(move.source, move.destination);
-  double share = cluster.bytesPerSecond(move.source, move.destination) /
-                 cluster.bytesPerSecond(inter);
-  int64_t chunk = chunks[inter];
-  return share >= 1 ? chunk
-                    : std::min(chunk, std::max(kLeast, int64_t(chunk * share)));
 }
 
 void Scheduler::index() {
@@ -157,24 +150,28 @@ void Scheduler::index() {
   edgeOf.resize(moves.size());
   for (uint32_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
-    bool inter = !cluster.sameNode(move.source, move.destination);
     uint32_t s = dense(move.source), d = dense(move.destination);
     auto [it, isNew] = edgesOf.try_emplace(uint64_t(s) << 32 | d, edges.size());
     if (isNew) {
-      Edge edge;
-      edge.largest = largestMessage(move);
-      edge.bytesPerSecond =
-          cluster.bytesPerSecond(move.source, move.destination);
-      uint32_t from = dense(cluster.port(move.source, inter));
-      uint32_t to = dense(cluster.port(move.destination, inter));
-      matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
-                    isWhole ? 1 : edge.largest / edge.bytesPerSecond);
-      edges.push_back(edge);
+      edges.emplace_back();
+      edges.back().source = move.source;
+      edges.back().destination = move.destination;
     }
     edgeOf[i] = it->second;
     int64_t bytes = move.box.volume() * width(i);
     edges[it->second].leftBytes += bytes;
     left += bytes;
+  }
+  for (Edge &edge : edges) {
+    bool inter = !cluster.sameNode(edge.source, edge.destination);
+    edge.largest = largestMessage(edge.source, edge.destination, edge.leftBytes,
+                                  chunks, cluster);
+    edge.bytesPerSecond =
+        cluster.bytesPerSecond(edge.source, edge.destination);
+    uint32_t from = dense(cluster.port(edge.source, inter));
+    uint32_t to = dense(cluster.port(edge.destination, inter));
+    matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
+                  isWhole ? 1 : edge.largest / edge.bytesPerSecond);
   }
 }
 
@@ -182,7 +179,7 @@ void Scheduler::index() {
 /// waves there last as long as the copies of the waves next to them.
 void Scheduler::shortenEnds() {
   constexpr double kLeastLatencies = 10; // two of them are what it costs
-  double copy = packSeconds(chunks[0] + chunks[1]);
+  double copy = packSeconds(chunks.intra + chunks.inter);
   if (copy > kLeastLatencies * cluster.latencySeconds)
     matching->shortenEnds(copy);
 }
@@ -327,6 +324,7 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
 
 void Scheduler::sendWave(int32_t wave) {
   for (const Meeting &meeting : matching->choose()) {
+    ++messages;
     Edge &edge = edges[meeting.pair];
     // To the nearest byte: seconds are rounded.
     int64_t room = edge.largest;
@@ -361,7 +359,7 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
   }
 }
 
-void Scheduler::run() {
+bool Scheduler::run() {
   scheduled.reserve(moves.size());
   index();
   if (hasShortEnds)
@@ -382,9 +380,12 @@ void Scheduler::run() {
     sendWave(wave);
     if (scheduled.size() == firstOfWave)
       break; // a forward without a feeder: the caller's coverage check names it
+    if (messages > kMaxMessages || int64_t(scheduled.size()) > kMaxPieces)
+      return false;
     releaseForwards(firstOfWave);
   }
   sortByMessage(scheduled);
+  return true;
 }
 
 } // namespace
@@ -428,6 +429,8 @@ bool dt::schedule(const std::vector<Move> &moves,
   Scheduler scheduler(moves, flows, cluster, chunks, scheduled);
   if (!scheduler.check(needed))
     return false;
-  scheduler.run();
-  return true;
+  if (scheduler.run())
+    return true;
+  needed = kTooManyMessages;
+  return false;
 }

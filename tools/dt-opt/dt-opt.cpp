@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "dt/Dialect/Dialect.h"
+#include "dt/Geometry/Names.h"
+#include "dt/Passes/Files.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
@@ -55,26 +57,35 @@ const char *wordFor(DiagnosticSeverity severity) {
   return "error: ";
 }
 
+/// Names come from inputs: what is said of them stays short.
+std::string textOf(const Diagnostic &diagnostic) {
+  constexpr size_t kMostShown = 1000;
+  return dt::shorten(diagnostic.str(), kMostShown);
+}
+
 /// Requests have no source lines to point at: one line per error, and what is
 /// known besides in notes.
 LogicalResult printPlainly(Diagnostic &diagnostic) {
-  std::string text = diagnostic.str();
+  std::string text = textOf(diagnostic);
   llvm::StringRef message = text;
   if (message.starts_with("'dt."))
     message = message.split("' op ").second;
   llvm::errs() << wordFor(diagnostic.getSeverity()) << message << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     if (!isa<UnknownLoc>(note.getLocation()))
-      llvm::errs() << "note: " << note.str() << "\n";
+      llvm::errs() << "note: " << textOf(note) << "\n";
   return success();
 }
 
-/// MLIR itself prints errors only.
-LogicalResult printWarning(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() == DiagnosticSeverity::Error)
-    return failure();
-  llvm::errs() << diagnostic.getLocation() << ": "
-               << wordFor(diagnostic.getSeverity()) << diagnostic.str() << "\n";
+/// As MLIR itself does, which prints errors only and at any length.
+LogicalResult printWithPlace(Diagnostic &diagnostic) {
+  auto print = [](Diagnostic &part) {
+    llvm::errs() << part.getLocation() << ": " << wordFor(part.getSeverity())
+                 << textOf(part) << "\n";
+  };
+  print(diagnostic);
+  for (Diagnostic &note : diagnostic.getNotes())
+    print(note);
   return success();
 }
 
@@ -117,8 +128,10 @@ LogicalResult printModule(ModuleOp module, const std::string &path) {
   }
   module.print(file->os());
   file->os() << "\n";
-  file->keep();
-  return success();
+  if (dt::keepOutput(*file, error))
+    return success();
+  fail(error);
+  return failure();
 }
 
 /// Imports, runs the passes named on the command line (or, for a plan, all),
@@ -128,7 +141,7 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
             DialectRegistry &registry) {
   MLIRContext context(registry);
   ScopedDiagnosticHandler handler(&context,
-                                  isJson ? printPlainly : printWarning);
+                                  isJson ? printPlainly : printWithPlace);
   OwningOpRef<ModuleOp> module =
       readModule(buffer, isJson, call.input, context);
   if (!module ||
@@ -163,10 +176,14 @@ bool readsAsJson(llvm::StringRef path, llvm::StringRef text) {
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
-  auto buffer = openInputFile(call.input, &error);
+  auto buffer = dt::readInput(call.input, error);
   if (!buffer)
     return fail(error);
   bool isJson = readsAsJson(call.input, buffer->getBuffer());
+  if (!isJson)
+    error = dt::problemOfNesting(buffer->getBuffer());
+  if (!error.empty())
+    return fail(llvm::Twine(call.input) + ": " + error);
   bool namesPlan = llvm::StringRef(call.output).ends_with(".dtplan");
   if (isJson || call.emit == Emit::Plan ||
       (call.emit == Emit::Auto && namesPlan))
@@ -176,13 +193,24 @@ int run(const Invocation &call, DialectRegistry &registry) {
     return fail(error);
   if (failed(MlirOptMain(file->os(), std::move(buffer), registry, config)))
     return EXIT_FAILURE;
-  file->keep();
-  return EXIT_SUCCESS;
+  return dt::keepOutput(*file, error) ? EXIT_SUCCESS : fail(error);
+}
+
+/// What is left for stdout may not fit where it goes.
+void checkStdout() {
+  llvm::outs().flush();
+  if (!llvm::outs().has_error())
+    return;
+  fail("cannot write to stdout: " + llvm::outs().error().message());
+  llvm::outs().clear_error();
+  _Exit(EXIT_FAILURE);
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
+  llvm::outs(); // is there when the check runs
+  std::atexit(checkStdout);
   llvm::cl::SetVersionPrinter([](llvm::raw_ostream &out) {
     out << dt::kVersion << ", plan format " << dtrt::kFormatMajor << "."
         << dtrt::kFormatMinor << "\n";

@@ -57,9 +57,12 @@ constexpr int64_t kMaxChoices = int64_t(1) << 28;
 
 /// Messages of a transition.
 constexpr int64_t kMaxMessages = int64_t(1) << 22;
-/// Messages that one port of one device sends or receives, one for each wave,
-/// when each is as large as the staging limit allows.
-constexpr int64_t kMaxPortMessages = int64_t(1) << 14;
+/// Cuts of what one port of one device sends or receives, where each message
+/// is as large as the staging limit allows.
+constexpr int64_t kMaxPortCuts = int64_t(1) << 14;
+/// Blocks of tensors that flat mode puts in order, counted for each piece, and
+/// for each device whose memory they change.
+constexpr int64_t kMaxFlatEffects = int64_t(1) << 26;
 /// Number of a wave or a hop.
 constexpr int64_t kMaxWave = INT32_MAX;
 

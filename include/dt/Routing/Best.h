@@ -23,8 +23,9 @@ constexpr size_t kExactDeliveries = 4;
 
 /// Schedules until `effort` moves have been scheduled or a schedule is nearly
 /// as fast as its busiest port, and keeps the fastest. On failure returns
-/// false; `needed` is then the staging bytes at which the widest element fits,
-/// or 0 when a forward lacks its feeder.
+/// false; `needed` is then the staging bytes at which the widest element fits
+/// and messages keep to the limits, kTooManyMessages where none is known, or 0
+/// when a forward lacks its feeder.
 bool scheduleBest(const std::vector<Move> &moves,
                   const std::vector<Flow> &flows, const Cluster &cluster,
                   int64_t stagingBytes, int64_t effort,

@@ -52,10 +52,23 @@ struct ChunkBytes {
 /// into few or many messages, and sizes that divide the typical pair evenly.
 /// Each leaves room for two waves' worth of send and receive slots in
 /// `stagingBytes` per device. Which is best shows only when they are scheduled.
+/// None where `stagingBytes` is so little that there would be more messages
+/// than the limits (Limits.h).
 std::vector<ChunkBytes> candidateChunks(const std::vector<Move> &moves,
                                         const std::vector<Flow> &flows,
                                         const Cluster &cluster,
                                         int64_t stagingBytes);
+
+/// The least staging above `tooSmall`, to one part in sixteen, for which there
+/// are chunk sizes; 0 when there is none.
+int64_t smallestStaging(const std::vector<Move> &moves,
+                        const std::vector<Flow> &flows, const Cluster &cluster,
+                        int64_t tooSmall);
+
+/// Most bytes of a message of a pair, of which `bytes` travel altogether: a
+/// slow pair sends less, so that the messages of a wave last alike.
+int64_t largestMessage(int64_t from, int64_t to, int64_t bytes,
+                       ChunkBytes chunks, const Cluster &cluster);
 
 /// A move, or a part of one, with the wave that carries it.
 struct ScheduledMove {
@@ -68,12 +81,15 @@ void sortByMessage(std::vector<ScheduledMove> &moves);
 /// The same for the moves of one wave, [first, last).
 void sortWave(ScheduledMove *first, ScheduledMove *last);
 
+/// No staging is known to be enough.
+constexpr int64_t kTooManyMessages = INT64_MAX;
+
 /// Schedules all moves; forwards (hop k) come in a later wave than the moves
 /// that feed them. `moves` of hop k must stand after those that feed them. The
 /// result is sorted by (wave, source, destination), in packing order; the
 /// boxes of a message add up to at most a chunk. An element that is larger
 /// than a chunk returns false and sets `needed` to the staging bytes at which
-/// it fits.
+/// it fits; so do more messages than the limit, and set kTooManyMessages.
 bool schedule(const std::vector<Move> &moves, const std::vector<Flow> &flows,
               const Cluster &cluster, ChunkBytes chunks,
               std::vector<ScheduledMove> &scheduled, int64_t &needed);
