@@ -11,6 +11,8 @@
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
 
+#include "llvm/ADT/StringMap.h"
+
 using namespace mlir;
 
 namespace dt {
@@ -32,6 +34,42 @@ static std::optional<int64_t> bytesOf(ParamOp param) {
   return bytes;
 }
 
+// Calls fn with one index per leading dim for each member, the last fastest;
+// stops where it fails.
+static LogicalResult
+forEachMember(ParamOp param,
+              llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> fn) {
+  SmallVector<int64_t> member(param.numLeading(), 0);
+  while (succeeded(fn(member))) {
+    size_t d = member.size();
+    while (d > 0 && ++member[d - 1] == param.getShape()[d - 1])
+      member[--d] = 0;
+    if (d == 0)
+      return success();
+  }
+  return failure();
+}
+
+// No two params name one tensor.
+static LogicalResult verifyTensorNames(SpaceOp space) {
+  llvm::StringMap<ParamOp> known;
+  for (auto param : space.getOps<ParamOp>()) {
+    LogicalResult result = forEachMember(param, [&](ArrayRef<int64_t> member) {
+      auto [at, isNew] = known.try_emplace(param.memberName(member), param);
+      if (isNew)
+        return success();
+      InFlightDiagnostic error =
+          param.emitOpError()
+          << "names tensor '" << at->first() << "' a second time";
+      error.attachNote(at->second.getLoc()) << "the first time is here";
+      return LogicalResult(error);
+    });
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult SpaceOp::verifyRegions() {
   int64_t tensors = 0, bytes = 0;
   for (Operation &op : getBody().front()) {
@@ -48,7 +86,7 @@ LogicalResult SpaceOp::verifyRegions() {
       return emitOpError() << "has more bytes, all states together, than the "
                            << "limit of " << kMaxBytes;
   }
-  return success();
+  return verifyTensorNames(*this);
 }
 
 // Numbers of members, and their places in registration order: i -> first +

@@ -146,6 +146,7 @@ constexpr size_t kBatch = 64;
 /// The section of one device.
 struct Emitted {
   int64_t peak = 0;
+  dtrt::Status checked;
   std::optional<dtrt::Result<dtrt::EncodedProgram>> section;
 };
 
@@ -166,9 +167,10 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     if (failed(checkDeviceMemory(info, device, bytes, program.peak)) ||
         failed(checkFlatMemory(info, device, bytes, program.peak)))
       return failure();
-    dtrt::Status status = program.section->ok()
-                              ? writer.addProgram(**program.section)
-                              : program.section->status();
+    dtrt::Status status = program.checked;
+    if (status.ok())
+      status = program.section->ok() ? writer.addProgram(**program.section)
+                                     : program.section->status();
     if (!status.ok())
       return TransitionOp(info.op).emitOpError() << status.message();
     ++numPrograms;
@@ -189,11 +191,15 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     if (auto proof = getCachedAnalysis<ProofResult>())
       stamp(proof->get(), common.summary);
 
+    // Nothing is written that the runtime would not read.
+    if (dtrt::Status status = dtrt::checkCommon(common); !status.ok())
+      return op.emitOpError() << status.message();
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
     Worlds worlds = worldsOf(info);
     ProgramBuilder builder(*transition, worlds);
+    std::vector<uint32_t> devices = narrow(builder.devices());
     std::map<int64_t, DeviceBytes> bytes = deviceBytes(*transition);
     for (int64_t device : builder.devices())
       bytes[device]; // some hold nothing
@@ -210,6 +216,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
         if (info.flat)
           programs[i].peak =
               makeFlat(common.families, info.pageBytes(), program);
+        programs[i].checked = dtrt::checkProgram(common, devices, program);
         programs[i].section.emplace(dtrt::encodeSection(program));
       });
       for (auto [device, program] : llvm::zip_equal(batch, programs)) {

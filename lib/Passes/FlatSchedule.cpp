@@ -73,6 +73,7 @@ private:
                                            int64_t effort);
   std::optional<FlatOrder> orderFor(int64_t limit) const;
   int64_t slotsNeeded() const;
+  bool hasSlots(int64_t limit) const;
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
   LogicalResult refuseLimit();
@@ -112,8 +113,16 @@ int64_t FlatScheduler::slotsNeeded() const {
   return 2 * kSlotsPerLevel * alignSlot(widest);
 }
 
+/// Whether all elements have slots, and all that travels has no more messages
+/// than the limit. That is quickly said, and phases have no fewer.
+bool FlatScheduler::hasSlots(int64_t limit) const {
+  return slots(limit) >= slotsNeeded() &&
+         (moves.empty() ||
+          !candidateChunks(moves, flows, info.cluster, slots(limit)).empty());
+}
+
 bool FlatScheduler::fits(int64_t limit) const {
-  if (slots(limit) < slotsNeeded())
+  if (!hasSlots(limit))
     return false;
   std::optional<FlatOrder> order = orderFor(limit);
   if (!order)
@@ -187,7 +196,7 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
                                       std::vector<ScheduledMove> &best) {
   int64_t limit = info.stagingLimit;
   std::optional<FlatOrder> order;
-  if (slots(limit) >= slotsNeeded())
+  if (hasSlots(limit))
     order = orderFor(limit);
   if (!order)
     return refuseLimit();

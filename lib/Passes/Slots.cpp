@@ -7,6 +7,7 @@
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 
+#include <map>
 #include <tuple>
 
 using namespace mlir;
@@ -92,6 +93,28 @@ void measureArenas(StagedMessages &staged) {
 
 } // namespace
 
+/// The first end without a slot that is no one run of bytes.
+static End firstIndirect(const TransitionInfo &info,
+                         const std::vector<ScheduledMove> &scheduled,
+                         const std::vector<Flow> &flows,
+                         ArrayRef<Message> messages) {
+  ShardIndex source, destination;
+  for (uint32_t i = 0; i < info.flows.size(); ++i) {
+    source.add(i, info.flows[i].source);
+    destination.add(i, info.flows[i].destination);
+  }
+  std::vector<unsigned> numStates = info.numStates();
+  std::vector<unsigned> numLeading = info.numLeading();
+  StagingInput input{scheduled,  flows,  numStates,
+                     numLeading, source, destination};
+  for (const Message &message : messages)
+    for (bool receive : {false, true})
+      if ((receive ? message.receiveSlot : message.sendSlot) == kDirect &&
+          !isDirect(input, message, !receive))
+        return {&message, receive};
+  return {};
+}
+
 FailureOr<StagedMessages>
 readSlots(const TransitionInfo &info,
           const std::vector<ScheduledMove> &scheduled) {
@@ -101,7 +124,9 @@ readSlots(const TransitionInfo &info,
   MutableArrayRef<Message> rest(out.messages);
   TransitionOp transition = info.op;
   std::vector<std::pair<WaveOp, MutableArrayRef<Message>>> waves;
+  std::map<int64_t, WaveOp> byNumber;
   for (auto wave : transition.getOps<WaveOp>()) {
+    byNumber[wave.getNumber()] = wave;
     MutableArrayRef<Message> own = rest.take_while(
         [&](const Message &m) { return m.wave == wave.getNumber(); });
     rest = rest.drop_front(own.size());
@@ -111,12 +136,21 @@ readSlots(const TransitionInfo &info,
   parallelFor(transition.getContext(), 0, waves.size(), [&](size_t w) {
     missing[w] = readWave(waves[w].first, waves[w].second);
   });
+  auto describe = [](const End &end) {
+    return "on device " + std::to_string(end.device()) + " for the message " +
+           std::to_string(end.message->source) + " -> " +
+           std::to_string(end.message->destination);
+  };
   for (auto [wave, end] : llvm::zip_equal(waves, missing))
     if (end.message)
       return wave.first.emitOpError()
-             << "has no slot of " << end.message->bytes << " bytes on device "
-             << end.device() << " for the message " << end.message->source
-             << " -> " << end.message->destination;
+             << "has no slot of " << end.message->bytes << " bytes "
+             << describe(end);
+  if (End end = firstIndirect(info, scheduled, flows, out.messages);
+      end.message)
+    return byNumber[end.message->wave].emitOpError()
+           << "has no slot " << describe(end)
+           << ", which is no one run of bytes there";
   measureArenas(out);
   return out;
 }

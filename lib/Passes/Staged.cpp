@@ -18,6 +18,9 @@ static int madeFrom(const FlowInfo &flow) {
 FailureOr<ScheduledTransition> readStaged(const TransitionInfo &info,
                                           bool computeCells) {
   TransitionOp transition = info.op;
+  if (transition.getBody().front().empty())
+    return transition.emitOpError(
+        "has an empty body, which delivers nothing: run --dt-route first");
   for (auto op : transition.getOps<TransferOp>())
     return op.emitOpError("is not scheduled yet: run --dt-schedule first");
   for (auto wave : transition.getOps<WaveOp>())

@@ -2,7 +2,8 @@
 //
 // Three uses of one tool: a JSON request becomes a plan file; a layout-level
 // module does when the output is named *.dtplan or --emit=plan says so;
-// anything else behaves as mlir-opt does.
+// anything else is read, changed by the passes named and printed, as mlir-opt
+// does, which takes over where its own options are used.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +26,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
@@ -77,26 +79,65 @@ LogicalResult printPlainly(Diagnostic &diagnostic) {
   return success();
 }
 
-/// As MLIR itself does, which prints errors only and at any length.
-LogicalResult printWithPlace(Diagnostic &diagnostic) {
-  auto print = [](Diagnostic &part) {
-    llvm::errs() << part.getLocation() << ": " << wordFor(part.getSeverity())
-                 << textOf(part) << "\n";
-  };
-  print(diagnostic);
-  for (Diagnostic &note : diagnostic.getNotes())
-    print(note);
-  return success();
-}
+/// Prints what is wrong with a module as MLIR does, with its line, but at no
+/// great length.
+class ModuleDiagnostics : public SourceMgrDiagnosticHandler {
+public:
+  ModuleDiagnostics(llvm::SourceMgr &sources, MLIRContext *context)
+      : SourceMgrDiagnosticHandler(sources, context, llvm::errs()) {
+    setHandler([this](Diagnostic &diagnostic) {
+      print(diagnostic);
+      for (Diagnostic &note : diagnostic.getNotes())
+        print(note);
+    });
+  }
 
-OwningOpRef<ModuleOp> readModule(const llvm::MemoryBuffer &buffer, bool isJson,
+private:
+  void print(Diagnostic &part) {
+    emitDiagnostic(part.getLocation(), textOf(part), part.getSeverity(),
+                   isShort(part.getLocation()));
+  }
+
+  /// Whether the line of a location may be shown.
+  bool isShort(Location location) {
+    constexpr size_t kMostShown = 1000;
+    auto place = location->findInstanceOf<FileLineColLoc>();
+    const llvm::MemoryBuffer *file =
+        place ? getBufferForFile(place.getFilename()) : nullptr;
+    if (!file)
+      return true;
+    llvm::StringRef rest = file->getBuffer();
+    for (unsigned line = 1; line < place.getLine() && !rest.empty(); ++line)
+      rest = rest.split('\n').second;
+    return rest.split('\n').first.size() <= kMostShown;
+  }
+};
+
+/// Handles diagnostics of requests or of modules.
+class Diagnostics {
+public:
+  Diagnostics(llvm::SourceMgr &sources, bool isJson, MLIRContext *context) {
+    if (isJson)
+      plain.emplace(context, printPlainly);
+    else
+      withLines.emplace(sources, context);
+  }
+
+private:
+  std::optional<ScopedDiagnosticHandler> plain;
+  std::optional<ModuleDiagnostics> withLines;
+};
+
+OwningOpRef<ModuleOp> readModule(const llvm::SourceMgr &sources, bool isJson,
                                  const std::string &path,
                                  MLIRContext &context) {
   if (!isJson)
-    return parseSourceString<ModuleOp>(buffer.getBuffer(), &context, path);
+    return parseSourceFile<ModuleOp>(sources, &context);
   std::string directory = llvm::sys::path::parent_path(path).str();
   std::string error;
-  auto request = dt::readRequest(buffer.getBuffer().str(),
+  const llvm::MemoryBuffer *buffer =
+      sources.getMemoryBuffer(sources.getMainFileID());
+  auto request = dt::readRequest(buffer->getBuffer().str(),
                                  directory.empty() ? "." : directory, error);
   if (request)
     return dt::importRequest(*request, &context);
@@ -136,18 +177,20 @@ LogicalResult printModule(ModuleOp module, const std::string &path) {
 
 /// Imports, runs the passes named on the command line (or, for a plan, all),
 /// and writes IR or the plan.
-int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
+int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
             bool isJson, const MlirOptMainConfig &config,
             DialectRegistry &registry) {
   MLIRContext context(registry);
-  ScopedDiagnosticHandler handler(&context,
-                                  isJson ? printPlainly : printWithPlace);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  Diagnostics diagnostics(sources, isJson, &context);
   OwningOpRef<ModuleOp> module =
-      readModule(buffer, isJson, call.input, context);
+      readModule(sources, isJson, call.input, context);
   if (!module ||
       (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
   PassManager passes(&context);
+  passes.enableVerifier(config.shouldVerifyPasses());
   if (failed(applyPassManagerCLOptions(passes)))
     return EXIT_FAILURE;
   applyDefaultTimingPassManagerCLOptions(passes);
@@ -173,6 +216,18 @@ bool readsAsJson(llvm::StringRef path, llvm::StringRef text) {
          text.starts_with("[");
 }
 
+/// Whether a module is only to be read, changed and printed.
+bool isPlain(const MlirOptMainConfig &config) {
+  return config.inputSplitMarker().empty() && config.getIrdlFile().empty() &&
+         config.getReproducerFilename().empty() &&
+         config.shouldVerifyOnParsing() && !config.shouldVerifyDiagnostics() &&
+         !config.shouldAllowUnregisteredDialects() &&
+         !config.shouldDumpPassPipeline() && !config.shouldEmitBytecode() &&
+         !config.shouldEmitRemarks() && !config.shouldListPasses() &&
+         !config.shouldRunReproducer() && !config.shouldShowDialects() &&
+         !config.shouldUseExplicitModule();
+}
+
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
@@ -187,7 +242,10 @@ int run(const Invocation &call, DialectRegistry &registry) {
   bool namesPlan = llvm::StringRef(call.output).ends_with(".dtplan");
   if (isJson || call.emit == Emit::Plan ||
       (call.emit == Emit::Auto && namesPlan))
-    return compile(call, *buffer, isJson, config, registry);
+    return compile(call, std::move(buffer), isJson, config, registry);
+  if (isPlain(config))
+    return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
+                   isJson, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);

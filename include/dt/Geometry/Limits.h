@@ -59,7 +59,7 @@ constexpr int64_t kMaxChoices = int64_t(1) << 28;
 constexpr int64_t kMaxMessages = int64_t(1) << 22;
 /// Cuts of what one port of one device sends or receives, where each message
 /// is as large as the staging limit allows.
-constexpr int64_t kMaxPortCuts = int64_t(1) << 14;
+constexpr int64_t kMaxPortCuts = int64_t(1) << 16;
 /// Blocks of tensors that flat mode puts in order, counted for each piece, and
 /// for each device whose memory they change.
 constexpr int64_t kMaxFlatEffects = int64_t(1) << 26;

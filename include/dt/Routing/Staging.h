@@ -47,6 +47,10 @@ struct StagingInput {
   const ShardIndex &destination;
 };
 
+/// Whether a message is one run of bytes of one tensor on the side that sends,
+/// or that receives, so that it needs no slot there.
+bool isDirect(const StagingInput &input, const Message &message, bool send);
+
 /// Gives every message its slots. Returns the arena bytes of each device.
 std::map<int64_t, int64_t> assignSlots(const StagingInput &input,
                                        std::vector<Message> &messages);
