@@ -4,7 +4,8 @@ suite, and random meshes in two and three dims, cut unevenly.
 Solves each obligation of each request with Z3 as dt-opt does, and prints one
 line of JSON: how many there were, how many the solver left open, and the most
 steps (as it counts them: the same on any machine) and CPU seconds of any. The
-CPU time has Z3's start in it. --seed S repeats a run.
+CPU time has Z3's start in it. --seed S repeats a run. Ends with exit code 1
+where one was left open or took more than half a second.
 """
 
 import argparse
@@ -27,6 +28,7 @@ from generate import random_request  # noqa: E402
 from random_transitions import write_case  # noqa: E402
 
 DTYPES = ["bf16", "f16", "f32"]
+MOST_CPU_SECONDS = 0.5
 
 
 def cuts(rng, size, parts):
@@ -189,7 +191,8 @@ def main():
         "most_cpu_s_of": " ".join(slowest[3:]),
     }
     print(json.dumps(report))
+    return int(report["open"] > 0 or report["most_cpu_s"] > MOST_CPU_SECONDS)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -101,6 +101,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
       place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
+  op.setPartial(place.partial);
 }
 
 void Importer::importLayout(const LayoutDecl &layout, StringRef name) {

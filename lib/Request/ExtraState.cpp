@@ -134,6 +134,17 @@ public:
     return place;
   }
 
+  /// Whether no rank of a place takes some of the values.
+  bool leavesOut(const PlaceDecl &place) const {
+    std::set<Box> taken;
+    for (const ShardRow &row : place.rows)
+      taken.insert(row.box);
+    int64_t values = 1;
+    for (int64_t size : sizes)
+      values *= size;
+    return int64_t(taken.size()) < values;
+  }
+
 private:
   /// The first rank of every prefix stands last: it stays.
   void addPrefixes(const Coordinates &at) {
@@ -177,7 +188,9 @@ void add(const Extra &extra, const std::string &path, Request &request) {
   tensor.states = {{"param", extra.dtype, extra.dtype, ""}};
   checkBytes(tensor, path + " (" + inQuotes(extra.name) + ")");
   request.source.places.push_back(places.place(request.source));
-  request.destination.places.push_back(places.place(request.destination));
+  PlaceDecl destination = places.place(request.destination);
+  destination.partial = places.leavesOut(destination);
+  request.destination.places.push_back(std::move(destination));
   request.tensors.push_back(std::move(tensor));
 }
 

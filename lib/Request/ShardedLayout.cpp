@@ -268,9 +268,12 @@ std::vector<std::string> holesOf(const LayoutDecl &layout,
     std::string states;
     for (const std::string &state : place.states)
       states += (states.empty() ? " state " : ", ") + inQuotes(state);
-    out.push_back(path + ".shards leave " + toString(*hole) + " of tensor " +
-                  inQuotes(tensor.name) + states +
-                  " on no rank: its values are lost");
+    std::string lost = path + ".shards leave " + toString(*hole) +
+                       " of tensor " + inQuotes(tensor.name) + states +
+                       " on no rank: its values are lost";
+    if (!place.partial)
+      fail(lost + ", unless " + path + ".partial is true");
+    out.push_back(std::move(lost));
   }
   return out;
 }
@@ -283,7 +286,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
           "pp_layers", "vocab_multiple", "bucket_size"})
       if (member.first == key)
         fail(path + " has " + inQuotes(key) + " beside \"shards\"");
-  checkKeys(json, path, {"world", "shards", "devices", "state"});
+  checkKeys(json, path, {"world", "shards", "devices", "state", "partial"});
   LayoutDecl layout;
   layout.world = readWorld(json, path);
   layout.devices = readDevices(json, path, layout.world);
@@ -297,6 +300,9 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
   reader.read(*json.find("shards"));
   reader.checkOverlaps();
   reader.addPlaces(layout);
+  if (const Json *partial = json.find("partial"))
+    for (PlaceDecl &place : layout.places)
+      place.partial = asBool(*partial, path + ".partial");
   return layout;
 }
 

@@ -10,6 +10,28 @@ using namespace dt;
 
 namespace {
 
+/// Whether a message is one run of bytes on the given side.
+bool isDirect(const StagingInput &input, const Message &message, bool send) {
+  if (message.last - message.first != 1)
+    return false;
+  const Move &move = input.scheduled[message.first].move;
+  if (input.numStates[move.flow] != 1)
+    return false;
+  for (unsigned d = 0; d < input.numLeading[move.flow]; ++d)
+    if (move.box[d].size() != 1)
+      return false;
+  const Flow &flow = input.flows[move.flow];
+  std::optional<ShardIndex::Found> found;
+  if (send)
+    found = input.source.find(move.flow, move.source, move.box);
+  bool converts = found ? flow.sourceConverts : flow.destinationConverts;
+  // A forward is read from where its own receive put it.
+  if (!found)
+    found = input.destination.find(
+        move.flow, send ? move.source : move.destination, move.box);
+  return found && !converts && isContiguous(found->view);
+}
+
 /// One device's arena: sizes of its four areas.
 struct Arena {
   int32_t wave = -1;
@@ -39,27 +61,6 @@ struct Arena {
 };
 
 } // namespace
-
-bool dt::isDirect(const StagingInput &input, const Message &message, bool send) {
-  if (message.last - message.first != 1)
-    return false;
-  const Move &move = input.scheduled[message.first].move;
-  if (input.numStates[move.flow] != 1)
-    return false;
-  for (unsigned d = 0; d < input.numLeading[move.flow]; ++d)
-    if (move.box[d].size() != 1)
-      return false;
-  const Flow &flow = input.flows[move.flow];
-  std::optional<ShardIndex::Found> found;
-  if (send)
-    found = input.source.find(move.flow, move.source, move.box);
-  bool converts = found ? flow.sourceConverts : flow.destinationConverts;
-  // A forward is read from where its own receive put it.
-  if (!found)
-    found = input.destination.find(
-        move.flow, send ? move.source : move.destination, move.box);
-  return found && !converts && isContiguous(found->view);
-}
 
 std::vector<Message>
 dt::formMessages(const std::vector<ScheduledMove> &scheduled,

@@ -17,6 +17,9 @@ class Expected:
     shape: list[int]
     dtype: str
     in_place: bool
+    full_shape: list[int]
+    intervals: list[list[tuple[int, int]]]
+    range: tuple[int, int] | None
 
 class Plan:
     @staticmethod

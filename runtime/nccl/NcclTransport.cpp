@@ -10,6 +10,8 @@
 
 #include "NcclApi.h"
 
+#include "dtrt/KernelPlans.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstring>
@@ -241,6 +243,7 @@ Status NcclTransport::State::makeCommunicator(const ncclUniqueId &id) {
     return failed(wait, made);
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
+  config.maxCTAs = kMaxChannels; // so that groups fit one kernel plan
   return waitForCall(api->CommInitRankConfig(&communicator,
                                              int(options.devices.size()), id,
                                              int(rank), &config),

@@ -2,6 +2,8 @@
 
 #include "FakeNccl.h"
 
+#include "dtrt/KernelPlans.h"
+
 #include <cstdlib>
 #include <cstring>
 #include <deque>
@@ -146,6 +148,9 @@ ncclResult_t initRank(ncclComm_t *handle, int size, ncclUniqueId id, int rank,
   Lock lock(fake().mutex);
   if (config->blocking != 0)
     fault("a blocking communicator");
+  // NCCL_CONFIG_UNDEF_INT, the default, lets NCCL take 64.
+  if (config->maxCTAs < 1 || config->maxCTAs > int(kMaxChannels))
+    fault("a communicator of more channels than a group may take");
   int number = 0;
   memcpy(&number, id.internal, sizeof number);
   World &world = fake().worlds[number];

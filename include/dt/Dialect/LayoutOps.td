@@ -150,14 +150,17 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     `on` the layout's first mesh, without `for` all states. `bucketed` states
     are cut by the layout's ZeRO buckets after the placement has cut them:
     `alone` puts the param into a bucket of its own (Megatron-Core's
-    shared_embedding).
+    shared_embedding). Shards of a destination that leave elements on no rank,
+    so that their values are lost, are `partial`.
 
     **Constraints:**
     - the placement has one entry per dim of the param, its axes are the
       mesh's, and its cuts, blocks and owners fit the dim and the axis;
     - shards lie inside the param, on ranks of the world;
     - the states are the param's; `bucketed` needs a placement, and `zero` on
-      the layout; `alone` needs `bucketed`.
+      the layout; `alone` needs `bucketed`;
+    - shards of a destination that are not `partial` hold every element (checked
+      by `--dt-verify-layout`).
 
     Example:
     ```mlir
@@ -168,10 +171,10 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
   let arguments = (ins FlatSymbolRefAttr:$param,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
     AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
-    UnitProp:$alone);
+    UnitProp:$alone, UnitProp:$partial);
   let assemblyFormat = [{
     $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
-    (`bucketed` $bucketed^)? (`alone` $alone^)? attr-dict
+    (`bucketed` $bucketed^)? (`alone` $alone^)? (`partial` $partial^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
@@ -186,7 +189,8 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
   let opDocGroup = DT_LayoutChapter;
   let summary = "the change from one layout to another";
   let description = [{
-    Its body is empty at the layout level; routing and transport ops fill it.
+    Its body is empty at the layout level; routing and transport ops fill it. At
+    the transport level it runs top to bottom on every device that an op names.
 
     **Constraints:**
     - both layouts are of the same space;

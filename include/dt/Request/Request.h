@@ -58,6 +58,7 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
+  bool partial = false; // rows need not hold every element
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,

@@ -12,8 +12,8 @@
 #ifndef DT_ROUTING_STAGING_H
 #define DT_ROUTING_STAGING_H
 
+#include "dt/Geometry/ShardIndex.h"
 #include "dt/Routing/Schedule.h"
-#include "dt/Routing/ShardIndex.h"
 
 #include <map>
 
@@ -46,10 +46,6 @@ struct StagingInput {
   const ShardIndex &source;
   const ShardIndex &destination;
 };
-
-/// Whether a message is one run of bytes of one tensor on the side that sends,
-/// or that receives, so that it needs no slot there.
-bool isDirect(const StagingInput &input, const Message &message, bool send);
 
 /// Gives every message its slots. Returns the arena bytes of each device.
 std::map<int64_t, int64_t> assignSlots(const StagingInput &input,

@@ -1,10 +1,10 @@
 //===- NcclTransport.h - Messages over NCCL ---------------------*- C++ -*-===//
 //
 // A communicator of its own, one NCCL group per wave, at most one message per
-// ordered pair in it (docs/Rationale.md says why). All pairs that the plan uses
-// are connected before the first wave. Nothing waits without a limit: what does
-// not end in time, or fails, aborts the communicator, names its peers, and is
-// made known to all ranks through the store.
+// ordered pair in it (docs/ExecutionModel.md says why). All pairs that the plan
+// uses are connected before the first wave. Nothing waits without a limit: what
+// does not end in time, or fails, aborts the communicator, names its peers, and
+// is made known to all ranks through the store.
 //
 //===----------------------------------------------------------------------===//
 

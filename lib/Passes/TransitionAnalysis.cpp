@@ -1,0 +1,721 @@
+//===- TransitionAnalysis.cpp - Transitions as Geometry structs -----------===//
+
+#include "TransitionAnalysis.h"
+
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/OptimizerShards.h"
+#include "dt/Geometry/Overlaps.h"
+
+#include "mlir/IR/Threading.h"
+
+#include <algorithm>
+#include <iterator>
+#include <limits>
+#include <map>
+#include <tuple>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+using Holdings = llvm::DenseMap<Operation *, std::vector<Holding>>;
+
+/// Explicit shards: rows name ranks of the layout.
+std::vector<Holding> evaluateShards(PlaceOp place, LayoutOp layout,
+                                    SymbolTableCollection &tables) {
+  auto devices = layout.lookupDevices(tables);
+  std::vector<HeldBox> held;
+  for (RankBox &row : cast<ShardsAttr>(place.getHow()).toGeometry())
+    held.push_back({devices ? (*devices)[row.rank] : row.rank,
+                    std::move(row.box), row.range});
+  return holdingsOf(held, place.lookupParam(tables).numLeading());
+}
+
+/// Evaluates all bucketed places of a layout together.
+class BucketedPlaces {
+public:
+  BucketedPlaces(LayoutOp layout, SymbolTableCollection &tables)
+      : layout(layout), tables(tables) {}
+
+  LogicalResult add(PlaceOp place);
+  LogicalResult evaluate(Holdings &out);
+
+private:
+  LayoutOp layout;
+  SymbolTableCollection &tables;
+  std::vector<PlaceOp> places;
+  std::vector<BucketedParam> params;
+  std::map<Operation *, Mesh> meshes; // node-based: params point into it
+  std::map<std::pair<Operation *, int>, uint32_t> buffers;
+  llvm::DenseMap<Operation *, int64_t> positions; // of params in their space
+
+  int64_t positionOf(ParamOp param);
+};
+
+/// Position of a param in registration order when it states none.
+int64_t BucketedPlaces::positionOf(ParamOp param) {
+  if (positions.empty())
+    for (auto [i, op] : llvm::enumerate(*param->getBlock()))
+      positions[&op] = int64_t(i);
+  return positions.lookup(param);
+}
+
+LogicalResult BucketedPlaces::add(PlaceOp place) {
+  ParamOp param = place.lookupParam(tables);
+  MeshOp mesh = place.lookupMesh(tables);
+  auto [it, isNew] = meshes.try_emplace(mesh);
+  if (isNew)
+    it->second = mesh.getMesh().toGeometry();
+  std::vector<std::vector<std::string>> axes =
+      layout.getZero()->axesAsStrings();
+  size_t meshNumber = 0;
+  for (auto [i, name] : llvm::enumerate(*layout.getMeshes()))
+    if (cast<FlatSymbolRefAttr>(name).getAttr() == mesh.getSymNameAttr())
+      meshNumber = i;
+  BucketedParam entry;
+  entry.shape.assign(param.getShape().begin(), param.getShape().end());
+  entry.numLeading = param.numLeading();
+  entry.placement = cast<PlacementAttr>(place.getHow()).toGeometry();
+  entry.mesh = &it->second;
+  entry.axes = axes[meshNumber];
+  entry.orderStrides.assign(param.getOrderStrides().begin(),
+                            param.getOrderStrides().end());
+  entry.orderStrides.resize(entry.numLeading, 0);
+  entry.orderBase =
+      param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
+  entry.sharedEmbedding = place.getAlone();
+  // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
+  // parameter itself.
+  StatesAttr states = param.getStates();
+  int dtype = states.readDType(0) == DType::F32;
+  int index = states.indexOf("param");
+  if (index >= 0)
+    dtype = int(states.getEntries()[index].destination.value_or(
+        states.readDType(index)));
+  entry.buffer =
+      buffers.try_emplace({mesh, dtype}, buffers.size()).first->second;
+  places.push_back(place);
+  params.push_back(std::move(entry));
+  return success();
+}
+
+LogicalResult BucketedPlaces::evaluate(Holdings &out) {
+  if (places.empty())
+    return success();
+  size_t culprit = 0;
+  std::string error;
+  auto holdings = evaluateBucketed(params, layout.getZero()->getBucketSize(),
+                                   culprit, error);
+  if (!holdings)
+    return places[culprit].emitOpError() << error;
+  for (auto [place, held] : llvm::zip(places, *holdings))
+    out[place] = std::move(held);
+  return success();
+}
+
+LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
+                             Holdings &out) {
+  // One evaluation of the buckets per set of states that share a layout:
+  // master, exp_avg and exp_avg_sq of a param are one place.
+  BucketedPlaces bucketed(layout, tables);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (isa<ShardsAttr>(place.getHow())) {
+      out[place] = evaluateShards(place, layout, tables);
+      continue;
+    }
+    if (place.getBucketed()) {
+      if (failed(bucketed.add(place)))
+        return failure();
+      continue;
+    }
+    ParamOp param = place.lookupParam(tables);
+    std::string error;
+    auto holdings =
+        dt::evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
+                     place.lookupMesh(tables).getMesh().toGeometry(),
+                     {param.getShape().begin(), param.getShape().end()},
+                     param.numLeading(), error);
+    if (!holdings)
+      return place.emitOpError() << error;
+    out[place] = std::move(*holdings);
+  }
+  return bucketed.evaluate(out);
+}
+
+/// Refuses what would take too long to evaluate, before it is: ranks are
+/// looked at for each place, and for each tensor whose buckets they share.
+LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
+  WorkLimit placed(kMaxPlacedRanks), rows(kMaxRegions);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
+      if (!rows.take(shards.getRows().numRows()))
+        return place.emitOpError()
+               << "has shards with which the layout has more rows than the "
+               << "limit of " << kMaxRegions;
+      continue;
+    }
+    ParamOp param = place.lookupParam(tables);
+    int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
+    if (!placed.take(tensors * layout.getWorld()))
+      return place.emitOpError()
+             << "lies on " << layout.getWorld()
+             << " ranks, with which the layout has more ranks, counted for "
+             << "each place, than the limit of " << kMaxPlacedRanks;
+  }
+  return success();
+}
+
+/// Refuses a layout whose devices hold more regions or bytes than the limits.
+LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
+                        SymbolTableCollection &tables) {
+  WorkLimit regions(kMaxRegions), bytes(kMaxBytes);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    const std::vector<Holding> &held = holdings.find(place)->second;
+    if (!regions.take(mostRegions(held)))
+      return place.emitOpError()
+             << "cuts regions with which the layout has more than the limit of "
+             << kMaxRegions;
+    StatesAttr states = place.lookupParam(tables).getStates();
+    uint64_t mask = states.mask(place.getStatesAttr());
+    int64_t width = side == Side::Source ? states.sourceBytes(mask)
+                                         : states.destinationBytes(mask);
+    for (const Holding &holding : held) {
+      int64_t total = width;
+      for (int64_t factor : {holding.shard.numMembers(),
+                             holding.shard.elementsPerMember(),
+                             int64_t(holding.devices.size())})
+        if (__builtin_mul_overflow(total, factor, &total))
+          total = std::numeric_limits<int64_t>::max();
+      if (!bytes.take(total))
+        return place.emitOpError()
+               << "takes bytes with which the devices of the layout hold more "
+               << "than the limit of " << kMaxBytes;
+    }
+  }
+  return success();
+}
+
+/// Shards of a destination hold every element, unless they are said not to.
+/// What is placed by axes always does.
+LogicalResult checkWhole(LayoutOp layout, const Holdings &holdings,
+                         SymbolTableCollection &tables) {
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (!isa<ShardsAttr>(place.getHow()) || place.getPartial())
+      continue;
+    ParamOp param = place.lookupParam(tables);
+    std::vector<int64_t> shape = param.getShape().vec();
+    WorkLimit limit(kMaxPieces);
+    CellSet cells = overlay(holdings.find(place)->second, shape, &limit);
+    if (limit.isExceeded())
+      return place.emitOpError() << "has shards that overlap in more parts "
+                                 << "than the limit of " << kMaxPieces;
+    auto hole = firstUncovered({{Box::whole(shape), 0}}, cells.cells, &limit);
+    if (!hole)
+      continue;
+    std::vector<int64_t> member;
+    for (unsigned d = 0; d < param.numLeading(); ++d)
+      member.push_back((*hole)[d].lo);
+    InFlightDiagnostic error = place.emitOpError();
+    error << "leaves @" << param.getSymName() << toString(*hole)
+          << " of tensor '" << param.memberName(member)
+          << "' on no rank: its values are lost, unless the place is partial";
+    return error;
+  }
+  return success();
+}
+
+using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
+
+/// Whether a state exists on the given side.
+bool existsOn(Side side, const StateEntry &entry) {
+  return bool(side == Side::Source ? entry.source : entry.destination);
+}
+
+LogicalResult missingPlace(LayoutOp layout, ParamOp param, StringAttr state) {
+  InFlightDiagnostic error = layout.emitOpError()
+                             << "does not place state '" << state.getValue()
+                             << "' of @" << param.getSymName();
+  error.attachNote(param.getLoc()) << "the param is declared here";
+  return failure();
+}
+
+/// Every state that exists on the side has a place; what is made from another
+/// state is read where that one lies.
+LogicalResult completePlaces(LayoutOp layout, Side side, ParamOp param,
+                             PlaceOfState &places) {
+  StatesAttr states = param.getStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (existsOn(side, entry) && !places[i])
+      return missingPlace(layout, param, entry.name);
+    if (!existsOn(side, entry) && places[i])
+      return places[i].emitOpError()
+             << "places state '" << entry.name.getValue() << "' of @"
+             << param.getSymName() << ", which does not exist on that side";
+  }
+  if (side == Side::Source)
+    for (auto [i, entry] : llvm::enumerate(states.getEntries()))
+      if (!places[i])
+        places[i] = places[states.indexOf(entry.from)];
+  return success();
+}
+
+/// The place of every state of every param; null for a dropped one.
+FailureOr<llvm::DenseMap<Attribute, PlaceOfState>>
+indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
+  llvm::DenseMap<Attribute, PlaceOfState> out;
+  llvm::DenseMap<Attribute, ParamOp> byName;
+  for (ParamOp param : params) {
+    byName[param.getSymNameAttr()] = param;
+    out[param.getSymNameAttr()].resize(param.getStates().getEntries().size());
+  }
+  for (auto place : layout.getOps<PlaceOp>()) {
+    ParamOp param = byName[place.getParamAttr().getAttr()];
+    PlaceOfState &slots = out[place.getParamAttr().getAttr()];
+    uint64_t mask = param.getStates().mask(place.getStatesAttr());
+    for (size_t i = 0; i < slots.size(); ++i) {
+      if (!(mask >> i & 1))
+        continue;
+      // Explicit shards of several states may be given in several places.
+      if (slots[i]) {
+        InFlightDiagnostic error =
+            place.emitOpError()
+            << "places state '"
+            << param.getStates().getEntries()[i].name.getValue() << "' of @"
+            << param.getSymName() << " a second time";
+        error.attachNote(slots[i].getLoc()) << "it is placed here";
+        return failure();
+      }
+      slots[i] = place;
+    }
+  }
+  for (ParamOp param : params)
+    if (failed(
+            completePlaces(layout, side, param, out[param.getSymNameAttr()])))
+      return failure();
+  return out;
+}
+
+/// Points every flow of a state that may be made from another to its flow.
+void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
+  for (size_t f = first; f < flows.size(); ++f) {
+    StatesAttr states = flows[f].allStates();
+    const StateEntry &entry =
+        states.getEntries()[llvm::countr_zero(flows[f].states)];
+    if (!entry.from || !entry.source || !entry.destination)
+      continue;
+    int from = states.indexOf(entry.from);
+    for (size_t g = first; g < flows.size(); ++g)
+      if (flows[g].states >> from & 1)
+        flows[f].deriveFrom = g;
+  }
+}
+
+/// Adds the flows of one param: states grouped by their pair of places. A
+/// state that is or may be made from another has a flow of its own.
+void addFlows(ParamOp param, const PlaceOfState &sources,
+              const PlaceOfState &destinations, const Holdings &sourceHoldings,
+              const Holdings &destinationHoldings,
+              std::vector<FlowInfo> &flows) {
+  size_t first = flows.size();
+  ArrayRef<StateEntry> entries = param.getStates().getEntries();
+  std::vector<std::tuple<PlaceOp, PlaceOp, StringAttr>> keys;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    auto key = std::make_tuple(sources[i], destinations[i],
+                               entries[i].from ? entries[i].name : nullptr);
+    size_t known = llvm::find(keys, key) - keys.begin();
+    if (known == keys.size()) {
+      keys.push_back(key);
+      FlowInfo flow;
+      flow.param = param;
+      flow.source = sourceHoldings.find(sources[i])->second;
+      if (destinations[i])
+        flow.destination = destinationHoldings.find(destinations[i])->second;
+      flows.push_back(std::move(flow));
+    }
+    flows[first + known].states |= uint64_t(1) << i;
+  }
+  linkDerived(flows, first);
+  for (size_t f = first; f < flows.size(); ++f)
+    flows[f].stateNames = stateNames(param, flows[f].states);
+}
+
+void readLimits(TransitionOp op, TransitionInfo &info) {
+  constexpr int64_t kDefaultStaging = int64_t(1) << 30;
+  info.stagingLimit = kDefaultStaging;
+  if (ClusterAttr cluster = op.getClusterAttr()) {
+    info.cluster.devicesPerNode = cluster.getDevicesPerNode();
+    info.cluster.intraBytesPerSecond = cluster.intraNodeGBps() * 1e9;
+    info.cluster.interBytesPerSecond = cluster.interNodeGBps() * 1e9;
+    info.cluster.latencySeconds = cluster.latencyUs() * 1e-6;
+    info.cluster.devicesPerNic = cluster.getDevicesPerNic();
+    for (const LinkEntry &link : cluster.getLinks())
+      info.cluster.links.push_back({{link.fromNode, link.from},
+                                    {link.toNode, link.to},
+                                    link.GBps.getValueAsDouble() * 1e9});
+  }
+  if (MemoryAttr memory = op.getMemoryAttr()) {
+    info.stagingLimit = memory.getStagingBytes();
+    info.deviceLimit = memory.getDeviceBytes();
+    info.flat = memory.getFlat();
+  }
+}
+
+/// Whether a side stores a state of the flow in another dtype than travels.
+bool convertsOn(Side side, const FlowInfo &flow) {
+  StatesAttr states = flow.allStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    if (!(flow.states >> i & 1) || !entry.destination)
+      continue;
+    DType stored =
+        side == Side::Source ? states.readDType(i) : *entry.destination;
+    if (stored != wireDType(states.readDType(i), *entry.destination))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+FailureOr<Holdings> evaluateLayout(LayoutOp layout, Side side,
+                                   SymbolTableCollection &tables) {
+  Holdings out;
+  if (failed(checkWork(layout, tables)) ||
+      failed(evaluatePlaces(layout, tables, out)) ||
+      failed(checkHeld(layout, side, out, tables)) ||
+      (side == Side::Destination && failed(checkWhole(layout, out, tables))))
+    return failure();
+  return out;
+}
+
+/// Refuses more rows than a transition may have pieces, or slots.
+static LogicalResult checkRows(TransitionOp transition) {
+  WorkLimit pieces(kMaxPieces), slots(2 * kMaxMessages);
+  WalkResult result = transition.walk([&](Operation *op) {
+    if (auto movement = dyn_cast<MovementOpInterface>(op);
+        movement && !pieces.take(movement.getPieces().numPieces())) {
+      op->emitOpError() << "has pieces with which the transition has more than "
+                        << "the limit of " << kMaxPieces;
+      return WalkResult::interrupt();
+    }
+    auto wave = dyn_cast<WaveOp>(op);
+    if (wave && wave.getSlotsAttr() &&
+        !slots.take(wave.getSlotsAttr().numRows())) {
+      op->emitOpError() << "has slots with which the transition has more than "
+                        << "the limit of " << 2 * kMaxMessages;
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return success(!result.wasInterrupted());
+}
+
+FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
+                                              SymbolTableCollection &tables) {
+  TransitionInfo info;
+  info.transition = op;
+  info.source = op.lookupSource(tables);
+  info.destination = op.lookupDestination(tables);
+  for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
+    info.params.push_back(param);
+  readLimits(op, info);
+  // One error is enough: the second layout is read when the first is sound.
+  auto sourcePlaces = indexPlaces(info.source, Side::Source, info.params);
+  if (failed(sourcePlaces))
+    return failure();
+  auto destinationPlaces =
+      indexPlaces(info.destination, Side::Destination, info.params);
+  if (failed(destinationPlaces))
+    return failure();
+  auto source = evaluateLayout(info.source, Side::Source, tables);
+  if (failed(source))
+    return failure();
+  auto destination =
+      evaluateLayout(info.destination, Side::Destination, tables);
+  if (failed(destination) || failed(checkRows(op)))
+    return failure();
+  for (ParamOp param : info.params)
+    addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
+             (*destinationPlaces)[param.getSymNameAttr()], *source,
+             *destination, info.flows);
+  info.indexFlows();
+  return info;
+}
+
+void TransitionInfo::indexFlows() {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    const FlowInfo &info = flows[i];
+    ParamOp param = info.param;
+    StatesAttr states = info.allStates();
+    flowIndex[{param.getSymNameAttr(), info.states}] = i;
+    statesOf[param.getSymNameAttr()] = states;
+    Flow flow;
+    flow.param = i;
+    flow.bytesPerElement = states.wireBytes(info.states);
+    flow.sourceBytes = states.sourceBytes(info.states);
+    flow.destinationBytes = states.destinationBytes(info.states);
+    flow.sourceConverts = convertsOn(Side::Source, info);
+    flow.destinationConverts = convertsOn(Side::Destination, info);
+    widths.push_back(std::move(flow));
+  }
+}
+
+/// Small beside the limit, and no smaller than what aligned copies want; 2 MiB
+/// is what a GPU maps at least.
+int64_t TransitionInfo::pageBytes(int64_t limit) {
+  int64_t page = 64;
+  while (page < (int64_t(2) << 20) && page * 16384 < limit)
+    page *= 2;
+  return page;
+}
+
+std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
+  ParamOp param = flows[flow].param;
+  return {param.getShape().begin(), param.getShape().end()};
+}
+
+/// Cells of both sides meet in pieces: as many as their product where one side
+/// is cut by rows and the other by columns.
+static void countPieces(const Flow &flow, WorkLimit &pieces,
+                        WorkLimit &choices) {
+  WorkLimit pairs(kMaxPieces);
+  for (auto [i, j] :
+       overlappingPairs(BoxList(flow.source.cells, &Cell::box),
+                        BoxList(flow.destination.cells, &Cell::box), &pairs)) {
+    auto owners = [](const CellSet &side, uint32_t cell) {
+      return int64_t(side.ownerSets[side.cells[cell].owners].size());
+    };
+    if (!pieces.take(owners(flow.destination, j)) ||
+        !choices.take(owners(flow.source, i)))
+      return;
+  }
+  if (pairs.isExceeded())
+    pieces.take(std::numeric_limits<int64_t>::max());
+}
+
+LogicalResult TransitionInfo::computeCells(std::vector<Flow> &out) const {
+  out = widths;
+  WorkLimit pieces(kMaxPieces), choices(kMaxChoices);
+  for (uint32_t i = 0; i < out.size(); ++i) {
+    WorkLimit found(kMaxPieces);
+    out[i].source = overlay(flows[i].source, shapeOf(i), &found);
+    out[i].destination = sentCells(i, &found);
+    if (!found.isExceeded())
+      countPieces(out[i], pieces, choices);
+    if (found.isExceeded() || pieces.isExceeded() || choices.isExceeded())
+      return op().emitOpError()
+             << "cuts @" << ParamOp(flows[i].param).getSymName()
+             << " into pieces with which it has more than the limit of "
+             << kMaxPieces;
+  }
+  return success();
+}
+
+FailureOr<const std::vector<Flow> *> TransitionInfo::flowCells() const {
+  std::call_once(cells->once, [&] {
+    cells->areWithinLimits = succeeded(computeCells(cells->flows));
+  });
+  if (!cells->areWithinLimits)
+    return failure();
+  return &cells->flows;
+}
+
+std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {
+  Attribute param = op.getParamAttr().getAttr();
+  auto states = statesOf.find(param);
+  if (states == statesOf.end())
+    return std::nullopt;
+  auto flow = flowIndex.find({param, states->second.mask(op.getStatesAttr())});
+  if (flow == flowIndex.end())
+    return std::nullopt;
+  return flow->second;
+}
+
+std::vector<unsigned> TransitionInfo::numStates() const {
+  std::vector<unsigned> out;
+  for (const FlowInfo &flow : flows)
+    out.push_back(llvm::popcount(flow.states));
+  return out;
+}
+
+std::vector<unsigned> TransitionInfo::numLeading() const {
+  std::vector<unsigned> out;
+  for (FlowInfo flow : flows)
+    out.push_back(flow.param.numLeading());
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Elements that their device makes itself
+//===----------------------------------------------------------------------===//
+//
+// A state that may be made from another is sent only where that saves nothing:
+// a device that gets the other state's element anyway, and does not hold this
+// one at the source, makes it when all transfers are done.
+
+namespace {
+
+/// A box that some devices want sent and others make themselves.
+struct Wanted {
+  Box box;
+  std::vector<int64_t> sent, derived;
+};
+
+/// The parts of `wanted` that no other cell covers; `pairs` joins both.
+std::vector<Cell> restOf(const std::vector<Cell> &wanted,
+                         const std::vector<CellPair> &pairs,
+                         WorkLimit *limit) {
+  std::vector<std::vector<Cell>> inside(wanted.size());
+  std::vector<int64_t> covered(wanted.size(), 0);
+  for (const CellPair &pair : pairs) {
+    inside[pair.left].push_back({pair.box, 0});
+    covered[pair.left] += pair.box.volume();
+  }
+  std::vector<Cell> out;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (covered[i] != wanted[i].box.volume())
+      for (const Box &box : uncovered(wanted[i].box, inside[i], limit))
+        out.push_back({box, uint32_t(i)});
+  return out;
+}
+
+/// Cuts the destination of a flow by where the elements come from: wanted by
+/// P, also got as the other state by M, held at the source by S. Of P, those
+/// in M and not in S make it themselves.
+std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
+                                  WorkLimit *limit) {
+  const FlowInfo &flow = info.flows[index];
+  std::vector<int64_t> shape = info.shapeOf(index);
+  CellSet wanted = overlay(flow.destination, shape, limit);
+  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet held = overlay(flow.source, shape, limit);
+  std::vector<Wanted> both, out;
+  if (limit && limit->isExceeded())
+    return out;
+  std::vector<Cell> cells;
+  auto setMinus = [](const auto &a, const auto &b) {
+    std::vector<int64_t> rest;
+    std::set_difference(a.begin(), a.end(), b.begin(), b.end(),
+                        std::back_inserter(rest));
+    return rest;
+  };
+  auto ownersOf = [](const CellSet &set, uint32_t cell) -> const auto & {
+    return set.ownerSets[set.cells[cell].owners];
+  };
+  std::vector<CellPair> pairs = join(wanted.cells, made.cells, limit);
+  for (const CellPair &pair : pairs) {
+    const auto &p = ownersOf(wanted, pair.left);
+    std::vector<int64_t> sent = setMinus(p, ownersOf(made, pair.right));
+    cells.push_back({pair.box, uint32_t(both.size())});
+    both.push_back({pair.box, sent, setMinus(p, sent)});
+    if (limit && !limit->take(int64_t(p.size())))
+      return out;
+  }
+  for (const Cell &rest : restOf(wanted.cells, pairs, limit))
+    out.push_back({rest.box, ownersOf(wanted, rest.owners), {}});
+  pairs = join(cells, held.cells, limit);
+  for (const CellPair &pair : pairs) {
+    const Wanted &part = both[pair.left];
+    std::vector<int64_t> derived =
+        setMinus(part.derived, ownersOf(held, pair.right));
+    std::vector<int64_t> all;
+    std::set_union(part.sent.begin(), part.sent.end(), part.derived.begin(),
+                   part.derived.end(), std::back_inserter(all));
+    if (limit && !limit->take(int64_t(all.size())))
+      return out;
+    out.push_back({pair.box, setMinus(all, derived), derived});
+  }
+  for (const Cell &rest : restOf(cells, pairs, limit))
+    out.push_back({rest.box, both[rest.owners].sent, both[rest.owners].derived});
+  llvm::sort(out,
+             [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
+  return out;
+}
+
+} // namespace
+
+CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
+  const FlowInfo &flow = flows[index];
+  if (!flow.deriveFrom)
+    return overlay(flow.destination, shapeOf(index), limit);
+  CellSet out;
+  std::map<std::vector<int64_t>, uint32_t> owners;
+  for (Wanted &wanted : splitByOrigin(*this, index, limit)) {
+    if (wanted.sent.empty())
+      continue;
+    auto [it, isNew] =
+        owners.try_emplace(wanted.sent, uint32_t(out.ownerSets.size()));
+    if (isNew)
+      out.ownerSets.push_back(wanted.sent);
+    out.cells.push_back({wanted.box, it->second});
+  }
+  return out;
+}
+
+std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
+  std::vector<LocalMove> out;
+  if (!flows[flow].deriveFrom)
+    return out;
+  for (const Wanted &wanted : splitByOrigin(*this, flow, nullptr))
+    for (int64_t device : wanted.derived)
+      out.push_back({flow, device, wanted.box});
+  return out;
+}
+
+std::vector<int64_t> devicesOf(LayoutOp layout, SymbolTableCollection &tables) {
+  if (auto devices = layout.lookupDevices(tables))
+    return {devices->begin(), devices->end()};
+  std::vector<int64_t> out;
+  for (int64_t rank = 0; rank < layout.getWorld(); ++rank)
+    out.push_back(rank);
+  return out;
+}
+
+ArrayAttr stateNames(ParamOp param, uint64_t states) {
+  Builder builder(param.getContext());
+  ArrayRef<StateEntry> all = param.getStates().getEntries();
+  SmallVector<Attribute> names;
+  for (auto [i, entry] : llvm::enumerate(all))
+    if (states >> i & 1)
+      names.push_back(entry.name);
+  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
+}
+
+Worlds worldsOf(const TransitionInfo &info) {
+  SymbolTableCollection tables;
+  Worlds out;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.sourceLayout(), tables)))
+    out.sourceRank[device] = rank;
+  for (auto [rank, device] :
+       llvm::enumerate(devicesOf(info.destinationLayout(), tables)))
+    out.destinationRank[device] = rank;
+  return out;
+}
+
+TransitionAnalysis::TransitionAnalysis(Operation *module) {
+  SymbolTableCollection tables;
+  for (auto op : cast<ModuleOp>(module).getOps<TransitionOp>()) {
+    auto info = TransitionInfo::get(op, tables);
+    areRight = succeeded(info);
+    if (!areRight)
+      return;
+    transitions.push_back(std::move(*info));
+  }
+}
+
+LogicalResult TransitionAnalysis::forEach(
+    llvm::function_ref<LogicalResult(const TransitionInfo &)> fn) const {
+  for (const TransitionInfo &info : transitions)
+    if (failed(fn(info)))
+      return failure();
+  return success(areRight);
+}
+
+std::string describe(const FlowInfo &flow, const Box &box) {
+  ParamOp param = flow.param;
+  return "@" + param.getSymName().str() + toString(box);
+}
+
+} // namespace dt
