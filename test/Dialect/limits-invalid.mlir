@@ -51,8 +51,18 @@ dt.space @model {
   dt.param @v [32, 32] of <param = f32>
 }
 dt.layout @dst of @model world 4 {
-  // expected-error@+1 {{has 4294967296 rows, more than the limit of 4194304}}
+  // expected-error@+1 {{a class of 4294967296 rows makes more than the limit of 16777216}}
   dt.place @v shards [i: 4294967296] rank i at [0, i * 8] size [32, 8]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @v [8388608] of <param = f32>
+}
+dt.layout @dst of @model world 4 {
+  // expected-error@+1 {{has 8388608 rows, more than the limit of 4194304}}
+  dt.place @v shards [i: 8388608] rank 0 at [i] size [1]
 }
 
 // -----
@@ -88,7 +98,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @t from @src to @dst {
-  // expected-error@+1 {{expected a wave from 0 to 2147483647, found 4294967297}}
+  // expected-error@+1 {{expected a number from 0 to 2147483647, found 4294967297}}
   dt.wave 4294967297 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }

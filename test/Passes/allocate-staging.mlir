@@ -9,7 +9,7 @@ dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [2, 0] size [4, 16]
+  dt.place @w shards rank 0 at [2, 0] size [4, 16] partial
 }
 // CHECK-LABEL: dt.transition @in_place
 // CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, -1, 256), (1, 0, 1, -1, 256)>
@@ -29,7 +29,7 @@ dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 4] size [8, 4]
+  dt.place @w shards rank 0 at [0, 4] size [8, 4] partial
 }
 // CHECK-LABEL: dt.transition @packed_at_the_source
 // CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, 0, 128), (1, 0, 1, -1, 128)>

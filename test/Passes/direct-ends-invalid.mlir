@@ -85,7 +85,7 @@ dt.transition @t from @src to @dst {
 
 // Another dtype than travels: bf16 becomes f32 at the receiver.
 dt.space @model {
-  dt.param @w [8] of <param = bf16 to f32>
+  dt.param @w [8] of <param = bf16 -> f32>
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
