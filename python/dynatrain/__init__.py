@@ -27,6 +27,10 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
+from .profile import Profile, merge_profiles
+from .planning import plan_between
+from .redistribution import redistribute
+from .state import Part, PerRank, State
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
 from .world import World
@@ -39,7 +43,11 @@ __all__ = [
     "Error",
     "ExpectedTensor",
     "FreshState",
+    "Part",
+    "PerRank",
     "Plan",
+    "Profile",
+    "State",
     "Switch",
     "TensorError",
     "TensorMap",
@@ -47,6 +55,9 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "merge_profiles",
+    "plan_between",
+    "redistribute",
     "set_counters",
     "training_state",
 ]

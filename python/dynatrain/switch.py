@@ -7,6 +7,8 @@ import threading
 from typing import Any
 
 from . import _C
+from .agreement import StepAgreement
+from .board import Board
 from .errors import Error
 from .world import Place
 
@@ -37,6 +39,29 @@ class Switch:
             daemon=True,
         )
         self._thread.start()
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
+
+    @property
+    def board(self) -> Board:
+        """Words of this switch; wiped when all have committed or aborted."""
+        if self._board is None:
+            self._board = self._place.board()
+        return self._board
+
+    def due(self, step: int) -> bool:
+        """Whether to switch now: True on all processes after the same step.
+
+        Call it at each step boundary with the step's number, which must be the
+        same on all processes. Before this process is prepared it costs nothing,
+        then two short words with the store, never a collective.
+        """
+        if not self.ready():
+            return False
+        self.wait()
+        if self._agreement is None:
+            self._agreement = StepAgreement(self.board)
+        return self._agreement.due(step)
 
     def _prepare(
         self, tensors: list[_C.Tensor], note: str, digests: bool
@@ -75,17 +100,25 @@ class Switch:
     def transfer(self) -> None:
         """Moves the bytes; the source must not change until it returns."""
         self.wait()
-        self._native.transfer()
+        try:
+            self._native.transfer()
+        except BaseException:
+            self.board.leave()
+            raise
 
     def commit(self) -> None:
         """Returns when all processes have all their bytes. The source tensors
         may go then."""
         self.wait()
-        self._native.commit()
+        try:
+            self._native.commit()
+        finally:
+            self.board.leave()
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
         """Ends the change on all processes; the old state is intact."""
         self._native.abort(f"rank {self._place.rank}: {reason}")
+        self.board.leave()
 
     @property
     def user_data(self) -> Any:
