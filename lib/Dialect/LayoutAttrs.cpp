@@ -24,8 +24,7 @@ bool MeshAttr::isIota(llvm::ArrayRef<int64_t> devices) {
   return true;
 }
 
-LogicalResult verifyDeviceList(EmitError emitError,
-                               ArrayRef<int64_t> devices) {
+LogicalResult verifyDeviceList(EmitError emitError, ArrayRef<int64_t> devices) {
   SmallVector<int64_t> sorted(devices);
   llvm::sort(sorted);
   if (sorted.front() < 0)

@@ -58,9 +58,9 @@ static LogicalResult verifyTensorNames(SpaceOp space) {
       auto [at, isNew] = known.try_emplace(param.memberName(member), param);
       if (isNew)
         return success();
-      InFlightDiagnostic error =
-          param.emitOpError()
-          << "names tensor '" << at->first() << "' a second time";
+      InFlightDiagnostic error = param.emitOpError()
+                                 << "names tensor '" << at->first()
+                                 << "' a second time";
       error.attachNote(at->second.getLoc()) << "the first time is here";
       return LogicalResult(error);
     });

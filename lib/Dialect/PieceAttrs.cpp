@@ -52,9 +52,8 @@ static ParseResult parseRank(AsmParser &parser, unsigned fixedColumns,
   if (parser.parseInteger(rank))
     return failure();
   if (rank > kMaxRank)
-    return parser.emitError(loc) << "has " << rank
-                                 << " dims, more than the limit of "
-                                 << kMaxRank;
+    return parser.emitError(loc)
+           << "has " << rank << " dims, more than the limit of " << kMaxRank;
   rows.numColumns = fixedColumns + 2 * rank;
   more = succeeded(parser.parseOptionalComma());
   return success();
@@ -89,8 +88,8 @@ verifyBoxes(llvm::function_ref<InFlightDiagnostic()> emitError, unsigned first,
       return emitError() << "expected positive sizes in dim " << d << ", found "
                          << lo[first + rank + d];
     if (hi[first + d] > kMaxBytes)
-      return emitError() << "expected offsets up to " << kMaxBytes
-                         << " in dim " << d << ", found " << hi[first + d];
+      return emitError() << "expected offsets up to " << kMaxBytes << " in dim "
+                         << d << ", found " << hi[first + d];
   }
   auto isLarge = [&](const Row &sizes) {
     return mostElements(llvm::ArrayRef(sizes).slice(first + rank, rank)) >
@@ -256,8 +255,7 @@ ShardsAttr ShardsAttr::get(MLIRContext *context, llvm::ArrayRef<RankBox> boxes,
   return get(context, rank, RowsAttr::get(context, all));
 }
 
-void ShardsAttr::forEach(
-    llvm::function_ref<void(const RankBox &)> fn) const {
+void ShardsAttr::forEach(llvm::function_ref<void(const RankBox &)> fn) const {
   unsigned rangeColumn = numColumns(getRank()) - 2;
   getRows().forEach([&](llvm::ArrayRef<int64_t> row) {
     RankBox held;

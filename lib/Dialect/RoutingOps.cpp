@@ -77,9 +77,8 @@ static LogicalResult verifyEnds(Operation *op, PiecesAttr pieces,
   if (!wrong)
     return success();
   if (expectSame)
-    return op->emitOpError()
-           << "stays on one device, but a piece is from " << (*wrong)[from]
-           << " to " << (*wrong)[to];
+    return op->emitOpError() << "stays on one device, but a piece is from "
+                             << (*wrong)[from] << " to " << (*wrong)[to];
   return op->emitOpError() << "moves between devices, but a piece is from and "
                               "to device "
                            << (*wrong)[from];

@@ -274,9 +274,9 @@ RowsAttr getCheckedRows(AsmParser &parser, llvm::SMLoc loc,
         return {};
       }
   Encoded encoded = encode(rows);
-  return parser.getChecked<RowsAttr>(
-      loc, parser.getContext(), rows.numColumns,
-      ArrayRef<int64_t>(encoded.classes), ArrayRef<int64_t>(encoded.table));
+  return parser.getChecked<RowsAttr>(loc, parser.getContext(), rows.numColumns,
+                                     ArrayRef<int64_t>(encoded.classes),
+                                     ArrayRef<int64_t>(encoded.table));
 }
 
 static ParseResult readTuple(RowReader &reader) {

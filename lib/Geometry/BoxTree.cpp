@@ -30,9 +30,8 @@ uint32_t BoxTree::build(uint32_t first, uint32_t last) {
       Interval own = boxes[items[i]][dim];
       hull[dim] = {std::min(hull[dim].lo, own.lo),
                    std::max(hull[dim].hi, own.hi)};
-      starts[dim] = {hull[dim].lo, i == first
-                                       ? own.lo
-                                       : std::max(starts[dim].hi, own.lo)};
+      starts[dim] = {hull[dim].lo,
+                     i == first ? own.lo : std::max(starts[dim].hi, own.lo)};
     }
   nodes.push_back({hull, first, last, 0, 0});
   unsigned widest = 0;

@@ -10,7 +10,9 @@ namespace dt {
 
 namespace {
 
-bool continues(char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; }
+bool continues(char c) {
+  return (static_cast<unsigned char>(c) & 0xc0) == 0x80;
+}
 
 /// Bytes of the character that `text` starts with (RFC 3629: no longer than it
 /// need be, no surrogate, at most U+10FFFF); 0 when it is none.
@@ -25,10 +27,10 @@ size_t characterBytes(std::string_view text) {
     if (!continues(text[i]))
       return 0;
   auto second = static_cast<unsigned char>(text[1]);
-  bool isLong = (first == 0xe0 && second < 0xa0) ||
-                (first == 0xf0 && second < 0x90);
-  bool isOutside = (first == 0xed && second > 0x9f) ||
-                   (first == 0xf4 && second > 0x8f);
+  bool isLong =
+      (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
+  bool isOutside =
+      (first == 0xed && second > 0x9f) || (first == 0xf4 && second > 0x8f);
   return isLong || isOutside ? 0 : size;
 }
 

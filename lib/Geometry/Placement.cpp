@@ -158,9 +158,9 @@ private:
   unsigned numLeading;
   std::string &error;
   std::vector<Dim> dims;
-  std::vector<AxisRef> restricted; // one per placement.at
+  std::vector<AxisRef> restricted;        // one per placement.at
   std::vector<std::vector<bool>> allowed; // the same, by coordinate
-  std::vector<AxisRef> flat;       // one per flat axis
+  std::vector<AxisRef> flat;              // one per flat axis
   std::map<std::string, std::string> users;
 };
 
@@ -200,8 +200,8 @@ bool Evaluation::checkWork(unsigned dim) {
   if (tuples * intervals <= double(kMaxPieces))
     return true;
   return fail("dim " + str(dim) + ": blocks, cuts and owners for each of " +
-              str(int64_t(tuples)) + " coordinates are more than the limit of " +
-              str(kMaxPieces));
+              str(int64_t(tuples)) +
+              " coordinates are more than the limit of " + str(kMaxPieces));
 }
 
 bool Evaluation::prepareDims() {

@@ -29,9 +29,9 @@ readToEnd(llvm::sys::fs::file_t file, StringRef path, std::string &error) {
   while (true) {
     auto count = llvm::sys::fs::readNativeFile(file, part);
     if (!count) {
-      error = ("cannot read '" + path +
-               "': " + llvm::toString(count.takeError()))
-                  .str();
+      error =
+          ("cannot read '" + path + "': " + llvm::toString(count.takeError()))
+              .str();
       return nullptr;
     }
     if (*count == 0)
@@ -87,8 +87,7 @@ public:
     while (at < text.size() && depth <= kMaxBracketDepth &&
            signs <= kMaxBracketDepth)
       step();
-    if (at == text.size() &&
-        std::max(depth, signs) <= kMaxBracketDepth)
+    if (at == text.size() && std::max(depth, signs) <= kMaxBracketDepth)
       return "";
     size_t line = 1 + text.take_front(at).count('\n');
     return "line " + std::to_string(line) +
@@ -146,8 +145,8 @@ bool keepOutput(llvm::ToolOutputFile &file, std::string &error) {
     file.keep();
     return true;
   }
-  error =
-      ("cannot write '" + file.outputFilename() + "': " + out.error().message());
+  error = ("cannot write '" + file.outputFilename() +
+           "': " + out.error().message());
   out.clear_error();
   return false;
 }

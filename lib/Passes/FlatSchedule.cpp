@@ -95,9 +95,9 @@ bool FlatScheduler::fits(int64_t limit) const {
     return false;
   std::vector<FlatPhase> phases = order->phases(room(limit));
   return llvm::all_of(phases, [&](const FlatPhase &phase) {
-    return phase.moves.empty() || !candidateChunks(phase.moves, flows,
-                                                   info.cluster, slots(limit))
-                                       .empty();
+    return phase.moves.empty() ||
+           !candidateChunks(phase.moves, flows, info.cluster, slots(limit))
+                .empty();
   });
 }
 
@@ -186,9 +186,8 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
       continue;
     std::vector<ScheduledMove> scheduled =
         schedulePhase(phase.moves, number++ % stride ? 0 : share);
-    if (scheduled.empty() && candidateChunks(phase.moves, flows, info.cluster,
-                                             slots(limit))
-                                 .empty())
+    if (scheduled.empty() &&
+        candidateChunks(phase.moves, flows, info.cluster, slots(limit)).empty())
       return refuseLimit();
     if (scheduled.empty())
       return info.op().emitOpError("forwards only what nothing delivers");

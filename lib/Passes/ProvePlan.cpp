@@ -103,11 +103,11 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
   /// What the exact check has decided stands without the solver's word.
   void remark(TransitionOp transition, const Obligation &obligation,
               const SolverAnswer &answer, bool isLemma) {
-    InFlightDiagnostic open = isLemma ? transition.emitWarning()
-                                      : transition.emitRemark();
+    InFlightDiagnostic open =
+        isLemma ? transition.emitWarning() : transition.emitRemark();
     open << "is checked, but " << solverName() << " does not prove '"
-         << obligation.name << "' in " << unsigned(maxSteps)
-         << " steps (" << answer.detail << "): " << obligation.statement;
+         << obligation.name << "' in " << unsigned(maxSteps) << " steps ("
+         << answer.detail << "): " << obligation.statement;
   }
 
   LogicalResult prove() {

@@ -183,9 +183,9 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
                                          : states.destinationBytes(mask);
     for (const Holding &holding : held) {
       int64_t total = width;
-      for (int64_t factor : {holding.shard.numMembers(),
-                             holding.shard.elementsPerMember(),
-                             int64_t(holding.devices.size())})
+      for (int64_t factor :
+           {holding.shard.numMembers(), holding.shard.elementsPerMember(),
+            int64_t(holding.devices.size())})
         if (__builtin_mul_overflow(total, factor, &total))
           total = std::numeric_limits<int64_t>::max();
       if (!bytes.take(total))
@@ -564,8 +564,7 @@ struct Wanted {
 
 /// The parts of `wanted` that no other cell covers; `pairs` joins both.
 std::vector<Cell> restOf(const std::vector<Cell> &wanted,
-                         const std::vector<CellPair> &pairs,
-                         WorkLimit *limit) {
+                         const std::vector<CellPair> &pairs, WorkLimit *limit) {
   std::vector<std::vector<Cell>> inside(wanted.size());
   std::vector<int64_t> covered(wanted.size(), 0);
   for (const CellPair &pair : pairs) {
@@ -588,7 +587,8 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
   CellSet wanted = overlay(flow.destination, shape, limit);
-  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet made =
+      overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
   CellSet held = overlay(flow.source, shape, limit);
   std::vector<Wanted> both, out;
   if (limit && limit->isExceeded())
@@ -627,7 +627,8 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
     out.push_back({pair.box, setMinus(all, derived), derived});
   }
   for (const Cell &rest : restOf(cells, pairs, limit))
-    out.push_back({rest.box, both[rest.owners].sent, both[rest.owners].derived});
+    out.push_back(
+        {rest.box, both[rest.owners].sent, both[rest.owners].derived});
   llvm::sort(out,
              [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
   return out;

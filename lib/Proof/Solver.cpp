@@ -3,10 +3,10 @@
 // The only file that knows Z3. Its C API reports errors by codes once a
 // handler that does nothing is set, so no exception is involved.
 //
-// Each problem gets a context and the tactic `smt` on its own, which looks at the problem
-// before it chooses how to reason. Z3's simple solver chooses once, for the
-// first problem that it is given, and takes half a minute for integers where
-// the tactic takes a twentieth of a second. The tactics that are made for
+// Each problem gets a context and the tactic `smt` on its own, which looks at
+// the problem before it chooses how to reason. Z3's simple solver chooses once,
+// for the first problem that it is given, and takes half a minute for integers
+// where the tactic takes a twentieth of a second. The tactics that are made for
 // linear integers (`qflia`) try several ways for so many milliseconds each,
 // so that what they answer depends on how busy the machine is.
 //

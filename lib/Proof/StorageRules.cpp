@@ -152,11 +152,10 @@ void StorageChecker::addTouches(const PlanStep &step) {
 
 Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
   const PlanStorage &row = *storage.rows.front();
-  return Fault{row.op, "creates or releases storage of " +
-                           plan.flows[row.flow].name + " on device " +
-                           number(row.device) +
-                           " in more parts than the limit of " +
-                           number(kMaxPieces)};
+  return Fault{row.op,
+               "creates or releases storage of " + plan.flows[row.flow].name +
+                   " on device " + number(row.device) +
+                   " in more parts than the limit of " + number(kMaxPieces)};
 }
 
 /// No element of a state comes or goes twice.

@@ -81,7 +81,8 @@ std::vector<int64_t> asIntegers(const Json &value, const std::string &path,
 /// A name that a plan can hold (dt/Geometry/Names.h).
 const std::string &asName(const Json &value, const std::string &path);
 
-/// Fails when there are more than `most`: "rules has 5000 rules, more than ...".
+/// Fails when there are more than `most`: "rules has 5000 rules, more than
+/// ...".
 void checkCount(size_t count, size_t most, const std::string &path,
                 const char *what);
 

@@ -94,7 +94,8 @@ std::vector<StateDecl> readOwnStates(const Json &json,
   checkCount(asObject(json, path + " state").members.size(), kMaxStates,
              path + " state", "states");
   for (const Json::Member &member : json.members)
-    states.push_back(readOwnState(member, pathOf(path + " state", member.first)));
+    states.push_back(
+        readOwnState(member, pathOf(path + " state", member.first)));
   if (states.empty())
     fail(path + " state names no states");
   return states;

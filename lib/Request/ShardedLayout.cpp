@@ -169,8 +169,9 @@ void ShardReader::addRow(const Json &json, uint32_t tensor, const ReadRow &row,
     if (own.range ? own.range->empty() : own.box.empty())
       continue;
     if (!regions.take(own.range ? 2 * int64_t(own.box.rank()) : 1))
-      fail(path + " hold more regions, counted for each state, than the limit "
-                  "of " +
+      fail(path +
+           " hold more regions, counted for each state, than the limit "
+           "of " +
            std::to_string(kMaxRegions));
     rows[tensor][s].push_back(row);
   }
@@ -219,8 +220,8 @@ void ShardReader::addPlaces(LayoutDecl &layout) const {
     for (size_t s = 0; s < tensors[t].states.size(); ++s) {
       const std::string &state = tensors[t].states[s].name;
       if (rows[t][s].empty())
-        fail(path + " has no shard of tensor " +
-             inQuotes(tensors[t].name) + " state " + inQuotes(state));
+        fail(path + " has no shard of tensor " + inQuotes(tensors[t].name) +
+             " state " + inQuotes(state));
       auto same = std::find_if(
           layout.places.begin() + first, layout.places.end(),
           [&](const PlaceDecl &p) { return sameRows(p.rows, rows[t][s]); });

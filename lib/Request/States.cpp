@@ -191,7 +191,8 @@ void checkBytes(const TensorDecl &tensor, const std::string &path) {
   int64_t bytes = std::max(source, destination);
   for (int64_t size : tensor.shape)
     if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kMaxBytes)
-      fail(path + " has more elements, all states together, than the limit of " +
+      fail(path +
+           " has more elements, all states together, than the limit of " +
            std::to_string(kMaxBytes) + " bytes holds");
 }
 

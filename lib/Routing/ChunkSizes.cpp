@@ -112,9 +112,8 @@ bool Traffic::keepsToLimits(ChunkBytes chunks) const {
       auto [from, to] = pair;
       int64_t most = largestMessage(from, to, bytes, chunks, cluster);
       int64_t cuts = most > 0 ? (bytes - 1) / most : kMaxMessages;
-      int64_t busiest =
-          std::max(out[cluster.port(from, inter)] += cuts,
-                   in[cluster.port(to, inter)] += cuts);
+      int64_t busiest = std::max(out[cluster.port(from, inter)] += cuts,
+                                 in[cluster.port(to, inter)] += cuts);
       messages += 1 + cuts;
       if (busiest > kMaxPortCuts || messages > kMaxMessages)
         return false;
@@ -149,14 +148,12 @@ int64_t Traffic::smallestStaging(int64_t tooSmall) const {
 
 } // namespace
 
-std::vector<ChunkBytes>
-Traffic::allCandidates(int64_t stagingBytes) const {
+std::vector<ChunkBytes> Traffic::allCandidates(int64_t stagingBytes) const {
   int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
   // Where the island carries little, it still has to last several latencies.
   double latencies = 10 * cluster.latencySeconds * cluster.intraBytesPerSecond;
-  int64_t leastIsland = alignSlot(
-      int64_t(std::min(double(std::min(levels[0].busiest, room / 8)),
-                       latencies)));
+  int64_t leastIsland = alignSlot(int64_t(
+      std::min(double(std::min(levels[0].busiest, room / 8)), latencies)));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;

@@ -102,7 +102,7 @@ private:
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const ChunkBytes chunks;
-  const bool isWhole;      // every message counts alike, none is cut
+  const bool isWhole; // every message counts alike, none is cut
   const bool hasShortEnds;
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
@@ -166,8 +166,7 @@ void Scheduler::index() {
     bool inter = !cluster.sameNode(edge.source, edge.destination);
     edge.largest = largestMessage(edge.source, edge.destination, edge.leftBytes,
                                   chunks, cluster);
-    edge.bytesPerSecond =
-        cluster.bytesPerSecond(edge.source, edge.destination);
+    edge.bytesPerSecond = cluster.bytesPerSecond(edge.source, edge.destination);
     uint32_t from = dense(cluster.port(edge.source, inter));
     uint32_t to = dense(cluster.port(edge.destination, inter));
     matching->add(sendPort(from, inter), sendPort(to, inter) + 1,

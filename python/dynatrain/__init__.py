@@ -27,8 +27,8 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
-from .profile import Profile, merge_profiles
 from .planning import plan_between
+from .profile import Profile, merge_profiles
 from .redistribution import redistribute
 from .state import Part, PerRank, State
 from .switch import Switch

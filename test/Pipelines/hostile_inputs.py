@@ -255,9 +255,7 @@ def error_problems(text, is_json):
     """One error, of sane length."""
     found = []
     # Between them mlir-opt shows lines of its input.
-    lines = [
-        line for line in text.splitlines() if is_json or WORD.search(line)
-    ]
+    lines = [line for line in text.splitlines() if is_json or WORD.search(line)]
     if max(map(len, lines), default=0) > 1500:
         found.append(f"a line of {max(map(len, lines))} characters")
     errors = [line for line in lines if "error: " in line]

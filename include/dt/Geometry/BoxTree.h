@@ -30,8 +30,7 @@ private:
   };
 
   uint32_t build(uint32_t first, uint32_t last);
-  template <typename Fn>
-  void visit(uint32_t at, const Box &box, Fn &fn) const {
+  template <typename Fn> void visit(uint32_t at, const Box &box, Fn &fn) const {
     const Node &node = nodes[at];
     if (!node.hull.contains(box))
       return;

@@ -103,7 +103,7 @@ TEST_F(Lemmas, NeedEachOfTheirHypotheses) {
       others.erase(others.begin() + i);
       Obligation weaker = whole;
       weaker.problem = joined(others);
-      Verdict verdict = solve(weaker, infinite ? 200 : kTimeLimitMs).verdict;
+      Verdict verdict = solve(weaker, infinite ? 100000 : kSolverSteps).verdict;
       if (infinite)
         EXPECT_NE(verdict, Verdict::Proved) << whole.name << commands[i];
       else
@@ -138,9 +138,9 @@ TEST_F(Lemmas, PacksMayRunEarly) {
   size_t negation = obligation.problem.rfind("(assert");
   std::string proved = obligation.problem + early;
   obligation.problem = obligation.problem.substr(0, negation) + early;
-  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Refuted);
+  EXPECT_EQ(solve(obligation, kSolverSteps).verdict, Verdict::Refuted);
   obligation.problem = proved;
-  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Proved);
+  EXPECT_EQ(solve(obligation, kSolverSteps).verdict, Verdict::Proved);
 }
 
 TEST_F(Lemmas, SlotsWithoutParityAreRefuted) {
