@@ -43,9 +43,9 @@ LinkEnd readLinkEnd(const Json &value, const std::string &path) {
   return end;
 }
 
-LinkDecl readLink(const Json &json, const std::string &path) {
+Link readLink(const Json &json, const std::string &path) {
   checkKeys(json, path, {"from", "to", "GBps"});
-  LinkDecl link;
+  Link link;
   link.from = readLinkEnd(require(json, path, "from"), path + ".from");
   link.to = readLinkEnd(require(json, path, "to"), path + ".to");
   link.GBps = readGBps(require(json, path, "GBps"), path + ".GBps");
@@ -54,21 +54,21 @@ LinkDecl readLink(const Json &json, const std::string &path) {
 
 } // namespace
 
-ClusterDecl readCluster(const Json &json) {
+Cluster readCluster(const Json &json) {
   checkKeys(json, "cluster",
             {"devices_per_node", "nics_per_node", "intra_node_GBps",
              "inter_node_GBps", "latency_us", "links"});
-  ClusterDecl cluster;
+  Cluster cluster;
   if (const Json *value = json.find("devices_per_node"))
     cluster.devicesPerNode =
         asInteger(*value, "cluster.devices_per_node", 1, kMaxDevice);
   if (const Json *value = json.find("nics_per_node")) {
-    cluster.nicsPerNode =
-        asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
-    if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
+    int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
+    if (cluster.devicesPerNode % nics != 0)
       fail("cluster.nics_per_node must divide the " +
            std::to_string(cluster.devicesPerNode) +
-           " devices of a node, not be " + std::to_string(cluster.nicsPerNode));
+           " devices of a node, not be " + std::to_string(nics));
+    cluster.devicesPerNic = cluster.devicesPerNode / nics;
   }
   if (const Json *value = json.find("intra_node_GBps"))
     cluster.intraNodeGBps = readGBps(*value, "cluster.intra_node_GBps");
@@ -77,10 +77,13 @@ ClusterDecl readCluster(const Json &json) {
   if (const Json *value = json.find("latency_us"))
     cluster.latencyUs =
         asNumber(*value, "cluster.latency_us", 0, kMaxLatencyUs);
-  if (const Json *links = json.find("links"))
-    for (const Json &item : asArray(*links, "cluster.links").items)
+  if (const Json *links = json.find("links")) {
+    checkCount(asArray(*links, "cluster.links").items.size(), kMaxLinks,
+               "cluster.links", "links");
+    for (const Json &item : links->items)
       cluster.links.push_back(readLink(
           item, "cluster.links[" + std::to_string(cluster.links.size()) + "]"));
+  }
   return cluster;
 }
 

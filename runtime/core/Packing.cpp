@@ -40,8 +40,8 @@ Status unbound(const PreparedSegment &segment, const LocalStorage &storage,
   return makeError("no memory is bound to '",
                    family.tensorName(memberIndex(family, shard, member)),
                    "' state '", family.states[state].name, "' (",
-                   segment.side == Side::Source ? "source" : "destination",
-                   ") on device ", storage.program().device);
+                   sideName(segment.side), ") on device ",
+                   storage.program().device);
 }
 
 /// Calls visit(part, pointer to the box) in packed order.

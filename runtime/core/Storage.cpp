@@ -12,12 +12,6 @@
 
 namespace dtrt {
 
-namespace {
-const char *sideName(Side side) {
-  return side == Side::Source ? "source" : "destination";
-}
-} // namespace
-
 LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
     : planCommon(common), rankProgram(program) {
   size_t total = 0;

@@ -282,9 +282,7 @@ private:
   Status checkSide(const Segment &segment, Side side, const char *verb) {
     if (segment.side == side)
       return {};
-    return makeError(verb, " the ",
-                     segment.side == Side::Source ? "source" : "destination",
-                     " side");
+    return makeError(verb, " the ", sideName(segment.side), " side");
   }
 
   Status checkCopy(const Instruction &instruction) {
@@ -448,7 +446,7 @@ Status checkCommon(const PlanCommon &common) {
     if (!status.ok())
       return makeError("family '", family.name, "': ", status.message());
   }
-  for (const LinkInfo &link : common.cluster.links)
+  for (const Link &link : common.cluster.links)
     if (!(link.GBps > 0))
       return makeError("a link of the cluster has ", link.GBps,
                        " GB/s, expected more than 0");

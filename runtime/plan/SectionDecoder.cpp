@@ -327,8 +327,9 @@ Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size) {
                 from.devices_per_nic()};
   if (from.links())
     for (const fb::Link *link : *from.links())
-      to.cluster.links.push_back({link->from_node(), link->to_node(),
-                                  link->from(), link->to(), link->gbps()});
+      to.cluster.links.push_back({{link->from_node(), link->from()},
+                                  {link->to_node(), link->to()},
+                                  link->gbps()});
   auto summary = decodeSummary(*from.summary());
   DTRT_RETURN_IF_ERROR(summary);
   to.summary = std::move(*summary);

@@ -124,7 +124,7 @@ std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
 Json lanesJson(const Timeline &timeline, const Rows &rows) {
   std::vector<std::vector<const DeviceTimeline *>> devices(rows.count());
   for (const auto &[device, line] : timeline.devices)
-    devices[rows.rowOf(device)].push_back(&line);
+    devices[rows.rowOf(uint32_t(device))].push_back(&line);
   Json out = Json::array();
   for (const auto &row : devices) {
     Json texts = Json::array();
@@ -151,7 +151,7 @@ Json spentJson(const Timeline &timeline, const Rows &rows) {
         busy += span.busy;
       busiest = std::max(busiest, busy);
     }
-    auto &row = last[rows.rowOf(device)];
+    auto &row = last[rows.rowOf(uint32_t(device))];
     if (line.end >= row[2])
       row = {busiest, line.latency, line.end};
   }
