@@ -83,7 +83,7 @@ dt.space @model {
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
-// expected-error@+1 {{expected rates from 1.000000e-06 to 1.000000e+06, found 4.940660e-324}}
+// expected-error@+1 {{expected rates from 1.000000e-06 to 1.000000e+06, found 4.940656e-324}}
 dt.transition @t from @src to @src cluster <8 per node, intra 5.0e-324, inter 25.0, latency 10.0>
 
 // -----
