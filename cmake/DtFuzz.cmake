@@ -14,7 +14,9 @@ endif()
 
 add_compile_options(-O1 -g1 -fno-omit-frame-pointer
   -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize=vptr
-  -fno-sanitize-recover=all)
+  -fno-sanitize-recover=all
+  # libstdc++ uses its own deprecated functions.
+  -Wno-deprecated-declarations)
 add_link_options(-fsanitize=address,undefined -fno-sanitize=vptr)
 
 # dt_add_fuzz_target(name SOURCES... DEPS...): the executable dt-fuzz-NAME,

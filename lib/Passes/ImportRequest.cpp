@@ -54,7 +54,8 @@ void Importer::importSpace() {
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
   for (const TensorDecl &tensor : request.tensors)
-    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor));
+    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor))
+        .setPartial(tensor.partial);
 }
 
 void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
@@ -101,7 +102,6 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
       place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
-  op.setPartial(place.partial);
 }
 
 void Importer::importLayout(const LayoutDecl &layout, StringRef name) {

@@ -198,35 +198,6 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
   return success();
 }
 
-/// Shards of a destination hold every element, unless they are said not to.
-/// What is placed by axes always does.
-LogicalResult checkWhole(LayoutOp layout, const Holdings &holdings,
-                         SymbolTableCollection &tables) {
-  for (auto place : layout.getOps<PlaceOp>()) {
-    if (!isa<ShardsAttr>(place.getHow()) || place.getPartial())
-      continue;
-    ParamOp param = place.lookupParam(tables);
-    std::vector<int64_t> shape = param.getShape().vec();
-    WorkLimit limit(kMaxPieces);
-    CellSet cells = overlay(holdings.find(place)->second, shape, &limit);
-    if (limit.isExceeded())
-      return place.emitOpError() << "has shards that overlap in more parts "
-                                 << "than the limit of " << kMaxPieces;
-    auto hole = firstUncovered({{Box::whole(shape), 0}}, cells.cells, &limit);
-    if (!hole)
-      continue;
-    std::vector<int64_t> member;
-    for (unsigned d = 0; d < param.numLeading(); ++d)
-      member.push_back((*hole)[d].lo);
-    InFlightDiagnostic error = place.emitOpError();
-    error << "leaves @" << param.getSymName() << toString(*hole)
-          << " of tensor '" << param.memberName(member)
-          << "' on no rank: its values are lost, unless the place is partial";
-    return error;
-  }
-  return success();
-}
-
 using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
 
 /// Whether a state exists on the given side.
@@ -375,8 +346,7 @@ FailureOr<Holdings> evaluateLayout(LayoutOp layout, Side side,
   Holdings out;
   if (failed(checkWork(layout, tables)) ||
       failed(evaluatePlaces(layout, tables, out)) ||
-      failed(checkHeld(layout, side, out, tables)) ||
-      (side == Side::Destination && failed(checkWhole(layout, out, tables))))
+      failed(checkHeld(layout, side, out, tables)))
     return failure();
   return out;
 }
@@ -504,6 +474,37 @@ FailureOr<const std::vector<Flow> *> TransitionInfo::flowCells() const {
   if (!cells->areWithinLimits)
     return failure();
   return &cells->flows;
+}
+
+LogicalResult TransitionInfo::verifyComplete() const {
+  auto found = flowCells();
+  if (failed(found))
+    return failure();
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    ParamOp param = flows[i].param;
+    if (param.getPartial() || flows[i].destination.empty())
+      continue;
+    Box whole = Box::whole(shapeOf(i));
+    CellSet all;
+    if (flows[i].deriveFrom)
+      all = overlay(flows[i].destination, shapeOf(i));
+    const CellSet &there =
+        flows[i].deriveFrom ? all : (**found)[i].destination;
+    int64_t volume = 0;
+    for (const Cell &cell : there.cells)
+      volume += cell.box.volume();
+    if (volume == whole.volume())
+      continue;
+    LayoutOp layout = destination;
+    std::string hole =
+        describe(flows[i], *firstUncovered({{whole, 0}}, there.cells));
+    InFlightDiagnostic error = layout.emitError()
+                               << "destination lacks " << hole;
+    error.attachNote(param.getLoc())
+        << "the param is here, and is not 'partial'";
+    return failure();
+  }
+  return success();
 }
 
 std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {

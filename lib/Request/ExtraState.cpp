@@ -134,17 +134,6 @@ public:
     return place;
   }
 
-  /// Whether no rank of a place takes some of the values.
-  bool leavesOut(const PlaceDecl &place) const {
-    std::set<Box> taken;
-    for (const ShardRow &row : place.rows)
-      taken.insert(row.box);
-    int64_t values = 1;
-    for (int64_t size : sizes)
-      values *= size;
-    return int64_t(taken.size()) < values;
-  }
-
 private:
   /// The first rank of every prefix stands last: it stays.
   void addPrefixes(const Coordinates &at) {
@@ -187,10 +176,9 @@ void add(const Extra &extra, const std::string &path, Request &request) {
   tensor.shape = places.fullShape();
   tensor.states = {{"param", extra.dtype, extra.dtype, ""}};
   checkBytes(tensor, path + " (" + inQuotes(extra.name) + ")");
+  tensor.partial = !extra.axes.empty();
   request.source.places.push_back(places.place(request.source));
-  PlaceDecl destination = places.place(request.destination);
-  destination.partial = places.leavesOut(destination);
-  request.destination.places.push_back(std::move(destination));
+  request.destination.places.push_back(places.place(request.destination));
   request.tensors.push_back(std::move(tensor));
 }
 

@@ -257,22 +257,23 @@ std::optional<Box> firstHole(const PlaceDecl &place,
 
 std::vector<std::string> holesOf(const LayoutDecl &layout,
                                  const std::string &path,
-                                 const std::vector<TensorDecl> &tensors) {
+                                 std::vector<TensorDecl> &tensors) {
   std::vector<std::string> out;
   for (const PlaceDecl &place : layout.places) {
     if (place.rows.empty())
       continue;
-    const TensorDecl &tensor = tensors[place.tensor];
+    TensorDecl &tensor = tensors[place.tensor];
     std::optional<Box> hole = firstHole(place, tensor.shape, path);
     if (!hole)
       continue;
+    tensor.partial = true;
     std::string states;
     for (const std::string &state : place.states)
       states += (states.empty() ? " state " : ", ") + inQuotes(state);
     std::string lost = path + ".shards leave " + toString(*hole) +
                        " of tensor " + inQuotes(tensor.name) + states +
                        " on no rank: its values are lost";
-    if (!place.partial)
+    if (!layout.partial)
       fail(lost + ", unless " + path + ".partial is true");
     out.push_back(std::move(lost));
   }
@@ -302,8 +303,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
   reader.checkOverlaps();
   reader.addPlaces(layout);
   if (const Json *partial = json.find("partial"))
-    for (PlaceDecl &place : layout.places)
-      place.partial = asBool(*partial, path + ".partial");
+    layout.partial = asBool(*partial, path + ".partial");
   return layout;
 }
 

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AdversarialMachine.h"
+#include "PeakMemory.h"
 #include "PlanMutator.h"
 
 #include "dtrt/LoopbackRun.h"
@@ -27,6 +28,11 @@ namespace {
 /// Plans that need no more than this are run.
 constexpr uint64_t kMostBytes = 1 << 20;
 constexpr size_t kMostDevices = 8;
+
+/// What reading and printing may take: the 64 MiB that members of a section may
+/// need, some for what is made of them, and a multiple of the file. Two threads
+/// verify.
+constexpr size_t kMostMemory = 256 << 20, kMostGrowth = 64;
 
 /// Takes all and keeps nothing.
 class Nowhere : public std::streambuf {
@@ -87,17 +93,42 @@ void run(const PlanReader &plan) {
     fault("verified, but not under an adversary: " + status.message());
 }
 
+/// dt-run takes what the reader takes. It may end in an error, but it ends.
+void runUnchecked(const PlanReader &plan) {
+  for (bool staged : {true, false}) {
+    LoopbackOptions options;
+    options.staged = staged;
+    (void)runLoopback(plan, options);
+  }
+}
+
+/// Whether the file is read, and whether it is right.
+bool accepts(const std::string &bytes, std::optional<PlanReader> &out) {
+  fuzz::PeakMemory memory;
+  auto plan = PlanReader::fromBytes(bytes);
+  if (!plan.ok())
+    return false;
+  (void)plan->checkSections();
+  print(*plan);
+  bool right = verifyPlan(*plan).ok();
+  if (memory.bytes() > kMostMemory + kMostGrowth * bytes.size())
+    fault("took " + std::to_string(memory.bytes()) + " bytes of memory");
+  out.emplace(std::move(*plan));
+  return right;
+}
+
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  auto plan = PlanReader::fromBytes(
-      std::string(reinterpret_cast<const char *>(data), size));
-  if (!plan.ok())
+  std::optional<PlanReader> plan;
+  bool right =
+      accepts(std::string(reinterpret_cast<const char *>(data), size), plan);
+  if (!plan || !isSmall(*plan))
     return 0;
-  (void)plan->checkSections();
-  print(*plan);
-  if (verifyPlan(*plan).ok() && isSmall(*plan))
+  if (right)
     run(*plan);
+  else
+    runUnchecked(*plan);
   return 0;
 }
 

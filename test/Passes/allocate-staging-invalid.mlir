@@ -8,7 +8,7 @@ dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 4] size [8, 4] partial
+  dt.place @w shards rank 0 at [0, 4] size [8, 4]
 }
 // expected-error@+1 {{needs 128 bytes of staging on device 0, more than the limit of 127}}
 dt.transition @limit from @src to @dst memory <staging 127, rollback> {

@@ -3,13 +3,13 @@
 
 // Rows are whole on both sides: sent and received in place, offset -1.
 dt.space @model {
-  dt.param @w [8, 16] of <param = f32>
+  dt.param @w [8, 16] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [2, 0] size [4, 16] partial
+  dt.place @w shards rank 0 at [2, 0] size [4, 16]
 }
 // CHECK-LABEL: dt.transition @in_place
 // CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, -1, 256), (1, 0, 1, -1, 256)>
@@ -23,13 +23,13 @@ dt.transition @in_place from @src to @dst {
 
 // Columns are gathered at the source, and lie in one run at the destination.
 dt.space @model {
-  dt.param @w [8, 16] of <param = f32>
+  dt.param @w [8, 16] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 4] size [8, 4] partial
+  dt.place @w shards rank 0 at [0, 4] size [8, 4]
 }
 // CHECK-LABEL: dt.transition @packed_at_the_source
 // CHECK-NEXT: dt.wave 0 slots <5 columns, (0, 1, 0, 0, 128), (1, 0, 1, -1, 128)>

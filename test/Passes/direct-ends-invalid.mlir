@@ -5,13 +5,13 @@
 
 // Some columns of a row-major tensor.
 dt.space @model {
-  dt.param @w [8, 8] of <param = f32>
+  dt.param @w [8, 8] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 8]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 0] size [8, 4] partial
+  dt.place @w shards rank 0 at [0, 0] size [8, 4]
 }
 dt.transition @t from @src to @dst {
   // expected-error@+1 {{has no slot on device 0 for the message 0 -> 1 of wave 0, which is no one run of bytes of one state there, as it travels}}
@@ -25,13 +25,13 @@ dt.transition @t from @src to @dst {
 // The same columns, which are all that the receiver has: one run there, so
 // that the sender alone needs a slot.
 dt.space @model {
-  dt.param @w [8, 8] of <param = f32>
+  dt.param @w [8, 8] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 8]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 0] size [8, 4] partial
+  dt.place @w shards rank 0 at [0, 0] size [8, 4]
 }
 dt.transition @t from @src to @dst {
   dt.wave 0 slots <5 columns, (0, 1, 0, 0, 128), (1, 0, 1, -1, 128)> {

@@ -39,6 +39,9 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     first + step * i, put into the name at that dim's `{}`. Without `named`
     the tensor's name is the symbol's.
 
+    Both layouts have all of a param, but of a `partial` one: a set of values,
+    such as one per coordinate of some axes, of which a layout may lack some.
+
     `order` gives the position in registration order (it decides ZeRO
     buckets): base plus one stride per leading dim; without it, the position
     in the space.
@@ -59,9 +62,10 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
   let arguments = (ins SymbolNameAttr:$sym_name,
     DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
     DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
-    DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides);
+    DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides,
+    UnitAttr:$partial);
   let assemblyFormat = [{
-    $sym_name custom<Ints>($shape) `of` $states
+    $sym_name custom<Ints>($shape) `of` $states (`partial` $partial^)?
     `` custom<Naming>($tensor, $leading_first, $leading_step)
     `` custom<Order>($order, $order_strides) attr-dict
   }];
@@ -150,17 +154,14 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     `on` the layout's first mesh, without `for` all states. `bucketed` states
     are cut by the layout's ZeRO buckets after the placement has cut them:
     `alone` puts the param into a bucket of its own (Megatron-Core's
-    shared_embedding). Shards of a destination that leave elements on no rank,
-    so that their values are lost, are `partial`.
+    shared_embedding).
 
     **Constraints:**
     - the placement has one entry per dim of the param, its axes are the
       mesh's, and its cuts, blocks and owners fit the dim and the axis;
     - shards lie inside the param, on ranks of the world;
     - the states are the param's; `bucketed` needs a placement, and `zero` on
-      the layout; `alone` needs `bucketed`;
-    - shards of a destination that are not `partial` hold every element (checked
-      by `--dt-verify-layout`).
+      the layout; `alone` needs `bucketed`.
 
     Example:
     ```mlir
@@ -171,10 +172,10 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
   let arguments = (ins FlatSymbolRefAttr:$param,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
     AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
-    UnitProp:$alone, UnitProp:$partial);
+    UnitProp:$alone);
   let assemblyFormat = [{
     $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
-    (`bucketed` $bucketed^)? (`alone` $alone^)? (`partial` $partial^)? attr-dict
+    (`bucketed` $bucketed^)? (`alone` $alone^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);

@@ -35,6 +35,8 @@ struct TensorDecl {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<StateDecl> states;
+  /// A set of values, of which a layout may lack some.
+  bool partial = false;
 };
 
 /// One row of an explicit layout.
@@ -59,7 +61,6 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
-  bool partial = false; // rows need not hold every element
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
@@ -80,6 +81,7 @@ struct NamedMesh {
 
 struct LayoutDecl {
   int64_t world = 0;
+  bool partial = false; // explicit shards need not hold every element
   std::vector<int64_t> devices; // of each rank; empty: rank
   std::vector<NamedMesh> meshes;
   std::vector<PlaceDecl> places; // in tensor order

@@ -2,6 +2,10 @@
 
 #include "PlanBytes.h"
 
+#include "SectionEncoder.h"
+
+#include <flatbuffers/flatbuffers.h>
+
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
@@ -31,6 +35,14 @@ void reseal(std::string &bytes) {
   XXH128_hash_t digest = XXH3_128bits_digest(&hash);
   header.digest[0] = digest.low64;
   header.digest[1] = digest.high64;
+}
+
+PlanSections::PlanSections() {
+  memcpy(header.magic, kMagic, sizeof kMagic);
+  header.endian = kEndianMark;
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  header.headerSize = sizeof(Header);
 }
 
 std::optional<PlanSections> PlanSections::split(const std::string &bytes) {
@@ -79,6 +91,24 @@ std::string PlanSections::join() const {
   memcpy(out.data(), &whole, sizeof whole);
   reseal(out);
   return out;
+}
+
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs) {
+  PlanSections sections;
+  for (const RankProgram &program : programs) {
+    auto encoded = encodeSection(program);
+    DTRT_RETURN_IF_ERROR(encoded);
+    sections.programs.push_back({program.device, std::move(encoded->bytes)});
+  }
+  flatbuffers::FlatBufferBuilder builder;
+  encodeCommon(common, builder);
+  sections.common.assign(
+      reinterpret_cast<const char *>(builder.GetBufferPointer()),
+      builder.GetSize());
+  common.compilerVersion.copy(sections.header.compilerVersion,
+                              sizeof sections.header.compilerVersion - 1);
+  return sections.join();
 }
 
 } // namespace dtrt::test

@@ -10,9 +10,9 @@
 
 #include "FileLayout.h"
 
+#include "dtrt/PlanFile.h"
+
 #include <optional>
-#include <string>
-#include <vector>
 
 namespace dtrt::test {
 
@@ -29,15 +29,21 @@ struct PlanSections {
     uint32_t device = 0;
     std::string bytes;
   };
-  Header header = {};
+  Header header = {}; // as PlanWriter begins it
   std::vector<Program> programs;
   std::string common;
 
+  PlanSections();
   /// Nothing where header and table do not say where the sections are.
   static std::optional<PlanSections> split(const std::string &bytes);
   /// Sections are padded to their alignment.
   std::string join() const;
 };
+
+/// The file of a plan that PlanWriter may refuse; fails where it cannot even be
+/// written down.
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs);
 
 } // namespace dtrt::test
 
