@@ -41,11 +41,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   }
 
   /// Builds, encodes and writes the programs of a few devices at a time.
-  LogicalResult writePrograms(TransitionOp op, const dtrt::PlanCommon &common,
-                              const ProgramBuilder &builder,
+  LogicalResult writePrograms(TransitionOp op, const ProgramBuilder &builder,
                               dtrt::PlanWriter &writer) {
-    std::vector<uint32_t> devices(builder.devices().begin(),
-                                  builder.devices().end());
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {
       ArrayRef<int64_t> batch = rest.take_front(kBatch);
@@ -53,12 +50,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> sections(
           batch.size());
       parallelFor(&getContext(), 0, batch.size(), [&](size_t i) {
-        dtrt::RankProgram program = builder.build(batch[i]);
-        if (dtrt::Status status = dtrt::checkProgram(common, devices, program);
-            status.ok())
-          sections[i].emplace(dtrt::encodeSection(program));
-        else
-          sections[i].emplace(std::move(status));
+        sections[i].emplace(dtrt::encodeSection(builder.build(batch[i])));
       });
       for (auto &section : sections) {
         dtrt::Status status =
@@ -79,15 +71,12 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     dtrt::PlanCommon common = commonSection(*reading.info);
     summarize(reading.plan, **flows, reading.info->cluster, common.summary);
     stamp(common.summary);
-    // Nothing is written that the runtime would not read.
-    if (dtrt::Status status = dtrt::checkCommon(common); !status.ok())
-      return op.emitOpError() << status.message();
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
     Worlds worlds = worldsOf(*reading.info);
     ProgramBuilder builder(reading.plan, worlds);
-    if (failed(writePrograms(op, common, builder, *writer)))
+    if (failed(writePrograms(op, builder, *writer)))
       return failure();
     dtrt::Status status = writer->finish(common);
     if (!status.ok())
