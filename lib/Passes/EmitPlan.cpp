@@ -38,10 +38,13 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     dtrt::PlanSummary &summary = common.summary;
     summary.verifier = dtrt::kVerifierVersion;
     auto proof = getCachedAnalysis<ProofResult>();
-    if (proof && proof->get().proved) {
-      summary.coverage = summary.deadlockFree = summary.memorySafe = "proved";
-      summary.solver = proof->get().solver;
-    }
+    if (!proof)
+      return common;
+    auto word = [](bool holds) { return holds ? "proved" : ""; };
+    summary.coverage = word(proof->get().coverage);
+    summary.deadlockFree = word(proof->get().deadlockFree);
+    summary.memorySafe = word(proof->get().memorySafe);
+    summary.solver = proof->get().solver;
     return common;
   }
 
@@ -70,9 +73,11 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
 
   LogicalResult emit(const TransitionReading &reading) {
     TransitionOp op = reading.info->op();
+    auto flows = reading.info->flowCells();
+    if (failed(flows))
+      return failure();
     dtrt::PlanCommon common = commonSection(*reading.info);
-    summarize(reading.plan, reading.info->flowCells(), reading.info->cluster,
-              common.summary);
+    summarize(reading.plan, **flows, reading.info->cluster, common.summary);
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
