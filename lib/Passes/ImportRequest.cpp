@@ -54,7 +54,8 @@ void Importer::importSpace() {
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
   for (const TensorDecl &tensor : request.tensors)
-    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor));
+    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor))
+        .setPartial(tensor.partial);
 }
 
 void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,

@@ -13,7 +13,7 @@ from typing import Any
 import torch.distributed as dist
 
 from . import errors
-from .errors import Error
+from .errors import Error, PeerTimeoutError
 
 # Bytes of one value; what is longer is cut, so that no store has to take a plan
 # of gigabytes in one message.
@@ -96,7 +96,7 @@ class Board:
                 )
                 who = ", ".join(map(str, late[:8]))
                 more = f" and {len(late) - 8} more" if len(late) > 8 else ""
-                raise Error(
+                raise PeerTimeoutError(
                     f"rank {self.rank}, {self._what}: no answer within "
                     f"{seconds:g} s from rank {who}{more}"
                 )

@@ -194,7 +194,8 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   auto leadingVector = builder.CreateVectorOfStructs(leading);
   auto shape = builder.CreateVector(family.shape);
   auto stateVector = builder.CreateVector(states);
-  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector);
+  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
+                          family.partial);
 }
 
 flatbuffers::Offset<fb::Summary>
