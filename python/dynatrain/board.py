@@ -6,6 +6,7 @@ left it: however often a job switches, the store stays as it was.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -148,22 +149,12 @@ class Board:
 
     # The end -----------------------------------------------------------------
 
-    @property
-    def left(self) -> bool:
-        """Whether this process has left it."""
-        return self._store is None
-
     def leave(self) -> None:
         """This process reads no more. The last one wipes the board; where one
         never comes, its keys stay."""
-        if self._store is None:
-            return
-        store, self._store = self._store, None
-        try:
-            self._wipe(store)
-        except RuntimeError:
-            # A store that is gone keeps nothing.
-            return
+        # A store that is gone keeps nothing.
+        with contextlib.suppress(RuntimeError):
+            self._wipe(self._store)
 
     def _wipe(self, store: dist.Store) -> None:
         store.set(f"keys/{self.rank}", "\n".join(self._mine))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any, Callable
 
 from . import _C, farewell
@@ -20,6 +22,20 @@ def encode_user_data(user_data: Any) -> str:
 
 def _decode_user_data(text: str) -> Any:
     return json.loads(text) if text else None
+
+
+class _Words(Board):
+    """On the store of the switch itself, whose waits end with it, and which
+    removes its keys."""
+
+    def wait(
+        self,
+        keys: Sequence[str],
+        ranks: Sequence[int],
+        timeout: float | None = None,
+    ) -> None:
+        seconds = self.timeout if timeout is None else timeout
+        self._store.wait(list(keys), timedelta(seconds=seconds))
 
 
 class Switch:
@@ -59,10 +75,10 @@ class Switch:
 
     @property
     def board(self) -> Board:
-        """Words between the processes of this switch, once it is prepared;
-        wiped when all have committed or aborted."""
+        """Words between the processes of this switch, once it is prepared; they
+        are gone when it has ended."""
         if self._board is None:
-            self._board = Board(
+            self._board = _Words(
                 self._native.store(),
                 "words",
                 self._place.rank,
@@ -70,10 +86,6 @@ class Switch:
                 self._place.timeout,
             )
         return self._board
-
-    def _leave_board(self) -> None:
-        if self._board is not None:
-            self._board.leave()
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -87,7 +99,8 @@ class Switch:
         self.wait()
         if self._agreement is None:
             self._agreement = StepAgreement(self.board)
-        return self._agreement.due(step)
+        agreement = self._agreement
+        return self._run(lambda: agreement.due(step))
 
     def _prepare(
         self, tensors: list[_C.Tensor], note: str, digests: bool
@@ -117,7 +130,6 @@ class Switch:
 
     def _end(self, why: str) -> str:
         """Ends the switch unless it has ended; how it has."""
-        self._leave_board()
         outcome = self._native.abort(why)
         if outcome == "committed":
             farewell.forget(self)
@@ -130,7 +142,6 @@ class Switch:
         try:
             return phase()
         except Error:
-            self._leave_board()
             if self.outcome == "aborted":
                 farewell.end(self, self._native.ranks(), self._place)
             raise
@@ -166,7 +177,6 @@ class Switch:
         """Returns when all processes have all their bytes, and know it. The
         source tensors may go then."""
         self._note = self._run(self._native.commit)
-        self._leave_board()
         farewell.forget(self)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:

@@ -595,12 +595,13 @@ def _many(rank, store, folder):
         if number % 20 == 19:
             dist.barrier()
             files = len(os.listdir("/proc/self/fd"))
-            counts.append((files, threading.active_count()))
+            keys = server.num_keys()
+            counts.append((files, threading.active_count(), keys))
             dist.barrier()
     return counts
 
 
 def test_switches_leave_nothing(tmp_path):
-    """Descriptors and threads stay as they were; no exchange leaves a key."""
+    """Descriptors, threads and the store's keys stay as they were."""
     for counts in run_ranks(4, _many, tmp_path, str(tmp_path)):
         assert len(set(counts)) == 1, counts
