@@ -22,7 +22,7 @@
 namespace dt::advise {
 
 using request::asInteger;
-using request::asNumber;
+using request::asPositiveNumber;
 using request::checkKeys;
 using request::fail;
 using request::inQuotes;
@@ -36,13 +36,6 @@ constexpr int64_t kMostMeasured = 2048;
 constexpr int64_t kMostBatch = int64_t(1) << 24;
 constexpr int64_t kMostMicroBatch = 256;
 constexpr double kGiga = 1e9, kTera = 1e12;
-/// Rates, speeds and factors beyond these are mistakes, and their products
-/// would not be numbers.
-constexpr double kLeastNumber = 1e-9, kMostNumber = 1e12;
-
-double positive(const Json &value, const std::string &path) {
-  return asNumber(value, path, kLeastNumber, kMostNumber);
-}
 
 int64_t integerOr(const Json &json, const std::string &path, const char *key,
                   int64_t standard, int64_t least, int64_t most) {
@@ -55,7 +48,7 @@ double numberOr(const Json &json, const std::string &path, const char *key,
   const Json *value = json.find(key);
   if (!value)
     return standard;
-  double number = positive(*value, path + "." + key);
+  double number = asPositiveNumber(*value, path + "." + key);
   if (!std::isfinite(number) || number > most)
     fail(path + "." + key + " is too large, expected at most " +
          nlohmann::json(most).dump());
@@ -165,7 +158,7 @@ void readSpeed(const Json &json, const std::string &path, Device &device) {
   if (const Json *value = json.find("memory"))
     device.memory = request::readBytes(*value, path + ".memory");
   if (const Json *value = json.find("slowdown")) {
-    double slowdown = positive(*value, path + ".slowdown");
+    double slowdown = asPositiveNumber(*value, path + ".slowdown");
     device.flops /= slowdown;
     device.memoryRate /= slowdown;
   }
@@ -224,7 +217,7 @@ void readMeasured(const Json &json, JobCluster &cluster) {
       cluster.measured.push_back(
           a == b
               ? std::numeric_limits<double>::infinity()
-              : kGiga * positive(row[b], rowPath + "[" +
+              : kGiga * asPositiveNumber(row[b], rowPath + "[" +
                                                      std::to_string(b) + "]"));
   }
 }
@@ -351,7 +344,7 @@ std::vector<double> readSeconds(const Json &json, const std::string &path) {
   std::vector<double> out;
   for (const Json &item : request::asArray(json, path).items)
     out.push_back(
-        positive(item, path + "[" + std::to_string(out.size()) + "]"));
+        asPositiveNumber(item, path + "[" + std::to_string(out.size()) + "]"));
   return out;
 }
 

@@ -252,6 +252,10 @@ double asNumber(const Json &value, const std::string &path, double least,
   return value.number;
 }
 
+double asPositiveNumber(const Json &value, const std::string &path) {
+  return asNumber(value, path, 1e-9, 1e12);
+}
+
 int64_t asInteger(const Json &value, const std::string &path, int64_t least,
                   int64_t most) {
   expectKind(value, path, Json::Kind::Integer, "an integer");
