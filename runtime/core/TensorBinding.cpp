@@ -15,7 +15,6 @@ namespace dtrt {
 
 namespace {
 
-
 /// Tensor, state, side and ordinal.
 using Key = std::tuple<std::string, std::string, Side, uint32_t>;
 using ExpectedMap = std::map<Key, ExpectedTensor>;
