@@ -488,8 +488,7 @@ LogicalResult TransitionInfo::verifyComplete() const {
     CellSet all;
     if (flows[i].deriveFrom)
       all = overlay(flows[i].destination, shapeOf(i));
-    const CellSet &there =
-        flows[i].deriveFrom ? all : (**found)[i].destination;
+    const CellSet &there = flows[i].deriveFrom ? all : (**found)[i].destination;
     int64_t volume = 0;
     for (const Cell &cell : there.cells)
       volume += cell.box.volume();

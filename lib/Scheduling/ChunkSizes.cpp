@@ -129,10 +129,9 @@ std::vector<ChunkBytes> Traffic::allCandidates(int64_t stagingBytes) const {
   if (least.intra + least.inter > room)
     return {};
   // Where the island carries little, it still has to last several latencies.
-  int64_t leastIsland =
-      alignSlot(int64_t(std::min(double(std::min(levels[0].busiest, room / 8)),
-                                 10 * cluster.latencySeconds() *
-                                     cluster.bytesPerSecond(false))));
+  int64_t leastIsland = alignSlot(int64_t(
+      std::min(double(std::min(levels[0].busiest, room / 8)),
+               10 * cluster.latencySeconds() * cluster.bytesPerSecond(false))));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;

@@ -112,8 +112,8 @@ public:
   Scheduler(const WaveProblem &problem, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
       : moves(problem.moves), elementBytes(problem.elementBytes),
-        cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole), hasShortEnds(chunks.hasShortEnds),
-        scheduled(scheduled) {}
+        cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole),
+        hasShortEnds(chunks.hasShortEnds), scheduled(scheduled) {}
 
   /// False when there are more messages than the limit.
   bool run();

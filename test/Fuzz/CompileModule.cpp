@@ -55,9 +55,8 @@ bool isSmall(ModuleOp module) {
 void compile(ModuleOp module) {
   PassManager passes(module.getContext());
   bool isLowered = false;
-  module.walk([&](TransitionOp op) {
-    isLowered |= !op.getBody().front().empty();
-  });
+  module.walk(
+      [&](TransitionOp op) { isLowered |= !op.getBody().front().empty(); });
   if (isLowered) {
     passes.addPass(createProvePlan());
     EmitPlanOptions emit;
