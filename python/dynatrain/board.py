@@ -44,9 +44,11 @@ class Board:
         size: int,
         timeout: float,
         what: str = "switch",
+        check: Callable[[], None] | None = None,
     ) -> None:
+        """check: raises what ends a wait here."""
         self.rank, self.size, self.timeout = rank, size, timeout
-        self._what = what
+        self._what, self._check = what, check
         self._store = dist.PrefixStore(prefix, store)
         self._mine: dict[str, None] = {}
 
@@ -90,6 +92,8 @@ class Board:
         seconds = self.timeout if timeout is None else timeout
         end, pause = time.monotonic() + seconds, _FIRST_LOOK
         while not self.has_all(keys):
+            if self._check is not None:
+                self._check()
             if time.monotonic() > end:
                 late = sorted(
                     {r for k, r in zip(keys, ranks) if not self.has(k)}
@@ -147,11 +151,6 @@ class Board:
         return [self.read_result(key, rank) for rank in everyone]
 
     # The end -----------------------------------------------------------------
-
-    @property
-    def left(self) -> bool:
-        """Whether this process has left it."""
-        return self._store is None
 
     def leave(self) -> None:
         """This process reads no more. The last one wipes the board; where one

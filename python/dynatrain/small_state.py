@@ -93,16 +93,6 @@ def offer(board: Board, small: Mapping[str, Small] | None) -> None:
     board.post_result("small", record)
 
 
-def withdraw(board: Board, why: str) -> None:
-    """Tells those who wait for this process's values that none will come."""
-
-    def no() -> bytes:
-        raise Error(why)
-
-    if not board.left and not board.has(f"small/{board.rank}"):
-        board.post_result("small", no)
-
-
 def _value(board: Board, digest: str, rank: int) -> Any:
     return _decode(board.read(f"value/{digest}", rank))
 

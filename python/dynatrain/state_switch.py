@@ -6,7 +6,7 @@ from typing import Any
 
 from . import small_state
 from .errors import Error
-from .state import State
+from .state import Arrived, State
 from .switch import Switch
 
 
@@ -17,6 +17,7 @@ class StateSwitch(Switch):
 
     _old: State | None = None
     _new: State | None = None
+    _arrived: dict[str, Arrived] | None = None
 
     def carry(self, old: State | None, new: State | None) -> None:
         """The States whose tensors are being moved."""
@@ -24,25 +25,23 @@ class StateSwitch(Switch):
 
     def transfer(self, user_data: Any = None) -> None:
         self.wait()
-        small_state.offer(
-            self.board, self._old.small() if self._old is not None else None
-        )
+        small = self._old.small() if self._old is not None else None
+        self._run(lambda: small_state.offer(self.board, small))
         super().transfer(user_data)
 
     def commit(self) -> None:
+        if self._arrived is None:
+            self._arrived = self._run(self._collect)
+        super().commit()
+        if self._new is not None:
+            self._new.install(self._arrived)
+
+    def _collect(self) -> dict[str, Arrived]:
         try:
             if self.board.rank == 0:
                 small_state.decide(self.board)
-            arrived = small_state.collect(self.board)
+            return small_state.collect(self.board)
         except Error as error:
             # All see the same error, or miss the same process.
-            self.abort(str(error))
+            self._end(str(error))
             raise
-        super().commit()
-        if self._new is not None:
-            self._new.install(arrived)
-
-    def abort(self, reason: str = "aborted by the trainer") -> None:
-        if self.ready():
-            small_state.withdraw(self.board, reason)
-        super().abort(reason)

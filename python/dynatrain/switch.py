@@ -45,6 +45,8 @@ class Switch:
         self._place = place
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
         self._prepared = threading.Event()
         self._note = ""
         farewell.begin(self)
@@ -54,13 +56,11 @@ class Switch:
             name="dynatrain-prepare",
             daemon=True,
         ).start()
-        self._agreement: StepAgreement | None = None
-        self._board: Board | None = None
 
     @property
     def board(self) -> Board:
-        """Words between the processes of this switch, once it is prepared;
-        wiped when all have committed or aborted."""
+        """Words between the processes of this switch, once it is prepared. They
+        go with the switch, and an abort ends every wait for one."""
         if self._board is None:
             self._board = Board(
                 self._native.store(),
@@ -68,12 +68,9 @@ class Switch:
                 self._place.rank,
                 self._place.size,
                 self._place.timeout,
+                check=self._native.ranks().check,
             )
         return self._board
-
-    def _leave_board(self) -> None:
-        if self._board is not None:
-            self._board.leave()
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -117,7 +114,6 @@ class Switch:
 
     def _end(self, why: str) -> str:
         """Ends the switch unless it has ended; how it has."""
-        self._leave_board()
         outcome = self._native.abort(why)
         if outcome == "committed":
             farewell.forget(self)
@@ -130,7 +126,6 @@ class Switch:
         try:
             return phase()
         except Error:
-            self._leave_board()
             if self.outcome == "aborted":
                 farewell.end(self, self._native.ranks(), self._place)
             raise
@@ -166,7 +161,6 @@ class Switch:
         """Returns when all processes have all their bytes, and know it. The
         source tensors may go then."""
         self._note = self._run(self._native.commit)
-        self._leave_board()
         farewell.forget(self)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
