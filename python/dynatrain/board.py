@@ -45,9 +45,11 @@ class Board:
         size: int,
         timeout: float,
         what: str = "switch",
+        check: Callable[[], None] | None = None,
     ) -> None:
+        """check: raises what ends a wait here."""
         self.rank, self.size, self.timeout = rank, size, timeout
-        self._what = what
+        self._what, self._check = what, check
         self._store = dist.PrefixStore(prefix, store)
         self._mine: dict[str, None] = {}
 
@@ -91,6 +93,8 @@ class Board:
         seconds = self.timeout if timeout is None else timeout
         end, pause = time.monotonic() + seconds, _FIRST_LOOK
         while not self.has_all(keys):
+            if self._check is not None:
+                self._check()
             if time.monotonic() > end:
                 late = sorted(
                     {r for k, r in zip(keys, ranks) if not self.has(k)}

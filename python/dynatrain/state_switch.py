@@ -17,6 +17,7 @@ class StateSwitch(Switch):
 
     _old: State | None = None
     _new: State | None = None
+    _arrived: dict[str, Arrived] | None = None
 
     def carry(self, old: State | None, new: State | None) -> None:
         """The States whose tensors are being moved."""
@@ -31,10 +32,11 @@ class StateSwitch(Switch):
         small_state.offer(self.board, old.small() if old is not None else None)
 
     def commit(self) -> None:
-        arrived = self._run(self._collect)
+        if self._arrived is None:
+            self._arrived = self._run(self._collect)
         super().commit()
         if self._new is not None:
-            self._new.install(arrived)
+            self._new.install(self._arrived)
 
     def _collect(self) -> dict[str, Arrived]:
         """What this process takes; the word of process 0 on it is the same for

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
-from datetime import timedelta
 from typing import Any, Callable
 
 from . import _C, farewell
@@ -22,20 +20,6 @@ def encode_user_data(user_data: Any) -> str:
 
 def _decode_user_data(text: str) -> Any:
     return json.loads(text) if text else None
-
-
-class _Words(Board):
-    """On the store of the switch itself, whose waits end with it, and which
-    removes its keys."""
-
-    def wait(
-        self,
-        keys: Sequence[str],
-        ranks: Sequence[int],
-        timeout: float | None = None,
-    ) -> None:
-        seconds = self.timeout if timeout is None else timeout
-        self._store.wait(list(keys), timedelta(seconds=seconds))
 
 
 class Switch:
@@ -61,6 +45,8 @@ class Switch:
         self._place = place
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
         self._prepared = threading.Event()
         self._note = ""
         farewell.begin(self)
@@ -70,20 +56,19 @@ class Switch:
             name="dynatrain-prepare",
             daemon=True,
         ).start()
-        self._agreement: StepAgreement | None = None
-        self._board: Board | None = None
 
     @property
     def board(self) -> Board:
         """Words between the processes of this switch, once it is prepared; they
         are gone when it has ended."""
         if self._board is None:
-            self._board = _Words(
+            self._board = Board(
                 self._native.store(),
                 "words",
                 self._place.rank,
                 self._place.size,
                 self._place.timeout,
+                check=self._native.ranks().check,
             )
         return self._board
 
