@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 namespace dt::request {
@@ -253,7 +254,7 @@ double asNumber(const Json &value, const std::string &path, double least,
 }
 
 double asPositiveNumber(const Json &value, const std::string &path) {
-  return asNumber(value, path, 1e-9, 1e12);
+  return asNumber(value, path, 1e-9, std::numeric_limits<double>::max());
 }
 
 int64_t asInteger(const Json &value, const std::string &path, int64_t least,

@@ -73,7 +73,7 @@ const std::string &asString(const Json &value, const std::string &path);
 bool asBool(const Json &value, const std::string &path);
 double asNumber(const Json &value, const std::string &path, double least,
                 double most);
-/// A rate, a speed, a factor: from 1e-9 to 1e12, whose products are numbers.
+/// A rate, a speed, a factor: at least 1e-9; what is too much, callers know.
 double asPositiveNumber(const Json &value, const std::string &path);
 int64_t asInteger(const Json &value, const std::string &path, int64_t least,
                   int64_t most = INT64_MAX);

@@ -149,7 +149,8 @@ Status PlanWriter::State::close(const PlanCommon &common) {
   DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   encodeCommon(common, builder);
-  DTRT_RETURN_IF_ERROR(addSection(SectionKind::Common, sealSection(0, builder)));
+  DTRT_RETURN_IF_ERROR(
+      addSection(SectionKind::Common, sealSection(0, builder)));
   Header header = makeHeader(common, table, position);
   DTRT_RETURN_IF_ERROR(
       write(table.data(), table.size() * sizeof(SectionEntry)));

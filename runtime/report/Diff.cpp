@@ -236,8 +236,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                collectives, coverage, deadlockFree, memorySafe, solver,
-               verifier] =
-      summary;
+               verifier] = summary;
   (void)solver, (void)verifier; // who proved it
   rows.push_back({"destination bytes", textOf(bytesDestination)});
   rows.push_back({"local bytes", textOf(bytesLocal)});

@@ -34,7 +34,6 @@ Json proofJson(const PlanSummary &summary) {
   add("deadlock_free", summary.deadlockFree);
   add("memory_safe", summary.memorySafe);
   add("solver", summary.solver);
-  add("verifier", summary.verifier);
   return proof;
 }
 
