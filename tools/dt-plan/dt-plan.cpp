@@ -27,6 +27,7 @@ struct Options {
   bool allRanks = false;
   bool json = false;
   bool deliveries = false;
+  DiffLength diffLength = DiffLength::Screen;
   OutputFormat format() const {
     return json ? OutputFormat::Json : OutputFormat::Text;
   }
@@ -97,7 +98,7 @@ int diff(const Options &options) {
   auto b = openWhole(options.other);
   if (!b.ok())
     return fail(b.status().message(), kDiffTrouble);
-  auto same = writeDifferences(*a, *b, std::cout);
+  auto same = writeDifferences(*a, *b, std::cout, options.diffLength);
   if (!same.ok())
     return fail(same.status().message(), kDiffTrouble);
   if (!std::cout.flush())
@@ -158,6 +159,9 @@ int main(int argc, char **argv) {
                                  "0 same, 1 different, 2 error");
   diffCommand->add_option("OTHER", options.other, "the plan to compare with")
       ->required();
+  diffCommand->add_flag_callback(
+      "--all", [&] { options.diffLength = DiffLength::All; },
+      "list every difference, uncut, in place of one screen");
   auto *verifyCommand =
       addCommand(app, options, "verify",
                  "check coverage, ownership, pairing, order and memory");
