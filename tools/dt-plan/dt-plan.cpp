@@ -2,6 +2,7 @@
 
 #include "dtrt/OutputFile.h"
 #include "dtrt/Report.h"
+#include "dtrt/TerminalProgress.h"
 #include "dtrt/Verifier.h"
 
 #include <CLI/CLI.hpp>
@@ -81,7 +82,13 @@ int dump(const Options &options) {
 int verify(const Options &options) {
   return withPlan(options.plan, [&](const PlanReader &plan) {
     VerifiedPlan facts;
-    Status status = verifyPlan(plan, &facts);
+    auto verifyAll = [&] {
+      TerminalProgress progress;
+      progress.say("verifying " + std::to_string(plan.devices().size()) +
+                   " programs");
+      return verifyPlan(plan, &facts);
+    };
+    Status status = verifyAll();
     if (status.ok())
       std::cerr << "verified: " << plan.devices().size()
                 << " programs, coverage, pairing and memory hold; at most "
