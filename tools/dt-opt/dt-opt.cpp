@@ -15,10 +15,12 @@
 #include "dt/Passes/Pipelines.h"
 #include "dt/Passes/Version.h"
 #include "dtrt/PlanModel.h"
+#include "dtrt/TerminalProgress.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
@@ -175,6 +177,32 @@ LogicalResult printModule(ModuleOp module, const std::string &path) {
   return failure();
 }
 
+/// Says on a terminal which pass is at work.
+class ShowPasses : public PassInstrumentation {
+public:
+  explicit ShowPasses(dtrt::TerminalProgress &progress) : progress(progress) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    if (!pass->getArgument().empty())
+      progress.say(pass->getArgument().str());
+  }
+
+private:
+  dtrt::TerminalProgress &progress;
+};
+
+/// Runs the passes; whatever they print, no line of progress is in its way.
+LogicalResult runShown(PassManager &passes, ModuleOp module, bool isPlain) {
+  dtrt::TerminalProgress progress;
+  ScopedDiagnosticHandler handler(
+      module.getContext(), [&](Diagnostic &diagnostic) {
+        progress.hide();
+        return isPlain ? printPlainly(diagnostic) : printWarning(diagnostic);
+      });
+  passes.addInstrumentation(std::make_unique<ShowPasses>(progress));
+  return passes.run(module);
+}
+
 /// Imports, runs the passes named on the command line (or, for a plan, all),
 /// and writes IR or the plan.
 int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
@@ -202,7 +230,7 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
-  if (failed(passes.run(*module)))
+  if (failed(runShown(passes, *module, isJson)))
     return EXIT_FAILURE;
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;

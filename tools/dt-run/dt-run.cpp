@@ -4,6 +4,7 @@
 #include "dtrt/Executor.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/NcclRun.h"
+#include "dtrt/TerminalProgress.h"
 #include "dtrt/WorkerLaunch.h"
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <mutex>
 #include <new>
 #include <unistd.h>
 
@@ -44,11 +44,15 @@ int fail(const std::string &message) {
   return 1;
 }
 
-/// Rewrites one line of the terminal.
-void showProgress(const char *phase, size_t done, size_t total) {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
-  fprintf(stderr, "\r%-10s %zu of %zu devices\033[K", phase, done, total);
+/// Runs all devices in this process and says on a terminal how far it is.
+dtrt::Result<dtrt::LoopbackReport> runShown(const dtrt::PlanReader &plan,
+                                            dtrt::LoopbackOptions options) {
+  dtrt::TerminalProgress progress;
+  options.progress = [&](const char *phase, size_t done, size_t total) {
+    progress.say(std::string(phase) + " " + std::to_string(done) + " of " +
+                 std::to_string(total) + " devices");
+  };
+  return dtrt::runLoopback(plan, options);
 }
 
 void printJson(const Options &options, const dtrt::LoopbackReport &report,
@@ -239,12 +243,7 @@ int run(const Options &options) {
   dtrt::LoopbackOptions loopback;
   loopback.check = options.check;
   loopback.staged = isStaged(options);
-  bool terminal = isatty(STDERR_FILENO);
-  if (terminal)
-    loopback.progress = showProgress;
-  auto report = dtrt::runLoopback(*plan, loopback);
-  if (terminal)
-    fprintf(stderr, "\r\033[K");
+  auto report = runShown(*plan, loopback);
   if (!report.ok())
     return fail(report.status().message());
   return finish(options, *report);
