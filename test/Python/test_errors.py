@@ -250,7 +250,8 @@ def test_tensor_gone_before_transfer(how, word, compile_plan, tmp_path):
             f"source tensor '2.weight' state 'exp_avg' was {word} after prepare"
         ) in text
         if rank != 3:
-            assert "transfer: rank 3 stopped: " in text
+            # Where a rank learns of it depends on how far it is.
+            assert re.search("(prepare|transfer): rank 3 stopped: ", text)
 
 
 def _start_meanwhile(act):

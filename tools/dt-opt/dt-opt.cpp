@@ -192,13 +192,12 @@ private:
 };
 
 /// Runs the passes; whatever they print, no line of progress is in its way.
-LogicalResult runShown(PassManager &passes, ModuleOp module, bool isPlain) {
+LogicalResult runShown(PassManager &passes, ModuleOp module) {
   dtrt::TerminalProgress progress;
-  ScopedDiagnosticHandler handler(
-      module.getContext(), [&](Diagnostic &diagnostic) {
-        progress.hide();
-        return isPlain ? printPlainly(diagnostic) : printWarning(diagnostic);
-      });
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &) {
+    progress.hide();
+    return failure(); // others print it
+  });
   passes.addInstrumentation(std::make_unique<ShowPasses>(progress));
   return passes.run(module);
 }
@@ -230,7 +229,7 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
-  if (failed(runShown(passes, *module, isJson)))
+  if (failed(runShown(passes, *module)))
     return EXIT_FAILURE;
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;
