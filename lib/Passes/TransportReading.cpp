@@ -75,6 +75,8 @@ std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
       named.madeFrom = uint64_t(1) << madeFrom(flow);
     named.sourceBuffers = buffersOf(flow, Side::Source);
     named.destinationBuffers = buffersOf(flow, Side::Destination);
+    named.sourceConverts = info.flowWidths()[i].sourceConverts;
+    named.destinationConverts = info.flowWidths()[i].destinationConverts;
     named.source = &flow.source;
     named.destination = &flow.destination;
   }

@@ -4,6 +4,8 @@
 
 #include "Names.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -124,7 +126,8 @@ void readNumbers(const Rule &rule, bool afterLayers, ModelTensor &tensor) {
 
 std::vector<Rule> readRules(const Json &json) {
   std::vector<Rule> rules;
-  for (const Json &item : asArray(json, "rules").items)
+  checkCount(asArray(json, "rules").items.size(), kMaxRules, "rules", "rules");
+  for (const Json &item : json.items)
     rules.push_back(
         readRule(item, "rules[" + std::to_string(rules.size()) + "]"));
   return rules;

@@ -45,6 +45,8 @@ class Switch:
         self._place = place
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
         self._prepared = threading.Event()
         self._note = ""
         farewell.begin(self)
@@ -54,13 +56,11 @@ class Switch:
             name="dynatrain-prepare",
             daemon=True,
         ).start()
-        self._agreement: StepAgreement | None = None
-        self._board: Board | None = None
 
     @property
     def board(self) -> Board:
-        """Words between the processes of this switch, once it is prepared;
-        wiped when all have committed or aborted."""
+        """Words between the processes of this switch, once it is prepared; they
+        are gone when it has ended."""
         if self._board is None:
             self._board = Board(
                 self._native.store(),
@@ -68,12 +68,9 @@ class Switch:
                 self._place.rank,
                 self._place.size,
                 self._place.timeout,
+                check=self._native.ranks().check,
             )
         return self._board
-
-    def _leave_board(self) -> None:
-        if self._board is not None:
-            self._board.leave()
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -87,7 +84,8 @@ class Switch:
         self.wait()
         if self._agreement is None:
             self._agreement = StepAgreement(self.board)
-        return self._agreement.due(step)
+        agreement = self._agreement
+        return self._run(lambda: agreement.due(step))
 
     def _prepare(
         self, tensors: list[_C.Tensor], note: str, digests: bool
@@ -117,7 +115,6 @@ class Switch:
 
     def _end(self, why: str) -> str:
         """Ends the switch unless it has ended; how it has."""
-        self._leave_board()
         outcome = self._native.abort(why)
         if outcome == "committed":
             farewell.forget(self)
@@ -130,7 +127,6 @@ class Switch:
         try:
             return phase()
         except Error:
-            self._leave_board()
             if self.outcome == "aborted":
                 farewell.end(self, self._native.ranks(), self._place)
             raise
@@ -166,7 +162,6 @@ class Switch:
         """Returns when all processes have all their bytes, and know it. The
         source tensors may go then."""
         self._note = self._run(self._native.commit)
-        self._leave_board()
         farewell.forget(self)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:

@@ -210,7 +210,8 @@ Status checkSummary(const PlanSummary &summary) {
        {&summary.coverage, &summary.deadlockFree, &summary.memorySafe})
     if (!proof->empty() && *proof != "proved")
       return makeError("a proof is neither empty nor 'proved'");
-  return checkName("name of the solver", summary.solver);
+  DTRT_RETURN_IF_ERROR(checkName("name of the solver", summary.solver));
+  return checkName("name of the verifier", summary.verifier);
 }
 
 /// Intervals of a dim: within [0, limit], disjoint in any order; one that is

@@ -342,7 +342,8 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));
   DTRT_RETURN_IF_ERROR(text(proof, from.deadlock_free(), summary.deadlockFree));
   DTRT_RETURN_IF_ERROR(text(proof, from.memory_safe(), summary.memorySafe));
-  return text(proof, from.solver(), summary.solver);
+  DTRT_RETURN_IF_ERROR(text(proof, from.solver(), summary.solver));
+  return text(proof, from.verified_by(), summary.verifier);
 }
 
 Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {

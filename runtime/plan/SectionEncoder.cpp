@@ -204,13 +204,14 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
   auto deadlockFree = builder.CreateString(s.deadlockFree);
   auto memorySafe = builder.CreateString(s.memorySafe);
   auto solver = builder.CreateString(s.solver);
+  auto verifier = builder.CreateString(s.verifier);
   return fb::CreateSummary(
       builder, s.bytesDestination, s.bytesLocal, s.bytesWire,
       s.bytesWireLowerBound, s.bytesInterNode, s.bytesInterNodeLowerBound,
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
-      solver);
+      solver, verifier);
 }
 
 } // namespace

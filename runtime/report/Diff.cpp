@@ -203,9 +203,9 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                bytesInterNode, bytesInterNodeLowerBound, timePredicted,
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
-               collectives, coverage, deadlockFree, memorySafe, solver] =
-      summary;
-  (void)solver; // who proved it
+               collectives, coverage, deadlockFree, memorySafe, solver,
+               verifier] = summary;
+  (void)solver, (void)verifier; // who proved it
   const char *modeText = mode == MemoryMode::Flat ? "flat" : "rollback";
   rows.insert(
       rows.end(),

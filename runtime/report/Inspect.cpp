@@ -102,7 +102,10 @@ std::string proofText(const PlanSummary &s) {
                      ", deadlock-free " +
                      (s.deadlockFree.empty() ? "-" : s.deadlockFree) +
                      ", memory " + (s.memorySafe.empty() ? "-" : s.memorySafe);
-  return s.solver.empty() ? text : text + " (" + s.solver + ")";
+  std::string by = s.solver;
+  if (!s.verifier.empty())
+    by += (by.empty() ? "verifier " : ", verifier ") + s.verifier;
+  return by.empty() ? text : text + " (" + by + ")";
 }
 
 void writePlanText(const PlanReader &plan, std::ostream &out) {

@@ -453,6 +453,16 @@ void refuse(const Plan &plan, const World &world, const std::string &why) {
   Switch::refuse(*plan, world, makeError(why));
 }
 
+/// Raises why the switch has been aborted, if it has.
+void checkStopped(Rendezvous &ranks) {
+  Status stopped;
+  {
+    py::gil_scoped_release release;
+    stopped = ranks.checkStopped();
+  }
+  check(stopped);
+}
+
 std::vector<std::string> meet(const World &world, const std::string &said) {
   Meeting meeting(world);
   Result<std::vector<std::string>> all = std::vector<std::string>();
@@ -588,6 +598,7 @@ PYBIND11_MODULE(_C, module) {
       .def("patience", &LiveSwitch::patience)
       .def("stats", &LiveSwitch::stats);
   py::class_<Rendezvous, std::shared_ptr<Rendezvous>>(module, "Ranks")
+      .def("check", &checkStopped)
       .def("all_have_left", &Rendezvous::allHaveLeft, release)
       .def("has_aborted", &Rendezvous::hasDecidedAbort)
       .def("clean_up", &Rendezvous::cleanUp, release);

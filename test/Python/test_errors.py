@@ -427,7 +427,9 @@ def test_warnings_of_the_compiler(tmp_path):
     """Values that are lost are told, once, where compile() was called."""
     words = r'^dt-opt: destination\.shards leave \[4:8\)x\[0:8\) of tensor "w"'
     with pytest.warns(dynatrain.CompileWarning, match=words) as told:
-        dynatrain.compile(_of_rows(8, 4), tmp_path / "lost.dtplan")
+        request = _of_rows(8, 4)
+        request["destination"]["partial"] = True
+        dynatrain.compile(request, tmp_path / "lost.dtplan")
     assert len(told) == 1 and told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")

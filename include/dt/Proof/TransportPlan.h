@@ -92,6 +92,8 @@ struct PlanFlow {
   std::optional<uint32_t> deriveFrom;
   uint64_t madeFrom = 0;
   std::vector<FlowBuffers> sourceBuffers, destinationBuffers;
+  /// Whether a side stores another dtype than travels.
+  bool sourceConverts = false, destinationConverts = false;
   const std::vector<Holding> *source = nullptr, *destination = nullptr;
 };
 

@@ -200,6 +200,9 @@ struct PlanSummary {
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;
   std::string solver; // "z3 4.8.12"; empty when no solver ran
+  /// Which `verifyPlan` has accepted the file's bytes before this was written,
+  /// kVerifierVersion; empty when none.
+  std::string verifier;
 };
 
 /// Everything that is not per rank.

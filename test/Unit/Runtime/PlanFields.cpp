@@ -238,7 +238,7 @@ private:
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
-           coverage, deadlockFree, memorySafe, solver] = summary;
+           coverage, deadlockFree, memorySafe, solver, verifier] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -261,6 +261,7 @@ private:
     leaf("summary.deadlockFree", deadlockFree);
     leaf("summary.memorySafe", memorySafe);
     leaf("summary.solver", solver);
+    leaf("summary.verifier", verifier);
   }
 
   void add(RankProgram &program) {
@@ -349,13 +350,14 @@ std::vector<Field> fieldsOf(TestPlan &plan) {
 
 bool isProvenance(const std::string &name) {
   return name == "common.compilerVersion" || name == "common.requestHash" ||
-         name == "summary.solver";
+         name == "summary.solver" || name == "summary.verifier";
 }
 
 TestPlan withoutProvenance(TestPlan plan) {
   plan.common.compilerVersion.clear();
   plan.common.requestHash.clear();
   plan.common.summary.solver.clear();
+  plan.common.summary.verifier.clear();
   return plan;
 }
 
