@@ -39,7 +39,8 @@ struct ShardLine {
   NumberedName name;
   std::string states;
   std::vector<std::string> members;
-  std::string rest; // inner dims and range
+  std::vector<uint64_t> indices; // of members that are one index each
+  std::string rest;              // inner dims and range
   std::vector<uint64_t> shards;
   std::optional<size_t> varies;
   std::vector<uint64_t> names;
@@ -86,6 +87,15 @@ bool join(ShardLine &line, const ShardLine &next) {
   return true;
 }
 
+/// Of a shard that holds one member of a family with one leading dim.
+std::optional<uint64_t> onlyIndex(const Family &family,
+                                  const ShardRecord &shard) {
+  if (family.numLeading() != 1 || shard.dims[0].size() != 1 ||
+      shard.dims[0][0].size() != 1)
+    return std::nullopt;
+  return uint64_t(shard.dims[0][0].lo);
+}
+
 /// A line per family and way to lie, in the order of their first shards.
 std::vector<ShardLine> linesByFamily(const PlanCommon &common, Side side,
                                      const std::vector<ShardRecord> &shards) {
@@ -110,11 +120,20 @@ std::vector<ShardLine> linesByFamily(const PlanCommon &common, Side side,
         std::make_pair(shard.family, states + rest), lines.size());
     if (isNew)
       lines.push_back(
-          {partedAtNumbers(family.name), states, {}, rest, {}, {}, {}});
+          {partedAtNumbers(family.name), states, {}, {}, rest, {}, {}, {}});
     lines[found->second].members.push_back(members);
     lines[found->second].shards.push_back(i);
+    if (auto index = onlyIndex(family, shard))
+      lines[found->second].indices.push_back(*index);
   }
   return lines;
+}
+
+void writeMembers(const std::vector<std::string> &members, std::ostream &out) {
+  if (members.size() > 1)
+    out << " each of";
+  for (size_t i = 0; i < members.size(); ++i)
+    out << (i ? ", " : members[i].empty() ? "" : " ") << members[i];
 }
 
 void writeLine(const ShardLine &line, std::ostream &out) {
@@ -127,10 +146,10 @@ void writeLine(const ShardLine &line, std::ostream &out) {
       out << line.name.numbers[i];
   }
   out << line.name.words.back() << " " << line.states;
-  if (line.members.size() > 1)
-    out << " each of";
-  for (size_t i = 0; i < line.members.size(); ++i)
-    out << (i ? ", " : line.members[i].empty() ? "" : " ") << line.members[i];
+  if (line.members.size() == line.indices.size() && line.indices.size() > 1)
+    out << " each of " << listText(line.indices);
+  else
+    writeMembers(line.members, out);
   out << line.rest;
   if (line.shards.size() > 1)
     out << " (" << line.shards.size() << " shards)";

@@ -249,7 +249,7 @@ TEST(Diff, FitsAScreenAndCountsTheRest) {
   std::string text = changed(derivedPlan(), change);
   for (const char *line :
        {"link 0: device 0 to node 0: 50 GBps -> device 0 to node 0: 52 GBps\n",
-        "source layout: 91 more lines differ (--all lists them)\n",
+        "source layout: 92 more lines differ (--all lists them)\n",
         "programs of devices 3-19: absent -> present\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
   std::istringstream lines(text);

@@ -258,8 +258,8 @@ TEST(Report, RepeatedShardsOfAFamilyAreOneLine) {
   };
   EXPECT_EQ(shardLines(common, {member(0, 4), member(1, 2), member(2, 4),
                                 member(3, 4), member(4, 4)}),
-            "  #0, #2-#4 layers.{}.w {param} each of [0:1), [2:3), [3:4), "
-            "[4:5) [0:4) [0:6) (4 shards)\n"
+            "  #0, #2-#4 layers.{}.w {param} each of 0, 2-4 [0:4) [0:6) (4 "
+            "shards)\n"
             "  #1 layers.{}.w {param} [1:2) [0:2) [0:6)\n");
 }
 
