@@ -1,5 +1,6 @@
 //===- BoxKernels.cu - Strided copies on a GPU ----------------------------===//
 
+#include "Kernels.h"
 #include "Stream.h"
 
 #include <algorithm>
@@ -8,8 +9,8 @@ namespace dtrt {
 
 namespace {
 
-/// Enough to keep every multiprocessor busy; more tiles are taken in turns.
-constexpr uint64_t kMaxBlocks = 8192;
+/// Blocks that fit into a multiprocessor; more tiles are taken in turns.
+constexpr uint32_t kBlocksPerCore = 3;
 
 __global__ void __launch_bounds__(kTileThreads)
     copyBoxes(const BoxCopy *copies, uint32_t count, uint64_t tiles) {
@@ -27,12 +28,26 @@ __global__ void __launch_bounds__(kTileThreads)
 
 } // namespace
 
-Status launchBoxCopies(const std::byte *rows, uint32_t count, uint64_t tiles,
-                       cudaStream_t stream) {
+Result<uint32_t> multiprocessors(int gpu) {
+  int count = 0;
+  DTRT_RETURN_IF_ERROR(cudaStatus(
+      cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, gpu),
+      "cannot tell the multiprocessors of the GPU"));
+  return uint32_t(count);
+}
+
+Result<uint32_t> fullGrid(int gpu) {
+  auto count = multiprocessors(gpu);
+  DTRT_RETURN_IF_ERROR(count);
+  return *count * kBlocksPerCore;
+}
+
+Status launchBoxCopies(const BoxCopy *rows, uint32_t count, uint64_t tiles,
+                       uint32_t blocks, cudaStream_t stream) {
   if (tiles == 0)
     return {};
-  copyBoxes<<<uint32_t(std::min(tiles, kMaxBlocks)), kTileThreads, 0, stream>>>(
-      reinterpret_cast<const BoxCopy *>(rows), count, tiles);
+  copyBoxes<<<uint32_t(std::min<uint64_t>(tiles, blocks)), kTileThreads, 0,
+              stream>>>(rows, count, tiles);
   return cudaStatus(cudaGetLastError(), "cannot launch the box copies");
 }
 

@@ -197,7 +197,12 @@ Result<Owned> hold(const std::vector<Tensor> &tensors) {
 
 class LiveSwitch {
 public:
+  /// On the trainer's thread; what prepares may have another, whose GPU says
+  /// nothing.
   LiveSwitch(Plan plan, World world) : plan(std::move(plan)), world(world) {
+#ifdef DT_HAS_CUDA
+    trainerGpu = currentGpu();
+#endif
     inner = take(Switch::create(*this->plan, world));
   }
   ~LiveSwitch() {
@@ -232,9 +237,17 @@ public:
     py::gil_scoped_release release;
     check(inner->cannotConnect(why));
   }
-  void transfer() {
+  void warmUp() {
+    py::gil_scoped_release release;
+    check(inner->warmUp());
+  }
+  /// `stream`: the trainer's on its GPU, as a number; its work so far comes
+  /// before the transfer.
+  void transfer(std::optional<uintptr_t> stream) {
     auto owned = hold(tensors);
     py::gil_scoped_release release;
+    if (owned.ok() && stream)
+      check(startAfter(*stream));
     if (!owned.ok())
       check(inner->fail("transfer", owned.status()));
     check(inner->transfer());
@@ -264,56 +277,62 @@ public:
 private:
   Status connectGpu(std::unique_ptr<Transport> transport);
   Status connectNcclOf();
+  Status startAfter(uintptr_t stream);
 
   Plan plan;
   World world;
   std::vector<Tensor> tensors;
   std::unique_ptr<Switch> inner;
+#ifdef DT_HAS_CUDA
+  Result<int> trainerGpu = makeError("no GPU");
+  GpuExecutor *gpuRunner = nullptr; // of the switch
+#endif
 };
 
 #ifdef DT_HAS_CUDA
-Switch::MakeRunner runOnGpu(int gpu, MemorySource staging) {
-  return [gpu, staging](
-             LocalStorage &storage,
-             Transport &transport) -> Result<std::unique_ptr<ProgramRunner>> {
-    DTRT_RETURN_IF_ERROR(useGpu(gpu));
-    auto made = GpuExecutor::prepare(storage, transport, {staging});
-    DTRT_RETURN_IF_ERROR(made);
-    return std::unique_ptr<ProgramRunner>(std::move(*made));
-  };
-}
-
 /// Tensors on a GPU over a wire that only sees the host's memory.
 Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport) {
-  return inner->connect(
-      makeHostStagedTransport(std::move(transport), copyBytesOnGpu),
-      runOnGpu(*gpuOf(tensors), gpuMemory()));
+  int gpu = *gpuOf(tensors);
+  return inner->connect(makeHostStagedTransport(std::move(transport),
+                                                gpuCopies(gpu), pinnedMemory()),
+                        runOnGpu(*plan, gpu, gpuRunner));
+}
+
+Status LiveSwitch::startAfter(uintptr_t stream) {
+  if (!gpuRunner)
+    return {};
+  Status status = gpuRunner->runAfter(reinterpret_cast<GpuStream>(stream));
+  return status.ok() ? status : inner->fail("transfer", status);
 }
 #else
 Status LiveSwitch::connectGpu(std::unique_ptr<Transport>) {
   return inner->fail("prepare", makeError("built without CUDA"));
 }
+Status LiveSwitch::startAfter(uintptr_t) { return {}; }
 #endif
 
 #ifdef DT_HAS_NCCL
-/// A rank that holds nothing uses the GPU that its process uses.
+/// A rank that holds nothing uses the GPU of the trainer's thread.
 Status LiveSwitch::connectNcclOf() {
   std::optional<int> gpu = gpuOf(tensors);
-  if (!gpu) {
-    auto current = currentGpu();
-    if (!current.ok())
-      return inner->fail("prepare", current.status());
-    gpu = *current;
-  }
+  if (!gpu && !trainerGpu.ok())
+    return inner->fail("prepare", trainerGpu.status());
+  if (!gpu)
+    gpu = *trainerGpu;
   // Where the communicator will be.
   if (Status used = useGpu(*gpu); !used.ok())
     return inner->fail("prepare", used);
-  auto transport = NcclTransport::create(
-      {inner->devices()[world.rank], inner->devices(), world.store,
-       world.prefix + "/nccl", world.timeout});
+  NcclOptions options;
+  options.device = inner->devices()[world.rank];
+  options.devices = inner->devices();
+  options.store = world.store;
+  options.prefix = world.prefix + "/nccl";
+  options.timeout = world.timeout;
+  auto transport = NcclTransport::create(options);
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
-  return inner->connect(std::move(*transport), runOnGpu(*gpu, ncclMemory()));
+  return inner->connect(std::move(*transport),
+                        runOnGpu(*plan, *gpu, gpuRunner));
 }
 #else
 Status LiveSwitch::connectNcclOf() {
@@ -460,6 +479,7 @@ PYBIND11_MODULE(_C, module) {
       .def("connect", &LiveSwitch::connect)
       .def("connect_nccl", &LiveSwitch::connectNccl)
       .def("cannot_connect", &LiveSwitch::cannotConnect)
+      .def("warm_up", &LiveSwitch::warmUp)
       .def("transfer", &LiveSwitch::transfer)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)

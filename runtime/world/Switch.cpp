@@ -326,8 +326,23 @@ Status Switch::runProgram() {
   return {};
 }
 
+Status Switch::warmUp() {
+  DTRT_RETURN_IF_ERROR(enter("warm-up", Phase::Connected));
+  if (warm)
+    return {};
+  warm = true;
+  Status status;
+  {
+    StopWatch watch(rendezvous, *transport);
+    status = transport->warmUp();
+  }
+  return leave("warm-up", Phase::Connected,
+               status.ok() ? status : rendezvous.causeOf(status));
+}
+
 Status Switch::transfer() {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
+  DTRT_RETURN_IF_ERROR(warmUp());
   return leave("transfer", Phase::Transferred, runProgram());
 }
 

@@ -63,6 +63,9 @@ public:
   /// Instead of `connect`, where there is nothing to connect with: finds out
   /// who is missing. Always an error.
   Status cannotConnect(const std::string &why);
+  /// Collective; between two steps of training, once, before `transfer`, which
+  /// does it otherwise: what a transport's first messages cost.
+  Status warmUp();
   Status transfer();
   Status commit();
   /// For a caller that finds a fault of its own in a phase: ends the switch.
@@ -93,6 +96,7 @@ private:
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ProgramRunner> runner; // before the transport goes
   Phase phase = Phase::New;
+  bool warm = false;
   double elapsed = 0;
 };
 

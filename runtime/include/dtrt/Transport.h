@@ -19,6 +19,7 @@ namespace dtrt {
 
 struct MessageRegions;
 struct MessageView;
+class StreamTransport;
 
 struct TransportMessage {
   bool receive = false;
@@ -39,6 +40,8 @@ class Transport {
 public:
   virtual ~Transport() = default;
   virtual uint32_t device() const = 0;
+  /// This, where groups can be put on a GPU's stream.
+  virtual StreamTransport *onStreams() { return nullptr; }
   /// Whether all devices are in one address space, so that messages may go
   /// from shard to shard without staging.
   virtual bool seesPeerMemory() const { return false; }
@@ -59,6 +62,10 @@ public:
   /// After `connect`, on all ranks: most messages of the groups to come lie in
   /// this memory (null: they do not), which stays until `leave`.
   virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }
+  /// Collective, once, before the first group: what first uses cost. Where the
+  /// process has other communicators, none of them may be at work: the caller
+  /// is between two steps of training.
+  virtual Status warmUp() { return {}; }
   virtual Status group(const std::vector<TransportMessage> &messages) = 0;
   /// A group in two parts, for transports that work on while the rank does
   /// something else; `end` is called when `begin` went well. In between, the

@@ -1,0 +1,54 @@
+//===- FakeKernels.cpp - Our kernels on the fake GPUs ---------------------===//
+
+#include "FakeKernels.h"
+
+#include "FakeGpu.h"
+
+#include "dtrt/BoxCopy.h"
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+template <typename T> T argument(const FakeKernelCall &call, size_t index) {
+  return *static_cast<const T *>(call.arguments[index]);
+}
+
+/// First and last byte of what a row reads or writes.
+void touchBox(const std::byte *data, const BoxCopy &row, const int64_t *strides,
+              unsigned unit, int gpu) {
+  int64_t bytes = int64_t(row.runUnits) * unit;
+  for (uint32_t dim = 0; dim < row.numDims; ++dim)
+    bytes += int64_t(row.sizes[dim] - 1) * strides[dim];
+  touchFakeMemory(data, uint64_t(bytes), gpu, "a box copy");
+}
+
+FakeMake copyBoxes(const FakeKernelCall &call) {
+  auto *rows = argument<const BoxCopy *>(call, 0);
+  auto count = argument<uint32_t>(call, 1);
+  auto tiles = argument<uint64_t>(call, 2);
+  int gpu = call.gpu;
+  return [=]() -> FakeWork {
+    return [=] {
+      touchFakeMemory(rows, count * sizeof(BoxCopy), gpu, "a table's launch");
+      for (uint32_t i = 0; i < count; ++i) {
+        if (rows[i].from)
+          touchBox(rows[i].from, rows[i], rows[i].fromStrides, rows[i].fromUnit,
+                   gpu);
+        touchBox(rows[i].to, rows[i], rows[i].toStrides, rows[i].toUnit, gpu);
+      }
+      for (uint64_t tile = 0; tile < tiles; ++tile) {
+        const BoxCopy &row = rows[copyOfTile(rows, count, tile)];
+        auto start = uint32_t((tile - row.firstTile) * kTileUnits);
+        for (uint32_t thread = 0; thread < kTileThreads; ++thread)
+          moveShare(row, start, thread);
+      }
+      return true;
+    };
+  };
+}
+
+} // namespace
+
+void dtrt::test::setFakeKernels() { setFakeKernel("copyBoxes", copyBoxes); }
