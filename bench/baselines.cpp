@@ -25,7 +25,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/CostModel.h"
@@ -352,8 +352,8 @@ void print(const char *name, const Outcome &outcome, const char *end) {
             << ", \"messages\": " << outcome.messages << "}" << end;
 }
 
-LogicalResult report(TransitionInfo &info) {
-  std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
+LogicalResult report(const TransitionInfo &info) {
+  const std::vector<Flow> &flows = info.flowCells();
   std::vector<Send> sends = leastLoaded(flows, info.cluster);
   std::cout.precision(9);
   std::cout << "{";
@@ -380,7 +380,7 @@ int run(const std::string &path) {
   OwningOpRef<ModuleOp> module = importRequest(*request, &context);
   PassManager passes(&context);
   passes.addPass(createGroupFamilies());
-  if (failed(passes.run(*module)) || failed(forEachTransition(*module, report)))
+  if (failed(passes.run(*module)) || failed(TransitionAnalysis(*module).forEach(report)))
     return 1;
   return 0;
 }

@@ -40,19 +40,20 @@ model, optimizer = train()
 full = dynatrain.training_state(model, optimizer)
 old = {(n, s): shard(t, ROWS[n], rank) for (n, s), t in full.items()}
 right = {(n, s): shard(t, COLUMNS[n], rank) for (n, s), t in full.items()}
-# The new shards and their optimizer, still empty.
-new = {n: torch.zeros_like(t) for (n, s), t in right.items() if s == "param"}
+# The new shards; their optimizer gets its state when the switch is over.
+sizes = {n: t.shape for (n, s), t in right.items() if s == "param"}
+new = {n: torch.nn.Parameter(torch.zeros(size)) for n, size in sizes.items()}
 adamw = torch.optim.AdamW(new.values())
-target = dynatrain.training_state(new, adamw, create=True)
+fresh = dynatrain.fresh_state(new, adamw)
 
 plan = dynatrain.Plan.load(sys.argv[1])
-counters = dynatrain.steps(model, optimizer)
-switch = plan.prepare(dynatrain.World(), old, target, user_data=counters)
-switch.transfer()  # a trainer goes on meanwhile, until a step boundary
+note = dynatrain.counters(model, optimizer)
+switch = plan.prepare(dynatrain.World(), old, fresh.tensors, user_data=note)
+switch.transfer()
 switch.commit()
-dynatrain.set_steps(new, adamw, switch.user_data)
+fresh.install(switch.user_data)
 
-for key, tensor in target.items():
-    assert torch.equal(tensor, right[key]), key
-count = sum(tensor.nbytes for tensor in target.values())
+state = dynatrain.training_state(new, adamw)
+assert all(torch.equal(tensor, right[key]) for key, tensor in state.items())
+count = sum(tensor.nbytes for tensor in state.values())
 print(f"rank {rank}: {count} bytes compared, all right")

@@ -34,11 +34,13 @@ config.substitutions += [
     ("%dt_bin", os.path.join(config.dt_binary_dir, "bin")),
 ]
 
-# "z3": the compiler proves plans; "z3-tool": the solver is here as a program.
+# "z3": the compiler proves plans; "z3-tool", "cvc5-tool": the solver is here as
+# a program.
 if config.dt_have_z3:
     config.available_features.add("z3")
-if shutil.which("z3"):
-    config.available_features.add("z3-tool")
+for solver in ("z3", "cvc5"):
+    if shutil.which(solver):
+        config.available_features.add(solver + "-tool")
 
 if lit_config.params.get("verify_roundtrip"):
     # The tool's name where it stands as a command, not inside a path.

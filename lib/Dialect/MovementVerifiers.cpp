@@ -52,8 +52,6 @@ enum Sides : unsigned { kSource = 1, kDestination = 2, kEither = 3 };
 // Where the two ends of an op's pieces must lie. Later hops read from devices
 // that earlier ones filled.
 static std::pair<Sides, Sides> endsOf(Operation *op) {
-  if (isa<ReleaseOp>(op))
-    return {kSource, kSource};
   if (isa<ZeroOp>(op))
     return {kDestination, kDestination};
   auto transfer = dyn_cast<TransferOp>(op);
@@ -62,15 +60,16 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
   return {kEither, kDestination};
 }
 
-static LogicalResult verifyDevices(MovementOpInterface op, const Row &lo,
-                                   const Row &hi, unsigned column, Sides sides,
+static LogicalResult verifyDevices(Operation *op, PiecesAttr pieces,
+                                   const Row &lo, const Row &hi,
+                                   unsigned column, Sides sides,
                                    const DeviceSet &source,
                                    const DeviceSet &destination) {
   // Nearly always the bounds tell, and a million rows need no list.
   if ((sides & kSource && source.containsAll(lo[column], hi[column])) ||
       (sides & kDestination && destination.containsAll(lo[column], hi[column])))
     return success();
-  for (int64_t device : op.getPieces().getRows().distinct(column)) {
+  for (int64_t device : pieces.getRows().distinct(column)) {
     if ((sides & kSource && source.contains(device)) ||
         (sides & kDestination && destination.contains(device)))
       continue;
@@ -82,6 +81,25 @@ static LogicalResult verifyDevices(MovementOpInterface op, const Row &lo,
            << " device " << device << ", which is not in " << where;
   }
   return success();
+}
+
+/// The devices of ops on storage.
+static LogicalResult verifyStorageDevices(Operation *op,
+                                          const DeviceSet &source,
+                                          const DeviceSet &destination) {
+  PiecesAttr pieces;
+  Sides side = kSource;
+  if (auto create = dyn_cast<CreateOp>(op)) {
+    pieces = create.getPieces();
+    side = kDestination;
+  } else if (auto release = dyn_cast<ReleaseOp>(op)) {
+    pieces = release.getPieces();
+  }
+  Row lo, hi;
+  if (!pieces || !pieces.getRows().bounds(lo, hi))
+    return success();
+  return verifyDevices(op, pieces, lo, hi, PiecesAttr::kFrom, side, source,
+                       destination);
 }
 
 static LogicalResult verifyLayouts(TransitionOp op, LayoutOp source,
@@ -107,15 +125,18 @@ LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (failed(verifyLayouts(*this, from, to)))
     return failure();
   DeviceSet source(from, tables), destination(to, tables);
+  for (Operation &op : getBody().front())
+    if (failed(verifyStorageDevices(&op, source, destination)))
+      return failure();
   WalkResult result = walk([&](MovementOpInterface op) {
     auto [fromSides, toSides] = endsOf(op);
     Row lo, hi;
     if (!op.getPieces().getRows().bounds(lo, hi))
       return WalkResult::advance();
-    if (failed(verifyDevices(op, lo, hi, PiecesAttr::kFrom, fromSides, source,
-                             destination)) ||
-        failed(verifyDevices(op, lo, hi, PiecesAttr::kTo, toSides, source,
-                             destination)))
+    if (failed(verifyDevices(op, op.getPieces(), lo, hi, PiecesAttr::kFrom,
+                             fromSides, source, destination)) ||
+        failed(verifyDevices(op, op.getPieces(), lo, hi, PiecesAttr::kTo,
+                             toSides, source, destination)))
       return WalkResult::interrupt();
     return WalkResult::advance();
   });
@@ -196,22 +217,58 @@ static LogicalResult verifyBoxes(MovementOpInterface op, ParamOp param) {
   return success();
 }
 
-LogicalResult verifyMovement(MovementOpInterface op,
-                             SymbolTableCollection &tables) {
+/// The param that an op inside a transition names; null where the transition
+/// says itself what is wrong.
+static FailureOr<ParamOp> findParam(Operation *op, FlatSymbolRefAttr name,
+                                    SymbolTableCollection &tables) {
   auto transition = op->getParentOfType<TransitionOp>();
   if (!transition)
     return op->emitOpError("stands alone, expected a dt.transition around it");
   SpaceOp space = transition.lookupSpace(tables);
   if (!space)
-    return success(); // The transition says so itself.
-  ParamOp param = lookupParam(op, op.getParamAttr(), tables);
+    return ParamOp();
+  ParamOp param = lookupParam(op, name, tables);
   if (!param)
-    return op->emitOpError()
-           << "moves " << op.getParamAttr() << ", which space @"
-           << space.getSymName() << " does not have";
-  if (failed(verifyStates(op, op.getStatesAttr(), param)))
+    return op->emitOpError() << "moves " << name << ", which space @"
+                             << space.getSymName() << " does not have";
+  return param;
+}
+
+LogicalResult verifyMovement(MovementOpInterface op,
+                             SymbolTableCollection &tables) {
+  auto param = findParam(op, op.getParamAttr(), tables);
+  if (failed(param))
     return failure();
-  return verifyBoxes(op, param);
+  if (!*param)
+    return success();
+  if (failed(verifyStates(op, op.getStatesAttr(), *param)))
+    return failure();
+  return verifyBoxes(op, *param);
+}
+
+template <typename Op>
+static LogicalResult verifyStorageUses(Op op, SymbolTableCollection &tables) {
+  auto param = findParam(op, op.getParamAttr(), tables);
+  if (failed(param))
+    return failure();
+  if (!*param)
+    return success();
+  if (failed(verifyStates(op, op.getStatesAttr(), *param)))
+    return failure();
+  unsigned expected = param->numLeading() + 1;
+  if (op.getPieces().getRank() == expected)
+    return success();
+  return op.emitOpError() << "has pieces of " << op.getPieces().getRank()
+                          << " dims, expected " << expected
+                          << ": the leading dims of @" << param->getSymName()
+                          << " and elements of a member's storage";
+}
+
+LogicalResult CreateOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyStorageUses(*this, tables);
+}
+LogicalResult ReleaseOp::verifySymbolUses(SymbolTableCollection &tables) {
+  return verifyStorageUses(*this, tables);
 }
 
 } // namespace dt

@@ -60,11 +60,7 @@ void forEachEnd(const RowClass &rowClass,
 }
 
 LogicalResult KeepOp::verify() { return verifyLocal(*this, getPieces()); }
-LogicalResult CopyOp::verify() {
-  if (int64_t(getBefore()) < 0)
-    return emitOpError() << "expected a wave from 0, found " << getBefore();
-  return verifyLocal(*this, getPieces());
-}
+LogicalResult CopyOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult DeriveOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult ZeroOp::verify() { return verifyLocal(*this, getPieces()); }
 

@@ -35,53 +35,21 @@ LogicalResult WaveOp::verify() {
 
 LogicalResult WaveOp::verifyRegions() {
   for (Operation &op : getBody().front())
-    if (!isa<SendrecvOp, CollectiveOp>(op))
-      return op.emitOpError(
-          "cannot stand in a wave, expected dt.sendrecv or dt.collective");
+    if (!isa<SendrecvOp>(op))
+      return op.emitOpError("cannot stand in a wave, expected dt.sendrecv");
   return success();
 }
 
 LogicalResult SendrecvOp::verify() { return verifyRemote(*this, getPieces()); }
 
-static LogicalResult verifyGroup(CollectiveOp op) {
-  ArrayRef<int64_t> devices = op.getDevices();
-  if (devices.empty() == !op.getAxesAttr())
-    return op.emitOpError("expected a group: either 'among' or 'over'");
-  SmallVector<int64_t> sorted(devices);
-  llvm::sort(sorted);
-  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end())
-    return op.emitOpError() << "lists device " << *twice << " twice";
-  if (devices.empty())
-    return success();
-  for (unsigned column : {PiecesAttr::kFrom, PiecesAttr::kTo})
-    for (int64_t device : op.getPieces().getRows().distinct(column))
-      if (!llvm::is_contained(devices, device))
-        return op.emitOpError() << "moves pieces of device " << device
-                                << ", which is not in its group";
-  return success();
+template <typename Op> static LogicalResult verifyStorage(Op op) {
+  if (op.getShard() < 0 || op.getShard() > UINT32_MAX)
+    return op.emitOpError() << "expected a shard from 0 to " << UINT32_MAX
+                            << ", found " << op.getShard();
+  return verifyLocal(op, op.getPieces());
 }
 
-LogicalResult CollectiveOp::verify() {
-  if (failed(verifyGroup(*this)))
-    return failure();
-  bool rooted = getKind() == CollectiveKind::Broadcast ||
-                getKind() == CollectiveKind::Scatter;
-  if (!rooted && getRoot() != -1)
-    return emitOpError() << "has root " << getRoot()
-                         << ", which only broadcast and scatter have";
-  if (rooted && !getDevices().empty() &&
-      !llvm::is_contained(getDevices(), getRoot()))
-    return emitOpError() << "expected its root in its group, found "
-                         << getRoot();
-  return success();
-}
-
-LogicalResult ReleaseOp::verify() {
-  if (getAfter() < -1)
-    return emitOpError() << "expected a wave from 0, or -1 for before all, "
-                         << "found " << getAfter();
-  return verifyLocal(*this, getPieces());
-}
+LogicalResult CreateOp::verify() { return verifyStorage(*this); }
+LogicalResult ReleaseOp::verify() { return verifyStorage(*this); }
 
 } // namespace dt

@@ -5,6 +5,7 @@
 #include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <unordered_map>
 #include <unordered_set>
@@ -27,32 +28,31 @@ bool holdsCorner(const Shard &shard, const Box &box) {
   return true;
 }
 
-/// Scheduled moves of one flow, by index.
+/// Pieces of one flow that travel, by index.
 using Moves = std::vector<uint32_t>;
 
 class MulticastFinder {
 public:
-  explicit MulticastFinder(const ScheduledTransition &transition)
-      : transition(transition) {}
+  MulticastFinder(const TransportPlan &plan, const std::vector<Flow> &flows)
+      : plan(plan), flows(flows) {}
 
   std::vector<Multicast> run();
 
 private:
-  const Move &move(uint32_t index) const {
-    return transition.scheduled[index].move;
-  }
+  const PlanPiece &move(uint32_t index) const { return plan.pieces[index]; }
   bool isShared(uint32_t flow) const;
   std::vector<Box> passedOn(uint32_t flow, const Moves &moves) const;
-  void addElement(const std::vector<const Move *> &moves);
+  void addElement(const std::vector<const PlanPiece *> &moves);
   void addFlow(uint32_t flow, const Moves &moves);
 
-  const ScheduledTransition &transition;
+  const TransportPlan &plan;
+  const std::vector<Flow> &flows;
   std::map<std::vector<int64_t>, Multicast> found;
 };
 
 /// Whether several devices want the same element of a flow.
 bool MulticastFinder::isShared(uint32_t flow) const {
-  const auto &sets = transition.flows[flow].destination.ownerSets;
+  const auto &sets = flows[flow].destination.ownerSets;
   return std::any_of(sets.begin(), sets.end(),
                      [](const auto &set) { return set.size() > 1; });
 }
@@ -63,15 +63,15 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
                                            const Moves &moves) const {
   std::unordered_set<int64_t> receivers;
   for (uint32_t index : moves)
-    receivers.insert(move(index).destination);
+    receivers.insert(move(index).to);
   std::unordered_map<int64_t, std::vector<const Shard *>> held;
-  for (const Holding &holding : transition.sourceHoldings[flow])
+  for (const Holding &holding : *plan.flows[flow].source)
     for (int64_t device : holding.devices)
       if (receivers.count(device))
         held[device].push_back(&holding.shard);
   std::set<Box> elements;
   for (uint32_t index : moves) {
-    int64_t device = move(index).source;
+    int64_t device = move(index).from;
     if (!receivers.count(device))
       continue;
     Box box = move(index).box;
@@ -88,11 +88,11 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
 }
 
 /// Books an element that these moves carry.
-void MulticastFinder::addElement(const std::vector<const Move *> &moves) {
+void MulticastFinder::addElement(const std::vector<const PlanPiece *> &moves) {
   std::vector<int64_t> senders, receivers;
-  for (const Move *carrier : moves) {
-    senders.push_back(carrier->source);
-    receivers.push_back(carrier->destination);
+  for (const PlanPiece *carrier : moves) {
+    senders.push_back(carrier->from);
+    receivers.push_back(carrier->to);
   }
   for (auto *ends : {&senders, &receivers}) {
     std::sort(ends->begin(), ends->end());
@@ -130,7 +130,7 @@ void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
       near.push_back(index);
       carried.push_back(move(index).box);
     }
-  std::vector<std::vector<const Move *>> carriers(firsts.size());
+  std::vector<std::vector<const PlanPiece *>> carriers(firsts.size());
   for (auto [first, carrier] : overlappingPairs(firsts, carried))
     carriers[first].push_back(&move(near[carrier]));
   for (const auto &own : carriers)
@@ -138,9 +138,11 @@ void MulticastFinder::addFlow(uint32_t flow, const Moves &moves) {
 }
 
 std::vector<Multicast> MulticastFinder::run() {
-  std::vector<Moves> byFlow(transition.flows.size());
-  for (uint32_t i = 0; i < transition.scheduled.size(); ++i)
-    byFlow[move(i).flow].push_back(i);
+  std::vector<Moves> byFlow(flows.size());
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      for (size_t i = step.first; i < step.last; ++i)
+        byFlow[plan.pieces[i].flow].push_back(uint32_t(i));
   for (uint32_t flow = 0; flow < byFlow.size(); ++flow)
     if (!byFlow[flow].empty() && isShared(flow))
       addFlow(flow, byFlow[flow]);
@@ -152,6 +154,7 @@ std::vector<Multicast> MulticastFinder::run() {
 
 } // namespace
 
-std::vector<Multicast> dt::multicasts(const ScheduledTransition &transition) {
-  return MulticastFinder(transition).run();
+std::vector<Multicast> dt::multicasts(const TransportPlan &plan,
+                                      const std::vector<Flow> &flows) {
+  return MulticastFinder(plan, flows).run();
 }

@@ -1,13 +1,18 @@
-//===- Programs.cpp - From a schedule to one program per device -----------===//
+//===- Programs.cpp - From the transport level to one program -------------===//
 
 #include "dt/Emit/Programs.h"
 
+#include "dtrt/ShardView.h"
+
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 using namespace dt;
 
 namespace {
+
+using Kind = PlanStep::Kind;
 
 std::vector<dtrt::Range> toRanges(const std::vector<Interval> &intervals) {
   std::vector<dtrt::Range> out;
@@ -16,32 +21,75 @@ std::vector<dtrt::Range> toRanges(const std::vector<Interval> &intervals) {
   return out;
 }
 
-dtrt::Instruction instruction(dtrt::Opcode op, int32_t wave) {
-  dtrt::Instruction out;
-  out.op = op;
-  out.wave = wave;
-  return out;
+bool isSameRegion(const dtrt::ShardRecord &a, const dtrt::ShardRecord &b) {
+  return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
+         a.range == b.range;
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+/// (device, peer, receive) of one wave's slot.
+using EndKey = std::tuple<int64_t, int64_t, bool>;
+
+void readSlots(const TransportPlan &plan, const PlanStep &step,
+               PlanMessage *first, PlanMessage *last) {
+  std::vector<std::pair<EndKey, int64_t>> slots;
+  slots.reserve(step.lastSlot - step.firstSlot);
+  for (size_t i = step.firstSlot; i < step.lastSlot; ++i) {
+    const PlanSlot &slot = plan.slots[i];
+    slots.push_back({{slot.device, slot.peer, slot.receive}, slot.offset});
+  }
+  std::sort(slots.begin(), slots.end());
+  auto offsetOf = [&](EndKey key) {
+    auto at = std::lower_bound(
+        slots.begin(), slots.end(), key,
+        [](const auto &slot, const EndKey &k) { return slot.first < k; });
+    bool isFound = at != slots.end() && at->first == key;
+    return isFound ? at->second : kInPlace;
+  };
+  for (PlanMessage *message = first; message != last; ++message) {
+    message->sendSlot =
+        offsetOf({message->source, message->destination, false});
+    message->receiveSlot =
+        offsetOf({message->destination, message->source, true});
+  }
 }
 
 } // namespace
 
-ProgramBuilder::ProgramBuilder(const ScheduledTransition &transition,
-                               const Worlds &worlds)
-    : transition(transition), worlds(worlds) {
-  for (uint32_t flow = 0; flow < transition.flows.size(); ++flow) {
-    source.add(flow, transition.sourceHoldings[flow]);
-    destination.add(flow, transition.destinationHoldings[flow]);
+std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan) {
+  std::vector<PlanMessage> out;
+  for (const PlanStep &step : plan.steps) {
+    if (step.kind != Kind::Wave)
+      continue;
+    size_t begin = out.size();
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanPiece &piece = plan.pieces[i];
+      if (out.size() == begin || out.back().source != piece.from ||
+          out.back().destination != piece.to)
+        out.push_back({step.wave, piece.from, piece.to, i, i, 0});
+      out.back().last = i + 1;
+      out.back().bytes += piece.bytes;
+    }
+    if (step.firstSlot < step.lastSlot)
+      readSlots(plan, step, out.data() + begin, out.data() + out.size());
   }
-  for (uint32_t i = 0; i < transition.messages.size(); ++i) {
-    messagesOf[transition.messages[i].source].push_back(i);
-    messagesOf[transition.messages[i].destination].push_back(i);
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Who does what
+//===----------------------------------------------------------------------===//
+
+ProgramBuilder::ProgramBuilder(const TransportPlan &plan, const Worlds &worlds)
+    : plan(plan), worlds(worlds), allMessages(messagesOf(plan)) {
+  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
+    source.add(flow, *plan.flows[flow].source);
+    destination.add(flow, *plan.flows[flow].destination);
   }
-  for (uint32_t i = 0; i < transition.locals.size(); ++i)
-    localsOf[transition.locals[i].device].push_back(i);
-  for (uint32_t i = 0; i < transition.derived.size(); ++i)
-    derivedOf[transition.derived[i].device].push_back(i);
-  for (uint32_t i = 0; i < transition.zeros.size(); ++i)
-    zerosOf[transition.zeros[i].device].push_back(i);
+  indexWork();
   std::set<int64_t> devices;
   for (const auto &ranks : {worlds.sourceRank, worlds.destinationRank})
     for (auto [device, rank] : ranks)
@@ -49,15 +97,120 @@ ProgramBuilder::ProgramBuilder(const ScheduledTransition &transition,
   allDevices.assign(devices.begin(), devices.end());
 }
 
-dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
-                                      dtrt::Side side, const Box &box) const {
-  const ShardIndex &index = side == dtrt::Side::Source ? source : destination;
+void ProgramBuilder::indexWork() {
+  uint32_t message = 0;
+  for (uint32_t i = 0; i < plan.steps.size(); ++i) {
+    const PlanStep &step = plan.steps[i];
+    if (step.kind == Kind::Wave) {
+      for (; message < allMessages.size() &&
+             allMessages[message].first < step.last;
+           ++message) {
+        workOf[allMessages[message].source].push_back({i, message});
+        workOf[allMessages[message].destination].push_back({i, message});
+      }
+      continue;
+    }
+    bool isStorage = step.kind == Kind::Create || step.kind == Kind::Release;
+    for (size_t item = step.first; item < step.last; ++item)
+      workOf[isStorage ? plan.storage[item].device : plan.pieces[item].to]
+          .push_back({i, uint32_t(item)});
+  }
+}
+
+/// A state that only the destination has is read where another one lies: the
+/// same bytes, which are one shard. Its record's place among those before it,
+/// or UINT32_MAX.
+uint32_t ProgramBuilder::readingShard(const Shards &shards,
+                                      const PlanFlow &flow,
+                                      const dtrt::ShardRecord &record) const {
+  for (uint32_t i = 0; i < shards.records.size(); ++i)
+    if (isSameRegion(shards.records[i], record) &&
+        (shards.records[i].states & flow.readStates) == flow.readStates)
+      return i;
+  return UINT32_MAX;
+}
+
+ProgramBuilder::Shards ProgramBuilder::shardsOf(const ShardIndex &index,
+                                                int64_t device) const {
+  Shards out;
+  std::vector<std::pair<uint32_t, dtrt::ShardRecord>> made;
+  const std::vector<ShardIndex::Entry> &entries = index.shardsOf(device);
+  out.numbers.resize(entries.size());
+  for (uint32_t i = 0; i < entries.size(); ++i) {
+    const ShardIndex::Entry &entry = entries[i];
+    const PlanFlow &flow = plan.flows[entry.flow];
+    dtrt::ShardRecord record;
+    record.family = flow.family;
+    record.states = flow.states;
+    for (const auto &intervals : entry.shard->dims)
+      record.dims.push_back(toRanges(intervals));
+    record.flat = entry.shard->range.has_value();
+    if (record.flat)
+      record.range = {entry.shard->range->lo, entry.shard->range->hi};
+    if (&index == &source && flow.sourceBuffers.empty()) {
+      made.emplace_back(i, std::move(record));
+      continue;
+    }
+    out.numbers[i] = uint32_t(out.records.size());
+    out.records.push_back(std::move(record));
+  }
+  for (auto &[i, record] : made) {
+    const PlanFlow &flow = plan.flows[entries[i].flow];
+    out.numbers[i] = readingShard(out, flow, record);
+    if (out.numbers[i] != UINT32_MAX)
+      out.records[out.numbers[i]].states |= record.states;
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Instructions
+//===----------------------------------------------------------------------===//
+
+class ProgramBuilder::Writer {
+public:
+  Writer(const ProgramBuilder &builder, int64_t device,
+         dtrt::RankProgram &program)
+      : builder(builder), plan(builder.plan), device(device), program(program),
+        source(builder.shardsOf(builder.source, device)),
+        destination(builder.shardsOf(builder.destination, device)) {
+    program.source = source.records;
+    program.destination = destination.records;
+  }
+
+  void add(const PlanStep &step, const Work *first, const Work *last);
+
+private:
+  dtrt::Segment segment(uint32_t flow, dtrt::Side side, const Box &box) const;
+  dtrt::Segment segment(const PlanPiece &piece, bool reading) const;
+  dtrt::Segment segment(const PlanStorage &row, dtrt::Side side) const;
+  std::vector<dtrt::Segment> &local(dtrt::Opcode op, dtrt::Side firstSide);
+  void addPiece(Kind kind, const PlanPiece &piece);
+  void addStorage(Kind kind, const PlanStorage &row);
+  void addWave(int32_t wave, const Work *first, const Work *last);
+  void addMessage(const PlanMessage &message, dtrt::Instruction &group,
+                  std::vector<dtrt::Instruction> &packs,
+                  std::vector<dtrt::Instruction> &unpacks);
+
+  const ProgramBuilder &builder;
+  const TransportPlan &plan;
+  int64_t device;
+  dtrt::RankProgram &program;
+  Shards source, destination;
+};
+
+dtrt::Segment ProgramBuilder::Writer::segment(uint32_t flow, dtrt::Side side,
+                                              const Box &box) const {
+  bool isSource = side == dtrt::Side::Source;
+  const ShardIndex &index = isSource ? builder.source : builder.destination;
+  const Shards &shards = isSource ? source : destination;
   dtrt::Segment out;
-  out.family = transition.planFlows[flow].family;
-  out.states = transition.planFlows[flow].states;
+  out.family = plan.flows[flow].family;
+  out.states = plan.flows[flow].states;
   out.side = side;
   // A box that no shard holds keeps an index that the verifier refuses.
-  out.shard = index.findNumber(flow, device, box).value_or(UINT32_MAX);
+  auto number = index.findNumber(flow, device, box);
+  out.shard = number ? shards.numbers[*number] : UINT32_MAX;
   out.offset.resize(box.rank());
   out.size.resize(box.rank());
   for (unsigned d = 0; d < box.rank(); ++d) {
@@ -67,120 +220,114 @@ dtrt::Segment ProgramBuilder::segment(uint32_t flow, int64_t device,
   return out;
 }
 
-dtrt::Segment ProgramBuilder::segment(const Move &move, int64_t device,
-                                      bool reading) const {
-  // A forward is read from where its own receive put it.
-  bool fromSource =
-      reading && source.findNumber(move.flow, device, move.box).has_value();
-  return segment(move.flow, device,
+/// A forward is read from where its own receive put it.
+dtrt::Segment ProgramBuilder::Writer::segment(const PlanPiece &piece,
+                                              bool reading) const {
+  bool fromSource = reading && piece.atSource;
+  return segment(piece.flow,
                  fromSource ? dtrt::Side::Source : dtrt::Side::Destination,
-                 move.box);
+                 piece.box);
 }
 
-void ProgramBuilder::addShards(const ShardIndex &index, int64_t device,
-                               std::vector<dtrt::ShardRecord> &out) const {
-  for (const ShardIndex::Entry &entry : index.shardsOf(device)) {
-    dtrt::ShardRecord record;
-    record.family = transition.planFlows[entry.flow].family;
-    record.states = transition.planFlows[entry.flow].states;
-    for (const auto &intervals : entry.shard->dims)
-      record.dims.push_back(toRanges(intervals));
-    record.flat = entry.shard->range.has_value();
-    if (record.flat)
-      record.range = {entry.shard->range->lo, entry.shard->range->hi};
-    out.push_back(std::move(record));
+dtrt::Segment ProgramBuilder::Writer::segment(const PlanStorage &row,
+                                              dtrt::Side side) const {
+  bool isSource = side == dtrt::Side::Source;
+  const ShardIndex &index = isSource ? builder.source : builder.destination;
+  const Shards &shards = isSource ? source : destination;
+  unsigned leading = row.box.rank() - 1;
+  dtrt::Segment out;
+  out.family = plan.flows[row.flow].family;
+  out.states = row.states;
+  out.side = side;
+  out.shard = shards.numbers[index.numberOf(row.flow, device, row.shard)];
+  // Further inner dims are offset 0, size 1; a scalar has none.
+  size_t rank = plan.flows[row.flow].shape.size();
+  out.offset.assign(rank, 0);
+  out.size.assign(rank, 1);
+  for (unsigned d = 0; d <= leading && d < rank; ++d) {
+    out.offset[d] = row.box[d].lo;
+    out.size[d] = row.box[d].size();
   }
+  return out;
 }
 
-/// Copies that are done before `wave` and were not done before `last`.
-void ProgramBuilder::addCopies(int64_t device, int64_t last, int64_t wave,
-                               dtrt::RankProgram &program) const {
-  auto it = localsOf.find(device);
-  if (it == localsOf.end())
-    return;
-  dtrt::Instruction copy = instruction(dtrt::Opcode::Copy, -1);
-  // They stand in the order of their waves.
-  auto first = std::partition_point(
-      it->second.begin(), it->second.end(),
-      [&](uint32_t i) { return transition.locals[i].before <= last; });
-  for (; first != it->second.end(); ++first) {
-    const LocalMove &local = transition.locals[*first];
-    if (local.before > wave)
-      break;
-    copy.segments.push_back(
-        segment(local.flow, device, dtrt::Side::Source, local.box));
-    copy.segments.push_back(
-        segment(local.flow, device, dtrt::Side::Destination, local.box));
+/// Segments of the last instruction when that is the same kind of local work,
+/// else of a new one. What is made from another state is read where other
+/// copies wrote it, so copies of different sides are apart.
+std::vector<dtrt::Segment> &
+ProgramBuilder::Writer::local(dtrt::Opcode op, dtrt::Side firstSide) {
+  if (program.instructions.empty() || program.instructions.back().op != op ||
+      program.instructions.back().segments.front().side != firstSide) {
+    program.instructions.emplace_back();
+    program.instructions.back().op = op;
   }
-  if (!copy.segments.empty())
-    program.instructions.push_back(std::move(copy));
+  return program.instructions.back().segments;
 }
 
-void ProgramBuilder::addZeros(int64_t device,
-                              dtrt::RankProgram &program) const {
-  dtrt::Instruction zero = instruction(dtrt::Opcode::Zero, -1);
-  if (auto it = zerosOf.find(device); it != zerosOf.end())
-    for (uint32_t i : it->second)
-      zero.segments.push_back(segment(transition.zeros[i].flow, device,
-                                      dtrt::Side::Destination,
-                                      transition.zeros[i].box));
-  if (!zero.segments.empty())
-    program.instructions.push_back(std::move(zero));
-}
-
-/// All transfers are done: what other states gave is copied from them.
-void ProgramBuilder::addDerived(int64_t device,
-                                dtrt::RankProgram &program) const {
-  auto it = derivedOf.find(device);
-  if (it == derivedOf.end())
+void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece) {
+  if (kind == Kind::Zero) {
+    auto flow = uint32_t(piece.flow - plan.flows.size());
+    local(dtrt::Opcode::Zero, dtrt::Side::Destination)
+        .push_back(segment(flow, dtrt::Side::Destination, piece.box));
     return;
-  dtrt::Instruction copy = instruction(dtrt::Opcode::Copy, -1);
-  for (uint32_t i : it->second) {
-    const LocalMove &piece = transition.derived[i];
-    copy.segments.push_back(segment(*transition.deriveFrom[piece.flow], device,
-                                    dtrt::Side::Destination, piece.box));
+  }
+  dtrt::Segment from, to = segment(piece, /*reading=*/false);
+  if (kind == Kind::Derive) {
+    from = segment(piece.fedBy, dtrt::Side::Destination, piece.box);
     // Of the states that travel with it, the one that is read.
-    const dtrt::Segment to =
-        segment(piece.flow, device, dtrt::Side::Destination, piece.box);
-    copy.segments.back().states = transition.planFlows[piece.flow].madeFrom;
-    copy.segments.push_back(to);
+    from.states = plan.flows[piece.flow].madeFrom;
+  } else {
+    from = segment(piece, /*reading=*/true);
   }
-  program.instructions.push_back(std::move(copy));
+  auto &segments = local(dtrt::Opcode::Copy, from.side);
+  segments.push_back(std::move(from));
+  segments.push_back(std::move(to));
 }
 
-/// One wave of one device: packs, its group, unpacks.
-void ProgramBuilder::addWave(int64_t device,
-                             const std::vector<uint32_t> &messages,
-                             dtrt::RankProgram &program) const {
-  int32_t wave = transition.messages[messages.front()].wave;
-  dtrt::Instruction group = instruction(dtrt::Opcode::Group, wave);
-  std::vector<dtrt::Instruction> packs, unpacks;
-  for (uint32_t i : messages) {
-    const Message &message = transition.messages[i];
-    dtrt::Message out;
-    out.receive = message.destination == device;
-    out.peer = out.receive ? message.source : message.destination;
-    out.bytes = message.bytes;
-    int64_t slot = out.receive ? message.receiveSlot : message.sendSlot;
-    out.direct = slot == kDirect;
-    if (out.direct) {
-      out.segment = segment(transition.scheduled[message.first].move, device,
-                            !out.receive);
-      group.messages.push_back(std::move(out));
-      continue;
-    }
-    out.slot = slot;
-    dtrt::Instruction staged = instruction(
-        out.receive ? dtrt::Opcode::Unpack : dtrt::Opcode::Pack, wave);
-    staged.slot = slot;
-    staged.bytes = message.bytes;
-    staged.segments.reserve(message.last - message.first);
-    for (size_t m = message.first; m < message.last; ++m)
-      staged.segments.push_back(
-          segment(transition.scheduled[m].move, device, !out.receive));
-    (out.receive ? unpacks : packs).push_back(std::move(staged));
+void ProgramBuilder::Writer::addStorage(Kind kind, const PlanStorage &row) {
+  bool creates = kind == Kind::Create;
+  dtrt::Side side = creates ? dtrt::Side::Destination : dtrt::Side::Source;
+  local(creates ? dtrt::Opcode::Create : dtrt::Opcode::Release, side)
+      .push_back(segment(row, side));
+}
+
+void ProgramBuilder::Writer::addMessage(
+    const PlanMessage &message, dtrt::Instruction &group,
+    std::vector<dtrt::Instruction> &packs,
+    std::vector<dtrt::Instruction> &unpacks) {
+  dtrt::Message out;
+  out.receive = message.destination == device;
+  out.peer = uint32_t(out.receive ? message.source : message.destination);
+  out.bytes = uint64_t(message.bytes);
+  int64_t slot = out.receive ? message.receiveSlot : message.sendSlot;
+  out.direct = slot == kInPlace;
+  if (out.direct) {
+    out.segment = segment(plan.pieces[message.first], !out.receive);
     group.messages.push_back(std::move(out));
+    return;
   }
+  out.slot = uint64_t(slot);
+  dtrt::Instruction staged;
+  staged.op = out.receive ? dtrt::Opcode::Unpack : dtrt::Opcode::Pack;
+  staged.wave = message.wave;
+  staged.slot = out.slot;
+  staged.bytes = out.bytes;
+  staged.segments.reserve(message.last - message.first);
+  for (size_t i = message.first; i < message.last; ++i)
+    staged.segments.push_back(segment(plan.pieces[i], !out.receive));
+  (out.receive ? unpacks : packs).push_back(std::move(staged));
+  group.messages.push_back(std::move(out));
+}
+
+/// Packs, one group, unpacks.
+void ProgramBuilder::Writer::addWave(int32_t wave, const Work *first,
+                                     const Work *last) {
+  dtrt::Instruction group;
+  group.op = dtrt::Opcode::Group;
+  group.wave = wave;
+  std::vector<dtrt::Instruction> packs, unpacks;
+  for (; first != last; ++first)
+    addMessage(builder.allMessages[first->item], group, packs, unpacks);
   auto append = [&](std::vector<dtrt::Instruction> &list) {
     for (dtrt::Instruction &entry : list)
       program.instructions.push_back(std::move(entry));
@@ -190,37 +337,50 @@ void ProgramBuilder::addWave(int64_t device,
   append(unpacks);
 }
 
+void ProgramBuilder::Writer::add(const PlanStep &step, const Work *first,
+                                 const Work *last) {
+  switch (step.kind) {
+  case Kind::Wave:
+    return addWave(step.wave, first, last);
+  case Kind::Create:
+  case Kind::Release:
+    for (; first != last; ++first)
+      addStorage(step.kind, plan.storage[first->item]);
+    return;
+  case Kind::Copy:
+  case Kind::Derive:
+  case Kind::Zero:
+    for (; first != last; ++first)
+      addPiece(step.kind, plan.pieces[first->item]);
+    return;
+  }
+}
+
 dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   dtrt::RankProgram program;
-  program.device = device;
+  program.device = uint32_t(device);
   auto rankIn = [&](const std::map<int64_t, int64_t> &ranks) {
     auto it = ranks.find(device);
     return it == ranks.end() ? int64_t(-1) : it->second;
   };
   program.sourceRank = rankIn(worlds.sourceRank);
   program.destinationRank = rankIn(worlds.destinationRank);
-  addShards(source, device, program.source);
-  addShards(destination, device, program.destination);
-  addCopies(device, /*last=*/-1, /*wave=*/0, program);
-  addZeros(device, program);
-  int64_t lastWave = 0;
-  if (auto it = messagesOf.find(device); it != messagesOf.end()) {
-    const std::vector<uint32_t> &all = it->second;
-    for (size_t first = 0; first < all.size();) {
-      int32_t wave = transition.messages[all[first]].wave;
-      size_t last = first;
-      while (last < all.size() && transition.messages[all[last]].wave == wave)
-        ++last;
-      addCopies(device, lastWave, wave, program);
-      lastWave = wave;
-      addWave(device, {all.begin() + first, all.begin() + last}, program);
-      first = last;
-    }
+  Writer writer(*this, device, program);
+  auto own = workOf.find(device);
+  if (own == workOf.end())
+    return program;
+  const Work *end = own->second.data() + own->second.size();
+  for (const Work *first = own->second.data(); first != end;) {
+    const Work *last = first;
+    while (last != end && last->step == first->step)
+      ++last;
+    writer.add(plan.steps[first->step], first, last);
+    first = last;
   }
-  addCopies(device, lastWave, INT64_MAX, program);
-  addDerived(device, program);
-  if (auto it = transition.arenaBytes.find(device);
-      it != transition.arenaBytes.end())
-    program.stagingBytes = it->second;
+  for (const dtrt::Instruction &instruction : program.instructions)
+    for (const dtrt::Message &message : instruction.messages)
+      if (!message.direct)
+        program.stagingBytes =
+            std::max(program.stagingBytes, message.slot + message.bytes);
   return program;
 }

@@ -3,74 +3,72 @@
 #include "dt/Emit/Summary.h"
 
 #include "dt/Emit/Multicasts.h"
+#include "dt/Emit/Programs.h"
+#include "dt/Proof/StorageRules.h"
 #include "dt/Routing/CostModel.h"
 
 #include <algorithm>
-#include <set>
 
 using namespace dt;
 
 namespace {
 
-int64_t shardBytes(const Shard &shard, int64_t bytesPerElement) {
-  return shard.numMembers() * shard.elementsPerMember() * bytesPerElement;
+using Kind = PlanStep::Kind;
+
+/// Every destination element is written once, on its device or by a message.
+void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
+                dtrt::PlanSummary &out) {
+  for (const PlanStep &step : plan.steps) {
+    bool isLocal = step.kind == Kind::Copy || step.kind == Kind::Derive;
+    if (!isLocal && step.kind != Kind::Wave)
+      continue;
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanPiece &piece = plan.pieces[i];
+      int64_t stored = piece.box.volume() * flows[piece.flow].destinationBytes;
+      out.bytesDestination += stored;
+      out.bytesLocal += isLocal ? stored : 0;
+    }
+  }
+}
+
+void countMessages(const std::vector<PlanMessage> &messages,
+                   const Cluster &cluster, dtrt::PlanSummary &out) {
+  std::vector<Message> timed;
+  timed.reserve(messages.size());
+  int32_t wave = -1;
+  for (const PlanMessage &message : messages) {
+    out.waves += message.wave != wave;
+    wave = message.wave;
+    out.bytesWire += message.bytes;
+    if (!cluster.sameNode(message.source, message.destination))
+      out.bytesInterNode += message.bytes;
+    timed.push_back({message.wave, message.source, message.destination,
+                     message.first, message.last, message.bytes,
+                     message.sendSlot, message.receiveSlot});
+  }
+  out.messages = messages.size();
+  out.timePredicted = predictSeconds(timed, cluster);
 }
 
 } // namespace
 
-std::map<int64_t, DeviceBytes>
-dt::deviceBytes(const ScheduledTransition &transition) {
-  std::map<int64_t, DeviceBytes> out;
-  for (size_t flow = 0; flow < transition.flows.size(); ++flow) {
-    const Flow &widths = transition.flows[flow];
-    for (const Holding &holding : transition.sourceHoldings[flow])
-      for (int64_t device : holding.devices)
-        out[device].source += shardBytes(holding.shard, widths.sourceBytes);
-    for (const Holding &holding : transition.destinationHoldings[flow])
-      for (int64_t device : holding.devices)
-        out[device].destination +=
-            shardBytes(holding.shard, widths.destinationBytes);
-  }
-  for (auto [device, bytes] : transition.arenaBytes)
-    out[device].staging = bytes;
-  return out;
-}
-
-dtrt::PlanSummary dt::summarize(const ScheduledTransition &transition,
+dtrt::PlanSummary dt::summarize(const TransportPlan &plan,
+                                const std::vector<Flow> &flows,
                                 const Cluster &cluster) {
   dtrt::PlanSummary out;
-  Bounds bounds = computeBounds(transition.flows, cluster);
+  Bounds bounds = computeBounds(flows, cluster);
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
-  out.timePredicted = predictSeconds(transition.messages, cluster);
-  auto storedBytes = [&](uint32_t flow, const Box &box) {
-    return box.volume() * transition.flows[flow].destinationBytes;
-  };
-  for (const auto *locals : {&transition.locals, &transition.derived})
-    for (const LocalMove &local : *locals)
-      out.bytesLocal += storedBytes(local.flow, local.box);
-  // Every destination element is written once: here, or by a message.
-  out.bytesDestination = out.bytesLocal;
-  for (const ScheduledMove &scheduled : transition.scheduled)
-    out.bytesDestination +=
-        storedBytes(scheduled.move.flow, scheduled.move.box);
-  std::set<int32_t> waves;
-  for (const Message &message : transition.messages) {
-    waves.insert(message.wave);
-    out.bytesWire += message.bytes;
-    if (!cluster.sameNode(message.source, message.destination))
-      out.bytesInterNode += message.bytes;
-  }
-  out.waves = waves.size();
-  out.messages = transition.messages.size();
-  out.collectives = multicasts(transition).size();
-  for (const auto &[device, bytes] : deviceBytes(transition)) {
-    out.stagingPeak = std::max<uint64_t>(out.stagingPeak, bytes.staging);
-    out.devicePeak = std::max<uint64_t>(out.devicePeak, bytes.peak());
-    out.sourceMax = std::max<uint64_t>(out.sourceMax, bytes.source);
+  countBytes(plan, flows, out);
+  countMessages(messagesOf(plan), cluster, out);
+  out.collectives = multicasts(plan, flows).size();
+  for (const auto &[device, memory] : measureMemory(plan)) {
+    out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);
+    out.devicePeak = std::max<uint64_t>(out.devicePeak, memory.peak);
+    out.sourceMax = std::max<uint64_t>(out.sourceMax, memory.source);
     out.destinationMax =
-        std::max<uint64_t>(out.destinationMax, bytes.destination);
+        std::max<uint64_t>(out.destinationMax, memory.destination);
   }
   return out;
 }

@@ -5,8 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Slots.h"
+#include "TransportReading.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Routing/Staging.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
@@ -48,25 +49,33 @@ RowsAttr slotRows(MLIRContext *context, ArrayRef<Message> messages) {
   return RowsAttr::get(context, compressSlots(std::move(rows)));
 }
 
+std::vector<ScheduledMove> scheduledMoves(const TransportPlan &plan) {
+  std::vector<ScheduledMove> out;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      for (size_t i = step.first; i < step.last; ++i) {
+        const PlanPiece &piece = plan.pieces[i];
+        out.push_back({{piece.flow, /*hop=*/0, piece.from, piece.to, piece.box},
+                       step.wave});
+      }
+  return out;
+}
+
 struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
-  LogicalResult allocate(TransitionInfo &info) {
-    auto scheduled = collectScheduled(info);
-    if (failed(scheduled))
-      return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
-    std::vector<Message> messages = formMessages(*scheduled, flows);
-    ShardIndex source, destination;
-    for (uint32_t i = 0; i < info.flows.size(); ++i) {
-      source.add(i, info.flows[i].source);
-      destination.add(i, info.flows[i].destination);
-    }
+  LogicalResult allocate(const TransitionReading &reading) {
+    const TransitionInfo &info = *reading.info;
+    std::vector<ScheduledMove> scheduled = scheduledMoves(reading.plan);
+    const std::vector<Flow> &flows = info.flowWidths();
+    std::vector<Message> messages = formMessages(scheduled, flows);
+    ShardIndex source = indexShards(reading.plan.flows, /*source=*/true);
+    ShardIndex destination = indexShards(reading.plan.flows, /*source=*/false);
     std::vector<unsigned> numStates = info.numStates();
     std::vector<unsigned> numLeading = info.numLeading();
-    StagingInput input{*scheduled, flows,  numStates,
+    StagingInput input{scheduled,  flows,  numStates,
                        numLeading, source, destination};
     for (auto [device, bytes] : assignSlots(input, messages)) {
       if (bytes > info.stagingLimit)
-        return info.op.emitOpError()
+        return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device
                << ", more than the limit of " << info.stagingLimit;
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
@@ -76,7 +85,7 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
           (message.sendSlot == kDirect) + (message.receiveSlot == kDirect);
     ArrayRef<Message> rest(messages);
     std::vector<std::pair<WaveOp, ArrayRef<Message>>> waves;
-    for (auto wave : info.op.getOps<WaveOp>()) {
+    for (auto wave : info.op().getOps<WaveOp>()) {
       ArrayRef<Message> own = rest.take_while(
           [&](const Message &m) { return m.wave == wave.getNumber(); });
       rest = rest.drop_front(own.size());
@@ -92,10 +101,12 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return allocate(info);
+    const auto &readings = getAnalysis<TransportReading>();
+    if (failed(readings.forEach([&](const TransitionReading &reading) {
+          return allocate(reading);
         })))
-      signalPassFailure();
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

@@ -6,10 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "PlanCertificate.h"
 #include "ProofResult.h"
-#include "Staged.h"
-#include "dt/Emit/FlatMemory.h"
-#include "dt/Emit/MadeStates.h"
+#include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
@@ -84,21 +83,21 @@ dtrt::Family familyOf(ParamOp param) {
 dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   SymbolTableCollection tables;
   dtrt::PlanCommon out;
-  TransitionOp op = info.op;
+  TransitionOp op = info.op();
   out.compilerVersion = kVersion;
   std::string space = printOp(op.lookupSpace(tables));
-  out.sourceLayout = layoutText(info.sourceLayout, tables);
-  out.destinationLayout = layoutText(info.destinationLayout, tables);
+  out.sourceLayout = layoutText(info.sourceLayout(), tables);
+  out.destinationLayout = layoutText(info.destinationLayout(), tables);
   out.sourceFingerprint = hashText(space + out.sourceLayout);
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
   llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
   out.requestHash =
       hashText(space + out.sourceLayout + out.destinationLayout + limits);
-  out.sourceWorld = LayoutOp(info.sourceLayout).getWorld();
-  out.destinationWorld = LayoutOp(info.destinationLayout).getWorld();
-  out.sourceDevices = narrow(devicesOf(info.sourceLayout, tables));
-  out.destinationDevices = narrow(devicesOf(info.destinationLayout, tables));
+  out.sourceWorld = info.sourceLayout().getWorld();
+  out.destinationWorld = info.destinationLayout().getWorld();
+  out.sourceDevices = narrow(devicesOf(info.sourceLayout(), tables));
+  out.destinationDevices = narrow(devicesOf(info.destinationLayout(), tables));
   for (ParamOp param : info.params)
     out.families.push_back(familyOf(param));
   out.cluster.devicesPerNode = info.cluster.devicesPerNode;
@@ -115,106 +114,65 @@ dtrt::PlanCommon commonOf(const TransitionInfo &info) {
   return out;
 }
 
-/// Refuses a device that needs more than there is.
-LogicalResult checkDeviceMemory(const TransitionInfo &info, int64_t device,
-                                const DeviceBytes &bytes, int64_t peak) {
-  if (info.deviceLimit == 0 || peak <= info.deviceLimit)
-    return success();
-  return TransitionOp(info.op).emitOpError()
-         << "needs " << peak << " bytes on device " << device << " ("
-         << bytes.source << " source, " << bytes.destination << " destination, "
-         << bytes.staging << " staging), more than the limit of "
-         << info.deviceLimit;
-}
-
-/// Refuses a flat program that holds more than the limit above the larger of
-/// both sides. Where waves come from `--dt-schedule` this cannot happen.
-LogicalResult checkFlatMemory(const TransitionInfo &info, int64_t device,
-                              const DeviceBytes &bytes, int64_t peak) {
-  int64_t larger = std::max(bytes.source, bytes.destination);
-  if (!info.flat || peak <= larger + info.stagingLimit)
-    return success();
-  return TransitionOp(info.op).emitOpError()
-         << "holds " << peak - larger << " bytes above the larger of source "
-         << "and destination on device " << device
-         << ", more than the limit of " << info.stagingLimit;
+dtrt::PlanSummary summaryOf(const TransitionReading &reading) {
+  const TransitionInfo &info = *reading.info;
+  dtrt::PlanSummary out =
+      summarize(reading.plan, info.flowCells(), info.cluster);
+  out.mode = info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+  out.stagingLimit = info.stagingLimit;
+  out.deviceLimit = info.deviceLimit;
+  return out;
 }
 
 /// So many programs are in memory at once.
 constexpr size_t kBatch = 64;
 
-/// The section of one device.
-struct Emitted {
-  int64_t peak = 0;
-  std::optional<dtrt::Result<dtrt::EncodedProgram>> section;
-};
-
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
-  LogicalResult write(const TransitionInfo &info, int64_t device,
-                      const DeviceBytes &bytes, const Emitted &program,
-                      dtrt::PlanWriter &writer) {
-    if (failed(checkDeviceMemory(info, device, bytes, program.peak)) ||
-        failed(checkFlatMemory(info, device, bytes, program.peak)))
-      return failure();
-    dtrt::Status status = program.section->ok()
-                              ? writer.addProgram(**program.section)
-                              : program.section->status();
-    if (!status.ok())
-      return TransitionOp(info.op).emitOpError() << status.message();
-    ++numPrograms;
-    return success();
+  void stamp(dtrt::PlanSummary &summary) {
+    auto proof = getCachedAnalysis<ProofResult>();
+    if (!proof || !proof->get().proved)
+      return;
+    summary.coverage = summary.deadlockFree = summary.memorySafe = "proved";
+    summary.solver = proof->get().solver;
   }
 
-  LogicalResult emit(const TransitionInfo &info) {
-    TransitionOp op = info.op;
-    auto transition = readStaged(info, /*computeCells=*/true);
-    if (failed(transition))
-      return failure();
-    dtrt::PlanCommon common = commonOf(info);
-    common.summary = summarize(*transition, info.cluster);
-    common.summary.mode =
-        info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
-    common.summary.stagingLimit = info.stagingLimit;
-    common.summary.deviceLimit = info.deviceLimit;
-    if (auto proof = getCachedAnalysis<ProofResult>();
-        proof && proof->get().proved) {
-      common.summary.coverage = common.summary.deadlockFree =
-          common.summary.memorySafe = "proved";
-      common.summary.solver = proof->get().solver;
-    }
-
-    auto writer = dtrt::PlanWriter::create(output);
-    if (!writer.ok())
-      return op.emitOpError() << writer.status().message();
-    Worlds worlds = worldsOf(info);
-    ProgramBuilder builder(*transition, worlds);
-    std::map<int64_t, DeviceBytes> bytes = deviceBytes(*transition);
-    for (int64_t device : builder.devices())
-      bytes[device]; // some hold nothing
-    uint64_t devicePeak = 0;
+  /// Builds, encodes and writes the programs of a few devices at a time.
+  LogicalResult writePrograms(TransitionOp op, const ProgramBuilder &builder,
+                              dtrt::PlanWriter &writer) {
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {
       ArrayRef<int64_t> batch = rest.take_front(kBatch);
       rest = rest.drop_front(batch.size());
-      std::vector<Emitted> programs(batch.size());
+      std::vector<std::optional<dtrt::Result<dtrt::EncodedProgram>>> sections(
+          batch.size());
       parallelFor(&getContext(), 0, batch.size(), [&](size_t i) {
-        dtrt::RankProgram program = builder.build(batch[i]);
-        joinMadeStates(common.families, program);
-        programs[i].peak = bytes.at(batch[i]).peak();
-        if (info.flat)
-          programs[i].peak =
-              makeFlat(common.families, info.pageBytes(), program);
-        programs[i].section.emplace(dtrt::encodeSection(program));
+        sections[i].emplace(dtrt::encodeSection(builder.build(batch[i])));
       });
-      for (auto [device, program] : llvm::zip_equal(batch, programs)) {
-        devicePeak = std::max<uint64_t>(devicePeak, program.peak);
-        if (failed(write(info, device, bytes[device], program, *writer)))
-          return failure();
+      for (auto &section : sections) {
+        dtrt::Status status =
+            section->ok() ? writer.addProgram(**section) : section->status();
+        if (!status.ok())
+          return op.emitOpError() << status.message();
+        ++numPrograms;
       }
     }
-    common.summary.devicePeak = devicePeak;
+    return success();
+  }
+
+  LogicalResult emit(const TransitionReading &reading) {
+    TransitionOp op = reading.info->op();
+    dtrt::PlanCommon common = commonOf(*reading.info);
+    common.summary = summaryOf(reading);
+    stamp(common.summary);
+    auto writer = dtrt::PlanWriter::create(output);
+    if (!writer.ok())
+      return op.emitOpError() << writer.status().message();
+    Worlds worlds = worldsOf(*reading.info);
+    ProgramBuilder builder(reading.plan, worlds);
+    if (failed(writePrograms(op, builder, *writer)))
+      return failure();
     dtrt::Status status = writer->finish(common);
     if (!status.ok())
       return op.emitOpError() << status.message();
@@ -233,9 +191,13 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       (*second).emitOpError("is the second transition: a plan file holds one");
       return signalPassFailure();
     }
-    if (failed(forEachTransition(
-            getOperation(), [&](TransitionInfo &info) { return emit(info); })))
-      signalPassFailure();
+    // What is written is what the rules were checked of.
+    if (!getAnalysis<PlanCertificate>().holds)
+      return signalPassFailure();
+    if (failed(getAnalysis<TransportReading>().forEach(
+            [&](const TransitionReading &reading) { return emit(reading); })))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

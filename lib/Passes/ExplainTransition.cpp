@@ -4,8 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Staged.h"
+#include "TransportReading.h"
 #include "dt/Emit/Multicasts.h"
+#include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Explain.h"
 
@@ -25,11 +26,11 @@ struct Ends {
   int64_t messages = 0, bytes = 0;
 };
 
-void explainMessages(const ScheduledTransition &transition) {
+void explainMessages(const TransportPlan &plan) {
   Ends kinds[2][2]; // packed by the sender, unpacked by the receiver
-  for (const Message &message : transition.messages) {
+  for (const PlanMessage &message : messagesOf(plan)) {
     Ends &ends =
-        kinds[message.sendSlot != kDirect][message.receiveSlot != kDirect];
+        kinds[message.sendSlot != kInPlace][message.receiveSlot != kInPlace];
     ++ends.messages;
     ends.bytes += message.bytes;
   }
@@ -47,9 +48,10 @@ void explainMessages(const ScheduledTransition &transition) {
 }
 
 /// What the waves pass on, by kind and number of devices.
-void explainMulticasts(const ScheduledTransition &transition) {
+void explainMulticasts(const TransitionReading &reading) {
   std::map<std::pair<std::string, size_t>, int64_t> kinds;
-  for (const Multicast &multicast : multicasts(transition)) {
+  for (const Multicast &multicast :
+       multicasts(reading.plan, reading.info->flowCells())) {
     std::string kind = multicast.isBroadcast()   ? "broadcast"
                        : multicast.isAllGather() ? "all-gather"
                                                  : "multicast of several";
@@ -61,27 +63,37 @@ void explainMulticasts(const ScheduledTransition &transition) {
                                   count, kind.first, kind.second);
 }
 
-LogicalResult explainTransition(TransitionInfo &info) {
-  TransitionOp op = info.op;
-  llvm::errs() << "transition @" << op.getSymName() << "\n";
-  for (const PatternRow &row :
-       explain(info.makeFlows(/*computeCells=*/true), info.cluster))
+void explainRoutes(const TransitionInfo &info) {
+  llvm::errs() << "transition @" << info.op().getSymName() << "\n";
+  for (const PatternRow &row : dt::explain(info.flowCells(), info.cluster))
     llvm::errs() << explanation(row) << "\n";
-  if (op.getOps<WaveOp>().empty())
-    return success();
-  auto transition = readStaged(info, /*computeCells=*/true);
-  if (failed(transition))
-    return failure();
-  explainMessages(*transition);
-  explainMulticasts(*transition);
-  return success();
+}
+
+void explainWaves(const TransitionReading &reading) {
+  if (reading.plan.isStaged)
+    explainMessages(reading.plan);
+  explainMulticasts(reading);
 }
 
 struct ExplainTransitionPass
     : impl::ExplainTransitionBase<ExplainTransitionPass> {
+  LogicalResult explain(const TransitionInfo &info) {
+    explainRoutes(info);
+    if (info.op().getOps<WaveOp>().empty())
+      return success();
+    const TransitionReading *reading =
+        getAnalysis<TransportReading>().find(info.op());
+    if (!reading)
+      return failure();
+    explainWaves(*reading);
+    return success();
+  }
+
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), explainTransition)))
-      signalPassFailure();
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(
+            [&](const TransitionInfo &info) { return explain(info); })))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

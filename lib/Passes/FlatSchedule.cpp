@@ -11,58 +11,36 @@ namespace dt {
 
 namespace {
 
-/// Buffers of a flow's states on one side, by width.
-std::vector<FlatStates> statesOn(Side side, const FlowInfo &flow) {
+std::vector<FlatStates> statesOf(const std::vector<FlowBuffers> &buffers) {
   std::vector<FlatStates> out;
-  StatesAttr states = flow.allStates();
-  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
-    std::optional<DType> stored =
-        side == Side::Source ? entry.source : entry.destination;
-    if (!(flow.states >> i & 1) || !stored)
-      continue;
-    int64_t width = byteWidth(*stored);
-    auto same = llvm::find_if(
-        out, [&](const FlatStates &group) { return group.width == width; });
-    if (same == out.end())
-      out.push_back({width, 1});
-    else
-      ++same->count;
-  }
+  for (const FlowBuffers &group : buffers)
+    out.push_back({group.width, llvm::popcount(group.states)});
   return out;
-}
-
-/// The flow whose source buffers are read for a flow.
-uint32_t readsFrom(const TransitionInfo &info, uint32_t flow) {
-  const FlowInfo &own = info.flows[flow];
-  StatesAttr states = own.allStates();
-  const StateEntry &entry = states.getEntries()[llvm::countr_zero(own.states)];
-  if (entry.source || !entry.from)
-    return flow;
-  int from = states.indexOf(entry.from);
-  for (uint32_t i = 0; i < info.flows.size(); ++i)
-    if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
-      return i;
-  return flow;
 }
 
 class FlatScheduler {
 public:
-  FlatScheduler(TransitionInfo &info, const std::vector<Move> &moves,
-                const std::vector<Flow> &flows)
-      : info(info), moves(moves), flows(flows) {
+  FlatScheduler(const TransitionReading &reading,
+                const std::vector<Move> &moves, const std::vector<Flow> &flows)
+      : info(*reading.info), moves(moves), flows(flows),
+        source(indexShards(reading.plan.flows, /*source=*/true)),
+        destination(indexShards(reading.plan.flows, /*source=*/false)) {
     for (uint32_t i = 0; i < info.flows.size(); ++i) {
-      source.add(i, info.flows[i].source);
-      destination.add(i, info.flows[i].destination);
-      FlowInfo flow = info.flows[i];
-      flatFlows.push_back(
-          {flow.param.numLeading(), statesOn(Side::Source, flow),
-           statesOn(Side::Destination, flow), readsFrom(info, i)});
+      const PlanFlow &flow = reading.plan.flows[i];
+      ParamOp param = info.flows[i].param;
+      flatFlows.push_back({param.numLeading(), statesOf(flow.sourceBuffers),
+                           statesOf(flow.destinationBuffers), flow.readsFrom});
     }
+    for (const PlanStep &step : reading.plan.steps)
+      if (step.kind == PlanStep::Kind::Copy)
+        for (size_t i = step.first; i < step.last; ++i)
+          locals.push_back({reading.plan.pieces[i].flow,
+                            reading.plan.pieces[i].from,
+                            reading.plan.pieces[i].box});
   }
 
-  LogicalResult collectLocals();
-  LogicalResult schedule(int64_t effort, std::vector<ScheduledMove> &best);
-  void writeCopies();
+  LogicalResult schedule(int64_t effort, std::vector<ScheduledMove> &best,
+                         FlatCopies &copies);
 
 private:
   /// Half of the limit is for slots, half for tensors on both sides at once.
@@ -75,26 +53,14 @@ private:
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
 
-  TransitionInfo &info;
+  const TransitionInfo &info;
   const std::vector<Move> &moves;
   const std::vector<Flow> &flows;
   std::vector<FlatFlow> flatFlows;
   ShardIndex source, destination;
   std::vector<LocalMove> locals;
-  std::vector<LocalMove> ordered; // as they are done
-  std::vector<uint32_t> steps;    // of `ordered`
-  size_t lastBest = 0;            // candidate for chunks
+  size_t lastBest = 0; // candidate for chunks
 };
-
-LogicalResult FlatScheduler::collectLocals() {
-  auto keeps = dt::collectLocals<KeepOp>(info);
-  auto copies = dt::collectLocals<CopyOp>(info);
-  if (failed(keeps) || failed(copies))
-    return failure();
-  locals = std::move(*keeps);
-  locals.insert(locals.end(), copies->begin(), copies->end());
-  return success();
-}
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
   return orderWithin({moves, locals, flatFlows, source, destination,
@@ -156,13 +122,14 @@ FlatScheduler::schedulePhase(const std::vector<Move> &moves, int64_t effort) {
 }
 
 LogicalResult FlatScheduler::schedule(int64_t effort,
-                                      std::vector<ScheduledMove> &best) {
+                                      std::vector<ScheduledMove> &best,
+                                      FlatCopies &copies) {
   int64_t limit = info.stagingLimit;
   std::optional<FlatOrder> order;
   if (limit - room(limit) >= slotsNeeded())
     order = orderFor(limit);
   if (!order)
-    return info.op.emitOpError()
+    return info.op().emitOpError()
            << "cannot hold to the larger of source and destination plus "
            << limit << " bytes, the smallest limit that works is "
            << smallestLimit();
@@ -176,17 +143,17 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
   for (FlatPhase &phase : phases) {
     uint32_t firstStep = step;
     for (size_t i = 0; i < phase.locals.size(); ++i) {
-      ordered.push_back(std::move(phase.locals[i]));
-      ordered.back().before = wave;
-      steps.push_back(firstStep + phase.steps[i]);
-      step = std::max(step, steps.back());
+      copies.copies.push_back(std::move(phase.locals[i]));
+      copies.copies.back().before = wave;
+      copies.steps.push_back(firstStep + phase.steps[i]);
+      step = std::max(step, copies.steps.back());
     }
     if (phase.moves.empty())
       continue;
     std::vector<ScheduledMove> scheduled =
         schedulePhase(phase.moves, number++ % stride ? 0 : share);
     if (scheduled.empty())
-      return info.op.emitOpError("forwards only what nothing delivers");
+      return info.op().emitOpError("forwards only what nothing delivers");
     for (ScheduledMove &entry : scheduled) {
       entry.wave += wave;
       best.push_back(std::move(entry));
@@ -196,47 +163,40 @@ LogicalResult FlatScheduler::schedule(int64_t effort,
   return success();
 }
 
-/// One op per wave, step and flow, in this order.
-void FlatScheduler::writeCopies() {
-  using Key = std::tuple<int32_t, uint32_t, uint32_t>;
+} // namespace
+
+size_t writeCopies(const TransitionInfo &info, const FlatCopies &copies,
+                   size_t first, int32_t wave, OpBuilder &builder) {
+  using Key = std::pair<uint32_t, uint32_t>; // step, flow
   std::map<Key, std::vector<int64_t>> rows;
-  for (size_t i = 0; i < ordered.size(); ++i) {
-    const LocalMove &local = ordered[i];
-    std::vector<int64_t> &table = rows[{local.before, steps[i], local.flow}];
+  for (; first < copies.copies.size() && copies.copies[first].before <= wave;
+       ++first) {
+    const LocalMove &local = copies.copies[first];
+    std::vector<int64_t> &table = rows[{copies.steps[first], local.flow}];
     table.insert(table.end(), {local.device, local.device});
     for (unsigned d = 0; d < local.box.rank(); ++d)
       table.push_back(local.box[d].lo);
     for (unsigned d = 0; d < local.box.rank(); ++d)
       table.push_back(local.box[d].size());
   }
-  for (Operation &op : llvm::make_early_inc_range(info.op.getBody().front()))
-    if (isa<KeepOp, CopyOp>(op))
-      op.erase();
-  OpBuilder builder(info.op.getContext());
-  builder.setInsertionPointToEnd(&info.op.getBody().front());
   for (const auto &[key, table] : rows) {
-    auto [before, step, flow] = key;
-    ParamOp param = info.flows[flow].param;
+    const FlowInfo &flow = info.flows[key.second];
+    ParamOp param = flow.param;
     RowSet set = compressRows(table, PiecesAttr::numColumns(param.rank()));
-    CopyOp::create(builder, info.op.getLoc(),
+    CopyOp::create(builder, info.op().getLoc(),
                    FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                   info.flows[flow].stateNames,
-                   PiecesAttr::get(builder.getContext(), set, param.rank()),
-                   int64_t(before));
+                   flow.stateNames,
+                   PiecesAttr::get(builder.getContext(), set, param.rank()));
   }
+  return first;
 }
 
-} // namespace
-
-LogicalResult scheduleFlat(TransitionInfo &info, const std::vector<Move> &moves,
+LogicalResult scheduleFlat(const TransitionReading &reading,
+                           const std::vector<Move> &moves,
                            const std::vector<Flow> &flows, int64_t effort,
-                           std::vector<ScheduledMove> &best) {
-  FlatScheduler scheduler(info, moves, flows);
-  if (failed(scheduler.collectLocals()) ||
-      failed(scheduler.schedule(effort, best)))
-    return failure();
-  scheduler.writeCopies();
-  return success();
+                           std::vector<ScheduledMove> &best,
+                           FlatCopies &copies) {
+  return FlatScheduler(reading, moves, flows).schedule(effort, best, copies);
 }
 
 } // namespace dt

@@ -28,6 +28,7 @@ static void addLowering(OpPassManager &passes) {
   passes.addPass(dt::createVerifyRouting());
   passes.addPass(dt::createScheduleWaves());
   passes.addPass(dt::createAllocateStaging());
+  passes.addPass(dt::createPlaceStorage());
 }
 
 void dt::buildLoweringPipeline(OpPassManager &passes) {

@@ -7,10 +7,8 @@
 
 #include "PlanCertificate.h"
 
-#include "ProofInput.h"
 #include "ProvePrograms.h"
-
-#include "mlir/IR/Threading.h"
+#include "dt/Proof/StorageRules.h"
 
 using namespace mlir;
 
@@ -18,60 +16,54 @@ namespace dt {
 
 namespace {
 
-/// The threads that MLIR has.
-ParallelFor threadsOf(MLIRContext *context) {
-  return [context](size_t n, const auto &body) {
-    parallelFor(context, 0, n, body);
-  };
-}
-
-LogicalResult report(const TransitionInfo &info, const ProofInput &input,
-                     const MaybeFault &fault) {
-  if (!fault)
-    return success();
-  Operation *op =
-      fault->op == Fault::kNoOp ? TransitionOp(info.op) : input.ops[fault->op];
-  InFlightDiagnostic error = op->emitOpError() << fault->text;
-  if (fault->other != Fault::kNoOp)
-    error.attachNote(input.ops[fault->other]->getLoc()) << fault->note;
-  return failure();
-}
-
-LogicalResult checkRules(const TransitionInfo &info, const ProofInput &input,
-                         const Arrivals &arrivals, const ParallelFor &threads) {
-  if (failed(report(info, input, arrivals.checkCoverage(input.wanted))) ||
-      failed(report(info, input, arrivals.checkFeeding())) ||
-      failed(report(info, input,
-                    checkMessages(input.pieces, input.slots, threads))))
+LogicalResult checkRules(const TransitionReading &reading,
+                         const Arrivals &arrivals, const Wanted &wanted,
+                         const ParallelFor &threads) {
+  const TransitionInfo &info = *reading.info;
+  const TransportPlan &plan = reading.plan;
+  if (failed(reading.report(arrivals.checkCoverage(wanted))) ||
+      failed(reading.report(arrivals.checkFeeding())) ||
+      failed(reading.report(checkMessages(plan.pieces, plan.slots, threads))) ||
+      failed(reading.report(checkPorts(plan.pieces, info.cluster))) ||
+      failed(
+          reading.report(checkSlots(plan.slots, info.stagingLimit, threads))) ||
+      failed(reading.report(checkStorage(plan, threads))))
     return failure();
-  return report(info, input,
-                checkSlots(input.slots, info.stagingLimit, threads));
+  return reading.report(checkMemory(
+      measureMemory(plan), {info.stagingLimit, info.deviceLimit, info.flat}));
 }
 
-LogicalResult certify(TransitionInfo &info, PlanCertificate &out) {
-  // Without a body there is nothing to move yet.
-  if (info.op.getBody().front().empty())
-    return success();
-  auto input = readProofInput(info);
-  if (failed(input))
-    return failure();
-  ParallelFor threads = threadsOf(info.op.getContext());
-  Arrivals arrivals(input->pieces, input->flowNames, threads);
-  out.last = info.op;
+LogicalResult refuseUnstaged(const TransitionReading &reading) {
+  for (auto wave : reading.info->op().getOps<WaveOp>())
+    if (!wave.getSlotsAttr())
+      return wave.emitOpError("has no slots: run --dt-allocate-staging first");
+  return success();
+}
+
+LogicalResult certify(const TransitionReading &reading, PlanCertificate &out) {
+  if (!reading.plan.isStaged)
+    return refuseUnstaged(reading);
+  const TransitionInfo &info = *reading.info;
+  const TransportPlan &plan = reading.plan;
+  ParallelFor threads = threadsOf(info.op().getContext());
+  Arrivals arrivals(plan.pieces, plan.flows, threads);
+  Wanted wanted = wantedOf(plan.flows);
+  out.last = info.op();
   out.classes.push_back(
-      classify(arrivals, input->slots, input->wanted, info.stagingLimit));
-  out.numPieces += input->pieces.size();
-  out.numSlots += input->slots.size();
-  return checkRules(info, *input, arrivals, threads);
+      classify(arrivals, plan.slots, wanted, info.stagingLimit));
+  out.numPieces += plan.pieces.size();
+  out.numSlots += plan.slots.size();
+  return checkRules(reading, arrivals, wanted, threads);
 }
 
 } // namespace
 
-PlanCertificate::PlanCertificate(Operation *module) {
-  auto all = cast<ModuleOp>(module);
-  holds = succeeded(provePrograms(all)) &&
-          succeeded(forEachTransition(
-              all, [&](TransitionInfo &info) { return certify(info, *this); }));
+PlanCertificate::PlanCertificate(Operation *module, AnalysisManager &analyses) {
+  const auto &readings = analyses.getAnalysis<TransportReading>();
+  holds = succeeded(provePrograms(cast<ModuleOp>(module))) &&
+          succeeded(readings.forEach([&](const TransitionReading &reading) {
+            return certify(reading, *this);
+          }));
 }
 
 } // namespace dt

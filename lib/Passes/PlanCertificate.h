@@ -3,21 +3,22 @@
 #ifndef DT_PASSES_PLANCERTIFICATE_H
 #define DT_PASSES_PLANCERTIFICATE_H
 
-#include "dt/Dialect/Ops.h"
+#include "TransportReading.h"
 #include "dt/Proof/PlanClasses.h"
 
 #include <vector>
 
 namespace dt {
 
-/// Whether the module's transitions keep the rules that the lemmas suppose
-/// (dt/Proof), checked piece by piece, and the classes that the pieces form.
-/// Programs in the module are run in thought. An analysis, so that
-/// --mlir-timing shows this check, which takes as long as there are pieces,
-/// apart from the proof, which does not.
+/// Whether the module's transitions keep the rules of the transport level,
+/// which the lemmas suppose (dt/Proof), checked piece by piece, and the classes
+/// that the pieces form. Programs in the module are executed step by step. An
+/// analysis, so that --mlir-timing shows this check, which takes as long as
+/// there are pieces, apart from the proof, which does not; and so that
+/// --dt-verify-transport and --dt-prove accept the same.
 struct PlanCertificate {
   /// Emits a diagnostic when a rule is broken.
-  explicit PlanCertificate(mlir::Operation *module);
+  PlanCertificate(mlir::Operation *module, mlir::AnalysisManager &analyses);
 
   bool holds = false;
   /// Of the transitions with something to move, up to one that breaks a rule.

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Staged.h"
+#include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Best.h"
 
@@ -34,8 +34,9 @@ void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
 
 class Writer {
 public:
-  Writer(TransitionInfo &info) : info(info), builder(info.op.getContext()) {
-    builder.setInsertionPointToEnd(&info.op.getBody().front());
+  Writer(const TransitionInfo &info)
+      : info(info), builder(info.op().getContext()) {
+    builder.setInsertionPointToEnd(&info.op().getBody().front());
   }
 
   template <typename Op, typename... Extra>
@@ -44,13 +45,13 @@ public:
     unsigned rank = info.shapeOf(flow).size();
     ParamOp param = from.param;
     RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
-    Op::create(builder, info.op.getLoc(),
+    Op::create(builder, info.op().getLoc(),
                FlatSymbolRefAttr::get(param.getSymNameAttr()), from.stateNames,
                PiecesAttr::get(builder.getContext(), set, rank), extra...);
   }
 
 private:
-  TransitionInfo &info;
+  const TransitionInfo &info;
   OpBuilder builder;
 };
 
@@ -135,12 +136,12 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   using RouteTransfersBase::RouteTransfersBase;
 
   /// Names the first tensor of the hole as its user knows it.
-  LogicalResult refuse(TransitionInfo &info, const Hole &hole) {
-    FlowInfo &flow = info.flows[hole.flow];
+  LogicalResult refuse(const TransitionInfo &info, const Hole &hole) {
+    FlowInfo flow = info.flows[hole.flow];
     std::vector<int64_t> member;
     for (unsigned d = 0; d < flow.param.numLeading(); ++d)
       member.push_back(hole.box[d].lo);
-    InFlightDiagnostic error = info.op.emitOpError();
+    InFlightDiagnostic error = info.op().emitOpError();
     error << "wants " << describe(flow, hole.box) << " of tensor '"
           << flow.param.memberName(member) << "'";
     if (flow.stateNames)
@@ -148,14 +149,14 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     error << " on device " << hole.device << " (rank "
           << worldsOf(info).destinationRank[hole.device]
           << "), which no source device holds";
-    error.attachNote(info.sourceLayout.getLoc()) << "source layout is here";
+    error.attachNote(info.sourceLayout().getLoc()) << "source layout is here";
     return failure();
   }
 
-  LogicalResult routeTransition(TransitionInfo &info) {
-    if (!info.op.getBody().front().empty())
-      return info.op.emitOpError("is routed already");
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/true);
+  LogicalResult routeTransition(const TransitionInfo &info) {
+    if (!info.op().getBody().front().empty())
+      return info.op().emitOpError("is routed already");
+    const std::vector<Flow> &flows = info.flowCells();
     RouterOptions options;
     options.balanceParts = balanceParts;
     Routing routing;
@@ -180,10 +181,11 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return routeTransition(info);
-        })))
-      signalPassFailure();
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach(
+            [&](const TransitionInfo &info) { return routeTransition(info); })))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

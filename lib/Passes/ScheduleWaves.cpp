@@ -24,24 +24,15 @@ namespace dt {
 namespace {
 
 /// All transfers, those of lower hops first.
-FailureOr<std::vector<Move>> collectMoves(const TransitionInfo &info) {
+std::vector<Move> collectMoves(const TransportPlan &plan) {
   std::vector<Move> moves;
-  TransitionOp transition = info.op;
-  size_t count = 0;
-  for (auto op : transition.getOps<TransferOp>())
-    count += op.getPieces().numPieces();
-  moves.reserve(count);
-  for (auto op : transition.getOps<TransferOp>()) {
-    auto flow = info.flowOf(op);
-    if (!flow)
-      return op.emitOpError("names states that do not lie alike");
-    op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-      moves.push_back({*flow, uint32_t(op.getHop()), from, to, box});
-    });
-  }
-  auto isEarlier = [](const Move &a, const Move &b) { return a.hop < b.hop; };
-  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
-    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      for (size_t i = step.first; i < step.last; ++i) {
+        const PlanPiece &piece = plan.pieces[i];
+        moves.push_back(
+            {piece.flow, uint32_t(step.wave), piece.from, piece.to, piece.box});
+      }
   return moves;
 }
 
@@ -77,7 +68,7 @@ std::vector<Load> compressWave(const TransitionInfo &info,
 
 void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
                OpBuilder &builder) {
-  Location loc = TransitionOp(info.op).getLoc();
+  Location loc = info.op().getLoc();
   auto wave = WaveOp::create(builder, loc, number, RowsAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&wave.getBody());
@@ -90,8 +81,10 @@ void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
   }
 }
 
-/// Writes all waves: their pieces become classes on the threads that there are.
-void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled) {
+/// Writes all waves, and before each the copies that are due: pieces become
+/// classes on the threads that there are.
+void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled,
+                const FlatCopies &copies) {
   std::vector<ArrayRef<ScheduledMove>> waves;
   while (!scheduled.empty()) {
     int32_t wave = scheduled.front().wave;
@@ -99,14 +92,31 @@ void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled) {
         [&](const ScheduledMove &m) { return m.wave == wave; }));
     scheduled = scheduled.drop_front(waves.back().size());
   }
-  MLIRContext *context = TransitionOp(info.op).getContext();
+  MLIRContext *context = info.op().getContext();
   std::vector<std::vector<Load>> loads(waves.size());
   parallelFor(context, 0, waves.size(),
               [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
   OpBuilder builder(context);
-  builder.setInsertionPointToEnd(&TransitionOp(info.op).getBody().front());
-  for (size_t w = 0; w < waves.size(); ++w)
-    writeWave(info, waves[w].front().wave, loads[w], builder);
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
+  size_t nextCopy = 0;
+  for (size_t w = 0; w < waves.size(); ++w) {
+    int32_t wave = waves[w].front().wave;
+    nextCopy = writeCopies(info, copies, nextCopy, wave, builder);
+    writeWave(info, wave, loads[w], builder);
+  }
+  writeCopies(info, copies, nextCopy, INT32_MAX, builder);
+}
+
+/// What has no place among waves: made states come last, and in flat mode
+/// padding too, whose storage comes when all else is in place.
+void moveToEnd(const TransitionInfo &info) {
+  Block &body = info.op().getBody().front();
+  SmallVector<Operation *> late;
+  for (Operation &op : body)
+    if (isa<DeriveOp>(op) || (info.flat && isa<ZeroOp>(op)))
+      late.push_back(&op);
+  for (Operation *op : late)
+    op->moveBefore(&body, body.end());
 }
 
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
@@ -114,7 +124,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
 
   /// Schedules with several chunk sizes and keeps what is predicted to be
   /// fastest. Large transitions try fewer.
-  LogicalResult findBest(TransitionInfo &info, const std::vector<Move> &moves,
+  LogicalResult findBest(const TransitionInfo &info,
+                         const std::vector<Move> &moves,
                          const std::vector<Flow> &flows,
                          std::vector<ScheduledMove> &best) {
     int64_t needed = 0;
@@ -122,29 +133,35 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
                      best, needed))
       return success();
     if (needed == 0)
-      return info.op.emitOpError("forwards only what nothing delivers");
-    return info.op.emitOpError()
+      return info.op().emitOpError("forwards only what nothing delivers");
+    return info.op().emitOpError()
            << "needs at least " << needed
            << " bytes of staging per device, more than the limit of "
            << info.stagingLimit;
   }
 
-  LogicalResult scheduleTransition(TransitionInfo &info) {
-    auto moves = collectMoves(info);
-    if (failed(moves))
+  LogicalResult scheduleTransition(const TransitionInfo &info) {
+    auto reading = readRouting(info);
+    if (failed(reading))
       return failure();
-    std::vector<Flow> flows = info.makeFlows(/*computeCells=*/false);
+    std::vector<Move> moves = collectMoves(reading->plan);
+    const std::vector<Flow> &flows = info.flowWidths();
     std::vector<ScheduledMove> scheduled;
-    if (failed(info.flat ? scheduleFlat(info, *moves, flows, effort, scheduled)
-                         : findBest(info, *moves, flows, scheduled)))
+    FlatCopies copies;
+    if (failed(info.flat ? scheduleFlat(*reading, moves, flows, effort,
+                                        scheduled, copies)
+                         : findBest(info, moves, flows, scheduled)))
       return failure();
     PortSeconds busiest = busiestPorts(scheduled, flows, info.cluster);
     predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
-    for (auto op : llvm::make_early_inc_range(info.op.getOps<TransferOp>()))
-      op.erase();
-    writeWaves(info, scheduled);
+    for (Operation &op :
+         llvm::make_early_inc_range(info.op().getBody().front()))
+      if (isa<TransferOp>(op) || (info.flat && isa<KeepOp, CopyOp>(op)))
+        op.erase();
+    writeWaves(info, scheduled, copies);
+    moveToEnd(info);
     for (size_t i = 0; i < scheduled.size(); ++i) {
       bool isNewWave = i == 0 || scheduled[i].wave != scheduled[i - 1].wave;
       numWaves += isNewWave;
@@ -157,10 +174,12 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    if (failed(transitions.forEach([&](const TransitionInfo &info) {
           return scheduleTransition(info);
         })))
-      signalPassFailure();
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis>();
   }
 };
 

@@ -5,7 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Staged.h"
+#include "PlanCertificate.h"
+#include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -23,7 +24,7 @@ public:
   ProgramWriter(const TransitionInfo &info, const dtrt::RankProgram &program,
                 OpBuilder &builder)
       : info(info), program(program), builder(builder),
-        loc(TransitionOp(info.op).getLoc()) {}
+        loc(info.op().getLoc()) {}
 
   void write();
 
@@ -50,15 +51,6 @@ private:
   std::map<std::pair<uint64_t, uint64_t>, Value> slots;
 };
 
-ArrayAttr stateNames(ParamOp param, uint64_t mask, Builder &builder) {
-  ArrayRef<StateEntry> all = param.getStates().getEntries();
-  SmallVector<Attribute> names;
-  for (auto [i, entry] : llvm::enumerate(all))
-    if (mask >> i & 1)
-      names.push_back(entry.name);
-  return names.size() == all.size() ? ArrayAttr() : builder.getArrayAttr(names);
-}
-
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
   Shard out;
   out.numLeading = numLeading;
@@ -83,11 +75,10 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         shard.numMembers() * shard.elementsPerMember() *
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
-    auto op =
-        ShardOp::create(builder, loc, BufferType::get(context, bytes), side,
-                        FlatSymbolRefAttr::get(param.getSymNameAttr()),
-                        stateNames(param, record.states, builder),
-                        ShardAttr::get(context, shard));
+    auto op = ShardOp::create(
+        builder, loc, BufferType::get(context, bytes), side,
+        FlatSymbolRefAttr::get(param.getSymNameAttr()),
+        stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
   }
 }
@@ -198,8 +189,7 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
 
 void ProgramWriter::write() {
   auto op = ProgramOp::create(
-      builder, loc,
-      FlatSymbolRefAttr::get(TransitionOp(info.op).getSymNameAttr()),
+      builder, loc, FlatSymbolRefAttr::get(info.op().getSymNameAttr()),
       int64_t(program.device), int64_t(program.stagingBytes));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
@@ -213,27 +203,27 @@ struct SpecializeProgramsPass
     : impl::SpecializeProgramsBase<SpecializeProgramsPass> {
   using SpecializeProgramsBase::SpecializeProgramsBase;
 
-  LogicalResult specialize(const TransitionInfo &info) {
-    auto transition = readStaged(info, /*computeCells=*/false);
-    if (failed(transition))
-      return failure();
+  LogicalResult specialize(const TransitionReading &reading) {
+    const TransitionInfo &info = *reading.info;
     Worlds worlds = worldsOf(info);
-    ProgramBuilder programs(*transition, worlds);
+    ProgramBuilder programs(reading.plan, worlds);
     if (!llvm::is_contained(programs.devices(), int64_t(device)))
-      return TransitionOp(info.op).emitOpError()
-             << "has no device " << int64_t(device);
+      return info.op().emitOpError() << "has no device " << int64_t(device);
     OpBuilder builder(&getContext());
-    builder.setInsertionPointAfter(info.op);
+    builder.setInsertionPointAfter(info.op());
     dtrt::RankProgram program = programs.build(device);
     ProgramWriter(info, program, builder).write();
     return success();
   }
 
   void runOnOperation() override {
-    if (failed(forEachTransition(getOperation(), [&](TransitionInfo &info) {
-          return specialize(info);
-        })))
-      signalPassFailure();
+    if (!getAnalysis<PlanCertificate>().holds ||
+        failed(getAnalysis<TransportReading>().forEach(
+            [&](const TransitionReading &reading) {
+              return specialize(reading);
+            })))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis, TransportReading>();
   }
 };
 

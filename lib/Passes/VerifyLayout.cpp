@@ -1,6 +1,6 @@
 //===- VerifyLayout.cpp - Closes the layout level -------------------------===//
 
-#include "TransitionInfo.h"
+#include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -66,10 +66,12 @@ struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
         return signalPassFailure();
       }
     // Evaluating the layouts checks that every state is placed once.
-    if (failed(forEachTransition(getOperation(),
-                                 [](TransitionInfo &) { return success(); })) ||
+    const auto &transitions = getAnalysis<TransitionAnalysis>();
+    auto isRight = [](const TransitionInfo &) { return success(); };
+    if (failed(transitions.forEach(isRight)) ||
         failed(checkRows(getOperation())))
-      signalPassFailure();
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

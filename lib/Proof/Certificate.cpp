@@ -1,7 +1,9 @@
-//===- Certificate.cpp - Coverage, feeding and pairing --------------------===//
+//===- Certificate.cpp - Does a plan keep the rules? ----------------------===//
 
 #include "FirstFault.h"
+#include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Routing/DeviceIndex.h"
 
 #include <algorithm>
 #include <functional>
@@ -15,21 +17,122 @@ namespace {
 
 std::string number(int64_t value) { return std::to_string(value); }
 
+std::string described(const PlanFlow &flow, const Box &box) {
+  return flow.name + toString(box);
+}
+
+//===----------------------------------------------------------------------===//
+// Places
+//===----------------------------------------------------------------------===//
+
+/// Judges pieces against the shards of both sides.
+class Places {
+public:
+  explicit Places(const std::vector<PlanFlow> &flows)
+      : flows(flows), source(indexShards(flows, /*source=*/true)),
+        destination(indexShards(flows, /*source=*/false)) {
+    for (const PlanFlow &flow : flows)
+      shapes.push_back(Box::whole(flow.shape));
+  }
+
+  /// Sets `atSource`.
+  MaybeFault place(PlanPiece &piece, PlanStep::Kind kind) const {
+    bool isZero = kind == PlanStep::Kind::Zero;
+    uint32_t flow = isZero ? piece.flow - uint32_t(flows.size()) : piece.flow;
+    bool isWanted =
+        destination.findNumber(flow, piece.to, piece.box).has_value();
+    if (isZero) {
+      piece.atSource = true;
+      if (isWanted && !overlaps(piece.box, shapes[flow]))
+        return std::nullopt;
+      return Fault{piece.op, "zeroes " + described(flows[flow], piece.box) +
+                                 " on device " + number(piece.to) +
+                                 ", which is no padding there"};
+    }
+    piece.atSource = kind != PlanStep::Kind::Derive &&
+                     source.findNumber(flow, piece.from, piece.box).has_value();
+    if (!isWanted || !shapes[flow].contains(piece.box))
+      return Fault{piece.op, "delivers " + described(flows[flow], piece.box) +
+                                 " to device " + number(piece.to) +
+                                 ", which does not want it in one piece"};
+    if (kind == PlanStep::Kind::Copy && !piece.atSource)
+      return Fault{piece.op, "reads " + described(flows[flow], piece.box) +
+                                 " on device " + number(piece.from) +
+                                 ", which does not hold it"};
+    if (kind == PlanStep::Kind::Derive && !flows[flow].deriveFrom)
+      return Fault{piece.op, "makes " + described(flows[flow], piece.box) +
+                                 ", which is made from no other state"};
+    return std::nullopt;
+  }
+
+private:
+  const std::vector<PlanFlow> &flows;
+  ShardIndex source, destination;
+  std::vector<Box> shapes;
+};
+
 } // namespace
+
+Wanted wantedOf(const std::vector<PlanFlow> &flows) {
+  Wanted out;
+  std::vector<Box> boxes;
+  auto add = [&](uint32_t flow, const Holding &holding) {
+    int64_t volume = 0;
+    for (const Box &box : boxes)
+      volume += box.volume();
+    for (int64_t device : holding.devices)
+      out[{flow, device}] += volume;
+  };
+  auto numFlows = uint32_t(flows.size());
+  for (uint32_t flow = 0; flow < numFlows; ++flow)
+    for (const Holding &holding : *flows[flow].destination) {
+      boxes.clear();
+      appendRegions(holding.shard, flows[flow].shape, boxes);
+      add(flow, holding);
+      boxes = padding(holding.shard, flows[flow].shape);
+      if (!boxes.empty())
+        add(numFlows + flow, holding);
+    }
+  return out;
+}
+
+ShardIndex indexShards(const std::vector<PlanFlow> &flows, bool source) {
+  ShardIndex out;
+  for (uint32_t flow = 0; flow < flows.size(); ++flow)
+    out.add(flow, source ? *flows[flow].source : *flows[flow].destination);
+  return out;
+}
+
+MaybeFault placePieces(TransportPlan &plan, const ParallelFor &parallel) {
+  Places places(plan.flows);
+  return firstFault(plan.steps.size(), parallel, [&](size_t i) {
+    const PlanStep &step = plan.steps[i];
+    MaybeFault fault;
+    if (step.kind == PlanStep::Kind::Create ||
+        step.kind == PlanStep::Kind::Release)
+      return fault;
+    for (size_t p = step.first; p < step.last; ++p) {
+      MaybeFault found = places.place(plan.pieces[p], step.kind);
+      if (found && !fault)
+        fault = std::move(found);
+    }
+    return fault;
+  });
+}
 
 //===----------------------------------------------------------------------===//
 // Arrivals
 //===----------------------------------------------------------------------===//
 
-Arrivals::Arrivals(const std::vector<ProofPiece> &pieces,
-                   const std::vector<std::string> &flowNames,
-                   ParallelFor parallel)
-    : pieces(pieces), flowNames(flowNames), parallel(std::move(parallel)),
+Arrivals::Arrivals(const std::vector<PlanPiece> &pieces,
+                   const std::vector<PlanFlow> &flows, ParallelFor parallel,
+                   const char *clock)
+    : pieces(pieces), flows(flows), parallel(std::move(parallel)), clock(clock),
       order(pieces.size()) {
   // One flow after the other; pieces of a flow by their device, and those of a
   // device as they stand.
   std::vector<uint32_t> starts(1, 0); // by flow
-  for (const ProofPiece &piece : pieces) {
+  for (const PlanPiece &piece : pieces) {
     if (piece.flow + 2 > starts.size())
       starts.resize(piece.flow + 2, 0);
     ++starts[piece.flow + 1];
@@ -60,6 +163,48 @@ Arrivals::Range Arrivals::at(Key key) const {
   return it == groups.end() ? Range() : it->second;
 }
 
+std::string Arrivals::nameOf(uint32_t flow) const {
+  return flow < flows.size() ? flows[flow].name
+                             : "padding of " + flows[flow - flows.size()].name;
+}
+
+Fault Arrivals::twice(const PlanPiece &first, const PlanPiece &second) const {
+  bool isZero = second.flow >= flows.size();
+  const PlanFlow &flow = flows[second.flow % flows.size()];
+  return Fault{second.op,
+               (isZero ? "zeroes " : "delivers ") +
+                   described(flow, intersect(first.box, second.box)) +
+                   (isZero ? " of device " : " to device ") +
+                   number(second.to) + " a second time",
+               first.op, "the first time is here"};
+}
+
+/// Names a region that a device wants and that nothing brings.
+Fault Arrivals::hole(Key key) const {
+  bool isZero = key.first >= flows.size();
+  const PlanFlow &flow = flows[key.first % flows.size()];
+  std::vector<Cell> arriving;
+  Range range = at(key);
+  for (uint32_t i = range.first; i < range.last; ++i)
+    arriving.push_back({pieces[order[i]].box, 0});
+  Fault fault;
+  for (const Holding &holding : *flow.destination) {
+    if (!std::binary_search(holding.devices.begin(), holding.devices.end(),
+                            key.second))
+      continue;
+    for (const Box &box : isZero ? padding(holding.shard, flow.shape)
+                                 : regions(holding.shard, flow.shape))
+      if (std::vector<Box> open = uncovered(box, arriving); !open.empty()) {
+        fault.text =
+            (isZero ? "does not zero the padding " : "does not deliver ") +
+            described(flow, open.front()) +
+            (isZero ? " of device " : " to device ") + number(key.second);
+        return fault;
+      }
+  }
+  return fault;
+}
+
 /// Cuts the pieces into runs that do not touch in `dim`, then each run in the
 /// next dim. Two pieces that are in one run in every dim are compared.
 MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
@@ -68,13 +213,9 @@ MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
   if (dim == pieces[items[0]].box.rank()) {
     for (size_t i = 0; i < items.size(); ++i)
       for (size_t j = i + 1; j < items.size(); ++j) {
-        const ProofPiece &a = pieces[items[i]], &b = pieces[items[j]];
+        const PlanPiece &a = pieces[items[i]], &b = pieces[items[j]];
         if (overlaps(a.box, b.box) || dim == 0)
-          return Fault{b.op,
-                       "delivers " + flowNames[b.flow] +
-                           toString(intersect(a.box, b.box)) + " to device " +
-                           number(b.to) + " a second time",
-                       a.op, "delivered here"};
+          return twice(a, b);
       }
     return std::nullopt;
   }
@@ -115,13 +256,8 @@ MaybeFault Arrivals::checkCoverage(const Wanted &wanted) const {
     Range range = at(key);
     for (uint32_t i = range.first; i < range.last; ++i)
       arriving += pieces[order[i]].box.volume();
-    if (arriving != volume) {
-      Fault fault;
-      fault.text = "delivers " + number(arriving) + " elements of " +
-                   flowNames[key.first] + " to device " + number(key.second) +
-                   ", which wants " + number(volume);
-      return fault;
-    }
+    if (arriving != volume)
+      return hole(key);
   }
   return std::nullopt;
 }
@@ -140,8 +276,8 @@ Arrivals::checkFed(Range range, const Items &fed) const {
   }
   std::vector<uint32_t> late(fed.size(), Fault::kNoOp); // the first that is
   for (auto [a, s] : overlappingPairs(here, sent)) {
-    const ProofPiece &arrival = pieces[order[range.first + a]];
-    if (arrival.wave < pieces[fed[s]].wave)
+    const PlanPiece &arrival = pieces[order[range.first + a]];
+    if (arrival.step < pieces[fed[s]].step)
       missing[s] -= intersect(here[a], sent[s]).volume();
     else
       late[s] = std::min(late[s], arrival.op);
@@ -152,16 +288,21 @@ Arrivals::checkFed(Range range, const Items &fed) const {
   return std::nullopt;
 }
 
-Fault Arrivals::notFed(const ProofPiece &piece, uint32_t late) const {
+Fault Arrivals::notFed(const PlanPiece &piece, uint32_t late) const {
+  const PlanFlow &flow = flows[piece.flow];
   if (piece.fedBy != piece.flow)
-    return Fault{piece.op,
-                 "makes " + flowNames[piece.flow] + toString(piece.box) +
-                     " on device " + number(piece.to) + " from " +
-                     flowNames[piece.fedBy] + ", which does not arrive there"};
-  std::string text = "sends " + flowNames[piece.flow] + toString(piece.box) +
-                     " from device " + number(piece.from) + " in wave " +
-                     number(piece.wave) + ", before it holds it";
-  return Fault{piece.op, text, late, "it arrives here"};
+    return Fault{piece.op, "makes " + described(flow, piece.box) +
+                               " on device " + number(piece.to) + " from " +
+                               nameOf(piece.fedBy) +
+                               ", which does not arrive there"};
+  std::string text = "sends " + described(flow, piece.box) + " from device " +
+                     number(piece.from);
+  if (late == Fault::kNoOp)
+    return Fault{piece.op, text + ", which does not hold it"};
+  return Fault{piece.op,
+               text + " in " + clock + " " + number(piece.wave) +
+                   ", before it holds it",
+               late, "it arrives here"};
 }
 
 /// Pieces by what feeds them, so that each thread looks into its own lists.
@@ -201,11 +342,11 @@ struct MessageSum {
 };
 
 /// Pieces of one ordered pair in one wave are one message.
-std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces,
+std::vector<MessageSum> sumMessages(const std::vector<PlanPiece> &pieces,
                                     const ParallelFor &parallel) {
   std::vector<MessageSum> parts;
   parts.reserve(pieces.size());
-  for (const ProofPiece &piece : pieces)
+  for (const PlanPiece &piece : pieces)
     if (piece.from != piece.to)
       parts.push_back(
           {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
@@ -222,7 +363,7 @@ std::vector<MessageSum> sumMessages(const std::vector<ProofPiece> &pieces,
   return out;
 }
 
-MessageKey keyOf(const ProofSlot &slot) {
+MessageKey keyOf(const PlanSlot &slot) {
   return slot.receive ? MessageKey{slot.wave, slot.peer, slot.device}
                       : MessageKey{slot.wave, slot.device, slot.peer};
 }
@@ -233,12 +374,12 @@ std::string describe(const MessageKey &key) {
 }
 
 MaybeFault checkEnds(const std::vector<MessageSum> &messages,
-                     const std::vector<ProofSlot> &slots, bool receive,
+                     const std::vector<PlanSlot> &slots, bool receive,
                      const ParallelFor &parallel) {
-  using End = std::pair<MessageKey, const ProofSlot *>;
+  using End = std::pair<MessageKey, const PlanSlot *>;
   std::vector<End> ends;
   ends.reserve(slots.size() / 2);
-  for (const ProofSlot &slot : slots)
+  for (const PlanSlot &slot : slots)
     if (slot.receive == receive)
       ends.emplace_back(keyOf(slot), &slot);
   sortWaves(
@@ -286,8 +427,8 @@ MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
 
 } // namespace
 
-MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
-                         const std::vector<ProofSlot> &slots,
+MaybeFault checkMessages(const std::vector<PlanPiece> &pieces,
+                         const std::vector<PlanSlot> &slots,
                          const ParallelFor &parallel) {
   std::vector<MessageSum> messages = sumMessages(pieces, parallel);
   if (auto fault = checkEnds(messages, slots, /*receive=*/false, parallel))
@@ -295,6 +436,194 @@ MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
   if (auto fault = checkEnds(messages, slots, /*receive=*/true, parallel))
     return fault;
   return checkGroupSizes(messages);
+}
+
+//===----------------------------------------------------------------------===//
+// Ports
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// (device that stands for the port, by NIC, receives).
+using Port = std::tuple<int64_t, bool, bool>;
+
+Fault portTwice(const PlanPiece &first, const PlanPiece &second, Port port) {
+  auto [device, byNic, receives] = port;
+  auto ends = [](const PlanPiece &piece) {
+    return number(piece.from) + " -> " + number(piece.to);
+  };
+  return Fault{second.op,
+               std::string(receives ? "receives" : "sends") + " " +
+                   ends(first) + " and " + ends(second) + " over the " +
+                   (byNic ? "NIC" : "island port") + " of device " +
+                   number(device) + " in wave " + number(second.wave) +
+                   ": expected one message each way per port and wave",
+               first.op, "the first of them is here"};
+}
+
+} // namespace
+
+MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
+                      const Cluster &cluster) {
+  // By port: what uses it, which counts while it is of the wave looked at.
+  std::vector<const PlanPiece *> used;
+  DeviceIndex devices;
+  const PlanPiece *last = nullptr;
+  for (const PlanPiece &piece : pieces) {
+    bool isSameMessage = last && last->wave == piece.wave &&
+                         last->from == piece.from && last->to == piece.to;
+    if (piece.wave < 0 || isSameMessage)
+      continue;
+    last = &piece;
+    bool byNic = !cluster.sameNode(piece.from, piece.to);
+    for (bool receives : {false, true}) {
+      int64_t device = cluster.port(receives ? piece.to : piece.from, byNic);
+      size_t port = 4 * size_t(devices(device)) + 2 * byNic + receives;
+      if (port >= used.size())
+        used.resize(std::max(port + 1, 2 * used.size()), nullptr);
+      const PlanPiece *known = used[port];
+      if (known && known->wave == piece.wave &&
+          (known->from != piece.from || known->to != piece.to))
+        return portTwice(*known, piece, {device, byNic, receives});
+      used[port] = &piece;
+    }
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// Slots
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A slot with the number of its group among those of its device.
+struct PlacedSlot {
+  const PlanSlot *slot = nullptr;
+  int64_t group = 0;
+  int64_t begin() const { return slot->offset; }
+  int64_t end() const { return slot->offset + slot->bytes; }
+  /// When the slot is in use, in groups: it is packed during the one before,
+  /// or unpacked during the one after.
+  int64_t firstUse() const { return slot->receive ? group : group - 1; }
+  int64_t lastUse() const { return slot->receive ? group + 1 : group; }
+};
+
+std::string bytesOf(const PlacedSlot &slot) {
+  return "staging bytes " + std::to_string(slot.begin()) + " to " +
+         std::to_string(slot.end());
+}
+
+/// The slots of one device, ordered by group.
+class DeviceSlots {
+public:
+  DeviceSlots(std::vector<PlacedSlot> slots) : slots(std::move(slots)) {}
+
+  MaybeFault check(int64_t limit) {
+    for (const PlacedSlot &slot : slots)
+      if (slot.begin() < 0 || slot.end() > limit)
+        return Fault{slot.slot->op, "uses " + bytesOf(slot) + " on device " +
+                                        std::to_string(slot.slot->device) +
+                                        ", more than the limit of " +
+                                        std::to_string(limit)};
+    if (!groupsAreDisjoint() || !areasAreDisjoint())
+      return explain();
+    return std::nullopt;
+  }
+
+private:
+  /// Slots of one kind in one group.
+  bool groupsAreDisjoint() {
+    std::sort(slots.begin(), slots.end(),
+              [](const PlacedSlot &a, const PlacedSlot &b) {
+                return std::make_tuple(a.group, a.slot->receive, a.begin()) <
+                       std::make_tuple(b.group, b.slot->receive, b.begin());
+              });
+    for (size_t i = 1; i < slots.size(); ++i)
+      if (slots[i].group == slots[i - 1].group &&
+          slots[i].slot->receive == slots[i - 1].slot->receive &&
+          slots[i].begin() < slots[i - 1].end())
+        return false;
+    return true;
+  }
+
+  bool areasAreDisjoint() const {
+    Interval areas[4];
+    for (const PlacedSlot &slot : slots) {
+      Interval &area = areas[2 * slot.slot->receive + slot.group % 2];
+      if (area.empty())
+        area = {slot.begin(), slot.end()};
+      area = {std::min(area.lo, slot.begin()), std::max(area.hi, slot.end())};
+    }
+    for (int a = 0; a < 4; ++a)
+      for (int b = a + 1; b < 4; ++b)
+        if (!intersect(areas[a], areas[b]).empty())
+          return false;
+    return true;
+  }
+
+  /// Two slots that meet; or, if none do, that they keep to no areas.
+  Fault explain() const {
+    for (size_t i = 0; i < slots.size(); ++i)
+      for (size_t j = i + 1;
+           j < slots.size() && slots[j].group <= slots[i].group + 2; ++j) {
+        const PlacedSlot &a = slots[i], &b = slots[j];
+        if (a.begin() < b.end() && b.begin() < a.end() &&
+            a.firstUse() <= b.lastUse() && b.firstUse() <= a.lastUse())
+          return {
+              b.slot->op,
+              "reuses " + bytesOf(b) + " of device " +
+                  std::to_string(b.slot->device) + " while they are in flight",
+              a.slot->op,
+              "they hold the message of wave " + std::to_string(a.slot->wave)};
+      }
+    Fault fault;
+    fault.op = slots.front().slot->op;
+    fault.text = "places the slots of device " +
+                 std::to_string(slots.front().slot->device) +
+                 " otherwise than in four areas, {send, receive} x {even, odd "
+                 "group}, which is not proved to be safe";
+    return fault;
+  }
+
+  std::vector<PlacedSlot> slots;
+};
+
+/// The slots of one device, in any order.
+MaybeFault checkDevice(std::vector<const PlanSlot *> slots, int64_t limit) {
+  std::sort(slots.begin(), slots.end(),
+            [](const PlanSlot *a, const PlanSlot *b) {
+              return std::tie(a->wave, a->receive, a->peer) <
+                     std::tie(b->wave, b->receive, b->peer);
+            });
+  std::vector<PlacedSlot> own;
+  int64_t wave = -1, group = -1;
+  for (const PlanSlot *slot : slots) {
+    group += slot->wave != wave;
+    wave = slot->wave;
+    if (slot->offset != -1)
+      own.push_back({slot, group});
+  }
+  return DeviceSlots(std::move(own)).check(limit);
+}
+} // namespace
+
+MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
+                      const ParallelFor &parallel) {
+  std::unordered_map<int64_t, uint32_t> known;
+  std::vector<std::vector<const PlanSlot *>> devices;
+  for (const PlanSlot &slot : slots) {
+    auto [at, isNew] = known.try_emplace(slot.device, uint32_t(devices.size()));
+    if (isNew)
+      devices.emplace_back();
+    devices[at->second].push_back(&slot);
+  }
+  std::sort(devices.begin(), devices.end(), [](const auto &a, const auto &b) {
+    return a.front()->device < b.front()->device;
+  });
+  return firstFault(devices.size(), parallel, [&](size_t i) {
+    return checkDevice(std::move(devices[i]), limit);
+  });
 }
 
 } // namespace dt

@@ -4,6 +4,10 @@
 // from them. Nothing in them is a number of the plan: ranks, waves, messages,
 // pieces, slots and the places of the cuts are all arbitrary.
 //
+// Where a rule is about all steps of a run, or all pieces, the text is one step
+// of an induction. The theorem that is named beside it has the induction too,
+// and is checked by Coq (proof/, docs/Proof.md).
+//
 //===----------------------------------------------------------------------===//
 
 #include "dt/Proof/Obligations.h"
@@ -67,8 +71,9 @@ constexpr const char *kScan = R"((declare-sort Message 0)
 ; from round 0, as NCCL up to 2.29.3 does.
 (assert (=> cut (and (or (= next visited) (= next 0))
                      (forall ((m Message)) (= (takenAfter m) (taken m))))))
+; Otherwise from the next round, or, after the last one, from round 0.
 (assert (=> (not cut)
-  (and (= next (+ visited 1))
+  (and (or (= next (+ visited 1)) (= next 0))
        (forall ((m Message))
          (= (takenAfter m)
             (or (taken m) (and (= (round m) visited) (first m))))))))
@@ -81,34 +86,50 @@ constexpr const char *kScan = R"((declare-sort Message 0)
                  (<= (round x) (round y)))))
 )";
 
-/// Items are messages (stage 1) and local work of a wave: packs (stage 0) and
-/// unpacks (stage 2). `before r m n`: at rank r, n is not offered until m is
-/// done.
+/// Items are messages and local work: packs, unpacks, copies, zeros, creates
+/// and releases. `before r m n`: at rank r, n is not begun until m is done.
+/// Where local work stands is left open, so that packs may run early and
+/// unpacks late; it waits for nothing but what stands before it at its own
+/// rank.
 constexpr const char *kProgress = R"((declare-sort Rank 0)
 (declare-sort Item 0)
+(declare-fun local (Item) Bool)
 (declare-fun wave (Item) Int)
-(declare-fun stage (Item) Int)
 (declare-fun round (Item) Int)
+(declare-fun place (Item) Int)
 (declare-fun before (Rank Item Item) Bool)
 (declare-fun done (Item) Bool)
 (define-fun lower ((m Item) (n Item)) Bool
   (or (< (wave m) (wave n))
-      (and (= (wave m) (wave n))
-           (or (< (stage m) (stage n))
-               (and (= (stage m) (stage n)) (< (round m) (round n)))))))
-; Every rank runs its waves in ascending order, in a wave packs, then the
-; group, then unpacks, and in the group the rounds in ascending order. Both
-; ends of a message are the same item: one wave, one round.
+      (and (= (wave m) (wave n)) (< (round m) (round n)))))
+; Messages: every rank runs its waves in ascending order, and takes those of a
+; group in ascending rounds. Both ends of a message are the same item: one wave,
+; one round.
 (assert (forall ((r Rank) (m Item) (n Item))
-  (=> (before r m n) (lower m n))))
-; Of the items that are not done, x has the lowest key.
+  (=> (and (not (local m)) (not (local n)) (before r m n)) (lower m n))))
+; What stands before local work stands before what waits for that work.
+(assert (forall ((r Rank) (m Item) (l Item) (n Item))
+  (=> (and (local l) (before r m l) (before r l n)) (before r m n))))
+; Local work of a rank is done in some order.
+(assert (forall ((r Rank) (l Item) (n Item))
+  (=> (and (local l) (local n) (before r l n)) (< (place l) (place n)))))
+; Of the messages that are not done, x is the lowest.
 (declare-const x Item)
-(assert (not (done x)))
-(assert (forall ((m Item)) (=> (not (done m)) (not (lower m x)))))
-; Negation: x cannot go on, since one of its ends waits for an item.
+(assert (and (not (local x)) (not (done x))))
+(assert (forall ((m Item))
+  (=> (and (not (local m)) (not (done m))) (not (lower m x)))))
+; At one of its ends, r, y is the first of the local work that it waits for, if
+; there is any.
 (declare-const r Rank)
 (declare-const y Item)
-(assert (and (before r y x) (not (done y))))
+(assert (forall ((l Item))
+  (=> (and (local l) (not (done l)) (before r l x))
+      (and (local y) (not (done y)) (before r y x) (<= (place y) (place l))))))
+; Negation: x waits there for an item, and so does y.
+(declare-const forX Item)
+(declare-const forY Item)
+(assert (and (not (done forX)) (before r forX x)
+             (not (done forY)) (before r forY y)))
 )";
 
 /// The arena has four areas, {send, receive} x {even, odd group}: disjoint
@@ -142,8 +163,10 @@ constexpr const char *kSlots = R"((declare-fun first (Bool Bool) Int)
 ; Slots of one kind in one group are disjoint.
 (assert (=> (and (= receive1 receive2) (= group1 group2))
             (or (<= end1 begin2) (<= end2 begin1))))
-; A send slot is in use during its group and the one before (it is packed), a
-; receive slot during its group and the one after (it is unpacked).
+; `now`: how many groups of the device have ended. A send slot is in use from
+; its pack, which runs during the group before at the earliest, to the end of
+; its group; a receive slot from the begin of its group to its unpack, which
+; runs during the group after at the latest.
 (declare-const now Int)
 (define-fun live ((receive Bool) (group Int)) Bool
   (ite receive (<= group now (+ group 1)) (<= (- group 1) now group)))
@@ -195,8 +218,9 @@ constexpr const char *kCount = R"((declare-const wanted Int)
             (and (= coveredAfter wanted) (not (= missingAfter 0)))))
 )";
 
-/// Every piece that is sent lies at the source on its sender, or came there
-/// with pieces of earlier waves; sources are not released before they are read.
+/// One step of the induction over the waves, with what executors keep: packs
+/// may run early and unpacks late, but not across each other where one reads
+/// what the other brings.
 constexpr const char *kFeeding = R"((declare-sort Rank 0)
 (declare-sort Element 0)
 (declare-sort Piece 0)
@@ -204,23 +228,43 @@ constexpr const char *kFeeding = R"((declare-sort Rank 0)
 (declare-fun sender (Piece) Rank)
 (declare-fun receiver (Piece) Rank)
 (declare-fun holds (Piece Element) Bool)
-(declare-fun atSource (Rank Element) Bool)
-(declare-fun releasedAfter (Rank Element) Int)
+(declare-fun fromSource (Piece Element) Bool)
 (declare-fun feeder (Piece Element) Piece)
-; right p e: piece p brings the value of element e.
+(declare-fun atSource (Rank Element) Bool)
+; When things happen.
+(declare-fun packed (Piece) Int)
+(declare-fun unpacked (Piece) Int)
+(declare-fun released (Rank Element) Int)
+; The plan: every element of a piece is read from the sender's source, or came
+; to its destination with a piece of an earlier wave.
+(assert (forall ((p Piece) (e Element)) (=> (holds p e)
+  (ite (fromSource p e)
+       (atSource (sender p) e)
+       (and (holds (feeder p e) e)
+            (= (receiver (feeder p e)) (sender p))
+            (< (wave (feeder p e)) (wave p)))))))
+; The executor: the source is read before its release.
+(assert (forall ((p Piece) (e Element))
+  (=> (and (holds p e) (fromSource p e))
+      (< (packed p) (released (sender p) e)))))
+; The executor's rule for forwards: what a piece of an earlier wave brings is
+; unpacked before it is read.
+(assert (forall ((p Piece) (q Piece) (e Element))
+  (=> (and (holds p e) (not (fromSource p e)) (holds q e)
+           (= (receiver q) (sender p)) (< (wave q) (wave p)))
+      (< (unpacked q) (packed p)))))
+; right p e: piece p brings the value of element e. It does if it reads it where
+; it is: at the source before its release, or at the destination after it was
+; unpacked there, and right.
 (declare-fun right (Piece Element) Bool)
-(assert (forall ((p Piece) (e Element)) (=> (holds p e)
-  (or (and (atSource (sender p) e) (<= (wave p) (releasedAfter (sender p) e)))
-      (and (holds (feeder p e) e)
-           (= (receiver (feeder p e)) (sender p))
-           (< (wave (feeder p e)) (wave p)))))))
-; What is at the source has the value; what was received has it if the piece
-; that brought it did.
-(assert (forall ((p Piece) (e Element)) (=> (holds p e)
-  (= (right p e)
-     (or (and (atSource (sender p) e)
-              (<= (wave p) (releasedAfter (sender p) e)))
-         (right (feeder p e) e))))))
+(assert (forall ((p Piece) (e Element))
+  (=> (and (holds p e) (fromSource p e) (atSource (sender p) e)
+           (< (packed p) (released (sender p) e)))
+      (right p e))))
+(assert (forall ((p Piece) (e Element))
+  (=> (and (holds p e) (not (fromSource p e)) (right (feeder p e) e)
+           (< (unpacked (feeder p e)) (packed p)))
+      (right p e))))
 ; All pieces of earlier waves are right (induction over the waves).
 (declare-const p Piece)
 (declare-const e Element)
@@ -230,33 +274,44 @@ constexpr const char *kFeeding = R"((declare-sort Rank 0)
 (assert (and (holds p e) (not (right p e))))
 )";
 
-/// The bytes of a device are counted at every create and release; between them
-/// nothing changes. `peak` is the largest count so far. In rollback mode all is
-/// created before the first group and nothing is released.
-constexpr const char *kPeak = R"((declare-const arena Int)
-(declare-const live Int)
+/// One step of the count, in program order. Of what stands in the program an
+/// executor has done some: releases may be late, other work goes on, but the
+/// next create waits for them. What is held at the start, the arena and in
+/// rollback mode all storage, is part of the count.
+constexpr const char *kPeak = R"((declare-const bound Int)
+; So far: the count of the program and its largest value, what is held, and how
+; much of it was to be released before.
+(declare-const count Int)
 (declare-const peak Int)
-(declare-const bound Int)
-(declare-const bytes Int)
+(declare-const held Int)
+(declare-const late Int)
+(assert (and (<= 0 late) (<= held (+ count late)) (<= held peak)
+             (<= count peak)))
+; The next event, and whether it is done.
 (declare-const create Bool)
-(declare-const liveAfter Int)
+(declare-const done Bool)
+(declare-const bytes Int)
+(assert (<= 0 bytes))
+(declare-const countAfter Int)
 (declare-const peakAfter Int)
-(assert (and (<= 0 arena) (<= 0 live) (<= 0 bytes)))
-(assert (<= (+ live arena) peak))
-; Only what is there is released.
-(assert (=> (not create) (<= bytes live)))
-(assert (= liveAfter (ite create (+ live bytes) (- live bytes))))
-(assert (= peakAfter (ite (< peak (+ liveAfter arena)) (+ liveAfter arena)
-                          peak)))
-; At the end the peak is compared with the bound, and it never shrinks.
+(declare-const heldAfter Int)
+(declare-const lateAfter Int)
+(assert (= countAfter (ite create (+ count bytes) (- count bytes))))
+(assert (= peakAfter (ite (< peak countAfter) countAfter peak)))
+(assert (= heldAfter (ite (not done) held
+                          (ite create (+ held bytes) (- held bytes)))))
+(assert (= lateAfter (ite (or create done) late (+ late bytes))))
+; What an executor keeps: a create is done after all releases before it.
+(assert (=> (and create done) (= late 0)))
+; At the end the peak is compared with the bound.
 (assert (<= peakAfter bound))
-; Negation: before or after this step more is in use than the bound allows, or
-; the count no longer says what is in use.
-(assert (or (> (+ live arena) bound)
-            (> (+ liveAfter arena) bound)
-            (> (+ liveAfter arena) peakAfter)
-            (< peakAfter peak)
-            (< liveAfter 0)))
+; Negation: more is held than the bound allows, or the count does not say so.
+(assert (or (> heldAfter bound)
+            (> heldAfter peakAfter)
+            (> heldAfter (+ countAfter lateAfter))
+            (> countAfter peakAfter)
+            (< lateAfter 0)
+            (< peakAfter peak)))
 )";
 
 } // namespace
@@ -266,33 +321,35 @@ const std::vector<Obligation> &lemmas() {
       {"rounds-agree", Claim::DeadlockFree,
        "both ends of an ordered pair see it in the same round, and in one "
        "round only",
-       kRounds},
+       kRounds, "Rounds.rounds_agree"},
       {"cuts-keep-rounds", Claim::DeadlockFree,
        "with one message per ordered pair and group, every rank takes its "
        "messages in ascending rounds wherever its kernel plans are cut",
-       kScan},
+       kScan, "KernelPlans.cuts_keep_rounds"},
       {"lowest-can-run", Claim::DeadlockFree,
-       "of all work that is not done, that with the lowest (wave, stage, "
-       "round) waits for nothing",
-       kProgress},
+       "of all messages that are not done, that with the lowest (wave, round) "
+       "waits for nothing but local work that can go on, wherever local work "
+       "stands",
+       kProgress, "Machine.no_deadlock"},
       {"slots-never-meet", Claim::MemorySafe,
        "slots in the four areas of an arena never overlap while in use, and "
        "stay inside it",
-       kSlots},
+       kSlots, "Slots.slots_never_meet"},
       {"runs-are-disjoint", Claim::Coverage,
-       "pieces of different runs of the sweep share no element", kDisjoint},
+       "pieces of different runs of the sweep share no element", kDisjoint,
+       "Sweep.runs_are_disjoint"},
       {"count-is-complete", Claim::Coverage,
        "disjoint pieces inside what is wanted, as many elements as wanted, "
        "leave none out",
-       kCount},
+       kCount, "Coverage.count_is_complete"},
       {"nothing-sent-too-early", Claim::MemorySafe,
        "every piece that is sent holds its value, and nothing is read after "
        "its release",
-       kFeeding},
+       kFeeding, "Feeding.nothing_is_sent_too_early"},
       {"peak-is-counted", Claim::MemorySafe,
-       "counted at every create and release with its arena, a device never "
-       "holds more than the bound that its peak keeps to",
-       kPeak},
+       "counted at every create and release, a device never holds more than "
+       "the bound that its peak keeps to, though releases run late",
+       kPeak, "Memory.never_more_than_the_peak"},
   };
   return all;
 }

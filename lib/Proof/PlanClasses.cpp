@@ -21,10 +21,10 @@ struct WaveCounts {
 };
 
 /// One entry per wave, in the order in which waves stand in the program.
-std::vector<WaveCounts> countWaves(const std::vector<ProofSlot> &slots) {
+std::vector<WaveCounts> countWaves(const std::vector<PlanSlot> &slots) {
   std::vector<WaveCounts> out;
   std::unordered_map<int64_t, int64_t> ranks, pairs;
-  for (const ProofSlot &slot : slots) {
+  for (const PlanSlot &slot : slots) {
     if (out.empty() || out.back().wave != slot.wave) {
       out.push_back({slot.wave, 0, 0});
       ranks.clear();
@@ -38,7 +38,7 @@ std::vector<WaveCounts> countWaves(const std::vector<ProofSlot> &slots) {
 }
 
 /// Runs of waves in constant steps.
-std::vector<WaveClass> classifyWaves(const std::vector<ProofSlot> &slots) {
+std::vector<WaveClass> classifyWaves(const std::vector<PlanSlot> &slots) {
   std::vector<WaveClass> out;
   for (const WaveCounts &wave : countWaves(slots)) {
     WaveClass *last = out.empty() ? nullptr : &out.back();
@@ -61,14 +61,14 @@ std::vector<WaveClass> classifyWaves(const std::vector<ProofSlot> &slots) {
 using Areas = std::array<Interval, 4>;
 
 /// The hulls of the slots of each device, by kind and parity of the group.
-std::vector<Areas> measureAreas(const std::vector<ProofSlot> &slots) {
+std::vector<Areas> measureAreas(const std::vector<PlanSlot> &slots) {
   struct Device {
     int64_t wave = -1, group = -1;
     Areas areas;
   };
   std::unordered_map<int64_t, size_t> index;
   std::vector<Device> devices;
-  for (const ProofSlot &slot : slots) { // waves ascend
+  for (const PlanSlot &slot : slots) { // waves ascend
     auto [at, isNew] = index.try_emplace(slot.device, devices.size());
     if (isNew)
       devices.emplace_back();
@@ -89,7 +89,7 @@ std::vector<Areas> measureAreas(const std::vector<ProofSlot> &slots) {
   return out;
 }
 
-std::vector<ArenaClass> classifyArenas(const std::vector<ProofSlot> &slots) {
+std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
   std::map<std::vector<unsigned>, ArenaClass> classes;
   std::vector<ArenaClass> wrong;
   for (const Areas &areas : measureAreas(slots)) {
@@ -148,7 +148,7 @@ public:
   Group(const Arrivals &arrivals, Arrivals::Range range)
       : arrivals(&arrivals), range(range) {}
   size_t size() const { return range.last - range.first; }
-  const ProofPiece *operator[](size_t i) const {
+  const PlanPiece *operator[](size_t i) const {
     return &arrivals->piece(arrivals->all()[range.first + i]);
   }
 
@@ -288,7 +288,7 @@ private:
 } // namespace
 
 PlanClasses classify(const Arrivals &arrivals,
-                     const std::vector<ProofSlot> &slots, const Wanted &wanted,
+                     const std::vector<PlanSlot> &slots, const Wanted &wanted,
                      int64_t stagingLimit) {
   PlanClasses out;
   out.stagingLimit = stagingLimit;

@@ -9,7 +9,10 @@ std::string dt::toSmtLib(const std::vector<Obligation> &obligations,
     out += "; " + line + "\n";
   out += "; Every answer shall be unsat.\n(set-logic ALL)\n";
   for (const Obligation &obligation : obligations) {
-    out += "\n; " + obligation.name + ": " + obligation.statement + "\n";
+    out += "\n; " + obligation.name + ": " + obligation.statement;
+    if (!obligation.theorem.empty())
+      out += " (proof/: " + obligation.theorem + ")";
+    out += "\n";
     out += "(push 1)\n" + obligation.problem + "(check-sat)\n(pop 1)\n";
   }
   return out;

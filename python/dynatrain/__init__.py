@@ -18,8 +18,14 @@ running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
-from .errors import CompileError, Error, TensorError
-from .optimizer import set_steps, steps, training_state
+from .errors import CompileError, CompileWarning, Error, TensorError
+from .optimizer import (
+    FreshState,
+    counters,
+    fresh_state,
+    set_counters,
+    training_state,
+)
 from .plan import Plan
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
@@ -29,15 +35,18 @@ __version__ = "0.1.0"
 
 __all__ = [
     "CompileError",
+    "CompileWarning",
     "Error",
     "ExpectedTensor",
+    "FreshState",
     "Plan",
     "Switch",
     "TensorError",
     "TensorMap",
     "World",
     "compile",
-    "set_steps",
-    "steps",
+    "counters",
+    "fresh_state",
+    "set_counters",
     "training_state",
 ]

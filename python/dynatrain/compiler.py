@@ -6,11 +6,12 @@ import json
 import os
 import shutil
 import subprocess
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .errors import CompileError
+from .errors import CompileError, CompileWarning
 from .plan import Plan
 
 
@@ -26,6 +27,18 @@ def find_compiler() -> str | None:
     return None
 
 
+def _warnings_of(words: str) -> list[str]:
+    """The warnings that dt-opt printed, each with the notes under it."""
+    found: list[str] = []
+    for line in words.splitlines():
+        _, mark, text = line.partition("warning: ")
+        if mark or not found:
+            found.append(text if mark else line)
+        else:
+            found[-1] += f"; {line}"
+    return found
+
+
 def compile(
     request: str | os.PathLike[str] | Mapping[str, Any],
     output: str | os.PathLike[str],
@@ -33,7 +46,9 @@ def compile(
     """Compiles a request (a file, or the same as a dict) to a plan file.
 
     Paths in a dict are relative to the current folder. Raises `CompileError`
-    with the compiler's own words, or when dt-opt is not found.
+    with the compiler's own words, or when dt-opt is not found. What the
+    compiler warns of, such as elements that no destination rank wants, becomes
+    a `CompileWarning`.
     """
     compiler = find_compiler()
     if compiler is None:
@@ -56,4 +71,6 @@ def compile(
     if result.returncode != 0:
         words = result.stderr.strip() or f"exit code {result.returncode}"
         raise CompileError(f"dt-opt: {words}")
+    for text in _warnings_of(result.stderr):
+        warnings.warn(f"dt-opt: {text}", CompileWarning, stacklevel=2)
     return Plan.load(output)

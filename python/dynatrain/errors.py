@@ -11,4 +11,8 @@ class CompileError(Error):
     """dt-opt refused the request, or is not installed."""
 
 
-__all__ = ["CompileError", "Error", "TensorError"]
+class CompileWarning(UserWarning):
+    """What dt-opt warns of while it compiles, such as values that are lost."""
+
+
+__all__ = ["CompileError", "CompileWarning", "Error", "TensorError"]

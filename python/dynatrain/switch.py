@@ -6,6 +6,8 @@ import json
 import threading
 from typing import Any
 
+import torch
+
 from . import _C
 from .errors import Error
 from .world import Place
@@ -72,10 +74,30 @@ class Switch:
             raise self._error
         return True
 
-    def transfer(self) -> None:
-        """Moves the bytes; the source must not change until it returns."""
+    def warm_up(self) -> None:
+        """Connects what a GPU's first messages connect, between two steps.
+
+        Optional, and collective: `transfer` does it otherwise. It runs kernels
+        that wait for other processes, so the trainer must have no collective
+        of its own under way, on any process.
+        """
         self.wait()
-        self._native.transfer()
+        self._native.warm_up()
+
+    def transfer(self) -> None:
+        """Moves the bytes; the source must not change until it returns.
+
+        On a GPU it starts behind what the thread's current stream of that GPU
+        holds: streams that write the source must have been joined with it.
+        """
+        self.wait()
+        self._native.transfer(self._trainer_stream())
+
+    def _trainer_stream(self) -> int | None:
+        gpu = self._native.gpu()
+        if gpu is None:
+            return None
+        return torch.cuda.current_stream(gpu).cuda_stream
 
     def commit(self) -> None:
         """Returns when all processes have all their bytes. The source tensors

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Union
 
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _C
+from .capture import tensor_and_state
 from .errors import TensorError
 
 OneOrMore = Union[torch.Tensor, Sequence[torch.Tensor]]
@@ -41,9 +44,17 @@ _DTYPES = {
 }
 
 
+#: Half-open [lo, hi), in elements.
+Interval = tuple[int, int]
+
+
 @dataclass(frozen=True)
 class ExpectedTensor:
-    """One local tensor that a plan expects a device to hold."""
+    """One local tensor that a plan expects a device to hold.
+
+    Its box spans `intervals` of the full tensor; where `range` says so, only a
+    run of the box's elements is stored (ZeRO). `cut` takes its part of a full
+    tensor."""
 
     tensor: str
     state: str
@@ -56,10 +67,53 @@ class ExpectedTensor:
     dtype: torch.dtype
     #: The change leaves it as it is: one tensor may be given for both sides.
     in_place: bool = False
+    #: Shape of the full, unsharded tensor.
+    full_shape: tuple[int, ...] = ()
+    #: Per dim of the full tensor the intervals that the box spans, in the order
+    #: in which they lie in it; nearly always one. Those beyond `full_shape` are
+    #: padding.
+    intervals: tuple[tuple[Interval, ...], ...] = ()
+    #: The elements of the box, row-major, that are stored; None: all.
+    range: Interval | None = None
 
     def __str__(self) -> str:
         which = f" (shard {self.ordinal})" if self.ordinal else ""
         return f"{self.side} tensor '{self.tensor}' state '{self.state}'{which}"
+
+    @property
+    def offset(self) -> tuple[int, ...]:
+        """Where the box starts in the full tensor."""
+        return tuple(spans[0][0] if spans else 0 for spans in self.intervals)
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """Shape of the box; that of the shard where there is no range."""
+        return tuple(
+            sum(hi - lo for lo, hi in spans) for spans in self.intervals
+        )
+
+    def cut(self, full: torch.Tensor) -> torch.Tensor:
+        """What this shard has of a full tensor, in memory of its own; padding
+        is zeros."""
+        if tuple(full.shape) != self.full_shape:
+            raise TensorError(
+                f"the full tensor '{self.tensor}' has shape "
+                f"{list(full.shape)}, the plan expects {list(self.full_shape)}"
+            )
+        for dim, spans in enumerate(self.intervals):
+            parts = [full.narrow(dim, 0, 0)]
+            for lo, hi in spans:
+                end = min(hi, self.full_shape[dim])
+                if lo < end:
+                    parts.append(full.narrow(dim, lo, end - lo))
+                padding = list(full.shape)
+                padding[dim] = hi - max(lo, end)
+                parts.append(full.new_zeros(padding))
+            parts = [part for part in parts if part.size(dim)] or parts[:1]
+            full = parts[0] if len(parts) == 1 else torch.cat(parts, dim)
+        if self.range is not None:
+            full = full.reshape(-1)[slice(*self.range)]
+        return full.clone(memory_format=torch.contiguous_format)
 
 
 def expected_tensors(native: _C.Plan, device: int) -> list[ExpectedTensor]:
@@ -73,6 +127,9 @@ def expected_tensors(native: _C.Plan, device: int) -> list[ExpectedTensor]:
             tuple(entry.shape),
             _DTYPES[entry.dtype],
             entry.in_place,
+            tuple(entry.full_shape),
+            tuple(map(tuple, entry.intervals)),
+            entry.range,
         )
         for entry in native.inventory(device)
     ]
@@ -105,6 +162,13 @@ def _flatten(tensors: TensorMap | None, side: str) -> dict[Key, list]:
     return found
 
 
+def _meaning(key: Key) -> Key:
+    """A state that is shaped unlike its parameter has a tensor of its own in
+    captured requests."""
+    name, state = key
+    return tensor_and_state(name) if state == "param" else key
+
+
 def _local(tensor: object) -> object:
     """The local shard of a DTensor, anything else as it is."""
     if isinstance(tensor, torch.Tensor) and hasattr(tensor, "to_local"):
@@ -133,14 +197,49 @@ def _check_device(
         )
 
 
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    return [size for size in shape if size != 1]
+
+
+def _fits(expected: ExpectedTensor, shape: Sequence[int]) -> bool:
+    """Whether a dense tensor of this shape has the shard's elements in their
+    order: as it is, as one run, or as whole rows of the box where the shard is
+    a range of them."""
+    if math.prod(shape) != math.prod(expected.shape):
+        return False
+    if len(shape) == 1 or _without_ones(shape) == _without_ones(expected.shape):
+        return True
+    box = expected.box
+    if expected.range is None or len(shape) != len(box):
+        return False
+    if list(shape) == list(box):
+        return True
+    row = math.prod(box[1:])
+    return tuple(shape[1:]) == box[1:] and expected.range[0] % row == 0
+
+
+def _dense_words(expected: ExpectedTensor) -> str:
+    """A copy would not do: the bytes are the trainer's own tensor."""
+    if expected.side == "source":
+        return "keep it dense in the trainer, a copy would miss later steps"
+    return (
+        "the bytes are written into this very tensor: allocate it dense, and "
+        "copy from it after commit where another order is needed"
+    )
+
+
 def _check(
     expected: ExpectedTensor, tensor: object, backend: str
 ) -> torch.Tensor:
     """The tensor, when it is just what the plan expects."""
-    tensor = _local(tensor)
     if not isinstance(tensor, torch.Tensor):
         raise TensorError(
             f"{expected} is a {type(tensor).__name__}, expected a torch.Tensor"
+        )
+    if is_traceable_wrapper_subclass(tensor):
+        raise TensorError(
+            f"{expected} is a {type(tensor).__name__}, which has its values in "
+            "other tensors, expected a plain torch.Tensor or a DTensor"
         )
     _check_device(expected, tensor.device, backend)
     if tensor.layout != torch.strided:
@@ -150,7 +249,7 @@ def _check(
             f"{expected} has dtype {tensor.dtype}, the plan expects "
             f"{expected.dtype}"
         )
-    if tuple(tensor.shape) != expected.shape:
+    if not _fits(expected, tensor.shape):
         raise TensorError(
             f"{expected} has shape {list(tensor.shape)}, the plan expects "
             f"{list(expected.shape)} on this process"
@@ -158,9 +257,100 @@ def _check(
     if not tensor.is_contiguous():
         raise TensorError(
             f"{expected} has strides {list(tensor.stride())}, the plan expects "
-            "a dense row-major tensor (call contiguous())"
+            f"a dense row-major tensor ({_dense_words(expected)})"
         )
-    return tensor.detach()
+    return tensor
+
+
+def _grid(shards: Sequence[ExpectedTensor]) -> list[set[Interval]]:
+    """Per dim the intervals that the boxes of several shards have; the boxes
+    are all combinations of them, or else there are no intervals."""
+    boxes = {tuple(spans[0] for spans in entry.intervals) for entry in shards}
+    if any(
+        entry.range or len(s) > 1 for entry in shards for s in entry.intervals
+    ):
+        return []
+    grid = [set(spans) for spans in zip(*boxes)]
+    return grid if len(boxes) == math.prod(map(len, grid)) else []
+
+
+def _part_of(
+    tensor: torch.Tensor,
+    grid: Sequence[set[Interval]],
+    box: Sequence[Sequence[Interval]],
+) -> torch.Tensor:
+    """The box of a tensor that holds a whole grid."""
+    for dim, (spans, (own,)) in enumerate(zip(grid, box)):
+        before = sum(hi - lo for lo, hi in spans if lo < own[0])
+        tensor = tensor.narrow(dim, before, own[1] - own[0])
+    return tensor
+
+
+def _spread(
+    expected: Sequence[ExpectedTensor], given: Sequence[object]
+) -> list[object]:
+    """One tensor per shard. A tensor whose cut interleaves (_StridedShard)
+    holds several shards of the plan, intervals in ascending order."""
+    if len(given) != 1 or len(expected) < 2:
+        return list(given)
+    tensor, grid = given[0], _grid(expected)
+    extents = [sum(hi - lo for lo, hi in spans) for spans in grid]
+    if not isinstance(tensor, torch.Tensor) or list(tensor.shape) != extents:
+        return list(given)
+    return [_part_of(tensor, grid, entry.intervals) for entry in expected]
+
+
+def _is_empty(tensor: object) -> bool:
+    return isinstance(tensor, torch.Tensor) and tensor.numel() == 0
+
+
+class _Given:
+    """The tensors of one side. What holds no element has nothing to move: such
+    shards (the tails of FSDP2) may be given or left out."""
+
+    def __init__(self, tensors: TensorMap | None, side: str) -> None:
+        self.side = side
+        self.left: dict[Key, list[object]] = {}
+        for key, shards in _flatten(tensors, side).items():
+            local = [_local(shard) for shard in shards]
+            self.left[key] = [one for one in local if not _is_empty(one)]
+        self.meanings = {_meaning(key): key for key in self.left}
+
+    def take(self, key: Key) -> list[object]:
+        """Those of a tensor and state, by the plan's key: the pair itself, or
+        one that means the same (`capture.tensor_and_state`)."""
+        if key not in self.left:
+            key = self.meanings.get(_meaning(key), key)
+        return self.left.pop(key, [])
+
+    def check_all_taken(self) -> None:
+        for (name, state), shards in self.left.items():
+            if shards:
+                raise TensorError(
+                    f"the plan expects no {self.side} tensor '{name}' state "
+                    f"'{state}' on this process"
+                )
+
+
+def _pairs(
+    expected: Sequence[ExpectedTensor], given: Mapping[str, _Given]
+) -> Iterator[tuple[ExpectedTensor, object]]:
+    shards: dict[tuple[str, Key], list[ExpectedTensor]] = {}
+    for entry in expected:
+        if 0 not in entry.shape:
+            key = entry.side, (entry.tensor, entry.state)
+            shards.setdefault(key, []).append(entry)
+    for (side, key), entries in shards.items():
+        tensors = _spread(entries, given[side].take(key))
+        if len(tensors) > len(entries):
+            raise TensorError(
+                f"{len(tensors)} tensors are given for {entries[0]}, the plan "
+                f"expects {len(entries)} on this process"
+            )
+        for number, entry in enumerate(entries):
+            if number == len(tensors):
+                raise TensorError(f"{entry} is missing")
+            yield entry, tensors[number]
 
 
 def bind(
@@ -172,25 +362,19 @@ def bind(
     """Pairs the trainer's tensors with the plan's; every one must fit, and all
     must be on one device."""
     given = {
-        "source": _flatten(source, "source"),
-        "destination": _flatten(destination, "destination"),
+        "source": _Given(source, "source"),
+        "destination": _Given(destination, "destination"),
     }
     bound = []
     device = None
-    for entry in expected:
-        shards = given[entry.side].get((entry.tensor, entry.state), [])
-        if entry.ordinal >= len(shards):
-            if 0 in entry.shape:
-                continue
-            raise TensorError(f"{entry} is missing")
-        tensor = _check(entry, shards[entry.ordinal], backend)
+    for entry, shard in _pairs(expected, given):
+        tensor = _check(entry, shard, backend)
         device = device or tensor.device
         if tensor.device != device:
             raise TensorError(
                 f"{entry} is on {tensor.device}, tensors before it are on "
                 f"{device}: one process moves tensors of one device"
             )
-        shards[entry.ordinal] = None
         bound.append(
             _C.Tensor(
                 entry.tensor,
@@ -200,11 +384,6 @@ def bind(
                 tensor,
             )
         )
-    for side, tensors in given.items():
-        for (name, state), shards in tensors.items():
-            if any(shard is not None for shard in shards):
-                raise TensorError(
-                    f"the plan expects no {side} tensor '{name}' state "
-                    f"'{state}' on this process"
-                )
+    for side in given.values():
+        side.check_all_taken()
     return bound

@@ -2,6 +2,8 @@
 
 #include "NcclConfig.h"
 
+#include "dtrt/KernelPlans.h"
+
 namespace dtrt {
 
 namespace {
@@ -32,6 +34,7 @@ NcclConfig makeNcclConfig(int version, const NcclWishes &wishes) {
   config.size = knownBytes(version);
   config.blocking = wishes.blocking ? 1 : 0;
   config.splitShare = wishes.shares ? 1 : 0;
+  config.maxCTAs = kMaxChannels; // so that groups fit one kernel plan
   config.commName = "dynatrain";
   if (wishes.channelsPerNetPeer > 0)
     config.nChannelsPerNetPeer = wishes.channelsPerNetPeer;

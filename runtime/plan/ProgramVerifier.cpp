@@ -3,6 +3,7 @@
 #include "ProgramVerifier.h"
 
 #include "SlotLifetimes.h"
+#include "dtrt/KernelPlans.h"
 #include "dtrt/ShardView.h"
 
 #include <algorithm>
@@ -13,11 +14,6 @@ namespace {
 
 /// An arena may be this much larger than what is used of it, for alignment.
 constexpr uint64_t kArenaSlack = 4096;
-
-/// Most messages, out and in, of a group: what fits one kernel plan of NCCL
-/// whatever their size, 254 batches of which it keeps one per channel free, at
-/// most 32 channels, and a message takes one batch per channel.
-constexpr size_t kMaxGroupMessages = (254 - 32) / 32;
 
 /// How many of the first `count` elements of the shard's local tensor, from
 /// `dim` on, lie inside the family's shape.

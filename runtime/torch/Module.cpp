@@ -79,6 +79,8 @@ void verify(const Plan &plan) {
   check(verifyPlan(*plan));
 }
 
+using Interval = std::pair<int64_t, int64_t>;
+
 /// One local tensor that the plan expects of a device.
 struct Expected {
   std::string tensor, state;
@@ -87,25 +89,46 @@ struct Expected {
   std::vector<int64_t> shape;
   std::string dtype;
   bool inPlace = false;
+  /// Of the full tensor, and per dim what of it the local box spans.
+  std::vector<int64_t> fullShape;
+  std::vector<std::vector<Interval>> intervals;
+  /// The elements of the box that are stored, when not all are.
+  std::optional<Interval> range;
 };
+
+/// The coordinates that a shard has of each of its tensors.
+void addCoordinates(const Family &family, const ShardRecord &shard,
+                    Expected &expected) {
+  expected.fullShape = family.shape;
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim) {
+    std::vector<Interval> &spans = expected.intervals.emplace_back();
+    for (const Range &range : shard.dims[dim])
+      spans.push_back({range.lo, range.hi});
+  }
+  if (shard.flat)
+    expected.range = {shard.range.lo, shard.range.hi};
+}
 
 void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
                  std::map<std::pair<std::string, std::string>, uint32_t> &count,
                  std::vector<Expected> &expected) {
   const Family &family = common.families[shard.family];
-  std::vector<int64_t> shape = {shard.range.size()};
+  Expected entry;
+  entry.source = side == Side::Source;
+  addCoordinates(family, shard, entry);
+  entry.shape = {shard.range.size()};
   if (!shard.flat) {
-    shape = localShape(shard);
-    shape.erase(shape.begin(), shape.begin() + family.numLeading());
+    entry.shape = localShape(shard);
+    entry.shape.erase(entry.shape.begin(),
+                      entry.shape.begin() + family.numLeading());
   }
   for (int64_t member = 0; member < numMembers(family, shard); ++member) {
-    std::string tensor = family.tensorName(memberIndex(family, shard, member));
+    entry.tensor = family.tensorName(memberIndex(family, shard, member));
     for (unsigned state : statesOf(storedStates(family, shard.states, side))) {
-      const std::string &name = family.states[state].name;
-      expected.push_back({tensor, name, side == Side::Source,
-                          count[{tensor, name}]++, shape,
-                          dtypeName(dtypeOf(family, state, side)),
-                          /*inPlace=*/false});
+      entry.state = family.states[state].name;
+      entry.ordinal = count[{entry.tensor, entry.state}]++;
+      entry.dtype = dtypeName(dtypeOf(family, state, side));
+      expected.push_back(entry);
     }
   }
 }
@@ -136,12 +159,18 @@ std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
 // Tensors
 //===----------------------------------------------------------------------===//
 
+using WeakTensor =
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
 /// A tensor of the trainer, which stays its owner.
 struct Tensor {
   TensorBinding binding;
   c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-  const void *start;
-  size_t bytes;
+  /// What the trainer handed in. It may be a view that is gone at once, while
+  /// the storage stays.
+  WeakTensor handle;
+  const void *start;      // of the storage
+  size_t bytes;           // of the storage
   std::optional<int> gpu; // where it lies; none: the host
 };
 
@@ -151,6 +180,7 @@ Tensor makeTensor(const std::string &tensor, const std::string &state,
   return {{tensor, state, source ? Side::Source : Side::Destination, ordinal,
            data.data_ptr(), data.nbytes()},
           std::move(storage),
+          WeakTensor(data.getIntrusivePtr()),
           data.storage().data(),
           data.storage().nbytes(),
           data.is_cuda() ? std::optional<int>(data.get_device())
@@ -169,6 +199,29 @@ std::optional<int> gpuOf(const std::vector<Tensor> &tensors) {
   return tensors.empty() ? std::nullopt : tensors.front().gpu;
 }
 
+/// What became of a tensor since it was handed in; null: nothing.
+const char *changeOf(const Tensor &tensor) {
+  auto storage = tensor.storage.lock();
+  if (!storage)
+    return "freed";
+  if (storage->data() != tensor.start || storage->nbytes() != tensor.bytes)
+    return "resized or moved";
+  auto handle = tensor.handle.lock();
+  if (!handle)
+    return nullptr;
+  at::Tensor now(std::move(handle));
+  bool same = now.const_data_ptr() == tensor.binding.data &&
+              now.nbytes() == tensor.binding.bytes;
+  return same ? nullptr : "resized or moved";
+}
+
+Status changed(const Tensor &tensor, const char *change, const char *when) {
+  bool source = tensor.binding.side == Side::Source;
+  return makeError(source ? "source" : "destination", " tensor '",
+                   tensor.binding.tensor, "' state '", tensor.binding.state,
+                   "' was ", change, " ", when);
+}
+
 using Owned = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
 
 /// Shares ownership of all tensors, unless one is no longer what it was.
@@ -176,19 +229,29 @@ Result<Owned> hold(const std::vector<Tensor> &tensors) {
   Owned owned;
   for (const Tensor &tensor : tensors) {
     owned.push_back(tensor.storage.lock());
-    const char *fault = nullptr;
-    if (!owned.back())
-      fault = "freed";
-    else if (owned.back()->data() != tensor.start ||
-             owned.back()->nbytes() != tensor.bytes)
-      fault = "resized or moved";
-    if (fault)
-      return makeError(tensor.binding.side == Side::Source ? "source"
-                                                           : "destination",
-                       " tensor '", tensor.binding.tensor, "' state '",
-                       tensor.binding.state, "' was ", fault, " after prepare");
+    if (const char *change = changeOf(tensor))
+      return changed(tensor, change, "after prepare");
   }
   return owned;
+}
+
+/// After bytes have moved, when nobody but the trainer owns the tensors: fails
+/// when they are not where they were read and written.
+Status checkMoved(const std::vector<Tensor> &tensors) {
+  for (const Tensor &tensor : tensors)
+    if (const char *change = changeOf(tensor))
+      return changed(tensor, change, "during transfer");
+  return {};
+}
+
+/// Before commit: the new state has to be there. An old one that is gone by now
+/// is no reason to lose the new one too.
+Status checkArrived(const std::vector<Tensor> &tensors) {
+  for (const Tensor &tensor : tensors)
+    if (tensor.binding.side == Side::Destination)
+      if (const char *change = changeOf(tensor))
+        return changed(tensor, change, "after transfer");
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -237,6 +300,8 @@ public:
     py::gil_scoped_release release;
     check(inner->cannotConnect(why));
   }
+  /// Where the tensors lie; none: on the host.
+  std::optional<int> gpu() const { return gpuOf(tensors); }
   void warmUp() {
     py::gil_scoped_release release;
     check(inner->warmUp());
@@ -244,15 +309,18 @@ public:
   /// `stream`: the trainer's on its GPU, as a number; its work so far comes
   /// before the transfer.
   void transfer(std::optional<uintptr_t> stream) {
-    auto owned = hold(tensors);
-    py::gil_scoped_release release;
-    if (owned.ok() && stream)
-      check(startAfter(*stream));
-    if (!owned.ok())
-      check(inner->fail("transfer", owned.status()));
-    check(inner->transfer());
+    {
+      auto owned = hold(tensors);
+      failOn("transfer", statusOf(owned));
+      py::gil_scoped_release release;
+      if (stream)
+        check(startAfter(*stream));
+      check(inner->transfer());
+    }
+    failOn("transfer", checkMoved(tensors));
   }
   void commit() {
+    failOn("commit", checkArrived(tensors));
     py::gil_scoped_release release;
     check(inner->commit());
   }
@@ -275,6 +343,13 @@ public:
   }
 
 private:
+  /// Ends the switch, on all ranks, when there is a fault.
+  void failOn(const char *phase, const Status &fault) {
+    if (fault.ok())
+      return;
+    py::gil_scoped_release release;
+    check(inner->fail(phase, fault));
+  }
   Status connectGpu(std::unique_ptr<Transport> transport);
   Status connectNcclOf();
   Status startAfter(uintptr_t stream);
@@ -470,7 +545,10 @@ PYBIND11_MODULE(_C, module) {
       .def_readonly("ordinal", &Expected::ordinal)
       .def_readonly("shape", &Expected::shape)
       .def_readonly("dtype", &Expected::dtype)
-      .def_readonly("in_place", &Expected::inPlace);
+      .def_readonly("in_place", &Expected::inPlace)
+      .def_readonly("full_shape", &Expected::fullShape)
+      .def_readonly("intervals", &Expected::intervals)
+      .def_readonly("range", &Expected::range);
   py::class_<Tensor>(module, "Tensor").def(py::init(&makeTensor));
   py::class_<World>(module, "World").def(py::init(&makeWorld));
   py::class_<LiveSwitch>(module, "Switch")
@@ -479,8 +557,10 @@ PYBIND11_MODULE(_C, module) {
       .def("connect", &LiveSwitch::connect)
       .def("connect_nccl", &LiveSwitch::connectNccl)
       .def("cannot_connect", &LiveSwitch::cannotConnect)
+      .def("gpu", &LiveSwitch::gpu)
       .def("warm_up", &LiveSwitch::warmUp)
-      .def("transfer", &LiveSwitch::transfer)
+      .def("transfer", &LiveSwitch::transfer,
+           py::arg("stream") = std::nullopt)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)
       .def("stats", &LiveSwitch::stats);

@@ -55,11 +55,8 @@ dt.transition @scheduled from @src to @dst {
   dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608)> {
     dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>
   }
-  dt.release @proj <[i: 3] on i + 1 at [0, 0, i * 1024] size [1, 4096, 1024]> after 0
-  dt.wave 1 {
-    dt.collective broadcast @norm <[i: 2] from 0 to i + 1 at [0, 0] size [32, 4096]> among [0, 1, 2] root 0
-    dt.collective all_gather @norm <[i: 2] from i to i * -1 + 1 at [i * 16, 0] size [16, 4096]> over ["tp"] of @after
-  }
+  dt.create @proj for ["param"] <on 0 at [0, 0] size [32, 4194304]>
+  dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
 }
 dt.transition @shrink from @src to @dst
 dt.program @shrink device 1 staging 8388608 {

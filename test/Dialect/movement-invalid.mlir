@@ -181,7 +181,7 @@ dt.transition @t from @a to @a {
 
 dt.transition @t from @a to @a {
   dt.wave 0 {
-    // expected-error@+1 {{cannot stand in a wave, expected dt.sendrecv or dt.collective}}
+    // expected-error@+1 {{cannot stand in a wave, expected dt.sendrecv}}
     dt.keep @w <on 0 at [0] size [4]>
   }
 }
@@ -189,51 +189,33 @@ dt.transition @t from @a to @a {
 // -----
 
 dt.transition @t from @a to @a {
-  dt.wave 0 {
-    // expected-error@+1 {{expected a group: either 'among' or 'over'}}
-    dt.collective broadcast @w <from 0 to 1 at [0] size [4]>
-  }
+  // expected-error@+1 {{expected a shard from 0 to 4294967295, found -2}}
+  dt.release @w <on 0 at [0] size [4]> shard -2
 }
 
 // -----
 
+// Storage has the leading dims of its param and one dim of elements.
+dt.space @model {
+  dt.param @w [8, 4] of <param = f32>
+}
+dt.layout @a of @model world 2 {
+}
 dt.transition @t from @a to @a {
-  dt.wave 0 {
-    // expected-error@+1 {{lists device 1 twice}}
-    dt.collective broadcast @w <from 0 to 1 at [0] size [4]> among [0, 1, 1] root 0
-  }
+  // expected-error@+1 {{has pieces of 2 dims, expected 1: the leading dims of @w and elements of a member's storage}}
+  dt.create @w <on 0 at [0, 0] size [8, 4]>
 }
 
 // -----
 
-dt.transition @t from @a to @a {
-  dt.wave 0 {
-    // expected-error@+1 {{moves pieces of device 2, which is not in its group}}
-    dt.collective broadcast @w <from 0 to 2 at [0] size [4]> among [0, 1] root 0
-  }
+dt.space @model {
+  dt.param @w [8] of <param = f32>
 }
-
-// -----
-
-dt.transition @t from @a to @a {
-  dt.wave 0 {
-    // expected-error@+1 {{has root 0, which only broadcast and scatter have}}
-    dt.collective all_to_all @w <from 0 to 1 at [0] size [4]> among [0, 1] root 0
-  }
+dt.layout @a of @model world 2 {
 }
-
-// -----
-
-dt.transition @t from @a to @a {
-  dt.wave 0 {
-    // expected-error@+1 {{expected its root in its group, found 7}}
-    dt.collective scatter @w <from 0 to 1 at [0] size [4]> among [0, 1] root 7
-  }
+dt.layout @b of @model world 1 {
 }
-
-// -----
-
-dt.transition @t from @a to @a {
-  // expected-error@+1 {{expected a wave from 0, or -1 for before all, found -2}}
-  dt.release @w <on 0 at [0] size [4]> after -2
+dt.transition @t from @a to @b {
+  // expected-error@+1 {{has pieces from device 1, which is not in the destination layout}}
+  dt.create @w <on 1 at [0] size [8]>
 }

@@ -34,8 +34,8 @@ dt.transition @shrink from @src to @dst {
   // A class of one row is a row.
   // CHECK-NEXT: dt.copy @norm <on 1 at [3, 0] size [1, 4096]>
   dt.copy @norm <[i: 1] on i + 1 at [3, 0] size [1, 4096]>
-  // CHECK-NEXT: dt.copy @norm <on 1 at [4, 0] size [1, 4096]> before 7
-  dt.copy @norm <on 1 at [4, 0] size [1, 4096]> before 7
+  // CHECK-NEXT: dt.copy @norm <on 1 at [4, 0] size [1, 4096]>
+  dt.copy @norm <on 1 at [4, 0] size [1, 4096]>
   // CHECK-NEXT: dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
   dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
   // CHECK-NEXT: dt.keep @norm <dims 2>

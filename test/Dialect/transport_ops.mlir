@@ -28,15 +28,10 @@ dt.transition @gather from @src to @dst {
     // CHECK-NEXT: dt.sendrecv @norm for ["param"] <from 0 to 2 at [0, 0] size [1, 2]>
     dt.sendrecv @norm for ["param"] <from 0 to 2 at [0, 0] size [1, 2]>
   }
-  // CHECK: dt.wave 1 {
-  dt.wave 1 {
-    // CHECK-NEXT: dt.collective broadcast @norm <[i: 2] from 0 to i + 1 at [0, 0] size [32, 4096]> among [0, 1, 2] root 0
-    dt.collective broadcast @norm <[i: 2] from 0 to i + 1 at [0, 0] size [32, 4096]> among [0, 1, 2] root 0
-    // CHECK-NEXT: dt.collective all_gather @norm <[i: 2] from i to i * -1 + 1 at [i * 16, 0] size [16, 4096]> over ["tp"] of @world
-    dt.collective all_gather @norm <[i: 2] from i to i * -1 + 1 at [i * 16, 0] size [16, 4096]> over ["tp"] of @world
-  }
-  // CHECK: dt.release @proj <[i: 3] on i + 1 at [0, 0, i * 1024] size [1, 4096, 1024]> after 0
-  dt.release @proj <[i: 3] on i + 1 at [0, 0, i * 1024] size [1, 4096, 1024]> after 0
-  // CHECK-NEXT: dt.release @norm <on 3 at [0, 0] size [1, 1]> after -1
-  dt.release @norm <on 3 at [0, 0] size [1, 1]> after -1
+  // CHECK: dt.create @proj <on 0 at [0, 0] size [32, 4194304]>
+  dt.create @proj <on 0 at [0, 0] size [32, 4194304]>
+  // CHECK-NEXT: dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
+  dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
+  // CHECK-NEXT: dt.release @norm <on 3 at [0, 0] size [1, 1]> shard 2
+  dt.release @norm <on 3 at [0, 0] size [1, 1]> shard 2
 }

@@ -317,6 +317,9 @@ ncclConfig_t readConfig(const ncclConfig_t *given) {
   if (int(given->version) > fake().options.version)
     fault("a configuration of a newer library than this");
   memcpy(&config, given, std::min(given->size, sizeof config));
+  // NCCL_CONFIG_UNDEF_INT, the default, lets NCCL take 64.
+  if (config.maxCTAs < 1 || config.maxCTAs > int(kMaxChannels))
+    fault("a communicator of more channels than a group may take");
   return config;
 }
 

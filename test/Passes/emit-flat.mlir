@@ -5,36 +5,31 @@
 // RUN: dt-plan verify %t.dtplan 2>&1 | FileCheck %s --check-prefix=VERIFIED
 // RUN: dt-run %t.dtplan --check
 // RUN: dt-plan dump %t.dtplan --rank 0 | FileCheck %s --check-prefix=FIRST
-// RUN: dt-plan dump %t.dtplan --rank 1 | FileCheck %s --check-prefix=SECOND
 // RUN: dt-plan inspect %t.dtplan | FileCheck %s --check-prefix=MEMORY
 // RUN: dt-opt %s --dt-lower | FileCheck %s --check-prefix=COPIES
 
 // VERIFIED: verified: 3 programs, {{.*}} at most {{[0-9]+}} bytes above the larger of source and destination
 
-// Device 0 keeps its half: it makes room for that, copies, and lets the old
-// tensor go when the other half is packed. Its other half comes last.
+// Device 0 makes room for all of its new tensors, copies its half, sends and
+// receives, and lets the old ones go: the limit has room for that.
 // FIRST:      create
-// FIRST-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [0:128)
+// FIRST-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [0:256)
 // FIRST-NEXT: copy
 // FIRST:      pack
+// FIRST:      group
+// FIRST:      unpack
 // FIRST:      release
 // FIRST-NEXT:   source #0 layers.{}.w {param} [0:4) elements [0:256)
-// FIRST:      group
-// FIRST:      create
-// FIRST-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [128:256)
-// FIRST-NEXT: unpack
 
-// Device 1 makes half of each tensor when the first message is unpacked.
-// SECOND:      group
-// SECOND-NEXT:   receive from [[#SENDER:]]
-// SECOND:      create
-// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements {{[[]}}[[#mul(SENDER,64)]]:[[#add(mul(SENDER,64),128)]])
-// SECOND-NEXT: unpack
-// SECOND:      group
-// SECOND-NEXT:   receive from [[#%u,2-SENDER]]
-// SECOND-NEXT: create
-// SECOND-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [
-// SECOND-NEXT: unpack
+// With less, storage comes as it is needed.
+// RUN: sed "s/staging 65536/staging 2048/" %s | dt-opt - -o %t.less.dtplan
+// RUN: dt-plan verify %t.less.dtplan
+// RUN: dt-run %t.less.dtplan --check
+// RUN: dt-plan dump %t.less.dtplan --rank 0 | FileCheck %s --check-prefix=LESS
+// LESS:      create
+// LESS:      release
+// LESS:      create
+// LESS:      release
 
 // MEMORY: mode flat
 // COPIES: dt.copy @w <{{.*}}on 0 at

@@ -19,7 +19,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @not_scheduled from @src to @dst {
-  // expected-error@+1 {{is not scheduled yet: run --dt-schedule first}}
+  // expected-error@+1 {{is illegal at the transport level: run --dt-schedule first}}
   dt.transfer @w <from 0 to 1 at [0] size [8]>
 }
 

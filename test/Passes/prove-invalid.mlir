@@ -13,7 +13,7 @@ dt.layout @dst of @model world 1 devices [1] {
 }
 dt.transition @twice from @src to @dst {
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
-    // expected-note@+1 {{delivered here}}
+    // expected-note@+1 {{the first time is here}}
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
   dt.wave 1 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
@@ -34,7 +34,7 @@ dt.layout @src of @model world 1 {
 dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
-// expected-error@+1 {{delivers 4 elements of @w to device 1, which wants 8}}
+// expected-error@+1 {{does not deliver @w[4:8) to device 1}}
 dt.transition @hole from @src to @dst {
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [4]>
@@ -199,12 +199,12 @@ dt.transition @released from @src to @dst {
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [4]>
   }
+  // expected-note@+1 {{released here}}
+  dt.release @w <on 0 at [0] size [8]>
   dt.wave 1 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
-    // expected-error@+1 {{reads @w[4:8) on device 0 after its release}}
+    // expected-error@+1 {{reads @w[4:8) on device 0 after its storage is released}}
     dt.sendrecv @w <from 0 to 1 at [4] size [4]>
   }
-  // expected-note@+1 {{released here, after wave 0}}
-  dt.release @w <on 0 at [0] size [8]> after 0
 }
 
 // -----
@@ -242,7 +242,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @routing_level from @src to @dst {
-  // expected-error@+1 {{is not scheduled: run --dt-schedule first}}
+  // expected-error@+1 {{is illegal at the transport level: run --dt-schedule first}}
   dt.transfer @w <from 0 to 1 at [0] size [8]>
 }
 
@@ -267,20 +267,20 @@ dt.transition @unstaged from @src to @dst {
 
 // -----
 
-// Seven messages in one group.
+// Eight messages in one group.
 dt.space @model {
   dt.param @w [8] of <param = f32>
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
-dt.layout @dst of @model world 7 devices [1, 2, 3, 4, 5, 6, 7] {
-  dt.place @w shards [i: 7] rank i at [0] size [8]
+dt.layout @dst of @model world 8 devices [1, 2, 3, 4, 5, 6, 7, 8] {
+  dt.place @w shards [i: 8] rank i at [0] size [8]
 }
 dt.transition @large_group from @src to @dst {
-  dt.wave 0 slots <5 columns, [i: 7] (0, i + 1, 0, -1, 32), [i: 7] (i + 1, 0, 1, -1, 32)> {
-    // expected-error@+1 {{gives device 0 more than 6 messages in wave 0: a group must fit one kernel plan}}
-    dt.sendrecv @w <[i: 7] from 0 to i + 1 at [0] size [8]>
+  dt.wave 0 slots <5 columns, [i: 8] (0, i + 1, 0, -1, 32), [i: 8] (i + 1, 0, 1, -1, 32)> {
+    // expected-error@+1 {{gives device 0 more than 7 messages in wave 0: a group must fit one kernel plan}}
+    dt.sendrecv @w <[i: 8] from 0 to i + 1 at [0] size [8]>
   }
 }
 
@@ -318,7 +318,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w for ["param"] shards rank 0 at [0] size [8]
   dt.place @w for ["master"] shards rank 0 at [0] size [8]
 }
-// expected-error@+1 {{delivers 6 elements of @w to device 1, which wants 8}}
+// expected-error@+1 {{does not deliver @w[0:2) to device 1}}
 dt.transition @made_in_part from @src to @dst {
   dt.derive @w for ["param"] <on 1 at [2] size [6]>
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {

@@ -174,8 +174,9 @@ dt.program @move device 0 staging 64 {
     dt.send %s to 4 : !dt.buffer<32>
     dt.send %s to 5 : !dt.buffer<32>
     dt.send %s to 6 : !dt.buffer<32>
-    // expected-error@+1 {{is one message more than the 6 of a group that fits one kernel plan}}
     dt.send %s to 7 : !dt.buffer<32>
+    // expected-error@+1 {{is one message more than the 7 of a group that fits one kernel plan}}
+    dt.send %s to 8 : !dt.buffer<32>
   }
 }
 

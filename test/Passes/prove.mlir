@@ -12,7 +12,7 @@
 // UNPROVED-NOT: "proved"
 
 // SMT: (set-logic ALL)
-// SMT: ; cuts-keep-rounds: with one message per ordered pair
+// SMT: ; cuts-keep-rounds: with one message per ordered pair {{.*}} (proof/: KernelPlans.cuts_keep_rounds)
 // SMT: (declare-sort Message 0)
 // SMT: (check-sat)
 // SMT: ; slots-never-meet:

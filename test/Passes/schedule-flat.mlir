@@ -1,4 +1,5 @@
-// In flat mode copies say before which wave they are done, blocks of a tensor
+// In flat mode copies stand between the waves that they wait for and make room
+// for, storage comes and goes around both, blocks of a tensor
 // follow one another on all devices, and a limit that is too small is refused
 // with one that works.
 // RUN: split-file %s %t
@@ -15,8 +16,12 @@
 
 //--- fits.mlir
 // 64 KiB of a tensor on each device before and after, 16 KiB to do it in.
-// CHECK: dt.copy @w {{.*}} before {{[1-9]}}
+// CHECK: dt.create @w
 // CHECK: dt.wave 0
+// CHECK: dt.release @w
+// CHECK: dt.copy @w
+// CHECK: dt.wave
+// CHECK: dt.release @w
 dt.space @model {
   dt.param @w [256, 256] of <param = f32> named "w"
 }

@@ -24,7 +24,7 @@ dt.layout @dst of @model world 1 devices [7] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @not_scheduled from @src to @dst {
-  // expected-error@+1 {{is not scheduled yet: run --dt-schedule first}}
+  // expected-error@+1 {{is illegal at the transport level: run --dt-schedule first}}
   dt.transfer @w <from 0 to 7 at [0] size [8]>
 }
 
@@ -40,27 +40,9 @@ dt.layout @dst of @model world 1 devices [7] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @no_slots from @src to @dst {
-  // expected-error@+1 {{has no slot of 32 bytes on device 0 for the message 0 -> 7}}
+  // expected-error@+1 {{has no slots: run --dt-allocate-staging first}}
   dt.wave 0 {
     dt.sendrecv @w <from 0 to 7 at [0] size [8]>
-  }
-}
-
-// -----
-
-dt.space @model {
-  dt.param @w [8] of <param = f32>
-}
-dt.layout @src of @model world 1 {
-  dt.place @w shards rank 0 at [0] size [8]
-}
-dt.layout @dst of @model world 1 devices [7] {
-  dt.place @w shards rank 0 at [0] size [8]
-}
-dt.transition @collective from @src to @dst {
-  dt.wave 0 {
-    // expected-error@+1 {{has no instruction in a plan, expected dt.sendrecv}}
-    dt.collective broadcast @w <from 0 to 7 at [0] size [8]> among [0, 7] root 0
   }
 }
 

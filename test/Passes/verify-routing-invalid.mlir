@@ -81,7 +81,7 @@ dt.layout @dst of @model world 2 {
   dt.place @w shards [i: 2] rank i at [i * 4] size [4]
 }
 dt.transition @too_much from @src to @dst {
-  // expected-error@+1 {{delivers elements to device 0 that its destination layout does not place there}}
+  // expected-error@+1 {{delivers @w[0:8) to device 0, which does not want it in one piece}}
   dt.copy @w <on 0 at [0] size [8], on 1 at [4] size [4]>
 }
 
@@ -99,7 +99,7 @@ dt.layout @dst of @model world 1 devices [2] {
 }
 dt.transition @never_held from @src to @dst {
   dt.transfer @w <from 0 to 2 at [0] size [4]>
-  // expected-error@+1 {{reads @w[4:8) from device 0, which does not hold it}}
+  // expected-error@+1 {{sends @w[4:8) from device 0, which does not hold it}}
   dt.transfer @w <from 0 to 2 at [4] size [4]>
 }
 
@@ -116,7 +116,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @copy_of_nothing from @src to @dst {
-  // expected-error@+1 {{reads @w[0:8) from device 1, which does not hold it}}
+  // expected-error@+1 {{reads @w[0:8) on device 1, which does not hold it}}
   dt.copy @w <on 1 at [0] size [8]>
 }
 
@@ -133,8 +133,9 @@ dt.layout @dst of @model world 2 devices [1, 2] {
   dt.place @w shards [i: 2] rank i at [0] size [8]
 }
 dt.transition @forward_at_the_same_hop from @src to @dst {
+  // expected-note@+1 {{it arrives here}}
   dt.transfer @w <from 0 to 1 at [0] size [8]> hop 1
-  // expected-error@+1 {{reads @w[0:8) from device 1, which does not hold it}}
+  // expected-error@+1 {{sends @w[0:8) from device 1 in hop 1, before it holds it}}
   dt.transfer @w <from 1 to 2 at [0] size [8]> hop 1
 }
 
@@ -152,7 +153,7 @@ dt.layout @dst of @model world 2 devices [1, 2] {
 }
 dt.transition @forward_of_too_much from @src to @dst {
   dt.transfer @w <from 0 to 1 at [0] size [4]>
-  // expected-error@+1 {{reads @w[0:8) from device 1, which does not hold it}}
+  // expected-error@+1 {{sends @w[0:8) from device 1, which does not hold it}}
   dt.transfer @w <from 1 to 2 at [0] size [8]> hop 1
 }
 
@@ -213,7 +214,7 @@ dt.layout @dst of @model on [@after] world 1 {
 }
 dt.transition @zeros_over_data from @src to @dst {
   dt.copy @w <on 0 at [0] size [6]>
-  // expected-error@+1 {{zeroes elements of device 0 that are no padding of its destination layout}}
+  // expected-error@+1 {{zeroes @w[5:8) on device 0, which is no padding there}}
   dt.zero @w <on 0 at [5] size [3]>
 }
 

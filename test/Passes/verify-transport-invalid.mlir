@@ -12,7 +12,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @too_high from @src to @dst {
-  // expected-error@+1 {{is illegal at the transport level}}
+  // expected-error@+1 {{is illegal at the transport level: run --dt-schedule first}}
   dt.transfer @w <from 0 to 1 at [0] size [8]>
 }
 
@@ -74,7 +74,7 @@ dt.layout @dst of @model world 1 devices [1] {
 }
 // expected-error@+1 {{does not deliver @w[4:8) to device 1}}
 dt.transition @wave_missing from @src to @dst {
-  dt.wave 0 {
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [4]>
   }
 }
@@ -92,11 +92,11 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @delivered_twice from @src to @dst {
-  dt.wave 0 {
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
     // expected-note@+1 {{the first time is here}}
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
-  dt.wave 1 {
+  dt.wave 1 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
     // expected-error@+1 {{delivers @w[0:8) to device 1 a second time}}
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
@@ -115,8 +115,9 @@ dt.layout @dst of @model world 2 devices [1, 2] {
   dt.place @w shards [i: 2] rank i at [0] size [8]
 }
 dt.transition @forward_in_the_same_wave from @src to @dst {
-  dt.wave 1 {
-    // expected-error@+1 {{reads @w[0:8) from device 1, which does not hold it}}
+  dt.wave 1 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32), (1, 2, 0, -1, 32), (2, 1, 1, -1, 32)> {
+    // expected-error@+2 {{sends @w[0:8) from device 1 in wave 1, before it holds it}}
+    // expected-note@+1 {{it arrives here}}
     dt.sendrecv @w <[i: 2] from i to i + 1 at [0] size [8]>
   }
 }
@@ -134,8 +135,8 @@ dt.layout @dst of @model world 1 devices [2] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @never_held from @src to @dst {
-  dt.wave 0 {
-    // expected-error@+1 {{reads @w[2:4) from device 1, which does not hold it}}
+  dt.wave 0 slots <5 columns, (0, 2, 0, -1, 8), (2, 0, 1, -1, 8), (1, 2, 0, 0, 24), (2, 1, 1, -1, 24)> {
+    // expected-error@+1 {{sends @w[2:4) from device 1, which does not hold it}}
     dt.sendrecv @w <from 0 to 2 at [0] size [2], from 1 to 2 at [2] size [2],
                     from 1 to 2 at [4] size [4]>
   }
@@ -154,13 +155,13 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @released from @src to @dst {
-  dt.wave 0 {
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [4]>
   }
-  // expected-note@+1 {{it is released after wave 0}}
-  dt.release @w <on 0 at [0] size [8]> after 0
-  dt.wave 1 {
-    // expected-error@+1 {{reads @w[4:8) from device 0 after its release}}
+  // expected-note@+1 {{released here}}
+  dt.release @w <on 0 at [0] size [8]>
+  dt.wave 1 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
+    // expected-error@+1 {{reads @w[4:8) on device 0 after its storage is released}}
     dt.sendrecv @w <from 0 to 1 at [4] size [4]>
   }
 }
@@ -179,8 +180,8 @@ dt.layout @dst of @model world 1 {
 }
 dt.transition @release_of_nothing from @src to @dst {
   dt.copy @w <on 0 at [0] size [8]>
-  // expected-error@+1 {{releases @w[0:8) on device 1, which does not hold it at the source}}
-  dt.release @w <on 1 at [0] size [8]> after -1
+  // expected-error@+1 {{releases storage @w[0:8) on device 1, whose shard does not have it}}
+  dt.release @w <on 1 at [0] size [8]>
 }
 
 // -----
@@ -234,8 +235,8 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @slot_missing from @src to @dst {
-  // expected-error@+1 {{has no slot of 32 bytes on device 1 for the message 0 -> 1}}
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32)> {
+    // expected-error@+1 {{never receives the message 0 -> 1 of wave 0}}
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
 }
@@ -253,7 +254,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @slot_too_small from @src to @dst {
-  // expected-error@+1 {{has no slot of 32 bytes on device 0 for the message 0 -> 1}}
+  // expected-error@+1 {{sends 16 bytes as the message 0 -> 1 of wave 0, expected 32}}
   dt.wave 0 slots <5 columns, (0, 1, 0, 0, 16), (1, 0, 1, -1, 32)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
@@ -272,7 +273,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @beyond_the_limit from @src to @dst memory <staging 128, rollback> {
-  // expected-error@+1 {{uses staging up to byte 160 on device 1, more than the limit of 128}}
+  // expected-error@+1 {{uses staging bytes 128 to 160 on device 1, more than the limit of 128}}
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, 128, 32)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
@@ -291,7 +292,7 @@ dt.layout @dst of @model world 2 devices [1, 2] {
   dt.place @w shards [i: 2] rank i at [i * 4] size [4]
 }
 dt.transition @reused_in_flight from @src to @dst {
-  // expected-note@+1 {{the slot at bytes 0 to 16 belongs to wave 0}}
+  // expected-note@+1 {{they hold the message of wave 0}}
   dt.wave 0 slots <5 columns, (0, 1, 0, 0, 16), (1, 0, 1, -1, 16)> {
     dt.sendrecv @w <from 0 to 1 at [0] size [4]>
   }
@@ -313,10 +314,166 @@ dt.layout @src of @model world 1 {
 dt.layout @dst of @model world 2 devices [1, 2] {
   dt.place @w shards [i: 2] rank i at [i * 4] size [4]
 }
-dt.transition @shared_slot from @src to @dst {
-  // expected-note@+2 {{the slot at bytes 0 to 16 belongs to wave 0}}
+dt.transition @shared_slot from @src to @dst cluster <2 per node, intra 200.0, inter 25.0, latency 10.0> {
+  // expected-note@+2 {{they hold the message of wave 0}}
   // expected-error@+1 {{reuses staging bytes 0 to 16 of device 0 while they are in flight}}
   dt.wave 0 slots <5 columns, (0, 1, 0, 0, 16), (1, 0, 1, -1, 16), (0, 2, 0, 0, 16), (2, 0, 1, -1, 16)> {
     dt.sendrecv @w <[i: 2] from 0 to i + 1 at [i * 4] size [4]>
   }
+}
+
+// -----
+
+// Two messages out of one NIC: they would share its rate, which no time counts.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 2 devices [1, 2] {
+  dt.place @w shards [i: 2] rank i at [i * 4] size [4]
+}
+dt.transition @nic_twice from @src to @dst cluster <1 per node, intra 200.0, inter 25.0, latency 10.0> {
+  dt.wave 0 slots <5 columns, [i: 2] (0, i + 1, 0, -1, 16), [i: 2] (i + 1, 0, 1, -1, 16)> {
+    // expected-error@+2 {{sends 0 -> 1 and 0 -> 2 over the NIC of device 0 in wave 0: expected one message each way per port and wave}}
+    // expected-note@+1 {{the first of them is here}}
+    dt.sendrecv @w <[i: 2] from 0 to i + 1 at [i * 4] size [4]>
+  }
+}
+
+// -----
+
+// Two messages into one island port.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [i * 4] size [4]
+}
+dt.layout @dst of @model world 1 devices [2] {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @island_port_twice from @src to @dst {
+  dt.wave 0 slots <5 columns, [i: 2] (i, 2, 0, -1, 16), [i: 2] (2, i, 1, -1, 16)> {
+    // expected-error@+2 {{receives 0 -> 2 and 1 -> 2 over the island port of device 2 in wave 0: expected one message each way per port and wave}}
+    // expected-note@+1 {{the first of them is here}}
+    dt.sendrecv @w <[i: 2] from i to 2 at [i * 4] size [4]>
+  }
+}
+
+// -----
+
+// Devices 0 and 1 share a NIC, which sends for both.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [i * 4] size [4]
+}
+dt.layout @dst of @model world 2 devices [2, 4] {
+  dt.place @w shards [i: 2] rank i at [i * 4] size [4]
+}
+dt.transition @shared_nic_twice from @src to @dst cluster <2 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic> {
+  dt.wave 0 slots <5 columns, [i: 2] (i, i * 2 + 2, 0, -1, 16), [i: 2] (i * 2 + 2, i, 1, -1, 16)> {
+    // expected-error@+2 {{sends 0 -> 2 and 1 -> 4 over the NIC of device 0 in wave 0: expected one message each way per port and wave}}
+    // expected-note@+1 {{the first of them is here}}
+    dt.sendrecv @w <[i: 2] from i to i * 2 + 2 at [i * 4] size [4]>
+  }
+}
+
+// -----
+
+// What is written before its storage exists.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @written_early from @src to @dst {
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
+    // expected-error@+1 {{writes @w[0:8) on device 1 before its storage is created}}
+    dt.sendrecv @w <from 0 to 1 at [0] size [8]>
+  }
+  // expected-note@+1 {{created here}}
+  dt.create @w <on 1 at [6] size [2]>
+}
+
+// -----
+
+// Storage that comes twice.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @created_twice from @src to @dst {
+  // expected-note@+1 {{the first time is here}}
+  dt.create @w <on 1 at [0] size [6]>
+  // expected-error@+1 {{creates storage @w[4:6) on device 1 a second time}}
+  dt.create @w <on 1 at [4] size [4]>
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
+    dt.sendrecv @w <from 0 to 1 at [0] size [8]>
+  }
+}
+
+// -----
+
+// Storage of a shard that the device does not have.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @no_such_shard from @src to @dst {
+  // expected-error@+1 {{creates storage of shard 1 of @w on device 1, which has 1}}
+  dt.create @w <on 1 at [0] size [8]> shard 1
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 32), (1, 0, 1, -1, 32)> {
+    dt.sendrecv @w <from 0 to 1 at [0] size [8]>
+  }
+}
+
+// -----
+
+// Flat mode holds to the larger side and the staging limit.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+// expected-error@+1 {{holds 32 bytes above the larger of source and destination on device 0, more than the limit of 16}}
+dt.transition @above_the_limit from @src to @dst memory <staging 16, flat> {
+  dt.copy @w <on 0 at [0] size [8]>
+}
+
+// -----
+
+// Nothing that is wanted is brought.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+// expected-error@+1 {{does not deliver @w[0:8) to device 1}}
+dt.transition @empty from @src to @dst {
 }

@@ -1,5 +1,10 @@
 """One clear error, on every rank, before a byte moves."""
 
+import os
+import sys
+import threading
+import warnings
+from datetime import timedelta
 from pathlib import Path
 
 import dynatrain
@@ -216,7 +221,8 @@ def resized(source):
 
 
 def moved(source):
-    source["2.weight", "exp_avg"].data = torch.zeros(64, 512)
+    tensor = source["2.weight", "exp_avg"]
+    tensor.data = torch.zeros(tensor.shape)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +240,90 @@ def test_tensor_gone_before_transfer(how, word, compile_plan, tmp_path):
             assert "transfer: rank 3 stopped: " in text
 
 
+def _start_meanwhile(act):
+    """Runs `act` in another thread as soon as this one lets go of Python: when
+    `transfer` has looked at the tensors and begins to move bytes."""
+    gate = threading.Lock()
+
+    def wait_and_act():
+        with gate:
+            act()
+
+    with gate:
+        threading.Thread(target=wait_and_act, daemon=True).start()
+        sys.setswitchinterval(1000)
+
+
+def _changed_meanwhile(rank, store, path, how, side, keep):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    tensors = source if side == "source" else target
+    tensors.update({key: shards[0] for key, shards in tensors.items()})
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
+    switch = plan.prepare(world, source, target)
+    switch.wait()
+    # Of the same memory.
+    views = [tensor.view(-1) for tensor in tensors.values() if keep]
+    if rank == 3:
+        _start_meanwhile(lambda: (how(tensors), store.set("changed", "yes")))
+    else:
+        # Before these come rank 3 cannot be done.
+        store.wait(["changed"], timedelta(seconds=60))
+    switch.transfer()
+    switch.commit()
+    return len(views)
+
+
+@pytest.mark.parametrize("side", ["source", "destination"])
+@pytest.mark.parametrize(
+    "how, keep, word",
+    [
+        (freed, False, "freed"),
+        (moved, False, "freed"),
+        (moved, True, "resized or moved"),
+    ],
+    ids=["freed", "moved", "moved-from-a-view"],
+)
+def test_tensor_gone_during_transfer(
+    how, keep, word, side, compile_plan, tmp_path
+):
+    outcomes = run_ranks(
+        4, _changed_meanwhile, tmp_path, compile_plan(PLAN), how, side, keep
+    )
+    for rank, text in enumerate(outcomes):
+        assert (
+            f"{side} tensor '2.weight' state 'exp_avg' was {word} during "
+            "transfer"
+        ) in text
+        if rank == 3:
+            assert text.startswith("error: rank 3, transfer: ")
+
+
+def _gone_before_commit(rank, store, path, side):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
+    switch = plan.prepare(world, source, target)
+    switch.transfer()
+    if rank == 3:
+        del (source if side == "source" else target)["2.weight", "exp_avg"]
+    switch.commit()
+
+
+def test_destination_gone_before_commit(compile_plan, tmp_path):
+    """A source that is gone is no reason to lose the new state too."""
+    path = compile_plan(PLAN)
+    outcomes = run_ranks(4, _gone_before_commit, tmp_path, path, "destination")
+    for rank, text in enumerate(outcomes):
+        assert (
+            "destination tensor '2.weight' state 'exp_avg' was freed after "
+            "transfer"
+        ) in text
+        assert text.startswith(f"error: rank {rank}, commit: ")
+    outcomes = run_ranks(4, _gone_before_commit, tmp_path, path, "source")
+    assert outcomes == [None] * 4
+
+
 def test_plan_that_is_none(tmp_path):
     path = tmp_path / "no.dtplan"
     with pytest.raises(dynatrain.Error, match=r"no\.dtplan"):
@@ -241,6 +331,33 @@ def test_plan_that_is_none(tmp_path):
     path.write_bytes(b"not a plan at all, and long enough to be one" * 20)
     with pytest.raises(dynatrain.Error):
         dynatrain.Plan.load(path)
+
+
+def _cut_short(rank, store, path, length):
+    plan = dynatrain.Plan.load(path)
+    source, target = make_tensors(plan, rank)
+    store.set(f"loaded/{rank}", "yes")
+    if rank == 0:
+        store.wait([f"loaded/{r}" for r in range(4)], timedelta(seconds=60))
+        os.truncate(path, length)
+        store.set("cut", "yes")
+    store.wait(["cut"], timedelta(seconds=60))
+    world = dynatrain.World(store=store, rank=rank, timeout=20)
+    switch = plan.prepare(world, source, target)
+    switch.transfer()
+    switch.commit()
+
+
+@pytest.mark.parametrize("part", [0, 0.02, 0.5, 0.99])
+def test_plan_cut_short_after_loading(part, compile_plan, tmp_path):
+    """Somebody writes the file anew while it is in use: the plan as it was
+    loaded is carried out, or every rank gets an error; none dies."""
+    path = tmp_path / "cut.dtplan"
+    path.write_bytes(Path(compile_plan(PLAN)).read_bytes())
+    length = int(part * path.stat().st_size)
+    outcomes = run_ranks(4, _cut_short, tmp_path, str(path), length)
+    failed = [str(outcome).startswith("error: ") for outcome in outcomes]
+    assert all(failed) or outcomes == [None] * 4, outcomes
 
 
 def test_world_that_is_none():
@@ -273,6 +390,43 @@ def test_phases_in_order(compile_plan, tmp_path):
 def test_compile(tmp_path, monkeypatch):
     with pytest.raises(dynatrain.CompileError, match="model"):
         dynatrain.compile({"source": {"world": 1}}, tmp_path / "no.dtplan")
+    assert not list(tmp_path.iterdir())
     monkeypatch.setattr("dynatrain.compiler.find_compiler", lambda: None)
     with pytest.raises(dynatrain.CompileError, match="neither on PATH nor in"):
         dynatrain.compile("request.json", tmp_path / "no.dtplan")
+
+
+def _of_rows(source, destination):
+    """A request that keeps other numbers of rows on one rank."""
+
+    def side(rows):
+        row = {"tensor": "w", "rank": 0, "offset": [0, 0], "size": [rows, 8]}
+        return {"world": 1, "shards": [row]}
+
+    return {
+        "model": {"tensors": [{"name": "w", "shape": [8, 8], "dtype": "f32"}]},
+        "source": side(source),
+        "destination": side(destination),
+    }
+
+
+def test_warnings_of_the_compiler(tmp_path):
+    """Values that are lost are told, once, where compile() was called."""
+    words = r'^dt-opt: destination\.shards leave \[4:8\)x\[0:8\) of tensor "w"'
+    with pytest.warns(dynatrain.CompileWarning, match=words) as told:
+        dynatrain.compile(_of_rows(8, 4), tmp_path / "lost.dtplan")
+    assert len(told) == 1 and told[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        dynatrain.compile(_of_rows(8, 8), tmp_path / "kept.dtplan")
+
+
+def test_warnings_with_notes_and_places():
+    from dynatrain.compiler import _warnings_of
+
+    words = (
+        'f.mlir:3:1: warning: "w" is lost\nnote: here\nwarning: b: warning: c'
+    )
+    assert _warnings_of(words) == ['"w" is lost; note: here', "b: warning: c"]
+    assert _warnings_of("") == []
+    assert _warnings_of("some words") == ["some words"]

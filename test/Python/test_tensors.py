@@ -61,22 +61,6 @@ def test_what_stays_in_place(compile_plan):
     assert not any(entry.in_place for entry in moves.expected(0))
 
 
-def test_state_of_adamw():
-    layer = torch.nn.Linear(4, 3)
-    optimizer = torch.optim.AdamW(layer.parameters())
-    layer(torch.ones(4)).sum().backward()
-    optimizer.step()
-    state = dynatrain.training_state(layer, optimizer)
-    assert state["weight", "param"] is layer.weight
-    assert state["bias", "exp_avg"] is optimizer.state[layer.bias]["exp_avg"]
-    assert dynatrain.steps(layer, optimizer) == {"weight": 1.0, "bias": 1.0}
-    fresh = torch.optim.AdamW(layer.parameters())
-    made = dynatrain.training_state(layer, fresh, create=True)
-    assert made.keys() == state.keys()
-    dynatrain.set_steps(layer, fresh, {"weight": 5.0})
-    assert fresh.state[layer.weight]["step"] == 5.0
-
-
 def _environment():
     return {
         **os.environ,

@@ -51,6 +51,10 @@ def shard(dim):
 REPLICATE = {"type": "Replicate"}
 
 
+def strided(dim, factor):
+    return {"type": "_StridedShard", "dim": dim, "split_factor": factor}
+
+
 def dtensor(shape, mesh, *placements, dtype="torch.float32"):
     return {
         "shape": shape,
@@ -111,10 +115,9 @@ def test_dtensor_uneven_chunks_leave_the_last_ranks_short_or_empty():
 
 
 def test_dtensor_strided_shard_cuts_after_tensor_parallelism(tmp_path):
-    strided = {"type": "_StridedShard", "dim": 0, "split_factor": 2}
     mesh = [[0, 1], [2, 3]]  # fsdp x tp
     layout = capture.from_dtensors(
-        {"w": dtensor([10, 2], mesh, strided, shard(0))}, 4
+        {"w": dtensor([10, 2], mesh, strided(0, 2), shard(0))}, 4
     )
     assert rows_of(layout, "w") == {
         (0, (0, 0), (3, 2)), (1, (5, 0), (3, 2)),
@@ -127,11 +130,118 @@ def test_dtensor_strided_shard_cuts_after_tensor_parallelism(tmp_path):
 
 
 def test_dtensor_strided_shard_alone_interleaves():
-    strided = {"type": "_StridedShard", "dim": 0, "split_factor": 2}
-    layout = capture.from_dtensors({"w": dtensor([8], [0, 1], strided)}, 2)
+    layout = capture.from_dtensors(
+        {"w": dtensor([8], [0, 1], strided(0, 2))}, 2
+    )
     assert rows_of(layout, "w") == {
         (0, (0,), (2,)), (0, (4,), (2,)), (1, (2,), (2,)), (1, (6,), (2,)),
     }  # fmt: skip
+
+
+def rows_on(layout, name="w"):
+    """{rank: elements of a tensor of one dim}."""
+    held = {rank: [] for rank in range(layout.world)}
+    for rank, (offset,), (size,) in sorted(rows_of(layout, name)):
+        held[rank] += range(offset, offset + size)
+    return held
+
+
+def test_dtensor_strided_shard_after_a_shard_interleaves_its_part():
+    placements = shard(0), strided(0, 2)
+    mesh = [[0, 1], [2, 3]]
+    layout = capture.from_dtensors({"w": dtensor([16], mesh, *placements)}, 4)
+    assert rows_on(layout) == {
+        0: [0, 1, 4, 5], 1: [2, 3, 6, 7],
+        2: [8, 9, 12, 13], 3: [10, 11, 14, 15],
+    }  # fmt: skip
+
+
+def test_dtensor_strided_shards_count_each_other():
+    """FSDP2 over experts over tensor parallelism, all along one dim: the
+    innermost mesh dim cuts first, the outermost last."""
+    mesh = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
+    placements = strided(0, 6), strided(0, 2), shard(0)
+
+    def part(elements, parts, number):
+        each = -(-len(elements) // parts)
+        return elements[number * each : (number + 1) * each]
+
+    for size in (24, 25, 31):
+        layout = capture.from_dtensors(
+            {"w": dtensor([size], mesh, *placements)}, 12
+        )
+        held = rows_on(layout)
+        for rank in range(12):
+            own = part(list(range(size)), 2, rank % 2)
+            own = part(part(own, 3, rank // 2 % 3), 2, rank // 6)
+            assert held[rank] == own, (size, rank)
+
+
+def test_dtensor_neighbouring_pieces_are_one_box():
+    """A mesh dim of one rank cuts into pieces that all stay together."""
+    placements = strided(0, 3), shard(1)
+    layout = capture.from_dtensors(
+        {"w": dtensor([7, 4], [[0, 1]], *placements)}, 2
+    )
+    assert rows_of(layout, "w") == {(0, (0, 0), (7, 2)), (1, (0, 2), (7, 2))}
+
+
+def test_dtensor_strided_shards_of_two_dims():
+    """A factor counts the shards of its own dim only."""
+    mesh = [[[0, 1], [2, 3]], [[4, 5], [6, 7]]]
+    placements = strided(1, 2), shard(0), shard(1)
+    layout = capture.from_dtensors({"w": dtensor([4, 8], mesh, *placements)}, 8)
+    assert rows_of(layout, "w") == {
+        (4 * a + 2 * b + c, (2 * b, 4 * c + 2 * a), (2, 2))
+        for a in range(2) for b in range(2) for c in range(2)
+    }  # fmt: skip
+
+
+class LocalTensor:
+    def __init__(self, *shape):
+        self.shape = shape
+
+
+class Mesh:
+    """A device mesh as one of its ranks sees it."""
+
+    def __init__(self, mesh, at, root=None):
+        self.mesh, self.at, self.root = mesh, at, root
+
+    def get_coordinate(self):
+        return self.at
+
+    def _get_root_mesh(self):
+        return self.root or self
+
+
+def test_uneven_strided_shards_mean_what_the_local_tensor_is():
+    """FSDP2 and distribute_tensor write the same placements for other shards
+    of 7 elements: the shape of a local tensor tells them apart."""
+    mesh = [[0, 1], [2, 3], [4, 5]]
+    entry = dtensor([7], None, strided(0, 2), shard(0))
+    fsdp2 = {0: [0, 1], 1: [4], 2: [2, 3], 3: [5], 4: [], 5: [6]}
+    by_hand = {0: [0, 1], 1: [4], 2: [2, 3], 3: [5], 4: [6], 5: []}
+
+    def held(rank, size):
+        seen = Mesh(mesh, [rank // 2, rank % 2])
+        local = {"device_mesh": seen, "_local_tensor": LocalTensor(size)}
+        return rows_on(capture.from_dtensors({"w": entry | local}, 6))
+
+    assert (
+        rows_on(capture.from_dtensors({"w": entry | {"mesh": mesh}}, 6))
+        == fsdp2
+    )
+    for rank in range(6):
+        assert held(rank, len(fsdp2[rank])) == fsdp2
+    for rank in (4, 5):
+        assert held(rank, len(by_hand[rank])) == by_hand
+    words = (
+        r"'w': its local shape at \[2, 0\] of the mesh \[3, 2\] is \[3\], "
+        r"where .* of \[7\] leaves \[1\]"
+    )
+    with pytest.raises(capture.CaptureError, match=words):
+        held(4, 3)
 
 
 def test_dtensor_hsdp_replicates_over_the_first_mesh_dim(tmp_path):
@@ -146,11 +256,114 @@ def test_dtensor_hsdp_replicates_over_the_first_mesh_dim(tmp_path):
     run_checked(capture.request(before, after), tmp_path)
 
 
-def test_dtensor_partial_is_refused():
-    with pytest.raises(capture.CaptureError, match="Partial"):
-        capture.from_dtensors(
-            {"w": dtensor([4], [0, 1], {"type": "Partial"})}, 2
-        )
+@pytest.mark.parametrize("kind", ["Partial", "_MaskPartial"])
+def test_dtensor_partial_is_refused(kind):
+    words = rf"tensor 'w': placement {kind}: the ranks hold parts of a reduct"
+    with pytest.raises(capture.CaptureError, match=words):
+        capture.from_dtensors({"w": dtensor([4], [0, 1], {"type": kind})}, 2)
+
+
+def test_dtensor_placements_that_make_no_sense_are_refused():
+    for placement, words in [
+        ({"type": "Blocks"}, "placement Blocks is not known, expected Shard, "),
+        (shard(1), "placement Shard cuts dim 1 of 1"),
+        (shard(-2), "placement Shard cuts dim -2 of 1"),
+    ]:
+        with pytest.raises(capture.CaptureError, match=f"'w': {words}"):
+            capture.from_dtensors({"w": dtensor([4], [0, 1], placement)}, 2)
+    negative = capture.from_dtensors(
+        {"w": dtensor([2, 4], [0, 1], shard(-1))}, 2
+    )
+    assert rows_of(negative, "w") == {(0, (0, 0), (2, 2)), (1, (0, 2), (2, 2))}
+    first = capture.from_dtensors({"w": dtensor([2, 4], [0, 1], shard(-2))}, 2)
+    assert rows_of(first, "w") == {(0, (0, 0), (1, 4)), (1, (1, 0), (1, 4))}
+
+
+# Ranks that see a part -------------------------------------------------------
+
+GRID = [[0, 1], [2, 3]]
+
+
+def stage(rank, **tensors):
+    """A rank's state dict in a pipeline of two stages, each cut in two."""
+    own = GRID[rank // 2]
+    return {
+        name: dtensor(shape, own, shard(0)) | {"root_mesh": GRID}
+        for name, shape in tensors.items()
+    }
+
+
+def test_stages_are_merged(tmp_path):
+    whole = {
+        name: dtensor([6, 2], [0, 1, 2, 3], shard(0)) for name in ("a", "b")
+    }
+    before = capture.from_dtensors(whole, 4)
+    first = capture.from_dtensors(stage(0, a=[6, 2]), 4)
+    last = capture.from_dtensors(stage(3, b=[6, 2]), 4)
+    assert set(first.unknown) == {2, 3} and set(last.unknown) == {0, 1}
+    words = (
+        "the destination is not known on ranks 2-3: tensor 'a' lies on a "
+        r"sub-mesh of ranks 0-1; read the state dicts of those ranks too"
+    )
+    with pytest.raises(capture.CaptureError, match=words):
+        capture.request(before, first)
+    with pytest.raises(
+        capture.CaptureError, match="the source is not known on"
+    ):
+        capture.request(last, before)
+    with pytest.raises(capture.CaptureError, match="not known on ranks 2-3"):
+        capture.request(before, capture.merge([first, first]))
+    after = capture.merge([first, last])
+    assert rows_of(after, "b") == {(2, (0, 0), (3, 2)), (3, (3, 0), (3, 2))}
+    run_checked(capture.request(before, after), tmp_path)
+    # A world of the first two ranks needs nobody else.
+    assert not capture.from_dtensors(stage(0, a=[6, 2]), 2).unknown
+    # The same, by objects: each stage's mesh is cut out of the whole.
+    seen = stage(0, a=[6, 2])["a"] | {
+        "device_mesh": Mesh(GRID[0], None, Mesh(GRID, None))
+    }
+    assert capture.from_dtensors({"a": seen}, 4).unknown == first.unknown
+
+
+def test_a_mesh_of_its_own_leaves_no_rank_unknown():
+    """Two of four ranks hold all there is, in a world that grows."""
+    layout = capture.from_dtensors({"w": dtensor([4], [0, 1], shard(0))}, 4)
+    assert not layout.unknown and rows_on(layout)[2] == []
+
+
+def test_plain_tensors_lie_where_the_capture_speaks_for():
+    step = {"shape": [3], "dtype": "torch.float32"}
+    first = capture.from_dtensors(stage(1, a=[4]) | {"step.a": step}, 4)
+    assert rows_of(first, "step.a") == {(0, (0,), (3,)), (1, (0,), (3,))}
+    plain = [
+        capture.from_dtensors({name: step}, 2, ranks=[rank])
+        for rank, name in enumerate("ab")
+    ]
+    words = "not known on rank 1: the state dict is that of rank 0; read"
+    with pytest.raises(capture.CaptureError, match=words):
+        capture.request(plain[0], plain[0])
+    both = capture.merge(plain)
+    assert rows_of(both, "a") == {(0, (0,), (3,))} and not both.unknown
+    assert rows_of(both, "b") == {(1, (0,), (3,))}
+
+
+def test_layouts_that_do_not_merge():
+    one = capture.from_dtensors({"w": dtensor([4], [0, 1], shard(0))}, 2)
+    with pytest.raises(capture.CaptureError, match="worlds of 2 and 3 ranks"):
+        capture.merge([one, capture.Layout(3)])
+    with pytest.raises(capture.CaptureError, match="expected at least one"):
+        capture.merge([])
+    other = capture.from_dtensors({"w": dtensor([6], [0, 1], shard(0))}, 2)
+    with pytest.raises(capture.CaptureError, match=r"'w' is \[6\] float32"):
+        capture.merge([one, other])
+
+
+def test_ranks_in_words():
+    words = capture.layout.ranks_text
+    assert words([3]) == "rank 3"
+    assert words([2, 1]) == "ranks 1-2"
+    assert words([0, 2]) == "ranks 0 and 2"
+    assert words([9, 0, 1, 2, 5]) == "ranks 0-2, 5 and 9"
 
 
 def test_megatron_prepended_layers_and_flat_ranges(tmp_path):
@@ -218,10 +431,10 @@ def test_torch_metadata_objects():
 def test_torch_placements():
     pytest.importorskip("torch")
     placements = pytest.importorskip("torch.distributed.tensor")
-    assert capture.tensors.placement_of(placements.Shard(1)) == ("shard", 1, 1)
-    assert (
-        capture.tensors.placement_of(placements.Replicate())[0] == "replicate"
-    )
+    kind_of = capture.tensors.placement_of
+    assert kind_of(placements.Shard(1), 2) == ("shard", 1, 1)
+    assert kind_of(placements.Shard(-1), 3) == ("shard", 2, 1)
+    assert kind_of(placements.Replicate(), 2)[0] == "replicate"
 
 
 def test_dtensor_regions_are_those_of_torch():

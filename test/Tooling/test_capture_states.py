@@ -59,6 +59,44 @@ def test_keys_name_tensors_and_states(key, expected):
     assert capture.tensor_and_state(key) == expected
 
 
+@pytest.mark.parametrize(
+    ("tensor", "state"),
+    [("a.weight", "param"), ("a.weight", "exp_avg"), ("w", "row_var")],
+)
+def test_keys_of_pairs_are_read_back(tensor, state):
+    key = capture.state_key(tensor, state)
+    assert capture.tensor_and_state(key) == (tensor, state)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [("optim.state.a.exp_avg", "param"), ("a", "b.c")],
+)
+def test_names_that_read_as_something_else_are_refused(pair):
+    assert f"{pair[0]!r} with state {pair[1]!r}" in refusal(
+        capture.state_key, *pair
+    )
+
+
+def test_pairs_are_keys_of_state_dicts(tmp_path):
+    """As dynatrain.training_state gives them."""
+
+    def pairs(mesh, placement):
+        return {
+            ("a.weight", state): dtensor([8, 6], mesh, placement)
+            for state in ("param", "exp_avg")
+        } | {("a.bias", "param"): dtensor([8], mesh, REPLICATE)}
+
+    before = capture.from_dtensors(pairs([0, 1, 2], shard(0)), 3)
+    after = capture.from_dtensors(pairs([0, 1], shard(1)), 2)
+    request = capture.request(before, after)
+    assert states_of(request) == {
+        "a.weight": {"param": "float32", "exp_avg": "float32"},
+        "a.bias": {"param": "float32"},
+    }
+    run_checked(request, tmp_path)
+
+
 def test_dtensor_optimizer_state(tmp_path):
     before = capture.from_dtensors(adam_tree([0, 1, 2], shard(0)), 3)
     after = capture.from_dtensors(adam_tree([0, 1], shard(1)), 2)

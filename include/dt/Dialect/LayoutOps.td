@@ -183,7 +183,8 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
   let opDocGroup = DT_LayoutChapter;
   let summary = "the change from one layout to another";
   let description = [{
-    Its body is empty at the layout level; routing and transport ops fill it.
+    Its body is empty at the layout level; routing and transport ops fill it. At
+    the transport level it runs top to bottom on every device that an op names.
 
     **Constraints:**
     - both layouts are of the same space;

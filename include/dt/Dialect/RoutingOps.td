@@ -46,11 +46,8 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "copies pieces on one device, from source to destination shard";
   let description = [{
-    All copies stand before the first wave; in flat mode those of one device
-    are done in order, each when the waves below `before` are.
-
     **Constraints:**
-    - `from` and `to` are the same device; `before` is not negative;
+    - `from` and `to` are the same device;
     - the pieces lie inside the param; the states are the param's.
 
     Example:
@@ -58,18 +55,14 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
     dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
     ```
   }];
-  let arguments = !con(common, (ins DefaultValuedProp<I64Prop, "0">:$before));
-  let assemblyFormat = [{
-    $param (`for` $states^)? $pieces (`before` $before^)? attr-dict
-  }];
   let hasVerifier = 1;
 }
 
 def DT_DeriveOp : DT_MovementOp<"derive", [DT_RoutingLevel, DT_TransportLevel]> {
   let summary = "makes pieces from another state that their device gets anyway";
   let description = [{
-    Runs when all transfers have arrived: every element is that of the state
-    named by `from` in the param's states, with its dtype changed.
+    Every element is that of the state named by `from` in the param's states,
+    as it has arrived on the device, with its dtype changed.
 
     **Constraints:**
     - `from` and `to` are the same device;

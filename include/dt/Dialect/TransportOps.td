@@ -17,7 +17,7 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
 
     **Constraints:**
     - the number is not negative; `slots` has 5 columns;
-    - only `dt.sendrecv` and `dt.collective` inside.
+    - only `dt.sendrecv` inside.
 
     Example:
     ```mlir
@@ -57,67 +57,56 @@ def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
   let hasVerifier = 1;
 }
 
-def DT_Broadcast : I32EnumCase<"Broadcast", 0, "broadcast">;
-def DT_AllGather : I32EnumCase<"AllGather", 1, "all_gather">;
-def DT_Scatter : I32EnumCase<"Scatter", 2, "scatter">;
-def DT_AllToAll : I32EnumCase<"AllToAll", 3, "all_to_all">;
-def DT_CollectiveKind : I32Enum<"CollectiveKind", "how a group moves pieces",
-    [DT_Broadcast, DT_AllGather, DT_Scatter, DT_AllToAll]> {
-  let cppNamespace = "::dt";
-}
-def DT_CollectiveOp : DT_MovementOp<"collective", [DT_TransportLevel,
-                                                   HasParent<"WaveOp">]> {
-  let opDocGroup = DT_TransportChapter;
-  let summary = "moves pieces within a group of devices, all taking part";
-  let description = [{
-    The group is the devices of `among`, or each group along the axes `over`
-    of a mesh. `root` is the sending device of a broadcast or scatter.
-
-    **Constraints:**
-    - either `among` or `over`, not both; the devices are distinct;
-    - `root` only with broadcast and scatter, and then one of `among`;
-    - the pieces lie inside the param, on devices of the group.
-
-    Example:
-    ```mlir
-    dt.collective broadcast @norm <[i: 2] from 0 to i + 1 at [0, 0] size [32, 4096]> among [0, 1, 2] root 0
-    dt.collective all_gather @norm <[i: 2] from i to i * -1 + 1 at [i * 16, 0] size [16, 4096]> over ["tp"] of @after
-    ```
-  }];
-  let arguments = !con((ins EnumProp<DT_CollectiveKind>:$kind), common,
-    (ins DT_OptionalInts:$devices, OptionalAttr<StrArrayAttr>:$axes,
-         OptionalAttr<FlatSymbolRefAttr>:$mesh,
-         DefaultValuedProp<I64Prop, "-1">:$root));
+/// Ops on storage: which elements of which members' buffers.
+class DT_StorageOp<string mnemonic>
+    : DT_Op<mnemonic, [DT_TransportLevel, HasParent<"TransitionOp">,
+        DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let arguments = (ins FlatSymbolRefAttr:$param,
+    OptionalAttr<StrArrayAttr>:$states, DT_PiecesAttr:$pieces,
+    DefaultValuedProp<I64Prop, "0">:$shard);
   let assemblyFormat = [{
-    $kind $param (`for` $states^)? $pieces
-    (`among` custom<Ints>($devices)^)? (`over` $axes^ `of` $mesh)?
-    (`root` $root^)? attr-dict
+    $param (`for` $states^)? $pieces (`shard` $shard^)? attr-dict
   }];
   let hasVerifier = 1;
 }
 
-def DT_ReleaseOp : DT_MovementOp<"release", [DT_TransportLevel,
-                                             HasParent<"TransitionOp">]> {
+def DT_CreateOp : DT_StorageOp<"create"> {
   let opDocGroup = DT_TransportChapter;
-  let summary = "source regions that no later wave reads";
+  let summary = "destination storage that exists from here on (flat mode)";
   let description = [{
-    In `flat` mode their storage may be reused once wave `after` has finished;
-    -1 stands for before the first wave.
+    A piece names members by the param's leading dims, and in one dim more the
+    elements of each member's storage on that device, counted from its start:
+    storage comes by pages, which may be parts of rows. `shard` is which of the
+    device's shards of these states is meant, in layout order. What no op creates
+    exists from the start.
 
     **Constraints:**
-    - `from` and `to` are the same device; `after` is at least -1;
-    - the pieces lie inside the param; the states are the param's.
+    - `from` and `to` are the same device; `shard` is not negative;
+    - the pieces have one dim more than the param has leading dims.
 
     Example:
     ```mlir
-    dt.release @proj <[i: 3] on i + 1 at [0, 0, i * 1024] size [1, 4096, 1024]> after 0
+    dt.create @proj for ["param"] <on 0 at [0, 0] size [32, 4194304]>
     ```
   }];
-  let arguments = !con(common, (ins I64Prop:$after));
-  let assemblyFormat = [{
-    $param (`for` $states^)? $pieces `after` $after attr-dict
+}
+
+def DT_ReleaseOp : DT_StorageOp<"release"> {
+  let opDocGroup = DT_TransportChapter;
+  let summary = "source storage that nobody reads from here on (flat mode)";
+  let description = [{
+    Pieces are those of `dt.create`, on the source side. What no op releases
+    stays to the end.
+
+    **Constraints:**
+    - `from` and `to` are the same device; `shard` is not negative;
+    - the pieces have one dim more than the param has leading dims.
+
+    Example:
+    ```mlir
+    dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
+    ```
   }];
-  let hasVerifier = 1;
 }
 
 #endif // DT_DIALECT_TRANSPORTOPS_TD

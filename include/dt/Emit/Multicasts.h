@@ -3,7 +3,8 @@
 #ifndef DT_EMIT_MULTICASTS_H
 #define DT_EMIT_MULTICASTS_H
 
-#include "dt/Emit/Programs.h"
+#include "dt/Proof/TransportPlan.h"
+#include "dt/Routing/Router.h"
 
 namespace dt {
 
@@ -18,9 +19,10 @@ struct Multicast {
   bool isAllGather() const { return holders.size() == devices.size(); }
 };
 
-/// All multicasts of a scheduled transition, each set of devices once, in
-/// ascending order. `transition.flows` must have cells.
-std::vector<Multicast> multicasts(const ScheduledTransition &transition);
+/// All multicasts of the waves of a plan, each set of devices once, in
+/// ascending order. `flows` are its flows with cells.
+std::vector<Multicast> multicasts(const TransportPlan &plan,
+                                  const std::vector<Flow> &flows);
 
 } // namespace dt
 

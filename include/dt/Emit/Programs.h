@@ -1,76 +1,84 @@
-//===- Programs.h - From a schedule to one program per device ---*- C++ -*-===//
+//===- Programs.h - From the transport level to one program -----*- C++ -*-===//
 //
-// Specializes a scheduled transition for one device at a time, so that no more
-// than one program is ever in memory: the writer streams it to the plan.
+// Specializes a transition for one device at a time, so that no more than a few
+// programs are ever in memory: the writer streams them to the plan. Steps
+// become instructions in their order and nothing is added: what the prover saw
+// is what a device does.
+//
+//   copy, derive   Copy       create, release  Create, Release
+//   zero           Zero       wave             Packs, one Group, Unpacks
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef DT_EMIT_PROGRAMS_H
 #define DT_EMIT_PROGRAMS_H
 
-#include "dt/Routing/Staging.h"
+#include "dt/Geometry/ShardIndex.h"
+#include "dt/Proof/TransportPlan.h"
 #include "dtrt/PlanModel.h"
 
-#include <optional>
+#include <map>
 #include <unordered_map>
 
 namespace dt {
-
-/// What a flow is called in the plan.
-struct PlanFlow {
-  uint32_t family = 0;   // index into the plan's families
-  uint64_t states = 0;   // mask over the family's states
-  uint64_t madeFrom = 0; // mask of the state that elements may be made from
-};
-
-/// A scheduled transition, complete. Everything is indexed by flow.
-struct ScheduledTransition {
-  std::vector<PlanFlow> planFlows;
-  std::vector<Flow> flows;
-  std::vector<unsigned> numStates, numLeading;
-  std::vector<std::vector<Holding>> sourceHoldings, destinationHoldings;
-  std::vector<LocalMove> locals;  // copies and keeps, by `before`
-  std::vector<LocalMove> derived; // made from flow deriveFrom, at the end
-  std::vector<std::optional<uint32_t>> deriveFrom;
-  std::vector<LocalMove> zeros; // padding, in padded coordinates
-  std::vector<ScheduledMove> scheduled;
-  std::vector<Message> messages;
-  std::map<int64_t, int64_t> arenaBytes;
-};
 
 /// Rank of each device in the two worlds.
 struct Worlds {
   std::map<int64_t, int64_t> sourceRank, destinationRank;
 };
 
+/// A slot offset that says: sent from, or received into, the tensor itself.
+constexpr int64_t kInPlace = -1;
+
+/// Pieces [first, last) of a plan that travel together.
+struct PlanMessage {
+  int32_t wave = 0;
+  int64_t source = 0, destination = 0;
+  size_t first = 0, last = 0;
+  int64_t bytes = 0;
+  int64_t sendSlot = kInPlace, receiveSlot = kInPlace;
+};
+
+/// The messages of all waves, in order. Slots are those of the plan where it is
+/// staged.
+std::vector<PlanMessage> messagesOf(const TransportPlan &plan);
+
 /// Builds the programs of all devices, in ascending order.
 class ProgramBuilder {
 public:
-  ProgramBuilder(const ScheduledTransition &transition, const Worlds &worlds);
+  /// `plan` is staged; it and `worlds` must outlive the builder.
+  ProgramBuilder(const TransportPlan &plan, const Worlds &worlds);
 
   const std::vector<int64_t> &devices() const { return allDevices; }
+  const std::vector<PlanMessage> &messages() const { return allMessages; }
   /// May be called from several threads at once.
   dtrt::RankProgram build(int64_t device) const;
 
 private:
-  dtrt::Segment segment(const Move &move, int64_t device, bool reading) const;
-  dtrt::Segment segment(uint32_t flow, int64_t device, dtrt::Side side,
-                        const Box &box) const;
-  void addShards(const ShardIndex &index, int64_t device,
-                 std::vector<dtrt::ShardRecord> &out) const;
-  void addCopies(int64_t device, int64_t last, int64_t wave,
-                 dtrt::RankProgram &program) const;
-  void addZeros(int64_t device, dtrt::RankProgram &program) const;
-  void addDerived(int64_t device, dtrt::RankProgram &program) const;
-  void addWave(int64_t device, const std::vector<uint32_t> &messages,
-               dtrt::RankProgram &program) const;
+  /// What a device does in a step: a piece, a row of storage or a message.
+  struct Work {
+    uint32_t step = 0;
+    uint32_t item = 0;
+  };
+  /// Shards of one device as the program numbers them.
+  struct Shards {
+    std::vector<dtrt::ShardRecord> records;
+    std::vector<uint32_t> numbers; // by ShardIndex's number
+  };
 
-  const ScheduledTransition &transition;
+  void indexWork();
+  Shards shardsOf(const ShardIndex &index, int64_t device) const;
+  uint32_t readingShard(const Shards &shards, const PlanFlow &flow,
+                        const dtrt::ShardRecord &record) const;
+  /// Writes the instructions of one device.
+  class Writer;
+
+  const TransportPlan &plan;
   const Worlds &worlds;
   ShardIndex source, destination;
+  std::vector<PlanMessage> allMessages;
   std::vector<int64_t> allDevices;
-  std::unordered_map<int64_t, std::vector<uint32_t>> messagesOf, localsOf,
-      derivedOf, zerosOf;
+  std::unordered_map<int64_t, std::vector<Work>> workOf;
 };
 
 } // namespace dt

@@ -96,13 +96,31 @@ def AllocateStaging : Pass<"dt-allocate-staging", "::mlir::ModuleOp"> {
   ];
 }
 
+def PlaceStorage : Pass<"dt-place-storage", "::mlir::ModuleOp"> {
+  let summary = "places where storage is created and released (flat mode)";
+  let description = [{
+    In transitions of flat mode, forms windows of steps in which every device
+    has room, and puts `dt.create` before the window that is first to write a
+    page of a destination buffer and `dt.release` behind the window that is last
+    to read a page of a source buffer; what nobody reads is released at the
+    start. Transitions of rollback mode stay as they are.
+  }];
+  let statistics = [
+    Statistic<"numWindows", "num-windows", "windows of steps">,
+    Statistic<"numCreated", "num-created", "runs of pages created">,
+    Statistic<"numReleased", "num-released", "runs of pages released">,
+  ];
+}
+
 def VerifyTransport : Pass<"dt-verify-transport", "::mlir::ModuleOp"> {
   let summary = "checks waves: order, ports, slots, limits";
   let description = [{
     Only transport ops in a transition; waves ascend; every destination region
-    arrives exactly once; forwards come after what they forward has arrived;
-    nothing is read after its release; live slots never overlap and stay below
-    the staging limit.
+    arrives exactly once; forwards come after what they forward has arrived; in
+    a wave each port carries one message each way at most; messages have their
+    slots, and live slots never overlap and stay below the staging limit; nothing
+    is written before its storage is created or read after its release, and what
+    devices hold keeps to the limits. What passes can be emitted.
   }];
 }
 
@@ -110,7 +128,7 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
   let summary = "proves coverage, freedom from deadlock and memory safety";
   let description = [{
     What makes plans safe are lemmas, which Z3 proves for any number of ranks,
-    waves, messages and places of the cuts (docs/Rationale.md). Z3 also proves
+    waves, messages and places of the cuts (docs/Proof.md). Z3 also proves
     what the plan's classes say: its waves, its arenas, and the ways in which
     pieces fill shards, each class quantified over all that is alike. That the
     plan keeps the rules and has these classes is checked piece by piece. What

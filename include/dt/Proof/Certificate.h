@@ -9,8 +9,10 @@
 #ifndef DT_PROOF_CERTIFICATE_H
 #define DT_PROOF_CERTIFICATE_H
 
-#include "dt/Geometry/Box.h"
 #include "dt/Geometry/Parallel.h"
+#include "dt/Geometry/ShardIndex.h"
+#include "dt/Proof/TransportPlan.h"
+#include "dt/Routing/Cluster.h"
 
 #include <map>
 #include <optional>
@@ -19,35 +21,16 @@
 
 namespace dt {
 
-/// Most messages, out and in, of one rank in one group. NCCL's kernel plans
-/// hold 254 batches (4 KiB of arguments less a header of 32 B, 16 B each), a
-/// message takes at most 32 of them (one per channel), and NCCL keeps that
-/// many free: six fit one plan whatever their size. Schedules need four.
-constexpr unsigned kMaxGroupMessages = (254 - 32) / 32;
-
-/// A box that arrives at a device.
-struct ProofPiece {
-  uint32_t op = 0;    // the caller's number, for faults
-  uint32_t flow = 0;  // what elements are of: pieces of other flows never meet
-  uint32_t fedBy = 0; // the flow that it is read from, mostly its own
-  int64_t wave = -1;  // -1: local, before all waves
-  int64_t from = 0;
-  int64_t to = 0;
-  int64_t bytes = 0;
-  Box box;
-  bool atSource = false; // the sender holds it from the start
-};
-
-/// One end of a message in staging; offset -1 is none.
-struct ProofSlot {
-  uint32_t op = 0;
-  int64_t wave = 0;
-  int64_t device = 0;
-  int64_t peer = 0;
-  bool receive = false;
-  int64_t offset = 0;
-  int64_t bytes = 0;
-};
+/// Batches of a kernel plan of NCCL: 4 KiB of arguments less a header of 32 B,
+/// 16 B each.
+constexpr unsigned kKernelPlanBatches = (4096 - 32) / 16;
+/// Channels of the runtime's communicators (dtrt/KernelPlans.h).
+constexpr unsigned kMaxChannels = 32;
+/// Most messages, out and in, of one rank in one group. A message takes one
+/// batch on each of its channels at most, and NCCL takes it into a plan that
+/// still has that many: so many fit one plan whatever their size. Schedules
+/// need four.
+constexpr unsigned kMaxGroupMessages = kKernelPlanBatches / kMaxChannels;
 
 /// A rule that is broken: where, in words, and what else has to do with it.
 struct Fault {
@@ -59,21 +42,33 @@ struct Fault {
 };
 using MaybeFault = std::optional<Fault>;
 
-/// How many elements a device wants of a flow; (flow, device).
+/// How many elements a device wants of a flow; (flow, device). What is to be
+/// zeroed of flow f counts for flow `numFlows + f`.
 using Wanted = std::map<std::pair<uint32_t, int64_t>, int64_t>;
+Wanted wantedOf(const std::vector<PlanFlow> &flows);
+
+/// Shards by flow and device.
+ShardIndex indexShards(const std::vector<PlanFlow> &flows, bool source);
+
+/// Each piece lies in one piece in what its device wants of the flow (zeros: in
+/// its padding), and what stays on its device is held there. Sets `atSource` of
+/// all pieces.
+MaybeFault placePieces(TransportPlan &plan,
+                       const ParallelFor &parallel = serialFor);
 
 /// Pieces by what arrives where, for the two checks below.
 class Arrivals {
 public:
-  /// Both must outlive this; the names are those of the flows, for faults.
-  Arrivals(const std::vector<ProofPiece> &pieces,
-           const std::vector<std::string> &flowNames,
-           ParallelFor parallel = serialFor);
+  /// Both must outlive this. `clock` is what steps are called in messages that
+  /// travel: "wave" or "hop".
+  Arrivals(const std::vector<PlanPiece> &pieces,
+           const std::vector<PlanFlow> &flows, ParallelFor parallel = serialFor,
+           const char *clock = "wave");
 
   /// No element arrives twice, and as many as wanted arrive. That pieces lie
-  /// inside what is wanted is the caller's to check.
+  /// inside what is wanted is for placePieces to check.
   MaybeFault checkCoverage(const Wanted &wanted) const;
-  /// What a device sends and did not hold came to it in an earlier wave.
+  /// What a device sends and did not hold came to it in an earlier step.
   MaybeFault checkFeeding() const;
 
   using Key = std::pair<uint32_t, int64_t>; // flow, device
@@ -83,32 +78,41 @@ public:
   };
   const std::map<Key, Range> &byKey() const { return groups; }
   const std::vector<uint32_t> &all() const { return order; }
-  const ProofPiece &piece(uint32_t number) const { return pieces[number]; }
-  const std::string &nameOf(uint32_t flow) const { return flowNames[flow]; }
+  const PlanPiece &piece(uint32_t number) const { return pieces[number]; }
+  std::string nameOf(uint32_t flow) const;
 
 private:
   using Items = std::vector<uint32_t>;
   Range at(Key key) const;
   MaybeFault sweep(Items items, unsigned dim) const;
+  Fault twice(const PlanPiece &first, const PlanPiece &second) const;
+  Fault hole(Key key) const;
   std::optional<std::pair<uint32_t, Fault>> checkFed(Range range,
                                                      const Items &fed) const;
-  Fault notFed(const ProofPiece &piece, uint32_t late) const;
+  Fault notFed(const PlanPiece &piece, uint32_t late) const;
 
-  const std::vector<ProofPiece> &pieces;
-  const std::vector<std::string> &flowNames;
+  const std::vector<PlanPiece> &pieces;
+  const std::vector<PlanFlow> &flows;
   ParallelFor parallel;
+  const char *clock;
   std::map<Key, Range> groups;
   Items order;
 };
 
 /// One slot for each end of each message, of its size; few messages per group.
-MaybeFault checkMessages(const std::vector<ProofPiece> &pieces,
-                         const std::vector<ProofSlot> &slots,
+MaybeFault checkMessages(const std::vector<PlanPiece> &pieces,
+                         const std::vector<PlanSlot> &slots,
                          const ParallelFor &parallel = serialFor);
+
+/// In a wave every port, that is the NIC and the island port of a device,
+/// carries at most one message out and one in. Devices that share a NIC share
+/// its port.
+MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
+                      const Cluster &cluster);
 
 /// Slots keep to four areas per device, those of a group are disjoint, and all
 /// end below the limit.
-MaybeFault checkSlots(const std::vector<ProofSlot> &slots, int64_t limit,
+MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
                       const ParallelFor &parallel = serialFor);
 
 } // namespace dt

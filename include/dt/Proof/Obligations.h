@@ -26,6 +26,8 @@ struct Obligation {
   Claim claim = Claim::Coverage;
   std::string statement; // in words
   std::string problem;
+  /// Of a lemma: the theorem of proof/ that says it with its induction.
+  std::string theorem = {};
 };
 
 const std::vector<Obligation> &lemmas();

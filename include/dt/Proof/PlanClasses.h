@@ -64,7 +64,7 @@ struct PlanClasses {
 };
 
 PlanClasses classify(const Arrivals &arrivals,
-                     const std::vector<ProofSlot> &slots, const Wanted &wanted,
+                     const std::vector<PlanSlot> &slots, const Wanted &wanted,
                      int64_t stagingLimit);
 
 /// One obligation per class.

@@ -26,7 +26,7 @@
 #define DT_ROUTING_FLATORDER_H
 
 #include "dt/Routing/Router.h"
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 
 #include <memory>
 

@@ -13,7 +13,7 @@
 #define DT_ROUTING_STAGING_H
 
 #include "dt/Routing/Schedule.h"
-#include "dt/Routing/ShardIndex.h"
+#include "dt/Geometry/ShardIndex.h"
 
 #include <map>
 

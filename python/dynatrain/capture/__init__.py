@@ -8,13 +8,13 @@ Three readers fill a `Layout` with one row per region that a rank holds:
   `describe_sharded` makes plain data of one, with ZeRO-1's ranges.
 
 Each takes the objects or their JSON form (the same field names), and needs
-neither torch nor Megatron itself. `request(source, destination)` makes the
-request for `dt-opt`.
+neither torch nor Megatron itself. `merge` joins what several ranks have read,
+`request(source, destination)` makes the request for `dt-opt`.
 """
 
-from .layout import CaptureError, Layout
+from .layout import CaptureError, Layout, merge
 from .megatron import describe_sharded, from_sharded_tensors
-from .states import request, tensor_and_state
+from .states import request, state_key, tensor_and_state
 from .tensors import from_checkpoint_metadata, from_dtensors
 
 __all__ = [
@@ -24,6 +24,8 @@ __all__ = [
     "from_checkpoint_metadata",
     "from_dtensors",
     "from_sharded_tensors",
+    "merge",
     "request",
+    "state_key",
     "tensor_and_state",
 ]

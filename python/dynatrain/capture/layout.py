@@ -23,6 +23,20 @@ def region_text(offset, size):
     return "x".join(f"[{lo}:{lo + n})" for lo, n in pairs) or "[]"
 
 
+def ranks_text(ranks):
+    """ "rank 3", "ranks 0-3 and 6", as errors name ranks."""
+    runs = []
+    for rank in sorted(ranks):
+        if runs and runs[-1][1] == rank - 1:
+            runs[-1][1] = rank
+        else:
+            runs.append([rank, rank])
+    texts = [f"{lo}-{hi}" if lo < hi else str(lo) for lo, hi in runs]
+    several = len(runs) > 1 or any(lo < hi for lo, hi in runs)
+    text = ", ".join(texts[:-1]) + " and " * (len(texts) > 1) + texts[-1]
+    return f"ranks {text}" if several else f"rank {text}"
+
+
 class Layout:
     """Who holds what on one side, by the keys of its state dicts."""
 
@@ -31,6 +45,9 @@ class Layout:
         self.tensors = {}  # key -> (shape, dtype)
         self.rows = []
         self.seen = set()  # rows
+        #: Ranks of which what was read does not say what they hold, each with
+        #: the reason; `merge` fills them in.
+        self.unknown = {}
 
     def declare(self, name, shape, dtype, where=""):
         """`where` ("on rank 1") says in errors who holds it so."""
@@ -65,3 +82,41 @@ class Layout:
         if key not in self.seen:
             self.seen.add(key)
             self.rows.append(row)
+
+    def check_whole(self, side):
+        """Fails while the layout does not tell what some ranks hold."""
+        if not self.unknown:
+            return
+        why = self.unknown[min(self.unknown)]
+        raise CaptureError(
+            f"the {side} is not known on {ranks_text(self.unknown)}: {why}; "
+            "read the state dicts of those ranks too and join the layouts "
+            "(capture.merge)"
+        )
+
+
+def merge(layouts):
+    """One layout out of those that several ranks read, each from its own state
+    dict. A rank that no layout tells of stays unknown, which `request`
+    refuses."""
+    layouts = list(layouts)
+    if not layouts:
+        raise CaptureError("there is no layout to merge, expected at least one")
+    out = Layout(layouts[0].world)
+    out.unknown = dict(layouts[0].unknown)
+    for layout in layouts:
+        if layout.world != out.world:
+            raise CaptureError(
+                f"layouts of worlds of {out.world} and {layout.world} ranks "
+                "cannot be merged, expected one world"
+            )
+        for name, (shape, dtype) in layout.tensors.items():
+            out.declare(name, shape, dtype)
+        for row in layout.rows:
+            out.hold(
+                row["tensor"], row["rank"], row["offset"], row["size"],
+                row.get("range"),
+            )  # fmt: skip
+        for rank in out.unknown.keys() - layout.unknown.keys():
+            del out.unknown[rank]
+    return out

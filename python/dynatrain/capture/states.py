@@ -28,6 +28,18 @@ def tensor_and_state(key):
     return (found[1], found[2]) if found else (key, "param")
 
 
+def state_key(tensor, state):
+    """The key that `tensor_and_state` reads as this tensor and state: the
+    tensor's own name for "param", else torch's optim.state.TENSOR.STATE."""
+    key = tensor if state == "param" else f"optim.state.{tensor}.{state}"
+    if tensor_and_state(key) != (tensor, state):
+        raise CaptureError(
+            f"tensor {tensor!r} with state {state!r} cannot be told from "
+            f"{tensor_and_state(key)}, which the key {key!r} means"
+        )
+    return key
+
+
 def suffixes(name):
     """The name, and what is left of it without its first components."""
     while True:
@@ -131,6 +143,8 @@ def request(source, destination, naming=tensor_and_state, **more):
     (cluster, memory, derive, drop, ...). `naming` gives the tensor and the
     state that a key of a state dict means."""
     sides = source, destination
+    source.check_whole("source")
+    destination.check_whole("destination")
     shapes = shapes_of(*sides)
     names = name_keys(shapes, naming)
     tensors = states_by_tensor(sides, names)

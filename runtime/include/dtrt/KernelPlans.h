@@ -6,8 +6,8 @@
 // order; a plan that is full is cut off, and the next goes on. Where the cuts
 // fall depends on the rank's own operations, so here they fall at random.
 //
-// Learned from NCCL 2.30.7, src/init.cc (ncclP2pSchedule) and src/enqueue.cc
-// (scheduleP2pTasksToPlan).
+// Learned from NCCL 2.28.9 and 2.30.7, src/init.cc (ncclP2pSchedule) and
+// src/enqueue.cc (scheduleP2pTasksToPlan); docs/ExecutionModel.md has the rest.
 //
 //===----------------------------------------------------------------------===//
 
@@ -20,6 +20,20 @@
 #include <vector>
 
 namespace dtrt {
+
+/// Batches of a kernel plan: 4 KiB of kernel arguments (ncclMaxKernelArgsSize
+/// in src/include/device.h) less a header of 32 B (ncclDevKernelArgs), 16 B
+/// each (ncclDevWorkBatch).
+constexpr unsigned kKernelPlanBatches = (4096 - 32) / 16;
+/// Most channels of a communicator here. NCCL's own limit is 64 (MAXCHANNELS),
+/// with which four messages need not fit one plan, so that NcclTransport asks
+/// for no more than these (maxCTAs).
+constexpr unsigned kMaxChannels = 32;
+/// Most messages, out and in, of a rank in a group. A message takes one batch
+/// on each of its channels at most (addP2pToPlan), and is taken into a plan
+/// that has room for that many (testBudget): so many fit one plan whatever
+/// their size, and the group is not cut. Schedules need four.
+constexpr unsigned kMaxGroupMessages = kKernelPlanBatches / kMaxChannels;
 
 /// Whom a rank sends to, and receives from, in one round.
 struct RoundPeers {

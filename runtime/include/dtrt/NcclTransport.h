@@ -1,10 +1,11 @@
 //===- NcclTransport.h - Messages over NCCL ---------------------*- C++ -*-===//
 //
 // A communicator of its own, one NCCL group per wave, at most one message per
-// ordered pair in it (docs/GPU.md says why). Groups go on a stream behind what
-// they need, ahead of the GPU. Nothing waits without a limit: what does not end
-// in time, or fails, is first made known to all ranks through the store, which
-// then abort their communicators; a rank that dies is missed by its neighbour.
+// ordered pair in it (docs/ExecutionModel.md says why). Groups go on a stream
+// behind what they need, ahead of the GPU. Nothing waits without a limit: what
+// does not end in time, or fails, is first made known to all ranks through the
+// store, which then abort their communicators; a rank that dies is missed by
+// its neighbour.
 //
 //===----------------------------------------------------------------------===//
 

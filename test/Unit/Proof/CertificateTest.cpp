@@ -10,16 +10,33 @@ using namespace dt;
 
 namespace {
 
-const std::vector<std::string> kNames = {"@w", "@v"};
+/// @w and @v, of 4 x 4 elements: device 1 wants all of both.
+const std::vector<PlanFlow> &flows() {
+  static const std::vector<Holding> none;
+  static const std::vector<Holding> all = holdingsOf({{1, Box::whole({4, 4})}});
+  static std::vector<PlanFlow> out;
+  for (const char *name : {"@w", "@v"}) {
+    if (out.size() == 2)
+      break;
+    PlanFlow flow;
+    flow.name = name;
+    flow.shape = {4, 4};
+    flow.source = &none;
+    flow.destination = &all;
+    out.push_back(flow);
+  }
+  return out;
+}
 
 Box row(int64_t lo, int64_t hi) {
   return Box::fromOffsetSize({lo, 0}, {hi - lo, 4});
 }
 
-ProofPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
-                 bool atSource = true) {
-  ProofPiece out;
-  out.wave = wave;
+PlanPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
+                bool atSource = true) {
+  PlanPiece out;
+  out.wave = int32_t(wave);
+  out.step = uint32_t(wave);
   out.from = from;
   out.to = to;
   out.box = box;
@@ -28,9 +45,9 @@ ProofPiece piece(int64_t wave, int64_t from, int64_t to, Box box,
   return out;
 }
 
-ProofSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
-               int64_t offset, int64_t bytes) {
-  ProofSlot out;
+PlanSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
+              int64_t offset, int64_t bytes) {
+  PlanSlot out;
   out.wave = wave;
   out.device = device;
   out.peer = peer;
@@ -42,12 +59,12 @@ ProofSlot slot(int64_t wave, int64_t device, int64_t peer, bool receive,
 
 std::string textOf(const MaybeFault &fault) { return fault ? fault->text : ""; }
 
-std::string coverage(const std::vector<ProofPiece> &pieces,
+std::string coverage(const std::vector<PlanPiece> &pieces,
                      const Wanted &wanted) {
-  return textOf(Arrivals(pieces, kNames).checkCoverage(wanted));
+  return textOf(Arrivals(pieces, flows()).checkCoverage(wanted));
 }
-std::string feeding(const std::vector<ProofPiece> &pieces) {
-  return textOf(Arrivals(pieces, kNames).checkFeeding());
+std::string feeding(const std::vector<PlanPiece> &pieces) {
+  return textOf(Arrivals(pieces, flows()).checkFeeding());
 }
 
 } // namespace
@@ -58,9 +75,8 @@ TEST(Certificate, CoverageIsExact) {
       coverage({piece(0, 0, 1, row(0, 2)), piece(1, 2, 1, row(2, 4))}, wanted),
       "");
   EXPECT_EQ(coverage({piece(0, 0, 1, row(0, 2))}, wanted),
-            "delivers 8 elements of @w to device 1, which wants 16");
-  EXPECT_EQ(coverage({}, wanted),
-            "delivers 0 elements of @w to device 1, which wants 16");
+            "does not deliver @w[2:4)x[0:4) to device 1");
+  EXPECT_EQ(coverage({}, wanted), "does not deliver @w[0:4)x[0:4) to device 1");
   EXPECT_EQ(
       coverage({piece(0, 0, 1, row(0, 3)), piece(1, 2, 1, row(2, 3))}, wanted),
       "delivers @w[2:3)x[0:4) to device 1 a second time");
@@ -74,12 +90,12 @@ TEST(Certificate, ScalarsArriveOnce) {
 }
 
 TEST(Certificate, ForwardsComeAfterWhatFeedsThem) {
-  ProofPiece low = piece(0, 0, 1, row(0, 2)), high = piece(1, 0, 1, row(2, 4));
+  PlanPiece low = piece(0, 0, 1, row(0, 2)), high = piece(1, 0, 1, row(2, 4));
   EXPECT_EQ(feeding({low, high, piece(2, 1, 2, row(0, 4), false)}), "");
   EXPECT_EQ(feeding({low, high, piece(1, 1, 2, row(0, 4), false)}),
             "sends @w[0:4)x[0:4) from device 1 in wave 1, before it holds it");
   EXPECT_EQ(feeding({low, piece(5, 1, 2, row(0, 4), false)}),
-            "sends @w[0:4)x[0:4) from device 1 in wave 5, before it holds it");
+            "sends @w[0:4)x[0:4) from device 1, which does not hold it");
 }
 
 // Pieces cut in any dims, in as many parts as they like: as found one by one.
@@ -103,7 +119,7 @@ TEST(Certificate, FeedingIsFoundInAnyCut) {
       box[dim].hi = rest[dim].lo = number(box[dim].lo + 1, box[dim].hi - 1);
       boxes.push_back(rest);
     }
-    std::vector<ProofPiece> pieces;
+    std::vector<PlanPiece> pieces;
     for (const Box &box : boxes)
       pieces.push_back(piece(number(0, 5), 0, 1, box));
     for (int64_t sent = number(1, 60); sent > 0; --sent) {
@@ -125,7 +141,7 @@ TEST(Certificate, FeedingIsFoundInAnyCut) {
         if (pieces[a].atSource && pieces[a].wave >= pieces[i].wave &&
             overlaps(pieces[a].box, pieces[i].box))
           lacking = i, late = a;
-    MaybeFault fault = Arrivals(pieces, kNames).checkFeeding();
+    MaybeFault fault = Arrivals(pieces, flows()).checkFeeding();
     ASSERT_EQ(fault.has_value(), lacking != Fault::kNoOp);
     ++(fault ? lateOnes : right);
     if (fault) {
@@ -139,7 +155,7 @@ TEST(Certificate, FeedingIsFoundInAnyCut) {
 
 // What a device makes from another flow (fedBy) needs that to arrive.
 TEST(Certificate, MadePiecesComeFromTheirOwnDevice) {
-  ProofPiece made = piece(INT64_MAX, 1, 1, row(0, 2), false);
+  PlanPiece made = piece(9, 1, 1, row(0, 2), false);
   made.flow = 1;
   EXPECT_EQ(feeding({piece(7, 0, 1, row(0, 4)), made}), "");
   EXPECT_EQ(feeding({piece(7, 0, 2, row(0, 4)), made}),
@@ -148,10 +164,10 @@ TEST(Certificate, MadePiecesComeFromTheirOwnDevice) {
 }
 
 TEST(Certificate, MessagesHaveBothEndsOnce) {
-  std::vector<ProofPiece> pieces = {piece(3, 0, 1, row(0, 2)),
-                                    piece(3, 0, 1, row(2, 4))};
-  std::vector<ProofSlot> slots = {slot(3, 0, 1, false, 0, 16),
-                                  slot(3, 1, 0, true, 0, 16)};
+  std::vector<PlanPiece> pieces = {piece(3, 0, 1, row(0, 2)),
+                                   piece(3, 0, 1, row(2, 4))};
+  std::vector<PlanSlot> slots = {slot(3, 0, 1, false, 0, 16),
+                                 slot(3, 1, 0, true, 0, 16)};
   EXPECT_EQ(textOf(checkMessages(pieces, slots)), "");
   auto twice = slots;
   twice.push_back(slots[0]);
@@ -169,21 +185,25 @@ TEST(Certificate, MessagesHaveBothEndsOnce) {
 }
 
 TEST(Certificate, GroupsFitOneKernelPlan) {
-  std::vector<ProofPiece> pieces;
-  std::vector<ProofSlot> slots;
-  for (int64_t peer = 1; peer <= kMaxGroupMessages + 1; ++peer) {
+  std::vector<PlanPiece> pieces;
+  std::vector<PlanSlot> slots;
+  auto add = [&](int64_t peer) {
     pieces.push_back(piece(0, 0, peer, row(0, 1)));
     slots.push_back(slot(0, 0, peer, false, -1, 4));
     slots.push_back(slot(0, peer, 0, true, -1, 4));
-  }
+  };
+  for (int64_t peer = 1; peer <= kMaxGroupMessages; ++peer)
+    add(peer);
+  EXPECT_EQ(textOf(checkMessages(pieces, slots)), "");
+  add(kMaxGroupMessages + 1);
   EXPECT_EQ(textOf(checkMessages(pieces, slots)),
-            "gives device 0 more than 6 messages in wave 0: a group must fit "
+            "gives device 0 more than 7 messages in wave 0: a group must fit "
             "one kernel plan");
 }
 
 TEST(Certificate, SlotsKeepToFourAreas) {
   // Groups 0, 1, 2 of device 0 are waves 0, 4, 5.
-  std::vector<ProofSlot> slots = {
+  std::vector<PlanSlot> slots = {
       slot(0, 0, 1, false, 0, 10), slot(4, 0, 1, false, 10, 10),
       slot(5, 0, 1, false, 0, 10), slot(0, 0, 1, true, 20, 10),
       slot(4, 0, 1, true, 30, 10), slot(5, 0, 2, true, 20, 5),
@@ -210,4 +230,33 @@ TEST(Certificate, SlotsKeepToFourAreas) {
                 40)),
             "places the slots of device 0 otherwise than in four areas, {send, "
             "receive} x {even, odd group}, which is not proved to be safe");
+}
+
+TEST(Certificate, PortsCarryOneMessageEachWayPerWave) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  // Device 0 sends on both levels and receives on both: no port is shared.
+  std::vector<PlanPiece> right = {
+      piece(0, 0, 1, row(0, 1)), piece(0, 0, 2, row(1, 2)),
+      piece(0, 1, 0, row(2, 3)), piece(0, 3, 0, row(3, 4)),
+      piece(1, 0, 3, row(0, 1))};
+  EXPECT_EQ(textOf(checkPorts(right, cluster)), "");
+  // Pieces of one message share its ports.
+  EXPECT_EQ(
+      textOf(checkPorts({piece(0, 0, 2, row(0, 1)), piece(0, 0, 2, row(1, 2))},
+                        cluster)),
+      "");
+  EXPECT_EQ(
+      textOf(checkPorts({piece(4, 0, 2, row(0, 1)), piece(4, 0, 3, row(1, 2))},
+                        cluster)),
+      "sends 0 -> 2 and 0 -> 3 over the NIC of device 0 in wave 4: "
+      "expected one message each way per port and wave");
+  // Of two devices that share a NIC, one may use it.
+  std::vector<PlanPiece> shared = {piece(4, 0, 2, row(0, 1)),
+                                   piece(4, 1, 4, row(1, 2))};
+  EXPECT_EQ(textOf(checkPorts(shared, cluster)), "");
+  cluster.devicesPerNic = 2;
+  EXPECT_EQ(textOf(checkPorts(shared, cluster)),
+            "sends 0 -> 2 and 1 -> 4 over the NIC of device 0 in wave 4: "
+            "expected one message each way per port and wave");
 }

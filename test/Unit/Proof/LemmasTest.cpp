@@ -31,6 +31,35 @@ Verdict verdictWithout(const std::string &name, const std::string &hypothesis,
   return solve(obligation, timeLimitMs).verdict;
 }
 
+/// The declarations and assertions of a problem, one by one.
+std::vector<std::string> commandsOf(const std::string &problem) {
+  std::vector<std::string> commands(1);
+  int depth = 0;
+  bool comment = false;
+  for (char c : problem) {
+    commands.back() += c;
+    comment = (comment || c == ';') && c != '\n';
+    if (comment)
+      continue;
+    depth += (c == '(') - (c == ')');
+    if (c == ')' && depth == 0)
+      commands.emplace_back();
+  }
+  commands.pop_back(); // what follows the last one
+  return commands;
+}
+
+std::string joined(const std::vector<std::string> &commands) {
+  std::string text;
+  for (const std::string &command : commands)
+    text += command;
+  return text;
+}
+
+bool isAssertion(const std::string &command) {
+  return command.find("(assert") != std::string::npos;
+}
+
 class Lemmas : public ::testing::Test {
 protected:
   void SetUp() override {
@@ -59,6 +88,33 @@ TEST_F(Lemmas, HaveHypothesesThatCanHold) {
   }
 }
 
+// Without any one of its hypotheses a lemma has a counterexample: none says
+// more than it must.
+TEST_F(Lemmas, NeedEachOfTheirHypotheses) {
+  for (const Obligation &whole : lemmas()) {
+    std::vector<std::string> commands = commandsOf(whole.problem);
+    size_t hypotheses = 0;
+    for (size_t i = 0; i < commands.size(); ++i) {
+      if (!isAssertion(commands[i]))
+        continue;
+      ++hypotheses;
+      // Without it there are only models of infinitely many pieces, each fed by
+      // the next, so the solver may find none.
+      bool infinite = commands[i].find("(right q e)") != std::string::npos;
+      std::vector<std::string> others = commands;
+      others.erase(others.begin() + i);
+      Obligation weaker = whole;
+      weaker.problem = joined(others);
+      Verdict verdict = solve(weaker, infinite ? 200 : kTimeLimitMs).verdict;
+      if (infinite)
+        EXPECT_NE(verdict, Verdict::Proved) << whole.name << commands[i];
+      else
+        EXPECT_EQ(verdict, Verdict::Refuted) << whole.name << commands[i];
+    }
+    EXPECT_GT(hypotheses, 1u) << whole.name;
+  }
+}
+
 // The case of NCCL groups that hang: a cut between the passes.
 TEST_F(Lemmas, TwoMessagesPerPairAreRefuted) {
   EXPECT_EQ(verdictWithout("cuts-keep-rounds", "(= (number m) 0)",
@@ -70,6 +126,23 @@ TEST_F(Lemmas, ArbitraryOrderInAGroupIsRefuted) {
   EXPECT_EQ(
       verdictWithout("lowest-can-run", "(lower m n)", "(<= (wave m) (wave n))"),
       Verdict::Refuted);
+}
+
+// The lemma supposes nothing of where local work stands: a pack of the next
+// wave may be ahead of the end of this one, as executors run it, and the
+// hypotheses still have a model.
+TEST_F(Lemmas, PacksMayRunEarly) {
+  std::string early = "(declare-const pack Item)(declare-const group Item)"
+                      "(assert (and (local pack) (not (local group))"
+                      " (= (wave pack) (+ 1 (wave group)))"
+                      " (before r pack group)))";
+  Obligation obligation = lemma("lowest-can-run");
+  size_t negation = obligation.problem.rfind("(assert");
+  std::string proved = obligation.problem + early;
+  obligation.problem = obligation.problem.substr(0, negation) + early;
+  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Refuted);
+  obligation.problem = proved;
+  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Proved);
 }
 
 TEST_F(Lemmas, SlotsWithoutParityAreRefuted) {
@@ -86,11 +159,24 @@ TEST_F(Lemmas, ForwardingInTheSameWaveIsNotProved) {
             Verdict::Proved);
 }
 
+TEST_F(Lemmas, AForwardThatIsPackedEarlyIsRefuted) {
+  EXPECT_EQ(verdictWithout("nothing-sent-too-early",
+                           "(=> (and (holds p e) (not (fromSource p e)) "
+                           "(holds q e)",
+                           "(=> (and false (not (fromSource p e)) (holds q e)"),
+            Verdict::Refuted);
+}
+
 TEST_F(Lemmas, APeakThatForgetsCreatesIsRefuted) {
   EXPECT_EQ(verdictWithout("peak-is-counted",
-                           "(ite (< peak (+ liveAfter arena)) (+ liveAfter "
-                           "arena)\n                          peak)",
-                           "peak"),
+                           "(ite (< peak countAfter) countAfter peak)", "peak"),
+            Verdict::Refuted);
+}
+
+TEST_F(Lemmas, ACreateThatOvertakesAReleaseIsRefuted) {
+  EXPECT_EQ(verdictWithout("peak-is-counted",
+                           "(=> (and create done) (= late 0))",
+                           "(=> (and create done) (<= 0 late))"),
             Verdict::Refuted);
 }
 
@@ -108,6 +194,16 @@ TEST_F(Lemmas, TextThatIsNoProblemIsNoProof) {
   SolverAnswer answer = solve({"broken", Claim::Coverage, "", "(assert"}, 1000);
   EXPECT_EQ(answer.verdict, Verdict::Unknown);
   EXPECT_FALSE(answer.detail.empty());
+}
+
+TEST(SmtLib, NamesTheTheoremOfEveryLemma) {
+  std::string text = toSmtLib(lemmas(), {});
+  for (const Obligation &obligation : lemmas()) {
+    EXPECT_FALSE(obligation.theorem.empty()) << obligation.name;
+    EXPECT_NE(text.find(" (proof/: " + obligation.theorem + ")\n"),
+              std::string::npos)
+        << obligation.name;
+  }
 }
 
 TEST(SmtLib, HoldsEveryLemmaOnce) {

@@ -13,14 +13,19 @@ constexpr unsigned kTimeLimitMs = 60000;
 
 /// What the prover sees of a plan.
 struct Plan {
-  std::vector<ProofPiece> pieces;
-  std::vector<ProofSlot> slots;
+  std::vector<PlanPiece> pieces;
+  std::vector<PlanSlot> slots;
   Wanted wanted;
-  std::vector<std::string> flowNames = {"@w"};
+  std::vector<PlanFlow> flows = {oneFlow()};
   int64_t limit = 1 << 20;
 
+  static PlanFlow oneFlow() {
+    PlanFlow flow;
+    flow.name = "@w";
+    return flow;
+  }
   PlanClasses classes() const {
-    return classify(Arrivals(pieces, flowNames), slots, wanted, limit);
+    return classify(Arrivals(pieces, flows), slots, wanted, limit);
   }
 };
 
@@ -31,8 +36,9 @@ Plan rightPlan(int64_t ranks) {
   for (int64_t wave = 0; wave < 4; ++wave)
     for (int64_t rank = 0; rank < ranks; ++rank) {
       int64_t to = ranks + rank;
-      ProofPiece piece;
-      piece.wave = wave;
+      PlanPiece piece;
+      piece.wave = int32_t(wave);
+      piece.step = uint32_t(wave);
       piece.from = rank;
       piece.to = to;
       piece.box = Box::fromOffsetSize({8 * rank + 2 * wave, 0}, {2, 16});
@@ -111,21 +117,21 @@ TEST_F(PlanClass, TwoMessagesOfAPairAreRefuted) {
 
 TEST_F(PlanClass, LargeGroupsAreRefuted) {
   Plan plan = rightPlan(2);
-  for (int64_t peer = 10; peer < 16; ++peer)
+  for (int64_t peer = 10; peer < 10 + kMaxGroupMessages; ++peer)
     plan.slots.push_back({0, 3, 0, peer, false, -1, 64});
   EXPECT_EQ(refuted(plan.classes()), Names({"waves-0-to-3"}));
 }
 
 TEST_F(PlanClass, WavesThatDescendAreRefuted) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     slot.wave = 3 - slot.wave;
   EXPECT_EQ(refuted(plan.classes()), Names({"waves-3-to-0"}));
 }
 
 TEST_F(PlanClass, SlotReusedInFlightIsRefuted) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     if (slot.device == 1)
       slot.offset = 0;
   EXPECT_EQ(refuted(plan.classes()), Names({"arenas-0-1"}));
@@ -140,7 +146,7 @@ TEST_F(PlanClass, SlotBeyondTheLimitIsRefuted) {
 // One area lies between the two of the other kind.
 TEST_F(PlanClass, AreasInAnyOrderAreProved) {
   Plan plan = rightPlan(2);
-  for (ProofSlot &slot : plan.slots)
+  for (PlanSlot &slot : plan.slots)
     if (slot.device == 1)
       slot.offset = slot.offset == 0 ? 300 : 0;
   EXPECT_EQ(refuted(plan.classes()), Names());

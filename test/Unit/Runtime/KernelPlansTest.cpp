@@ -29,7 +29,29 @@ std::vector<uint32_t> peersInOrder(const std::vector<Batch> &batches,
   return out;
 }
 
+/// Works that a kernel plan takes, each with a message on so many channels:
+/// testBudget in src/enqueue.cc, with nothing else in the plan.
+unsigned worksPerPlan(unsigned channels) {
+  constexpr unsigned kArguments = 4096, kHeader = 32, kBatch = 16;
+  unsigned works = 0, batches = 0;
+  while ((batches + channels) * kBatch <= kArguments - kHeader) {
+    batches += channels;
+    ++works;
+  }
+  return works;
+}
+
 } // namespace
+
+// A send and a receive of one round are one work, so there are no more works
+// than messages.
+TEST(KernelPlans, AGroupFitsOnePlan) {
+  EXPECT_EQ(worksPerPlan(kMaxChannels), kMaxGroupMessages);
+  // Why the transport asks for no more channels: with all that NCCL has, the
+  // four messages of a schedule need not fit.
+  EXPECT_GE(worksPerPlan(kMaxChannels), 4u);
+  EXPECT_LT(worksPerPlan(64), 4u);
+}
 
 // The example sequence in the comment of ncclP2pSchedule: 16 ranks.
 TEST(KernelPlans, RoundsFollowTheSequenceOfTheSource) {

@@ -195,7 +195,7 @@ TEST(MustFail, GroupOfManyPeersIsRefused) {
   TestPlan plan = oneGroupPlan(8, 1);
   EXPECT_EQ(verdict(plan),
             "device 0, instruction 0 (group): has 14 messages, expected at "
-            "most 6 so that it fits one kernel plan");
+            "most 7 so that it fits one kernel plan");
   EXPECT_EQ(failingRuns(plan, ""), 0);
 }
 

@@ -89,6 +89,42 @@ TEST(Overlap, LeavesWhatReadsTheDestination) {
             Lists(4));
 }
 
+// A message without staging may forward as well.
+TEST(Overlap, LeavesWhatSendsTheDestinationDirectly) {
+  Instruction sends = group(20, 30, 10);
+  for (Message &message : sends.messages)
+    message.direct = true;
+  sends.messages[0].segment.side = Side::Destination;
+  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), sends}),
+            Lists(3));
+  sends.messages[0].segment.side = Side::Source;
+  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), sends}),
+            (Lists{{}, {}, {1}}));
+}
+
+// Slots are placed for packs and unpacks that pass one group.
+TEST(Overlap, PassesOneGroupAtMost) {
+  EXPECT_EQ(overlaps({group(0, 10, 10), group(20, 30, 10),
+                      staged(Opcode::Pack, 40, 10), group(40, 50, 10)}),
+            (Lists{{}, {2}, {}, {}}));
+  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10),
+                      group(20, 30, 10), group(40, 50, 10)}),
+            (Lists{{}, {}, {1}, {}}));
+}
+
+// Memory is counted in the order of the program, so what comes and goes of it
+// stays where it stands, while packs and unpacks pass.
+TEST(Overlap, LeavesCreatesAndReleasesAtTheirPlace) {
+  Instruction create, release;
+  create.op = Opcode::Create;
+  release.op = Opcode::Release;
+  EXPECT_EQ(overlaps({create, staged(Opcode::Pack, 0, 10), group(0, 10, 10),
+                      release, staged(Opcode::Unpack, 10, 10), create,
+                      staged(Opcode::Pack, 20, 10), group(20, 30, 10), release,
+                      staged(Opcode::Unpack, 30, 10)}),
+            (Lists{{}, {}, {6}, {}, {}, {}, {}, {4}, {}, {}}));
+}
+
 TEST(Overlap, FindsSomeInAPlan) {
   size_t found = 0;
   for (const RankProgram &program : reshapePlan().programs)

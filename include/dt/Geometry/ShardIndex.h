@@ -1,0 +1,62 @@
+//===- ShardIndex.h - Which shard of a device holds a box -------*- C++ -*-===//
+
+#ifndef DT_GEOMETRY_SHARDINDEX_H
+#define DT_GEOMETRY_SHARDINDEX_H
+
+#include "dt/Geometry/Placement.h"
+
+#include <map>
+#include <unordered_map>
+#include <vector>
+
+namespace dt {
+
+/// The shards of every device on one side of a transition. Per device they
+/// are numbered in the order in which they were added: the numbers that the
+/// plan's segments use.
+class ShardIndex {
+public:
+  struct Entry {
+    uint32_t flow = 0;
+    const Shard *shard = nullptr;
+  };
+  struct Found {
+    uint32_t shard = 0; // number on its device
+    LocalView view;
+  };
+
+  /// Adds all holdings of a flow. The holdings must outlive the index.
+  void add(uint32_t flow, const std::vector<Holding> &holdings);
+
+  /// All shards of a device, by number; empty for an unknown device.
+  const std::vector<Entry> &shardsOf(int64_t device) const;
+  std::vector<int64_t> devices() const; // ascending
+
+  /// The shard of `device` that holds all of `box`; nullopt when none does.
+  std::optional<Found> find(uint32_t flow, int64_t device,
+                            const Box &box) const;
+  /// The shards of a flow on a device, in order.
+  std::vector<const Shard *> shardsOf(uint32_t flow, int64_t device) const;
+  /// The number, on its device, of the k-th of these.
+  uint32_t numberOf(uint32_t flow, int64_t device, uint32_t k) const;
+  /// The same as `find`, without the view.
+  std::optional<uint32_t> findNumber(uint32_t flow, int64_t device,
+                                     const Box &box) const;
+
+private:
+  struct PerDevice {
+    std::vector<Entry> shards;
+    std::vector<std::vector<uint32_t>> byFlow;
+  };
+  const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device,
+                                         const PerDevice *&entry) const;
+
+  std::unordered_map<int64_t, PerDevice> perDevice;
+};
+
+/// Whether a box that covers one member lies in one run of its storage.
+bool isContiguous(const LocalView &view);
+
+} // namespace dt
+
+#endif // DT_GEOMETRY_SHARDINDEX_H

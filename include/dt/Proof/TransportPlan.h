@@ -1,0 +1,110 @@
+//===- TransportPlan.h - The transport level in numbers ---------*- C++ -*-===//
+//
+// What a transition does, as the prover checks it and as emission writes it:
+// one list of steps for all devices, top to bottom. A device takes part in the
+// steps that name it, in this order. Knows no MLIR.
+//
+//   step 0  create   storage of the destination exists from here on
+//   step 1  copy     pieces from source to destination shard of one device
+//   step 2  release  storage of the source is gone from here on
+//   step 3  wave 0   messages: all that goes from one device to another
+//   step 4  wave 1
+//   step 5  derive   pieces made from another state of their device
+//   step 6  zero     padding of the destination
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PROOF_TRANSPORTPLAN_H
+#define DT_PROOF_TRANSPORTPLAN_H
+
+#include "dt/Geometry/Placement.h"
+
+#include <string>
+#include <vector>
+
+namespace dt {
+
+/// A box that arrives at a device.
+struct PlanPiece {
+  uint32_t op = 0;    // the caller's number, for faults
+  uint32_t flow = 0;  // what elements are of: pieces of other flows never meet
+  uint32_t fedBy = 0; // the flow that it is read from, mostly its own
+  uint32_t step = 0;  // when it is done
+  int32_t wave = -1;  // that carries it; -1: none, it stays on its device
+  int64_t from = 0;
+  int64_t to = 0;
+  int64_t bytes = 0; // of all states, as they travel
+  Box box;
+  bool atSource = false; // the sender holds it from the start
+};
+
+/// One end of a message in staging; offset -1 is none.
+struct PlanSlot {
+  uint32_t op = 0;
+  int64_t wave = 0;
+  int64_t device = 0;
+  int64_t peer = 0;
+  bool receive = false;
+  int64_t offset = 0; // bytes
+  int64_t bytes = 0;
+};
+
+/// Storage that comes (of the destination) or goes (of the source): a range of
+/// the stored elements of some members of one shard.
+struct PlanStorage {
+  uint32_t op = 0;
+  uint32_t flow = 0;
+  uint64_t states = 0; // mask over the param's
+  uint32_t step = 0;
+  int64_t device = 0;
+  uint32_t shard = 0; // of the device's shards of the flow on that side
+  Box box;            // leading dims, then elements of a member's storage
+};
+
+struct PlanStep {
+  enum class Kind { Copy, Derive, Zero, Wave, Create, Release };
+  Kind kind = Kind::Copy;
+  int32_t wave = -1; // number of a wave, else -1
+  /// Ranges of `pieces`, `slots` or `storage`. Those of a wave are sorted by
+  /// (from, to): one run per message, in packing order.
+  size_t first = 0, last = 0;
+  size_t firstSlot = 0, lastSlot = 0;
+};
+
+/// Buffers that a flow's states have on one side: `states` of `width` bytes per
+/// element each.
+struct FlowBuffers {
+  uint64_t states = 0;
+  int64_t width = 0;
+};
+
+/// One param and states of it that lie alike on both sides.
+struct PlanFlow {
+  std::string name; // "@param"
+  std::vector<int64_t> shape;
+  uint32_t family = 0;
+  uint64_t states = 0;
+  /// Where its source elements are read: in the buffers of `readStates` of flow
+  /// `readsFrom`, mostly its own.
+  uint32_t readsFrom = 0;
+  uint64_t readStates = 0;
+  /// The flow and state that elements may be made from on their own device.
+  std::optional<uint32_t> deriveFrom;
+  uint64_t madeFrom = 0;
+  std::vector<FlowBuffers> sourceBuffers, destinationBuffers;
+  const std::vector<Holding> *source = nullptr, *destination = nullptr;
+};
+
+struct TransportPlan {
+  std::vector<PlanFlow> flows;
+  std::vector<PlanStep> steps;
+  std::vector<PlanPiece> pieces;
+  std::vector<PlanSlot> slots;
+  std::vector<PlanStorage> storage;
+  /// Whether every wave has its slots.
+  bool isStaged = true;
+};
+
+} // namespace dt
+
+#endif // DT_PROOF_TRANSPORTPLAN_H

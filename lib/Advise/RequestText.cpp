@@ -1,0 +1,117 @@
+//===- RequestText.cpp - The request that a row of advice stands for ------===//
+
+#include "dt/Advise/Advice.h"
+
+#include <nlohmann/json.hpp>
+
+#include <filesystem>
+
+namespace dt::advise {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Even deals need not be said.
+bool isEven(const Sizes &sizes, int64_t layers) {
+  for (int64_t count : sizes.blocks)
+    if (count * int64_t(sizes.blocks.size()) != layers)
+      return false;
+  return true;
+}
+
+bool isCounted(const std::vector<int64_t> &devices) {
+  for (size_t rank = 0; rank < devices.size(); ++rank)
+    if (devices[rank] != int64_t(rank))
+      return false;
+  return true;
+}
+
+Json layoutOf(const Job &job, const Sizes &sizes) {
+  Json out;
+  out["world"] = sizes.world;
+  auto add = [&](const char *axis, int64_t size, int64_t standard) {
+    if (size != standard)
+      out[axis] = size;
+  };
+  add("tp", sizes.tp, 1);
+  add("cp", sizes.cp, 1);
+  add("ep", sizes.ep, 1);
+  add("etp", sizes.etp, sizes.tp);
+  add("fsdp", sizes.fsdp, 1);
+  add("dp", sizes.dp, 1);
+  add("pp", sizes.pp, 1);
+  add("vpp", sizes.vpp, 1);
+  add("zero", sizes.zero, 0);
+  add("bucket_size", sizes.bucketSize, 0);
+  if (!isEven(sizes, job.model.layers))
+    out["pp_layers"] = sizes.blocks;
+  if (!isCounted(sizes.devices))
+    out["devices"] = sizes.devices;
+  return out;
+}
+
+Json endOf(bool isNode, int64_t index) {
+  if (isNode)
+    return "node:" + std::to_string(index);
+  return index;
+}
+
+Json clusterOf(const JobCluster &cluster) {
+  Json out;
+  out["devices_per_node"] = cluster.devicesPerNode;
+  if (cluster.devicesPerNic > 1)
+    out["nics_per_node"] = cluster.devicesPerNode / cluster.devicesPerNic;
+  out["intra_node_GBps"] = cluster.intraRate / 1e9;
+  out["inter_node_GBps"] = cluster.interRate / 1e9;
+  out["latency_us"] = cluster.latency * 1e6;
+  for (const JobLink &link : cluster.links)
+    out["links"].push_back({{"from", endOf(link.fromNode, link.from)},
+                            {"to", endOf(link.toNode, link.to)},
+                            {"GBps", link.rate / 1e9}});
+  int64_t n = cluster.devices.size();
+  for (int64_t a = 0; a < n && !cluster.measured.empty(); ++a)
+    for (int64_t b = 0; b < n; ++b)
+      if (a != b)
+        out["links"].push_back(
+            {{"from", a}, {"to", b}, {"GBps", cluster.rate(a, b) / 1e9}});
+  return out;
+}
+
+/// The model's path, as it is read from `folder`.
+std::string pathFrom(const Job &job, const std::string &folder) {
+  namespace fs = std::filesystem;
+  fs::path path = job.modelPath;
+  if (path.is_absolute())
+    return path.string();
+  std::error_code error;
+  fs::path base =
+      fs::absolute(job.directory.empty() ? "." : job.directory, error);
+  fs::path full = fs::weakly_canonical(base / path, error);
+  fs::path from = fs::weakly_canonical(fs::absolute(folder, error), error);
+  fs::path relative = full.lexically_relative(from);
+  return relative.empty() ? full.string() : relative.string();
+}
+
+} // namespace
+
+std::string requestText(const Job &job, const Advice &advice,
+                        const AdviceRow &row, const std::string &folder) {
+  Json out;
+  if (job.modelText.empty())
+    out["model"] = pathFrom(job, folder);
+  else
+    out["model"] = Json::parse(job.modelText);
+  if (!job.stateText.empty())
+    out["state"] = Json::parse(job.stateText);
+  if (job.vocabMultiple != 128)
+    out["vocab_multiple"] = job.vocabMultiple;
+  out["source"] = layoutOf(job, advice.source);
+  out["destination"] = layoutOf(job, row.destination.sizes);
+  out["cluster"] = clusterOf(job.cluster);
+  out["memory"] = {{"staging", job.staging},
+                   {"mode", row.isFlat ? "flat" : "rollback"}};
+  return out.dump(2) + "\n";
+}
+
+} // namespace dt::advise

@@ -1,0 +1,331 @@
+//===- Solve.cpp - One problem as text ------------------------------------===//
+
+#include "dt/Advise/Solve.h"
+
+#include "Json.h"
+
+#include "dt/Advise/Batches.h"
+#include "dt/Advise/ChunkPartition.h"
+#include "dt/Advise/ExpertPlacement.h"
+#include "dt/Advise/LinkClusters.h"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+
+namespace dt::advise {
+
+using request::asInteger;
+using request::asIntegers;
+using request::asPositiveNumber;
+using request::checkKeys;
+using request::fail;
+using request::Json;
+using request::require;
+
+namespace {
+
+using Out = nlohmann::ordered_json;
+
+/// Sizes at which every algorithm still answers in seconds.
+constexpr int64_t kMostLayers = 4096;
+constexpr int64_t kMostStages = 1024;
+constexpr int64_t kMostExperts = 4096;
+constexpr int64_t kMostDevices = 2048;
+constexpr double kSlownessUnit = 1024;
+
+std::vector<double> numbers(const Json &json, const std::string &path,
+                            bool mayBeZero) {
+  std::vector<double> out;
+  for (const Json &item : request::asArray(json, path).items) {
+    std::string name = path + "[" + std::to_string(out.size()) + "]";
+    bool isZero = item.kind == Json::Kind::Integer && item.integer == 0;
+    bool isZeroFloat = item.kind == Json::Kind::Float && item.number == 0;
+    out.push_back(mayBeZero && (isZero || isZeroFloat)
+                      ? 0
+                      : asPositiveNumber(item, name));
+    if (!std::isfinite(out.back()))
+      fail(name + " is too large");
+  }
+  return out;
+}
+
+/// A number for all of `n`, or a list of n.
+std::vector<int64_t> spread(const Json &json, const std::string &path,
+                            size_t n) {
+  if (!json.isArray())
+    return std::vector<int64_t>(n, asInteger(json, path, 0));
+  std::vector<int64_t> out = asIntegers(json, path, 0);
+  if (out.size() != n)
+    fail(path + " has " + std::to_string(out.size()) + " entries, expected " +
+         std::to_string(n));
+  return out;
+}
+
+void readStage(const Json &json, const std::string &path, double unit,
+               StageLimits &out) {
+  checkKeys(json, path,
+            {"fixed_seconds", "slowdown", "fixed_bytes", "in_flight",
+             "capacity", "least_layers", "most_layers"});
+  auto integer = [&](const char *key, int64_t &value) {
+    if (const Json *given = json.find(key))
+      value = asInteger(*given, path + "." + key, 0);
+  };
+  if (const Json *fixed = json.find("fixed_seconds"))
+    out.fixedWork =
+        std::llround((fixed->number == 0
+                          ? 0
+                          : asPositiveNumber(*fixed, path + ".fixed_seconds")) /
+                     unit);
+  if (const Json *slow = json.find("slowdown"))
+    out.slowness = std::llround(
+        std::min(1e6, asPositiveNumber(*slow, path + ".slowdown")) *
+        kSlownessUnit);
+  integer("fixed_bytes", out.fixedBytes);
+  integer("in_flight", out.inFlight);
+  integer("capacity", out.capacity);
+  integer("least_layers", out.leastLayers);
+  integer("most_layers", out.mostLayers);
+}
+
+std::vector<std::pair<int64_t, int64_t>> readPairs(const Json &json,
+                                                   const std::string &path) {
+  std::vector<std::pair<int64_t, int64_t>> out;
+  for (const Json &item : request::asArray(json, path).items) {
+    std::vector<int64_t> pair = asIntegers(item, path, 0);
+    if (pair.size() != 2)
+      fail(path + " must have pairs of numbers");
+    out.push_back({pair[0], pair[1]});
+  }
+  return out;
+}
+
+ChunkProblem readStages(const Json &json, double &unit) {
+  const std::string path = "stages";
+  checkKeys(json, path,
+            {"layer_seconds", "layer_bytes", "activation_bytes", "stages",
+             "chunks", "move_bytes", "no_cut_after", "pinned", "together",
+             "slack", "least_layers_per_block"});
+  ChunkProblem out;
+  StageProblem &chain = out.stages;
+  std::vector<double> seconds =
+      numbers(require(json, path, "layer_seconds"), "stages.layer_seconds",
+              /*mayBeZero=*/true);
+  if (int64_t(seconds.size()) > kMostLayers)
+    fail("stages.layer_seconds has more than " + std::to_string(kMostLayers) +
+         " layers");
+  chain.work = quantize(seconds, unit);
+  size_t n = chain.work.size();
+  if (const Json *bytes = json.find("layer_bytes"))
+    chain.layerBytes = spread(*bytes, "stages.layer_bytes", n);
+  if (const Json *bytes = json.find("activation_bytes"))
+    chain.activationBytes = spread(*bytes, "stages.activation_bytes", n);
+  StageLimits standard;
+  standard.slowness = int64_t(kSlownessUnit);
+  const Json &stages = require(json, path, "stages");
+  if (stages.isArray()) {
+    for (const Json &item : stages.items) {
+      chain.stages.push_back(standard);
+      readStage(item,
+                "stages.stages[" + std::to_string(chain.stages.size() - 1) +
+                    "]",
+                unit, chain.stages.back());
+    }
+  } else {
+    chain.stages.assign(asInteger(stages, "stages.stages", 1, kMostStages),
+                        standard);
+  }
+  if (int64_t(chain.stages.size()) > kMostStages)
+    fail("stages.stages has more than " + std::to_string(kMostStages));
+  if (const Json *moves = json.find("move_bytes"))
+    for (const Json &row : request::asArray(*moves, "stages.move_bytes").items)
+      chain.moveBytes.push_back(spread(row, "stages.move_bytes", n));
+  if (const Json *cuts = json.find("no_cut_after"))
+    chain.noCutAfter = asIntegers(*cuts, "stages.no_cut_after", 0);
+  if (const Json *chunks = json.find("chunks"))
+    out.chunks = asInteger(*chunks, "stages.chunks", 1, kMostStages);
+  if (const Json *least = json.find("least_layers_per_block"))
+    out.leastLayersPerBlock =
+        asInteger(*least, "stages.least_layers_per_block", 0);
+  if (const Json *pinned = json.find("pinned"))
+    out.pinned = readPairs(*pinned, "stages.pinned");
+  if (const Json *together = json.find("together"))
+    out.together = readPairs(*together, "stages.together");
+  return out;
+}
+
+Out solveStages(const Json &json) {
+  double unit = 1;
+  ChunkProblem problem = readStages(json, unit);
+  double slack = 0;
+  if (const Json *value = json.find("slack"))
+    slack = value->number == 0 ? 0 : asPositiveNumber(*value, "stages.slack");
+  std::string error;
+  ChunkPartition found;
+  bool isChain =
+      problem.chunks == 1 && problem.pinned.empty() && problem.together.empty();
+  if (isChain) {
+    auto cut = nearestPartition(problem.stages, slack, error);
+    if (!cut)
+      fail("stages: " + error);
+    found = {cut->layers, cut->time, cut->movedBytes, true};
+  } else {
+    auto cut = partitionChunks(problem, slack, error);
+    if (!cut)
+      fail("stages: " + error);
+    found = *cut;
+  }
+  Out out;
+  out["pp_layers"] = found.layers;
+  out["seconds"] = double(found.time) * unit / kSlownessUnit;
+  out["moved_bytes"] = found.movedBytes;
+  out["exact"] = found.isExact;
+  if (isChain)
+    out["even_seconds"] =
+        double(evenPartition(problem.stages).time) * unit / kSlownessUnit;
+  return out;
+}
+
+Out solveExperts(const Json &json) {
+  const std::string path = "experts";
+  checkKeys(json, path,
+            {"load", "ranks", "nodes", "groups", "rank_of", "bytes_per_expert",
+             "budget"});
+  ExpertProblem problem;
+  problem.load = asIntegers(require(json, path, "load"), "experts.load", 0);
+  if (int64_t(problem.load.size()) > kMostExperts)
+    fail("experts.load has more than " + std::to_string(kMostExperts) +
+         " experts");
+  auto integer = [&](const char *key, int64_t &value, int64_t least) {
+    if (const Json *given = json.find(key))
+      value = asInteger(*given, path + "." + key, least);
+  };
+  problem.ranks =
+      asInteger(require(json, path, "ranks"), "experts.ranks", 1, kMostExperts);
+  integer("nodes", problem.nodes, 1);
+  integer("groups", problem.groups, 1);
+  integer("bytes_per_expert", problem.bytesPerExpert, 0);
+  integer("budget", problem.budget, 0);
+  if (const Json *ranks = json.find("rank_of"))
+    problem.rankOf = asIntegers(*ranks, "experts.rank_of", 0);
+  std::string error;
+  auto placed = placeExperts(problem, error);
+  if (!placed)
+    fail("experts: " + error);
+  ExpertPlacement eplb = packExperts(problem);
+  return {{"rank_of", placed->rankOf},
+          {"heaviest", placed->heaviest},
+          {"moved_bytes", placed->movedBytes},
+          {"eplb_heaviest", eplb.heaviest},
+          {"eplb_moved_bytes", eplb.movedBytes}};
+}
+
+Out solveBatches(const Json &json) {
+  const std::string path = "batches";
+  checkKeys(json, path,
+            {"global", "micro", "replicas", "slowdown", "multiple", "seed"});
+  BatchProblem problem;
+  problem.globalBatch = asInteger(require(json, path, "global"),
+                                  "batches.global", 1, int64_t(1) << 40);
+  auto integer = [&](const char *key, int64_t &value) {
+    if (const Json *given = json.find(key))
+      value = asInteger(*given, path + "." + key, 1, int64_t(1) << 24);
+  };
+  integer("micro", problem.microBatch);
+  integer("multiple", problem.multiple);
+  if (const Json *slow = json.find("slowdown")) {
+    for (double value : numbers(*slow, "batches.slowdown", false))
+      problem.slowness.push_back(
+          std::llround(std::min(1e6, value) * kSlownessUnit));
+  } else {
+    int64_t replicas = asInteger(require(json, path, "replicas"),
+                                 "batches.replicas", 1, int64_t(1) << 20);
+    problem.slowness.assign(replicas, int64_t(kSlownessUnit));
+  }
+  std::string error;
+  auto shares = dealBatches(problem, error);
+  if (!shares)
+    fail("batches: " + error);
+  Out out = {{"micro_batches", Out::array()},
+             {"first_micro_batch", Out::array()},
+             {"gradient_weights", Out::array()}};
+  for (const ReplicaShare &share : *shares) {
+    out["micro_batches"].push_back(share.microBatches);
+    out["first_micro_batch"].push_back(share.firstMicroBatch);
+    out["gradient_weights"].push_back(share.weight);
+  }
+  return out;
+}
+
+Out solveLinks(const Json &json) {
+  const std::string path = "links";
+  checkKeys(json, path, {"GBps", "gap", "group", "groups"});
+  Bandwidths bandwidths;
+  const Json &rows =
+      request::asArray(require(json, path, "GBps"), "links.GBps");
+  bandwidths.devices = int64_t(rows.items.size());
+  if (bandwidths.devices > kMostDevices)
+    fail("links.GBps has more than " + std::to_string(kMostDevices) +
+         " devices");
+  for (const Json &row : rows.items)
+    for (double rate : numbers(row, "links.GBps", true))
+      bandwidths.rates.push_back(rate);
+  double gap = 2;
+  if (const Json *value = json.find("gap"))
+    gap = asPositiveNumber(*value, "links.gap");
+  std::string error;
+  auto clusters = clusterDevices(bandwidths, gap, error);
+  if (!clusters)
+    fail("links: " + error);
+  Out out = {{"levels", Out::array()}, {"order", clusters->order}};
+  for (const LinkLevel &level : clusters->levels)
+    out["levels"].push_back(
+        {{"slowest_GBps", level.slowest}, {"island_of", level.islandOf}});
+  if (const Json *size = json.find("group")) {
+    int64_t group = asInteger(*size, "links.group", 1, kMostDevices);
+    int64_t count = bandwidths.devices / group;
+    if (const Json *groups = json.find("groups"))
+      count = asInteger(*groups, "links.groups", 1, kMostDevices);
+    auto chosen = groupDevices(*clusters, group, count, error);
+    if (!chosen)
+      fail("links: " + error);
+    out["devices"] = chosen->devices;
+    out["split_groups"] = chosen->split;
+  }
+  return out;
+}
+
+Out solve(const std::string &text) {
+  Json json = request::parseJson(text, "problem");
+  checkKeys(json, "problem", {"stages", "experts", "batches", "links"});
+  if (json.members.size() != 1)
+    fail("problem must have one of the keys \"stages\", \"experts\", "
+         "\"batches\" and \"links\"");
+  const auto &[key, value] = json.members.front();
+  if (key == "stages")
+    return solveStages(value);
+  if (key == "experts")
+    return solveExperts(value);
+  if (key == "batches")
+    return solveBatches(value);
+  return solveLinks(value);
+}
+
+} // namespace
+
+std::optional<std::string> solveText(const std::string &json,
+                                     std::string &error) {
+  try {
+    return solve(json).dump(2) + "\n";
+  } catch (const request::RequestError &mistake) {
+    error = mistake.message;
+  } catch (const std::exception &failure) {
+    error = std::string("cannot solve the problem: ") + failure.what();
+  }
+  for (char &c : error)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = ' ';
+  return std::nullopt;
+}
+
+} // namespace dt::advise

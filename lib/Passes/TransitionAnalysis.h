@@ -1,0 +1,128 @@
+//===- TransitionAnalysis.h - Transitions as Geometry structs ---*- C++ -*-===//
+//
+// The layouts of a transition are read once into plain structs; passes work on
+// those and write ops back: attributes are for the IR's edge. Below the layout
+// level no pass changes a layout, so all of them preserve this analysis.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PASSES_TRANSITIONANALYSIS_H
+#define DT_PASSES_TRANSITIONANALYSIS_H
+
+#include "dt/Dialect/Ops.h"
+#include "dt/Emit/Programs.h"
+#include "dt/Geometry/ShardIndex.h"
+#include "dt/Routing/Schedule.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinOps.h"
+
+#include <memory>
+#include <mutex>
+
+namespace dt {
+
+/// The states of one param that lie alike in both layouts.
+struct FlowInfo {
+  ParamOp param;
+  uint64_t states = 0;        // mask over the param's states
+  mlir::ArrayAttr stateNames; // null: all of them
+  /// What its elements are read from, and where they end; the latter is empty
+  /// for a state that the destination drops.
+  std::vector<Holding> source, destination;
+  /// Index of the flow that elements may be made from on their own device.
+  std::optional<uint32_t> deriveFrom;
+
+  StatesAttr allStates() const { return ParamOp(param).getStates(); }
+};
+
+/// One transition with both of its layouts evaluated.
+class TransitionInfo {
+public:
+  /// Evaluates both layouts. Emits a diagnostic on failure.
+  static mlir::FailureOr<TransitionInfo>
+  get(TransitionOp op, mlir::SymbolTableCollection &tables);
+
+  TransitionOp op() const { return transition; }
+  LayoutOp sourceLayout() const { return source; }
+  LayoutOp destinationLayout() const { return destination; }
+
+  std::vector<ParamOp> params;
+  std::vector<FlowInfo> flows;
+  Cluster cluster;
+  int64_t stagingLimit = 0; // bytes per device
+  int64_t deviceLimit = 0;  // 0: none
+  bool flat = false;
+  /// Flat mode: bytes of the pages in which storage comes and goes.
+  int64_t pageBytes() const { return pageBytes(stagingLimit); }
+  static int64_t pageBytes(int64_t limit);
+
+  /// All flows with bytes per element and no cells.
+  const std::vector<Flow> &flowWidths() const { return widths; }
+  /// All flows with cells. What a device makes from another flow is not part
+  /// of the destination. Computed when first asked for; may be asked for by
+  /// several threads.
+  const std::vector<Flow> &flowCells() const;
+  /// What devices make from another state that they get anyway, because they
+  /// do not hold it themselves.
+  std::vector<LocalMove> derivedPieces(uint32_t flow) const;
+  /// Index of the flow that an op's param and states name, or nullopt.
+  std::optional<uint32_t> flowOf(MovementOpInterface op) const;
+  std::vector<int64_t> shapeOf(uint32_t flow) const;
+  std::vector<unsigned> numStates() const;
+  std::vector<unsigned> numLeading() const;
+
+private:
+  /// What must be kept or sent: wanted, and not made by the device itself.
+  CellSet sentCells(uint32_t flow) const;
+  void indexFlows();
+
+  TransitionOp transition;
+  LayoutOp source, destination;
+  std::vector<Flow> widths;
+  /// By param and mask of states.
+  llvm::DenseMap<std::pair<mlir::Attribute, uint64_t>, uint32_t> flowIndex;
+  llvm::DenseMap<mlir::Attribute, StatesAttr> statesOf; // by param
+  /// Behind a pointer, so that the struct can be moved.
+  struct Cells {
+    std::once_flag once;
+    std::vector<Flow> flows;
+  };
+  std::unique_ptr<Cells> cells = std::make_unique<Cells>();
+};
+
+/// All transitions of a module. An analysis: computed once, const, preserved by
+/// every pass that leaves the layouts alone.
+class TransitionAnalysis {
+public:
+  /// Emits a diagnostic where a layout is wrong.
+  explicit TransitionAnalysis(mlir::Operation *module);
+
+  /// Fails where the layouts of a transition are wrong, and where `fn` fails.
+  mlir::LogicalResult forEach(
+      llvm::function_ref<mlir::LogicalResult(const TransitionInfo &)> fn) const;
+
+private:
+  std::vector<TransitionInfo> transitions;
+  bool areRight = true;
+};
+
+/// Holdings of every place of a layout, in op order; places of ZeRO buckets
+/// are evaluated together. Emits a diagnostic on failure.
+mlir::FailureOr<llvm::DenseMap<mlir::Operation *, std::vector<Holding>>>
+evaluateLayout(LayoutOp layout, mlir::SymbolTableCollection &tables);
+
+/// The names of the states in a mask; null where they are all of the param's.
+mlir::ArrayAttr stateNames(ParamOp param, uint64_t states);
+
+/// Rank of each device in both worlds.
+Worlds worldsOf(const TransitionInfo &info);
+/// Device of each rank of a layout.
+std::vector<int64_t> devicesOf(LayoutOp layout,
+                               mlir::SymbolTableCollection &tables);
+
+/// "@param[0:4)x[2:6)", for messages.
+std::string describe(const FlowInfo &flow, const Box &box);
+
+} // namespace dt
+
+#endif // DT_PASSES_TRANSITIONANALYSIS_H

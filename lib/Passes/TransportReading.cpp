@@ -1,0 +1,398 @@
+//===- TransportReading.cpp - Bodies of transitions in numbers ------------===//
+
+#include "TransportReading.h"
+
+#include "mlir/IR/Threading.h"
+#include "llvm/ADT/STLExtras.h"
+
+#include <tuple>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// Flows
+//===----------------------------------------------------------------------===//
+
+/// Buffers of a flow's states on one side, by width.
+std::vector<FlowBuffers> buffersOf(const FlowInfo &flow, Side side) {
+  std::vector<FlowBuffers> out;
+  StatesAttr states = flow.allStates();
+  for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
+    std::optional<DType> stored =
+        side == Side::Source ? entry.source : entry.destination;
+    if (!(flow.states >> i & 1) || !stored)
+      continue;
+    int64_t width = byteWidth(*stored);
+    auto same = llvm::find_if(
+        out, [&](const FlowBuffers &group) { return group.width == width; });
+    if (same == out.end())
+      same = out.insert(out.end(), {0, width});
+    same->states |= uint64_t(1) << i;
+  }
+  return out;
+}
+
+/// The state that the first state of a flow is or may be made from, or -1.
+int madeFrom(const FlowInfo &flow) {
+  StatesAttr states = flow.allStates();
+  const StateEntry &entry = states.getEntries()[llvm::countr_zero(flow.states)];
+  return entry.from ? states.indexOf(entry.from) : -1;
+}
+
+/// Where the source elements of a flow are read: a state that the source does
+/// not have is read from the one that it is made from.
+void findSource(const TransitionInfo &info, uint32_t number, PlanFlow &out) {
+  const FlowInfo &own = info.flows[number];
+  const StateEntry &entry =
+      own.allStates().getEntries()[llvm::countr_zero(own.states)];
+  out.readsFrom = number;
+  out.readStates = own.states;
+  if (entry.source)
+    return;
+  int from = madeFrom(own);
+  out.readStates = uint64_t(1) << from;
+  for (uint32_t i = 0; i < info.flows.size(); ++i)
+    if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
+      out.readsFrom = i;
+}
+
+std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
+  std::vector<PlanFlow> out;
+  for (uint32_t i = 0; i < info.flows.size(); ++i) {
+    const FlowInfo &flow = info.flows[i];
+    PlanFlow &named = out.emplace_back();
+    named.name = "@" + ParamOp(flow.param).getSymName().str();
+    named.shape = info.shapeOf(i);
+    named.family = llvm::find(info.params, flow.param) - info.params.begin();
+    named.states = flow.states;
+    findSource(info, i, named);
+    named.deriveFrom = flow.deriveFrom;
+    if (flow.deriveFrom)
+      named.madeFrom = uint64_t(1) << madeFrom(flow);
+    named.sourceBuffers = buffersOf(flow, Side::Source);
+    named.destinationBuffers = buffersOf(flow, Side::Destination);
+    named.source = &flow.source;
+    named.destination = &flow.destination;
+  }
+  return out;
+}
+
+//===----------------------------------------------------------------------===//
+// Bodies
+//===----------------------------------------------------------------------===//
+
+class BodyReader {
+public:
+  explicit BodyReader(const TransitionInfo &info) : info(info) {
+    reading.info = &info;
+    reading.plan.flows = readFlows(info);
+  }
+
+  FailureOr<TransitionReading> readTransport();
+  FailureOr<TransitionReading> readRouting();
+
+private:
+  using Kind = PlanStep::Kind;
+  /// An op whose pieces are still to be read, and where they go.
+  struct PieceJob {
+    MovementOpInterface op;
+    uint32_t number, flow, step;
+    Kind kind;
+    int32_t wave;
+    size_t first;
+  };
+  struct SlotJob {
+    WaveOp wave;
+    uint32_t number;
+    size_t first;
+  };
+
+  uint32_t numberOf(Operation *op) {
+    reading.ops.push_back(op);
+    return uint32_t(reading.ops.size() - 1);
+  }
+  PlanStep &addStep(Kind kind, int32_t wave = -1) {
+    PlanStep step;
+    step.kind = kind;
+    step.wave = wave;
+    step.first = step.last = numPieces;
+    reading.plan.steps.push_back(step);
+    return reading.plan.steps.back();
+  }
+  LogicalResult addPieces(MovementOpInterface op, int32_t wave);
+  LogicalResult addLocal(Operation *op);
+  LogicalResult addWave(WaveOp wave, int64_t &last);
+  LogicalResult addStorage(Operation *op);
+  LogicalResult addStorage(Operation *op, ParamOp param, uint32_t flow,
+                           uint64_t states, PiecesAttr pieces, uint32_t shard);
+  LogicalResult finish();
+  void readPieces(PieceJob &job);
+  void readSlots(SlotJob &job);
+  void sortMessages(PlanStep &step);
+
+  const TransitionInfo &info;
+  TransitionReading reading;
+  std::vector<PieceJob> jobs;
+  std::vector<SlotJob> slotJobs;
+  size_t numPieces = 0, numSlots = 0;
+};
+
+/// The pieces of an op belong to the last step.
+LogicalResult BodyReader::addPieces(MovementOpInterface op, int32_t wave) {
+  auto flow = info.flowOf(op);
+  if (!flow)
+    return op.emitOpError("names states that do not lie alike");
+  auto step = uint32_t(reading.plan.steps.size() - 1);
+  PlanStep &own = reading.plan.steps.back();
+  jobs.push_back({op, numberOf(op), *flow, step, own.kind, wave, numPieces});
+  numPieces += op.getPieces().numPieces();
+  own.last = numPieces;
+  return success();
+}
+
+LogicalResult BodyReader::addLocal(Operation *op) {
+  addStep(isa<ZeroOp>(op)     ? Kind::Zero
+          : isa<DeriveOp>(op) ? Kind::Derive
+                              : Kind::Copy);
+  return addPieces(cast<MovementOpInterface>(op), /*wave=*/-1);
+}
+
+LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
+  if (wave.getNumber() <= last)
+    return wave.emitOpError()
+           << "has number " << wave.getNumber()
+           << ", expected one above that of the wave before, " << last;
+  last = wave.getNumber();
+  if (last > INT32_MAX)
+    return wave.emitOpError()
+           << "has number " << last << ", more than the limit of " << INT32_MAX;
+  addStep(Kind::Wave, int32_t(last));
+  for (Operation &op : wave.getBody().front())
+    if (failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
+      return failure();
+  PlanStep &step = reading.plan.steps.back();
+  step.firstSlot = numSlots;
+  if (RowsAttr slots = wave.getSlotsAttr()) {
+    slotJobs.push_back({wave, numberOf(wave), numSlots});
+    numSlots += slots.numRows();
+  } else {
+    reading.plan.isStaged = false;
+  }
+  step.lastSlot = numSlots;
+  return success();
+}
+
+LogicalResult BodyReader::addStorage(Operation *op, ParamOp param,
+                                     uint32_t flow, uint64_t states,
+                                     PiecesAttr pieces, uint32_t shard) {
+  bool creates = isa<CreateOp>(op);
+  PlanStep &step = addStep(creates ? Kind::Create : Kind::Release);
+  std::vector<PlanStorage> &storage = reading.plan.storage;
+  step.first = storage.size();
+  uint32_t number = numberOf(op);
+  auto time = uint32_t(reading.plan.steps.size() - 1);
+  pieces.forEach([&](int64_t device, int64_t, const Box &box) {
+    storage.push_back({number, flow, states, time, device, shard, box});
+  });
+  step.last = storage.size();
+  return success();
+}
+
+/// Storage of states that lie alike; they may be some of a flow's.
+LogicalResult BodyReader::addStorage(Operation *op) {
+  auto add = [&](auto storage) -> LogicalResult {
+    bool creates = std::is_same_v<decltype(storage), CreateOp>;
+    for (uint32_t i = 0; i < info.flows.size(); ++i) {
+      ParamOp param = info.flows[i].param;
+      if (param.getSymNameAttr() != storage.getParamAttr().getAttr())
+        continue;
+      uint64_t states = param.getStates().mask(storage.getStatesAttr());
+      uint64_t stored = 0;
+      for (const FlowBuffers &group :
+           creates ? reading.plan.flows[i].destinationBuffers
+                   : reading.plan.flows[i].sourceBuffers)
+        stored |= group.states;
+      if ((states & ~stored) == 0)
+        return addStorage(op, param, i, states, storage.getPieces(),
+                          uint32_t(storage.getShard()));
+    }
+    return op->emitOpError("names states that are not stored alike on the ")
+           << (creates ? "destination" : "source") << " side";
+  };
+  if (auto create = dyn_cast<CreateOp>(op))
+    return add(create);
+  return add(cast<ReleaseOp>(op));
+}
+
+void BodyReader::readPieces(PieceJob &job) {
+  PlanPiece *next = reading.plan.pieces.data() + job.first;
+  auto numFlows = uint32_t(info.flows.size());
+  int64_t width = info.flowWidths()[job.flow].bytesPerElement;
+  bool isZero = job.kind == Kind::Zero, isMade = job.kind == Kind::Derive;
+  uint32_t flow = isZero ? numFlows + job.flow : job.flow;
+  uint32_t fedBy =
+      isMade ? info.flows[job.flow].deriveFrom.value_or(flow) : flow;
+  job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+    *next++ = {job.number,           flow, fedBy, job.step, job.wave, from, to,
+               box.volume() * width, box,  false};
+  });
+}
+
+void BodyReader::readSlots(SlotJob &job) {
+  PlanSlot *slot = reading.plan.slots.data() + job.first;
+  int64_t wave = job.wave.getNumber();
+  job.wave.getSlotsAttr().forEach([&](ArrayRef<int64_t> row) {
+    *slot++ = {job.number,
+               wave,
+               row[WaveOp::kDevice],
+               row[WaveOp::kPeer],
+               row[WaveOp::kReceive] != 0,
+               row[WaveOp::kSlotOffset],
+               row[WaveOp::kBytes]};
+  });
+}
+
+/// Brings the pieces of a wave into packing order.
+void BodyReader::sortMessages(PlanStep &step) {
+  using Key = std::tuple<int64_t, int64_t, uint32_t>;
+  PlanPiece *first = reading.plan.pieces.data() + step.first;
+  std::vector<Key> keys;
+  keys.reserve(step.last - step.first);
+  for (uint32_t i = 0; i < step.last - step.first; ++i)
+    keys.emplace_back(first[i].from, first[i].to, i);
+  if (std::is_sorted(keys.begin(), keys.end()))
+    return;
+  std::sort(keys.begin(), keys.end());
+  std::vector<PlanPiece> given(first, first + keys.size());
+  for (const Key &key : keys)
+    *first++ = given[std::get<2>(key)];
+}
+
+/// Reads all pieces on the threads that there are.
+LogicalResult BodyReader::finish() {
+  TransportPlan &plan = reading.plan;
+  plan.pieces.resize(numPieces);
+  plan.slots.resize(numSlots);
+  MLIRContext *context = info.op().getContext();
+  parallelFor(context, 0, jobs.size(), [&](size_t i) { readPieces(jobs[i]); });
+  parallelFor(context, 0, slotJobs.size(),
+              [&](size_t i) { readSlots(slotJobs[i]); });
+  return reading.report(placePieces(plan, threadsOf(context)));
+}
+
+FailureOr<TransitionReading> BodyReader::readTransport() {
+  int64_t last = -1;
+  for (Operation &op : info.op().getBody().front()) {
+    if (!op.hasTrait<TransportLevelOp>())
+      return op.emitOpError("is illegal at the transport level")
+             << (isa<TransferOp>(op) ? ": run --dt-schedule first" : "");
+    auto wave = dyn_cast<WaveOp>(op);
+    LogicalResult added = wave                           ? addWave(wave, last)
+                          : isa<CreateOp, ReleaseOp>(op) ? addStorage(&op)
+                                                         : addLocal(&op);
+    if (failed(added))
+      return failure();
+  }
+  if (failed(finish()))
+    return failure();
+  std::vector<PlanStep> &steps = reading.plan.steps;
+  parallelFor(info.op().getContext(), 0, steps.size(), [&](size_t i) {
+    if (steps[i].kind == Kind::Wave)
+      sortMessages(steps[i]);
+  });
+  return std::move(reading);
+}
+
+/// Local work first, then hop after hop, then what is made from other states:
+/// the body has no order of its own.
+FailureOr<TransitionReading> BodyReader::readRouting() {
+  std::map<int64_t, std::vector<Operation *>>
+      byTime; // hop; -1 before, then made
+  for (Operation &op : info.op().getBody().front()) {
+    if (!op.hasTrait<RoutingLevelOp>())
+      return op.emitOpError("is illegal at the routing level");
+    auto transfer = dyn_cast<TransferOp>(op);
+    byTime[transfer            ? transfer.getHop()
+           : isa<DeriveOp>(op) ? INT64_MAX
+                               : -1]
+        .push_back(&op);
+  }
+  for (const auto &[hop, ops] : byTime) {
+    bool isHop = hop >= 0 && hop != INT64_MAX;
+    if (isHop && hop > INT32_MAX)
+      return ops.front()->emitOpError()
+             << "has hop " << hop << ", more than the limit of " << INT32_MAX;
+    if (isHop)
+      addStep(Kind::Wave, int32_t(hop));
+    for (Operation *op : ops)
+      if (failed(isHop ? addPieces(cast<MovementOpInterface>(op), int32_t(hop))
+                       : addLocal(op)))
+        return failure();
+  }
+  if (failed(finish()))
+    return failure();
+  return std::move(reading);
+}
+
+} // namespace
+
+LogicalResult TransitionReading::report(const MaybeFault &fault) const {
+  if (!fault)
+    return success();
+  Operation *op = info->op();
+  if (fault->op != Fault::kNoOp)
+    op = ops[fault->op];
+  InFlightDiagnostic error = op->emitOpError() << fault->text;
+  if (fault->other != Fault::kNoOp)
+    error.attachNote(ops[fault->other]->getLoc()) << fault->note;
+  return failure();
+}
+
+TransportReading::TransportReading(Operation *module,
+                                   AnalysisManager &analyses) {
+  const auto &transitions = analyses.getAnalysis<TransitionAnalysis>();
+  llvm::DenseSet<Attribute> specialized; // transitions that have programs
+  for (auto program : cast<ModuleOp>(module).getOps<ProgramOp>())
+    specialized.insert(program.getTransitionAttr().getAttr());
+  areRight = succeeded(transitions.forEach([&](const TransitionInfo &info) {
+    if (info.op().getBody().front().empty() &&
+        specialized.contains(info.op().getSymNameAttr()))
+      return success();
+    auto reading = BodyReader(info).readTransport();
+    if (failed(reading))
+      return failure();
+    readings.push_back(std::move(*reading));
+    return success();
+  }));
+}
+
+LogicalResult TransportReading::forEach(
+    llvm::function_ref<LogicalResult(const TransitionReading &)> fn) const {
+  for (const TransitionReading &reading : readings)
+    if (failed(fn(reading)))
+      return failure();
+  return success(areRight);
+}
+
+const TransitionReading *TransportReading::find(TransitionOp op) const {
+  for (const TransitionReading &reading : readings)
+    if (reading.info->op() == op)
+      return &reading;
+  return nullptr;
+}
+
+FailureOr<TransitionReading> readRouting(const TransitionInfo &info) {
+  return BodyReader(info).readRouting();
+}
+
+ParallelFor threadsOf(MLIRContext *context) {
+  return [context](size_t n, const auto &body) {
+    parallelFor(context, 0, n, body);
+  };
+}
+
+} // namespace dt

@@ -1,0 +1,60 @@
+//===- TransportReading.h - Bodies of transitions in numbers ----*- C++ -*-===//
+//
+// One reading of what routing or scheduling wrote, for all that look at it: the
+// verify passes, the prover, staging, emission. What is proved and what is
+// emitted is the same struct.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PASSES_TRANSPORTREADING_H
+#define DT_PASSES_TRANSPORTREADING_H
+
+#include "TransitionAnalysis.h"
+#include "dt/Proof/Certificate.h"
+#include "mlir/Pass/AnalysisManager.h"
+
+namespace dt {
+
+/// A transition's body, and the ops that its numbers stand for.
+struct TransitionReading {
+  const TransitionInfo *info = nullptr;
+  TransportPlan plan;
+  std::vector<mlir::Operation *> ops;
+
+  /// Emits what is wrong, at the op that is at fault. Fails where there is a
+  /// fault.
+  mlir::LogicalResult report(const MaybeFault &fault) const;
+};
+
+/// All transitions of a module at the transport level. An analysis: passes that
+/// change no body preserve it.
+class TransportReading {
+public:
+  /// Emits a diagnostic where a body is not at the transport level, or a piece
+  /// is not where it can be.
+  TransportReading(mlir::Operation *module, mlir::AnalysisManager &analyses);
+
+  /// Fails where a body is wrong, and where `fn` fails. Transitions of which
+  /// there are programs, and no body, are left out.
+  mlir::LogicalResult
+  forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
+      const;
+
+  /// The reading of one transition; null where there is none.
+  const TransitionReading *find(TransitionOp op) const;
+
+private:
+  std::vector<TransitionReading> readings;
+  bool areRight = true;
+};
+
+/// A transition's body at the routing level: hops in place of waves, one step
+/// for each, with pieces in the order of the ops.
+mlir::FailureOr<TransitionReading> readRouting(const TransitionInfo &info);
+
+/// The threads that MLIR has.
+ParallelFor threadsOf(mlir::MLIRContext *context);
+
+} // namespace dt
+
+#endif // DT_PASSES_TRANSPORTREADING_H

@@ -1,0 +1,348 @@
+//===- StorageRules.cpp - Storage that comes and goes ---------------------===//
+
+#include "dt/Proof/StorageRules.h"
+
+#include "FirstFault.h"
+#include "dt/Geometry/Overlaps.h"
+
+#include <algorithm>
+#include <tuple>
+
+namespace dt {
+
+namespace {
+
+std::string number(int64_t value) { return std::to_string(value); }
+
+/// A piece as it lies in one shard of its device.
+struct Touch {
+  Box box; // leading dims, then the hull in a member's storage
+  const PlanPiece *piece = nullptr;
+  LocalView view;
+};
+
+/// What happens to the storage of one shard.
+struct ShardStorage {
+  const Shard *shard = nullptr;
+  std::vector<const PlanStorage *> rows;
+  std::vector<Touch> touches; // reads of a source, writes of a destination
+};
+
+/// (receives, flow, device, shard of the flow there): whose storage.
+using StorageKey = std::tuple<bool, uint32_t, int64_t, uint32_t>;
+
+class StorageChecker {
+public:
+  explicit StorageChecker(const TransportPlan &plan)
+      : plan(plan), source(indexShards(plan.flows, /*source=*/true)),
+        destination(indexShards(plan.flows, /*source=*/false)) {}
+
+  MaybeFault check(const ParallelFor &parallel) {
+    for (const PlanStep &step : plan.steps)
+      if (step.kind == PlanStep::Kind::Create ||
+          step.kind == PlanStep::Kind::Release)
+        if (auto fault = addRows(step))
+          return fault;
+    for (const PlanStep &step : plan.steps)
+      addTouches(step);
+    std::vector<std::pair<const StorageKey *, const ShardStorage *>> all;
+    for (const auto &[key, storage] : shards)
+      all.emplace_back(&key, &storage);
+    return firstFault(all.size(), parallel, [&](size_t i) {
+      return checkShard(*all[i].first, *all[i].second);
+    });
+  }
+
+private:
+  MaybeFault addRows(const PlanStep &step);
+  MaybeFault checkRow(const PlanStorage &row, const Shard &shard,
+                      bool creates) const;
+  void addTouches(const PlanStep &step);
+  void addTouch(bool creates, uint32_t flow, int64_t device,
+                const PlanPiece &piece);
+  MaybeFault checkShard(const StorageKey &key,
+                        const ShardStorage &storage) const;
+  MaybeFault checkOnce(const StorageKey &key,
+                       const ShardStorage &storage) const;
+  std::string nameOf(uint32_t flow, const Box &box) const {
+    return plan.flows[flow].name + toString(box);
+  }
+
+  const TransportPlan &plan;
+  ShardIndex source, destination;
+  std::map<StorageKey, ShardStorage> shards; // those that come or go
+};
+
+bool isInside(const std::vector<Interval> &intervals, Interval part) {
+  return std::any_of(intervals.begin(), intervals.end(),
+                     [&](Interval i) { return i.contains(part); });
+}
+
+/// A row names members of the shard and elements that they store.
+MaybeFault StorageChecker::checkRow(const PlanStorage &row, const Shard &shard,
+                                    bool creates) const {
+  bool isThere = row.box.rank() == shard.numLeading + 1;
+  for (unsigned d = 0; isThere && d < shard.numLeading; ++d)
+    isThere = isInside(shard.dims[d], row.box[d]);
+  if (isThere && Interval{0, shard.elementsPerMember()}.contains(
+                     row.box[shard.numLeading]))
+    return std::nullopt;
+  return Fault{row.op, std::string(creates ? "creates" : "releases") +
+                           " storage " + nameOf(row.flow, row.box) +
+                           " on device " + number(row.device) +
+                           ", whose shard does not have it"};
+}
+
+MaybeFault StorageChecker::addRows(const PlanStep &step) {
+  bool creates = step.kind == PlanStep::Kind::Create;
+  for (size_t i = step.first; i < step.last; ++i) {
+    const PlanStorage &row = plan.storage[i];
+    const auto &own =
+        (creates ? destination : source).shardsOf(row.flow, row.device);
+    if (row.shard >= own.size())
+      return Fault{row.op, std::string(creates ? "creates" : "releases") +
+                               " storage of shard " + number(row.shard) +
+                               " of " + plan.flows[row.flow].name +
+                               " on device " + number(row.device) +
+                               ", which has " + number(int64_t(own.size()))};
+    if (auto fault = checkRow(row, *own[row.shard], creates))
+      return fault;
+    ShardStorage &storage = shards[{creates, row.flow, row.device, row.shard}];
+    storage.shard = own[row.shard];
+    storage.rows.push_back(&row);
+  }
+  return std::nullopt;
+}
+
+void StorageChecker::addTouch(bool creates, uint32_t flow, int64_t device,
+                              const PlanPiece &piece) {
+  const auto &own = (creates ? destination : source).shardsOf(flow, device);
+  for (uint32_t k = 0; k < own.size(); ++k) {
+    auto storage = shards.find({creates, flow, device, k});
+    if (storage == shards.end())
+      continue;
+    auto view = localView(*own[k], piece.box);
+    if (!view)
+      continue;
+    Touch touch;
+    unsigned leading = own[k]->numLeading;
+    touch.box = Box(leading + 1);
+    for (unsigned d = 0; d < leading; ++d)
+      touch.box[d] = piece.box[d];
+    touch.box[leading] = hullOf(*view);
+    touch.piece = &piece;
+    touch.view = std::move(*view);
+    storage->second.touches.push_back(std::move(touch));
+    return;
+  }
+}
+
+void StorageChecker::addTouches(const PlanStep &step) {
+  if (shards.empty() || step.kind == PlanStep::Kind::Create ||
+      step.kind == PlanStep::Kind::Release)
+    return;
+  auto numFlows = uint32_t(plan.flows.size());
+  for (size_t i = step.first; i < step.last; ++i) {
+    const PlanPiece &piece = plan.pieces[i];
+    addTouch(/*creates=*/true, piece.flow % numFlows, piece.to, piece);
+    if (piece.atSource && step.kind != PlanStep::Kind::Zero)
+      addTouch(/*creates=*/false, plan.flows[piece.flow].readsFrom, piece.from,
+               piece);
+  }
+}
+
+/// No element of a state comes or goes twice.
+MaybeFault StorageChecker::checkOnce(const StorageKey &key,
+                                     const ShardStorage &storage) const {
+  std::vector<Box> boxes;
+  for (const PlanStorage *row : storage.rows)
+    boxes.push_back(row->box);
+  for (auto [a, b] : overlappingPairs(boxes, boxes)) {
+    const PlanStorage &first = *storage.rows[a], &second = *storage.rows[b];
+    if (a >= b || !(first.states & second.states))
+      continue;
+    Fault fault;
+    fault.op = second.op;
+    fault.text = std::string(std::get<0>(key) ? "creates" : "releases") +
+                 " storage " +
+                 nameOf(second.flow, intersect(first.box, second.box)) +
+                 " on device " + number(second.device) + " a second time";
+    fault.other = first.op;
+    fault.note = "the first time is here";
+    return fault;
+  }
+  return std::nullopt;
+}
+
+MaybeFault StorageChecker::checkShard(const StorageKey &key,
+                                      const ShardStorage &storage) const {
+  if (auto fault = checkOnce(key, storage))
+    return fault;
+  bool creates = std::get<0>(key);
+  std::vector<Box> rows, used;
+  for (const PlanStorage *row : storage.rows)
+    rows.push_back(row->box);
+  for (const Touch &touch : storage.touches)
+    used.push_back(touch.box);
+  for (auto [r, t] : overlappingPairs(rows, used)) {
+    const PlanStorage &row = *storage.rows[r];
+    const Touch &touch = storage.touches[t];
+    const PlanPiece &piece = *touch.piece;
+    bool isInOrder = creates ? row.step < piece.step : piece.step < row.step;
+    const PlanFlow &flow = plan.flows[piece.flow % plan.flows.size()];
+    uint64_t states = creates ? flow.states : flow.readStates;
+    if (isInOrder || !(row.states & states) ||
+        !touches(touch.view, rows[r][rows[r].rank() - 1]))
+      continue;
+    return Fault{piece.op,
+                 std::string(creates ? "writes " : "reads ") + flow.name +
+                     toString(piece.box) + " on device " + number(row.device) +
+                     (creates ? " before its storage is created"
+                              : " after its storage is released"),
+                 row.op, creates ? "created here" : "released here"};
+  }
+  return std::nullopt;
+}
+
+bool touchesFrom(const LocalView &view, size_t dim, int64_t offset,
+                 Interval elements) {
+  if (dim == view.sizes.size())
+    return elements.lo <= offset && offset < elements.hi;
+  int64_t span = 1; // of all inner dims
+  for (size_t d = dim + 1; d < view.sizes.size(); ++d)
+    span += (view.sizes[d] - 1) * view.strides[d];
+  int64_t stride = std::max<int64_t>(1, view.strides[dim]);
+  // Index i covers elements [offset + i stride, offset + i stride + span).
+  int64_t before = elements.lo - span - offset,
+          after = elements.hi - 1 - offset;
+  int64_t first = before < 0 ? 0 : before / stride + 1;
+  int64_t last = after < 0 ? -1 : std::min(view.sizes[dim] - 1, after / stride);
+  for (int64_t i = first; i <= last; ++i) {
+    int64_t at = offset + i * stride;
+    // Its first element lies inside: all but the two at the ends do.
+    if (elements.lo <= at || touchesFrom(view, dim + 1, at, elements))
+      return true;
+  }
+  return false;
+}
+
+} // namespace
+
+Interval hullOf(const LocalView &view) {
+  int64_t last = view.offset;
+  for (size_t d = 0; d < view.sizes.size(); ++d)
+    last += (view.sizes[d] - 1) * view.strides[d];
+  return {view.offset, last + 1};
+}
+
+bool touches(const LocalView &view, Interval elements) {
+  return touchesFrom(view, 0, view.offset, elements);
+}
+
+MaybeFault checkStorage(const TransportPlan &plan,
+                        const ParallelFor &parallel) {
+  return StorageChecker(plan).check(parallel);
+}
+
+//===----------------------------------------------------------------------===//
+// Memory
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Bytes per element of the states in a mask.
+int64_t widthOf(const std::vector<FlowBuffers> &buffers, uint64_t states) {
+  int64_t width = 0;
+  for (const FlowBuffers &buffer : buffers)
+    width += buffer.width * __builtin_popcountll(buffer.states & states);
+  return width;
+}
+
+void addShards(const std::vector<Holding> &holdings,
+               const std::vector<FlowBuffers> &buffers, bool isSource,
+               std::map<int64_t, DeviceMemory> &out) {
+  int64_t width = widthOf(buffers, ~uint64_t(0));
+  for (const Holding &holding : holdings)
+    for (int64_t device : holding.devices) {
+      DeviceMemory &memory = out[device];
+      (isSource ? memory.source : memory.destination) +=
+          holding.shard.numMembers() * holding.shard.elementsPerMember() *
+          width;
+    }
+}
+
+} // namespace
+
+std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
+  std::map<int64_t, DeviceMemory> out;
+  for (const PlanFlow &flow : plan.flows) {
+    addShards(*flow.source, flow.sourceBuffers, /*isSource=*/true, out);
+    addShards(*flow.destination, flow.destinationBuffers, /*isSource=*/false,
+              out);
+  }
+  for (const PlanSlot &slot : plan.slots)
+    if (slot.offset >= 0) {
+      DeviceMemory &memory = out[slot.device];
+      memory.staging = std::max(memory.staging, slot.offset + slot.bytes);
+    }
+  auto bytesOf = [&](const PlanStorage &row, bool creates) {
+    const PlanFlow &flow = plan.flows[row.flow];
+    return row.box.volume() *
+           widthOf(creates ? flow.destinationBuffers : flow.sourceBuffers,
+                   row.states);
+  };
+  std::map<int64_t, int64_t> live; // of both sides
+  for (const auto &[device, memory] : out)
+    live[device] = memory.source + memory.destination;
+  auto isKind = [](const PlanStep &step, PlanStep::Kind kind) {
+    return step.kind == kind;
+  };
+  for (const PlanStep &step : plan.steps)
+    if (isKind(step, PlanStep::Kind::Create))
+      for (size_t i = step.first; i < step.last; ++i)
+        live[plan.storage[i].device] -= bytesOf(plan.storage[i], true);
+  auto notePeak = [&](int64_t device) {
+    DeviceMemory &memory = out[device];
+    memory.peak = std::max(memory.peak, live[device] + memory.staging);
+  };
+  for (const auto &[device, bytes] : live)
+    notePeak(device);
+  for (const PlanStep &step : plan.steps) {
+    bool creates = isKind(step, PlanStep::Kind::Create);
+    if (!creates && !isKind(step, PlanStep::Kind::Release))
+      continue;
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanStorage &row = plan.storage[i];
+      live[row.device] += (creates ? 1 : -1) * bytesOf(row, creates);
+      notePeak(row.device);
+    }
+  }
+  return out;
+}
+
+MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
+                       const MemoryLimits &limits) {
+  for (const auto &[device, held] : memory) {
+    int64_t larger = std::max(held.source, held.destination);
+    Fault fault;
+    if (limits.flat && held.peak > larger + limits.staging) {
+      fault.text = "holds " + number(held.peak - larger) +
+                   " bytes above the larger of source and destination on "
+                   "device " +
+                   number(device) + ", more than the limit of " +
+                   number(limits.staging);
+      return fault;
+    }
+    if (limits.device > 0 && held.peak > limits.device) {
+      fault.text = "needs " + number(held.peak) + " bytes on device " +
+                   number(device) + " (" + number(held.source) + " source, " +
+                   number(held.destination) + " destination, " +
+                   number(held.staging) + " staging), more than the limit of " +
+                   number(limits.device);
+      return fault;
+    }
+  }
+  return std::nullopt;
+}
+
+} // namespace dt

@@ -1,0 +1,190 @@
+//===- StorageRulesTest.cpp - Storage that comes and goes -----------------===//
+//
+// Random storage, copies and shards on one device, judged element by element.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Proof/StorageRules.h"
+
+#include "gtest/gtest.h"
+
+#include <random>
+#include <set>
+
+using namespace dt;
+
+namespace {
+
+/// One device copies all of @w, of 6 x 4 elements of 2 bytes, from its source
+/// shard to its destination shard.
+struct Transition {
+  std::vector<Holding> source = holdingsOf({{0, Box::whole({6, 4})}});
+  std::vector<Holding> destination = source;
+  TransportPlan plan;
+
+  Transition() {
+    PlanFlow flow;
+    flow.name = "@w";
+    flow.shape = {6, 4};
+    flow.states = flow.readStates = 1;
+    flow.sourceBuffers = flow.destinationBuffers = {{1, 2}};
+    flow.source = &source;
+    flow.destination = &destination;
+    plan.flows.push_back(flow);
+  }
+  Transition(const Transition &) = delete;
+
+  void addStorage(bool creates, Interval elements) {
+    PlanStorage row;
+    row.op = row.step = uint32_t(plan.steps.size());
+    row.states = 1;
+    row.box = Box(1);
+    row.box[0] = elements;
+    PlanStep step;
+    step.kind = creates ? PlanStep::Kind::Create : PlanStep::Kind::Release;
+    step.first = plan.storage.size();
+    plan.storage.push_back(row);
+    step.last = plan.storage.size();
+    plan.steps.push_back(step);
+  }
+
+  void addCopy(Box box) {
+    PlanPiece piece;
+    piece.op = piece.step = uint32_t(plan.steps.size());
+    piece.box = box;
+    piece.bytes = box.volume() * 2;
+    piece.atSource = true;
+    PlanStep step;
+    step.first = plan.pieces.size();
+    plan.pieces.push_back(piece);
+    step.last = plan.pieces.size();
+    plan.steps.push_back(step);
+  }
+
+  std::string check() const {
+    MaybeFault fault = checkStorage(plan);
+    return fault ? fault->text : "";
+  }
+};
+
+std::set<int64_t> elementsOf(const Box &box) {
+  std::set<int64_t> out;
+  for (int64_t r = box[0].lo; r < box[0].hi; ++r)
+    for (int64_t c = box[1].lo; c < box[1].hi; ++c)
+      out.insert(4 * r + c);
+  return out;
+}
+
+/// Whether a plan keeps the rules, and its peak: element by element.
+bool isRight(const TransportPlan &plan, int64_t &peak) {
+  std::set<int64_t> created, willBe, released;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Create)
+      for (int64_t e = plan.storage[step.first].box[0].lo;
+           e < plan.storage[step.first].box[0].hi; ++e)
+        if (!willBe.insert(e).second)
+          return false;
+  int64_t live = 24 + 24 - int64_t(willBe.size());
+  peak = live;
+  for (const PlanStep &step : plan.steps) {
+    if (step.kind == PlanStep::Kind::Copy) {
+      for (int64_t e : elementsOf(plan.pieces[step.first].box))
+        if ((willBe.count(e) && !created.count(e)) || released.count(e))
+          return false;
+      continue;
+    }
+    bool creates = step.kind == PlanStep::Kind::Create;
+    Interval range = plan.storage[step.first].box[0];
+    for (int64_t e = range.lo; e < range.hi; ++e)
+      if (!(creates ? created : released).insert(e).second)
+        return false;
+    live += creates ? range.size() : -range.size();
+    peak = std::max(peak, live);
+  }
+  return true;
+}
+
+} // namespace
+
+TEST(StorageRules, ViewsTouchElementsBetweenTheirRuns) {
+  // Columns 1 and 2 of rows 1 to 3 of a 6 x 4 tensor: 5 6 | 9 10 | 13 14.
+  LocalView view = {5, {3, 2}, {4, 1}};
+  EXPECT_EQ(hullOf(view), (Interval{5, 15}));
+  EXPECT_TRUE(touches(view, {6, 9}));
+  EXPECT_FALSE(touches(view, {7, 9}));
+  EXPECT_TRUE(touches(view, {7, 10}));
+  EXPECT_FALSE(touches(view, {15, 24}));
+  EXPECT_FALSE(touches(view, {0, 5}));
+  EXPECT_TRUE(touches(view, {0, 24}));
+}
+
+TEST(StorageRules, FaultsAreNamed) {
+  {
+    Transition t;
+    t.addCopy(Box::whole({6, 4}));
+    t.addStorage(/*creates=*/true, {20, 24});
+    EXPECT_EQ(t.check(), "writes @w[0:6)x[0:4) on device 0 before its storage "
+                         "is created");
+  }
+  {
+    Transition t;
+    t.addStorage(/*creates=*/false, {0, 4});
+    t.addCopy(Box::fromOffsetSize({0, 2}, {6, 2}));
+    EXPECT_EQ(t.check(), "reads @w[0:6)x[2:4) on device 0 after its storage is "
+                         "released");
+  }
+  {
+    Transition t;
+    t.addStorage(/*creates=*/false, {20, 25});
+    EXPECT_EQ(t.check(), "releases storage @w[20:25) on device 0, whose shard "
+                         "does not have it");
+  }
+}
+
+TEST(StorageRules, AgreeWithElementsOneByOne) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  auto number = [&](int64_t lo, int64_t hi) {
+    return std::uniform_int_distribution<int64_t>(lo, hi)(random);
+  };
+  int right = 0, wrong = 0;
+  for (int round = 0; round < 4000; ++round) {
+    Transition t;
+    for (int64_t i = number(1, 5); i > 0; --i) {
+      int64_t lo = number(0, 23);
+      int64_t r = number(0, 5), c = number(0, 3);
+      if (number(0, 1))
+        t.addCopy(
+            Box::fromOffsetSize({r, c}, {number(1, 6 - r), number(1, 4 - c)}));
+      else
+        t.addStorage(number(0, 1), {lo, number(lo + 1, 24)});
+    }
+    int64_t peak = 0;
+    bool expected = isRight(t.plan, peak);
+    std::string text = t.check();
+    ASSERT_EQ(text.empty(), expected) << text;
+    ++(expected ? right : wrong);
+    if (expected) {
+      EXPECT_EQ(measureMemory(t.plan).at(0).peak, 2 * peak);
+    }
+  }
+  EXPECT_GT(right, 300);
+  EXPECT_GT(wrong, 300);
+}
+
+TEST(StorageRules, LimitsCountWhatIsAboveTheLargerSide) {
+  std::map<int64_t, DeviceMemory> memory = {{3, {100, 60, 8, 118}}};
+  auto text = [&](MemoryLimits limits) {
+    MaybeFault fault = checkMemory(memory, limits);
+    return fault ? fault->text : "";
+  };
+  EXPECT_EQ(text({/*staging=*/18, /*device=*/0, /*flat=*/true}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/0, /*flat=*/true}),
+            "holds 18 bytes above the larger of source and destination on "
+            "device 3, more than the limit of 17");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/118, /*flat=*/false}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/117, /*flat=*/false}),
+            "needs 118 bytes on device 3 (100 source, 60 destination, 8 "
+            "staging), more than the limit of 117");
+}
