@@ -12,17 +12,26 @@ namespace {
 /// Blocks that fit into a multiprocessor; more tiles are taken in turns.
 constexpr uint32_t kBlocksPerCore = 3;
 
-__global__ void __launch_bounds__(kTileThreads)
+/// Words of a row, which as many threads bring.
+constexpr uint32_t kRowWords = sizeof(BoxCopy) / sizeof(uint32_t);
+static_assert(sizeof(BoxCopy) % sizeof(uint32_t) == 0 &&
+              kRowWords <= kTileThreads);
+
+__global__ void __launch_bounds__(kTileThreads, kBlocksPerCore)
     copyBoxes(const BoxCopy *copies, uint32_t count, uint64_t tiles) {
   // Raw memory: a row has initializers, which shared memory does not run.
-  __shared__ alignas(BoxCopy) unsigned char row[sizeof(BoxCopy)];
-  auto &copy = *reinterpret_cast<BoxCopy *>(row);
-  for (uint64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
-    if (threadIdx.x == 0)
-      copy = copies[copyOfTile(copies, count, tile)];
-    __syncthreads();
-    moveShare(copy, uint32_t(tile - copy.firstTile) * kTileUnits, threadIdx.x);
-    __syncthreads(); // before the next tile's row is put in its place
+  __shared__ alignas(BoxCopy) uint32_t words[kRowWords];
+  const auto &copy = *reinterpret_cast<const BoxCopy *>(words);
+  TileWalk walk(copies, count, tiles, blockIdx.x, gridDim.x);
+  for (bool newRow = true; !walk.done(); newRow = walk.next()) {
+    if (newRow) {
+      __syncthreads(); // all are done with the last row
+      if (threadIdx.x < kRowWords)
+        words[threadIdx.x] =
+            reinterpret_cast<const uint32_t *>(&walk.row())[threadIdx.x];
+      __syncthreads();
+    }
+    moveShare(copy, walk.number(), threadIdx.x);
   }
 }
 

@@ -5,6 +5,9 @@
 #include "Kernels.h"
 #include "Stream.h"
 
+#include <algorithm>
+#include <mutex>
+
 namespace dtrt {
 
 Result<int> countGpus() {
@@ -34,7 +37,7 @@ Result<int> gpuOr(std::optional<int> given) {
 }
 
 /// Memory in the order of a stream, so that nobody waits for the whole GPU when
-/// it comes or goes.
+/// it comes or goes. Copies of a source share it, on any threads.
 class Pool {
 public:
   explicit Pool(Result<int> gpu) : gpu(std::move(gpu)) {}
@@ -48,6 +51,7 @@ public:
   std::byte *allocate(uint64_t bytes) {
     if (!gpu.ok())
       return nullptr;
+    std::lock_guard<std::mutex> lock(mutex);
     UseGpu use(*gpu);
     void *block = nullptr;
     if (!create().ok() || cudaMallocFromPoolAsync(&block, bytes, pool,
@@ -56,17 +60,21 @@ public:
     cudaMemsetAsync(block, 0, bytes, stream.get());
     if (stream.synchronize().ok())
       return static_cast<std::byte *>(block);
-    free(block);
+    giveBack(block);
     return nullptr;
   }
 
   void free(void *block) {
+    std::lock_guard<std::mutex> lock(mutex);
     UseGpu use(*gpu);
-    cudaFreeAsync(block, stream.get());
-    (void)stream.synchronize(); // then the pool gives it back
+    giveBack(block);
   }
 
 private:
+  void giveBack(void *block) {
+    cudaFreeAsync(block, stream.get());
+    (void)stream.synchronize(); // then the pool gives it back
+  }
   Status create() {
     if (pool)
       return {};
@@ -80,6 +88,7 @@ private:
   }
 
   Result<int> gpu;
+  std::mutex mutex; // of what follows
   Stream stream;
   cudaMemPool_t pool = nullptr;
 };

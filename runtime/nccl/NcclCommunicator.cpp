@@ -7,6 +7,7 @@
 #include "Worker.h"
 
 #include "dtrt/Cuda.h"
+#include "dtrt/KernelPlans.h"
 
 #include <algorithm>
 #include <atomic>
@@ -21,8 +22,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Peers of a rank in one wave: what plans keep to (docs/GPU.md).
-constexpr int kMaxPeers = 6;
+/// Peers of a rank in one wave: what plans keep to.
+constexpr int kMaxPeers = int(kMaxGroupMessages);
 /// Between two looks at NCCL's asynchronous errors.
 constexpr std::chrono::milliseconds kErrorInterval(2);
 /// How long a rank that fails waits until the others have been told, until a

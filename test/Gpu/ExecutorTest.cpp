@@ -356,6 +356,17 @@ TEST(GpuExecutor, ARunStartsBehindWhatTheTrainerHasOnItsStream) {
   }
 }
 
+TEST(GpuExecutor, ThreadsShareASourceOfMemory) {
+  for (int round = 0; round < 20; ++round) {
+    MemorySource memory = gpuMemory();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([memory] { memory.free(memory.allocate(100)); });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+}
+
 TEST(GpuExecutor, TheGpuIsThatOfTheThreadThatPrepares) {
   ASSERT_TRUE(useGpu(3).ok());
   OneDevice device;

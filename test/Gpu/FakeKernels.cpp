@@ -18,9 +18,9 @@ template <typename T> T argument(const FakeKernelCall &call, size_t index) {
 /// First and last byte of what a row reads or writes.
 void touchBox(const std::byte *data, const BoxCopy &row, const int64_t *strides,
               unsigned unit, int gpu) {
-  int64_t bytes = int64_t(row.runUnits) * unit;
+  int64_t bytes = int64_t(row.runUnits.value) * unit;
   for (uint32_t dim = 0; dim < row.numDims; ++dim)
-    bytes += int64_t(row.sizes[dim] - 1) * strides[dim];
+    bytes += int64_t(row.sizes[dim].value - 1) * strides[dim];
   touchFakeMemory(data, uint64_t(bytes), gpu, "a box copy");
 }
 
@@ -29,6 +29,7 @@ FakeMake copyBoxes(const FakeKernelCall &call) {
   auto count = argument<uint32_t>(call, 1);
   auto tiles = argument<uint64_t>(call, 2);
   int gpu = call.gpu;
+  uint32_t blocks = call.blocks;
   return [=]() -> FakeWork {
     return [=] {
       touchFakeMemory(rows, count * sizeof(BoxCopy), gpu, "a table's launch");
@@ -38,12 +39,11 @@ FakeMake copyBoxes(const FakeKernelCall &call) {
                    gpu);
         touchBox(rows[i].to, rows[i], rows[i].toStrides, rows[i].toUnit, gpu);
       }
-      for (uint64_t tile = 0; tile < tiles; ++tile) {
-        const BoxCopy &row = rows[copyOfTile(rows, count, tile)];
-        auto start = uint32_t((tile - row.firstTile) * kTileUnits);
-        for (uint32_t thread = 0; thread < kTileThreads; ++thread)
-          moveShare(row, start, thread);
-      }
+      for (uint32_t block = 0; block < blocks; ++block)
+        for (TileWalk walk(rows, count, tiles, block, blocks); !walk.done();
+             walk.next())
+          for (uint32_t thread = 0; thread < kTileThreads; ++thread)
+            moveShare(walk.row(), walk.number(), thread);
       return true;
     };
   };

@@ -376,7 +376,7 @@ TEST(NcclPlans, ACommunicatorIsMadeForPairs) {
   ASSERT_FALSE(fakeNcclConfigs().empty());
   for (const ncclConfig_t &config : fakeNcclConfigs()) {
     EXPECT_EQ(config.nChannelsPerNetPeer, 8);
-    EXPECT_EQ(config.maxP2pPeers, 6);
+    EXPECT_EQ(config.maxP2pPeers, 7);
   }
 }
 
@@ -393,7 +393,7 @@ TEST(NcclPlans, OlderLibrariesGetWhatTheyKnow) {
       EXPECT_EQ(config.nChannelsPerNetPeer == 8,
                 version >= NCCL_VERSION(2, 28, 0))
           << version;
-      EXPECT_EQ(config.maxP2pPeers == 6, version >= NCCL_VERSION(2, 30, 0))
+      EXPECT_EQ(config.maxP2pPeers == 7, version >= NCCL_VERSION(2, 30, 0))
           << version;
     }
   }
@@ -436,6 +436,21 @@ TEST(NcclLaunch, RanksThatShareAGpuAreToldHow) {
   EXPECT_EQ(environmentsOfRanks(NCCL_VERSION(2, 28, 9)), older);
   std::vector<std::string> newer = {"0 of 2:  1", "1 of 2:  1"};
   EXPECT_EQ(environmentsOfRanks(NCCL_VERSION(2, 30, 7)), newer);
+}
+
+/// But for what the user has chosen.
+TEST(NcclLaunch, RanksSendInLargeChunks) {
+  std::string chunk = "test \"$NCCL_P2P_NET_CHUNKSIZE\" = ";
+  for (const char *own : {"", "262144"}) {
+    ASSERT_EQ(*own ? setenv("NCCL_P2P_NET_CHUNKSIZE", own, 1)
+                   : unsetenv("NCCL_P2P_NET_CHUNKSIZE"),
+              0);
+    std::string expected = *own ? own : "524288";
+    auto code =
+        launchNcclRanks({"/bin/sh", "-c", chunk + expected}, 1, &fakeNccl());
+    EXPECT_TRUE(code.ok() && *code == 0) << expected;
+  }
+  unsetenv("NCCL_P2P_NET_CHUNKSIZE");
 }
 
 TEST(NcclLaunch, RanksWithAGpuEachAreLeftAlone) {

@@ -99,7 +99,6 @@ def _run_json(command):
     environment = {
         **os.environ,
         "PYTHONPATH": str(BUILD / "python"),
-        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
@@ -147,6 +146,17 @@ TRANSPORTS = {
     "nccl": on_nccl,
     "nccl-dt-run": on_dt_run_nccl,
 }
+
+
+def test_ranks_that_share_a_gpu_are_told_how():
+    """2.28.9 and 2.29.7 do not know NCCL_MULTI_RANK_GPU_ENABLE."""
+    for version in [(2, 27, 3), (2, 28, 9), (2, 29, 7)]:
+        settings = [worker.shared_gpu_settings(r, version) for r in (0, 1)]
+        assert settings[0].keys() == settings[1].keys() == {"NCCL_HOSTID"}
+        assert settings[0] != settings[1]
+    assert worker.shared_gpu_settings(0, (2, 30, 7)) == {
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1"
+    }
 
 
 def _two_ranks(folder):
