@@ -90,9 +90,8 @@ Status benchShape(const Shape &shape, unsigned repeat) {
   auto kernel = measure(repeat, [&] { return uploaded->run(); });
   DTRT_RETURN_IF_ERROR(kernel);
   CopyBytes copyOnGpu = gpuCopies();
-  auto plain = measure(repeat, [&] {
-    return copyOnGpu(packed->get(), strided->get(), kBytes);
-  });
+  auto plain = measure(
+      repeat, [&] { return copyOnGpu(packed->get(), strided->get(), kBytes); });
   DTRT_RETURN_IF_ERROR(plain);
   double ratio = double((*plain)["median_s"]) / double((*kernel)["median_s"]);
   printf("%s\n", Json{{"bench", "gpu-bw"},

@@ -102,9 +102,7 @@ def local_device(kind: str) -> torch.device:
     return torch.device(kind, local % count)
 
 
-def shared_gpu_settings(
-    rank: int, version: tuple[int, ...]
-) -> dict[str, str]:
+def shared_gpu_settings(rank: int, version: tuple[int, ...]) -> dict[str, str]:
     """What lets several ranks of a communicator use one GPU, which NCCL
     refuses: from 2.30.3 on a switch, before that a host of its own for each
     rank, so that all bytes go through sockets."""

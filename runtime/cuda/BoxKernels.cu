@@ -18,7 +18,10 @@ static_assert(sizeof(BoxCopy) % sizeof(uint32_t) == 0 &&
               kRowWords <= kTileThreads);
 
 __global__ void __launch_bounds__(kTileThreads, kBlocksPerCore)
-    copyBoxes(const BoxCopy *copies, uint32_t count, uint64_t tiles) {
+    copyBoxes(const BoxCopy *copies, uint32_t count, uint64_t tiles,
+              const volatile uint64_t *stopped) {
+  if (stopped && *stopped != 0)
+    return;
   // Raw memory: a row has initializers, which shared memory does not run.
   __shared__ alignas(BoxCopy) uint32_t words[kRowWords];
   const auto &copy = *reinterpret_cast<const BoxCopy *>(words);
@@ -52,11 +55,12 @@ Result<uint32_t> fullGrid(int gpu) {
 }
 
 Status launchBoxCopies(const BoxCopy *rows, uint32_t count, uint64_t tiles,
-                       uint32_t blocks, cudaStream_t stream) {
+                       uint32_t blocks, cudaStream_t stream,
+                       const volatile uint64_t *stopped) {
   if (tiles == 0)
     return {};
   copyBoxes<<<uint32_t(std::min<uint64_t>(tiles, blocks)), kTileThreads, 0,
-              stream>>>(rows, count, tiles);
+              stream>>>(rows, count, tiles, stopped);
   return cudaStatus(cudaGetLastError(), "cannot launch the box copies");
 }
 

@@ -3,8 +3,8 @@
 // Every lane of the program's steps is a stream. Steps of two lanes that touch
 // the same bytes, one of them writing, are ordered by events. With a transport
 // that has streams, a wave goes on the wire's stream before the copies that run
-// beside it are launched, so that its kernel finds room; the host enqueues waves
-// ahead of the GPU and looks at a counter that the GPU sets after each.
+// beside it are launched, so that its kernel finds room; the host enqueues
+// waves ahead of the GPU and looks at a counter that the GPU sets after each.
 //
 //===----------------------------------------------------------------------===//
 
@@ -121,6 +121,13 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   void countBytes();
   void leak();
 
+  /// Set where what is on streams goes on after a failure: copies do nothing
+  /// then, as the shards may be gone. Null: it does not.
+  volatile uint64_t *stopFlag() const {
+    return streams->outlastsAbort()
+               ? reinterpret_cast<volatile uint64_t *>(counter.data) + 1
+               : nullptr;
+  }
   cudaStream_t stream(Lane lane) const { return lanes[size_t(lane)].get(); }
   const GpuStep &groupStep(size_t group) const {
     return steps.list[groupSteps[group]];
@@ -143,7 +150,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   Stream lanes[kNumLanes];
   Stream counting;
   Block numbers; // 1, 2, 3...: on the GPU
-  Block counter; // groups that have ended: of the host
+  Block counter; // of the host: groups that have ended; whether to stop
   Event ready;   // what the trainer had under way
   bool waitsForReady = false;
   Event begun;
@@ -153,7 +160,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   bool capturing = false;
 
   // Of one run.
-  size_t next[kNumLanes] = {}; // in bySide
+  size_t next[kNumLanes] = {};                   // in bySide
   std::array<size_t, kNumLanes> seen[kNumLanes]; // what a lane has waited for
   ExecutionStats stats;
 };
@@ -162,8 +169,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
 // Preparing
 //===----------------------------------------------------------------------===//
 
-Status
-GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
+Status GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
   const RankProgram &program = storage.program();
   if (streams) {
     if (!options.plan)
@@ -197,8 +203,8 @@ Status GpuExecutor::State::prepareTable() {
   DTRT_RETURN_IF_ERROR(table.allocate(gpuMemory(gpu), bytes, "box table"));
   if (bytes == 0)
     return {};
-  return gpuCopies(gpu)(
-      table.data, reinterpret_cast<const std::byte *>(all.data()), bytes);
+  return gpuCopies(gpu)(table.data,
+                        reinterpret_cast<const std::byte *>(all.data()), bytes);
 }
 
 Status GpuExecutor::State::prepareQueues() {
@@ -222,11 +228,10 @@ Status GpuExecutor::State::prepareQueues() {
     values[i] = i;
   uint64_t bytes = values.size() * sizeof(uint64_t);
   DTRT_RETURN_IF_ERROR(numbers.allocate(gpuMemory(gpu), bytes, "numbers"));
-  DTRT_RETURN_IF_ERROR(
-      counter.allocate(pinnedMemory(), sizeof(uint64_t), "the host's memory"));
-  return gpuCopies(gpu)(numbers.data,
-                        reinterpret_cast<const std::byte *>(values.data()),
-                        bytes);
+  DTRT_RETURN_IF_ERROR(counter.allocate(pinnedMemory(), 2 * sizeof(uint64_t),
+                                        "the host's memory"));
+  return gpuCopies(gpu)(
+      numbers.data, reinterpret_cast<const std::byte *>(values.data()), bytes);
 }
 
 Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
@@ -328,7 +333,7 @@ Status GpuExecutor::State::launch(const GpuStep &step, const Rows &rows,
   return launchBoxCopies(first, rows.count, rows.tiles,
                          alone || !streams || steps.groups == 0 ? fullBlocks
                                                                 : fewBlocks,
-                         stream);
+                         stream, streams ? stopFlag() : nullptr);
 }
 
 Status GpuExecutor::State::enqueue(size_t index) {
@@ -437,9 +442,8 @@ Status GpuExecutor::State::captureLanes() {
   for (Lane lane : {Lane::Packing, Lane::Unpacking, Lane::Local})
     DTRT_RETURN_IF_ERROR(begun.orderBefore(stream(lane)));
   DTRT_RETURN_IF_ERROR(enqueueAll());
-  for (cudaStream_t branch :
-       {counting.get(), stream(Lane::Packing), stream(Lane::Unpacking),
-        stream(Lane::Local)}) {
+  for (cudaStream_t branch : {counting.get(), stream(Lane::Packing),
+                              stream(Lane::Unpacking), stream(Lane::Local)}) {
     DTRT_RETURN_IF_ERROR(begun.record(branch));
     DTRT_RETURN_IF_ERROR(begun.orderBefore(wire));
   }
@@ -491,6 +495,8 @@ bool GpuExecutor::State::reached(size_t group) const {
 
 Status GpuExecutor::State::runWithStreams() {
   *reinterpret_cast<volatile uint64_t *>(counter.data) = 0;
+  if (auto *stop = stopFlag())
+    *stop = 0;
   auto began = Clock::now();
   if (wantsGraph && streams->capturable() && !graphRun) {
     DTRT_RETURN_IF_ERROR(begin());
@@ -525,8 +531,8 @@ Status GpuExecutor::State::runWithHost() {
 }
 
 Result<bool> GpuExecutor::State::atRest() const {
-  for (const Stream *stream : {&lanes[0], &lanes[1], &lanes[2], &lanes[3],
-                               &counting}) {
+  for (const Stream *stream :
+       {&lanes[0], &lanes[1], &lanes[2], &lanes[3], &counting}) {
     if (!stream->get())
       continue;
     auto idle = stream->idle();
@@ -585,6 +591,8 @@ Status GpuExecutor::State::run() {
   UseGpu use(gpu);
   Status status = streams ? runWithStreams() : runWithHost();
   if (!status.ok() && streams) {
+    if (auto *stop = stopFlag())
+      *stop = 1;
     transport.abort(status);
     dropGraph(); // which the communicator's end waits for
   }
@@ -634,8 +642,9 @@ std::vector<uint32_t> GpuExecutor::peers() const {
 
 Switch::MakeRunner runOnGpu(const PlanReader &plan, int gpu,
                             GpuExecutor *&runner) {
-  return [&plan, gpu, &runner](LocalStorage &storage, Transport &transport)
-             -> Result<std::unique_ptr<ProgramRunner>> {
+  return [&plan, gpu, &runner](
+             LocalStorage &storage,
+             Transport &transport) -> Result<std::unique_ptr<ProgramRunner>> {
     UseGpu use(gpu);
     auto made = GpuExecutor::prepare(storage, transport, {&plan});
     DTRT_RETURN_IF_ERROR(made);

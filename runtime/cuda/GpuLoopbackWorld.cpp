@@ -1,8 +1,8 @@
 //===- GpuLoopbackWorld.cpp - Devices that are threads, on GPUs -----------===//
 //
 // A sender offers its messages behind what is on its stream; the receiver's
-// stream waits for that, copies, and the sender's stream waits for the copy. The
-// host only brings the two together.
+// stream waits for that, copies, and the sender's stream waits for the copy.
+// The host only brings the two together.
 //
 //===----------------------------------------------------------------------===//
 
@@ -177,9 +177,8 @@ Status GpuLoopbackWorld::Endpoint::take(const TransportMessage &message,
     Lock lock(world.mutex);
     auto &queue = world.offers[{message.peer, self}];
     DTRT_RETURN_IF_ERROR(world.wait(
-        lock, self, "for device " + std::to_string(message.peer), [&] {
-          return !queue.empty() || world.ends.at(message.peer)->left;
-        }));
+        lock, self, "for device " + std::to_string(message.peer),
+        [&] { return !queue.empty() || world.ends.at(message.peer)->left; }));
     if (queue.empty())
       return makeError("device ", message.peer, " has left");
     offer = queue.front();
@@ -202,9 +201,9 @@ Status GpuLoopbackWorld::Endpoint::exchange(
   Offers sent, taken;
   for (const TransportMessage &message : messages)
     if (!message.receive)
-      sent.push_back({message.peer, std::make_shared<Offer>(Offer{
-                                        message.data, message.bytes, *ready,
-                                        nullptr})});
+      sent.push_back({message.peer,
+                      std::make_shared<Offer>(Offer{message.data, message.bytes,
+                                                    *ready, nullptr})});
   {
     Lock lock(world.mutex);
     DTRT_RETURN_IF_ERROR(world.stopped);
@@ -225,8 +224,8 @@ Status GpuLoopbackWorld::Endpoint::exchange(
     auto there = [&, peer = peer] {
       return offer->taken || world.ends.at(peer)->left;
     };
-    DTRT_RETURN_IF_ERROR(world.wait(
-        lock, self, "for device " + std::to_string(peer), there));
+    DTRT_RETURN_IF_ERROR(
+        world.wait(lock, self, "for device " + std::to_string(peer), there));
     if (!offer->taken)
       return makeError("device ", peer, " has left");
     DTRT_RETURN_IF_ERROR(offer->taken->orderBefore(stream));

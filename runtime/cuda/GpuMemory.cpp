@@ -191,10 +191,9 @@ Result<GpuBoxTable> GpuBoxTable::upload(const BoxTable &table) {
 
 Status GpuBoxTable::run(uint32_t blocks) const {
   UseGpu use(state->gpu);
-  DTRT_RETURN_IF_ERROR(
-      launchBoxCopies(reinterpret_cast<const BoxCopy *>(state->rows),
-                      state->count, state->tiles,
-                      blocks > 0 ? blocks : state->blocks, state->stream.get()));
+  DTRT_RETURN_IF_ERROR(launchBoxCopies(
+      reinterpret_cast<const BoxCopy *>(state->rows), state->count,
+      state->tiles, blocks > 0 ? blocks : state->blocks, state->stream.get()));
   return state->stream.synchronize();
 }
 

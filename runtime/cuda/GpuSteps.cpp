@@ -150,8 +150,7 @@ private:
 
   /// Whether the boxes of two neighbours may go in one launch.
   static bool joins(const GpuStep &step, const GpuStep &next) {
-    if (step.op != next.op ||
-        (next.readsDestination && step.writesDestination))
+    if (step.op != next.op || (next.readsDestination && step.writesDestination))
       return false;
     for (const StagingUse &a : step.uses)
       for (const StagingUse &b : next.uses)

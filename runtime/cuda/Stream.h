@@ -57,10 +57,10 @@ public:
     DTRT_RETURN_IF_ERROR(
         cudaStatus(cudaDeviceGetStreamPriorityRange(&least, &most),
                    "cannot tell the priorities of streams"));
-    return cudaStatus(cudaStreamCreateWithPriority(
-                          &handle, cudaStreamNonBlocking,
-                          urgency == Urgency::Most ? most : least),
-                      "cannot create a stream");
+    return cudaStatus(
+        cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking,
+                                     urgency == Urgency::Most ? most : least),
+        "cannot create a stream");
   }
   cudaStream_t get() const { return handle; }
   Status synchronize() const {

@@ -43,6 +43,8 @@ Result<NcclApi> load() {
   find(library, "ncclCommWindowRegister", api.CommWindowRegister);
   find(library, "ncclCommWindowDeregister", api.CommWindowDeregister);
   find(library, "ncclPutSignal", api.PutSignal);
+  find(library, "ncclSignal", api.Signal);
+  find(library, "ncclWaitSignal", api.WaitSignal);
   return api;
 }
 

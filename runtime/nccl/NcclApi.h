@@ -29,9 +29,13 @@ namespace dtrt {
 /// ncclWindow_t.
 using NcclWindow = void *;
 constexpr int kNcclWindowSymmetric = 0x01;
-/// Since 2.29.7: what is put into the window arrives in order.
-constexpr int kNcclWindowStrictOrdering = 0x02;
-constexpr size_t kNcclWindowAlignment = 4096;
+/// ncclWaitSignalDesc_t.
+struct NcclSignalWait {
+  int count = 0; // of signals
+  int peer = 0;
+  int signal = 0;
+  int context = 0;
+};
 
 struct NcclApi {
 #define DTRT_NCCL_POINTER(name) decltype(&::nccl##name) name = nullptr;
@@ -45,6 +49,10 @@ struct NcclApi {
   ncclResult_t (*PutSignal)(const void *, size_t, ncclDataType_t, int peer,
                             NcclWindow, size_t offset, int signal, int context,
                             unsigned flags, ncclComm_t, cudaStream_t) = nullptr;
+  ncclResult_t (*Signal)(int peer, int signal, int context, unsigned flags,
+                         ncclComm_t, cudaStream_t) = nullptr;
+  ncclResult_t (*WaitSignal)(int count, NcclSignalWait *, ncclComm_t,
+                             cudaStream_t) = nullptr;
 
   /// NCCL_VERSION_CODE of the library.
   int version() const;

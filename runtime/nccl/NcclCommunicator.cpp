@@ -168,8 +168,8 @@ Status NcclCommunicator::State::asyncError() {
   return errorOf(communicator, result);
 }
 
-Status NcclCommunicator::call(
-    const std::function<ncclResult_t(ncclComm_t)> &calls) {
+Status
+NcclCommunicator::call(const std::function<ncclResult_t(ncclComm_t)> &calls) {
   std::unique_lock<std::timed_mutex> lock;
   if (!state->lockCalls(lock) || !state->communicator)
     return state->stopReason();
@@ -185,8 +185,9 @@ Status NcclCommunicator::call(
 
 Status NcclCommunicator::State::fail(const NcclPhase &phase,
                                      const Status &why) {
-  std::string peers =
-      phase.peers.empty() ? "" : "; peers in this phase: " + namesOf(phase.peers);
+  std::string peers = phase.peers.empty()
+                          ? ""
+                          : "; peers in this phase: " + namesOf(phase.peers);
   Status named = makeError("device ", options.device, ": nccl ", phase.name,
                            ": ", why.message(), peers);
   giveUp(named, /*tell=*/true);
@@ -279,20 +280,18 @@ Status NcclCommunicator::State::look(Neighbour &neighbour) {
   if (++neighbour.missed < kSignsMissed)
     return {};
   return makeError("rank ", neighbour.rank, " (device ",
-                   options.devices[neighbour.rank],
-                   ") gives no sign of life");
+                   options.devices[neighbour.rank], ") gives no sign of life");
 }
 
 void NcclCommunicator::State::watch() {
-  Seconds interval = std::max(kSignInterval, kSignIntervalPerRank *
-                                                 double(options.devices.size()));
+  Seconds interval = std::max(
+      kSignInterval, kSignIntervalPerRank * double(options.devices.size()));
   Neighbour neighbour = {nextRank(rank), "", 0};
   uint64_t count = 0;
   std::unique_lock<std::mutex> lock(mutex);
   while (watching && reason.ok()) {
     lock.unlock();
-    Status found =
-        options.store->set(aliveKey(rank), std::to_string(++count));
+    Status found = options.store->set(aliveKey(rank), std::to_string(++count));
     if (found.ok())
       found = look(neighbour);
     // What only this rank may have seen.
@@ -312,8 +311,8 @@ void NcclCommunicator::State::watch() {
 //===----------------------------------------------------------------------===//
 
 /// Rank 0's part: NCCL's unique id, when all ranks have the same plan.
-Result<std::string> NcclCommunicator::State::judge(
-    const std::vector<std::string> &records) const {
+Result<std::string>
+NcclCommunicator::State::judge(const std::vector<std::string> &records) const {
   for (size_t i = 0; i < records.size(); ++i) {
     if (records[i].find(' ') != std::string::npos) // a digest has none
       return makeError("device ", options.devices[i], ": ", records[i]);
@@ -366,13 +365,12 @@ Status NcclCommunicator::State::make(const ncclUniqueId &id) {
   std::unique_lock<std::timed_mutex> lock;
   if (!lockCalls(lock))
     return stopReason();
-  ncclResult_t result =
-      api->CommInitRankConfig(&communicator, int(options.devices.size()), id,
-                              int(rank), config.get());
+  ncclResult_t result = api->CommInitRankConfig(
+      &communicator, int(options.devices.size()), id, int(rank), config.get());
   lock.unlock();
   DTRT_RETURN_IF_ERROR(settle(communicator, result));
   bool blocking = options.calls == NcclCalls::Blocking;
-  return blocking && options.devices.size() > 1 ? makeBlocking() : Status();
+  return blocking ? makeBlocking() : Status();
 }
 
 /// A group of a communicator whose calls return at once costs a thread; one of
@@ -481,8 +479,8 @@ Status NcclCommunicator::finish(const NcclPhase &phase) {
   };
   Status status = await(phase, ended);
   if (!status.ok()) {
-    auto deadline = Clock::now() +
-                    std::chrono::duration_cast<Clock::duration>(kCallLimit);
+    auto deadline =
+        Clock::now() + std::chrono::duration_cast<Clock::duration>(kCallLimit);
     while (!ended() && Clock::now() < deadline)
       std::this_thread::sleep_for(std::chrono::microseconds(200));
     return status;
@@ -536,7 +534,8 @@ void NcclCommunicator::abort(const Status &why) {
   state->giveUp(why, /*tell=*/true);
 }
 
-void NcclCommunicator::leave(Release release, std::function<void()> freeAll) {
+void NcclCommunicator::leave(Release release,
+                             std::function<void(bool aborted)> freeAll) {
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     if (state->leaving)
@@ -551,12 +550,12 @@ void NcclCommunicator::leave(Release release, std::function<void()> freeAll) {
     state->end(release);
     if (!state->stopping) {
       if (freeAll)
-        freeAll();
+        freeAll(/*aborted=*/false);
       return;
     }
     state->aborter.post([state, freeAll] {
       if (freeAll && !state->communicator)
-        freeAll();
+        freeAll(/*aborted=*/true);
     });
   };
   state->worker.post(last);

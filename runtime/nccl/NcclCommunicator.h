@@ -66,9 +66,10 @@ public:
   void abort(const Status &why);
   /// No call will come. Returns at once; `release` runs on the worker while the
   /// communicator is still there, when it ends in good order, and `freeAll`
-  /// once nothing of it is left. Both may run when this is gone.
+  /// once nothing of it is left, or it was aborted. Both may run when this is
+  /// gone.
   using Release = std::function<void(const NcclApi &, ncclComm_t)>;
-  void leave(Release release, std::function<void()> freeAll);
+  void leave(Release release, std::function<void(bool aborted)> freeAll);
 
 private:
   struct State;

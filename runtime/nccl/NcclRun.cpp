@@ -110,6 +110,7 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
   how.timeout = timeout;
   how.api = options.api;
   how.graph = options.graph;
+  how.oneSided = options.oneSided;
   auto transport = NcclTransport::create(how);
   DTRT_RETURN_IF_ERROR(transport);
   auto own = moveShards(plan, *program, **transport, options);
@@ -161,8 +162,8 @@ std::vector<std::string> environmentWith(const Settings &settings) {
   std::vector<std::string> lines;
   for (char **line = environ; *line; ++line) {
     std::string text = *line;
-    bool replaced = std::any_of(
-        settings.begin(), settings.end(), [&](const auto &setting) {
+    bool replaced =
+        std::any_of(settings.begin(), settings.end(), [&](const auto &setting) {
           return text.compare(0, setting.first.size() + 1,
                               setting.first + "=") == 0;
         });

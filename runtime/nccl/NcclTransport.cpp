@@ -3,6 +3,7 @@
 #include "dtrt/NcclTransport.h"
 
 #include "NcclCommunicator.h"
+#include "NcclPuts.h"
 #include "Stream.h"
 
 #include "dtrt/Cuda.h"
@@ -24,14 +25,26 @@ constexpr uint64_t kWarmBytes = uint64_t(1) << 20;
 /// How long a group that has failed may take to leave the GPU.
 constexpr std::chrono::seconds kRest(3);
 
-constexpr const char *kRegister = "register", *kPlain = "plain";
+/// What arenas are: windows; else memory of NCCL that is registered, where no
+/// rank has a message outside its arena; else memory like any other.
+constexpr const char *kWindow = "window", *kRegister = "register",
+                     *kPlain = "plain";
 
-/// Memory of NCCL is registered where no rank has a message outside its arena.
 Result<std::string> judgeArenas(const std::vector<std::string> &records) {
-  bool all =
-      std::all_of(records.begin(), records.end(),
-                  [](const auto &record) { return record == kRegister; });
-  return std::string(all ? kRegister : kPlain);
+  auto has = [&](const char *kind) {
+    return std::find(records.begin(), records.end(), kind) != records.end();
+  };
+  return std::string(has(kPlain)      ? kPlain
+                     : has(kRegister) ? kRegister
+                                      : kWindow);
+}
+
+constexpr const char *kPuts = "puts", *kPairs = "pairs";
+
+Result<std::string> judgeWaves(const std::vector<std::string> &records) {
+  bool all = std::all_of(records.begin(), records.end(),
+                         [](const auto &record) { return record == kPuts; });
+  return std::string(all ? kPuts : kPairs);
 }
 
 /// A pair's messages, one way.
@@ -87,8 +100,13 @@ struct NcclTransport::State : std::enable_shared_from_this<State> {
                  cudaStream_t stream);
   Status runGroup(const NcclPhase &phase,
                   const std::vector<TransportMessage> &messages);
+  Status runOnStream(const NcclPhase &phase, std::function<Status()> job);
   void comeToRest();
-  Status allocateArena(uint64_t bytes, bool registered);
+  Status allocateArena(uint64_t bytes);
+  Status allocateShared(uint64_t bytes);
+  Status agreeOnWaves();
+  Status enqueueEnds(const std::vector<MessageEnds> &messages,
+                     cudaStream_t stream);
   std::vector<TransportMessage>
   warmMessages(const std::vector<WarmMessage> &group, std::byte *scratch) const;
   NcclPhase phaseOf(size_t group) const;
@@ -98,7 +116,10 @@ struct NcclTransport::State : std::enable_shared_from_this<State> {
   Traffic traffic;
   MemorySource memory;
   std::byte *arena = nullptr;
+  std::string arenaKind = kPlain;
   void *registration = nullptr;
+  NcclPuts puts;
+  bool putsWaves = false;
   std::function<void(std::byte *)> freeArena;
   size_t groups = 0; // that the caller has waited for
 };
@@ -120,11 +141,10 @@ NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages,
         result = ncclInvalidArgument;
       if (message.bytes == 0 || result != ncclSuccess)
         continue;
-      result = message.receive
-                   ? api.Recv(message.data, message.bytes, ncclUint8, *peer,
-                              handle, stream)
-                   : api.Send(message.data, message.bytes, ncclUint8, *peer,
-                              handle, stream);
+      result = message.receive ? api.Recv(message.data, message.bytes,
+                                          ncclUint8, *peer, handle, stream)
+                               : api.Send(message.data, message.bytes,
+                                          ncclUint8, *peer, handle, stream);
       if (result == ncclInProgress)
         result = ncclSuccess;
     }
@@ -136,10 +156,16 @@ NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages,
 Status
 NcclTransport::State::runGroup(const NcclPhase &phase,
                                const std::vector<TransportMessage> &messages) {
-  UseGpu use(*communicator.gpu());
-  Status status = communicator.run(phase, [self = shared_from_this(), messages] {
+  return runOnStream(phase, [self = shared_from_this(), messages] {
     return self->enqueue(messages, self->stream.get());
   });
+}
+
+/// A job that puts something on the stream, and its end.
+Status NcclTransport::State::runOnStream(const NcclPhase &phase,
+                                         std::function<Status()> job) {
+  UseGpu use(*communicator.gpu());
+  Status status = communicator.run(phase, std::move(job));
   Status failed;
   if (status.ok())
     status = communicator.await(phase, [&] {
@@ -177,16 +203,24 @@ NcclPhase NcclTransport::State::phaseOf(size_t group) const {
 // Preparing
 //===----------------------------------------------------------------------===//
 
-Status NcclTransport::State::allocateArena(uint64_t bytes, bool registered) {
+/// On the worker.
+Status NcclTransport::State::allocateArena(uint64_t bytes) {
+  // A window is made by all ranks.
+  if (arenaKind == kWindow)
+    return allocateShared(std::max<uint64_t>(bytes, 1));
   if (bytes == 0)
     return {};
-  if (!registered) {
+  if (arenaKind == kPlain) {
     memory = gpuMemory(*communicator.gpu());
     arena = memory.allocate(bytes);
     freeArena = memory.free;
     return arena ? Status()
                  : makeError("cannot allocate ", bytes, " bytes of staging");
   }
+  return allocateShared(bytes);
+}
+
+Status NcclTransport::State::allocateShared(uint64_t bytes) {
   const NcclApi &api = communicator.api();
   void *block = nullptr;
   if (api.MemAlloc(&block, bytes) != ncclSuccess)
@@ -198,7 +232,9 @@ Status NcclTransport::State::allocateArena(uint64_t bytes, bool registered) {
                  "cannot set the staging to zero"));
   DTRT_RETURN_IF_ERROR(stream.synchronize());
   return communicator.call([&](ncclComm_t handle) {
-    return api.CommRegister(handle, block, bytes, &registration);
+    return arenaKind == kWindow
+               ? puts.open(api, handle, arena, bytes)
+               : api.CommRegister(handle, block, bytes, &registration);
   });
 }
 
@@ -219,20 +255,68 @@ NcclTransport::State::warmMessages(const std::vector<WarmMessage> &group,
 
 Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {
   state->traffic = traffic;
+  const NcclOptions &options = state->communicator.options();
+  bool windows = options.oneSided && options.calls == NcclCalls::Blocking &&
+                 NcclPuts::known(state->communicator.api());
+  const char *best = windows ? kWindow : kRegister;
   auto agreed = state->communicator.agree(
-      "arena", traffic.staged() ? kRegister : kPlain, judgeArenas);
+      "arena", traffic.staged() ? best : kPlain, judgeArenas);
   DTRT_RETURN_IF_ERROR(agreed);
-  bool registered = *agreed == kRegister;
-  auto allocate = [self = state, bytes = traffic.arenaBytes, registered] {
-    return self->allocateArena(bytes, registered);
+  state->arenaKind = *agreed;
+  auto allocate = [self = state, bytes = traffic.arenaBytes] {
+    return self->allocateArena(bytes);
   };
   DTRT_RETURN_IF_ERROR(state->communicator.run({"arena", {}}, allocate));
   return state->arena;
 }
 
+/// Collective: the first signals, where arenas are windows. A communicator that
+/// cannot have them says so at once, on every rank.
+Status NcclTransport::State::agreeOnWaves() {
+  if (arenaKind != kWindow)
+    return {};
+  auto works = std::make_shared<bool>(false);
+  auto start = [self = shared_from_this(), works] {
+    NcclCommunicator &communicator = self->communicator;
+    int ranks = int(communicator.options().devices.size());
+    return communicator.call([&](ncclComm_t handle) {
+      ncclResult_t result =
+          self->puts.start(communicator.api(), handle, int(communicator.rank()),
+                           ranks, self->stream.get());
+      *works = self->puts.isOpen() && result == ncclSuccess;
+      return result == ncclInvalidArgument ? ncclSuccess : result;
+    });
+  };
+  DTRT_RETURN_IF_ERROR(
+      runOnStream({"first signals", communicator.options().devices}, start));
+  auto agreed =
+      communicator.agree("waves", *works ? kPuts : kPairs, judgeWaves);
+  DTRT_RETURN_IF_ERROR(agreed);
+  putsWaves = *agreed == kPuts;
+  return {};
+}
+
+/// On the worker.
+Status
+NcclTransport::State::enqueueEnds(const std::vector<MessageEnds> &messages,
+                                  cudaStream_t stream) {
+  std::vector<NcclPut> own;
+  for (const MessageEnds &message : messages) {
+    auto peer = communicator.rankOf(message.peer);
+    DTRT_RETURN_IF_ERROR(peer);
+    if (message.bytes > 0)
+      own.push_back({message.receive, *peer, message.own.slot,
+                     message.other.slot, message.bytes});
+  }
+  return communicator.call([&](ncclComm_t handle) {
+    return puts.wave(communicator.api(), handle, own, stream);
+  });
+}
+
 Status NcclTransport::warmUp() {
+  DTRT_RETURN_IF_ERROR(state->agreeOnWaves());
   auto groups = warmGroups(state->traffic);
-  if (groups.empty())
+  if (groups.empty() || state->putsWaves)
     return {};
   MemorySource memory = gpuMemory(*state->communicator.gpu());
   std::unique_ptr<std::byte, std::function<void(std::byte *)>> scratch(
@@ -290,23 +374,25 @@ Status NcclTransport::connect(const Digest &digest,
 }
 
 Status NcclTransport::group(const std::vector<TransportMessage> &messages) {
-  return state->runGroup({"group " + std::to_string(state->groups++),
-                          peersOfMessages(messages)},
-                         messages);
+  return state->runGroup(
+      {"group " + std::to_string(state->groups++), peersOfMessages(messages)},
+      messages);
 }
 
-void NcclTransport::abort(const Status &why) {
-  state->communicator.abort(why);
-}
+void NcclTransport::abort(const Status &why) { state->communicator.abort(why); }
 
 void NcclTransport::leave() {
-  auto release = [registration = state->registration](const NcclApi &api,
-                                                      ncclComm_t handle) {
+  auto release = [registration = state->registration, puts = state->puts](
+                     const NcclApi &api, ncclComm_t handle) mutable {
     if (registration)
       (void)api.CommDeregister(handle, registration);
+    puts.close(api, handle);
   };
-  auto freeAll = [arena = state->arena, freeArena = state->freeArena] {
-    if (arena)
+  // A peer that has not heard of an abort may still put into a window.
+  bool isWindow = state->arenaKind == kWindow;
+  auto freeAll = [arena = state->arena, freeArena = state->freeArena,
+                  isWindow](bool aborted) {
+    if (arena && !(isWindow && aborted))
       freeArena(arena);
   };
   state->communicator.leave(release, freeAll);
@@ -316,11 +402,13 @@ void NcclTransport::start(std::function<Status()> enqueueAll) {
   state->communicator.start(std::move(enqueueAll));
 }
 
-Status NcclTransport::enqueue(size_t,
+Status NcclTransport::enqueue(size_t group,
                               const std::vector<TransportMessage> &messages,
                               GpuStream stream) {
   auto self = state; // which the call may outlast
-  return self->enqueue(messages, stream);
+  return self->putsWaves
+             ? self->enqueueEnds(self->traffic.groups[group], stream)
+             : self->enqueue(messages, stream);
 }
 
 bool NcclTransport::stopped() const { return state->communicator.stopped(); }
@@ -335,8 +423,11 @@ Status NcclTransport::finish() {
 }
 
 bool NcclTransport::capturable() const {
-  return state->communicator.options().graph && mayCaptureMessages();
+  return state->communicator.options().graph && !state->putsWaves &&
+         mayCaptureMessages();
 }
+
+bool NcclTransport::oneSided() const { return state->putsWaves; }
 
 void NcclTransport::leakMemory() {
   state->arena = nullptr;

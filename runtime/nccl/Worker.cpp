@@ -32,8 +32,8 @@ Worker::~Worker() {
 void Worker::run(std::shared_ptr<State> state) {
   std::unique_lock<std::mutex> lock(state->mutex);
   for (;;) {
-    state->posted.wait(
-        lock, [&] { return state->ended || !state->jobs.empty(); });
+    state->posted.wait(lock,
+                       [&] { return state->ended || !state->jobs.empty(); });
     if (state->ended)
       return;
     std::function<void()> job = std::move(state->jobs.front());

@@ -324,8 +324,8 @@ TEST(GpuExecutor, ARunStartsBehindWhatTheTrainerHasOnItsStream) {
     for (uint32_t device : plan.devices())
       threads.emplace_back([&, device] {
         auto program = plan.program(device);
-        auto made = ArenaStorage::allocate(plan.common(), *program,
-                                           gpuMemory());
+        auto made =
+            ArenaStorage::allocate(plan.common(), *program, gpuMemory());
         ArenaStorage &storage = **made;
         ASSERT_TRUE(fillGpuShards(storage).ok());
         // The source is poison until the trainer's stream has written it.

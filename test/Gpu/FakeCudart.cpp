@@ -505,8 +505,9 @@ cudaError_t launch(const void *stub, dim3 grid, dim3 block, void **arguments,
 
 } // namespace
 
-extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared,
-                                     cudaStream_t stream) {
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block,
+                                                size_t shared,
+                                                cudaStream_t stream) {
   tlsConfigurations.push_back({grid, block, shared, stream});
   return 0;
 }
@@ -535,8 +536,8 @@ extern "C" cudaError_t __cudaGetKernel(cudaKernel_t *kernel, const void *stub) {
 }
 
 extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid,
-                                          dim3 block, void **arguments,
-                                          size_t, cudaStream_t stream) {
+                                          dim3 block, void **arguments, size_t,
+                                          cudaStream_t stream) {
   return launch(kernel, grid, block, arguments, stream);
 }
 

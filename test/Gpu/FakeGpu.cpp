@@ -88,7 +88,8 @@ cudaError_t FakeMachine::unsafe(const char *call) {
 
 FakeStream *FakeMachine::streamOf(cudaStream_t handle, const char *call) {
   if (!handle || handle == cudaStreamLegacy || handle == cudaStreamPerThread) {
-    fault(std::string(call) + " on the legacy stream, or one that waits for it");
+    fault(std::string(call) +
+          " on the legacy stream, or one that waits for it");
     FakeStream *&legacy = legacies[fakeThread().gpu];
     if (!legacy) {
       legacy = new FakeStream;

@@ -187,6 +187,7 @@ TEST(FakeGpu, NoticesAStreamThatLeavesACaptureOpen) {
   char byte = 0;
   cudaMemcpyAsync(&byte, &byte, 1, cudaMemcpyDefault, second);
   cudaGraph_t graph = nullptr;
-  EXPECT_EQ(cudaStreamEndCapture(first, &graph), cudaErrorStreamCaptureUnjoined);
+  EXPECT_EQ(cudaStreamEndCapture(first, &graph),
+            cudaErrorStreamCaptureUnjoined);
   expectFault("before all of its streams have joined");
 }

@@ -28,10 +28,13 @@ FakeMake copyBoxes(const FakeKernelCall &call) {
   auto *rows = argument<const BoxCopy *>(call, 0);
   auto count = argument<uint32_t>(call, 1);
   auto tiles = argument<uint64_t>(call, 2);
+  auto *stopped = argument<const volatile uint64_t *>(call, 3);
   int gpu = call.gpu;
   uint32_t blocks = call.blocks;
   return [=]() -> FakeWork {
     return [=] {
+      if (stopped && *stopped != 0)
+        return true;
       touchFakeMemory(rows, count * sizeof(BoxCopy), gpu, "a table's launch");
       for (uint32_t i = 0; i < count; ++i) {
         if (rows[i].from)

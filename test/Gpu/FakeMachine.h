@@ -32,8 +32,8 @@ struct FakeEvent {
 struct FakeOperation {
   std::string what;
   FakeMake make;
-  FakeWork work;                    // once begun
-  std::shared_ptr<FakeMark> waits;  // until it is reached
+  FakeWork work;                   // once begun
+  std::shared_ptr<FakeMark> waits; // until it is reached
   std::shared_ptr<FakeMark> reaches;
 };
 
@@ -43,8 +43,8 @@ struct FakeStream {
   int priority = 0;
   double haste = 1; // how likely it goes on, among others
   std::deque<FakeOperation> queue;
-  FakeGraph *graph = nullptr;   // that it is captured into
-  std::vector<size_t> nodes;    // what is captured next comes behind these
+  FakeGraph *graph = nullptr; // that it is captured into
+  std::vector<size_t> nodes;  // what is captured next comes behind these
 };
 
 struct FakeNode {

@@ -62,15 +62,21 @@ struct Comm {
   std::shared_ptr<Comm> splitting; // what a split will give
   bool finalized = false;
   std::map<void *, size_t> registrations;
-  std::set<std::pair<int, bool>> connected;         // peer, receives
+  std::set<std::pair<int, bool>> connected;          // peer, receives
   std::set<std::tuple<int, bool, void *>> exchanged; // registrations, by peer
   std::deque<std::shared_ptr<Kernel>> kernels;
+  bool hasWindow = false;
+  std::byte *window = nullptr;
+  size_t windowBytes = 0;
+  bool sendsSignals = false;  // has had its first one-sided operation
+  std::map<int, int> signals; // that have come, by their sender
+  std::map<int, int> awaited; // by those who shall send them
 };
 
 struct World {
   int size = 0;
-  std::vector<std::shared_ptr<Comm>> comms; // by rank; null: not there yet
-  std::set<int> gone;                       // aborted, destroyed or killed
+  std::vector<std::shared_ptr<Comm>> comms;    // by rank; null: not there yet
+  std::set<int> gone;                          // aborted, destroyed or killed
   std::set<std::tuple<int, int, bool>> wanted; // from, to, by the receiver
   std::map<int, std::shared_ptr<World>> splits;
 };
@@ -89,6 +95,8 @@ struct Fake {
   bool mayConnect = true;
   int registrations = 0;
   int aborts = 0;
+  int puts = 0;
+  bool putsHalted = false;
 };
 
 Fake &fake() {
@@ -422,6 +430,8 @@ ncclResult_t end(ncclComm_t handle, const char *call, bool aborts) {
     fault("ncclCommDestroy before the end of ncclCommFinalize");
   if (!aborts && !comm->registrations.empty())
     fault("a communicator is destroyed that has registrations");
+  if (!aborts && comm->window)
+    fault("a communicator is destroyed that has a window");
   if (!aborts && !comm->kernels.empty())
     fault("a communicator is destroyed with groups under way");
   if (aborts) {
@@ -477,6 +487,147 @@ ncclResult_t commDeregister(const ncclComm_t handle, void *registration) {
   auto comm = commOf(handle, "ncclCommDeregister");
   if (!comm || !comm->registrations.erase(registration))
     fault("ncclCommDeregister of what is not registered");
+  return ncclSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// One-sided operations
+//===----------------------------------------------------------------------===//
+
+ncclResult_t windowRegister(ncclComm_t handle, void *data, size_t bytes,
+                            NcclWindow *window, int flags) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommWindowRegister");
+  if (!comm || comm->busy || comm->hasWindow || flags != kNcclWindowSymmetric)
+    return ncclInvalidArgument;
+  if (!isFakeShared(data))
+    fault("a window over memory that is not ncclMemAlloc's");
+  comm->hasWindow = true;
+  comm->window = static_cast<std::byte *>(data);
+  comm->windowBytes = bytes;
+  *window = fake().options.oneSided ? data : nullptr;
+  return finishLater(lock, comm, [world = comm->world] {
+    return std::all_of(
+        world->comms.begin(), world->comms.end(),
+        [](const auto &other) { return other && other->hasWindow; });
+  });
+}
+
+ncclResult_t windowDeregister(ncclComm_t handle, NcclWindow window) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommWindowDeregister");
+  if (!comm || comm->window != window)
+    fault("ncclCommWindowDeregister of what is no window");
+  else
+    comm->window = nullptr;
+  return ncclSuccess;
+}
+
+/// The first operation sets up those of all ranks, and waits for them.
+ncclResult_t startSignals(Lock &lock, const std::shared_ptr<Comm> &comm,
+                          cudaStream_t stream) {
+  if (!fake().options.oneSided)
+    return ncclInvalidArgument;
+  if (*comm->aborted || isKilled(*comm))
+    return ncclInternalError;
+  if (isBroken(*comm))
+    return ncclRemoteError;
+  if (fakeGpuOf(stream) != comm->gpu)
+    fault("a signal on a stream of another GPU than its communicator's");
+  if (fakeCapturing(stream))
+    fault("a one-sided operation is captured");
+  if (comm->sendsSignals)
+    return ncclSuccess;
+  if (!fake().mayConnect)
+    fault("one-sided operations are set up in the middle of a transfer");
+  comm->sendsSignals = true;
+  return finishLater(lock, comm, [world = comm->world] {
+    return std::all_of(world->comms.begin(), world->comms.end(),
+                       [](const auto &other) { return other->sendsSignals; });
+  });
+}
+
+/// On a stream: copy engines work for a communicator that was aborted, too.
+/// `bytes` go to `offset` of the peer's window.
+ncclResult_t putOn(ncclComm_t handle, cudaStream_t stream, int peer,
+                   const void *data, size_t bytes, size_t offset) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "a signal");
+  if (!comm || peer < 0 || peer >= comm->world->size)
+    return ncclInvalidArgument;
+  ncclResult_t started = startSignals(lock, comm, stream);
+  if (started != ncclSuccess)
+    return started;
+  auto other = comm->world->comms[size_t(peer)];
+  auto *from = static_cast<const std::byte *>(data);
+  if (bytes > 0 &&
+      (from < comm->window || from + bytes > comm->window + comm->windowBytes))
+    return ncclInvalidArgument;
+  if (bytes > 0 && offset + bytes > other->windowBytes)
+    fault("a put behind the end of a window");
+  std::byte *to = other->window + offset;
+  putOnFakeStream(stream, bytes > 0 ? "put" : "signal", [=]() -> FakeWork {
+    return [=] {
+      if (isKilled(*comm) || fake().putsHalted)
+        return false;
+      if (bytes > 0) {
+        touchFakeMemory(from, bytes, comm->gpu, "a put");
+        touchFakeMemory(to, bytes, other->gpu, "a put");
+        memcpy(to, from, bytes);
+      }
+      ++other->signals[comm->rank];
+      return true;
+    };
+  });
+  return ncclSuccess;
+}
+
+ncclResult_t putSignal(const void *data, size_t count, ncclDataType_t type,
+                       int peer, NcclWindow window, size_t offset, int signal,
+                       int context, unsigned flags, ncclComm_t comm,
+                       cudaStream_t stream) {
+  if (type != ncclUint8 || !window || signal != 0 || context != 0 || flags != 0)
+    return ncclInvalidArgument;
+  {
+    Lock lock(fakeMutex());
+    ++fake().puts;
+  }
+  return putOn(comm, stream, peer, data, count, offset);
+}
+
+ncclResult_t sendSignal(int peer, int signal, int context, unsigned flags,
+                        ncclComm_t comm, cudaStream_t stream) {
+  if (signal != 0 || context != 0 || flags != 0)
+    return ncclInvalidArgument;
+  return putOn(comm, stream, peer, nullptr, 0, 0);
+}
+
+/// What has to come is known when the call is made; nothing ends the wait but
+/// that.
+ncclResult_t waitSignal(int count, NcclSignalWait *waits, ncclComm_t handle,
+                        cudaStream_t stream) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclWaitSignal");
+  if (!comm || count <= 0)
+    return ncclInvalidArgument;
+  ncclResult_t started = startSignals(lock, comm, stream);
+  if (started != ncclSuccess)
+    return started;
+  std::map<int, int> expected;
+  for (int i = 0; i < count; ++i) {
+    if (waits[i].count <= 0 || waits[i].signal != 0 || waits[i].context != 0)
+      return ncclInvalidArgument;
+    expected[waits[i].peer] = comm->awaited[waits[i].peer] += waits[i].count;
+  }
+  ++comm->groups;
+  putOnFakeStream(stream, "wait", [=]() -> FakeWork {
+    return [=] {
+      for (const auto &[peer, signals] : expected)
+        if (comm->signals[peer] < signals)
+          return false;
+      return true;
+    };
+  });
   return ncclSuccess;
 }
 
@@ -596,6 +747,11 @@ NcclApi makeApi() {
   api.MemAlloc = memAlloc;
   api.MemFree = memFree;
   api.CommSplit = commSplit;
+  api.CommWindowRegister = windowRegister;
+  api.CommWindowDeregister = windowDeregister;
+  api.PutSignal = putSignal;
+  api.Signal = sendSignal;
+  api.WaitSignal = waitSignal;
   return api;
 }
 
@@ -642,6 +798,16 @@ void dtrt::test::forbidFakeConnecting() {
 int dtrt::test::fakeNcclRegistrations() {
   Lock lock(fakeMutex());
   return fake().registrations;
+}
+
+void dtrt::test::haltFakePuts(bool halted) {
+  Lock lock(fakeMutex());
+  fake().putsHalted = halted;
+}
+
+int dtrt::test::fakeNcclPuts() {
+  Lock lock(fakeMutex());
+  return fake().puts;
 }
 
 int dtrt::test::fakeNcclAborts() {

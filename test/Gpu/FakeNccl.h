@@ -5,7 +5,9 @@
 // of it is buffered; a pair connects when both of its ends first use it; an
 // abort stays until all that the communicator has connected with are gone too,
 // as NCCL joins its proxy; kernels of two communicators never run beside each
-// other on a GPU. Calls against NCCL's rules are written down as faults.
+// other on a GPU. What is put into a window goes on after an abort, and so does
+// a wait for a signal that never comes. Calls against NCCL's rules are written
+// down as faults.
 //
 //===----------------------------------------------------------------------===//
 
@@ -25,6 +27,8 @@ struct FakeNcclOptions {
   int version = NCCL_VERSION_CODE;
   /// Messages above this take the protocol that looks at registrations.
   uint64_t simpleBytes = 4096;
+  /// Whether communicators allow one-sided operations.
+  bool oneSided = true;
 };
 
 const NcclApi &fakeNccl();
@@ -39,10 +43,14 @@ void breakFakeNccl(int rank, int afterGroups);
 /// The process of this rank is gone: its kernels never go on, its connections
 /// are closed, and no call of its threads has an effect.
 void killFakeNccl(int rank);
+/// Whether puts and signals stay where they are.
+void haltFakePuts(bool halted);
 /// From now on no group may connect a pair or register memory.
 void forbidFakeConnecting();
 /// Calls of ncclCommRegister.
 int fakeNcclRegistrations();
+/// Calls of ncclPutSignal.
+int fakeNcclPuts();
 /// Communicators that were aborted.
 int fakeNcclAborts();
 /// What the communicators were made with, in no order.

@@ -12,9 +12,7 @@ using Clock = std::chrono::steady_clock;
 
 /// NCCL's faults are faults of the test, like the GPU's.
 class Listener : public testing::EmptyTestEventListener {
-  void OnTestStart(const testing::TestInfo &) override {
-    resetFakeNccl();
-  }
+  void OnTestStart(const testing::TestInfo &) override { resetFakeNccl(); }
   void OnTestEnd(const testing::TestInfo &) override {
     for (const std::string &fault : fakeNcclFaults())
       ADD_FAILURE() << fault;
@@ -33,6 +31,9 @@ Status runRank(const PlanReader &plan, uint32_t device,
   NcclOptions options = fakeOptions(device, plan.devices(), store, how.timeout);
   options.calls = how.calls;
   options.graph = how.graph;
+  options.oneSided = how.oneSided;
+  if (how.api)
+    options.api = how.api;
   auto transport = NcclTransport::create(options);
   DTRT_RETURN_IF_ERROR(transport);
   auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());

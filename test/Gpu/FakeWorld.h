@@ -57,6 +57,9 @@ struct FakeRun {
   double timeout = 30;
   NcclCalls calls = NcclCalls::Blocking;
   bool graph = false;
+  bool oneSided = false;
+  /// Null: the stand-in as it is.
+  const NcclApi *api = nullptr;
   /// After the warm-up, before the first wave; by every rank.
   std::function<void(uint32_t device)> beforeRun;
 };

@@ -129,8 +129,8 @@ TestPlan rowsToColumnsPlan(int64_t of, int64_t wide) {
     source[size_t(d)] = {rows(0, of, d, 2, wide)};
     destination[size_t(d)] = {columns(0, of, wide, d, 2)};
   }
-  TestPlan plan = makePlan({makeFamily("w", {}, {of, wide})}, source,
-                           destination);
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {of, wide})}, source, destination);
   makeDirect(plan);
   reuseSlots(plan);
   return plan;
@@ -153,10 +153,9 @@ TestPlan wavesPlan() {
 
 TestPlan mixedPlan() {
   constexpr int64_t kRows = 64, kColumns = 96;
-  std::vector<Family> families = {
-      makeFamily("a", {}, {kRows, kColumns}),
-      makeFamily("b", {}, {kRows, kColumns}),
-      makeFamily("c", {}, {kRows, kColumns})};
+  std::vector<Family> families = {makeFamily("a", {}, {kRows, kColumns}),
+                                  makeFamily("b", {}, {kRows, kColumns}),
+                                  makeFamily("c", {}, {kRows, kColumns})};
   Holdings source(4), destination(4);
   for (int64_t d = 0; d < 4; ++d) {
     uint32_t own = d < 2 ? 0 : 1; // rows to columns; columns to columns

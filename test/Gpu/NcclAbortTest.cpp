@@ -127,8 +127,8 @@ INSTANTIATE_TEST_SUITE_P(Calls, NcclAbort,
                                       : "returning";
                          });
 
-/// All wait: device 5, whose communicator fails, for 6, which waits for 4, which
-/// waits for 5. Its abort cannot end before those of the others.
+/// All wait: device 5, whose communicator fails, for 6, which waits for 4,
+/// which waits for 5. Its abort cannot end before those of the others.
 TEST_P(NcclAbort, ARankThatFailsInsideAGroupIsHeardByAll) {
   breakFakeNccl(/*rank=*/1, /*afterGroups=*/2);
   Ranks ranks(GetParam());
@@ -157,24 +157,24 @@ TEST_P(NcclAbort, ARankThatFailsBetweenGroupsIsHeardByAll) {
 
 TEST_P(NcclAbort, ARankThatDiesInsideAGroupIsMissed) {
   Ranks ranks(GetParam());
-  auto outcomes = ranks.run([&](uint32_t device, NcclTransport &transport,
-                                Exchange &exchange) {
-    std::thread killer;
-    if (device == 5)
-      killer = std::thread([&] {
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        ranks.kill(5);
+  auto outcomes = ranks.run(
+      [&](uint32_t device, NcclTransport &transport, Exchange &exchange) {
+        std::thread killer;
+        if (device == 5)
+          killer = std::thread([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            ranks.kill(5);
+          });
+        // Device 6 is late, so that device 5 is in the group when it dies.
+        if (device == 6)
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        Status status = exchange(transport, others(device));
+        if (status.ok() && device == 4)
+          status = exchange(transport, {5});
+        if (killer.joinable())
+          killer.join();
+        return status;
       });
-    // Device 6 is late, so that device 5 is in the group when it dies.
-    if (device == 6)
-      std::this_thread::sleep_for(std::chrono::milliseconds(400));
-    Status status = exchange(transport, others(device));
-    if (status.ok() && device == 4)
-      status = exchange(transport, {5});
-    if (killer.joinable())
-      killer.join();
-    return status;
-  });
   expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
 }
 
@@ -195,15 +195,15 @@ TEST_P(NcclAbort, ARankThatDiesBetweenGroupsIsMissed) {
 TEST_P(NcclAbort, AnIdleRankEndsItsCommunicatorToo) {
   Ranks ranks(GetParam());
   std::atomic<int> aborts{0};
-  auto outcomes = ranks.run([&](uint32_t device, NcclTransport &,
-                                Exchange &) -> Status {
-    if (device != 4)
-      return makeError("device ", device, " gives up");
-    for (int i = 0; i < 400 && fakeNcclAborts() < 3; ++i)
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    aborts = fakeNcclAborts();
-    return {};
-  });
+  auto outcomes =
+      ranks.run([&](uint32_t device, NcclTransport &, Exchange &) -> Status {
+        if (device != 4)
+          return makeError("device ", device, " gives up");
+        for (int i = 0; i < 400 && fakeNcclAborts() < 3; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        aborts = fakeNcclAborts();
+        return {};
+      });
   EXPECT_GE(aborts, 3);
   for (const auto &[device, outcome] : outcomes)
     EXPECT_LT(outcome.seconds, kSoon) << "device " << device;

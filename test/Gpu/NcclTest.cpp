@@ -73,7 +73,8 @@ TEST(Nccl, ConnectsAWorldOfOne) {
 TEST(Nccl, ALibraryThatIsMissingIsAnErrorOfAllRanks) {
   auto store = std::make_shared<MemoryStore>();
   ASSERT_TRUE(store->set("nccl/connect/1", "cannot load NCCL: no file").ok());
-  auto end = std::move(*NcclTransport::create(fakeOptions(0, {0, 9}, store, 60)));
+  auto end =
+      std::move(*NcclTransport::create(fakeOptions(0, {0, 9}, store, 60)));
   Status status = end->connect({1, 2}, {9});
   ASSERT_FALSE(status.ok());
   expectContains(status.message(), "device 9: cannot load NCCL: no file");
@@ -110,8 +111,8 @@ private:
 };
 
 TransportCase contractCase(const char *name, NcclCalls calls) {
-  auto make = [calls](const std::vector<uint32_t> &devices, double timeout)
-      -> std::unique_ptr<TransportWorld> {
+  auto make = [calls](const std::vector<uint32_t> &devices,
+                      double timeout) -> std::unique_ptr<TransportWorld> {
     return std::make_unique<ContractWorld>(devices, timeout, calls);
   };
   return {name, make};
@@ -218,14 +219,12 @@ TEST(NcclPlans, PreparingRunsNoGroupBesideATrainers) {
     // Rank 0's collective waits for rank 1's, which comes in the end.
     std::thread step;
     if (device == 0)
-      step = std::thread([&] {
-        EXPECT_TRUE(trainer->group({{false, 1, block, 100}}).ok());
-      });
+      step = std::thread(
+          [&] { EXPECT_TRUE(trainer->group({{false, 1, block, 100}}).ok()); });
     auto program = plan.program(device);
-    auto storage =
-        ArenaStorage::allocate(plan.common(), *program, gpuMemory());
-    auto transport =
-        std::move(*NcclTransport::create(fakeOptions(device, {0, 1}, store, 30)));
+    auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+    auto transport = std::move(
+        *NcclTransport::create(fakeOptions(device, {0, 1}, store, 30)));
     Status status = transport->connect(plan.digest(), {1 - device});
     auto executor = GpuExecutor::prepare(**storage, *transport, {&plan});
     ++prepared;
@@ -260,8 +259,8 @@ TEST(NcclPlans, PreparingLeavesATrainersCaptureIntact) {
       cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
       auto program = plan.program(device);
       Status status;
-      auto transport = std::move(
-          *NcclTransport::create(fakeOptions(device, plan.devices(), store, 30)));
+      auto transport = std::move(*NcclTransport::create(
+          fakeOptions(device, plan.devices(), store, 30)));
       auto prepare = [&]() -> Status {
         auto storage =
             ArenaStorage::allocate(plan.common(), *program, gpuMemory());
@@ -413,7 +412,7 @@ std::vector<std::string> environmentsOfRanks(int version) {
   FakeNcclOptions options;
   options.version = version;
   resetFakeNccl(options);
-  std::string folder = testing::TempDir() + "/launch-XXXXXX";
+  std::string folder = testing::TempDir() + "/launch-" + std::string(6, 'X');
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
   std::string script = "echo \"$RANK of $WORLD_SIZE: $NCCL_HOSTID "
                        "$NCCL_MULTI_RANK_GPU_ENABLE\" >" +

@@ -27,6 +27,8 @@ struct Options {
   bool check = false;
   bool direct = false;
   bool json = false;
+  bool graph = false;
+  bool oneSided = false;
   std::string python;
   std::string store;
   double timeout = 60;
@@ -132,6 +134,8 @@ int runNcclRank(const Options &options, const dtrt::PlanReader &plan,
   nccl.localRank = launched("LOCAL_RANK").value_or(rank);
   nccl.store = options.store;
   nccl.timeoutSeconds = options.timeout;
+  nccl.graph = options.graph;
+  nccl.oneSided = options.oneSided;
   auto report = dtrt::runNcclRank(plan, nccl);
   if (!report.ok())
     return fail(report.status().message());
@@ -162,6 +166,10 @@ int runNccl(const Options &options) {
     command.push_back("--check");
   if (options.json)
     command.push_back("--json");
+  if (options.graph)
+    command.push_back("--graph");
+  if (options.oneSided)
+    command.push_back("--one-sided");
   auto code = dtrt::launchNcclRanks(command, plan->devices().size());
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -239,6 +247,12 @@ int main(int argc, char **argv) {
                "with --check: copy from shard to shard as unchecked loopback "
                "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
+  app.add_flag("--graph", options.graph,
+               "with --transport=nccl: launch the transfer as one graph");
+  app.add_flag(
+      "--one-sided", options.oneSided,
+      "with --transport=nccl: write into peers' staging where NCCL and "
+      "the plan allow it");
   app.add_option("--python", options.python,
                  "with --transport=gloo: the interpreter that has torch and "
                  "dynatrain");

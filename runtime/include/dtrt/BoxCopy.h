@@ -170,8 +170,7 @@ template <> struct Unit<1> {
 
 /// Units that a thread has under way at a time: what registers allow, and more
 /// of narrow ones, so that bytes enough are under way.
-template <unsigned Bytes>
-constexpr uint32_t kUnitsAtATime = Bytes >= 8 ? 4 : 8;
+template <unsigned Bytes> constexpr uint32_t kUnitsAtATime = Bytes >= 8 ? 4 : 8;
 
 /// The units `index`, `index` + kTileThreads and so on, below `end`; all loads
 /// are under way before the first store. `placeOfUnit` says where a unit lies.

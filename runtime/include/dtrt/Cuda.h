@@ -94,8 +94,8 @@ Switch::MakeRunner runOnGpu(const PlanReader &plan, int gpu,
                             GpuExecutor *&runner);
 
 /// The ends of a world whose devices are threads of this process that share one
-/// GPU or more. The wire is a copy from memory to memory, behind what the sender
-/// has enqueued.
+/// GPU or more. The wire is a copy from memory to memory, behind what the
+/// sender has enqueued.
 class GpuLoopbackWorld {
 public:
   explicit GpuLoopbackWorld(const std::vector<uint32_t> &devices);

@@ -21,7 +21,8 @@ using CopyBytes =
     std::function<Status(std::byte *to, const std::byte *from, uint64_t bytes)>;
 
 /// Messages with a view are not for this transport. `staging`: where the host's
-/// copies of messages lie; memory that a GPU reaches by itself is copied faster.
+/// copies of messages lie; memory that a GPU reaches by itself is copied
+/// faster.
 std::unique_ptr<Transport>
 makeHostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy,
                         MemorySource staging = hostMemory());

@@ -25,6 +25,8 @@ struct NcclRunOptions {
   double timeoutSeconds = 60;
   /// The transfer as one graph, where the environment allows it.
   bool graph = false;
+  /// NcclOptions::oneSided.
+  bool oneSided = false;
   /// Null: the NCCL of this process.
   const NcclApi *api = nullptr;
 };

@@ -41,6 +41,11 @@ struct NcclOptions {
   /// Channels to a peer on another node, from NCCL 2.28 on; 0: NCCL's choice,
   /// which is made for all-to-all and gives a single pair less than its NIC.
   int channelsPerNetPeer = 8;
+  /// Writes into peers' arenas where the library has that (2.29 and newer), the
+  /// communicator allows it, and all messages of all ranks lie in arenas; else
+  /// pairs, as without. A transfer that fails leaves its streams waiting on the
+  /// GPU for good, and its memory unused.
+  bool oneSided = false;
   /// Whether groups will be captured into graphs. Only where every rank's
   /// environment has NCCL_GRAPH_REGISTER=0, as NCCL would register the memory
   /// of captured messages at one end only.
@@ -69,8 +74,9 @@ public:
   void abort(const Status &why) override;
   void leave() override;
 
-  /// The arena is registered with NCCL where all messages of all ranks lie in
-  /// arenas: NCCL needs both ends of a message registered, or neither.
+  /// The arena is registered with NCCL, or a window, where all messages of all
+  /// ranks lie in arenas: NCCL needs both ends of a message registered, or
+  /// neither.
   Result<std::byte *> prepare(const Traffic &traffic) override;
   void start(std::function<Status()> enqueueAll) override;
   Status enqueue(size_t group, const std::vector<TransportMessage> &messages,
@@ -79,7 +85,10 @@ public:
   Status await(size_t group, const std::function<bool()> &reached) override;
   Status finish() override;
   bool capturable() const override;
+  bool outlastsAbort() const override { return oneSided(); }
   void leakMemory() override;
+  /// After `warmUp`: whether the waves write into peers' arenas.
+  bool oneSided() const;
 
 private:
   struct State;

@@ -51,6 +51,8 @@ public:
   virtual Status check() { return {}; }
   /// Whether `enqueue` may be captured into a graph.
   virtual bool capturable() const { return false; }
+  /// Whether what is on streams may go on, at any time, after an abort.
+  virtual bool outlastsAbort() const { return false; }
   /// Work that uses the transport's memory may never end: it stays for good.
   virtual void leakMemory() {}
 };

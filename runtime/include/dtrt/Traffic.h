@@ -1,8 +1,9 @@
-//===- Traffic.h - A program's messages, with both of their ends -*- C++ -*-===//
+//===- Traffic.h - A program's messages, with both of their ends -*- C++
+//-*-===//
 //
-// A program knows its own end of every message; whether the other end is staged,
-// and where, stands in the peer's program. Transports that write into a peer's
-// memory, or that must treat both ends alike, look it up here.
+// A program knows its own end of every message; whether the other end is
+// staged, and where, stands in the peer's program. Transports that write into a
+// peer's memory, or that must treat both ends alike, look it up here.
 //
 //===----------------------------------------------------------------------===//
 
