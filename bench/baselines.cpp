@@ -380,7 +380,8 @@ int run(const std::string &path) {
   OwningOpRef<ModuleOp> module = importRequest(*request, &context);
   PassManager passes(&context);
   passes.addPass(createGroupFamilies());
-  if (failed(passes.run(*module)) || failed(TransitionAnalysis(*module).forEach(report)))
+  if (failed(passes.run(*module)) ||
+      failed(TransitionAnalysis(*module).forEach(report)))
     return 1;
   return 0;
 }

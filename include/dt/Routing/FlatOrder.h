@@ -25,8 +25,8 @@
 #ifndef DT_ROUTING_FLATORDER_H
 #define DT_ROUTING_FLATORDER_H
 
-#include "dt/Routing/Router.h"
 #include "dt/Geometry/ShardIndex.h"
+#include "dt/Routing/Router.h"
 
 #include <memory>
 

@@ -12,8 +12,8 @@
 #ifndef DT_ROUTING_STAGING_H
 #define DT_ROUTING_STAGING_H
 
-#include "dt/Routing/Schedule.h"
 #include "dt/Geometry/ShardIndex.h"
+#include "dt/Routing/Schedule.h"
 
 #include <map>
 
