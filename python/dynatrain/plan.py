@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _C
-from .errors import Error
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
 from .world import World
@@ -89,15 +88,13 @@ class Plan:
         process: `Switch.user_data` is that of the lowest rank that gave one.
         With `digests`, the receiver of every message compares each run of
         bytes of one tensor and state in it with the sender's digest, and an
-        error names the tensor and state that differ (backend gloo).
+        error names the tensor and state that differ.
 
-        Tensors on a GPU: `transfer` waits for all work on it first, and has
-        ended there when it returns.
+        Tensors on a GPU: `transfer` starts behind the thread's current stream
+        there, and has ended when it returns.
         """
         place = world.join(self._native)
         try:
-            if digests and world.backend == "nccl":
-                raise Error("digests need the gloo backend")
             expected = expected_tensors(self._native, place.device)
             bound = bind(
                 expected, source_tensors, destination_tensors, world.backend

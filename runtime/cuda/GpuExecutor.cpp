@@ -86,6 +86,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
 
   Status prepare(const GpuExecutorOptions &options);
   Status prepareArena(const GpuExecutorOptions &options);
+  void countRegions(Traffic &traffic) const;
   Status prepareTable();
   Status prepareQueues();
   Status runAfter(cudaStream_t stream);
@@ -141,6 +142,8 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   uint32_t fullBlocks = 1, fewBlocks = 1;
   Block arenaBlock;
   std::byte *arena = nullptr;
+  /// By instruction and message, until they are the steps'.
+  std::vector<std::vector<MessageRegions>> regions;
   GpuSteps steps;
   std::vector<size_t> groupSteps;
   std::vector<size_t> bySide[kNumLanes]; // steps of each lane
@@ -176,6 +179,8 @@ Status GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
       return makeError("no plan to find the other ends of messages in");
     auto traffic = trafficOf(*options.plan, program);
     DTRT_RETURN_IF_ERROR(traffic);
+    if (!regions.empty())
+      countRegions(*traffic);
     auto given = streams->prepare(*traffic);
     DTRT_RETURN_IF_ERROR(given);
     arena = *given;
@@ -187,6 +192,18 @@ Status GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
   if (program.stagingBytes > 0)
     storage.reserve(program.stagingBytes);
   return {};
+}
+
+void GpuExecutor::State::countRegions(Traffic &traffic) const {
+  size_t group = 0;
+  const auto &instructions = storage.program().instructions;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].op != Opcode::Group)
+      continue;
+    auto &messages = traffic.groups[group++];
+    for (size_t m = 0; m < messages.size(); ++m)
+      messages[m].regions = regions[i][m].list.size();
+  }
 }
 
 Status GpuExecutor::State::prepareTable() {
@@ -248,8 +265,14 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   fullBlocks = *blocks;
   fewBlocks = std::max(1u, *cores / kCopyShare);
   wantsGraph = options.graph && streams;
+  if (transport.comparesRegions()) {
+    auto found = regionsOf(storage.common(), storage.program());
+    if (!found.ok())
+      return makeError("device ", device, ": ", found.status().message());
+    regions = std::move(*found);
+  }
   DTRT_RETURN_IF_ERROR(prepareArena(options));
-  auto made = stepsOf(storage, arena, transport.comparesRegions());
+  auto made = stepsOf(storage, arena, std::move(regions));
   DTRT_RETURN_IF_ERROR(made);
   steps = std::move(*made);
   DTRT_RETURN_IF_ERROR(prepareTable());

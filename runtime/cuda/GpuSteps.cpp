@@ -32,14 +32,8 @@ public:
       : storage(storage), common(storage.common()), program(storage.program()),
         arena(arena) {}
 
-  Result<GpuSteps> run(bool withRegions) {
-    if (withRegions) {
-      auto found = regionsOf(common, program);
-      if (!found.ok())
-        return makeError("device ", program.device, ": ",
-                         found.status().message());
-      steps.regions = std::move(*found);
-    }
+  Result<GpuSteps> run(std::vector<std::vector<MessageRegions>> regions) {
+    steps.regions = std::move(regions);
     for (size_t i = 0; i < program.instructions.size(); ++i) {
       Status added = add(i);
       if (!added.ok())
@@ -269,8 +263,8 @@ private:
 } // namespace
 
 Result<GpuSteps> stepsOf(LocalStorage &storage, std::byte *arena,
-                         bool withRegions) {
-  auto steps = Builder(storage, arena).run(withRegions);
+                         std::vector<std::vector<MessageRegions>> regions) {
+  auto steps = Builder(storage, arena).run(std::move(regions));
   DTRT_RETURN_IF_ERROR(steps);
   Orderer(steps->list).run();
   return steps;

@@ -53,10 +53,10 @@ struct GpuSteps {
   std::vector<std::vector<MessageRegions>> regions;
 };
 
-/// The steps of a storage's program, whose messages lie in `arena`. Nothing is
-/// read or written.
+/// The steps of a storage's program, whose messages lie in `arena`, and have
+/// these regions (regionsOf), or none. Nothing is read or written.
 Result<GpuSteps> stepsOf(LocalStorage &storage, std::byte *arena,
-                         bool withRegions);
+                         std::vector<std::vector<MessageRegions>> regions);
 
 } // namespace dtrt
 

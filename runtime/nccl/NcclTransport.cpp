@@ -256,7 +256,8 @@ NcclTransport::State::warmMessages(const std::vector<WarmMessage> &group,
 Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {
   state->traffic = traffic;
   const NcclOptions &options = state->communicator.options();
-  bool windows = options.oneSided && options.calls == NcclCalls::Blocking &&
+  bool windows = options.oneSided && traffic.knowsOtherSlots &&
+                 options.calls == NcclCalls::Blocking &&
                  NcclPuts::known(state->communicator.api());
   const char *best = windows ? kWindow : kRegister;
   auto agreed = state->communicator.agree(

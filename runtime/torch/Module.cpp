@@ -292,9 +292,9 @@ public:
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
                          : inner->connect(std::move(transport)));
   }
-  void connectNccl() {
+  void connectNccl(bool digests) {
     py::gil_scoped_release release;
-    check(connectNcclOf());
+    check(connectNcclOf(digests));
   }
   void cannotConnect(const std::string &why) {
     py::gil_scoped_release release;
@@ -351,7 +351,7 @@ private:
     check(inner->fail(phase, fault));
   }
   Status connectGpu(std::unique_ptr<Transport> transport);
-  Status connectNcclOf();
+  Status connectNcclOf(bool digests);
   Status startAfter(uintptr_t stream);
 
   Plan plan;
@@ -388,7 +388,7 @@ Status LiveSwitch::startAfter(uintptr_t) { return {}; }
 
 #ifdef DT_HAS_NCCL
 /// A rank that holds nothing uses the GPU of the trainer's thread.
-Status LiveSwitch::connectNcclOf() {
+Status LiveSwitch::connectNcclOf(bool digests) {
   std::optional<int> gpu = gpuOf(tensors);
   if (!gpu && !trainerGpu.ok())
     return inner->fail("prepare", trainerGpu.status());
@@ -406,11 +406,13 @@ Status LiveSwitch::connectNcclOf() {
   auto transport = NcclTransport::create(options);
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
-  return inner->connect(std::move(*transport),
-                        runOnGpu(*plan, *gpu, gpuRunner));
+  std::unique_ptr<StreamTransport> streams = std::move(*transport);
+  if (digests)
+    streams = makeGpuDigestTransport(std::move(streams));
+  return inner->connect(std::move(streams), runOnGpu(*plan, *gpu, gpuRunner));
 }
 #else
-Status LiveSwitch::connectNcclOf() {
+Status LiveSwitch::connectNcclOf(bool) {
   return inner->fail("prepare", makeError("built without NCCL"));
 }
 #endif

@@ -4,7 +4,7 @@
 
 #include "FakeGpu.h"
 
-#include "dtrt/BoxCopy.h"
+#include "RegionHash.h"
 
 using namespace dtrt;
 using namespace dtrt::test;
@@ -52,6 +52,34 @@ FakeMake copyBoxes(const FakeKernelCall &call) {
   };
 }
 
+FakeMake hashRegions(const FakeKernelCall &call) {
+  auto *rows = argument<const HashRow *>(call, 0);
+  auto count = argument<uint32_t>(call, 1);
+  auto tiles = argument<uint64_t>(call, 2);
+  int gpu = call.gpu;
+  return [=]() -> FakeWork {
+    return [=] {
+      touchFakeMemory(rows, count * sizeof(HashRow), gpu, "a table's launch");
+      for (uint32_t i = 0; i < count; ++i) {
+        touchFakeMemory(rows[i].data, rows[i].bytes, gpu, "a hash");
+        touchFakeMemory(rows[i].sum, sizeof(RegionHash), gpu, "a hash");
+      }
+      for (uint64_t tile = 0; tile < tiles; ++tile) {
+        const HashRow &row = rows[hashRowOfTile(rows, count, tile)];
+        for (uint32_t thread = 0; thread < kTileThreads; ++thread) {
+          RegionHash sum = hashShare(row, tile, thread, kTileThreads);
+          row.sum->low += sum.low;
+          row.sum->high += sum.high;
+        }
+      }
+      return true;
+    };
+  };
+}
+
 } // namespace
 
-void dtrt::test::setFakeKernels() { setFakeKernel("copyBoxes", copyBoxes); }
+void dtrt::test::setFakeKernels() {
+  setFakeKernel("copyBoxes", copyBoxes);
+  setFakeKernel("hashRegions", hashRegions);
+}

@@ -124,6 +124,11 @@ def on_nccl(path, folder):
     return _workers(path, "--backend=nccl")
 
 
+def on_nccl_with_digests(path, folder):
+    _needs_gpu("nccl")
+    return _workers(path, "--backend=nccl", "--digests")
+
+
 def on_gloo_from_gpus(path, folder):
     _needs_gpu("cuda")
     return _workers(path, "--backend=gloo")
@@ -144,6 +149,7 @@ TRANSPORTS = {
     "gloo-in-place": on_gloo_in_place,
     "gloo-gpus": on_gloo_from_gpus,
     "nccl": on_nccl,
+    "nccl-digests": on_nccl_with_digests,
     "nccl-dt-run": on_dt_run_nccl,
 }
 

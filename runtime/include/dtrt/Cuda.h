@@ -93,6 +93,12 @@ private:
 Switch::MakeRunner runOnGpu(const PlanReader &plan, int gpu,
                             GpuExecutor *&runner);
 
+/// A transport around a transport: regions of messages are hashed on the GPU at
+/// both ends, and compared when the transfer has ended. The error names the
+/// first tensor, state and bytes that differ.
+std::unique_ptr<StreamTransport>
+makeGpuDigestTransport(std::unique_ptr<StreamTransport> inner);
+
 /// The ends of a world whose devices are threads of this process that share one
 /// GPU or more. The wire is a copy from memory to memory, behind what the
 /// sender has enqueued.

@@ -24,12 +24,14 @@ struct MessageEnds {
   bool receive = false;
   uint32_t peer = 0; // device
   uint64_t bytes = 0;
+  uint64_t regions = 0; // MessageRegions of it; 0: not told
   MessagePlace own, other;
 };
 
 /// All groups of one program, in their order.
 struct Traffic {
   uint64_t arenaBytes = 0;
+  bool knowsOtherSlots = true; // MessageEnds::other
   std::vector<std::vector<MessageEnds>> groups;
 
   /// Whether no end of this program lies in a tensor.
