@@ -8,6 +8,7 @@
 #include "dt/Advise/ChunkPartition.h"
 #include "dt/Advise/ExpertPlacement.h"
 #include "dt/Advise/LinkClusters.h"
+#include "dt/Advise/Rebalance.h"
 
 #include <nlohmann/json.hpp>
 
@@ -34,16 +35,20 @@ constexpr int64_t kMostExperts = 4096;
 constexpr int64_t kMostDevices = 2048;
 constexpr double kSlownessUnit = 1024;
 
+/// A number that is 0 or more.
+double asNumber(const Json &json, const std::string &path) {
+  bool isZero = json.kind == Json::Kind::Integer && json.integer == 0;
+  bool isZeroFloat = json.kind == Json::Kind::Float && json.number == 0;
+  return isZero || isZeroFloat ? 0 : asPositiveNumber(json, path);
+}
+
 std::vector<double> numbers(const Json &json, const std::string &path,
                             bool mayBeZero) {
   std::vector<double> out;
   for (const Json &item : request::asArray(json, path).items) {
     std::string name = path + "[" + std::to_string(out.size()) + "]";
-    bool isZero = item.kind == Json::Kind::Integer && item.integer == 0;
-    bool isZeroFloat = item.kind == Json::Kind::Float && item.number == 0;
-    out.push_back(mayBeZero && (isZero || isZeroFloat)
-                      ? 0
-                      : asPositiveNumber(item, name));
+    out.push_back(mayBeZero ? asNumber(item, name)
+                            : asPositiveNumber(item, name));
     if (!std::isfinite(out.back()))
       fail(name + " is too large");
   }
@@ -73,10 +78,7 @@ void readStage(const Json &json, const std::string &path, double unit,
   };
   if (const Json *fixed = json.find("fixed_seconds"))
     out.fixedWork =
-        std::llround((fixed->number == 0
-                          ? 0
-                          : asPositiveNumber(*fixed, path + ".fixed_seconds")) /
-                     unit);
+        std::llround(asNumber(*fixed, path + ".fixed_seconds") / unit);
   if (const Json *slow = json.find("slowdown"))
     out.slowness = std::llround(
         std::min(1e6, asPositiveNumber(*slow, path + ".slowdown")) *
@@ -159,7 +161,7 @@ Out solveStages(const Json &json) {
   ChunkProblem problem = readStages(json, unit);
   double slack = 0;
   if (const Json *value = json.find("slack"))
-    slack = value->number == 0 ? 0 : asPositiveNumber(*value, "stages.slack");
+    slack = asNumber(*value, "stages.slack");
   std::string error;
   ChunkPartition found;
   bool isChain =
@@ -184,6 +186,53 @@ Out solveStages(const Json &json) {
     out["even_seconds"] =
         double(evenPartition(problem.stages).time) * unit / kSlownessUnit;
   return out;
+}
+
+Out solveRebalance(const Json &json) {
+  const std::string path = "rebalance";
+  checkKeys(json, path,
+            {"stages", "today", "state_bytes", "micro_batches", "GBps",
+             "switch_seconds", "horizon_steps", "least_gain"});
+  RebalanceProblem problem;
+  double unit = 1;
+  ChunkProblem stages = readStages(require(json, path, "stages"), unit);
+  if (stages.chunks != 1 || !stages.pinned.empty() ||
+      !stages.together.empty() || !stages.stages.moveBytes.empty())
+    fail("rebalance.stages takes no chunks, pinned, together or move_bytes");
+  problem.stages = std::move(stages.stages);
+  problem.secondsPerUnit = unit / kSlownessUnit;
+  problem.today =
+      asIntegers(require(json, path, "today"), "rebalance.today", 0);
+  problem.stateBytes =
+      spread(require(json, path, "state_bytes"), "rebalance.state_bytes",
+             problem.stages.work.size());
+  problem.microBatches = asInteger(require(json, path, "micro_batches"),
+                                   "rebalance.micro_batches", 1);
+  if (const Json *rate = json.find("GBps"))
+    problem.bytesPerSecond = 1e9 * asPositiveNumber(*rate, "rebalance.GBps");
+  if (const Json *seconds = json.find("switch_seconds"))
+    problem.switchSeconds = asNumber(*seconds, "rebalance.switch_seconds");
+  if (const Json *gain = json.find("least_gain"))
+    problem.leastGain = asNumber(*gain, "rebalance.least_gain");
+  if (const Json *horizon = json.find("horizon_steps"))
+    problem.horizon = asInteger(*horizon, "rebalance.horizon_steps", 1);
+  std::string error;
+  auto change = rebalance(problem, error);
+  if (!change)
+    fail("rebalance: " + error);
+  Out paysAfter;
+  if (change->paysAfterSteps)
+    paysAfter = *change->paysAfterSteps;
+  return {{"pays", change->pays},
+          {"pp_layers", change->partition.layers},
+          {"moved_bytes", change->partition.movedBytes},
+          {"step_s", change->stepAfter},
+          {"today_step_s", change->stepBefore},
+          {"slowest_s", change->slowestAfter},
+          {"today_slowest_s", change->slowestBefore},
+          {"best_slowest_s", change->slowestBest},
+          {"transition_s", change->transition},
+          {"pays_after_steps", paysAfter}};
 }
 
 Out solveExperts(const Json &json) {
@@ -223,7 +272,7 @@ Out solveExperts(const Json &json) {
 Out solveBatches(const Json &json) {
   const std::string path = "batches";
   checkKeys(json, path,
-            {"global", "micro", "replicas", "slowdown", "multiple", "seed"});
+            {"global", "micro", "replicas", "slowdown", "multiple"});
   BatchProblem problem;
   problem.globalBatch = asInteger(require(json, path, "global"),
                                   "batches.global", 1, int64_t(1) << 40);
@@ -297,13 +346,16 @@ Out solveLinks(const Json &json) {
 
 Out solve(const std::string &text) {
   Json json = request::parseJson(text, "problem");
-  checkKeys(json, "problem", {"stages", "experts", "batches", "links"});
+  checkKeys(json, "problem",
+            {"stages", "rebalance", "experts", "batches", "links"});
   if (json.members.size() != 1)
-    fail("problem must have one of the keys \"stages\", \"experts\", "
-         "\"batches\" and \"links\"");
+    fail("problem must have one of the keys \"stages\", \"rebalance\", "
+         "\"experts\", \"batches\" and \"links\"");
   const auto &[key, value] = json.members.front();
   if (key == "stages")
     return solveStages(value);
+  if (key == "rebalance")
+    return solveRebalance(value);
   if (key == "experts")
     return solveExperts(value);
   if (key == "batches")

@@ -14,6 +14,9 @@ LogicalResult ProgramOp::verify() {
   if (getStaging() < 0)
     return emitOpError() << "expected staging from 0 bytes, found "
                          << getStaging();
+  if (getSourceRank() < -1 || getDestinationRank() < -1)
+    return emitOpError() << "expected ranks from 0, found "
+                         << std::min(getSourceRank(), getDestinationRank());
   return success();
 }
 
@@ -124,9 +127,9 @@ LogicalResult CopyLocalOp::verify() {
     return emitOpError() << "copies " << getSources().size() << " sources to "
                          << getDestinations().size()
                          << " destinations, expected as many";
-  if (failed(verifyViews(*this, getSources(), getViews())))
+  if (failed(verifyViews(*this, getSources(), getSourceViews())))
     return failure();
-  return verifyViews(*this, getDestinations(), getViews());
+  return verifyViews(*this, getDestinations(), getDestinationViews());
 }
 
 LogicalResult GroupOp::verify() {
@@ -176,23 +179,33 @@ LogicalResult RecvOp::verify() {
   return verifyMessage(*this, getBuffer(), getViewAttr(), getPeer());
 }
 
-static LogicalResult verifySide(Operation *op, ValueRange shards, Side side) {
-  for (Value value : shards) {
+// One view of storage per shard, and shards of one side.
+static LogicalResult verifyStorage(Operation *op, ValueRange shards,
+                                   ArrayAttr views, Side side) {
+  if (shards.size() != views.size())
+    return op->emitOpError() << "has " << views.size() << " views of "
+                             << shards.size() << " shards, expected one each";
+  for (auto [value, view] : llvm::zip(shards, views.getAsRange<ViewAttr>())) {
     auto shard = value.getDefiningOp<ShardOp>();
-    if (shard && shard.getSide() == side)
-      continue;
-    return op->emitOpError()
-           << "expected shards of the " << stringifySide(side);
+    if (!shard || shard.getSide() != side)
+      return op->emitOpError()
+             << "expected shards of the " << stringifySide(side);
+    int64_t leading = shard.getShard().getLeading();
+    if (int64_t(view.getSize().size()) != leading + 1)
+      return op->emitOpError()
+             << "has a view of " << view.getSize().size()
+             << " dims, expected the " << leading
+             << " leading dims of its shard and one of elements";
   }
   return success();
 }
 
 LogicalResult CreateShardOp::verify() {
-  return verifySide(*this, getShards(), Side::Destination);
+  return verifyStorage(*this, getShards(), getViews(), Side::Destination);
 }
 
 LogicalResult ReleaseShardOp::verify() {
-  return verifySide(*this, getShards(), Side::Source);
+  return verifyStorage(*this, getShards(), getViews(), Side::Source);
 }
 
 } // namespace dt

@@ -52,10 +52,8 @@ void countMessages(const std::vector<PlanMessage> &messages,
 
 } // namespace
 
-dtrt::PlanSummary dt::summarize(const TransportPlan &plan,
-                                const std::vector<Flow> &flows,
-                                const Cluster &cluster) {
-  dtrt::PlanSummary out;
+void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
+                   const Cluster &cluster, dtrt::PlanSummary &out) {
   Bounds bounds = computeBounds(flows, cluster);
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
@@ -70,5 +68,4 @@ dtrt::PlanSummary dt::summarize(const TransportPlan &plan,
     out.destinationMax =
         std::max<uint64_t>(out.destinationMax, memory.destination);
   }
-  return out;
 }

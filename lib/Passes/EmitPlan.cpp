@@ -6,22 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "CommonSection.h"
 #include "PlanCertificate.h"
 #include "ProofResult.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Passes/Version.h"
 #include "dtrt/PlanFile.h"
 
 #include "mlir/IR/Threading.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/raw_ostream.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 using namespace mlir;
 
 namespace dt {
@@ -29,100 +22,6 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
-
-std::string hashText(llvm::StringRef text) {
-  XXH128_hash_t hash = XXH3_128bits(text.data(), text.size());
-  return llvm::formatv("{0:x-16}{1:x-16}", hash.high64, hash.low64).str();
-}
-
-std::string printOp(Operation *op) {
-  std::string text;
-  llvm::raw_string_ostream stream(text);
-  OpPrintingFlags flags;
-  op->print(stream, flags.useLocalScope());
-  return text + "\n";
-}
-
-/// The space and a layout of it as IR text.
-std::string layoutText(LayoutOp layout, SymbolTableCollection &tables) {
-  std::string text;
-  if (auto meshes = layout.getMeshes())
-    for (Attribute mesh : *meshes)
-      text += printOp(layout.lookupMesh(tables, cast<FlatSymbolRefAttr>(mesh)));
-  return text + printOp(layout);
-}
-
-std::vector<uint32_t> narrow(const std::vector<int64_t> &values) {
-  return {values.begin(), values.end()};
-}
-
-dtrt::Family familyOf(ParamOp param) {
-  dtrt::Family out;
-  out.name = param.nameTemplate().str();
-  unsigned leading = param.numLeading();
-  for (unsigned d = 0; d < leading; ++d)
-    out.leading.push_back({param.getLeadingFirst()[d],
-                           param.getLeadingStep()[d], param.getShape()[d]});
-  out.shape.assign(param.getShape().begin() + leading, param.getShape().end());
-  StatesAttr states = param.getStates();
-  for (auto [i, state] : llvm::enumerate(states.getEntries())) {
-    dtrt::StateInfo info;
-    info.name = state.name.str();
-    info.inSource = state.source.has_value();
-    info.inDestination = state.destination.has_value();
-    info.sourceDType = dtrt::DType(states.readDType(i));
-    info.destinationDType =
-        dtrt::DType(state.destination.value_or(states.readDType(i)));
-    if (state.from)
-      info.madeFrom = states.indexOf(state.from);
-    out.states.push_back(std::move(info));
-  }
-  return out;
-}
-
-dtrt::PlanCommon commonOf(const TransitionInfo &info) {
-  SymbolTableCollection tables;
-  dtrt::PlanCommon out;
-  TransitionOp op = info.op();
-  out.compilerVersion = kVersion;
-  std::string space = printOp(op.lookupSpace(tables));
-  out.sourceLayout = layoutText(info.sourceLayout(), tables);
-  out.destinationLayout = layoutText(info.destinationLayout(), tables);
-  out.sourceFingerprint = hashText(space + out.sourceLayout);
-  out.destinationFingerprint = hashText(space + out.destinationLayout);
-  std::string limits;
-  llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
-  out.requestHash =
-      hashText(space + out.sourceLayout + out.destinationLayout + limits);
-  out.sourceWorld = info.sourceLayout().getWorld();
-  out.destinationWorld = info.destinationLayout().getWorld();
-  out.sourceDevices = narrow(devicesOf(info.sourceLayout(), tables));
-  out.destinationDevices = narrow(devicesOf(info.destinationLayout(), tables));
-  for (ParamOp param : info.params)
-    out.families.push_back(familyOf(param));
-  out.cluster.devicesPerNode = info.cluster.devicesPerNode;
-  out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
-  out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
-  out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
-  out.cluster.devicesPerNic = info.cluster.devicesPerNic;
-  out.cluster.packGBps = kPackBytesPerSecond / 1e9;
-  out.cluster.packLaunchUs = kPackLaunchSeconds * 1e6;
-  for (const ClusterLink &link : info.cluster.links)
-    out.cluster.links.push_back({link.from.isNode, link.to.isNode,
-                                 link.from.index, link.to.index,
-                                 link.bytesPerSecond / 1e9});
-  return out;
-}
-
-dtrt::PlanSummary summaryOf(const TransitionReading &reading) {
-  const TransitionInfo &info = *reading.info;
-  dtrt::PlanSummary out =
-      summarize(reading.plan, info.flowCells(), info.cluster);
-  out.mode = info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
-  out.stagingLimit = info.stagingLimit;
-  out.deviceLimit = info.deviceLimit;
-  return out;
-}
 
 /// So many programs are in memory at once.
 constexpr size_t kBatch = 64;
@@ -163,8 +62,9 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
 
   LogicalResult emit(const TransitionReading &reading) {
     TransitionOp op = reading.info->op();
-    dtrt::PlanCommon common = commonOf(*reading.info);
-    common.summary = summaryOf(reading);
+    dtrt::PlanCommon common = commonSection(*reading.info);
+    summarize(reading.plan, reading.info->flowCells(), reading.info->cluster,
+              common.summary);
     stamp(common.summary);
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())

@@ -1,13 +1,15 @@
-//===- SpecializePrograms.cpp - One device's program as ops ---------------===//
+//===- SpecializePrograms.cpp - Programs of devices as ops ----------------===//
 //
 // Shows what emission writes for a device: the same ProgramBuilder makes the
-// program, and this pass writes it as `dt.program`.
+// program, and this pass writes it as `dt.program`, which ProgramReading.h
+// reads again.
 //
 //===----------------------------------------------------------------------===//
 
 #include "PlanCertificate.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
+#include "dtrt/ShardView.h"
 
 #include <map>
 
@@ -38,7 +40,10 @@ private:
     return (segment.side == dtrt::Side::Source ? sources
                                                : destinations)[segment.shard];
   }
+  const dtrt::ShardRecord &recordOf(const dtrt::Segment &segment) const;
+  ArrayAttr statesOf(const dtrt::Segment &segment) const;
   ViewAttr view(const dtrt::Segment &segment) const;
+  ViewAttr storageView(const dtrt::Segment &segment) const;
   Value slot(uint64_t offset, uint64_t bytes);
   void views(ArrayRef<dtrt::Segment> segments, SmallVector<Value> &shards,
              SmallVector<Attribute> &attrs) const;
@@ -83,10 +88,36 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
   }
 }
 
+const dtrt::ShardRecord &
+ProgramWriter::recordOf(const dtrt::Segment &segment) const {
+  return (segment.side == dtrt::Side::Source
+              ? program.source
+              : program.destination)[segment.shard];
+}
+
+/// The names of a segment's states; null where they are its shard's.
+ArrayAttr ProgramWriter::statesOf(const dtrt::Segment &segment) const {
+  if (segment.states == recordOf(segment).states)
+    return {};
+  SmallVector<Attribute> names;
+  auto entries = ParamOp(info.params[segment.family]).getStates().getEntries();
+  for (unsigned state : dtrt::statesOf(segment.states))
+    names.push_back(entries[state].name);
+  return builder.getArrayAttr(names);
+}
+
 ViewAttr ProgramWriter::view(const dtrt::Segment &segment) const {
-  return ViewAttr::get(builder.getContext(),
-                       Box::fromOffsetSize(segment.offset, segment.size),
-                       ArrayAttr());
+  return ViewAttr::get(builder.getContext(), segment.offset, segment.size,
+                       statesOf(segment));
+}
+
+/// Members, and a range of their elements; a scalar has one.
+ViewAttr ProgramWriter::storageView(const dtrt::Segment &segment) const {
+  size_t leading = ParamOp(info.params[segment.family]).numLeading();
+  std::vector<int64_t> offset = segment.offset, size = segment.size;
+  offset.resize(leading + 1, 0);
+  size.resize(leading + 1, 1);
+  return ViewAttr::get(builder.getContext(), offset, size, statesOf(segment));
 }
 
 void ProgramWriter::views(ArrayRef<dtrt::Segment> segments,
@@ -113,15 +144,6 @@ Value ProgramWriter::slot(uint64_t offset, uint64_t bytes) {
   return it->second;
 }
 
-/// Shards that a Create or Release names, each once.
-static std::vector<uint32_t> shardsOf(const dtrt::Instruction &instruction) {
-  std::vector<uint32_t> found;
-  for (const dtrt::Segment &segment : instruction.segments)
-    if (std::find(found.begin(), found.end(), segment.shard) == found.end())
-      found.push_back(segment.shard);
-  return found;
-}
-
 void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
   for (const dtrt::Message &message : instruction.messages)
     if (!message.direct)
@@ -142,13 +164,15 @@ void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
 
 void ProgramWriter::writeCopy(const dtrt::Instruction &instruction) {
   SmallVector<Value> from, to;
-  SmallVector<Attribute> attrs;
+  SmallVector<Attribute> read, written;
   for (size_t i = 0; i < instruction.segments.size(); i += 2) {
     from.push_back(shard(instruction.segments[i]));
     to.push_back(shard(instruction.segments[i + 1]));
-    attrs.push_back(view(instruction.segments[i]));
+    read.push_back(view(instruction.segments[i]));
+    written.push_back(view(instruction.segments[i + 1]));
   }
-  CopyLocalOp::create(builder, loc, from, to, builder.getArrayAttr(attrs));
+  CopyLocalOp::create(builder, loc, from, builder.getArrayAttr(read), to,
+                      builder.getArrayAttr(written));
 }
 
 void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
@@ -175,14 +199,15 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
                      shards, builder.getArrayAttr(attrs), wave);
     return;
   case dtrt::Opcode::Create:
-    for (uint32_t i : shardsOf(instruction))
-      shards.push_back(destinations[i]);
-    CreateShardOp::create(builder, loc, shards, wave);
-    return;
   case dtrt::Opcode::Release:
-    for (uint32_t i : shardsOf(instruction))
-      shards.push_back(sources[i]);
-    ReleaseShardOp::create(builder, loc, shards, wave);
+    for (const dtrt::Segment &segment : instruction.segments) {
+      shards.push_back(shard(segment));
+      attrs.push_back(storageView(segment));
+    }
+    if (instruction.op == dtrt::Opcode::Create)
+      CreateShardOp::create(builder, loc, shards, builder.getArrayAttr(attrs));
+    else
+      ReleaseShardOp::create(builder, loc, shards, builder.getArrayAttr(attrs));
     return;
   }
 }
@@ -190,7 +215,8 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
 void ProgramWriter::write() {
   auto op = ProgramOp::create(
       builder, loc, FlatSymbolRefAttr::get(info.op().getSymNameAttr()),
-      int64_t(program.device), int64_t(program.stagingBytes));
+      int64_t(program.device), program.sourceRank, program.destinationRank,
+      int64_t(program.stagingBytes));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
   writeShards(program.source, Side::Source, sources);
@@ -198,6 +224,9 @@ void ProgramWriter::write() {
   for (const dtrt::Instruction &instruction : program.instructions)
     writeInstruction(instruction);
 }
+
+/// What --dt-specialize=device= says of every device.
+constexpr int64_t kAllDevices = -1;
 
 struct SpecializeProgramsPass
     : impl::SpecializeProgramsBase<SpecializeProgramsPass> {
@@ -207,12 +236,14 @@ struct SpecializeProgramsPass
     const TransitionInfo &info = *reading.info;
     Worlds worlds = worldsOf(info);
     ProgramBuilder programs(reading.plan, worlds);
-    if (!llvm::is_contained(programs.devices(), int64_t(device)))
+    bool isOne = device != kAllDevices;
+    if (isOne && !llvm::is_contained(programs.devices(), int64_t(device)))
       return info.op().emitOpError() << "has no device " << int64_t(device);
     OpBuilder builder(&getContext());
-    builder.setInsertionPointAfter(info.op());
-    dtrt::RankProgram program = programs.build(device);
-    ProgramWriter(info, program, builder).write();
+    builder.setInsertionPointToEnd(info.op()->getBlock());
+    for (int64_t each : programs.devices())
+      if (!isOne || each == device)
+        ProgramWriter(info, programs.build(each), builder).write();
     return success();
   }
 

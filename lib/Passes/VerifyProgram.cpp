@@ -1,12 +1,15 @@
 //===- VerifyProgram.cpp - Closes the program level -----------------------===//
 //
 // A slot is packed before it is sent, received before it is unpacked, and not
-// written again in between; direct sends and receives name shards.
+// written again in between. What holds of that is given to the runtime's own
+// verifier as the program of a file would be: what it refuses is refused here.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dt/Dialect/Ops.h"
+#include "CommonSection.h"
+#include "ProgramReading.h"
 #include "dt/Passes/Passes.h"
+#include "dtrt/Verifier.h"
 
 #include "llvm/ADT/DenseMap.h"
 
@@ -78,11 +81,38 @@ LogicalResult checkProgram(ProgramOp program) {
   return success();
 }
 
+/// Emits what the runtime's verifier says, at the op of the instruction.
+LogicalResult verifyAsFile(ProgramOp op, const TransitionInfo &info,
+                           const dtrt::PlanCommon &common) {
+  ProgramReading reading(op, info);
+  dtrt::ProgramFault fault = dtrt::verifyProgram(common, reading.program);
+  if (fault.status.ok())
+    return success();
+  Operation *at = fault.instruction < reading.ops.size()
+                      ? reading.ops[fault.instruction]
+                      : op.getOperation();
+  return at->emitOpError() << "would be refused in a plan: "
+                           << fault.status.message();
+}
+
 struct VerifyProgramPass : impl::VerifyProgramBase<VerifyProgramPass> {
+  LogicalResult verifyAll(const TransitionInfo &info) {
+    dtrt::PlanCommon common = commonSection(info);
+    for (auto program : getOperation().getOps<ProgramOp>())
+      if (program.getTransitionAttr().getAttr() == info.op().getSymNameAttr() &&
+          failed(verifyAsFile(program, info, common)))
+        return failure();
+    return success();
+  }
+
   void runOnOperation() override {
     for (auto program : getOperation().getOps<ProgramOp>())
       if (failed(checkProgram(program)))
         return signalPassFailure();
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(
+            [&](const TransitionInfo &info) { return verifyAll(info); })))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
   }
 };
 

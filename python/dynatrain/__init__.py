@@ -27,6 +27,7 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
+from .profile import Profile, merge_profiles
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
 from .world import World
@@ -40,6 +41,7 @@ __all__ = [
     "ExpectedTensor",
     "FreshState",
     "Plan",
+    "Profile",
     "Switch",
     "TensorError",
     "TensorMap",
@@ -47,6 +49,7 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "merge_profiles",
     "set_counters",
     "training_state",
 ]

@@ -107,6 +107,48 @@ def partition(
     )
 
 
+def rebalance(
+    layer_seconds: Sequence[float],
+    today: Sequence[int],
+    *,
+    state_bytes: int | Sequence[int],
+    micro_batches: int,
+    horizon_steps: int = 1000,
+    GBps: float = 25.0,
+    switch_seconds: float = 0.0,
+    least_gain: float = 0.01,
+    **stages: Any,
+) -> dict[str, Any]:
+    """Whether layers should move between the stages of a running pipeline.
+
+    `today` counts the layers of each stage, `state_bytes` is what moves with a
+    layer. ``pays`` is true where ``pp_layers`` gain more within the horizon
+    than the change costs, and at least `least_gain` of a step. `stages` are
+    further keys of the stages: their limits as `stages`, layer_bytes and
+    others.
+    """
+    return solve(
+        {
+            "rebalance": {
+                "stages": {
+                    "stages": len(today),
+                    **stages,
+                    "layer_seconds": list(layer_seconds),
+                },
+                "today": list(today),
+                "state_bytes": state_bytes
+                if isinstance(state_bytes, int)
+                else list(state_bytes),
+                "micro_batches": micro_batches,
+                "horizon_steps": horizon_steps,
+                "GBps": GBps,
+                "switch_seconds": switch_seconds,
+                "least_gain": least_gain,
+            }
+        }
+    )
+
+
 def place_experts(
     load: Sequence[int], ranks: int, **more: Any
 ) -> dict[str, Any]:
@@ -117,6 +159,27 @@ def place_experts(
 def deal_batches(total: int, replicas: int, **more: Any) -> dict[str, Any]:
     """Micro-batches and gradient weights of each replica; the sum is kept."""
     return solve({"batches": {"global": total, "replicas": replicas, **more}})
+
+
+_MASK = (1 << 64) - 1
+
+
+def _mix(value: int) -> int:
+    """SplitMix64's output function."""
+    value = (value + 0x9E3779B97F4A7C15) & _MASK
+    value = ((value ^ (value >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    value = ((value ^ (value >> 27)) * 0x94D049BB133111EB) & _MASK
+    return value ^ (value >> 31)
+
+
+def random_stream(seed: int, sample: int, layer: int, tp: int = 0) -> int:
+    """Seed of the numbers that one layer draws for one sample of the run (a
+    micro-batch goes by its first), the same under every layout; 64 bits.
+    `tp` only where dropout acts on what tensor parallelism cuts."""
+    stream = _mix(seed & _MASK)
+    for part in (sample, layer, tp):
+        stream = _mix(stream ^ (part & _MASK))
+    return stream
 
 
 def cluster_links(

@@ -47,6 +47,8 @@ public:
   ProgramVerifier(const PlanCommon &common, const RankProgram &program,
                   ProgramTotals &totals);
   Status verify();
+  /// The one that it failed at; as many as there are after the last.
+  uint32_t instruction() const { return current; }
 
 private:
   /// Bytes in staging: packed and not yet overwritten, or received and not yet

@@ -15,6 +15,7 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <tuple>
 
@@ -194,6 +195,22 @@ Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
 }
 
 } // namespace
+
+ProgramFault verifyProgram(const PlanCommon &common,
+                           const RankProgram &program) {
+  std::set<uint32_t> devices(common.sourceDevices.begin(),
+                             common.sourceDevices.end());
+  devices.insert(common.destinationDevices.begin(),
+                 common.destinationDevices.end());
+  Status status =
+      checkProgram(common, {devices.begin(), devices.end()}, program);
+  if (!status.ok())
+    return {status};
+  ProgramTotals totals;
+  ProgramVerifier verifier(common, program, totals);
+  status = verifier.verify();
+  return {status, verifier.instruction()};
+}
 
 Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));

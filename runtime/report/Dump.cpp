@@ -213,24 +213,36 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
 
 } // namespace
 
+void writeProgram(const PlanCommon &common, const RankProgram &program,
+                  OutputFormat format, std::ostream &out) {
+  if (format == OutputFormat::Json) {
+    out << programJson(common, program).dump(2) << "\n";
+    return;
+  }
+  out << "device " << program.device << ": source rank " << program.sourceRank
+      << ", destination rank " << program.destinationRank << ", staging "
+      << program.stagingBytes << " bytes\n";
+  writeShards(common, Side::Source, program.source, out);
+  writeShards(common, Side::Destination, program.destination, out);
+  out << "program:\n";
+  for (size_t i = 0; i < program.instructions.size(); ++i) {
+    out << "  " << i << ": ";
+    writeInstruction(common, program.instructions[i], out);
+  }
+}
+
 Status writeProgram(const PlanReader &plan, uint32_t device,
                     OutputFormat format, std::ostream &out) {
   auto program = plan.program(device);
   DTRT_RETURN_IF_ERROR(program);
-  if (format == OutputFormat::Json) {
-    out << programJson(plan.common(), *program).dump(2) << "\n";
-    return {};
-  }
-  out << "device " << device << ": source rank " << program->sourceRank
-      << ", destination rank " << program->destinationRank << ", staging "
-      << program->stagingBytes << " bytes\n";
-  writeShards(plan.common(), Side::Source, program->source, out);
-  writeShards(plan.common(), Side::Destination, program->destination, out);
-  out << "program:\n";
-  for (size_t i = 0; i < program->instructions.size(); ++i) {
-    out << "  " << i << ": ";
-    writeInstruction(plan.common(), program->instructions[i], out);
-  }
+  writeProgram(plan.common(), *program, format, out);
+  return {};
+}
+
+Status writePrograms(const PlanReader &plan, OutputFormat format,
+                     std::ostream &out) {
+  for (uint32_t device : plan.devices())
+    DTRT_RETURN_IF_ERROR(writeProgram(plan, device, format, out));
   return {};
 }
 

@@ -59,7 +59,7 @@ dt.transition @scheduled from @src to @dst {
   dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
 }
 dt.transition @shrink from @src to @dst
-dt.program @shrink device 1 staging 8388608 {
+dt.program @shrink device 1 source rank 1 destination rank 0 staging 8388608 {
   %new = dt.shard destination @proj <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
   %slot = dt.slot at 0 : !dt.buffer<4194304>
   dt.group wave 0 {
@@ -78,8 +78,8 @@ dt.program @shrink device 2 staging 16777216 {
   dt.group wave 1 {
     dt.send %old at <[0, 0, 0] size [1, 4096, 512]> to 0 : !dt.buffer<4194304>
   }
-  dt.copy_local %old to %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] : !dt.buffer<4194304> to !dt.buffer<4194304>
+  dt.copy_local %old at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] to %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] : !dt.buffer<4194304> to !dt.buffer<4194304>
   dt.zero_fill %new at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<4194304>
-  dt.create_shard %new wave 3 : !dt.buffer<4194304>
-  dt.release_shard %old wave 3 : !dt.buffer<4194304>
+  dt.create_shard %new at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
+  dt.release_shard %old at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
 }

@@ -91,7 +91,21 @@ dt.program @t device 0 {
 dt.program @t device 0 {
   %new = dt.shard destination @w <[[0:4]]> : !dt.buffer<8>
   // expected-error@+1 {{expected shards of the source}}
-  dt.release_shard %new : !dt.buffer<8>
+  dt.release_shard %new at [#dt.view<[0] size [4]>] : !dt.buffer<8>
+}
+
+// -----
+
+dt.program @t device 0 {
+  %new = dt.shard destination @w <[[0:4]]> : !dt.buffer<8>
+  // expected-error@+1 {{has a view of 2 dims, expected the 0 leading dims of its shard and one of elements}}
+  dt.create_shard %new at [#dt.view<[0, 0] size [1, 4]>] : !dt.buffer<8>
+}
+
+// -----
+
+// expected-error@+1 {{expected ranks from 0, found -3}}
+dt.program @t device 0 source rank -3 {
 }
 
 // -----

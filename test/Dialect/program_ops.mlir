@@ -12,18 +12,18 @@ dt.layout @src of @model on [@world] world 4 { dt.place @proj [{}, {}, {"tp"}] }
 dt.layout @dst of @model on [@world] world 4 { dt.place @proj [{}, {}, {}] }
 dt.transition @gather from @src to @dst
 
-// CHECK-LABEL: dt.program @gather device 1 staging 8388608 {
-dt.program @gather device 1 staging 8388608 {
+// CHECK-LABEL: dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
+dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
   // CHECK-NEXT: [[OLD:%.+]] = dt.shard source @proj for ["param"] <{{\[\[}}0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
   %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
   // CHECK-NEXT: [[NEW:%.+]] = dt.shard destination @proj <{{\[\[}}0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
   %new = dt.shard destination @proj <[[0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
   // CHECK-NEXT: [[SLOT:%.+]] = dt.slot at 4194304 : !dt.buffer<4194304>
   %slot = dt.slot at 4194304 : !dt.buffer<4194304>
-  // CHECK-NEXT: dt.create_shard [[NEW]] wave 0 : !dt.buffer<8388608>
-  dt.create_shard %new wave 0 : !dt.buffer<8388608>
-  // CHECK-NEXT: dt.copy_local [[OLD]] to [[NEW]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
-  dt.copy_local %old to %new at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
+  // CHECK-NEXT: dt.create_shard [[NEW]] at [#dt.view<[0, 0] size [1, 4194304]>] : !dt.buffer<8388608>
+  dt.create_shard %new at [#dt.view<[0, 0] size [1, 4194304]>] : !dt.buffer<8388608>
+  // CHECK-NEXT: dt.copy_local [[OLD]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] to [[NEW]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
+  dt.copy_local %old at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] to %new at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
   // CHECK-NEXT: dt.pack [[OLD]], [[OLD]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into [[SLOT]] wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
   dt.pack %old, %old at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into %slot wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
   // CHECK-NEXT: dt.group wave 0 {
@@ -41,8 +41,8 @@ dt.program @gather device 1 staging 8388608 {
   dt.unpack %slot into %new at [#dt.view<[0, 0, 256] size [1, 4096, 256]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<8388608>
   // CHECK-NEXT: dt.zero_fill [[NEW]] at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
   dt.zero_fill %new at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
-  // CHECK-NEXT: dt.release_shard [[OLD]] wave 0 : !dt.buffer<4194304>
-  dt.release_shard %old wave 0 : !dt.buffer<4194304>
+  // CHECK-NEXT: dt.release_shard [[OLD]] at [#dt.view<[0, 0] size [1, 99] for ["param"]>] : !dt.buffer<4194304>
+  dt.release_shard %old at [#dt.view<[0, 0] size [1, 99] for ["param"]>] : !dt.buffer<4194304>
 }
 
 // CHECK-LABEL: dt.program @gather device 7 {

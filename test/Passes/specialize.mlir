@@ -15,10 +15,10 @@ dt.mesh @after <["tp"=3]>
 dt.layout @dst of @model on [@after] world 3 {
   dt.place @w [{}, {"tp"} extent 12]
 }
-// SENDER-LABEL: dt.program @t device 0 staging 160
+// SENDER-LABEL: dt.program @t device 0 source rank 0 destination rank 0 staging 160
 // SENDER-DAG: [[OLD:%[0-9]+]] = dt.shard source @w <{{\[\[}}0:4], [0:10]]>
 // SENDER-DAG: [[NEW:%[0-9]+]] = dt.shard destination @w <{{\[\[}}0:4], [0:4]]>
-// SENDER: dt.copy_local [[OLD]] to [[NEW]] at [#dt.view<[0, 0] size [4, 4]>]
+// SENDER: dt.copy_local [[OLD]] at [#dt.view<[0, 0] size [4, 4]>] to [[NEW]] at [#dt.view<[0, 0] size [4, 4]>]
 // SENDER: [[SLOT:%[0-9]+]] = dt.slot at 0 : !dt.buffer<64>
 // SENDER: dt.pack [[OLD]] at [#dt.view<[0, 4] size [4, 4]>] into [[SLOT]] wave 0
 // SENDER: dt.group wave 0 {
@@ -30,14 +30,14 @@ dt.layout @dst of @model on [@after] world 3 {
 // SENDER-NEXT: dt.send [[NEXT]] to 2
 
 // What fills the shard arrives in place: no slot, no unpacking.
-// IN-PLACE-LABEL: dt.program @t device 1 {
+// IN-PLACE-LABEL: dt.program @t device 1 destination rank 1 {
 // IN-PLACE: [[NEW:%[0-9]+]] = dt.shard destination @w <{{\[\[}}0:4], [4:8]]>
 // IN-PLACE-NEXT: dt.group wave 0 {
 // IN-PLACE-NEXT: dt.recv [[NEW]] at <[0, 4] size [4, 4]> from 0
 // IN-PLACE-NEXT: }
 // IN-PLACE-NEXT: }
 
-// PADDED-LABEL: dt.program @t device 2 staging 32
+// PADDED-LABEL: dt.program @t device 2 destination rank 2 staging 32
 // PADDED: [[NEW:%[0-9]+]] = dt.shard destination @w <{{\[\[}}0:4], [8:12]]>
 // PADDED-NEXT: dt.zero_fill [[NEW]] at [#dt.view<[0, 10] size [4, 2]>]
 // PADDED-NEXT: [[SLOT:%[0-9]+]] = dt.slot at 0

@@ -161,3 +161,73 @@ dt.program @t device 0 staging 64 {
     dt.send %slot to 1 : !dt.buffer<32>
   }
 }
+
+// -----
+
+// What the runtime would find: elements that nothing writes.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [0] size [8]
+}
+dt.transition @t from @src to @src
+// expected-error@+1 {{would be refused in a plan: device 0: }}
+dt.program @t device 0 source rank 0 destination rank 0 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  dt.copy_local %old at [#dt.view<[0] size [4]>] to %new at [#dt.view<[0] size [4]>] : !dt.buffer<32> to !dt.buffer<32>
+}
+
+// -----
+
+// Elements that are written twice.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [0] size [8]
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 source rank 0 destination rank 0 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  dt.copy_local %old at [#dt.view<[0] size [8]>] to %new at [#dt.view<[0] size [8]>] : !dt.buffer<32> to !dt.buffer<32>
+  // expected-error@+1 {{would be refused in a plan: }}
+  dt.zero_fill %new at [#dt.view<[0] size [4]>] : !dt.buffer<32>
+}
+
+// -----
+
+// Storage that is given back before it is read.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [0] size [8]
+}
+dt.transition @t from @src to @src memory <staging 4096, flat>
+dt.program @t device 0 source rank 0 destination rank 0 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  dt.release_shard %old at [#dt.view<[0] size [8]>] : !dt.buffer<32>
+  // expected-error@+1 {{would be refused in a plan: }}
+  dt.copy_local %old at [#dt.view<[0] size [8]>] to %new at [#dt.view<[0] size [8]>] : !dt.buffer<32> to !dt.buffer<32>
+}
+
+// -----
+
+// Staging that no instruction uses.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+  dt.place @w shards [i: 2] rank i at [0] size [8]
+}
+dt.transition @t from @src to @src memory <staging 4096, rollback>
+// expected-error@+1 {{would be refused in a plan: device 0: staging arena has 8192 bytes, instructions use 0}}
+dt.program @t device 0 source rank 0 destination rank 0 staging 8192 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  dt.copy_local %old at [#dt.view<[0] size [8]>] to %new at [#dt.view<[0] size [8]>] : !dt.buffer<32> to !dt.buffer<32>
+}

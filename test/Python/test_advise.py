@@ -52,6 +52,31 @@ def test_experts_batches_and_links():
     assert islands["levels"][0]["island_of"] == [0, 0, 2]
 
 
+def test_random_streams_are_those_of_the_library():
+    assert advise.random_stream(0, 0, 0) == 0x2130748AAAC80268
+    assert advise.random_stream(17, 5, 3, 1) == 0xF48782ACC4A85A4E
+    assert advise.random_stream(2**64 - 1, 10**9, 95, 7) == 0x85C3C6B03B153E6
+
+
+def test_rebalance_moves_what_pays_and_no_more():
+    work = [1, 1, 3, 3, 3, 3, 1, 1]
+    change = advise.rebalance(
+        work, [2, 2, 2, 2], state_bytes=10**9, micro_batches=4, GBps=1
+    )
+    assert change["pays"] and change["pp_layers"] == [3, 1, 1, 3]
+    assert change["slowest_s"] == change["best_slowest_s"]
+    assert change["moved_bytes"] == 2 * 10**9
+    assert abs(change["transition_s"] - 1) < 1e-9
+    assert change["pays_after_steps"] == 1
+    dear = advise.rebalance(
+        work, [2, 2, 2, 2], state_bytes=10**9, micro_batches=4,
+        switch_seconds=400, horizon_steps=100,
+    )  # fmt: skip
+    assert not dear["pays"] and dear["pp_layers"] == [2, 2, 2, 2]
+    with pytest.raises(advise.AdviseError, match="today's stages have 7"):
+        advise.rebalance(work, [2, 2, 2, 1], state_bytes=1, micro_batches=4)
+
+
 def test_energy_frontier_of_a_stage_graph(tmp_path):
     pytest.importorskip("lowtime")
     advise.advise(

@@ -23,6 +23,7 @@ struct Options {
   std::string plan, other;
   std::string output = "-";
   std::optional<uint32_t> rank;
+  bool allRanks = false;
   bool json = false;
   bool deliveries = false;
   OutputFormat format() const {
@@ -64,11 +65,13 @@ int inspect(const Options &options) {
 }
 
 int dump(const Options &options) {
-  if (options.deliveries == options.rank.has_value())
-    return fail("dump needs either --deliveries or --rank");
+  if (options.deliveries + options.rank.has_value() + options.allRanks != 1)
+    return fail("dump needs one of --deliveries, --rank and --all-ranks");
   return withPlan(options.plan, [&](const PlanReader &plan) {
     if (options.deliveries)
       return writeDeliveries(plan, std::cout);
+    if (options.allRanks)
+      return writePrograms(plan, options.format(), std::cout);
     return writeProgram(plan, *options.rank, options.format(), std::cout);
   });
 }
@@ -149,6 +152,8 @@ int main(int argc, char **argv) {
   dumpCommand->add_flag("--deliveries", options.deliveries,
                         "one JSON object per region that arrives");
   addRank(dumpCommand, options, "print this device's program");
+  dumpCommand->add_flag("--all-ranks", options.allRanks,
+                        "print every device's program");
   auto *diffCommand = addCommand(app, options, "diff",
                                  "print what differs, by meaning; exit code "
                                  "0 same, 1 different, 2 error");

@@ -9,8 +9,8 @@
 namespace dt::advise {
 
 /// Solves one problem given as JSON: an object with one of the keys "stages",
-/// "experts", "batches", "links", as docs/Advise.md describes. The answer is
-/// JSON too. An error names the key at fault.
+/// "rebalance", "experts", "batches", "links", as docs/Advise.md describes. The
+/// answer is JSON too. An error names the key at fault.
 std::optional<std::string> solveText(const std::string &json,
                                      std::string &error);
 

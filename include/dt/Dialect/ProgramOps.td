@@ -18,7 +18,9 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
   let opDocGroup = DT_ProgramChapter;
   let summary = "what one device does in a transition";
   let description = [{
-    Runs top to bottom. `staging` is the arena that its slots lie in.
+    Runs top to bottom. The ranks are those that the device has in the two
+    worlds, if any. `staging` is the arena that its slots lie in. What no
+    `dt.create_shard` creates exists from the start.
 
     **Constraints:**
     - the transition exists; slots lie inside the arena;
@@ -26,7 +28,7 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
 
     Example:
     ```mlir
-    dt.program @shrink device 1 staging 8388608 {
+    dt.program @shrink device 1 source rank 1 destination rank 0 staging 8388608 {
       %new = dt.shard destination @proj <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
       %slot = dt.slot at 0 : !dt.buffer<4194304>
       dt.group wave 0 {
@@ -37,10 +39,13 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$transition, I64Prop:$device,
+    DefaultValuedProp<I64Prop, "-1">:$sourceRank,
+    DefaultValuedProp<I64Prop, "-1">:$destinationRank,
     DefaultValuedProp<I64Prop, "0">:$staging);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $transition `device` $device (`staging` $staging^)?
+    $transition `device` $device (`source` `rank` $sourceRank^)?
+    (`destination` `rank` $destinationRank^)? (`staging` $staging^)?
     attr-dict-with-keyword $body
   }];
   let hasVerifier = 1;
@@ -147,25 +152,27 @@ def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
 def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
     [HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
   let opDocGroup = DT_ProgramChapter;
-  let summary = "copies views of source shards to the same views elsewhere";
+  let summary = "copies views of shards to views of others";
   let description = [{
-    View i is read from source i and written to destination i.
+    View i of what is read goes to view i of what is written: the same box, of
+    other states where one is made from another.
 
     **Constraints:**
-    - as many sources, destinations and views.
+    - as many shards and views on both sides.
 
     Example:
     ```mlir
-    dt.copy_local %old to %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] : !dt.buffer<4194304> to !dt.buffer<4194304>
+    dt.copy_local %old at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] to %new at [#dt.view<[0, 0, 0] size [1, 4096, 256]>] : !dt.buffer<4194304> to !dt.buffer<4194304>
     ```
   }];
   let arguments = (ins
     Arg<Variadic<DT_Buffer>, "the shards read", [MemRead]>:$sources,
+    DT_ViewArray:$sourceViews,
     Arg<Variadic<DT_Buffer>, "the shards written", [MemWrite]>:$destinations,
-    DT_ViewArray:$views);
+    DT_ViewArray:$destinationViews);
   let assemblyFormat = [{
-    $sources `to` $destinations `at` $views attr-dict `:`
-    qualified(type($sources)) `to` qualified(type($destinations))
+    $sources `at` $sourceViews `to` $destinations `at` $destinationViews
+    attr-dict `:` qualified(type($sources)) `to` qualified(type($destinations))
   }];
   let hasVerifier = 1;
 }
@@ -257,46 +264,50 @@ def DT_RecvOp : DT_MessageOp<"recv"> {
   let hasVerifier = 1;
 }
 
-def DT_CreateShardOp : DT_ProgramLevelOp<"create_shard",
-                                         [HasParent<"ProgramOp">]> {
+class DT_StorageShardOp<string mnemonic, string effect, list<MemoryEffect> effects>
+    : DT_ProgramLevelOp<mnemonic, [HasParent<"ProgramOp">]> {
   let opDocGroup = DT_ProgramChapter;
-  let summary = "allocates destination shards (flat mode)";
-  let description = [{
-    **Constraints:**
-    - each operand is a `dt.shard` of the destination.
-
-    Example:
-    ```mlir
-    dt.create_shard %new wave 3 : !dt.buffer<4194304>
-    ```
-  }];
-  let arguments = (ins
-    Arg<Variadic<DT_Buffer>, "the shards", [MemAlloc]>:$shards, waveProp:$wave);
+  let arguments = (ins Arg<Variadic<DT_Buffer>, effect, effects>:$shards,
+    DT_ViewArray:$views);
   let assemblyFormat = [{
-    $shards (`wave` $wave^)? attr-dict `:` qualified(type($shards))
+    $shards `at` $views attr-dict `:` qualified(type($shards))
   }];
   let hasVerifier = 1;
 }
 
-def DT_ReleaseShardOp : DT_ProgramLevelOp<"release_shard",
-                                          [HasParent<"ProgramOp">]> {
-  let opDocGroup = DT_ProgramChapter;
-  let summary = "frees source shards (flat mode)";
+def DT_CreateShardOp : DT_StorageShardOp<"create_shard", "what is made",
+                                         [MemAlloc]> {
+  let summary = "makes storage of destination shards exist (flat mode)";
   let description = [{
+    View i names storage of shard i: members by the leading dims, then a range
+    of each member's stored elements.
+
     **Constraints:**
-    - each operand is a `dt.shard` of the source.
+    - each shard is of the destination; as many views as shards;
+    - a view has the leading dims and one more.
 
     Example:
     ```mlir
-    dt.release_shard %old wave 3 : !dt.buffer<4194304>
+    dt.create_shard %new at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
     ```
   }];
-  let arguments = (ins
-    Arg<Variadic<DT_Buffer>, "the shards", [MemFree]>:$shards, waveProp:$wave);
-  let assemblyFormat = [{
-    $shards (`wave` $wave^)? attr-dict `:` qualified(type($shards))
+}
+
+def DT_ReleaseShardOp : DT_StorageShardOp<"release_shard", "what is freed",
+                                          [MemFree]> {
+  let summary = "gives storage of source shards back (flat mode)";
+  let description = [{
+    Views name storage as those of `dt.create_shard` do.
+
+    **Constraints:**
+    - each shard is of the source; as many views as shards;
+    - a view has the leading dims and one more.
+
+    Example:
+    ```mlir
+    dt.release_shard %old at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
+    ```
   }];
-  let hasVerifier = 1;
 }
 
 #endif // DT_DIALECT_PROGRAMOPS_TD

@@ -9,11 +9,10 @@
 
 namespace dt {
 
-/// Bytes, times, memory and counts of a staged plan. `flows` are its flows with
-/// cells. Limits, mode and proof fields are left to the caller.
-dtrt::PlanSummary summarize(const TransportPlan &plan,
-                            const std::vector<Flow> &flows,
-                            const Cluster &cluster);
+/// Sets bytes, times, memory and counts of a staged plan; limits, mode and
+/// proof fields stay. `flows` are its flows with cells.
+void summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
+               const Cluster &cluster, dtrt::PlanSummary &out);
 
 } // namespace dt
 

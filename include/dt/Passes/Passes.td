@@ -151,14 +151,22 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
 }
 
 def SpecializePrograms : Pass<"dt-specialize", "::mlir::ModuleOp"> {
-  let summary = "adds the dt.program of one device to the module";
+  let summary = "adds the dt.program of one device, or of all, to the module";
   let options = [
-    Option<"device", "device", "int64_t", "0", "the device">,
+    Option<"device", "device", "int64_t", "-1", "the device; -1: all">,
   ];
 }
 
 def VerifyProgram : Pass<"dt-verify-program", "::mlir::ModuleOp"> {
-  let summary = "checks that programs pack, group and unpack in order";
+  let summary = "checks programs as `dt-plan verify` checks those of a file";
+}
+
+def PrintPrograms : Pass<"dt-print-programs", "::mlir::ModuleOp"> {
+  let summary = "prints programs as `dt-plan dump --rank` prints those of a file";
+  let options = [
+    Option<"output", "output", "std::string", "\"-\"",
+           "path of the text; - is stdout">,
+  ];
 }
 
 def EmitPlan : Pass<"dt-emit", "::mlir::ModuleOp"> {

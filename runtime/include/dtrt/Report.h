@@ -24,6 +24,12 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
 /// One device's program, instruction by instruction.
 Status writeProgram(const PlanReader &plan, uint32_t device,
                     OutputFormat format, std::ostream &out);
+/// Every device's.
+Status writePrograms(const PlanReader &plan, OutputFormat format,
+                     std::ostream &out);
+/// A program that need not be of a file.
+void writeProgram(const PlanCommon &common, const RankProgram &program,
+                  OutputFormat format, std::ostream &out);
 
 /// One JSON object per line for every box of every tensor and state that
 /// arrives somewhere, in coordinates of the user's own tensor.

@@ -34,6 +34,19 @@ struct VerifiedPlan {
 /// at a time. Fills `facts` when there is none.
 Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts = nullptr);
 
+/// What is wrong with one program, and the instruction where it shows;
+/// UINT32_MAX where none does.
+struct ProgramFault {
+  Status status;
+  uint32_t instruction = UINT32_MAX;
+};
+
+/// All that `verifyPlan` checks of a program by itself: bounds, coverage,
+/// memory, staging. The program need not be of a file; `common` must have the
+/// families, worlds and cluster of its plan.
+ProgramFault verifyProgram(const PlanCommon &common,
+                           const RankProgram &program);
+
 } // namespace dtrt
 
 #endif // DTRT_VERIFIER_H

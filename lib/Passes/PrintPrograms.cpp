@@ -1,0 +1,54 @@
+//===- PrintPrograms.cpp - Programs as dt-plan prints them ----------------===//
+
+#include "CommonSection.h"
+#include "ProgramReading.h"
+#include "dt/Passes/Passes.h"
+#include "dtrt/Report.h"
+
+#include "llvm/Support/raw_ostream.h"
+
+#include <sstream>
+
+using namespace mlir;
+
+namespace dt {
+#define GEN_PASS_DEF_PRINTPROGRAMS
+#include "dt/Passes/Passes.h.inc"
+
+namespace {
+
+struct PrintProgramsPass : impl::PrintProgramsBase<PrintProgramsPass> {
+  using PrintProgramsBase::PrintProgramsBase;
+
+  void print(const TransitionInfo &info, llvm::raw_ostream &out) {
+    dtrt::PlanCommon common = commonSection(info);
+    for (auto op : getOperation().getOps<ProgramOp>()) {
+      if (op.getTransitionAttr().getAttr() != info.op().getSymNameAttr())
+        continue;
+      std::ostringstream text;
+      dtrt::writeProgram(common, ProgramReading(op, info).program,
+                         dtrt::OutputFormat::Text, text);
+      out << text.str();
+    }
+  }
+
+  void runOnOperation() override {
+    std::error_code error;
+    llvm::raw_fd_ostream out(output, error);
+    if (error) {
+      getOperation().emitError()
+          << "cannot write '" << output << "': " << error.message();
+      return signalPassFailure();
+    }
+    if (failed(getAnalysis<TransitionAnalysis>().forEach(
+            [&](const TransitionInfo &info) {
+              print(info, out);
+              return success();
+            })))
+      return signalPassFailure();
+    markAllAnalysesPreserved();
+  }
+};
+
+} // namespace
+} // namespace dt
