@@ -28,6 +28,9 @@ from .optimizer import (
 )
 from .plan import Plan
 from .profile import Profile, merge_profiles
+from .planning import plan_between
+from .redistribution import redistribute
+from .state import Part, PerRank, State
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
 from .world import World
@@ -40,8 +43,11 @@ __all__ = [
     "Error",
     "ExpectedTensor",
     "FreshState",
+    "Part",
+    "PerRank",
     "Plan",
     "Profile",
+    "State",
     "Switch",
     "TensorError",
     "TensorMap",
@@ -50,6 +56,8 @@ __all__ = [
     "counters",
     "fresh_state",
     "merge_profiles",
+    "plan_between",
+    "redistribute",
     "set_counters",
     "training_state",
 ]

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from .errors import TensorError
@@ -32,7 +33,9 @@ Counters = dict[str, dict[str, Union[int, float]]]
 Key = tuple[str, str]
 
 #: Modules that wrap another and add their own name to those of its tensors.
-_WRAPPERS = {"_orig_mod", "_checkpoint_wrapped_module"}
+_WRAPPERS = {
+    "_orig_mod", "_checkpoint_wrapped_module", "_fsdp_wrapped_module",
+}  # fmt: skip
 
 
 # Names ----------------------------------------------------------------------
@@ -54,9 +57,13 @@ def _buffers(model: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
                 yield f"{prefix}.{name}" if prefix else name, buffer
 
 
-def _named(parameters: Parameters) -> dict[str, torch.Tensor]:
+def named_tensors(parameters: Parameters) -> dict[str, torch.Tensor]:
+    """Parameters and persistent buffers by the names that plans use: those of
+    the model's state_dict, without wrappers' own."""
     if not isinstance(parameters, torch.nn.Module):
         return dict(parameters)
+    while isinstance(parameters, DistributedDataParallel):
+        parameters = parameters.module
     named = dict(parameters.named_parameters())
     named.update(_buffers(parameters))
     return {_plain(name): tensor for name, tensor in named.items()}
@@ -89,7 +96,7 @@ class _Owned:
 def _owned(parameters: Parameters, optimizer: Optimizers) -> list[_Owned]:
     """All tensors; an optimizer may have none that is not among them."""
     found: dict[int, _Owned] = {}
-    for name, tensor in _named(parameters).items():
+    for name, tensor in named_tensors(parameters).items():
         found.setdefault(id(tensor), _Owned(name, tensor))
     for one in _listed(optimizer):
         kind = type(one).__name__
@@ -243,6 +250,12 @@ def set_counters(
         _write(entry.state, own, given[entry.name])
 
 
+def elements(tensor: torch.Tensor) -> int:
+    """How many of a tensor this process holds."""
+    local = tensor.to_local() if hasattr(tensor, "to_local") else tensor
+    return local.numel()
+
+
 # New state ------------------------------------------------------------------
 
 
@@ -321,6 +334,26 @@ class FreshState:
     _entries: list[_Owned]
     _made: dict[str, dict[str, Any]]
 
+    def fresh_keys(self) -> list[Key]:
+        """Those of the state that does not exist yet."""
+        made = self._made
+        return [
+            (entry.name, name)
+            for entry in self._entries
+            if entry.name in made
+            for _, name in _tensors(entry, made[entry.name])
+        ]
+
+    def keep(self, wanted: Container[Key]) -> None:
+        """Leaves out the new state of parameters of which nothing is wanted:
+        the optimizer makes it when it first steps."""
+        for key in [key for key in self.fresh_keys() if key not in wanted]:
+            # No plan has a shard without elements; other processes may fill
+            # theirs.
+            if elements(self.tensors[key]):
+                self.tensors.pop(key)
+                self._made.pop(key[0], None)
+
     def install(self, counters: Mapping[str, Mapping[str, float]]) -> None:
         """Gives the optimizer the new state, with these counters (those that
         `dynatrain.counters` gave on the other side). Call it after commit.
@@ -331,6 +364,10 @@ class FreshState:
             state = self._made.get(entry.name) or entry.state
             own = _counters(entry, state)
             given = counters.get(entry.name, {})
+            if not given and not elements(entry.tensor):
+                # None may have a state of it, on any process.
+                self._made.pop(entry.name, None)
+                continue
             _check_counters(entry.name, own, given)
             work.append((entry, own, given))
         for entry, own, given in work:

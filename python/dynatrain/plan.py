@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _C
+from .state import State
+from .state_switch import StateSwitch
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
 from .world import World
@@ -71,8 +73,8 @@ class Plan:
     def prepare(
         self,
         world: World,
-        source_tensors: TensorMap | None = None,
-        destination_tensors: TensorMap | None = None,
+        source_tensors: TensorMap | State | None = None,
+        destination_tensors: TensorMap | State | None = None,
         *,
         user_data: Any = None,
         digests: bool = False,
@@ -90,6 +92,10 @@ class Plan:
         bytes of one tensor and state in it with the sender's digest, and an
         error names the tensor and state that differ.
 
+        A `State` may be given on either side. What it has beside tensors is
+        read at `transfer` and installed by `commit`; then all processes give
+        States, or None for a side that they do not have.
+
         Tensors on a GPU: `transfer` starts behind the thread's current stream
         there, and has ended when it returns.
         """
@@ -97,10 +103,40 @@ class Plan:
         try:
             expected = expected_tensors(self._native, place.device)
             bound = bind(
-                expected, source_tensors, destination_tensors, world.backend
+                expected,
+                *_tensors(expected, source_tensors, destination_tensors),
+                world.backend,
             )
             note = "" if user_data is None else json.dumps(user_data)
         except Exception as error:
             _C.refuse(self._native, place.native, str(error))
             raise
-        return Switch(self._native, place, bound, note, digests)
+        states = [
+            side if isinstance(side, State) else None
+            for side in (source_tensors, destination_tensors)
+        ]
+        if states == [None, None]:
+            return Switch(self._native, place, bound, note, digests)
+        switch = StateSwitch(self._native, place, bound, note, digests)
+        switch.carry(*states)
+        return switch
+
+
+def _tensors(
+    expected: list[ExpectedTensor],
+    source: TensorMap | State | None,
+    destination: TensorMap | State | None,
+) -> tuple[TensorMap | None, TensorMap | None]:
+    """Both sides as tensors; a new State keeps what the plan fills."""
+    if isinstance(destination, State):
+        destination.keep(
+            {
+                (entry.tensor, entry.state)
+                for entry in expected
+                if entry.side == "destination"
+            }
+        )
+        destination = destination.destination_tensors()
+    return (
+        source.tensors if isinstance(source, State) else source
+    ), destination

@@ -9,6 +9,8 @@ from typing import Any
 import torch
 
 from . import _C
+from .agreement import StepAgreement
+from .board import Board
 from .errors import Error
 from .world import Place
 
@@ -39,6 +41,29 @@ class Switch:
             daemon=True,
         )
         self._thread.start()
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
+
+    @property
+    def board(self) -> Board:
+        """Words of this switch; wiped when all have committed or aborted."""
+        if self._board is None:
+            self._board = self._place.board()
+        return self._board
+
+    def due(self, step: int) -> bool:
+        """Whether to switch now: True on all processes after the same step.
+
+        Call it at each step boundary with the step's number, which must be the
+        same on all processes. Before this process is prepared it costs nothing,
+        then two short words with the store, never a collective.
+        """
+        if not self.ready():
+            return False
+        self.wait()
+        if self._agreement is None:
+            self._agreement = StepAgreement(self.board)
+        return self._agreement.due(step)
 
     def _prepare(
         self, tensors: list[_C.Tensor], note: str, digests: bool
@@ -82,7 +107,11 @@ class Switch:
         of its own under way, on any process.
         """
         self.wait()
-        self._native.warm_up()
+        try:
+            self._native.warm_up()
+        except BaseException:
+            self.board.leave()
+            raise
 
     def transfer(self) -> None:
         """Moves the bytes; the source must not change until it returns.
@@ -91,7 +120,11 @@ class Switch:
         holds: streams that write the source must have been joined with it.
         """
         self.wait()
-        self._native.transfer(self._trainer_stream())
+        try:
+            self._native.transfer(self._trainer_stream())
+        except BaseException:
+            self.board.leave()
+            raise
 
     def _trainer_stream(self) -> int | None:
         gpu = self._native.gpu()
@@ -103,11 +136,15 @@ class Switch:
         """Returns when all processes have all their bytes. The source tensors
         may go then."""
         self.wait()
-        self._native.commit()
+        try:
+            self._native.commit()
+        finally:
+            self.board.leave()
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
         """Ends the change on all processes; the old state is intact."""
         self._native.abort(f"rank {self._place.rank}: {reason}")
+        self.board.leave()
 
     @property
     def user_data(self) -> Any:

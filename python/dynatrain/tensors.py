@@ -11,12 +11,14 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from . import _C
-from .capture import tensor_and_state
+from .capture import CaptureError, Piece, tensor_and_state
+from .capture.pieces import pieces_of, region
 from .errors import TensorError
 
-OneOrMore = Union[torch.Tensor, Sequence[torch.Tensor]]
+OneOrMore = Union[torch.Tensor, Piece, Sequence[torch.Tensor], Sequence[Piece]]
 #: ``{(tensor, state): tensor}`` or ``{state: {tensor: tensor}}``. A process
-#: that holds several shards of one tensor gives them as a list.
+#: that holds several shards of one tensor gives them as a list, in the plan's
+#: order or as pieces that say where they lie.
 TensorMap = Union[
     Mapping[tuple[str, str], OneOrMore], Mapping[str, Mapping[str, OneOrMore]]
 ]
@@ -300,8 +302,41 @@ def _spread(
     return [_part_of(tensor, grid, entry.intervals) for entry in expected]
 
 
+def _region_of(expected: ExpectedTensor) -> tuple | None:
+    """The shard's place as pieces tell it; None where it interleaves."""
+    if any(len(spans) != 1 for spans in expected.intervals):
+        return None
+    return region(expected.offset, expected.box, expected.range)
+
+
+def _placed(
+    expected: Sequence[ExpectedTensor], given: Sequence[object]
+) -> list[object]:
+    """Pieces in the plan's order, as tensors."""
+    try:
+        pieces = pieces_of(expected[0].tensor, list(given))
+    except CaptureError as error:
+        raise TensorError(str(error)) from None
+    if pieces is None:
+        return list(given)
+    by_region = {region(p.offset, p.size, p.range): p for p in pieces}
+    found = []
+    for entry in expected:
+        piece = by_region.get(_region_of(entry))
+        if piece is None:
+            there = ", ".join(map(str, by_region)) or "none"
+            raise TensorError(
+                f"{entry} lies at {_region_of(entry)} (offset, size, range), "
+                f"the pieces given at {there}"
+            )
+        found.append(_local(piece.tensor))
+    return found
+
+
 def _is_empty(tensor: object) -> bool:
-    return isinstance(tensor, torch.Tensor) and tensor.numel() == 0
+    if isinstance(tensor, (torch.Tensor, Piece)):
+        return tensor.numel() == 0
+    return False
 
 
 class _Given:
@@ -341,7 +376,7 @@ def _pairs(
             key = entry.side, (entry.tensor, entry.state)
             shards.setdefault(key, []).append(entry)
     for (side, key), entries in shards.items():
-        tensors = _spread(entries, given[side].take(key))
+        tensors = _spread(entries, _placed(entries, given[side].take(key)))
         if len(tensors) > len(entries):
             raise TensorError(
                 f"{len(tensors)} tensors are given for {entries[0]}, the plan "

@@ -9,6 +9,7 @@ from datetime import timedelta
 import torch.distributed as dist
 
 from . import _C
+from .board import Board
 from .errors import Error
 
 _BACKENDS = ["gloo", *(["nccl"] if "nccl" in _C.features() else [])]
@@ -29,6 +30,16 @@ class Place:
     native: _C.World
     backend: str
     shared_memory: bool
+
+    def board(self) -> Board:
+        """Words of the processes in this transition."""
+        return Board(
+            self.store,
+            f"{self.prefix}/words",
+            self.rank,
+            self.size,
+            self.timeout,
+        )
 
     def connect(self) -> dist.Backend:
         """Connections of the transition's own: one that fails or is aborted
@@ -96,6 +107,21 @@ class World:
         self.shared_memory = shared_memory
         self._store = store
         self._devices = list(devices or [])
+
+    def exchange(self, name: str) -> Board:
+        """A `Board` among all processes: each calls this, in the same order."""
+        if self.world_size is None:
+            raise Error(f"{name}: a world made of a store needs its world_size")
+        # Counted in the store: a World may be made anew for every switch.
+        number = self._store.add(f"dynatrain/{name}/{self.rank}", 1)
+        return Board(
+            self._store,
+            f"dynatrain/{name}/n{number}",
+            self.rank,
+            self.world_size,
+            self.timeout,
+            name,
+        )
 
     def join(self, plan: _C.Plan) -> Place:
         """This process's place in the next transition of this store."""

@@ -83,6 +83,14 @@ class Layout:
             self.seen.add(key)
             self.rows.append(row)
 
+    def forget(self, names):
+        """Leaves tensors out that are declared and held."""
+        names = set(names)
+        for name in names:
+            self.tensors.pop(name, None)
+        self.rows = [row for row in self.rows if row["tensor"] not in names]
+        self.seen = {key for key in self.seen if key[0] not in names}
+
     def check_whole(self, side):
         """Fails while the layout does not tell what some ranks hold."""
         if not self.unknown:

@@ -184,6 +184,11 @@ def mesh_grid(mesh):
     return ranks, sizes
 
 
+def mesh_sizes(mesh):
+    """Extents of a device mesh."""
+    return list(field(mesh, "mesh").shape)
+
+
 def sibling_ranks(tensor, mesh):
     """Ranks of the mesh that the tensor's mesh was cut out of, but for its own:
     there are meshes like it there, with tensors of their own."""

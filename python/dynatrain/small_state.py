@@ -1,0 +1,158 @@
+"""How what is no tensor of a plan gets from process to process.
+
+Every process writes down the digest of each of its values, and each distinct
+value once. Process 0 compares the digests and says which value each process
+takes; the values themselves it reads only where they are merged.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from .board import Board
+from .capture.layout import ranks_text
+from .capture.local import pack, unpack
+from .errors import Error
+from .state import MERGED, PER_RANK, Arrived, Small
+
+
+def _encode(name: str, value: Any) -> bytes:
+    """Bytes of a value; equal bytes for equal values of one kind."""
+    out = io.BytesIO()
+    torch.save(value, out)
+    data = out.getvalue()
+    try:
+        _decode(data)
+    except Exception as error:
+        raise Error(
+            f"'{name.rstrip('/')}' of a State cannot travel: {error}"
+        ) from None
+    return data
+
+
+def _decode(data: bytes) -> Any:
+    return torch.load(io.BytesIO(data), weights_only=True)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:32]
+
+
+def offer(board: Board, small: Mapping[str, Small] | None) -> None:
+    """Writes down what this process has; None where it has no source."""
+
+    def record() -> bytes:
+        told = {}
+        for name, item in (small or {}).items():
+            data = _encode(name, item.value)
+            digest = _digest(data)
+            # Whoever is first writes it; a second one would write the same.
+            if not board.has(f"value/{digest}"):
+                board.post(f"value/{digest}", data)
+            told[name] = item.rule, digest
+        return pack(told)
+
+    board.post_result("small", record)
+
+
+def withdraw(board: Board, why: str) -> None:
+    """Tells those who wait for this process's values that none will come."""
+
+    def no() -> bytes:
+        raise Error(why)
+
+    if not board.left and not board.has(f"small/{board.rank}"):
+        board.post_result("small", no)
+
+
+def _value(board: Board, digest: str, rank: int) -> Any:
+    return _decode(board.read(f"value/{digest}", rank))
+
+
+def _merged(board: Board, name: str, digests: Mapping[int, str]) -> str:
+    """The union of dicts; what several have must be equal."""
+    union: dict[Any, Any] = {}
+    origin: dict[Any, int] = {}
+    for digest in dict.fromkeys(digests.values()):
+        rank = next(r for r, one in digests.items() if one == digest)
+        for key, value in _value(board, digest, rank).items():
+            if union.setdefault(key, value) != value:
+                raise Error(
+                    f"'{name}' of '{key}' is {value} on rank {rank} and "
+                    f"{union[key]} on rank {origin[key]}, expected one value"
+                )
+            origin.setdefault(key, rank)
+    data = _encode(name, union)
+    if not board.has(f"value/{_digest(data)}"):
+        board.post(f"value/{_digest(data)}", data)
+    return _digest(data)
+
+
+def _shared(name: str, digests: Mapping[int, str]) -> str:
+    found: dict[str, list[int]] = {}
+    for rank, digest in digests.items():
+        found.setdefault(digest, []).append(rank)
+    if len(found) > 1:
+        groups = " and ".join(map(ranks_text, list(found.values())[:2]))
+        raise Error(
+            f"'{name.rstrip('/')}' of the State is not the same on {groups}, "
+            "expected one value (dynatrain.PerRank marks what each process has "
+            "for its own)"
+        )
+    return next(iter(found))
+
+
+def decide(board: Board) -> None:
+    """On process 0: what each item is. {name: [rule, digest]}, or a digest for
+    each process that has a source."""
+
+    def verdict() -> bytes:
+        told = [unpack(data) for data in board.read_results("small")]
+        items: dict[str, dict[int, tuple[str, str]]] = {}
+        for rank, own in enumerate(told):
+            for name, (rule, digest) in own.items():
+                items.setdefault(name, {})[rank] = rule, digest
+        decided = {}
+        for name, of_ranks in items.items():
+            rules = {rule for rule, _ in of_ranks.values()}
+            if len(rules) > 1:
+                raise Error(
+                    f"'{name.rstrip('/')}' of the State is "
+                    f"{' and '.join(sorted(rules))}, expected one rule"
+                )
+            digests = {rank: digest for rank, (_, digest) in of_ranks.items()}
+            rule = rules.pop()
+            if rule == PER_RANK:
+                decided[name] = rule, sorted(digests.items())
+            elif rule == MERGED:
+                decided[name] = rule, _merged(board, name, digests)
+            else:
+                decided[name] = rule, _shared(name, digests)
+        return pack(decided)
+
+    board.post_result("decided", verdict)
+
+
+def _own(of_ranks: list, rank: int) -> tuple[str, bool]:
+    """A process's own value; one that joins gets those of the others in
+    turn."""
+    known = dict(of_ranks)
+    if rank in known:
+        return known[rank], False
+    return of_ranks[rank % len(of_ranks)][1], True
+
+
+def collect(board: Board) -> dict[str, Arrived]:
+    """What this process takes; the error of any process is raised here."""
+    arrived = {}
+    for name, (rule, what) in unpack(board.read_verdict("decided")).items():
+        digest, joined = what, False
+        if rule == PER_RANK:
+            digest, joined = _own(what, board.rank)
+        arrived[name] = Arrived(_value(board, digest, 0), joined)
+    return arrived
