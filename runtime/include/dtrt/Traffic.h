@@ -24,8 +24,8 @@ struct MessageEnds {
   bool receive = false;
   uint32_t peer = 0; // device
   uint64_t bytes = 0;
-  uint64_t regions = 0; // MessageRegions of it; 0: not told
   MessagePlace own, other;
+  uint64_t regions = 0; // MessageRegions of it; 0: not told
 };
 
 /// All groups of one program, in their order.
