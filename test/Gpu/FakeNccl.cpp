@@ -503,9 +503,10 @@ ncclResult_t windowRegister(ncclComm_t handle, void *data, size_t bytes,
   if (!isFakeShared(data))
     fault("a window over memory that is not ncclMemAlloc's");
   comm->hasWindow = true;
-  comm->window = static_cast<std::byte *>(data);
+  comm->window =
+      fake().options.oneSided ? static_cast<std::byte *>(data) : nullptr;
   comm->windowBytes = bytes;
-  *window = fake().options.oneSided ? data : nullptr;
+  *window = comm->window;
   return finishLater(lock, comm, [world = comm->world] {
     return std::all_of(
         world->comms.begin(), world->comms.end(),

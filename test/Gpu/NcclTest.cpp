@@ -230,8 +230,9 @@ TEST(NcclPlans, PreparingRunsNoGroupBesideATrainers) {
     ++prepared;
     while (prepared < 2)
       std::this_thread::yield();
-    if (device == 1)
+    if (device == 1) {
       EXPECT_TRUE(trainer->group({{true, 0, block, 100}}).ok());
+    }
     if (step.joinable())
       step.join();
     // The step is over on all ranks.
