@@ -39,14 +39,14 @@ constexpr std::chrono::seconds kRest(3);
 class Pause {
 public:
   void operator()() {
-    if (++count < 200)
+    if (Clock::now() < spinUntil)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 
 private:
-  unsigned count = 0;
+  Clock::time_point spinUntil = Clock::now() + std::chrono::microseconds(200);
 };
 
 /// Memory that goes with this.

@@ -24,6 +24,8 @@ using Clock = std::chrono::steady_clock;
 
 /// Peers of a rank in one wave: what plans keep to.
 constexpr int kMaxPeers = int(kMaxGroupMessages);
+/// A wait only lets others run for so long, then it sleeps between looks.
+constexpr std::chrono::microseconds kSpin(200);
 /// Between two looks at NCCL's asynchronous errors.
 constexpr std::chrono::milliseconds kErrorInterval(2);
 /// How long a rank that fails waits until the others have been told, until a
@@ -136,7 +138,8 @@ Status NcclCommunicator::State::errorOf(ncclComm_t handle,
 
 /// Until the host has carried out the call that gave `result`.
 Status NcclCommunicator::State::settle(ncclComm_t handle, ncclResult_t result) {
-  for (unsigned looks = 0; result == ncclInProgress; ++looks) {
+  auto spinUntil = Clock::now() + kSpin;
+  while (result == ncclInProgress) {
     std::unique_lock<std::timed_mutex> lock;
     if (!lockCalls(lock))
       return stopReason();
@@ -144,7 +147,7 @@ Status NcclCommunicator::State::settle(ncclComm_t handle, ncclResult_t result) {
     if (asked != ncclSuccess)
       result = asked;
     lock.unlock();
-    if (looks < 1000)
+    if (Clock::now() < spinUntil)
       std::this_thread::yield();
     else
       std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -445,10 +448,11 @@ Status NcclCommunicator::await(const NcclPhase &phase,
   auto deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
   auto nextLook = Clock::now() + kErrorInterval;
-  for (unsigned looks = 0; !reached(); ++looks) {
+  auto spinUntil = Clock::now() + kSpin;
+  while (!reached()) {
     if (state->stopping)
       break;
-    if (looks < 1000) {
+    if (Clock::now() < spinUntil) {
       std::this_thread::yield();
       continue;
     }
