@@ -28,7 +28,7 @@
 #include "TransitionAnalysis.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/CostModel.h"
+#include "dt/Scheduling/ChunkSizes.h"
 
 #include "mlir/Pass/PassManager.h"
 
@@ -85,7 +85,7 @@ public:
     for (const auto &[key, port] : ports) {
       int64_t batches =
           (port.messages + kBatchOperations - 1) / kBatchOperations;
-      most = std::max(most, port.seconds + batches * cluster.latencySeconds);
+      most = std::max(most, port.seconds + batches * cluster.latencySeconds());
     }
     return most;
   }
@@ -174,11 +174,11 @@ Outcome xorRounds(const TransitionInfo &info, const std::vector<Send> &sends) {
   int64_t limit = info.stagingLimit / kSlotsPerLevel, mostChunks = 1;
   for (auto [pair, bytes] : pairs)
     mostChunks = std::max(mostChunks, (bytes + limit - 1) / limit);
-  std::vector<Message> messages;
+  std::vector<TimedMessage> messages;
   for (auto [pair, bytes] : pairs) {
     int64_t chunks = (bytes + limit - 1) / limit;
     for (int64_t i = 0; i < chunks; ++i) {
-      Message message;
+      TimedMessage message;
       int64_t round = dense[pair.first] ^ dense[pair.second];
       message.wave = int32_t(round * mostChunks + i);
       message.source = pair.first;
@@ -187,9 +187,10 @@ Outcome xorRounds(const TransitionInfo &info, const std::vector<Send> &sends) {
       messages.push_back(message);
     }
   }
-  std::stable_sort(
-      messages.begin(), messages.end(),
-      [](const Message &a, const Message &b) { return a.wave < b.wave; });
+  std::stable_sort(messages.begin(), messages.end(),
+                   [](const TimedMessage &a, const TimedMessage &b) {
+                     return a.wave < b.wave;
+                   });
   return {predictSeconds(messages, info.cluster), total(sends),
           int64_t(messages.size())};
 }
@@ -207,7 +208,8 @@ int64_t piecesOf(const TransitionInfo &info, const Send &send) {
 /// Copies of strided boxes on each device, on one side.
 class Copies {
 public:
-  Copies(const TransitionInfo &info, bool sends) : isSending(sends) {
+  Copies(const TransitionInfo &info, bool sends)
+      : cluster(info.cluster), isSending(sends) {
     for (uint32_t i = 0; i < info.flows.size(); ++i)
       shards.add(i, sends ? info.flows[i].source : info.flows[i].destination);
   }
@@ -218,8 +220,8 @@ public:
     auto found = shards.find(send.flow, device, piece);
     if (found && isContiguous(found->view))
       return;
-    seconds[device] +=
-        packSeconds(send.bytes) + (pieces - 1) * kPackLaunchSeconds;
+    seconds[device] += cluster.packSeconds(send.bytes) +
+                       double(pieces - 1) * cluster.packLaunchUs / 1e6;
   }
 
   double slowest() const {
@@ -230,6 +232,7 @@ public:
   }
 
 private:
+  const Cluster &cluster;
   bool isSending;
   ShardIndex shards;
   std::map<int64_t, double> seconds;
@@ -273,7 +276,7 @@ public:
       std::map<int64_t, double> ends;
       for (const Entry &entry : batch) {
         double end = std::max(ended[entry.source], ended[entry.destination]) +
-                     cluster.latencySeconds +
+                     cluster.latencySeconds() +
                      std::max(port(entry, false), port(entry, true));
         for (int64_t device : {entry.source, entry.destination})
           ends[device] = std::max(ends[device], end);

@@ -99,7 +99,8 @@ std::string nameOf(const Sizes &sizes) {
 /// what crosses nodes too much is counted (see StateSizes.h).
 double arrivalSeconds(const Job &job, const Arrivals &arrivals) {
   const JobCluster &cluster = job.cluster;
-  double inter = cluster.interRate, intra = cluster.intraRate;
+  double inter = cluster.bytesPerSecond(true);
+  double intra = cluster.bytesPerSecond(false);
   double longest = 0;
   bool isRegular = cluster.isRegular();
   for (const DeviceArrival &device : arrivals.devices) {
@@ -118,7 +119,7 @@ double arrivalSeconds(const Job &job, const Arrivals &arrivals) {
     }
     longest = std::max(longest, seconds);
   }
-  return arrivals.bytes > 0 ? longest + cluster.latency : 0;
+  return arrivals.bytes > 0 ? longest + cluster.latencySeconds() : 0;
 }
 
 class Search {

@@ -176,6 +176,11 @@ void readUnequal(const Json &json, JobCluster &cluster) {
   }
 }
 
+LinkEnd endOf(const Place &place) {
+  bool isNode = place.node >= 0;
+  return {isNode, isNode ? place.node : place.device};
+}
+
 void readLinks(const Json &json, JobCluster &cluster) {
   size_t i = 0;
   for (const Json &item : request::asArray(json, "cluster.links").items) {
@@ -186,14 +191,9 @@ void readLinks(const Json &json, JobCluster &cluster) {
     Place to = readPlace(request::require(item, path, "to"), path + ".to");
     devicesAt(from, cluster, path + ".from");
     devicesAt(to, cluster, path + ".to");
-    JobLink link;
-    link.fromNode = from.node >= 0;
-    link.toNode = to.node >= 0;
-    link.from = link.fromNode ? from.node : from.device;
-    link.to = link.toNode ? to.node : to.device;
     request::require(item, path, "GBps");
-    link.rate = numberOr(item, path, "GBps", 0, 1e6) * kGiga;
-    cluster.links.push_back(link);
+    cluster.links.push_back(
+        {endOf(from), endOf(to), numberOr(item, path, "GBps", 0, 1e6)});
   }
 }
 
@@ -240,9 +240,9 @@ JobCluster readCluster(const Json &json) {
          std::to_string(cluster.devicesPerNode) +
          " devices of a node, not be " + std::to_string(nics));
   cluster.devicesPerNic = cluster.devicesPerNode / nics;
-  cluster.intraRate = numberOr(json, path, "intra_node_GBps", 200, 1e6) * kGiga;
-  cluster.interRate = numberOr(json, path, "inter_node_GBps", 25, 1e6) * kGiga;
-  cluster.latency = numberOr(json, path, "latency_us", 10, 1e9) * 1e-6;
+  cluster.intraNodeGBps = numberOr(json, path, "intra_node_GBps", 200, 1e6);
+  cluster.interNodeGBps = numberOr(json, path, "inter_node_GBps", 25, 1e6);
+  cluster.latencyUs = numberOr(json, path, "latency_us", 10, 1e9);
   Device device;
   device.flops = 312 * kTera;
   device.memoryRate = 2000 * kGiga;
@@ -580,18 +580,6 @@ const char *nameOf(Recompute recompute) {
     return "full";
   }
   return "";
-}
-
-double JobCluster::rate(int64_t from, int64_t to) const {
-  if (!measured.empty())
-    return measured[from * int64_t(devices.size()) + to];
-  for (size_t i = links.size(); i-- > 0;) {
-    const JobLink &link = links[i];
-    if (link.from == (link.fromNode ? node(from) : from) &&
-        link.to == (link.toNode ? node(to) : to))
-      return link.rate;
-  }
-  return node(from) == node(to) ? intraRate : interRate;
 }
 
 bool Constraints::allows(const std::string &axis, int64_t value) const {

@@ -51,10 +51,10 @@ Json layoutOf(const Job &job, const Sizes &sizes) {
   return out;
 }
 
-Json endOf(bool isNode, int64_t index) {
-  if (isNode)
-    return "node:" + std::to_string(index);
-  return index;
+Json endOf(LinkEnd end) {
+  if (end.isNode)
+    return "node:" + std::to_string(end.index);
+  return end.index;
 }
 
 Json clusterOf(const JobCluster &cluster) {
@@ -62,13 +62,13 @@ Json clusterOf(const JobCluster &cluster) {
   out["devices_per_node"] = cluster.devicesPerNode;
   if (cluster.devicesPerNic > 1)
     out["nics_per_node"] = cluster.devicesPerNode / cluster.devicesPerNic;
-  out["intra_node_GBps"] = cluster.intraRate / 1e9;
-  out["inter_node_GBps"] = cluster.interRate / 1e9;
-  out["latency_us"] = cluster.latency * 1e6;
-  for (const JobLink &link : cluster.links)
-    out["links"].push_back({{"from", endOf(link.fromNode, link.from)},
-                            {"to", endOf(link.toNode, link.to)},
-                            {"GBps", link.rate / 1e9}});
+  out["intra_node_GBps"] = cluster.intraNodeGBps;
+  out["inter_node_GBps"] = cluster.interNodeGBps;
+  out["latency_us"] = cluster.latencyUs;
+  for (const Link &link : cluster.links)
+    out["links"].push_back({{"from", endOf(link.from)},
+                            {"to", endOf(link.to)},
+                            {"GBps", link.GBps}});
   int64_t n = cluster.devices.size();
   for (int64_t a = 0; a < n && !cluster.measured.empty(); ++a)
     for (int64_t b = 0; b < n; ++b)

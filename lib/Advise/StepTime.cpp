@@ -40,7 +40,8 @@ double ringRate(const Job &job, const Sizes &sizes, int64_t stride,
       break;
   }
   if (cluster.isRegular())
-    slowest = crosses ? cluster.interRate : cluster.intraRate;
+    slowest =
+        crosses ? cluster.bytesPerSecond(true) : cluster.bytesPerSecond(false);
   // All groups ring at once: devices behind one NIC share it, unless the ring
   // leaves the node once for all of them.
   int64_t inNode = std::max<int64_t>(1, cluster.devicesPerNode / stride);
@@ -64,7 +65,7 @@ void addExpertRates(const Job &job, const Sizes &sizes, AxisRates &rates) {
   const JobCluster &cluster = job.cluster;
   rates.etp = ringRate(job, sizes, 1, sizes.etp);
   rates.ep = ringRate(job, sizes, sizes.etp, sizes.ep);
-  rates.epInside = cluster.intraRate * job.time.networkEfficiency;
+  rates.epInside = cluster.bytesPerSecond(false) * job.time.networkEfficiency;
   if (sizes.ep <= 1)
     return;
   // Of the ranks that one sends to, those on other nodes; the first group
@@ -76,7 +77,7 @@ void addExpertRates(const Job &job, const Sizes &sizes, AxisRates &rates) {
   if (!cluster.isRegular())
     rates.epInside = rates.ep;
   else if (outside > 0)
-    rates.ep = cluster.interRate / double(cluster.devicesPerNic) *
+    rates.ep = cluster.bytesPerSecond(true) / double(cluster.devicesPerNic) *
                job.time.networkEfficiency;
 }
 
@@ -88,7 +89,7 @@ public:
       : job(job), sizes(sizes), batch(batch), rates(rates),
         flops(fastest(job.cluster) * job.time.efficiency),
         tokens(double(batch.micro * batch.sequence) / double(sizes.cp)),
-        latency(job.cluster.latency) {}
+        latency(job.cluster.latencySeconds()) {}
 
   LayerTime time(const LayerCost &cost, double layers) const {
     double tp = double(sizes.tp);
@@ -260,7 +261,7 @@ double gradientSeconds(const Job &job, const Sizes &sizes,
   double reduce = parameters * double(job.gradientBytes);
   double gather = parameters * kActivationBytes;
   int64_t replicas = sizes.dp * sizes.cp;
-  double latency = job.cluster.latency;
+  double latency = job.cluster.latencySeconds();
   double rate = rates.data;
   // With experts of their own most parameters reduce over the expert grid.
   if (job.model.experts > 0 && sizes.ep > 1) {
@@ -282,9 +283,9 @@ double shardingSeconds(const Job &job, const Sizes &sizes,
     return 0;
   double whole = double(bytes.parameters) * double(sizes.fsdp);
   return 2 * ringSeconds(whole * kActivationBytes, sizes.fsdp, rates.fsdp,
-                         job.cluster.latency) +
+                         job.cluster.latencySeconds()) +
          ringSeconds(whole * double(job.gradientBytes), sizes.fsdp, rates.fsdp,
-                     job.cluster.latency);
+                     job.cluster.latencySeconds());
 }
 
 } // namespace
@@ -333,7 +334,8 @@ LayerTimes layerTimes(const Job &job, const Sizes &sizes, const Batch &batch,
       rounded(model.logitBytes() + model.saved(job.model.last));
   out.working = rounded(working);
   if (sizes.pp > 1)
-    out.transfer = model.hiddenBytes() / rates.pp + job.cluster.latency;
+    out.transfer =
+        model.hiddenBytes() / rates.pp + job.cluster.latencySeconds();
   useProfile(job, out);
   return out;
 }

@@ -187,20 +187,30 @@ void ZeroAttr::print(AsmPrinter &printer) const {
 // #dt.cluster
 //===----------------------------------------------------------------------===//
 
-ClusterAttr ClusterAttr::get(MLIRContext *context, int64_t devicesPerNode,
-                             double intraNodeGBps, double interNodeGBps,
-                             double latencyUs, ArrayRef<LinkEntry> links,
-                             int64_t devicesPerNic) {
+ClusterAttr ClusterAttr::get(MLIRContext *context, const Cluster &cluster) {
   Builder builder(context);
-  return get(context, devicesPerNode, builder.getF64FloatAttr(intraNodeGBps),
-             builder.getF64FloatAttr(interNodeGBps),
-             builder.getF64FloatAttr(latencyUs), devicesPerNic, links);
+  return get(context, cluster.devicesPerNode,
+             builder.getF64FloatAttr(cluster.intraNodeGBps),
+             builder.getF64FloatAttr(cluster.interNodeGBps),
+             builder.getF64FloatAttr(cluster.latencyUs), cluster.devicesPerNic,
+             cluster.links);
+}
+
+Cluster ClusterAttr::toCluster() const {
+  Cluster out;
+  out.devicesPerNode = getDevicesPerNode();
+  out.intraNodeGBps = getIntra().getValueAsDouble();
+  out.interNodeGBps = getInter().getValueAsDouble();
+  out.latencyUs = getLatency().getValueAsDouble();
+  out.links = getLinks().vec();
+  out.devicesPerNic = getDevicesPerNic();
+  return out;
 }
 
 LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
                                   FloatAttr intra, FloatAttr inter,
                                   FloatAttr latency, int64_t devicesPerNic,
-                                  ArrayRef<LinkEntry> links) {
+                                  ArrayRef<Link> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
@@ -212,19 +222,18 @@ LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
       return emitError() << "expected positive rates, found " << rate;
   if (!(latency.getValueAsDouble() >= 0))
     return emitError() << "expected a latency from 0, found " << latency;
-  for (const LinkEntry &link : links) {
-    if (link.from < 0 || link.to < 0)
+  for (const Link &link : links) {
+    if (link.from.index < 0 || link.to.index < 0)
       return emitError() << "expected link ends from 0, found "
-                         << std::min(link.from, link.to);
-    if (!(link.GBps.getValueAsDouble() > 0))
+                         << std::min(link.from.index, link.to.index);
+    if (!(link.GBps > 0))
       return emitError() << "expected positive rates, found " << link.GBps;
   }
   return success();
 }
 
 // Whole numbers may go without the point.
-static ParseResult parseNumber(AsmParser &parser, FloatAttr &value) {
-  double number = 0;
+static ParseResult parseNumber(AsmParser &parser, double &number) {
   int64_t whole = 0;
   OptionalParseResult isWhole = parser.parseOptionalInteger(whole);
   if (isWhole.has_value()) {
@@ -234,33 +243,30 @@ static ParseResult parseNumber(AsmParser &parser, FloatAttr &value) {
   } else if (parser.parseFloat(number)) {
     return failure();
   }
-  value = parser.getBuilder().getF64FloatAttr(number);
   return success();
 }
 
 // , name 25.0
 static ParseResult parseRate(AsmParser &parser, llvm::StringRef name,
-                             FloatAttr &value) {
+                             double &value) {
   return failure(parser.parseComma() || parser.parseKeyword(name) ||
                  parseNumber(parser, value));
 }
 
 // node 0, or device 9
-static ParseResult parseLinkEnd(AsmParser &parser, bool &isNode,
-                                int64_t &index) {
+static ParseResult parseLinkEnd(AsmParser &parser, LinkEnd &end) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   llvm::StringRef kind;
   if (failed(parser.parseOptionalKeyword(&kind, {"node", "device"})))
     return parser.emitError(loc, "expected 'node' or 'device'");
-  isNode = kind == "node";
-  return parser.parseInteger(index);
+  end.isNode = kind == "node";
+  return parser.parseInteger(end.index);
 }
 
-static ParseResult parseLink(AsmParser &parser, LinkEntry &link) {
-  return failure(parseLinkEnd(parser, link.fromNode, link.from) ||
-                 parser.parseKeyword("to") ||
-                 parseLinkEnd(parser, link.toNode, link.to) ||
-                 parser.parseEqual() || parseNumber(parser, link.GBps));
+static ParseResult parseLink(AsmParser &parser, Link &link) {
+  return failure(parseLinkEnd(parser, link.from) || parser.parseKeyword("to") ||
+                 parseLinkEnd(parser, link.to) || parser.parseEqual() ||
+                 parseNumber(parser, link.GBps));
 }
 
 // 2 per nic, if it is there; `more`: whether something follows it.
@@ -278,36 +284,38 @@ static ParseResult parsePerNic(AsmParser &parser, int64_t &devices,
 
 Attribute ClusterAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
-  int64_t devicesPerNode = 0, devicesPerNic = 1;
-  FloatAttr intra, inter, latency;
-  if (parser.parseLess() || parser.parseInteger(devicesPerNode) ||
+  Cluster cluster;
+  if (parser.parseLess() || parser.parseInteger(cluster.devicesPerNode) ||
       parser.parseKeyword("per") || parser.parseKeyword("node") ||
-      parseRate(parser, "intra", intra) || parseRate(parser, "inter", inter) ||
-      parseRate(parser, "latency", latency))
+      parseRate(parser, "intra", cluster.intraNodeGBps) ||
+      parseRate(parser, "inter", cluster.interNodeGBps) ||
+      parseRate(parser, "latency", cluster.latencyUs))
     return {};
-  SmallVector<LinkEntry> links;
   bool more = succeeded(parser.parseOptionalComma());
-  if (more && failed(parsePerNic(parser, devicesPerNic, more)))
+  if (more && failed(parsePerNic(parser, cluster.devicesPerNic, more)))
     return {};
   if (more &&
       (parser.parseKeyword("links") ||
        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
-         return parseLink(parser, links.emplace_back());
+         return parseLink(parser, cluster.links.emplace_back());
        })))
     return {};
   if (parser.parseGreater())
     return {};
+  Builder &builder = parser.getBuilder();
   return parser.getChecked<ClusterAttr>(
-      loc, parser.getContext(), devicesPerNode, intra, inter, latency,
-      devicesPerNic, ArrayRef<LinkEntry>(links));
+      loc, parser.getContext(), cluster.devicesPerNode,
+      builder.getF64FloatAttr(cluster.intraNodeGBps),
+      builder.getF64FloatAttr(cluster.interNodeGBps),
+      builder.getF64FloatAttr(cluster.latencyUs), cluster.devicesPerNic,
+      ArrayRef<Link>(cluster.links));
 }
 
 // The shortest text that reads back as the same number, with the point that
 // the lexer insists on: 200.0, 1.0e-07.
-static void printNumber(AsmPrinter &printer, FloatAttr value) {
+static void printNumber(AsmPrinter &printer, double value) {
   char buffer[32];
-  auto [end, error] =
-      std::to_chars(buffer, buffer + sizeof(buffer), value.getValueAsDouble());
+  auto [end, error] = std::to_chars(buffer, buffer + sizeof(buffer), value);
   llvm::StringRef text(buffer, end - buffer);
   auto [mantissa, exponent] = text.split('e');
   printer << mantissa << (mantissa.contains('.') ? "" : ".0");
@@ -317,18 +325,19 @@ static void printNumber(AsmPrinter &printer, FloatAttr value) {
 
 void ClusterAttr::print(AsmPrinter &printer) const {
   printer << "<" << getDevicesPerNode() << " per node, intra ";
-  printNumber(printer, getIntra());
+  printNumber(printer, getIntra().getValueAsDouble());
   printer << ", inter ";
-  printNumber(printer, getInter());
+  printNumber(printer, getInter().getValueAsDouble());
   printer << ", latency ";
-  printNumber(printer, getLatency());
+  printNumber(printer, getLatency().getValueAsDouble());
   if (getDevicesPerNic() != 1)
     printer << ", " << getDevicesPerNic() << " per nic";
   if (!getLinks().empty()) {
     printer << ", links [";
-    llvm::interleaveComma(getLinks(), printer, [&](const LinkEntry &link) {
-      printer << (link.fromNode ? "node " : "device ") << link.from << " to "
-              << (link.toNode ? "node " : "device ") << link.to << " = ";
+    llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {
+      printer << (link.from.isNode ? "node " : "device ") << link.from.index
+              << (link.to.isNode ? " to node " : " to device ") << link.to.index
+              << " = ";
       printNumber(printer, link.GBps);
     });
     printer << "]";

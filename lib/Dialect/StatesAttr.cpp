@@ -81,7 +81,7 @@ static std::string problemOf(const StateEntry &entry,
       return "is made from '" + entry.from.str() +
              "', which is no other state of the source";
     if (entry.destination && !canConvert(*found->source, *entry.destination))
-      return std::string("cannot be made from ") + name(*found->source);
+      return std::string("cannot be made from ") + dtypeName(*found->source);
     if (entry.source && entry.destination && found->destination &&
         !roundAlike(*found->source, *found->destination, *entry.source,
                     *entry.destination))
@@ -91,8 +91,8 @@ static std::string problemOf(const StateEntry &entry,
       read = found->source;
   }
   if (entry.destination && !canConvert(*read, *entry.destination))
-    return std::string("cannot change from ") + name(*read) + " to " +
-           name(*entry.destination);
+    return std::string("cannot change from ") + dtypeName(*read) + " to " +
+           dtypeName(*entry.destination);
   return "";
 }
 
@@ -114,18 +114,18 @@ LogicalResult StatesAttr::verify(EmitError emitError,
 /// A dtype, or `none`.
 static ParseResult parseSideDType(AsmParser &parser,
                                   std::optional<DType> &dtype) {
-  llvm::StringRef dtypeName;
+  llvm::StringRef spelling;
   llvm::SMLoc loc = parser.getCurrentLocation();
-  if (parser.parseKeyword(&dtypeName))
+  if (parser.parseKeyword(&spelling))
     return failure();
   dtype = std::nullopt;
-  if (dtypeName == "none")
+  if (spelling == "none")
     return success();
-  dtype = parseDType({dtypeName.data(), dtypeName.size()});
+  dtype = parseDType({spelling.data(), spelling.size()});
   if (dtype)
     return success();
   return parser.emitError(loc)
-         << "unknown dtype '" << dtypeName << "', expected one such as bf16";
+         << "unknown dtype '" << spelling << "', expected one such as bf16";
 }
 
 static ParseResult parseState(AsmParser &parser, StateEntry &entry) {
@@ -161,7 +161,7 @@ void StatesAttr::print(AsmPrinter &printer) const {
   printer << "<";
   llvm::interleaveComma(getEntries(), printer, [&](const StateEntry &entry) {
     auto text = [](std::optional<DType> dtype) {
-      return dtype ? ::dt::name(*dtype) : "none";
+      return dtype ? dtypeName(*dtype) : "none";
     };
     printer.printKeywordOrString(entry.name);
     printer << " = " << text(entry.source);

@@ -2,10 +2,11 @@
 
 #include "dt/Emit/Summary.h"
 
+#include "dt/Cost/CostModel.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Proof/StorageRules.h"
-#include "dt/Routing/CostModel.h"
+#include "dt/Routing/RoutingProblem.h"
 
 #include <algorithm>
 
@@ -33,7 +34,7 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
 
 void countMessages(const std::vector<PlanMessage> &messages,
                    const Cluster &cluster, dtrt::PlanSummary &out) {
-  std::vector<Message> timed;
+  std::vector<TimedMessage> timed;
   timed.reserve(messages.size());
   int32_t wave = -1;
   for (const PlanMessage &message : messages) {
@@ -43,8 +44,8 @@ void countMessages(const std::vector<PlanMessage> &messages,
     if (!cluster.sameNode(message.source, message.destination))
       out.bytesInterNode += message.bytes;
     timed.push_back({message.wave, message.source, message.destination,
-                     message.first, message.last, message.bytes,
-                     message.sendSlot, message.receiveSlot});
+                     message.bytes, message.sendSlot != kInPlace,
+                     message.receiveSlot != kInPlace});
   }
   out.messages = messages.size();
   out.timePredicted = predictSeconds(timed, cluster);

@@ -3,39 +3,12 @@
 #include "dt/Geometry/DType.h"
 
 #include <cctype>
+#include <string>
 #include <vector>
 
 namespace dt {
 
 namespace {
-
-struct Entry {
-  DType type;
-  int64_t bytes;
-  const char *name;
-};
-
-/// In the order of the enumerators.
-constexpr Entry kTypes[] = {
-    {DType::F64, 8, "f64"},
-    {DType::F32, 4, "f32"},
-    {DType::F16, 2, "f16"},
-    {DType::BF16, 2, "bf16"},
-    {DType::F8E4M3, 1, "f8_e4m3"},
-    {DType::F8E5M2, 1, "f8_e5m2"},
-    {DType::F8E8M0, 1, "f8_e8m0"},
-    {DType::F8E4M3FNUZ, 1, "f8_e4m3fnuz"},
-    {DType::F8E5M2FNUZ, 1, "f8_e5m2fnuz"},
-    {DType::I64, 8, "i64"},
-    {DType::I32, 4, "i32"},
-    {DType::I16, 2, "i16"},
-    {DType::I8, 1, "i8"},
-    {DType::U64, 8, "u64"},
-    {DType::U32, 4, "u32"},
-    {DType::U16, 2, "u16"},
-    {DType::U8, 1, "u8"},
-    {DType::Bool, 1, "bool"},
-};
 
 struct Alias {
   const char *spelling;
@@ -80,19 +53,6 @@ constexpr Alias kAliases[] = {
 
 } // namespace
 
-int64_t byteWidth(DType type) { return kTypes[size_t(type)].bytes; }
-
-const char *name(DType type) { return kTypes[size_t(type)].name; }
-
-static bool isPlainFloat(DType type) {
-  return type == DType::F64 || type == DType::F32 || type == DType::F16 ||
-         type == DType::BF16;
-}
-
-bool canConvert(DType from, DType to) {
-  return from == to || (isPlainFloat(from) && isPlainFloat(to));
-}
-
 /// Whether all values of a type are values of the other.
 static bool holdsAll(DType type, DType of) {
   return type == of || type == DType::F64 ||
@@ -115,10 +75,6 @@ bool roundAlike(DType fromSource, DType fromDestination, DType madeSource,
          roundings({fromSource, fromDestination, madeDestination});
 }
 
-DType wireDType(DType source, DType destination) {
-  return byteWidth(source) < byteWidth(destination) ? source : destination;
-}
-
 std::optional<DType> parseDType(std::string_view text) {
   std::string lower;
   for (char c : text)
@@ -126,9 +82,9 @@ std::optional<DType> parseDType(std::string_view text) {
   const std::string prefix = "torch.";
   if (lower.compare(0, prefix.size(), prefix) == 0)
     lower.erase(0, prefix.size());
-  for (const Entry &entry : kTypes)
-    if (lower == entry.name)
-      return entry.type;
+  for (size_t i = 0; i < dtrt::kNumDTypes; ++i)
+    if (lower == dtypeName(DType(i)))
+      return DType(i);
   for (const Alias &alias : kAliases)
     if (lower == alias.spelling)
       return alias.type;

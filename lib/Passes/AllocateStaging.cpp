@@ -7,7 +7,7 @@
 
 #include "TransportReading.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/Staging.h"
+#include "dt/Scheduling/Staging.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
@@ -37,10 +37,10 @@ RowSet compressSlots(std::vector<int64_t> rows) {
 }
 
 /// One row per end of each message of the wave.
-RowsAttr slotRows(MLIRContext *context, ArrayRef<Message> messages) {
+RowsAttr slotRows(MLIRContext *context, ArrayRef<PlanMessage> messages) {
   std::vector<int64_t> rows;
   rows.reserve(2 * WaveOp::kNumSlotColumns * messages.size());
-  for (const Message &message : messages) {
+  for (const PlanMessage &message : messages) {
     rows.insert(rows.end(), {message.source, message.destination, 0,
                              message.sendSlot, message.bytes});
     rows.insert(rows.end(), {message.destination, message.source, 1,
@@ -66,7 +66,7 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     const TransitionInfo &info = *reading.info;
     std::vector<ScheduledMove> scheduled = scheduledMoves(reading.plan);
     const std::vector<Flow> &flows = info.flowWidths();
-    std::vector<Message> messages = formMessages(scheduled, flows);
+    std::vector<PlanMessage> messages = formMessages(scheduled, flows);
     ShardIndex source = indexShards(reading.plan.flows, /*source=*/true);
     ShardIndex destination = indexShards(reading.plan.flows, /*source=*/false);
     std::vector<unsigned> numStates = info.numStates();
@@ -80,14 +80,14 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
                << ", more than the limit of " << info.stagingLimit;
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
     }
-    for (const Message &message : messages)
+    for (const PlanMessage &message : messages)
       numDirect +=
-          (message.sendSlot == kDirect) + (message.receiveSlot == kDirect);
-    ArrayRef<Message> rest(messages);
-    std::vector<std::pair<WaveOp, ArrayRef<Message>>> waves;
+          (message.sendSlot == kInPlace) + (message.receiveSlot == kInPlace);
+    ArrayRef<PlanMessage> rest(messages);
+    std::vector<std::pair<WaveOp, ArrayRef<PlanMessage>>> waves;
     for (auto wave : info.op().getOps<WaveOp>()) {
-      ArrayRef<Message> own = rest.take_while(
-          [&](const Message &m) { return m.wave == wave.getNumber(); });
+      ArrayRef<PlanMessage> own = rest.take_while(
+          [&](const PlanMessage &m) { return m.wave == wave.getNumber(); });
       rest = rest.drop_front(own.size());
       waves.push_back({wave, own});
     }

@@ -57,13 +57,13 @@ dtrt::Family familyOf(ParamOp param) {
     info.name = state.name.str();
     info.inSource = state.source.has_value();
     info.inDestination = state.destination.has_value();
-    info.sourceDType = dtrt::DType(states.readDType(i));
-    info.destinationDType =
-        dtrt::DType(state.destination.value_or(states.readDType(i)));
+    info.sourceDType = states.readDType(i);
+    info.destinationDType = state.destination.value_or(states.readDType(i));
     if (state.from)
       info.madeFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));
   }
+  out.partial = param.getPartial();
   return out;
 }
 
@@ -89,21 +89,11 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.destinationDevices = narrow(devicesOf(info.destinationLayout(), tables));
   for (ParamOp param : info.params)
     out.families.push_back(familyOf(param));
-  out.cluster.devicesPerNode = info.cluster.devicesPerNode;
-  out.cluster.intraNodeGBps = info.cluster.intraBytesPerSecond / 1e9;
-  out.cluster.interNodeGBps = info.cluster.interBytesPerSecond / 1e9;
-  out.cluster.latencyUs = info.cluster.latencySeconds * 1e6;
-  out.cluster.devicesPerNic = info.cluster.devicesPerNic;
-  out.cluster.packGBps = kPackBytesPerSecond / 1e9;
-  out.cluster.packLaunchUs = kPackLaunchSeconds * 1e6;
+  out.cluster = info.cluster;
   out.summary.mode =
       info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
-  for (const ClusterLink &link : info.cluster.links)
-    out.cluster.links.push_back({link.from.isNode, link.to.isNode,
-                                 link.from.index, link.to.index,
-                                 link.bytesPerSecond / 1e9});
   return out;
 }
 

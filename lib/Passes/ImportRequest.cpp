@@ -54,7 +54,8 @@ void Importer::importSpace() {
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
   for (const TensorDecl &tensor : request.tensors)
-    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor));
+    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor))
+        .setPartial(tensor.partial);
 }
 
 void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
@@ -121,21 +122,12 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
 
 void Importer::importTransition() {
   MLIRContext *context = builder.getContext();
-  const ClusterDecl &cluster = request.cluster;
   const MemoryDecl &memory = request.memory;
-  SmallVector<LinkEntry> links;
-  for (const LinkDecl &link : cluster.links)
-    links.push_back({link.from.isNode, link.from.index, link.to.isNode,
-                     link.to.index, builder.getF64FloatAttr(link.GBps)});
-  auto op = TransitionOp::create(
-      builder, loc, "transition", "source", "destination",
-      ClusterAttr::get(context, cluster.devicesPerNode, cluster.intraNodeGBps,
-                       cluster.interNodeGBps, cluster.latencyUs, links,
-                       cluster.nicsPerNode == 0
-                           ? 1
-                           : cluster.devicesPerNode / cluster.nicsPerNode),
-      MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.flat));
+  auto op =
+      TransitionOp::create(builder, loc, "transition", "source", "destination",
+                           ClusterAttr::get(context, request.cluster),
+                           MemoryAttr::get(context, memory.stagingBytes,
+                                           memory.deviceBytes, memory.flat));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

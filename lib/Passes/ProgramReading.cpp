@@ -27,7 +27,7 @@ private:
   struct Place {
     uint32_t family = 0;
     uint64_t states = 0;
-    dtrt::Side side = dtrt::Side::Source;
+    Side side = Side::Source;
     uint32_t shard = 0;
   };
 
@@ -65,10 +65,9 @@ void Reader::readShard(ShardOp op) {
   Place place;
   place.family = families.lookup(op.getParamAttr().getAttr());
   place.states = statesIn(place.family, op.getStatesAttr());
-  place.side = op.getSide() == Side::Source ? dtrt::Side::Source
-                                            : dtrt::Side::Destination;
-  auto &records = place.side == dtrt::Side::Source ? out.program.source
-                                                   : out.program.destination;
+  place.side = toSide(op.getSide());
+  auto &records =
+      place.side == Side::Source ? out.program.source : out.program.destination;
   place.shard = uint32_t(records.size());
   dtrt::ShardRecord &record = records.emplace_back();
   record.family = place.family;

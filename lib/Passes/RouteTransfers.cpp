@@ -1,14 +1,17 @@
 //===- RouteTransfers.cpp - Every destination byte and its source ---------===//
 //
-// Reads both layouts into Geometry structs, asks the router (Router.h), and
-// writes what it chose as few ops: one per param, group of states and hop,
-// whose pieces are affine classes and a table.
+// Reads both layouts into a RoutingProblem, asks a solver, and writes what it
+// chose as few ops: one per param, group of states and hop, whose pieces are
+// affine classes and a table.
 //
 //===----------------------------------------------------------------------===//
 
+#include "ProblemFile.h"
 #include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/Best.h"
+#include "dt/Routing/ProblemText.h"
+#include "dt/Routing/RoutingSolver.h"
+#include "dt/Scheduling/RouteSchedule.h"
 
 #include <map>
 
@@ -153,20 +156,41 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     return failure();
   }
 
+  LogicalResult solve(const TransitionInfo &info, const RoutingProblem &problem,
+                      Routing &routing) {
+    RoutingSolver found = findRoutingSolver(solver);
+    if (!found)
+      return info.op().emitOpError() << "has no solver '" << solver
+                                     << "', expected " << routingSolverNames();
+    RouterOptions options;
+    options.balanceParts = balanceParts;
+    options.seconds = [&](const std::vector<Move> &moves) {
+      return routeSeconds(problem, moves);
+    };
+    if (auto error = found(problem, options, routing))
+      return info.op().emitOpError() << *error;
+    return success();
+  }
+
   LogicalResult routeTransition(const TransitionInfo &info) {
     if (!info.op().getBody().front().empty())
       return info.op().emitOpError("is routed already");
-    const std::vector<Flow> &flows = info.flowCells();
-    RouterOptions options;
-    options.balanceParts = balanceParts;
-    Routing routing;
-    Hole hole;
     // Flat mode has one route for all limits: what is then found to be the
     // smallest that works has to work when it is asked for.
     constexpr int64_t kFlatStaging = int64_t(1) << 30;
-    int64_t staging = info.flat ? kFlatStaging : info.stagingLimit;
-    if (!routeBest(flows, info.cluster, options, staging, routing, hole))
-      return refuse(info, hole);
+    RoutingProblem problem(info.flowCells(), info.cluster,
+                           info.flat ? kFlatStaging : info.stagingLimit);
+    if (!writeProblem.empty() &&
+        failed(file.write(info.op(), writeProblem, toText(problem))))
+      return failure();
+    if (problem.hole())
+      return refuse(info, *problem.hole());
+    if (auto error = problem.check())
+      return info.op().emitOpError() << "cannot be routed: " << *error;
+    Routing routing;
+    if (failed(solve(info, problem, routing)))
+      return failure();
+    const std::vector<Flow> &flows = problem.flows();
     Writer writer(info);
     writeLocals(info, routing, writer);
     writeDerived(info, writer);
@@ -181,12 +205,16 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   }
 
   void runOnOperation() override {
+    file = ProblemFile();
     const auto &transitions = getAnalysis<TransitionAnalysis>();
     if (failed(transitions.forEach(
             [&](const TransitionInfo &info) { return routeTransition(info); })))
       return signalPassFailure();
     markAnalysesPreserved<TransitionAnalysis>();
   }
+
+private:
+  ProblemFile file;
 };
 
 } // namespace

@@ -1,15 +1,18 @@
 //===- ScheduleWaves.cpp - Transfers into contention-free waves -----------===//
 //
-// Expands the pieces of all transfers, asks the scheduler (Schedule.h), and
-// writes one `dt.wave` per wave with one `dt.sendrecv` per param and group of
-// states.
+// Reads the pieces of all transfers, and in flat mode the copies and what
+// devices hold, into a WaveProblem, asks a solver, and writes one `dt.wave` per
+// wave with one `dt.sendrecv` per param and group of states, and waves of
+// copies between them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "FlatSchedule.h"
+#include "ProblemFile.h"
+#include "TransportReading.h"
 #include "dt/Passes/Passes.h"
-#include "dt/Routing/Best.h"
-#include "dt/Routing/CostModel.h"
+#include "dt/Scheduling/RouteSchedule.h"
+#include "dt/Scheduling/WaveProblemText.h"
+#include "dt/Scheduling/WaveSolver.h"
 
 #include "mlir/IR/Threading.h"
 
@@ -22,6 +25,10 @@ namespace dt {
 #include "dt/Passes/Passes.h.inc"
 
 namespace {
+
+//===----------------------------------------------------------------------===//
+// The problem
+//===----------------------------------------------------------------------===//
 
 /// All transfers, those of lower hops first.
 std::vector<Move> collectMoves(const TransportPlan &plan) {
@@ -36,26 +43,117 @@ std::vector<Move> collectMoves(const TransportPlan &plan) {
   return moves;
 }
 
-/// What one wave carries of a flow.
+std::vector<LocalMove> collectCopies(const TransportPlan &plan) {
+  std::vector<LocalMove> copies;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Copy)
+      for (size_t i = step.first; i < step.last; ++i) {
+        const PlanPiece &piece = plan.pieces[i];
+        copies.push_back({piece.flow, piece.from, piece.box});
+      }
+  return copies;
+}
+
+std::vector<FlatStates> statesOf(const std::vector<FlowBuffers> &buffers) {
+  std::vector<FlatStates> out;
+  for (const FlowBuffers &group : buffers)
+    out.push_back({group.width, llvm::popcount(group.states)});
+  return out;
+}
+
+Storage readStorage(const TransitionReading &reading) {
+  const TransitionInfo &info = *reading.info;
+  Storage storage;
+  storage.pageBytes = info.pageBytes();
+  storage.limitBytes = info.stagingLimit;
+  for (size_t i = 0; i < info.flows.size(); ++i) {
+    const PlanFlow &flow = reading.plan.flows[i];
+    ParamOp param = info.flows[i].param;
+    storage.flows.push_back({param.numLeading(), statesOf(flow.sourceBuffers),
+                             statesOf(flow.destinationBuffers),
+                             flow.readsFrom});
+    storage.source.push_back(*flow.source);
+    storage.destination.push_back(*flow.destination);
+  }
+  return storage;
+}
+
+/// Copies matter where storage does: elsewhere they need no order.
+WaveProblem readProblem(const TransitionReading &reading) {
+  const TransitionInfo &info = *reading.info;
+  WaveProblem problem;
+  problem.moves = collectMoves(reading.plan);
+  problem.elementBytes = elementBytes(info.flowWidths());
+  problem.cluster = info.cluster;
+  problem.stagingBytes = info.stagingLimit;
+  if (info.flat) {
+    problem.copies = collectCopies(reading.plan);
+    problem.storage = readStorage(reading);
+  }
+  return problem;
+}
+
+//===----------------------------------------------------------------------===//
+// The schedule
+//===----------------------------------------------------------------------===//
+
+/// Which pieces and which copies go in one wave; a solver puts both in none.
+struct WaveContents {
+  ArrayRef<ScheduledMove> moves;
+  ArrayRef<ScheduledCopy> copies;
+};
+
+template <typename Scheduled>
+ArrayRef<Scheduled> takeWave(ArrayRef<Scheduled> &rest, int32_t wave) {
+  ArrayRef<Scheduled> out = rest.take_while(
+      [&](const Scheduled &entry) { return entry.wave == wave; });
+  rest = rest.drop_front(out.size());
+  return out;
+}
+
+/// All waves in order.
+std::vector<WaveContents> splitWaves(const WaveSchedule &schedule) {
+  ArrayRef<ScheduledMove> moves = schedule.moves;
+  ArrayRef<ScheduledCopy> copies = schedule.copies;
+  std::vector<WaveContents> out;
+  while (!moves.empty() || !copies.empty()) {
+    int32_t wave = INT32_MAX;
+    if (!moves.empty())
+      wave = moves.front().wave;
+    if (!copies.empty())
+      wave = std::min(wave, copies.front().wave);
+    WaveContents contents;
+    contents.moves = takeWave(moves, wave);
+    contents.copies = takeWave(copies, wave);
+    out.push_back(contents);
+  }
+  return out;
+}
+
+/// What one wave carries or copies of a flow.
 struct Load {
   uint32_t flow = 0;
   PiecesAttr pieces;
 };
 
-/// The moves of one wave by flow, as classes of pieces.
+void appendRow(std::vector<int64_t> &rows, int64_t from, int64_t to,
+               const Box &box) {
+  rows.push_back(from);
+  rows.push_back(to);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].lo);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].size());
+}
+
+/// The pieces of one wave by flow, as classes.
 std::vector<Load> compressWave(const TransitionInfo &info,
-                               ArrayRef<ScheduledMove> moves) {
+                               const WaveContents &wave) {
   std::map<uint32_t, std::vector<int64_t>> rows; // per flow
-  for (const ScheduledMove &scheduled : moves) {
-    const Move &move = scheduled.move;
-    std::vector<int64_t> &table = rows[move.flow];
-    table.push_back(move.source);
-    table.push_back(move.destination);
-    for (unsigned d = 0; d < move.box.rank(); ++d)
-      table.push_back(move.box[d].lo);
-    for (unsigned d = 0; d < move.box.rank(); ++d)
-      table.push_back(move.box[d].size());
-  }
+  for (const auto &[move, number] : wave.moves)
+    appendRow(rows[move.flow], move.source, move.destination, move.box);
+  for (const auto &[copy, number] : wave.copies)
+    appendRow(rows[copy.flow], copy.device, copy.device, copy.box);
   std::vector<Load> out;
   for (const auto &[flow, table] : rows) {
     ParamOp param = info.flows[flow].param;
@@ -66,45 +164,38 @@ std::vector<Load> compressWave(const TransitionInfo &info,
   return out;
 }
 
-void writeWave(const TransitionInfo &info, int32_t number, ArrayRef<Load> loads,
-               OpBuilder &builder) {
-  Location loc = info.op().getLoc();
-  auto wave = WaveOp::create(builder, loc, number, RowsAttr());
-  OpBuilder::InsertionGuard guard(builder);
-  builder.createBlock(&wave.getBody());
+template <typename Op>
+void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
+                OpBuilder &builder) {
   for (const Load &load : loads) {
     const FlowInfo &flow = info.flows[load.flow];
-    SendrecvOp::create(
-        builder, loc,
-        FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
-        flow.stateNames, load.pieces);
+    Op::create(builder, info.op().getLoc(),
+               FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
+               flow.stateNames, load.pieces);
   }
 }
 
-/// Writes all waves, and before each the copies that are due: pieces become
+/// Writes all waves; the IR numbers those of messages only. Pieces become
 /// classes on the threads that there are.
-void writeWaves(const TransitionInfo &info, ArrayRef<ScheduledMove> scheduled,
-                const FlatCopies &copies) {
-  std::vector<ArrayRef<ScheduledMove>> waves;
-  while (!scheduled.empty()) {
-    int32_t wave = scheduled.front().wave;
-    waves.push_back(scheduled.take_while(
-        [&](const ScheduledMove &m) { return m.wave == wave; }));
-    scheduled = scheduled.drop_front(waves.back().size());
-  }
+void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
   MLIRContext *context = info.op().getContext();
   std::vector<std::vector<Load>> loads(waves.size());
   parallelFor(context, 0, waves.size(),
               [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(&info.op().getBody().front());
-  size_t nextCopy = 0;
+  int64_t number = 0;
   for (size_t w = 0; w < waves.size(); ++w) {
-    int32_t wave = waves[w].front().wave;
-    nextCopy = writeCopies(info, copies, nextCopy, wave, builder);
-    writeWave(info, wave, loads[w], builder);
+    if (waves[w].moves.empty()) {
+      writeLoads<CopyOp>(info, loads[w], builder);
+      continue;
+    }
+    auto wave =
+        WaveOp::create(builder, info.op().getLoc(), number++, RowsAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&wave.getBody());
+    writeLoads<SendrecvOp>(info, loads[w], builder);
   }
-  writeCopies(info, copies, nextCopy, INT32_MAX, builder);
 }
 
 /// What has no place among waves: made states come last, and in flat mode
@@ -122,58 +213,60 @@ void moveToEnd(const TransitionInfo &info) {
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   using ScheduleWavesBase::ScheduleWavesBase;
 
-  /// Schedules with several chunk sizes and keeps what is predicted to be
-  /// fastest. Large transitions try fewer.
-  LogicalResult findBest(const TransitionInfo &info,
-                         const std::vector<Move> &moves,
-                         const std::vector<Flow> &flows,
-                         std::vector<ScheduledMove> &best) {
-    int64_t needed = 0;
-    if (scheduleBest(moves, flows, info.cluster, info.stagingLimit, effort,
-                     best, needed))
-      return success();
-    if (needed == 0)
-      return info.op().emitOpError("forwards only what nothing delivers");
-    return info.op().emitOpError()
-           << "needs at least " << needed
-           << " bytes of staging per device, more than the limit of "
-           << info.stagingLimit;
+  LogicalResult solve(const TransitionInfo &info, const WaveProblem &problem,
+                      WaveSchedule &schedule) {
+    std::string name = solver;
+    if (name.empty())
+      name = problem.storage ? "flat" : "best";
+    WaveSolver found = findWaveSolver(name);
+    if (!found)
+      return info.op().emitOpError() << "has no solver '" << name
+                                     << "', expected " << waveSolverNames();
+    WaveOptions options;
+    options.effort = effort;
+    if (auto error = found(problem, options, schedule))
+      return info.op().emitOpError() << *error;
+    return success();
+  }
+
+  void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
+                     const WaveSchedule &schedule) {
+    std::vector<TimedMessage> messages = problem.messages(schedule.moves);
+    PortSeconds busiest = busiestPorts(messages, info.cluster);
+    predictedUs += predictSeconds(messages, info.cluster) * 1e6;
+    busiestNicUs += busiest.nic * 1e6;
+    busiestIslandUs += busiest.island * 1e6;
+    numMessages += messages.size();
+    for (Operation &op :
+         llvm::make_early_inc_range(info.op().getBody().front()))
+      if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
+        op.erase();
+    std::vector<WaveContents> waves = splitWaves(schedule);
+    for (const WaveContents &wave : waves)
+      numWaves += !wave.moves.empty();
+    writeWaves(info, waves);
+    moveToEnd(info);
   }
 
   LogicalResult scheduleTransition(const TransitionInfo &info) {
     auto reading = readRouting(info);
     if (failed(reading))
       return failure();
-    std::vector<Move> moves = collectMoves(reading->plan);
-    const std::vector<Flow> &flows = info.flowWidths();
-    std::vector<ScheduledMove> scheduled;
-    FlatCopies copies;
-    if (failed(info.flat ? scheduleFlat(*reading, moves, flows, effort,
-                                        scheduled, copies)
-                         : findBest(info, moves, flows, scheduled)))
+    WaveProblem problem = readProblem(*reading);
+    if (!writeProblem.empty() &&
+        failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();
-    PortSeconds busiest = busiestPorts(scheduled, flows, info.cluster);
-    predictedUs += predictSeconds(scheduled, flows, info.cluster) * 1e6;
-    busiestNicUs += busiest.nic * 1e6;
-    busiestIslandUs += busiest.island * 1e6;
-    for (Operation &op :
-         llvm::make_early_inc_range(info.op().getBody().front()))
-      if (isa<TransferOp>(op) || (info.flat && isa<KeepOp, CopyOp>(op)))
-        op.erase();
-    writeWaves(info, scheduled, copies);
-    moveToEnd(info);
-    for (size_t i = 0; i < scheduled.size(); ++i) {
-      bool isNewWave = i == 0 || scheduled[i].wave != scheduled[i - 1].wave;
-      numWaves += isNewWave;
-      numMessages +=
-          isNewWave ||
-          scheduled[i].move.source != scheduled[i - 1].move.source ||
-          scheduled[i].move.destination != scheduled[i - 1].move.destination;
-    }
+    if (auto error = problem.check())
+      return info.op().emitOpError() << "cannot be scheduled: " << *error;
+    WaveSchedule schedule;
+    if (failed(solve(info, problem, schedule)))
+      return failure();
+    writeSchedule(info, problem, schedule);
     return success();
   }
 
   void runOnOperation() override {
+    file = ProblemFile();
     const auto &transitions = getAnalysis<TransitionAnalysis>();
     if (failed(transitions.forEach([&](const TransitionInfo &info) {
           return scheduleTransition(info);
@@ -181,6 +274,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return signalPassFailure();
     markAnalysesPreserved<TransitionAnalysis>();
   }
+
+private:
+  ProblemFile file;
 };
 
 } // namespace

@@ -37,8 +37,8 @@ private:
   void writeGroup(const dtrt::Instruction &instruction);
   void writeCopy(const dtrt::Instruction &instruction);
   Value shard(const dtrt::Segment &segment) const {
-    return (segment.side == dtrt::Side::Source ? sources
-                                               : destinations)[segment.shard];
+    return (segment.side == Side::Source ? sources
+                                         : destinations)[segment.shard];
   }
   const dtrt::ShardRecord &recordOf(const dtrt::Segment &segment) const;
   ArrayAttr statesOf(const dtrt::Segment &segment) const;
@@ -81,7 +81,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
     auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes), side,
+        builder, loc, BufferType::get(context, bytes), toShardSide(side),
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
         stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
@@ -90,9 +90,8 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
 
 const dtrt::ShardRecord &
 ProgramWriter::recordOf(const dtrt::Segment &segment) const {
-  return (segment.side == dtrt::Side::Source
-              ? program.source
-              : program.destination)[segment.shard];
+  return (segment.side == Side::Source ? program.source
+                                       : program.destination)[segment.shard];
 }
 
 /// The names of a segment's states; null where they are its shard's.

@@ -3,6 +3,7 @@
 #include "TransitionAnalysis.h"
 
 #include "dt/Geometry/OptimizerShards.h"
+#include "dt/Scheduling/WaveProblem.h"
 
 #include "mlir/IR/Threading.h"
 
@@ -256,17 +257,8 @@ void addFlows(ParamOp param, const PlaceOfState &sources,
 void readLimits(TransitionOp op, TransitionInfo &info) {
   constexpr int64_t kDefaultStaging = int64_t(1) << 30;
   info.stagingLimit = kDefaultStaging;
-  if (ClusterAttr cluster = op.getClusterAttr()) {
-    info.cluster.devicesPerNode = cluster.getDevicesPerNode();
-    info.cluster.intraBytesPerSecond = cluster.intraNodeGBps() * 1e9;
-    info.cluster.interBytesPerSecond = cluster.interNodeGBps() * 1e9;
-    info.cluster.latencySeconds = cluster.latencyUs() * 1e-6;
-    info.cluster.devicesPerNic = cluster.getDevicesPerNic();
-    for (const LinkEntry &link : cluster.getLinks())
-      info.cluster.links.push_back({{link.fromNode, link.from},
-                                    {link.toNode, link.to},
-                                    link.GBps.getValueAsDouble() * 1e9});
-  }
+  if (ClusterAttr cluster = op.getClusterAttr())
+    info.cluster = cluster.toCluster();
   if (MemoryAttr memory = op.getMemoryAttr()) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();
@@ -347,14 +339,7 @@ void TransitionInfo::indexFlows() {
   }
 }
 
-/// Small beside the limit, and no smaller than what aligned copies want; 2 MiB
-/// is what a GPU maps at least.
-int64_t TransitionInfo::pageBytes(int64_t limit) {
-  int64_t page = 64;
-  while (page < (int64_t(2) << 20) && page * 16384 < limit)
-    page *= 2;
-  return page;
-}
+int64_t TransitionInfo::pageBytes() const { return pageBytesFor(stagingLimit); }
 
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   ParamOp param = flows[flow].param;
@@ -370,6 +355,34 @@ const std::vector<Flow> &TransitionInfo::flowCells() const {
     }
   });
   return cells->flows;
+}
+
+LogicalResult TransitionInfo::verifyComplete() const {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    ParamOp param = flows[i].param;
+    if (param.getPartial() || flows[i].destination.empty())
+      continue;
+    Box whole = Box::whole(shapeOf(i));
+    CellSet all;
+    if (flows[i].deriveFrom)
+      all = overlay(flows[i].destination, shapeOf(i));
+    const CellSet &there =
+        flows[i].deriveFrom ? all : flowCells()[i].destination;
+    int64_t volume = 0;
+    for (const Cell &cell : there.cells)
+      volume += cell.box.volume();
+    if (volume == whole.volume())
+      continue;
+    LayoutOp layout = destination;
+    std::string hole =
+        describe(flows[i], uncovered(whole, there.cells).front());
+    InFlightDiagnostic error = layout.emitError()
+                               << "destination lacks " << hole;
+    error.attachNote(param.getLoc())
+        << "the param is here, and is not 'partial'";
+    return failure();
+  }
+  return success();
 }
 
 std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {

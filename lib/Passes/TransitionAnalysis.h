@@ -9,10 +9,11 @@
 #ifndef DT_PASSES_TRANSITIONANALYSIS_H
 #define DT_PASSES_TRANSITIONANALYSIS_H
 
+#include "dt/Cost/Cluster.h"
 #include "dt/Dialect/Ops.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Geometry/ShardIndex.h"
-#include "dt/Routing/Schedule.h"
+#include "dt/Routing/Moves.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -53,8 +54,7 @@ public:
   int64_t deviceLimit = 0;  // 0: none
   bool flat = false;
   /// Flat mode: bytes of the pages in which storage comes and goes.
-  int64_t pageBytes() const { return pageBytes(stagingLimit); }
-  static int64_t pageBytes(int64_t limit);
+  int64_t pageBytes() const;
 
   /// All flows with bytes per element and no cells.
   const std::vector<Flow> &flowWidths() const { return widths; }
@@ -68,6 +68,9 @@ public:
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;
+  /// The destination has all elements of every state that it has; of a partial
+  /// param it may lack some. Emits a diagnostic on failure.
+  mlir::LogicalResult verifyComplete() const;
   std::vector<unsigned> numStates() const;
   std::vector<unsigned> numLeading() const;
 

@@ -3,7 +3,7 @@
 #include "FirstFault.h"
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
-#include "dt/Routing/DeviceIndex.h"
+#include "dtrt/DeviceIndex.h"
 
 #include <algorithm>
 #include <functional>
@@ -467,7 +467,7 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
                       const Cluster &cluster) {
   // By port: what uses it, which counts while it is of the wave looked at.
   std::vector<const PlanPiece *> used;
-  DeviceIndex devices;
+  dtrt::DeviceIndex devices;
   const PlanPiece *last = nullptr;
   for (const PlanPiece &piece : pieces) {
     bool isSameMessage = last && last->wave == piece.wave &&

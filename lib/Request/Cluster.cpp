@@ -37,9 +37,9 @@ LinkEnd readLinkEnd(const Json &value, const std::string &path) {
   return end;
 }
 
-LinkDecl readLink(const Json &json, const std::string &path) {
+Link readLink(const Json &json, const std::string &path) {
   checkKeys(json, path, {"from", "to", "GBps"});
-  LinkDecl link;
+  Link link;
   link.from = readLinkEnd(require(json, path, "from"), path + ".from");
   link.to = readLinkEnd(require(json, path, "to"), path + ".to");
   link.GBps = asPositiveNumber(require(json, path, "GBps"), path + ".GBps");
@@ -48,21 +48,21 @@ LinkDecl readLink(const Json &json, const std::string &path) {
 
 } // namespace
 
-ClusterDecl readCluster(const Json &json) {
+Cluster readCluster(const Json &json) {
   checkKeys(json, "cluster",
             {"devices_per_node", "nics_per_node", "intra_node_GBps",
              "inter_node_GBps", "latency_us", "links"});
-  ClusterDecl cluster;
+  Cluster cluster;
   if (const Json *value = json.find("devices_per_node"))
     cluster.devicesPerNode =
         asInteger(*value, "cluster.devices_per_node", 1, INT32_MAX);
   if (const Json *value = json.find("nics_per_node")) {
-    cluster.nicsPerNode =
-        asInteger(*value, "cluster.nics_per_node", 1, INT32_MAX);
-    if (cluster.devicesPerNode % cluster.nicsPerNode != 0)
+    int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, INT32_MAX);
+    if (cluster.devicesPerNode % nics != 0)
       fail("cluster.nics_per_node must divide the " +
            std::to_string(cluster.devicesPerNode) +
-           " devices of a node, not be " + std::to_string(cluster.nicsPerNode));
+           " devices of a node, not be " + std::to_string(nics));
+    cluster.devicesPerNic = cluster.devicesPerNode / nics;
   }
   if (const Json *value = json.find("intra_node_GBps"))
     cluster.intraNodeGBps = asPositiveNumber(*value, "cluster.intra_node_GBps");

@@ -9,7 +9,7 @@
 
 namespace dt::request {
 
-ClusterDecl readCluster(const Json &json);
+Cluster readCluster(const Json &json);
 MemoryDecl readMemory(const Json &json);
 
 } // namespace dt::request

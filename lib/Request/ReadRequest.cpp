@@ -52,8 +52,8 @@ struct Reader {
   std::vector<TensorDecl> tensors;
   int64_t vocabMultiple = 128;
 
-  LayoutDecl layout(RequestSide side) const {
-    const char *path = nameOf(side);
+  LayoutDecl layout(Side side) const {
+    const char *path = sideName(side);
     const Json &layout = require(json, "request", path);
     std::vector<TensorDecl> existing = tensorsOn(side, tensors);
     LayoutDecl out =
@@ -138,8 +138,8 @@ Request read(const std::string &text, const std::string &directory) {
   reader.model = readModel(require(json, "request", "model"), directory);
   std::vector<StateDecl> states = readAllStates(json, reader.model);
   prepareModel(reader, states);
-  request.source = reader.layout(RequestSide::Source);
-  request.destination = reader.layout(RequestSide::Destination);
+  request.source = reader.layout(Side::Source);
+  request.destination = reader.layout(Side::Destination);
   request.tensors = std::move(reader.tensors);
   request.warnings =
       holesOf(request.destination, "destination", request.tensors);

@@ -14,10 +14,6 @@
 
 namespace dt::request {
 
-const char *nameOf(RequestSide side) {
-  return side == RequestSide::Source ? "source" : "destination";
-}
-
 namespace {
 
 struct NamedDType {
@@ -43,11 +39,11 @@ std::vector<NamedDType> readDTypes(const Json &json, const std::string &path) {
 }
 
 /// States of one side; empty: none given there nor at the top.
-std::vector<NamedDType> statesOn(const Json &request, RequestSide side) {
-  const Json *layout = request.find(nameOf(side));
+std::vector<NamedDType> statesOn(const Json &request, Side side) {
+  const Json *layout = request.find(sideName(side));
   if (layout && layout->isObject())
     if (const Json *own = layout->find("state"))
-      return readDTypes(*own, std::string(nameOf(side)) + ".state");
+      return readDTypes(*own, std::string(sideName(side)) + ".state");
   const Json *shared = request.find("state");
   return shared ? readDTypes(*shared, "state") : std::vector<NamedDType>();
 }
@@ -75,15 +71,15 @@ void readDerive(const Json &json, bool all, std::vector<StateDecl> &states) {
     if (!from->from.empty())
       fail(path + " names " + inQuotes(name) + ", which is derived itself");
     if (!canConvert(*from->source, *to->destination))
-      fail(path + ": " + name + " is " + dt::name(*from->source) +
-           ", which does not convert to " + dt::name(*to->destination));
+      fail(path + ": " + name + " is " + dtypeName(*from->source) +
+           ", which does not convert to " + dtypeName(*to->destination));
     if (to->source && from->destination &&
         !roundAlike(*from->source, *from->destination, *to->source,
                     *to->destination))
       fail(path + ": " + member.first + " changes from " +
-           dt::name(*to->source) + " to " + dt::name(*to->destination) +
-           " and " + name + " from " + dt::name(*from->source) + " to " +
-           dt::name(*from->destination) +
+           dtypeName(*to->source) + " to " + dtypeName(*to->destination) +
+           " and " + name + " from " + dtypeName(*from->source) + " to " +
+           dtypeName(*from->destination) +
            ", which rounds otherwise what is sent than what is made");
     to->from = name;
   }
@@ -122,7 +118,7 @@ void checkSides(const std::vector<StateDecl> &states,
     if (state.source && state.destination &&
         !canConvert(*state.source, *state.destination))
       fail("state " + inQuotes(state.name) + " changes from " +
-           dt::name(*state.source) + " to " + dt::name(*state.destination) +
+           dtypeName(*state.source) + " to " + dtypeName(*state.destination) +
            ", which does not convert: expected two of f64, f32, f16 and bf16");
   }
 }
@@ -154,9 +150,8 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
 }
 
 std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
-  std::vector<NamedDType> source = statesOn(request, RequestSide::Source);
-  std::vector<NamedDType> destination =
-      statesOn(request, RequestSide::Destination);
+  std::vector<NamedDType> source = statesOn(request, Side::Source);
+  std::vector<NamedDType> destination = statesOn(request, Side::Destination);
   if (source.empty() != destination.empty())
     fail("state is given inside one side only: give it inside both, or at the "
          "top");
@@ -173,12 +168,12 @@ std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
   return states;
 }
 
-std::vector<TensorDecl> tensorsOn(RequestSide side,
+std::vector<TensorDecl> tensorsOn(Side side,
                                   const std::vector<TensorDecl> &tensors) {
   std::vector<TensorDecl> out = tensors;
   for (TensorDecl &tensor : out) {
     auto isAbsent = [&](const StateDecl &state) {
-      return !(side == RequestSide::Source ? state.source : state.destination);
+      return !(side == Side::Source ? state.source : state.destination);
     };
     tensor.states.erase(
         std::remove_if(tensor.states.begin(), tensor.states.end(), isAbsent),

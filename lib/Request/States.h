@@ -9,9 +9,6 @@
 
 namespace dt::request {
 
-enum class RequestSide { Source, Destination };
-const char *nameOf(RequestSide side); // "source", "destination"
-
 /// States of the request: `state` at the top and inside the sides, `derive`
 /// and `drop`. Those of the source come first, in its order. Empty: none
 /// given, which means `param` in each tensor's own dtype. With `tensorsHaveOwn`
@@ -25,7 +22,7 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
                                          std::vector<StateDecl> states);
 
 /// The tensors with only the states that exist on a side.
-std::vector<TensorDecl> tensorsOn(RequestSide side,
+std::vector<TensorDecl> tensorsOn(Side side,
                                   const std::vector<TensorDecl> &tensors);
 
 /// In a layout made for `existing`, a place without state names means all that

@@ -3,7 +3,8 @@
 #ifndef DT_LIB_ROUTING_BALANCE_H
 #define DT_LIB_ROUTING_BALANCE_H
 
-#include "dt/Routing/Router.h"
+#include "dt/Cost/Cluster.h"
+#include "dt/Routing/Moves.h"
 
 namespace dt {
 

@@ -148,7 +148,7 @@ PatternRow costs(const Group &group, const Cluster &cluster) {
   for (auto [device, bytes] : group.in)
     row.bytes += bytes;
   double rate = cluster.bytesPerSecond(row.interNode);
-  double latency = cluster.latencySeconds;
+  double latency = cluster.latencySeconds();
   int64_t in = mostOf(group.in), steps = row.devices - 1;
   row.sends = std::max(in, mostOf(group.out)) / rate +
               double(mostMessages(group)) * latency;

@@ -1,9 +1,43 @@
 //===- Router.cpp - Who sends what to whom --------------------------------===//
+//
+// Joins both sides of every flow into *items*: a box, who holds it, who wants
+// it. Items that have a choice are cut, and routed one after the other, those
+// that few devices hold first, of these the largest:
+//
+//   1. who wants it and holds it copies it;
+//   2. nodes that want it are served in the order of their idlest NIC;
+//   3. in a node where nobody has it, the device that has received least takes
+//      it from the holder that costs least;
+//   4. the others of a node take it from who costs least there, a holder or the
+//      one of step 3;
+//   5. who has received it is a holder from then on, one hop farther.
+//
+// A holder costs its hops, then its load. But a port that would carry more than
+// the budget, 98 % of the lower bound, costs more than any hops: what comes
+// later counts too, as an equal share for each of its holders. So receivers
+// pass on what their sender will have no time for. At last, senders that are
+// busier than the budget give sends to others that hold the same (Balance.h).
+//
+// test/Problems/route-spread.json: device 0 holds four elements, 0.12 ms of a
+// NIC each, that device 1 of its node wants, and 2, 4 and 6, one in each of
+// three other nodes. The bound is 0.48 ms: a NIC that receives all, or sends
+// all once. Sent by the NICs of each device after each item, in elements:
+//
+//   item  enters a node at      passed on        0   1   2   4   6
+//   [0:1) 1, from 0 by island   1 -> 2, 4, 6     0   3   0   0   0
+//   [1:2) 2, from 0             2 -> 4, 6        1   3   2   0   0
+//   [2:3) 4, from 0             4 -> 6, 2        2   3   2   2   0
+//   [3:4) 6, from 0             6 -> 2, 4        3   3   2   2   2
+//
+// With all four still to come, 0 is beyond the budget of 3.9 elements, so that
+// 1 sends the first; each of the others enters at another device, which has
+// time for the rest.
+//
+//===----------------------------------------------------------------------===//
 
 #include "dt/Routing/Router.h"
 
 #include "Balance.h"
-#include "dt/Routing/CostModel.h"
 
 #include <algorithm>
 #include <functional>
@@ -113,15 +147,16 @@ struct Cost {
 
 class Router {
 public:
-  Router(const std::vector<Flow> &flows, const Cluster &cluster,
-         const RouterOptions &options, Routing &routing)
-      : flows(flows), cluster(cluster), options(options), routing(routing) {}
+  Router(const RoutingProblem &problem, const RouterOptions &options,
+         Routing &routing)
+      : problem(problem), flows(problem.flows()), cluster(problem.cluster()),
+        options(options), routing(routing) {}
 
-  bool run(Hole &hole);
+  void run();
 
 private:
   void indexDevices();
-  bool collectItems(uint32_t flow, Hole &hole);
+  void collectItems(uint32_t flow);
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
   void cutItems();
@@ -140,6 +175,7 @@ private:
   void move(const Item &item, uint32_t from, Device *destination);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
 
+  const RoutingProblem &problem;
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const RouterOptions &options;
@@ -219,29 +255,16 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   return it->second;
 }
 
-/// Joins both sides of a flow. What the destination wants and no pair covers
-/// is a hole.
-bool Router::collectItems(uint32_t index, Hole &hole) {
+/// Joins both sides of a flow.
+void Router::collectItems(uint32_t index) {
   const Flow &flow = flows[index];
   demandIndex.clear();
-  std::vector<int64_t> covered(flow.destination.cells.size(), 0);
   for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
-    covered[pair.right] += pair.box.volume();
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
     items.push_back(
         {index, demand, pair.box.volume() * flow.bytesPerElement, pair.box});
   }
-  for (size_t i = 0; i < covered.size(); ++i) {
-    const Cell &cell = flow.destination.cells[i];
-    if (covered[i] == cell.box.volume())
-      continue;
-    hole.flow = index;
-    hole.device = flow.destination.ownerSets[cell.owners].front();
-    hole.box = uncovered(cell.box, flow.source.cells).front();
-    return false;
-  }
-  return true;
 }
 
 /// Cuts items that have a choice of route to a fraction of the busiest
@@ -273,8 +296,8 @@ void Router::cutItems() {
 /// the busiest receiver takes in anyway, since items do not fill it exactly and
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
-  double bound = computeBounds(flows, cluster).seconds;
-  budget = std::max(0.0, bound - cluster.latencySeconds) * kSenderShare;
+  double bound = problem.lowerBound();
+  budget = std::max(0.0, bound - cluster.latencySeconds()) * kSenderShare;
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least
@@ -459,11 +482,10 @@ void Router::routeItem(const Item &item) {
     serveNode(item, demand.nodes[node]);
 }
 
-bool Router::run(Hole &hole) {
+void Router::run() {
   indexDevices();
   for (uint32_t i = 0; i < flows.size(); ++i)
-    if (!collectItems(i, hole))
-      return false;
+    collectItems(i);
   setBudget();
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
@@ -475,15 +497,19 @@ bool Router::run(Hole &hole) {
       [&](const Item &a, const Item &b) { return order(a) < order(b); });
   for (const Item &item : items)
     expect(item, 1);
+  // Invariant: items before this one have come to all who want them; a port's
+  // `out` and `in` are what that took, its `due` is its share of the others.
   for (const Item &item : items)
     routeItem(item);
   balanceSenders(flows, cluster, movable, budget, routing.moves);
-  return true;
 }
 
 } // namespace
 
-bool dt::route(const std::vector<Flow> &flows, const Cluster &cluster,
-               const RouterOptions &options, Routing &routing, Hole &hole) {
-  return Router(flows, cluster, options, routing).run(hole);
+std::optional<std::string> dt::routeGreedily(const RoutingProblem &problem,
+                                             const RouterOptions &options,
+                                             Routing &routing) {
+  routing = {};
+  Router(problem, options, routing).run();
+  return std::nullopt;
 }

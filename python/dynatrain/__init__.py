@@ -18,7 +18,21 @@ running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
-from .errors import CompileError, CompileWarning, Error, TensorError
+from .errors import (
+    AbortedError,
+    CompileError,
+    CompileWarning,
+    Error,
+    InvalidError,
+    MismatchError,
+    OutOfMemoryError,
+    PeerLostError,
+    PeerTimeoutError,
+    PlatformError,
+    StoreLostError,
+    TensorError,
+    UndecidedError,
+)
 from .optimizer import (
     FreshState,
     counters,
@@ -27,8 +41,8 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
-from .profile import Profile, merge_profiles
 from .planning import plan_between
+from .profile import Profile, merge_profiles
 from .redistribution import redistribute
 from .state import Part, PerRank, State
 from .switch import Switch
@@ -38,19 +52,28 @@ from .world import World
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbortedError",
     "CompileError",
     "CompileWarning",
     "Error",
     "ExpectedTensor",
     "FreshState",
+    "InvalidError",
+    "MismatchError",
+    "OutOfMemoryError",
     "Part",
+    "PeerLostError",
+    "PeerTimeoutError",
     "PerRank",
     "Plan",
+    "PlatformError",
     "Profile",
     "State",
+    "StoreLostError",
     "Switch",
     "TensorError",
     "TensorMap",
+    "UndecidedError",
     "World",
     "compile",
     "counters",

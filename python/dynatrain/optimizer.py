@@ -396,6 +396,7 @@ def fresh_state(
     optimizer: Optimizers,
     *,
     only: Container[Key] | None = None,
+    even_frozen: bool = False,
 ) -> FreshState:
     """The destination of a plan: what `training_state` gives, and new tensors
     for the state that the optimizer's first step would make. Neither the
@@ -408,6 +409,8 @@ def fresh_state(
 
     only: the states to make, for instance the source's `training_state`, which
         has none of a parameter that no step has reached; default: all.
+    even_frozen: make state of parameters that require no gradient too, for
+        optimizers that are given gradients by hand.
     """
     entries = _owned(parameters, optimizer)
     tensors: dict[Key, torch.Tensor] = {}
@@ -415,7 +418,8 @@ def fresh_state(
     for entry in entries:
         tensors[entry.name, "param"] = entry.tensor
         state = entry.state
-        if not state and entry.optimizer and entry.tensor.requires_grad:
+        steps = entry.tensor.requires_grad or even_frozen
+        if not state and entry.optimizer and steps:
             state = _first_state(entry)
             if not state or not _wanted(entry, _tensors(entry, state), only):
                 continue

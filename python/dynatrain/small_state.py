@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import io
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
@@ -22,7 +22,6 @@ from .state import MERGED, PER_RANK, Arrived, Small
 
 
 def _encode(name: str, value: Any) -> bytes:
-    """Bytes of a value; equal bytes for equal values of one kind."""
     out = io.BytesIO()
     torch.save(value, out)
     data = out.getvalue()
@@ -39,22 +38,56 @@ def _decode(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
-def _digest(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
+def _words(value: Any) -> Iterator[bytes]:
+    """A value spelt out: equal values of one kind, however they share memory,
+    give the same words."""
+    if isinstance(value, Mapping):
+        yield b"{%d" % len(value)
+        for key in sorted(value, key=repr):
+            yield repr(key).encode()
+            yield from _words(value[key])
+    elif isinstance(value, (list, tuple)):
+        yield b"[%d" % len(value)
+        for one in value:
+            yield from _words(one)
+    elif isinstance(value, torch.Tensor):
+        yield f"{value.dtype} {tuple(value.shape)}".encode()
+        dense = value.detach().cpu().contiguous()
+        yield dense.view(-1).view(torch.uint8).numpy().tobytes()
+    else:
+        yield f"{type(value).__name__} {value!r}".encode()
+
+
+def _digest(value: Any) -> str:
+    """Equal for equal values, whatever process has them."""
+    found = hashlib.sha256()
+    for word in _words(value):
+        found.update(b"%d:" % len(word))
+        found.update(word)
+    return found.hexdigest()[:32]
+
+
+def _same(one: Any, other: Any) -> bool:
+    return one is other or _digest(one) == _digest(other)
+
+
+def _post_value(board: Board, name: str, value: Any) -> str:
+    """Writes a value under its digest; whoever is first does, a second one
+    would write the same."""
+    data, digest = _encode(name, value), _digest(value)
+    if not board.has(f"value/{digest}"):
+        board.post(f"value/{digest}", data)
+    return digest
 
 
 def offer(board: Board, small: Mapping[str, Small] | None) -> None:
     """Writes down what this process has; None where it has no source."""
 
     def record() -> bytes:
-        told = {}
-        for name, item in (small or {}).items():
-            data = _encode(name, item.value)
-            digest = _digest(data)
-            # Whoever is first writes it; a second one would write the same.
-            if not board.has(f"value/{digest}"):
-                board.post(f"value/{digest}", data)
-            told[name] = item.rule, digest
+        told = {
+            name: (item.rule, _post_value(board, name, item.value))
+            for name, item in (small or {}).items()
+        }
         return pack(told)
 
     board.post_result("small", record)
@@ -81,16 +114,13 @@ def _merged(board: Board, name: str, digests: Mapping[int, str]) -> str:
     for digest in dict.fromkeys(digests.values()):
         rank = next(r for r, one in digests.items() if one == digest)
         for key, value in _value(board, digest, rank).items():
-            if union.setdefault(key, value) != value:
+            if not _same(union.setdefault(key, value), value):
                 raise Error(
                     f"'{name}' of '{key}' is {value} on rank {rank} and "
                     f"{union[key]} on rank {origin[key]}, expected one value"
                 )
             origin.setdefault(key, rank)
-    data = _encode(name, union)
-    if not board.has(f"value/{_digest(data)}"):
-        board.post(f"value/{_digest(data)}", data)
-    return _digest(data)
+    return _post_value(board, name, union)
 
 
 def _shared(name: str, digests: Mapping[int, str]) -> str:

@@ -33,7 +33,11 @@ public:
       : inner(std::move(inner)) {}
 
   uint32_t device() const override { return inner->device(); }
-  bool comparesRegions() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.comparesRegions = true;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
     auto current = currentGpu();
@@ -145,7 +149,7 @@ Result<std::byte *> GpuDigests::prepare(const Traffic &traffic) {
     rows = reinterpret_cast<HashRow *>(memory.allocate(bytes));
     staged = reinterpret_cast<HashRow *>(hostMemory.allocate(bytes));
     if (!rows || !staged)
-      return makeError("cannot allocate ", bytes,
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
                        " bytes for a table of regions");
   }
   auto given = inner->prepare(inside);
@@ -223,7 +227,8 @@ Status GpuDigests::compare(const TransportMessage &message, const Hashes &where,
     uint64_t bytes =
         message.regions ? message.regions->list[i].bytes : message.bytes;
     if (!(own[i] == other[i]))
-      return makeError(message.regions ? message.regions->name(i) + ": " : "",
+      return makeError(ErrorCode::System,
+                       message.regions ? message.regions->name(i) + ": " : "",
                        "bytes [", at, ", ", at + bytes,
                        ") of the message from device ", message.peer,
                        " are not those that it sent");

@@ -58,7 +58,8 @@ struct Block {
     source = std::move(from);
     data = bytes > 0 ? source.allocate(bytes) : nullptr;
     if (bytes > 0 && !data)
-      return makeError("cannot allocate ", bytes, " bytes of ", what);
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                       " bytes of ", what);
     return {};
   }
   void leak() { data = nullptr; }
@@ -265,10 +266,10 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   fullBlocks = *blocks;
   fewBlocks = std::max(1u, *cores / kCopyShare);
   wantsGraph = options.graph && streams;
-  if (transport.comparesRegions()) {
+  if (transport.caps().comparesRegions) {
     auto found = regionsOf(storage.common(), storage.program());
     if (!found.ok())
-      return makeError("device ", device, ": ", found.status().message());
+      return makeError("device ", device, ": ", found.status());
     regions = std::move(*found);
   }
   DTRT_RETURN_IF_ERROR(prepareArena(options));
@@ -291,7 +292,7 @@ GpuExecutor::State::~State() {
 Status GpuExecutor::State::named(size_t index, const Status &why) const {
   const GpuStep &step = steps.list[index];
   return makeError("device ", device, ", instruction ", step.first, " (",
-                   opcodeName(step.op), "): ", why.message());
+                   opcodeName(step.op), "): ", why);
 }
 
 /// Nothing of this run is on any stream yet.
@@ -375,7 +376,7 @@ Status GpuExecutor::State::waitForRoom(size_t group) {
   Pause pause;
   while (!reached(group - kAhead)) {
     if (streams->stopped())
-      return makeError("the transfer was stopped");
+      return makeError(ErrorCode::Cancelled, "the transfer was stopped");
     pause();
   }
   return {};
@@ -577,7 +578,8 @@ Status GpuExecutor::State::drain(bool failed) {
       return {};
     if (failed && Clock::now() > deadline) {
       leak();
-      return makeError("work of it is still on the GPU after ", kRest.count(),
+      return makeError(ErrorCode::System,
+                       "work of it is still on the GPU after ", kRest.count(),
                        " s; its memory stays");
     }
     pause();
@@ -625,7 +627,7 @@ Status GpuExecutor::State::run() {
   if (status.ok())
     status = drained;
   else if (!drained.ok())
-    status = makeError(status.message(), "; ", drained.message());
+    status = makeError(status, "; ", drained);
   if (status.ok())
     countBytes();
   stats.devicePeak = storage.peakLiveBytes();

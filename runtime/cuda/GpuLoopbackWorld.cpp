@@ -125,8 +125,8 @@ public:
       return nullptr;
     arena = memory.allocate(traffic.arenaBytes);
     if (!arena)
-      return makeError("cannot allocate ", traffic.arenaBytes,
-                       " bytes of staging");
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ",
+                       traffic.arenaBytes, " bytes of staging");
     return arena;
   }
   void start(std::function<Status()> enqueueAll) override {

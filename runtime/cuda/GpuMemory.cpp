@@ -15,7 +15,7 @@ Result<int> countGpus() {
   DTRT_RETURN_IF_ERROR(
       cudaStatus(cudaGetDeviceCount(&count), "no GPU can be used"));
   if (count == 0)
-    return makeError("this machine has no GPU");
+    return makeError(ErrorCode::System, "this machine has no GPU");
   return count;
 }
 
@@ -180,7 +180,8 @@ Result<GpuBoxTable> GpuBoxTable::upload(const BoxTable &table) {
     uint64_t bytes = state->count * sizeof(BoxCopy);
     state->rows = state->memory.allocate(bytes);
     if (!state->rows)
-      return makeError("cannot allocate ", bytes, " bytes for a box table");
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                       " bytes for a box table");
     auto *from = reinterpret_cast<const std::byte *>(table.copies().data());
     DTRT_RETURN_IF_ERROR(gpuCopies(*gpu)(state->rows, from, bytes));
   }

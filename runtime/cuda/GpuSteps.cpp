@@ -38,7 +38,7 @@ public:
       Status added = add(i);
       if (!added.ok())
         return makeError("device ", program.device, ", instruction ", i, ": ",
-                         added.message());
+                         added);
     }
     return std::move(steps);
   }

@@ -51,10 +51,10 @@ std::string namesOf(const std::vector<uint32_t> &devices) {
 struct NcclCommunicator::State : std::enable_shared_from_this<State> {
   State(NcclOptions given, uint32_t rank)
       : options(std::move(given)), rank(rank), gpu(currentGpu()),
-        rendezvous(options.store, options.prefix, rank,
-                   uint32_t(options.devices.size()), options.timeout) {}
+        ranks(*options.ranks) {}
 
-  Status agreeOnPlan(const Digest &digest, ncclUniqueId &id);
+  Status gather(const Digest &digest);
+  Status agreeOnId(const Digest &digest, ncclUniqueId &id);
   Result<std::string> judge(const std::vector<std::string> &records) const;
   Status make(const ncclUniqueId &id);
   Status makeBlocking();
@@ -65,8 +65,10 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
   Status asyncError();
   Status stopReason();
 
+  Status named(const NcclPhase &phase, const Status &why) const;
   Status fail(const NcclPhase &phase, const Status &why);
   void giveUp(const Status &why, bool tell);
+  void tellAll(const Status &why);
   void drop();
   void end(const Release &release);
 
@@ -82,13 +84,13 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
     return (after + 1) % uint32_t(options.devices.size());
   }
   std::string aliveKey(uint32_t of) const {
-    return options.prefix + "/alive/" + std::to_string(of);
+    return "nccl/alive/" + std::to_string(of);
   }
 
   const NcclOptions options;
   const uint32_t rank;
   const Result<int> gpu;
-  Rendezvous rendezvous;
+  Rendezvous &ranks;
   const NcclApi *api = nullptr;
   int version = 0;
 
@@ -116,7 +118,9 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
 
 Status NcclCommunicator::State::stopReason() {
   std::lock_guard<std::mutex> lock(mutex);
-  return reason.ok() ? makeError("the communicator has ended") : reason;
+  return reason.ok() ? makeError(ErrorCode::Cancelled,
+                                 "the communicator has ended")
+                     : reason;
 }
 
 /// False once the communicator is being ended.
@@ -132,7 +136,7 @@ bool NcclCommunicator::State::lockCalls(
 Status NcclCommunicator::State::errorOf(ncclComm_t handle,
                                         ncclResult_t result) const {
   const char *detail = api->GetLastError(handle);
-  return makeError(api->GetErrorString(result),
+  return makeError(ErrorCode::PeerLost, api->GetErrorString(result),
                    detail && *detail ? std::string(" (") + detail + ")" : "");
 }
 
@@ -186,15 +190,31 @@ NcclCommunicator::call(const std::function<ncclResult_t(ncclComm_t)> &calls) {
 // Ending
 //===----------------------------------------------------------------------===//
 
-Status NcclCommunicator::State::fail(const NcclPhase &phase,
-                                     const Status &why) {
+Status NcclCommunicator::State::named(const NcclPhase &phase,
+                                      const Status &why) const {
   std::string peers = phase.peers.empty()
                           ? ""
                           : "; peers in this phase: " + namesOf(phase.peers);
-  Status named = makeError("device ", options.device, ": nccl ", phase.name,
-                           ": ", why.message(), peers);
-  giveUp(named, /*tell=*/true);
-  return named;
+  return makeError("device ", options.device, ": nccl ", phase.name, ": ", why,
+                   peers);
+}
+
+/// Where another rank has stopped first, that is the reason here too.
+Status NcclCommunicator::State::fail(const NcclPhase &phase,
+                                     const Status &why) {
+  Status own = named(phase, why);
+  giveUp(own, /*tell=*/true);
+  Status first = stopReason();
+  return first.message() == own.message() ? own : named(phase, first);
+}
+
+/// On the teller.
+void NcclCommunicator::State::tellAll(const Status &why) {
+  auto decision = ranks.abort(why);
+  if (!decision.ok() || decision->state != Attempt::State::Aborted)
+    return;
+  std::lock_guard<std::mutex> lock(mutex);
+  reason = decision->why;
 }
 
 /// The first reason stays. Others hear of it before anything here may block.
@@ -207,7 +227,7 @@ void NcclCommunicator::State::giveUp(const Status &why, bool tell) {
   }
   auto self = shared_from_this();
   if (tell) {
-    teller.post([self, why] { self->rendezvous.stop(why); });
+    teller.post([self, why] { self->tellAll(why); });
     (void)teller.idleWithin(kTellLimit);
   }
   stopping = true;
@@ -265,14 +285,15 @@ void NcclCommunicator::State::end(const Release &release) {
 
 /// Looks for a rank that has stopped, and at the neighbour: the next rank that
 /// has not left, so that each rank that is there is seen by one that is there.
+/// Who leaves the attempt takes its sign along.
 Status NcclCommunicator::State::look(Neighbour &neighbour) {
-  DTRT_RETURN_IF_ERROR(rendezvous.checkStopped());
+  DTRT_RETURN_IF_ERROR(ranks.checkStopped());
   if (neighbour.rank == rank)
     return {};
-  auto sign = options.store->get(aliveKey(neighbour.rank));
+  auto sign = ranks.find(aliveKey(neighbour.rank));
   DTRT_RETURN_IF_ERROR(sign);
   std::string said = *sign ? **sign : "";
-  if (said == kLeft) {
+  if (said == kLeft || (said.empty() && !neighbour.said.empty())) {
     neighbour = {nextRank(neighbour.rank), "", 0};
     return {};
   }
@@ -282,7 +303,7 @@ Status NcclCommunicator::State::look(Neighbour &neighbour) {
   }
   if (++neighbour.missed < kSignsMissed)
     return {};
-  return makeError("rank ", neighbour.rank, " (device ",
+  return makeError(ErrorCode::PeerLost, "rank ", neighbour.rank, " (device ",
                    options.devices[neighbour.rank], ") gives no sign of life");
 }
 
@@ -294,46 +315,61 @@ void NcclCommunicator::State::watch() {
   std::unique_lock<std::mutex> lock(mutex);
   while (watching && reason.ok()) {
     lock.unlock();
-    Status found = options.store->set(aliveKey(rank), std::to_string(++count));
-    if (found.ok())
-      found = look(neighbour);
+    Status said = ranks.share(aliveKey(rank), std::to_string(++count));
+    // Once this rank has left the attempt it looks for nobody.
+    Status found = said.ok() ? look(neighbour) : ranks.checkStopped();
     // What only this rank may have seen.
     bool tell = neighbour.missed >= kSignsMissed;
-    if (!found.ok())
+    // Bytes do not need the store.
+    if (!found.ok() && !found.is(ErrorCode::StoreLost))
       giveUp(found, tell);
     lock.lock();
     wake.wait_for(lock, interval, [&] { return !watching || !reason.ok(); });
   }
   lock.unlock();
   if (!stopping)
-    (void)options.store->set(aliveKey(rank), kLeft);
+    (void)ranks.share(aliveKey(rank), kLeft);
 }
 
 //===----------------------------------------------------------------------===//
 // Connecting
 //===----------------------------------------------------------------------===//
 
-/// Rank 0's part: NCCL's unique id, when all ranks have the same plan.
+/// Rank 0's part: NCCL's unique id, when all ranks have the library. A record
+/// is empty, or says why one cannot take part.
 Result<std::string>
 NcclCommunicator::State::judge(const std::vector<std::string> &records) const {
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (records[i].find(' ') != std::string::npos) // a digest has none
-      return makeError("device ", options.devices[i], ": ", records[i]);
-    if (records[i] != records[0])
-      return makeError("device ", options.devices[0], " has plan ", records[0],
-                       ", device ", options.devices[i], " has ", records[i]);
-  }
+  for (size_t i = 0; i < records.size(); ++i)
+    if (!records[i].empty())
+      return makeError(ErrorCode::System, "device ", options.devices[i], ": ",
+                       records[i]);
   ncclUniqueId id;
   ncclResult_t result = api->GetUniqueId(&id);
   if (result != ncclSuccess)
-    return makeError("no unique id: ", api->GetErrorString(result));
+    return makeError(ErrorCode::System,
+                     "no unique id: ", api->GetErrorString(result));
   return std::string(id.internal, sizeof id.internal);
 }
 
+/// Where nobody has compared the plans yet.
+Status NcclCommunicator::State::gather(const Digest &digest) {
+  if (ranks.hasGathered())
+    return {};
+  Arrival arrival;
+  arrival.kind = "run";
+  arrival.terms = {{"plan", digestText(digest)}};
+  return statusOf(ranks.gather(arrival, "", [](const auto &) {
+    return Result<std::string>(std::string());
+  }));
+}
+
 /// A rank that cannot take part says so in its record, to all.
-Status NcclCommunicator::State::agreeOnPlan(const Digest &digest,
-                                            ncclUniqueId &id) {
-  std::string record = digestText(digest);
+Status NcclCommunicator::State::agreeOnId(const Digest &digest,
+                                          ncclUniqueId &id) {
+  Status gathered = gather(digest);
+  if (!gathered.ok())
+    return named({"connect", {}}, gathered);
+  std::string record;
   api = options.api;
   if (!api) {
     auto loaded = loadNccl();
@@ -344,14 +380,13 @@ Status NcclCommunicator::State::agreeOnPlan(const Digest &digest,
   }
   if (api && !gpu.ok())
     record = gpu.status().message();
-  auto verdict = rendezvous.agree(
-      "connect", record, [this](const auto &all) { return judge(all); });
+  auto verdict = ranks.agree(Step::Nccl, record,
+                             [this](const auto &all) { return judge(all); });
   if (!verdict.ok())
-    return makeError("device ", options.device,
-                     ": nccl connect: ", verdict.status().message());
+    return named({"connect", {}}, verdict.status());
   if (verdict->size() != sizeof id.internal)
-    return makeError("the unique id has ", verdict->size(), " bytes, expected ",
-                     sizeof id.internal);
+    return makeError(ErrorCode::Mismatch, "the unique id has ", verdict->size(),
+                     " bytes, expected ", sizeof id.internal);
   memcpy(id.internal, verdict->data(), sizeof id.internal);
   version = api->version();
   return {};
@@ -396,12 +431,13 @@ Status NcclCommunicator::State::makeBlocking() {
   lock.unlock();
   DTRT_RETURN_IF_ERROR(settle(parent, result));
   return communicator ? Status()
-                      : makeError("ncclCommSplit gives no communicator");
+                      : makeError(ErrorCode::System,
+                                  "ncclCommSplit gives no communicator");
 }
 
 Status NcclCommunicator::connect(const Digest &digest) {
   ncclUniqueId id;
-  DTRT_RETURN_IF_ERROR(state->agreeOnPlan(digest, id));
+  DTRT_RETURN_IF_ERROR(state->agreeOnId(digest, id));
   {
     std::lock_guard<std::mutex> lock(state->mutex);
     state->watching = true;
@@ -411,12 +447,12 @@ Status NcclCommunicator::connect(const Digest &digest) {
              [state = state, id] { return state->make(id); });
 }
 
-Result<std::string> NcclCommunicator::agree(const std::string &phase,
+Result<std::string> NcclCommunicator::agree(Step step,
                                             const std::string &record,
                                             const Rendezvous::Judge &judge) {
-  auto verdict = state->rendezvous.agree(phase, record, judge);
+  auto verdict = state->ranks.agree(step, record, judge);
   if (!verdict.ok())
-    return state->fail({phase, {}}, verdict.status());
+    return state->fail({"agreement", {}}, verdict.status());
   return verdict;
 }
 
@@ -467,7 +503,8 @@ Status NcclCommunicator::await(const NcclPhase &phase,
         found = state->jobStatus;
     }
     if (found.ok() && Clock::now() > deadline)
-      found = makeError("no end within ", limit.count(), " s");
+      found = makeError(ErrorCode::Timeout, "no end within ", limit.count(),
+                        " s");
     if (!found.ok())
       return state->fail(phase, found);
   }
@@ -510,14 +547,7 @@ Status NcclCommunicator::run(const NcclPhase &phase,
 NcclCommunicator::NcclCommunicator(NcclOptions options, uint32_t rank)
     : state(std::make_shared<State>(std::move(options), rank)) {}
 
-NcclCommunicator::~NcclCommunicator() {
-  leave({}, {});
-  (void)state->teller.idleWithin(kTellLimit);
-  (void)state->aborter.idleWithin(kEndLimit);
-  (void)state->worker.idleWithin(
-      std::min(Seconds(state->options.timeout), kEndLimit));
-  (void)state->watcher.idleWithin(kTellLimit);
-}
+NcclCommunicator::~NcclCommunicator() { leave({}, {}); }
 
 const NcclOptions &NcclCommunicator::options() const { return state->options; }
 Result<int> NcclCommunicator::gpu() const { return state->gpu; }
@@ -563,6 +593,17 @@ void NcclCommunicator::leave(Release release,
     });
   };
   state->worker.post(last);
+}
+
+/// The worker's calls may need the abort to return; its last job may be one for
+/// the aborter.
+void NcclCommunicator::awaitEnd() {
+  (void)state->teller.idleWithin(kTellLimit);
+  (void)state->aborter.idleWithin(kEndLimit);
+  (void)state->worker.idleWithin(
+      std::min(Seconds(state->options.timeout), kEndLimit));
+  (void)state->aborter.idleWithin(kEndLimit);
+  (void)state->watcher.idleWithin(kTellLimit);
 }
 
 std::vector<uint32_t>

@@ -29,7 +29,7 @@ struct NcclPhase {
 class NcclCommunicator {
 public:
   NcclCommunicator(NcclOptions options, uint32_t rank);
-  /// Leaves, and waits for it, but not for long.
+  /// Leaves, and does not wait: it may run on one of the threads.
   ~NcclCommunicator();
 
   const NcclOptions &options() const;
@@ -41,7 +41,7 @@ public:
   /// Collective: all ranks have this plan; then they have a communicator.
   Status connect(const Digest &digest);
   /// Collective, after `connect`: Rendezvous::agree, and its error made known.
-  Result<std::string> agree(const std::string &phase, const std::string &record,
+  Result<std::string> agree(Step step, const std::string &record,
                             const Rendezvous::Judge &judge);
 
   /// Runs a job on the worker. One at a time; `finish` or `run` ends it.
@@ -70,6 +70,8 @@ public:
   /// gone.
   using Release = std::function<void(const NcclApi &, ncclComm_t)>;
   void leave(Release release, std::function<void(bool aborted)> freeAll);
+  /// After `leave`: until all of that has run, but not for long.
+  void awaitEnd();
 
 private:
   struct State;

@@ -101,12 +101,14 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
   DTRT_RETURN_IF_ERROR(useGpu(int(options.localRank % size_t(*gpus))));
   auto program = plan.program(plan.devices()[options.rank]);
   DTRT_RETURN_IF_ERROR(program);
-  auto store = std::make_shared<FileStore>(options.store);
   Seconds timeout(options.timeoutSeconds);
+  auto all = std::make_shared<Rendezvous>(
+      std::make_shared<FileStore>(options.store), uint32_t(options.rank),
+      uint32_t(ranks), timeout, "nccl");
   NcclOptions how;
   how.device = program->device;
   how.devices = plan.devices();
-  how.store = store;
+  how.ranks = all;
   how.timeout = timeout;
   how.api = options.api;
   how.graph = options.graph;
@@ -118,9 +120,7 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
     (*transport)->abort(own.status());
   (*transport)->leave();
   DTRT_RETURN_IF_ERROR(own);
-  Rendezvous end(store, "nccl", uint32_t(options.rank), uint32_t(ranks),
-                 timeout);
-  auto sums = end.agree("report", recordOf(*own), addRecords);
+  auto sums = all->agree(Step::Report, recordOf(*own), addRecords);
   DTRT_RETURN_IF_ERROR(sums);
   auto total = parseRecord(*sums);
   DTRT_RETURN_IF_ERROR(total);

@@ -215,7 +215,8 @@ Status NcclTransport::State::allocateArena(uint64_t bytes) {
     arena = memory.allocate(bytes);
     freeArena = memory.free;
     return arena ? Status()
-                 : makeError("cannot allocate ", bytes, " bytes of staging");
+                 : makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                             " bytes of staging");
   }
   return allocateShared(bytes);
 }
@@ -224,7 +225,8 @@ Status NcclTransport::State::allocateShared(uint64_t bytes) {
   const NcclApi &api = communicator.api();
   void *block = nullptr;
   if (api.MemAlloc(&block, bytes) != ncclSuccess)
-    return makeError("cannot allocate ", bytes, " bytes of staging");
+    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                     " bytes of staging");
   arena = static_cast<std::byte *>(block);
   freeArena = [&api](std::byte *at) { api.MemFree(at); };
   DTRT_RETURN_IF_ERROR(
@@ -261,7 +263,7 @@ Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {
                  NcclPuts::known(state->communicator.api());
   const char *best = windows ? kWindow : kRegister;
   auto agreed = state->communicator.agree(
-      "arena", traffic.staged() ? best : kPlain, judgeArenas);
+      Step::Arena, traffic.staged() ? best : kPlain, judgeArenas);
   DTRT_RETURN_IF_ERROR(agreed);
   state->arenaKind = *agreed;
   auto allocate = [self = state, bytes = traffic.arenaBytes] {
@@ -291,7 +293,7 @@ Status NcclTransport::State::agreeOnWaves() {
   DTRT_RETURN_IF_ERROR(
       runOnStream({"first signals", communicator.options().devices}, start));
   auto agreed =
-      communicator.agree("waves", *works ? kPuts : kPairs, judgeWaves);
+      communicator.agree(Step::Waves, *works ? kPuts : kPairs, judgeWaves);
   DTRT_RETURN_IF_ERROR(agreed);
   putsWaves = *agreed == kPuts;
   return {};
@@ -324,7 +326,8 @@ Status NcclTransport::warmUp() {
       memory.allocate(kWarmBytes), memory.free);
   Status status;
   if (!scratch)
-    status = makeError("cannot allocate ", kWarmBytes, " bytes");
+    status = makeError(ErrorCode::OutOfMemory, "cannot allocate ", kWarmBytes,
+                       " bytes");
   for (const auto &group : groups) {
     if (!status.ok())
       break;
@@ -345,7 +348,11 @@ Status NcclTransport::warmUp() {
 NcclTransport::NcclTransport(std::shared_ptr<State> state)
     : state(std::move(state)) {}
 
-NcclTransport::~NcclTransport() { leave(); }
+/// A job may hold the state longer than this; the end is awaited here.
+NcclTransport::~NcclTransport() {
+  leave();
+  state->communicator.awaitEnd();
+}
 
 Result<std::unique_ptr<NcclTransport>>
 NcclTransport::create(NcclOptions options) {
@@ -353,7 +360,7 @@ NcclTransport::create(NcclOptions options) {
       std::find(options.devices.begin(), options.devices.end(), options.device);
   if (found == options.devices.end())
     return makeError("device ", options.device, " is not in this world");
-  if (!options.store)
+  if (!options.ranks)
     return makeError("no store to share NCCL's unique id through");
   auto rank = uint32_t(found - options.devices.begin());
   return std::unique_ptr<NcclTransport>(

@@ -194,7 +194,8 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   auto leadingVector = builder.CreateVectorOfStructs(leading);
   auto shape = builder.CreateVector(family.shape);
   auto stateVector = builder.CreateVector(states);
-  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector);
+  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
+                          family.partial);
 }
 
 flatbuffers::Offset<fb::Summary>
@@ -239,9 +240,9 @@ void encodeCommon(const PlanCommon &common,
                       common.cluster.interNodeGBps, common.cluster.latencyUs,
                       common.cluster.packGBps, common.cluster.packLaunchUs);
   std::vector<fb::Link> links;
-  for (const LinkInfo &link : common.cluster.links)
-    links.emplace_back(link.from, link.to, link.GBps, link.fromNode,
-                       link.toNode);
+  for (const Link &link : common.cluster.links)
+    links.emplace_back(link.from.index, link.to.index, link.GBps,
+                       link.from.isNode, link.to.isNode);
   auto linkVector = builder.CreateVectorOfStructs(links);
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,

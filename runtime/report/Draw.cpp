@@ -95,9 +95,11 @@ Json wavesJson(const PlanTraffic &traffic) {
 }
 
 /// How busy a lane of a row's devices is in each of kMaxBins slices of time:
-/// one digit of base 36 per slice.
+/// one digit of base 36 per slice. Where nothing takes time all are idle.
 std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
                      double seconds) {
+  if (!(seconds > 0))
+    return std::string(kMaxBins, '0');
   std::vector<double> busy(kMaxBins, 0);
   double slice = seconds / kMaxBins;
   for (const std::vector<Span> *lane : lanes)
@@ -124,7 +126,7 @@ std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
 Json lanesJson(const Timeline &timeline, const Rows &rows) {
   std::vector<std::vector<const DeviceTimeline *>> devices(rows.count());
   for (const auto &[device, line] : timeline.devices)
-    devices[rows.rowOf(device)].push_back(&line);
+    devices[rows.rowOf(uint32_t(device))].push_back(&line);
   Json out = Json::array();
   for (const auto &row : devices) {
     Json texts = Json::array();
@@ -151,7 +153,7 @@ Json spentJson(const Timeline &timeline, const Rows &rows) {
         busy += span.busy;
       busiest = std::max(busiest, busy);
     }
-    auto &row = last[rows.rowOf(device)];
+    auto &row = last[rows.rowOf(uint32_t(device))];
     if (line.end >= row[2])
       row = {busiest, line.latency, line.end};
   }

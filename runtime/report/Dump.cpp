@@ -13,10 +13,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-const char *sideName(Side side) {
-  return side == Side::Source ? "source" : "destination";
-}
-
 std::vector<std::string> stateNames(const Family &family, uint64_t states) {
   std::vector<std::string> names;
   for (unsigned state : statesOf(states))

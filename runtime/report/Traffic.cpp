@@ -9,34 +9,21 @@ namespace dtrt {
 
 namespace {
 
-/// Seconds that one device needs for one direction of its group.
-struct LinkLoad {
-  uint64_t intra = 0, inter = 0;
-  double seconds(const ClusterInfo &cluster) const {
-    return std::max(double(intra) / (cluster.intraNodeGBps * 1e9),
-                    double(inter) / (cluster.interNodeGBps * 1e9));
-  }
-};
-
-void addGroup(const PlanCommon &common, const RankProgram &program,
-              const Instruction &group, PlanTraffic &traffic) {
-  const ClusterInfo &cluster = common.cluster;
-  uint64_t perNode = uint64_t(cluster.devicesPerNode);
+void addGroup(const Cluster &cluster, uint32_t device, const Instruction &group,
+              PlanTraffic &traffic) {
   WaveTraffic &wave = traffic.waves[group.wave];
-  LinkLoad loads[2];
   for (const Message &message : group.messages) {
-    bool inter = program.device / perNode != message.peer / perNode;
-    LinkLoad &load = loads[message.receive];
-    (inter ? load.inter : load.intra) += message.bytes;
     if (message.receive)
       continue;
-    traffic.edges[{program.device, message.peer}] += message.bytes;
+    traffic.edges[{device, message.peer}] += message.bytes;
     wave.bytes += message.bytes;
-    wave.interNode += inter ? message.bytes : 0;
+    wave.interNode +=
+        cluster.sameNode(device, message.peer) ? 0 : message.bytes;
     ++wave.messages;
+    double wire =
+        cluster.wireSeconds(device, message.peer, int64_t(message.bytes));
+    wave.seconds = std::max(wave.seconds, cluster.latencySeconds() + wire);
   }
-  double busy = std::max(loads[0].seconds(cluster), loads[1].seconds(cluster));
-  wave.seconds = std::max(wave.seconds, busy + cluster.latencyUs * 1e-6);
 }
 
 } // namespace
@@ -73,7 +60,7 @@ Result<PlanTraffic> collectTraffic(const PlanReader &plan) {
     traffic.devices[device] = trafficOf(plan.common(), *program);
     for (const Instruction &instruction : program->instructions)
       if (instruction.op == Opcode::Group)
-        addGroup(plan.common(), *program, instruction, traffic);
+        addGroup(plan.common().cluster, device, instruction, traffic);
   }
   return traffic;
 }

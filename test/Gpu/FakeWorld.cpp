@@ -2,6 +2,7 @@
 
 #include "FakeWorld.h"
 
+#include <algorithm>
 #include <thread>
 
 namespace dtrt::test {
@@ -69,11 +70,15 @@ Status runRank(const PlanReader &plan, uint32_t device,
 } // namespace
 
 NcclOptions fakeOptions(uint32_t device, const std::vector<uint32_t> &devices,
-                        std::shared_ptr<Store> store, double timeout) {
+                        std::shared_ptr<Store> store, double timeout,
+                        const std::string &root) {
   NcclOptions options;
   options.device = device;
   options.devices = devices;
-  options.store = std::move(store);
+  auto found = std::find(devices.begin(), devices.end(), device);
+  options.ranks = std::make_shared<Rendezvous>(
+      std::move(store), uint32_t(found - devices.begin()),
+      uint32_t(devices.size()), Seconds(timeout), root);
   options.timeout = Seconds(timeout);
   options.api = &fakeNccl();
   return options;

@@ -16,9 +16,11 @@
 
 namespace dtrt::test {
 
-/// Options for one rank on the stand-in.
+/// Options for one rank on the stand-in. `root`: where its ranks meet in the
+/// store.
 NcclOptions fakeOptions(uint32_t device, const std::vector<uint32_t> &devices,
-                        std::shared_ptr<Store> store, double timeout);
+                        std::shared_ptr<Store> store, double timeout,
+                        const std::string &root = "nccl");
 
 /// A store of one rank, until its process is gone: then nothing that it does is
 /// seen by others.
@@ -27,16 +29,32 @@ public:
   explicit MortalStore(std::shared_ptr<Store> inner)
       : inner(std::move(inner)) {}
   Status set(const std::string &key, const std::string &value) override {
-    return dead ? makeError("this process is dead") : inner->set(key, value);
+    return dead ? deadError() : inner->set(key, value);
   }
   Result<std::optional<std::string>> get(const std::string &key) override {
     if (dead)
-      return makeError("this process is dead");
+      return deadError();
     return inner->get(key);
+  }
+  Result<std::string> compareAndSet(const std::string &key,
+                                    const std::string &expected,
+                                    const std::string &desired) override {
+    if (dead)
+      return deadError();
+    return inner->compareAndSet(key, expected, desired);
+  }
+  Result<int64_t> add(const std::string &key, int64_t amount) override {
+    if (dead)
+      return deadError();
+    return inner->add(key, amount);
+  }
+  Status remove(const std::string &key) override {
+    return dead ? deadError() : inner->remove(key);
   }
   std::atomic<bool> dead{false};
 
 private:
+  static Status deadError() { return makeError("this process is dead"); }
   std::shared_ptr<Store> inner;
 };
 

@@ -217,7 +217,10 @@ public:
   using MortalStore::MortalStore;
   Result<std::optional<std::string>> get(const std::string &key) override {
     auto value = MortalStore::get(key);
-    if (key == "nccl/connect/verdict" && value.ok() && *value)
+    const std::string verdict = "/nccl/verdict";
+    bool isVerdict = key.size() > verdict.size() &&
+                     key.substr(key.size() - verdict.size()) == verdict;
+    if (isVerdict && value.ok() && *value)
       dead = true;
     return value;
   }

@@ -20,11 +20,11 @@ using namespace dtrt::test;
 namespace {
 
 std::unique_ptr<NcclTransport> makeEnd(uint32_t device,
-                                       std::vector<uint32_t> devices,
-                                       std::shared_ptr<Store> store) {
-  NcclOptions options = fakeOptions(device, devices, std::move(store), 0.1);
-  options.prefix = "test";
-  auto transport = NcclTransport::create(options);
+                                       const std::vector<uint32_t> &devices,
+                                       std::shared_ptr<Store> store,
+                                       double timeout) {
+  auto transport = NcclTransport::create(
+      fakeOptions(device, devices, std::move(store), timeout));
   EXPECT_TRUE(transport.ok()) << transport.status().message();
   return std::move(*transport);
 }
@@ -37,21 +37,26 @@ void expectContains(const std::string &text, const std::string &part) {
 } // namespace
 
 TEST(Nccl, NamesTheRankThatDoesNotCome) {
-  auto end = makeEnd(3, {3, 8}, std::make_shared<MemoryStore>());
+  auto end = makeEnd(3, {3, 8}, std::make_shared<MemoryStore>(), 0.1);
   Status status = end->connect({1, 2}, {8});
   ASSERT_FALSE(status.ok());
   expectContains(status.message(),
-                 "device 3: nccl connect: rank 1 did not come within 0.1 s");
+                 "device 3: nccl connect: timeout of 0.1 s waiting for rank 1");
 }
 
 TEST(Nccl, RefusesAnotherPlan) {
   auto store = std::make_shared<MemoryStore>();
-  ASSERT_TRUE(store->set("test/connect/1", digestText({5, 6})).ok());
-  auto end = makeEnd(3, {3, 8}, store);
-  Status status = end->connect({1, 2}, {8});
-  ASSERT_FALSE(status.ok());
-  expectContains(status.message(), "device 3 has plan " + digestText({1, 2}) +
-                                       ", device 8 has " + digestText({5, 6}));
+  auto end = makeEnd(3, {3, 8}, store, 60),
+       other = makeEnd(8, {3, 8}, store, 60);
+  Status status, otherStatus;
+  std::thread thread([&] { otherStatus = other->connect({5, 6}, {3}); });
+  status = end->connect({1, 2}, {8});
+  thread.join();
+  for (const Status &one : {status, otherStatus}) {
+    expectContains(one.message(), "the ranks do not have the same plan: ");
+    expectContains(one.message(), "rank 0 has " + digestText({1, 2}));
+    expectContains(one.message(), "rank 1 has " + digestText({5, 6}));
+  }
 }
 
 TEST(Nccl, RefusesADeviceOutsideTheWorld) {
@@ -62,20 +67,26 @@ TEST(Nccl, RefusesADeviceOutsideTheWorld) {
 }
 
 TEST(Nccl, ConnectsAWorldOfOne) {
-  auto transport = NcclTransport::create(
-      fakeOptions(0, {0}, std::make_shared<MemoryStore>(), 30));
-  ASSERT_TRUE(transport.ok()) << transport.status().message();
-  Status status = (*transport)->connect({1, 2}, {});
+  auto end = makeEnd(0, {0}, std::make_shared<MemoryStore>(), 30);
+  Status status = end->connect({1, 2}, {});
   EXPECT_TRUE(status.ok()) << status.message();
-  (*transport)->leave();
+  end->leave();
 }
 
 TEST(Nccl, ALibraryThatIsMissingIsAnErrorOfAllRanks) {
   auto store = std::make_shared<MemoryStore>();
-  ASSERT_TRUE(store->set("nccl/connect/1", "cannot load NCCL: no file").ok());
-  auto end =
-      std::move(*NcclTransport::create(fakeOptions(0, {0, 9}, store, 60)));
+  auto end = makeEnd(0, {0, 9}, store, 60);
+  // Device 9, as it does where there is no library.
+  std::thread without([&] {
+    auto ranks = fakeOptions(9, {0, 9}, store, 60).ranks;
+    auto verdict = [](const auto &) { return std::string(); };
+    Arrival arrival{"run", 1, "", {{"plan", digestText({1, 2})}}};
+    EXPECT_TRUE(ranks->gather(arrival, "", verdict).ok());
+    (void)ranks->agree(Step::Nccl, "cannot load NCCL: no file", verdict);
+  });
   Status status = end->connect({1, 2}, {9});
+  end->abort(status);
+  without.join();
   ASSERT_FALSE(status.ok());
   expectContains(status.message(), "device 9: cannot load NCCL: no file");
 }
@@ -210,8 +221,7 @@ TEST(NcclPlans, PreparingRunsNoGroupBesideATrainers) {
   auto store = std::make_shared<MemoryStore>();
   std::atomic<int> prepared{0};
   auto outcomes = onDevices({0, 1}, [&](uint32_t device) -> Status {
-    NcclOptions trainers = fakeOptions(device, {0, 1}, store, 30);
-    trainers.prefix = "trainer";
+    NcclOptions trainers = fakeOptions(device, {0, 1}, store, 30, "trainer");
     auto trainer = std::move(*NcclTransport::create(trainers));
     DTRT_RETURN_IF_ERROR(trainer->connect({1, 2}, {1 - device}));
     MemorySource memory = gpuMemory();

@@ -47,7 +47,7 @@ dt.layout @src of @model world 1 {
 dt.layout @dst of @model world 2 {
   dt.place @w shards [i: 2] rank i at [0] size [8]
 }
-// expected-error@+1 {{forwards only what nothing delivers}}
+// expected-error@+1 {{cannot be scheduled: device 0 forwards [0:8) of flow 0 at hop 1, which no move brings there at a lower hop}}
 dt.transition @unfed_forward from @src to @dst {
   dt.transfer @w <from 0 to 1 at [0] size [8]> hop 1
 }

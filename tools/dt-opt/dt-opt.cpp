@@ -167,6 +167,30 @@ int run(const Invocation &call, DialectRegistry &registry) {
   return EXIT_SUCCESS;
 }
 
+/// What --help shows besides passes and --emit. The rest, of MLIR and of LLVM's
+/// code generators, stays with --help-hidden.
+constexpr llvm::StringLiteral kShownOptions[] = {
+    "emit",
+    "help",
+    "help-hidden",
+    "mlir-disable-threading",
+    "mlir-print-ir-after-all",
+    "mlir-timing",
+    "o",
+    "pass-pipeline",
+    "split-input-file",
+    "verify-diagnostics",
+    "verify-roundtrip",
+    "version",
+};
+
+void hideOtherOptions() {
+  for (auto &entry : llvm::cl::getRegisteredOptions())
+    if (!entry.first.starts_with("dt-") &&
+        !llvm::is_contained(kShownOptions, entry.first))
+      entry.second->setHiddenFlag(llvm::cl::Hidden);
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -189,7 +213,9 @@ int main(int argc, char **argv) {
   registry.insert<dt::DTDialect>();
   dt::registerDtPasses();
   dt::registerPipelines();
-  auto [input, output] = registerAndParseCLIOptions(
-      argc, argv, "DynaTrain transition compiler", registry);
+  std::string overview =
+      registerCLIOptions("DynaTrain transition compiler", registry);
+  hideOtherOptions();
+  auto [input, output] = parseCLIOptions(argc, argv, overview);
   return run({input, output, emit}, registry);
 }

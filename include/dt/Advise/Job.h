@@ -9,6 +9,7 @@
 #define DT_ADVISE_JOB_H
 
 #include "dt/Advise/ModelShape.h"
+#include "dt/Cost/Cluster.h"
 
 #include <map>
 #include <memory>
@@ -26,29 +27,21 @@ struct Device {
   bool isLost = false;
 };
 
-struct JobLink {
-  bool fromNode = false, toNode = false;
-  int64_t from = 0, to = 0;
-  double rate = 0; // bytes per second
-};
-
-struct JobCluster {
+/// A cluster whose devices are known.
+struct JobCluster : Cluster {
   std::vector<Device> devices;
-  int64_t devicesPerNode = 8;
-  int64_t devicesPerNic = 1;
-  double intraRate = 200e9; // bytes per second, of a device
-  double interRate = 25e9;  // of a NIC
-  double latency = 10e-6;   // seconds
-  std::vector<JobLink> links;
-  /// Measured rate of each ordered pair, row-major; empty: the above.
+  /// Measured rate of each ordered pair in bytes per second, row-major; empty:
+  /// those of the cluster.
   std::vector<double> measured;
 
-  int64_t node(int64_t device) const { return device / devicesPerNode; }
   int64_t nodes() const {
     return (int64_t(devices.size()) + devicesPerNode - 1) / devicesPerNode;
   }
   /// Bytes per second from one device to another, alone on the wire.
-  double rate(int64_t from, int64_t to) const;
+  double rate(int64_t from, int64_t to) const {
+    return measured.empty() ? bytesPerSecond(from, to)
+                            : measured[from * int64_t(devices.size()) + to];
+  }
   bool isRegular() const { return links.empty() && measured.empty(); }
 };
 

@@ -9,6 +9,7 @@
 #ifndef DT_DIALECT_DIALECT_H
 #define DT_DIALECT_DIALECT_H
 
+#include "dt/Cost/Cluster.h"
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/Mesh.h"
 #include "dt/Geometry/Pieces.h"
@@ -20,6 +21,7 @@
 #include "mlir/IR/Dialect.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
+#include "llvm/ADT/bit.h"
 
 #include <optional>
 #include <string>
@@ -65,25 +67,6 @@ struct AxisEntry {
   }
 };
 
-/// A link of the cluster that differs from the two-level rule: from a device,
-/// or all devices of a node, to another.
-struct LinkEntry {
-  bool fromNode = false;
-  int64_t from = 0;
-  bool toNode = false;
-  int64_t to = 0;
-  mlir::FloatAttr GBps;
-
-  friend bool operator==(const LinkEntry &a, const LinkEntry &b) {
-    return a.fromNode == b.fromNode && a.from == b.from &&
-           a.toNode == b.toNode && a.to == b.to && a.GBps == b.GBps;
-  }
-  friend llvm::hash_code hash_value(const LinkEntry &link) {
-    return llvm::hash_combine(link.fromNode, link.from, link.toNode, link.to,
-                              link.GBps);
-  }
-};
-
 /// One row of an explicit layout: a rank holds a box, or only elements
 /// [range.lo, range.hi) of each member's part of it.
 struct RankBox {
@@ -108,8 +91,41 @@ class ProgramLevelOp
 
 } // namespace dt
 
+namespace dtrt {
+/// Links are parameters of an attribute.
+inline llvm::hash_code hash_value(const Link &link) {
+  return llvm::hash_combine(link.from.isNode, link.from.index, link.to.isNode,
+                            link.to.index, llvm::bit_cast<uint64_t>(link.GBps));
+}
+} // namespace dtrt
+
 #include "dt/Dialect/DtDialect.h.inc"
 #include "dt/Dialect/DtEnums.h.inc"
+
+namespace dt {
+
+/// The side of a shard as plans have it, and back.
+inline Side toSide(ShardSide side) {
+  switch (side) {
+  case ShardSide::Source:
+    return Side::Source;
+  case ShardSide::Destination:
+    return Side::Destination;
+  }
+  llvm_unreachable("not a side");
+}
+inline ShardSide toShardSide(Side side) {
+  switch (side) {
+  case Side::Source:
+    return ShardSide::Source;
+  case Side::Destination:
+    return ShardSide::Destination;
+  }
+  llvm_unreachable("not a side");
+}
+
+} // namespace dt
+
 #define GET_ATTRDEF_CLASSES
 #include "dt/Dialect/DtAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES

@@ -202,17 +202,12 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
   let parameters = (ins "int64_t":$devicesPerNode,
                         "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
                         "::mlir::FloatAttr":$latency, "int64_t":$devicesPerNic,
-                        ArrayRefParameter<"::dt::LinkEntry">:$links);
+                        ArrayRefParameter<"::dt::Link">:$links);
   let builders = [
-    AttrBuilder<(ins "int64_t":$devicesPerNode, "double":$intraNodeGBps,
-                     "double":$interNodeGBps, "double":$latencyUs,
-                     CArg<"::llvm::ArrayRef<::dt::LinkEntry>", "{}">:$links,
-                     CArg<"int64_t", "1">:$devicesPerNic)>];
+    AttrBuilder<(ins "const ::dt::Cluster &":$cluster)>];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
-    double intraNodeGBps() const { return getIntra().getValueAsDouble(); }
-    double interNodeGBps() const { return getInter().getValueAsDouble(); }
-    double latencyUs() const { return getLatency().getValueAsDouble(); }
+    ::dt::Cluster toCluster() const;
   }];
 }
 

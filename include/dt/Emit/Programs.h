@@ -15,6 +15,7 @@
 
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Proof/TransportPlan.h"
+#include "dt/Scheduling/PlanMessage.h"
 #include "dtrt/PlanModel.h"
 
 #include <map>
@@ -25,18 +26,6 @@ namespace dt {
 /// Rank of each device in the two worlds.
 struct Worlds {
   std::map<int64_t, int64_t> sourceRank, destinationRank;
-};
-
-/// A slot offset that says: sent from, or received into, the tensor itself.
-constexpr int64_t kInPlace = -1;
-
-/// Pieces [first, last) of a plan that travel together.
-struct PlanMessage {
-  int32_t wave = 0;
-  int64_t source = 0, destination = 0;
-  size_t first = 0, last = 0;
-  int64_t bytes = 0;
-  int64_t sendSlot = kInPlace, receiveSlot = kInPlace;
 };
 
 /// The messages of all waves, in order. Slots are those of the plan where it is

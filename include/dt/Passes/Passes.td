@@ -30,12 +30,16 @@ def RouteTransfers : Pass<"dt-route", "::mlir::ModuleOp"> {
     Intersects the regions of both layouts and fills each `dt.transition` with
     `dt.keep`, `dt.copy`, `dt.transfer` and `dt.zero`. Local first, then the
     same node, then across the network once per node, balanced over all
-    devices that hold the data (see dt/Routing/Router.h).
+    devices that hold the data (see dt/Routing/RoutingProblem.h).
   }];
   let options = [
     Option<"balanceParts", "balance-parts", "int64_t", "64",
            "cut pieces that have a choice of route to this fraction of the "
            "busiest device's traffic">,
+    Option<"solver", "solver", "std::string", "\"best\"",
+           "who answers: greedy, exact (few moves) or best">,
+    Option<"writeProblem", "write-problem", "std::string", "\"\"",
+           "also write the routing problem to this file, for dt-solve">,
   ];
   let statistics = [
     Statistic<"bytesMoved", "bytes-moved", "bytes that change device">,
@@ -68,12 +72,17 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
   let summary = "orders transfers into contention-free waves";
   let description = [{
     Replaces `dt.transfer` by `dt.wave`s of `dt.sendrecv` (see
-    dt/Routing/Schedule.h). One message per ordered pair and wave; chunks are
+    dt/Scheduling/WaveProblem.h). One message per ordered pair and wave; chunks are
     as large as the staging limit of the transition allows.
   }];
   let options = [
     Option<"effort", "effort", "int64_t", "500000",
            "try chunk sizes until this many moves have been scheduled">,
+    Option<"solver", "solver", "std::string", "\"\"",
+           "who answers: greedy, exact (few messages), best or flat; best, and "
+           "flat in flat mode, when none is named">,
+    Option<"writeProblem", "write-problem", "std::string", "\"\"",
+           "also write the wave problem to this file, for dt-solve">,
   ];
   let statistics = [
     Statistic<"numWaves", "num-waves", "waves">,

@@ -9,10 +9,10 @@
 #ifndef DT_PROOF_CERTIFICATE_H
 #define DT_PROOF_CERTIFICATE_H
 
+#include "dt/Cost/Cluster.h"
 #include "dt/Geometry/Parallel.h"
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Proof/TransportPlan.h"
-#include "dt/Routing/Cluster.h"
 
 #include <map>
 #include <optional>

@@ -10,6 +10,7 @@
 #ifndef DT_REQUEST_REQUEST_H
 #define DT_REQUEST_REQUEST_H
 
+#include "dt/Cost/Cluster.h"
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 
@@ -34,6 +35,8 @@ struct TensorDecl {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<StateDecl> states;
+  /// A set of values, of which a layout may lack some.
+  bool partial = false;
 };
 
 /// One row of an explicit layout.
@@ -87,31 +90,6 @@ struct LayoutDecl {
   std::optional<ZeroDecl> zero;
 };
 
-/// One end of a link: a device, or all devices of a node.
-struct LinkEnd {
-  bool isNode = false;
-  int64_t index = 0;
-};
-
-/// Bandwidth from one end to the other; the way back is a link of its own.
-struct LinkDecl {
-  LinkEnd from;
-  LinkEnd to;
-  double GBps = 0;
-};
-
-/// Two-level cluster: links of one device or NIC, each way. 1 GBps = 1e9
-/// bytes/s.
-struct ClusterDecl {
-  int64_t devicesPerNode = 8;
-  int64_t nicsPerNode = 0; // 0: one for each device
-  double intraNodeGBps = 200;
-  double interNodeGBps = 25;
-  double latencyUs = 10;
-  /// Links that differ from the above; of several that fit, the last holds.
-  std::vector<LinkDecl> links;
-};
-
 struct MemoryDecl {
   int64_t stagingBytes = int64_t(1) << 30; // per device
   int64_t deviceBytes = 0;                 // 0: no limit given
@@ -122,7 +100,7 @@ struct Request {
   std::vector<TensorDecl> tensors;
   LayoutDecl source;
   LayoutDecl destination;
-  ClusterDecl cluster;
+  Cluster cluster;
   MemoryDecl memory;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;

@@ -12,7 +12,8 @@
 #ifndef DT_ROUTING_EXPLAIN_H
 #define DT_ROUTING_EXPLAIN_H
 
-#include "dt/Routing/Router.h"
+#include "dt/Cost/Cluster.h"
+#include "dt/Routing/Moves.h"
 
 #include <string>
 

@@ -15,6 +15,9 @@
 #ifndef DTRT_PLANMODEL_H
 #define DTRT_PLANMODEL_H
 
+#include "dtrt/Cluster.h"
+#include "dtrt/Types.h"
+
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -26,7 +29,7 @@ namespace dtrt {
 /// Newest plan format that this library reads and the one that it writes. A
 /// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 2;
+constexpr uint16_t kFormatMinor = 3;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -35,30 +38,6 @@ struct Range {
   int64_t size() const { return hi > lo ? hi - lo : 0; }
   bool operator==(const Range &o) const { return lo == o.lo && hi == o.hi; }
 };
-
-/// Element types; the numbers are written to files and never change.
-enum class DType : uint8_t {
-  F64,
-  F32,
-  F16,
-  BF16,
-  F8E4M3,
-  F8E5M2,
-  F8E8M0,
-  F8E4M3FNUZ,
-  F8E5M2FNUZ,
-  I64,
-  I32,
-  I16,
-  I8,
-  U64,
-  U32,
-  U16,
-  U8,
-  Bool,
-};
-int64_t byteWidth(DType type);
-const char *dtypeName(DType type); // "bf16", as safetensors names it
 
 /// One leading dim of a family: index i stands for number first + step * i.
 struct LeadingDim {
@@ -81,12 +60,10 @@ struct StateInfo {
   /// Not in the destination: dropped.
   bool inDestination = true;
 };
-/// The dtype that travels: the narrower of the two; the destination's where
-/// both are equally wide.
-DType wireDType(const StateInfo &state);
-/// Whether values of one type can become values of the other: equal types, or
-/// both of f64, f32, f16 and bf16.
-bool canConvert(DType from, DType to);
+/// The dtype of a state's elements on the wire.
+inline DType wireDType(const StateInfo &state) {
+  return wireDType(state.sourceDType, state.destinationDType);
+}
 
 struct Family {
   /// Tensor name with one "{}" per leading dim, in order:
@@ -97,6 +74,9 @@ struct Family {
   std::vector<int64_t> shape;
   /// At most 64; a state mask has bit i for states[i].
   std::vector<StateInfo> states;
+  /// A set of values, such as one per coordinate of some axes: a layout need
+  /// not have all of them. Of any other tensor both layouts have all.
+  bool partial = false;
 
   unsigned numLeading() const { return leading.size(); }
   unsigned rank() const { return leading.size() + shape.size(); }
@@ -117,8 +97,6 @@ struct ShardRecord {
   bool flat = false;
   Range range;
 };
-
-enum class Side : uint8_t { Source = 0, Destination = 1 };
 
 /// A box of a family inside one shard of this device, for all states in the
 /// mask. Packed form: states in ascending bit order; per state the members in
@@ -224,27 +202,6 @@ struct PlanSummary {
   std::string solver; // "z3 4.8.12"; empty when no solver ran
 };
 
-/// The rate from a device, or any of a node, to another; one way.
-struct LinkInfo {
-  bool fromNode = false, toNode = false;
-  int64_t from = 0, to = 0;
-  double GBps = 0;
-};
-
-struct ClusterInfo {
-  int64_t devicesPerNode = 8;
-  double intraNodeGBps = 200;
-  double interNodeGBps = 25;
-  double latencyUs = 10;
-  double packGBps = 1000; // of one device's packs and unpacks
-  double packLaunchUs = 5;
-  std::vector<LinkInfo> links; // of several that fit a pair, the last holds
-  int64_t devicesPerNic = 1;   // consecutive ones, which divide devicesPerNode
-
-  uint64_t node(uint32_t device) const { return device / devicesPerNode; }
-  double GBps(uint32_t from, uint32_t to) const;
-};
-
 /// Everything that is not per rank.
 struct PlanCommon {
   std::string compilerVersion;
@@ -256,7 +213,7 @@ struct PlanCommon {
   std::vector<uint32_t> sourceDevices;      // device of each source rank
   std::vector<uint32_t> destinationDevices; // device of each destination rank
   std::vector<Family> families;
-  ClusterInfo cluster;
+  Cluster cluster;
   PlanSummary summary;
   /// Layouts in words (the layout-level IR), for `inspect` and `diff`.
   std::string sourceLayout, destinationLayout;

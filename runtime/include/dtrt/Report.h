@@ -62,7 +62,7 @@ struct WaveTraffic {
   uint64_t bytes = 0;
   uint64_t interNode = 0;
   uint64_t messages = 0;
-  /// By the cluster model: the busiest device's bytes over its bandwidth.
+  /// Of its longest message, by the cluster model.
   double seconds = 0;
 };
 

@@ -150,10 +150,29 @@ TEST_F(DialectTest, StatesMaskAndBytes) {
 }
 
 TEST_F(DialectTest, ClusterPrintsShortNumbers) {
-  mlir::Attribute attr = ClusterAttr::get(&context, 8, 200.0, 0.1, 1e-7);
+  Cluster cluster;
+  cluster.interNodeGBps = 0.1;
+  cluster.latencyUs = 1e-7;
+  mlir::Attribute attr = ClusterAttr::get(&context, cluster);
   EXPECT_EQ(print(attr), "#dt.cluster<8 per node, intra 200.0, inter 0.1, "
                          "latency 1.0e-07>");
   EXPECT_EQ(mlir::parseAttribute(print(attr), &context), attr);
+}
+
+TEST_F(DialectTest, ClusterIsThePlansCluster) {
+  Cluster cluster;
+  cluster.devicesPerNode = 4;
+  cluster.intraNodeGBps = 0.3;
+  cluster.latencyUs = 15;
+  cluster.links = {{{true, 0}, {false, 9}, 12.5}, {{false, 1}, {true, 2}, 0.7}};
+  cluster.devicesPerNic = 2;
+  auto attr = ClusterAttr::get(&context, cluster);
+  EXPECT_EQ(attr, ClusterAttr::get(&context, attr.toCluster()));
+  EXPECT_EQ(attr.toCluster().links, cluster.links);
+  EXPECT_EQ(attr.toCluster().bytesPerSecond(1, 9), 0.7e9);
+  EXPECT_EQ(mlir::parseAttribute(print(attr), &context), attr);
+  cluster.links[1].GBps = 0.8;
+  EXPECT_NE(attr, ClusterAttr::get(&context, cluster));
 }
 
 //===----------------------------------------------------------------------===//

@@ -11,7 +11,7 @@ namespace {
 TEST(DTypeTest, everyNameIsRead) {
   for (int i = 0; i <= int(DType::Bool); ++i) {
     DType type = DType(i);
-    EXPECT_EQ(parseDType(name(type)), type) << name(type);
+    EXPECT_EQ(parseDType(dtypeName(type)), type) << dtypeName(type);
   }
 }
 

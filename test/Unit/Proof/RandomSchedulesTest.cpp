@@ -5,9 +5,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "RandomFlows.h"
+#include "SolvedWaves.h"
 #include "dt/Proof/Certificate.h"
-#include "dt/Routing/Staging.h"
+#include "dt/Scheduling/Staging.h"
 #include "dtrt/AdversarialTransport.h"
 
 #include "gtest/gtest.h"
@@ -22,39 +22,30 @@ constexpr int kCutsPerPlan = 30; // 12,000 runs
 /// A device sends and receives one message per level in a wave.
 constexpr size_t kMostScheduled = 4;
 
-std::vector<Message> randomPlan(const RandomTransition &t,
-                                std::mt19937 &random) {
-  Routing routing;
-  Hole hole;
-  RouterOptions routerOptions;
-  routerOptions.minPieceBytes = 64;
-  EXPECT_TRUE(route(t.flows, t.cluster, routerOptions, routing, hole));
-  std::stable_sort(routing.moves.begin(), routing.moves.end(),
-                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
-  std::vector<ChunkBytes> candidates = candidateChunks(
-      routing.moves, t.flows, t.cluster, 2048 + random() % 8192);
+std::vector<PlanMessage> randomPlan(const RandomTransition &t,
+                                    std::mt19937 &random) {
+  WaveProblem problem = randomWaves(t, 2048 + random() % 8192);
+  std::vector<ChunkBytes> candidates = candidateChunks(problem);
   ChunkBytes chunks = candidates[random() % candidates.size()];
-  std::vector<ScheduledMove> scheduled;
-  int64_t needed = 0;
-  EXPECT_TRUE(
-      schedule(routing.moves, t.flows, t.cluster, chunks, scheduled, needed));
-  return formMessages(scheduled, t.flows);
+  return formMessages(scheduledWith(problem, chunks), t.flows);
 }
 
 /// Messages come by wave; ranks are the devices.
-std::vector<dtrt::RankGroups> groupsOf(const std::vector<Message> &messages) {
+std::vector<dtrt::RankGroups>
+groupsOf(const std::vector<PlanMessage> &messages) {
   int64_t devices = 0;
-  for (const Message &m : messages)
+  for (const PlanMessage &m : messages)
     devices = std::max({devices, m.source + 1, m.destination + 1});
   std::vector<dtrt::RankGroups> out(devices);
   std::vector<int32_t> wave(devices, -1);
-  auto add = [&](const Message &m, int64_t rank, int64_t peer, bool receive) {
+  auto add = [&](const PlanMessage &m, int64_t rank, int64_t peer,
+                 bool receive) {
     if (wave[rank] != m.wave)
       out[rank].emplace_back();
     wave[rank] = m.wave;
     out[rank].back().push_back({receive, uint32_t(peer)});
   };
-  for (const Message &m : messages) {
+  for (const PlanMessage &m : messages) {
     add(m, m.source, m.destination, /*receive=*/false);
     add(m, m.destination, m.source, /*receive=*/true);
   }

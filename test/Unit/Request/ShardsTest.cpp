@@ -84,7 +84,7 @@ TEST(Memory, hasTwoModesAndRollsBackByDefault) {
 }
 
 TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
-  ClusterDecl cluster =
+  Cluster cluster =
       readShards(row(0, ""), R"(, "cluster": {"devices_per_node": 4,
         "nics_per_node": 2,
         "inter_node_GBps": 12.5, "latency_us": 0, "links": [
@@ -92,7 +92,7 @@ TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
         {"from": 3, "to": 7, "GBps": 5}]})")
           .cluster;
   EXPECT_EQ(cluster.devicesPerNode, 4);
-  EXPECT_EQ(cluster.nicsPerNode, 2);
+  EXPECT_EQ(cluster.devicesPerNic, cluster.devicesPerNode / 2);
   EXPECT_EQ(cluster.interNodeGBps, 12.5);
   EXPECT_EQ(cluster.latencyUs, 0);
   ASSERT_EQ(cluster.links.size(), 2u);

@@ -3,7 +3,8 @@
 #ifndef DT_TEST_UNIT_ROUTING_RANDOMFLOWS_H
 #define DT_TEST_UNIT_ROUTING_RANDOMFLOWS_H
 
-#include "dt/Routing/Router.h"
+#include "dt/Cost/Cluster.h"
+#include "dt/Routing/Moves.h"
 
 #include <random>
 

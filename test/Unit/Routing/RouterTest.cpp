@@ -1,7 +1,7 @@
 //===- RouterTest.cpp - Routing against element sets ----------------------===//
 
 #include "RandomFlows.h"
-#include "dt/Routing/CostModel.h"
+#include "Solved.h"
 
 #include "gtest/gtest.h"
 
@@ -43,11 +43,10 @@ TEST(Router, DeliversEveryWantedElementOnceFromAHolder) {
   std::mt19937 random(seed);
   for (int trial = 0; trial < 300; ++trial) {
     RandomTransition t = randomTransition(random);
-    Routing routing;
-    Hole hole;
     RouterOptions options;
     options.minPieceBytes = 16;
-    ASSERT_TRUE(route(t.flows, t.cluster, options, routing, hole));
+    Routing routing =
+        solved(RoutingProblem(t.flows, t.cluster, 1 << 20), options);
     Held source = heldBy(t.sources), holds = source;
     Held wanted = heldBy(t.destinations), delivered;
     int64_t wire = 0;
@@ -84,10 +83,8 @@ TEST(Router, CrossesTheNetworkOncePerNode) {
   flow.bytesPerElement = 2;
   flow.source = overlay(gridHoldings({64, 64}, 1, 1, 1, 0), {64, 64});
   flow.destination = overlay(gridHoldings({64, 64}, 1, 1, 8, 8), {64, 64});
-  Routing routing;
-  Hole hole;
   Cluster cluster;
-  ASSERT_TRUE(route({flow}, cluster, {}, routing, hole));
+  Routing routing = solved(RoutingProblem({flow}, cluster, 1 << 20));
   int crossings = 0;
   for (const Move &move : routing.moves)
     crossings += !cluster.sameNode(move.source, move.destination);
@@ -104,12 +101,10 @@ TEST(Router, ReceiversPassOnWhatOneDeviceHolds) {
   flow.bytesPerElement = 4;
   flow.source = overlay(gridHoldings(shape, 1, 1, 1, 0), shape);
   flow.destination = overlay(gridHoldings(shape, 1, 1, 64, 8), shape);
-  Routing routing;
-  Hole hole;
   Cluster cluster;
   RouterOptions options;
   options.minPieceBytes = 1 << 16;
-  ASSERT_TRUE(route({flow}, cluster, options, routing, hole));
+  Routing routing = solved(RoutingProblem({flow}, cluster, 1 << 20), options);
   std::map<int64_t, int64_t> sent; // over NICs
   for (const Move &move : routing.moves)
     if (!cluster.sameNode(move.source, move.destination))
@@ -125,9 +120,7 @@ TEST(Router, BalancesSendersOverReplicas) {
   flow.bytesPerElement = 4;
   flow.source = overlay(gridHoldings(shape, 1, 1, 4, 0), shape);
   flow.destination = overlay(gridHoldings(shape, 4, 1, 1, 8), shape);
-  Routing routing;
-  Hole hole;
-  ASSERT_TRUE(route({flow}, Cluster(), {}, routing, hole));
+  Routing routing = solved(RoutingProblem({flow}, Cluster(), 1 << 20));
   std::map<int64_t, int64_t> sent;
   for (const Move &move : routing.moves)
     sent[move.source] += move.box.volume() * 4;
@@ -136,7 +129,7 @@ TEST(Router, BalancesSendersOverReplicas) {
     EXPECT_EQ(bytes, 4096 * 1024);
 }
 
-TEST(Router, NamesTheHole) {
+TEST(Router, LeavesOutWhatNobodyHolds) {
   std::vector<int64_t> shape = {8, 8};
   std::vector<Holding> half = gridHoldings(shape, 2, 1, 1, 0);
   half.pop_back();
@@ -144,11 +137,15 @@ TEST(Router, NamesTheHole) {
   flow.bytesPerElement = 1;
   flow.source = overlay(half, shape);
   flow.destination = overlay(gridHoldings(shape, 1, 1, 1, 3), shape);
+  RoutingProblem problem({flow}, Cluster(), 1 << 20);
+  ASSERT_TRUE(problem.hole());
+  EXPECT_EQ(problem.hole()->device, 3);
+  EXPECT_EQ(toString(problem.hole()->box), "[4:8)x[0:8)");
+  // What there is goes its way.
   Routing routing;
-  Hole hole;
-  ASSERT_FALSE(route({flow}, Cluster(), {}, routing, hole));
-  EXPECT_EQ(hole.device, 3);
-  EXPECT_EQ(toString(hole.box), "[4:8)x[0:8)");
+  ASSERT_FALSE(routeGreedily(problem, {}, routing));
+  ASSERT_EQ(routing.moves.size(), 1u);
+  EXPECT_EQ(toString(routing.moves[0].box), "[0:4)x[0:8)");
 }
 
 TEST(SplitBox, CoversTheBoxInOrderWithinTheLimit) {

@@ -1,0 +1,79 @@
+//===- Bounds.h - What no plan can go below ---------------------*- C++ -*-===//
+//
+// Bytes and seconds that follow from who holds and who wants what, whoever
+// sends it and in whatever waves.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_COST_BOUNDS_H
+#define DT_COST_BOUNDS_H
+
+#include "dt/Cost/Cluster.h"
+
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace dt {
+
+/// What no algorithm can go below. The bytes hold for all algorithms. The
+/// seconds hold for all that meet both byte bounds, that is, that bring no byte
+/// to a device that does not want it and none twice into a node (a relay over
+/// idle NICs of bystanders could be faster, at the price of more traffic).
+struct Bounds {
+  /// Bytes that devices want and do not hold.
+  int64_t wireBytes = 0;
+  /// Per node, the union of the bytes that its devices want and none holds.
+  int64_t interNodeBytes = 0;
+  /// One latency (when anything moves) and the largest of:
+  ///   - per device: bytes that its node holds and it lacks, over its island
+  ///     port; bytes that it alone in its node wants and the node lacks, over
+  ///     its NIC;
+  ///   - per node: union of the bytes it lacks, over the NICs of the devices
+  ///     that want some;
+  ///   - per set of devices that alone hold some bytes: those bytes that other
+  ///     nodes lack, once, over the NICs of the set; and likewise per set
+  ///     inside a node, over its island ports;
+  ///   - with unequal links, per device and set of devices that may send to it
+  ///     (or that it may send to): those bytes, over these links together.
+  /// A port's rate is that of its fastest link on that level.
+  double seconds = 0;
+};
+
+/// Is told, set of holders by set of wanters, what they hold and want.
+class BoundsBuilder {
+public:
+  /// The cluster must outlive this.
+  explicit BoundsBuilder(const Cluster &cluster) : cluster(cluster) {}
+
+  using Devices = std::vector<int64_t>; // ascending
+
+  /// Adds `bytes` that all of `holders` hold and all of `wanters` want. Who
+  /// holds them already wants nothing more.
+  void add(const Devices &holders, const Devices &wanters, int64_t bytes);
+  Bounds finish() const;
+
+private:
+  /// Bytes by level, device and the devices that it may exchange them with.
+  using LinkDemand = std::map<std::tuple<bool, int64_t, Devices>, int64_t>;
+
+  void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
+  void addLinks(const Devices &holders, const Devices &lacking, int64_t bytes);
+  double linksSeconds() const;
+  Devices nicsOf(const Devices &devices) const;
+
+  const Cluster &cluster;
+  Bounds bounds;
+  std::map<int64_t, int64_t> nicIn, islandIn;    // per port, bytes
+  std::map<int64_t, int64_t> nodeIn;             // per node, over all its NICs
+  std::map<int64_t, std::set<int64_t>> nodeNics; // of those who want them
+  /// Bytes that some port of a set must send, over all of them.
+  std::map<Devices, int64_t> nicSets, islandSets;
+  // With unequal links only.
+  LinkDemand received, sent;
+  std::set<int64_t> devices; // that hold or want anything
+};
+
+} // namespace dt
+
+#endif // DT_COST_BOUNDS_H

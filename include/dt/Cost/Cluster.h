@@ -1,0 +1,20 @@
+//===- Cluster.h - The machine that a plan is made for ----------*- C++ -*-===//
+//
+// The plan file's own struct, from the request on.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_COST_CLUSTER_H
+#define DT_COST_CLUSTER_H
+
+#include "dtrt/Cluster.h"
+
+namespace dt {
+
+using dtrt::Cluster;
+using dtrt::Link;
+using dtrt::LinkEnd;
+
+} // namespace dt
+
+#endif // DT_COST_CLUSTER_H

@@ -1,0 +1,52 @@
+//===- RoutingSolver.h - What answers routing problems ----------*- C++ -*-===//
+//
+// Solvers are guests: they know the problem, and nobody trusts their answers.
+//
+//   greedy  item by item to the least loaded holder    Router.h     any size
+//   exact   all sources of all deliveries              ExactRoute.h few moves
+//   best    the fastest of greedy ones and the exact   BestRoute.h  any size
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_ROUTING_ROUTINGSOLVER_H
+#define DT_ROUTING_ROUTINGSOLVER_H
+
+#include "dt/Routing/RoutingProblem.h"
+
+#include <functional>
+
+namespace dt {
+
+/// How receivers of one piece pass it on, once their node's holder or the
+/// source has no time left for all of them.
+enum class Forwarding {
+  Spread, // each piece enters at another device, which sends it to the others
+  Chain,  // each device sends it to one other: long data, few devices
+  Tree,   // all that have it send it at once: short data
+};
+
+struct RouterOptions {
+  /// Pieces with a choice of route are cut until none is larger than the
+  /// busiest device's traffic divided by this, so that loads can be balanced.
+  int64_t balanceParts = 64;
+  /// No piece is cut below this many bytes for balance.
+  int64_t minPieceBytes = 1 << 20;
+  Forwarding forwarding = Forwarding::Spread;
+  /// Seconds of the best schedule of a route. Who compares routes asks it.
+  std::function<double(const std::vector<Move> &)> seconds = {};
+};
+
+/// Fills `routing`, or says in one sentence why it cannot. The problem is
+/// sound (RoutingProblem::check); the answer is for verify() to judge.
+using RoutingSolver = std::optional<std::string> (*)(
+    const RoutingProblem &problem, const RouterOptions &options,
+    Routing &routing);
+
+/// The solver of that name; nullptr when there is none.
+RoutingSolver findRoutingSolver(const std::string &name);
+/// "greedy, exact, best", for errors and help.
+std::string routingSolverNames();
+
+} // namespace dt
+
+#endif // DT_ROUTING_ROUTINGSOLVER_H

@@ -1,0 +1,40 @@
+//===- ChunkSizes.h - How large the messages of a wave may be ---*- C++ -*-===//
+
+#ifndef DT_SCHEDULING_CHUNKSIZES_H
+#define DT_SCHEDULING_CHUNKSIZES_H
+
+#include "dt/Scheduling/WaveProblem.h"
+
+namespace dt {
+
+/// Live slots of a device on one level: send and receive, of two waves.
+constexpr int64_t kSlotsPerLevel = 4;
+
+/// Largest message of one wave, in bytes, on each level.
+struct ChunkBytes {
+  int64_t intra = 0;
+  int64_t inter = 0;
+  /// Latency counts, not bytes: no message is cut, and as few waves as can be.
+  bool isWhole = false;
+  /// The first and the last wave are short, where the copies before and after
+  /// them take several latencies: nothing else runs beside these two.
+  bool hasShortEnds = false;
+  friend bool operator==(ChunkBytes a, ChunkBytes b) {
+    return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole &&
+           a.hasShortEnds == b.hasShortEnds;
+  }
+};
+
+/// Bytes of staging in which one element of each level fits.
+int64_t stagingNeeded(const WaveProblem &problem);
+
+/// Chunk sizes worth trying, the most promising first: the busiest port cut
+/// into few or many messages, and sizes that divide the typical pair evenly.
+/// Each holds every element of its level, and leaves room for two waves' worth
+/// of send and receive slots in the staging of a device; none when that has
+/// less than `stagingNeeded`. Which is best shows only when they are scheduled.
+std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_CHUNKSIZES_H

@@ -1,0 +1,114 @@
+//===- FlatOrder.h - The order of work in flat memory -----------*- C++ -*-===//
+//
+// In flat mode no device may hold more than the larger of its source and its
+// destination, plus the staging limit. So all devices work through the state in
+// one order, and whatever place it has reached, every device has given away and
+// received about the same share of its bytes.
+//
+// The order is one of *jobs*. A job is a block of one tensor, or several small
+// tensors: all that travels or is copied of it, by whomever. Blocks cut along
+// the rows of both layouts (and along further dims where rows are large): the
+// rows between any two neighbouring cuts of either side advance together, so
+// that buffers drain and fill by pages on all holders at once, whether a side
+// is cut by rows, by columns or by flat ranges. Tensors that are moved alike
+// form a *cohort* and follow one another; cohorts advance side by side, spread
+// evenly, and where several jobs are due the one that keeps devices nearest to
+// their shares goes first.
+//
+// Neighbouring jobs make a *phase* where all devices have room for all that it
+// brings. What travels in a phase may do so in any order, so a phase is
+// scheduled like a transition of its own.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_SCHEDULING_FLATORDER_H
+#define DT_SCHEDULING_FLATORDER_H
+
+#include "dt/Geometry/ShardIndex.h"
+#include "dt/Scheduling/WaveProblem.h"
+
+#include <memory>
+
+namespace dt {
+
+struct FlatInput {
+  const std::vector<Move> &moves;
+  const std::vector<LocalMove> &locals;
+  const std::vector<FlatFlow> &flows;
+  const ShardIndex &source;
+  const ShardIndex &destination;
+  int64_t pageBytes = 0; // storage comes and goes by pages of this size
+  Cluster cluster = {};
+};
+
+/// What is done before the next phase begins.
+struct FlatPhase {
+  std::vector<Move> moves; // by hop
+  /// Done before any of the moves; by step. Copies of one step may be done in
+  /// any order, and each frees what only it reads.
+  std::vector<LocalMove> locals;
+  std::vector<uint32_t> steps; // of `locals`
+};
+
+class FlatJobs;
+
+/// All moves and copies, cut into jobs and put in order.
+class FlatOrder {
+public:
+  /// Jobs bring or free at most about `jobBytes` on each device. The input must
+  /// outlive the order.
+  FlatOrder(const FlatInput &input, int64_t jobBytes);
+  ~FlatOrder();
+  FlatOrder(FlatOrder &&);
+  FlatOrder &operator=(FlatOrder &&);
+
+  /// Most bytes, above the larger of its source and destination, that any
+  /// device holds when jobs run one after the other.
+  int64_t neededBytes() const;
+  /// The longest phases in which no device ever holds `roomBytes`, at least
+  /// `neededBytes`, more than the larger of its source and destination.
+  std::vector<FlatPhase> phases(int64_t roomBytes) const;
+
+private:
+  /// What a job does to the memory of a device: destination bytes that exist
+  /// when it has begun, source bytes that nobody reads when it is done.
+  struct Effect {
+    uint32_t job = 0;
+    int64_t created = 0, freed = 0;
+    bool sends = false; // and not only copies
+  };
+  struct Device {
+    std::vector<Effect> effects;         // by job
+    int64_t source = 0, destination = 0; // bytes held before and after
+    int64_t read = 0;                    // of the source, by anyone
+  };
+  /// Where a device stands when a phase begins.
+  struct Place {
+    size_t next = 0;  // effect
+    int64_t room = 0; // bytes that may be created
+  };
+  /// Of a phase, on one device: from which job on copies belong to a step.
+  using Steps = std::vector<uint32_t>;
+
+  uint32_t extend(const Device &device, Place place, uint32_t limit,
+                  Steps *steps) const;
+  void emit(uint32_t first, uint32_t last,
+            const std::map<int64_t, Steps> &steps, FlatPhase &out) const;
+
+  std::unique_ptr<FlatJobs> jobs;
+  /// The order: job `number` of its cohort.
+  struct Job {
+    uint32_t cohort = 0;
+    int64_t number = 0;
+  };
+  std::vector<Job> sequence;
+  std::map<int64_t, Device> devices;
+};
+
+/// An order of jobs that are large but leave half of `roomBytes` above the
+/// larger of source and destination for others; nullopt when none fit.
+std::optional<FlatOrder> orderWithin(const FlatInput &input, int64_t roomBytes);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_FLATORDER_H

@@ -1,0 +1,45 @@
+//===- Staging.h - Slots of the staging arena -------------------*- C++ -*-===//
+//
+// A message whose bytes do not lie in one run of a tensor is packed into a
+// slot before its wave, or unpacked from one after it. A send slot is live
+// while the group before it and its own run (packing overlaps the wire), a
+// receive slot during its own and the next (so does unpacking). So the arena
+// of a device has four areas, {send, receive} x {even, odd group}, each as
+// large as its largest group: no two live slots meet, and nothing fragments.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_SCHEDULING_STAGING_H
+#define DT_SCHEDULING_STAGING_H
+
+#include "dt/Geometry/ShardIndex.h"
+#include "dt/Scheduling/PlanMessage.h"
+#include "dt/Scheduling/WaveProblem.h"
+
+#include <map>
+
+namespace dt {
+
+/// Groups scheduled moves (sorted as `sortByMessage` leaves them) into
+/// messages.
+std::vector<PlanMessage>
+formMessages(const std::vector<ScheduledMove> &scheduled,
+             const std::vector<Flow> &flows);
+
+struct StagingInput {
+  const std::vector<ScheduledMove> &scheduled;
+  const std::vector<Flow> &flows;
+  /// Per flow: how many states it carries and how many leading dims it has.
+  const std::vector<unsigned> &numStates;
+  const std::vector<unsigned> &numLeading;
+  const ShardIndex &source;
+  const ShardIndex &destination;
+};
+
+/// Gives every message its slots. Returns the arena bytes of each device.
+std::map<int64_t, int64_t> assignSlots(const StagingInput &input,
+                                       std::vector<PlanMessage> &messages);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_STAGING_H

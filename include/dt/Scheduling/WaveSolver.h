@@ -1,0 +1,46 @@
+//===- WaveSolver.h - What answers wave problems ----------------*- C++ -*-===//
+//
+// Solvers are guests: they know the problem, and nobody trusts their answers.
+//
+//   greedy  wave by wave, the longest matching  Schedule.h       any size
+//   exact   all orders of whole messages        ExactSchedule.h  few pairs
+//   best    the fastest of several chunk sizes  BestSchedule.h   any size
+//           and the exact one
+//   flat    phases that storage has room for    FlatSchedule.h   with storage
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_SCHEDULING_WAVESOLVER_H
+#define DT_SCHEDULING_WAVESOLVER_H
+
+#include "dt/Scheduling/WaveProblem.h"
+
+namespace dt {
+
+struct WaveOptions {
+  /// Pieces that may be scheduled to compare schedules.
+  int64_t effort = 500000;
+};
+
+/// Fills `schedule`, or says in one sentence why it cannot. The problem is
+/// sound (WaveProblem::check); the answer is for verify() to judge.
+using WaveSolver = std::optional<std::string> (*)(const WaveProblem &problem,
+                                                  const WaveOptions &options,
+                                                  WaveSchedule &schedule);
+
+/// The solver of that name; nullptr when there is none.
+WaveSolver findWaveSolver(const std::string &name);
+/// "greedy, exact, best, flat", for errors and help.
+std::string waveSolverNames();
+
+/// What a solver says that does not look at storage and is asked to.
+std::optional<std::string> refuseStorage(const WaveProblem &problem);
+/// What a solver says that needs more staging.
+std::string refuseStaging(const WaveProblem &problem, int64_t needed);
+/// All copies as one wave of their own, before all moves: for solvers that do
+/// not look at storage. `schedule.moves` are those of the answer.
+void putCopiesFirst(const WaveProblem &problem, WaveSchedule &schedule);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_WAVESOLVER_H

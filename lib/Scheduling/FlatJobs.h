@@ -1,0 +1,119 @@
+//===- FlatJobs.h - Blocks of tensors and what they do to memory *- C++ -*-===//
+
+#ifndef DT_LIB_SCHEDULING_FLATJOBS_H
+#define DT_LIB_SCHEDULING_FLATJOBS_H
+
+#include "FlatSequence.h"
+#include "dt/Scheduling/FlatOrder.h"
+
+#include <tuple>
+
+namespace dt {
+
+/// A piece of a tensor that travels or is copied, without the leading dims: as
+/// all tensors of a cohort have it.
+struct FlatShape {
+  uint32_t flow, hop;
+  int64_t from, to;
+  bool local;
+  int64_t sourceShard, destinationShard; // number on the device; -1: none
+  Box inner;
+
+  auto key() const {
+    return std::tie(flow, hop, from, to, local, sourceShard, destinationShard,
+                    inner);
+  }
+  friend bool operator<(const FlatShape &a, const FlatShape &b) {
+    return a.key() < b.key();
+  }
+};
+
+/// Blocks of a cohort's tensors: the cells between neighbouring cuts of an
+/// inner dim are divided into `parts` of equal share; part p of all cells
+/// together is one step along the dim. The outer inner dims have steps of at
+/// most one index per cell, the last one larger ones.
+struct Blocking {
+  struct Dim {
+    std::vector<int64_t> cuts;
+    int64_t parts = 1;
+    int64_t largestCell() const;
+  };
+  std::vector<Dim> dims;
+
+  int64_t blocks() const;
+  /// Blocks that follow one another along the last of `dims`.
+  int64_t rowBlocks() const { return dims.empty() ? 1 : dims.back().parts; }
+  /// Blocks [first, last) as ranges of steps per dim, those along the last of
+  /// `dims` together, appended to `out`.
+  void split(int64_t first, int64_t last,
+             std::vector<std::vector<Interval>> &out) const;
+  /// What steps hold of an inner box; neighbours joined.
+  std::vector<Box> parts(const Box &inner,
+                         const std::vector<Interval> &steps) const;
+};
+
+/// All moves and copies as jobs: blocks of tensors, or several small tensors.
+class FlatJobs {
+public:
+  /// Jobs bring or free at most about `jobBytes` on each device. The input must
+  /// outlive the jobs.
+  FlatJobs(const FlatInput &input, int64_t jobBytes);
+
+  const std::vector<CohortJobs> &byCohort() const { return jobs; }
+  /// Pieces that are moved or copied in each job of a cohort.
+  const std::vector<uint32_t> &shapesOf(uint32_t cohort) const {
+    return cohorts[cohort].shapes;
+  }
+  const FlatShape &shape(uint32_t number) const { return shapes[number]; }
+  /// Appends the boxes that jobs [first, last) of a cohort move of a shape.
+  void boxesOf(uint32_t cohort, uint32_t shape, int64_t first, int64_t last,
+               std::vector<Box> &out) const;
+
+private:
+  /// Tensors of one param that are moved alike.
+  struct Cohort {
+    std::vector<uint32_t> shapes;
+    std::vector<int64_t> members; // row-major numbers of the leading dims
+    std::vector<int64_t> leading; // extents of these
+    Blocking blocking;
+
+    std::vector<int64_t> indexOf(int64_t member) const;
+  };
+  struct Touch {
+    int64_t block;
+    Interval elements;
+  };
+  /// (device, is destination, shard, flow whose widths count)
+  using Buffer = std::tuple<int64_t, bool, int64_t, uint32_t>;
+
+  uint32_t shapeOf(const Move &move, bool local);
+  void addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
+                 const std::vector<uint32_t> &locals);
+  void addCohorts(const std::vector<int64_t> &leading,
+                  std::vector<std::pair<int64_t, uint32_t>> &pieces);
+  Box whole(const Cohort &cohort, const Box &inner) const;
+  const Shard &shardOf(const FlatShape &shape, bool destination) const;
+  int64_t rowBytes(const Cohort &cohort, unsigned dim) const;
+  void block(Cohort &cohort);
+  std::map<Buffer, std::vector<Touch>> touchesOf(const Cohort &cohort) const;
+  void addTraffic(const Cohort &cohort,
+                  std::vector<std::map<int64_t, JobEffect>> &byDevice) const;
+  std::vector<JobEffects> effectsOf(const Cohort &cohort) const;
+  void addJobs(Cohort &cohort);
+  void addMembers(const Cohort &cohort, int64_t first, int64_t last,
+                  const Box &inner, std::vector<Box> &out) const;
+
+  const FlatInput &input;
+  int64_t jobBytes;
+  std::map<FlatShape, uint32_t> known;
+  std::vector<FlatShape> shapes;
+  std::vector<Cohort> cohorts;
+  std::vector<CohortJobs> jobs;
+};
+
+/// Bytes per element.
+int64_t bytesOf(const std::vector<FlatStates> &states);
+
+} // namespace dt
+
+#endif // DT_LIB_SCHEDULING_FLATJOBS_H

@@ -1,0 +1,188 @@
+//===- FlatSchedule.cpp - Waves and copies of flat memory -----------------===//
+//
+//   1. Half of the limit is for slots, the other half is *room*: what may be on
+//      both sides at once.
+//   2. All moves and copies are cut into jobs and put in one order in which
+//      devices free and create alike (FlatOrder.h). Jobs are made smaller until
+//      they fit the room one by one; if they never do, the limit is too small.
+//   3. Neighbouring jobs make a phase while every device has room for all that
+//      it brings.
+//   4. A phase begins with its copies. A copy frees what it reads, so that
+//      others may have to wait for it: each step of these is a wave.
+//   5. What moves in a phase may do so in any order: it is scheduled by itself,
+//      and its waves follow.
+//
+// test/Problems/flat-swap.json: two devices swap 16 elements of 128 bytes and
+// copy 8 others, with a limit of 2 KiB. 1 KiB is room for 8 elements, so that
+// 24 elements take three phases; slots of two waves each way share the other
+// KiB, two elements each.
+//
+//   phase   waves   copied   sent
+//   0       0       [0:3)
+//           1 - 3            [0:5)     by two, two and one
+//   1       4       [3:5)
+//           5 - 7            [5:11)    by two
+//   2       8       [5:8)
+//           9 - 11           [11:16)   by two, two and one
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Scheduling/FlatSchedule.h"
+
+#include "dt/Scheduling/BestSchedule.h"
+#include "dt/Scheduling/FlatOrder.h"
+
+#include <algorithm>
+
+using namespace dt;
+
+namespace {
+
+class FlatScheduler {
+public:
+  FlatScheduler(const WaveProblem &problem, const WaveOptions &options,
+                WaveSchedule &schedule)
+      : problem(problem), storage(*problem.storage), options(options),
+        schedule(schedule) {
+    for (uint32_t i = 0; i < storage.flows.size(); ++i) {
+      source.add(i, storage.source[i]);
+      destination.add(i, storage.destination[i]);
+    }
+  }
+
+  std::optional<std::string> run();
+
+private:
+  /// Half of the limit is for slots, half for tensors on both sides at once.
+  static int64_t room(int64_t limit) { return limit / 2; }
+  static int64_t slots(int64_t limit) { return limit - room(limit); }
+  std::optional<FlatOrder> orderFor(int64_t limit) const;
+  int64_t slotsNeeded() const;
+  bool fits(int64_t limit) const;
+  int64_t smallestLimit() const;
+  void addCopies(const FlatPhase &phase);
+  std::optional<std::string> addMoves(std::vector<Move> moves, int64_t effort);
+
+  const WaveProblem &problem;
+  const Storage &storage;
+  const WaveOptions &options;
+  WaveSchedule &schedule;
+  ShardIndex source, destination;
+  size_t lastBest = 0; // candidate for chunks
+  int32_t wave = 0;    // the next one
+};
+
+std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
+  int64_t page =
+      limit == storage.limitBytes ? storage.pageBytes : pageBytesFor(limit);
+  return orderWithin({problem.moves, problem.copies, storage.flows, source,
+                      destination, page, problem.cluster},
+                     room(limit));
+}
+
+/// Slots for one element of each level, at least.
+int64_t FlatScheduler::slotsNeeded() const {
+  int64_t widest = 0;
+  for (const Move &move : problem.moves)
+    widest = std::max(widest, problem.elementBytes[move.flow]);
+  return 2 * kSlotsPerLevel * alignSlot(widest);
+}
+
+bool FlatScheduler::fits(int64_t limit) const {
+  return slots(limit) >= slotsNeeded() && orderFor(limit).has_value();
+}
+
+/// To one part in sixteen.
+int64_t FlatScheduler::smallestLimit() const {
+  int64_t works = 2 * std::max<int64_t>(storage.limitBytes, 256);
+  while (!fits(works))
+    works *= 2;
+  int64_t fails = works / 2;
+  while (works - fails > works / 16) {
+    int64_t middle = fails + (works - fails) / 2;
+    (fits(middle) ? works : fails) = middle;
+  }
+  return works;
+}
+
+/// Each step of a phase's copies is a wave of its own.
+void FlatScheduler::addCopies(const FlatPhase &phase) {
+  std::vector<uint32_t> steps = phase.steps;
+  std::sort(steps.begin(), steps.end());
+  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
+  std::vector<std::vector<ScheduledCopy>> waves(steps.size());
+  for (size_t i = 0; i < phase.locals.size(); ++i) {
+    auto number = std::lower_bound(steps.begin(), steps.end(), phase.steps[i]) -
+                  steps.begin();
+    waves[number].push_back({phase.locals[i], wave + int32_t(number)});
+  }
+  for (const std::vector<ScheduledCopy> &copies : waves)
+    schedule.copies.insert(schedule.copies.end(), copies.begin(), copies.end());
+  wave += int32_t(steps.size());
+}
+
+/// With the chunk size that is predicted to be fastest of those that are tried:
+/// first the one that suited the phase before.
+std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
+                                                   int64_t effort) {
+  WaveProblem phase;
+  phase.moves = std::move(moves);
+  phase.elementBytes = problem.elementBytes;
+  phase.cluster = problem.cluster;
+  phase.stagingBytes =
+      std::min(problem.stagingBytes, slots(storage.limitBytes));
+  std::vector<ChunkBytes> candidates = candidateChunks(phase);
+  if (candidates.empty())
+    return refuseStaging(phase, stagingNeeded(phase));
+  size_t first = lastBest < candidates.size() ? lastBest : 0;
+  std::rotate(candidates.begin(), candidates.begin() + first,
+              candidates.begin() + first + 1);
+  ChunkChoice best = fastestOf(phase, candidates, effort, /*enough=*/0);
+  size_t i = best.candidate;
+  lastBest = i == 0 ? first : i <= first ? i - 1 : i;
+  for (ScheduledMove &entry : best.moves) {
+    entry.wave += wave;
+    schedule.moves.push_back(std::move(entry));
+  }
+  wave = schedule.moves.back().wave + 1;
+  return std::nullopt;
+}
+
+std::optional<std::string> FlatScheduler::run() {
+  int64_t limit = storage.limitBytes;
+  std::optional<FlatOrder> order;
+  if (slots(limit) >= slotsNeeded())
+    order = orderFor(limit);
+  if (!order)
+    return "cannot hold to the larger of source and destination plus " +
+           std::to_string(limit) + " bytes, the smallest limit that works is " +
+           std::to_string(smallestLimit());
+  std::vector<FlatPhase> phases = order->phases(room(limit));
+  // Phases are much alike: several sizes are tried in a few of them.
+  constexpr size_t kSearched = 32;
+  size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
+  int64_t share =
+      options.effort / int64_t(std::min(phases.size() + 1, kSearched));
+  // Invariant: waves [0, wave) have all copies and moves of the phases before,
+  // and what they have freed is what the phase has room in.
+  for (FlatPhase &phase : phases) {
+    addCopies(phase);
+    if (phase.moves.empty())
+      continue;
+    if (auto error =
+            addMoves(std::move(phase.moves), number++ % stride ? 0 : share))
+      return error;
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+std::optional<std::string> dt::scheduleFlat(const WaveProblem &problem,
+                                            const WaveOptions &options,
+                                            WaveSchedule &schedule) {
+  if (!problem.storage)
+    return "has no storage part, which the solver 'flat' is for";
+  schedule = {};
+  return FlatScheduler(problem, options, schedule).run();
+}

@@ -1,0 +1,48 @@
+//===- RouteSchedule.cpp - From routes to waves ---------------------------===//
+
+#include "dt/Scheduling/RouteSchedule.h"
+
+#include "dt/Scheduling/BestSchedule.h"
+
+#include <algorithm>
+#include <limits>
+
+using namespace dt;
+
+namespace {
+
+/// Pieces scheduled per route.
+constexpr int64_t kEffort = 100000;
+
+} // namespace
+
+std::vector<int64_t> dt::elementBytes(const std::vector<Flow> &flows) {
+  std::vector<int64_t> out;
+  for (const Flow &flow : flows)
+    out.push_back(flow.bytesPerElement);
+  return out;
+}
+
+WaveProblem dt::waveProblem(const RoutingProblem &problem,
+                            std::vector<Move> moves) {
+  auto isEarlier = [](const Move &a, const Move &b) { return a.hop < b.hop; };
+  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
+    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  WaveProblem out;
+  out.moves = std::move(moves);
+  out.elementBytes = elementBytes(problem.flows());
+  out.cluster = problem.cluster();
+  out.stagingBytes = problem.stagingBytes();
+  return out;
+}
+
+double dt::routeSeconds(const RoutingProblem &problem,
+                        const std::vector<Move> &moves) {
+  WaveProblem waves = waveProblem(problem, moves);
+  WaveSchedule schedule;
+  WaveOptions options;
+  options.effort = kEffort;
+  if (scheduleBest(waves, options, schedule))
+    return std::numeric_limits<double>::infinity();
+  return waves.seconds(schedule.moves);
+}

@@ -1,0 +1,434 @@
+//===- Schedule.cpp - Moves into contention-free waves --------------------===//
+//
+// Each ordered pair of devices has a queue of boxes that are at its sender, and
+// knows how many bytes are still to come there. Wave by wave:
+//
+//   1. the matching says which pairs meet and for how long (Matching.h): all
+//      ports that have no time to lose, the busiest first;
+//   2. each of these pairs fills one message with boxes of its queue, and cuts
+//      the last one where the message is full;
+//   3. what has arrived goes into the queues of those that forward it, by parts
+//      where boxes are the same, else as a whole.
+//
+// Queues have first what others wait for: the longest chain of forwards.
+//
+// test/Problems/waves-unequal.json, in messages of an element: 0 sends 1 two
+// elements and 2 three, 1 sends 2 two. No wave leaves the busiest ports out, so
+// that five waves do for five elements; had 0 and 1 begun with each other's
+// receivers, port 2 would have been left with more than there were waves for.
+//
+//            sent             left
+//   wave     0->1 0->2 1->2   0 out  1 in  1 out  2 in
+//                             5      2     2      5
+//   0        -    1    -      4      2     2      4
+//   1        -    1    -      3      2     2      3
+//   2        1    -    1      2      1     1      2
+//   3        1    -    1      1      0     0      1
+//   4        -    1    -      0      0     0      0
+//
+// test/Problems/waves-forward.json: 0 sends 1 the elements 0, 1 and 2, and 1
+// sends 2 the elements 3 and 2, which comes to it first since it goes on.
+//
+//   wave     0->1  1->2
+//   0        2     3
+//   1        0     2
+//   2        1     -
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Scheduling/Schedule.h"
+
+#include "Matching.h"
+#include "dtrt/DeviceIndex.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <tuple>
+#include <unordered_map>
+
+using namespace dt;
+
+namespace {
+
+/// Space in a message below this fraction of it is left empty rather than
+/// filled by cutting a slice of a box in two.
+constexpr int64_t kFillFraction = 64;
+
+/// A move with what of its box is still to be sent.
+struct Waiting {
+  uint32_t move = 0;
+  Box box;
+};
+
+/// A queue in one vector: edges are many, and most are short.
+class WaitingQueue {
+public:
+  bool empty() const { return head == items.size(); }
+  const Waiting &front() const { return items[head]; }
+  void popFront() {
+    if (++head < items.size())
+      return;
+    items.clear();
+    head = 0;
+  }
+  void pushFront(const Waiting &item) {
+    if (head > 0)
+      items[--head] = item;
+    else
+      items.insert(items.begin(), item);
+  }
+  /// Behind the last item for which `isBefore` holds.
+  template <typename Predicate>
+  void insert(const Waiting &item, Predicate isBefore) {
+    auto place = items.end();
+    while (place != items.begin() + head && !isBefore(*std::prev(place)))
+      --place;
+    items.insert(place, item);
+  }
+
+private:
+  std::vector<Waiting> items; // those before `head` are gone
+  size_t head = 0;
+};
+
+/// Where all messages count as 1: what a wave costs beside them, and what a
+/// message counts for while some of it has not come to its sender.
+constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
+
+/// All traffic of one ordered pair of devices.
+struct Edge {
+  WaitingQueue ready;
+  int64_t readyBytes = 0;
+  int64_t leftBytes = 0; // ready or still to arrive at the sender
+  int64_t largest = 0;   // bytes of a message, at most
+  double bytesPerSecond = 1;
+};
+
+class Scheduler {
+public:
+  Scheduler(const WaveProblem &problem, ChunkBytes chunks,
+            std::vector<ScheduledMove> &scheduled)
+      : moves(problem.moves), elementBytes(problem.elementBytes),
+        cluster(problem.cluster), chunks{chunks.intra, chunks.inter},
+        isWhole(chunks.isWhole), hasShortEnds(chunks.hasShortEnds),
+        scheduled(scheduled) {}
+
+  void run();
+
+private:
+  int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
+  void index();
+  void shortenEnds();
+  void findFeeders();
+  void makeReady(uint32_t move, const Box &box);
+  int64_t largestMessage(const Move &move) const;
+  void update(uint32_t edge);
+  int64_t fill(Edge &edge, int64_t room, int32_t wave);
+  void sendWave(int32_t wave);
+  void emit(uint32_t move, const Box &box, int32_t wave);
+  void releaseForwards(size_t firstOfWave);
+
+  const std::vector<Move> &moves;
+  const std::vector<int64_t> &elementBytes;
+  const Cluster &cluster;
+  const int64_t chunks[2]; // island, NIC
+  const bool isWhole;      // every message counts alike, none is cut
+  const bool hasShortEnds;
+  std::vector<ScheduledMove> &scheduled;
+  std::vector<uint32_t> moveOf; // per scheduled move
+
+  std::vector<Edge> edges;
+  std::unique_ptr<Matching> matching; // a pair per edge
+  std::vector<uint32_t> edgeOf;       // per move
+  /// Per move: forwards of its box (or of a part of it) and, per forward, how
+  /// many of its elements have arrived. A forward goes out when all have.
+  std::vector<std::vector<uint32_t>> feeds;
+  std::vector<int64_t> missing; // elements not yet at the sender
+  /// Per move: the longest chain of forwards that wait for it.
+  std::vector<uint32_t> chain;
+  int64_t left = 0; // bytes not yet sent
+};
+
+/// A slow pair sends less, so that the messages of a wave last alike.
+int64_t Scheduler::largestMessage(const Move &move) const {
+  constexpr int64_t kLeast = 4096; // no element is wider
+  bool inter = !cluster.sameNode(move.source, move.destination);
+  double share = cluster.bytesPerSecond(move.source, move.destination) /
+                 cluster.bytesPerSecond(inter);
+  int64_t chunk = chunks[inter];
+  return share >= 1 ? chunk
+                    : std::min(chunk, std::max(kLeast, int64_t(chunk * share)));
+}
+
+void Scheduler::index() {
+  dtrt::DeviceIndex known, dense; // in order of appearance; ascending
+  for (const Move &move : moves)
+    for (bool inter : {false, true}) {
+      known(cluster.port(move.source, inter));
+      known(cluster.port(move.destination, inter));
+    }
+  std::vector<int64_t> devices = known.all();
+  std::sort(devices.begin(), devices.end());
+  for (int64_t device : devices)
+    dense(device);
+  matching = std::make_unique<Matching>(
+      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds());
+  std::unordered_map<uint64_t, uint32_t> edgesOf;
+  edgesOf.reserve(moves.size() / 4);
+  edgeOf.resize(moves.size());
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    bool inter = !cluster.sameNode(move.source, move.destination);
+    uint32_t s = dense(move.source), d = dense(move.destination);
+    auto [it, isNew] = edgesOf.try_emplace(uint64_t(s) << 32 | d, edges.size());
+    if (isNew) {
+      Edge edge;
+      edge.largest = largestMessage(move);
+      edge.bytesPerSecond =
+          cluster.bytesPerSecond(move.source, move.destination);
+      uint32_t from = dense(cluster.port(move.source, inter));
+      uint32_t to = dense(cluster.port(move.destination, inter));
+      matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
+                    isWhole ? 1 : edge.largest / edge.bytesPerSecond);
+      edges.push_back(edge);
+    }
+    edgeOf[i] = it->second;
+    int64_t bytes = move.box.volume() * width(i);
+    edges[it->second].leftBytes += bytes;
+    left += bytes;
+  }
+}
+
+/// What is packed first and unpacked last has nothing beside it. The short
+/// waves there last as long as the copies of the waves next to them.
+void Scheduler::shortenEnds() {
+  constexpr double kLeastLatencies = 10; // two of them are what it costs
+  double copy = cluster.packSeconds(chunks[0] + chunks[1]);
+  if (copy > kLeastLatencies * cluster.latencySeconds())
+    matching->shortenEnds(copy);
+}
+
+/// Tells the matching what an edge has now.
+void Scheduler::update(uint32_t index) {
+  const Edge &edge = edges[index];
+  Pair pair = (*matching)[index];
+  pair.ready = edge.readyBytes / edge.bytesPerSecond;
+  pair.left = edge.leftBytes / edge.bytesPerSecond;
+  if (isWhole) {
+    pair.left = edge.leftBytes > 0;
+    pair.ready = edge.readyBytes == edge.leftBytes ? pair.left
+                 : edge.readyBytes > 0             ? kPartOfWhole
+                                                   : 0;
+  }
+  pair.chain = 0;
+  if (!edge.ready.empty()) {
+    pair.order = edge.ready.front().move;
+    pair.chain = chain[edge.ready.front().move];
+  }
+  matching->set(index, pair);
+}
+
+/// Links every forward to the moves that bring its box to its sender.
+void Scheduler::findFeeders() {
+  feeds.resize(moves.size());
+  missing.assign(moves.size(), 0);
+  chain.assign(moves.size(), 0);
+  // Arrivals per (flow, device), only where something is forwarded from.
+  std::map<std::pair<uint32_t, int64_t>, std::vector<uint32_t>> arrivals;
+  for (const Move &move : moves)
+    if (move.hop > 0)
+      arrivals[{move.flow, move.source}];
+  if (arrivals.empty())
+    return;
+  std::map<std::pair<uint32_t, int64_t>, std::map<Box, uint32_t>> exact;
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    if (move.hop > 0) {
+      missing[i] = move.box.volume();
+      auto key = std::make_pair(move.flow, move.source);
+      auto same = exact[key].find(move.box);
+      if (same != exact[key].end())
+        feeds[same->second].push_back(i);
+      else
+        for (uint32_t other : arrivals[key])
+          if (overlaps(moves[other].box, move.box))
+            feeds[other].push_back(i);
+    }
+    auto it = arrivals.find({move.flow, move.destination});
+    if (it == arrivals.end())
+      continue;
+    it->second.push_back(i);
+    exact[it->first].emplace(move.box, i);
+  }
+  for (uint32_t i = moves.size(); i-- > 0;)
+    for (uint32_t forward : feeds[i])
+      chain[i] = std::max(chain[i], chain[forward] + 1);
+}
+
+void Scheduler::makeReady(uint32_t move, const Box &box) {
+  Edge &edge = edges[edgeOf[move]];
+  // What others wait for goes first.
+  edge.ready.insert({move, box}, [&](const Waiting &other) {
+    return chain[other.move] >= chain[move];
+  });
+  edge.readyBytes += box.volume() * width(move);
+}
+
+void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
+  const Move &move = moves[index];
+  scheduled.push_back(
+      {{move.flow, move.hop, move.source, move.destination, box}, wave});
+  moveOf.push_back(index);
+}
+
+/// Cuts a prefix of at most `elements` off `box`, which becomes the rest; what
+/// lies between (when a slice is cut) goes to `between`, in order. Slices are
+/// cut only when `cutSlices`. False: nothing fits.
+bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
+                std::vector<Box> &between) {
+  unsigned dim = 0;
+  while (dim + 1 < box.rank() && box[dim].size() == 1)
+    ++dim;
+  int64_t slice = box.rank() ? box.volume() / box[dim].size() : 1;
+  int64_t fits = elements / slice;
+  prefix = box;
+  if (fits > 0 && box.rank()) {
+    int64_t cut = std::min(box[dim].hi, box[dim].lo + fits);
+    prefix[dim].hi = cut;
+    box[dim].lo = cut;
+    return true;
+  }
+  if (!cutSlices || elements == 0)
+    return false;
+  Box first = box;
+  first[dim].hi = first[dim].lo + 1;
+  box[dim].lo += 1;
+  std::vector<Box> inner;
+  if (!takePrefix(first, elements, true, prefix, inner))
+    return false;
+  between.insert(between.end(), inner.begin(), inner.end());
+  if (!first.empty())
+    between.push_back(first);
+  return true;
+}
+
+/// Fills one message of an edge, of at most `room` bytes (or one element);
+/// returns its bytes.
+int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
+  room = std::max(room, width(edge.ready.front().move));
+  const int64_t small = room / kFillFraction;
+  int64_t sent = 0;
+  while (!edge.ready.empty()) {
+    auto [index, box] = edge.ready.front();
+    int64_t bytes = box.volume() * width(index);
+    if (bytes <= room) {
+      edge.ready.popFront();
+      emit(index, box, wave);
+    } else {
+      Box prefix;
+      std::vector<Box> between;
+      bool cutSlices = sent == 0 || room > small;
+      if (!takePrefix(box, room / width(index), cutSlices, prefix, between))
+        break;
+      edge.ready.popFront();
+      if (!box.empty())
+        edge.ready.pushFront({index, box});
+      for (auto it = between.rbegin(); it != between.rend(); ++it)
+        edge.ready.pushFront({index, *it});
+      bytes = prefix.volume() * width(index);
+      emit(index, prefix, wave);
+    }
+    sent += bytes;
+    room -= bytes;
+    if (room <= small)
+      break;
+  }
+  return sent;
+}
+
+void Scheduler::sendWave(int32_t wave) {
+  for (const Meeting &meeting : matching->choose()) {
+    Edge &edge = edges[meeting.pair];
+    // To the nearest byte: seconds are rounded.
+    int64_t room = edge.largest;
+    if (!isWhole)
+      room =
+          std::min(room, int64_t(meeting.seconds * edge.bytesPerSecond + 0.5));
+    int64_t sent = fill(edge, room, wave);
+    edge.readyBytes -= sent;
+    edge.leftBytes -= sent;
+    update(meeting.pair);
+    left -= sent;
+  }
+}
+
+/// What arrived in this wave may be forwarded from the next one on. Parts of a
+/// move are forwarded as they come when the forward's box is the same.
+void Scheduler::releaseForwards(size_t firstOfWave) {
+  for (size_t i = firstOfWave; i < scheduled.size(); ++i) {
+    const Box arrived = scheduled[i].move.box;
+    for (uint32_t forward : feeds[moveOf[i]]) {
+      if (moves[forward].box == moves[moveOf[i]].box) {
+        makeReady(forward, arrived);
+        update(edgeOf[forward]);
+        continue;
+      }
+      missing[forward] -= intersect(moves[forward].box, arrived).volume();
+      if (missing[forward] > 0)
+        continue;
+      makeReady(forward, moves[forward].box);
+      update(edgeOf[forward]);
+    }
+  }
+}
+
+void Scheduler::run() {
+  scheduled.reserve(moves.size());
+  index();
+  if (hasShortEnds)
+    shortenEnds();
+  findFeeders();
+  std::vector<uint32_t> first;
+  for (uint32_t i = 0; i < moves.size(); ++i)
+    if (missing[i] == 0)
+      first.push_back(i);
+  std::stable_sort(first.begin(), first.end(),
+                   [&](uint32_t a, uint32_t b) { return chain[a] > chain[b]; });
+  for (uint32_t move : first)
+    makeReady(move, moves[move].box);
+  for (uint32_t edge = 0; edge < edges.size(); ++edge)
+    update(edge);
+  // Invariant: what is left of each move is in the queue of its pair when its
+  // sender has it; what waves [0, wave) brought to a sender is in its queues.
+  for (int32_t wave = 0; left > 0; ++wave) {
+    size_t firstOfWave = scheduled.size();
+    sendWave(wave);
+    if (scheduled.size() == firstOfWave)
+      break; // a forward without a feeder: no sound problem has one
+    releaseForwards(firstOfWave);
+  }
+  sortByMessage(scheduled);
+}
+
+} // namespace
+
+std::vector<ScheduledMove> dt::schedule(const WaveProblem &problem,
+                                        ChunkBytes chunks) {
+  std::vector<ScheduledMove> scheduled;
+  Scheduler(problem, chunks, scheduled).run();
+  return scheduled;
+}
+
+std::optional<std::string> dt::scheduleGreedily(const WaveProblem &problem,
+                                                const WaveOptions &,
+                                                WaveSchedule &out) {
+  if (auto error = refuseStorage(problem))
+    return error;
+  std::vector<ChunkBytes> candidates = candidateChunks(problem);
+  if (candidates.empty())
+    return refuseStaging(problem, stagingNeeded(problem));
+  out.moves = schedule(problem, candidates.front());
+  putCopiesFirst(problem, out);
+  return std::nullopt;
+}

@@ -1,0 +1,660 @@
+//===- WaveProblem.cpp - What goes in which wave: the question ------------===//
+
+#include "dt/Scheduling/WaveProblem.h"
+
+#include "StoragePeaks.h"
+#include "dt/Geometry/Covers.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+using namespace dt;
+
+namespace {
+
+using MaybeError = std::optional<std::string>;
+using Boxes = std::vector<Box>;
+
+std::string deviceText(int64_t device) {
+  return "device " + std::to_string(device);
+}
+std::string waveText(int64_t wave) { return "wave " + std::to_string(wave); }
+std::string boxText(uint32_t flow, const Box &box) {
+  return toString(box) + " of flow " + std::to_string(flow);
+}
+std::string pairText(int64_t source, int64_t destination) {
+  return "from " + deviceText(source) + " to " + deviceText(destination);
+}
+std::string bytesText(int64_t bytes) {
+  return std::to_string(bytes) + " bytes";
+}
+
+/// Flow and device.
+using Place = std::pair<uint32_t, int64_t>;
+
+//===----------------------------------------------------------------------===//
+// Instances
+//===----------------------------------------------------------------------===//
+
+/// The flow and the box of a move or a copy.
+MaybeError checkBox(const WaveProblem &problem, const std::string &what,
+                    uint32_t flow, const Box &box,
+                    std::map<uint32_t, unsigned> &ranks) {
+  if (flow >= problem.elementBytes.size())
+    return what + " is of flow " + std::to_string(flow) + ", and there are " +
+           std::to_string(problem.elementBytes.size());
+  if (problem.elementBytes[flow] < 1)
+    return what + " is of flow " + std::to_string(flow) + ", which has " +
+           bytesText(problem.elementBytes[flow]) +
+           " per element, expected at least 1";
+  unsigned rank = ranks.try_emplace(flow, box.rank()).first->second;
+  if (box.rank() != rank)
+    return what + " has " + std::to_string(box.rank()) +
+           " dims, expected the " + std::to_string(rank) + " of flow " +
+           std::to_string(flow);
+  for (unsigned dim = 0; dim < rank; ++dim)
+    if (box[dim].empty())
+      return what + " is empty, " + toString(box);
+  return std::nullopt;
+}
+
+/// Bytes of a box; beyond 2^53 not exact.
+double bytesOf(const Box &box, int64_t width) {
+  auto bytes = double(width);
+  for (unsigned dim = 0; dim < box.rank(); ++dim)
+    bytes *= double(box[dim].hi) - double(box[dim].lo);
+  return bytes;
+}
+
+MaybeError checkMoves(const WaveProblem &problem) {
+  std::map<uint32_t, unsigned> ranks;
+  double bytes = 0;
+  for (size_t i = 0; i < problem.moves.size(); ++i) {
+    const Move &move = problem.moves[i];
+    std::string what = "move " + std::to_string(i);
+    if (MaybeError error = checkBox(problem, what, move.flow, move.box, ranks))
+      return error;
+    if (move.source < 0 || move.destination < 0 ||
+        move.source == move.destination)
+      return what + " goes " + pairText(move.source, move.destination) +
+             ", expected two devices";
+    if (i > 0 && move.hop < problem.moves[i - 1].hop)
+      return what + " has hop " + std::to_string(move.hop) +
+             " and stands after one of hop " +
+             std::to_string(problem.moves[i - 1].hop) + ", expected by hop";
+    bytes += bytesOf(move.box, problem.elementBytes[move.flow]);
+  }
+  for (size_t i = 0; i < problem.copies.size(); ++i) {
+    const LocalMove &copy = problem.copies[i];
+    std::string what = "copy " + std::to_string(i);
+    if (MaybeError error = checkBox(problem, what, copy.flow, copy.box, ranks))
+      return error;
+    if (copy.device < 0)
+      return what + " is on " + deviceText(copy.device) +
+             ", expected 0 or more";
+    bytes += bytesOf(copy.box, problem.elementBytes[copy.flow]);
+  }
+  if (bytes >= 0x1p63)
+    return "moves and copies have bytes beyond the limit of 2^63";
+  return std::nullopt;
+}
+
+/// Nothing comes to a device twice.
+MaybeError checkArrivals(const WaveProblem &problem) {
+  std::map<Place, Boxes> arrivals;
+  for (const Move &move : problem.moves)
+    arrivals[{move.flow, move.destination}].push_back(move.box);
+  for (const LocalMove &copy : problem.copies)
+    arrivals[{copy.flow, copy.device}].push_back(copy.box);
+  for (const auto &[place, boxes] : arrivals)
+    if (auto twice = firstTwice(boxes))
+      return boxText(place.first, *twice) + " comes to " +
+             deviceText(place.second) + " twice, expected once";
+  return std::nullopt;
+}
+
+/// What is forwarded comes at lower hops.
+MaybeError checkFeeding(const WaveProblem &problem) {
+  std::map<std::tuple<uint32_t, int64_t, uint32_t>, Boxes> forwards;
+  std::map<Place, std::vector<const Move *>> arrivals;
+  for (const Move &move : problem.moves)
+    if (move.hop > 0) {
+      forwards[{move.flow, move.source, move.hop}].push_back(move.box);
+      arrivals[{move.flow, move.source}];
+    }
+  if (forwards.empty())
+    return std::nullopt;
+  for (const Move &move : problem.moves)
+    if (auto it = arrivals.find({move.flow, move.destination});
+        it != arrivals.end())
+      it->second.push_back(&move);
+  for (const auto &[key, boxes] : forwards) {
+    auto [flow, device, hop] = key;
+    Boxes earlier;
+    for (const Move *move : arrivals[{flow, device}])
+      if (move->hop < hop)
+        earlier.push_back(move->box);
+    if (auto missing = firstUncovered(boxes, earlier))
+      return deviceText(device) + " forwards " + boxText(flow, *missing) +
+             " at hop " + std::to_string(hop) +
+             ", which no move brings there at a lower hop";
+  }
+  return std::nullopt;
+}
+
+MaybeError checkFlow(const WaveProblem &problem, uint32_t number) {
+  const Storage &storage = *problem.storage;
+  const FlatFlow &flow = storage.flows[number];
+  std::string what = "flow " + std::to_string(number);
+  if (flow.readsFrom >= storage.flows.size())
+    return what + " reads from flow " + std::to_string(flow.readsFrom) +
+           ", and there are " + std::to_string(storage.flows.size());
+  for (const auto *side : {&flow.source, &flow.destination})
+    for (FlatStates states : *side)
+      if (states.width < 1 || states.count < 1)
+        return what + " stores " + std::to_string(states.count) +
+               " states of " + bytesText(states.width) +
+               " per element, expected at least 1 of each";
+  for (const auto *side :
+       {&storage.source[number], &storage.destination[number]})
+    for (const Holding &holding : *side) {
+      if (holding.shard.numLeading != flow.numLeading ||
+          holding.shard.rank() < flow.numLeading)
+        return what + " has a shard of " +
+               std::to_string(holding.shard.numLeading) +
+               " leading dims, expected " + std::to_string(flow.numLeading);
+      if (holding.devices.empty() || holding.devices.front() < 0 ||
+          !std::is_sorted(holding.devices.begin(), holding.devices.end()))
+        return what + " has a shard whose devices are not one or more in "
+                      "ascending order";
+    }
+  return std::nullopt;
+}
+
+/// Every box lies in one shard, where it is read and where it is written.
+MaybeError checkShards(const WaveProblem &problem) {
+  const Storage &storage = *problem.storage;
+  ShardIndex source = shardsOn(storage, /*destination=*/false);
+  ShardIndex destination = shardsOn(storage, /*destination=*/true);
+  auto lies = [&](const ShardIndex &index, uint32_t flow, int64_t device,
+                  const Box &box, const char *side) -> MaybeError {
+    if (index.findNumber(flow, device, box))
+      return std::nullopt;
+    return boxText(flow, box) + " lies in no one shard that " +
+           deviceText(device) + " holds at the " + side;
+  };
+  for (const Move &move : problem.moves) {
+    bool isForward = move.hop > 0;
+    if (auto error =
+            lies(isForward ? destination : source,
+                 isForward ? move.flow : storage.flows[move.flow].readsFrom,
+                 move.source, move.box, isForward ? "destination" : "source"))
+      return error;
+    if (auto error = lies(destination, move.flow, move.destination, move.box,
+                          "destination"))
+      return error;
+  }
+  for (const LocalMove &copy : problem.copies) {
+    if (auto error = lies(source, storage.flows[copy.flow].readsFrom,
+                          copy.device, copy.box, "source"))
+      return error;
+    if (auto error =
+            lies(destination, copy.flow, copy.device, copy.box, "destination"))
+      return error;
+  }
+  return std::nullopt;
+}
+
+MaybeError checkStorage(const WaveProblem &problem) {
+  if (!problem.storage)
+    return std::nullopt;
+  const Storage &storage = *problem.storage;
+  if (storage.pageBytes < 1 || storage.limitBytes < 0)
+    return "storage has pages of " + bytesText(storage.pageBytes) +
+           " and a limit of " + bytesText(storage.limitBytes) +
+           ", expected at least 1 and 0";
+  size_t flows = problem.elementBytes.size();
+  if (storage.flows.size() != flows || storage.source.size() != flows ||
+      storage.destination.size() != flows)
+    return "storage is of " + std::to_string(storage.flows.size()) +
+           " flows, expected " + std::to_string(flows);
+  for (uint32_t i = 0; i < flows; ++i)
+    if (MaybeError error = checkFlow(problem, i))
+      return error;
+  return checkShards(problem);
+}
+
+//===----------------------------------------------------------------------===//
+// Solutions
+//===----------------------------------------------------------------------===//
+
+/// The rules of a schedule, one function each. Later ones rely on earlier ones.
+class Verifier {
+public:
+  Verifier(const WaveProblem &problem, const WaveSchedule &schedule)
+      : problem(problem), cluster(problem.cluster), schedule(schedule) {}
+
+  MaybeError run() {
+    for (MaybeError (Verifier::*rule)() :
+         {&Verifier::flows, &Verifier::order, &Verifier::ports,
+          &Verifier::cutMoves, &Verifier::cutCopies, &Verifier::feeding,
+          &Verifier::slots, &Verifier::storage})
+      if (MaybeError error = (this->*rule)())
+        return error;
+    return std::nullopt;
+  }
+
+private:
+  MaybeError flows();
+  MaybeError order();
+  MaybeError ports();
+  MaybeError cutMoves();
+  MaybeError cutCopies();
+  MaybeError feeding();
+  MaybeError slots();
+  MaybeError storage();
+
+  const WaveProblem &problem;
+  const Cluster &cluster;
+  const WaveSchedule &schedule;
+  std::vector<TimedMessage> messages;
+  std::map<int64_t, int64_t> arenas; // bytes
+};
+
+/// What bytes are counted of.
+MaybeError Verifier::flows() {
+  auto check = [&](const char *what, uint32_t flow) -> MaybeError {
+    if (flow < problem.elementBytes.size())
+      return std::nullopt;
+    return "there is a " + std::string(what) + " of flow " +
+           std::to_string(flow) + ", and there are " +
+           std::to_string(problem.elementBytes.size()) + " flows";
+  };
+  for (const ScheduledMove &piece : schedule.moves)
+    if (MaybeError error = check("piece", piece.move.flow))
+      return error;
+  for (const ScheduledCopy &copy : schedule.copies)
+    if (MaybeError error = check("copy", copy.move.flow))
+      return error;
+  return std::nullopt;
+}
+
+/// Pieces and copies ascend by wave, a message of a pair is in one place, and
+/// waves with copies have nothing else.
+MaybeError Verifier::order() {
+  std::set<std::tuple<int32_t, int64_t, int64_t>> known;
+  int32_t last = 0;
+  MaybeError error;
+  forEachMessage(schedule.moves, [&](size_t first, size_t) {
+    const auto &[move, wave] = schedule.moves[first];
+    if (error)
+      return;
+    if (wave < last)
+      error = waveText(wave) + " stands after wave " + std::to_string(last) +
+              ", expected ascending from 0";
+    else if (!known.insert({wave, move.source, move.destination}).second)
+      error = waveText(wave) + " has two messages " +
+              pairText(move.source, move.destination) + ", expected one";
+    last = wave;
+  });
+  if (error)
+    return error;
+  std::set<int32_t> waves;
+  for (const ScheduledMove &piece : schedule.moves)
+    waves.insert(waves.end(), piece.wave);
+  last = 0;
+  for (const ScheduledCopy &copy : schedule.copies) {
+    if (copy.wave < last)
+      return "copies of " + waveText(copy.wave) +
+             " stand after those of wave " + std::to_string(last) +
+             ", expected ascending from 0";
+    if (waves.count(copy.wave))
+      return waveText(copy.wave) +
+             " has copies and messages, expected copies alone";
+    last = copy.wave;
+  }
+  messages = problem.messages(schedule.moves);
+  return std::nullopt;
+}
+
+MaybeError Verifier::ports() {
+  std::map<std::tuple<int32_t, bool, bool, int64_t>, int64_t> peers;
+  for (const TimedMessage &m : messages) {
+    bool inter = !cluster.sameNode(m.source, m.destination);
+    for (bool receive : {false, true}) {
+      int64_t device = receive ? m.destination : m.source;
+      int64_t peer = receive ? m.source : m.destination;
+      int64_t port = cluster.port(device, inter);
+      auto [it, isNew] =
+          peers.try_emplace({m.wave, inter, receive, port}, peer);
+      if (!isNew)
+        return waveText(m.wave) + " has two messages " +
+               (receive ? "into" : "out of") +
+               (inter ? " the NIC" : " the island port") + " of " +
+               deviceText(port) + ", with devices " +
+               std::to_string(it->second) + " and " + std::to_string(peer) +
+               ", expected one";
+    }
+  }
+  return std::nullopt;
+}
+
+/// Pieces have each element of the wholes once, and nothing else. `subject` is
+/// "device 0 sends" or the like.
+MaybeError verifyCut(const std::string &subject, uint32_t flow,
+                     const Boxes &pieces, const Boxes &wholes) {
+  if (auto twice = firstTwice(pieces))
+    return subject + " " + boxText(flow, *twice) + " twice, expected once";
+  if (auto other = firstUncovered(pieces, wholes))
+    return subject + " " + boxText(flow, *other) + ", which no move has";
+  if (auto missing = firstUncovered(wholes, pieces))
+    return subject + " no " + boxText(flow, *missing) + ", which a move has";
+  return std::nullopt;
+}
+
+/// Flow and box as the problem has them: boxes can be compared.
+MaybeError verifyForm(uint32_t flow, const Box &box,
+                      const std::map<uint32_t, unsigned> &ranks) {
+  auto rank = ranks.find(flow);
+  if (rank == ranks.end() || rank->second != box.rank() || box.empty())
+    return "there is a piece " + boxText(flow, box) + ", which no move has";
+  return std::nullopt;
+}
+
+MaybeError Verifier::cutMoves() {
+  struct Cut {
+    Boxes wholes, pieces;
+  };
+  std::map<std::tuple<uint32_t, uint32_t, int64_t, int64_t>, Cut> cuts;
+  std::map<uint32_t, unsigned> ranks;
+  auto cutOf = [&](const Move &move) -> Cut & {
+    return cuts[{move.flow, move.hop, move.source, move.destination}];
+  };
+  for (const Move &move : problem.moves) {
+    cutOf(move).wholes.push_back(move.box);
+    ranks[move.flow] = move.box.rank();
+  }
+  for (const ScheduledMove &piece : schedule.moves) {
+    if (auto error = verifyForm(piece.move.flow, piece.move.box, ranks))
+      return error;
+    cutOf(piece.move).pieces.push_back(piece.move.box);
+  }
+  for (const auto &[key, cut] : cuts) {
+    auto [flow, hop, source, destination] = key;
+    if (auto error =
+            verifyCut(deviceText(source) + " sends " + deviceText(destination) +
+                          " at hop " + std::to_string(hop),
+                      flow, cut.pieces, cut.wholes))
+      return error;
+  }
+  return std::nullopt;
+}
+
+MaybeError Verifier::cutCopies() {
+  std::map<Place, std::pair<Boxes, Boxes>> cuts; // wholes, pieces
+  std::map<uint32_t, unsigned> ranks;
+  for (const LocalMove &copy : problem.copies) {
+    cuts[{copy.flow, copy.device}].first.push_back(copy.box);
+    ranks[copy.flow] = copy.box.rank();
+  }
+  for (const auto &[copy, wave] : schedule.copies) {
+    if (auto error = verifyForm(copy.flow, copy.box, ranks))
+      return error;
+    cuts[{copy.flow, copy.device}].second.push_back(copy.box);
+  }
+  for (const auto &[place, cut] : cuts)
+    if (auto error = verifyCut(deviceText(place.second) + " copies",
+                               place.first, cut.second, cut.first))
+      return error;
+  return std::nullopt;
+}
+
+/// What is forwarded has come in earlier waves. That it came once, cutMoves and
+/// the instance say.
+MaybeError Verifier::feeding() {
+  std::map<Place, std::vector<const ScheduledMove *>> forwards, arrivals;
+  for (const ScheduledMove &piece : schedule.moves)
+    if (piece.move.hop > 0)
+      forwards[{piece.move.flow, piece.move.source}].push_back(&piece);
+  if (forwards.empty())
+    return std::nullopt;
+  for (const ScheduledMove &piece : schedule.moves)
+    if (Place place = {piece.move.flow, piece.move.destination};
+        forwards.count(place))
+      arrivals[place].push_back(&piece);
+  auto boxesOf = [](const std::vector<const ScheduledMove *> &pieces) {
+    Boxes boxes;
+    for (const ScheduledMove *piece : pieces)
+      boxes.push_back(piece->move.box);
+    return boxes;
+  };
+  for (const auto &[place, sent] : forwards) {
+    const auto &come = arrivals[place];
+    Boxes sentBoxes = boxesOf(sent), comeBoxes = boxesOf(come);
+    std::vector<int64_t> missing;
+    for (const Box &box : sentBoxes)
+      missing.push_back(box.volume());
+    for (auto [i, j] : overlappingPairs(sentBoxes, comeBoxes))
+      if (come[j]->wave < sent[i]->wave)
+        missing[i] -= intersect(sentBoxes[i], comeBoxes[j]).volume();
+    for (size_t i = 0; i < sent.size(); ++i)
+      if (missing[i] > 0)
+        return waveText(sent[i]->wave) + " forwards " +
+               boxText(place.first, sentBoxes[i]) + " from " +
+               deviceText(place.second) +
+               ", where not all of it has come in an earlier wave";
+  }
+  return std::nullopt;
+}
+
+MaybeError Verifier::slots() {
+  struct Arena {
+    int32_t wave = -1;
+    int64_t group = -1;
+    int64_t used[2] = {0, 0};              // by this group: to send, received
+    int64_t area[2][2] = {{0, 0}, {0, 0}}; // the same, by parity of the group
+  };
+  std::map<int64_t, Arena> devices;
+  for (const TimedMessage &m : messages)
+    for (bool receive : {false, true}) {
+      Arena &arena = devices[receive ? m.destination : m.source];
+      if (arena.wave != m.wave) {
+        arena.wave = m.wave;
+        ++arena.group;
+        arena.used[0] = arena.used[1] = 0;
+      }
+      arena.used[receive] += alignSlot(m.bytes);
+      int64_t &area = arena.area[receive][arena.group % 2];
+      area = std::max(area, arena.used[receive]);
+    }
+  for (const auto &[device, arena] : devices) {
+    const auto &[sent, received] = arena.area;
+    int64_t bytes = sent[0] + sent[1] + received[0] + received[1];
+    if (bytes > problem.stagingBytes)
+      return "slots of " + deviceText(device) + " take " + bytesText(bytes) +
+             ", more than the limit of " + std::to_string(problem.stagingBytes);
+    arenas[device] = bytes;
+  }
+  return std::nullopt;
+}
+
+MaybeError Verifier::storage() {
+  if (!problem.storage)
+    return std::nullopt;
+  for (const auto &[device, peak] : storagePeaks(*problem.storage, schedule)) {
+    auto arena = arenas.find(device);
+    int64_t slots = arena == arenas.end() ? 0 : arena->second;
+    if (peak.above() + slots > problem.storage->limitBytes)
+      return deviceText(device) + " holds " + bytesText(peak.bytes + slots) +
+             " in " + waveText(peak.wave) + ", " +
+             std::to_string(peak.above() + slots) +
+             " above the larger of its source and its destination, more than "
+             "the limit of " +
+             std::to_string(problem.storage->limitBytes);
+  }
+  return std::nullopt;
+}
+
+//===----------------------------------------------------------------------===//
+// The bound
+//===----------------------------------------------------------------------===//
+
+/// For each move, when its first element can have come to its sender: after the
+/// message of whatever feeds it first, of one element, and what feeds that.
+std::vector<double> earliestStarts(const WaveProblem &problem) {
+  const std::vector<Move> &moves = problem.moves;
+  std::vector<double> starts(moves.size(), 0);
+  std::map<Place, std::vector<uint32_t>> forwards, arrivals;
+  for (uint32_t i = 0; i < moves.size(); ++i)
+    if (moves[i].hop > 0)
+      forwards[{moves[i].flow, moves[i].source}].push_back(i);
+  for (uint32_t i = 0; i < moves.size(); ++i)
+    if (Place place = {moves[i].flow, moves[i].destination};
+        forwards.count(place))
+      arrivals[place].push_back(i);
+  std::vector<std::vector<uint32_t>> feeders(moves.size());
+  for (const auto &[place, sent] : forwards) {
+    const auto &come = arrivals[place];
+    Boxes sentBoxes, comeBoxes;
+    for (uint32_t i : sent)
+      sentBoxes.push_back(moves[i].box);
+    for (uint32_t i : come)
+      comeBoxes.push_back(moves[i].box);
+    for (auto [i, j] : overlappingPairs(sentBoxes, comeBoxes))
+      feeders[sent[i]].push_back(come[j]);
+  }
+  // Moves stand by hop, so what feeds a move is known before it.
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    if (feeders[i].empty())
+      continue;
+    starts[i] = 1e300;
+    for (uint32_t feeder : feeders[i])
+      if (moves[feeder].hop < moves[i].hop)
+        starts[i] = std::min(
+            starts[i], starts[feeder] + problem.cluster.latencySeconds() +
+                           problem.cluster.wireSeconds(
+                               moves[feeder].source, moves[feeder].destination,
+                               problem.elementBytes[moves[feeder].flow]));
+  }
+  return starts;
+}
+
+} // namespace
+
+int64_t dt::pageBytesFor(int64_t limitBytes) {
+  int64_t page = 64;
+  while (page < (int64_t(2) << 20) && page * 16384 < limitBytes)
+    page *= 2;
+  return page;
+}
+
+std::optional<std::string> WaveProblem::check() const {
+  if (MaybeError error = cluster.check())
+    return error;
+  if (stagingBytes < 1)
+    return "staging has " + bytesText(stagingBytes) + ", expected at least 1";
+  for (MaybeError (*rule)(const WaveProblem &) :
+       {checkMoves, checkArrivals, checkFeeding, checkStorage})
+    if (MaybeError error = rule(*this))
+      return error;
+  return std::nullopt;
+}
+
+std::optional<std::string>
+WaveProblem::verify(const WaveSchedule &schedule) const {
+  return Verifier(*this, schedule).run();
+}
+
+double WaveProblem::lowerBound() const {
+  struct Pair {
+    int64_t bytes = 0;
+    double start = 1e300;
+  };
+  std::map<std::pair<int64_t, int64_t>, Pair> pairs;
+  std::vector<double> starts = earliestStarts(*this);
+  double bound = 0;
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    int64_t bytes = move.box.volume() * elementBytes[move.flow];
+    bound = std::max(
+        bound, starts[i] + cluster.latencySeconds() +
+                   cluster.wireSeconds(move.source, move.destination, bytes));
+    Pair &pair = pairs[{move.source, move.destination}];
+    pair.bytes += bytes;
+    pair.start = std::min(pair.start, starts[i]);
+  }
+  struct Port {
+    double seconds = 0, start = 1e300;
+  };
+  std::map<std::tuple<bool, bool, int64_t>, Port> ports;
+  for (const auto &[ends, pair] : pairs) {
+    auto [source, destination] = ends;
+    bool inter = !cluster.sameNode(source, destination);
+    int64_t messages = (pair.bytes + stagingBytes - 1) / stagingBytes;
+    double seconds = double(messages) * cluster.latencySeconds() +
+                     cluster.wireSeconds(source, destination, pair.bytes);
+    for (bool receive : {false, true}) {
+      int64_t device = receive ? destination : source;
+      Port &port = ports[{inter, receive, cluster.port(device, inter)}];
+      port.seconds += seconds;
+      port.start = std::min(port.start, pair.start);
+    }
+  }
+  for (const auto &[key, port] : ports)
+    bound = std::max(bound, port.start + port.seconds);
+  return bound;
+}
+
+double WaveProblem::seconds(const std::vector<ScheduledMove> &scheduled) const {
+  return predictSeconds(messages(scheduled), cluster);
+}
+
+std::vector<TimedMessage>
+WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
+  std::vector<TimedMessage> out;
+  forEachMessage(scheduled, [&](size_t first, size_t last) {
+    const auto &[move, wave] = scheduled[first];
+    TimedMessage &message = out.emplace_back();
+    message.wave = wave;
+    message.source = move.source;
+    message.destination = move.destination;
+    for (size_t i = first; i < last; ++i)
+      message.bytes +=
+          scheduled[i].move.box.volume() * elementBytes[scheduled[i].move.flow];
+  });
+  return out;
+}
+
+/// Sorts short keys, and moves the long records once.
+void dt::sortWave(ScheduledMove *first, ScheduledMove *last) {
+  using Key = std::tuple<int64_t, int64_t, uint32_t>;
+  std::vector<Key> keys;
+  keys.reserve(last - first);
+  for (ScheduledMove *m = first; m != last; ++m)
+    keys.emplace_back(m->move.source, m->move.destination, uint32_t(m - first));
+  if (std::is_sorted(keys.begin(), keys.end()))
+    return;
+  std::sort(keys.begin(), keys.end());
+  std::vector<ScheduledMove> given(first, last);
+  for (const Key &key : keys)
+    *first++ = given[std::get<2>(key)];
+}
+
+/// Waves mostly ascend already: wave by wave, what is sorted stays in cache.
+void dt::sortByMessage(std::vector<ScheduledMove> &moves) {
+  auto isEarlier = [](const ScheduledMove &a, const ScheduledMove &b) {
+    return a.wave < b.wave;
+  };
+  if (!std::is_sorted(moves.begin(), moves.end(), isEarlier))
+    std::stable_sort(moves.begin(), moves.end(), isEarlier);
+  ScheduledMove *end = moves.data() + moves.size();
+  for (ScheduledMove *first = moves.data(); first != end;) {
+    ScheduledMove *last = first;
+    while (last != end && last->wave == first->wave)
+      ++last;
+    sortWave(first, last);
+    first = last;
+  }
+}

@@ -1,0 +1,41 @@
+//===- Cluster.cpp - The machine that a plan is made for ------------------===//
+
+#include "dtrt/Cluster.h"
+
+#include <cmath>
+
+namespace dtrt {
+
+namespace {
+
+bool isRate(double GBps) { return std::isfinite(GBps) && GBps > 0; }
+
+std::string found(double value, const char *expected) {
+  return std::to_string(value) + ", expected " + expected;
+}
+
+} // namespace
+
+std::optional<std::string> Cluster::check() const {
+  constexpr const char *kRate = "a rate in GB/s above 0";
+  if (devicesPerNode < 1)
+    return "the cluster has " + std::to_string(devicesPerNode) +
+           " devices per node, expected at least 1";
+  if (devicesPerNic < 1 || devicesPerNode % devicesPerNic != 0)
+    return "the cluster has " + std::to_string(devicesPerNic) +
+           " devices per NIC, expected a divisor of the " +
+           std::to_string(devicesPerNode) + " devices per node";
+  if (!isRate(intraNodeGBps))
+    return "island ports have " + found(intraNodeGBps, kRate);
+  if (!isRate(interNodeGBps))
+    return "NICs have " + found(interNodeGBps, kRate);
+  if (!std::isfinite(latencyUs) || latencyUs < 0)
+    return "the latency is " + found(latencyUs, "0 us or more");
+  for (size_t i = 0; i < links.size(); ++i)
+    if (!isRate(links[i].GBps))
+      return "link " + std::to_string(i) + " has " +
+             found(links[i].GBps, kRate);
+  return std::nullopt;
+}
+
+} // namespace dtrt

@@ -1,0 +1,261 @@
+//===- Simulation.cpp - How long messages take ----------------------------===//
+
+#include "dtrt/Simulation.h"
+
+#include "dtrt/DeviceIndex.h"
+#include "dtrt/LinkRates.h"
+
+#include <algorithm>
+#include <unordered_map>
+
+namespace dtrt {
+
+namespace {
+
+/// When the lanes of one device are free.
+struct Lanes {
+  double started = 0;   // the last group
+  double ended = 0;     // likewise
+  double unpacked = 0;  // the group before the last
+  double copy = 0;      // copy lane
+  int64_t toUnpack = 0; // bytes of the last group
+};
+
+/// What one device does in one wave.
+struct Group {
+  int64_t packBytes = 0, unpackBytes = 0;
+  double start = 0, begin = 0, end = 0;
+};
+
+/// Who only wants to know how long it takes.
+struct NoRecord {
+  void copied(int64_t, Lane, double, double) {}
+  void sent(const TimedMessage &, bool, double, double, double) {}
+  void grouped(int64_t) {}
+};
+
+/// Writes all that happens into a timeline.
+class Recorder {
+public:
+  Recorder(const Cluster &cluster, Timeline &timeline)
+      : cluster(cluster), timeline(timeline) {}
+
+  void copied(int64_t device, Lane which, double begin, double end) {
+    lane(device, which).push_back({begin, end, end - begin});
+  }
+  void sent(const TimedMessage &message, bool inter, double begin, double end,
+            double wire) {
+    lane(message.source, inter ? Lane::NicOut : Lane::IslandOut)
+        .push_back({begin, end, wire});
+    lane(message.destination, inter ? Lane::NicIn : Lane::IslandIn)
+        .push_back({begin, end, wire});
+  }
+  void grouped(int64_t device) {
+    timeline.devices[device].latency += cluster.latencySeconds();
+  }
+
+private:
+  std::vector<Span> &lane(int64_t device, Lane which) {
+    return timeline.devices[device].lanes[size_t(which)];
+  }
+
+  const Cluster &cluster;
+  Timeline &timeline;
+};
+
+/// Runs waves one after the other. Invariant: `lanes` say when each device has
+/// done what it does of the waves so far, but for the last group's unpacks.
+template <typename Record> class Simulation {
+public:
+  Simulation(const Cluster &cluster, Record record)
+      : cluster(cluster), rates(cluster), record(record) {}
+
+  void run(const std::vector<TimedMessage> &messages) {
+    const TimedMessage *end = messages.data() + messages.size();
+    for (const TimedMessage *first = messages.data(); first != end;) {
+      const TimedMessage *last = first;
+      while (last != end && last->wave == first->wave)
+        ++last;
+      runWave(first, last);
+      first = last;
+    }
+    for (uint32_t number = 0; number < lanes.size(); ++number)
+      unpack(number);
+  }
+
+  /// When the last byte of a device is in place.
+  double endOf(uint32_t number) const {
+    return std::max(lanes[number].ended, lanes[number].unpacked);
+  }
+  const std::vector<int64_t> &devices() const { return index.all(); }
+
+private:
+  Group &groupOf(int64_t device);
+  void formGroups(const TimedMessage *first, const TimedMessage *last);
+  double prepare(uint32_t number, int64_t packBytes);
+  void unpack(uint32_t number);
+  void send(const TimedMessage &message);
+  void runWave(const TimedMessage *first, const TimedMessage *last);
+
+  const Cluster &cluster;
+  const LinkRates rates;
+  Record record;
+  DeviceIndex index;
+  std::vector<Lanes> lanes; // of devices by number, as are groups
+  std::vector<Group> groups;
+  /// When shared NICs are free, by the device that stands for them.
+  std::unordered_map<int64_t, double> nicOut, nicIn;
+  std::vector<bool> isIn;       // the wave that is looked at
+  std::vector<uint32_t> inWave; // those that are
+};
+
+template <typename Record> Group &Simulation<Record>::groupOf(int64_t device) {
+  uint32_t number = index(device);
+  if (number == lanes.size()) {
+    lanes.emplace_back();
+    groups.emplace_back();
+    isIn.push_back(false);
+  }
+  if (!isIn[number]) {
+    isIn[number] = true;
+    inWave.push_back(number);
+  }
+  return groups[number];
+}
+
+/// The devices of a wave, and what they pack and unpack.
+template <typename Record>
+void Simulation<Record>::formGroups(const TimedMessage *first,
+                                    const TimedMessage *last) {
+  for (const TimedMessage *m = first; m != last; ++m) {
+    groupOf(m->source).packBytes += m->isPacked ? m->bytes : 0;
+    groupOf(m->destination).unpackBytes += m->isUnpacked ? m->bytes : 0;
+  }
+}
+
+/// Packs for the next group beside the last one, then unpacks the last.
+/// Returns when the next group may start.
+template <typename Record>
+double Simulation<Record>::prepare(uint32_t number, int64_t packBytes) {
+  Lanes &lane = lanes[number];
+  double start = std::max(lane.ended, lane.unpacked);
+  if (packBytes > 0) {
+    double begin = std::max(lane.copy, lane.started);
+    lane.copy = begin + cluster.packSeconds(packBytes);
+    record.copied(index.all()[number], Lane::Pack, begin, lane.copy);
+    start = std::max(start, lane.copy);
+  }
+  unpack(number);
+  return start;
+}
+
+template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
+  Lanes &lane = lanes[number];
+  if (lane.toUnpack == 0)
+    return;
+  double begin = std::max(lane.copy, lane.ended);
+  lane.copy = lane.unpacked = begin + cluster.packSeconds(lane.toUnpack);
+  lane.toUnpack = 0;
+  record.copied(index.all()[number], Lane::Unpack, begin, lane.copy);
+}
+
+template <typename Record>
+void Simulation<Record>::send(const TimedMessage &m) {
+  bool inter = !cluster.sameNode(m.source, m.destination);
+  double wire = double(m.bytes) / rates.bytesPerSecond(m.source, m.destination);
+  Group &sender = groups[index(m.source)];
+  Group &receiver = groups[index(m.destination)];
+  double start = std::max(sender.start, receiver.start);
+  bool waitsForNics = inter && cluster.devicesPerNic > 1;
+  if (waitsForNics)
+    start = std::max({start, nicOut[cluster.port(m.source, true)],
+                      nicIn[cluster.port(m.destination, true)]});
+  double end = start + cluster.latencySeconds() + wire;
+  if (waitsForNics)
+    nicOut[cluster.port(m.source, true)] =
+        nicIn[cluster.port(m.destination, true)] = end;
+  record.sent(m, inter, start, end, wire);
+  for (Group *group : {&sender, &receiver}) {
+    group->begin = std::max(group->begin, start);
+    group->end = std::max(group->end, end);
+  }
+}
+
+/// Runs the messages of one wave, [first, last).
+template <typename Record>
+void Simulation<Record>::runWave(const TimedMessage *first,
+                                 const TimedMessage *last) {
+  formGroups(first, last);
+  for (uint32_t number : inWave) {
+    Group &group = groups[number];
+    group.start = group.begin = prepare(number, group.packBytes);
+  }
+  for (const TimedMessage *m = first; m != last; ++m)
+    send(*m);
+  for (uint32_t number : inWave) {
+    Group &group = groups[number];
+    Lanes &lane = lanes[number];
+    lane.started = group.begin;
+    lane.ended = group.end;
+    lane.toUnpack = group.unpackBytes;
+    group = Group();
+    isIn[number] = false;
+    record.grouped(index.all()[number]);
+  }
+  inWave.clear();
+}
+
+} // namespace
+
+double predictSeconds(const std::vector<TimedMessage> &messages,
+                      const Cluster &cluster) {
+  Simulation<NoRecord> simulation(cluster, NoRecord());
+  simulation.run(messages);
+  double latest = 0;
+  for (uint32_t number = 0; number < simulation.devices().size(); ++number)
+    latest = std::max(latest, simulation.endOf(number));
+  return latest;
+}
+
+Timeline drawTimeline(const std::vector<TimedMessage> &messages,
+                      const Cluster &cluster) {
+  Timeline timeline;
+  Simulation<Recorder> simulation(cluster, Recorder(cluster, timeline));
+  simulation.run(messages);
+  const std::vector<int64_t> &devices = simulation.devices();
+  for (uint32_t number = 0; number < devices.size(); ++number) {
+    double end = simulation.endOf(number);
+    timeline.devices[devices[number]].end = end;
+    timeline.seconds = std::max(timeline.seconds, end);
+  }
+  return timeline;
+}
+
+PortSeconds busiestPorts(const std::vector<TimedMessage> &messages,
+                         const Cluster &cluster) {
+  DeviceIndex index;
+  struct Port {
+    double in[2] = {0, 0}, out[2] = {0, 0}; // island, NIC
+  };
+  std::vector<Port> ports;
+  auto portsOf = [&](int64_t device) -> Port & {
+    uint32_t number = index(device);
+    if (number == ports.size())
+      ports.emplace_back();
+    return ports[number];
+  };
+  for (const TimedMessage &m : messages) {
+    bool inter = !cluster.sameNode(m.source, m.destination);
+    double seconds = cluster.wireSeconds(m.source, m.destination, m.bytes);
+    portsOf(cluster.port(m.source, inter)).out[inter] += seconds;
+    portsOf(cluster.port(m.destination, inter)).in[inter] += seconds;
+  }
+  double seconds[2] = {0, 0};
+  for (const Port &port : ports)
+    for (bool inter : {false, true})
+      seconds[inter] =
+          std::max({seconds[inter], port.in[inter], port.out[inter]});
+  return {seconds[1], seconds[0]};
+}
+
+} // namespace dtrt

@@ -1,0 +1,105 @@
+"""The trainers of examples/ train, and switch live through several layouts; all
+their state is right, and the losses are those of runs without switches."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD, ROOT
+
+EXAMPLES = ROOT / "examples"
+MOST_GLUE = 10
+
+for name in ("torch", "dynatrain"):
+    pytest.importorskip(name)
+
+
+def needs(*packages):
+    missing = [p for p in packages if importlib.util.find_spec(p) is None]
+    return pytest.mark.skipif(
+        bool(missing), reason=f"{', '.join(missing)} is not installed"
+    )
+
+
+def run_example(path, *options, processes=4):
+    """What the example prints, run by torchrun."""
+    environment = os.environ | {
+        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONWARNINGS": "ignore",
+        "OMP_NUM_THREADS": "1",
+    }
+    done = subprocess.run(
+        [
+            sys.executable, "-m", "torch.distributed.run", "--standalone",
+            f"--nproc-per-node={processes}", EXAMPLES / path, *options,
+        ],
+        env=environment, capture_output=True, text=True, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
+    return done.stdout
+
+
+def glue(path):
+    """The lines that a trainer needs beside the registration of its state."""
+    text = (EXAMPLES / path).read_text()
+    between = re.search(r"# glue begins\n(.*?)# glue ends", text, re.S)[1]
+    return [line for line in between.splitlines() if line.strip()]
+
+
+MEGATRON = "megatron/switching.py"
+TORCHTITAN = "torchtitan/switching.py"
+HUGGINGFACE = "huggingface/switching.py"
+RL = "rl/switching.py"
+
+
+@needs("megatron.core")
+@pytest.mark.parametrize(
+    "options",
+    [["--check"], ["--check", "--experts"], ["--single", "--without-zero"]],
+    ids=["dense", "experts", "single-precision-without-zero"],
+)
+def test_megatron(options):
+    printed = run_example(MEGATRON, "--steps", "2", *options)
+    if "--check" in options:
+        assert printed.count("values are right") == 4, printed
+        assert "from a run without switches" in printed
+
+
+@needs("torchtitan")
+def test_torchtitan():
+    printed = run_example(TORCHTITAN, "--steps", "2", "--check")
+    assert printed.count("values are right") == 3, printed
+
+
+@needs("transformers")
+def test_huggingface():
+    printed = run_example(HUGGINGFACE, "--check")
+    assert printed.count("values are right") == 4, printed
+
+
+@needs("transformers", "peft")
+def test_huggingface_lora():
+    printed = run_example(HUGGINGFACE, "--check", "--lora", "--steps", "1")
+    assert printed.count("values are right") == 4, printed
+
+
+def test_rl():
+    printed = run_example(RL)
+    moved = [int(line.split()[0]) for line in printed.splitlines()]
+    assert len(moved) == 4 and len(set(moved)) == 1, printed
+
+
+def test_rl_of_what_has_changed():
+    printed = run_example(RL, "--disjoint", "--changed-only")
+    moved = [int(line.split()[0]) for line in printed.splitlines()]
+    assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
+
+
+@pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN, HUGGINGFACE, RL])
+def test_glue_is_short(path):
+    lines = glue(path)
+    assert 0 < len(lines) <= MOST_GLUE, lines
+    assert not re.findall(r"\._[a-z]\w*", "\n".join(lines))

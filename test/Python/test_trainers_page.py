@@ -1,0 +1,83 @@
+"""docs/Trainers.md: its walk runs, in its order, in four processes; the lines
+that it shows of examples are theirs."""
+
+import re
+
+import pytest
+from conftest import ROOT
+from processes import dist, run_ranks, torch
+
+decoder = pytest.importorskip("decoder")
+
+PAGE = ROOT / "docs" / "Trainers.md"
+RUN = ["Plain PyTorch", "DTensors"]
+
+
+def sections():
+    """{title: [code of each block]}"""
+    found = {}
+    for part in PAGE.read_text().split("\n## ")[1:]:
+        title, _, text = part.partition("\n")
+        found[title] = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
+    return found
+
+
+def _walk(rank, store, folder):
+    dist.init_process_group(
+        "gloo", init_method=f"file://{folder}/pg", rank=rank, world_size=4
+    )
+    meshes, losses = {}, []
+
+    def build(sizes, device="cpu"):
+        mesh, model, optimizer, schedule = decoder.build(sizes, norms=False)
+        meshes[id(model)] = mesh
+        if device == "meta":
+            model.to("meta")
+        return model, optimizer, schedule
+
+    def train_step(model, optimizer, schedule):
+        losses.extend(
+            decoder.train(
+                meshes[id(model)], model, optimizer, schedule, len(losses), 1
+            )
+        )
+
+    names = {"build": build, "train_step": train_step, "folder": folder}
+    for title in RUN:
+        for code in sections()[title]:
+            exec(compile(code, str(PAGE), "exec"), names)
+    wanted = decoder.train(*decoder.build({"dp": 4}), 0, len(losses))
+    assert torch.allclose(torch.tensor(losses), torch.tensor(wanted), atol=2e-6)
+    moved = names["moved"]["w"]
+    assert moved.to_local().shape[0] == (2 if rank else 0)
+    return len(losses)
+
+
+def test_the_walk_runs(tmp_path):
+    steps = run_ranks(4, _walk, tmp_path, str(tmp_path))
+    assert len(set(steps)) == 1 and steps[0] >= 4, steps
+
+
+@pytest.mark.parametrize(
+    ("title", "example"),
+    [
+        ("Megatron-Core", "megatron"),
+        ("torchtitan", "torchtitan"),
+        ("Reinforcement learning", "rl"),
+    ],
+)
+def test_shown_lines_are_the_examples(title, example):
+    text = (ROOT / "examples" / example / "switching.py").read_text()
+    blocks = sections()[title]
+    assert blocks
+    for block in blocks:
+        assert block in text, block
+
+
+def test_links_lead_somewhere():
+    text = PAGE.read_text()
+    for target in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (PAGE.parent / target).exists(), target
+    for anchor in re.findall(r"\]\(#([^)]+)\)", text):
+        titles = [t.lower().replace(" ", "-") for t in sections()]
+        assert anchor in titles, anchor

@@ -1,0 +1,292 @@
+//===- FlatOrderTest.cpp - Flat mode keeps to its bound -------------------===//
+//
+// Runs schedules of random transitions and counts, element by element, what
+// every device holds.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Scheduling/FlatOrder.h"
+#include "SolvedWaves.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <set>
+
+using namespace dt;
+using namespace dt::testing;
+
+namespace {
+
+struct FlatCase {
+  RandomTransition transition;
+  Routing routing;
+  std::vector<FlatFlow> flows;
+  ShardIndex source, destination;
+
+  explicit FlatCase(std::mt19937 &random)
+      : FlatCase(randomTransition(random)) {}
+  explicit FlatCase(RandomTransition given) : transition(std::move(given)) {
+    RouterOptions options;
+    options.minPieceBytes = 64;
+    routing = solved(
+        RoutingProblem(transition.flows, transition.cluster, 1 << 20), options);
+    std::stable_sort(
+        routing.moves.begin(), routing.moves.end(),
+        [](const Move &a, const Move &b) { return a.hop < b.hop; });
+    for (uint32_t i = 0; i < transition.flows.size(); ++i) {
+      int64_t bytes = transition.flows[i].bytesPerElement;
+      flows.push_back({0, {{bytes, 1}}, {{bytes, 1}}, i});
+      source.add(i, transition.sources[i]);
+      destination.add(i, transition.destinations[i]);
+    }
+  }
+  FlatInput input(int64_t pageBytes) const {
+    return {routing.moves, routing.locals, flows,
+            source,        destination,    pageBytes};
+  }
+};
+
+/// 16 devices have rows of a square, and 16 from `firstDestination` on, maybe
+/// the same, get columns.
+RandomTransition rowsToColumns(int64_t firstDestination) {
+  RandomTransition out;
+  out.cluster.devicesPerNode = 4;
+  std::vector<int64_t> shape = {256, 256};
+  out.sources = {gridHoldings(shape, 16, 1, 1, 0)};
+  out.destinations = {gridHoldings(shape, 1, 16, 1, firstDestination)};
+  Flow flow;
+  flow.bytesPerElement = 4;
+  flow.source = overlay(out.sources[0], shape);
+  flow.destination = overlay(out.destinations[0], shape);
+  out.flows = {flow};
+  return out;
+}
+
+/// One thing that a device does: what it writes and what it reads.
+struct Step {
+  int64_t wave;
+  size_t order;
+  int64_t device;
+  std::vector<std::pair<uint32_t, Box>> writes, reads; // flow, box
+};
+
+/// Bytes that each device holds, as its steps go by. Storage exists from the
+/// first write to it, or until the last read, of any box that spans it.
+class Accountant {
+public:
+  Accountant(const FlatCase &flat, std::vector<Step> steps)
+      : flat(flat), steps(std::move(steps)) {
+    std::stable_sort(this->steps.begin(), this->steps.end(),
+                     [](const Step &a, const Step &b) {
+                       return std::tie(a.wave, a.order) <
+                              std::tie(b.wave, b.order);
+                     });
+  }
+
+  /// Most bytes above the larger of both sides, of any device.
+  int64_t peak() {
+    noteUses();
+    for (const auto &[key, uses] : lastRead)
+      live[std::get<0>(key)] +=
+          widthOf(key) * std::count_if(uses.begin(), uses.end(),
+                                       [](int64_t use) { return use >= 0; });
+    int64_t most = 0;
+    for (size_t i = 0; i < steps.size(); ++i) {
+      int64_t device = steps[i].device;
+      live[device] += created[{device, i}];
+      int64_t larger =
+          std::max(held(flat.source, device), held(flat.destination, device));
+      most = std::max(most, live[device] - larger);
+      live[device] -= freed[{device, i}];
+    }
+    return most;
+  }
+
+private:
+  using Key = std::tuple<int64_t, uint32_t, uint32_t>; // device, flow, shard
+
+  int64_t widthOf(const Key &key) const {
+    return flat.transition.flows[std::get<1>(key)].bytesPerElement;
+  }
+  int64_t held(const ShardIndex &index, int64_t device) const {
+    int64_t bytes = 0;
+    for (const ShardIndex::Entry &entry : index.shardsOf(device))
+      bytes += entry.shard->elementsPerMember() *
+               flat.transition.flows[entry.flow].bytesPerElement;
+    return bytes;
+  }
+  void span(const ShardIndex &index, size_t step, uint32_t flow, const Box &box,
+            std::map<Key, std::vector<int64_t>> &uses, bool first) {
+    int64_t device = steps[step].device;
+    auto found = index.find(flow, device, box);
+    if (!found)
+      return; // a forward, read from the destination
+    int64_t last = found->view.offset;
+    for (size_t d = 0; d < found->view.sizes.size(); ++d)
+      last += (found->view.sizes[d] - 1) * found->view.strides[d];
+    auto &own = uses[{device, flow, found->shard}];
+    own.resize(index.shardsOf(device)[found->shard].shard->elementsPerMember(),
+               -1);
+    for (int64_t i = found->view.offset; i <= last; ++i)
+      if (!first || own[i] < 0)
+        own[i] = int64_t(step);
+  }
+  void noteUses() {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      for (const auto &[flow, box] : steps[i].writes)
+        span(flat.destination, i, flow, box, firstWrite, /*first=*/true);
+      for (const auto &[flow, box] : steps[i].reads)
+        span(flat.source, i, flow, box, lastRead, /*first=*/false);
+    }
+    for (const auto &[key, uses] : firstWrite)
+      for (int64_t use : uses)
+        if (use >= 0)
+          created[{std::get<0>(key), size_t(use)}] += widthOf(key);
+    for (const auto &[key, uses] : lastRead)
+      for (int64_t use : uses)
+        if (use >= 0)
+          freed[{std::get<0>(key), size_t(use)}] += widthOf(key);
+  }
+
+  const FlatCase &flat;
+  std::vector<Step> steps;
+  std::map<Key, std::vector<int64_t>> firstWrite, lastRead;
+  std::map<std::pair<int64_t, size_t>, int64_t> created, freed;
+  std::map<int64_t, int64_t> live;
+};
+
+/// Runs phase after phase, each scheduled by itself: its copies one after the
+/// other, then its waves. Returns the elements that waves carry.
+int64_t addSteps(const FlatCase &flat, const FlatPhase &phase, int64_t &wave,
+                 std::mt19937 &random, std::vector<Step> &out) {
+  std::vector<size_t> copies;
+  for (size_t i = 0; i < phase.locals.size(); ++i)
+    copies.push_back(i);
+  // Those of one step in any order.
+  std::shuffle(copies.begin(), copies.end(), random);
+  std::stable_sort(copies.begin(), copies.end(), [&](size_t a, size_t b) {
+    return phase.steps[a] < phase.steps[b];
+  });
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const LocalMove &local = phase.locals[copies[i]];
+    out.push_back({wave,
+                   i,
+                   local.device,
+                   {{local.flow, local.box}},
+                   {{local.flow, local.box}}});
+  }
+  WaveProblem problem;
+  problem.moves = phase.moves;
+  problem.elementBytes = elementBytes(flat.transition.flows);
+  problem.cluster = flat.transition.cluster;
+  problem.stagingBytes = 4096;
+  std::vector<ChunkBytes> candidates = candidateChunks(problem);
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(problem, candidates[random() % candidates.size()]);
+  // After the copies; all of a wave at once, writes first.
+  std::map<std::pair<int64_t, int64_t>, Step> waves;
+  int64_t moved = 0, last = 0;
+  for (const ScheduledMove &entry : scheduled) {
+    moved += entry.move.box.volume();
+    last = std::max<int64_t>(last, entry.wave);
+    for (bool receive : {false, true}) {
+      int64_t device = receive ? entry.move.destination : entry.move.source;
+      Step &step = waves[{entry.wave, device}];
+      step.wave = wave + entry.wave;
+      step.order = SIZE_MAX;
+      step.device = device;
+      (receive ? step.writes : step.reads)
+          .push_back({entry.move.flow, entry.move.box});
+    }
+  }
+  for (auto &[key, step] : waves)
+    out.push_back(std::move(step));
+  wave += last + 1;
+  return moved;
+}
+
+using Element = std::tuple<uint32_t, int64_t, int64_t, int64_t, int64_t>;
+void addElements(uint32_t flow, int64_t from, int64_t to, const Box &box,
+                 std::multiset<Element> &out) {
+  for (int64_t r = box[0].lo; r < box[0].hi; ++r)
+    for (int64_t c = box[1].lo; c < box[1].hi; ++c)
+      out.insert({flow, from, to, r, c});
+}
+
+} // namespace
+
+TEST(FlatOrder, PhasesHaveEveryPieceWithoutLossOrRepeat) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  size_t most = 0;
+  for (int trial = 0; trial < 100; ++trial) {
+    FlatCase flat(random);
+    FlatInput input = flat.input(1 + random() % 8);
+    FlatOrder order(input, 1 + int64_t(random() % 400));
+    std::multiset<Element> before, after;
+    for (const Move &move : flat.routing.moves)
+      addElements(move.flow, move.source, move.destination, move.box, before);
+    for (const LocalMove &local : flat.routing.locals)
+      addElements(local.flow, local.device, local.device, local.box, before);
+    std::vector<FlatPhase> phases =
+        order.phases(order.neededBytes() + int64_t(random() % 64));
+    for (const FlatPhase &phase : phases) {
+      for (const Move &move : phase.moves)
+        addElements(move.flow, move.source, move.destination, move.box, after);
+      for (const LocalMove &local : phase.locals)
+        addElements(local.flow, local.device, local.device, local.box, after);
+      ASSERT_EQ(phase.locals.size(), phase.steps.size());
+      ASSERT_TRUE(std::is_sorted(
+          phase.moves.begin(), phase.moves.end(),
+          [](const Move &a, const Move &b) { return a.hop < b.hop; }));
+    }
+    ASSERT_EQ(before, after);
+    most = std::max(most, phases.size());
+  }
+  EXPECT_GT(most, 4u) << "nothing was cut";
+}
+
+TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  int tight = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    FlatCase flat(random);
+    FlatInput input = flat.input(/*pageBytes=*/1);
+    // The room that jobs one after the other need, and somewhat more.
+    FlatOrder order(input, 1 + int64_t(random() % 200));
+    int64_t room = order.neededBytes() + int64_t(random() % 64);
+    int64_t moved = 0, all = 0, wave = 0;
+    for (const Move &move : flat.routing.moves)
+      all += move.box.volume();
+    std::vector<Step> steps;
+    for (const FlatPhase &phase : order.phases(room))
+      moved += addSteps(flat, phase, wave, random, steps);
+    ASSERT_EQ(moved, all) << "not all was scheduled";
+    int64_t peak = Accountant(flat, std::move(steps)).peak();
+    ASSERT_LE(peak, room) << "trial " << trial;
+    tight += 2 * peak > room;
+  }
+  EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
+}
+
+/// Where one side gives and the other takes, nothing has to wait.
+TEST(FlatOrder, DevicesThatOnlyGiveOrTakeNeedOnePhase) {
+  FlatCase apart(rowsToColumns(/*firstDestination=*/16));
+  EXPECT_EQ(FlatOrder(apart.input(64), 128).phases(0).size(), 1u);
+  FlatCase same(rowsToColumns(/*firstDestination=*/0));
+  FlatOrder order(same.input(64), 128);
+  EXPECT_GT(order.phases(order.neededBytes()).size(), 4u);
+}
+
+/// With as much room as the state itself, any order would do; with little, the
+/// order has to find it.
+TEST(FlatOrder, FindsJobsForLittleRoom) {
+  FlatCase flat(rowsToColumns(/*firstDestination=*/0));
+  // Every device holds 16 KiB; a row of all of them is 1 KiB each.
+  EXPECT_TRUE(orderWithin(flat.input(64), 4096).has_value());
+  EXPECT_FALSE(orderWithin(flat.input(64), 256).has_value());
+}
