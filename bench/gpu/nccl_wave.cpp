@@ -123,9 +123,9 @@ Status Bench::once() {
 Result<std::vector<double>> Bench::run() {
   NcclOptions nccl;
   nccl.devices = {0};
-  nccl.ranks = std::make_shared<Rendezvous>(std::make_shared<MemoryStore>(),
-                                            /*rank=*/0, /*size=*/1,
-                                            nccl.timeout);
+  nccl.ranks =
+      std::make_shared<Rendezvous>(std::make_shared<MemoryStore>(),
+                                   /*rank=*/0, /*size=*/1, nccl.timeout);
   nccl.calls = which.calls;
   nccl.graph = which.way == Way::Graph;
   nccl.oneSided = which.way == Way::Puts;

@@ -118,9 +118,9 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
 
 Status NcclCommunicator::State::stopReason() {
   std::lock_guard<std::mutex> lock(mutex);
-  return reason.ok() ? makeError(ErrorCode::Cancelled,
-                                 "the communicator has ended")
-                     : reason;
+  return reason.ok()
+             ? makeError(ErrorCode::Cancelled, "the communicator has ended")
+             : reason;
 }
 
 /// False once the communicator is being ended.
@@ -503,8 +503,8 @@ Status NcclCommunicator::await(const NcclPhase &phase,
         found = state->jobStatus;
     }
     if (found.ok() && Clock::now() > deadline)
-      found = makeError(ErrorCode::Timeout, "no end within ", limit.count(),
-                        " s");
+      found =
+          makeError(ErrorCode::Timeout, "no end within ", limit.count(), " s");
     if (!found.ok())
       return state->fail(phase, found);
   }
