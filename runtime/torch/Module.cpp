@@ -606,7 +606,8 @@ PYBIND11_MODULE(_C, module) {
       .def("cannot_connect", &LiveSwitch::cannotConnect)
       .def("gpu", &LiveSwitch::gpu)
       .def("warm_up", &LiveSwitch::warmUp)
-      .def("transfer", &LiveSwitch::transfer, py::arg("stream") = std::nullopt)
+      .def("transfer", &LiveSwitch::transfer, py::arg("note"),
+           py::arg("stream") = std::nullopt)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)
       .def("outcome", &LiveSwitch::outcome)
