@@ -6,6 +6,8 @@ import json
 import threading
 from typing import Any, Callable
 
+import torch
+
 from . import _C, farewell
 from .agreement import StepAgreement
 from .board import Board
@@ -93,7 +95,7 @@ class Switch:
         try:
             self._note = self._native.compare(tensors, note)
             if self._place.backend == "nccl":
-                self._native.connect_nccl()
+                self._native.connect_nccl(digests)
             else:
                 self._native.connect(
                     self._connect(), self._place.shared_memory, digests
@@ -148,15 +150,33 @@ class Switch:
             raise self._error
         return True
 
+    def warm_up(self) -> None:
+        """Connects what a GPU's first messages connect, between two steps.
+
+        Optional, and collective: `transfer` does it otherwise. It runs kernels
+        that wait for other processes, so the trainer must have no collective
+        of its own under way, on any process.
+        """
+        self._run(self._native.warm_up)
+
     def transfer(self, user_data: Any = None) -> None:
         """Moves the bytes; the source must not change until it returns.
+
+        On a GPU it starts behind what the thread's current stream of that GPU
+        holds: streams that write the source must have been joined with it.
 
         `user_data`, any JSON value, is what goes with the tensors as they are
         now: step counters, the scheduler's state, seeds. It reaches every
         process with the commit: see `user_data`.
         """
         note = encode_user_data(user_data)
-        self._run(lambda: self._native.transfer(note))
+        self._run(lambda: self._native.transfer(note, self._trainer_stream()))
+
+    def _trainer_stream(self) -> int | None:
+        gpu = self._native.gpu()
+        if gpu is None:
+            return None
+        return torch.cuda.current_stream(gpu).cuda_stream
 
     def commit(self) -> None:
         """Returns when all processes have all their bytes, and know it. The

@@ -407,8 +407,23 @@ Status Switch::runProgram() {
   return {};
 }
 
+Status Switch::runWarmUp() {
+  Watch watch(*this);
+  Status status = transport->warmUp();
+  return status.ok() ? status : rendezvous->causeOf(status);
+}
+
+Status Switch::warmUp() {
+  DTRT_RETURN_IF_ERROR(enter("warm-up", Phase::Connected));
+  if (warm)
+    return {};
+  warm = true;
+  return leave("warm-up", Phase::Connected, runWarmUp());
+}
+
 Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
+  DTRT_RETURN_IF_ERROR(warmUp());
   transferNote = note;
   return leave("transfer", Phase::Transferred, runProgram());
 }

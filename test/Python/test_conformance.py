@@ -99,7 +99,6 @@ def _run_json(command):
     environment = {
         **os.environ,
         "PYTHONPATH": str(BUILD / "python"),
-        "NCCL_MULTI_RANK_GPU_ENABLE": "1",
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
@@ -125,6 +124,11 @@ def on_nccl(path, folder):
     return _workers(path, "--backend=nccl")
 
 
+def on_nccl_with_digests(path, folder):
+    _needs_gpu("nccl")
+    return _workers(path, "--backend=nccl", "--digests")
+
+
 def on_gloo_from_gpus(path, folder):
     _needs_gpu("cuda")
     return _workers(path, "--backend=gloo")
@@ -145,8 +149,20 @@ TRANSPORTS = {
     "gloo-in-place": on_gloo_in_place,
     "gloo-gpus": on_gloo_from_gpus,
     "nccl": on_nccl,
+    "nccl-digests": on_nccl_with_digests,
     "nccl-dt-run": on_dt_run_nccl,
 }
+
+
+def test_ranks_that_share_a_gpu_are_told_how():
+    """2.28.9 and 2.29.7 do not know NCCL_MULTI_RANK_GPU_ENABLE."""
+    for version in [(2, 27, 3), (2, 28, 9), (2, 29, 7)]:
+        settings = [worker.shared_gpu_settings(r, version) for r in (0, 1)]
+        assert settings[0].keys() == settings[1].keys() == {"NCCL_HOSTID"}
+        assert settings[0] != settings[1]
+    assert worker.shared_gpu_settings(0, (2, 30, 7)) == {
+        "NCCL_MULTI_RANK_GPU_ENABLE": "1"
+    }
 
 
 def _two_ranks(folder):

@@ -135,7 +135,7 @@ def test_wrong_devices(compile_plan, monkeypatch):
         _bind_fakes(path, "cuda:0")
 
 
-def _nccl_without_gpu(rank, store, path):
+def _nccl_without_gpu(rank, store, path, digests):
     plan = dynatrain.Plan.load(path)
     world = dynatrain.World(store=store, rank=rank, backend="nccl", timeout=60)
     place = world.join(plan._native)
@@ -143,31 +143,22 @@ def _nccl_without_gpu(rank, store, path):
     source, target = make_tensors(plan, rank)
     bound = dynatrain.tensors.bind(plan.expected(rank), source, target)
     switch.compare(bound, "")
-    switch.connect_nccl()
+    switch.connect_nccl(digests)
 
 
 @pytest.mark.skipif(
     "nccl" not in dynatrain._C.features() or Path("/dev/nvidia0").exists(),
     reason="for a build with NCCL on a machine without a GPU",
 )
-def test_nccl_needs_a_gpu(compile_plan, tmp_path):
+@pytest.mark.parametrize("digests", [False, True])
+def test_nccl_needs_a_gpu(digests, compile_plan, tmp_path):
     """All ranks end with an error of one of them; none hangs."""
     path = compile_plan(PLAN)
     for rank, text in enumerate(
-        run_ranks(4, _nccl_without_gpu, tmp_path, path)
+        run_ranks(4, _nccl_without_gpu, tmp_path, path, digests)
     ):
         assert text.startswith(f"error: rank {rank}, prepare: "), text
         assert "CUDA" in text
-
-
-def test_nccl_has_no_digests(compile_plan, tmp_path):
-    if "nccl" not in dynatrain._C.features():
-        pytest.skip("this build has no nccl")
-    plan = dynatrain.Plan.load(compile_plan(PLAN))
-    store = torch.distributed.HashStore()
-    world = dynatrain.World(store=store, rank=0, backend="nccl")
-    with pytest.raises(dynatrain.Error, match="digests need the gloo"):
-        plan.prepare(world, {}, {}, digests=True)
 
 
 def _mixed(rank, store, paths):

@@ -32,6 +32,8 @@ struct Options {
   bool check = false;
   bool direct = false;
   bool json = false;
+  bool graph = false;
+  bool oneSided = false;
   bool printProgram = false;
   std::optional<uint32_t> rank;
   std::string python;
@@ -143,6 +145,8 @@ int runNcclRank(const Options &options, const dtrt::PlanReader &plan,
   nccl.localRank = launched("LOCAL_RANK").value_or(rank);
   nccl.store = options.store;
   nccl.timeoutSeconds = options.timeout;
+  nccl.graph = options.graph;
+  nccl.oneSided = options.oneSided;
   auto report = dtrt::runNcclRank(plan, nccl);
   if (!report.ok())
     return fail(report.status().message());
@@ -173,6 +177,10 @@ int runNccl(const Options &options) {
     command.push_back("--check");
   if (options.json)
     command.push_back("--json");
+  if (options.graph)
+    command.push_back("--graph");
+  if (options.oneSided)
+    command.push_back("--one-sided");
   auto code = dtrt::launchNcclRanks(command, plan->devices().size());
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -289,6 +297,12 @@ int main(int argc, char **argv) {
                "with --check: copy from shard to shard as unchecked loopback "
                "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
+  app.add_flag("--graph", options.graph,
+               "with --transport=nccl: launch the transfer as one graph");
+  app.add_flag(
+      "--one-sided", options.oneSided,
+      "with --transport=nccl: write into peers' staging where NCCL and "
+      "the plan allow it");
   app.add_flag("--print-program", options.printProgram,
                "print what each device would do over this transport, and run "
                "nothing: which instructions are left out, and which run while "
