@@ -1,4 +1,4 @@
-//===- ShardLines.cpp - Shards that lie alike, once -----------------------===//
+//===- ShardLines.cpp - Equal shards, once --------------------------------===//
 
 #include "ShardLines.h"
 

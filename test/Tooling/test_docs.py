@@ -1,4 +1,4 @@
-"""The pages of docs/ and README.md name files, pages and headings that exist."""
+"""The pages of docs/ and README.md name files and headings that exist."""
 
 import re
 from pathlib import Path
@@ -9,6 +9,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
 CODE = ("bench", "examples", "include", "lib", "proof", "python", "runtime")
 CODE += ("scripts", "test", "tools")
+#: Of files that may name pages; scripts have none.
+SUFFIXES = {".cpp", ".h", ".td", ".py", ".v", ".txt", ".test", ""}
 #: Where other paths begin: of the machine, NCCL, PyTorch, DynMo.
 FOREIGN = ("/", "src/", "docs/userguide/", "torch/csrc/", "megatron/balancer/")
 #: Keys of a store, and the name of a GoogleTest suite.
@@ -81,9 +83,7 @@ def test_code_names_pages_that_exist():
     named = set()
     for part in CODE:
         for path in (ROOT / part).rglob("*"):
-            if path.suffix not in {".cpp", ".h", ".td", ".py", ".v", ".txt", ""}:
-                continue
-            if path.is_file():
+            if path.suffix in SUFFIXES and path.is_file():
                 text = path.read_text(errors="replace")
                 named |= set(re.findall(r"\bdocs/\w+\.md\b", text))
     assert len(named) > 10
