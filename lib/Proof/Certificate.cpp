@@ -284,7 +284,7 @@ Arrivals::checkFed(Range range, const Items &fed) const {
   if (limit.isExceeded())
     return std::make_pair(
         fed[0], Fault{pieces[fed[0]].op,
-                      "passes on more than the limit of " + number(kMaxPieces) +
+                      "forwards more than the limit of " + number(kMaxPieces) +
                           " parts of what arrives on device " +
                           number(pieces[fed[0]].from)});
   for (size_t s = 0; s < fed.size(); ++s)

@@ -126,7 +126,7 @@ Status MulticastCounter::addProgram(const PlanCommon &common,
   return status.ok()
              ? status
              : makeError("device ", program.device,
-                         ": counting what is passed on ", status.message());
+                         ": counting multicasts ", status.message());
 }
 
 uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
