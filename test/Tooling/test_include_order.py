@@ -1,4 +1,4 @@
-"""Includes go from a part to those before it in docs/Map.md, and no other way."""
+"""Includes go to a part before, in docs/Map.md, and no other way."""
 
 import re
 from pathlib import Path
