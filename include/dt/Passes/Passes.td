@@ -143,8 +143,8 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
     plan keeps the rules and has these classes is checked piece by piece. What
     the solver refutes is refused. What it does not decide within its steps
     stands on that check: a class is then a remark, a lemma a warning, and the
-    plan's stamp says so. `dt.program`s in the module are searched for ranks
-    that wait on each other, and these are named.
+    plan's stamp says so. `dt.program`s in the module are simulated, and
+    ranks that wait on each other are named.
   }];
   let options = [
     Option<"emitSmtlib", "emit-smtlib", "std::string", "\"\"",
