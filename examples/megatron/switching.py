@@ -153,7 +153,7 @@ def main():
     losses = run(layouts, options)
     if options.check:
         compare_losses(losses, layouts, options)
-    dist.destroy_process_group()
+    cpu.leave()
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from dynatrain import world as worlds
 from dynatrain.tensors import bind
 from processes import dist, make_tensors
 
+
 def compare_as(rank, plan, store):
     """What a rank does up to the connections, and no more."""
     world = dynatrain.World(store=store, rank=rank, world_size=2, timeout=60)

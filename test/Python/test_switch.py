@@ -383,10 +383,14 @@ def test_processes_end_while_they_prepare(plan_of_two, tmp_path):
     printed, said = _exits(plan_of_two, tmp_path, "12")
     assert printed == ["code 0", "code 0", "code 1"] * 4
     lines = [one for one in said.splitlines() if not one.startswith(" ")]
-    assert lines == [
-        "Traceback (most recent call last):",
-        "ZeroDivisionError: a trainer's error",
-    ] * 4
+    assert (
+        lines
+        == [
+            "Traceback (most recent call last):",
+            "ZeroDivisionError: a trainer's error",
+        ]
+        * 4
+    )
 
 
 # ---------------------------------------------------------------------------
