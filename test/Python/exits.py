@@ -3,9 +3,9 @@
 Usage: python exits.py PLAN FOLDER slow|COUNT
 
 Each is forked off and ends as Python ends: what is said on the way is printed.
-The plan is of two ranks. Rank 0 ends, without an error or with one; rank 1 never
-comes, or compares and never connects. "slow": what connects takes its time to
-come back.
+The plan is of two ranks. Rank 0 ends, without an error or with one; rank 1
+never comes, or compares and never connects. "slow": what connects takes its
+time to come back.
 """
 
 import os
