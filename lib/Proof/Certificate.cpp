@@ -594,79 +594,76 @@ std::string bytesOf(const PlacedSlot &slot) {
          std::to_string(slot.end());
 }
 
-/// The slots of one device, ordered by group.
+/// The slots of one device.
 class DeviceSlots {
 public:
-  DeviceSlots(std::vector<PlacedSlot> slots) : slots(std::move(slots)) {}
+  DeviceSlots(std::vector<PlacedSlot> slots) : slots(std::move(slots)) {
+    std::sort(this->slots.begin(), this->slots.end(),
+              [](const PlacedSlot &a, const PlacedSlot &b) {
+                return orderOf(a) < orderOf(b);
+              });
+  }
 
-  MaybeFault check(int64_t limit) {
+  MaybeFault check(int64_t limit) const {
     for (const PlacedSlot &slot : slots)
       if (slot.begin() < 0 || slot.end() > limit)
         return Fault{slot.slot->op, "uses " + bytesOf(slot) + " on device " +
                                         std::to_string(slot.slot->device) +
                                         ", more than the limit of " +
                                         std::to_string(limit)};
-    if (!groupsAreDisjoint() || !areasAreDisjoint())
-      return explain();
+    // Of two slots that are in use at once, one is when the other's use begins.
+    std::vector<int64_t> begins;
+    for (const PlacedSlot &slot : slots)
+      begins.push_back(slot.firstUse());
+    std::sort(begins.begin(), begins.end());
+    begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
+    for (int64_t group : begins)
+      if (auto fault = checkGroup(group))
+        return fault;
     return std::nullopt;
   }
 
 private:
-  /// Slots of one kind in one group.
-  bool groupsAreDisjoint() {
-    std::sort(slots.begin(), slots.end(),
-              [](const PlacedSlot &a, const PlacedSlot &b) {
-                return std::make_tuple(a.group, a.slot->receive, a.begin()) <
-                       std::make_tuple(b.group, b.slot->receive, b.begin());
+  static std::tuple<int64_t, bool, int64_t> orderOf(const PlacedSlot &slot) {
+    return {slot.group, slot.slot->receive, slot.begin()};
+  }
+
+  /// What is in use while a group runs shares no byte: its own slots, what was
+  /// received before it and what is sent after it.
+  MaybeFault checkGroup(int64_t group) const {
+    std::vector<const PlacedSlot *> used;
+    auto at = std::partition_point(
+        slots.begin(), slots.end(),
+        [&](const PlacedSlot &slot) { return slot.group < group - 1; });
+    for (; at != slots.end() && at->group <= group + 1; ++at)
+      if (at->firstUse() <= group && group <= at->lastUse())
+        used.push_back(&*at);
+    std::sort(used.begin(), used.end(),
+              [](const PlacedSlot *a, const PlacedSlot *b) {
+                return a->begin() < b->begin();
               });
-    for (size_t i = 1; i < slots.size(); ++i)
-      if (slots[i].group == slots[i - 1].group &&
-          slots[i].slot->receive == slots[i - 1].slot->receive &&
-          slots[i].begin() < slots[i - 1].end())
-        return false;
-    return true;
-  }
-
-  bool areasAreDisjoint() const {
-    Interval areas[4];
-    for (const PlacedSlot &slot : slots) {
-      Interval &area = areas[2 * slot.slot->receive + slot.group % 2];
-      if (area.empty())
-        area = {slot.begin(), slot.end()};
-      area = {std::min(area.lo, slot.begin()), std::max(area.hi, slot.end())};
+    const PlacedSlot *reaching = nullptr; // furthest
+    for (const PlacedSlot *slot : used) {
+      if (reaching && slot->begin() < reaching->end())
+        return reused(*reaching, *slot);
+      if (!reaching || slot->end() > reaching->end())
+        reaching = slot;
     }
-    for (int a = 0; a < 4; ++a)
-      for (int b = a + 1; b < 4; ++b)
-        if (!intersect(areas[a], areas[b]).empty())
-          return false;
-    return true;
+    return std::nullopt;
   }
 
-  /// Two slots that meet; or, if none do, that they keep to no areas.
-  Fault explain() const {
-    for (size_t i = 0; i < slots.size(); ++i)
-      for (size_t j = i + 1;
-           j < slots.size() && slots[j].group <= slots[i].group + 2; ++j) {
-        const PlacedSlot &a = slots[i], &b = slots[j];
-        if (a.begin() < b.end() && b.begin() < a.end() &&
-            a.firstUse() <= b.lastUse() && b.firstUse() <= a.lastUse())
-          return {
-              b.slot->op,
-              "reuses " + bytesOf(b) + " of device " +
-                  std::to_string(b.slot->device) + " while they are in flight",
-              a.slot->op,
-              "they hold the message of wave " + std::to_string(a.slot->wave)};
-      }
-    Fault fault;
-    fault.op = slots.front().slot->op;
-    fault.text = "places the slots of device " +
-                 std::to_string(slots.front().slot->device) +
-                 " otherwise than in four areas, {send, receive} x {even, odd "
-                 "group}, which is not proved to be safe";
-    return fault;
+  static Fault reused(const PlacedSlot &a, const PlacedSlot &b) {
+    const PlacedSlot &older = orderOf(a) < orderOf(b) ? a : b;
+    const PlacedSlot &newer = orderOf(a) < orderOf(b) ? b : a;
+    return {newer.slot->op,
+            "reuses " + bytesOf(newer) + " of device " +
+                std::to_string(newer.slot->device) + " while they are in flight",
+            older.slot->op,
+            "they hold the message of wave " +
+                std::to_string(older.slot->wave)};
   }
 
-  std::vector<PlacedSlot> slots;
+  std::vector<PlacedSlot> slots; // by group
 };
 
 /// The slots of one device, in any order.

@@ -60,39 +60,49 @@ std::vector<WaveClass> classifyWaves(const std::vector<PlanSlot> &slots) {
 
 using Areas = std::array<Interval, 4>;
 
-/// The hulls of the slots of each device, by kind and parity of the group.
-std::vector<Areas> measureAreas(const std::vector<PlanSlot> &slots) {
-  struct Device {
-    int64_t wave = -1, group = -1;
-    Areas areas;
-  };
-  std::unordered_map<int64_t, size_t> index;
-  std::vector<Device> devices;
-  for (const PlanSlot &slot : slots) { // waves ascend
-    auto [at, isNew] = index.try_emplace(slot.device, devices.size());
-    if (isNew)
-      devices.emplace_back();
-    Device &device = devices[at->second];
-    device.group += slot.wave != device.wave;
-    device.wave = slot.wave;
+/// A device has a class of its own up to so many slots, and so many devices
+/// have: a bound that does not grow with the world.
+constexpr size_t kMaxSlots = 64, kMaxOwnArenas = 16;
+
+/// What a device has of staging.
+struct Arena {
+  int64_t wave = -1, group = -1;
+  Areas areas;                  // hulls of the slots, by kind and parity
+  std::vector<ArenaSlot> slots; // the first ones
+  size_t numSlots = 0;
+
+  void add(const PlanSlot &slot) {
+    group += slot.wave != wave;
+    wave = slot.wave;
     if (slot.offset < 0)
-      continue;
-    Interval own = {slot.offset, slot.offset + slot.bytes};
-    Interval &area = device.areas[2 * slot.receive + device.group % 2];
-    area = area.empty()
-               ? own
-               : Interval{std::min(area.lo, own.lo), std::max(area.hi, own.hi)};
+      return;
+    ArenaSlot own = {
+        group, slot.receive, {slot.offset, slot.offset + slot.bytes}};
+    Interval &area = areas[own.area()];
+    area = area.empty() ? own.bytes
+                        : Interval{std::min(area.lo, own.bytes.lo),
+                                   std::max(area.hi, own.bytes.hi)};
+    if (numSlots++ < kMaxSlots)
+      slots.push_back(own);
   }
-  std::vector<Areas> out;
-  for (const Device &device : devices)
-    out.push_back(device.areas);
+};
+
+std::vector<Arena> measureArenas(const std::vector<PlanSlot> &slots) {
+  std::unordered_map<int64_t, size_t> index;
+  std::vector<Arena> out;
+  for (const PlanSlot &slot : slots) { // waves ascend
+    auto [at, isNew] = index.try_emplace(slot.device, out.size());
+    if (isNew)
+      out.emplace_back();
+    out[at->second].add(slot);
+  }
   return out;
 }
 
-std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
+void classifyArenas(const std::vector<PlanSlot> &slots, PlanClasses &out) {
   std::map<std::vector<unsigned>, ArenaClass> classes;
-  std::vector<ArenaClass> wrong;
-  for (const Areas &areas : measureAreas(slots)) {
+  for (Arena &arena : measureArenas(slots)) {
+    const Areas &areas = arena.areas;
     ArenaClass own;
     own.devices = 1;
     for (unsigned area = 0; area < areas.size(); ++area)
@@ -106,13 +116,17 @@ std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
       const Interval &area = areas[own.order[i]];
       overlap |= i > 0 && area.lo < areas[own.order[i - 1]].hi;
       own.peak = std::max(own.peak, area.hi);
-      own.overlapping.push_back(area);
     }
-    if (overlap) {
-      wrong.push_back(std::move(own));
+    if (overlap && (arena.numSlots > kMaxSlots ||
+                    out.arenas.size() == kMaxOwnArenas)) {
+      ++out.otherArenas;
       continue;
     }
-    own.overlapping.clear();
+    if (overlap) {
+      own.slots = std::move(arena.slots);
+      out.arenas.push_back(std::move(own));
+      continue;
+    }
     auto [at, isNew] = classes.try_emplace(own.order, own);
     if (isNew)
       continue;
@@ -120,8 +134,7 @@ std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
     at->second.peak = std::max(at->second.peak, own.peak);
   }
   for (auto &[order, found] : classes)
-    wrong.push_back(std::move(found));
-  return wrong;
+    out.arenas.push_back(std::move(found));
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,7 +306,7 @@ PlanClasses classify(const Arrivals &arrivals,
   PlanClasses out;
   out.stagingLimit = stagingLimit;
   out.waves = classifyWaves(slots);
-  out.arenas = classifyArenas(slots);
+  classifyArenas(slots, out);
   Covers covers(arrivals, out);
   for (const auto &[key, range] : arrivals.byKey()) {
     auto volume = wanted.find(key);

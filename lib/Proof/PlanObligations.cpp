@@ -87,7 +87,7 @@ constexpr const char *kArena = R"((declare-const area1 Int)
 (define-fun receive ((area Int)) Bool (>= area 2))
 (define-fun group1 () Int (+ half1 half1 (odd area1)))
 (define-fun group2 () Int (+ half2 half2 (odd area2)))
-(assert (and (inside area1 begin1 end1) (inside area2 begin2 end2)))
+(assert (and (inside area1 half1 begin1 end1) (inside area2 half2 begin2 end2)))
 ; Slots of one kind in one group are disjoint: checked by code.
 (assert (=> (and (= area1 area2) (= half1 half2))
             (or (<= end1 begin2) (<= end2 begin1))))
@@ -104,35 +104,51 @@ constexpr const char *kArena = R"((declare-const area1 Int)
             (> end1 limit)))
 )";
 
+/// Where a slot of an area may lie: anywhere in it. Where areas end differs
+/// from device to device, their order does not.
+std::string insideAreas(const ArenaClass &arenas, std::string &problem) {
+  std::string edges = "0", inside;
+  for (size_t i = 0; i < arenas.order.size(); ++i) {
+    std::string lo = "lo" + std::to_string(i), hi = "hi" + std::to_string(i);
+    problem +=
+        "(declare-const " + lo + " Int)\n(declare-const " + hi + " Int)\n";
+    edges += " " + lo + " " + hi;
+    inside += "\n      (and (= area " + std::to_string(arenas.order[i]) +
+              ") (<= " + lo + " begin) (<= end " + hi + "))";
+  }
+  problem += "(assert (<= " + edges + " peak))\n";
+  return inside;
+}
+
+/// The slots of the one device of a class.
+std::string insideSlots(const ArenaClass &arenas) {
+  std::string inside;
+  for (const ArenaSlot &slot : arenas.slots)
+    inside += "\n      (and (= area " + std::to_string(slot.area()) +
+              ") (= half " + number(slot.group / 2) + ") (= begin " +
+              number(slot.bytes.lo) + ") (= end " + number(slot.bytes.hi) +
+              "))";
+  return inside;
+}
+
 Obligation arenaObligation(const ArenaClass &arenas, int64_t limit) {
   Obligation out;
   out.name = "arenas";
   for (unsigned area : arenas.order)
     out.name += "-" + std::to_string(area);
   out.claim = Claim::MemorySafe;
-  out.statement = "slots of the " + std::to_string(arenas.devices) +
-                  " devices with areas in this order never share a byte while "
-                  "in use, and stay below the limit";
+  out.statement =
+      (arenas.slots.empty()
+           ? "slots of the " + std::to_string(arenas.devices) +
+                 " devices with areas in this order"
+           : "the " + std::to_string(arenas.slots.size()) +
+                 " slots of a device, which keep to no areas,") +
+      " never share a byte while in use, and stay below the limit";
   out.problem = define("limit", limit) + define("peak", arenas.peak);
-  // Where the areas end differs from device to device, their order does not.
-  std::string edges = "0", bounds, inside;
-  for (size_t i = 0; i < arenas.order.size(); ++i) {
-    std::string lo = "lo" + std::to_string(i), hi = "hi" + std::to_string(i);
-    if (arenas.overlapping.empty()) {
-      out.problem +=
-          "(declare-const " + lo + " Int)\n(declare-const " + hi + " Int)\n";
-      edges += " " + lo + " " + hi;
-    } else {
-      out.problem += define(lo, arenas.overlapping[i].lo) +
-                     define(hi, arenas.overlapping[i].hi);
-    }
-    inside += "\n      (and (= area " + std::to_string(arenas.order[i]) +
-              ") (<= " + lo + " begin) (<= end " + hi + "))";
-  }
-  if (arenas.overlapping.empty())
-    out.problem += "(assert (<= " + edges + " peak))\n";
-  out.problem += "(define-fun inside ((area Int) (begin Int) (end Int)) Bool\n"
-                 "  (and (< begin end) (or false" +
+  std::string inside = arenas.slots.empty() ? insideAreas(arenas, out.problem)
+                                            : insideSlots(arenas);
+  out.problem += "(define-fun inside ((area Int) (half Int) (begin Int) "
+                 "(end Int)) Bool\n  (and (< begin end) (or false" +
                  inside + ")))\n" + kArena;
   return out;
 }

@@ -115,8 +115,9 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
 MaybeFault checkDirect(const TransportPlan &plan,
                        const ParallelFor &parallel = serialFor);
 
-/// Slots keep to four areas per device, those of a group are disjoint, and all
-/// end below the limit.
+/// No two slots of a device share a byte while both are in use: a send from the
+/// group before its own on, a receive until the group after its own has ended.
+/// All end below the limit.
 MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
                       const ParallelFor &parallel = serialFor);
 

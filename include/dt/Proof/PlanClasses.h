@@ -31,6 +31,14 @@ struct WaveClass {
   int64_t perRank = 0; // most messages of a rank in a group, out and in
 };
 
+/// A slot of a device, by the number of its group there.
+struct ArenaSlot {
+  int64_t group = 0;
+  bool receive = false;
+  Interval bytes;
+  unsigned area() const { return 2 * receive + unsigned(group % 2); }
+};
+
 /// Arenas whose areas, {send, receive} x {even, odd group}, follow one another
 /// in one order. Area 2 * receive + odd ends where the next one begins, or
 /// before.
@@ -38,8 +46,8 @@ struct ArenaClass {
   std::vector<unsigned> order; // areas in use, by their first byte
   int64_t devices = 0;
   int64_t peak = 0; // most bytes of any
-  /// Of a device whose areas overlap, which is a class of its own.
-  std::vector<Interval> overlapping; // as `order`
+  /// All of a device whose areas overlap, which is a class of its own.
+  std::vector<ArenaSlot> slots;
 };
 
 /// How pieces fill what devices want of a flow, up to a shift.
@@ -56,6 +64,9 @@ struct PlanClasses {
   int64_t stagingLimit = 0;
   std::vector<WaveClass> waves;
   std::vector<ArenaClass> arenas;
+  /// Devices whose areas overlap and that have many slots, or that are many:
+  /// for these stands the code that looks up every slot.
+  int64_t otherArenas = 0;
   std::vector<CoverClass> covers;
   /// (flow, device) pairs that are cut in ways that are no few affine classes
   /// (ZeRO ranges), or that few share in a large plan: the lemmas on coverage

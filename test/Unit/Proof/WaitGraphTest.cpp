@@ -23,7 +23,7 @@ std::vector<WaitEdge> waits(const std::vector<Groups> &programs) {
       devices.back().groups.emplace_back();
       for (auto [peer, receive] : group) {
         devices.back().groups.back().push_back(messages.size());
-        messages.push_back({int64_t(device), peer, receive});
+        messages.push_back({int64_t(device), peer, receive, 0});
       }
     }
   }
