@@ -3,6 +3,7 @@
 #include "FirstFault.h"
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Proof/SlotUses.h"
 #include "dtrt/DeviceIndex.h"
 
 #include <algorithm>
@@ -577,115 +578,43 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
 
 namespace {
 
-/// A slot with the number of its group among those of its device.
-struct PlacedSlot {
-  const PlanSlot *slot = nullptr;
-  int64_t group = 0;
-  int64_t begin() const { return slot->offset; }
-  int64_t end() const { return slot->offset + slot->bytes; }
-  /// When the slot is in use, in groups: it is packed during the one before,
-  /// or unpacked during the one after.
-  int64_t firstUse() const { return slot->receive ? group : group - 1; }
-  int64_t lastUse() const { return slot->receive ? group + 1 : group; }
-};
-
-std::string bytesOf(const PlacedSlot &slot) {
-  return "staging bytes " + std::to_string(slot.begin()) + " to " +
-         std::to_string(slot.end());
+std::string bytesOf(const SlotUse &use) {
+  return "staging bytes " + std::to_string(use.begin()) + " to " +
+         std::to_string(use.end());
 }
 
-/// The slots of one device.
-class DeviceSlots {
-public:
-  DeviceSlots(std::vector<PlacedSlot> slots) : slots(std::move(slots)) {
-    std::sort(this->slots.begin(), this->slots.end(),
-              [](const PlacedSlot &a, const PlacedSlot &b) {
-                return orderOf(a) < orderOf(b);
-              });
-  }
-
-  MaybeFault check(int64_t limit) const {
-    for (const PlacedSlot &slot : slots)
-      if (slot.begin() < 0 || slot.end() > limit)
-        return Fault{slot.slot->op, "uses " + bytesOf(slot) + " on device " +
-                                        std::to_string(slot.slot->device) +
-                                        ", more than the limit of " +
-                                        std::to_string(limit)};
-    // Of two slots that are in use at once, one is when the other's use begins.
-    std::vector<int64_t> begins;
-    for (const PlacedSlot &slot : slots)
-      begins.push_back(slot.firstUse());
-    std::sort(begins.begin(), begins.end());
-    begins.erase(std::unique(begins.begin(), begins.end()), begins.end());
-    for (int64_t group : begins)
-      if (auto fault = checkGroup(group))
-        return fault;
+/// `ends` are all of one device.
+MaybeFault checkDevice(const std::vector<const PlanSlot *> &ends, int64_t limit,
+                       const Forwards &forwards) {
+  std::vector<SlotUse> uses = slotUses(ends);
+  for (const SlotUse &use : uses)
+    if (use.begin() < 0 || use.end() > limit)
+      return Fault{use.slot->op, "uses " + bytesOf(use) + " on device " +
+                                     std::to_string(use.slot->device) +
+                                     ", more than the limit of " +
+                                     std::to_string(limit)};
+  // Slots of most plans do not meet whatever is forwarded.
+  if (slotsThatMeet(uses).empty())
     return std::nullopt;
-  }
-
-private:
-  static std::tuple<int64_t, bool, int64_t> orderOf(const PlacedSlot &slot) {
-    return {slot.group, slot.slot->receive, slot.begin()};
-  }
-
-  /// What is in use while a group runs shares no byte: its own slots, what was
-  /// received before it and what is sent after it.
-  MaybeFault checkGroup(int64_t group) const {
-    std::vector<const PlacedSlot *> used;
-    auto at = std::partition_point(
-        slots.begin(), slots.end(),
-        [&](const PlacedSlot &slot) { return slot.group < group - 1; });
-    for (; at != slots.end() && at->group <= group + 1; ++at)
-      if (at->firstUse() <= group && group <= at->lastUse())
-        used.push_back(&*at);
-    std::sort(used.begin(), used.end(),
-              [](const PlacedSlot *a, const PlacedSlot *b) {
-                return a->begin() < b->begin();
-              });
-    const PlacedSlot *reaching = nullptr; // furthest
-    for (const PlacedSlot *slot : used) {
-      if (reaching && slot->begin() < reaching->end())
-        return reused(*reaching, *slot);
-      if (!reaching || slot->end() > reaching->end())
-        reaching = slot;
-    }
+  uses = slotUses(ends, &forwards);
+  std::vector<SlotPair> meetings = slotsThatMeet(uses, &forwards);
+  if (meetings.empty())
     return std::nullopt;
-  }
-
-  static Fault reused(const PlacedSlot &a, const PlacedSlot &b) {
-    const PlacedSlot &older = orderOf(a) < orderOf(b) ? a : b;
-    const PlacedSlot &newer = orderOf(a) < orderOf(b) ? b : a;
-    return {newer.slot->op,
-            "reuses " + bytesOf(newer) + " of device " +
-                std::to_string(newer.slot->device) + " while they are in flight",
-            older.slot->op,
-            "they hold the message of wave " +
-                std::to_string(older.slot->wave)};
-  }
-
-  std::vector<PlacedSlot> slots; // by group
-};
-
-/// The slots of one device, in any order.
-MaybeFault checkDevice(std::vector<const PlanSlot *> slots, int64_t limit) {
-  std::sort(slots.begin(), slots.end(),
-            [](const PlanSlot *a, const PlanSlot *b) {
-              return std::tie(a->wave, a->receive, a->peer) <
-                     std::tie(b->wave, b->receive, b->peer);
-            });
-  std::vector<PlacedSlot> own;
-  int64_t wave = -1, group = -1;
-  for (const PlanSlot *slot : slots) {
-    group += slot->wave != wave;
-    wave = slot->wave;
-    if (slot->offset != -1)
-      own.push_back({slot, group});
-  }
-  return DeviceSlots(std::move(own)).check(limit);
+  const SlotUse &older = uses[meetings.front().first];
+  const SlotUse &newer = uses[meetings.front().second];
+  return Fault{newer.slot->op,
+               "reuses " + bytesOf(newer) + " of device " +
+                   std::to_string(newer.slot->device) +
+                   " while they are in flight",
+               older.slot->op,
+               "they hold the message of wave " +
+                   std::to_string(older.slot->wave)};
 }
+
 } // namespace
 
-MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
+MaybeFault checkSlots(const std::vector<PlanPiece> &pieces,
+                      const std::vector<PlanSlot> &slots, int64_t limit,
                       const ParallelFor &parallel) {
   std::unordered_map<int64_t, uint32_t> known;
   std::vector<std::vector<const PlanSlot *>> devices;
@@ -698,8 +627,9 @@ MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
   std::sort(devices.begin(), devices.end(), [](const auto &a, const auto &b) {
     return a.front()->device < b.front()->device;
   });
+  Forwards forwards(pieces);
   return firstFault(devices.size(), parallel, [&](size_t i) {
-    return checkDevice(std::move(devices[i]), limit);
+    return checkDevice(devices[i], limit, forwards);
   });
 }
 

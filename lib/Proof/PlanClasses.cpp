@@ -2,7 +2,10 @@
 
 #include "dt/Proof/PlanClasses.h"
 
+#include "dt/Proof/SlotUses.h"
+
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <unordered_map>
 
@@ -67,23 +70,20 @@ constexpr size_t kMaxSlots = 64, kMaxOwnArenas = 16;
 /// What a device has of staging.
 struct Arena {
   int64_t wave = -1, group = -1;
-  Areas areas;                  // hulls of the slots, by kind and parity
-  std::vector<ArenaSlot> slots; // the first ones
-  size_t numSlots = 0;
+  Areas areas; // hulls of the slots, by kind and parity
+  std::vector<const PlanSlot *> ends;
 
   void add(const PlanSlot &slot) {
     group += slot.wave != wave;
     wave = slot.wave;
+    ends.push_back(&slot);
     if (slot.offset < 0)
       return;
-    ArenaSlot own = {
-        group, slot.receive, {slot.offset, slot.offset + slot.bytes}};
-    Interval &area = areas[own.area()];
-    area = area.empty() ? own.bytes
-                        : Interval{std::min(area.lo, own.bytes.lo),
-                                   std::max(area.hi, own.bytes.hi)};
-    if (numSlots++ < kMaxSlots)
-      slots.push_back(own);
+    Interval own = {slot.offset, slot.offset + slot.bytes};
+    Interval &area = areas[2 * slot.receive + group % 2];
+    area = area.empty()
+               ? own
+               : Interval{std::min(area.lo, own.lo), std::max(area.hi, own.hi)};
   }
 };
 
@@ -99,31 +99,46 @@ std::vector<Arena> measureArenas(const std::vector<PlanSlot> &slots) {
   return out;
 }
 
-void classifyArenas(const std::vector<PlanSlot> &slots, PlanClasses &out) {
+/// Areas in use, by their first byte; whether they overlap.
+bool orderAreas(const Areas &areas, ArenaClass &out) {
+  for (unsigned area = 0; area < areas.size(); ++area)
+    if (!areas[area].empty())
+      out.order.push_back(area);
+  std::sort(out.order.begin(), out.order.end(), [&](unsigned a, unsigned b) {
+    return std::tie(areas[a].lo, a) < std::tie(areas[b].lo, b);
+  });
+  bool overlap = false;
+  for (size_t i = 0; i < out.order.size(); ++i) {
+    const Interval &area = areas[out.order[i]];
+    overlap |= i > 0 && area.lo < areas[out.order[i - 1]].hi;
+    out.peak = std::max(out.peak, area.hi);
+  }
+  return overlap;
+}
+
+void listSlots(const Arena &arena, const Forwards &forwards, ArenaClass &out) {
+  std::vector<SlotUse> uses = slotUses(arena.ends, &forwards);
+  for (const SlotUse &use : uses)
+    out.slots.push_back({{use.begin(), use.end()}, use.first, use.last});
+  std::vector<SlotPair> all = slotsThatMeet(uses);
+  std::vector<SlotPair> left = slotsThatMeet(uses, &forwards);
+  std::set_difference(all.begin(), all.end(), left.begin(), left.end(),
+                      std::back_inserter(out.ordered));
+}
+
+void classifyArenas(const Arrivals &arrivals,
+                    const std::vector<PlanSlot> &slots, PlanClasses &out) {
+  Forwards forwards(arrivals.allPieces());
   std::map<std::vector<unsigned>, ArenaClass> classes;
-  for (Arena &arena : measureArenas(slots)) {
-    const Areas &areas = arena.areas;
+  for (const Arena &arena : measureArenas(slots)) {
     ArenaClass own;
     own.devices = 1;
-    for (unsigned area = 0; area < areas.size(); ++area)
-      if (!areas[area].empty())
-        own.order.push_back(area);
-    std::sort(own.order.begin(), own.order.end(), [&](unsigned a, unsigned b) {
-      return std::tie(areas[a].lo, a) < std::tie(areas[b].lo, b);
-    });
-    bool overlap = false;
-    for (size_t i = 0; i < own.order.size(); ++i) {
-      const Interval &area = areas[own.order[i]];
-      overlap |= i > 0 && area.lo < areas[own.order[i - 1]].hi;
-      own.peak = std::max(own.peak, area.hi);
-    }
-    if (overlap && (arena.numSlots > kMaxSlots ||
-                    out.arenas.size() == kMaxOwnArenas)) {
-      ++out.otherArenas;
-      continue;
-    }
-    if (overlap) {
-      own.slots = std::move(arena.slots);
+    if (orderAreas(arena.areas, own)) {
+      if (arena.ends.size() > kMaxSlots || out.arenas.size() == kMaxOwnArenas) {
+        ++out.otherArenas;
+        continue;
+      }
+      listSlots(arena, forwards, own);
       out.arenas.push_back(std::move(own));
       continue;
     }
@@ -306,7 +321,7 @@ PlanClasses classify(const Arrivals &arrivals,
   PlanClasses out;
   out.stagingLimit = stagingLimit;
   out.waves = classifyWaves(slots);
-  classifyArenas(slots, out);
+  classifyArenas(arrivals, slots, out);
   Covers covers(arrivals, out);
   for (const auto &[key, range] : arrivals.byKey()) {
     auto volume = wanted.find(key);

@@ -31,12 +31,11 @@ struct WaveClass {
   int64_t perRank = 0; // most messages of a rank in a group, out and in
 };
 
-/// A slot of a device, by the number of its group there.
+/// Bytes of a device that are in use from one half step of its time to another
+/// (SlotUses.h).
 struct ArenaSlot {
-  int64_t group = 0;
-  bool receive = false;
   Interval bytes;
-  unsigned area() const { return 2 * receive + unsigned(group % 2); }
+  int64_t first = 0, last = 0;
 };
 
 /// Arenas whose areas, {send, receive} x {even, odd group}, follow one another
@@ -46,8 +45,10 @@ struct ArenaClass {
   std::vector<unsigned> order; // areas in use, by their first byte
   int64_t devices = 0;
   int64_t peak = 0; // most bytes of any
-  /// All of a device whose areas overlap, which is a class of its own.
+  /// Of a device whose areas overlap, which is a class of its own: all slots,
+  /// and pairs of them of which one is unpacked before the other is packed.
   std::vector<ArenaSlot> slots;
+  std::vector<std::pair<size_t, size_t>> ordered;
 };
 
 /// How pieces fill what devices want of a flow, up to a shift.
@@ -65,7 +66,7 @@ struct PlanClasses {
   std::vector<WaveClass> waves;
   std::vector<ArenaClass> arenas;
   /// Devices whose areas overlap and that have many slots, or that are many:
-  /// for these stands the code that looks up every slot.
+  /// the code that looks up every slot stands for these.
   int64_t otherArenas = 0;
   std::vector<CoverClass> covers;
   /// (flow, device) pairs that are cut in ways that are no few affine classes

@@ -209,18 +209,18 @@ TEST(Certificate, SlotsKeepToFourAreas) {
       slot(4, 0, 1, true, 30, 10), slot(5, 0, 2, true, 20, 5),
       slot(5, 0, 3, true, 25, 5),
   };
-  EXPECT_EQ(textOf(checkSlots(slots, 40)), "");
-  EXPECT_EQ(textOf(checkSlots(slots, 39)),
+  EXPECT_EQ(textOf(checkSlots({}, slots, 40)), "");
+  EXPECT_EQ(textOf(checkSlots({}, slots, 39)),
             "uses staging bytes 30 to 40 on device 0, more than the limit of "
             "39");
   auto broken = slots;
   broken[6].offset = 24;
-  EXPECT_EQ(textOf(checkSlots(broken, 40)),
+  EXPECT_EQ(textOf(checkSlots({}, broken, 40)),
             "reuses staging bytes 24 to 29 of device 0 while they are in "
             "flight");
   broken = slots;
   broken[1].offset = 5;
-  EXPECT_EQ(textOf(checkSlots(broken, 40)),
+  EXPECT_EQ(textOf(checkSlots({}, broken, 40)),
             "reuses staging bytes 5 to 15 of device 0 while they are in "
             "flight");
 }
@@ -228,7 +228,7 @@ TEST(Certificate, SlotsKeepToFourAreas) {
 // Two slots may share bytes wherever they are never in use at once.
 TEST(Certificate, SlotsNeedNoAreas) {
   auto check = [](std::vector<PlanSlot> slots) {
-    return textOf(checkSlots(slots, 40));
+    return textOf(checkSlots({}, slots, 40));
   };
   PlanSlot sends[] = {slot(0, 0, 1, false, 0, 10), slot(1, 0, 1, false, 10, 10),
                       slot(2, 0, 1, false, 20, 10), slot(3, 0, 1, false, 0, 10)};
