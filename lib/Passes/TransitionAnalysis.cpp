@@ -3,8 +3,8 @@
 #include "TransitionAnalysis.h"
 
 #include "dt/Geometry/Limits.h"
-#include "dt/Geometry/OptimizerShards.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Megatron/OptimizerShards.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include "mlir/IR/Threading.h"

@@ -4,7 +4,7 @@
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
 #include "dt/Proof/SlotUses.h"
-#include "dtrt/DeviceIndex.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,12 +1,12 @@
 //===- NcclTransport.cpp - Messages over NCCL -----------------------------===//
 
-#include "dtrt/NcclTransport.h"
+#include "dtrt/nccl/NcclTransport.h"
 
 #include "NcclCommunicator.h"
 #include "NcclPuts.h"
 #include "Stream.h"
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kWarmBytes = uint64_t(1) << 20;
 
 /// How long a group that has failed may take to leave the GPU.
-constexpr std::chrono::seconds kRest(3);
+constexpr std::chrono::seconds kRest(2);
 
 /// What arenas are: windows; else memory of NCCL that is registered, where no
 /// rank has a message outside its arena; else memory like any other.
@@ -372,7 +372,7 @@ uint32_t NcclTransport::device() const {
 }
 
 Status NcclTransport::connect(const Digest &digest,
-                              const std::vector<uint32_t> &peers) {
+                              const std::vector<uint32_t> & /*peers*/) {
   DTRT_RETURN_IF_ERROR(state->communicator.connect(digest));
   UseGpu use(*state->communicator.gpu());
   Status made = state->stream.create(Urgency::Most);

@@ -1,8 +1,8 @@
 //===- Switch.cpp - One transition of a live job --------------------------===//
 
-#include "dtrt/Switch.h"
+#include "dtrt/world/Switch.h"
 
-#include "dtrt/VerifyOnce.h"
+#include "dtrt/verify/VerifyOnce.h"
 
 #include <algorithm>
 #include <condition_variable>

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/PlanFile.h"
+#include "dtrt/format/PlanFile.h"
 
 #include "flatbuffers/flatbuffers.h"
 

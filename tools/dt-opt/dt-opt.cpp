@@ -14,8 +14,8 @@
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
 #include "dt/Passes/Version.h"
-#include "dtrt/PlanModel.h"
-#include "dtrt/TerminalProgress.h"
+#include "dtrt/format/PlanModel.h"
+#include "dtrt/report/TerminalProgress.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
@@ -286,7 +286,7 @@ void checkStdout() {
   llvm::outs().flush();
   if (!llvm::outs().has_error())
     return;
-  fail("cannot write to stdout: " + llvm::outs().error().message());
+  fail("cannot write standard output: " + llvm::outs().error().message());
   llvm::outs().clear_error();
   _Exit(EXIT_FAILURE);
 }

@@ -1,9 +1,9 @@
 //===- dt-plan.cpp - Looks at plan files ----------------------------------===//
 
-#include "dtrt/OutputFile.h"
-#include "dtrt/Report.h"
-#include "dtrt/TerminalProgress.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/format/OutputFile.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/report/TerminalProgress.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <CLI/CLI.hpp>
 
@@ -54,11 +54,9 @@ int withPlan(const std::string &path, Command command) {
   if (!plan.ok())
     return fail(plan.status().message());
   Status status = command(*plan);
-  if (!status.ok())
-    return fail(status.message());
-  if (!std::cout.flush())
-    return fail("cannot write to standard output");
-  return 0;
+  if (status.ok())
+    status = flushStandardOutput();
+  return status.ok() ? 0 : fail(status.message());
 }
 
 int inspect(const Options &options) {
@@ -108,8 +106,9 @@ int diff(const Options &options) {
   auto same = writeDifferences(*a, *b, std::cout, options.diffLength);
   if (!same.ok())
     return fail(same.status().message(), kDiffTrouble);
-  if (!std::cout.flush())
-    return fail("cannot write to standard output", kDiffTrouble);
+  Status printed = flushStandardOutput();
+  if (!printed.ok())
+    return fail(printed.message(), kDiffTrouble);
   return *same ? 0 : 1;
 }
 

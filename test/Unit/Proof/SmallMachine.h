@@ -32,7 +32,7 @@
 #ifndef DT_TEST_SMALLMACHINE_H
 #define DT_TEST_SMALLMACHINE_H
 
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 #include <string>
 #include <vector>

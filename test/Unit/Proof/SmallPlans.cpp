@@ -4,7 +4,7 @@
 
 #include "PlanBuilder.h"
 #include "dt/Emit/Programs.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
 

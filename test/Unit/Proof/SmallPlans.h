@@ -5,7 +5,7 @@
 
 #include "SmallMachine.h"
 #include "dt/Proof/PlanRules.h"
-#include "dtrt/PlanFile.h"
+#include "dtrt/format/PlanFile.h"
 
 #include <array>
 #include <map>

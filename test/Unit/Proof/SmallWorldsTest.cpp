@@ -18,7 +18,7 @@
 #include "SmallPlans.h"
 
 #include "dt/Proof/WaitGraph.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include "gtest/gtest.h"
 

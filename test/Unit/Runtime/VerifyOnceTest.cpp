@@ -1,8 +1,8 @@
 //===- VerifyOnceTest.cpp - A plan is verified before it runs -------------===//
 
 #include "PlanBuilder.h"
-#include "dtrt/Verifier.h"
-#include "dtrt/VerifyOnce.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/verify/VerifyOnce.h"
 
 #include "gtest/gtest.h"
 
