@@ -32,7 +32,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
   /// Whether the file as written is right and of this transition, and what it
-  /// may say of itself then. Numbers of the summary are the verifier's to judge.
+  /// may say of itself then. Numbers of the summary are the verifier's to
+  /// judge.
   dtrt::Result<dtrt::PlanCommon> verify(const TransitionInfo &info,
                                         const dtrt::PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(dtrt::verifyPlan(plan));
@@ -96,8 +97,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     ProgramBuilder builder(reading.plan, worlds);
     if (failed(writePrograms(op, builder, *writer)))
       return failure();
-    dtrt::Status status = writer->finish(
-        common, [&](const dtrt::PlanReader &plan) {
+    dtrt::Status status =
+        writer->finish(common, [&](const dtrt::PlanReader &plan) {
           return verify(*reading.info, plan);
         });
     if (!status.ok())

@@ -95,10 +95,9 @@ private:
     if (!fault)
       return success();
     auto [receive, send] = *fault;
-    InFlightDiagnostic error =
-        ops[receive]->emitOpError()
-        << "is in wave " << messages[receive].wave << ", its send in wave "
-        << messages[send].wave;
+    InFlightDiagnostic error = ops[receive]->emitOpError()
+                               << "is in wave " << messages[receive].wave
+                               << ", its send in wave " << messages[send].wave;
     error.attachNote(ops[send]->getLoc()) << "sent here";
     return failure();
   }

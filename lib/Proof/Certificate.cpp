@@ -602,13 +602,12 @@ MaybeFault checkDevice(const std::vector<const PlanSlot *> &ends, int64_t limit,
     return std::nullopt;
   const SlotUse &older = uses[meetings.front().first];
   const SlotUse &newer = uses[meetings.front().second];
-  return Fault{newer.slot->op,
-               "reuses " + bytesOf(newer) + " of device " +
-                   std::to_string(newer.slot->device) +
-                   " while they are in flight",
-               older.slot->op,
-               "they hold the message of wave " +
-                   std::to_string(older.slot->wave)};
+  return Fault{
+      newer.slot->op,
+      "reuses " + bytesOf(newer) + " of device " +
+          std::to_string(newer.slot->device) + " while they are in flight",
+      older.slot->op,
+      "they hold the message of wave " + std::to_string(older.slot->wave)};
 }
 
 } // namespace

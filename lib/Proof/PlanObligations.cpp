@@ -172,13 +172,12 @@ Obligation arenaObligation(const ArenaClass &arenas, int64_t limit) {
   for (unsigned area : arenas.order)
     out.name += "-" + std::to_string(area);
   out.claim = Claim::MemorySafe;
-  out.statement =
-      (arenas.slots.empty()
-           ? "slots of the " + std::to_string(arenas.devices) +
-                 " devices with areas in this order"
-           : "the " + std::to_string(arenas.slots.size()) +
-                 " slots of a device, which keep to no areas,") +
-      " never share a byte while in use, and stay below the limit";
+  out.statement = (arenas.slots.empty()
+                       ? "slots of the " + std::to_string(arenas.devices) +
+                             " devices with areas in this order"
+                       : "the " + std::to_string(arenas.slots.size()) +
+                             " slots of a device, which keep to no areas,") +
+                  " never share a byte while in use, and stay below the limit";
   out.problem =
       define("limit", limit) + define("peak", arenas.peak) +
       (arenas.slots.empty() ? areasProblem(arenas) : slotsProblem(arenas));

@@ -17,7 +17,8 @@ MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
     return fault;
   if (auto fault = checkPorts(plan.pieces, cluster))
     return fault;
-  if (auto fault = checkSlots(plan.pieces, plan.slots, limits.staging, parallel))
+  if (auto fault =
+          checkSlots(plan.pieces, plan.slots, limits.staging, parallel))
     return fault;
   if (auto fault = checkStorage(plan, parallel))
     return fault;

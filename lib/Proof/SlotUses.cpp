@@ -22,8 +22,9 @@ Forwards::messageOf(const PlanSlot &slot) const {
   });
   Key key = {slot.wave, slot.receive ? slot.peer : slot.device,
              slot.receive ? slot.device : slot.peer};
-  auto first = std::partition_point(
-      index.begin(), index.end(), [&](const Entry &e) { return e.first < key; });
+  auto first =
+      std::partition_point(index.begin(), index.end(),
+                           [&](const Entry &e) { return e.first < key; });
   auto last = std::partition_point(
       first, index.end(), [&](const Entry &e) { return e.first == key; });
   return {index.data() + (first - index.begin()),
@@ -102,8 +103,9 @@ std::vector<SlotUse> slotUses(std::vector<const PlanSlot *> slots,
     if (end.slot->offset == -1)
       continue;
     bool receive = end.slot->receive;
-    bool isShort = forwards && isBound(*end.slot, end.group + (receive ? 1 : -1),
-                                       ends, *forwards);
+    bool isShort =
+        forwards &&
+        isBound(*end.slot, end.group + (receive ? 1 : -1), ends, *forwards);
     int64_t own = 2 * end.group;
     out.push_back({end.slot, end.group, receive ? own : own - 2 + isShort,
                    receive ? own + 2 - isShort : own});

@@ -124,9 +124,8 @@ std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
   return Run(messages, programs).run();
 }
 
-std::optional<size_t>
-findPairTwice(const std::vector<GroupMessage> &messages,
-              const std::vector<DeviceGroups> &programs) {
+std::optional<size_t> findPairTwice(const std::vector<GroupMessage> &messages,
+                                    const std::vector<DeviceGroups> &programs) {
   for (const DeviceGroups &program : programs)
     for (const auto &group : program.groups) {
       std::set<std::pair<int64_t, bool>> known;

@@ -22,9 +22,9 @@ namespace {
 /// Staging bytes with the time during which they may be in use.
 struct Use {
   uint64_t begin = 0, end = 0;
-  int64_t first = 0, last = 0;  // half steps
-  size_t instruction = 0;       // the pack, or the group that receives
-  std::vector<size_t> unpacks;  // instructions; a pack has none
+  int64_t first = 0, last = 0; // half steps
+  size_t instruction = 0;      // the pack, or the group that receives
+  std::vector<size_t> unpacks; // instructions; a pack has none
 };
 
 /// The newest use of every staging byte, by start.
@@ -77,8 +77,12 @@ std::vector<Use> usesOf(const RankProgram &program, Steps &steps) {
         });
     for (const Message &message : instruction.messages)
       if (!message.direct && message.receive)
-        uses.add({message.slot, message.slot + message.bytes, 2 * group,
-                  2 * group + 2, i, {}});
+        uses.add({message.slot,
+                  message.slot + message.bytes,
+                  2 * group,
+                  2 * group + 2,
+                  i,
+                  {}});
     ++group;
   }
   return std::move(uses.all);
@@ -136,8 +140,8 @@ public:
       return;
     use.last = 0;
     for (size_t unpack : use.unpacks)
-      use.last = std::max(use.last,
-                          2 * int64_t(numbers[unpack]) - isPassedOn(unpack));
+      use.last =
+          std::max(use.last, 2 * int64_t(numbers[unpack]) - isPassedOn(unpack));
   }
 
   /// Whether all of a receive is unpacked before a pack, which reads it.
@@ -145,11 +149,10 @@ public:
     if (receive.unpacks.empty() ||
         instructions[pack.instruction].op != Opcode::Pack)
       return false;
-    return std::all_of(receive.unpacks.begin(), receive.unpacks.end(),
-                       [&](size_t unpack) {
-                         return unpack < pack.instruction &&
-                                reads(pack.instruction, unpack);
-                       });
+    return std::all_of(
+        receive.unpacks.begin(), receive.unpacks.end(), [&](size_t unpack) {
+          return unpack < pack.instruction && reads(pack.instruction, unpack);
+        });
   }
 
 private:
@@ -163,9 +166,8 @@ private:
     return isSame;
   }
   bool overlap(const Segment &read, const std::vector<Segment> &written) const {
-    return std::any_of(written.begin(), written.end(), [&](const Segment &w) {
-      return overlap(read, w);
-    });
+    return std::any_of(written.begin(), written.end(),
+                       [&](const Segment &w) { return overlap(read, w); });
   }
   /// Whether a pack reads what an unpack writes.
   bool reads(size_t pack, size_t unpack) const {
@@ -228,11 +230,10 @@ Status checkForwards(const RankProgram &program, std::vector<Use> uses,
   });
   std::vector<const Use *> active;
   for (const Use &newer : uses) {
-    active.erase(std::remove_if(active.begin(), active.end(),
-                                [&](const Use *use) {
-                                  return use->last < newer.first;
-                                }),
-                 active.end());
+    active.erase(
+        std::remove_if(active.begin(), active.end(),
+                       [&](const Use *use) { return use->last < newer.first; }),
+        active.end());
     for (const Use *older : active)
       if (steps.take() && older->begin < newer.end &&
           newer.begin < older->end && !forwards.areOrdered(*older, newer) &&

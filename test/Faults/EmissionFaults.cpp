@@ -27,16 +27,16 @@ using namespace dtrt;
   "_ZN4dtrt10PlanWriter6finishERKNS_10PlanCommonERKSt8functionIFNS_"           \
   "6ResultIS1_EERKNS_10PlanReaderEEE"
 
-Result<EncodedProgram> realEncode(const RankProgram &program) asm(
-    "__real_" DT_ENCODE);
-Result<EncodedProgram> wrapEncode(const RankProgram &program) asm(
-    "__wrap_" DT_ENCODE);
-void realEncodeCommon(const PlanCommon &common,
-                      flatbuffers::FlatBufferBuilder &builder) asm(
-    "__real_" DT_ENCODE_COMMON);
-void wrapEncodeCommon(const PlanCommon &common,
-                      flatbuffers::FlatBufferBuilder &builder) asm(
-    "__wrap_" DT_ENCODE_COMMON);
+Result<EncodedProgram>
+realEncode(const RankProgram &program) asm("__real_" DT_ENCODE);
+Result<EncodedProgram>
+wrapEncode(const RankProgram &program) asm("__wrap_" DT_ENCODE);
+void realEncodeCommon(
+    const PlanCommon &common,
+    flatbuffers::FlatBufferBuilder &builder) asm("__real_" DT_ENCODE_COMMON);
+void wrapEncodeCommon(
+    const PlanCommon &common,
+    flatbuffers::FlatBufferBuilder &builder) asm("__wrap_" DT_ENCODE_COMMON);
 Status realFinish(PlanWriter *writer, const PlanCommon &common,
                   const PlanWriter::Check &check) asm("__real_" DT_FINISH);
 Status wrapFinish(PlanWriter *writer, const PlanCommon &common,
@@ -133,20 +133,22 @@ bool moveTo(std::vector<Instruction> &list, size_t from, size_t to) {
   return from != to;
 }
 
-std::vector<Fault> instructionFaults() {
+std::vector<Fault> segmentFaults() {
   return {
       atSegment("offset of a pack", Opcode::Pack,
                 [](Segment &s) { return ++s.offset.back(); }),
-      atSegment("offset of an unpack", Opcode::Unpack,
-                [](Segment &s) {
-                  return s.offset.back() > 0 && s.offset.back()--;
-                }),
-      atSegment("length of a pack", Opcode::Pack,
-                [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
-      atSegment("length of a copy", Opcode::Copy,
-                [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
-      atSegment("length of what is zeroed", Opcode::Zero,
-                [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
+      atSegment(
+          "offset of an unpack", Opcode::Unpack,
+          [](Segment &s) { return s.offset.back() > 0 && s.offset.back()--; }),
+      atSegment(
+          "length of a pack", Opcode::Pack,
+          [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
+      atSegment(
+          "length of a copy", Opcode::Copy,
+          [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
+      atSegment(
+          "length of what is zeroed", Opcode::Zero,
+          [](Segment &s) { return s.size.back() > 1 && s.size.back()--; }),
       atSegment("states of an unpack", Opcode::Unpack,
                 [](Segment &s) {
                   s.states = s.states == 1 ? 2 : s.states & (s.states - 1);
@@ -154,8 +156,8 @@ std::vector<Fault> instructionFaults() {
                 }),
       atSegment("side of a pack", Opcode::Pack,
                 [](Segment &s) {
-                  s.side = s.side == Side::Source ? Side::Destination
-                                                  : Side::Source;
+                  s.side =
+                      s.side == Side::Source ? Side::Destination : Side::Source;
                   return true;
                 }),
       atSegment("shard of a copy", Opcode::Copy,
@@ -165,6 +167,11 @@ std::vector<Fault> instructionFaults() {
                   s.family += s.family ? -1 : 1;
                   return true;
                 }),
+  };
+}
+
+std::vector<Fault> instructionFaults() {
+  return {
       atFirst("slot of a pack", Opcode::Pack,
               [](Instruction &i) { return i.slot += 4; }),
       atFirst("slot of an unpack", Opcode::Unpack,
@@ -357,9 +364,7 @@ std::vector<Fault> commonFaults() {
                  return false;
                }),
       inCommon("tensor that may lack elements",
-               [](PlanCommon &c) {
-                 return c.families.front().partial = true;
-               }),
+               [](PlanCommon &c) { return c.families.front().partial = true; }),
       inCommon("numbers of tensors",
                [](PlanCommon &c) {
                  for (Family &family : c.families)
@@ -367,8 +372,9 @@ std::vector<Fault> commonFaults() {
                      return ++family.leading.front().first > 0;
                  return false;
                }),
-      inCommon("shape of a tensor",
-               [](PlanCommon &c) { return ++c.families.front().shape.front(); }),
+      inCommon(
+          "shape of a tensor",
+          [](PlanCommon &c) { return ++c.families.front().shape.front(); }),
       inCommon("devices of a world",
                [](PlanCommon &c) {
                  std::swap(c.sourceDevices.front(), c.sourceDevices.back());
@@ -417,36 +423,41 @@ std::vector<Fault> summaryFaults() {
       inNumber("number of waves", &PlanSummary::waves),
       inNumber("number of messages", &PlanSummary::messages),
       inNumber("number of multicasts", &PlanSummary::collectives),
-      inCommon("a number, after the check",
-               [](PlanCommon &c) { return ++c.summary.bytesWire; }, 1),
-      inCommon("a name, after the check",
-               [](PlanCommon &c) {
-                 c.families.front().name[0] ^= 1;
-                 return true;
-               },
-               1),
-      inCommon("a number, as it is stamped",
-               [](PlanCommon &c) { return ++c.summary.messages; }, 2),
-      inCommon("a name, as it is stamped",
-               [](PlanCommon &c) {
-                 c.families.front().name[0] ^= 1;
-                 return true;
-               },
-               2),
-      inCommon("claims, as they are stamped",
-               [](PlanCommon &c) {
-                 c.summary.coverage = c.summary.coverage.empty() ? "proved" : "";
-                 return true;
-               },
-               2),
+      inCommon(
+          "a number, after the check",
+          [](PlanCommon &c) { return ++c.summary.bytesWire; }, 1),
+      inCommon(
+          "a name, after the check",
+          [](PlanCommon &c) {
+            c.families.front().name[0] ^= 1;
+            return true;
+          },
+          1),
+      inCommon(
+          "a number, as it is stamped",
+          [](PlanCommon &c) { return ++c.summary.messages; }, 2),
+      inCommon(
+          "a name, as it is stamped",
+          [](PlanCommon &c) {
+            c.families.front().name[0] ^= 1;
+            return true;
+          },
+          2),
+      inCommon(
+          "claims, as they are stamped",
+          [](PlanCommon &c) {
+            c.summary.coverage = c.summary.coverage.empty() ? "proved" : "";
+            return true;
+          },
+          2),
   };
 }
 
 const std::vector<Fault> &allFaults() {
   static const std::vector<Fault> all = [] {
     std::vector<Fault> out;
-    for (auto faults : {instructionFaults, messageFaults, programFaults,
-                        commonFaults, summaryFaults})
+    for (auto faults : {segmentFaults, instructionFaults, messageFaults,
+                        programFaults, commonFaults, summaryFaults})
       for (Fault &fault : faults())
         out.push_back(std::move(fault));
     return out;

@@ -5,7 +5,8 @@
 // may come while the group before its own runs, or after that group where it
 // reads what that group brings. A receive slot is in use until its unpack,
 // which may come while the group after its own runs, or before that group where
-// it sends what is unpacked. And a pack comes after the unpack of what it reads.
+// it sends what is unpacked. And a pack comes after the unpack of what it
+// reads.
 //
 // That copies of what was received come after its unpack is not counted on.
 //

@@ -45,9 +45,8 @@ std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
 
 /// The first message that is the second of its ordered pair in its group, which
 /// no transport can tell from the first.
-std::optional<size_t>
-findPairTwice(const std::vector<GroupMessage> &messages,
-              const std::vector<DeviceGroups> &programs);
+std::optional<size_t> findPairTwice(const std::vector<GroupMessage> &messages,
+                                    const std::vector<DeviceGroups> &programs);
 
 /// Where all messages meet: the first receive whose send is in another wave,
 /// with that send. Waves are the order that the lemmas suppose.

@@ -54,9 +54,15 @@ def check_unchanged(compiler, verifier, requests, plan):
             sys.exit(f"{request.name}: {done.stderr}")
         subprocess.run([verifier, "verify", plan], check=True)
         said = subprocess.run(
-            [verifier, "inspect", plan], capture_output=True, text=True, check=True
+            [verifier, "inspect", plan],
+            capture_output=True,
+            text=True,
+            check=True,
         )
-        if "coverage proved" not in said.stdout or "verifier" not in said.stdout:
+        if (
+            "coverage proved" not in said.stdout
+            or "verifier" not in said.stdout
+        ):
             sys.exit(f"{request.name}: no stamp")
 
 

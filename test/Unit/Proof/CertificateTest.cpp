@@ -231,7 +231,8 @@ TEST(Certificate, SlotsNeedNoAreas) {
     return textOf(checkSlots({}, slots, 40));
   };
   PlanSlot sends[] = {slot(0, 0, 1, false, 0, 10), slot(1, 0, 1, false, 10, 10),
-                      slot(2, 0, 1, false, 20, 10), slot(3, 0, 1, false, 0, 10)};
+                      slot(2, 0, 1, false, 20, 10),
+                      slot(3, 0, 1, false, 0, 10)};
   EXPECT_EQ(check({sends, sends + 4}), "");
   // A send is packed while the group before its own still sends.
   sends[2].offset = 15;

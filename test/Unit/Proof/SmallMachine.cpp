@@ -37,10 +37,10 @@ using Places = std::vector<Place>;
 struct End {
   bool receive = false;
   uint32_t peer = 0;
-  Cells cells;                   // empty: direct
-  Places places;                 // of a direct end
-  uint32_t length = 0;           // in cells
-  size_t message = kNone;        // that it is an end of
+  Cells cells;            // empty: direct
+  Places places;          // of a direct end
+  uint32_t length = 0;    // in cells
+  size_t message = kNone; // that it is an end of
 };
 
 /// One step of a program.
@@ -49,7 +49,7 @@ struct Op {
   Kind kind = Kind::Copy;
   int group = -1; // of Pack, Unpack, Begin and End: its number
   Cells cells;
-  Places places; // in packed order; of a Copy those that it reads
+  Places places;         // in packed order; of a Copy those that it reads
   std::vector<End> ends; // Begin
   uint32_t before = 0;   // ops that have to come first
   uint32_t place = 0;    // in program order
@@ -65,8 +65,8 @@ struct Memory {
   std::array<Use, kMostCells> use = {};
   std::array<uint8_t, kMostCells> content;
   Elements written = 0;
-  Elements released = 0;                 // of the source
-  Elements there = ~Elements(0);         // of the destination's storage
+  Elements released = 0;         // of the source
+  Elements there = ~Elements(0); // of the destination's storage
   bool operator==(const Memory &o) const {
     return use == o.use && content == o.content && written == o.written &&
            released == o.released && there == o.there;
@@ -543,11 +543,11 @@ private:
     for (uint32_t d = 0; d < devices.size(); ++d) {
       const Memory &memory = state.memory[d];
       uint64_t elements =
-          uint64_t(__builtin_popcount(devices[d].sourceHeld &
-                                      ~memory.released)) +
+          uint64_t(
+              __builtin_popcount(devices[d].sourceHeld & ~memory.released)) +
           uint64_t(__builtin_popcount(devices[d].wanted & memory.there));
-      verdict.peaks[d] = std::max(
-          verdict.peaks[d], elements * kCellBytes + devices[d].arena);
+      verdict.peaks[d] =
+          std::max(verdict.peaks[d], elements * kCellBytes + devices[d].arena);
     }
   }
 
@@ -615,8 +615,8 @@ private:
 
   void addEnd(uint32_t r, const Message &message) {
     HeldEnd end = {message.receive, message.peer, kNone};
-    auto pair = end.receive ? std::make_pair(end.peer, r)
-                            : std::make_pair(r, end.peer);
+    auto pair =
+        end.receive ? std::make_pair(end.peer, r) : std::make_pair(r, end.peer);
     size_t k = counts[pair][end.receive]++;
     if (k == of[pair].size()) {
       of[pair].push_back(pairs.size());

@@ -34,9 +34,9 @@ dtrt::PlanCommon smallCommon(unsigned devices, unsigned elements,
   common.requestHash = std::string(32, '0');
   common.sourceFingerprint = std::string(32, '1');
   common.destinationFingerprint = std::string(32, '2');
-  common.families = {dtrt::test::makeFamily(
-      "w", {}, {int64_t(elements)},
-      {{"param", dtrt::DType::F32, dtrt::DType::F32}})};
+  common.families = {
+      dtrt::test::makeFamily("w", {}, {int64_t(elements)},
+                             {{"param", dtrt::DType::F32, dtrt::DType::F32}})};
   common.cluster.devicesPerNode = devicesPerNode;
   common.sourceWorld = common.destinationWorld = devices;
   for (uint32_t device = 0; device < devices; ++device) {
@@ -60,9 +60,9 @@ verifiedFile(const dtrt::PlanCommon &common,
 }
 
 BuiltPlan::BuiltPlan(const SmallPlan &small)
-    : small(small), common(smallCommon(kMostDevices, small.pieces,
-                                       small.devicesPerNode,
-                                       uint64_t(small.limit * kBytes))) {
+    : small(small),
+      common(smallCommon(kMostDevices, small.pieces, small.devicesPerNode,
+                         uint64_t(small.limit * kBytes))) {
   common.summary.mode =
       small.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
   addShards();

@@ -1,4 +1,5 @@
-//===- SmallPlans.h - Plans of three devices, and who judges them -*- C++ -*-===//
+//===- SmallPlans.h - Plans of three devices, and who judges them -*- C++
+//-*-===//
 
 #ifndef DT_TEST_SMALLPLANS_H
 #define DT_TEST_SMALLPLANS_H
@@ -65,9 +66,7 @@ public:
   MaybeFault certificate();
   const TransportPlan &transport() const { return plan; }
   const dtrt::PlanCommon &commonPart() const { return common; }
-  const std::vector<dtrt::RankProgram> &allPrograms() const {
-    return programs;
-  }
+  const std::vector<dtrt::RankProgram> &allPrograms() const { return programs; }
 
 private:
   void addShards();

@@ -84,8 +84,7 @@ void printTable() {
 class PrintsTable : public ::testing::Environment {
   void TearDown() override { printTable(); }
 };
-auto *environment =
-    ::testing::AddGlobalTestEnvironment(new PrintsTable);
+auto *environment = ::testing::AddGlobalTestEnvironment(new PrintsTable);
 
 /// What the machine says of all runs, held back or not.
 SmallVerdict judgeRuns(const std::vector<dtrt::RankProgram> &programs) {
@@ -259,9 +258,9 @@ Route renamed(const Route &route, const Permutation &names) {
     auto &ways = out.ways[names[d]];
     for (int i = 0; i < 2; ++i) {
       Way way = route.ways[d][i];
-      ways[i] = way <= kCopy ? way
-                             : wayFrom(names[(way - 2) / kWaves],
-                                       (way - 2) % kWaves);
+      ways[i] = way <= kCopy
+                    ? way
+                    : wayFrom(names[(way - 2) / kWaves], (way - 2) % kWaves);
     }
     if (ways[0] < ways[1])
       std::swap(ways[0], ways[1]);
@@ -271,9 +270,9 @@ Route renamed(const Route &route, const Permutation &names) {
 
 /// What routes there are.
 struct RouteSpace {
-  bool replicas = false;  // several devices may hold the piece from the start
-  bool unwanted = false;  // it may come to where it is not wanted
-  bool twice = false;     // it may come twice
+  bool replicas = false; // several devices may hold the piece from the start
+  bool unwanted = false; // it may come to where it is not wanted
+  bool twice = false;    // it may come twice
 };
 
 std::vector<Route> allRoutes(RouteSpace space) {
@@ -376,9 +375,7 @@ const std::vector<KnownRoute> &knownRoutes() {
 
 /// Of pairs that are one another by other names, the first.
 bool isFirstOfItsKind(const KnownRoute &a, const KnownRoute &b) {
-  auto codeOf = [&](size_t i) {
-    return std::minmax(a.codes[i], b.codes[i]);
-  };
+  auto codeOf = [&](size_t i) { return std::minmax(a.codes[i], b.codes[i]); };
   auto own = codeOf(0);
   for (size_t i = 1; i < a.codes.size(); ++i)
     if (codeOf(i) < own)
@@ -499,7 +496,7 @@ TEST(SmallWorlds, TwoPiecesAndTwoNodes) {
 }
 
 // Every end is received or sent in place, or lies anywhere in four cells, or
-// beyond the limit.
+// beyond the limit; of a device with five ends or six, anywhere in three cells.
 TEST(SmallWorlds, Ends) {
   Tally line = {"staged and direct ends"};
   forEachShape(false, [&](SmallPlan plan, uint8_t device) {
@@ -636,8 +633,12 @@ std::vector<dtrt::RankProgram> programsOf(const LoosePlan &plan) {
         message.bytes = 4;
         message.direct = true;
         message.segment = {
-            0, 1, receive ? dtrt::Side::Destination : dtrt::Side::Source,
-            0, {int64_t(k)}, {1}};
+            0,
+            1,
+            receive ? dtrt::Side::Destination : dtrt::Side::Source,
+            0,
+            {int64_t(k)},
+            {1}};
         groups[wave].messages.push_back(message);
       }
     for (int wave = 0; wave < kWaves; ++wave)

@@ -1,8 +1,8 @@
 //===- VerifyOnceTest.cpp - A plan is verified before it runs -------------===//
 
+#include "dtrt/verify/VerifyOnce.h"
 #include "PlanBuilder.h"
 #include "dtrt/verify/Verifier.h"
-#include "dtrt/verify/VerifyOnce.h"
 
 #include "gtest/gtest.h"
 
@@ -22,7 +22,8 @@ namespace {
 class VerifyOnce : public ::testing::Test {
 protected:
   void SetUp() override {
-    std::string made = ::testing::TempDir() + "verify-once-XXXXXX";
+    std::string made =
+        ::testing::TempDir() + "verify-once-" + std::string(6, 'X');
     ASSERT_NE(mkdtemp(made.data()), nullptr);
     root = made;
     folder = root / "cache/dynatrain/verified";
