@@ -107,6 +107,22 @@ Result<EncodedProgram> encodeSection(const RankProgram &program) {
   return sealSection(program.device, builder);
 }
 
+std::string encodeCommonSection(const PlanCommon &common) {
+  flatbuffers::FlatBufferBuilder builder(1 << 14);
+  encodeCommon(common, builder);
+  return sealSection(0, builder).bytes;
+}
+
+namespace {
+/// A common part but for what is proved of the plan.
+std::string withoutProof(PlanCommon common) {
+  PlanSummary &summary = common.summary;
+  summary.coverage = summary.deadlockFree = summary.memorySafe = "";
+  summary.solver = summary.verifier = "";
+  return encodeCommonSection(common);
+}
+} // namespace
+
 PlanWriter::PlanWriter(std::unique_ptr<State> state)
     : state(std::move(state)) {}
 PlanWriter::PlanWriter(PlanWriter &&) noexcept = default;
@@ -169,15 +185,23 @@ Result<PlanReader> PlanWriter::State::read() {
 Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
   uint64_t end = state->position;
   DTRT_RETURN_IF_ERROR(state->close(common));
-  if (check) {
-    auto plan = state->read();
-    DTRT_RETURN_IF_ERROR(plan);
-    auto checked = check(*plan);
-    DTRT_RETURN_IF_ERROR(checked);
-    state->table.pop_back();
-    DTRT_RETURN_IF_ERROR(state->cutAt(end));
-    DTRT_RETURN_IF_ERROR(state->close(*checked));
-  }
+  if (!check)
+    return state->publish();
+  auto plan = state->read();
+  DTRT_RETURN_IF_ERROR(plan);
+  auto checked = check(*plan);
+  DTRT_RETURN_IF_ERROR(checked);
+  if (withoutProof(*checked) != withoutProof(plan->common()))
+    return makeError("the check of the plan returned another common part than "
+                     "it was given");
+  state->table.pop_back();
+  DTRT_RETURN_IF_ERROR(state->cutAt(end));
+  DTRT_RETURN_IF_ERROR(state->close(*checked));
+  auto written = state->read();
+  DTRT_RETURN_IF_ERROR(written);
+  if (encodeCommonSection(written->common()) != encodeCommonSection(*checked))
+    return makeError("the common part of the plan reads otherwise than it was "
+                     "written");
   return state->publish();
 }
 

@@ -2,6 +2,8 @@
 
 #include "dtrt/world/Switch.h"
 
+#include "dtrt/verify/VerifyOnce.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <nlohmann/json.hpp>
@@ -327,10 +329,12 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
     return entered;
   }
   storage = std::make_unique<LocalStorage>(plan->common(), program);
-  Status bound = bindTensors(tensors, *storage);
-  if (!bound.ok()) {
-    rendezvous->refuse(arrival, bound);
-    return fail("prepare", bound);
+  Status fits = verifyOnce(*plan);
+  if (fits.ok())
+    fits = bindTensors(tensors, *storage);
+  if (!fits.ok()) {
+    rendezvous->refuse(arrival, fits);
+    return fail("prepare", fits);
   }
   auto verdict =
       rendezvous->gather(arrival, RankRecord{inventoryOf(tensors), note}.text(),

@@ -33,6 +33,10 @@ struct EncodedProgram {
 /// programs while one writes them.
 Result<EncodedProgram> encodeSection(const RankProgram &program);
 
+/// A common part as its section of the file holds it: two parts are the same
+/// exactly if their bytes are.
+std::string encodeCommonSection(const PlanCommon &common);
+
 class PlanReader;
 
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
@@ -57,7 +61,8 @@ public:
   /// Fails when the common part is one that no reader takes. With a check,
   /// the file is read again before it is visible, and the common part that
   /// the check returns takes the place of the one that it saw: what a plan
-  /// states of itself is said of its own bytes.
+  /// states of itself is said of its own bytes. It may differ in what is
+  /// proved and by what, and in nothing else, and is read again too.
   Status finish(const PlanCommon &common, const Check &check = nullptr);
 
 private:
