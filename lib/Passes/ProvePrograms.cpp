@@ -37,10 +37,6 @@ public:
   }
 
   LogicalResult check() {
-    if (auto twice = findPairTwice(messages, programs))
-      return ops[*twice]->emitOpError()
-             << "is the second of its kind in its group: expected one message "
-                "per ordered pair of ranks";
     std::vector<WaitEdge> waits = findWait(messages, programs);
     if (waits.empty())
       return checkWaves();

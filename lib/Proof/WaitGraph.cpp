@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 namespace dt {
 
@@ -122,18 +121,6 @@ private:
 std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
                                const std::vector<DeviceGroups> &programs) {
   return Run(messages, programs).run();
-}
-
-std::optional<size_t> findPairTwice(const std::vector<GroupMessage> &messages,
-                                    const std::vector<DeviceGroups> &programs) {
-  for (const DeviceGroups &program : programs)
-    for (const auto &group : program.groups) {
-      std::set<std::pair<int64_t, bool>> known;
-      for (size_t m : group)
-        if (!known.insert({messages[m].peer, messages[m].receive}).second)
-          return m;
-    }
-  return std::nullopt;
 }
 
 std::optional<std::pair<size_t, size_t>>

@@ -200,32 +200,3 @@ dt.program @move device 0 staging 64 {
 dt.program @move device 0 staging 64 {
   %s = dt.slot at 0 : !dt.buffer<32>
 }
-
-// -----
-
-// Two messages of a pair in a group: no transport tells them apart.
-dt.space @model {
-  dt.param @w [8] of <param = f32>
-}
-dt.layout @src of @model world 1 {
-  dt.place @w shards rank 0 at [0] size [8]
-}
-dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0] size [8]
-}
-dt.transition @move from @src to @dst
-dt.program @move device 0 staging 64 {
-  %s = dt.slot at 0 : !dt.buffer<16>
-  dt.group wave 0 {
-    dt.send %s to 1 : !dt.buffer<16>
-    // expected-error@+1 {{is the second of its kind in its group: expected one message per ordered pair of ranks}}
-    dt.send %s to 1 : !dt.buffer<16>
-  }
-}
-dt.program @move device 1 staging 64 {
-  %s = dt.slot at 0 : !dt.buffer<16>
-  dt.group wave 0 {
-    dt.recv %s from 0 : !dt.buffer<16>
-    dt.recv %s from 0 : !dt.buffer<16>
-  }
-}

@@ -43,11 +43,6 @@ struct WaitEdge {
 std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
                                const std::vector<DeviceGroups> &programs);
 
-/// The first message that is the second of its ordered pair in its group, which
-/// no transport can tell from the first.
-std::optional<size_t> findPairTwice(const std::vector<GroupMessage> &messages,
-                                    const std::vector<DeviceGroups> &programs);
-
 /// Where all messages meet: the first receive whose send is in another wave,
 /// with that send. Waves are the order that the lemmas suppose.
 std::optional<std::pair<size_t, size_t>>

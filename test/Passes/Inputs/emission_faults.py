@@ -52,7 +52,9 @@ def check_unchanged(compiler, verifier, requests, plan):
         done = compile_with(compiler, "", request, plan)
         if done.returncode != 0 or "fault" in done.stderr:
             sys.exit(f"{request.name}: {done.stderr}")
-        subprocess.run([verifier, "verify", plan], check=True)
+        subprocess.run(
+            [verifier, "verify", plan], check=True, stdout=sys.stderr
+        )
         said = subprocess.run(
             [verifier, "inspect", plan],
             capture_output=True,

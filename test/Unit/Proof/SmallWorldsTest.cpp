@@ -696,8 +696,6 @@ std::string proverRefusal(const std::vector<dtrt::RankProgram> &programs,
   }
   if (waits)
     return "ranks wait on each other";
-  if (findPairTwice(messages, devices))
-    return "two messages of a pair in a group";
   if (findWaveFault(messages))
     return "ends in different waves";
   return runs.kind == SmallVerdict::Kind::Corrupt ? "not asked" : "";

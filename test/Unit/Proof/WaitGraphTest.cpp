@@ -84,14 +84,6 @@ TEST(WaitGraph, AscendingWavesEnd) {
   }
 }
 
-TEST(WaitGraph, SecondMessagesOfAPairInAGroupAreFound) {
-  // 0 -> 1 twice and 1 -> 0 once, which is another pair.
-  std::vector<GroupMessage> messages = {
-      {0, 1, false, 0}, {0, 1, true, 0}, {0, 1, false, 0}};
-  EXPECT_EQ(findPairTwice(messages, {{0, {{0, 1}, {2}}}}), std::nullopt);
-  EXPECT_EQ(findPairTwice(messages, {{0, {{0, 1, 2}}}}), 2u);
-}
-
 TEST(WaitGraph, EndsInDifferentWavesAreFound) {
   std::vector<GroupMessage> messages = {
       {0, 1, false, 0}, {1, 0, true, 0}, {0, 1, false, 4}, {1, 0, true, 4}};
