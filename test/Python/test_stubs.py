@@ -1,4 +1,4 @@
-"""What the type stubs say is what there is, and all that is public has types."""
+"""Type stubs say what there is, and all that is public has types."""
 
 import ast
 import importlib
