@@ -1,4 +1,4 @@
-"""Type stubs say what there is, and all that is public has types."""
+"""The stubs of the package say what it has."""
 
 import ast
 import importlib
