@@ -51,6 +51,7 @@ struct ModelTensor {
   Stage stage = Stage::Layer;
   int64_t layer = -1;  // -1: of no layer
   int64_t expert = -1; // -1: of no expert
+  RequestKey key = {};
 };
 
 struct Model {

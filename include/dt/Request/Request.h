@@ -13,6 +13,7 @@
 #include "dt/Cost/Cluster.h"
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
+#include "dt/Request/RequestKey.h"
 
 #include <cstdint>
 #include <optional>
@@ -37,6 +38,7 @@ struct TensorDecl {
   std::vector<StateDecl> states;
   /// A set of values, of which a layout may lack some.
   bool partial = false;
+  RequestKey key = {}; // of a model file's tensor: model
 };
 
 /// One row of an explicit layout.
@@ -61,6 +63,7 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
+  RequestKey key = {}; // of explicit shards: the first of `rows`
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
@@ -89,6 +92,7 @@ struct LayoutDecl {
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
+  RequestKey key = {};
 };
 
 struct MemoryDecl {
@@ -105,6 +109,8 @@ struct Request {
   MemoryDecl memory;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;
+  RequestKey key = {};   // the whole request
+  RequestKey model = {}; // what says its tensors
 };
 
 /// Reads a request. `directory` is where relative model paths start. On any
