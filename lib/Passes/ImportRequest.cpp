@@ -30,14 +30,14 @@ private:
                    ArrayRef<Attribute> meshNames);
   void importTransition();
   StatesAttr statesOf(const TensorDecl &tensor);
-  Location locationOf(const RequestKey &key);
+  Location locationOf(const JsonKey &key);
 
   const Request &request;
   StringAttr file;
   OpBuilder builder;
 };
 
-Location Importer::locationOf(const RequestKey &key) {
+Location Importer::locationOf(const JsonKey &key) {
   return NameLoc::get(builder.getStringAttr(key.path),
                       FileLineColLoc::get(file, key.line, key.column));
 }

@@ -35,7 +35,7 @@ struct Extra {
   std::vector<int64_t> shape;
   DType dtype = DType::U8;
   std::vector<std::string> axes; // of `per`
-  RequestKey key = {};
+  JsonKey key = {};
 };
 
 std::vector<std::string> readAxes(const Json &json, const std::string &path) {

@@ -2,8 +2,8 @@
 
 #include "ReportText.h"
 
-#include "dtrt/Features.h"
-#include "dtrt/Report.h"
+#include "dtrt/format/Features.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -11,19 +11,19 @@
 #include "GlooTransport.h"
 #include "Interruptible.h"
 
-#include "dtrt/DigestTransport.h"
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/Meeting.h"
-#include "dtrt/Report.h"
-#include "dtrt/SharedMemoryTransport.h"
-#include "dtrt/Switch.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/transport/DigestTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
+#include "dtrt/world/Meeting.h"
+#include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 #endif
 #ifdef DT_HAS_NCCL
-#include "dtrt/NcclTransport.h"
+#include "dtrt/nccl/NcclTransport.h"
 #endif
 
 #include <torch/csrc/utils/pybind.h>

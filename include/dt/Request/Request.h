@@ -11,9 +11,9 @@
 #define DT_REQUEST_REQUEST_H
 
 #include "dt/Cost/Cluster.h"
-#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
-#include "dt/Request/RequestKey.h"
+#include "dt/Geometry/StateDecl.h"
+#include "dt/Json/JsonKey.h"
 
 #include <cstdint>
 #include <optional>
@@ -21,14 +21,6 @@
 #include <vector>
 
 namespace dt {
-
-/// A state and its dtype on each side; none where it does not exist.
-struct StateDecl {
-  std::string name; // param, grad, master, exp_avg, ...
-  std::optional<DType> source, destination;
-  /// The state that this one may be made from ("derive"); empty: none.
-  std::string from;
-};
 
 /// One user tensor, full and unsharded, vocabulary not padded. In registration
 /// order, which decides ZeRO buckets.
@@ -38,7 +30,7 @@ struct TensorDecl {
   std::vector<StateDecl> states;
   /// A set of values, of which a layout may lack some.
   bool partial = false;
-  RequestKey key = {}; // of a model file's tensor: model
+  JsonKey key = {}; // of a model file's tensor: model
 };
 
 /// One row of an explicit layout.
@@ -63,7 +55,7 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
-  RequestKey key = {}; // of explicit shards: the first of `rows`
+  JsonKey key = {}; // of explicit shards: the first of `rows`
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
@@ -92,7 +84,7 @@ struct LayoutDecl {
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
-  RequestKey key = {};
+  JsonKey key = {};
 };
 
 struct MemoryDecl {
@@ -109,8 +101,8 @@ struct Request {
   MemoryDecl memory;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;
-  RequestKey key = {};   // the whole request
-  RequestKey model = {}; // what says its tensors
+  JsonKey key = {};   // the whole request
+  JsonKey model = {}; // what says its tensors
 };
 
 /// Reads a request. `directory` is where relative model paths start. On any

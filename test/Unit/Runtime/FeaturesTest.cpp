@@ -3,8 +3,8 @@
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
-#include "dtrt/Features.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/format/Features.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <gtest/gtest.h>
 
@@ -49,8 +49,11 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"flat", "zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
-  EXPECT_EQ(featureNames(neededBy(forwardingPlan())), Names{"forwards"});
-  EXPECT_EQ(featureNames(neededBy(derivedPlan())), Names{});
+  EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
+            (Names{"direct-messages", "forwards"}));
+  EXPECT_EQ(featureNames(neededBy(derivedPlan())),
+            (Names{"forwards", "derived-states", "dropped-states",
+                   "dtype-change", "unequal-links", "shared-nics"}));
 }
 
 TEST(Features, AreStatedByTheWriter) {

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
@@ -21,19 +23,6 @@ using namespace dtrt::test;
 
 namespace {
 
-/// The first error that reading everything gives; empty when there is none.
-std::string readAll(std::string bytes) {
-  auto reader = PlanReader::fromBytes(std::move(bytes));
-  if (!reader.ok())
-    return reader.status().message();
-  for (uint32_t device : reader->devices()) {
-    auto program = reader->program(device);
-    if (!program.ok())
-      return program.status().message();
-  }
-  return "";
-}
-
 using Change = std::function<void(TestPlan &)>;
 struct Case {
   Change change;
@@ -45,19 +34,8 @@ void expectErrors(const TestPlan &plan, const std::vector<Case> &cases) {
   for (const Case &wrong : cases) {
     TestPlan changed = plan;
     wrong.change(changed);
-    std::string error = readAll(changed.bytes());
-    EXPECT_NE(error.find(wrong.error), std::string::npos)
-        << "found '" << error << "', expected it to contain '" << wrong.error
-        << "'";
+    expectContains(readAll(changed.bytes()), wrong.error);
   }
-}
-
-Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
-  for (Instruction &instruction : plan.programs[device].instructions)
-    if (instruction.op == op)
-      return instruction;
-  ADD_FAILURE() << "no " << opcodeName(op);
-  return plan.programs[device].instructions.front();
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -478,11 +456,6 @@ std::string readWith(const std::string &section) {
   auto plan = PlanSections::split(reshapePlan().bytes());
   plan->programs[0].bytes = section;
   return readAll(plan->join());
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
 }
 
 constexpr auto kCopy = uint8_t(Opcode::Copy);

@@ -4,7 +4,7 @@
 
 #include "SectionEncoder.h"
 
-#include "dtrt/Features.h"
+#include "dtrt/format/Features.h"
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -126,6 +126,18 @@ Result<std::string> encodePlan(const PlanCommon &common,
   common.compilerVersion.copy(sections.header.compilerVersion,
                               sizeof sections.header.compilerVersion - 1);
   return sections.join();
+}
+
+std::string readAll(std::string bytes) {
+  auto reader = PlanReader::fromBytes(std::move(bytes));
+  if (!reader.ok())
+    return reader.status().message();
+  for (uint32_t device : reader->devices()) {
+    auto program = reader->program(device);
+    if (!program.ok())
+      return program.status().message();
+  }
+  return "";
 }
 
 } // namespace dtrt::test

@@ -1,5 +1,4 @@
-//===- PlanBytes.h - The outer shape of a plan file --------------*- C++
-//-*-===//
+//===- PlanBytes.h - The outer shape of a plan file -------------*- C++ -*-===//
 //
 // For tests that damage a file on purpose, behind right checksums.
 //
@@ -10,7 +9,7 @@
 
 #include "FileLayout.h"
 
-#include "dtrt/PlanFile.h"
+#include "dtrt/format/PlanFile.h"
 
 #include <optional>
 
@@ -51,6 +50,9 @@ FeatureSet featuresOf(const PlanCommon &common,
 Result<std::string> encodePlan(const PlanCommon &common,
                                const std::vector<RankProgram> &programs,
                                FeatureSet features);
+
+/// The first error that reading all of a file gives; empty when there is none.
+std::string readAll(std::string bytes);
 
 } // namespace dtrt::test
 

@@ -4,7 +4,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Rendezvous.h"
+#include "ExpectContains.h"
+
+#include "dtrt/store/Rendezvous.h"
 
 #include <condition_variable>
 #include <gtest/gtest.h>
@@ -12,16 +14,12 @@
 #include <thread>
 
 using namespace dtrt;
+using namespace dtrt::test;
 
 namespace {
 
 /// Longer than any rank needs on a loaded machine.
 const Seconds kAmple(60);
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
-}
 
 /// One rank's way to a store that all have: it may be slow, not answer, or be
 /// gone.

@@ -2,7 +2,7 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/Report.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 
@@ -150,6 +150,7 @@ TEST(Report, InspectionAsText) {
         "device peak           288 B, mode rollback\n",
         "shards                at most 128 B before, 64 B after\n",
         "schedule              2 waves, 2 messages, 0 collectives\n",
+        "features              -\n",
         "device                0, source rank 0, destination rank 0\n",
         "  holds               128 B before, 32 B after\n",
         "  staging             128 B\n", "  peak                288 B\n",
