@@ -3,6 +3,7 @@
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "SectionEncoder.h"
+#include "dtrt/format/Features.h"
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/format/PlanFile.h"
 
@@ -21,6 +22,7 @@ struct PlanWriter::State {
   size_t bytesStart = 0;
   uint64_t position = 0;
   std::vector<SectionEntry> table;
+  FeatureSet features = 0; // of the programs
 
   Status write(const void *data, size_t size) {
     position += size;
@@ -59,7 +61,7 @@ struct PlanWriter::State {
 };
 
 namespace {
-Header makeHeader(const PlanCommon &common,
+Header makeHeader(const PlanCommon &common, FeatureSet features,
                   const std::vector<SectionEntry> &table, uint64_t end) {
   Header header = {};
   memcpy(header.magic, kMagic, sizeof kMagic);
@@ -73,6 +75,7 @@ Header makeHeader(const PlanCommon &common,
   header.fileSize = end + tableBytes;
   common.compilerVersion.copy(header.compilerVersion,
                               sizeof header.compilerVersion - 1);
+  header.features = features;
   XXH3_state_t hash;
   XXH3_128bits_reset(&hash);
   XXH3_128bits_update(&hash, &header, kDigestOffset);
@@ -104,7 +107,9 @@ EncodedProgram sealSection(uint32_t device,
 Result<EncodedProgram> encodeSection(const RankProgram &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
-  return sealSection(program.device, builder);
+  EncodedProgram out = sealSection(program.device, builder);
+  out.features = featuresOf(program);
+  return out;
 }
 
 std::string encodeCommonSection(const PlanCommon &common) {
@@ -158,16 +163,18 @@ Status PlanWriter::addProgram(const EncodedProgram &program) {
     return makeError("program of device ", program.device,
                      " comes after that of device ", state->table.back().device,
                      ": expected ascending devices");
+  state->features |= program.features;
   return state->addSection(SectionKind::Program, program);
 }
 
 Status PlanWriter::State::close(const PlanCommon &common) {
   DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
   flatbuffers::FlatBufferBuilder builder(1 << 14);
-  encodeCommon(common, builder);
+  FeatureSet all = features | featuresOf(common);
+  encodeCommon(common, all, builder);
   DTRT_RETURN_IF_ERROR(
       addSection(SectionKind::Common, sealSection(0, builder)));
-  Header header = makeHeader(common, table, position);
+  Header header = makeHeader(common, all, table, position);
   DTRT_RETURN_IF_ERROR(
       write(table.data(), table.size() * sizeof(SectionEntry)));
   return writeHeader(header);

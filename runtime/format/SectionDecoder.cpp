@@ -2,6 +2,7 @@
 
 #include "SectionDecoder.h"
 
+#include "dtrt/format/Features.h"
 #include "dtrt/format/Text.h"
 #include "plan_generated.h"
 
@@ -398,6 +399,20 @@ Result<PlanCommon> CommonDecoder::decode() {
 }
 
 } // namespace
+
+Status checkFeatures(const uint8_t *data, size_t size, FeatureSet features) {
+  constexpr size_t kMostNames = 64;
+  auto root = rootOf<fb::Common>(data, size, "common section");
+  DTRT_RETURN_IF_ERROR(root);
+  std::vector<std::string> names;
+  size_t stated = std::min(count((*root)->features()), kMostNames + 1);
+  for (size_t i = 0; i < stated; ++i) {
+    std::string_view name = (*root)->features()->Get(i)->string_view();
+    DTRT_RETURN_IF_ERROR(checkName("the name of a feature", name));
+    names.emplace_back(name);
+  }
+  return checkKnown(features, names);
+}
 
 Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size,
                                 ReadBudget &budget) {

@@ -2,6 +2,7 @@
 
 #include "SectionEncoder.h"
 
+#include "dtrt/format/Features.h"
 #include "plan_generated.h"
 
 #define XXH_INLINE_ALL
@@ -221,7 +222,7 @@ Status encodeProgram(const RankProgram &program,
   return ProgramEncoder(program).encode(builder);
 }
 
-void encodeCommon(const PlanCommon &common,
+void encodeCommon(const PlanCommon &common, FeatureSet features,
                   flatbuffers::FlatBufferBuilder &builder) {
   std::vector<flatbuffers::Offset<fb::Family>> families;
   for (const Family &family : common.families)
@@ -245,11 +246,13 @@ void encodeCommon(const PlanCommon &common,
     links.emplace_back(link.from.index, link.to.index, link.GBps,
                        link.from.isNode, link.to.isNode);
   auto linkVector = builder.CreateVectorOfStructs(links);
+  auto featureVector = builder.CreateVectorOfStrings(featureNames(features));
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout, linkVector, common.cluster.devicesPerNic));
+      destinationLayout, linkVector, common.cluster.devicesPerNic,
+      featureVector));
 }
 
 } // namespace dtrt

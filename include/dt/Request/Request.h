@@ -13,6 +13,7 @@
 #include "dt/Cost/Cluster.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/StateDecl.h"
+#include "dt/Json/JsonKey.h"
 
 #include <cstdint>
 #include <optional>
@@ -29,6 +30,7 @@ struct TensorDecl {
   std::vector<StateDecl> states;
   /// A set of values, of which a layout may lack some.
   bool partial = false;
+  JsonKey key = {}; // of a model file's tensor: model
 };
 
 /// One row of an explicit layout.
@@ -53,6 +55,7 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
+  JsonKey key = {}; // of explicit shards: the first of `rows`
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
@@ -81,6 +84,7 @@ struct LayoutDecl {
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
+  JsonKey key = {};
 };
 
 struct MemoryDecl {
@@ -97,6 +101,8 @@ struct Request {
   MemoryDecl memory;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;
+  JsonKey key = {};   // the whole request
+  JsonKey model = {}; // what says its tensors
 };
 
 /// Reads a request. `directory` is where relative model paths start. On any

@@ -28,6 +28,7 @@ struct EncodedProgram {
   uint32_t device = 0;
   std::string bytes; // padded to the alignment of sections
   uint64_t checksum = 0;
+  FeatureSet features = 0;
 };
 /// The slow half of `PlanWriter::addProgram`: several threads may encode
 /// programs while one writes them.
