@@ -1,4 +1,4 @@
-"""What the type stubs say is what there is, and all that is public has types."""
+"""The stubs of the package say what it has."""
 
 import ast
 import importlib

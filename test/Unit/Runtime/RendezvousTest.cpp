@@ -288,7 +288,7 @@ TEST(Rendezvous, ASecondProcessOfARankEndsTheFirst) {
   std::thread waitsToo([&] { EXPECT_EQ(attempt(*second, "5").message(), ""); });
   waits.join();
   EXPECT_EQ(error, "it has begun another switch before this one ended, or has "
-                   "been started anew");
+                   "been restarted");
   auto other = world.make(0);
   EXPECT_EQ(attempt(*other, "5").message(), "");
   waitsToo.join();
