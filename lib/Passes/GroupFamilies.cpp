@@ -398,9 +398,8 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   SmallVector<Location> locations;
   for (const Tensor *tensor : candidate.members)
     locations.push_back(ParamOp(tensor->param).getLoc());
-  auto param =
-      ParamOp::create(builder, builder.getFusedLoc(locations),
-                      symbol.getValue(), shape, first.getStates());
+  auto param = ParamOp::create(builder, builder.getFusedLoc(locations),
+                               symbol.getValue(), shape, first.getStates());
   param.setTensorAttr(builder.getStringAttr(tensorName));
   param.setLeadingFirst(firsts);
   param.setLeadingStep(steps);

@@ -70,8 +70,7 @@ void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
                             SmallVector<Attribute> &names) {
   for (const NamedMesh &named : layout.meshes) {
     std::string name = (prefix + "_" + named.name).str();
-    MeshOp::create(builder, locationOf(layout.key),
-                   builder.getStringAttr(name),
+    MeshOp::create(builder, locationOf(layout.key), builder.getStringAttr(name),
                    MeshAttr::get(builder.getContext(), named.mesh));
     names.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
   }
@@ -106,11 +105,11 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }
   SmallVector<StringRef> states(place.states.begin(), place.states.end());
-  auto op = PlaceOp::create(
-      builder, locationOf(place.key),
-      FlatSymbolRefAttr::get(context, tensor.name), mesh,
-      states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
-      place.bucketed);
+  auto op = PlaceOp::create(builder, locationOf(place.key),
+                            FlatSymbolRefAttr::get(context, tensor.name), mesh,
+                            states.empty() ? ArrayAttr()
+                                           : builder.getStrArrayAttr(states),
+                            how, place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
 }
 
@@ -133,17 +132,18 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
 void Importer::importTransition() {
   MLIRContext *context = builder.getContext();
   const MemoryDecl &memory = request.memory;
-  auto op =
-      TransitionOp::create(builder, locationOf(request.key), "transition", "source", "destination",
-                           ClusterAttr::get(context, request.cluster),
-                           MemoryAttr::get(context, memory.stagingBytes,
-                                           memory.deviceBytes, memory.flat));
+  auto op = TransitionOp::create(
+      builder, locationOf(request.key), "transition", "source", "destination",
+      ClusterAttr::get(context, request.cluster),
+      MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
+                      memory.flat));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
-  OwningOpRef<ModuleOp> module = ModuleOp::create(builder, locationOf(request.key));
+  OwningOpRef<ModuleOp> module =
+      ModuleOp::create(builder, locationOf(request.key));
   builder.setInsertionPointToEnd(module->getBody());
   importSpace();
   importLayout(request.source, "source");

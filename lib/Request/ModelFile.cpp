@@ -144,8 +144,7 @@ Model readFlatList(const Json &list, const std::string &path) {
     if (!problem.empty())
       fail("tensor " + inQuotes(member.first) + " " + problem);
     model.tensors.push_back(readTensor(member.first, member.second));
-    model.tensors.back().key =
-        keyOf(member.second, pathOf(path, member.first));
+    model.tensors.back().key = keyOf(member.second, pathOf(path, member.first));
   }
   return model;
 }

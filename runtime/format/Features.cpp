@@ -78,16 +78,14 @@ FeatureSet featuresOf(const Instruction &instruction) {
 }
 
 std::string describe(unsigned bit, const std::string &name) {
-  return "feature '" + shortened(name) + "' (bit " +
-         std::to_string(bit) + ")";
+  return "feature '" + shortened(name) + "' (bit " + std::to_string(bit) + ")";
 }
 
 } // namespace
 
 FeatureSet featuresOf(const PlanCommon &common) {
-  FeatureSet out =
-      only(!common.cluster.links.empty(), Feature::UnequalLinks) |
-      only(common.cluster.devicesPerNic > 1, Feature::SharedNics);
+  FeatureSet out = only(!common.cluster.links.empty(), Feature::UnequalLinks) |
+                   only(common.cluster.devicesPerNic > 1, Feature::SharedNics);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

@@ -275,9 +275,9 @@ Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
     DTRT_RETURN_IF_ERROR(summary);
     DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
     if (plan.formatMinor() >= kFeaturesSinceMinor)
-      DTRT_RETURN_IF_ERROR(checkStated(plan.common().features,
-                                       totals->features |
-                                           featuresOf(plan.common())));
+      DTRT_RETURN_IF_ERROR(
+          checkStated(plan.common().features,
+                      totals->features | featuresOf(plan.common())));
     return VerifiedPlan{totals->mostAbove};
   });
   DTRT_RETURN_IF_ERROR(verified);
