@@ -1,5 +1,4 @@
-//===- JsonKey.h - A value in the text of a request --------------*- C++
-//-*-===//
+//===- JsonKey.h - A value in the text of a request -------------*- C++ -*-===//
 
 #ifndef DT_JSON_JSONKEY_H
 #define DT_JSON_JSONKEY_H
