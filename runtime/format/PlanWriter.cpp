@@ -114,7 +114,7 @@ Result<EncodedProgram> encodeSection(const RankProgram &program) {
 
 std::string encodeCommonSection(const PlanCommon &common) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
-  encodeCommon(common, builder);
+  encodeCommon(common, featuresOf(common), builder);
   return sealSection(0, builder).bytes;
 }
 
