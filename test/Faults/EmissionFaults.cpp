@@ -21,7 +21,7 @@ using namespace dtrt;
 // Names of the two functions, and of what takes their places.
 #define DT_ENCODE "_ZN4dtrt13encodeSectionERKNS_11RankProgramE"
 #define DT_ENCODE_COMMON                                                       \
-  "_ZN4dtrt12encodeCommonERKNS_10PlanCommonERN11flatbuffers17FlatBufferBuild"  \
+  "_ZN4dtrt12encodeCommonERKNS_10PlanCommonEmRN11flatbuffers17FlatBufferBuild" \
   "erE"
 #define DT_FINISH                                                              \
   "_ZN4dtrt10PlanWriter6finishERKNS_10PlanCommonERKSt8functionIFNS_"           \
@@ -32,10 +32,10 @@ realEncode(const RankProgram &program) asm("__real_" DT_ENCODE);
 Result<EncodedProgram>
 wrapEncode(const RankProgram &program) asm("__wrap_" DT_ENCODE);
 void realEncodeCommon(
-    const PlanCommon &common,
+    const PlanCommon &common, FeatureSet features,
     flatbuffers::FlatBufferBuilder &builder) asm("__real_" DT_ENCODE_COMMON);
 void wrapEncodeCommon(
-    const PlanCommon &common,
+    const PlanCommon &common, FeatureSet features,
     flatbuffers::FlatBufferBuilder &builder) asm("__wrap_" DT_ENCODE_COMMON);
 Status realFinish(PlanWriter *writer, const PlanCommon &common,
                   const PlanWriter::Check &check) asm("__real_" DT_FINISH);
@@ -514,13 +514,13 @@ namespace {
 bool isStamping = false;
 } // namespace
 
-void wrapEncodeCommon(const PlanCommon &given,
+void wrapEncodeCommon(const PlanCommon &given, FeatureSet features,
                       flatbuffers::FlatBufferBuilder &builder) {
   PlanCommon common = given;
   if (isStamping && chosen() && chosen()->late == 2 && !isMade &&
       !common.summary.verifier.empty())
     note(chosen()->common(common), "the stamp");
-  realEncodeCommon(common, builder);
+  realEncodeCommon(common, features, builder);
 }
 
 Status wrapFinish(PlanWriter *writer, const PlanCommon &given,
