@@ -322,16 +322,16 @@ TEST(Verifier, SeesBrokenLimits) {
 }
 
 /// The programs keep to the limit, what the summary says of them does not.
-TEST(Verifier, SeesAStatedPeakAboveTheLimit) {
+TEST(Verifier, SeesAFalsePeakAndOneAboveTheLimit) {
   TestPlan plan = forwardingPlan();
   // Device 0 holds 32 bytes before and after.
   plan.common.summary.devicePeak = plan.common.summary.deviceLimit = 64;
   EXPECT_EQ(verdict(plan), "");
   plan.common.summary.devicePeak = 65;
-  EXPECT_EQ(verdict(plan),
-            "device peak of 65 bytes is more than the limit of 64");
-  plan.common.summary.deviceLimit = 65;
-  EXPECT_EQ(verdict(plan), "");
+  EXPECT_EQ(verdict(plan), "summary says 65 device peak, the programs have 64");
+  plan.common.summary.devicePeak = plan.common.summary.deviceLimit = 63;
+  EXPECT_EQ(verdict(plan), "device 0: needs 64 bytes of memory, more than the "
+                           "limit of 63");
 }
 
 TEST(Verifier, SeesAFalseSummary) {
