@@ -113,10 +113,8 @@ Status checkSummary(const PlanSummary &stated, const PlanSummary &measured) {
                        " at least, the layouts need ", measured.*row.number);
   DTRT_RETURN_IF_ERROR(checkSeconds("predicted time", stated.timePredicted,
                                     "its waves take", measured.timePredicted));
-  DTRT_RETURN_IF_ERROR(checkSeconds("lower bound of the time",
-                                    stated.timeLowerBound, "its layouts need",
-                                    measured.timeLowerBound));
-  return {};
+  return checkSeconds("lower bound of the time", stated.timeLowerBound,
+                      "its layouts need", measured.timeLowerBound);
 }
 
 } // namespace dtrt
