@@ -212,7 +212,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
-      solver, verifier);
+      solver, verifier, s.solverSteps);
 }
 
 } // namespace

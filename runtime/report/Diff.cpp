@@ -204,8 +204,8 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                collectives, coverage, deadlockFree, memorySafe, solver,
-               verifier] = summary;
-  (void)solver, (void)verifier; // who proved it
+               verifier, solverSteps] = summary;
+  (void)solver, (void)verifier, (void)solverSteps; // who proved it
   const char *modeText = mode == MemoryMode::Flat ? "flat" : "rollback";
   rows.insert(
       rows.end(),

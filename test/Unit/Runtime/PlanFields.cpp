@@ -239,7 +239,8 @@ private:
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
-           coverage, deadlockFree, memorySafe, solver, verifier] = summary;
+           coverage, deadlockFree, memorySafe, solver, verifier, solverSteps] =
+        summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -263,6 +264,7 @@ private:
     leaf("summary.memorySafe", memorySafe);
     leaf("summary.solver", solver);
     leaf("summary.verifier", verifier);
+    leaf("summary.solverSteps", solverSteps);
   }
 
   void add(RankProgram &program) {
@@ -351,7 +353,8 @@ std::vector<Field> fieldsOf(TestPlan &plan) {
 
 bool isProvenance(const std::string &name) {
   return name == "common.compilerVersion" || name == "common.requestHash" ||
-         name == "summary.solver" || name == "summary.verifier";
+         name == "summary.solver" || name == "summary.verifier" ||
+         name == "summary.solverSteps";
 }
 
 TestPlan withoutProvenance(TestPlan plan) {
@@ -359,6 +362,7 @@ TestPlan withoutProvenance(TestPlan plan) {
   plan.common.requestHash.clear();
   plan.common.summary.solver.clear();
   plan.common.summary.verifier.clear();
+  plan.common.summary.solverSteps = 0;
   return plan;
 }
 
