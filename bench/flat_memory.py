@@ -34,7 +34,7 @@ import tempfile
 from pathlib import Path
 
 from cases import CASES, MODELS
-from plan_quality import ROOT, machine, ratio, table, write_request
+from plan_quality import ROOT, machine, ratio, table
 
 CAPS = ["64MiB", "256MiB", "1GiB"]
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -137,8 +137,7 @@ def scaled(case, layers):
 
 def compile_case(case, staging, mode, options, folder):
     """(plan, facts, seconds); facts are the error where it is refused."""
-    options.staging, options.mode = staging, mode
-    request = write_request(case, folder, options)
+    request = case.write(folder, staging=staging, mode=mode)
     plan = folder / f"{case.name}-{mode}.dtplan"
     done, seconds = timed(options.bin / "dt-opt", request, "-o", plan)
     if done.returncode:
