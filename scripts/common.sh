@@ -26,6 +26,13 @@ quietly() {
   return "$code"
 }
 
+# end_jobs_with_us: what runs in the background is a process group each, and ends
+# with all that it has started when a signal ends this script.
+end_jobs_with_us() {
+  set -m
+  trap 'for job in $(jobs -p); do kill -- "-$job"; done; exit 130' INT TERM
+}
+
 # help_wanted "$@": true when an argument asks for help.
 help_wanted() {
   local arg

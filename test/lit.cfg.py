@@ -6,8 +6,10 @@
 # are before it loads this file.
 
 import os
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import lit.formats
 
@@ -44,6 +46,17 @@ for solver in ("z3", "cvc5"):
         config.available_features.add(solver + "-tool")
 
 if lit_config.params.get("verify_roundtrip"):
+    # Beside the other run, which may be going on.
+    config.test_exec_root = os.path.join(config.dt_binary_dir, "test-roundtrip")
+    # For tests of plans, where another test reads the same request.
+    config.available_features.add("verify-roundtrip")
     # The tool's name where it stands as a command, not inside a path.
     tool = r"(?<![\w./-])dt-opt(?![\w./-])"
     config.substitutions.append((tool, "dt-opt --verify-roundtrip"))
+    # Tests that do not name it would be the same test again.
+    for path in Path(config.test_source_root).rglob("*"):
+        if path.suffix in config.suffixes and not any(
+            "RUN:" in line and re.search(tool, line)
+            for line in path.read_text(errors="replace").splitlines()
+        ):
+            config.excludes.append(path.name)

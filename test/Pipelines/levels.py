@@ -1,64 +1,138 @@
 """Every level says the same: what is lowered, specialized, proved and emitted.
 
-Usage: levels.py FOLDER_OF_REQUESTS OUTPUT_FOLDER PATTERN...
-
 Of every example request: the module that --dt-lower prints gives, by
 --dt-prove and --dt-emit, the very bytes of the plan that dt-opt writes; and the
 programs of all devices that --dt-specialize makes are right by
 --dt-verify-program, and print as `dt-plan dump` prints those of the plan.
 """
 
+import argparse
 import filecmp
+import itertools
+import json
 import subprocess
 import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from plan_tools import ToolError, Tools, print_closing_line
 
-def run(*command, stdout=None):
-    done = subprocess.run(
-        [str(part) for part in command],
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "requests"
+
+
+def difference(printed, expected):
+    """What two streams of lines differ by, or None, and how many lines are
+    equal. Neither is held as a whole: together they are gigabytes."""
+    lines = itertools.zip_longest(printed, expected, fillvalue=b"")
+    number = 0
+    for number, (line, other) in enumerate(lines, start=1):
+        if line != other:
+            found, meant = (
+                f"'{text.decode(errors='replace').rstrip()}'"
+                if text
+                else "the end"
+                for text in (line, other)
+            )
+            return f"line {number} is {found}, expected {meant}", number - 1
+    return None, number
+
+
+class Stream:
+    """A tool that runs while what it prints is read."""
+
+    def __init__(self, tools, *command):
+        self.command = command
+        self.errors = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(
+            [tools.folder / command[0], *command[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+        )
+        self.lines = self.process.stdout
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.stdout.close()
+        self.process.kill()
+        self.process.wait()
+        self.errors.close()
+
+    def finish(self):
+        """Waits for the end; raises what went wrong."""
+        for _ in self.lines:
+            pass
+        if code := self.process.wait():
+            self.errors.seek(0)
+            words = " ".join(map(str, self.command))
+            said = self.errors.read().decode(errors="replace").strip()
+            raise ToolError(f"{words}: {code}: {said}")
+
+
+def check(tools, request, folder):
+    """(problem or None, lines of programs) of one example."""
+    plan, lowered, emitted = (
+        folder / name for name in ("plan.dtplan", "lowered.mlir", "emitted")
     )
-    if done.returncode:
-        raise SystemExit(f"{command}: {done.stderr[:1000]}")
+    tools.output("dt-opt", request, "-o", plan)
+    tools.output("dt-opt", request, "--dt-lower", "-o", lowered)
+    passes = ["--dt-prove", f"--dt-emit=output={emitted}", "--dt-specialize"]
+    passes += ["--dt-verify-program", "--dt-print-programs"]
+    compiled = [tools, "dt-opt", lowered, *passes, "-o", "/dev/null"]
+    dumped = [tools, "dt-plan", "dump", "--all-ranks", plan]
+    with Stream(*compiled) as programs, Stream(*dumped) as dump:
+        differs, lines = difference(programs.lines, dump.lines)
+        programs.finish()
+        dump.finish()
+    if differs:
+        return f"the programs of --dt-specialize: {differs}", lines
+    if not filecmp.cmp(plan, emitted, shallow=False):
+        return "the module of --dt-lower gives another plan", lines
+    return None, lines
 
 
-def check(request, out):
-    plan, emitted = out / "plan.dtplan", out / "emitted.dtplan"
-    lowered, dump, printed = (
-        out / name for name in ("lowered.mlir", "dump.txt", "printed.txt")
+def devices(request):
+    """How many ranks both sides have."""
+    sides = json.loads(request.read_text())
+    return sides["source"]["world"] + sides["destination"]["world"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", default="build/bin", help="the tools' folder")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument(
+        "patterns", nargs="*", default=["*.json"], help="which examples"
     )
-    run("dt-opt", request, "-o", plan)
-    run("dt-opt", request, "--dt-lower", "-o", lowered)
-    emit = f"--dt-emit=output={emitted}"
-    run("dt-opt", lowered, "--dt-prove", emit, "-o", "/dev/null")
-    assert filecmp.cmp(plan, emitted, shallow=False), (
-        f"{request.name}: the lowered module gives another plan"
-    )
-    with open(dump, "w") as file:
-        run("dt-plan", "dump", "--all-ranks", plan, stdout=file)
-    programs = ["--dt-specialize", "--dt-verify-program"]
-    print_them = f"--dt-print-programs=output={printed}"
-    run("dt-opt", lowered, *programs, print_them, "-o", "/dev/null")
-    assert filecmp.cmp(dump, printed, shallow=False), (
-        f"{request.name}: --dt-specialize shows other programs than the plan's"
-    )
-    print(f"{request.name}: {dump.stat().st_size} characters of programs")
-    for path in (plan, emitted, lowered, dump, printed):
-        path.unlink()
-
-
-def main(folder, out, *patterns):
+    options = parser.parse_args()
     requests = sorted(
-        path for pattern in patterns for path in Path(folder).glob(pattern)
+        {path for each in options.patterns for path in EXAMPLES.glob(each)},
+        key=lambda path: (-devices(path), path.name),  # the longest first
     )
-    assert len(requests) > 0, f"no {patterns} in {folder}"
-    Path(out).mkdir(parents=True, exist_ok=True)
-    for request in requests:
-        check(request, Path(out))
+
+    def run(request):
+        try:
+            with tempfile.TemporaryDirectory(prefix="levels-") as folder:
+                problem, lines = check(
+                    Tools(options.bin), request, Path(folder)
+                )
+        except ToolError as error:
+            problem, lines = str(error), 0
+        print(
+            f"{request.name}: {lines} lines of programs"
+            if problem is None
+            else f"{request.name} failed: {problem}",
+            flush=True,
+        )
+        return problem is None
+
+    with ThreadPoolExecutor(options.jobs) as pool:
+        passed = sum(pool.map(run, requests))
+    return print_closing_line(passed, len(requests) - passed)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    sys.exit(main())

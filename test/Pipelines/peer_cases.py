@@ -12,6 +12,7 @@ import json
 import math
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from plan_tools import ToolError, Tools, print_closing_line
@@ -348,32 +349,36 @@ def check(tools, path, plan, run):
         return [str(error)]
 
 
-def requests_of(options, folder):
-    """(name, path) of every request of the run."""
+def cases_of(options):
+    """(name, request) of every case of the run."""
     small = (swap_cases, gpt_cases, dtensor_cases)
     for make in (full_size_cases,) if options.full_size else small:
-        for name, case in make():
-            path = folder / "request.json"
-            path.write_text(json.dumps(case))
-            yield name, path
+        yield from make()
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/bin")
     parser.add_argument("--full-size", action="store_true")
+    parser.add_argument("--jobs", type=int, default=2)
     options = parser.parse_args()
-    tools, failed, passed = Tools(options.bin), 0, 0
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        for title, path in requests_of(options, folder):
-            run = not options.full_size
-            problems = check(tools, path, folder / "out.dtplan", run)
+    tools = Tools(options.bin)
+
+    def problems_of(case):
+        with tempfile.TemporaryDirectory(prefix="peer-cases-") as name:
+            path, plan = Path(name, "request.json"), Path(name, "out.dtplan")
+            path.write_text(json.dumps(case[1]))
+            return check(tools, path, plan, run=not options.full_size)
+
+    cases = list(cases_of(options))
+    failed = 0
+    with ThreadPoolExecutor(options.jobs) as pool:
+        found = pool.map(problems_of, cases)
+        for (title, _), problems in zip(cases, found, strict=True):
             for problem in problems:
                 print(f"{title}: {problem}")
             failed += bool(problems)
-            passed += not problems
-    return print_closing_line(passed, failed)
+    return print_closing_line(len(cases) - failed, failed)
 
 
 if __name__ == "__main__":

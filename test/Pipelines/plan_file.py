@@ -12,6 +12,7 @@ import xxhash
 HEADER_BYTES = 128
 DIGEST_AT = 112
 ENTRY = struct.Struct("<IIQQQ")  # kind, device, offset, size, checksum
+COMMON = 0  # the kind of the section that is of no device
 
 # Where the header's fields are: (offset, struct code).
 FIELDS = {

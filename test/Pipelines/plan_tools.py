@@ -4,7 +4,8 @@ import json
 import subprocess
 from pathlib import Path
 
-TIMEOUT_SECONDS = 600
+# Ends a tool that hangs; far more than any takes where many run at once.
+TIMEOUT_SECONDS = 3600
 
 
 class ToolError(Exception):

@@ -9,6 +9,7 @@ prints its seed; `--seed S --count 1 --first N` runs it again alone.
 import argparse
 import json
 import math
+import random
 import re
 import sys
 import tempfile
@@ -21,7 +22,8 @@ from pathlib import Path
 
 from generate import random_request
 from oracle import Transition, problems_of
-from plan_tools import ToolError, Tools, print_closing_line
+from plan_tools import ToolError, Tools, print_closing_line, refusal_problems
+from seconds import messages_of, seconds_of, with_other_time
 
 # Every so many cases are compiled twice: the same request, the same bytes.
 DETERMINISM_EVERY = 10
@@ -87,20 +89,34 @@ def check_proof(proof):
     return [f"the plan is not all proved: {proof['solver']}"]
 
 
-def check_seconds(tools, plan, folder):
-    """The compiler and the runtime have a cost model each; what the latter
-    works out from the file for its drawing is what the former wrote there."""
-    page = folder / "drawing.html"
+def check_seconds(tools, case, plan, time):
+    """The time that a plan states is the one that its programs take: as worked
+    out here, and as drawn. A file that states another one is refused."""
+    page, liar = plan.with_name("drawing.html"), plan.with_name("liar.dtplan")
     tools.output("dt-plan", "draw", plan, "-o", page)
     text = page.read_text()
     at = text.index("const plan = ") + len("const plan = ")
     drawn, _ = json.JSONDecoder().raw_decode(text, at)
-    if math.isclose(drawn["seconds"], drawn["predicted"], rel_tol=1e-9):
-        return []
-    return [
-        f"the compiler predicts {drawn['predicted']} s, "
-        f"the runtime {drawn['seconds']} s"
+    dump = tools.output("dt-plan", "dump", "--all-ranks", "--json", plan)
+    messages = messages_of(dump)
+    problems = [
+        f"the plan states {time['predicted_s']} s, {what} are {seconds} s"
+        for what, seconds in [
+            ("its programs", seconds_of(messages, case.request["cluster"])),
+            ("what is drawn", drawn["seconds"]),
+        ]
+        if not math.isclose(seconds, time["predicted_s"], rel_tol=1e-9)
     ]
+    rng = random.Random(dump)
+    for stated in time.values():
+        factor = rng.choice([0, 0.5, 1 - 1e-6, 1 + 1e-6, 2])
+        liar.write_bytes(with_other_time(plan.read_bytes(), stated, factor))
+        done = tools.start("dt-plan", "verify", liar)
+        problems += [
+            f"stating {factor} of {stated} s: {problem}"
+            for problem in refusal_problems(done, [": stated "])
+        ]
+    return problems
 
 
 def check_case(tools, case, folder, twice):
@@ -117,7 +133,7 @@ def check_case(tools, case, folder, twice):
     problems = problems_of(transition, inspect, deliveries, run)
     problems += check_proof(inspect["proof"])
     if inspect["counts"]["messages"]:
-        problems += check_seconds(tools, plan, folder)
+        problems += check_seconds(tools, case, plan, inspect["time"])
     if twice:
         again = folder / "again.dtplan"
         tools.compile(request, again)

@@ -1,0 +1,177 @@
+"""How long a plan takes, worked out from what it prints and from its request.
+
+Shares nothing with the tools but the rule that
+runtime/include/dtrt/cost/Simulation.h states in words.
+"""
+
+import itertools
+import json
+import struct
+from collections import defaultdict
+from dataclasses import dataclass
+
+from plan_file import COMMON, PlanBytes
+
+# What packing costs a device; a request has no key for it (Cluster.h).
+PACK_LAUNCH_S = 5e-6
+PACK_BYTES_PER_S = 1e12
+
+
+@dataclass
+class Message:
+    """What one device sends another in one wave; whether it lies in slots."""
+
+    wave: int
+    source: int
+    destination: int
+    size: int
+    packed: bool = True
+    unpacked: bool = True
+
+
+class Cluster:
+    """The `cluster` of a request."""
+
+    def __init__(self, keys):
+        self.per_node = keys.get("devices_per_node", 8)
+        nics = keys.get("nics_per_node", self.per_node)
+        self.per_nic = self.per_node // nics
+        self.latency = keys.get("latency_us", 10) * 1e-6
+        self.rates = (
+            keys.get("intra_node_GBps", 200),
+            keys.get("inter_node_GBps", 25),
+        )
+        self.links = keys.get("links", [])
+
+    def between_nodes(self, a, b):
+        return a // self.per_node != b // self.per_node
+
+    def seconds(self, message):
+        """Of one message, alone."""
+        ends = (message.source, message.destination)
+        rate = self.rates[self.between_nodes(*ends)]
+        for link in self.links:
+            names = (link["from"], link["to"])
+            if all(
+                name in (device, f"node:{device // self.per_node}")
+                for name, device in zip(names, ends, strict=True)
+            ):
+                rate = link["GBps"]
+        return self.latency + message.size / (rate * 1e9)
+
+
+def copy_seconds(size):
+    return PACK_LAUNCH_S + size / PACK_BYTES_PER_S if size else 0.0
+
+
+@dataclass
+class Device:
+    """When a device has done what it does of the waves so far."""
+
+    began: float = 0.0  # its last group, with its last message
+    ended: float = 0.0  # its last group
+    copies: float = 0.0  # its copy lane
+    unpacked: float = 0.0  # the group before the last
+    waiting: int = 0  # bytes of the last group that are still in slots
+
+    def unpack(self):
+        if self.waiting:
+            self.copies = max(self.copies, self.ended)
+            self.copies += copy_seconds(self.waiting)
+            self.unpacked = self.copies
+            self.waiting = 0
+
+    def ready(self, size):
+        """When the next group may begin, of which `size` bytes are packed while
+        the last one is on the wire."""
+        start = max(self.ended, self.unpacked)
+        if size:
+            self.copies = max(self.copies, self.began) + copy_seconds(size)
+            start = max(start, self.copies)
+        self.unpack()
+        return start
+
+
+def run_wave(cluster, messages, devices, nics):
+    packs, unpacks = defaultdict(int), defaultdict(int)
+    for m in messages:
+        packs[m.source] += m.size * m.packed
+        unpacks[m.destination] += m.size * m.unpacked
+    ready = {
+        device: devices[device].ready(packs[device])
+        for device in {*packs, *unpacks}
+    }
+    begins, ends = dict(ready), dict.fromkeys(ready, 0.0)
+    for m in messages:
+        start = max(ready[m.source], ready[m.destination])
+        shared = []
+        if cluster.between_nodes(m.source, m.destination):
+            shared = [
+                ("out", m.source // cluster.per_nic),
+                ("in", m.destination // cluster.per_nic),
+            ]
+        if cluster.per_nic > 1:
+            start = max([start, *(nics[nic] for nic in shared)])
+        end = start + cluster.seconds(m)
+        nics.update(dict.fromkeys(shared, end))
+        for device in (m.source, m.destination):
+            begins[device] = max(begins[device], start)
+            ends[device] = max(ends[device], end)
+    for device in ready:
+        state = devices[device]
+        state.began, state.ended = begins[device], ends[device]
+        state.waiting = unpacks[device]
+
+
+def seconds_of(messages, keys):
+    """Until the last byte is in its place; `keys` are the request's cluster."""
+    cluster, devices = Cluster(keys), defaultdict(Device)
+    nics = defaultdict(float)
+    order = sorted(messages, key=lambda m: (m.wave, m.source, m.destination))
+    for _, wave in itertools.groupby(order, key=lambda m: m.wave):
+        run_wave(cluster, list(wave), devices, nics)
+    for device in devices.values():
+        device.unpack()
+    return max(
+        (max(each.ended, each.unpacked) for each in devices.values()),
+        default=0.0,
+    )
+
+
+def messages_of(dump):
+    """The messages that `dt-plan dump --all-ranks --json` prints."""
+    ends = {}  # of (wave, source, destination): {kind: message}
+    decoder = json.JSONDecoder()
+    while dump := dump.lstrip():
+        program, at = decoder.raw_decode(dump)
+        dump = dump[at:]
+        for instruction in program["instructions"]:
+            for message in instruction.get("messages", []):
+                pair = (program["device"], message["peer"])
+                if message["kind"] == "receive":
+                    pair = pair[::-1]
+                key = (instruction["wave"], *pair)
+                ends.setdefault(key, {})[message["kind"]] = message
+    return [
+        Message(
+            *key,
+            both["send"]["bytes"],
+            packed="slot" in both["send"],
+            unpacked="slot" in both["receive"],
+        )
+        for key, both in ends.items()
+    ]
+
+
+def with_other_time(plan, stated, factor):
+    """The bytes of a plan file that states a time of its summary `factor` times
+    as long, with its checksums right."""
+    changed = PlanBytes(plan)
+    kinds = [entry[0] for entry in changed.table()]
+    common = changed.section(kinds.index(COMMON))
+    at = changed.data.index(
+        struct.pack("<d", stated), common.start, common.stop
+    )
+    struct.pack_into("<d", changed.data, at, stated * factor)
+    changed.seal()
+    return bytes(changed.data)

@@ -1,0 +1,86 @@
+"""Seconds worked out by hand from Simulation.h's words."""
+
+import pytest
+from seconds import Message, seconds_of
+
+CLUSTER = {
+    "devices_per_node": 2,
+    "intra_node_GBps": 200,
+    "inter_node_GBps": 50,
+    "latency_us": 10,
+}
+MB = 10**6
+WIRE = 1e-3  # 200 MB inside a node, 50 MB between two
+PACK = 5e-6 + 0.2e-3  # 200 MB
+
+
+def message(wave, source, destination, size, packed=False, unpacked=False):
+    return Message(wave, source, destination, size, packed, unpacked)
+
+
+@pytest.mark.parametrize(
+    ("messages", "more", "seconds"),
+    [
+        ([], {}, 0),
+        ([message(0, 0, 1, 200 * MB)], {}, 10e-6 + WIRE),
+        ([message(0, 1, 2, 50 * MB)], {}, 10e-6 + WIRE),
+        # Packed before, unpacked after.
+        (
+            [message(0, 0, 1, 200 * MB, True, True)],
+            {},
+            10e-6 + WIRE + 2 * PACK,
+        ),
+        # The second is packed while the first is on the wire.
+        (
+            [message(wave, 0, 1, 200 * MB, True) for wave in range(2)],
+            {},
+            PACK + 2 * (10e-6 + WIRE),
+        ),
+        # The first is unpacked while the second is on the wire.
+        (
+            [
+                message(0, 0, 1, 200 * MB, unpacked=True),
+                message(1, 0, 1, 200 * MB),
+            ],
+            {},
+            2 * (10e-6 + WIRE),
+        ),
+        # Two devices, a NIC each, or one for both.
+        (
+            [message(0, 0, 2, 50 * MB), message(0, 1, 3, 50 * MB)],
+            {},
+            10e-6 + WIRE,
+        ),
+        (
+            [message(0, 0, 2, 50 * MB), message(0, 1, 3, 50 * MB)],
+            {"nics_per_node": 1},
+            2 * (10e-6 + WIRE),
+        ),
+        # The last link that fits.
+        (
+            [message(0, 0, 2, 50 * MB)],
+            {
+                "links": [
+                    {"from": 0, "to": 2, "GBps": 5},
+                    {"from": "node:0", "to": 2, "GBps": 25},
+                    {"from": 2, "to": 0, "GBps": 1},
+                ]
+            },
+            10e-6 + 2 * WIRE,
+        ),
+        # A group ends with its last message; the next waits for both ends.
+        (
+            [
+                message(0, 0, 1, 200 * MB),
+                message(0, 1, 0, 100 * MB),
+                message(1, 1, 2, 50 * MB),
+            ],
+            {},
+            2 * (10e-6 + WIRE),
+        ),
+    ],
+)
+def test_seconds(messages, more, seconds):
+    assert seconds_of(messages, CLUSTER | more) == pytest.approx(
+        seconds, rel=1e-12
+    )
