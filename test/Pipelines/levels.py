@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 from plan_tools import ToolError, Tools, print_closing_line
@@ -38,38 +39,30 @@ def difference(printed, expected):
     return None, number
 
 
-class Stream:
-    """A tool that runs while what it prints is read."""
-
-    def __init__(self, tools, *command):
-        self.command = command
-        self.errors = tempfile.TemporaryFile()
-        self.process = subprocess.Popen(
-            [tools.folder / command[0], *command[1:]],
+@contextmanager
+def running(tools, *command):
+    """The lines that a tool prints, as it prints them; it must succeed."""
+    command = [str(tools.folder / command[0]), *map(str, command[1:])]
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(
+            command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=self.errors,
-        )
-        self.lines = self.process.stdout
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.stdout.close()
-        self.process.kill()
-        self.process.wait()
-        self.errors.close()
-
-    def finish(self):
-        """Waits for the end; raises what went wrong."""
-        for _ in self.lines:
-            pass
-        if code := self.process.wait():
-            self.errors.seek(0)
-            words = " ".join(map(str, self.command))
-            said = self.errors.read().decode(errors="replace").strip()
-            raise ToolError(f"{words}: {code}: {said}")
+            stderr=errors,
+        ) as process,
+    ):
+        try:
+            yield process.stdout
+            for _ in process.stdout:
+                pass
+        except BaseException:
+            process.kill()
+            raise
+        if code := process.wait():
+            errors.seek(0)
+            said = errors.read().decode(errors="replace").strip()
+            raise ToolError(f"{' '.join(command)}: {code}: {said}")
 
 
 def check(tools, request, folder):
@@ -81,12 +74,13 @@ def check(tools, request, folder):
     tools.output("dt-opt", request, "--dt-lower", "-o", lowered)
     passes = ["--dt-prove", f"--dt-emit=output={emitted}", "--dt-specialize"]
     passes += ["--dt-verify-program", "--dt-print-programs"]
-    compiled = [tools, "dt-opt", lowered, *passes, "-o", "/dev/null"]
-    dumped = [tools, "dt-plan", "dump", "--all-ranks", plan]
-    with Stream(*compiled) as programs, Stream(*dumped) as dump:
-        differs, lines = difference(programs.lines, dump.lines)
-        programs.finish()
-        dump.finish()
+    compile_it = ["dt-opt", lowered, *passes, "-o", "/dev/null"]
+    dump_it = ["dt-plan", "dump", "--all-ranks", plan]
+    with (
+        running(tools, *compile_it) as programs,
+        running(tools, *dump_it) as dump,
+    ):
+        differs, lines = difference(programs, dump)
     if differs:
         return f"the programs of --dt-specialize: {differs}", lines
     if not filecmp.cmp(plan, emitted, shallow=False):
