@@ -23,3 +23,20 @@ dt.layout @dst of @model on [@one] world 1 {
 // CHECK-NOT: dt.transfer @w for ["param"]
 dt.transition @grow from @src to @dst {
 }
+
+// What a device gets no master for is sent: each of them makes the half whose
+// master it gets.
+dt.mesh @later <["tp"=2], devices=[2, 3]>
+dt.layout @src_two of @model on [@two] world 2 {
+  dt.place @w [{"tp"}]
+}
+dt.layout @dst_two of @model on [@later] world 2 {
+  dt.place @w for ["param"] [{}]
+  dt.place @w for ["master"] [{"tp"}]
+}
+// CHECK: dt.transition @spread
+// CHECK-DAG: dt.derive @w for ["param"] <on 2 at [0] size [4], on 3 at [4] size [4]>
+// CHECK-DAG: dt.transfer @w for ["param"] <from 0 to 3 at [0] size [4], from 1 to 2 at [4] size [4]>
+// CHECK-DAG: dt.transfer @w for ["master"] <from 0 to 2 at [0] size [4], from 1 to 3 at [4] size [4]>
+dt.transition @spread from @src_two to @dst_two {
+}
