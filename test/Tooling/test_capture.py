@@ -177,11 +177,9 @@ def test_dtensor_strided_shards_count_each_other():
             assert held[rank] == own, (size, rank)
 
 
-def test_dtensor_strided_shard_between_shards():
-    """A factor of less than all shards to its right: it cuts after as many of
-    them as have it for their product."""
+def test_dtensor_shards_before_a_strided_shard_cut_from_left_to_right():
     mesh = [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
-    placements = strided(0, 2), shard(0), shard(0)
+    placements = strided(0, 6), shard(0), shard(0)
 
     def part(elements, parts, number):
         each = -(-len(elements) // parts)
@@ -194,7 +192,7 @@ def test_dtensor_strided_shard_between_shards():
         held = rows_on(layout)
         for rank in range(12):
             own = part(list(range(size)), 2, rank // 3 % 2)
-            own = part(part(own, 2, rank // 6), 3, rank % 3)
+            own = part(part(own, 3, rank % 3), 2, rank // 6)
             assert held[rank] == own, (size, rank)
 
 
