@@ -130,8 +130,7 @@ TEST(OptimizerShards, joinsLayersThatFollowOneAnother) {
     std::map<int64_t, std::vector<Interval>> runs; // by device
     for (const Holding &holding : (*holdings)[0])
       if (!holding.shard.range)
-        runs[holding.devices.front()].push_back(
-            holding.shard.dims[0].front());
+        runs[holding.devices.front()].push_back(holding.shard.dims[0].front());
     return runs;
   };
   using Runs = std::map<int64_t, std::vector<Interval>>;

@@ -212,7 +212,8 @@ TEST(Report, DeliveriesAddUpToTheDestination) {
 
 /// Of a run of members in two dims, which starts at neither's first.
 TEST(Report, DeliveriesNameEachMember) {
-  Family family = makeFamily("layers.{}.experts.{}.w", {{0, 1, 4}, {0, 1, 4}}, {6});
+  Family family =
+      makeFamily("layers.{}.experts.{}.w", {{0, 1, 4}, {0, 1, 4}}, {6});
   ShardRecord some = box(0, {{1, 3}, {2, 4}, {0, 6}});
   PlanReader plan = makePlan({family}, {{some}}, {{some}}).reader();
   std::istringstream lines(

@@ -209,9 +209,9 @@ TEST(Verifier, SeesASlotReusedInFlight) {
 /// A pack may run while the group before its own does, which sends the slot.
 TEST(Verifier, SeesASlotPackedAgainWhileItIsSent) {
   auto third = [](int64_t i) { return box(0, {{0, 4}, {2 * i, 2 * i + 2}}); };
-  TestPlan plan =
-      makePlan({makeFamily("w", {}, {4, 6})}, {{box(0, {{0, 4}, {0, 6}})}, {}, {}},
-               {{third(0)}, {third(1)}, {third(2)}});
+  TestPlan plan = makePlan({makeFamily("w", {}, {4, 6})},
+                           {{box(0, {{0, 4}, {0, 6}})}, {}, {}},
+                           {{third(0)}, {third(1)}, {third(2)}});
   ASSERT_EQ(verdict(plan), "");
   expectContains(broken(plan,
                         [](TestPlan &plan) {

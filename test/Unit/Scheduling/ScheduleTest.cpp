@@ -198,11 +198,11 @@ TEST(Schedule, AForwardWaitsForAllThatFeedsIt) {
   auto box = [](int64_t at, int64_t size) {
     return Box::fromOffsetSize({at}, {size});
   };
-  std::vector<ScheduledMove> scheduled = scheduledWith(
-      wavesOf({{0, 0, 0, 8, box(0, 4)},
-               {0, 0, 1, 8, box(4, 4)},
-               {0, 1, 8, 16, box(0, 8)}}),
-      {64, 64});
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(wavesOf({{0, 0, 0, 8, box(0, 4)},
+                             {0, 0, 1, 8, box(4, 4)},
+                             {0, 1, 8, 16, box(0, 8)}}),
+                    {64, 64});
   ASSERT_EQ(scheduled.size(), 3u);
   EXPECT_EQ(scheduled.back().move.hop, 1u);
   EXPECT_EQ(scheduled.back().wave, 2);
