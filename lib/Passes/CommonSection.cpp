@@ -63,6 +63,7 @@ dtrt::Family familyOf(ParamOp param) {
       info.madeFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));
   }
+  out.storage = param.getStorage().value_or("").str();
   return out;
 }
 
@@ -91,6 +92,8 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.cluster = info.cluster;
   out.summary.mode =
       info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+  out.summary.granularity =
+      info.byTensor ? dtrt::Granularity::Tensor : dtrt::Granularity::Page;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
   return out;

@@ -53,8 +53,12 @@ void Importer::importSpace() {
   auto space = SpaceOp::create(builder, loc, "model");
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
-  for (const TensorDecl &tensor : request.tensors)
-    ParamOp::create(builder, loc, tensor.name, tensor.shape, statesOf(tensor));
+  for (const TensorDecl &tensor : request.tensors) {
+    auto param = ParamOp::create(builder, loc, tensor.name, tensor.shape,
+                                 statesOf(tensor));
+    if (!tensor.storage.empty())
+      param.setStorage(tensor.storage);
+  }
 }
 
 void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,

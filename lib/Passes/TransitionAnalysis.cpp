@@ -3,6 +3,7 @@
 #include "TransitionAnalysis.h"
 
 #include "dt/Geometry/OptimizerShards.h"
+#include "dt/Geometry/Painted.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include "mlir/IR/Threading.h"
@@ -263,6 +264,7 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();
     info.flat = memory.getFlat();
+    info.byTensor = memory.getByTensor();
   }
 }
 
@@ -339,7 +341,9 @@ void TransitionInfo::indexFlows() {
   }
 }
 
-int64_t TransitionInfo::pageBytes() const { return pageBytesFor(stagingLimit); }
+int64_t TransitionInfo::pageBytes() const {
+  return byTensor ? kWholeBuffers : pageBytesFor(stagingLimit);
+}
 
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   ParamOp param = flows[flow].param;

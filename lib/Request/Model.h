@@ -44,6 +44,8 @@ struct ModelTensor {
   DType dtype = DType::BF16;
   /// Its own, in place of the request's; empty: none given.
   std::vector<StateDecl> states;
+  /// The storage that it shares with others; empty: none.
+  std::string storage;
   /// Buffers are state without an optimizer: never sharded, only `param`.
   bool buffer = false;
   bool hasCut = false; // else a rule must match
@@ -58,6 +60,9 @@ struct Model {
   int64_t layers = 0;
   int64_t experts = 0;
 };
+
+/// The name of a group of tensors that share a storage.
+std::string readStorage(const Json &value, const std::string &path);
 
 /// Reads `model` of a request: a path below `directory`, or inline.
 Model readModel(const Json &model, const std::string &directory);

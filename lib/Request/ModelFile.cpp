@@ -103,7 +103,7 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
   for (const Json &item : asArray(tensors, path).items) {
     std::string itemPath =
         path + "[" + std::to_string(model.tensors.size()) + "]";
-    checkKeys(item, itemPath, {"name", "shape", "dtype", "state"});
+    checkKeys(item, itemPath, {"name", "shape", "dtype", "state", "storage"});
     const std::string &name =
         asString(require(item, itemPath, "name"), itemPath + ".name");
     if (name.empty())
@@ -111,6 +111,9 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
     if (!names.insert(name).second)
       fail("tensor " + inQuotes(name) + " stands twice in " + path);
     model.tensors.push_back(readTensor(name, item, item.find("state")));
+    if (const Json *storage = item.find("storage"))
+      model.tensors.back().storage =
+          readStorage(*storage, itemPath + ".storage");
   }
   return model;
 }
@@ -146,6 +149,13 @@ Model readAnyModel(const Json &json, const std::string &path) {
 }
 
 } // namespace
+
+std::string readStorage(const Json &value, const std::string &path) {
+  const std::string &name = asString(value, path);
+  if (name.empty())
+    fail(path + " is empty, expected the name of a group of tensors");
+  return name;
+}
 
 Model readModel(const Json &model, const std::string &directory) {
   if (model.isObject())

@@ -77,10 +77,11 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
     allSharded &= isSharded(require(json, "request", side), side);
   if (!allSharded)
     applyRules(rules, reader.model);
+  applyStorages(rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
   for (const ModelTensor &tensor : reader.model.tensors)
     reader.tensors.push_back(
-        {tensor.name, tensor.shape, statesOf(tensor, states)});
+        {tensor.name, tensor.shape, statesOf(tensor, states), tensor.storage});
 }
 
 /// Every state that `drop` and `derive` name is some tensor's own.

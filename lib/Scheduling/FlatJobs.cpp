@@ -204,8 +204,11 @@ int64_t FlatJobs::rowBytes(const Cohort &cohort, unsigned dim) const {
   return most;
 }
 
-/// Cuts the outermost dim, and further ones where its rows are too large.
+/// Cuts the outermost dim, and further ones where its rows are too large. What
+/// comes and goes whole is not cut.
 void FlatJobs::block(Cohort &cohort) {
+  if (input.pageBytes >= kWholeBuffers)
+    return;
   std::vector<Blocking::Dim> &dims = cohort.blocking.dims;
   unsigned rank = shapes[cohort.shapes.front()].inner.rank();
   while (dims.size() < rank) {
@@ -318,6 +321,8 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
     const FlatFlow &widths = input.flows[flow];
     for (const FlatStates &states :
          destination ? widths.destination : widths.source) {
+      if (states.storage >= 0)
+        continue; // FlatStorages
       Painted painted;
       int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
       for (const Touch &touch : list) {

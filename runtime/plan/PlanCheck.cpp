@@ -389,6 +389,19 @@ private:
     return {};
   }
 
+  /// By tensor, what comes or goes is all of a buffer.
+  Status checkWhole(const Family &family, const ShardRecord &shard,
+                    const Segment &segment) const {
+    Range named = storageRange(family, segment);
+    int64_t all = elementsPerMember(family, shard);
+    if (common.summary.granularity == Granularity::Page || named.size() == all)
+      return {};
+    return makeError("names elements [", named.lo, ", ", named.hi,
+                     ") of the storage of tensor '",
+                     tensorOf(family, segment.offset), "', expected all ", all,
+                     " in a plan by tensor");
+  }
+
   Status checkLifetime(const Instruction &instruction) {
     if (common.summary.mode != MemoryMode::Flat)
       return makeError("appears in a plan of mode rollback");
@@ -398,8 +411,9 @@ private:
                                      create ? Side::Destination : Side::Source,
                                      create ? "creates on" : "releases"));
       DTRT_RETURN_IF_ERROR(checkNames(segment));
-      DTRT_RETURN_IF_ERROR(checkStorage(common.families[segment.family],
-                                        shardOf(segment), segment));
+      const Family &family = common.families[segment.family];
+      DTRT_RETURN_IF_ERROR(checkStorage(family, shardOf(segment), segment));
+      DTRT_RETURN_IF_ERROR(checkWhole(family, shardOf(segment), segment));
     }
     return {};
   }

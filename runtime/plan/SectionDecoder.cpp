@@ -262,6 +262,7 @@ Result<Family> decodeFamily(const fb::Family &from) {
                              state.made_from(), state.in_source(),
                              state.in_destination()});
   }
+  family.storage = text(from.storage());
   return family;
 }
 
@@ -269,6 +270,9 @@ Result<PlanSummary> decodeSummary(const fb::Summary &from) {
   PlanSummary to;
   if (from.mode() > uint8_t(MemoryMode::Flat))
     return makeError("unknown memory mode ", int(from.mode()));
+  if (from.granularity() > uint8_t(Granularity::Tensor))
+    return makeError("unknown granularity of storage ",
+                     int(from.granularity()));
   to.bytesDestination = from.bytes_destination();
   to.bytesLocal = from.bytes_local();
   to.bytesWire = from.bytes_wire();
@@ -278,6 +282,7 @@ Result<PlanSummary> decodeSummary(const fb::Summary &from) {
   to.timePredicted = from.time_predicted();
   to.timeLowerBound = from.time_lower_bound();
   to.mode = MemoryMode(from.mode());
+  to.granularity = Granularity(from.granularity());
   to.stagingLimit = from.staging_limit();
   to.stagingPeak = from.staging_peak();
   to.devicePeak = from.device_peak();

@@ -194,7 +194,11 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   auto leadingVector = builder.CreateVectorOfStructs(leading);
   auto shape = builder.CreateVector(family.shape);
   auto stateVector = builder.CreateVector(states);
-  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector);
+  flatbuffers::Offset<flatbuffers::String> storage;
+  if (!family.storage.empty())
+    storage = builder.CreateString(family.storage);
+  return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
+                          storage);
 }
 
 flatbuffers::Offset<fb::Summary>
@@ -209,7 +213,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
-      solver);
+      solver, uint8_t(s.granularity));
 }
 
 } // namespace

@@ -123,7 +123,7 @@ void compareSummaries(const PlanSummary &a, const PlanSummary &b,
     differences.compare(row.name, a.*row.field, b.*row.field);
   differences.compare("predicted seconds", a.timePredicted, b.timePredicted);
   auto mode = [](const PlanSummary &summary) {
-    return std::string(summary.mode == MemoryMode::Flat ? "flat" : "rollback");
+    return std::string(memoryModeName(summary.mode, summary.granularity));
   };
   differences.compare("memory mode", mode(a), mode(b));
 }

@@ -42,6 +42,10 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     buckets): base plus one stride per leading dim; without it, the position
     in the space.
 
+    `storage` names a group: all tensors of params of that group that a device
+    holds share one storage for each state, which comes and goes whole in
+    memory of mode `flat by tensor`.
+
     **Constraints:**
     - dims are positive, at most 8;
     - the name has one `{}` per leading dim; steps are not 0;
@@ -56,11 +60,12 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
   let arguments = (ins SymbolNameAttr:$sym_name,
     DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
     DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
-    DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides);
+    DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides,
+    OptionalAttr<StrAttr>:$storage);
   let assemblyFormat = [{
     $sym_name custom<Ints>($shape) `of` $states
     `` custom<Naming>($tensor, $leading_first, $leading_step)
-    `` custom<Order>($order, $order_strides) attr-dict
+    `` custom<Order>($order, $order_strides) (`storage` $storage^)? attr-dict
   }];
   let builders = [
     // A single tensor, as importers make thousands of.

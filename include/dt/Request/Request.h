@@ -35,6 +35,9 @@ struct TensorDecl {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<StateDecl> states;
+  /// Tensors that name one group here have one storage for each state on a
+  /// device; empty: the tensor has its own.
+  std::string storage;
 };
 
 /// One row of an explicit layout.
@@ -92,6 +95,8 @@ struct MemoryDecl {
   int64_t stagingBytes = int64_t(1) << 30; // per device
   int64_t deviceBytes = 0;                 // 0: no limit given
   bool flat = false;                       // else rollback
+  /// Flat: storages come and go whole, not by pages.
+  bool byTensor = false;
 };
 
 struct Request {

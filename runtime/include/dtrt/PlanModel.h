@@ -29,7 +29,7 @@ namespace dtrt {
 /// Newest plan format that this library reads and the one that it writes. A
 /// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 2;
+constexpr uint16_t kFormatMinor = 3;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -74,6 +74,9 @@ struct Family {
   std::vector<int64_t> shape;
   /// At most 64; a state mask has bit i for states[i].
   std::vector<StateInfo> states;
+  /// Not empty: all that a device holds on a side of families with this name,
+  /// in one state, lies in one storage (granularity tensor).
+  std::string storage;
 
   unsigned numLeading() const { return leading.size(); }
   unsigned rank() const { return leading.size() + shape.size(); }
@@ -102,7 +105,8 @@ struct ShardRecord {
 /// Segments of Create and Release name storage, not coordinates: leading dims
 /// name the members, the first inner dim is a range of each member's stored
 /// elements (counted from the start of its buffer), further inner dims are
-/// offset 0, size 1. A scalar is always whole.
+/// offset 0, size 1. A scalar is always whole. By tensor, the range is all of
+/// the buffer, and what shares a storage is named by neighbouring instructions.
 struct Segment {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -168,6 +172,13 @@ struct RankProgram {
 
 enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
 
+/// Flat mode: whether storage comes and goes by pages of each tensor's buffer,
+/// or whole: a tensor's buffer, or all that lies in one storage.
+enum class Granularity : uint8_t { Page = 0, Tensor = 1 };
+
+/// "rollback", "flat", "flat by tensor"
+const char *memoryModeName(MemoryMode mode, Granularity granularity);
+
 /// What `dt-plan inspect` prints; computed by the compiler.
 struct PlanSummary {
   uint64_t bytesDestination = 0; // all destination bytes, padding excluded
@@ -197,6 +208,7 @@ struct PlanSummary {
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;
   std::string solver; // "z3 4.8.12"; empty when no solver ran
+  Granularity granularity = Granularity::Page;
 };
 
 /// Everything that is not per rank.
