@@ -19,6 +19,7 @@ import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
 from .errors import CompileError, CompileWarning, Error, TensorError
+from .hollow import hollow, paged
 from .optimizer import (
     FreshState,
     counters,
@@ -55,7 +56,9 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "hollow",
     "merge_profiles",
+    "paged",
     "plan_between",
     "redistribute",
     "set_counters",

@@ -12,7 +12,13 @@ from .errors import Error
 from .state import State
 from .state_switch import StateSwitch
 from .switch import Switch
-from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
+from .tensors import (
+    ExpectedTensor,
+    TensorMap,
+    bind,
+    expected_tensors,
+    given_tensors,
+)
 from .world import World
 
 
@@ -93,6 +99,13 @@ class Plan:
         bytes of one tensor and state in it with the sender's digest, and an
         error names the tensor and state that differ (backend gloo).
 
+        Destination tensors may have no memory yet (`hollow`). In mode flat they
+        get it when it is due, and memory of source tensors goes when it has
+        been read: by tensor that of all, by page that of `paged` ones. Once all
+        have begun to transfer their state is gone, whatever comes, and these
+        tensors have no elements any more. In mode rollback they get it here,
+        and all must fit beside the source.
+
         A `State` may be given on either side. What it has beside tensors is
         read at `transfer` and installed by `commit`; then all processes give
         States, or None for a side that they do not have.
@@ -105,11 +118,8 @@ class Plan:
             if digests and world.backend == "nccl":
                 raise Error("digests need the gloo backend")
             expected = expected_tensors(self._native, place.device)
-            bound = bind(
-                expected,
-                *_tensors(expected, source_tensors, destination_tensors),
-                world.backend,
-            )
+            old, new = _tensors(expected, source_tensors, destination_tensors)
+            bound = bind(expected, old, new, world.backend)
             note = "" if user_data is None else json.dumps(user_data)
         except Exception as error:
             _C.refuse(self._native, place.native, str(error))
@@ -119,9 +129,11 @@ class Plan:
             for side in (source_tensors, destination_tensors)
         ]
         if states == [None, None]:
-            return Switch(self._native, place, bound, note, digests)
-        switch = StateSwitch(self._native, place, bound, note, digests)
-        switch.carry(*states)
+            switch = Switch(self._native, place, bound, note, digests)
+        else:
+            switch = StateSwitch(self._native, place, bound, note, digests)
+            switch.carry(*states)
+        switch.watch(given_tensors(old))
         return switch
 
 

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from typing import Any
+
+import torch
 
 from . import _C
 from .agreement import StepAgreement
 from .board import Board
 from .errors import Error
+from .hollow import leave_empty
 from .world import Place
 
 
@@ -17,7 +21,9 @@ class Switch:
     """A prepared change of layout; `Plan.prepare` makes it.
 
     Any error in `wait`, `transfer` or `commit` is raised on every process,
-    names rank, phase and peer, and leaves the source tensors untouched.
+    names rank, phase and peer, and leaves the source tensors untouched; in mode
+    flat, where their memory goes, only those before all have begun to transfer
+    do.
     """
 
     def __init__(
@@ -29,6 +35,7 @@ class Switch:
         digests: bool,
     ) -> None:
         self._place = place
+        self._sources: list[weakref.ref[torch.Tensor]] = []
         self._native = _C.Switch(plan, place.native)
         self._error: Error | None = None
         self._note = ""
@@ -48,6 +55,10 @@ class Switch:
         if self._board is None:
             self._board = self._place.board()
         return self._board
+
+    def watch(self, sources: list[torch.Tensor]) -> None:
+        """Tensors that have no elements left when their storage has gone."""
+        self._sources = [weakref.ref(tensor) for tensor in sources]
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -105,6 +116,9 @@ class Switch:
         except BaseException:
             self.board.leave()
             raise
+        finally:
+            sources = [tensor() for tensor in self._sources]
+            leave_empty(tensor for tensor in sources if tensor is not None)
 
     def commit(self) -> None:
         """Returns when all processes have all their bytes. The source tensors

@@ -272,6 +272,7 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
                        "' is bound twice");
     storage.bind(binding.side, place.shard, place.state, place.member,
                  static_cast<std::byte *>(binding.data));
+    storage.note(binding, place.shard, place.state, place.member);
   }
   for (const auto &[key, place] : buffers)
     if (!bound.count(key) &&

@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "GlooTransport.h"
+#include "TorchMemory.h"
 
 #include "dtrt/DigestTransport.h"
 #include "dtrt/LoopbackRun.h"
@@ -174,11 +175,17 @@ struct Tensor {
   std::optional<int> gpu; // where it lies; none: the host
 };
 
+/// A destination may be given without memory, for the switch to make.
+bool isHollow(const at::Tensor &tensor) {
+  return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
 Tensor makeTensor(const std::string &tensor, const std::string &state,
                   bool source, uint32_t ordinal, const at::Tensor &data) {
   auto storage = data.storage().getWeakStorageImpl();
   return {{tensor, state, source ? Side::Source : Side::Destination, ordinal,
-           data.data_ptr(), data.nbytes()},
+           isHollow(data) ? nullptr : data.data_ptr(), data.nbytes(), nullptr,
+           uint64_t(data.storage_offset()) * data.element_size()},
           std::move(storage),
           WeakTensor(data.getIntrusivePtr()),
           data.storage().data(),
@@ -210,8 +217,9 @@ const char *changeOf(const Tensor &tensor) {
   if (!handle)
     return nullptr;
   at::Tensor now(std::move(handle));
-  bool same = now.const_data_ptr() == tensor.binding.data &&
-              now.nbytes() == tensor.binding.bytes;
+  const void *data = isHollow(now) ? nullptr : now.const_data_ptr();
+  bool same =
+      data == tensor.binding.data && now.nbytes() == tensor.binding.bytes;
   return same ? nullptr : "resized or moved";
 }
 
@@ -272,7 +280,12 @@ public:
   std::string compare(std::vector<Tensor> given, const std::string &note) {
     py::gil_scoped_release release;
     tensors = std::move(given);
-    return take(inner->compare(bindingsOf(tensors), note));
+    if (Status found = findMemories(); !found.ok())
+      check(inner->fail("prepare", found));
+    std::string first = take(inner->compare(bindingsOf(tensors), note));
+    // What the destination gets at once is there now.
+    noteStorages();
+    return first;
   }
   void connect(c10::intrusive_ptr<c10d::Backend> backend, bool sharesMemory,
                bool digests) {
@@ -301,6 +314,7 @@ public:
       failOn("transfer", statusOf(owned));
       py::gil_scoped_release release;
       check(inner->transfer());
+      noteStorages();
     }
     failOn("transfer", checkMoved(tensors));
   }
@@ -335,14 +349,69 @@ private:
     py::gil_scoped_release release;
     check(inner->fail(phase, fault));
   }
+  /// By tensor all memory comes and goes, by page that which has pages.
+  bool takesOver(const LiveMemory &memory) const {
+    const PlanSummary &summary = plan->common().summary;
+    return summary.mode == MemoryMode::Flat &&
+           (summary.granularity == Granularity::Tensor || memory.hasPages());
+  }
+  Status findMemories();
+  void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport);
   Status connectNcclOf();
 
   Plan plan;
   World world;
   std::vector<Tensor> tensors;
+  /// Of tensors on the host, by storage.
+  std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
   std::unique_ptr<Switch> inner;
 };
+
+/// The memory of every tensor on the host. What comes and goes has to be able
+/// to.
+Status LiveSwitch::findMemories() {
+  for (Tensor &tensor : tensors) {
+    auto storage = tensor.storage.lock();
+    if (tensor.gpu || !storage)
+      continue;
+    auto &memory = memories[storage.get()];
+    if (!memory)
+      memory = std::make_unique<TorchMemory>(tensor.storage);
+    memory->add(tensor.binding.offset, tensor.binding.bytes);
+    tensor.binding.memory = memory.get();
+  }
+  for (const Tensor &tensor : tensors) {
+    const TensorBinding &binding = tensor.binding;
+    bool isSource = binding.side == Side::Source;
+    if (isSource && tensor.bytes == 0 && binding.bytes > 0)
+      return makeError("source tensor '", binding.tensor, "' state '",
+                       binding.state, "' has no memory");
+    if (!binding.memory || binding.bytes == 0 || !takesOver(*binding.memory))
+      continue;
+    std::string why = static_cast<TorchMemory *>(binding.memory)->whyItStays();
+    if (!why.empty())
+      return makeError("the storage of ", isSource ? "source" : "destination",
+                       " tensor '", binding.tensor, "' state '", binding.state,
+                       "' ", why);
+  }
+  return {};
+}
+
+/// The switch itself makes and frees storages: those are no changes.
+void LiveSwitch::noteStorages() {
+  for (Tensor &tensor : tensors) {
+    auto storage = tensor.storage.lock();
+    if (!storage || !tensor.binding.memory)
+      continue;
+    tensor.start = storage->data();
+    tensor.bytes = storage->nbytes();
+    if (auto handle = tensor.handle.lock())
+      tensor.binding.data = tensor.bytes == 0
+                                ? nullptr
+                                : at::Tensor(std::move(handle)).data_ptr();
+  }
+}
 
 #ifdef DT_HAS_CUDA
 Switch::MakeRunner runOnGpu(int gpu, MemorySource staging) {
@@ -415,6 +484,16 @@ World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
           Seconds(timeout),
           std::move(prefix),
           makeC10dStore(std::move(store))};
+}
+
+/// Gives a tensor on the host, which has no memory, that whose pages can go.
+void allocatePages(const at::Tensor &tensor) {
+  if (!isHollow(tensor))
+    return;
+  uint64_t offset = uint64_t(tensor.storage_offset()) * tensor.element_size();
+  TorchMemory memory(tensor.storage().getWeakStorageImpl());
+  memory.add(offset, tensor.nbytes());
+  check(statusOf(memory.create(0, offset + tensor.nbytes())));
 }
 
 void refuse(const Plan &plan, const World &world, const std::string &why) {
@@ -541,6 +620,7 @@ PYBIND11_MODULE(_C, module) {
       .def("abort", &LiveSwitch::abort)
       .def("stats", &LiveSwitch::stats);
   module.def("features", &features);
+  module.def("allocate_pages", &allocatePages);
   module.def("refuse", &refuse);
   module.def("fill_pattern", &fillPattern);
   module.def("check_pattern", &checkPattern);

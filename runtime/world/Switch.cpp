@@ -271,8 +271,10 @@ void Switch::abort(const Status &why) {
 Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
                                     const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("prepare", Phase::New));
-  storage = std::make_unique<LocalStorage>(plan->common(), program);
-  Status bound = bindTensors(tensors, *storage);
+  auto live = LiveStorage::bind(plan->common(), program, tensors);
+  Status bound = statusOf(live);
+  if (bound.ok())
+    storage = std::move(*live);
   auto verdict = rendezvous.agree(
       "prepare", makeRecord(*plan, inventoryOf(tensors), bound, note),
       [this](const std::vector<std::string> &records) {
@@ -326,9 +328,32 @@ Status Switch::runProgram() {
   return {};
 }
 
+/// Where the source may go for good nobody begins before all have come: until
+/// then nothing is lost, whoever fails.
+Status Switch::beginTogether() {
+  if (plan->common().summary.mode != MemoryMode::Flat)
+    return {};
+  auto begun = rendezvous.agree("begin", "", acceptAll);
+  DTRT_RETURN_IF_ERROR(begun);
+  return storage->clear();
+}
+
+/// Says when the old state is no longer whole.
+Status Switch::withLoss(const Status &status) const {
+  constexpr const char *kGone = "the old state is gone";
+  if (status.ok() || !storage->givesBack() ||
+      status.message().find(kGone) != std::string::npos)
+    return status;
+  return makeError(status.message(), " (", kGone, ": in mode flat there is no ",
+                   "way back once all have begun the transfer)");
+}
+
 Status Switch::transfer() {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
-  return leave("transfer", Phase::Transferred, runProgram());
+  Status status = beginTogether();
+  if (status.ok())
+    status = withLoss(runProgram());
+  return leave("transfer", Phase::Transferred, status);
 }
 
 Status Switch::commit() {

@@ -9,7 +9,9 @@
 //
 // An error says rank, phase and peer, and reaches every rank: none hangs.
 // Source tensors are only read, so that after `abort`, or any error, the old
-// world is as it was.
+// world is as it was. Not so in mode flat, where memory of the source that can
+// go is gone when it has been read: there the point of no return is the moment
+// when all ranks have begun to transfer. Until then nothing is lost.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +19,7 @@
 #define DTRT_SWITCH_H
 
 #include "dtrt/Executor.h"
+#include "dtrt/LiveStorage.h"
 #include "dtrt/Rendezvous.h"
 
 #include <functional>
@@ -84,12 +87,14 @@ private:
   Status leave(const char *phase, Phase reached, const Status &status);
   Status meet(const MakeRunner &make);
   Status runProgram();
+  Status beginTogether();
+  Status withLoss(const Status &status) const;
 
   const PlanReader *plan;
   Rendezvous rendezvous;
   std::vector<uint32_t> rankDevices;
   RankProgram program;
-  std::unique_ptr<LocalStorage> storage;
+  std::unique_ptr<LiveStorage> storage;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ProgramRunner> runner; // before the transport goes
   Phase phase = Phase::New;
