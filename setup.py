@@ -1,10 +1,13 @@
 """Builds dynatrain._C with CMake against the torch of this interpreter.
 
 Under pip's build isolation that torch is out of sight of this script, but not
-of a fresh interpreter: CMake asks one. LLVM is not needed.
+of a fresh interpreter: CMake asks one. Where LLVM is installed, the compiler
+dt-opt is built too and becomes part of the package.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -22,33 +25,80 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in hidden}
 
 
+def compiler_wanted() -> tuple[bool, str]:
+    """Whether dt-opt is built too, and why not. DYNATRAIN_COMPILER=on or off
+    decides; else it is built where LLVM 22 with MLIR is installed."""
+    asked = os.environ.get("DYNATRAIN_COMPILER", "auto")
+    if asked not in ("auto", "on", "off"):
+        raise SystemExit(
+            f"DYNATRAIN_COMPILER is '{asked}', expected auto, on or off"
+        )
+    if asked != "auto":
+        return asked == "on", "DYNATRAIN_COMPILER=off"
+    config = shutil.which("llvm-config-22")
+    root = Path("/usr/lib/llvm-22")
+    if config:
+        asked = subprocess.check_output([config, "--prefix"], text=True)
+        root = Path(asked.strip())
+    found = (root / "lib" / "cmake" / "mlir" / "MLIRConfig.cmake").exists()
+    return found, "no LLVM 22 with MLIR is installed"
+
+
+def summary(configured: str, with_compiler: bool, why_not: str) -> str:
+    """What is built and what is left out, in one line, by what CMake said."""
+    built, left = ["the extension", "gloo"], []
+    for part, what in re.findall(r"^-- (CUDA|NCCL): (.*)$", configured, re.M):
+        if what == "built":
+            built.append(part)
+        else:
+            left.append(part + what.removeprefix("left out"))
+    if with_compiler:
+        built.append("dt-opt")
+    else:
+        left.append(f"dt-opt ({why_not})")
+    words = f"dynatrain: built {', '.join(built)}"
+    return words + (f"; left out {', '.join(left)}" if left else "")
+
+
 class CMakeBuild(build_ext):
-    """Configures and builds one target of the project."""
+    """Configures the project, and builds of it what the package needs."""
 
     def build_extension(self, ext: Extension) -> None:
         folder = Path(self.get_ext_fullpath(ext.name)).resolve().parent
         build = Path(self.build_temp).resolve() / "cmake"
         environment = clean_environment()
+        with_compiler, why_not = compiler_wanted()
         options = {
             "CMAKE_BUILD_TYPE": "Release",
-            "DT_BUILD_COMPILER": "OFF",
+            "DT_BUILD_COMPILER": "ON" if with_compiler else "OFF",
             "DT_BUILD_TESTS": "OFF",
             "DT_BUILD_TORCH": "ON",
             "DT_PYTHON": sys.executable,
             "DT_PYTHON_OUTPUT": folder,
         }
-        subprocess.run(
-            ["cmake", "-S", ROOT, "-B", build]
+        generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+        configured = subprocess.run(
+            ["cmake", "-S", ROOT, "-B", build, *generator]
             + [f"-D{name}={value}" for name, value in options.items()],
             check=True,
             env=environment,
-        )
+            stdout=subprocess.PIPE,
+            text=True,
+        ).stdout
+        targets = ["dynatrain_C"] + ["dt-opt"] * with_compiler
         jobs = str(self.parallel or os.cpu_count() or 1)
         subprocess.run(
-            ["cmake", "--build", build, "--target", "dynatrain_C", "-j", jobs],
+            ["cmake", "--build", build, "-j", jobs, "--target", *targets],
             check=True,
             env=environment,
         )
+        self._check_built(ext, folder)
+        if with_compiler:
+            (folder / "bin").mkdir(exist_ok=True)
+            shutil.copy2(build / "bin" / "dt-opt", folder / "bin" / "dt-opt")
+        print(summary(configured, with_compiler, why_not), flush=True)
+
+    def _check_built(self, ext: Extension, folder: Path) -> None:
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         built = folder / f"_C{suffix}"
         wanted = Path(self.get_ext_fullpath(ext.name)).resolve()

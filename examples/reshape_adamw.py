@@ -47,9 +47,9 @@ adamw = torch.optim.AdamW(new.values())
 fresh = dynatrain.fresh_state(new, adamw)
 
 plan = dynatrain.Plan.load(sys.argv[1])
-note = dynatrain.counters(model, optimizer)
-switch = plan.prepare(dynatrain.World(), old, fresh.tensors, user_data=note)
-switch.transfer()
+switch = plan.prepare(dynatrain.World(), old, fresh.tensors)
+# A trainer goes on meanwhile, until a step boundary.
+switch.transfer(user_data=dynatrain.counters(model, optimizer))
 switch.commit()
 fresh.install(switch.user_data)
 

@@ -3,9 +3,8 @@
    Boxes are sorted by where they begin in a dim and cut into runs: a box that
    begins at or beyond the end of all before it starts a new one. Boxes of
    different runs share no element; each run is swept in the next dim. What is
-   left together in every dim is compared: by the compiler pair by pair
-   (Arrivals::sweep), by the plan's verifier in order of where boxes begin in
-   some dim, leaving out those that have ended (BoxSet::sweepPairs). *)
+   left together in every dim is compared pair by pair (Arrivals::sweep of the
+   compiler). *)
 
 From Coq Require Import Bool Lia List Permutation Sorting.Sorted ZArith.
 From DynaTrain Require Import Boxes.
@@ -223,100 +222,4 @@ Theorem compiler_sweep_is_right rank boxes :
   (sweep compare_all rank 0 boxes = true <-> pairwise_disjoint boxes).
 Proof.
   apply sweep_is_right. intros. apply compare_all_right.
-Qed.
-
-(** ** In order, without those that have ended *)
-
-Section Active.
-
-Variable rank : nat.
-Variable d : nat.
-Hypothesis dim_exists : (d < rank)%nat.
-
-Definition still (b : box) (active : list box) : list box :=
-  filter (fun c => negb (high d c <=? low d b)) active.
-
-Fixpoint compare_active (active boxes : list box) : bool :=
-  match boxes with
-  | [] => true
-  | b :: more =>
-      forallb (fun c => negb (overlap c b)) (still b active) &&
-      compare_active (b :: still b active) more
-  end.
-
-Definition compare_sorted (boxes : list box) : bool :=
-  compare_active [] (sort d boxes).
-
-Lemma compare_active_right boxes : forall active,
-  (forall b, In b (active ++ boxes) -> length b = rank) ->
-  in_order d boxes ->
-  (compare_active active boxes = true <->
-   pairwise_disjoint boxes /\
-   forall a b, In a active -> In b boxes -> disjoint a b).
-Proof.
-  induction boxes as [|b boxes IH]; intros active Hrank Hsorted; simpl.
-  - split; [|reflexivity]. intros _. split; [constructor|]. intros a c _ [].
-  - inversion Hsorted as [|x l Hmore Hb]; subst. rewrite Forall_forall in Hb.
-    assert (Hended : forall a c, In a active -> ~ In a (still b active) ->
-      In c (b :: boxes) -> disjoint a c).
-    { intros a c Ha Hnot Hc. apply apart_in_a_dim with d.
-      - rewrite Hrank; [assumption|]. apply in_or_app. auto.
-      - assert (Hle : high d a <= low d b).
-        { destruct (Z.leb_spec (high d a) (low d b)) as [H|H]; [assumption|].
-          exfalso. apply Hnot. apply filter_In. split; [assumption|].
-          apply negb_true_iff, Z.leb_gt. assumption. }
-        destruct Hc as [<-|Hc]; [assumption|].
-        specialize (Hb c Hc). simpl in Hb. lia. }
-    rewrite andb_true_iff, forallb_forall, IH; [|..|assumption].
-    + split.
-      * intros [Hstill [Hboxes Hactive]]. split.
-        -- constructor; [|assumption]. apply Forall_forall. intros c Hc.
-           apply Hactive; [left; reflexivity|assumption].
-        -- intros a c Ha Hc.
-           destruct (in_dec (list_eq_dec (fun s t : Z * Z =>
-             ltac:(decide equality; apply Z.eq_dec) : {s = t} + {s <> t}))
-             a (still b active)) as [Hin|Hnot]; [|apply Hended; assumption].
-           destruct Hc as [<-|Hc].
-           ++ apply overlap_false, negb_true_iff. auto.
-           ++ apply Hactive; [right|]; assumption.
-      * intros [Hall Hactive]. inversion Hall as [|x l Hfirst Hboxes]; subst.
-        rewrite Forall_forall in Hfirst.
-        assert (Hsub : forall a, In a (still b active) -> In a active).
-        { intros a Ha. apply filter_In in Ha. tauto. }
-        split; [|split; [assumption|]].
-        -- intros a Ha. apply negb_true_iff, overlap_false.
-           apply Hactive; [auto|left; reflexivity].
-        -- intros a c [<-|Ha] Hc; [auto|].
-           apply Hactive; [auto|right; assumption].
-    + intros c Hc. apply Hrank. simpl in Hc. rewrite in_app_iff in *. simpl.
-      destruct Hc as [<-|[Hc|Hc]]; [tauto| |tauto].
-      apply filter_In in Hc. tauto.
-Qed.
-
-Lemma compare_sorted_right boxes :
-  (forall b, In b boxes -> length b = rank) ->
-  (compare_sorted boxes = true <-> pairwise_disjoint boxes).
-Proof.
-  intros Hrank. unfold compare_sorted.
-  pose proof (sort_permutes d boxes) as Hperm.
-  rewrite compare_active_right; [|..|apply sort_in_order].
-  - transitivity (pairwise_disjoint (sort d boxes)).
-    + split; [tauto|]. intros H. split; [assumption|]. intros a b [].
-    + split; apply pairs_permuted; [apply Permutation_sym|]; assumption.
-  - intros b Hb. apply Hrank. simpl in Hb.
-    apply Permutation_in with (sort d boxes); [apply Permutation_sym|];
-      assumption.
-Qed.
-
-End Active.
-
-(** [thinnest]: the dim in which the boxes of a run are compared, any. *)
-Theorem verifier_sweep_is_right rank (thinnest : list box -> nat) boxes :
-  (forall bs, thinnest bs < rank)%nat ->
-  (forall b, In b boxes -> length b = rank) ->
-  (sweep (fun bs => compare_sorted (thinnest bs) bs) rank 0 boxes = true <->
-   pairwise_disjoint boxes).
-Proof.
-  intros Hthin. apply sweep_is_right. intros bs Hrank.
-  apply compare_sorted_right with rank; auto.
 Qed.

@@ -4,7 +4,8 @@
    proof that was left out. *)
 
 From DynaTrain Require Import Rounds Machine KernelPlans Counterexamples.
-From DynaTrain Require Import Slots Boxes Coverage Sweep Feeding Memory.
+From DynaTrain Require Import Slots Boxes Coverage Sweep Corners.
+From DynaTrain Require Import Feeding Memory.
 
 (* NCCL's rounds *)
 Print Assumptions Rounds.every_distance_once.
@@ -42,7 +43,8 @@ Print Assumptions Coverage.count_is_needed.
 Print Assumptions Sweep.runs_are_disjoint.
 Print Assumptions Sweep.sweep_is_right.
 Print Assumptions Sweep.compiler_sweep_is_right.
-Print Assumptions Sweep.verifier_sweep_is_right.
+Print Assumptions Corners.corners_cancel.
+Print Assumptions Corners.written_once.
 
 (* Values *)
 Print Assumptions Feeding.always_sound.

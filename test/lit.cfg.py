@@ -14,7 +14,7 @@ import lit.formats
 config.name = "DynaTrain"
 config.test_format = lit.formats.ShTest(execute_external=False)
 config.suffixes = [".mlir", ".test"]
-config.excludes = ["Inputs", "Unit", "Tooling", "bad-requests"]
+config.excludes = ["Inputs", "Unit", "Tooling", "Fuzz", "bad-requests"]
 config.test_source_root = os.path.dirname(__file__)
 config.test_exec_root = os.path.join(config.dt_binary_dir, "test")
 

@@ -63,6 +63,7 @@ dtrt::Family familyOf(ParamOp param) {
       info.madeFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));
   }
+  out.partial = param.getPartial();
   out.storage = param.getStorage().value_or("").str();
   return out;
 }

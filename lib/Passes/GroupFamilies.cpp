@@ -256,7 +256,7 @@ void Grouper::collect() {
 /// Nullopt: this tensor is not to be grouped.
 std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
   ParamOp param = tensor.param;
-  if (param.numLeading() > 0 || param.getOrder() >= 0 ||
+  if (param.numLeading() > 0 || param.getOrder() >= 0 || param.getPartial() ||
       tensor.name.find_first_of("{}") != std::string::npos)
     return std::nullopt;
   Key key;

@@ -56,6 +56,7 @@ void Importer::importSpace() {
   for (const TensorDecl &tensor : request.tensors) {
     auto param = ParamOp::create(builder, loc, tensor.name, tensor.shape,
                                  statesOf(tensor));
+    param.setPartial(tensor.partial);
     if (!tensor.storage.empty())
       param.setStorage(tensor.storage);
   }

@@ -44,6 +44,8 @@ LogicalResult certify(const TransitionReading &reading, PlanCertificate &out) {
   if (!reading.plan.isStaged)
     return refuseUnstaged(reading);
   const TransitionInfo &info = *reading.info;
+  if (failed(info.verifyComplete()))
+    return failure();
   const TransportPlan &plan = reading.plan;
   ParallelFor threads = threadsOf(info.op().getContext());
   Arrivals arrivals(plan.pieces, plan.flows, threads);

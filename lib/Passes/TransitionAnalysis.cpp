@@ -361,6 +361,34 @@ const std::vector<Flow> &TransitionInfo::flowCells() const {
   return cells->flows;
 }
 
+LogicalResult TransitionInfo::verifyComplete() const {
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    ParamOp param = flows[i].param;
+    if (param.getPartial() || flows[i].destination.empty())
+      continue;
+    Box whole = Box::whole(shapeOf(i));
+    CellSet all;
+    if (flows[i].deriveFrom)
+      all = overlay(flows[i].destination, shapeOf(i));
+    const CellSet &there =
+        flows[i].deriveFrom ? all : flowCells()[i].destination;
+    int64_t volume = 0;
+    for (const Cell &cell : there.cells)
+      volume += cell.box.volume();
+    if (volume == whole.volume())
+      continue;
+    LayoutOp layout = destination;
+    std::string hole =
+        describe(flows[i], uncovered(whole, there.cells).front());
+    InFlightDiagnostic error = layout.emitError()
+                               << "destination lacks " << hole;
+    error.attachNote(param.getLoc())
+        << "the param is here, and is not 'partial'";
+    return failure();
+  }
+  return success();
+}
+
 std::optional<uint32_t> TransitionInfo::flowOf(MovementOpInterface op) const {
   Attribute param = op.getParamAttr().getAttr();
   auto states = statesOf.find(param);

@@ -70,6 +70,9 @@ public:
   /// Index of the flow that an op's param and states name, or nullopt.
   std::optional<uint32_t> flowOf(MovementOpInterface op) const;
   std::vector<int64_t> shapeOf(uint32_t flow) const;
+  /// The destination has all elements of every state that it has; of a partial
+  /// param it may lack some. Emits a diagnostic on failure.
+  mlir::LogicalResult verifyComplete() const;
   std::vector<unsigned> numStates() const;
   std::vector<unsigned> numLeading() const;
 

@@ -67,7 +67,9 @@ struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
       }
     // Evaluating the layouts checks that every state is placed once.
     const auto &transitions = getAnalysis<TransitionAnalysis>();
-    auto isRight = [](const TransitionInfo &) { return success(); };
+    auto isRight = [](const TransitionInfo &info) {
+      return info.verifyComplete();
+    };
     if (failed(transitions.forEach(isRight)) ||
         failed(checkRows(getOperation())))
       return signalPassFailure();

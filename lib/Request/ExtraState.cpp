@@ -185,6 +185,7 @@ void add(const Extra &extra, const std::string &path, Request &request) {
   tensor.name = extra.name;
   tensor.shape = places.fullShape();
   tensor.states = {{"param", extra.dtype, extra.dtype, ""}};
+  tensor.partial = !extra.axes.empty();
   request.source.places.push_back(places.place(request.source));
   request.destination.places.push_back(places.place(request.destination));
   request.tensors.push_back(std::move(tensor));

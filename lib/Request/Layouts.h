@@ -20,10 +20,10 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
                             const std::vector<TensorDecl> &tensors);
 
 /// One sentence per tensor and group of states of which explicit shards leave
-/// elements on no rank.
+/// elements on no rank; makes these tensors partial.
 std::vector<std::string> holesOf(const LayoutDecl &layout,
                                  const std::string &path,
-                                 const std::vector<TensorDecl> &tensors);
+                                 std::vector<TensorDecl> &tensors);
 
 } // namespace dt::request
 

@@ -214,15 +214,16 @@ std::optional<Box> firstHole(const PlaceDecl &place,
 
 std::vector<std::string> holesOf(const LayoutDecl &layout,
                                  const std::string &path,
-                                 const std::vector<TensorDecl> &tensors) {
+                                 std::vector<TensorDecl> &tensors) {
   std::vector<std::string> out;
   for (const PlaceDecl &place : layout.places) {
     if (place.rows.empty())
       continue;
-    const TensorDecl &tensor = tensors[place.tensor];
+    TensorDecl &tensor = tensors[place.tensor];
     std::optional<Box> hole = firstHole(place, tensor.shape);
     if (!hole)
       continue;
+    tensor.partial = true;
     std::string states;
     for (const std::string &state : place.states)
       states += (states.empty() ? " state " : ", ") + inQuotes(state);

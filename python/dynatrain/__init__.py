@@ -18,7 +18,21 @@ running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
-from .errors import CompileError, CompileWarning, Error, TensorError
+from .errors import (
+    AbortedError,
+    CompileError,
+    CompileWarning,
+    Error,
+    InvalidError,
+    MismatchError,
+    OutOfMemoryError,
+    PeerLostError,
+    PeerTimeoutError,
+    PlatformError,
+    StoreLostError,
+    TensorError,
+    UndecidedError,
+)
 from .hollow import hollow, paged
 from .optimizer import (
     FreshState,
@@ -39,19 +53,28 @@ from .world import World
 __version__ = "0.1.0"
 
 __all__ = [
+    "AbortedError",
     "CompileError",
     "CompileWarning",
     "Error",
     "ExpectedTensor",
     "FreshState",
+    "InvalidError",
+    "MismatchError",
+    "OutOfMemoryError",
     "Part",
+    "PeerLostError",
+    "PeerTimeoutError",
     "PerRank",
     "Plan",
+    "PlatformError",
     "Profile",
     "State",
+    "StoreLostError",
     "Switch",
     "TensorError",
     "TensorMap",
+    "UndecidedError",
     "World",
     "compile",
     "counters",

@@ -13,7 +13,7 @@ from typing import Any
 import torch.distributed as dist
 
 from . import errors
-from .errors import Error
+from .errors import Error, PeerTimeoutError
 
 # Bytes of one value; what is longer is cut, so that no store has to take a plan
 # of gigabytes in one message.
@@ -67,7 +67,11 @@ class Board:
 
     def has(self, key: str) -> bool:
         """Whether a key is there; does not wait."""
-        return self._store.check([key])
+        return self.has_all([key])
+
+    def has_all(self, keys: Sequence[str]) -> bool:
+        """Whether all of them are there; does not wait."""
+        return self._store.check(list(keys))
 
     def read(self, key: str, rank: int, timeout: float | None = None) -> bytes:
         """A key that process `rank` writes, as soon as it has. Raises `Error`
@@ -85,24 +89,19 @@ class Board:
         """Until all keys are there; `ranks` are those who write them."""
         seconds = self.timeout if timeout is None else timeout
         end, pause = time.monotonic() + seconds, _FIRST_LOOK
-        while not self._store.check(list(keys)):
+        while not self.has_all(keys):
             if time.monotonic() > end:
                 late = sorted(
                     {r for k, r in zip(keys, ranks) if not self.has(k)}
                 )
                 who = ", ".join(map(str, late[:8]))
                 more = f" and {len(late) - 8} more" if len(late) > 8 else ""
-                raise Error(
+                raise PeerTimeoutError(
                     f"rank {self.rank}, {self._what}: no answer within "
                     f"{seconds:g} s from rank {who}{more}"
                 )
             time.sleep(pause)
             pause = min(2 * pause, _LAST_LOOK)
-
-    def add(self, key: str, amount: int) -> int:
-        """Adds to a counter; its new value."""
-        self._mine[key] = None
-        return self._store.add(key, amount)
 
     def write(self, key: str, data: bytes) -> None:
         """Writes a short value, again and again if need be."""

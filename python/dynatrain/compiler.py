@@ -16,12 +16,15 @@ from .plan import Plan
 
 
 def find_compiler() -> str | None:
-    """dt-opt on PATH, or in build/bin of the checkout that holds this file."""
+    """dt-opt on PATH, in this package, or in build/bin of the checkout that
+    holds this file."""
     found = shutil.which("dt-opt")
     if found:
         return found
-    for folder in Path(__file__).resolve().parents:
-        candidate = folder / "build" / "bin" / "dt-opt"
+    here = Path(__file__).resolve().parent
+    places = [here / "bin", *(up / "build" / "bin" for up in here.parents)]
+    for folder in places:
+        candidate = folder / "dt-opt"
         if os.access(candidate, os.X_OK):
             return str(candidate)
     return None

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _C
-from .errors import Error
+from .errors import InvalidError
 from .state import State
 from .state_switch import StateSwitch
-from .switch import Switch
+from .switch import Switch, encode_user_data
 from .tensors import (
     ExpectedTensor,
     TensorMap,
@@ -19,7 +19,7 @@ from .tensors import (
     expected_tensors,
     given_tensors,
 )
-from .world import World
+from .world import Tag, World
 
 
 class Plan:
@@ -83,6 +83,7 @@ class Plan:
         source_tensors: TensorMap | State | None = None,
         destination_tensors: TensorMap | State | None = None,
         *,
+        tag: Tag = None,
         user_data: Any = None,
         digests: bool = False,
     ) -> Switch:
@@ -93,8 +94,15 @@ class Plan:
         and compute addresses. The tensors stay the caller's: they must live,
         where they are, until `commit` or `abort`.
 
-        `user_data`, any JSON value (step counters, RNG seeds), reaches every
-        process: `Switch.user_data` is that of the lowest rank that gave one.
+        `tag` says which switch this is: a step number, or a name. Processes
+        with another tag, or another plan, are at another place of their work:
+        both get an error at once. Without a tag the processes pair up as they
+        come, and one that has left a switch out is taken for another's next.
+        `World.meet` is where processes find each other again.
+
+        `user_data`, any JSON value, reaches every process: `Switch.user_data`
+        is that of the lowest rank that gave one. It is of now; what changes
+        until the transfer (step counters, seeds) belongs to `Switch.transfer`.
         With `digests`, the receiver of every message compares each run of
         bytes of one tensor and state in it with the sender's digest, and an
         error names the tensor and state that differ (backend gloo).
@@ -113,14 +121,14 @@ class Plan:
         Tensors on a GPU: `transfer` waits for all work on it first, and has
         ended there when it returns.
         """
-        place = world.join(self._native)
+        place = world.join(self._native, tag)
         try:
             if digests and world.backend == "nccl":
-                raise Error("digests need the gloo backend")
+                raise InvalidError("digests need the gloo backend")
             expected = expected_tensors(self._native, place.device)
             old, new = _tensors(expected, source_tensors, destination_tensors)
             bound = bind(expected, old, new, world.backend)
-            note = "" if user_data is None else json.dumps(user_data)
+            note = encode_user_data(user_data)
         except Exception as error:
             _C.refuse(self._native, place.native, str(error))
             raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from . import small_state
 from .errors import Error
 from .state import State
@@ -20,12 +22,12 @@ class StateSwitch(Switch):
         """The States whose tensors are being moved."""
         self._old, self._new = old, new
 
-    def transfer(self) -> None:
+    def transfer(self, user_data: Any = None) -> None:
         self.wait()
         small_state.offer(
             self.board, self._old.small() if self._old is not None else None
         )
-        super().transfer()
+        super().transfer(user_data)
 
     def commit(self) -> None:
         try:
@@ -41,5 +43,6 @@ class StateSwitch(Switch):
             self._new.install(arrived)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
-        small_state.withdraw(self.board, reason)
+        if self.ready():
+            small_state.withdraw(self.board, reason)
         super().abort(reason)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import threading
 import weakref
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
-from . import _C
+from . import _C, farewell
 from .agreement import StepAgreement
 from .board import Board
 from .errors import Error
@@ -17,13 +17,27 @@ from .hollow import leave_empty
 from .world import Place
 
 
+def encode_user_data(user_data: Any) -> str:
+    """None is no user data."""
+    return "" if user_data is None else json.dumps(user_data)
+
+
+def _decode_user_data(text: str) -> Any:
+    return json.loads(text) if text else None
+
+
 class Switch:
     """A prepared change of layout; `Plan.prepare` makes it.
 
-    Any error in `wait`, `transfer` or `commit` is raised on every process,
-    names rank, phase and peer, and leaves the source tensors untouched; in mode
-    flat, where their memory goes, only those before all have begun to transfer
-    do.
+    Any error in `wait`, `transfer` or `commit` is raised on every process and
+    names rank, phase and cause. Unless it is `UndecidedError`, it leaves the
+    source tensors untouched. Signal handlers of the trainer run while these
+    calls wait; an exception that one raises (Ctrl-C) ends the switch on all
+    processes, unless it is committed already: `outcome` tells. In mode flat,
+    where memory of source tensors goes, only errors before all have begun to
+    transfer leave these as they are.
+
+    As a context manager: a switch that is not committed at the end is aborted.
     """
 
     def __init__(
@@ -37,28 +51,39 @@ class Switch:
         self._place = place
         self._sources: list[weakref.ref[torch.Tensor]] = []
         self._native = _C.Switch(plan, place.native)
-        self._error: Error | None = None
+        self._error: BaseException | None = None
+        self._prepared = threading.Event()
         self._note = ""
-        self._thread = threading.Thread(
+        farewell.begin(self)
+        threading.Thread(
             target=self._prepare,
             args=(tensors, note, digests),
             name="dynatrain-prepare",
             daemon=True,
-        )
-        self._thread.start()
+        ).start()
         self._agreement: StepAgreement | None = None
         self._board: Board | None = None
 
     @property
     def board(self) -> Board:
-        """Words of this switch; wiped when all have committed or aborted."""
+        """Words between the processes of this switch, once it is prepared;
+        wiped when all have committed or aborted."""
         if self._board is None:
-            self._board = self._place.board()
+            self._board = Board(
+                self._native.store(),
+                "words",
+                self._place.rank,
+                self._place.size,
+                self._place.timeout,
+            )
         return self._board
 
     def watch(self, sources: list[torch.Tensor]) -> None:
         """Tensors that have no elements left when their storage has gone."""
         self._sources = [weakref.ref(tensor) for tensor in sources]
+    def _leave_board(self) -> None:
+        if self._board is not None:
+            self._board.leave()
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -85,60 +110,99 @@ class Switch:
                 self._native.connect(
                     self._connect(), self._place.shared_memory, digests
                 )
-        except Error as error:
+        except BaseException as error:
             self._error = error
+            self._end(farewell.describe(error))
+        finally:
+            self._prepared.set()
 
     def _connect(self) -> Any:
         try:
-            return self._place.connect()
+            return self._place.connect(
+                self._native.store(), self._native.patience()
+            )
         except Exception as error:
             # Raises, with the names of those who are missing.
-            self._native.cannot_connect(str(error).splitlines()[0])
+            self._native.cannot_connect(farewell.describe(error))
+
+    def _end(self, why: str) -> str:
+        """Ends the switch unless it has ended; how it has."""
+        self._leave_board()
+        outcome = self._native.abort(why)
+        if outcome == "committed":
+            farewell.forget(self)
+        else:
+            farewell.end(self, self._native.ranks(), self._place)
+        return outcome
+
+    def _run(self, phase: Callable[[], Any]) -> Any:
+        self.wait()
+        try:
+            return phase()
+        except Error:
+            self._leave_board()
+            if self.outcome == "aborted":
+                farewell.end(self, self._native.ranks(), self._place)
+            raise
+        except BaseException as error:
+            outcome = self._end(f"interrupted by {farewell.describe(error)}")
+            if hasattr(error, "add_note"):
+                error.add_note(f"the switch under way is {outcome}")
+            raise
 
     def ready(self) -> bool:
         """Whether `transfer` would start at once (or raise)."""
-        return not self._thread.is_alive()
+        return self._prepared.is_set()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Waits for the preparation; False when it is not over in time."""
-        self._thread.join(timeout)
-        if self._thread.is_alive():
+        if not self._prepared.wait(timeout):
             return False
         if self._error is not None:
             raise self._error
         return True
 
-    def transfer(self) -> None:
-        """Moves the bytes; the source must not change until it returns."""
-        self.wait()
+    def transfer(self, user_data: Any = None) -> None:
+        """Moves the bytes; the source must not change until it returns.
+
+        `user_data`, any JSON value, is what goes with the tensors as they are
+        now: step counters, the scheduler's state, seeds. It reaches every
+        process with the commit: see `user_data`.
+        """
+        note = encode_user_data(user_data)
         try:
-            self._native.transfer()
-        except BaseException:
-            self.board.leave()
-            raise
+            self._run(lambda: self._native.transfer(note))
         finally:
             sources = [tensor() for tensor in self._sources]
             leave_empty(tensor for tensor in sources if tensor is not None)
 
     def commit(self) -> None:
-        """Returns when all processes have all their bytes. The source tensors
-        may go then."""
-        self.wait()
-        try:
-            self._native.commit()
-        finally:
-            self.board.leave()
+        """Returns when all processes have all their bytes, and know it. The
+        source tensors may go then."""
+        self._note = self._run(self._native.commit)
+        self._leave_board()
+        farewell.forget(self)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
-        """Ends the change on all processes; the old state is intact."""
-        self._native.abort(f"rank {self._place.rank}: {reason}")
-        self.board.leave()
+        """Ends the change on all processes, those too that have yet to prepare
+        it; the old state is intact. Raises `Error` where it is committed."""
+        if self._end(f"rank {self._place.rank}: {reason}") == "committed":
+            raise Error(
+                f"rank {self._place.rank}, abort: the switch is committed"
+            )
+
+    @property
+    def outcome(self) -> str:
+        """ "open" until the end, then "committed" or "aborted"; "undecided"
+        where this process cannot learn which."""
+        return self._native.outcome()
 
     @property
     def user_data(self) -> Any:
-        """What `Plan.prepare` was given as user_data, on some process."""
+        """After `commit` what `transfer` was given, on the lowest rank that
+        gave any; else, and before, what `Plan.prepare` was given."""
         self.wait()
-        return json.loads(self._note) if self._note else None
+        return _decode_user_data(self._note)
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -150,5 +214,9 @@ class Switch:
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if kind is not None:
-            self.abort(str(error))
+        if self.outcome != "committed":
+            self._end(
+                farewell.describe(error)
+                if error is not None
+                else "left without a commit"
+            )

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -78,7 +79,8 @@ Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
   uint64_t size = std::max(aligned(bytes), kAlignment);
   std::byte *block = memory.allocate(size);
   if (!block)
-    return makeError("cannot allocate ", size, " bytes");
+    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", size,
+                     " bytes");
   return Block(block, memory.free);
 }
 
@@ -132,16 +134,21 @@ ArenaStorage::allocate(const PlanCommon &common, const RankProgram &program,
   bool flat = common.summary.mode == MemoryMode::Flat;
   if (!memory.allocate)
     memory = flat ? hostPages() : hostMemory();
-  std::unique_ptr<ArenaStorage> storage(
-      new ArenaStorage(common, program, std::move(memory)));
-  if (flat) {
-    DTRT_RETURN_IF_ERROR(storage->allocateFlat());
-  } else {
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
-    DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
+  try {
+    std::unique_ptr<ArenaStorage> storage(
+        new ArenaStorage(common, program, std::move(memory)));
+    if (flat) {
+      DTRT_RETURN_IF_ERROR(storage->allocateFlat());
+    } else {
+      DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Source));
+      DTRT_RETURN_IF_ERROR(storage->allocateArena(Side::Destination));
+    }
+    storage->bindMade();
+    return storage;
+  } catch (const std::bad_alloc &) {
+    return makeError("device ", program.device,
+                     ": not enough memory to list its buffers");
   }
-  storage->bindMade();
-  return storage;
 }
 
 //===----------------------------------------------------------------------===//

@@ -4,6 +4,7 @@
 
 #include "dtrt/Convert.h"
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,8 +39,11 @@ public:
     }
     for (const auto &intervals : dims) {
       int64_t extent = 0;
-      for (const Range &interval : intervals)
+      starts.emplace_back();
+      for (const Range &interval : intervals) {
+        starts.back().push_back(extent);
         extent += interval.size();
+      }
       extents.push_back(extent);
     }
   }
@@ -69,14 +73,11 @@ private:
     for (size_t dim = dims.size() - 1; dim-- > 0;) {
       int64_t local = row % extents[dim];
       row /= extents[dim];
-      int64_t coordinate = 0;
-      for (const Range &interval : dims[dim]) {
-        if (local < interval.size()) {
-          coordinate = interval.lo + local;
-          break;
-        }
-        local -= interval.size();
-      }
+      auto after =
+          std::upper_bound(starts[dim].begin(), starts[dim].end(), local);
+      size_t interval = size_t(after - starts[dim].begin()) - 1;
+      int64_t coordinate =
+          dims[dim][interval].lo + local - starts[dim][interval];
       if (coordinate >= shape[dim])
         return -1;
       position += coordinate * stride;
@@ -104,6 +105,7 @@ private:
   const ShardRecord &shard;
   std::vector<int64_t> shape;
   std::vector<std::vector<Range>> dims;
+  std::vector<std::vector<int64_t>> starts; // of intervals, in local order
   std::vector<int64_t> extents;
 };
 
@@ -209,8 +211,8 @@ void reportRun(const std::byte *buffer, const Run &run, const Pattern &pattern,
     if (in[i] == expected)
       continue;
     std::ostringstream line;
-    line << "device " << name.device << ": tensor '" << name.tensor
-         << "' state '" << name.state << "' ";
+    line << "device " << name.device << ": tensor '" << shortened(name.tensor)
+         << "' state '" << shortened(name.state) << "' ";
     if (run.position < 0)
       line << "padding at local element " << run.local + i;
     else

@@ -2,51 +2,25 @@
 
 #include "dtrt/Executor.h"
 
-#include "Overlap.h"
-
 #include <algorithm>
 #include <chrono>
 #include <new>
 
 namespace dtrt {
 
-namespace {
-struct Overlap {
-  bool any = false;
-  bool exact = false;
-};
-
-bool isLifetime(const Instruction &instruction) {
-  return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
-}
-
-/// Whether a Create or Release names a member that any of the segments touch,
-/// in whatever states and shard: states may share storage.
-bool touchesAny(const Instruction &lifetime,
-                const std::vector<Segment> &segments,
-                const PlanCommon &common) {
-  for (const Segment &segment : segments)
-    for (const Segment &storage : lifetime.segments) {
-      bool touches =
-          storage.side == segment.side && storage.family == segment.family;
-      unsigned leading = common.families[segment.family].numLeading();
-      for (unsigned d = 0; touches && d < leading; ++d)
-        touches = storage.offset[d] < segment.offset[d] + segment.size[d] &&
-                  segment.offset[d] < storage.offset[d] + storage.size[d];
-      if (touches)
-        return true;
-    }
-  return false;
-}
-
-Overlap overlapOf(const Instruction &staged, uint64_t slot, uint64_t bytes) {
-  return {staged.slot < slot + bytes && slot < staged.slot + staged.bytes,
-          staged.slot == slot && staged.bytes == bytes};
-}
-} // namespace
-
 Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
-                                   const ExecutorOptions &options) {
+                                   const ExecutionOptions &options) {
+  try {
+    return prepareAll(storage, transport, options);
+  } catch (const std::bad_alloc &) {
+    return makeError("device ", storage.program().device,
+                     ": not enough memory to prepare its program");
+  }
+}
+
+Result<Executor> Executor::prepareAll(LocalStorage &storage,
+                                      Transport &transport,
+                                      const ExecutionOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -56,14 +30,11 @@ Result<Executor> Executor::prepare(LocalStorage &storage, Transport &transport,
                        step.status().message());
     executor.steps.push_back(std::move(*step));
   }
-  if (transport.comparesRegions())
+  TransportCaps caps = transport.caps();
+  if (caps.comparesRegions)
     DTRT_RETURN_IF_ERROR(executor.findRegions());
-  if (options.skipStaging && transport.seesPeerMemory())
-    executor.skipStaging();
-  else
-    executor.skipUnpacksOfPeers();
-  if (transport.overlaps())
-    executor.overlapGroups();
+  executor.execution = planExecution(storage.common(), program, caps, options);
+  executor.setViews();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   return executor;
 }
@@ -80,27 +51,19 @@ Status Executor::findRegions() {
   return {};
 }
 
-void Executor::overlapGroups() {
-  std::vector<std::vector<size_t>> found = overlapsOf(storage->program());
-  for (size_t i = 0; i < steps.size(); ++i) {
-    for (size_t other : found[i])
-      steps[other].early = true;
-    steps[i].meanwhile = std::move(found[i]);
-  }
+void Executor::setViews() {
+  for (Step &step : steps)
+    step.view = {&step.segments, storage};
+  for (size_t i = 0; i < steps.size(); ++i)
+    for (size_t m = 0; m < steps[i].messages.size(); ++m)
+      if (auto from = execution.steps[i].views[m])
+        steps[i].messages[m].view = &steps[*from].view;
 }
 
 /// No arena is needed where all messages go from shard to shard.
 Status Executor::allocateStaging() {
   uint64_t bytes = storage->program().stagingBytes;
-  bool needed = false;
-  for (const Step &step : steps) {
-    Opcode op = step.instruction->op;
-    needed |= (op == Opcode::Pack || op == Opcode::Unpack) && !step.skipped;
-    for (size_t m = 0; m < step.messages.size(); ++m)
-      needed |= !step.instruction->messages[m].direct &&
-                !(step.messages[m].view && transport->seesPeerMemory());
-  }
-  if (!needed || bytes == 0)
+  if (!execution.needsStaging || bytes == 0)
     return {};
   auto given = transport->allocateArena(bytes);
   DTRT_RETURN_IF_ERROR(given);
@@ -111,8 +74,9 @@ Status Executor::allocateStaging() {
     arena = owned.get();
   }
   if (!arena)
-    return makeError("device ", storage->program().device, ": cannot allocate ",
-                     bytes, " bytes of staging");
+    return makeError(ErrorCode::OutOfMemory, "device ",
+                     storage->program().device, ": cannot allocate ", bytes,
+                     " bytes of staging");
   storage->reserve(bytes);
   for (Step &step : steps)
     for (size_t m = 0; m < step.messages.size(); ++m)
@@ -147,7 +111,7 @@ Executor::prepareStep(const Instruction &instruction) const {
     }
     return step;
   }
-  if (isLifetime(instruction))
+  if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
     return step;
   DTRT_RETURN_IF_ERROR(prepareSegments(instruction.segments, step));
   for (const Message &message : instruction.messages) {
@@ -157,95 +121,6 @@ Executor::prepareStep(const Instruction &instruction) const {
         {message.receive, message.peer, nullptr, message.bytes, nullptr});
   }
   return step;
-}
-
-//===----------------------------------------------------------------------===//
-// Messages without staging
-//===----------------------------------------------------------------------===//
-
-/// A pack can be left out when every message that its bytes go to is just
-/// those bytes, and the shards are still there when it leaves.
-void Executor::skipPack(size_t index) {
-  Step &pack = steps[index];
-  std::vector<TransportMessage *> sends;
-  bool overwritten = false, released = false;
-  for (size_t i = index + 1; i < steps.size() && !overwritten; ++i) {
-    const Instruction &later = *steps[i].instruction;
-    if (later.op == Opcode::Release)
-      released = released || touchesAny(later, pack.instruction->segments,
-                                        storage->common());
-    if (later.op == Opcode::Pack)
-      overwritten = overlapOf(*pack.instruction, later.slot, later.bytes).any;
-    for (size_t m = 0; m < later.messages.size(); ++m) {
-      const Message &message = later.messages[m];
-      Overlap overlap =
-          overlapOf(*pack.instruction, message.slot, message.bytes);
-      if (message.direct || !overlap.any)
-        continue;
-      if (message.receive)
-        overwritten = true;
-      else if (overlap.exact && !released)
-        sends.push_back(&steps[i].messages[m]);
-      else
-        return;
-    }
-  }
-  pack.skipped = true;
-  for (TransportMessage *send : sends)
-    send->view = &pack.view;
-}
-
-/// An unpack can be left out when it takes just one message, into shards that
-/// are there when the message comes.
-void Executor::skipUnpack(size_t group, TransportMessage &message,
-                          const Message &planned) {
-  std::vector<const Instruction *> creates;
-  for (size_t i = group + 1; i < steps.size(); ++i) {
-    const Instruction &later = *steps[i].instruction;
-    if (later.op == Opcode::Create)
-      creates.push_back(&later);
-    if (later.op != Opcode::Unpack)
-      continue;
-    Overlap overlap = overlapOf(later, planned.slot, planned.bytes);
-    if (!overlap.any)
-      continue;
-    bool there = true;
-    for (const Instruction *create : creates)
-      there = there && !touchesAny(*create, later.segments, storage->common());
-    if (overlap.exact && there) {
-      steps[i].skipped = true;
-      message.view = &steps[i].view;
-    }
-    return;
-  }
-}
-
-/// Where the transport unpacks messages as they come.
-void Executor::skipUnpacksOfPeers() {
-  for (Step &step : steps)
-    step.view = {&step.segments, storage};
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const std::vector<Message> &messages = steps[i].instruction->messages;
-    for (size_t m = 0; m < messages.size(); ++m)
-      if (messages[m].receive && !messages[m].direct &&
-          transport->unpacksFrom(messages[m].peer))
-        skipUnpack(i, steps[i].messages[m], messages[m]);
-  }
-}
-
-void Executor::skipStaging() {
-  for (Step &step : steps)
-    step.view = {&step.segments, storage};
-  for (size_t i = 0; i < steps.size(); ++i) {
-    const Instruction &instruction = *steps[i].instruction;
-    if (instruction.op == Opcode::Pack)
-      skipPack(i);
-    for (size_t m = 0; m < instruction.messages.size(); ++m) {
-      const Message &message = instruction.messages[m];
-      if (message.receive && !message.direct)
-        skipUnpack(i, steps[i].messages[m], message);
-    }
-  }
 }
 
 std::vector<uint32_t> peersOf(const RankProgram &program) {
@@ -271,18 +146,23 @@ Status Executor::run() {
 
 Status Executor::runSteps() {
   for (size_t i = 0; i < steps.size(); ++i) {
-    if (steps[i].early)
+    if (execution.steps[i].early)
       continue;
-    Status status = runStep(steps[i]);
+    Status status = runStep(i);
     if (!status.ok())
       return makeError("device ", storage->program().device, ", instruction ",
                        i, " (", opcodeName(steps[i].instruction->op),
-                       "): ", status.message());
+                       "): ", status);
   }
   return {};
 }
 
-Status Executor::runStep(Step &step) {
+Status Executor::runStep(size_t index) {
+  const Step &step = steps[index];
+  if (execution.steps[index].skipped) {
+    touchStaging(step.instruction->slot, step.instruction->bytes);
+    return {};
+  }
   switch (step.instruction->op) {
   case Opcode::Copy:
     return runCopy(step);
@@ -299,7 +179,7 @@ Status Executor::runStep(Step &step) {
   case Opcode::Pack:
     return runPack(step);
   case Opcode::Group:
-    return runGroup(step);
+    return runGroup(index);
   case Opcode::Unpack:
     return runUnpack(step);
   }
@@ -325,8 +205,6 @@ Status Executor::runZero(const Step &step) {
 Status Executor::runPack(const Step &step) {
   uint64_t at = step.instruction->slot;
   touchStaging(at, step.instruction->bytes);
-  if (step.skipped)
-    return {};
   for (const PreparedSegment &segment : step.segments) {
     DTRT_RETURN_IF_ERROR(pack(segment, *storage, arena + at));
     at += segment.bytes;
@@ -335,8 +213,6 @@ Status Executor::runPack(const Step &step) {
 }
 
 Status Executor::runUnpack(const Step &step) {
-  if (step.skipped)
-    return {};
   uint64_t at = step.instruction->slot;
   for (const PreparedSegment &segment : step.segments) {
     DTRT_RETURN_IF_ERROR(unpack(segment, *storage, arena + at));
@@ -345,7 +221,8 @@ Status Executor::runUnpack(const Step &step) {
   return {};
 }
 
-Status Executor::runGroup(Step &step) {
+Status Executor::runGroup(size_t index) {
+  Step &step = steps[index];
   size_t nextDirect = 0;
   for (size_t i = 0; i < step.messages.size(); ++i) {
     const Message &message = step.instruction->messages[i];
@@ -361,7 +238,7 @@ Status Executor::runGroup(Step &step) {
         message.bytes;
     ++statistics.messages;
   }
-  return runMessages(step);
+  return runMessages(index);
 }
 
 /// Adds the time since `begin`.
@@ -371,18 +248,20 @@ static void addTime(std::chrono::steady_clock::time_point begin,
   seconds += time.count();
 }
 
-Status Executor::runMessages(Step &step) {
+Status Executor::runMessages(size_t index) {
+  const std::vector<TransportMessage> &messages = steps[index].messages;
+  const std::vector<size_t> &meanwhile = execution.steps[index].meanwhile;
   auto begin = std::chrono::steady_clock::now();
-  if (step.meanwhile.empty()) {
-    Status status = transport->group(step.messages);
+  if (meanwhile.empty()) {
+    Status status = transport->group(messages);
     addTime(begin, statistics.groupSeconds);
     return status;
   }
-  DTRT_RETURN_IF_ERROR(transport->begin(step.messages));
+  DTRT_RETURN_IF_ERROR(transport->begin(messages));
   addTime(begin, statistics.groupSeconds);
   Status worked;
-  for (size_t i = 0; i < step.meanwhile.size() && worked.ok(); ++i)
-    worked = runStep(steps[step.meanwhile[i]]);
+  for (size_t i = 0; i < meanwhile.size() && worked.ok(); ++i)
+    worked = runStep(meanwhile[i]);
   begin = std::chrono::steady_clock::now();
   Status ended = transport->end();
   addTime(begin, statistics.groupSeconds);

@@ -63,10 +63,15 @@ bool mayPrecede(const Instruction &pack, const Instruction &earlier) {
   return !sharesStaging(pack, earlier);
 }
 
+/// Looks at what stands between a pack or unpack and its group: far more than
+/// plans of the compiler take. Beyond that nothing more runs beside a group.
+constexpr uint64_t kLooks = 1 << 20, kLooksPerInstruction = 1024;
+
 class Finder {
 public:
   explicit Finder(const RankProgram &program)
-      : instructions(program.instructions), found(instructions.size()) {}
+      : instructions(program.instructions), found(instructions.size()),
+        looks(kLooks + kLooksPerInstruction * instructions.size()) {}
 
   std::vector<std::vector<size_t>> run() {
     for (size_t i = 0; i < instructions.size(); ++i)
@@ -78,6 +83,7 @@ public:
   }
 
 private:
+  bool look() { return looks > 0 && looks-- > 0; }
   bool isGroup(size_t i) const { return instructions[i].op == Opcode::Group; }
 
   /// Those that may follow all that stands between them and the group.
@@ -89,7 +95,7 @@ private:
         continue;
       bool free = true;
       for (size_t k = i + 1; k <= group && free; ++k)
-        free = mayFollow(unpack, instructions[k]);
+        free = look() && mayFollow(unpack, instructions[k]);
       if (free)
         late.push_back(i);
     }
@@ -101,7 +107,7 @@ private:
       const Instruction &pack = instructions[i];
       bool free = pack.op == Opcode::Pack && !readsDestination(pack);
       for (size_t k = group; k < i && free; ++k)
-        free = mayPrecede(pack, instructions[k]);
+        free = look() && mayPrecede(pack, instructions[k]);
       if (free)
         found[group].push_back(i);
     }
@@ -109,6 +115,7 @@ private:
 
   const std::vector<Instruction> &instructions;
   std::vector<std::vector<size_t>> found;
+  uint64_t looks;
 };
 
 } // namespace

@@ -3,6 +3,7 @@
 #include "dtrt/Packing.h"
 
 #include "CopyRuns.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 #include <cstring>
@@ -38,8 +39,8 @@ Status unbound(const PreparedSegment &segment, const LocalStorage &storage,
   const ShardRecord &shard = storage.shards(segment.side)[segment.shard];
   const Family &family = storage.common().families[shard.family];
   return makeError("no memory is bound to '",
-                   family.tensorName(memberIndex(family, shard, member)),
-                   "' state '", family.states[state].name, "' (",
+                   tensorOf(family, memberIndex(family, shard, member)),
+                   "' state '", shortened(family.states[state].name), "' (",
                    sideName(segment.side), ") on device ",
                    storage.program().device);
 }

@@ -3,6 +3,7 @@
 #include "dtrt/Simulation.h"
 
 #include "dtrt/DeviceIndex.h"
+#include "dtrt/LinkRates.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -67,7 +68,7 @@ private:
 template <typename Record> class Simulation {
 public:
   Simulation(const Cluster &cluster, Record record)
-      : cluster(cluster), record(record) {}
+      : cluster(cluster), rates(cluster), record(record) {}
 
   void run(const std::vector<TimedMessage> &messages) {
     const TimedMessage *end = messages.data() + messages.size();
@@ -97,6 +98,7 @@ private:
   void runWave(const TimedMessage *first, const TimedMessage *last);
 
   const Cluster &cluster;
+  const LinkRates rates;
   Record record;
   DeviceIndex index;
   std::vector<Lanes> lanes; // of devices by number, as are groups
@@ -160,7 +162,7 @@ template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
 template <typename Record>
 void Simulation<Record>::send(const TimedMessage &m) {
   bool inter = !cluster.sameNode(m.source, m.destination);
-  double wire = cluster.wireSeconds(m.source, m.destination, m.bytes);
+  double wire = double(m.bytes) / rates.bytesPerSecond(m.source, m.destination);
   Group &sender = groups[index(m.source)];
   Group &receiver = groups[index(m.destination)];
   double start = std::max(sender.start, receiver.start);

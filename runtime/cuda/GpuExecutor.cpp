@@ -199,12 +199,11 @@ Status GpuExecutor::State::prepareStep(const Instruction &instruction,
 }
 
 Status GpuExecutor::State::findRegions() {
-  if (!transport.comparesRegions())
+  if (!transport.caps().comparesRegions)
     return {};
   auto found = regionsOf(storage.common(), storage.program());
   if (!found.ok())
-    return makeError("device ", storage.program().device, ": ",
-                     found.status().message());
+    return makeError("device ", storage.program().device, ": ", found.status());
   regions = std::move(*found);
   return {};
 }
@@ -218,7 +217,7 @@ Status GpuExecutor::State::prepareSteps() {
     Status status = prepareStep(program.instructions[i], step);
     if (!status.ok())
       return makeError("device ", program.device, ", instruction ", i, ": ",
-                       status.message());
+                       status);
     bool joins = !steps.empty() && !isGroup(step) &&
                  steps.back().op == step.op && !conflict(steps.back(), step);
     if (joins)
@@ -255,8 +254,8 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
     arena = {options.staging.allocate(program.stagingBytes),
              options.staging.free};
     if (!arena)
-      return makeError("cannot allocate ", program.stagingBytes,
-                       " bytes of staging");
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ",
+                       program.stagingBytes, " bytes of staging");
     storage.reserve(program.stagingBytes);
   }
   DTRT_RETURN_IF_ERROR(prepareSteps());
@@ -324,7 +323,7 @@ Status GpuExecutor::State::runSteps() {
     if (!status.ok())
       return makeError("device ", storage.program().device, ", instruction ",
                        steps[i].first, " (", opcodeName(steps[i].op),
-                       "): ", status.message());
+                       "): ", status);
   }
   for (const Stream *stream : {&packing, &unpacking})
     DTRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream->get()),

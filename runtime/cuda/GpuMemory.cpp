@@ -63,7 +63,8 @@ Result<GpuBoxTable> GpuBoxTable::upload(const BoxTable &table) {
   MemorySource memory = gpuMemory();
   gpu.rows.reset(memory.allocate(bytes), memory.free);
   if (!gpu.rows)
-    return makeError("cannot allocate ", bytes, " bytes for a box table");
+    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                     " bytes for a box table");
   DTRT_RETURN_IF_ERROR(copyBytesOnGpu(
       gpu.rows.get(),
       reinterpret_cast<const std::byte *>(table.copies().data()), bytes));

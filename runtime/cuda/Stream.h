@@ -12,7 +12,9 @@ namespace dtrt {
 inline Status cudaStatus(cudaError_t error, const char *what) {
   if (error == cudaSuccess)
     return {};
-  return makeError(what, ": ", cudaGetErrorString(error));
+  return makeError(error == cudaErrorMemoryAllocation ? ErrorCode::OutOfMemory
+                                                      : ErrorCode::System,
+                   what, ": ", cudaGetErrorString(error));
 }
 
 /// A stream of its own, of the GPU in use; null until `create`.

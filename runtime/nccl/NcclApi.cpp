@@ -36,7 +36,7 @@ Result<NcclApi> load() {
   std::string why;
   void *library = openLibrary(why);
   if (!library)
-    return makeError("cannot load NCCL: ", why);
+    return makeError(ErrorCode::System, "cannot load NCCL: ", why);
   NcclApi api;
   const char *missing = nullptr;
 #define DTRT_NCCL_LOOKUP(name)                                                 \
@@ -46,8 +46,8 @@ Result<NcclApi> load() {
   DTRT_NCCL_FUNCTIONS(DTRT_NCCL_LOOKUP)
 #undef DTRT_NCCL_LOOKUP
   if (missing)
-    return makeError("the NCCL that is loaded has no ", missing,
-                     ", expected 2.19 or newer");
+    return makeError(ErrorCode::System, "the NCCL that is loaded has no ",
+                     missing, ", expected 2.19 or newer");
   setCudaCalls(api);
   return api;
 }

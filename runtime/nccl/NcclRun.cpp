@@ -96,18 +96,18 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
   DTRT_RETURN_IF_ERROR(useGpu(int(options.localRank % size_t(*gpus))));
   auto program = plan.program(plan.devices()[options.rank]);
   DTRT_RETURN_IF_ERROR(program);
-  auto store = std::make_shared<FileStore>(options.store);
   Seconds timeout(options.timeoutSeconds);
-  auto transport = NcclTransport::create(
-      {program->device, plan.devices(), store, "nccl", timeout});
+  auto all = std::make_shared<Rendezvous>(
+      std::make_shared<FileStore>(options.store), uint32_t(options.rank),
+      uint32_t(ranks), timeout, "nccl");
+  auto transport =
+      NcclTransport::create({program->device, plan.devices(), all, timeout});
   DTRT_RETURN_IF_ERROR(transport);
   auto own = moveShards(plan, *program, **transport, options.check);
   if (!own.ok())
     (*transport)->abort(own.status());
   DTRT_RETURN_IF_ERROR(own);
-  Rendezvous end(store, "nccl", uint32_t(options.rank), uint32_t(ranks),
-                 timeout);
-  auto sums = end.agree("report", recordOf(*own), addRecords);
+  auto sums = all->agree(Step::Report, recordOf(*own), addRecords);
   DTRT_RETURN_IF_ERROR(sums);
   auto total = parseRecord(*sums);
   DTRT_RETURN_IF_ERROR(total);

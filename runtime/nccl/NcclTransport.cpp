@@ -33,7 +33,7 @@ constexpr std::chrono::milliseconds kStopInterval(50);
 Status cudaStatus(cudaError_t error, const char *what) {
   if (error == cudaSuccess)
     return {};
-  return makeError(what, ": ", cudaGetErrorString(error));
+  return makeError(ErrorCode::System, what, ": ", cudaGetErrorString(error));
 }
 
 std::string namesOf(const std::vector<uint32_t> &devices) {
@@ -55,12 +55,11 @@ struct Wait {
 
 struct NcclTransport::State {
   State(NcclOptions given, uint32_t rank)
-      : options(std::move(given)), rank(rank),
-        rendezvous(options.store, options.prefix, rank,
-                   uint32_t(options.devices.size()), options.timeout) {}
+      : options(std::move(given)), rank(rank), ranks(*options.ranks) {}
   ~State() { close(); }
 
   Status agree(const Digest &digest, ncclUniqueId &id);
+  Status gather(const Digest &digest);
   Result<std::string> judge(const std::vector<std::string> &records) const;
   Status makeCommunicator(const ncclUniqueId &id);
   Status warmUp(const std::vector<uint32_t> &peers);
@@ -85,7 +84,7 @@ struct NcclTransport::State {
 
   NcclOptions options;
   const uint32_t rank;
-  Rendezvous rendezvous;
+  Rendezvous &ranks;
   const NcclApi *api = nullptr;
   ncclComm_t communicator = nullptr;
   cudaStream_t stream = nullptr;
@@ -112,9 +111,10 @@ void NcclTransport::State::drop() {
 Status NcclTransport::State::failed(const Wait &wait, const Status &why) {
   drop();
   std::string peers = wait.peers.empty() ? "" : "; peers in this phase: ";
-  Status named = makeError("device ", options.device, ": nccl ", wait.phase,
-                           ": ", why.message(), peers, namesOf(wait.peers));
-  rendezvous.stop(named);
+  Status named =
+      makeError("device ", options.device, ": nccl ", wait.phase, ": ",
+                ranks.causeOf(why), peers, namesOf(wait.peers));
+  (void)ranks.abort(named);
   return named;
 }
 
@@ -126,7 +126,9 @@ Status NcclTransport::State::checkStopped(Clock::time_point &nextLook) {
   if (Clock::now() < nextLook)
     return {};
   nextLook = Clock::now() + kStopInterval;
-  return rendezvous.checkStopped();
+  Status stopped = ranks.checkStopped();
+  // Bytes do not need the store.
+  return stopped.is(ErrorCode::StoreLost) ? Status() : stopped;
 }
 
 /// Until done() is true; what it fails with, or what ends the wait early, ends
@@ -144,8 +146,8 @@ Status NcclTransport::State::poll(const Wait &wait, Done done) {
     if (!stopped.ok())
       return failed(wait, stopped);
     if (Clock::now() > wait.deadline)
-      return failed(wait,
-                    makeError("no end within ", options.timeout.count(), " s"));
+      return failed(wait, makeError(ErrorCode::Timeout, "no end within ",
+                                    options.timeout.count(), " s"));
     std::this_thread::sleep_for(kPollInterval);
   }
 }
@@ -161,7 +163,7 @@ Result<bool> NcclTransport::State::callEnded(ncclResult_t &result) {
   if (result == ncclSuccess || result == ncclInProgress)
     return result == ncclSuccess;
   const char *detail = api->GetLastError(communicator);
-  return makeError(api->GetErrorString(result),
+  return makeError(ErrorCode::PeerLost, api->GetErrorString(result),
                    detail && *detail ? std::string(" (") + detail + ")" : "");
 }
 
@@ -196,26 +198,40 @@ Result<int> NcclTransport::State::rankOf(uint32_t device) const {
   return int(found - options.devices.begin());
 }
 
-/// Rank 0's part: NCCL's unique id, when all ranks have the same plan.
+/// Rank 0's part: NCCL's unique id, when all ranks have the library. A record
+/// is empty, or says why one has not.
 Result<std::string>
 NcclTransport::State::judge(const std::vector<std::string> &records) const {
-  for (size_t i = 0; i < records.size(); ++i) {
-    if (records[i].find(' ') != std::string::npos) // a digest has none
-      return makeError("device ", options.devices[i], ": ", records[i]);
-    if (records[i] != records[0])
-      return makeError("device ", options.devices[0], " has plan ", records[0],
-                       ", device ", options.devices[i], " has ", records[i]);
-  }
+  for (size_t i = 0; i < records.size(); ++i)
+    if (!records[i].empty())
+      return makeError(ErrorCode::System, "device ", options.devices[i], ": ",
+                       records[i]);
   ncclUniqueId id;
   ncclResult_t result = api->GetUniqueId(&id);
   if (result != ncclSuccess)
-    return makeError("no unique id: ", api->GetErrorString(result));
+    return makeError(ErrorCode::System,
+                     "no unique id: ", api->GetErrorString(result));
   return std::string(id.internal, sizeof id.internal);
+}
+
+/// Where nobody has compared the plans yet.
+Status NcclTransport::State::gather(const Digest &digest) {
+  if (ranks.hasGathered())
+    return {};
+  Arrival arrival;
+  arrival.kind = "run";
+  arrival.terms = {{"plan", digestText(digest)}};
+  return statusOf(ranks.gather(arrival, "", [](const auto &) {
+    return Result<std::string>(std::string());
+  }));
 }
 
 /// A rank that cannot load NCCL says so in its record, to all.
 Status NcclTransport::State::agree(const Digest &digest, ncclUniqueId &id) {
-  std::string record = digestText(digest);
+  Status gathered = gather(digest);
+  if (!gathered.ok())
+    return makeError("device ", options.device, ": nccl connect: ", gathered);
+  std::string record;
   api = options.api;
   if (!api) {
     auto loaded = loadNccl();
@@ -224,14 +240,14 @@ Status NcclTransport::State::agree(const Digest &digest, ncclUniqueId &id) {
     else
       record = loaded.status().message();
   }
-  auto verdict = rendezvous.agree(
-      "connect", record, [this](const auto &all) { return judge(all); });
+  auto verdict = ranks.agree(Step::Nccl, record,
+                             [this](const auto &all) { return judge(all); });
   if (!verdict.ok())
     return makeError("device ", options.device,
-                     ": nccl connect: ", verdict.status().message());
+                     ": nccl connect: ", verdict.status());
   if (verdict->size() != sizeof id.internal)
-    return makeError("the unique id has ", verdict->size(), " bytes, expected ",
-                     sizeof id.internal);
+    return makeError(ErrorCode::Mismatch, "the unique id has ", verdict->size(),
+                     " bytes, expected ", sizeof id.internal);
   memcpy(id.internal, verdict->data(), sizeof id.internal);
   return {};
 }
@@ -289,7 +305,8 @@ NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages) {
                         : api->Send(message.data, message.bytes, ncclUint8,
                                     *peer, communicator, stream);
     if (result != ncclSuccess && result != ncclInProgress)
-      return makeError("cannot enqueue a message with device ", message.peer,
+      return makeError(ErrorCode::PeerLost,
+                       "cannot enqueue a message with device ", message.peer,
                        ": ", api->GetErrorString(result));
   }
   return {};
@@ -307,11 +324,12 @@ NcclTransport::State::runGroup(const std::vector<TransportMessage> &messages,
   Clock::time_point never = Clock::time_point::max();
   DTRT_RETURN_IF_ERROR(checkStopped(never));
   if (!communicator)
-    return makeError("device ", options.device, ": nccl ", phase,
-                     ": there is no communicator (any more)");
+    return makeError(ErrorCode::PeerLost, "device ", options.device, ": nccl ",
+                     phase, ": there is no communicator (any more)");
   ncclResult_t result = api->GroupStart();
   if (result != ncclSuccess)
-    return failed(wait, makeError(api->GetErrorString(result)));
+    return failed(wait,
+                  makeError(ErrorCode::PeerLost, api->GetErrorString(result)));
   Status enqueued = enqueue(messages);
   result = api->GroupEnd(); // in any case: it is this thread's state
   if (!enqueued.ok())
@@ -354,7 +372,7 @@ NcclTransport::create(NcclOptions options) {
       std::find(options.devices.begin(), options.devices.end(), options.device);
   if (found == options.devices.end())
     return makeError("device ", options.device, " is not in this world");
-  if (!options.store)
+  if (!options.ranks)
     return makeError("no store to share NCCL's unique id through");
   auto rank = uint32_t(found - options.devices.begin());
   return std::unique_ptr<NcclTransport>(
@@ -382,7 +400,7 @@ void NcclTransport::abort(const Status &why) {
       state->reason = why;
   }
   state->stopping = true;
-  state->rendezvous.stop(why);
+  (void)state->ranks.abort(why);
 }
 
 void NcclTransport::leave() { state->close(); }

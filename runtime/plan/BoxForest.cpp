@@ -33,7 +33,7 @@ void BoxForest::grow(const BoxList &list) {
 void BoxForest::build(const BoxList &list, Tree &tree, uint32_t begin,
                       uint32_t end) {
   const size_t rank = list.rank(), node = tree.nodes.size();
-  tree.nodes.push_back({begin, end, 0});
+  tree.nodes.push_back({begin, end, 0, 0});
   uint32_t *items = tree.items.data();
   for (size_t dim = 0; dim < rank; ++dim) {
     int64_t lo = list.low(items[begin])[dim], hi = list.high(items[begin])[dim];
@@ -44,6 +44,10 @@ void BoxForest::build(const BoxList &list, Tree &tree, uint32_t begin,
     tree.lows.push_back(lo);
     tree.highs.push_back(hi);
   }
+  for (uint32_t i = begin; i < end; ++i)
+    if (__builtin_add_overflow(tree.nodes[node].volume, list.volume(items[i]),
+                               &tree.nodes[node].volume))
+      tree.nodes[node].volume = INT64_MAX;
   if (end - begin <= kLeaf)
     return;
   unsigned dim = list.thinnestDim(items + begin, items + end);
@@ -58,33 +62,55 @@ void BoxForest::build(const BoxList &list, Tree &tree, uint32_t begin,
   build(list, tree, middle, end);
 }
 
+/// What is looked for, and how much of it has been found.
+struct BoxForest::Search {
+  const int64_t *lo, *hi;
+  int64_t enough, found;
+  Steps &steps;
+
+  /// The same boxes may be in the list any number of times.
+  void add(int64_t volume) {
+    if (__builtin_add_overflow(found, volume, &found))
+      found = INT64_MAX;
+  }
+  bool goesOn() const { return found < enough && !steps.spent(); }
+};
+
 void BoxForest::addVolume(const BoxList &list, const Tree &tree, uint32_t node,
-                          const int64_t *lo, const int64_t *hi, int64_t enough,
-                          int64_t &found) {
+                          Search &search) {
+  if (!search.steps.take())
+    return;
   const size_t rank = list.rank();
-  for (size_t dim = 0; dim < rank; ++dim)
-    if (tree.lows[node * rank + dim] >= hi[dim] ||
-        lo[dim] >= tree.highs[node * rank + dim])
+  bool inside = true;
+  for (size_t dim = 0; dim < rank; ++dim) {
+    int64_t low = tree.lows[node * rank + dim];
+    int64_t high = tree.highs[node * rank + dim];
+    if (low >= search.hi[dim] || search.lo[dim] >= high)
       return;
+    inside = inside && search.lo[dim] <= low && high <= search.hi[dim];
+  }
   const Node &at = tree.nodes[node];
+  if (inside)
+    return search.add(at.volume);
   if (at.second == 0) {
     for (uint32_t i = at.begin; i < at.end; ++i)
-      found += list.commonVolume(tree.items[i], lo, hi);
+      search.add(list.commonVolume(tree.items[i], search.lo, search.hi));
     return;
   }
-  addVolume(list, tree, node + 1, lo, hi, enough, found);
-  if (found < enough)
-    addVolume(list, tree, at.second, lo, hi, enough, found);
+  addVolume(list, tree, node + 1, search);
+  if (search.goesOn())
+    addVolume(list, tree, at.second, search);
 }
 
 int64_t BoxForest::commonVolume(const BoxList &list, const int64_t *lo,
-                                const int64_t *hi, int64_t enough) const {
-  int64_t found = 0;
+                                const int64_t *hi, int64_t enough,
+                                Steps &steps) const {
+  Search search = {lo, hi, enough, 0, steps};
   for (size_t box = known; box < list.count(); ++box)
-    found += list.commonVolume(box, lo, hi);
-  for (size_t tree = trees.size(); tree-- > 0 && found < enough;)
-    addVolume(list, trees[tree], 0, lo, hi, enough, found);
-  return found;
+    search.add(list.commonVolume(box, lo, hi));
+  for (size_t tree = trees.size(); tree-- > 0 && search.goesOn();)
+    addVolume(list, trees[tree], 0, search);
+  return search.found;
 }
 
 } // namespace dtrt

@@ -11,6 +11,7 @@
 #define DTRT_LIB_PLAN_BOXFOREST_H
 
 #include "BoxList.h"
+#include "Steps.h"
 
 namespace dtrt {
 
@@ -21,9 +22,10 @@ public:
   void grow(const BoxList &list);
 
   /// How many elements the boxes of the list have in [lo, hi), summed; stops
-  /// when there are `enough`. The list is the one that this has grown with.
+  /// when there are `enough`, or no steps left. The list is the one that this
+  /// has grown with.
   int64_t commonVolume(const BoxList &list, const int64_t *lo,
-                       const int64_t *hi, int64_t enough) const;
+                       const int64_t *hi, int64_t enough, Steps &steps) const;
 
 private:
   /// Boxes `items[begin, end)`. What comes next in `nodes` is the first half,
@@ -31,6 +33,7 @@ private:
   struct Node {
     uint32_t begin = 0, end = 0;
     uint32_t second = 0;
+    int64_t volume = 0; // of its boxes, summed
   };
   /// Of the boxes from `first` on, up to the next tree's.
   struct Tree {
@@ -41,9 +44,9 @@ private:
   };
   static void build(const BoxList &list, Tree &tree, uint32_t begin,
                     uint32_t end);
+  struct Search;
   static void addVolume(const BoxList &list, const Tree &tree, uint32_t node,
-                        const int64_t *lo, const int64_t *hi, int64_t enough,
-                        int64_t &found);
+                        Search &search);
 
   std::vector<Tree> trees;
   uint32_t known = 0; // boxes in trees

@@ -16,9 +16,16 @@ void BoxList::add(const std::vector<int64_t> &offset,
   }
 }
 
-bool BoxList::overlap(size_t a, size_t b) const {
+int64_t BoxList::volume(size_t box) const {
+  int64_t volume = 1;
   for (size_t dim = 0; dim < dims; ++dim)
-    if (low(a)[dim] >= high(b)[dim] || low(b)[dim] >= high(a)[dim])
+    volume *= high(box)[dim] - low(box)[dim];
+  return volume;
+}
+
+bool BoxList::holds(size_t box, const int64_t *element) const {
+  for (size_t dim = 0; dim < dims; ++dim)
+    if (element[dim] < low(box)[dim] || element[dim] >= high(box)[dim])
       return false;
   return true;
 }

@@ -21,7 +21,9 @@ public:
   const int64_t *low(size_t box) const { return lows.data() + box * dims; }
   const int64_t *high(size_t box) const { return highs.data() + box * dims; }
 
-  bool overlap(size_t a, size_t b) const;
+  int64_t volume(size_t box) const;
+  /// Whether an element is in the box.
+  bool holds(size_t box, const int64_t *element) const;
   /// How many elements the box has of [lo, hi).
   int64_t commonVolume(size_t box, const int64_t *lo, const int64_t *hi) const;
   /// The dim in which fewest pairs of the boxes [first, last) overlap, roughly.

@@ -7,7 +7,19 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include <random>
+
 namespace dtrt {
+
+/// Another in every process: nobody who writes a plan can know which contents
+/// would hash alike.
+static uint64_t hashSeed() {
+  static const uint64_t seed = [] {
+    std::random_device device;
+    return uint64_t(device()) << 32 | device();
+  }();
+  return seed;
+}
 
 void ContentHash::add(const Segment &segment) {
   for (unsigned state : statesOf(segment.states))
@@ -59,8 +71,8 @@ void ContentHash::flush() {
 
 Digest ContentHash::finish() {
   flush();
-  XXH128_hash_t hash =
-      XXH3_128bits(words.data(), words.size() * sizeof(int64_t));
+  XXH128_hash_t hash = XXH3_128bits_withSeed(
+      words.data(), words.size() * sizeof(int64_t), hashSeed());
   words.clear();
   return {hash.low64, hash.high64};
 }

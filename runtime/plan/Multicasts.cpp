@@ -64,24 +64,30 @@ MulticastCounter::MulticastCounter(
     : passedOn(passedOn), ends(passedOn.size()) {}
 
 void MulticastCounter::addCarried(const Segment &segment, uint32_t source,
-                                  uint32_t destination) {
+                                  uint32_t destination, Steps &steps) {
   auto at = std::partition_point(
       passedOn.begin(), passedOn.end(),
       [&](const auto &elements) { return elements.family < segment.family; });
   for (; at != passedOn.end() && at->family == segment.family; ++at) {
+    if (!steps.take())
+      return;
     if (!(at->states & segment.states))
       continue;
     std::vector<End> &own = ends[at - passedOn.begin()];
     forEachInside(at->places, segment, 0, at->places.size(), 0,
                   [&](uint32_t place) {
+                    if (!steps.take())
+                      return;
                     own.push_back(makeEnd(place, source, false));
                     own.push_back(makeEnd(place, destination, true));
                   });
   }
 }
 
-void MulticastCounter::addProgram(const PlanCommon &common,
-                                  const RankProgram &program) {
+Status MulticastCounter::addProgram(const PlanCommon &common,
+                                    const RankProgram &program,
+                                    uint64_t mostSteps) {
+  Steps steps(mostSteps);
   std::vector<size_t> before;
   for (const std::vector<End> &own : ends)
     before.push_back(own.size());
@@ -100,12 +106,13 @@ void MulticastCounter::addProgram(const PlanCommon &common,
       if (message.receive)
         continue;
       if (message.direct) {
-        addCarried(message.segment, program.device, message.peer);
+        addCarried(message.segment, program.device, message.peer, steps);
         continue;
       }
-      for (uint64_t at = message.slot; at < message.slot + message.bytes;) {
+      uint64_t end = message.slot + message.bytes;
+      for (uint64_t at = message.slot; at < end && !steps.spent();) {
         const Segment &segment = *packed.at(at);
-        addCarried(segment, program.device, message.peer);
+        addCarried(segment, program.device, message.peer, steps);
         at += segmentBytes(common.families[segment.family], segment);
       }
     }
@@ -115,6 +122,11 @@ void MulticastCounter::addProgram(const PlanCommon &common,
     std::sort(first, ends[i].end());
     ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
   }
+  Status status = steps.status();
+  return status.ok()
+             ? status
+             : makeError("device ", program.device,
+                         ": counting what is passed on ", status.message());
 }
 
 uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {

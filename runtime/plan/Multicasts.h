@@ -10,7 +10,7 @@
 #ifndef DTRT_LIB_PLAN_MULTICASTS_H
 #define DTRT_LIB_PLAN_MULTICASTS_H
 
-#include "dtrt/PlanFile.h"
+#include "Steps.h"
 
 #include <map>
 
@@ -46,8 +46,10 @@ public:
   /// The elements, as `PassedOn::take` gives them, must outlive this.
   explicit MulticastCounter(const std::vector<PassedOn::Elements> &passedOn);
 
-  /// The messages that one program sends.
-  void addProgram(const PlanCommon &common, const RankProgram &program);
+  /// The messages that one program sends. Fails when that takes too many steps,
+  /// each of which may leave two ends in memory.
+  Status addProgram(const PlanCommon &common, const RankProgram &program,
+                    uint64_t mostSteps);
   /// How many sets of devices share what some of them pass on, by counters of
   /// the same elements; leaves nothing in them.
   static uint64_t count(std::vector<MulticastCounter> &counters);
@@ -60,8 +62,8 @@ private:
   static End makeEnd(uint32_t place, uint32_t device, bool receives) {
     return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
   }
-  void addCarried(const Segment &segment, uint32_t source,
-                  uint32_t destination);
+  void addCarried(const Segment &segment, uint32_t source, uint32_t destination,
+                  Steps &steps);
 
   const std::vector<PassedOn::Elements> &passedOn;
   std::vector<std::vector<End>> ends; // as in `passedOn`; of a program once

@@ -1,15 +1,17 @@
 //===- PlanCheck.cpp - Bounds of everything a plan says -------------------===//
 //
-// After these checks every index is in range, every box lies in its shard and
-// no product of sizes overflows. Whether the plan moves the right bytes in the
-// right order is PlanVerifier's question.
+// Whether the plan moves the right bytes in the right order is Verifier.cpp's
+// question.
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/PlanFile.h"
+#include "PlanCheck.h"
+
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace dtrt {
 
@@ -19,17 +21,18 @@ namespace {
 /// overflow.
 constexpr int64_t kMaxBytes = int64_t(1) << 61;
 
-/// Product of all sizes times the widest element, or an error.
-Result<int64_t> checkedBytes(const std::vector<int64_t> &sizes,
-                             int64_t elementBytes) {
+/// Fails unless the product of any of the sizes, times the widest element, is
+/// at most kMaxBytes. So a dim without elements counts as one: the strides and
+/// members beside it are computed all the same.
+Status checkBytes(const std::vector<int64_t> &sizes, int64_t elementBytes) {
   int64_t total = elementBytes;
   for (int64_t size : sizes) {
-    auto product = checkedProduct(total, size);
+    auto product = checkedProduct(total, std::max<int64_t>(size, 1));
     if (!product || *product > kMaxBytes)
       return makeError("size ", size, " makes the byte count overflow");
     total = *product;
   }
-  return total;
+  return {};
 }
 
 int64_t widestElement(const Family &family) {
@@ -44,11 +47,13 @@ int64_t widestElement(const Family &family) {
 Status checkState(const Family &family, size_t index) {
   const StateInfo &state = family.states[index];
   auto fails = [&](auto... what) {
-    return makeError("state '", state.name, "' ", what...);
+    return makeError("state '", shortened(state.name), "' ", what...);
   };
   if (!canConvert(state.sourceDType, state.destinationDType))
     return fails("cannot change from ", dtypeName(state.sourceDType), " to ",
                  dtypeName(state.destinationDType));
+  if (!state.inSource && !state.inDestination)
+    return fails("is on neither side");
   if (state.madeFrom == -1)
     return state.inSource ? Status() : fails("comes from nowhere");
   if (state.madeFrom < 0 || size_t(state.madeFrom) >= family.states.size() ||
@@ -56,13 +61,48 @@ Status checkState(const Family &family, size_t index) {
     return fails("is made from state ", state.madeFrom, " of ",
                  family.states.size());
   const StateInfo &from = family.states[size_t(state.madeFrom)];
+  std::string origin = shortened(from.name);
   if (!from.inSource)
-    return fails("is made from '", from.name, "', which the source lacks");
+    return fails("is made from '", origin, "', which the source lacks");
+  if (from.madeFrom != -1)
+    return fails("is made from '", origin, "', which is itself made from ",
+                 "another");
   if (!state.inSource && state.sourceDType != from.sourceDType)
-    return fails("is read as ", dtypeName(state.sourceDType), ", but '",
-                 from.name, "' is ", dtypeName(from.sourceDType));
+    return fails("is read as ", dtypeName(state.sourceDType), ", but '", origin,
+                 "' is ", dtypeName(from.sourceDType));
   if (!canConvert(from.destinationDType, state.destinationDType))
     return fails("cannot be made from ", dtypeName(from.destinationDType));
+  return {};
+}
+
+Status checkStates(const Family &family) {
+  if (family.states.empty() || family.states.size() > 64)
+    return makeError("found ", family.states.size(),
+                     " states, expected 1 to 64");
+  std::vector<std::string_view> names;
+  for (const StateInfo &state : family.states) {
+    DTRT_RETURN_IF_ERROR(checkName("name of a state", state.name));
+    if (state.name.empty())
+      return makeError("a state has no name");
+    names.push_back(state.name);
+  }
+  std::sort(names.begin(), names.end());
+  auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    return makeError("has state '", shortened(*twice), "' twice");
+  for (size_t i = 0; i < family.states.size(); ++i)
+    DTRT_RETURN_IF_ERROR(checkState(family, i));
+  return {};
+}
+
+/// The numbers in the names of the members are different, and int64.
+Status checkLeading(const LeadingDim &dim) {
+  int64_t last = 0;
+  if (dim.count < 1 || (dim.step == 0 && dim.count > 1) ||
+      __builtin_mul_overflow(dim.step, dim.count, &last) ||
+      __builtin_add_overflow(dim.first, last, &last))
+    return makeError("leading dim from ", dim.first, " step ", dim.step,
+                     " has count ", dim.count);
   return {};
 }
 
@@ -74,24 +114,16 @@ Status checkFamily(const Family &family) {
   if (holes != family.leading.size())
     return makeError("name has ", holes, " '{}' for ", family.leading.size(),
                      " leading dims");
-  if (family.states.empty() || family.states.size() > 64)
-    return makeError("found ", family.states.size(),
-                     " states, expected 1 to 64");
-  for (size_t i = 0; i < family.states.size(); ++i)
-    DTRT_RETURN_IF_ERROR(checkState(family, i));
+  DTRT_RETURN_IF_ERROR(checkStates(family));
   std::vector<int64_t> sizes = family.shape;
   for (const LeadingDim &dim : family.leading) {
-    int64_t last = 0;
-    if (dim.count < 1 || __builtin_mul_overflow(dim.step, dim.count, &last) ||
-        __builtin_add_overflow(dim.first, last, &last))
-      return makeError("leading dim from ", dim.first, " step ", dim.step,
-                       " has count ", dim.count);
+    DTRT_RETURN_IF_ERROR(checkLeading(dim));
     sizes.push_back(dim.count);
   }
   for (int64_t size : family.shape)
     if (size < 0)
       return makeError("found size ", size, ", expected at least 0");
-  return checkedBytes(sizes, widestElement(family)).status();
+  return checkBytes(sizes, widestElement(family));
 }
 
 Status checkWorld(const char *side, int64_t world,
@@ -116,12 +148,82 @@ Status checkHash(const char *what, const std::string &hash) {
   return makeError(what, " is not 32 lower-case hex digits");
 }
 
-/// Intervals of a dim: within [0, limit], disjoint in any order.
+/// Neither infinite nor a NaN, and in [least, most].
+Status checkNumber(const char *what, double number, double least, double most) {
+  if (number >= least && number <= most) // false for a NaN
+    return {};
+  return makeError(what, " is ", number, ", expected ", least, " to ", most);
+}
+
+/// What a rate may be, so that no time of a plan is infinite: from a byte per
+/// second to far more than any machine has.
+constexpr double kLeastGBps = 1e-9, kMostGBps = 1e12;
+constexpr double kMostMicroseconds = 1e15;
+constexpr double kMostSeconds = 1e300;
+constexpr int64_t kMostDevices = int64_t(1) << 32;
+
+Status checkLink(const Link &link) {
+  for (int64_t end : {link.from.index, link.to.index})
+    if (end < 0 || end >= kMostDevices)
+      return makeError("a link of the cluster has end ", end);
+  return checkNumber("rate of a link of the cluster", link.GBps, kLeastGBps,
+                     kMostGBps);
+}
+
+Status checkCluster(const Cluster &cluster) {
+  if (cluster.devicesPerNode < 1 || cluster.devicesPerNode > kMostDevices)
+    return makeError("cluster has ", cluster.devicesPerNode,
+                     " devices per node, expected 1 to ", kMostDevices);
+  if (cluster.devicesPerNic < 1 ||
+      cluster.devicesPerNode % cluster.devicesPerNic != 0)
+    return makeError("cluster has ", cluster.devicesPerNic,
+                     " devices per NIC, expected a divisor of ",
+                     cluster.devicesPerNode);
+  DTRT_RETURN_IF_ERROR(checkNumber("rate inside a node", cluster.intraNodeGBps,
+                                   kLeastGBps, kMostGBps));
+  DTRT_RETURN_IF_ERROR(checkNumber("rate between nodes", cluster.interNodeGBps,
+                                   kLeastGBps, kMostGBps));
+  DTRT_RETURN_IF_ERROR(
+      checkNumber("rate of packs", cluster.packGBps, kLeastGBps, kMostGBps));
+  DTRT_RETURN_IF_ERROR(
+      checkNumber("latency", cluster.latencyUs, 0, kMostMicroseconds));
+  DTRT_RETURN_IF_ERROR(checkNumber("start of a pack", cluster.packLaunchUs, 0,
+                                   kMostMicroseconds));
+  for (const Link &link : cluster.links)
+    DTRT_RETURN_IF_ERROR(checkLink(link));
+  return {};
+}
+
+Status checkSummary(const PlanSummary &summary) {
+  // Memory of one device, which is added to: sums stay in range.
+  for (auto [what, bytes] :
+       {std::make_pair("staging limit", summary.stagingLimit),
+        {"device limit", summary.deviceLimit},
+        {"device peak", summary.devicePeak}})
+    if (bytes > 2 * uint64_t(kMaxBytes))
+      return makeError(what, " of ", bytes, " bytes");
+  DTRT_RETURN_IF_ERROR(
+      checkNumber("predicted time", summary.timePredicted, 0, kMostSeconds));
+  DTRT_RETURN_IF_ERROR(checkNumber("lower bound of the time",
+                                   summary.timeLowerBound, 0, kMostSeconds));
+  for (const std::string *proof :
+       {&summary.coverage, &summary.deadlockFree, &summary.memorySafe})
+    if (!proof->empty() && *proof != "proved")
+      return makeError("a proof is neither empty nor 'proved'");
+  return checkName("name of the solver", summary.solver);
+}
+
+/// Intervals of a dim: within [0, limit], disjoint in any order; one that is
+/// empty stands alone.
 Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
-  for (const Range &interval : intervals)
+  for (const Range &interval : intervals) {
     if (interval.lo < 0 || interval.hi < interval.lo || interval.hi > limit)
       return makeError("interval [", interval.lo, ", ", interval.hi,
                        ") is outside [0, ", limit, ")");
+    if (interval.size() == 0 && intervals.size() > 1)
+      return makeError("interval [", interval.lo, ", ", interval.hi,
+                       ") is empty beside others");
+  }
   std::sort(intervals.begin(), intervals.end(),
             [](const Range &a, const Range &b) { return a.lo < b.lo; });
   for (size_t i = 1; i < intervals.size(); ++i)
@@ -137,10 +239,19 @@ Status checkMadeStates(const Family &family, const ShardRecord &shard) {
   for (unsigned state : statesOf(shard.states)) {
     const StateInfo &info = family.states[state];
     if (!info.inSource && !(shard.states >> info.madeFrom & 1))
-      return makeError("has state '", info.name, "', but not '",
-                       family.states[size_t(info.madeFrom)].name,
+      return makeError("has state '", shortened(info.name), "', but not '",
+                       shortened(family.states[size_t(info.madeFrom)].name),
                        "', which it is made from");
   }
+  return {};
+}
+
+/// What is not in the destination is on none of its shards.
+Status checkDropped(const Family &family, const ShardRecord &shard) {
+  for (unsigned state : statesOf(shard.states))
+    if (!family.states[state].inDestination)
+      return makeError("has state '", shortened(family.states[state].name),
+                       "', which the destination lacks");
   return {};
 }
 
@@ -159,8 +270,7 @@ Status checkShardOf(const Family &family, const ShardRecord &shard) {
     DTRT_RETURN_IF_ERROR(checkIntervals(shard.dims[dim], limit));
   }
   std::vector<int64_t> shape = localShape(shard);
-  auto bytes = checkedBytes(shape, widestElement(family));
-  DTRT_RETURN_IF_ERROR(bytes);
+  DTRT_RETURN_IF_ERROR(checkBytes(shape, widestElement(family)));
   if (!shard.flat)
     return {};
   int64_t elements = 1;
@@ -176,8 +286,8 @@ Status checkShardOf(const Family &family, const ShardRecord &shard) {
 class ProgramChecker {
 public:
   ProgramChecker(const PlanCommon &common, const std::vector<uint32_t> &devices,
-                 const RankProgram &program)
-      : common(common), devices(devices), program(program) {}
+                 const RankProgram &program, ReadBudget &budget)
+      : common(common), devices(devices), program(program), budget(budget) {}
 
   Status check() {
     DTRT_RETURN_IF_ERROR(checkRank("source", program.sourceRank,
@@ -224,16 +334,55 @@ private:
                          " of ", common.families.size());
       const Family &family = common.families[shard.family];
       Status status = checkShardOf(family, shard);
-      if (status.ok() && which == Side::Source)
-        status = checkMadeStates(family, shard);
+      if (status.ok())
+        status = which == Side::Source ? checkMadeStates(family, shard)
+                                       : checkDropped(family, shard);
+      if (status.ok())
+        status = chargeMembers(family, shard);
       if (!status.ok())
-        return makeError(side, " shard ", i, " of '", family.name,
+        return makeError(side, " shard ", i, " of '", shortened(family.name),
                          "': ", status.message());
       total += shardBytes(family, shard, which);
       if (total > uint64_t(kMaxBytes))
         return makeError(side, " shards hold ", total, " bytes");
     }
     return {};
+  }
+
+  /// Its buffers, and the boxes of storage that its members are. A dim without
+  /// members counts as one: the numbers beside it are written all the same.
+  Status chargeMembers(const Family &family, const ShardRecord &shard) {
+    uint64_t members = 1, boxes = 1, looks = 0;
+    std::vector<int64_t> extents = localShape(shard);
+    for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
+      members *= uint64_t(std::max<int64_t>(extents[dim], 1));
+      if (__builtin_mul_overflow(boxes, shard.dims[dim].size(), &boxes))
+        boxes = UINT64_MAX;
+      looks += shard.dims[dim].size();
+    }
+    DTRT_RETURN_IF_ERROR(budget.charge(
+        "members", members, kBufferCost * statesOf(shard.states).size()));
+    DTRT_RETURN_IF_ERROR(budget.charge("looks of members at intervals", members,
+                                       looks * kLookCost));
+    return budget.charge("boxes of members", boxes, boxCost(family));
+  }
+
+  static uint64_t boxCost(const Family &family) {
+    return sizeof(Segment) + 2 * sizeof(int64_t) * family.rank();
+  }
+
+  /// What those need who look up, per state, where its members lie.
+  Status chargeSegment(const Family &family, const Segment &segment) {
+    uint64_t states = statesOf(segment.states).size(), looks = 0;
+    for (const auto &intervals : shardOf(segment).dims)
+      looks += intervals.size();
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("looks at intervals of shards", looks, kLookCost));
+    DTRT_RETURN_IF_ERROR(budget.charge("boxes of segments", states,
+                                       2 * sizeof(int64_t) * family.rank()));
+    return budget.charge("rows of segments",
+                         uint64_t(segmentMembers(family, segment)),
+                         kRowCost * states);
   }
 
   const ShardRecord &shardOf(const Segment &segment) const {
@@ -253,11 +402,12 @@ private:
                        " in a shard of family ", shard.family);
     const Family &family = common.families[shard.family];
     if (segment.states == 0 || (segment.states & ~shard.states))
-      return makeError("segment of '", family.name, "' has state mask ",
-                       segment.states, ", its shard ", shard.states);
+      return makeError("segment of '", shortened(family.name),
+                       "' has state mask ", segment.states, ", its shard ",
+                       shard.states);
     if (segment.offset.size() != family.rank() ||
         segment.size.size() != family.rank())
-      return makeError("segment of '", family.name, "' has ",
+      return makeError("segment of '", shortened(family.name), "' has ",
                        segment.offset.size(), " dims, expected ",
                        family.rank());
     return {};
@@ -273,9 +423,11 @@ private:
                                : family.shape[dim - family.numLeading()];
       int64_t lo = segment.offset[dim], size = segment.size[dim];
       if (lo < 0 || size < 1 || lo > limit || size > limit - lo)
-        return makeError("segment of '", family.name, "' has offset ", lo,
-                         " and size ", size, " in dim ", dim, " of ", limit);
+        return makeError("segment of '", shortened(family.name),
+                         "' has offset ", lo, " and size ", size, " in dim ",
+                         dim, " of ", limit);
     }
+    DTRT_RETURN_IF_ERROR(chargeSegment(family, segment));
     return checkInside(family, shardOf(segment), segment.offset, segment.size);
   }
 
@@ -414,6 +566,7 @@ private:
       const Family &family = common.families[segment.family];
       DTRT_RETURN_IF_ERROR(checkStorage(family, shardOf(segment), segment));
       DTRT_RETURN_IF_ERROR(checkWhole(family, shardOf(segment), segment));
+      DTRT_RETURN_IF_ERROR(chargeSegment(family, segment));
     }
     return {};
   }
@@ -445,6 +598,7 @@ private:
   const PlanCommon &common;
   const std::vector<uint32_t> &devices;
   const RankProgram &program;
+  ReadBudget &budget;
   int32_t lastWave = -1;
 };
 
@@ -452,36 +606,48 @@ private:
 
 Status checkCommon(const PlanCommon &common) {
   DTRT_RETURN_IF_ERROR(
+      checkName("name of the compiler", common.compilerVersion));
+  DTRT_RETURN_IF_ERROR(
       checkWorld("source", common.sourceWorld, common.sourceDevices));
   DTRT_RETURN_IF_ERROR(checkWorld("destination", common.destinationWorld,
                                   common.destinationDevices));
-  for (const Family &family : common.families) {
-    Status status = checkFamily(family);
+  if (common.summary.granularity == Granularity::Tensor &&
+      common.summary.mode != MemoryMode::Flat)
+    return makeError("storage goes by tensor in a plan of mode rollback, ",
+                     "expected mode flat");
+  for (size_t i = 0; i < common.families.size(); ++i) {
+    const Family &family = common.families[i];
+    Status status = checkName("name", family.name);
     if (!status.ok())
-      return makeError("family '", family.name, "': ", status.message());
+      return makeError("family ", i, ": ", status.message());
+    status = checkFamily(family);
+    if (!status.ok())
+      return makeError("family ", i, " '", shortened(family.name),
+                       "': ", status.message());
   }
-  for (const Link &link : common.cluster.links)
-    if (!(link.GBps > 0))
-      return makeError("a link of the cluster has ", link.GBps,
-                       " GB/s, expected more than 0");
-  if (common.cluster.devicesPerNode < 1)
-    return makeError("cluster has ", common.cluster.devicesPerNode,
-                     " devices per node");
-  if (common.cluster.devicesPerNic < 1 ||
-      common.cluster.devicesPerNode % common.cluster.devicesPerNic != 0)
-    return makeError("cluster has ", common.cluster.devicesPerNic,
-                     " devices per NIC, expected a divisor of ",
-                     common.cluster.devicesPerNode);
+  DTRT_RETURN_IF_ERROR(checkCluster(common.cluster));
+  DTRT_RETURN_IF_ERROR(checkSummary(common.summary));
+  DTRT_RETURN_IF_ERROR(checkProse("source layout", common.sourceLayout));
+  DTRT_RETURN_IF_ERROR(
+      checkProse("destination layout", common.destinationLayout));
   DTRT_RETURN_IF_ERROR(checkHash("request hash", common.requestHash));
   DTRT_RETURN_IF_ERROR(
       checkHash("source fingerprint", common.sourceFingerprint));
   return checkHash("destination fingerprint", common.destinationFingerprint);
 }
 
+Status chargeTensors(const PlanCommon &common, ReadBudget &budget) {
+  for (const Family &family : common.families)
+    DTRT_RETURN_IF_ERROR(budget.charge("names of tensors",
+                                       uint64_t(family.numMembers()),
+                                       kNameCost + family.name.size()));
+  return {};
+}
+
 Status checkProgram(const PlanCommon &common,
                     const std::vector<uint32_t> &devices,
-                    const RankProgram &program) {
-  Status status = ProgramChecker(common, devices, program).check();
+                    const RankProgram &program, ReadBudget &budget) {
+  Status status = ProgramChecker(common, devices, program, budget).check();
   if (status.ok())
     return status;
   return makeError("program of device ", program.device, ": ",

@@ -1,6 +1,8 @@
 //===- PlanReader.cpp - Reading plan files that may be hostile ------------===//
 
 #include "FileLayout.h"
+#include "PlanCheck.h"
+#include "PlanSource.h"
 #include "SectionDecoder.h"
 #include "dtrt/PlanFile.h"
 
@@ -8,76 +10,59 @@
 #include <xxhash.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <new>
 
 namespace dtrt {
 
 struct PlanReader::State {
-  std::string bytes; // what was read, unless mapped
-  void *mapping = nullptr;
-  const uint8_t *data = nullptr;
-  uint64_t size = 0;
+  PlanSource source;
   Header header = {};
   Digest digest = {};
   std::vector<SectionEntry> programs;
   std::vector<uint32_t> devices;
   PlanCommon common;
 
-  ~State() {
-    if (mapping)
-      munmap(mapping, size);
-  }
+  explicit State(PlanSource source) : source(std::move(source)) {}
 
-  Status map(const std::string &path);
-  Status readStandardInput();
   Status load();
   Status checkHeader();
+  Status checkDigest(const SectionBytes &table);
   Status checkTable(const std::vector<SectionEntry> &table);
-  Status checkSum(const SectionEntry &entry, const std::string &name) const;
+  /// The section, once its checksum is right.
+  Result<SectionBytes> section(const SectionEntry &entry,
+                               const std::string &name) const;
+  Result<RankProgram> program(const SectionEntry &entry) const;
 };
 
-Status PlanReader::State::map(const std::string &path) {
-  int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (file < 0)
-    return makeError("cannot open '", path, "': ", strerror(errno));
-  struct stat info;
-  if (fstat(file, &info) != 0 || S_ISDIR(info.st_mode)) {
-    close(file);
-    return makeError("cannot read '", path, "': not a file");
-  }
-  size = uint64_t(info.st_size);
-  if (size > 0) {
-    mapping = mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
-    if (mapping == MAP_FAILED)
-      mapping = nullptr;
-  }
-  close(file);
-  if (size > 0 && !mapping)
-    return makeError("cannot map '", path, "': ", strerror(errno));
-  data = static_cast<const uint8_t *>(mapping);
-  return {};
+namespace {
+std::string programName(uint32_t device) {
+  return "program of device " + std::to_string(device);
 }
 
-Status PlanReader::State::readStandardInput() {
-  std::vector<char> buffer(1 << 20);
-  while (size_t read = fread(buffer.data(), 1, buffer.size(), stdin))
-    bytes.append(buffer.data(), read);
-  if (ferror(stdin))
-    return makeError("cannot read standard input: ", strerror(errno));
-  return {};
+Status damaged(const std::string &name) {
+  return makeError(name, " is damaged: its checksum does not match");
 }
+
+/// A budget bounds what is unpacked; the machine may have less than that.
+template <typename Read> auto withinMemory(Read read) -> decltype(read()) {
+  try {
+    return read();
+  } catch (const std::bad_alloc &) {
+    return makeError("not enough memory to read the plan");
+  }
+}
+} // namespace
 
 Status PlanReader::State::checkHeader() {
+  uint64_t size = source.size();
   if (size < sizeof(Header))
     return makeError("not a plan file: ", size, " bytes, expected at least ",
                      sizeof(Header));
-  memcpy(&header, data, sizeof header);
+  auto bytes = source.read(0, sizeof header);
+  DTRT_RETURN_IF_ERROR(bytes);
+  memcpy(&header, bytes->data, sizeof header);
   if (memcmp(header.magic, kMagic, sizeof kMagic) != 0)
     return makeError("not a plan file: it does not start with 'DTPLAN'");
   if (header.endian != kEndianMark)
@@ -98,6 +83,19 @@ Status PlanReader::State::checkHeader() {
     return makeError("section table of ", header.sectionCount, " entries at ",
                      header.tableOffset, " does not end the file of ", size,
                      " bytes");
+  return {};
+}
+
+Status PlanReader::State::checkDigest(const SectionBytes &table) {
+  XXH3_state_t hash;
+  XXH3_128bits_reset(&hash);
+  XXH3_128bits_update(&hash, &header, kDigestOffset);
+  XXH3_128bits_update(&hash, table.data, table.size);
+  XXH128_hash_t computed = XXH3_128bits_digest(&hash);
+  if (computed.low64 != header.digest[0] || computed.high64 != header.digest[1])
+    return makeError("plan file is damaged: the digest of its header and "
+                     "section table does not match");
+  digest = {header.digest[0], header.digest[1]};
   return {};
 }
 
@@ -125,43 +123,53 @@ Status PlanReader::State::checkTable(const std::vector<SectionEntry> &table) {
   return {};
 }
 
-Status PlanReader::State::checkSum(const SectionEntry &entry,
-                                   const std::string &name) const {
-  if (XXH3_64bits(data + entry.offset, entry.size) == entry.checksum)
-    return {};
-  return makeError(name, " is damaged: its checksum does not match");
+Result<SectionBytes> PlanReader::State::section(const SectionEntry &entry,
+                                                const std::string &name) const {
+  auto bytes = source.read(entry.offset, entry.size);
+  if (!bytes.ok())
+    return makeError(name, ": ", bytes.status().message());
+  if (XXH3_64bits(bytes->data, bytes->size) != entry.checksum)
+    return damaged(name);
+  return bytes;
 }
 
 Status PlanReader::State::load() {
-  if (!mapping) {
-    data = reinterpret_cast<const uint8_t *>(bytes.data());
-    size = bytes.size();
-  }
   DTRT_RETURN_IF_ERROR(checkHeader());
   std::vector<SectionEntry> table(header.sectionCount);
-  uint64_t tableBytes = table.size() * sizeof(SectionEntry);
-  memcpy(table.data(), data + header.tableOffset, tableBytes);
-  XXH3_state_t hash;
-  XXH3_128bits_reset(&hash);
-  XXH3_128bits_update(&hash, &header, kDigestOffset);
-  XXH3_128bits_update(&hash, table.data(), tableBytes);
-  XXH128_hash_t computed = XXH3_128bits_digest(&hash);
-  if (computed.low64 != header.digest[0] || computed.high64 != header.digest[1])
-    return makeError("plan file is damaged: the digest of its header and "
-                     "section table does not match");
-  digest = {header.digest[0], header.digest[1]};
+  auto bytes =
+      source.read(header.tableOffset, table.size() * sizeof(SectionEntry));
+  DTRT_RETURN_IF_ERROR(bytes);
+  DTRT_RETURN_IF_ERROR(checkDigest(*bytes));
+  memcpy(table.data(), bytes->data, bytes->size);
   DTRT_RETURN_IF_ERROR(checkTable(table));
-  SectionEntry last = table.back();
-  DTRT_RETURN_IF_ERROR(checkSum(last, "common section"));
-  auto decoded = decodeCommon(data + last.offset, last.size);
+  auto last = section(table.back(), "common section");
+  DTRT_RETURN_IF_ERROR(last);
+  ReadBudget budget(last->size, source.size());
+  auto decoded = decodeCommon(last->data, last->size, budget);
   DTRT_RETURN_IF_ERROR(decoded);
   common = std::move(*decoded);
   DTRT_RETURN_IF_ERROR(checkCommon(common));
+  DTRT_RETURN_IF_ERROR(chargeTensors(common, budget));
   table.pop_back();
   programs = std::move(table);
   for (const SectionEntry &entry : programs)
     devices.push_back(entry.device);
   return {};
+}
+
+Result<RankProgram>
+PlanReader::State::program(const SectionEntry &entry) const {
+  std::string name = programName(entry.device);
+  auto bytes = section(entry, name);
+  DTRT_RETURN_IF_ERROR(bytes);
+  ReadBudget budget(bytes->size, source.size());
+  auto program = decodeProgram(bytes->data, bytes->size, budget);
+  if (!program.ok())
+    return makeError(name, ": ", program.status().message());
+  if (program->device != entry.device)
+    return makeError(name, " says that it is that of device ", program->device);
+  DTRT_RETURN_IF_ERROR(checkProgram(common, devices, *program, budget));
+  return program;
 }
 
 PlanReader::PlanReader(std::unique_ptr<State> state)
@@ -171,23 +179,25 @@ PlanReader &PlanReader::operator=(PlanReader &&) noexcept = default;
 PlanReader::~PlanReader() = default;
 
 Result<PlanReader> PlanReader::open(const std::string &path) {
-  auto state = std::make_unique<State>();
-  if (path == "-")
-    DTRT_RETURN_IF_ERROR(state->readStandardInput());
-  else
-    DTRT_RETURN_IF_ERROR(state->map(path));
-  Status status = state->load();
-  if (!status.ok())
-    return makeError(path == "-" ? "standard input" : path, ": ",
-                     status.message());
-  return PlanReader(std::move(state));
+  return withinMemory([&]() -> Result<PlanReader> {
+    auto source = PlanSource::open(path);
+    DTRT_RETURN_IF_ERROR(source);
+    auto state = std::make_unique<State>(std::move(*source));
+    Status status = state->load();
+    if (!status.ok())
+      return makeError(path == "-" ? "standard input" : path, ": ",
+                       status.message());
+    return PlanReader(std::move(state));
+  });
 }
 
 Result<PlanReader> PlanReader::fromBytes(std::string bytes) {
-  auto state = std::make_unique<State>();
-  state->bytes = std::move(bytes);
-  DTRT_RETURN_IF_ERROR(state->load());
-  return PlanReader(std::move(state));
+  return withinMemory([&]() -> Result<PlanReader> {
+    auto state =
+        std::make_unique<State>(PlanSource::fromBytes(std::move(bytes)));
+    DTRT_RETURN_IF_ERROR(state->load());
+    return PlanReader(std::move(state));
+  });
 }
 
 const PlanCommon &PlanReader::common() const { return state->common; }
@@ -198,15 +208,19 @@ const std::vector<uint32_t> &PlanReader::devices() const {
   return state->devices;
 }
 
-namespace {
-std::string programName(uint32_t device) {
-  return "program of device " + std::to_string(device);
-}
-} // namespace
-
 Status PlanReader::checkSections() const {
-  for (const SectionEntry &entry : state->programs)
-    DTRT_RETURN_IF_ERROR(state->checkSum(entry, programName(entry.device)));
+  for (const SectionEntry &entry : state->programs) {
+    XXH3_state_t hash;
+    XXH3_64bits_reset(&hash);
+    Status status = state->source.visit(
+        entry.offset, entry.size, [&](const void *piece, size_t size) {
+          XXH3_64bits_update(&hash, piece, size);
+        });
+    if (!status.ok())
+      return makeError(programName(entry.device), ": ", status.message());
+    if (XXH3_64bits_digest(&hash) != entry.checksum)
+      return damaged(programName(entry.device));
+  }
   return {};
 }
 
@@ -216,15 +230,7 @@ Result<RankProgram> PlanReader::program(uint32_t device) const {
   if (found == state->devices.end() || *found != device)
     return makeError("device ", device, " has no program in this plan");
   const SectionEntry &entry = state->programs[found - state->devices.begin()];
-  std::string name = programName(device);
-  DTRT_RETURN_IF_ERROR(state->checkSum(entry, name));
-  auto program = decodeProgram(state->data + entry.offset, entry.size);
-  if (!program.ok())
-    return makeError(name, ": ", program.status().message());
-  if (program->device != device)
-    return makeError(name, " says that it is that of device ", program->device);
-  DTRT_RETURN_IF_ERROR(checkProgram(state->common, state->devices, *program));
-  return program;
+  return withinMemory([&] { return state->program(entry); });
 }
 
 std::string digestText(const Digest &digest) {

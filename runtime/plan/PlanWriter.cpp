@@ -1,48 +1,32 @@
 //===- PlanWriter.cpp - Writing plan files, one program at a time ---------===//
 
 #include "FileLayout.h"
+#include "PlanCheck.h"
 #include "SectionEncoder.h"
+#include "dtrt/OutputFile.h"
 #include "dtrt/PlanFile.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <optional>
 
 namespace dtrt {
 
-/// Either a string in memory or a temporary file; the file gets its final
-/// name, or is copied to a stream, at the very end.
+/// Either a string in memory or a file.
 struct PlanWriter::State {
-  std::string path;
-  std::string temporary; // empty: the file has no name, and is copied
-  FILE *file = nullptr;
+  std::optional<OutputFile> file;
   std::string *bytes = nullptr;
   size_t bytesStart = 0;
   uint64_t position = 0;
   std::vector<SectionEntry> table;
 
-  ~State() {
-    if (file)
-      fclose(file);
-    if (!temporary.empty())
-      unlink(temporary.c_str());
-  }
-
-  Status systemError(const char *what) const {
-    return makeError("cannot ", what, " '", path, "': ", strerror(errno));
-  }
-
   Status write(const void *data, size_t size) {
     position += size;
-    if (bytes)
-      bytes->append(static_cast<const char *>(data), size);
-    else if (fwrite(data, 1, size, file) != size)
-      return systemError("write");
+    if (!bytes)
+      return file->write(data, size);
+    bytes->append(static_cast<const char *>(data), size);
     return {};
   }
 
@@ -53,54 +37,13 @@ struct PlanWriter::State {
   }
 
   Status writeHeader(const Header &header) {
-    if (bytes) {
-      memcpy(&(*bytes)[bytesStart], &header, sizeof header);
-      return {};
-    }
-    if (fseek(file, 0, SEEK_SET) != 0 ||
-        fwrite(&header, 1, sizeof header, file) != sizeof header ||
-        fflush(file) != 0)
-      return systemError("write");
+    if (!bytes)
+      return file->rewrite(0, &header, sizeof header);
+    memcpy(&(*bytes)[bytesStart], &header, sizeof header);
     return {};
   }
 
-  Status publish() {
-    if (bytes)
-      return {};
-    if (path == "-")
-      return copyTo(stdout);
-    if (temporary.empty())
-      return copyToPath();
-    FILE *written = file;
-    file = nullptr;
-    if (fclose(written) != 0)
-      return systemError("write");
-    if (rename(temporary.c_str(), path.c_str()) != 0)
-      return systemError("create");
-    temporary.clear();
-    return {};
-  }
-
-  Status copyTo(FILE *out) {
-    std::vector<char> buffer(1 << 20);
-    rewind(file);
-    while (size_t read = fread(buffer.data(), 1, buffer.size(), file))
-      if (fwrite(buffer.data(), 1, read, out) != read)
-        return systemError("write");
-    if (ferror(file) || fflush(out) != 0)
-      return systemError("write");
-    return {};
-  }
-
-  Status copyToPath() {
-    FILE *out = fopen(path.c_str(), "wb");
-    if (!out)
-      return systemError("open");
-    Status status = copyTo(out);
-    if (fclose(out) != 0 && status.ok())
-      return systemError("write");
-    return status;
-  }
+  Status publish() { return bytes ? Status() : file->publish(); }
 };
 
 namespace {
@@ -158,27 +101,11 @@ PlanWriter::PlanWriter(PlanWriter &&) noexcept = default;
 PlanWriter &PlanWriter::operator=(PlanWriter &&) noexcept = default;
 PlanWriter::~PlanWriter() = default;
 
-/// A device or a pipe is written to: a new file in its place would be no use to
-/// who reads from it.
-static bool isStream(const std::string &path) {
-  struct stat found;
-  return path == "-" || (stat(path.c_str(), &found) == 0 &&
-                         !S_ISREG(found.st_mode) && !S_ISDIR(found.st_mode));
-}
-
 Result<PlanWriter> PlanWriter::create(const std::string &path) {
+  auto file = OutputFile::create(path);
+  DTRT_RETURN_IF_ERROR(file);
   auto state = std::make_unique<State>();
-  state->path = path;
-  if (isStream(path)) {
-    state->file = tmpfile();
-  } else {
-    state->temporary = path + ".tmp." + std::to_string(getpid());
-    state->file = fopen(state->temporary.c_str(), "wb");
-  }
-  if (!state->file) {
-    state->temporary.clear();
-    return state->systemError("create");
-  }
+  state->file.emplace(std::move(*file));
   Header blank = {};
   DTRT_RETURN_IF_ERROR(state->write(&blank, sizeof blank));
   return PlanWriter(std::move(state));
@@ -207,6 +134,7 @@ Status PlanWriter::addProgram(const EncodedProgram &program) {
 }
 
 Status PlanWriter::finish(const PlanCommon &common) {
+  DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   encodeCommon(common, builder);
   DTRT_RETURN_IF_ERROR(

@@ -6,6 +6,7 @@
 #include "SlotLifetimes.h"
 #include "dtrt/KernelPlans.h"
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 
@@ -70,11 +71,17 @@ int64_t boxVolume(const Segment &segment) {
 }
 
 /// Whether the box lies wholly in the padding.
-bool isPadding(const Family &family, const Segment &segment) {
+bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
-    if (segment.offset[dim] >= family.shape[dim - family.numLeading()])
+    if (offset[dim] >= family.shape[dim - family.numLeading()])
       return true;
   return false;
+}
+
+/// Programs are checked one by one, but hold no more than 2^64 bytes together.
+void addBytes(uint64_t &sum, uint64_t bytes) {
+  if (__builtin_add_overflow(sum, bytes, &sum))
+    sum = UINT64_MAX;
 }
 
 } // namespace
@@ -83,9 +90,12 @@ void ProgramTotals::add(ProgramTotals &&other) {
   sends.insert(sends.end(), other.sends.begin(), other.sends.end());
   receives.insert(receives.end(), other.receives.begin(), other.receives.end());
   passedOn.add(std::move(other.passedOn));
-  for (auto sum : {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
-                   &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode})
-    this->*sum += other.*sum;
+  shards.add(std::move(other.shards));
+  for (auto sum :
+       {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
+        &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
+        &ProgramTotals::sourceRanks, &ProgramTotals::destinationRanks})
+    addBytes(this->*sum, other.*sum);
   for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
                     &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
                     &ProgramTotals::mostAbove})
@@ -96,20 +106,27 @@ ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  const RankProgram &program,
                                  ProgramTotals &totals)
     : common(common), program(program), totals(totals),
-      lifetimes(common, program) {}
+      steps(Steps::forProgram(program)), lifetimes(common, program, steps) {}
 
 Status ProgramVerifier::verify() {
   for (current = 0; current < program.instructions.size(); ++current) {
     const Instruction &instruction = program.instructions[current];
     Status status = step(instruction);
+    if (steps.spent())
+      status = steps.status();
     if (!status.ok())
       return makeError("device ", program.device, ", instruction ", current,
                        " (", opcodeName(instruction.op),
                        "): ", status.message());
   }
   Status status = finish();
+  if (steps.spent())
+    status = steps.status();
   if (!status.ok())
     return makeError("device ", program.device, ": ", status.message());
+  totals.shards.add(program);
+  totals.sourceRanks += program.sourceRank >= 0;
+  totals.destinationRanks += program.destinationRank >= 0;
   return {};
 }
 
@@ -148,9 +165,10 @@ Status ProgramVerifier::read(const Segment &segment) {
     return {};
   }
   for (unsigned state : statesOf(segment.states))
-    if (!written(segment.shard, state).covers(segment.offset, segment.size))
+    if (!written(segment.shard, state)
+             .covers(segment.offset, segment.size, steps))
       return makeError("reads tensor '", tensorOf(family, segment.offset),
-                       "' state '", family.states[state].name,
+                       "' state '", shortened(family.states[state].name),
                        "' from the destination before it is written there");
   return {};
 }
@@ -161,7 +179,7 @@ Status ProgramVerifier::write(const Segment &segment, bool zero) {
     return makeError("writes tensor '", tensorOf(family, segment.offset),
                      "' of destination shard ", segment.shard,
                      " before it is created by instruction ", *by);
-  if (zero && !isPadding(family, segment))
+  if (zero && !isPadding(family, segment.offset))
     return makeError("zeroes a part of tensor '",
                      tensorOf(family, segment.offset), "' that is not padding");
   for (unsigned state : statesOf(segment.states)) {
@@ -180,7 +198,7 @@ Status ProgramVerifier::stepCopy(const Instruction &instruction) {
     const Segment &to = instruction.segments[i + 1];
     DTRT_RETURN_IF_ERROR(read(from));
     DTRT_RETURN_IF_ERROR(write(to, /*zero=*/false));
-    totals.bytesLocal += storedBytes(familyOf(to), to);
+    addBytes(totals.bytesLocal, storedBytes(familyOf(to), to));
   }
   return {};
 }
@@ -277,6 +295,8 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
         staged->second.end > slot + bytes)
       return makeError("sends staging bytes [", slot, ", ", slot + bytes,
                        ") of which byte ", at, " was not packed for it");
+    if (!steps.take(statesOf(staged->second.packed->states).size()))
+      return steps.status();
     content.add(*staged->second.packed);
     totals.passedOn.addSent(*staged->second.packed);
     staged->second.used = true;
@@ -288,7 +308,8 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
 Status ProgramVerifier::send(const Instruction &instruction,
                              const Message &message) {
   MessageEnd end = {instruction.wave, program.device, message.peer,
-                    current,          message.bytes,  {}};
+                    current,          message.bytes,  {},
+                    message.direct};
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
     totals.passedOn.addSent(message.segment);
@@ -301,17 +322,17 @@ Status ProgramVerifier::send(const Instruction &instruction,
     end.content = *content;
   }
   totals.sends.push_back(end);
-  totals.bytesWire += message.bytes;
+  addBytes(totals.bytesWire, message.bytes);
   uint64_t perNode = uint64_t(common.cluster.devicesPerNode);
   if (program.device / perNode != message.peer / perNode)
-    totals.bytesInterNode += message.bytes;
+    addBytes(totals.bytesInterNode, message.bytes);
   return {};
 }
 
 Status ProgramVerifier::receive(const Instruction &instruction,
                                 const Message &message) {
-  MessageEnd end = {instruction.wave, message.peer,  program.device,
-                    current,          message.bytes, {}};
+  MessageEnd end = {instruction.wave, message.peer, program.device, current,
+                    message.bytes,    {},           message.direct};
   if (message.direct) {
     ContentHash content;
     content.add(message.segment);
@@ -385,34 +406,50 @@ Status ProgramVerifier::finishStaging() {
   return {};
 }
 
-Status ProgramVerifier::checkCoverage(uint32_t shard, unsigned state) {
+Status ProgramVerifier::checkCoverage(uint32_t shard, unsigned state,
+                                      int64_t real) {
+  const ShardRecord &record = program.destination[shard];
+  const Family &family = common.families[record.family];
+  auto fault =
+      findCoverFault(family, record, written(shard, state).list(), steps);
+  if (fault)
+    return describeFault(shard, state, real, *fault);
+  addBytes(totals.bytesDestination,
+           uint64_t(real) *
+               uint64_t(byteWidth(dtypeOf(family, state, Side::Destination))));
+  return {};
+}
+
+Status ProgramVerifier::describeFault(uint32_t shard, unsigned state,
+                                      int64_t real, const CoverFault &fault) {
   const ShardRecord &record = program.destination[shard];
   const Family &family = common.families[record.family];
   const BoxSet &boxes = written(shard, state);
-  auto what = [&] {
-    return "state '" + family.states[state].name + "' of destination shard " +
-           std::to_string(shard) + " of '" + family.name + "'";
-  };
-  if (auto pair = boxes.findOverlap()) {
-    const int64_t *at = boxes.offset(pair->second);
-    std::vector<int64_t> offset(at, at + family.rank());
-    return makeError("tensor '", tensorOf(family, offset), "', ", what(),
-                     ": instructions ", boxes.instruction(pair->first), " and ",
-                     boxes.instruction(pair->second),
-                     " write the same elements");
+  std::string what = "tensor '" + tensorOf(family, fault.element) +
+                     "', state '" + shortened(family.states[state].name) +
+                     "' of destination shard " + std::to_string(shard) + ": ";
+  std::string element = "element [";
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
+    element += (dim > family.numLeading() ? ", " : "") +
+               std::to_string(fault.element[dim]);
+  element += "]";
+  if (fault.times == 0) {
+    int64_t all =
+        numMembers(family, record) * elementsPerMember(family, record);
+    int64_t data = dataVolume[shard * 64 + state];
+    if (isPadding(family, fault.element))
+      return makeError(what, boxes.volume() - data, " of ", all - real,
+                       " padding elements are zeroed, ", element, " is not");
+    return makeError(what, data, " of ", real, " elements are written, ",
+                     element, " is not");
   }
-  int64_t real = realElements(family, record);
-  int64_t all = numMembers(family, record) * elementsPerMember(family, record);
-  int64_t data = dataVolume[shard * 64 + state];
-  if (data != real)
-    return makeError(what(), ": ", data, " of ", real, " elements are written");
-  if (boxes.volume() != all)
-    return makeError(what(), ": ", boxes.volume() - data, " of ", all - real,
-                     " padding elements are zeroed");
-  totals.bytesDestination +=
-      uint64_t(real) *
-      uint64_t(byteWidth(dtypeOf(family, state, Side::Destination)));
-  return {};
+  std::vector<uint32_t> writers;
+  for (size_t box = 0; box < boxes.list().count() && writers.size() < 2; ++box)
+    if (boxes.list().holds(box, fault.element.data()))
+      writers.push_back(boxes.instruction(box));
+  return makeError(what, "instructions ", writers.front(), " and ",
+                   writers.back(), " write the same elements, ", element,
+                   " for one");
 }
 
 Status ProgramVerifier::checkMemory() {
@@ -454,10 +491,13 @@ Status ProgramVerifier::finish() {
   DTRT_RETURN_IF_ERROR(lifetimes.checkOnce());
   DTRT_RETURN_IF_ERROR(checkSharedStorages(common, program));
   DTRT_RETURN_IF_ERROR(finishStaging());
-  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program));
-  for (uint32_t shard = 0; shard < program.destination.size(); ++shard)
-    for (unsigned state : statesOf(program.destination[shard].states))
-      DTRT_RETURN_IF_ERROR(checkCoverage(shard, state));
+  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program, steps));
+  for (uint32_t shard = 0; shard < program.destination.size(); ++shard) {
+    const ShardRecord &record = program.destination[shard];
+    int64_t real = realElements(common.families[record.family], record);
+    for (unsigned state : statesOf(record.states))
+      DTRT_RETURN_IF_ERROR(checkCoverage(shard, state, real));
+  }
   return checkMemory();
 }
 

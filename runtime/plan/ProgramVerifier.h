@@ -5,7 +5,9 @@
 
 #include "BoxSet.h"
 #include "ContentHash.h"
+#include "Cover.h"
 #include "Multicasts.h"
+#include "ShardTable.h"
 #include "StorageLifetimes.h"
 
 #include <map>
@@ -21,12 +23,14 @@ struct MessageEnd {
   uint32_t instruction = 0;
   uint64_t bytes = 0;
   Digest content = {};
+  bool direct = false; // not staged at this end
 };
 
 /// What the programs seen so far add up to.
 struct ProgramTotals {
   std::vector<MessageEnd> sends, receives;
   PassedOn passedOn;
+  ShardTable shards;
   uint64_t collectives = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
@@ -37,6 +41,7 @@ struct ProgramTotals {
   uint64_t sourceMax = 0;
   uint64_t destinationMax = 0;
   uint64_t mostAbove = 0; // the larger of a device's source and destination
+  uint64_t sourceRanks = 0, destinationRanks = 0;
 
   void add(ProgramTotals &&other);
 };
@@ -84,7 +89,9 @@ private:
   Status write(const Segment &segment, bool zero);
   Status finish();
   Status finishStaging();
-  Status checkCoverage(uint32_t shard, unsigned state);
+  Status checkCoverage(uint32_t shard, unsigned state, int64_t real);
+  Status describeFault(uint32_t shard, unsigned state, int64_t real,
+                       const CoverFault &fault);
   Status checkMemory();
   BoxSet &written(uint32_t shard, unsigned state) {
     return writes[shard * 64 + state];
@@ -96,6 +103,7 @@ private:
   const PlanCommon &common;
   const RankProgram &program;
   ProgramTotals &totals;
+  Steps steps;
   uint32_t current = 0; // index of the instruction
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;

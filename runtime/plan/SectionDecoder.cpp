@@ -2,6 +2,7 @@
 
 #include "SectionDecoder.h"
 
+#include "dtrt/Text.h"
 #include "plan_generated.h"
 
 #include <algorithm>
@@ -15,9 +16,6 @@ namespace {
 constexpr flatbuffers::uoffset_t kMaxDepth = 8;
 constexpr flatbuffers::uoffset_t kMaxTables = 1 << 20;
 
-/// Lists are shared in the file but not once unpacked, so a hostile section of
-/// a megabyte could grow to a terabyte. Real programs unpack to a few million.
-constexpr uint64_t kMaxUnpacked = uint64_t(1) << 26;
 /// Dims of a family; leading dims included.
 constexpr unsigned kMaxRank = 32;
 
@@ -27,17 +25,6 @@ Result<const T *> rootOf(const uint8_t *data, size_t size, const char *what) {
   if (!verifier.VerifyBuffer<T>(nullptr))
     return makeError(what, " is not a valid FlatBuffers buffer");
   return flatbuffers::GetRoot<T>(data);
-}
-
-std::string text(const flatbuffers::String *string) {
-  return string ? string->str() : std::string();
-}
-
-template <typename T>
-std::vector<T> list(const flatbuffers::Vector<T> *vector) {
-  if (!vector)
-    return {};
-  return std::vector<T>(vector->begin(), vector->end());
 }
 
 template <typename T> size_t count(const T *vector) {
@@ -57,17 +44,10 @@ Status checkAligned(const char *what, const Vectors *...vectors) {
   return {};
 }
 
-Result<DType> dtype(uint8_t value, const std::string &family) {
-  if (value > uint8_t(DType::Bool))
-    return makeError("family '", family, "' has unknown dtype ", int(value));
-  return DType(value);
-}
-
 class ProgramDecoder {
 public:
-  explicit ProgramDecoder(const fb::Program &in) : in(in) {
-    poolSize = count(in.pool());
-  }
+  ProgramDecoder(const fb::Program &in, ReadBudget &budget)
+      : in(in), budget(budget), poolSize(count(in.pool())) {}
 
   Result<RankProgram> decode() {
     DTRT_RETURN_IF_ERROR(checkAligned("program section", in.pool(), in.source(),
@@ -79,6 +59,8 @@ public:
     out.stagingBytes = in.staging_bytes();
     DTRT_RETURN_IF_ERROR(shards(in.source(), out.source));
     DTRT_RETURN_IF_ERROR(shards(in.destination(), out.destination));
+    DTRT_RETURN_IF_ERROR(budget.charge("instructions", count(in.instructions()),
+                                       sizeof(Instruction)));
     out.instructions.reserve(count(in.instructions()));
     for (size_t i = 0; i < count(in.instructions()); ++i) {
       auto instruction = decodeInstruction(*in.instructions()->Get(i));
@@ -91,10 +73,7 @@ public:
   }
 
 private:
-  Status checkPool(uint64_t first, uint64_t numbers) {
-    unpacked += numbers;
-    if (unpacked > kMaxUnpacked)
-      return makeError("more than ", kMaxUnpacked, " coordinates");
+  Status checkPool(uint64_t first, uint64_t numbers) const {
     if (first + numbers <= poolSize)
       return {};
     return makeError("coordinates [", first, ", ", first + numbers,
@@ -103,6 +82,8 @@ private:
 
   Status shards(const flatbuffers::Vector<const fb::Shard *> *from,
                 std::vector<ShardRecord> &to) {
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("shards", count(from), sizeof(ShardRecord)));
     to.reserve(count(from));
     for (size_t i = 0; i < count(from); ++i) {
       auto shard = decodeShard(*from->Get(i));
@@ -117,9 +98,12 @@ private:
     record.family = shard.family();
     record.states = shard.states();
     record.flat = shard.flat();
-    record.range = {shard.range_lo(), shard.range_hi()};
+    if (record.flat)
+      record.range = {shard.range_lo(), shard.range_hi()};
     if (shard.rank() > kMaxRank)
       return makeError("shard has ", shard.rank(), " dims, limit ", kMaxRank);
+    DTRT_RETURN_IF_ERROR(budget.charge("dims of shards", shard.rank(),
+                                       sizeof(std::vector<Range>)));
     record.dims.reserve(shard.rank());
     uint64_t at = shard.dims();
     for (unsigned dim = 0; dim < shard.rank(); ++dim) {
@@ -128,6 +112,8 @@ private:
       if (intervals < 0 || uint64_t(intervals) > poolSize)
         return makeError("shard has ", intervals, " intervals in dim ", dim);
       DTRT_RETURN_IF_ERROR(checkPool(at, 2 * uint64_t(intervals)));
+      DTRT_RETURN_IF_ERROR(budget.charge("intervals of shards",
+                                         uint64_t(intervals), sizeof(Range)));
       auto &ranges = record.dims.emplace_back();
       ranges.reserve(size_t(intervals));
       for (int64_t i = 0; i < intervals; ++i, at += 2)
@@ -138,6 +124,7 @@ private:
 
   Status numbers(uint32_t first, size_t rank, std::vector<int64_t> &to) {
     DTRT_RETURN_IF_ERROR(checkPool(first, rank));
+    DTRT_RETURN_IF_ERROR(budget.charge("coordinates", rank, sizeof(int64_t)));
     to.resize(rank);
     for (size_t dim = 0; dim < rank; ++dim)
       to[dim] = in.pool()->Get(first + dim);
@@ -174,9 +161,10 @@ private:
     message.peer = from.peer();
     message.bytes = from.bytes();
     message.direct = from.direct();
-    message.slot = from.slot();
-    if (!message.direct)
+    if (!message.direct) {
+      message.slot = from.slot();
       return message;
+    }
     auto segment = decodeSegment(from.segment());
     DTRT_RETURN_IF_ERROR(segment);
     message.segment = std::move(*segment);
@@ -199,6 +187,8 @@ private:
     case Opcode::Group:
       DTRT_RETURN_IF_ERROR(
           takeShare(from.first(), from.count(), nextMessage, "messages"));
+      DTRT_RETURN_IF_ERROR(
+          budget.charge("messages", from.count(), sizeof(Message)));
       to.messages.reserve(
           std::min<uint64_t>(from.count(), count(in.messages())));
       for (uint64_t i = from.first(); i < end; ++i) {
@@ -212,6 +202,8 @@ private:
         return makeError("segments start at ", from.first(),
                          ", expected at least ", nextSegment);
       nextSegment = end;
+      DTRT_RETURN_IF_ERROR(
+          budget.charge("segments", from.count(), sizeof(Segment)));
       to.segments.reserve(
           std::min<uint64_t>(from.count(), count(in.segments())));
       for (uint64_t i = from.first(); i < end; ++i) {
@@ -229,99 +221,137 @@ private:
     Instruction instruction;
     instruction.op = Opcode(from.op());
     instruction.wave = from.wave();
-    instruction.slot = from.slot();
-    instruction.bytes = from.bytes();
+    if (instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack) {
+      instruction.slot = from.slot();
+      instruction.bytes = from.bytes();
+    }
     DTRT_RETURN_IF_ERROR(decodeOperands(from, instruction));
     return instruction;
   }
 
   const fb::Program &in;
+  ReadBudget &budget;
   uint64_t poolSize = 0;
-  uint64_t unpacked = 0;
   uint64_t nextSegment = 0, nextMessage = 0;
   RankProgram out;
 };
 
-Result<Family> decodeFamily(const fb::Family &from) {
+class CommonDecoder {
+public:
+  CommonDecoder(const fb::Common &from, ReadBudget &budget)
+      : from(from), budget(budget) {}
+
+  Result<PlanCommon> decode();
+
+private:
+  Status text(const char *table, const flatbuffers::String *string,
+              std::string &to) {
+    DTRT_RETURN_IF_ERROR(budget.charge(table, count(string), 1));
+    if (string)
+      to = string->str();
+    return {};
+  }
+  template <typename T>
+  Status list(const char *table, const flatbuffers::Vector<T> *vector,
+              std::vector<T> &to) {
+    DTRT_RETURN_IF_ERROR(budget.charge(table, count(vector), sizeof(T)));
+    if (vector)
+      to.assign(vector->begin(), vector->end());
+    return {};
+  }
+
+  Result<DType> dtype(uint8_t value, const Family &family) const {
+    if (value > uint8_t(DType::Bool))
+      return makeError("family ", to.families.size(), " '",
+                       shortened(family.name), "' has unknown dtype ",
+                       int(value));
+    return DType(value);
+  }
+
+  Status decodeState(const fb::State &state, Family &family);
+  Status decodeFamily(const fb::Family &from);
+  Status decodeSummary(const fb::Summary &from);
+  Status decodeCluster(const fb::Cluster &cluster);
+
+  const fb::Common &from;
+  ReadBudget &budget;
+  PlanCommon to;
+};
+
+Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
+  auto source = dtype(state.source_dtype(), family);
+  DTRT_RETURN_IF_ERROR(source);
+  auto destination = dtype(state.destination_dtype(), family);
+  DTRT_RETURN_IF_ERROR(destination);
+  std::string name;
+  DTRT_RETURN_IF_ERROR(text("bytes of names of states", state.name(), name));
+  family.states.push_back({std::move(name), *source, *destination,
+                           state.made_from(), state.in_source(),
+                           state.in_destination()});
+  return {};
+}
+
+Status CommonDecoder::decodeFamily(const fb::Family &from) {
   DTRT_RETURN_IF_ERROR(
       checkAligned("common section", from.leading(), from.shape()));
   Family family;
-  family.name = text(from.name());
+  DTRT_RETURN_IF_ERROR(
+      text("bytes of names of families", from.name(), family.name));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("leading dims", count(from.leading()), sizeof(LeadingDim)));
   for (size_t i = 0; i < count(from.leading()); ++i) {
     const fb::LeadingDim &dim = *from.leading()->Get(i);
     family.leading.push_back({dim.first(), dim.step(), dim.count()});
   }
-  family.shape = list(from.shape());
-  for (size_t i = 0; i < count(from.states()); ++i) {
-    const fb::State &state = *from.states()->Get(i);
-    auto source = dtype(state.source_dtype(), family.name);
-    DTRT_RETURN_IF_ERROR(source);
-    auto destination = dtype(state.destination_dtype(), family.name);
-    DTRT_RETURN_IF_ERROR(destination);
-    family.states.push_back({text(state.name()), *source, *destination,
-                             state.made_from(), state.in_source(),
-                             state.in_destination()});
-  }
-  family.storage = text(from.storage());
-  return family;
+  DTRT_RETURN_IF_ERROR(list("dims of families", from.shape(), family.shape));
+  if (family.rank() > kMaxRank)
+    return makeError("family ", to.families.size(), " has ", family.rank(),
+                     " dims, limit ", kMaxRank);
+  DTRT_RETURN_IF_ERROR(budget.charge("states of families", count(from.states()),
+                                     sizeof(StateInfo)));
+  for (size_t i = 0; i < count(from.states()); ++i)
+    DTRT_RETURN_IF_ERROR(decodeState(*from.states()->Get(i), family));
+  family.partial = from.partial();
+  DTRT_RETURN_IF_ERROR(
+      text("bytes of names", from.storage(), family.storage));
+  to.families.push_back(std::move(family));
+  return {};
 }
 
-Result<PlanSummary> decodeSummary(const fb::Summary &from) {
-  PlanSummary to;
+Status CommonDecoder::decodeSummary(const fb::Summary &from) {
+  PlanSummary &summary = to.summary;
   if (from.mode() > uint8_t(MemoryMode::Flat))
     return makeError("unknown memory mode ", int(from.mode()));
   if (from.granularity() > uint8_t(Granularity::Tensor))
     return makeError("unknown granularity of storage ",
                      int(from.granularity()));
-  to.bytesDestination = from.bytes_destination();
-  to.bytesLocal = from.bytes_local();
-  to.bytesWire = from.bytes_wire();
-  to.bytesWireLowerBound = from.bytes_wire_lower_bound();
-  to.bytesInterNode = from.bytes_inter_node();
-  to.bytesInterNodeLowerBound = from.bytes_inter_node_lower_bound();
-  to.timePredicted = from.time_predicted();
-  to.timeLowerBound = from.time_lower_bound();
-  to.mode = MemoryMode(from.mode());
-  to.granularity = Granularity(from.granularity());
-  to.stagingLimit = from.staging_limit();
-  to.stagingPeak = from.staging_peak();
-  to.devicePeak = from.device_peak();
-  to.deviceLimit = from.device_limit();
-  to.sourceMax = from.source_max();
-  to.destinationMax = from.destination_max();
-  to.waves = from.waves();
-  to.messages = from.messages();
-  to.collectives = from.collectives();
-  to.coverage = text(from.coverage());
-  to.deadlockFree = text(from.deadlock_free());
-  to.memorySafe = text(from.memory_safe());
-  to.solver = text(from.solver());
-  return to;
+  summary.bytesDestination = from.bytes_destination();
+  summary.bytesLocal = from.bytes_local();
+  summary.bytesWire = from.bytes_wire();
+  summary.bytesWireLowerBound = from.bytes_wire_lower_bound();
+  summary.bytesInterNode = from.bytes_inter_node();
+  summary.bytesInterNodeLowerBound = from.bytes_inter_node_lower_bound();
+  summary.timePredicted = from.time_predicted();
+  summary.timeLowerBound = from.time_lower_bound();
+  summary.mode = MemoryMode(from.mode());
+  summary.granularity = Granularity(from.granularity());
+  summary.stagingLimit = from.staging_limit();
+  summary.stagingPeak = from.staging_peak();
+  summary.devicePeak = from.device_peak();
+  summary.deviceLimit = from.device_limit();
+  summary.sourceMax = from.source_max();
+  summary.destinationMax = from.destination_max();
+  summary.waves = from.waves();
+  summary.messages = from.messages();
+  summary.collectives = from.collectives();
+  const char *proof = "bytes of a proof";
+  DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));
+  DTRT_RETURN_IF_ERROR(text(proof, from.deadlock_free(), summary.deadlockFree));
+  DTRT_RETURN_IF_ERROR(text(proof, from.memory_safe(), summary.memorySafe));
+  return text(proof, from.solver(), summary.solver);
 }
 
-} // namespace
-
-Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size) {
-  auto root = rootOf<fb::Common>(data, size, "common section");
-  DTRT_RETURN_IF_ERROR(root);
-  const fb::Common &from = **root;
-  PlanCommon to;
-  to.compilerVersion = text(from.compiler_version());
-  to.requestHash = text(from.request_hash());
-  to.sourceFingerprint = text(from.source_fingerprint());
-  to.destinationFingerprint = text(from.destination_fingerprint());
-  to.sourceWorld = from.source_world();
-  to.destinationWorld = from.destination_world();
-  to.sourceDevices = list(from.source_devices());
-  to.destinationDevices = list(from.destination_devices());
-  for (size_t i = 0; i < count(from.families()); ++i) {
-    auto family = decodeFamily(*from.families()->Get(i));
-    DTRT_RETURN_IF_ERROR(family);
-    to.families.push_back(std::move(*family));
-  }
-  if (!from.cluster() || !from.summary())
-    return makeError("common section lacks its cluster or its summary");
-  const fb::Cluster &cluster = *from.cluster();
+Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
   to.cluster = {cluster.devices_per_node(),
                 cluster.intra_node_gbps(),
                 cluster.inter_node_gbps(),
@@ -330,23 +360,62 @@ Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size) {
                 cluster.pack_launch_us(),
                 {},
                 from.devices_per_nic()};
-  if (from.links())
-    for (const fb::Link *link : *from.links())
-      to.cluster.links.push_back({{link->from_node(), link->from()},
-                                  {link->to_node(), link->to()},
-                                  link->gbps()});
-  auto summary = decodeSummary(*from.summary());
-  DTRT_RETURN_IF_ERROR(summary);
-  to.summary = std::move(*summary);
-  to.sourceLayout = text(from.source_layout());
-  to.destinationLayout = text(from.destination_layout());
-  return to;
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("links", count(from.links()), sizeof(Link)));
+  for (size_t i = 0; i < count(from.links()); ++i) {
+    const fb::Link &link = *from.links()->Get(i);
+    to.cluster.links.push_back({{link.from_node(), link.from()},
+                                {link.to_node(), link.to()},
+                                link.gbps()});
+  }
+  return {};
 }
 
-Result<RankProgram> decodeProgram(const uint8_t *data, size_t size) {
+Result<PlanCommon> CommonDecoder::decode() {
+  if (!from.cluster() || !from.summary())
+    return makeError("common section lacks its cluster or its summary");
+  DTRT_RETURN_IF_ERROR(checkAligned("common section", from.links()));
+  DTRT_RETURN_IF_ERROR(text("bytes of a compiler's name",
+                            from.compiler_version(), to.compilerVersion));
+  const char *hash = "bytes of a hash";
+  DTRT_RETURN_IF_ERROR(text(hash, from.request_hash(), to.requestHash));
+  DTRT_RETURN_IF_ERROR(
+      text(hash, from.source_fingerprint(), to.sourceFingerprint));
+  DTRT_RETURN_IF_ERROR(
+      text(hash, from.destination_fingerprint(), to.destinationFingerprint));
+  to.sourceWorld = from.source_world();
+  to.destinationWorld = from.destination_world();
+  DTRT_RETURN_IF_ERROR(
+      list("source ranks", from.source_devices(), to.sourceDevices));
+  DTRT_RETURN_IF_ERROR(list("destination ranks", from.destination_devices(),
+                            to.destinationDevices));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("families", count(from.families()), sizeof(Family)));
+  for (size_t i = 0; i < count(from.families()); ++i)
+    DTRT_RETURN_IF_ERROR(decodeFamily(*from.families()->Get(i)));
+  DTRT_RETURN_IF_ERROR(decodeCluster(*from.cluster()));
+  DTRT_RETURN_IF_ERROR(decodeSummary(*from.summary()));
+  DTRT_RETURN_IF_ERROR(
+      text("bytes of a layout", from.source_layout(), to.sourceLayout));
+  DTRT_RETURN_IF_ERROR(text("bytes of a layout", from.destination_layout(),
+                            to.destinationLayout));
+  return std::move(to);
+}
+
+} // namespace
+
+Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size,
+                                ReadBudget &budget) {
+  auto root = rootOf<fb::Common>(data, size, "common section");
+  DTRT_RETURN_IF_ERROR(root);
+  return CommonDecoder(**root, budget).decode();
+}
+
+Result<RankProgram> decodeProgram(const uint8_t *data, size_t size,
+                                  ReadBudget &budget) {
   auto root = rootOf<fb::Program>(data, size, "program section");
   DTRT_RETURN_IF_ERROR(root);
-  return ProgramDecoder(**root).decode();
+  return ProgramDecoder(**root, budget).decode();
 }
 
 } // namespace dtrt

@@ -3,17 +3,21 @@
 #ifndef DTRT_LIB_PLAN_SECTIONDECODER_H
 #define DTRT_LIB_PLAN_SECTIONDECODER_H
 
+#include "ReadBudget.h"
+
 #include "dtrt/PlanModel.h"
-#include "dtrt/Status.h"
 
 #include <cstddef>
 
 namespace dtrt {
 
 /// Run the FlatBuffers verifier and unpack; indices into the section itself
-/// are checked here, what they mean in checkCommon and checkProgram.
-Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size);
-Result<RankProgram> decodeProgram(const uint8_t *data, size_t size);
+/// are checked here, what they mean in checkCommon and checkProgram. What they
+/// unpack is charged to the budget. The data is 8-byte aligned.
+Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size,
+                                ReadBudget &budget);
+Result<RankProgram> decodeProgram(const uint8_t *data, size_t size,
+                                  ReadBudget &budget);
 
 } // namespace dtrt
 

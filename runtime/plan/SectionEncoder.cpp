@@ -198,7 +198,7 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   if (!family.storage.empty())
     storage = builder.CreateString(family.storage);
   return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
-                          storage);
+                          family.partial, storage);
 }
 
 flatbuffers::Offset<fb::Summary>

@@ -2,6 +2,8 @@
 
 #include "dtrt/ShardView.h"
 
+#include "dtrt/Text.h"
+
 #include <algorithm>
 
 namespace dtrt {
@@ -199,14 +201,15 @@ Status checkStorage(const Family &family, const ShardRecord &shard,
     if (dim < inner) {
       if (size < 1 || !localStart(shard.dims[dim], lo, size))
         return makeError("members [", lo, ", +", size, ") in dim ", dim,
-                         " of '", family.name,
+                         " of '", shortened(family.name),
                          "' are not inside one interval of the shard");
       continue;
     }
     int64_t elements = dim == inner ? elementsPerMember(family, shard) : 1;
     if (lo < 0 || size < 1 || lo >= elements || size > elements - lo)
-      return makeError("storage [", lo, ", +", size, ") of '", family.name,
-                       "' is outside its ", elements, " elements");
+      return makeError("storage [", lo, ", +", size, ") of '",
+                       shortened(family.name), "' is outside its ", elements,
+                       " elements");
   }
   return {};
 }
@@ -355,7 +358,7 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
 }
 
 std::string tensorOf(const Family &family, const std::vector<int64_t> &offset) {
-  return family.tensorName(offset);
+  return shortened(family.tensorName(offset));
 }
 
 } // namespace dtrt

@@ -19,6 +19,7 @@ struct Use {
 /// The newest use of every staging byte, by start.
 class Uses {
 public:
+  explicit Uses(Steps &steps) : steps(steps) {}
   std::vector<Use> all;
 
   void add(const Use &use) {
@@ -32,17 +33,18 @@ public:
     auto at = newest.upper_bound(begin);
     if (at != newest.begin())
       --at;
-    for (; at != newest.end() && at->first < end; ++at)
+    for (; at != newest.end() && at->first < end && steps.take(); ++at)
       if (Use &use = all[at->second]; use.end > begin)
         use.last = std::max(use.last, group);
   }
 
 private:
+  Steps &steps;
   std::map<uint64_t, size_t> newest;
 };
 
-std::vector<Use> usesOf(const RankProgram &program) {
-  Uses uses;
+std::vector<Use> usesOf(const RankProgram &program, Steps &steps) {
+  Uses uses(steps);
   int64_t group = 0; // number of the next one
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     const Instruction &instruction = program.instructions[i];
@@ -75,8 +77,8 @@ Status reused(const Use &older, const Use &newer) {
 } // namespace
 
 /// Sweeps over the groups. Invariant: `active` holds disjoint uses.
-Status checkSlotLifetimes(const RankProgram &program) {
-  std::vector<Use> uses = usesOf(program);
+Status checkSlotLifetimes(const RankProgram &program, Steps &steps) {
+  std::vector<Use> uses = usesOf(program, steps);
   std::stable_sort(uses.begin(), uses.end(), [](const Use &a, const Use &b) {
     return a.first < b.first;
   });

@@ -12,14 +12,13 @@
 #ifndef DTRT_LIB_PLAN_SLOTLIFETIMES_H
 #define DTRT_LIB_PLAN_SLOTLIFETIMES_H
 
-#include "dtrt/PlanModel.h"
-#include "dtrt/Status.h"
+#include "Steps.h"
 
 namespace dtrt {
 
 /// Whether slots that are in use at once share no byte. The text of the error
-/// starts with the later instruction.
-Status checkSlotLifetimes(const RankProgram &program);
+/// starts with the later instruction. Right if the steps are not used up.
+Status checkSlotLifetimes(const RankProgram &program, Steps &steps);
 
 } // namespace dtrt
 

@@ -3,20 +3,19 @@
 #ifndef DTRT_LIB_PLAN_STORAGELIFETIMES_H
 #define DTRT_LIB_PLAN_STORAGELIFETIMES_H
 
-#include "dtrt/PlanModel.h"
-#include "dtrt/Status.h"
+#include "Steps.h"
 
 #include <map>
 
 namespace dtrt {
 
 /// The Create and Release instructions of a program: ranges of storage, by
-/// shard, state and member. Segments of many members are kept as they are: a
-/// damaged plan may name any number of members.
+/// shard, state and member.
 class StorageLifetimes {
 public:
-  /// Both must outlive this.
-  StorageLifetimes(const PlanCommon &common, const RankProgram &program);
+  /// All must outlive this. Looks count as steps.
+  StorageLifetimes(const PlanCommon &common, const RankProgram &program,
+                   Steps &steps);
 
   /// The instruction, before `instruction`, that released storage between the
   /// first and the last element that the box touches.
@@ -32,20 +31,16 @@ private:
   struct Event {
     Range range;
     uint32_t instruction = 0;
-    const Segment *segment = nullptr;
   };
-  struct Events {
-    std::vector<Event> all;
-    std::map<std::vector<int64_t>, std::vector<Event>> ofMember; // by range
-    std::vector<Event> ofMany; // segments of very many members
-  };
+  /// By member, in the order of their ranges.
+  using Events = std::map<std::vector<int64_t>, std::vector<Event>>;
   using Key = std::tuple<Side, uint32_t, unsigned>; // shard, state
 
   template <typename Fn> void forEachEvent(const Segment &box, Fn fn) const;
-  bool sharesMembers(const Segment &a, const Segment &b) const;
 
   const PlanCommon &common;
   const RankProgram &program;
+  Steps &steps;
   std::map<Key, Events> events;
 };
 

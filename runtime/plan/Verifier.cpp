@@ -9,13 +9,19 @@
 
 #include "dtrt/Verifier.h"
 
+#include "PlanCheck.h"
+#include "PortCheck.h"
 #include "ProgramVerifier.h"
+#include "SummaryCheck.h"
 #include "WaitCheck.h"
+#include "dtrt/Text.h"
 
 #include <algorithm>
 #include <atomic>
 #include <mutex>
+#include <new>
 #include <set>
+#include <system_error>
 #include <thread>
 #include <tuple>
 
@@ -83,44 +89,39 @@ Status checkWorlds(const PlanReader &plan) {
   return {};
 }
 
-uint64_t countWaves(const std::vector<MessageEnd> &sends) {
-  uint64_t waves = 0;
-  int32_t last = -1;
-  for (const MessageEnd &send : sends) { // sorted by wave
-    waves += send.wave != last;
-    last = send.wave;
-  }
-  return waves;
+/// Every rank of a world has a program that says so. A program names the rank
+/// that its device has in the world, if any; so counting them is enough.
+Status checkRanks(const PlanCommon &common, const ProgramTotals &totals) {
+  auto check = [](const char *side, uint64_t named, size_t world) {
+    if (named == world)
+      return Status();
+    return makeError(named, " programs are ranks of the ", side, " world of ",
+                     world);
+  };
+  DTRT_RETURN_IF_ERROR(
+      check("source", totals.sourceRanks, common.sourceDevices.size()));
+  return check("destination", totals.destinationRanks,
+               common.destinationDevices.size());
 }
 
-Status checkSummary(const PlanSummary &summary, const ProgramTotals &totals) {
-  struct Row {
-    const char *name;
-    uint64_t said, found;
-  };
-  const Row rows[] = {
-      {"destination bytes", summary.bytesDestination, totals.bytesDestination},
-      {"local bytes", summary.bytesLocal, totals.bytesLocal},
-      {"wire bytes", summary.bytesWire, totals.bytesWire},
-      {"inter-node bytes", summary.bytesInterNode, totals.bytesInterNode},
-      {"staging peak", summary.stagingPeak, totals.stagingPeak},
-      {"most source bytes", summary.sourceMax, totals.sourceMax},
-      {"most destination bytes", summary.destinationMax, totals.destinationMax},
-      {"messages", summary.messages, totals.sends.size()},
-      {"waves", summary.waves, countWaves(totals.sends)},
-      {"collectives", summary.collectives, totals.collectives},
-  };
-  for (const Row &row : rows)
-    if (row.said != row.found)
-      return makeError("summary says ", row.said, " ", row.name,
-                       ", the programs have ", row.found);
-  // The compiler may count communicator buffers, which no instruction names.
-  if (summary.devicePeak < totals.devicePeak)
-    return makeError("summary says a device peak of ", summary.devicePeak,
-                     " bytes, the programs need ", totals.devicePeak);
-  if (summary.deviceLimit > 0 && summary.devicePeak > summary.deviceLimit)
-    return makeError("device peak of ", summary.devicePeak,
-                     " bytes is more than the limit of ", summary.deviceLimit);
+/// No two tensors have one name: a trainer could not tell them apart.
+Status checkTensorNames(const PlanCommon &common) {
+  std::vector<std::string> names;
+  for (const Family &family : common.families) {
+    std::vector<int64_t> member(family.numLeading(), 0);
+    for (int64_t left = family.numMembers(); left > 0; --left) {
+      names.push_back(family.tensorName(member));
+      for (size_t dim = member.size(); dim-- > 0;) {
+        if (++member[dim] < family.leading[dim].count)
+          break;
+        member[dim] = 0;
+      }
+    }
+  }
+  std::sort(names.begin(), names.end());
+  auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    return makeError("two tensors have the name '", shortened(*twice), "'");
   return {};
 }
 
@@ -141,12 +142,18 @@ Status forEachProgram(const PlanReader &plan, size_t numThreads, Visit visit) {
   std::mutex mutex;
   size_t failed = devices.size();
   Status why;
+  auto visitDevice = [&](size_t thread, uint32_t device) -> Status {
+    try {
+      auto program = plan.program(device);
+      DTRT_RETURN_IF_ERROR(program);
+      return visit(thread, *program);
+    } catch (const std::bad_alloc &) {
+      return makeError("not enough memory to check device ", device);
+    }
+  };
   auto work = [&](size_t thread) {
     for (size_t i; (i = next++) < devices.size();) {
-      auto program = plan.program(devices[i]);
-      Status status = statusOf(program);
-      if (status.ok())
-        status = visit(thread, *program);
+      Status status = visitDevice(thread, devices[i]);
       if (status.ok())
         continue;
       next = devices.size(); // all devices before this one have been taken
@@ -157,8 +164,12 @@ Status forEachProgram(const PlanReader &plan, size_t numThreads, Visit visit) {
     }
   };
   std::vector<std::thread> threads;
-  for (size_t thread = 1; thread < numThreads; ++thread)
-    threads.emplace_back(work, thread);
+  try {
+    for (size_t thread = 1; thread < numThreads; ++thread)
+      threads.emplace_back(work, thread);
+  } catch (const std::system_error &) {
+    // Fewer threads do the same work.
+  }
   work(0);
   for (std::thread &thread : threads)
     thread.join();
@@ -175,6 +186,7 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
   ProgramTotals totals = std::move(parts.front());
   for (size_t i = 1; i < parts.size(); ++i)
     totals.add(std::move(parts[i]));
+  totals.shards.sort();
   return totals;
 }
 
@@ -183,18 +195,59 @@ Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
   if (passedOn.empty())
     return uint64_t(0);
   std::vector<PassedOn::Elements> elements = passedOn.take();
+  // Compiled plans take some ten steps per message.
+  constexpr uint64_t kStepsPerItem = 256, kStepsAtLeast = 1 << 20;
   std::vector<MulticastCounter> parts(countThreads(plan),
                                       MulticastCounter(elements));
-  DTRT_RETURN_IF_ERROR(
-      forEachProgram(plan, parts.size(),
-                     [&](size_t thread, const RankProgram &program) -> Status {
-                       parts[thread].addProgram(plan.common(), program);
-                       return {};
-                     }));
+  DTRT_RETURN_IF_ERROR(forEachProgram(
+      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+        return parts[thread].addProgram(
+            plan.common(), program,
+            kStepsPerItem * Steps::itemsOf(program) +
+                kStepsAtLeast / plan.devices().size() + 1);
+      }));
   return MulticastCounter::count(parts);
 }
 
+/// Everything but the summary.
+Result<ProgramTotals> verifyAll(const PlanReader &plan) {
+  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
+  DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
+  auto verified = verifyPrograms(plan);
+  DTRT_RETURN_IF_ERROR(verified);
+  ProgramTotals &totals = *verified;
+  DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
+  Status paired = checkPairing(totals);
+  if (!paired.ok()) {
+    // Ends in different waves may wait on each other: then say so.
+    DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
+    return paired;
+  }
+  DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
+  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
+  DTRT_RETURN_IF_ERROR(collectives);
+  totals.collectives = *collectives;
+  return verified;
+}
+
+template <typename Value, typename Work>
+Result<Value> withinMemory(const Work &work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc &) {
+    return makeError("not enough memory to verify the plan");
+  }
+}
+
 } // namespace
+
+Result<PlanSummary> measurePlan(const PlanReader &plan) {
+  return withinMemory<PlanSummary>([&]() -> Result<PlanSummary> {
+    auto totals = verifyAll(plan);
+    DTRT_RETURN_IF_ERROR(totals);
+    return measureTotals(plan.common(), *totals);
+  });
+}
 
 ProgramFault verifyProgram(const PlanCommon &common,
                            const RankProgram &program) {
@@ -202,8 +255,9 @@ ProgramFault verifyProgram(const PlanCommon &common,
                              common.sourceDevices.end());
   devices.insert(common.destinationDevices.begin(),
                  common.destinationDevices.end());
+  ReadBudget budget = ReadBudget::unbounded();
   Status status =
-      checkProgram(common, {devices.begin(), devices.end()}, program);
+      checkProgram(common, {devices.begin(), devices.end()}, program, budget);
   if (!status.ok())
     return {status};
   ProgramTotals totals;
@@ -213,23 +267,17 @@ ProgramFault verifyProgram(const PlanCommon &common,
 }
 
 Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
-  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
-  auto verified = verifyPrograms(plan);
+  auto verified = withinMemory<VerifiedPlan>([&]() -> Result<VerifiedPlan> {
+    auto totals = verifyAll(plan);
+    DTRT_RETURN_IF_ERROR(totals);
+    auto summary = measureTotals(plan.common(), *totals);
+    DTRT_RETURN_IF_ERROR(summary);
+    DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
+    return VerifiedPlan{totals->mostAbove};
+  });
   DTRT_RETURN_IF_ERROR(verified);
-  ProgramTotals &totals = *verified;
-  Status paired = checkPairing(totals);
-  if (!paired.ok()) {
-    // Ends in different waves may wait on each other: then say so.
-    DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
-    return paired;
-  }
-  totals.receives = {};
-  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
-  DTRT_RETURN_IF_ERROR(collectives);
-  totals.collectives = *collectives;
-  DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, totals));
   if (facts)
-    facts->mostAbove = totals.mostAbove;
+    *facts = *verified;
   return {};
 }
 

@@ -95,9 +95,11 @@ Json wavesJson(const PlanTraffic &traffic) {
 }
 
 /// How busy a lane of a row's devices is in each of kMaxBins slices of time:
-/// one digit of base 36 per slice.
+/// one digit of base 36 per slice. Where nothing takes time all are idle.
 std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
                      double seconds) {
+  if (!(seconds > 0))
+    return std::string(kMaxBins, '0');
   std::vector<double> busy(kMaxBins, 0);
   double slice = seconds / kMaxBins;
   for (const std::vector<Span> *lane : lanes)

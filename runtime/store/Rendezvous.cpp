@@ -3,11 +3,27 @@
 #include "dtrt/Rendezvous.h"
 
 #include <algorithm>
-#include <thread>
+#include <nlohmann/json.hpp>
+#include <sys/random.h>
 
 namespace dtrt {
 
 namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Shares of the timeout: to wait for ranks that come from elsewhere, or that
+/// are at work in the attempt and answer a roll call; for that call; and for
+/// the store's answer to a call.
+constexpr double kGatherShare = 0.8;
+constexpr double kWaitShare = 0.6;
+constexpr double kRollShare = 0.2;
+constexpr double kAnswerShare = 0.2;
+
+/// How long a rank that stops tries to tell the others.
+constexpr Seconds kLastWord(5);
+/// What the store and other ranks have at least to answer.
+constexpr Seconds kLeastAnswer(1);
 
 /// Polling starts quickly, for ranks that come together, and slows down, more
 /// so in a large world, so that waiting ranks leave the store to the others.
@@ -15,17 +31,15 @@ constexpr Seconds kFirstPause(0.0002);
 constexpr Seconds kLongestPause(0.02);
 constexpr Seconds kLongestPausePerRank(0.00005);
 
-constexpr const char *kAccepted = "ok\n";
-constexpr const char *kRefused = "error\n";
-
 class Pause {
 public:
   explicit Pause(uint32_t world)
       : longest(std::max(kLongestPause, kLongestPausePerRank * double(world))) {
   }
-  void operator()() {
-    std::this_thread::sleep_for(next);
+  Status operator()(StoreClient &client) {
+    Seconds pause = next;
     next = std::min(next * 2, longest);
+    return client.sleepUntil(deadlineIn(pause));
   }
 
 private:
@@ -33,8 +47,37 @@ private:
   Seconds longest;
 };
 
-bool startsWith(const std::string &text, const std::string &start) {
-  return text.compare(0, start.size(), start) == 0;
+const Step kSteps[] = {Step::Here,  Step::Nccl, Step::Connected,
+                       Step::Begun, Step::Done, Step::Report};
+
+const char *nameOf(Step step) {
+  constexpr const char *names[] = {"here",  "nccl", "connected",
+                                   "begun", "done", "report"};
+  return names[size_t(step)];
+}
+
+std::string recordOf(Step step, uint32_t rank) {
+  return nameOf(step) + std::string("/") + std::to_string(rank);
+}
+
+std::string verdictOf(Step step) {
+  return nameOf(step) + std::string("/verdict");
+}
+
+Result<std::string> makeId() {
+  unsigned char random[16];
+  if (getrandom(random, sizeof random, 0) != ssize_t(sizeof random))
+    return makeError(ErrorCode::System, "the system gives no random numbers");
+  std::string text;
+  for (unsigned char byte : random)
+    for (int digit : {byte >> 4, byte & 15})
+      text += "0123456789abcdef"[digit];
+  return text;
+}
+
+std::vector<uint32_t> without(std::vector<uint32_t> ranks, uint32_t rank) {
+  ranks.erase(std::remove(ranks.begin(), ranks.end(), rank), ranks.end());
+  return ranks;
 }
 
 } // namespace
@@ -57,85 +100,441 @@ std::string rankNames(const std::vector<uint32_t> &ranks) {
   return text;
 }
 
-Rendezvous::Rendezvous(std::shared_ptr<Store> store, std::string prefix,
-                       uint32_t rank, uint32_t size, Seconds timeout)
-    : store(std::move(store)), prefix(std::move(prefix)), self(rank),
-      world(size), limit(timeout) {}
+Rendezvous::Rendezvous(std::shared_ptr<Store> store, uint32_t rank,
+                       uint32_t size, Seconds timeout, std::string root)
+    : client(std::move(store)), self(rank), world(size), limit(timeout),
+      root(std::move(root)) {}
 
-std::string Rendezvous::recordKey(const std::string &phase,
-                                  uint32_t rank) const {
-  return prefix + "/" + phase + "/" + std::to_string(rank);
+Seconds Rendezvous::patience() const { return limit * kWaitShare; }
+
+//===----------------------------------------------------------------------===//
+// Keys
+//===----------------------------------------------------------------------===//
+
+std::string Rendezvous::attemptKey(const std::string &of,
+                                   const std::string &name) const {
+  return root + "/" + of + "/" + name;
 }
 
-Result<std::optional<std::string>> Rendezvous::read(const std::string &key) {
-  auto value = store->get(key);
-  if (!value.ok())
-    return makeError("lost the store (the process that hosts it, often rank 0, "
-                     "may have ended): ",
-                     value.status().message());
-  return value;
+std::string Rendezvous::keyOf(const std::string &name) const {
+  return attemptKey(idOf(), name);
 }
 
-Status Rendezvous::submit(const std::string &phase, const std::string &record) {
-  Status status = store->set(recordKey(phase, self), record);
-  if (!status.ok())
-    return makeError("lost the store (the process that hosts it, often rank 0, "
-                     "may have ended): ",
-                     status.message());
-  return {};
+std::string Rendezvous::idOf() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return id;
 }
 
-void Rendezvous::stop(const Status &why) {
-  auto earlier = store->get(prefix + "/stop");
-  if (earlier.ok() && !*earlier)
-    (void)store->set(prefix + "/stop",
-                     std::to_string(self) + "\n" + why.message());
+/// Until the deadline, and as long after it as the store may take to answer.
+Rendezvous::Wait Rendezvous::waitUntil(Deadline deadline) const {
+  auto answer = std::chrono::duration_cast<Clock::duration>(
+      std::max(limit * kAnswerShare, kLeastAnswer));
+  return {std::max(deadline, Clock::now()) + answer, Heed::Cancel};
+}
+
+/// Of a rank that comes, cancelled or not: it may have to reach the store
+/// first.
+Rendezvous::Wait Rendezvous::coming() const {
+  return {deadlineIn(std::max(limit * kGatherShare, kLeastAnswer)),
+          Heed::Nothing};
+}
+
+/// Of a rank that goes.
+Rendezvous::Wait Rendezvous::regardless() const {
+  return {deadlineIn(std::clamp(limit, kLeastAnswer, kLastWord)),
+          Heed::Nothing};
+}
+
+Status Rendezvous::put(const std::string &name, const std::string &value,
+                       Wait wait) {
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    own.insert(name);
+  }
+  return client.set(keyOf(name), value, wait);
+}
+
+void Rendezvous::removeOwn() {
+  std::set<std::string> names;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    names.swap(own);
+  }
+  Wait wait = regardless();
+  // Last that the rank is here: until then others wait for it to read.
+  std::string here = recordOf(Step::Here, self);
+  bool wasHere = names.erase(here) > 0;
+  for (const std::string &name : names)
+    if (!client.remove(keyOf(name), wait).ok())
+      return;
+  if (wasHere)
+    (void)client.remove(keyOf(here), wait);
+}
+
+/// The names of what a rank has shared.
+static std::vector<std::string>
+sharedNames(const std::optional<std::string> &list) {
+  std::vector<std::string> names;
+  if (!list)
+    return names;
+  auto keys = nlohmann::json::parse(*list, nullptr, /*allow_exceptions=*/false);
+  for (const auto &key : keys)
+    if (key.is_string())
+      names.push_back("shared/" + key.get<std::string>());
+  return names;
+}
+
+/// Removes the keys of an attempt, whoever has set them, but for what says that
+/// it is committed.
+void Rendezvous::sweep(const std::string &ended) {
+  Wait wait{deadlineIn(limit), Heed::Nothing};
+  std::vector<std::string> names;
+  for (Step step : kSteps)
+    names.push_back(verdictOf(step));
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    std::string number = std::to_string(rank);
+    auto list = client.get(attemptKey(ended, "keys/" + number), wait);
+    if (!list.ok())
+      return;
+    for (std::string &name : sharedNames(*list))
+      names.push_back(std::move(name));
+    names.push_back("keys/" + number);
+    names.push_back("alive/" + number);
+    for (Step step : kSteps)
+      names.push_back(recordOf(step, rank));
+  }
+  for (const std::string &name : names)
+    if (!client.remove(attemptKey(ended, name), wait).ok())
+      return;
+}
+
+/// Of a rank that died before its commit, what says so may be left too.
+void Rendezvous::sweepAborted(const std::string &ended) {
+  sweep(ended);
+  (void)client.remove(attemptKey(ended, "read"), regardless());
+}
+
+Status Rendezvous::share(const std::string &key, const std::string &value) {
+  nlohmann::json keys = {key};
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    const std::string prefix = "shared/";
+    for (const std::string &name : own)
+      if (name.compare(0, prefix.size(), prefix) == 0)
+        keys.push_back(name.substr(prefix.size()));
+  }
+  // For those who remove what this process leaves, if it dies.
+  Wait wait = waitUntil(Clock::now());
+  DTRT_RETURN_IF_ERROR(put("keys/" + std::to_string(self), keys.dump(), wait));
+  return put("shared/" + key, value, wait);
+}
+
+Result<std::optional<std::string>> Rendezvous::await(const std::string &key,
+                                                     Deadline deadline) {
+  return awaitKey("shared/" + key, deadline);
+}
+
+Result<std::optional<std::string>> Rendezvous::find(const std::string &key) {
+  return client.get(keyOf("shared/" + key), waitUntil(Clock::now()));
+}
+
+//===----------------------------------------------------------------------===//
+// The record
+//===----------------------------------------------------------------------===//
+
+Result<Rendezvous::Record> Rendezvous::readRecord(Wait wait) {
+  auto text = client.get(recordKey(), wait);
+  DTRT_RETURN_IF_ERROR(text);
+  Record record;
+  record.text = text->value_or("");
+  if (record.text.empty())
+    return record;
+  auto found = Attempt::parse(record.text);
+  DTRT_RETURN_IF_ERROR(found);
+  record.attempt = std::move(*found);
+  return record;
+}
+
+/// Whether the record was still `old`, and now is `next`.
+Result<bool> Rendezvous::replace(const Record &old, const Attempt &next,
+                                 Wait wait) {
+  std::string text = next.text();
+  auto now = client.compareAndSet(recordKey(), old.text, text, wait);
+  DTRT_RETURN_IF_ERROR(now);
+  return *now == text;
+}
+
+Result<Decision> Rendezvous::look(Wait wait) {
+  auto record = readRecord(wait);
+  DTRT_RETURN_IF_ERROR(record);
+  if (!record->isOf(idOf()))
+    return lookPast(*record, wait);
+  const Attempt &found = *record->attempt;
+  if (found.callsRoll)
+    answerRoll();
+  Decision decision;
+  decision.state = found.state;
+  decision.note = found.note;
+  if (found.state == Attempt::State::Aborted)
+    decision.why = found.stop.toldTo(self);
+  return decision;
+}
+
+/// Another attempt has taken the place of this one.
+Result<Decision> Rendezvous::lookPast(const Record &record, Wait wait) {
+  if (!record.attempt)
+    return makeError(ErrorCode::StoreLost,
+                     "the store has lost the record of the attempt");
+  Decision decision;
+  auto committed = client.get(keyOf("committed"), wait);
+  DTRT_RETURN_IF_ERROR(committed);
+  if (*committed) {
+    decision.state = Attempt::State::Committed;
+    decision.note = **committed;
+    return decision;
+  }
+  const Attempt &next = *record.attempt;
+  decision.state = Attempt::State::Aborted;
+  if (next.before && next.beforeId == idOf())
+    decision.why = next.before->toldTo(self);
+  else
+    decision.why =
+        makeError(ErrorCode::Cancelled,
+                  "the other ranks have given this attempt up; rank ",
+                  next.opener, " has begun another one");
+  overtaken = next.state == Attempt::State::Open && next.opener != self;
+  return decision;
+}
+
+void Rendezvous::answerRoll() {
+  if (!answered.exchange(true))
+    (void)put("alive/" + std::to_string(self), "", waitUntil(Clock::now()));
 }
 
 Status Rendezvous::checkStopped() {
-  auto stopped = read(prefix + "/stop");
-  DTRT_RETURN_IF_ERROR(stopped);
-  if (!*stopped)
+  auto decision = look(waitUntil(Clock::now()));
+  DTRT_RETURN_IF_ERROR(decision);
+  return decision->state == Attempt::State::Aborted ? decision->why : Status();
+}
+
+//===----------------------------------------------------------------------===//
+// Coming
+//===----------------------------------------------------------------------===//
+
+/// Opens an attempt in the place of the one that is there. False: another rank
+/// was first.
+Result<bool> Rendezvous::open(const Record &old, Attempt next) {
+  Wait wait = coming();
+  auto made = makeId();
+  DTRT_RETURN_IF_ERROR(made);
+  next.id = *made;
+  bool wasCommitted =
+      old.attempt && old.attempt->state == Attempt::State::Committed;
+  if (wasCommitted)
+    DTRT_RETURN_IF_ERROR(keepUnread(*old.attempt, wait));
+  auto replaced = replace(old, next, wait);
+  DTRT_RETURN_IF_ERROR(replaced);
+  if (wasCommitted)
+    (void)dropRead(*old.attempt, wait);
+  else if (old.attempt && *replaced)
+    sweepAborted(old.attempt->id);
+  if (*replaced)
+    take(next.id);
+  return *replaced;
+}
+
+void Rendezvous::take(const std::string &taken) {
+  std::lock_guard<std::mutex> lock(mutex);
+  id = taken;
+  answered = false;
+}
+
+/// A commit that not all ranks have read stays where they look for it.
+Status Rendezvous::keepUnread(const Attempt &committed, Wait wait) {
+  auto read = client.get(attemptKey(committed.id, "read"), wait);
+  DTRT_RETURN_IF_ERROR(read);
+  if (!*read)
     return {};
-  const std::string &text = **stopped;
-  size_t line = text.find('\n');
-  std::string rank = text.substr(0, line);
-  return makeError(rank == std::to_string(self) ? ""
-                                                : "rank " + rank + " stopped: ",
-                   text.substr(line + 1));
+  return client.set(attemptKey(committed.id, "committed"), committed.note,
+                    wait);
 }
 
-Status Rendezvous::causeOf(const Status &failure) {
-  auto stopped = store->get(prefix + "/stop");
-  return stopped.ok() && *stopped ? checkStopped() : failure;
+Status Rendezvous::dropRead(const Attempt &committed, Wait wait) {
+  auto read = client.get(attemptKey(committed.id, "read"), wait);
+  DTRT_RETURN_IF_ERROR(read);
+  if (*read)
+    return {};
+  return client.remove(attemptKey(committed.id, "committed"), wait);
 }
 
-/// The value of a key that another rank will set.
-Result<std::string> Rendezvous::await(const std::string &key,
-                                      Clock::time_point deadline) {
-  Pause pause(world);
+/// One try to take part. False: the record has changed meanwhile.
+Result<bool> Rendezvous::tryJoin(const Arrival &arrival,
+                                 const std::optional<std::string> &said) {
+  Wait wait = coming();
+  auto old = readRecord(wait);
+  DTRT_RETURN_IF_ERROR(old);
+  bool cameBefore = false;
+  if (old->attempt) {
+    auto mine = client.get(
+        attemptKey(old->attempt->id, recordOf(Step::Here, self)), wait);
+    DTRT_RETURN_IF_ERROR(mine);
+    cameBefore = mine->has_value();
+  }
+  ArrivalStep step = arrive(old->attempt, arrival, cameBefore);
+  if (step.what == ArrivalStep::What::Leave)
+    return turnBack(*old, step);
+  if (step.what == ArrivalStep::What::Open) {
+    auto opened = open(*old, std::move(*step.record));
+    if (!opened.ok() || !*opened)
+      return opened;
+  } else {
+    take(old->attempt->id);
+  }
+  return said ? enter(*said) : true;
+}
+
+/// Fails with what the step says, once the record does. False: it has changed.
+Result<bool> Rendezvous::turnBack(const Record &old, ArrivalStep &step) {
+  if (!step.record)
+    return step.why;
+  Wait wait = coming();
+  if (old.attempt->state == Attempt::State::Open) {
+    auto missing = absent(old.attempt->id, Step::Here, wait);
+    DTRT_RETURN_IF_ERROR(missing);
+    step.record->missing = without(*missing, self);
+  }
+  auto replaced = replace(old, *step.record, wait);
+  DTRT_RETURN_IF_ERROR(replaced);
+  if (*replaced)
+    return step.why;
+  return false;
+}
+
+/// Says that this rank is here. False: the attempt has ended meanwhile, and
+/// another one has taken its place.
+Result<bool> Rendezvous::enter(const std::string &said) {
+  Wait wait = coming();
+  DTRT_RETURN_IF_ERROR(put(recordOf(Step::Here, self), said, wait));
+  auto record = readRecord(wait);
+  DTRT_RETURN_IF_ERROR(record);
+  if (record->isOf(idOf()))
+    return true;
+  removeOwn();
+  return false;
+}
+
+Status Rendezvous::join(const Arrival &given,
+                        const std::optional<std::string> &said) {
+  Arrival arrival = given;
+  arrival.rank = self;
+  arrival.terms.insert(arrival.terms.begin(),
+                       {"world size", std::to_string(world)});
   while (true) {
-    auto value = read(key);
-    DTRT_RETURN_IF_ERROR(value);
-    if (*value)
-      return std::move(**value);
-    if (Status stopped = checkStopped(); !stopped.ok()) {
-      // A rank that stops after its verdict has given that first.
-      auto late = read(key);
-      if (late.ok() && *late)
-        return std::move(**late);
-      return stopped;
-    }
-    if (Clock::now() > deadline)
-      return makeError("timed out");
-    pause();
+    auto joined = tryJoin(arrival, said);
+    DTRT_RETURN_IF_ERROR(joined);
+    if (*joined)
+      break;
+  }
+  // An abort that came before there was anything to abort.
+  Status stopped = client.cancelled();
+  if (!stopped.ok())
+    (void)decideAbort(stopped);
+  return stopped;
+}
+
+Result<std::string> Rendezvous::gather(const Arrival &arrival,
+                                       const std::string &record,
+                                       const Judge &judge) {
+  Deadline deadline = deadlineIn(limit * kGatherShare);
+  while (true) {
+    overtaken = false;
+    DTRT_RETURN_IF_ERROR(join(arrival, record));
+    auto verdict = hearVerdict(Step::Here, judge, deadline);
+    if (verdict.ok())
+      gathered = true;
+    // A rank that was started anew begins again, and so may this one.
+    if (verdict.ok() || !overtaken || Clock::now() > deadline)
+      return verdict;
+    removeOwn();
   }
 }
 
-Result<std::vector<uint32_t>> Rendezvous::absent(const std::string &phase) {
+void Rendezvous::refuse(const Arrival &arrival, const Status &why) {
+  if (join(arrival, std::nullopt).ok())
+    (void)abort(why);
+}
+
+//===----------------------------------------------------------------------===//
+// Waiting for the others
+//===----------------------------------------------------------------------===//
+
+/// The value of a key that another rank will set; nothing: it has not by the
+/// deadline.
+Result<std::optional<std::string>> Rendezvous::awaitKey(const std::string &name,
+                                                        Deadline deadline) {
+  Pause pause(world);
+  while (true) {
+    auto value = client.get(keyOf(name), waitUntil(deadline));
+    if (!value.ok() || *value)
+      return value;
+    DTRT_RETURN_IF_ERROR(checkStopped());
+    if (Clock::now() > deadline)
+      return std::optional<std::string>();
+    DTRT_RETURN_IF_ERROR(pause(client));
+  }
+}
+
+/// Of all ranks; nothing: one has not come by the deadline.
+Result<std::optional<std::vector<std::string>>>
+Rendezvous::collect(Step step, Deadline deadline) {
+  std::vector<std::string> records;
+  for (uint32_t rank = 0; rank < world; ++rank) {
+    auto record = awaitKey(recordOf(step, rank), deadline);
+    DTRT_RETURN_IF_ERROR(record);
+    if (!*record)
+      return std::optional<std::vector<std::string>>();
+    records.push_back(std::move(**record));
+  }
+  return std::optional<std::vector<std::string>>(std::move(records));
+}
+
+/// Rank 0's part of `hearVerdict`.
+Result<std::string> Rendezvous::judgeAll(Step step, const Judge &judge,
+                                         Deadline deadline) {
+  auto records = collect(step, deadline);
+  DTRT_RETURN_IF_ERROR(records);
+  if (!*records)
+    return late(step);
+  auto verdict = judge(**records);
+  DTRT_RETURN_IF_ERROR(verdict);
+  DTRT_RETURN_IF_ERROR(put(verdictOf(step), *verdict, waitUntil(Clock::now())));
+  return verdict;
+}
+
+Result<std::string> Rendezvous::hearVerdict(Step step, const Judge &judge,
+                                            Deadline deadline) {
+  if (self == 0)
+    return judgeAll(step, judge, deadline);
+  auto verdict = awaitKey(verdictOf(step), deadline);
+  DTRT_RETURN_IF_ERROR(verdict);
+  if (!*verdict)
+    return late(step);
+  return std::move(**verdict);
+}
+
+Result<std::string> Rendezvous::agree(Step step, const std::string &record,
+                                      const Judge &judge) {
+  Deadline deadline = deadlineIn(patience());
+  DTRT_RETURN_IF_ERROR(
+      put(recordOf(step, self), record, waitUntil(Clock::now())));
+  return hearVerdict(step, judge, deadline);
+}
+
+Result<std::vector<uint32_t>> Rendezvous::absent(const std::string &of,
+                                                 Step step, Wait wait) {
   std::vector<uint32_t> absent;
   for (uint32_t rank = 0; rank < world; ++rank) {
-    auto record = read(recordKey(phase, rank));
+    auto record = client.get(attemptKey(of, recordOf(step, rank)), wait);
     DTRT_RETURN_IF_ERROR(record);
     if (!*record)
       absent.push_back(rank);
@@ -143,77 +542,267 @@ Result<std::vector<uint32_t>> Rendezvous::absent(const std::string &phase) {
   return absent;
 }
 
-/// Names the ranks that have not handed in their record.
-Status Rendezvous::missing(const std::string &phase) {
-  auto ranks = absent(phase);
-  DTRT_RETURN_IF_ERROR(ranks);
-  if (ranks->empty())
-    return makeError("rank 0 did not answer within ", limit.count(), " s");
-  return makeError(rankNames(*ranks), " did not come within ", limit.count(),
-                   " s");
+Status Rendezvous::timeoutOf(const std::vector<uint32_t> &missing,
+                             const char *others) const {
+  std::vector<uint32_t> rest;
+  for (uint32_t rank = 0; rank < world; ++rank)
+    if (std::find(missing.begin(), missing.end(), rank) == missing.end())
+      rest.push_back(rank);
+  return makeError(ErrorCode::Timeout, "timeout of ", limit.count(),
+                   " s waiting for ", rankNames(missing),
+                   rest.empty() ? "" : " (" + rankNames(rest) + others + ")");
 }
 
-Result<std::vector<uint32_t>> Rendezvous::rollCall(const std::string &phase,
-                                                   Seconds limit) {
-  Clock::time_point deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
-  DTRT_RETURN_IF_ERROR(submit(phase, ""));
+/// Names the ranks that have not handed in their record. Of those who are at
+/// work in the attempt some may only wait for others.
+Status Rendezvous::late(Step step) {
+  auto missing = absent(idOf(), step, waitUntil(Clock::now()));
+  DTRT_RETURN_IF_ERROR(missing);
+  // Ranks leave, with their records, once the attempt has ended.
+  DTRT_RETURN_IF_ERROR(checkStopped());
+  if (missing->empty())
+    return makeError(ErrorCode::Timeout, "timeout of ", limit.count(),
+                     " s waiting for rank 0, which judges (all ranks came)");
+  if (step != Step::Here) {
+    auto quiet = silent(*missing);
+    DTRT_RETURN_IF_ERROR(quiet);
+    if (!quiet->empty())
+      return timeoutOf(*quiet, " came or answered");
+  }
+  return timeoutOf(*missing, " came");
+}
+
+/// Whether it is this rank that calls the roll: one does, for all.
+Result<bool> Rendezvous::callRoll() {
+  Wait wait = waitUntil(Clock::now());
   while (true) {
-    auto ranks = absent(phase);
-    if (!ranks.ok() || ranks->empty() || Clock::now() > deadline)
-      return ranks;
-    std::this_thread::sleep_for(kLongestPause);
-  }
-}
-
-Result<std::vector<std::string>>
-Rendezvous::collect(const std::string &phase, Clock::time_point deadline) {
-  std::vector<std::string> records;
-  for (uint32_t rank = 0; rank < world; ++rank) {
-    auto record = await(recordKey(phase, rank), deadline);
-    if (!record.ok() && Clock::now() > deadline)
-      return missing(phase);
+    auto record = readRecord(wait);
     DTRT_RETURN_IF_ERROR(record);
-    records.push_back(std::move(*record));
+    bool isOpen =
+        record->isOf(idOf()) && record->attempt->state == Attempt::State::Open;
+    if (!isOpen || record->attempt->callsRoll)
+      return false;
+    Attempt next = *record->attempt;
+    next.callsRoll = true;
+    auto replaced = replace(*record, next, wait);
+    if (!replaced.ok() || *replaced)
+      return replaced;
   }
-  return records;
 }
 
-/// Rank 0's part: whatever it finds, every rank hears of it.
-Result<std::string> Rendezvous::decide(const std::string &phase,
-                                       const Judge &judge,
-                                       Clock::time_point deadline) {
-  auto records = collect(phase, deadline);
-  Result<std::string> verdict =
-      records.ok() ? judge(*records) : Result<std::string>(records.status());
-  Status told =
-      store->set(prefix + "/" + phase + "/verdict",
-                 verdict.ok() ? kAccepted + *verdict
-                              : kRefused + verdict.status().message());
-  if (verdict.ok())
-    DTRT_RETURN_IF_ERROR(told);
-  return verdict;
+/// Of the ranks, those that give no sign of life; none, where another rank has
+/// asked and has not ended the attempt for it. Ranks answer while they are in a
+/// call, or prepare.
+Result<std::vector<uint32_t>>
+Rendezvous::silent(std::vector<uint32_t> suspects) {
+  auto asks = callRoll();
+  DTRT_RETURN_IF_ERROR(asks);
+  double share = *asks ? kRollShare : kRollShare + kAnswerShare;
+  Deadline deadline = deadlineIn(std::max(limit * share, kLeastAnswer));
+  Pause pause(world);
+  while (true) {
+    DTRT_RETURN_IF_ERROR(checkStopped());
+    for (size_t i = 0; *asks && i < suspects.size();) {
+      std::string name = "alive/" + std::to_string(suspects[i]);
+      auto answer = client.get(keyOf(name), waitUntil(deadline));
+      DTRT_RETURN_IF_ERROR(answer);
+      if (*answer)
+        suspects.erase(suspects.begin() + i);
+      else
+        ++i;
+    }
+    if (suspects.empty() || Clock::now() > deadline)
+      break;
+    DTRT_RETURN_IF_ERROR(pause(client));
+  }
+  return *asks ? suspects : std::vector<uint32_t>();
 }
 
-Result<std::string> Rendezvous::awaitVerdict(const std::string &phase,
-                                             Clock::time_point deadline) {
-  auto verdict = await(prefix + "/" + phase + "/verdict", deadline);
-  if (!verdict.ok() && Clock::now() > deadline)
-    return missing(phase);
-  DTRT_RETURN_IF_ERROR(verdict);
-  if (startsWith(*verdict, kAccepted))
-    return verdict->substr(std::string(kAccepted).size());
-  return makeError(verdict->substr(std::string(kRefused).size()));
+Status Rendezvous::causeOf(const Status &failure, bool callsRoll) {
+  auto decision = look(regardless());
+  if (decision.ok() && decision->state == Attempt::State::Aborted)
+    return decision->why;
+  if (!decision.ok() || (!callsRoll && !failure.is(ErrorCode::Timeout)))
+    return failure;
+  std::vector<uint32_t> others;
+  for (uint32_t rank = 0; rank < world; ++rank)
+    if (rank != self)
+      others.push_back(rank);
+  auto quiet = silent(others);
+  if (!quiet.ok())
+    return quiet.status().is(ErrorCode::StoreLost) ? failure : quiet.status();
+  if (quiet->empty())
+    return failure;
+  return makeError(timeoutOf(*quiet, " answered"), ": ", failure.message());
 }
 
-Result<std::string> Rendezvous::agree(const std::string &phase,
-                                      const std::string &record,
-                                      const Judge &judge) {
-  Clock::time_point deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
-  DTRT_RETURN_IF_ERROR(submit(phase, record));
-  return self == 0 ? decide(phase, judge, deadline)
-                   : awaitVerdict(phase, deadline);
+//===----------------------------------------------------------------------===//
+// The decision
+//===----------------------------------------------------------------------===//
+
+/// Rank 0, once it has seen that all ranks are done; open: they are not, by the
+/// deadline.
+Result<Decision> Rendezvous::decide(const Judge &judge, Deadline deadline) {
+  auto notes = collect(Step::Done, deadline);
+  DTRT_RETURN_IF_ERROR(notes);
+  if (!*notes)
+    return Decision();
+  auto note = judge(**notes);
+  DTRT_RETURN_IF_ERROR(note);
+  Wait wait = regardless();
+  // There from before the commit until all have read that.
+  DTRT_RETURN_IF_ERROR(client.add(keyOf("read"), 0, wait));
+  while (true) {
+    auto record = readRecord(wait);
+    DTRT_RETURN_IF_ERROR(record);
+    if (!record->isOf(idOf()) || record->attempt->state != Attempt::State::Open)
+      break;
+    auto replaced = replace(*record, record->attempt->committed(*note), wait);
+    DTRT_RETURN_IF_ERROR(replaced);
+    if (*replaced)
+      return Decision{Attempt::State::Committed, *note, {}};
+  }
+  (void)client.remove(keyOf("read"), regardless());
+  return look(wait);
+}
+
+/// Open: it has not come by the deadline.
+Result<Decision> Rendezvous::awaitDecision(Deadline deadline) {
+  Pause pause(world);
+  while (true) {
+    auto decision = look(waitUntil(deadline));
+    if (!decision.ok() || decision->state != Attempt::State::Open ||
+        Clock::now() > deadline)
+      return decision;
+    DTRT_RETURN_IF_ERROR(pause(client));
+  }
+}
+
+Result<Decision> Rendezvous::sayDone(const std::string &note,
+                                     const Judge &judge) {
+  Deadline deadline = deadlineIn(patience());
+  saidDone = true;
+  Status told = put(recordOf(Step::Done, self), note, waitUntil(Clock::now()));
+  auto decision = !told.ok()  ? Result<Decision>(told)
+                  : self == 0 ? decide(judge, deadline)
+                              : awaitDecision(deadline);
+  if (decision.ok() && decision->state == Attempt::State::Open)
+    return decideAbort(late(Step::Done));
+  if (decision.ok() || decision.status().is(ErrorCode::StoreLost))
+    return decision;
+  return decideAbort(decision.status());
+}
+
+Result<Decision> Rendezvous::commit(const std::string &note,
+                                    const Judge &judge) {
+  Deadline end = deadlineIn(limit);
+  auto decision = look(waitUntil(Clock::now()));
+  if (decision.ok() && decision->state == Attempt::State::Open)
+    decision = sayDone(note, judge);
+  if (!decision.ok() && saidDone)
+    return makeError(ErrorCode::Undecided,
+                     "cannot learn whether this was committed or aborted: ",
+                     decision.status().message(),
+                     "; keep what both sides hold, and call commit again to "
+                     "ask once more");
+  DTRT_RETURN_IF_ERROR(decision);
+  if (decision->state == Attempt::State::Committed)
+    leaveCommitted(end);
+  else
+    leaveAborted();
+  return decision;
+}
+
+/// The last rank that has read the commit removes what says so. The others
+/// wait for it: one of them may host the store.
+void Rendezvous::leaveCommitted(Deadline end) {
+  removeOwn();
+  Wait wait = regardless();
+  auto count = client.add(keyOf("read"), 1, wait);
+  if (!count.ok())
+    return;
+  if (*count >= int64_t(world)) {
+    (void)client.remove(keyOf("committed"), wait);
+    (void)client.remove(keyOf("read"), wait);
+    return;
+  }
+  Pause pause(world);
+  while (Clock::now() < end && pause(client).ok()) {
+    auto left = client.get(keyOf("read"), waitUntil(end));
+    if (!left.ok() || !*left)
+      return;
+  }
+  sweep(idOf()); // of a rank that has died, or is late
+}
+
+Result<Decision> Rendezvous::abort(const Status &why) {
+  client.cancel(why);
+  if (idOf().empty()) // `join` will
+    return Decision{Attempt::State::Aborted, "", why};
+  return decideAbort(why);
+}
+
+Result<Decision> Rendezvous::decideAbort(const Status &why) {
+  Wait wait = regardless();
+  while (true) {
+    auto record = readRecord(wait);
+    DTRT_RETURN_IF_ERROR(record);
+    if (!record->isOf(idOf()) || record->attempt->state != Attempt::State::Open)
+      break;
+    std::vector<uint32_t> missing;
+    if (!gathered) {
+      auto found = absent(idOf(), Step::Here, wait);
+      DTRT_RETURN_IF_ERROR(found);
+      missing = without(*found, self);
+    }
+    Stop stop{self, why.code(), why.message()};
+    auto replaced =
+        replace(*record, record->attempt->aborted(stop, missing), wait);
+    DTRT_RETURN_IF_ERROR(replaced);
+    if (*replaced)
+      hasAborted = true;
+  }
+  auto decision = look(wait);
+  if (decision.ok() && decision->state == Attempt::State::Aborted)
+    leaveAborted();
+  return decision;
+}
+
+/// This rank knows of it now, and need not be told when it comes again.
+void Rendezvous::leaveAborted() {
+  removeOwn();
+  Wait wait = regardless();
+  while (true) {
+    auto record = readRecord(wait);
+    if (!record.ok() || !record->isOf(idOf()))
+      return;
+    Attempt next = *record->attempt;
+    next.missing = without(next.missing, self);
+    if (next.missing.size() == record->attempt->missing.size())
+      return;
+    auto replaced = replace(*record, next, wait);
+    if (!replaced.ok() || *replaced)
+      return;
+  }
+}
+
+bool Rendezvous::wasAborted(Wait wait) {
+  auto record = readRecord(wait);
+  return record.ok() && record->isOf(idOf()) &&
+         record->attempt->state == Attempt::State::Aborted;
+}
+
+bool Rendezvous::allHaveLeft() {
+  Wait wait = regardless();
+  if (!wasAborted(wait))
+    return true;
+  auto gone = absent(idOf(), Step::Here, wait);
+  return !gone.ok() || gone->size() == world;
+}
+
+void Rendezvous::cleanUp() {
+  if (hasAborted && wasAborted(regardless()))
+    sweepAborted(idOf());
 }
 
 } // namespace dtrt

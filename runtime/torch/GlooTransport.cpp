@@ -2,6 +2,8 @@
 
 #include "GlooTransport.h"
 
+#include "C10dStore.h"
+
 #include <map>
 #include <mutex>
 
@@ -11,17 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
-
-/// The first line of what c10d or Gloo threw, without the place in its source.
-std::string reasonOf(const std::exception &error) {
-  std::string text = error.what();
-  text = text.substr(0, text.find('\n'));
-  size_t bracket = text.find("] ");
-  text = text.substr(0, text.find(" This is typically caused"));
-  if (!text.empty() && text[0] == '[' && bracket != std::string::npos)
-    text = text.substr(bracket + 2);
-  return text;
-}
 
 bool isTimeout(const std::string &reason) {
   return reason.find("imed out") != std::string::npos ||
@@ -41,7 +32,11 @@ public:
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.overlaps = true;
+    return caps;
+  }
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
   void abort(const Status &why) override;
@@ -70,7 +65,7 @@ private:
   Clock::time_point deadline;           // of its end
   std::mutex mutex;                     // of what follows
   std::vector<Work> works;
-  std::optional<std::string> aborted;
+  std::optional<Status> aborted;
 };
 
 Status GlooTransport::lost(const TransportMessage &message,
@@ -80,9 +75,9 @@ Status GlooTransport::lost(const TransportMessage &message,
        << ") while " << (message.receive ? "receiving " : "sending ")
        << message.bytes << " bytes";
   if (isTimeout(reason))
-    return makeError("no answer within ", timeout.count(), " s from ",
-                     peer.str());
-  return makeError("lost ", peer.str(), ": ", reason);
+    return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(),
+                     " s from ", peer.str());
+  return makeError(ErrorCode::PeerLost, "lost ", peer.str(), ": ", reason);
 }
 
 Status GlooTransport::post(const TransportMessage &message) {
@@ -113,7 +108,7 @@ Status GlooTransport::await(const TransportMessage &message, Work &work) {
   }
   std::lock_guard<std::mutex> lock(mutex);
   if (aborted)
-    return makeError(*aborted);
+    return *aborted;
   return lost(message, reason);
 }
 
@@ -136,7 +131,7 @@ Status GlooTransport::awaitAll() {
     {
       std::lock_guard<std::mutex> lock(mutex);
       if (aborted)
-        return makeError(*aborted);
+        return *aborted;
       work = works[i];
     }
     DTRT_RETURN_IF_ERROR(await(posted[i], work));
@@ -167,7 +162,7 @@ Status GlooTransport::group(const std::vector<TransportMessage> &messages) {
 void GlooTransport::abort(const Status &why) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!aborted)
-    aborted = why.message();
+    aborted = why;
   for (Work &work : works)
     try {
       work->abort();
@@ -192,41 +187,12 @@ Status GlooTransport::connect(const Digest &digest,
   DTRT_RETURN_IF_ERROR(group(messages));
   for (size_t i = 0; i < peers.size(); ++i)
     if (theirs[i] != digest)
-      return makeError("rank ", pairs[peers[i]].rank, " (device ", peers[i],
-                       ") has plan ", digestText(theirs[i]), ", this one has ",
+      return makeError(ErrorCode::Mismatch, "rank ", pairs[peers[i]].rank,
+                       " (device ", peers[i], ") has plan ",
+                       digestText(theirs[i]), ", this one has ",
                        digestText(digest));
   return {};
 }
-
-class C10dStore : public Store {
-public:
-  explicit C10dStore(c10::intrusive_ptr<c10d::Store> store)
-      : store(std::move(store)) {}
-
-  Status set(const std::string &key, const std::string &value) override {
-    try {
-      store->set(key, std::vector<uint8_t>(value.begin(), value.end()));
-    } catch (const std::exception &error) {
-      return makeError(reasonOf(error));
-    }
-    return {};
-  }
-
-  Result<std::optional<std::string>> get(const std::string &key) override {
-    try {
-      if (!store->check({key}))
-        return std::optional<std::string>();
-      std::vector<uint8_t> value = store->get(key);
-      return std::optional<std::string>(
-          std::string(value.begin(), value.end()));
-    } catch (const std::exception &error) {
-      return makeError(reasonOf(error));
-    }
-  }
-
-private:
-  c10::intrusive_ptr<c10d::Store> store;
-};
 
 } // namespace
 
@@ -234,10 +200,6 @@ std::unique_ptr<Transport>
 makeGlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
                   const std::vector<uint32_t> &devices, Seconds timeout) {
   return std::make_unique<GlooTransport>(std::move(backend), devices, timeout);
-}
-
-std::shared_ptr<Store> makeC10dStore(c10::intrusive_ptr<c10d::Store> store) {
-  return std::make_shared<C10dStore>(std::move(store));
 }
 
 } // namespace dtrt

@@ -11,11 +11,10 @@
 #ifndef DTRT_TORCH_GLOOTRANSPORT_H
 #define DTRT_TORCH_GLOOTRANSPORT_H
 
-#include "dtrt/Rendezvous.h"
+#include "dtrt/StoreClient.h"
 #include "dtrt/Transport.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
 namespace dtrt {
 
@@ -23,9 +22,6 @@ namespace dtrt {
 std::unique_ptr<Transport>
 makeGlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
                   const std::vector<uint32_t> &devices, Seconds timeout);
-
-/// The trainer's store.
-std::shared_ptr<Store> makeC10dStore(c10::intrusive_ptr<c10d::Store> store);
 
 } // namespace dtrt
 

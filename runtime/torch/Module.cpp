@@ -2,15 +2,19 @@
 //
 // Plans, switches and checked runs for Python. The package on top of it speaks
 // in tensors by name; here a tensor comes with the shard that it is. The GIL is
-// released while bytes move or other ranks are waited for.
+// released while bytes move or other ranks are waited for; where that is the
+// trainer's own thread, its signal handlers run meanwhile.
 //
 //===----------------------------------------------------------------------===//
 
+#include "C10dStore.h"
 #include "GlooTransport.h"
+#include "Interruptible.h"
 #include "TorchMemory.h"
 
 #include "dtrt/DigestTransport.h"
 #include "dtrt/LoopbackRun.h"
+#include "dtrt/Meeting.h"
 #include "dtrt/Report.h"
 #include "dtrt/SharedMemoryTransport.h"
 #include "dtrt/Switch.h"
@@ -34,12 +38,33 @@ using Plan = std::shared_ptr<PlanReader>;
 
 /// What Python sees of a failed Status.
 struct Failure : std::runtime_error {
-  using std::runtime_error::runtime_error;
+  explicit Failure(const Status &status)
+      : std::runtime_error(status.message()), code(status.code()) {}
+  ErrorCode code;
 };
+
+/// The exception of each code, for as long as the process lives. The base class
+/// until the package has named others.
+std::array<PyObject *, kNumErrorCodes> exceptions;
+
+void nameExceptions(const std::map<std::string, py::object> &classes) {
+  for (size_t i = 0; i < kNumErrorCodes; ++i)
+    exceptions[i] =
+        py::object(classes.at(errorCodeName(ErrorCode(i)))).release().ptr();
+}
+
+void raise(std::exception_ptr thrown) {
+  try {
+    if (thrown)
+      std::rethrow_exception(thrown);
+  } catch (const Failure &failure) {
+    PyErr_SetString(exceptions[size_t(failure.code)], failure.what());
+  }
+}
 
 void check(const Status &status) {
   if (!status.ok())
-    throw Failure(status.message());
+    throw Failure(status);
 }
 
 template <typename T> T take(Result<T> result) {
@@ -110,12 +135,16 @@ void addCoordinates(const Family &family, const ShardRecord &shard,
     expected.range = {shard.range.lo, shard.range.hi};
 }
 
-void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
-                 std::map<std::pair<std::string, std::string>, uint32_t> &count,
-                 std::vector<Expected> &expected) {
+Expected describe(const PlanCommon &common, const ShardRecord &shard,
+                  const ExpectedTensor &tensor) {
   const Family &family = common.families[shard.family];
   Expected entry;
-  entry.source = side == Side::Source;
+  entry.tensor = tensor.tensor;
+  entry.state = tensor.state;
+  entry.source = tensor.side == Side::Source;
+  entry.ordinal = tensor.ordinal;
+  entry.inPlace = tensor.inPlace;
+  entry.dtype = dtypeName(dtypeOf(family, tensor.stateIndex, tensor.side));
   addCoordinates(family, shard, entry);
   entry.shape = {shard.range.size()};
   if (!shard.flat) {
@@ -123,36 +152,16 @@ void addExpected(const PlanCommon &common, const ShardRecord &shard, Side side,
     entry.shape.erase(entry.shape.begin(),
                       entry.shape.begin() + family.numLeading());
   }
-  for (int64_t member = 0; member < numMembers(family, shard); ++member) {
-    entry.tensor = family.tensorName(memberIndex(family, shard, member));
-    for (unsigned state : statesOf(storedStates(family, shard.states, side))) {
-      entry.state = family.states[state].name;
-      entry.ordinal = count[{entry.tensor, entry.state}]++;
-      entry.dtype = dtypeName(dtypeOf(family, state, side));
-      expected.push_back(entry);
-    }
-  }
-}
-
-/// Marks those, on both sides, that the program leaves as they are.
-void markInPlace(const LocalStorage &storage, std::vector<Expected> &expected) {
-  std::set<std::tuple<std::string, std::string, uint32_t>> stay;
-  for (const TensorBinding &tensor : tensorsInPlace(storage))
-    stay.insert({tensor.tensor, tensor.state, tensor.ordinal});
-  for (Expected &entry : expected)
-    entry.inPlace = stay.count({entry.tensor, entry.state, entry.ordinal}) > 0;
+  return entry;
 }
 
 std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
   RankProgram program = take(plan->program(device));
+  LocalStorage storage(plan->common(), program);
   std::vector<Expected> expected;
-  for (Side side : {Side::Source, Side::Destination}) {
-    std::map<std::pair<std::string, std::string>, uint32_t> count;
-    for (const ShardRecord &shard :
-         side == Side::Source ? program.source : program.destination)
-      addExpected(plan->common(), shard, side, count, expected);
-  }
-  markInPlace(LocalStorage(plan->common(), program), expected);
+  for (const ExpectedTensor &tensor : expectedTensors(storage))
+    expected.push_back(describe(
+        plan->common(), storage.shards(tensor.side)[tensor.shard], tensor));
   return expected;
 }
 
@@ -290,11 +299,12 @@ public:
   void connect(c10::intrusive_ptr<c10d::Backend> backend, bool sharesMemory,
                bool digests) {
     py::gil_scoped_release release;
+    Seconds patience = inner->patience();
     auto transport =
-        makeGlooTransport(std::move(backend), inner->devices(), world.timeout);
+        makeGlooTransport(std::move(backend), inner->devices(), patience);
     if (sharesMemory)
-      transport = makeSharedMemoryTransport(std::move(transport),
-                                            inner->devices(), world.timeout);
+      transport = makeSharedMemoryTransport(
+          std::move(transport), inner->devices(), inner->secret(), patience);
     if (digests)
       transport = makeDigestTransport(std::move(transport));
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
@@ -306,27 +316,45 @@ public:
   }
   void cannotConnect(const std::string &why) {
     py::gil_scoped_release release;
-    check(inner->cannotConnect(why));
+    check(inner->cannotConnect(
+        makeError(ErrorCode::PeerLost, "cannot connect: ", why)));
   }
-  void transfer() {
+  void transfer(const std::string &note) {
     {
       auto owned = hold(tensors);
       failOn("transfer", statusOf(owned));
-      py::gil_scoped_release release;
-      check(inner->transfer());
+      Status status;
+      interruptibly([&] { status = inner->transfer(note); });
+      check(status);
       noteStorages();
     }
     failOn("transfer", checkMoved(tensors));
   }
-  void commit() {
-    failOn("commit", checkArrived(tensors));
-    py::gil_scoped_release release;
-    check(inner->commit());
+  std::string commit() {
+    // A second call asks how it has ended.
+    if (inner->outcome() == Switch::Outcome::Open)
+      failOn("commit", checkArrived(tensors));
+    Result<std::string> note = std::string();
+    interruptibly([&] { note = inner->commit(); });
+    return take(std::move(note));
   }
-  void abort(const std::string &why) {
-    py::gil_scoped_release release;
-    inner->abort(Status::failure(why));
+  const char *abort(const std::string &why) {
+    {
+      py::gil_scoped_release release;
+      inner->abort(makeError(ErrorCode::Cancelled, why));
+    }
+    return outcome();
   }
+  const char *outcome() const {
+    constexpr const char *names[] = {"open", "committed", "aborted",
+                                     "undecided"};
+    return names[size_t(inner->outcome())];
+  }
+  c10::intrusive_ptr<c10d::Store> store() const {
+    return makeAttemptStore(inner->ranks());
+  }
+  std::shared_ptr<Rendezvous> ranks() const { return inner->ranks(); }
+  double patience() const { return inner->patience().count(); }
   py::dict stats() const {
     const ExecutionStats &stats = inner->stats();
     py::dict out;
@@ -342,6 +370,9 @@ public:
   }
 
 private:
+  void interruptibly(const std::function<void()> &work) {
+    runInterruptibly(work, [&](const Status &why) { inner->cancel(why); });
+  }
   /// Ends the switch, on all ranks, when there is a fault.
   void failOn(const char *phase, const Status &fault) {
     if (fault.ok())
@@ -450,9 +481,9 @@ Status LiveSwitch::connectNcclOf() {
   // Where the communicator will be.
   if (Status used = useGpu(*gpu); !used.ok())
     return inner->fail("prepare", used);
-  auto transport = NcclTransport::create(
-      {inner->devices()[world.rank], inner->devices(), world.store,
-       world.prefix + "/nccl", world.timeout});
+  auto transport =
+      NcclTransport::create({inner->devices()[world.rank], inner->devices(),
+                             inner->ranks(), inner->patience()});
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
   return inner->connect(std::move(*transport), runOnGpu(*gpu, ncclMemory()));
@@ -477,12 +508,12 @@ std::vector<std::string> features() {
 
 World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
                 uint32_t size, std::vector<uint32_t> devices, double timeout,
-                std::string prefix) {
+                std::string tag) {
   return {rank,
           size,
           std::move(devices),
           Seconds(timeout),
-          std::move(prefix),
+          std::move(tag),
           makeC10dStore(std::move(store))};
 }
 
@@ -498,7 +529,15 @@ void allocatePages(const at::Tensor &tensor) {
 
 void refuse(const Plan &plan, const World &world, const std::string &why) {
   py::gil_scoped_release release;
-  check(Switch::refuse(*plan, world, Status::failure(why)));
+  Switch::refuse(*plan, world, makeError(why));
+}
+
+std::vector<std::string> meet(const World &world, const std::string &said) {
+  Meeting meeting(world);
+  Result<std::vector<std::string>> all = std::vector<std::string>();
+  runInterruptibly([&] { all = meeting.meet(said); },
+                   [&](const Status &why) { meeting.cancel(why); });
+  return take(std::move(all));
 }
 
 //===----------------------------------------------------------------------===//
@@ -588,7 +627,11 @@ py::dict planInfo(const Plan &plan) {
 
 PYBIND11_MODULE(_C, module) {
   using namespace dtrt;
-  py::register_exception<Failure>(module, "Error", PyExc_RuntimeError);
+  py::call_guard<py::gil_scoped_release> release;
+  py::exception<Failure> error(module, "Error", PyExc_RuntimeError);
+  for (PyObject *&one : exceptions)
+    one = error.inc_ref().ptr();
+  py::register_exception_translator(&raise);
   py::class_<PlanReader, Plan>(module, "Plan")
       .def_static("open", &openPlan)
       .def("info", &planInfo)
@@ -618,9 +661,19 @@ PYBIND11_MODULE(_C, module) {
       .def("transfer", &LiveSwitch::transfer)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)
+      .def("outcome", &LiveSwitch::outcome)
+      .def("store", &LiveSwitch::store)
+      .def("ranks", &LiveSwitch::ranks)
+      .def("patience", &LiveSwitch::patience)
       .def("stats", &LiveSwitch::stats);
+  py::class_<Rendezvous, std::shared_ptr<Rendezvous>>(module, "Ranks")
+      .def("all_have_left", &Rendezvous::allHaveLeft, release)
+      .def("has_aborted", &Rendezvous::hasDecidedAbort)
+      .def("clean_up", &Rendezvous::cleanUp, release);
   module.def("features", &features);
   module.def("allocate_pages", &allocatePages);
+  module.def("name_exceptions", &nameExceptions);
+  module.def("meet", &meet);
   module.def("refuse", &refuse);
   module.def("fill_pattern", &fillPattern);
   module.def("check_pattern", &checkPattern);

@@ -34,7 +34,8 @@ Status differs(const TransportMessage &message, size_t region, uint64_t at,
   if (message.regions)
     where = message.regions->name(region) + ", bytes [" + std::to_string(at) +
             ", " + std::to_string(at + bytes) + ") of the message: ";
-  return makeError(where, "the ", bytes, " bytes from device ", message.peer,
+  return makeError(ErrorCode::System, where, "the ", bytes,
+                   " bytes from device ", message.peer,
                    " are not those that it sent");
 }
 
@@ -44,7 +45,11 @@ public:
       : inner(std::move(inner)) {}
 
   uint32_t device() const override { return inner->device(); }
-  bool comparesRegions() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.comparesRegions = true;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);

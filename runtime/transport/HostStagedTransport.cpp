@@ -12,7 +12,11 @@ public:
       : inner(std::move(inner)), copy(std::move(copy)) {}
 
   uint32_t device() const override { return inner->device(); }
-  bool comparesRegions() const override { return inner->comparesRegions(); }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.comparesRegions = inner->caps().comparesRegions;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);

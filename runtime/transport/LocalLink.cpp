@@ -5,9 +5,15 @@
 #include "dtrt/Packing.h"
 
 #include <cstring>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+
+#ifndef F_SEAL_FUTURE_WRITE // from Linux 5.1 on
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
 
 namespace dtrt {
 
@@ -22,6 +28,9 @@ enum Kind : uint64_t {
 
 constexpr size_t kMaxAbortText = 4096;
 
+/// What makes the size of memory a fixed one.
+constexpr int kSizeSeals = F_SEAL_SHRINK | F_SEAL_GROW;
+
 } // namespace
 
 PeerArena::~PeerArena() {
@@ -34,6 +43,15 @@ Result<PeerArena> PeerArena::map(const Parcel &parcel) {
   PeerArena arena;
   if (!parcel.attached || parcel.number == 0)
     return arena;
+  int seals = fcntl(parcel.attached.get(), F_GET_SEALS);
+  struct stat file;
+  if (seals < 0 || fstat(parcel.attached.get(), &file) != 0)
+    return systemError("cannot tell what a peer's staging is");
+  if ((seals & kSizeSeals) != kSizeSeals)
+    return makeError(ErrorCode::PeerLost, "its staging can change its size");
+  if (uint64_t(file.st_size) != parcel.number)
+    return makeError(ErrorCode::PeerLost, "its staging has ", file.st_size,
+                     " bytes, it said ", parcel.number);
   void *start = mmap(nullptr, parcel.number, PROT_READ,
                      MAP_SHARED | MAP_POPULATE, parcel.attached.get(), 0);
   if (start == MAP_FAILED)
@@ -41,6 +59,20 @@ Result<PeerArena> PeerArena::map(const Parcel &parcel) {
   arena.start = static_cast<const std::byte *>(start);
   arena.size = parcel.number;
   return arena;
+}
+
+bool sealSharedMemory(const Descriptor &memory) {
+  int seals = kSizeSeals | F_SEAL_SEAL;
+  return fcntl(memory.get(), F_ADD_SEALS, seals | F_SEAL_FUTURE_WRITE) == 0 ||
+         fcntl(memory.get(), F_ADD_SEALS, seals) == 0;
+}
+
+Status LocalLink::mapPeerArena(const Parcel &parcel) {
+  auto mapped = PeerArena::map(parcel);
+  if (!mapped.ok())
+    return makeError(name, ": ", mapped.status());
+  peerArena = std::move(*mapped);
+  return {};
 }
 
 void LocalLink::post(const TransportMessage &message,
@@ -74,12 +106,12 @@ std::string LocalLink::nameOfPending() const {
 }
 
 Status LocalLink::lost(const std::string &reason) const {
-  return makeError("lost ", nameOfPending(), ": ", reason);
+  return makeError(ErrorCode::PeerLost, "lost ", nameOfPending(), ": ", reason);
 }
 
 Status LocalLink::timedOut(std::chrono::duration<double> timeout) const {
-  return makeError("no answer within ", timeout.count(), " s from ",
-                   nameOfPending());
+  return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(),
+                   " s from ", nameOfPending());
 }
 
 Status LocalLink::progress() {
@@ -158,8 +190,8 @@ Status LocalLink::handle(const Frame &frame) {
   if ((frame.kind != Shared && frame.kind != Inline) || !incoming)
     return lost("it says what was not expected");
   if (frame.bytes != incoming->bytes)
-    return makeError(name, " sends ", frame.bytes, " bytes, expected ",
-                     incoming->bytes);
+    return makeError(ErrorCode::Mismatch, name, " sends ", frame.bytes,
+                     " bytes, expected ", incoming->bytes);
   if (frame.kind == Shared)
     return takeShared(frame);
   into = incoming->data;
@@ -183,7 +215,7 @@ Status LocalLink::takeShared(const Frame &frame) {
 
 Status LocalLink::finishBody() {
   if (!abortText.empty())
-    return makeError(abortText);
+    return makeError(ErrorCode::Cancelled, abortText);
   if (incoming->view)
     DTRT_RETURN_IF_ERROR(unpackMessage(*incoming->view, incoming->data));
   incoming.reset();

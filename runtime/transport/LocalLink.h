@@ -29,6 +29,8 @@ public:
     return *this;
   }
   ~PeerArena();
+  /// Memory that may still shrink, or is not as large as was said, is refused:
+  /// to read beyond it would end this process.
   static Result<PeerArena> map(const Parcel &parcel);
 
   const std::byte *data() const { return start; }
@@ -39,6 +41,9 @@ private:
   uint64_t size = 0;
 };
 
+/// Lets memory neither grow nor shrink any more, and others only read it.
+bool sealSharedMemory(const Descriptor &memory);
+
 class LocalLink {
 public:
   /// `name`: of the peer, in errors.
@@ -46,7 +51,8 @@ public:
       : name(std::move(name)), stream(std::move(socket)) {}
 
   const Descriptor &socket() const { return stream; }
-  void setPeerArena(PeerArena arena) { peerArena = std::move(arena); }
+  /// What the peer has handed over; nothing, where it has no arena.
+  Status mapPeerArena(const Parcel &parcel);
 
   /// Adds a message of the group under way; at most one each way. `shared`:
   /// where in this rank's arena a sent message lies, unless elsewhere.

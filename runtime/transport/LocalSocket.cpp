@@ -50,7 +50,13 @@ bool isSameUser(const Descriptor &socket) {
          peer.uid == geteuid();
 }
 
-/// A message of one number, with room for a descriptor.
+/// Refused in one go, so that a flood of them does not hold up the rest.
+constexpr int kMaxStrangers = 128;
+
+/// Most descriptors of one message: more would be dropped by the system.
+constexpr size_t kMaxAttached = 2;
+
+/// A message of one number, with room for descriptors.
 struct Envelope {
   explicit Envelope(uint64_t &number) : part{&number, sizeof number} {
     header.msg_iov = &part;
@@ -60,7 +66,7 @@ struct Envelope {
   }
 
   iovec part;
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxAttached * sizeof(int))] = {};
   msghdr header = {};
 };
 
@@ -72,7 +78,7 @@ Descriptor::~Descriptor() {
 }
 
 Status systemError(const char *what) {
-  return makeError(what, ": ", strerror(errno));
+  return makeError(ErrorCode::System, what, ": ", strerror(errno));
 }
 
 HostIdentity hostIdentity() {
@@ -118,16 +124,26 @@ Result<Descriptor> connectLocally(const SocketName &name) {
   Address address(name);
   if (!socket || ::connect(socket.get(), address.get(), address.size) != 0)
     return systemError("cannot connect to a socket of this host");
+  // A name is free again once its owner is gone.
+  if (!isSameUser(socket))
+    return makeError(ErrorCode::PeerLost,
+                     "a socket of this host belongs to another user");
   return socket;
 }
 
 Result<std::optional<Descriptor>> acceptLocally(const Descriptor &listener) {
-  Descriptor socket(
-      accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-  if (socket && isSameUser(socket))
-    return std::optional<Descriptor>(std::move(socket));
-  if (!socket && !isForLater(errno) && errno != ECONNABORTED)
-    return systemError("cannot accept a process of this host");
+  for (int strangers = 0; strangers < kMaxStrangers; ++strangers) {
+    Descriptor socket(accept4(listener.get(), nullptr, nullptr,
+                              SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!socket && errno == ECONNABORTED)
+      continue;
+    if (!socket && !isForLater(errno))
+      return systemError("cannot accept a process of this host");
+    if (!socket)
+      return std::optional<Descriptor>();
+    if (isSameUser(socket))
+      return std::optional<Descriptor>(std::move(socket));
+  }
   return std::optional<Descriptor>();
 }
 
@@ -135,7 +151,7 @@ Result<size_t> sendSome(const Descriptor &socket, const std::byte *data,
                         size_t bytes) {
   ssize_t sent = send(socket.get(), data, bytes, MSG_NOSIGNAL);
   if (sent < 0 && !isForLater(errno))
-    return makeError(strerror(errno));
+    return makeError(ErrorCode::PeerLost, strerror(errno));
   return size_t(std::max<ssize_t>(sent, 0));
 }
 
@@ -143,9 +159,9 @@ Result<size_t> receiveSome(const Descriptor &socket, std::byte *data,
                            size_t bytes) {
   ssize_t received = recv(socket.get(), data, bytes, 0);
   if (received == 0)
-    return makeError("connection closed by peer");
+    return makeError(ErrorCode::PeerLost, "connection closed by peer");
   if (received < 0 && !isForLater(errno))
-    return makeError(strerror(errno));
+    return makeError(ErrorCode::PeerLost, strerror(errno));
   return size_t(std::max<ssize_t>(received, 0));
 }
 
@@ -157,6 +173,7 @@ Status sendParcel(const Descriptor &socket, uint64_t number, int attached) {
     control->cmsg_type = SCM_RIGHTS;
     control->cmsg_len = CMSG_LEN(sizeof attached);
     memcpy(CMSG_DATA(control), &attached, sizeof attached);
+    envelope.header.msg_controllen = CMSG_SPACE(sizeof attached);
   } else {
     envelope.header.msg_control = nullptr;
     envelope.header.msg_controllen = 0;
@@ -172,17 +189,26 @@ Result<std::optional<Parcel>> receiveParcel(const Descriptor &socket) {
   Envelope envelope(parcel.number);
   ssize_t received = recvmsg(socket.get(), &envelope.header, MSG_CMSG_CLOEXEC);
   if (received == 0)
-    return makeError("connection closed by peer");
+    return makeError(ErrorCode::PeerLost, "connection closed by peer");
   if (received < 0 && isForLater(errno))
     return std::optional<Parcel>();
   if (received != ssize_t(sizeof parcel.number))
     return systemError("cannot take a descriptor");
+  size_t count = 0;
   cmsghdr *control = CMSG_FIRSTHDR(&envelope.header);
-  if (control && control->cmsg_type == SCM_RIGHTS) {
-    int attached = -1;
-    memcpy(&attached, CMSG_DATA(control), sizeof attached);
-    parcel.attached = Descriptor(attached);
+  for (; control; control = CMSG_NXTHDR(&envelope.header, control)) {
+    if (control->cmsg_level != SOL_SOCKET || control->cmsg_type != SCM_RIGHTS)
+      continue;
+    size_t bytes = control->cmsg_len - CMSG_LEN(0);
+    for (size_t at = 0; at + sizeof(int) <= bytes; at += sizeof(int), ++count) {
+      int attached = -1;
+      memcpy(&attached, CMSG_DATA(control) + at, sizeof attached);
+      parcel.attached = Descriptor(attached); // the one before is closed
+    }
   }
+  if (count > 1)
+    return makeError(ErrorCode::PeerLost, "a message with ", count,
+                     " descriptors, expected one at most");
   return std::optional<Parcel>(std::move(parcel));
 }
 

@@ -49,11 +49,12 @@ using SocketName = std::array<char, 32>;
 Result<SocketName> makeSocketName();
 
 Result<Descriptor> listenLocally(const SocketName &name, int backlog);
+/// To a process of this user.
 Result<Descriptor> connectLocally(const SocketName &name);
-/// The next process that has connected; none: nobody has, or a stranger.
+/// The next process of this user that has connected; none: nobody has.
 Result<std::optional<Descriptor>> acceptLocally(const Descriptor &listener);
 
-/// Bytes that went, at most `bytes`; 0: none can now. An error when the other
+/// Bytes that went, at most `bytes`; 0: none can now. PeerLost when the other
 /// end is closed.
 Result<size_t> sendSome(const Descriptor &socket, const std::byte *data,
                         size_t bytes);

@@ -67,7 +67,11 @@ public:
   Endpoint(State &world, uint32_t self) : world(world), self(self) {}
 
   uint32_t device() const override { return self; }
-  bool seesPeerMemory() const override { return !world.copy; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.seesPeerMemory = !world.copy;
+    return caps;
+  }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
@@ -196,8 +200,9 @@ Status LoopbackWorld::Endpoint::connect(const Digest &digest,
   if (!world.digest)
     world.digest = digest;
   if (*world.digest != digest)
-    world.fail(makeError("device ", self, " has plan ", digestText(digest),
-                         ", others have ", digestText(*world.digest)));
+    world.fail(makeError(ErrorCode::Mismatch, "device ", self, " has plan ",
+                         digestText(digest), ", others have ",
+                         digestText(*world.digest)));
   if (++world.connected == world.endpoints.size())
     for (auto &[device, endpoint] : world.endpoints)
       endpoint->wake();
@@ -246,9 +251,9 @@ Status LoopbackWorld::Endpoint::receive(const TransportMessage &message,
   Posted posted = inbox[message.peer];
   Endpoint &sender = *world.endpoints[message.peer];
   if (posted.bytes != message.bytes)
-    return makeError("device ", message.peer, " sends ", posted.bytes,
-                     " bytes to device ", self, ", which expects ",
-                     message.bytes);
+    return makeError(ErrorCode::Mismatch, "device ", message.peer, " sends ",
+                     posted.bytes, " bytes to device ", self,
+                     ", which expects ", message.bytes);
   inbox.erase(message.peer);
   ++sender.inFlight;
   lock.unlock();

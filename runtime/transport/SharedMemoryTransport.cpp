@@ -2,6 +2,7 @@
 
 #include "dtrt/SharedMemoryTransport.h"
 
+#include "LocalHandshake.h"
 #include "LocalLink.h"
 
 #include <algorithm>
@@ -36,13 +37,18 @@ public:
 
   /// Null where the system refuses: the caller has memory of its own then.
   std::byte *allocate(uint64_t size) {
-    file = Descriptor(memfd_create("dynatrain-staging", MFD_CLOEXEC));
+    file = Descriptor(
+        memfd_create("dynatrain-staging", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!file || ftruncate(file.get(), off_t(size)) != 0)
       return nullptr;
     void *mapped = mmap(nullptr, size, PROT_READ | PROT_WRITE,
                         MAP_SHARED | MAP_POPULATE, file.get(), 0);
     if (mapped == MAP_FAILED)
       return nullptr;
+    if (!sealSharedMemory(file)) {
+      munmap(mapped, size);
+      return nullptr;
+    }
     start = static_cast<std::byte *>(mapped);
     bytes = size;
     return start;
@@ -68,16 +74,16 @@ private:
 class SharedMemoryTransport : public Transport {
 public:
   SharedMemoryTransport(std::unique_ptr<Transport> inner,
-                        const std::vector<uint32_t> &devices, Timeout timeout)
-      : inner(std::move(inner)), timeout(timeout),
+                        const std::vector<uint32_t> &devices,
+                        const Secret &secret, Timeout timeout)
+      : inner(std::move(inner)), timeout(timeout), secret(secret),
         wake(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
     for (uint32_t rank = 0; rank < devices.size(); ++rank)
       ranks[devices[rank]] = rank;
   }
 
   uint32_t device() const override { return inner->device(); }
-  bool unpacksFrom(uint32_t peer) const override { return links.count(peer); }
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override;
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Result<std::byte *> allocateArena(uint64_t bytes) override {
@@ -100,10 +106,12 @@ private:
 
   Status exchange(const Peers &peers, const std::vector<Hello> &mine,
                   std::vector<Hello> &theirs);
-  Result<Peers> peersHere(const Peers &peers, std::vector<Hello> &theirs);
-  Status linkTo(const Peers &near, const std::vector<Hello> &theirs);
-  Status acceptFrom(Peers expected);
-  void addLink(uint32_t peer, Descriptor socket);
+  Result<Peers> peersHere(LocalHandshake &handshake, const Peers &peers,
+                          std::vector<Hello> &theirs);
+  Status linkTo(LocalHandshake &handshake, const Peers &near,
+                const std::vector<Hello> &theirs);
+  Status shakeHands(LocalHandshake &handshake);
+  std::string nameOf(uint32_t device) const;
   Status waitForParcel(const Descriptor &socket, Parcel &parcel);
   Status post(const std::vector<TransportMessage> &messages);
   Status awaitLinks();
@@ -122,9 +130,9 @@ private:
 
   std::unique_ptr<Transport> inner;
   Timeout timeout;
+  const Secret secret;
   std::map<uint32_t, uint32_t> ranks; // by device
   Descriptor wake;                    // readable once aborted
-  Descriptor listener;
   SharedArena arena;
   std::map<uint32_t, LocalLink> links; // by device
   Clock::time_point deadline;
@@ -133,7 +141,7 @@ private:
   std::vector<pollfd> polled;        // what is waited for
   std::mutex mutex;                  // of what follows
   bool busy = false;                 // the streams are the group's
-  std::optional<std::string> aborted;
+  std::optional<Status> aborted;
 };
 
 //===----------------------------------------------------------------------===//
@@ -157,16 +165,12 @@ Status SharedMemoryTransport::exchange(const Peers &peers,
 
 /// Those with whom this rank may share memory; empty where nothing listens.
 Result<SharedMemoryTransport::Peers>
-SharedMemoryTransport::peersHere(const Peers &peers,
+SharedMemoryTransport::peersHere(LocalHandshake &handshake, const Peers &peers,
                                  std::vector<Hello> &theirs) {
   Hello mine;
-  if (auto name = makeSocketName(); name.ok()) {
+  if (auto name = handshake.listen(peers.size()); name.ok() && wake) {
     mine.socket = *name;
-    auto made = listenLocally(*name, int(peers.size()));
-    if (made.ok() && wake) {
-      listener = std::move(*made);
-      mine.host = hostIdentity();
-    }
+    mine.host = hostIdentity();
   }
   std::vector<Hello> all(peers.size(), mine);
   DTRT_RETURN_IF_ERROR(exchange(peers, all, theirs));
@@ -181,52 +185,48 @@ SharedMemoryTransport::peersHere(const Peers &peers,
   return near;
 }
 
-void SharedMemoryTransport::addLink(uint32_t peer, Descriptor socket) {
-  std::string name = "rank " + std::to_string(ranks[peer]) + " (device " +
-                     std::to_string(peer) + ")";
-  links.emplace(peer, LocalLink(name, std::move(socket)));
+std::string SharedMemoryTransport::nameOf(uint32_t device) const {
+  return "rank " + std::to_string(ranks.at(device)) + " (device " +
+         std::to_string(device) + ")";
 }
 
 /// The lower device of a pair connects. A second exchange tells the other
 /// whether it could, so that both ends agree on what goes where.
-Status SharedMemoryTransport::linkTo(const Peers &near,
+Status SharedMemoryTransport::linkTo(LocalHandshake &handshake,
+                                     const Peers &near,
                                      const std::vector<Hello> &theirs) {
   std::vector<Hello> mine(near.size()), answers(near.size());
   for (size_t i = 0; i < near.size(); ++i) {
-    mine[i].host[0] = 1;
-    if (near[i] < device())
-      continue;
-    auto socket = connectLocally(theirs[i].socket);
-    if (socket.ok() && sendParcel(*socket, device(), -1).ok())
-      addLink(near[i], std::move(*socket));
-    else
-      mine[i].host[0] = 0;
+    bool connects = near[i] > device();
+    if (!connects || handshake.connect(near[i], theirs[i].socket).ok())
+      mine[i].host[0] = 1;
   }
   DTRT_RETURN_IF_ERROR(exchange(near, mine, answers));
-  Peers expected;
   for (size_t i = 0; i < near.size(); ++i)
     if (near[i] < device() && answers[i].host[0])
-      expected.push_back(near[i]);
-  return acceptFrom(expected);
+      handshake.expect(near[i]);
+  return shakeHands(handshake);
 }
 
-Status SharedMemoryTransport::acceptFrom(Peers expected) {
-  while (!expected.empty()) {
-    auto socket = acceptLocally(listener);
-    DTRT_RETURN_IF_ERROR(socket);
-    if (!*socket) {
-      DTRT_RETURN_IF_ERROR(await(listener));
-      continue;
-    }
-    Parcel parcel;
-    DTRT_RETURN_IF_ERROR(waitForParcel(**socket, parcel));
-    auto peer = std::find(expected.begin(), expected.end(), parcel.number);
-    if (peer == expected.end())
-      continue; // not one of this world
-    addLink(*peer, std::move(**socket));
-    expected.erase(peer);
+TransportCaps SharedMemoryTransport::caps() const {
+  TransportCaps caps;
+  caps.overlaps = true;
+  for (const auto &[peer, link] : links)
+    caps.unpacksFrom.push_back(peer);
+  return caps;
+}
+
+Status SharedMemoryTransport::shakeHands(LocalHandshake &handshake) {
+  while (true) {
+    DTRT_RETURN_IF_ERROR(handshake.progress());
+    if (handshake.done())
+      break;
+    polled.clear();
+    handshake.addTo(polled);
+    DTRT_RETURN_IF_ERROR(await());
   }
-  listener = Descriptor();
+  for (auto &[peer, socket] : handshake.takeLinks())
+    links.emplace(peer, LocalLink(nameOf(peer), std::move(socket)));
   return {};
 }
 
@@ -236,11 +236,12 @@ Status SharedMemoryTransport::connect(const Digest &digest,
   if (peers.empty())
     return {};
   setDeadline();
+  LocalHandshake handshake(device(), secret);
   std::vector<Hello> theirs(peers.size());
-  auto near = peersHere(peers, theirs);
+  auto near = peersHere(handshake, peers, theirs);
   DTRT_RETURN_IF_ERROR(near);
   DTRT_RETURN_IF_ERROR(enter());
-  return leaveGroup(linkTo(*near, theirs));
+  return leaveGroup(linkTo(handshake, *near, theirs));
 }
 
 Status SharedMemoryTransport::waitForParcel(const Descriptor &socket,
@@ -274,10 +275,7 @@ Status SharedMemoryTransport::registerArena(std::byte *data, uint64_t bytes) {
     status = waitForParcel(link.socket(), parcel);
     if (!status.ok())
       break;
-    auto mapped = PeerArena::map(parcel);
-    status = statusOf(mapped);
-    if (status.ok())
-      link.setPeerArena(std::move(*mapped));
+    status = link.mapPeerArena(parcel);
   }
   return leaveGroup(status);
 }
@@ -290,7 +288,7 @@ Status SharedMemoryTransport::registerArena(std::byte *data, uint64_t bytes) {
 Status SharedMemoryTransport::enter() {
   std::lock_guard<std::mutex> lock(mutex);
   if (aborted)
-    return makeError(*aborted);
+    return *aborted;
   busy = true;
   return {};
 }
@@ -301,7 +299,7 @@ Status SharedMemoryTransport::leaveGroup(const Status &status) {
   near.clear();
   if (aborted)
     tellPeers();
-  return aborted && !status.ok() ? makeError(*aborted) : status;
+  return aborted && !status.ok() ? *aborted : status;
 }
 
 /// Waits for events of `polled`, for an abort or for the deadline.
@@ -314,9 +312,10 @@ Status SharedMemoryTransport::await() {
   bool stopped = polled.back().revents != 0;
   polled.pop_back();
   if (stopped)
-    return makeError("aborted");
+    return makeError(ErrorCode::Cancelled, "aborted");
   if (ready == 0 && Clock::now() >= deadline)
-    return near.empty() ? makeError("no answer from a process of this host "
+    return near.empty() ? makeError(ErrorCode::Timeout,
+                                    "no answer from a process of this host "
                                     "within ",
                                     timeout.count(), " s")
                         : near.front()->timedOut(timeout);
@@ -392,7 +391,7 @@ Status SharedMemoryTransport::end() {
 /// With the mutex held, and no group under way.
 void SharedMemoryTransport::tellPeers() {
   for (auto &[peer, link] : links)
-    link.sayAborted(*aborted);
+    link.sayAborted(aborted->message());
 }
 
 void SharedMemoryTransport::abort(const Status &why) {
@@ -400,7 +399,7 @@ void SharedMemoryTransport::abort(const Status &why) {
     std::lock_guard<std::mutex> lock(mutex);
     if (aborted)
       return;
-    aborted = why.message();
+    aborted = why;
     uint64_t one = 1;
     (void)!write(wake.get(), &one, sizeof one);
     if (!busy)
@@ -413,19 +412,17 @@ void SharedMemoryTransport::leave() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     links.clear();
-    listener = Descriptor();
   }
   inner->leave();
 }
 
 } // namespace
 
-std::unique_ptr<Transport>
-makeSharedMemoryTransport(std::unique_ptr<Transport> inner,
-                          const std::vector<uint32_t> &devices,
-                          std::chrono::duration<double> timeout) {
+std::unique_ptr<Transport> makeSharedMemoryTransport(
+    std::unique_ptr<Transport> inner, const std::vector<uint32_t> &devices,
+    const Secret &secret, std::chrono::duration<double> timeout) {
   return std::make_unique<SharedMemoryTransport>(std::move(inner), devices,
-                                                 timeout);
+                                                 secret, timeout);
 }
 
 } // namespace dtrt

@@ -64,8 +64,8 @@ LoopbackSession::forEachDevice(const std::function<void(Device &)> &work) {
           work(device);
       });
   } catch (const std::system_error &error) {
-    status =
-        makeError("cannot start thread ", threads.size(), ": ", error.what());
+    status = makeError(ErrorCode::System, "cannot start thread ",
+                       threads.size(), ": ", error.what());
   }
   go.set_value(status.ok());
   for (std::thread &thread : threads)
@@ -116,7 +116,7 @@ void LoopbackSession::runDevice(Device &device, LoopbackWorld &world) {
 Status LoopbackSession::transfer(Device &device, Transport &transport) {
   if (!device.executor) {
     auto prepared = Executor::prepare(*device.storage, transport,
-                                      ExecutorOptions{!options.staged});
+                                      ExecutionOptions{!options.staged});
     DTRT_RETURN_IF_ERROR(prepared);
     device.executor.emplace(std::move(*prepared));
   }
@@ -192,7 +192,7 @@ Result<LoopbackReport> runLoopback(const PlanReader &plan,
   DTRT_RETURN_IF_ERROR(needed);
   uint64_t available = availableBytes();
   if (double(*needed) > kUsableShare * double(available))
-    return makeError("the plan needs ", *needed,
+    return makeError(ErrorCode::OutOfMemory, "the plan needs ", *needed,
                      " bytes for all its devices, this machine has ", available,
                      " available");
   auto session = LoopbackSession::prepare(plan, options);
@@ -207,7 +207,8 @@ Result<uint64_t> loopbackBytes(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(program);
     if (__builtin_add_overflow(total, peakBytes(plan.common(), *program),
                                &total))
-      return makeError("the plan needs more than 2^64 bytes");
+      return makeError(ErrorCode::OutOfMemory,
+                       "the plan needs more than 2^64 bytes");
   }
   return total;
 }

@@ -4,32 +4,30 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 namespace dtrt {
+
+using Json = nlohmann::json;
 
 namespace {
 
 /// How often a rank that moves bytes looks whether another has stopped.
 constexpr Seconds kWatchInterval(0.05);
 
-/// Of the timeout: how long ranks that could not connect wait for a sign of
-/// life from each other, to say who is missing.
-constexpr double kRollCallShare = 0.3;
-
-/// What a rank hands in: one field per line, the last three being its tensors,
-/// an error and a note; both of these may be empty.
-/// Line breaks inside a value would end it.
-std::string oneLine(std::string text) {
-  std::replace(text.begin(), text.end(), '\n', ' ');
-  return text;
+/// Empty where there is none.
+std::string textIn(const Json &json, const char *key) {
+  auto found = json.is_object() ? json.find(key) : json.end();
+  return found != json.end() && found->is_string() ? found->get<std::string>()
+                                                   : "";
 }
 
 /// A digest (FNV-1a) of which tensors there are, of how many bytes, in any
 /// order. Tensors of no bytes need not be given and do not count.
-std::string inventoryOf(std::vector<TensorBinding> tensors) {
-  auto keyOf = [](const TensorBinding &tensor) {
+template <typename Tensor>
+std::string inventoryOf(std::vector<Tensor> tensors) {
+  auto keyOf = [](const Tensor &tensor) {
     return std::tie(tensor.tensor, tensor.state, tensor.side, tensor.ordinal);
   };
   std::sort(tensors.begin(), tensors.end(),
@@ -40,7 +38,7 @@ std::string inventoryOf(std::vector<TensorBinding> tensors) {
       hash = (hash ^ c) * 0x100000001b3;
   };
   size_t count = 0;
-  for (const TensorBinding &tensor : tensors) {
+  for (const Tensor &tensor : tensors) {
     if (tensor.bytes == 0)
       continue;
     ++count;
@@ -55,103 +53,101 @@ std::string inventoryOf(std::vector<TensorBinding> tensors) {
   return text.str();
 }
 
-const char *kFields[] = {"source layout", "destination layout", "plan"};
-constexpr size_t kNumFields = 3;
+/// What a rank hands in.
+struct RankRecord {
+  std::string inventory; // of its tensors
+  std::string note;
 
-std::string makeRecord(const PlanReader &plan, const std::string &inventory,
-                       const Status &error, const std::string &note) {
-  const PlanCommon &common = plan.common();
-  return common.sourceFingerprint + "\n" + common.destinationFingerprint +
-         "\n" + digestText(plan.digest()) + "\n" + inventory + "\n" +
-         oneLine(error.message()) + "\n" + oneLine(note);
-}
-
-std::vector<std::string> linesOf(const std::string &record) {
-  std::vector<std::string> lines;
-  std::istringstream stream(record);
-  for (std::string line; std::getline(stream, line);)
-    lines.push_back(line);
-  lines.resize(kNumFields + 3);
-  return lines;
-}
-
-using Records = std::vector<std::vector<std::string>>;
-
-/// Says who has what, the largest party last.
-Status compareField(const Records &records, size_t field) {
-  std::map<std::string, std::vector<uint32_t>> parties;
-  for (uint32_t rank = 0; rank < records.size(); ++rank)
-    parties[records[rank][field]].push_back(rank);
-  if (parties.size() == 1)
-    return {};
-  std::vector<std::pair<std::string, std::vector<uint32_t>>> sorted(
-      parties.begin(), parties.end());
-  std::stable_sort(sorted.begin(), sorted.end(),
-                   [](const auto &a, const auto &b) {
-                     return a.second.size() < b.second.size();
-                   });
-  std::string text =
-      "the ranks do not have the same " + std::string(kFields[field]) + ": ";
-  for (size_t i = 0; i < sorted.size(); ++i)
-    text += (i ? ", " : "") + rankNames(sorted[i].second) +
-            (sorted[i].second.size() == 1 ? " has " : " have ") +
-            sorted[i].first;
-  return makeError(text);
-}
-
-constexpr size_t kInventory = kNumFields, kError = kNumFields + 1,
-                 kNote = kNumFields + 2;
+  std::string text() const {
+    return Json({{"inventory", inventory}, {"note", note}})
+        .dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+  /// What is damaged is no rank's tensors.
+  static RankRecord parse(const std::string &text) {
+    Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    return {textIn(json, "inventory"), textIn(json, "note")};
+  }
+};
 
 /// Every rank's tensors against what rank 0's copy of the plan expects of it.
-Status compareInventories(const Records &records, const PlanReader &plan,
+Status compareInventories(const std::vector<RankRecord> &records,
+                          const PlanReader &plan,
                           const std::vector<uint32_t> &devices) {
   for (uint32_t rank = 0; rank < records.size(); ++rank) {
     auto program = plan.program(devices[rank]);
     DTRT_RETURN_IF_ERROR(program);
     LocalStorage storage(plan.common(), *program);
     std::string expected = inventoryOf(expectedTensors(storage));
-    if (records[rank][kInventory] != expected)
-      return makeError("rank ", rank, " has ", records[rank][kInventory],
-                       ", the plan expects ", expected, " of it");
+    if (records[rank].inventory != expected)
+      return makeError(ErrorCode::Mismatch, "rank ", rank, " has ",
+                       records[rank].inventory, ", the plan expects ", expected,
+                       " of it");
   }
   return {};
 }
 
-/// Rank 0's part: all ranks have the same plan, and the tensors that it names.
+Result<std::string> firstNote(const std::vector<std::string> &notes) {
+  for (const std::string &note : notes)
+    if (!note.empty())
+      return note;
+  return std::string();
+}
+
+/// Rank 0's part: all ranks have the tensors that the plan names.
 Result<std::string> judgeRecords(const std::vector<std::string> &texts,
                                  const PlanReader &plan,
                                  const std::vector<uint32_t> &devices) {
-  Records records;
-  for (const std::string &text : texts)
-    records.push_back(linesOf(text));
-  for (uint32_t rank = 0; rank < records.size(); ++rank)
-    if (!records[rank][kError].empty())
-      return makeError("rank ", rank, ": ", records[rank][kError]);
-  for (size_t field = 0; field < kNumFields; ++field)
-    DTRT_RETURN_IF_ERROR(compareField(records, field));
+  std::vector<RankRecord> records;
+  std::vector<std::string> notes;
+  for (const std::string &text : texts) {
+    records.push_back(RankRecord::parse(text));
+    notes.push_back(records.back().note);
+  }
   DTRT_RETURN_IF_ERROR(compareInventories(records, plan, devices));
-  for (const std::vector<std::string> &record : records)
-    if (!record[kNote].empty())
-      return record[kNote];
-  return std::string();
+  auto secret = Secret::make();
+  DTRT_RETURN_IF_ERROR(secret);
+  return Json({{"secret", secret->text()}, {"note", *firstNote(notes)}})
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 Result<std::string> acceptAll(const std::vector<std::string> &) {
   return std::string();
 }
 
-Rendezvous rendezvousOf(const World &world) {
-  return Rendezvous(world.store, world.prefix, world.rank, world.size,
-                    world.timeout);
+std::string listOf(const std::vector<uint32_t> &numbers) {
+  std::string list;
+  for (uint32_t number : numbers)
+    list += (list.empty() ? "" : ",") + std::to_string(number);
+  return list;
 }
 
+/// What all ranks must have alike.
+Arrival arrivalAt(const PlanReader &plan, const World &world) {
+  const PlanCommon &common = plan.common();
+  Arrival arrival;
+  arrival.kind = "switch";
+  arrival.rank = world.rank;
+  arrival.tag = world.tag;
+  arrival.terms = {{"source layout", common.sourceFingerprint},
+                   {"destination layout", common.destinationFingerprint},
+                   {"plan", digestText(plan.digest())},
+                   {"devices", listOf(world.devices)}};
+  return arrival;
+}
+
+std::shared_ptr<Rendezvous> rendezvousOf(const World &world) {
+  return std::make_shared<Rendezvous>(world.store, world.rank, world.size,
+                                      world.timeout);
+}
+
+} // namespace
+
 /// While it lives, a rank that stops elsewhere aborts the transport here.
-class StopWatch {
+class Switch::Watch {
 public:
-  StopWatch(Rendezvous &rendezvous, Transport &transport)
-      : thread(
-            [this, &rendezvous, &transport] { run(rendezvous, transport); }) {}
-  ~StopWatch() {
+  explicit Watch(Switch &watched)
+      : thread([this, &watched] { run(watched); }) {}
+  ~Watch() {
     {
       std::lock_guard<std::mutex> lock(mutex);
       ended = true;
@@ -161,14 +157,15 @@ public:
   }
 
 private:
-  void run(Rendezvous &rendezvous, Transport &transport) {
+  /// A store that does not answer stops nothing yet: the bytes do not need it.
+  void run(Switch &watched) {
     std::unique_lock<std::mutex> lock(mutex);
     while (!wake.wait_for(lock, kWatchInterval, [this] { return ended; })) {
       lock.unlock();
-      Status stopped = rendezvous.checkStopped();
+      Status stopped = watched.rendezvous->checkStopped();
+      if (!stopped.ok() && !stopped.is(ErrorCode::StoreLost))
+        return watched.cancel(stopped);
       lock.lock();
-      if (!stopped.ok())
-        return transport.abort(stopped);
     }
   }
 
@@ -177,8 +174,6 @@ private:
   bool ended = false;
   std::thread thread;
 };
-
-} // namespace
 
 Result<std::vector<uint32_t>> devicesOf(const PlanReader &plan,
                                         const World &world) {
@@ -197,10 +192,20 @@ Result<std::vector<uint32_t>> devicesOf(const PlanReader &plan,
 }
 
 Switch::Switch(const PlanReader &plan, const World &world)
-    : plan(&plan), rendezvous(rendezvousOf(world)) {}
+    : plan(&plan), arrival(arrivalAt(plan, world)),
+      rendezvous(rendezvousOf(world)) {}
 
 /// What the transport has registered lives in the runner.
 Switch::~Switch() {
+  watching.reset();
+  bool isOpen = false;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    isOpen = phase != Phase::New && phase != Phase::Undecided &&
+             phase != Phase::Committed && phase != Phase::Failed;
+  }
+  if (isOpen)
+    abort(makeError(ErrorCode::Cancelled, "it has dropped the switch"));
   if (transport)
     transport->leave();
 }
@@ -217,71 +222,136 @@ Result<std::unique_ptr<Switch>> Switch::create(const PlanReader &plan,
   return made;
 }
 
-Status Switch::refuse(const PlanReader &plan, const World &world,
-                      const Status &why) {
-  return rendezvousOf(world).submit("prepare", makeRecord(plan, "", why, ""));
+void Switch::refuse(const PlanReader &plan, const World &world,
+                    const Status &why) {
+  rendezvousOf(world)->refuse(arrivalAt(plan, world), why);
+}
+
+//===----------------------------------------------------------------------===//
+// Phases
+//===----------------------------------------------------------------------===//
+
+Status Switch::named(const char *name, const Status &why) const {
+  return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why);
 }
 
 Status Switch::enter(const char *name, Phase expected) {
+  std::lock_guard<std::mutex> lock(mutex);
   if (phase == expected)
     return {};
   if (phase == Phase::Failed)
-    return makeError("rank ", rendezvous.rank(), ", ", name,
-                     ": the switch has failed or was aborted");
-  return makeError("rank ", rendezvous.rank(), ", ", name,
-                   ": the phases are prepare, transfer, commit, each once and "
-                   "in this order");
+    return named(name, makeError("the switch has ended: ", stopped));
+  return named(name, makeError("the phases are prepare, transfer, commit, each "
+                               "once and in this order"));
 }
 
-/// A failure here is made known to all ranks.
+/// A failure here is made known to all ranks, unless one of them has failed
+/// before: then that is the error of this rank too.
 Status Switch::leave(const char *name, Phase reached, const Status &status) {
-  if (status.ok()) {
-    phase = reached;
-    return {};
+  if (!status.ok())
+    return named(name, end(status));
+  std::lock_guard<std::mutex> lock(mutex);
+  if (phase == Phase::Failed)
+    return named(name, stopped);
+  phase = reached;
+  return {};
+}
+
+/// Ends the switch for all ranks; the reason that it has ended for.
+Status Switch::end(const Status &why) {
+  auto decision = rendezvous->abort(why);
+  Transport *open = nullptr;
+  Status reason = why;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    if (!decision.ok() && rendezvous->mayBeCommitted()) {
+      phase = Phase::Undecided;
+    } else if (decision.ok() && decision->state == Attempt::State::Committed) {
+      phase = Phase::Committed;
+    } else {
+      phase = Phase::Failed;
+      if (decision.ok())
+        reason = decision->why;
+      stopped = reason;
+    }
+    open = transport.get();
   }
-  Status named =
-      makeError("rank ", rendezvous.rank(), ", ", name, ": ", status.message());
-  abort(named);
-  return named;
+  if (open)
+    open->abort(reason);
+  return reason;
 }
 
 Status Switch::fail(const char *name, const Status &why) {
   return leave(name, Phase::Failed, why);
 }
 
-Status Switch::cannotConnect(const std::string &why) {
-  auto absent =
-      rendezvous.rollCall("alive", rendezvous.timeout() * kRollCallShare);
-  std::string names = absent.ok() && !absent->empty()
-                          ? " (" + rankNames(*absent) + " did not answer)"
-                          : "";
-  return leave("prepare", Phase::Failed,
-               makeError("cannot connect: ", why, names));
+Switch::Outcome Switch::abort(const Status &why) {
+  if (outcome() == Outcome::Open || outcome() == Outcome::Undecided)
+    (void)end(why);
+  return outcome();
 }
 
-void Switch::abort(const Status &why) {
-  if (phase == Phase::Committed || phase == Phase::Failed)
-    return;
-  phase = Phase::Failed;
-  rendezvous.stop(why);
-  if (transport)
-    transport->abort(why);
+void Switch::cancel(const Status &why) {
+  rendezvous->cancel(why);
+  Transport *open = nullptr;
+  {
+    std::lock_guard<std::mutex> lock(mutex);
+    cancelled = why;
+    open = transport.get();
+  }
+  if (open)
+    open->abort(why);
+}
+
+Switch::Outcome Switch::outcome() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  switch (phase) {
+  case Phase::Committed:
+    return Outcome::Committed;
+  case Phase::Failed:
+    return Outcome::Aborted;
+  case Phase::Undecided:
+    return Outcome::Undecided;
+  default:
+    return Outcome::Open;
+  }
 }
 
 Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
                                     const std::string &note) {
-  DTRT_RETURN_IF_ERROR(enter("prepare", Phase::New));
+  Status entered = enter("prepare", Phase::New);
+  if (!entered.ok()) {
+    // An abort that came first has yet to be told.
+    if (outcome() == Outcome::Aborted)
+      rendezvous->refuse(arrival, stopped);
+    return entered;
+  }
   auto live = LiveStorage::bind(plan->common(), program, tensors);
-  Status bound = statusOf(live);
-  if (bound.ok())
-    storage = std::move(*live);
-  auto verdict = rendezvous.agree(
-      "prepare", makeRecord(*plan, inventoryOf(tensors), bound, note),
-      [this](const std::vector<std::string> &records) {
-        return judgeRecords(records, *plan, rankDevices);
-      });
-  DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, statusOf(verdict)));
-  return verdict;
+  if (!live.ok()) {
+    rendezvous->refuse(arrival, live.status());
+    return fail("prepare", live.status());
+  }
+  storage = std::move(*live);
+  auto verdict =
+      rendezvous->gather(arrival, RankRecord{inventoryOf(tensors), note}.text(),
+                         [this](const std::vector<std::string> &records) {
+                           return judgeRecords(records, *plan, rankDevices);
+                         });
+  Status status = statusOf(verdict);
+  if (status.ok())
+    status = readVerdict(*verdict);
+  DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, status));
+  watching = std::make_unique<Watch>(*this);
+  return preparedNote;
+}
+
+Status Switch::readVerdict(const std::string &verdict) {
+  Json json = Json::parse(verdict, nullptr, /*allow_exceptions=*/false);
+  auto secret = Secret::parse(textIn(json, "secret"));
+  DTRT_RETURN_IF_ERROR(secret);
+  shared = *secret;
+  preparedNote = textIn(json, "note");
+  return {};
 }
 
 static Result<std::unique_ptr<ProgramRunner>> runOnHost(LocalStorage &storage,
@@ -305,25 +375,34 @@ Status Switch::meet(const MakeRunner &make) {
 Status Switch::connect(std::unique_ptr<Transport> given,
                        const MakeRunner &make) {
   DTRT_RETURN_IF_ERROR(enter("prepare", Phase::Compared));
-  transport = std::move(given);
-  Status status;
+  Status stop;
   {
-    StopWatch watch(rendezvous, *transport);
-    status = meet(make);
+    std::lock_guard<std::mutex> lock(mutex);
+    transport = std::move(given);
+    stop = cancelled;
   }
-  if (!status.ok())
-    status = rendezvous.causeOf(status);
-  if (status.ok())
-    status = statusOf(rendezvous.agree("connect", "", acceptAll));
+  if (!stop.ok())
+    transport->abort(stop);
+  Status status = meet(make);
+  status = status.ok()
+               ? statusOf(rendezvous->agree(Step::Connected, "", acceptAll))
+               : rendezvous->causeOf(status);
+  watching.reset();
   return leave("prepare", Phase::Connected, status);
 }
 
+Status Switch::cannotConnect(const Status &why) {
+  Status cause = rendezvous->causeOf(why, /*callsRoll=*/true);
+  watching.reset();
+  return leave("prepare", Phase::Failed, cause);
+}
+
 Status Switch::runProgram() {
-  StopWatch watch(rendezvous, *transport);
+  Watch watch(*this);
   auto begin = std::chrono::steady_clock::now();
   Status status = runner->run();
   if (!status.ok())
-    return rendezvous.causeOf(status);
+    return rendezvous->causeOf(status);
   elapsed = Seconds(std::chrono::steady_clock::now() - begin).count();
   return {};
 }
@@ -333,7 +412,7 @@ Status Switch::runProgram() {
 Status Switch::beginTogether() {
   if (plan->common().summary.mode != MemoryMode::Flat)
     return {};
-  auto begun = rendezvous.agree("begin", "", acceptAll);
+  auto begun = rendezvous->agree(Step::Begun, "", acceptAll);
   DTRT_RETURN_IF_ERROR(begun);
   return storage->clear();
 }
@@ -344,24 +423,40 @@ Status Switch::withLoss(const Status &status) const {
   if (status.ok() || !storage->givesBack() ||
       status.message().find(kGone) != std::string::npos)
     return status;
-  return makeError(status.message(), " (", kGone, ": in mode flat there is no ",
-                   "way back once all have begun the transfer)");
+  return makeError(status.code(), status.message(), " (", kGone,
+                   ": in mode flat there is no way back once all have begun "
+                   "the transfer)");
 }
 
-Status Switch::transfer() {
+Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
+  transferNote = note;
   Status status = beginTogether();
   if (status.ok())
     status = withLoss(runProgram());
   return leave("transfer", Phase::Transferred, status);
 }
 
-Status Switch::commit() {
-  DTRT_RETURN_IF_ERROR(enter("commit", Phase::Transferred));
-  auto verdict = rendezvous.agree("commit", "", acceptAll);
-  Status status = leave("commit", Phase::Committed, statusOf(verdict));
-  transport->leave();
-  return status;
+Result<std::string> Switch::commit() {
+  bool asksAgain = outcome() == Outcome::Undecided;
+  DTRT_RETURN_IF_ERROR(
+      enter("commit", asksAgain ? Phase::Undecided : Phase::Transferred));
+  auto decision = rendezvous->commit(transferNote, firstNote);
+  if (decision.ok() && decision->state == Attempt::State::Committed) {
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      phase = Phase::Committed;
+    }
+    transport->leave();
+    return decision->note.empty() ? preparedNote : decision->note;
+  }
+  if (decision.ok())
+    return leave("commit", Phase::Failed, decision->why);
+  if (!decision.status().is(ErrorCode::Undecided))
+    return leave("commit", Phase::Failed, decision.status());
+  std::lock_guard<std::mutex> lock(mutex);
+  phase = Phase::Undecided;
+  return named("commit", decision.status());
 }
 
 } // namespace dtrt

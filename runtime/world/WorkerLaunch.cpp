@@ -59,7 +59,8 @@ Result<int> runProgram(const std::vector<std::string> &words) {
   argv.push_back(nullptr);
   pid_t child = fork();
   if (child < 0)
-    return makeError("cannot start a process: ", strerror(errno));
+    return makeError(ErrorCode::System,
+                     "cannot start a process: ", strerror(errno));
   if (child == 0) {
     execvp(argv[0], argv.data());
     _exit(kNotFound);
@@ -74,7 +75,8 @@ Result<int> runProgram(const std::vector<std::string> &words) {
   signal(SIGTERM, before);
   signal(SIGINT, beforeInterrupt);
   if (WIFSIGNALED(status))
-    return makeError("the run was ended by signal ", WTERMSIG(status));
+    return makeError(ErrorCode::System, "the run was ended by signal ",
+                     WTERMSIG(status));
   return WEXITSTATUS(status);
 }
 
@@ -85,18 +87,20 @@ Status probe(const std::string &python) {
   case 0:
     return {};
   case kNoTorch:
-    return makeError("'", python,
+    return makeError(ErrorCode::System, "'", python,
                      "' has no torch, which this transport needs: "
                      "install it, or name another with --python");
   case kNoPackage:
-    return makeError("'", python,
+    return makeError(ErrorCode::System, "'", python,
                      "' has no package dynatrain: run `pip "
                      "install .` in the checkout, or name another with "
                      "--python");
   case kNotFound:
-    return makeError("cannot run '", python, "': no such program");
+    return makeError(ErrorCode::System, "cannot run '", python,
+                     "': no such program");
   }
-  return makeError("'", python, "' failed with exit code ", *code);
+  return makeError(ErrorCode::System, "'", python, "' failed with exit code ",
+                   *code);
 }
 
 bool startedByLauncher() { return getenv("RANK") && getenv("WORLD_SIZE"); }

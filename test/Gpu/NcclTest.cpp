@@ -12,6 +12,7 @@
 #include "dtrt/Cuda.h"
 #include "dtrt/NcclTransport.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <map>
 #include <thread>
@@ -21,11 +22,30 @@ using namespace dtrt::test;
 
 namespace {
 
+std::shared_ptr<Rendezvous> ranksOf(std::shared_ptr<Store> store, uint32_t rank,
+                                    size_t size, double timeout) {
+  return std::make_shared<Rendezvous>(std::move(store), rank, uint32_t(size),
+                                      Seconds(timeout));
+}
+
+Result<std::unique_ptr<NcclTransport>>
+tryEnd(uint32_t device, const std::vector<uint32_t> &devices,
+       std::shared_ptr<Store> store, double timeout,
+       const NcclApi *api = nullptr) {
+  auto found = std::find(devices.begin(), devices.end(), device);
+  return NcclTransport::create(
+      {device, devices,
+       ranksOf(std::move(store), uint32_t(found - devices.begin()),
+               devices.size(), timeout),
+       Seconds(timeout), api});
+}
+
 std::unique_ptr<NcclTransport> makeEnd(uint32_t device,
-                                       std::vector<uint32_t> devices,
-                                       std::shared_ptr<Store> store) {
-  auto transport = NcclTransport::create(
-      {device, std::move(devices), std::move(store), "test", Seconds(0.1)});
+                                       const std::vector<uint32_t> &devices,
+                                       std::shared_ptr<Store> store,
+                                       double timeout,
+                                       const NcclApi *api = nullptr) {
+  auto transport = tryEnd(device, devices, std::move(store), timeout, api);
   EXPECT_TRUE(transport.ok()) << transport.status().message();
   return std::move(*transport);
 }
@@ -38,26 +58,30 @@ void expectContains(const std::string &text, const std::string &part) {
 } // namespace
 
 TEST(Nccl, NamesTheRankThatDoesNotCome) {
-  auto end = makeEnd(3, {3, 8}, std::make_shared<MemoryStore>());
+  auto end = makeEnd(3, {3, 8}, std::make_shared<MemoryStore>(), 0.1);
   Status status = end->connect({1, 2}, {8});
   ASSERT_FALSE(status.ok());
   expectContains(status.message(),
-                 "device 3: nccl connect: rank 1 did not come within 0.1 s");
+                 "device 3: nccl connect: timeout of 0.1 s waiting for rank 1");
 }
 
 TEST(Nccl, RefusesAnotherPlan) {
   auto store = std::make_shared<MemoryStore>();
-  ASSERT_TRUE(store->set("test/connect/1", digestText({5, 6})).ok());
-  auto end = makeEnd(3, {3, 8}, store);
-  Status status = end->connect({1, 2}, {8});
-  ASSERT_FALSE(status.ok());
-  expectContains(status.message(), "device 3 has plan " + digestText({1, 2}) +
-                                       ", device 8 has " + digestText({5, 6}));
+  auto end = makeEnd(3, {3, 8}, store, 60),
+       other = makeEnd(8, {3, 8}, store, 60);
+  Status status, otherStatus;
+  std::thread thread([&] { otherStatus = other->connect({5, 6}, {3}); });
+  status = end->connect({1, 2}, {8});
+  thread.join();
+  for (const Status &one : {status, otherStatus}) {
+    expectContains(one.message(), "the ranks do not have the same plan: ");
+    expectContains(one.message(), "rank 0 has " + digestText({1, 2}));
+    expectContains(one.message(), "rank 1 has " + digestText({5, 6}));
+  }
 }
 
 TEST(Nccl, RefusesADeviceOutsideTheWorld) {
-  auto transport = NcclTransport::create(
-      {1, {0, 2}, std::make_shared<MemoryStore>(), "test", Seconds(1)});
+  auto transport = tryEnd(1, {0, 2}, std::make_shared<MemoryStore>(), 1);
   ASSERT_FALSE(transport.ok());
   expectContains(transport.status().message(), "not in this world");
 }
@@ -66,12 +90,10 @@ TEST(Nccl, ConnectsAWorldOfOne) {
   auto gpus = countGpus();
   if (!gpus.ok())
     GTEST_SKIP() << gpus.status().message();
-  auto transport = NcclTransport::create(
-      {0, {0}, std::make_shared<MemoryStore>(), "test", Seconds(30)});
-  ASSERT_TRUE(transport.ok()) << transport.status().message();
-  Status status = (*transport)->connect({1, 2}, {});
+  auto end = makeEnd(0, {0}, std::make_shared<MemoryStore>(), 30);
+  Status status = end->connect({1, 2}, {});
   EXPECT_TRUE(status.ok()) << status.message();
-  (*transport)->leave();
+  end->leave();
 }
 
 //===----------------------------------------------------------------------===//
@@ -86,8 +108,7 @@ public:
     resetFakeNccl();
     auto store = std::make_shared<MemoryStore>();
     for (uint32_t device : devices)
-      ends[device] = std::move(*NcclTransport::create(
-          {device, devices, store, "nccl", Seconds(timeout), &fakeNccl()}));
+      ends[device] = makeEnd(device, devices, store, timeout, &fakeNccl());
   }
   ~FakeWorld() override {
     ends.clear();
@@ -148,10 +169,18 @@ TEST(NcclStandIn, AnErrorOfOneCommunicatorEndsAllWithTheReason) {
 
 TEST(NcclStandIn, ALibraryThatIsMissingIsAnErrorOfAllRanks) {
   auto store = std::make_shared<MemoryStore>();
-  ASSERT_TRUE(store->set("test/connect/1", "cannot load NCCL: no file").ok());
-  auto end = std::move(*NcclTransport::create(
-      {0, {0, 9}, store, "test", Seconds(60), &fakeNccl()}));
+  auto end = makeEnd(0, {0, 9}, store, 60, &fakeNccl());
+  // Device 9, as it does where there is no library.
+  std::thread without([&] {
+    auto ranks = ranksOf(store, 1, 2, 60);
+    auto verdict = [](const auto &) { return std::string(); };
+    Arrival arrival{"run", 1, "", {{"plan", digestText({1, 2})}}};
+    EXPECT_TRUE(ranks->gather(arrival, "", verdict).ok());
+    (void)ranks->agree(Step::Nccl, "cannot load NCCL: no file", verdict);
+  });
   Status status = end->connect({1, 2}, {9});
+  end->abort(status);
+  without.join();
   ASSERT_FALSE(status.ok());
   expectContains(status.message(), "device 9: cannot load NCCL: no file");
 }

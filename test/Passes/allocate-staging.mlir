@@ -3,7 +3,7 @@
 
 // Rows are whole on both sides: sent and received in place, offset -1.
 dt.space @model {
-  dt.param @w [8, 16] of <param = f32>
+  dt.param @w [8, 16] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]
@@ -23,7 +23,7 @@ dt.transition @in_place from @src to @dst {
 
 // Columns are gathered at the source, and lie in one run at the destination.
 dt.space @model {
-  dt.param @w [8, 16] of <param = f32>
+  dt.param @w [8, 16] of <param = f32> partial
 }
 dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0, 0] size [8, 16]

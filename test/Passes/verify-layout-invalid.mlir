@@ -81,3 +81,22 @@ dt.layout @src of @model world 1 {
       rank 0 at [0, 0] size [4, 6] range [8, 24]
 }
 dt.transition @t from @src to @src
+
+// -----
+
+// The destination has all of what it has, unless the param is partial.
+dt.space @model {
+  // expected-note@+1 {{the param is here, and is not 'partial'}}
+  dt.param @w [8] of <param = f32>
+  dt.param @rng [2, 3] of <param = u8> partial
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+  dt.place @rng shards rank 0 at [0, 0] size [1, 3]
+}
+// expected-error@+1 {{destination lacks @w[4:8)}}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0] size [4]
+  dt.place @rng shards rank 0 at [0, 0] size [1, 3]
+}
+dt.transition @t from @src to @dst

@@ -18,3 +18,17 @@ dt.layout @dst of @model world 2 {
 }
 // CHECK: dt.transition @states_in_several_places from @src to @dst{{$}}
 dt.transition @states_in_several_places from @src to @dst
+
+// Of a partial param a layout may lack some.
+// CHECK: dt.param @rng [2, 3] of <param = u8> partial{{$}}
+dt.space @values {
+  dt.param @rng [2, 3] of <param = u8> partial
+}
+dt.layout @two of @values world 2 {
+  dt.place @rng shards [i: 2] rank i at [i, 0] size [1, 3]
+}
+dt.layout @one of @values world 1 {
+  dt.place @rng shards rank 0 at [0, 0] size [1, 3]
+}
+// CHECK: dt.transition @fewer_values from @two to @one{{$}}
+dt.transition @fewer_values from @two to @one

@@ -2,10 +2,10 @@
 
 Usage: levels.py FOLDER_OF_REQUESTS OUTPUT_FOLDER PATTERN...
 
-Of every example request: the module that --dt-lower prints gives, by --dt-prove
-and --dt-emit, the very bytes of the plan that dt-opt writes; and the programs of
-all devices that --dt-specialize makes are right by --dt-verify-program, and
-print as `dt-plan dump` prints those of the plan.
+Of every example request: the module that --dt-lower prints gives, by
+--dt-prove and --dt-emit, the very bytes of the plan that dt-opt writes; and the
+programs of all devices that --dt-specialize makes are right by
+--dt-verify-program, and print as `dt-plan dump` prints those of the plan.
 """
 
 import filecmp

@@ -1,6 +1,7 @@
 """One clear error, on every rank, before a byte moves."""
 
 import os
+import re
 import sys
 import threading
 import warnings
@@ -92,7 +93,9 @@ def test_wrong_tensors(fault, compile_plan, tmp_path):
     for rank, text in enumerate(outcomes):
         assert FAULTS[fault] in text
         if rank != 2:
-            assert text.startswith(f"error: rank {rank}, prepare: rank 2: ")
+            assert text.startswith(
+                f"error: rank {rank}, prepare: rank 2 stopped: "
+            )
 
 
 def _bind_fakes(path, place, odd=None, backend="gloo"):
@@ -175,17 +178,27 @@ def _mixed(rank, store, paths):
 
 
 def test_mixed_plans(compile_plan, tmp_path):
-    """Rank 1 has another plan of the same size."""
+    """Rank 1 has another plan of the same size: all hear of it and of one that
+    has not."""
     paths = (
         compile_plan("llama-tiny-8-to-4-shrink"),
         compile_plan("llama-tiny-4-to-8-grow"),
     )
+    told = set()
     for rank, text in enumerate(run_ranks(8, _mixed, tmp_path, paths)):
-        assert text.startswith(
+        start = (
             f"error: rank {rank}, prepare: the ranks do not have the same "
-            "source layout: rank 1 has "
+            "source layout: "
         )
-        assert "ranks 0 and 2-7 have " in text
+        assert text.startswith(start)
+        told.add(text[len(start) :])
+    layouts = [
+        dynatrain.Plan.load(path)._native.info()["source_fingerprint"]
+        for path in paths
+    ]
+    assert len(told) == 1
+    assert f"rank 1 has {layouts[1]}" in told.copy().pop()
+    assert re.search(f"rank [02-7] has {layouts[0]}", told.pop())
 
 
 def _plan_of_other_size(rank, store, path):

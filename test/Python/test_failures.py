@@ -42,7 +42,7 @@ def _rank(rank, store, path, phase, victim, shared_memory):
     if dies and phase == "prepare":
         _die()
     if dies and phase == "connect":
-        world_module.Place.connect = lambda self: _die()
+        world_module.Place.connect = lambda *_: _die()
     present = set(range(8)) - ({victim} if phase == "prepare" else set())
     _meet(store, "start", rank, present)
     world = dynatrain.World(
@@ -119,9 +119,11 @@ def test_store_dies_with_rank_0(compile_plan, tmp_path):
     outcomes = run_ranks(4, _store_host, tmp_path, path)
     for rank, text in enumerate(outcomes[1:], start=1):
         assert text.startswith(
-            f"error: rank {rank}, commit: lost the store (the process that "
-            "hosts it, often rank 0, may have ended)"
+            f"error: rank {rank}, commit: cannot learn whether this was "
+            "committed or aborted: lost the store (the process that hosts it, "
+            "often rank 0, may have ended)"
         )
+        assert "keep what both sides hold" in text
 
 
 def _stopped_by_trainer(rank, store, path):
@@ -175,8 +177,5 @@ def test_rank_that_never_transfers(compile_plan, tmp_path):
     path = compile_plan("adamw-mlp-4-rows-to-columns")
     outcomes = run_ranks(4, _slow, tmp_path, path)
     assert outcomes[3] == "slow"
-    assert any(
-        f"no answer within {TIMEOUT} s from rank 3" in text
-        for text in outcomes[:3]
-    )
-    assert all("rank 3" in text for text in outcomes[:3])
+    for text in outcomes[:3]:
+        assert f"timeout of {TIMEOUT} s waiting for rank 3" in text

@@ -1,12 +1,13 @@
 //===- dt-plan.cpp - Looks at plan files ----------------------------------===//
 
+#include "dtrt/OutputFile.h"
 #include "dtrt/Report.h"
 #include "dtrt/Verifier.h"
 
 #include <CLI/CLI.hpp>
 
-#include <fstream>
 #include <iostream>
+#include <new>
 
 using namespace dtrt;
 
@@ -108,11 +109,9 @@ int draw(const Options &options) {
   return withPlan(options.plan, [&](const PlanReader &plan) {
     if (options.output == "-")
       return writeDrawing(plan, std::cout);
-    std::ofstream file(options.output);
-    DTRT_RETURN_IF_ERROR(writeDrawing(plan, file));
-    if (!file.flush())
-      return makeError("cannot write '", options.output, "'");
-    return Status();
+    return writeTextFile(options.output, [&](std::ostream &out) {
+      return writeDrawing(plan, out);
+    });
   });
 }
 
@@ -173,13 +172,17 @@ int main(int argc, char **argv) {
       return app.exit(error);
     return fail(error.what(), diffCommand->parsed() ? kDiffTrouble : 1);
   }
-  if (inspectCommand->parsed())
-    return inspect(options);
-  if (dumpCommand->parsed())
-    return dump(options);
-  if (diffCommand->parsed())
-    return diff(options);
-  if (verifyCommand->parsed())
-    return verify(options);
-  return draw(options);
+  try {
+    if (inspectCommand->parsed())
+      return inspect(options);
+    if (dumpCommand->parsed())
+      return dump(options);
+    if (diffCommand->parsed())
+      return diff(options);
+    if (verifyCommand->parsed())
+      return verify(options);
+    return draw(options);
+  } catch (const std::bad_alloc &) {
+    return fail("not enough memory", diffCommand->parsed() ? kDiffTrouble : 1);
+  }
 }

@@ -1,6 +1,7 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
 #include "dtrt/Cuda.h"
+#include "dtrt/Executor.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/NcclRun.h"
 #include "dtrt/WorkerLaunch.h"
@@ -8,10 +9,14 @@
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <mutex>
+#include <new>
 #include <unistd.h>
 
 namespace {
@@ -27,6 +32,8 @@ struct Options {
   bool check = false;
   bool direct = false;
   bool json = false;
+  bool printProgram = false;
+  std::optional<uint32_t> rank;
   std::string python;
   std::string store;
   double timeout = 60;
@@ -174,7 +181,48 @@ int runNccl(const Options &) {
 }
 #endif
 
+/// What the ranks that dt-run starts on this host have in common.
+dtrt::TransportCaps capsOf(const Options &options,
+                           const dtrt::RankProgram &program) {
+  dtrt::TransportCaps caps;
+  if (options.transport == "loopback") {
+    caps.seesPeerMemory = true;
+    return caps;
+  }
+  caps.overlaps = true;
+  caps.unpacksFrom = dtrt::peersOf(program);
+  return caps;
+}
+
+/// To the letter where the bytes are to be checked.
+bool isStaged(const Options &options) {
+  return options.check && !options.direct;
+}
+
+int printProgram(const Options &options) {
+  if (options.transport == "nccl")
+    return fail("--print-program shows what runs in the host's memory: "
+                "--transport loopback or gloo");
+  auto plan = dtrt::PlanReader::open(options.plan);
+  if (!plan.ok())
+    return fail(plan.status().message());
+  for (uint32_t device : plan->devices()) {
+    if (options.rank.value_or(device) != device)
+      continue;
+    auto program = plan->program(device);
+    if (!program.ok())
+      return fail(program.status().message());
+    auto execution =
+        dtrt::planExecution(plan->common(), *program, capsOf(options, *program),
+                            {!isStaged(options)});
+    dtrt::writeExecution(*program, execution, std::cout);
+  }
+  return 0;
+}
+
 int run(const Options &options) {
+  if (options.printProgram)
+    return printProgram(options);
   if (options.transport == "nccl")
     return runNccl(options);
   if (options.transport == "gloo" && options.plan == "-") {
@@ -190,7 +238,7 @@ int run(const Options &options) {
     return fail(plan.status().message());
   dtrt::LoopbackOptions loopback;
   loopback.check = options.check;
-  loopback.staged = options.check && !options.direct;
+  loopback.staged = isStaged(options);
   bool terminal = isatty(STDERR_FILENO);
   if (terminal)
     loopback.progress = showProgress;
@@ -209,6 +257,9 @@ int finish(const Options &options, const dtrt::LoopbackReport &report) {
     printJson(options, report, gbps);
   else
     printText(options, report, gbps);
+  if (fflush(stdout) != 0 || ferror(stdout))
+    return fail(std::string("cannot write to standard output: ") +
+                strerror(errno));
   for (const std::string &line : report.check.first)
     fprintf(stderr, "mismatch: %s\n", line.c_str());
   if (report.check.mismatches == 0)
@@ -239,6 +290,12 @@ int main(int argc, char **argv) {
                "with --check: copy from shard to shard as unchecked loopback "
                "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
+  app.add_flag("--print-program", options.printProgram,
+               "print what each device would do over this transport, and run "
+               "nothing: which instructions are left out, and which run while "
+               "messages are under way");
+  app.add_option("--rank", options.rank,
+                 "with --print-program: of this device only");
   app.add_option("--python", options.python,
                  "with --transport=gloo: the interpreter that has torch and "
                  "dynatrain");
@@ -258,5 +315,9 @@ int main(int argc, char **argv) {
       return app.exit(error);
     return fail(error.what());
   }
-  return run(options);
+  try {
+    return run(options);
+  } catch (const std::bad_alloc &) {
+    return fail("not enough memory");
+  }
 }

@@ -38,6 +38,9 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     first + step * i, put into the name at that dim's `{}`. Without `named`
     the tensor's name is the symbol's.
 
+    Both layouts have all of a param, but of a `partial` one: a set of values,
+    such as one per coordinate of some axes, of which a layout may lack some.
+
     `order` gives the position in registration order (it decides ZeRO
     buckets): base plus one stride per leading dim; without it, the position
     in the space.
@@ -61,9 +64,9 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
     DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
     DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides,
-    OptionalAttr<StrAttr>:$storage);
+    UnitAttr:$partial, OptionalAttr<StrAttr>:$storage);
   let assemblyFormat = [{
-    $sym_name custom<Ints>($shape) `of` $states
+    $sym_name custom<Ints>($shape) `of` $states (`partial` $partial^)?
     `` custom<Naming>($tensor, $leading_first, $leading_step)
     `` custom<Order>($order, $order_strides) (`storage` $storage^)? attr-dict
   }];

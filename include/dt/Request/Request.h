@@ -35,6 +35,8 @@ struct TensorDecl {
   std::string name;
   std::vector<int64_t> shape;
   std::vector<StateDecl> states;
+  /// A set of values, of which a layout may lack some.
+  bool partial = false;
   /// Tensors that name one group here have one storage for each state on a
   /// device; empty: the tensor has its own.
   std::string storage;

@@ -3,6 +3,7 @@
 #ifndef DTRT_EXECUTOR_H
 #define DTRT_EXECUTOR_H
 
+#include "dtrt/ExecutionPlan.h"
 #include "dtrt/MessageRegions.h"
 #include "dtrt/Packing.h"
 #include "dtrt/Transport.h"
@@ -23,13 +24,6 @@ struct ExecutionStats {
   uint64_t stagingPeak = 0;
   /// Most bytes held at any time: live members of both sides and the arena.
   uint64_t devicePeak = 0;
-};
-
-struct ExecutorOptions {
-  /// Where the transport sees the peers' memory, messages go from shard to
-  /// shard and their packs and unpacks are left out. False runs the program to
-  /// the letter, as other transports do.
-  bool skipStaging = false;
 };
 
 /// What runs one device's program, wherever its shards are.
@@ -54,7 +48,7 @@ public:
   /// Storage and transport must outlive the executor. What the transport only
   /// knows once it has connected is used when it has.
   static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
-                                  const ExecutorOptions &options = {});
+                                  const ExecutionOptions &options = {});
 
   Status run() override;
   /// Lets the next run go over another end, of the same kind, of this device.
@@ -69,38 +63,34 @@ private:
     std::vector<PreparedSegment> segments; // or of direct messages, in order
     std::vector<PreparedCopy> copies;
     std::vector<TransportMessage> messages;
-    MessageView view;     // Pack, Unpack: the segments as a message
-    bool skipped = false; // Pack, Unpack: done by the messages themselves
-    std::vector<size_t> meanwhile; // Group: steps that run while it does
-    bool early = false;            // is one of these
+    MessageView view; // Pack, Unpack: the segments as a message
   };
 
   Executor(LocalStorage &storage, Transport &transport)
       : storage(&storage), transport(&transport) {}
+  static Result<Executor> prepareAll(LocalStorage &storage,
+                                     Transport &transport,
+                                     const ExecutionOptions &options);
   Result<Step> prepareStep(const Instruction &instruction) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;
   Status findRegions();
   Status runSteps();
-  Status runStep(Step &step);
+  Status runStep(size_t index);
   Status runCopy(const Step &step);
   Status runZero(const Step &step);
   Status runPack(const Step &step);
   Status runUnpack(const Step &step);
-  Status runGroup(Step &step);
-  Status runMessages(Step &step);
-  void overlapGroups();
-  void skipStaging();
+  Status runGroup(size_t index);
+  Status runMessages(size_t index);
+  void setViews();
   Status allocateStaging();
-  void skipPack(size_t index);
-  void skipUnpacksOfPeers();
-  void skipUnpack(size_t group, TransportMessage &message,
-                  const Message &planned);
   void touchStaging(uint64_t slot, uint64_t bytes);
 
   LocalStorage *storage;
   Transport *transport;
   std::vector<Step> steps;
+  ExecutionPlan execution;
   std::vector<std::vector<MessageRegions>> regions; // by step and message
   std::unique_ptr<std::byte[]> owned; // the arena, unless the transport's
   std::byte *arena = nullptr;

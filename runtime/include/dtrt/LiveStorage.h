@@ -10,7 +10,7 @@
 #ifndef DTRT_LIVESTORAGE_H
 #define DTRT_LIVESTORAGE_H
 
-#include "dtrt/Storage.h"
+#include "dtrt/TensorBinding.h"
 
 #include <map>
 

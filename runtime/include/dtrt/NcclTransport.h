@@ -22,10 +22,9 @@ struct NcclApi;
 struct NcclOptions {
   uint32_t device = 0;           // of the plan
   std::vector<uint32_t> devices; // of the plan; rank i is devices[i]
-  /// Brings NCCL's unique id and the plans' digests to all ranks.
-  std::shared_ptr<Store> store;
-  /// Starts all keys in the store; differs between transitions.
-  std::string prefix = "nccl";
+  /// Brings NCCL's unique id to all ranks, and the reason of one that stops.
+  /// Ranks that have not gathered yet do so in `connect`.
+  std::shared_ptr<Rendezvous> ranks;
   /// For each group, and for connecting.
   Seconds timeout{60};
   /// Null: the NCCL of this process.

@@ -33,8 +33,7 @@ struct EncodedProgram {
 Result<EncodedProgram> encodeSection(const RankProgram &program);
 
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
-/// the path before `finish` has succeeded: the bytes go to a temporary file
-/// beside it, which is renamed at the end and removed on any failure.
+/// the path before `finish` has succeeded (dtrt/OutputFile.h).
 class PlanWriter {
 public:
   /// "-" is standard output. Devices and pipes get the bytes at the end.
@@ -49,6 +48,7 @@ public:
   /// Programs come in ascending device order.
   Status addProgram(const RankProgram &program);
   Status addProgram(const EncodedProgram &program);
+  /// Fails when the common part is one that no reader takes.
   Status finish(const PlanCommon &common);
 
 private:
@@ -59,10 +59,13 @@ private:
 
 /// Reads a plan that may be damaged or hostile. What it returns has passed the
 /// checksum, the FlatBuffers verifier and a check of every index, size and
-/// range in it, so its users need no bounds checks.
+/// range in it, so its users need no bounds checks; and it has unpacked to no
+/// more than the size of its section allows (docs/PlanFile.md).
 class PlanReader {
 public:
-  /// Maps the file; "-" reads standard input.
+  /// Reads small files whole, and of large ones a section when it is asked for:
+  /// a file that is cut or changed meanwhile is an error of that read. "-" is
+  /// standard input.
   static Result<PlanReader> open(const std::string &path);
   static Result<PlanReader> fromBytes(std::string bytes);
 
@@ -86,13 +89,6 @@ private:
   explicit PlanReader(std::unique_ptr<State> state);
   std::unique_ptr<State> state;
 };
-
-/// The semantic checks of the reader, for plans that never were files.
-Status checkCommon(const PlanCommon &common);
-/// `devices`: those with programs, ascending.
-Status checkProgram(const PlanCommon &common,
-                    const std::vector<uint32_t> &devices,
-                    const RankProgram &program);
 
 } // namespace dtrt
 

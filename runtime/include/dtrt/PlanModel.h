@@ -29,7 +29,7 @@ namespace dtrt {
 /// Newest plan format that this library reads and the one that it writes. A
 /// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
-constexpr uint16_t kFormatMinor = 3;
+constexpr uint16_t kFormatMinor = 4;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -74,6 +74,9 @@ struct Family {
   std::vector<int64_t> shape;
   /// At most 64; a state mask has bit i for states[i].
   std::vector<StateInfo> states;
+  /// A set of values, such as one per coordinate of some axes: a layout need
+  /// not have all of them. Of any other tensor both layouts have all.
+  bool partial = false;
   /// Not empty: all that a device holds on a side of families with this name,
   /// in one state, lies in one storage (granularity tensor).
   std::string storage;

@@ -11,11 +11,16 @@
 // the same; where sockets or shared memory are refused, the transport within
 // carries all. No name is left anywhere, whenever a process ends.
 //
+// Memory goes to ranks of the switch only: processes of the same user that know
+// its secret. It has a fixed size, and a peer can only read it. Processes that
+// connect without the secret are let go; they do not hold up the ranks.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef DTRT_SHAREDMEMORYTRANSPORT_H
 #define DTRT_SHAREDMEMORYTRANSPORT_H
 
+#include "dtrt/Secret.h"
 #include "dtrt/Transport.h"
 
 #include <chrono>
@@ -23,12 +28,12 @@
 
 namespace dtrt {
 
-/// `devices`: the plan device of each rank. `timeout`: for each group, and for
-/// connecting; a peer that does not answer by then is named.
-std::unique_ptr<Transport>
-makeSharedMemoryTransport(std::unique_ptr<Transport> inner,
-                          const std::vector<uint32_t> &devices,
-                          std::chrono::duration<double> timeout);
+/// `devices`: the plan device of each rank. `secret`: the same on all ranks.
+/// `timeout`: for each group, and for connecting; a peer that does not answer
+/// by then is named.
+std::unique_ptr<Transport> makeSharedMemoryTransport(
+    std::unique_ptr<Transport> inner, const std::vector<uint32_t> &devices,
+    const Secret &secret, std::chrono::duration<double> timeout);
 
 } // namespace dtrt
 

@@ -105,39 +105,6 @@ private:
   uint64_t live = 0, peak = 0;
 };
 
-/// A tensor of a live trainer: one local shard of one state.
-struct TensorBinding {
-  std::string tensor; // its own name, not the family's
-  std::string state;
-  Side side = Side::Source;
-  /// Counts the shards that the device holds of this tensor, state and side,
-  /// in program order; 0 nearly always.
-  uint32_t ordinal = 0;
-  void *data = nullptr;
-  uint64_t bytes = 0;
-  /// What comes and goes with the plan (LiveStorage), and where the tensor lies
-  /// in it; `data` of one that has yet to come is null.
-  LiveMemory *memory = nullptr;
-  uint64_t offset = 0;
-};
-
-/// What the plan expects the device to be given, without `data`, in the order
-/// of tensor, state, side and ordinal.
-std::vector<TensorBinding> expectedTensors(const LocalStorage &storage);
-
-/// Binds all tensors; fails when one is unknown, has the wrong size or comes
-/// twice, when a destination shares memory with any other, and when a buffer of
-/// the program stays without one. One tensor may be given for both sides where
-/// the program leaves it as it is (`tensorsInPlace`), which is checked here; no
-/// byte of it is copied then.
-Status bindTensors(const std::vector<TensorBinding> &tensors,
-                   LocalStorage &storage);
-
-/// The destination tensors, without `data`, that may be given as the source
-/// tensors of their name, state and ordinal: the shard is the same before and
-/// after, and filled only from itself.
-std::vector<TensorBinding> tensorsInPlace(const LocalStorage &storage);
-
 /// Where owned buffers come from: host memory, or a device's. `allocate` gives
 /// nothing when there is no more.
 struct MemorySource {

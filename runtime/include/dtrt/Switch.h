@@ -2,16 +2,21 @@
 //
 // Every rank of the job makes a `Switch` and takes it through its phases:
 //
-//   prepare   all ranks compare plan, layouts and tensors; then they connect
-//             and compute all addresses. The trainer may go on meanwhile.
+//   prepare   all ranks compare plan, tag, layouts and tensors; then they
+//             connect and compute all addresses. The trainer may go on
+//             meanwhile.
 //   transfer  the bytes move; nothing is allocated.
-//   commit    all ranks have all their bytes, or all get an error.
+//   commit    one decision for all ranks, once all have all their bytes.
 //
-// An error says rank, phase and peer, and reaches every rank: none hangs.
-// Source tensors are only read, so that after `abort`, or any error, the old
-// world is as it was. Not so in mode flat, where memory of the source that can
-// go is gone when it has been read: there the point of no return is the moment
-// when all ranks have begun to transfer. Until then nothing is lost.
+// An error says rank, phase and cause, and reaches every rank, those too that
+// have yet to come: none hangs. Source tensors are only read, so that after
+// `abort`, or any error but Undecided, the old world is as it was. Not so in
+// mode flat, where memory of the source that can go is gone when it has been
+// read: there the point of no return is the moment when all ranks have begun to
+// transfer. Until then nothing is lost.
+//
+// `cancel` and `abort` may be called from any thread; the phases follow one
+// another.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,8 +26,8 @@
 #include "dtrt/Executor.h"
 #include "dtrt/LiveStorage.h"
 #include "dtrt/Rendezvous.h"
-
-#include <functional>
+#include "dtrt/Secret.h"
+#include "dtrt/TensorBinding.h"
 
 namespace dtrt {
 
@@ -32,9 +37,11 @@ struct World {
   uint32_t size = 1;
   /// Plan device of each rank; empty: the plan's devices in ascending order.
   std::vector<uint32_t> devices;
+  /// Of each phase: when it has passed, every rank has an error that names
+  /// those that are missing.
   Seconds timeout{300};
-  /// Starts all keys in the store; differs between transitions.
-  std::string prefix = "dynatrain/0";
+  /// What the trainer calls this switch; the same on all ranks.
+  std::string tag = "null";
   std::shared_ptr<Store> store;
 };
 
@@ -44,16 +51,20 @@ Result<std::vector<uint32_t>> devicesOf(const PlanReader &plan,
 
 class Switch {
 public:
+  enum class Outcome { Open, Committed, Aborted, Undecided };
+
   /// The plan must outlive the switch.
   static Result<std::unique_ptr<Switch>> create(const PlanReader &plan,
                                                 const World &world);
   /// For a rank that cannot take part: all ranks get `why`.
-  static Status refuse(const PlanReader &plan, const World &world,
-                       const Status &why);
+  static void refuse(const PlanReader &plan, const World &world,
+                     const Status &why);
+  /// Aborts a switch that has not ended.
   ~Switch();
 
-  /// All ranks compare what they have. `note` is any text of the caller; the
-  /// first one that is not empty, in rank order, comes back on every rank.
+  /// All ranks compare what they have. `note` is any text (UTF-8) of the
+  /// caller; the first one that is not empty, in rank order, comes back on
+  /// every rank.
   Result<std::string> compare(const std::vector<TensorBinding> &tensors,
                               const std::string &note);
   using MakeRunner = std::function<Result<std::unique_ptr<ProgramRunner>>(
@@ -65,40 +76,73 @@ public:
                  const MakeRunner &make = {});
   /// Instead of `connect`, where there is nothing to connect with: finds out
   /// who is missing. Always an error.
-  Status cannotConnect(const std::string &why);
-  Status transfer();
-  Status commit();
+  Status cannotConnect(const Status &why);
+  /// `note` as in `compare`, of this moment; `commit` hands it to all ranks.
+  Status transfer(const std::string &note = "");
+  /// The note of the lowest rank that gave one to `transfer`; else that of
+  /// `compare`. Where it fails with Undecided the outcome is open to this rank:
+  /// the tensors of both sides must stay, and a second call asks again.
+  Result<std::string> commit();
   /// For a caller that finds a fault of its own in a phase: ends the switch.
   /// Returns the error that names rank and phase.
   Status fail(const char *phase, const Status &why);
   /// The other ranks get `why` in their next call, or in the one they are in.
-  void abort(const Status &why);
+  /// A switch that is committed stays so.
+  Outcome abort(const Status &why);
+  /// Ends the call that is under way in another thread; `abort` must follow.
+  void cancel(const Status &why);
 
+  Outcome outcome() const;
   const ExecutionStats &stats() const { return runner->stats(); }
   const std::vector<uint32_t> &devices() const { return rankDevices; }
   /// Time that the instructions took, without the ranks' agreement.
   double seconds() const { return elapsed; }
+  /// After `compare`: what the ranks of this switch, and nobody else, have.
+  const Secret &secret() const { return shared; }
+  /// For what connects the ranks; lives as long as anybody wants.
+  std::shared_ptr<Rendezvous> ranks() const { return rendezvous; }
+  /// For transports: ends early enough to find out who is missing.
+  Seconds patience() const { return rendezvous->patience(); }
 
 private:
-  enum class Phase { New, Compared, Connected, Transferred, Committed, Failed };
+  enum class Phase {
+    New,
+    Compared,
+    Connected,
+    Transferred,
+    Undecided,
+    Committed,
+    Failed
+  };
+  class Watch;
 
   Switch(const PlanReader &plan, const World &world);
-  Status enter(const char *phase, Phase expected);
-  Status leave(const char *phase, Phase reached, const Status &status);
+  Status enter(const char *name, Phase expected);
+  Status leave(const char *name, Phase reached, const Status &status);
+  Status named(const char *name, const Status &why) const;
+  Status end(const Status &why);
+  Status readVerdict(const std::string &verdict);
   Status meet(const MakeRunner &make);
   Status runProgram();
   Status beginTogether();
   Status withLoss(const Status &status) const;
 
   const PlanReader *plan;
-  Rendezvous rendezvous;
+  Arrival arrival;
+  std::shared_ptr<Rendezvous> rendezvous;
   std::vector<uint32_t> rankDevices;
   RankProgram program;
+  Secret shared;
+  std::string preparedNote, transferNote;
   std::unique_ptr<LiveStorage> storage;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ProgramRunner> runner; // before the transport goes
-  Phase phase = Phase::New;
+  std::unique_ptr<Watch> watching;       // while the rank is at work
   double elapsed = 0;
+  mutable std::mutex mutex; // of what follows, and of setting the transport
+  Phase phase = Phase::New;
+  Status cancelled; // why, once it is
+  Status stopped;   // why, once failed
 };
 
 } // namespace dtrt

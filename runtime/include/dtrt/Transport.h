@@ -13,6 +13,7 @@
 #include "dtrt/PlanFile.h"
 #include "dtrt/Status.h"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace dtrt {
@@ -27,11 +28,30 @@ struct TransportMessage {
   uint64_t bytes = 0;
   /// Where the bytes lie in the sender's, or shall lie in the receiver's
   /// shards; then `data` is not used where the transport sees peers' memory.
-  /// Only for transports that say so.
+  /// Only for transports that can do it (TransportCaps).
   const MessageView *view = nullptr;
   /// Whose bytes they are, for a transport that compares regions; null: not
   /// told, at either end.
   const MessageRegions *regions = nullptr;
+};
+
+/// What a transport can do beyond moving bytes.
+struct TransportCaps {
+  /// All devices are in one address space, so that messages may go from shard
+  /// to shard without staging.
+  bool seesPeerMemory = false;
+  /// It uses the regions of messages, which are not found otherwise.
+  bool comparesRegions = false;
+  /// It works on between `begin` and `end`, while the rank does something else.
+  bool overlaps = false;
+  /// Devices, ascending. Messages from these may have a view, into which the
+  /// transport unpacks them as they come; `data` stays scratch memory for it.
+  /// Groups then end later, and unpacking costs no copy of its own.
+  std::vector<uint32_t> unpacksFrom;
+
+  bool unpacksFromPeer(uint32_t peer) const {
+    return std::binary_search(unpacksFrom.begin(), unpacksFrom.end(), peer);
+  }
 };
 
 /// One device's end of a transport.
@@ -39,15 +59,8 @@ class Transport {
 public:
   virtual ~Transport() = default;
   virtual uint32_t device() const = 0;
-  /// Whether all devices are in one address space, so that messages may go
-  /// from shard to shard without staging.
-  virtual bool seesPeerMemory() const { return false; }
-  /// After `connect`: whether messages from this peer may have a view, into
-  /// which the transport unpacks them as they come. `data` stays scratch memory
-  /// for it. Groups then end later, and unpacking costs no copy of its own.
-  virtual bool unpacksFrom(uint32_t peer) const { return false; }
-  /// Whether it uses the regions of messages, which are not found otherwise.
-  virtual bool comparesRegions() const { return false; }
+  /// What it can do. Once it has connected it may be able to do more.
+  virtual TransportCaps caps() const { return {}; }
   /// Connects to every peer, after all ranks have compared their digests.
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,
@@ -60,10 +73,8 @@ public:
   /// this memory (null: they do not), which stays until `leave`.
   virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }
   virtual Status group(const std::vector<TransportMessage> &messages) = 0;
-  /// A group in two parts, for transports that work on while the rank does
-  /// something else; `end` is called when `begin` went well. In between, the
-  /// memory of the messages is the transport's.
-  virtual bool overlaps() const { return false; }
+  /// A group in two parts, of which `end` is called when `begin` went well. In
+  /// between, the memory of the messages is the transport's.
   virtual Status begin(const std::vector<TransportMessage> &messages) {
     return group(messages);
   }

@@ -1,58 +1,16 @@
 //===- BoxSetTest.cpp - Boxes that are written, against brute force -------===//
 
 #include "BoxSet.h"
+#include "RandomBoxes.h"
 
 #include "gtest/gtest.h"
 
-#include <algorithm>
-#include <random>
-
 using namespace dtrt;
+using namespace dtrt::test;
 
 namespace {
 
-struct TestBox {
-  std::vector<int64_t> offset, size;
-};
-
-class Random {
-public:
-  explicit Random(unsigned seed) : engine(seed) {}
-  int64_t number(int64_t lo, int64_t hi) {
-    return std::uniform_int_distribution<int64_t>(lo, hi)(engine);
-  }
-  /// A box inside `shape`, not empty.
-  TestBox box(const std::vector<int64_t> &shape) {
-    TestBox box;
-    for (int64_t extent : shape) {
-      int64_t lo = number(0, extent - 1);
-      box.offset.push_back(lo);
-      box.size.push_back(number(1, extent - lo));
-    }
-    return box;
-  }
-  /// The whole shape, cut in two again and again, in random order.
-  std::vector<TestBox> cutUp(const std::vector<int64_t> &shape, size_t count) {
-    std::vector<TestBox> boxes = {
-        {std::vector<int64_t>(shape.size(), 0), shape}};
-    for (size_t tries = 0; tries < 2 * count && boxes.size() < count; ++tries) {
-      TestBox &box = boxes[number(0, int64_t(boxes.size()) - 1)];
-      size_t dim = number(0, int64_t(shape.size()) - 1);
-      if (box.size[dim] == 1)
-        continue;
-      TestBox rest = box;
-      box.size[dim] = number(1, box.size[dim] - 1);
-      rest.offset[dim] += box.size[dim];
-      rest.size[dim] -= box.size[dim];
-      boxes.push_back(rest);
-    }
-    std::shuffle(boxes.begin(), boxes.end(), engine);
-    return boxes;
-  }
-
-private:
-  std::mt19937 engine;
-};
+Steps endless() { return Steps(UINT64_MAX); }
 
 int64_t common(const TestBox &a, const TestBox &b) {
   int64_t volume = 1;
@@ -91,6 +49,7 @@ TEST(BoxSet, CoversWhatItsBoxesHold) {
     for (const auto &shape : kShapes) {
       std::vector<TestBox> boxes = random.cutUp(shape, 300);
       BoxSet set;
+      Steps steps = endless();
       for (size_t i = 0; i < boxes.size(); ++i) {
         set.add(boxes[i].offset, boxes[i].size, uint32_t(i));
         if (random.number(0, 2) == 0)
@@ -100,48 +59,46 @@ TEST(BoxSet, CoversWhatItsBoxesHold) {
           part.offset[dim] += boxes[i].offset[dim];
         for (const TestBox &asked : {random.box(shape), boxes[i], part}) {
           bool held = holdsAll(boxes, i + 1, asked);
-          ASSERT_EQ(set.covers(asked.offset, asked.size), held);
+          ASSERT_EQ(set.covers(asked.offset, asked.size, steps), held);
           ++(held ? yes : no);
         }
       }
-      EXPECT_FALSE(set.findOverlap());
       TestBox whole = {std::vector<int64_t>(shape.size(), 0), shape};
-      EXPECT_TRUE(set.covers(whole.offset, whole.size));
+      EXPECT_TRUE(set.covers(whole.offset, whole.size, steps));
       EXPECT_EQ(set.volume(), common(whole, whole));
     }
   EXPECT_GT(yes, 1000u);
   EXPECT_GT(no, 1000u);
 }
 
-TEST(BoxSet, FindsWhatIsWrittenTwice) {
-  unsigned seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  Random random(seed);
-  for (int round = 0; round < 200; ++round)
-    for (const auto &shape : kShapes) {
-      std::vector<TestBox> boxes = random.cutUp(shape, 50);
-      TestBox again = random.box(shape);
-      size_t at = random.number(0, int64_t(boxes.size()));
-      boxes.insert(boxes.begin() + at, again);
-      BoxSet set;
-      for (size_t i = 0; i < boxes.size(); ++i)
-        set.add(boxes[i].offset, boxes[i].size, uint32_t(i));
-      auto pair = set.findOverlap();
-      ASSERT_TRUE(pair);
-      EXPECT_TRUE(pair->first == at || pair->second == at);
-      EXPECT_GT(common(boxes[pair->first], boxes[pair->second]), 0);
-    }
+// Of one element, whichever way it is asked for.
+TEST(BoxSet, ScalarsAreCovered) {
+  BoxSet set;
+  Steps steps = endless();
+  EXPECT_FALSE(set.covers({}, {}, steps));
+  set.add({}, {}, 0);
+  EXPECT_TRUE(set.covers({}, {}, steps));
 }
 
-// Of one element, whichever way it is asked for.
-TEST(BoxSet, ScalarsAreWrittenOnce) {
+// Rows are written, columns are read: each read touches every row. What is
+// inside what is read counts as a whole.
+TEST(BoxSet, CountsItsSteps) {
+  constexpr int64_t kRows = 2000;
   BoxSet set;
-  EXPECT_FALSE(set.covers({}, {}));
-  set.add({}, {}, 0);
-  EXPECT_TRUE(set.covers({}, {}));
-  EXPECT_FALSE(set.findOverlap());
-  set.add({}, {}, 1);
-  EXPECT_TRUE(set.findOverlap());
+  for (int64_t row = 0; row < kRows; ++row)
+    set.add({row, 0}, {1, kRows}, uint32_t(row));
+  Steps wide = endless();
+  EXPECT_TRUE(set.covers({0, 0}, {kRows, kRows}, wide));
+  Steps few(4 * kRows), none(kRows / 4);
+  EXPECT_TRUE(set.covers({0, 7}, {kRows, 1}, few));
+  EXPECT_FALSE(few.spent());
+  EXPECT_FALSE(set.covers({0, 7}, {kRows, 1}, none));
+  EXPECT_TRUE(none.spent());
+  EXPECT_NE(none.status().message().find("takes more than 500 steps"),
+            std::string::npos);
+  Steps inside(100);
+  EXPECT_TRUE(set.covers({0, 0}, {kRows, kRows}, inside));
+  EXPECT_FALSE(inside.spent());
 }
 
 TEST(BoxStarts, FindsAllThatStartThere) {
@@ -181,11 +138,12 @@ TEST(BoxForest, CountsBoxesThatAreTheSame) {
   BoxList list;
   BoxForest forest;
   const int64_t lo[] = {2, 3}, hi[] = {4, 5}, outside[] = {9, 9};
+  Steps steps = endless();
   for (int64_t count = 1; count <= 200; ++count) {
     list.add({2, 2}, {2, 2});
     forest.grow(list);
-    ASSERT_EQ(forest.commonVolume(list, lo, hi, INT64_MAX), 2 * count);
-    ASSERT_EQ(forest.commonVolume(list, hi, outside, INT64_MAX), 0);
+    ASSERT_EQ(forest.commonVolume(list, lo, hi, INT64_MAX, steps), 2 * count);
+    ASSERT_EQ(forest.commonVolume(list, hi, outside, INT64_MAX, steps), 0);
   }
 }
 
@@ -197,6 +155,7 @@ TEST(BoxForest, CountsWhatOverlaps) {
     std::vector<TestBox> boxes;
     BoxList list;
     BoxForest forest;
+    Steps steps = endless();
     for (int i = 0; i < 1000; ++i) {
       boxes.push_back(random.box(shape));
       list.add(boxes.back().offset, boxes.back().size);
@@ -207,9 +166,20 @@ TEST(BoxForest, CountsWhatOverlaps) {
       for (size_t dim = 0; dim < end.size(); ++dim)
         end[dim] += asked.size[dim];
       forest.grow(list);
-      ASSERT_EQ(
-          forest.commonVolume(list, asked.offset.data(), end.data(), INT64_MAX),
-          heldBy(boxes, boxes.size(), asked));
+      ASSERT_EQ(forest.commonVolume(list, asked.offset.data(), end.data(),
+                                    INT64_MAX, steps),
+                heldBy(boxes, boxes.size(), asked));
     }
   }
+}
+
+TEST(BoxForest, SumsThatOverflowStayLarge) {
+  BoxList list;
+  BoxForest forest;
+  const int64_t lo[] = {0}, hi[] = {int64_t(1) << 61};
+  for (int count = 0; count < 64; ++count)
+    list.add({0}, {int64_t(1) << 61});
+  forest.grow(list);
+  Steps steps = endless();
+  EXPECT_EQ(forest.commonVolume(list, lo, hi, INT64_MAX, steps), INT64_MAX);
 }

@@ -60,7 +60,9 @@ struct Trainer {
           uint64_t limit = UINT64_MAX, bool pages = false)
       : reader(plan.reader()), program(*reader.program(device)) {
     LocalStorage storage(reader.common(), program);
-    tensors = expectedTensors(storage);
+    for (const ExpectedTensor &tensor : expectedTensors(storage))
+      tensors.push_back({tensor.tensor, tensor.state, tensor.side,
+                         tensor.ordinal, nullptr, tensor.bytes, nullptr, 0});
     std::map<std::pair<Side, std::string>, uint64_t> sizes;
     for (TensorBinding &tensor : tensors) {
       uint64_t &end = sizes[{tensor.side, tensor.state}];

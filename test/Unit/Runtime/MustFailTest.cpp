@@ -40,6 +40,21 @@ struct Hop {
   uint32_t from, to;
   int32_t sendWave, receiveWave;
 };
+/// The device's own row stays where nobody wants it.
+void keepUnmoved(RankProgram &program, const std::vector<Hop> &hops) {
+  for (const Hop &hop : hops)
+    if (hop.from == program.device)
+      return;
+  int64_t row = program.device;
+  Segment from = {0, 1, Side::Source, 0, {row, 0}, {1, 4}}, to = from;
+  to.side = Side::Destination;
+  to.shard = uint32_t(program.destination.size());
+  program.destination.push_back(box(0, {{row, row + 1}, {0, 4}}));
+  Instruction copy;
+  copy.segments = {from, to};
+  program.instructions.push_back(copy);
+}
+
 TestPlan rowPlan(uint32_t devices, const std::vector<Hop> &hops) {
   TestPlan plan;
   Holdings source, destination;
@@ -65,6 +80,7 @@ TestPlan rowPlan(uint32_t devices, const std::vector<Hop> &hops) {
     program.stagingBytes = 0;
     for (const auto &[wave, messages] : waves[program.device])
       program.instructions.push_back(groupOf(wave, messages));
+    keepUnmoved(program, hops);
   }
   summarize(plan);
   return plan;
@@ -251,6 +267,104 @@ TEST(MustFail, ReleasedSourceReadIsCaught) {
   std::rotate(list.begin() + 1, list.end() - 1, list.end());
   expectRefused(plan, "after its release by instruction 1");
   EXPECT_EQ(failingRuns(plan, "after its release"), 20);
+}
+
+namespace {
+
+/// Row d of device d goes to all other devices, each message in the wave that
+/// `waveOf` says. A device is a node, and a row takes 64 ms between nodes.
+TestPlan slowPlan(uint32_t devices, const std::vector<int32_t> &waves) {
+  std::vector<Hop> hops;
+  for (uint32_t to = 1; to < devices; ++to)
+    hops.push_back({0, to, waves[to - 1], waves[to - 1]});
+  TestPlan plan = rowPlan(devices, hops);
+  Cluster &cluster = plan.common.cluster;
+  cluster.devicesPerNode = cluster.devicesPerNic = 1;
+  cluster.interNodeGBps = 8 / 64e-3 / 1e9;
+  cluster.latencyUs = 0;
+  summarize(plan);
+  return plan;
+}
+
+} // namespace
+
+TEST(MustFail, ThreeMessagesOutOfOneNicInAWaveAreRefused) {
+  EXPECT_EQ(verdict(slowPlan(4, {0, 1, 2})), "");
+  TestPlan plan = slowPlan(4, {0, 0, 0});
+  EXPECT_EQ(verdict(plan),
+            "device 0, instruction 0 (group): wave 0 sends 0 -> 1 and 0 -> 2 "
+            "out of the NIC of device 0, expected one message each way per "
+            "port and wave");
+  // They would be slow, not stuck.
+  EXPECT_EQ(failingRuns(plan, ""), 0);
+}
+
+TEST(MustFail, PortsAreThoseOfTheCluster) {
+  // Out of and into device 1, by island and by NIC.
+  std::vector<Hop> hops = {{0, 1, 0, 0}, {1, 0, 0, 0}, {2, 1, 0, 0}};
+  TestPlan plan = rowPlan(4, hops);
+  EXPECT_EQ(verdict(plan), "");
+  TestPlan island = plan;
+  island.common.cluster.devicesPerNode = 4;
+  expectRefused(island, "wave 0 sends 0 -> 1 and 2 -> 1 into the island link "
+                        "of device 1");
+  // Two devices of a node send at once, over two NICs or one.
+  hops = {{0, 2, 0, 0}, {1, 3, 0, 0}};
+  plan = rowPlan(4, hops);
+  EXPECT_EQ(verdict(plan), "");
+  plan.common.cluster.devicesPerNic = 2;
+  expectRefused(plan, "wave 0 sends 0 -> 2 and 1 -> 3 out of the NIC of device "
+                      "0, expected one message each way per port and wave");
+}
+
+TEST(MustFail, UntrueTimesAreRefused) {
+  TestPlan right = slowPlan(4, {0, 1, 2}), plan = right;
+  EXPECT_DOUBLE_EQ(right.common.summary.timePredicted, 0.192);
+  // The row leaves its NIC once; receivers could pass it on.
+  EXPECT_DOUBLE_EQ(right.common.summary.timeLowerBound, 0.064);
+  plan.common.summary.timePredicted = 0.064;
+  EXPECT_EQ(verdict(plan),
+            "predicted time: stated 64 ms, its waves take 192 ms");
+  plan = right;
+  plan.common.summary.timeLowerBound = 0.192;
+  EXPECT_EQ(verdict(plan),
+            "lower bound of the time: stated 192 ms, its layouts need 64 ms");
+}
+
+TEST(MustFail, UntrueBytesAndBoundsAreRefused) {
+  TestPlan right = slowPlan(4, {0, 1, 2}), plan = right;
+  plan.common.summary.bytesWire = 16;
+  EXPECT_EQ(verdict(plan), "summary says 16 wire bytes, the programs have 24");
+  plan = right;
+  plan.common.summary.bytesInterNode = 8;
+  EXPECT_EQ(verdict(plan),
+            "summary says 8 inter-node bytes, the programs have 24");
+  plan = right;
+  plan.common.summary.bytesWireLowerBound = 32;
+  EXPECT_EQ(verdict(plan),
+            "summary says 32 wire bytes at least, the layouts need 24");
+  plan = right;
+  plan.common.summary.bytesInterNodeLowerBound = 0;
+  EXPECT_EQ(verdict(plan),
+            "summary says 0 inter-node bytes at least, the layouts need 24");
+}
+
+TEST(MustFail, ALayoutThatLacksAPartIsRefused) {
+  TestPlan plan = rowPlan(2, {{0, 1, 0, 0}});
+  RankProgram &owner = plan.programs[1];
+  owner.destination.pop_back(); // its own row, which stayed
+  owner.instructions.pop_back();
+  expectRefused(plan, "family 0 'w': destination layout lacks element [1, 0] "
+                      "of tensor 'w' state 'param'");
+  plan.common.families[0].partial = true;
+  makeSummaryTrue(plan);
+  EXPECT_EQ(verdict(plan), "");
+}
+
+TEST(MustFail, TwoTensorsOfOneNameAreRefused) {
+  TestPlan plan = reshapePlan();
+  plan.common.families[1].name = "layers.2.norm.exp_avg";
+  expectRefused(plan, "two tensors have the name 'layers.2.norm.exp_avg'");
 }
 
 /// What is right passes, so that the machine's answers mean something.

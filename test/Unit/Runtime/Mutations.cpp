@@ -11,6 +11,11 @@ namespace {
 size_t pick(Rng &rng, size_t count) { return rng() % count; }
 int64_t sign(Rng &rng) { return rng() % 2 ? 1 : -1; }
 
+/// A wave may be the last that there is.
+void addTo(int32_t &wave, int64_t number) {
+  wave = int32_t(uint32_t(wave) + uint32_t(number));
+}
+
 /// An instruction that fulfils a condition, with its place.
 struct Place {
   RankProgram *program = nullptr;
@@ -48,6 +53,12 @@ bool isStaged(const Instruction &i) {
 }
 bool always(const Instruction &) { return true; }
 bool hasSegments(const Instruction &i) { return !i.segments.empty(); }
+bool copiesAny(const Instruction &i) {
+  return i.op == Opcode::Copy && i.segments.size() >= 2;
+}
+Condition namesStorage(Opcode op) {
+  return [op](const Instruction &i) { return i.op == op && hasSegments(i); };
+}
 
 /// A kind that changes one segment: of an instruction, or of a direct message.
 Mutation atSegment(const char *name,
@@ -85,6 +96,15 @@ Mutation atNumber(const char *name, uint64_t PlanSummary::*number) {
   return {name, [number](TestPlan &plan, Rng &rng) {
             plan.common.summary.*number += 1 + pick(rng, 9);
             return true;
+          }};
+}
+
+/// A kind that makes one time of the summary a little longer, or much shorter.
+Mutation atTime(const char *name, double PlanSummary::*seconds) {
+  return {name, [seconds](TestPlan &plan, Rng &rng) {
+            double &time = plan.common.summary.*seconds;
+            time *= rng() % 2 ? 1.0001 : 1.0 / 3;
+            return time > 0;
           }};
 }
 
@@ -140,8 +160,8 @@ bool resize(Segment &segment, Rng &rng) {
   return true;
 }
 
-bool isLifetime(const Instruction &i) {
-  return i.op == Opcode::Create || i.op == Opcode::Release;
+bool changesStorage(const Instruction &i) {
+  return (i.op == Opcode::Create || i.op == Opcode::Release) && hasSegments(i);
 }
 
 /// Cuts a range of storage in two; the first part is left where it is, the
@@ -249,7 +269,7 @@ std::vector<Mutation> instructionMutations() {
       at("swap what two groups carry", isOp(Opcode::Group), swapWaves),
       at("another wave", isOp(Opcode::Group),
          [](const Place &place, Rng &rng) {
-           place.instruction().wave += int32_t(sign(rng));
+           addTo(place.instruction().wave, sign(rng));
            return true;
          }),
       at("release early", isOp(Opcode::Release), moveAway),
@@ -262,14 +282,15 @@ std::vector<Mutation> instructionMutations() {
          [](const Place &place, Rng &rng) {
            return repeatOne(place.instruction().segments, rng);
          }),
-      at("release and create other storage", isLifetime,
+      at("release and create other storage", changesStorage,
          [](const Place &place, Rng &rng) {
            auto &list = place.instruction().segments;
            Segment &segment = list[pick(rng, list.size())];
            return pick(rng, 2) ? shift(segment, rng) : resize(segment, rng);
          }),
-      at("release a part early", isOp(Opcode::Release), releasePartEarly),
-      at("create a part late", isOp(Opcode::Create), createPartLate),
+      at("release a part early", namesStorage(Opcode::Release),
+         releasePartEarly),
+      at("create a part late", namesStorage(Opcode::Create), createPartLate),
       at("slot of a pack or unpack shifted", isStaged,
          [](const Place &place, Rng &rng) {
            place.instruction().slot += uint64_t(2 * sign(rng));
@@ -292,11 +313,11 @@ std::vector<Mutation> instructionMutations() {
 
 std::vector<Mutation> segmentMutations() {
   return {
-      at("drop a local copy", isOp(Opcode::Copy),
+      at("drop a local copy", copiesAny,
          [](const Place &place, Rng &rng) {
            return copyPair(place.instruction().segments, rng, true);
          }),
-      at("repeat a local copy", isOp(Opcode::Copy),
+      at("repeat a local copy", copiesAny,
          [](const Place &place, Rng &rng) {
            return copyPair(place.instruction().segments, rng, false);
          }),
@@ -312,7 +333,7 @@ std::vector<Mutation> segmentMutations() {
          [](const Place &place, Rng &rng) {
            return swapTwo(place.instruction().segments, rng);
          }),
-      at("shift both sides of a copy by one element", isOp(Opcode::Copy),
+      at("shift both sides of a copy by one element", copiesAny,
          [](const Place &place, Rng &rng) {
            auto &list = place.instruction().segments;
            size_t pair = 2 * pick(rng, list.size() / 2);
@@ -321,7 +342,7 @@ std::vector<Mutation> segmentMutations() {
            list[pair + 1].offset = list[pair].offset;
            return true;
          }),
-      at("zero data", isOp(Opcode::Copy),
+      at("zero data", copiesAny,
          [](const Place &place, Rng &rng) {
            auto &list = place.instruction().segments;
            Instruction zero;
@@ -372,7 +393,8 @@ std::vector<Mutation> messageMutations() {
              return false;
            Instruction own;
            own.op = Opcode::Group;
-           own.wave = place.instruction().wave + 100;
+           own.wave = place.instruction().wave;
+           addTo(own.wave, 100);
            own.messages = {list.back()};
            list.pop_back();
            place.list().push_back(own);
@@ -420,7 +442,9 @@ std::vector<Mutation> messageMutations() {
   };
 }
 
-std::vector<Mutation> statementMutations() {
+namespace {
+
+std::vector<Mutation> numberMutations() {
   return {
       atNumber("wire bytes", &PlanSummary::bytesWire),
       atNumber("destination bytes", &PlanSummary::bytesDestination),
@@ -431,6 +455,11 @@ std::vector<Mutation> statementMutations() {
       atNumber("staging peak", &PlanSummary::stagingPeak),
       atNumber("most source bytes", &PlanSummary::sourceMax),
       atNumber("most destination bytes", &PlanSummary::destinationMax),
+      atNumber("lower bound of wire bytes", &PlanSummary::bytesWireLowerBound),
+      atNumber("lower bound of inter-node bytes",
+               &PlanSummary::bytesInterNodeLowerBound),
+      atTime("predicted time", &PlanSummary::timePredicted),
+      atTime("lower bound of the time", &PlanSummary::timeLowerBound),
       {"staging limit below the peak",
        [](TestPlan &plan, Rng &) {
          PlanSummary &summary = plan.common.summary;
@@ -460,37 +489,59 @@ std::vector<Mutation> statementMutations() {
          summary.stagingLimit = most - 1;
          return true;
        }},
+  };
+}
+
+std::vector<Mutation> shapeMutations() {
+  return {
       {"enlarge an arena",
        [](TestPlan &plan, Rng &rng) {
+         if (plan.programs.empty())
+           return false;
          plan.programs[pick(rng, plan.programs.size())].stagingBytes += 8192;
          return true;
        }},
       {"an arena too small",
        [](TestPlan &plan, Rng &rng) {
+         if (plan.programs.empty())
+           return false;
          uint64_t &bytes =
              plan.programs[pick(rng, plan.programs.size())].stagingBytes;
          return bytes > 0 && bytes-- > 0;
        }},
       {"a destination shard of other elements",
        [](TestPlan &plan, Rng &rng) {
+         if (plan.programs.empty())
+           return false;
          auto &shards =
              plan.programs[pick(rng, plan.programs.size())].destination;
          if (shards.empty())
            return false;
          auto &dims = shards[pick(rng, shards.size())].dims;
-         if (dims.empty())
+         if (dims.empty() || dims.back().empty())
            return false;
          ++dims.back().back().hi;
          return true;
        }},
       {"a destination shard twice",
        [](TestPlan &plan, Rng &rng) {
+         if (plan.programs.empty())
+           return false;
          return repeatOne(
              plan.programs[pick(rng, plan.programs.size())].destination, rng);
        }},
       {"a device without a program",
        [](TestPlan &plan, Rng &rng) { return eraseOne(plan.programs, rng); }},
   };
+}
+
+} // namespace
+
+std::vector<Mutation> statementMutations() {
+  std::vector<Mutation> all = numberMutations();
+  for (Mutation &mutation : shapeMutations())
+    all.push_back(std::move(mutation));
+  return all;
 }
 
 } // namespace dtrt::test

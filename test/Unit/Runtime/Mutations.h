@@ -15,7 +15,7 @@ using Rng = std::mt19937_64;
 /// One kind of fault. `apply` changes the plan at a random place and says
 /// whether it found one.
 struct Mutation {
-  const char *name;
+  std::string name;
   std::function<bool(TestPlan &, Rng &)> apply;
 };
 

@@ -2,12 +2,25 @@
 
 #include "PlanBuilder.h"
 
+#include "PlanBytes.h"
+
+#include "dtrt/Verifier.h"
+
 #include <algorithm>
-#include <gtest/gtest.h>
+#include <cstdio>
+#include <cstdlib>
 
 namespace dtrt::test {
 
 namespace {
+
+/// A plan that cannot be built is a mistake of the test.
+void require(bool holds, const std::string &text) {
+  if (holds)
+    return;
+  std::fprintf(stderr, "test plan: %s\n", text.c_str());
+  std::abort();
+}
 
 struct Box {
   std::vector<int64_t> offset, size;
@@ -179,7 +192,7 @@ private:
         }
       }
     }
-    EXPECT_TRUE(missing.empty()) << "nobody holds a part of " << family.name;
+    require(missing.empty(), "nobody holds a part of " + family.name);
   }
 
   uint64_t bytesOf(const std::vector<Segment> &segments) const {
@@ -294,6 +307,17 @@ uint64_t realBytes(const Family &family, const ShardRecord &shard) {
   return bytes;
 }
 
+/// What the verifier measures; nothing when the plan is wrong.
+std::optional<PlanSummary> trueSummary(const TestPlan &plan) {
+  auto bytes = plan.encoded();
+  auto reader = bytes.ok() ? PlanReader::fromBytes(std::move(*bytes))
+                           : Result<PlanReader>(bytes.status());
+  if (!reader.ok())
+    return std::nullopt;
+  auto measured = measurePlan(*reader);
+  return measured.ok() ? std::optional<PlanSummary>(*measured) : std::nullopt;
+}
+
 } // namespace
 
 void summarize(TestPlan &plan) {
@@ -319,10 +343,10 @@ void summarize(TestPlan &plan) {
         std::max(summary.devicePeak, peakBytes(plan.common, program));
     for (const Instruction &instruction : program.instructions) {
       if (instruction.op == Opcode::Copy)
-        for (size_t i = 0; i < instruction.segments.size(); i += 2) {
+        for (size_t i = 1; i < instruction.segments.size(); i += 2) {
           const Segment &segment = instruction.segments[i];
           summary.bytesLocal +=
-              segmentBytes(plan.common.families[segment.family], segment);
+              storedBytes(plan.common.families[segment.family], segment);
         }
       for (const Message &message : instruction.messages) {
         waves.push_back(instruction.wave);
@@ -339,9 +363,18 @@ void summarize(TestPlan &plan) {
   std::sort(waves.begin(), waves.end());
   waves.erase(std::unique(waves.begin(), waves.end()), waves.end());
   summary.waves = waves.size();
-  summary.bytesWireLowerBound = summary.bytesWire;
-  summary.bytesInterNodeLowerBound = summary.bytesInterNode;
   summary.stagingLimit = std::max(summary.stagingPeak, uint64_t(1) << 20);
+  if (auto measured = trueSummary(plan)) {
+    summary.bytesWireLowerBound = measured->bytesWireLowerBound;
+    summary.bytesInterNodeLowerBound = measured->bytesInterNodeLowerBound;
+    summary.timePredicted = measured->timePredicted;
+    summary.timeLowerBound = measured->timeLowerBound;
+  }
+}
+
+void makeSummaryTrue(TestPlan &plan) {
+  if (auto measured = trueSummary(plan))
+    plan.common.summary = *measured;
 }
 
 uint64_t mostAbove(const TestPlan &plan) {
@@ -390,24 +423,30 @@ TestPlan makePlan(std::vector<Family> families, const Holdings &source,
 }
 
 std::string TestPlan::bytes() const {
-  std::string out;
-  PlanWriter writer = PlanWriter::toBytes(out);
-  for (const RankProgram &program : programs) {
-    Status status = writer.addProgram(program);
-    EXPECT_TRUE(status.ok()) << status.message();
-  }
-  Status status = writer.finish(common);
-  EXPECT_TRUE(status.ok()) << status.message();
-  return out;
+  auto out = encoded();
+  require(out.ok(), out.status().message());
+  return std::move(*out);
 }
 
 PlanReader TestPlan::reader() const {
   auto reader = PlanReader::fromBytes(bytes());
-  if (!reader.ok()) {
-    ADD_FAILURE() << reader.status().message();
-    std::abort();
-  }
+  require(reader.ok(), reader.status().message());
   return std::move(*reader);
+}
+
+Result<std::string> TestPlan::encoded() const {
+  return encodePlan(common, programs);
+}
+
+Result<TestPlan> TestPlan::from(const PlanReader &reader) {
+  TestPlan plan;
+  plan.common = reader.common();
+  for (uint32_t device : reader.devices()) {
+    auto program = reader.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    plan.programs.push_back(std::move(*program));
+  }
+  return plan;
 }
 
 std::vector<uint32_t> TestPlan::devices() const {
@@ -420,7 +459,7 @@ std::vector<uint32_t> TestPlan::devices() const {
 Family makeFamily(std::string name, std::vector<LeadingDim> leading,
                   std::vector<int64_t> shape, std::vector<StateInfo> states) {
   return {std::move(name), std::move(leading), std::move(shape),
-          std::move(states)};
+          std::move(states), false};
 }
 
 ShardRecord box(uint32_t family, const std::vector<Range> &dims,
@@ -489,6 +528,83 @@ TestPlan forwardingPlan() {
   summarize(plan);
   plan.common.summary.collectives = 1;
   return plan;
+}
+
+TestPlan derivedPlan() {
+  StateInfo master = {"master", DType::F32, DType::F32};
+  StateInfo param = {"param", DType::F32, DType::BF16, 0, false, true};
+  StateInfo moment = {"exp_avg", DType::F32, DType::BF16};
+  StateInfo grad = {"grad", DType::F32, DType::F32, -1, true, false};
+  Family family = makeFamily("layers.{}.w{}", {{0, 1, 2}, {3, 2, 2}}, {8, 6},
+                             {master, param, moment, grad});
+  auto shard = [](Range rows, Range columns, uint64_t states) {
+    return box(0, {{0, 2}, {0, 2}, rows, columns}, states);
+  };
+  // Device 1 gets a part of the master and makes its own param; device 0 gets
+  // the rest, and device 2 the param of it.
+  TestPlan plan = makePlan(
+      {family}, {{shard({0, 3}, {0, 6}, 15)}, {shard({3, 8}, {0, 6}, 15)}, {}},
+      {{shard({0, 8}, {2, 6}, 1)},
+       {shard({0, 8}, {0, 2}, 5)},
+       {shard({0, 8}, {2, 6}, 6)}});
+  RankProgram &maker = plan.programs[1];
+  maker.destination[0].states |= 2;
+  Instruction make;
+  Segment all = {0, 1, Side::Destination, 0, {0, 0, 0, 0}, {2, 2, 8, 2}};
+  make.segments = {all, all};
+  make.segments[1].states = 2;
+  maker.instructions.push_back(make);
+  plan.common.cluster.links = {{{false, 0}, {true, 0}, 50},
+                               {{true, 0}, {true, 1}, 20}};
+  plan.common.cluster.devicesPerNode = 4;
+  plan.common.cluster.devicesPerNic = 2;
+  plan.common.sourceLayout = "rows\n  of w\n";
+  plan.common.destinationLayout = "columns\n";
+  summarize(plan);
+  PlanSummary &summary = plan.common.summary;
+  summary.coverage = summary.deadlockFree = summary.memorySafe = "proved";
+  summary.solver = "z3 4.8.12";
+  summary.deviceLimit = 1 << 20;
+  return plan;
+}
+
+TestPlan randomPlan(std::mt19937_64 &rng) {
+  int64_t devices = 2 + int64_t(rng() % 4);
+  std::vector<StateInfo> states = {{"param", DType::BF16, DType::BF16},
+                                   {"master", DType::F32, DType::F32}};
+  auto holdings = [&] {
+    Holdings out;
+    int64_t cuts = 1 + int64_t(rng() % uint64_t(devices));
+    unsigned dim = 1 + unsigned(rng() % 2);
+    for (int64_t d = 0; d < devices; ++d) {
+      std::vector<Range> dims = {{0, 2}, {0, 60}, {0, 4}};
+      if (dim == 2)
+        cuts = std::min<int64_t>(cuts, 4);
+      int64_t extent = dims[dim].hi, part = d % cuts;
+      dims[dim] = {extent * part / cuts, extent * (part + 1) / cuts};
+      out.push_back({box(0, dims, 3)});
+    }
+    return out;
+  };
+  Holdings source = holdings(), destination = holdings();
+  return makePlan({makeFamily("layers.{}.w", {{0, 1, 2}}, {60, 4}, states)},
+                  source, destination,
+                  rng() % 2 ? MemoryMode::Flat : MemoryMode::Rollback);
+}
+
+TestPlan anyPlan(std::mt19937_64 &rng) {
+  switch (rng() % 6) {
+  case 0:
+    return reshapePlan();
+  case 1:
+    return reshapePlan(MemoryMode::Flat);
+  case 2:
+    return forwardingPlan();
+  case 3:
+    return derivedPlan();
+  default:
+    return randomPlan(rng);
+  }
 }
 
 } // namespace dtrt::test

@@ -11,14 +11,21 @@
 #include "dtrt/PlanFile.h"
 #include "dtrt/ShardView.h"
 
+#include <random>
+
 namespace dtrt::test {
 
 struct TestPlan {
   PlanCommon common;
   std::vector<RankProgram> programs;
 
+  /// The file, whatever it says; the test ends where it cannot be written down.
   std::string bytes() const;
   PlanReader reader() const;
+  /// The file, or why it cannot be written down.
+  Result<std::string> encoded() const;
+  /// What a file holds, or why its programs cannot be read.
+  static Result<TestPlan> from(const PlanReader &reader);
   std::vector<uint32_t> devices() const;
 };
 
@@ -29,8 +36,12 @@ using Holdings = std::vector<std::vector<ShardRecord>>;
 TestPlan makePlan(std::vector<Family> families, const Holdings &source,
                   const Holdings &destination,
                   MemoryMode mode = MemoryMode::Rollback);
-/// Recomputes the byte counts of the summary from the programs.
+/// Recomputes the byte counts of the summary from the programs; its times and
+/// bounds are what the verifier says that they are, where the plan is right.
 void summarize(TestPlan &plan);
+/// Makes the whole summary what the verifier says that it is, where the plan is
+/// right but for the summary.
+void makeSummaryTrue(TestPlan &plan);
 /// Bytes that the hungriest device holds above the larger of both sides.
 uint64_t mostAbove(const TestPlan &plan);
 
@@ -47,6 +58,14 @@ ShardRecord box(uint32_t family, const std::vector<Range> &dims,
 TestPlan reshapePlan(MemoryMode mode = MemoryMode::Rollback);
 /// Device 0 sends to 1, which keeps a copy and passes it on to 2.
 TestPlan forwardingPlan();
+/// A master whose device makes its param, or sends it as one; a moment that
+/// changes its dtype, gradients that are dropped, and all that a common part
+/// may say.
+TestPlan derivedPlan();
+/// A weight cut by other numbers in other dims before and after.
+TestPlan randomPlan(std::mt19937_64 &rng);
+/// One of these.
+TestPlan anyPlan(std::mt19937_64 &rng);
 
 } // namespace dtrt::test
 

@@ -6,13 +6,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanBuilder.h"
-
-#include "../../../runtime/plan/FileLayout.h"
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
+#include "PlanBytes.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <gtest/gtest.h>
@@ -39,29 +36,9 @@ std::string readAll(std::string bytes) {
   return "";
 }
 
-Header &headerOf(std::string &bytes) {
-  return *reinterpret_cast<Header *>(&bytes[0]);
-}
-
-SectionEntry *tableOf(std::string &bytes) {
-  return reinterpret_cast<SectionEntry *>(&bytes[headerOf(bytes).tableOffset]);
-}
-
-/// Makes checksums and digest right again after tampering.
-void reseal(std::string &bytes) {
-  Header &header = headerOf(bytes);
-  SectionEntry *table = tableOf(bytes);
-  for (uint32_t i = 0; i < header.sectionCount; ++i)
-    if (table[i].offset <= bytes.size() &&
-        table[i].size <= bytes.size() - table[i].offset)
-      table[i].checksum = XXH3_64bits(&bytes[table[i].offset], table[i].size);
-  XXH3_state_t hash;
-  XXH3_128bits_reset(&hash);
-  XXH3_128bits_update(&hash, &header, kDigestOffset);
-  XXH3_128bits_update(&hash, table, header.sectionCount * sizeof *table);
-  XXH128_hash_t digest = XXH3_128bits_digest(&hash);
-  header.digest[0] = digest.low64;
-  header.digest[1] = digest.high64;
+/// A path that no other process uses.
+std::string pathOf(const char *name) {
+  return testing::TempDir() + name + "-" + std::to_string(getpid());
 }
 
 std::string tamper(const std::function<void(std::string &)> &change) {
@@ -112,8 +89,8 @@ TEST(PlanFile, IsDeterministic) {
   EXPECT_EQ(reshapePlan().bytes(), reshapePlan().bytes());
 }
 
-TEST(PlanFile, WritesAndMapsAFile) {
-  std::string path = testing::TempDir() + "dtrt-plan-file-test.dtplan";
+TEST(PlanFile, WritesAndReadsAFile) {
+  std::string path = pathOf("dtrt-plan-file-test");
   TestPlan plan = reshapePlan();
   {
     auto writer = PlanWriter::create(path);
@@ -130,7 +107,7 @@ TEST(PlanFile, WritesAndMapsAFile) {
 }
 
 TEST(PlanFile, WritesToAPipeInPlace) {
-  std::string path = testing::TempDir() + "dtrt-plan-file-test.pipe";
+  std::string path = pathOf("dtrt-plan-file-test");
   unlink(path.c_str());
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   TestPlan plan = reshapePlan();
@@ -152,14 +129,96 @@ TEST(PlanFile, WritesToAPipeInPlace) {
 }
 
 TEST(PlanFile, LeavesNothingWhenNotFinished) {
-  std::string path = testing::TempDir() + "dtrt-unfinished.dtplan";
+  std::string path = pathOf("dtrt-unfinished");
   {
     auto writer = PlanWriter::create(path);
     ASSERT_TRUE(writer.ok());
   }
-  std::string temporary = path + ".tmp." + std::to_string(getpid());
+  for (const auto &entry :
+       std::filesystem::directory_iterator(testing::TempDir()))
+    EXPECT_EQ(entry.path().string().find(path), std::string::npos)
+        << entry.path();
+}
+
+TEST(PlanFile, IsNotWrittenWhereNoReaderWouldTakeIt) {
+  std::string path = pathOf("dtrt-refused");
+  TestPlan plan = reshapePlan();
+  plan.common.families[0].name += "{}";
+  auto writer = PlanWriter::create(path);
+  ASSERT_TRUE(writer.ok());
+  for (const RankProgram &program : plan.programs)
+    EXPECT_TRUE(writer->addProgram(program).ok());
+  Status status = writer->finish(plan.common);
+  expectContains(status.message(), "name has 2 '{}' for 1 leading dims");
   EXPECT_NE(access(path.c_str(), F_OK), 0);
-  EXPECT_NE(access(temporary.c_str(), F_OK), 0);
+}
+
+/// A plan's bytes with a first section of many bytes.
+static std::string enlarged(uint64_t bytes) {
+  auto sections = PlanSections::split(reshapePlan().bytes());
+  sections->programs[0].bytes.append(bytes, '\0');
+  return sections->join();
+}
+
+static void writeFile(const std::string &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
+
+// Small ones are in memory; sections of large ones are read when asked for.
+TEST(PlanFile, MayBeCutWhileItIsInUse) {
+  for (uint64_t extra : {0u, 20u << 20}) {
+    std::string path = pathOf("dtrt-cut");
+    writeFile(path, enlarged(extra));
+    auto reader = PlanReader::open(path);
+    ASSERT_TRUE(reader.ok()) << reader.status().message();
+    ASSERT_TRUE(reader->checkSections().ok());
+    ASSERT_TRUE(reader->program(0).ok());
+    ASSERT_EQ(truncate(path.c_str(), 4096), 0);
+    auto program = reader->program(0);
+    Status sections = reader->checkSections();
+    EXPECT_EQ(program.ok(), extra == 0);
+    EXPECT_EQ(sections.ok(), extra == 0);
+    if (extra > 0)
+      for (const Status &status : {program.status(), sections})
+        expectContains(status.message(), "program of device 0: the file ends "
+                                         "at byte 4096, expected ");
+    unlink(path.c_str());
+  }
+}
+
+TEST(PlanFile, MayBeOverwrittenWhileItIsInUse) {
+  std::string bytes = enlarged(20 << 20);
+  std::string path = pathOf("dtrt-overwritten");
+  writeFile(path, bytes);
+  auto reader = PlanReader::open(path);
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  bytes[tableOf(bytes)[0].offset + 100] ^= 1;
+  writeFile(path, bytes);
+  expectContains(reader->program(0).status().message(),
+                 "program of device 0 is damaged");
+  expectContains(reader->checkSections().message(),
+                 "program of device 0 is damaged");
+  EXPECT_TRUE(reader->program(1).ok());
+  unlink(path.c_str());
+}
+
+TEST(PlanFile, ReadsFromAPipe) {
+  std::string path = pathOf("dtrt-read");
+  unlink(path.c_str());
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  std::string bytes = reshapePlan().bytes();
+  std::thread writer([&] { std::ofstream(path, std::ios::binary) << bytes; });
+  auto reader = PlanReader::open(path);
+  writer.join();
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  EXPECT_TRUE(reader->program(2).ok());
+  unlink(path.c_str());
+}
+
+TEST(PlanFile, WhatNeverEndsIsNoPlan) {
+  auto reader = PlanReader::open("/dev/zero");
+  ASSERT_FALSE(reader.ok());
+  expectContains(reader.status().message(), "does not start with 'DTPLAN'");
 }
 
 TEST(PlanFile, DigestDiffersWithContent) {

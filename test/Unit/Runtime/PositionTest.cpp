@@ -28,6 +28,7 @@ ShardRecord shard(std::vector<std::vector<Range>> dims) {
 
 /// Device 0 holds `family` as `dims`, device 1 gets it.
 TestPlan movingPlan(Family family, std::vector<std::vector<Range>> dims) {
+  family.partial = true; // the record may be a part of it
   ShardRecord record = shard(std::move(dims));
   return makePlan({std::move(family)}, {{record}, {}}, {{}, {record}});
 }

@@ -108,7 +108,7 @@ Status runAll(Switch &change, const Tensors &tensors,
     transport = makeDigestTransport(std::move(transport));
   DTRT_RETURN_IF_ERROR(change.connect(std::move(transport)));
   DTRT_RETURN_IF_ERROR(change.transfer());
-  return change.commit();
+  return statusOf(change.commit());
 }
 
 void expectContains(const std::string &text, const std::string &part) {
@@ -151,15 +151,16 @@ TEST(Switch, DigestsShowASpoiledMessage) {
     expectContains(error, "are not those that it sent");
 }
 
-/// Until ranks 1 and 3 have handed in what they compare.
-void awaitRecords(Store &store) {
-  for (const char *rank : {"1", "3"})
-    while (true) {
-      auto record = store.get(std::string("dynatrain/0/prepare/") + rank);
-      if (!record.ok() || *record)
-        break;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
+/// Until this many ranks have handed in what they compare.
+void awaitRecords(Store &store, size_t count) {
+  auto &memory = static_cast<MemoryStore &>(store);
+  size_t found = 0;
+  while (found < count) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    found = 0;
+    for (const std::string &key : memory.keys())
+      found += key.find("/here/") != std::string::npos;
+  }
 }
 
 /// Only rank 0 has a short timeout, which starts when the others have come: no
@@ -171,7 +172,7 @@ TEST(Switch, NamesTheRankThatDoesNotCome) {
         if (world.rank == 2)
           return {};
         if (world.rank == 0) {
-          awaitRecords(*world.store);
+          awaitRecords(*world.store, 2);
           world.timeout = Seconds(0.1);
         }
         auto change = Switch::create(plan, world);
@@ -181,7 +182,8 @@ TEST(Switch, NamesTheRankThatDoesNotCome) {
       });
   for (uint32_t rank : {0, 1, 3})
     expectContains(errors[rank], "rank " + std::to_string(rank) +
-                                     ", prepare: rank 2 did not come within");
+                                     ", prepare: timeout of 0.1 s waiting for "
+                                     "rank 2 (ranks 0, 1 and 3 came)");
 }
 
 TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
@@ -196,31 +198,40 @@ TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
                    tensors.bindings.front().bytes += 4;
                  return statusOf((*change)->compare(tensors.bindings, ""));
                });
-  for (const std::string &error : errors) {
-    expectContains(error, "prepare: rank 1: tensor '");
-    expectContains(error, "the plan expects");
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    expectContains(errors[rank], rank == 1
+                                     ? "rank 1, prepare: tensor '"
+                                     : "prepare: rank 1 stopped: tensor '");
+    expectContains(errors[rank], "the plan expects");
   }
+}
+
+/// What the ranks of the attempt under way must have alike.
+Arrival arrivalOfOthers(Store &store) {
+  awaitRecords(store, 1);
+  auto found = Attempt::parse(**store.get("dynatrain/attempt"));
+  found->terms.erase(found->terms.begin()); // the world's size
+  return {found->kind, 0, found->tag, found->terms};
 }
 
 /// Rank 1 hands in a record as another version of this library might make it.
 TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
-  auto errors = runRanks(
-      reshapePlan(),
-      [](const PlanReader &plan, const World &world,
-         Transport &transport) -> Status {
-        if (world.rank == 1) {
-          const PlanCommon &common = plan.common();
-          return world.store->set("dynatrain/0/prepare/1",
-                                  common.sourceFingerprint + "\n" +
-                                      common.destinationFingerprint + "\n" +
-                                      digestText(plan.digest()) +
-                                      "\n7 tensors, digest abc\n\n");
-        }
-        auto change = Switch::create(plan, world);
-        DTRT_RETURN_IF_ERROR(change);
-        Tensors tensors(plan, plan.devices()[world.rank]);
-        return statusOf((*change)->compare(tensors.bindings, ""));
-      });
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, const World &world,
+                  Transport &transport) -> Status {
+                 if (world.rank == 1) {
+                   Rendezvous ranks(world.store, 1, world.size, world.timeout);
+                   return statusOf(ranks.gather(
+                       arrivalOfOthers(*world.store),
+                       R"({"inventory": "7 tensors, digest abc"})",
+                       [](const auto &) { return std::string(); }));
+                 }
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 return statusOf((*change)->compare(tensors.bindings, ""));
+               });
   for (uint32_t rank : {0, 2, 3})
     expectContains(errors[rank],
                    "prepare: rank 1 has 7 tensors, digest abc, the plan "
@@ -254,12 +265,6 @@ TEST(Switch, AWorldOfAnotherSizeIsRefused) {
   ASSERT_FALSE(change.ok());
   EXPECT_EQ(change.status().message(),
             "the plan has 4 devices, the world has 3 ranks");
-}
-
-TEST(Rendezvous, NamesRanksInWords) {
-  EXPECT_EQ(rankNames({4}), "rank 4");
-  EXPECT_EQ(rankNames({0, 1, 2, 5}), "ranks 0-2 and 5");
-  EXPECT_EQ(rankNames({1, 3, 5}), "ranks 1, 3 and 5");
 }
 
 } // namespace

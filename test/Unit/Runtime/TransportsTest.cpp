@@ -38,7 +38,11 @@ class Split : public Borrowed {
 public:
   explicit Split(std::unique_ptr<Transport> inner)
       : Borrowed(*inner), owned(std::move(inner)) {}
-  bool overlaps() const override { return true; }
+  TransportCaps caps() const override {
+    TransportCaps caps;
+    caps.overlaps = true;
+    return caps;
+  }
   Status begin(const std::vector<TransportMessage> &messages) override {
     underWay = messages;
     before.clear();
@@ -106,16 +110,17 @@ std::unique_ptr<Transport> split(std::unique_ptr<Transport> inner) {
 class OneHost : public TransportWorld {
 public:
   OneHost(const std::vector<uint32_t> &devices, double timeoutSeconds)
-      : world(devices) {
+      : world(devices), secret(*Secret::make()) {
     for (uint32_t device : devices)
       ends[device] = makeSharedMemoryTransport(
-          std::make_unique<Borrowed>(world.endpoint(device)), devices,
+          std::make_unique<Borrowed>(world.endpoint(device)), devices, secret,
           std::chrono::duration<double>(timeoutSeconds));
   }
   Transport &endpoint(uint32_t device) override { return *ends.at(device); }
 
 private:
   LoopbackWorld world;
+  const Secret secret;
   std::map<uint32_t, std::unique_ptr<Transport>> ends;
 };
 

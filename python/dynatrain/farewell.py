@@ -1,0 +1,71 @@
+"""What a process that ends owes to the other ranks of its switches.
+
+They wait for it until it says that it will not come; and where it hosts the
+store they read there why a switch has ended.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+import weakref
+from collections import deque
+from typing import TYPE_CHECKING
+
+from . import _C
+
+if TYPE_CHECKING:
+    from .switch import Switch
+    from .world import Place
+
+# Seconds for ranks that are alive to leave, where the store stays.
+_SHORT = 2.0
+
+_begun: weakref.WeakSet[Switch] = weakref.WeakSet()
+# What others read is the end of the last switch; a few are for processes that
+# use several stores.
+_aborted: deque[tuple[_C.Ranks, float]] = deque(maxlen=4)
+
+
+def begin(switch: Switch) -> None:
+    """It is to be aborted if the process ends first."""
+    _begun.add(switch)
+
+
+def end(switch: Switch, ranks: _C.Ranks, place: Place) -> None:
+    """It has been aborted."""
+    _begun.discard(switch)
+    if place.hosts_store:
+        _aborted.append((ranks, place.timeout))
+    elif ranks.has_aborted():
+        _aborted.append((ranks, min(_SHORT, place.timeout)))
+
+
+def forget(switch: Switch) -> None:
+    """It has been committed, and all others know."""
+    _begun.discard(switch)
+
+
+def describe(error: BaseException) -> str:
+    """The exception's name and the first line of its text."""
+    lines = str(error).splitlines()
+    name = type(error).__name__
+    return f"{name}: {lines[0]}" if lines else name
+
+
+def _why() -> str:
+    error = getattr(sys, "last_value", None)
+    why = f": {describe(error)}" if error is not None else ""
+    return f"its process has ended{why}"
+
+
+@atexit.register
+def _leave() -> None:
+    for switch in list(_begun):
+        switch._end(_why())
+    for ranks, seconds in _aborted:
+        until = time.monotonic() + seconds
+        while time.monotonic() < until and not ranks.all_have_left():
+            time.sleep(0.02)
+        ranks.clean_up()

@@ -1,0 +1,57 @@
+//===- OutputFile.h - A file that appears when it is whole -------*- C++
+//-*-===//
+
+#ifndef DTRT_OUTPUTFILE_H
+#define DTRT_OUTPUTFILE_H
+
+#include "dtrt/Status.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <functional>
+#include <iosfwd>
+#include <memory>
+
+namespace dtrt {
+
+/// Nothing is visible at the path before `publish` has succeeded, and what is
+/// there stays as it is until then: the bytes go to a temporary file beside it,
+/// which is renamed at the end and removed on any failure. A symbolic link is
+/// followed. Devices and pipes, and "-", which is standard output, get the
+/// bytes at the end. Errors name the path and say what the system says.
+class OutputFile {
+public:
+  static Result<OutputFile> create(const std::string &path);
+
+  OutputFile(OutputFile &&other) noexcept;
+  OutputFile &operator=(OutputFile &&) = delete;
+  ~OutputFile();
+
+  /// At the end of what has been written.
+  Status write(const void *data, size_t size);
+  /// Again, what is there already.
+  Status rewrite(uint64_t offset, const void *data, size_t size);
+  /// Once, and nothing after it.
+  Status publish();
+
+private:
+  OutputFile() = default;
+  Status systemError(const char *what) const;
+  Status openTemporary();
+  Status copyTo(FILE *out);
+
+  std::string path;      // as given
+  std::string target;    // what takes the file's place, links followed
+  std::string temporary; // empty: the file has no name, and is copied
+  FILE *file = nullptr;
+};
+
+/// Writes a file as text: `text` writes to a stream; what it returns, or that
+/// the stream has failed, is the error.
+Status writeTextFile(const std::string &path,
+                     const std::function<Status(std::ostream &)> &text);
+
+} // namespace dtrt
+
+#endif // DTRT_OUTPUTFILE_H

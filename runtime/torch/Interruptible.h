@@ -1,0 +1,26 @@
+//===- Interruptible.h - Long calls that signals end ------------*- C++ -*-===//
+//
+// Python runs its signal handlers on the main thread, between two steps of the
+// interpreter: never while that thread waits in here. So the wait itself is on
+// another thread, and the caller looks for signals meanwhile.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_TORCH_INTERRUPTIBLE_H
+#define DTRT_TORCH_INTERRUPTIBLE_H
+
+#include "dtrt/Status.h"
+
+#include <functional>
+
+namespace dtrt {
+
+/// Runs `work` without the GIL, which the caller holds, until it has ended.
+/// Where a signal handler raises an exception, calls `cancel` with its name,
+/// after which `work` must end soon, and then throws it (error_already_set).
+void runInterruptibly(const std::function<void()> &work,
+                      const std::function<void(const Status &why)> &cancel);
+
+} // namespace dtrt
+
+#endif // DTRT_TORCH_INTERRUPTIBLE_H

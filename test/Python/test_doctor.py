@@ -1,0 +1,44 @@
+"""python -m dynatrain.doctor says what works here."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD
+
+pytest.importorskip("torch")
+pytest.importorskip("dynatrain")
+
+from dynatrain import doctor  # noqa: E402
+
+
+def test_all_works_here():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-m", "dynatrain.doctor"],
+        env={"PYTHONPATH": str(BUILD / "python"), "PATH": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    lines = done.stdout.splitlines()
+    assert all(line.startswith("ok  ") for line in lines), lines
+    for found in ("package: dynatrain", "gloo", "bytes right", "committed"):
+        assert found in done.stdout, found
+
+
+def test_without_a_compiler(monkeypatch):
+    monkeypatch.setattr(doctor, "find_compiler", lambda: None)
+    told = {name: (works, words) for name, works, words in doctor.examine()}
+    assert all(works for works, _ in told.values())
+    assert "plans compiled elsewhere" in told["compiler"][1]
+    assert "without a compiler" in told["plan"][1]
+
+
+def test_what_is_broken_is_told(monkeypatch, capsys):
+    def broken(*_):
+        raise OSError("no such thing")
+
+    monkeypatch.setattr(doctor, "compile", broken)
+    assert doctor.main() == 1
+    printed = capsys.readouterr().out
+    assert "FAIL plan: OSError: no such thing" in printed

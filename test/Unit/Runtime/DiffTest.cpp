@@ -1,0 +1,254 @@
+//===- DiffTest.cpp - Diff tells every difference that means something ----===//
+
+#include "PlanFields.h"
+
+#include "dtrt/Report.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <sstream>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+std::pair<bool, std::string> difference(const PlanReader &a,
+                                        const PlanReader &b) {
+  std::ostringstream out;
+  auto same = writeDifferences(a, b, out);
+  EXPECT_TRUE(same.ok()) << same.status().message();
+  EXPECT_EQ(*same, out.str().empty()) << out.str();
+  return {*same, out.str()};
+}
+
+/// What diff prints of a plan before and after a change; empty: the same.
+std::string changed(const TestPlan &plan,
+                    const std::function<void(TestPlan &)> &change) {
+  TestPlan other = plan;
+  change(other);
+  return difference(plan.reader(), other.reader()).second;
+}
+
+Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
+  for (Instruction &instruction : plan.programs[device].instructions)
+    if (instruction.op == op)
+      return instruction;
+  ADD_FAILURE() << "no " << opcodeName(op);
+  return plan.programs[device].instructions.front();
+}
+
+/// Fields that no reader takes another value of while all else stays; below are
+/// plans in which they differ together with what belongs to them.
+const std::set<std::string> kBound = {"common.destinationDevices",
+                                      "common.destinationDevices[]",
+                                      "common.destinationWorld",
+                                      "common.sourceDevices",
+                                      "common.sourceDevices[]",
+                                      "common.sourceWorld",
+                                      "family.leading[]",
+                                      "family.shape[]",
+                                      "instruction.bytes",
+                                      "message.direct",
+                                      "program.device",
+                                      "program.destinationRank",
+                                      "program.sourceRank",
+                                      "programs[]",
+                                      "segment.offset[]",
+                                      "segment.shard",
+                                      "segment.size[]",
+                                      "shard.dims[]",
+                                      "shard.family"};
+
+std::vector<std::string> namesOf(TestPlan plan) {
+  std::set<std::string> names;
+  for (const Field &field : fieldsOf(plan))
+    names.insert(field.name);
+  return {names.begin(), names.end()};
+}
+
+/// The plan with another value of a field of that name, if a reader takes it.
+std::optional<PlanReader> withOther(const TestPlan &plan,
+                                    const std::string &name, Rng &rng) {
+  TestPlan other = plan;
+  std::vector<Field> alike;
+  for (Field &field : fieldsOf(other))
+    if (field.name == name)
+      alike.push_back(std::move(field));
+  if (!alike[rng() % alike.size()].change(rng))
+    return std::nullopt;
+  auto bytes = other.encoded();
+  if (!bytes.ok() || *bytes == plan.bytes())
+    return std::nullopt; // swapped elements may be alike
+  auto reader = PlanReader::fromBytes(std::move(*bytes));
+  if (!reader.ok() || !TestPlan::from(*reader).ok())
+    return std::nullopt;
+  return std::move(*reader);
+}
+
+} // namespace
+
+// Every field of every struct, each of several values that a reader takes.
+TEST(Diff, SeesEveryField) {
+  constexpr int kTries = 60, kValues = 4;
+  Rng rng(1); // always the same, so that each field is always seen
+  std::map<std::string, int> seen;
+  for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
+                               derivedPlan(), forwardingPlan()}) {
+    const PlanReader before = plan.reader();
+    for (const std::string &name : namesOf(plan)) {
+      int values = 0;
+      for (int tries = 0; tries < kTries && values < kValues; ++tries) {
+        auto after = withOther(plan, name, rng);
+        if (!after)
+          continue;
+        ++values;
+        auto [same, text] = difference(before, *after);
+        ASSERT_EQ(same, isProvenance(name)) << name << "\n" << text;
+      }
+      seen[name] += values;
+    }
+  }
+  for (const auto &[name, values] : seen)
+    EXPECT_TRUE(values > 0 || kBound.count(name)) << name;
+}
+
+TEST(Diff, SeesRanksAndDevices) {
+  std::string text = changed(reshapePlan(), [](TestPlan &plan) {
+    std::swap(plan.common.sourceDevices[0], plan.common.sourceDevices[1]);
+    std::swap(plan.programs[0].sourceRank, plan.programs[1].sourceRank);
+  });
+  EXPECT_EQ(text, "source devices: [0, 1, 2, 3] -> [1, 0, 2, 3]\n"
+                  "program of device 0, source rank: 0 -> 1\n"
+                  "program of device 1, source rank: 1 -> 0\n");
+  text = changed(derivedPlan(), [](TestPlan &plan) {
+    RankProgram idle;
+    idle.device = 3;
+    idle.destinationRank = 3;
+    plan.programs.push_back(idle);
+    plan.common.destinationDevices.push_back(3);
+    plan.common.destinationWorld = 4;
+  });
+  EXPECT_EQ(text, "destination world: 3 -> 4\n"
+                  "destination devices: [0, 1, 2] -> [0, 1, 2, 3]\n"
+                  "program of device 3: absent -> present\n");
+}
+
+TEST(Diff, SeesWhichShardIsMeant) {
+  Family family = makeFamily("w", {}, {4, 4});
+  ShardRecord whole = box(0, {{0, 4}, {0, 4}});
+  TestPlan plan = makePlan({family}, {{whole, whole}}, {{whole}});
+  EXPECT_EQ(changed(plan,
+                    [](TestPlan &other) {
+                      firstOf(other, 0, Opcode::Copy).segments[0].shard = 1;
+                    }),
+            "program of device 0, instruction 0, segment 0, shard: 0 -> 1\n");
+}
+
+TEST(Diff, SeesWhetherAMessageIsDirect) {
+  TestPlan plan = forwardingPlan();
+  plan.programs[2].stagingBytes = 32;
+  EXPECT_EQ(changed(plan,
+                    [](TestPlan &other) {
+                      other.programs[2].instructions[0].messages[0].direct =
+                          false;
+                    }),
+            "program of device 2, instruction 0, message 0, is direct: yes -> "
+            "no\n");
+}
+
+TEST(Diff, SaysWhichInstructionDiffers) {
+  EXPECT_EQ(changed(reshapePlan(),
+                    [](TestPlan &plan) {
+                      auto &segments = firstOf(plan, 1, Opcode::Copy).segments;
+                      std::swap(segments[0], segments[2]);
+                      std::swap(segments[1], segments[3]);
+                    })
+                .find("program of device 1, instruction "),
+            0u);
+  EXPECT_EQ(changed(forwardingPlan(),
+                    [](TestPlan &plan) {
+                      plan.programs[2].instructions[0].wave = 7;
+                      plan.programs[1].instructions[1].wave = 7;
+                    }),
+            "bytes in wave 1: 32 -> 0\n"
+            "bytes in wave 7: 0 -> 32\n"
+            "program of device 1, instruction 1, wave: 1 -> 7\n"
+            "program of device 2, instruction 0, wave: 1 -> 7\n");
+}
+
+TEST(Diff, SaysWhatStatesAreMadeFrom) {
+  std::string text = changed(derivedPlan(), [](TestPlan &plan) {
+    plan.common.families[0].states[3].inDestination = true;
+  });
+  EXPECT_EQ(text.find("tensors layers.{}.w{} [0+1*2, 3+2*2] [8, 6] "
+                      "[master:f32->f32, param:f32->bf16 made from 0 not in "
+                      "the source, "),
+            0u)
+      << text;
+}
+
+// Families in another order, with all that names them.
+TEST(Diff, FamiliesHaveNoOrder) {
+  EXPECT_EQ(
+      changed(reshapePlan(),
+              [](TestPlan &plan) {
+                std::swap(plan.common.families[0], plan.common.families[2]);
+                auto turn = [](uint32_t &family) {
+                  family = family == 0 ? 2 : family == 2 ? 0 : family;
+                };
+                for (RankProgram &program : plan.programs) {
+                  for (auto *shards : {&program.source, &program.destination})
+                    for (ShardRecord &shard : *shards)
+                      turn(shard.family);
+                  for (Instruction &instruction : program.instructions)
+                    for (Segment &segment : instruction.segments)
+                      turn(segment.family);
+                }
+              }),
+      "");
+}
+
+TEST(Diff, NumbersAreExact) {
+  EXPECT_EQ(changed(derivedPlan(),
+                    [](TestPlan &plan) {
+                      plan.common.cluster.latencyUs =
+                          std::nextafter(plan.common.cluster.latencyUs, 1e300);
+                    }),
+            "latency in us: 10 -> 10.000000000000002\n");
+}
+
+TEST(Diff, LinesOfLayoutsAreTold) {
+  EXPECT_EQ(changed(derivedPlan(),
+                    [](TestPlan &plan) {
+                      plan.common.sourceLayout = "rows\n  of v\n";
+                      plan.common.destinationLayout = "columns";
+                    }),
+            "source layout in words, line 2:   of w ->   of v\n"
+            "destination layout in words, line 1: columns -> columns (the "
+            "end)\n");
+}
+
+TEST(Diff, ListsTenAndCountsTheRest) {
+  std::string text = changed(derivedPlan(), [](TestPlan &plan) {
+    for (int i = 0; i < 3; ++i)
+      plan.common.cluster.links[i % 2].GBps += 1;
+    for (uint32_t device = 3; device < 20; ++device) {
+      RankProgram idle;
+      idle.device = device;
+      plan.programs.push_back(idle);
+    }
+  });
+  EXPECT_NE(text.find("link 0: device 0 to node 0: 50 GBps -> device 0 to node "
+                      "0: 52 GBps\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("program of device 12: absent -> present\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(text.find("program of device 13"), std::string::npos) << text;
+  EXPECT_NE(text.find("programs of 7 more devices differ\n"), std::string::npos)
+      << text;
+}

@@ -1,0 +1,402 @@
+//===- LowerBoundsTest.cpp - Bounds against element by element ------------===//
+//
+// The oracle asks of every element of every state which devices hold it and
+// which want it, and adds up what LowerBounds.h says. The verifier lays boxes
+// over each other instead.
+//
+//===----------------------------------------------------------------------===//
+
+#include "PlanBuilder.h"
+
+#include "LayoutCells.h"
+#include "LowerBounds.h"
+
+#include <algorithm>
+#include <functional>
+#include <gtest/gtest.h>
+#include <iterator>
+#include <map>
+#include <set>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+using DeviceSet = std::set<uint32_t>;
+
+/// Calls visit(offset) for every element of a family.
+void forEachElement(
+    const Family &family,
+    const std::function<void(const std::vector<int64_t> &)> &visit) {
+  std::vector<int64_t> extents, at(family.rank(), 0);
+  for (const LeadingDim &dim : family.leading)
+    extents.push_back(dim.count);
+  extents.insert(extents.end(), family.shape.begin(), family.shape.end());
+  if (std::count(extents.begin(), extents.end(), 0) > 0)
+    return;
+  for (;;) {
+    visit(at);
+    size_t dim = at.size();
+    while (dim > 0 && ++at[dim - 1] == extents[dim - 1])
+      at[--dim] = 0;
+    if (dim == 0)
+      return;
+  }
+}
+
+class Oracle {
+public:
+  explicit Oracle(const TestPlan &plan)
+      : plan(plan), cluster(plan.common.cluster) {}
+
+  LowerBounds run() {
+    const auto &families = plan.common.families;
+    for (uint32_t f = 0; f < families.size(); ++f)
+      forEachElement(families[f], [&](const std::vector<int64_t> &at) {
+        for (unsigned s = 0; s < families[f].states.size(); ++s)
+          if (families[f].states[s].inDestination)
+            addElement(f, s, at);
+      });
+    for (const auto &[ports, bytes] : demands)
+      bounds.seconds = std::max(bounds.seconds, double(bytes) / rateOf(ports));
+    for (const auto &[node, bytes] : nodeBytes)
+      bounds.seconds =
+          std::max(bounds.seconds, double(bytes) / rateOf(nodePorts[node]));
+    if (bounds.seconds > 0)
+      bounds.seconds += cluster.latencyUs * 1e-6;
+    return bounds;
+  }
+
+private:
+  /// A port: its device, whether it is a NIC, whether it sends.
+  using Port = std::tuple<uint32_t, bool, bool>;
+  using Ports = std::set<Port>;
+
+  DeviceSet having(uint32_t family, unsigned state, Side side,
+                   const std::vector<int64_t> &at) const {
+    DeviceSet out;
+    for (const RankProgram &program : plan.programs)
+      for (const ShardRecord &shard :
+           side == Side::Source ? program.source : program.destination)
+        if (shard.family == family && (shard.states >> state & 1) &&
+            checkInside(plan.common.families[family], shard, at,
+                        std::vector<int64_t>(at.size(), 1))
+                .ok())
+          out.insert(program.device);
+    return out;
+  }
+
+  void addElement(uint32_t f, unsigned s, const std::vector<int64_t> &at) {
+    const StateInfo &info = plan.common.families[f].states[s];
+    DeviceSet holders = having(f, s, Side::Source, at);
+    DeviceSet lacking = having(f, s, Side::Destination, at);
+    DeviceSet makers;
+    if (info.madeFrom >= 0 && info.inSource)
+      makers = having(f, unsigned(info.madeFrom), Side::Destination, at);
+    for (const DeviceSet *set : {&holders, &makers})
+      for (uint32_t device : *set)
+        lacking.erase(device);
+    auto bytes = uint64_t(byteWidth(wireDType(info)));
+    bounds.wireBytes += bytes * lacking.size();
+    std::map<int64_t, DeviceSet> byNode;
+    for (uint32_t device : lacking)
+      byNode[cluster.node(device)].insert(device);
+    bool crosses = false;
+    for (const auto &[node, devices] : byNode) {
+      DeviceSet near;
+      for (uint32_t device : holders)
+        if (cluster.node(device) == node)
+          near.insert(device);
+      crosses |= near.empty();
+      addNode(node, near, devices, bytes);
+    }
+    if (crosses)
+      add(portsOf(holders, true, true), bytes);
+    addPairs(holders, lacking, bytes);
+  }
+
+  void addNode(int64_t node, const DeviceSet &near, const DeviceSet &lacking,
+               uint64_t bytes) {
+    if (!near.empty()) {
+      add(portsOf(near, false, true), bytes);
+      for (uint32_t device : lacking)
+        add(portsOf({device}, false, false), bytes);
+      return;
+    }
+    bounds.interNodeBytes += bytes;
+    Ports nics = portsOf(lacking, true, false);
+    nodeBytes[node] += bytes;
+    nodePorts[node].insert(nics.begin(), nics.end());
+    if (nics.size() == 1)
+      add(nics, bytes);
+  }
+
+  /// Pairs of which one end is the only one.
+  void addPairs(const DeviceSet &holders, const DeviceSet &lacking,
+                uint64_t bytes) {
+    if (cluster.links.empty())
+      return;
+    auto sameNode = [&](uint32_t a, uint32_t b) {
+      return cluster.node(a) == cluster.node(b);
+    };
+    if (lacking.size() == 1) {
+      uint32_t to = *lacking.begin();
+      std::set<std::pair<uint32_t, uint32_t>> near, far;
+      for (uint32_t from : holders)
+        (sameNode(from, to) ? near : far).insert({from, to});
+      pairBytes[near.empty() ? far : near].first += bytes;
+    }
+    if (holders.size() == 1) {
+      uint32_t from = *holders.begin();
+      std::set<std::pair<uint32_t, uint32_t>> near, far;
+      for (uint32_t to : lacking)
+        (sameNode(from, to) ? near : far).insert({from, to});
+      for (const auto &pairs : {near, far})
+        if (!pairs.empty())
+          pairBytes[pairs].second += bytes;
+    }
+    double &seconds = bounds.seconds;
+    for (const auto &[pairs, sums] : pairBytes) {
+      double rate = 0;
+      for (auto [from, to] : pairs)
+        rate += pairRate(from, to);
+      // A pair alone may be both: all that comes from it, all that goes to it.
+      seconds =
+          std::max(seconds, double(std::max(sums.first, sums.second)) / rate);
+    }
+  }
+
+  Ports portsOf(const DeviceSet &devices, bool nic, bool sends) const {
+    Ports out;
+    for (uint32_t device : devices)
+      out.insert(
+          {nic ? device - device % uint32_t(cluster.devicesPerNic) : device,
+           nic, sends});
+    return out;
+  }
+
+  void add(const Ports &ports, uint64_t bytes) { demands[ports] += bytes; }
+
+  double pairRate(uint32_t from, uint32_t to) const {
+    double GBps = cluster.node(from) == cluster.node(to)
+                      ? cluster.intraNodeGBps
+                      : cluster.interNodeGBps;
+    auto fits = [&](const LinkEnd &end, uint32_t device) {
+      return end.index == (end.isNode ? cluster.node(device) : device);
+    };
+    for (const Link &link : cluster.links)
+      if (fits(link.from, from) && fits(link.to, to))
+        GBps = link.GBps;
+    return GBps * 1e9;
+  }
+
+  /// The fastest link of each port, together.
+  double rateOf(const Ports &ports) const {
+    double sum = 0;
+    for (auto [port, nic, sends] : ports) {
+      double best = 0;
+      for (const RankProgram &own : plan.programs)
+        for (const RankProgram &other : plan.programs) {
+          uint32_t a = own.device, b = other.device;
+          bool inter = cluster.node(a) != cluster.node(b);
+          if (inter != nic ||
+              *portsOf({a}, nic, sends).begin() != Port{port, nic, sends})
+            continue;
+          best = std::max(best, sends ? pairRate(a, b) : pairRate(b, a));
+        }
+      sum += best;
+    }
+    return sum;
+  }
+
+  const TestPlan &plan;
+  const Cluster &cluster;
+  LowerBounds bounds;
+  std::map<Ports, uint64_t> demands; // of what is sent, or received
+  std::map<int64_t, uint64_t> nodeBytes;
+  std::map<int64_t, Ports> nodePorts;
+  /// What only one device wants, and what only one has.
+  std::map<std::set<std::pair<uint32_t, uint32_t>>,
+           std::pair<uint64_t, uint64_t>>
+      pairBytes;
+};
+
+Result<LayoutCells> cellsOf(const TestPlan &plan) {
+  ShardTable shards;
+  for (const RankProgram &program : plan.programs)
+    shards.add(program);
+  shards.sort();
+  return LayoutCells::of(plan.common.families, shards, /*messages=*/0);
+}
+
+void expectBounds(const TestPlan &plan) {
+  auto cells = cellsOf(plan);
+  ASSERT_TRUE(cells.ok()) << cells.status().message();
+  auto found = lowerBounds(*cells, plan.common.cluster);
+  ASSERT_TRUE(found.ok()) << found.status().message();
+  LowerBounds expected = Oracle(plan).run();
+  EXPECT_EQ(found->wireBytes, expected.wireBytes);
+  EXPECT_EQ(found->interNodeBytes, expected.interNodeBytes);
+  EXPECT_NEAR(found->seconds, expected.seconds, 1e-9 * expected.seconds);
+}
+
+/// Cuts a box at random, down to single elements where luck has it.
+void cutBox(std::vector<Range> box, int depth, std::mt19937_64 &rng,
+            std::vector<std::vector<Range>> &out) {
+  size_t dim = rng() % box.size();
+  if (depth == 0 || box[dim].size() < 2 || rng() % 6 == 0) {
+    out.push_back(box);
+    return;
+  }
+  int64_t at = box[dim].lo + 1 + int64_t(rng() % uint64_t(box[dim].size() - 1));
+  std::vector<Range> second = box;
+  box[dim].hi = second[dim].lo = at;
+  cutBox(box, depth - 1, rng, out);
+  cutBox(second, depth - 1, rng, out);
+}
+
+/// Everything is somewhere; some of it on several devices, some twice on one.
+Holdings randomHoldings(int64_t devices, const std::vector<Range> &whole,
+                        uint64_t states, std::mt19937_64 &rng) {
+  std::vector<std::vector<Range>> parts;
+  cutBox(whole, 4, rng, parts);
+  Holdings out(static_cast<size_t>(devices));
+  for (const std::vector<Range> &part : parts)
+    for (size_t copies = 1 + rng() % 3; copies > 0; --copies) {
+      ShardRecord shard = box(0, part, states);
+      auto &own = out[rng() % uint64_t(devices)];
+      int64_t rows = part[1].size(), all = rows * part[2].size();
+      if (rng() % 3) {
+        own.push_back(shard);
+        continue;
+      }
+      // A flat range, and the rest of it elsewhere.
+      int64_t at = int64_t(rng() % uint64_t(all + 1));
+      shard.flat = true;
+      shard.range = {0, at};
+      own.push_back(shard);
+      shard.range = {at, all};
+      out[rng() % uint64_t(devices)].push_back(shard);
+    }
+  return out;
+}
+
+TestPlan randomLayouts(std::mt19937_64 &rng) {
+  TestPlan plan;
+  int64_t devices = 2 + int64_t(rng() % 7);
+  std::vector<StateInfo> states = {{"master", DType::F32, DType::F32},
+                                   {"param", DType::F32, DType::BF16},
+                                   {"exp_avg", DType::BF16, DType::F32}};
+  if (rng() % 2)
+    states[1].madeFrom = 0;
+  plan.common.families = {
+      makeFamily("layers.{}.w", {{0, 1, 3}}, {6, 5}, states)};
+  std::vector<Range> padded = {{0, 3}, {0, 7}, {0, 5}};
+  for (uint32_t d = 0, device = 0; d < devices; ++d) {
+    plan.programs.emplace_back();
+    plan.programs.back().device = device;
+    device += rng() % 3 ? 1 : 3; // some nodes have few
+  }
+  for (uint64_t mask : {1, 2, 4}) {
+    Holdings source = randomHoldings(devices, padded, mask, rng);
+    Holdings destination = randomHoldings(devices, padded, mask, rng);
+    for (size_t d = 0; d < plan.programs.size(); ++d) {
+      RankProgram &program = plan.programs[d];
+      program.source.insert(program.source.end(), source[d].begin(),
+                            source[d].end());
+      program.destination.insert(program.destination.end(),
+                                 destination[d].begin(), destination[d].end());
+    }
+  }
+  Cluster &cluster = plan.common.cluster;
+  cluster.devicesPerNode = 4;
+  cluster.devicesPerNic = rng() % 2 ? 1 : 2;
+  cluster.latencyUs = 0.001;
+  for (size_t links = rng() % 4; links > 0; --links)
+    cluster.links.push_back({{rng() % 2 == 0, int64_t(rng() % 6)},
+                             {rng() % 2 == 0, int64_t(rng() % 6)},
+                             1.0 + double(rng() % 400)});
+  return plan;
+}
+
+} // namespace
+
+TEST(LowerBounds, OfKnownPlans) {
+  expectBounds(reshapePlan());
+  expectBounds(forwardingPlan());
+  expectBounds(derivedPlan());
+}
+
+TEST(LowerBounds, OfRandomLayouts) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 rng(seed);
+    expectBounds(randomLayouts(rng));
+    if (HasFailure())
+      return;
+  }
+}
+
+TEST(LowerBounds, ByHand) {
+  // 100 elements of 2 bytes: device 0 of node 0 has all, the two of node 1 want
+  // a half each, and one of them all of it.
+  Family family = makeFamily("w", {}, {100});
+  TestPlan plan;
+  plan.common.families = {family};
+  plan.programs.resize(3);
+  for (uint32_t d = 0; d < 3; ++d)
+    plan.programs[d].device = d == 0 ? 0 : d + 1;
+  plan.programs[0].source = {box(0, {{0, 100}})};
+  plan.programs[1].destination = {box(0, {{0, 100}})};
+  plan.programs[2].destination = {box(0, {{50, 100}})};
+  plan.common.cluster = {2, 4, 1, 1, 1000, 5, {}, 1};
+  auto cells = cellsOf(plan);
+  ASSERT_TRUE(cells.ok()) << cells.status().message();
+  auto found = lowerBounds(*cells, plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  EXPECT_EQ(found->wireBytes, 300u);
+  EXPECT_EQ(found->interNodeBytes, 200u);
+  // Out of the one NIC at 1 GB/s, and a microsecond.
+  EXPECT_DOUBLE_EQ(found->seconds, 200e-9 + 1e-6);
+}
+
+TEST(LayoutCells, NameWhatALayoutLacks) {
+  TestPlan plan = reshapePlan();
+  for (RankProgram &program : plan.programs)
+    for (ShardRecord &shard : program.destination)
+      if (shard.family == 2) // a flat range: the last element of each member
+        shard.range.hi = std::min<int64_t>(shard.range.hi, 39);
+  auto cells = cellsOf(plan);
+  ASSERT_FALSE(cells.ok());
+  EXPECT_EQ(cells.status().message(),
+            "family 2 'layers.{}.norm.exp_avg': destination layout lacks "
+            "element [7, 4] of tensor 'layers.0.norm.exp_avg' state 'exp_avg'");
+  plan = reshapePlan();
+  plan.programs[2].source.erase(plan.programs[2].source.begin());
+  cells = cellsOf(plan);
+  ASSERT_FALSE(cells.ok());
+  EXPECT_EQ(cells.status().message(),
+            "family 0 'layers.{}.mlp.fc1.weight': source layout lacks element "
+            "[4, 0] of tensor 'layers.0.mlp.fc1.weight' state 'param'");
+}
+
+TEST(LayoutCells, EndWhereThereAreTooMany) {
+  // Strips that cross: a few hundred intervals make a cell each.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {4000, 4000, 4000})};
+  plan.programs.resize(1);
+  for (Side side : {Side::Source, Side::Destination})
+    for (unsigned dim = 0; dim < 3; ++dim)
+      for (int64_t i = 0; i < 2000; ++i) {
+        std::vector<Range> dims = {{0, 4000}, {0, 4000}, {0, 4000}};
+        dims[dim] = {2 * i, 2 * i + 2};
+        auto &list = side == Side::Source ? plan.programs[0].source
+                                          : plan.programs[0].destination;
+        list.push_back(box(0, dims));
+      }
+  auto cells = cellsOf(plan);
+  ASSERT_FALSE(cells.ok());
+  EXPECT_NE(cells.status().message().find("steps to check"), std::string::npos)
+      << cells.status().message();
+}

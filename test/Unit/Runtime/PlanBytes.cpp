@@ -1,0 +1,114 @@
+//===- PlanBytes.cpp - The outer shape of a plan file ---------------------===//
+
+#include "PlanBytes.h"
+
+#include "SectionEncoder.h"
+
+#include <flatbuffers/flatbuffers.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+
+namespace dtrt::test {
+
+Header &headerOf(std::string &bytes) {
+  return *reinterpret_cast<Header *>(&bytes[0]);
+}
+
+SectionEntry *tableOf(std::string &bytes) {
+  return reinterpret_cast<SectionEntry *>(&bytes[headerOf(bytes).tableOffset]);
+}
+
+void reseal(std::string &bytes) {
+  Header &header = headerOf(bytes);
+  SectionEntry *table = tableOf(bytes);
+  for (uint32_t i = 0; i < header.sectionCount; ++i)
+    if (table[i].offset <= bytes.size() &&
+        table[i].size <= bytes.size() - table[i].offset)
+      table[i].checksum = XXH3_64bits(&bytes[table[i].offset], table[i].size);
+  XXH3_state_t hash;
+  XXH3_128bits_reset(&hash);
+  XXH3_128bits_update(&hash, &header, kDigestOffset);
+  XXH3_128bits_update(&hash, table, header.sectionCount * sizeof *table);
+  XXH128_hash_t digest = XXH3_128bits_digest(&hash);
+  header.digest[0] = digest.low64;
+  header.digest[1] = digest.high64;
+}
+
+PlanSections::PlanSections() {
+  memcpy(header.magic, kMagic, sizeof kMagic);
+  header.endian = kEndianMark;
+  header.major = kFormatMajor;
+  header.minor = kFormatMinor;
+  header.headerSize = sizeof(Header);
+}
+
+std::optional<PlanSections> PlanSections::split(const std::string &bytes) {
+  PlanSections out;
+  if (bytes.size() < sizeof(Header))
+    return std::nullopt;
+  memcpy(&out.header, bytes.data(), sizeof(Header));
+  uint64_t room = bytes.size() - sizeof(Header);
+  uint64_t count = out.header.sectionCount;
+  if (count == 0 || count > room / sizeof(SectionEntry))
+    return std::nullopt;
+  uint64_t at = bytes.size() - count * sizeof(SectionEntry);
+  for (uint64_t i = 0; i < count; ++i, at += sizeof(SectionEntry)) {
+    SectionEntry entry;
+    memcpy(&entry, bytes.data() + at, sizeof entry);
+    if (entry.offset > bytes.size() || entry.size > bytes.size() - entry.offset)
+      return std::nullopt;
+    std::string payload = bytes.substr(entry.offset, entry.size);
+    if (i + 1 == count)
+      out.common = std::move(payload);
+    else
+      out.programs.push_back({entry.device, std::move(payload)});
+  }
+  return out;
+}
+
+std::string PlanSections::join() const {
+  std::string out(sizeof(Header), '\0');
+  std::vector<SectionEntry> table;
+  auto add = [&](SectionKind kind, uint32_t device, const std::string &bytes) {
+    uint64_t start = out.size();
+    out += bytes;
+    out.resize((out.size() + kSectionAlignment - 1) / kSectionAlignment *
+               kSectionAlignment);
+    table.push_back({uint32_t(kind), device, start, out.size() - start, 0});
+  };
+  for (const Program &program : programs)
+    add(SectionKind::Program, program.device, program.bytes);
+  add(SectionKind::Common, 0, common);
+  Header whole = header;
+  whole.sectionCount = uint32_t(table.size());
+  whole.tableOffset = out.size();
+  out.append(reinterpret_cast<const char *>(table.data()),
+             table.size() * sizeof(SectionEntry));
+  whole.fileSize = out.size();
+  memcpy(out.data(), &whole, sizeof whole);
+  reseal(out);
+  return out;
+}
+
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs) {
+  PlanSections sections;
+  for (const RankProgram &program : programs) {
+    auto encoded = encodeSection(program);
+    DTRT_RETURN_IF_ERROR(encoded);
+    sections.programs.push_back({program.device, std::move(encoded->bytes)});
+  }
+  flatbuffers::FlatBufferBuilder builder;
+  encodeCommon(common, builder);
+  sections.common.assign(
+      reinterpret_cast<const char *>(builder.GetBufferPointer()),
+      builder.GetSize());
+  common.compilerVersion.copy(sections.header.compilerVersion,
+                              sizeof sections.header.compilerVersion - 1);
+  return sections.join();
+}
+
+} // namespace dtrt::test
