@@ -289,8 +289,10 @@ public:
   std::string compare(std::vector<Tensor> given, const std::string &note) {
     py::gil_scoped_release release;
     tensors = std::move(given);
-    if (Status found = findMemories(); !found.ok())
+    if (Status found = findMemories(); !found.ok()) {
+      Switch::refuse(*plan, world, found);
       check(inner->fail("prepare", found));
+    }
     std::string first = take(inner->compare(bindingsOf(tensors), note));
     // What the destination gets at once is there now.
     noteStorages();

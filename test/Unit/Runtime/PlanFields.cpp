@@ -104,6 +104,9 @@ bool change(DType &type, Rng &rng) {
   return changeEnum(type, unsigned(DType::Bool) + 1, rng);
 }
 bool change(MemoryMode &mode, Rng &rng) { return changeEnum(mode, 2, rng); }
+bool change(Granularity &granularity, Rng &rng) {
+  return changeEnum(granularity, 2, rng);
+}
 bool change(Opcode &op, Rng &rng) {
   return changeEnum(op, unsigned(Opcode::Unpack) + 1, rng);
 }
