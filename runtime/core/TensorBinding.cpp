@@ -15,10 +15,6 @@ namespace dtrt {
 
 namespace {
 
-const char *sideName(Side side) {
-  return side == Side::Source ? "source" : "destination";
-}
-
 /// Tensor, state, side and ordinal.
 using Key = std::tuple<std::string, std::string, Side, uint32_t>;
 using ExpectedMap = std::map<Key, ExpectedTensor>;
