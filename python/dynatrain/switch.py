@@ -81,6 +81,7 @@ class Switch:
     def watch(self, sources: list[torch.Tensor]) -> None:
         """Tensors that have no elements left when their storage has gone."""
         self._sources = [weakref.ref(tensor) for tensor in sources]
+
     def _leave_board(self) -> None:
         if self._board is not None:
             self._board.leave()

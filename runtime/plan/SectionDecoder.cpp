@@ -312,8 +312,7 @@ Status CommonDecoder::decodeFamily(const fb::Family &from) {
   for (size_t i = 0; i < count(from.states()); ++i)
     DTRT_RETURN_IF_ERROR(decodeState(*from.states()->Get(i), family));
   family.partial = from.partial();
-  DTRT_RETURN_IF_ERROR(
-      text("bytes of names", from.storage(), family.storage));
+  DTRT_RETURN_IF_ERROR(text("bytes of names", from.storage(), family.storage));
   to.families.push_back(std::move(family));
   return {};
 }

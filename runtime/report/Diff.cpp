@@ -238,8 +238,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                collectives, coverage, deadlockFree, memorySafe, solver,
-               granularity] =
-      summary;
+               granularity] = summary;
   (void)solver; // who proved it
   rows.push_back({"destination bytes", textOf(bytesDestination)});
   rows.push_back({"local bytes", textOf(bytesLocal)});
@@ -259,8 +258,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
   rows.push_back({"most destination bytes", textOf(destinationMax)});
   rows.push_back({"predicted seconds", textOf(timePredicted)});
   rows.push_back({"lower bound of seconds", textOf(timeLowerBound)});
-  rows.push_back(
-      {"memory mode", memoryModeName(mode, granularity)});
+  rows.push_back({"memory mode", memoryModeName(mode, granularity)});
   rows.push_back({"proof of coverage", coverage});
   rows.push_back({"proof of freedom from deadlock", deadlockFree});
   rows.push_back({"proof of memory", memorySafe});
