@@ -356,7 +356,10 @@ void print(const char *name, const Outcome &outcome, const char *end) {
 }
 
 LogicalResult report(const TransitionInfo &info) {
-  const std::vector<Flow> &flows = info.flowCells();
+  auto found = info.flowCells();
+  if (failed(found))
+    return failure();
+  const std::vector<Flow> &flows = **found;
   std::vector<Send> sends = leastLoaded(flows, info.cluster);
   std::cout.precision(9);
   std::cout << "{";

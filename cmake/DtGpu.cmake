@@ -74,3 +74,9 @@ foreach(part CUDA NCCL)
     message(STATUS "${part}: left out (${${why}})")
   endif()
 endforeach()
+
+# dt_link_cuda(target): CUDA's runtime for a program or module; its libraries
+# leave open which one.
+function(dt_link_cuda target)
+  target_link_libraries(${target} PRIVATE CUDA::cudart_static)
+endfunction()

@@ -31,6 +31,7 @@ config.substitutions += [
     ("%dt_source_dir", config.dt_source_dir),
     ("%llvm_include", llvm_include),
     ("%python", sys.executable),
+    ("%lit", os.path.abspath(sys.argv[0])),
     ("%dt_bin", os.path.join(config.dt_binary_dir, "bin")),
 ]
 

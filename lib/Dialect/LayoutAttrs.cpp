@@ -2,6 +2,8 @@
 
 #include "RowText.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include "mlir/IR/Builders.h"
 
 #include <charconv>
@@ -20,6 +22,20 @@ bool MeshAttr::isIota(llvm::ArrayRef<int64_t> devices) {
     if (device != int64_t(index))
       return false;
   return true;
+}
+
+LogicalResult verifyDeviceList(EmitError emitError, ArrayRef<int64_t> devices) {
+  SmallVector<int64_t> sorted(devices);
+  llvm::sort(sorted);
+  if (sorted.front() < 0)
+    return emitError() << "expected devices from 0, found " << sorted.front();
+  if (sorted.back() > kMaxDevice)
+    return emitError() << "expected devices up to " << kMaxDevice << ", found "
+                       << sorted.back();
+  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    return emitError() << "device " << *twice << " appears twice";
+  return success();
 }
 
 MeshAttr MeshAttr::get(MLIRContext *context, const Mesh &mesh) {
@@ -62,28 +78,26 @@ LogicalResult MeshAttr::verify(EmitError emitError,
                                llvm::ArrayRef<int64_t> devices) {
   int64_t numRanks = 1;
   llvm::SmallPtrSet<const void *, 8> seen;
+  if (axes.size() > kMaxAxes)
+    return emitError() << "found " << axes.size()
+                       << " axes, more than the limit of " << kMaxAxes;
   for (const AxisEntry &axis : axes) {
     if (!seen.insert(axis.name.getAsOpaquePointer()).second)
       return emitError() << "axis " << axis.name << " appears twice";
     if (axis.size <= 0)
       return emitError() << "axis " << axis.name
                          << " needs a positive size, found " << axis.size;
-    if (__builtin_mul_overflow(numRanks, axis.size, &numRanks))
-      return emitError() << "the mesh has more ranks than 64 bits can count";
+    if (__builtin_mul_overflow(numRanks, axis.size, &numRanks) ||
+        numRanks > kMaxRanks)
+      return emitError() << "the mesh has more ranks than the limit of "
+                         << kMaxRanks;
   }
   if (devices.empty())
     return success();
   if (int64_t(devices.size()) != numRanks)
     return emitError() << "found " << devices.size() << " devices for "
                        << numRanks << " ranks";
-  SmallVector<int64_t> sorted(devices);
-  llvm::sort(sorted);
-  if (sorted.front() < 0)
-    return emitError() << "expected devices from 0, found " << sorted.front();
-  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end())
-    return emitError() << "device " << *twice << " appears twice";
-  return success();
+  return verifyDeviceList(emitError, devices);
 }
 
 Attribute MeshAttr::parse(AsmParser &parser, Type) {
@@ -207,6 +221,15 @@ Cluster ClusterAttr::toCluster() const {
   return out;
 }
 
+static LogicalResult verifyRate(EmitError emitError, double GBps) {
+  if (!(GBps > 0))
+    return emitError() << "expected positive rates, found " << GBps;
+  if (!(GBps >= kMinGBps && GBps <= kMaxGBps))
+    return emitError() << "expected rates from " << kMinGBps << " to "
+                       << kMaxGBps << ", found " << GBps;
+  return success();
+}
+
 LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
                                   FloatAttr intra, FloatAttr inter,
                                   FloatAttr latency, int64_t devicesPerNic,
@@ -214,20 +237,32 @@ LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
+  if (devicesPerNode > kMaxDevice)
+    return emitError() << "expected at most " << kMaxDevice
+                       << " devices per node, found " << devicesPerNode;
   if (devicesPerNic <= 0 || devicesPerNode % devicesPerNic != 0)
     return emitError() << "expected devices per NIC that divide "
                        << devicesPerNode << ", found " << devicesPerNic;
-  for (FloatAttr rate : {intra, inter})
-    if (!(rate.getValueAsDouble() > 0))
-      return emitError() << "expected positive rates, found " << rate;
-  if (!(latency.getValueAsDouble() >= 0))
-    return emitError() << "expected a latency from 0, found " << latency;
+  if (failed(verifyRate(emitError, intra.getValueAsDouble())) ||
+      failed(verifyRate(emitError, inter.getValueAsDouble())))
+    return failure();
+  if (!(latency.getValueAsDouble() >= 0 &&
+        latency.getValueAsDouble() <= kMaxLatencyUs))
+    return emitError() << "expected a latency from 0 to " << kMaxLatencyUs
+                       << ", found " << latency;
+  if (links.size() > kMaxLinks)
+    return emitError() << "found " << links.size()
+                       << " links, more than the limit of " << kMaxLinks;
   for (const Link &link : links) {
     if (link.from.index < 0 || link.to.index < 0)
       return emitError() << "expected link ends from 0, found "
                          << std::min(link.from.index, link.to.index);
-    if (!(link.GBps > 0))
-      return emitError() << "expected positive rates, found " << link.GBps;
+    if (link.from.index > kMaxDevice || link.to.index > kMaxDevice)
+      return emitError() << "expected link ends up to " << kMaxDevice
+                         << ", found "
+                         << std::max(link.from.index, link.to.index);
+    if (failed(verifyRate(emitError, link.GBps)))
+      return failure();
   }
   return success();
 }
@@ -357,6 +392,10 @@ LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
                        << std::min(stagingBytes, deviceBytes);
+  if (stagingBytes > kMaxBytes || deviceBytes > kMaxBytes)
+    return emitError() << "expected limits up to " << kMaxBytes
+                       << " bytes, found "
+                       << std::max(stagingBytes, deviceBytes);
   return success();
 }
 

@@ -6,7 +6,12 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "RowText.h"
 #include "dt/Dialect/Ops.h"
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
+
+#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -16,10 +21,96 @@ namespace dt {
 // Shape of one op
 //===----------------------------------------------------------------------===//
 
+// Bytes of all members and states, as stored on the side that has more of
+// them; nullopt where they leave 64 bits.
+static std::optional<int64_t> bytesOf(ParamOp param) {
+  StatesAttr states = param.getStates();
+  uint64_t all = states.mask({});
+  int64_t bytes =
+      std::max(states.sourceBytes(all), states.destinationBytes(all));
+  for (int64_t size : param.getShape())
+    if (__builtin_mul_overflow(bytes, size, &bytes))
+      return std::nullopt;
+  return bytes;
+}
+
+// Calls fn with one index per leading dim for each member, the last fastest;
+// stops where it fails.
+static LogicalResult
+forEachMember(ParamOp param,
+              llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> fn) {
+  SmallVector<int64_t> member(param.numLeading(), 0);
+  while (succeeded(fn(member))) {
+    size_t d = member.size();
+    while (d > 0 && ++member[d - 1] == param.getShape()[d - 1])
+      member[--d] = 0;
+    if (d == 0)
+      return success();
+  }
+  return failure();
+}
+
+// No two params name one tensor.
+static LogicalResult verifyTensorNames(SpaceOp space) {
+  llvm::StringMap<ParamOp> known;
+  for (auto param : space.getOps<ParamOp>()) {
+    LogicalResult result = forEachMember(param, [&](ArrayRef<int64_t> member) {
+      auto [at, isNew] = known.try_emplace(param.memberName(member), param);
+      if (isNew)
+        return success();
+      InFlightDiagnostic error = param.emitOpError()
+                                 << "names tensor '" << at->first()
+                                 << "' a second time";
+      error.attachNote(at->second.getLoc()) << "the first time is here";
+      return LogicalResult(error);
+    });
+    if (failed(result))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult SpaceOp::verifyRegions() {
-  for (Operation &op : getBody().front())
-    if (!isa<ParamOp>(op))
+  int64_t tensors = 0, bytes = 0;
+  for (Operation &op : getBody().front()) {
+    auto param = dyn_cast<ParamOp>(op);
+    if (!param)
       return op.emitOpError("cannot stand in a space, expected dt.param");
+    // The param itself has been verified: both numbers are below the limits.
+    tensors += param.numMembers();
+    bytes += *bytesOf(param);
+    if (tensors > kMaxTensors)
+      return emitOpError() << "has more tensors than the limit of "
+                           << kMaxTensors;
+    if (bytes > kMaxBytes)
+      return emitOpError() << "has more bytes, all states together, than the "
+                           << "limit of " << kMaxBytes;
+  }
+  return verifyTensorNames(*this);
+}
+
+// Numbers of members, and their places in registration order: i -> first +
+// step * i stays within 64 bits.
+static bool staysWithin(int64_t &value, int64_t step, int64_t count) {
+  int64_t reach = 0;
+  return !__builtin_mul_overflow(step, count, &reach) &&
+         !__builtin_add_overflow(value, reach, &value);
+}
+
+static LogicalResult verifyNumbers(ParamOp param) {
+  if (llvm::is_contained(param.getLeadingStep(), 0))
+    return param.emitOpError(
+        "numbers members with step 0, which names one twice");
+  int64_t order = param.getOrder();
+  for (unsigned d = 0; d < param.numLeading(); ++d) {
+    int64_t size = param.getShape()[d], number = param.getLeadingFirst()[d];
+    if (!staysWithin(number, param.getLeadingStep()[d], size))
+      return param.emitOpError()
+             << "has numbers in leading dim " << d << " that leave 64 bits";
+    if (!param.getOrderStrides().empty() &&
+        !staysWithin(order, param.getOrderStrides()[d], size))
+      return param.emitOpError("has an order that leaves 64 bits");
+  }
   return success();
 }
 
@@ -27,29 +118,37 @@ LogicalResult ParamOp::verify() {
   if (rank() > kMaxRank)
     return emitOpError() << "has " << rank() << " dims, more than the limit of "
                          << kMaxRank;
-  int64_t volume = 1;
-  for (int64_t size : getShape()) {
+  for (int64_t size : getShape())
     if (size <= 0)
       return emitOpError() << "expected positive dims, found " << size;
-    if (__builtin_mul_overflow(volume, size, &volume))
-      return emitOpError("has more elements than 64 bits can count");
-  }
+  if (auto bytes = bytesOf(*this); !bytes || *bytes > kMaxBytes)
+    return emitOpError() << "has more bytes, all states together, than the "
+                         << "limit of " << kMaxBytes;
   size_t holes = nameTemplate().count("{}");
   if (getLeadingFirst().size() != getLeadingStep().size() ||
-      (getTensor() && holes != numLeading()))
+      holes != numLeading())
     return emitOpError() << "has " << holes << " {} in its name, expected one "
                          << "for each of " << numLeading() << " leading dims";
+  if (std::string problem = problemOfName(nameTemplate(), holes);
+      !problem.empty())
+    return emitOpError() << "has a name that " << problem;
+  if (auto storage = getStorage())
+    if (std::string problem = problemOfName(*storage, /*numbers=*/0);
+        !problem.empty())
+      return emitOpError() << "has a storage whose name " << problem;
   if (numLeading() > rank())
     return emitOpError() << "has " << numLeading()
                          << " leading dims, more than its " << rank()
                          << " dims";
-  if (llvm::is_contained(getLeadingStep(), 0))
-    return emitOpError("numbers members with step 0, which names one twice");
-  if (getOrder() >= 0 && getOrderStrides().size() != numLeading())
+  if (numMembers() > kMaxTensors)
+    return emitOpError() << "is a family of " << numMembers()
+                         << " tensors, more than the limit of " << kMaxTensors;
+  if ((getOrder() >= 0 || !getOrderStrides().empty()) &&
+      getOrderStrides().size() != numLeading())
     return emitOpError() << "has " << getOrderStrides().size()
                          << " order strides, expected one for each of "
                          << numLeading() << " leading dims";
-  return success();
+  return verifyNumbers(*this);
 }
 
 LogicalResult LayoutOp::verify() {
@@ -58,6 +157,12 @@ LogicalResult LayoutOp::verify() {
   if (!getDevices().empty() && int64_t(getDevices().size()) != getWorld())
     return emitOpError() << "lists " << getDevices().size()
                          << " devices for a world of " << getWorld();
+  if (getWorld() > kMaxRanks)
+    return emitOpError() << "has a world of " << getWorld()
+                         << ", more than the limit of " << kMaxRanks;
+  if (!getDevices().empty() &&
+      failed(verifyDeviceList([&] { return emitOpError(); }, getDevices())))
+    return failure();
   size_t numMeshes = getMeshes() ? getMeshesAttr().size() : 0;
   if (getZeroAttr() && getZeroAttr().getAxes().size() != numMeshes)
     return emitOpError() << "divides buckets over the axes of "

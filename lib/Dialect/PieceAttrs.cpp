@@ -2,6 +2,8 @@
 
 #include "RowText.h"
 
+#include "dt/Geometry/Limits.h"
+
 using namespace mlir;
 
 namespace dt {
@@ -46,8 +48,12 @@ static ParseResult parseRank(AsmParser &parser, unsigned fixedColumns,
   if (failed(parser.parseOptionalKeyword("dims")))
     return success();
   unsigned rank = 0;
+  llvm::SMLoc loc = parser.getCurrentLocation();
   if (parser.parseInteger(rank))
     return failure();
+  if (rank > kMaxRank)
+    return parser.emitError(loc)
+           << "has " << rank << " dims, more than the limit of " << kMaxRank;
   rows.numColumns = fixedColumns + 2 * rank;
   more = succeeded(parser.parseOptionalComma());
   return success();
@@ -60,10 +66,20 @@ static void printRank(llvm::raw_ostream &os, RowsAttr rows, unsigned rank) {
   os << "dims " << rank << (empty ? "" : ", ");
 }
 
-// Columns [first, first + 2 * rank) are a box: offsets from 0, sizes from 1.
+// Elements of the largest box of some rows, or of what bounds it.
+static int64_t mostElements(llvm::ArrayRef<int64_t> sizes) {
+  int64_t volume = 1;
+  for (int64_t size : sizes)
+    if (__builtin_mul_overflow(volume, size, &volume))
+      return INT64_MAX;
+  return volume;
+}
+
+// Columns [first, first + 2 * rank) are a box: offsets from 0, sizes from 1,
+// and neither an end nor a volume beyond what can be added up.
 static LogicalResult
 verifyBoxes(llvm::function_ref<InFlightDiagnostic()> emitError, unsigned first,
-            unsigned rank, const Row &lo) {
+            unsigned rank, RowsAttr rows, const Row &lo, const Row &hi) {
   for (unsigned d = 0; d < rank; ++d) {
     if (lo[first + d] < 0)
       return emitError() << "expected offsets from 0 in dim " << d << ", found "
@@ -71,7 +87,32 @@ verifyBoxes(llvm::function_ref<InFlightDiagnostic()> emitError, unsigned first,
     if (lo[first + rank + d] < 1)
       return emitError() << "expected positive sizes in dim " << d << ", found "
                          << lo[first + rank + d];
+    if (hi[first + d] > kMaxBytes)
+      return emitError() << "expected offsets up to " << kMaxBytes << " in dim "
+                         << d << ", found " << hi[first + d];
   }
+  auto isLarge = [&](const Row &sizes) {
+    return mostElements(llvm::ArrayRef(sizes).slice(first + rank, rank)) >
+           kMaxBytes;
+  };
+  if (!isLarge(hi))
+    return success();
+  // The sizes may be of different rows: class by class, and row by row.
+  bool found = false;
+  llvm::ArrayRef<int64_t> table = rows.getTable();
+  for (size_t at = 0; at < table.size(); at += rows.getNumColumns())
+    found |= isLarge(table.slice(at, rows.getNumColumns()).vec());
+  for (const RowClass &rowClass : rows.decodeClasses()) {
+    Row most = rowClass.base;
+    for (auto [count, stride] :
+         llvm::zip_equal(rowClass.counts, rowClass.strides))
+      for (unsigned c = first + rank; c < first + 2 * rank; ++c)
+        most[c] += std::max<int64_t>(stride[c], 0) * (count - 1);
+    found |= isLarge(most);
+  }
+  if (found)
+    return emitError() << "expected boxes of at most " << kMaxBytes
+                       << " elements";
   return success();
 }
 
@@ -108,7 +149,10 @@ PiecesAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   if (lo[kFrom] < 0 || lo[kTo] < 0)
     return emitError() << "expected devices from 0, found "
                        << std::min(lo[kFrom], lo[kTo]);
-  return verifyBoxes(emitError, kOffset, rank, lo);
+  if (hi[kFrom] > kMaxDevice || hi[kTo] > kMaxDevice)
+    return emitError() << "expected devices up to " << kMaxDevice << ", found "
+                       << std::max(hi[kFrom], hi[kTo]);
+  return verifyBoxes(emitError, kOffset, rank, rows, lo, hi);
 }
 
 int64_t PiecesAttr::numElements() const {
@@ -211,16 +255,21 @@ ShardsAttr ShardsAttr::get(MLIRContext *context, llvm::ArrayRef<RankBox> boxes,
   return get(context, rank, RowsAttr::get(context, all));
 }
 
-std::vector<RankBox> ShardsAttr::toGeometry() const {
-  std::vector<RankBox> result;
+void ShardsAttr::forEach(llvm::function_ref<void(const RankBox &)> fn) const {
   unsigned rangeColumn = numColumns(getRank()) - 2;
   getRows().forEach([&](llvm::ArrayRef<int64_t> row) {
-    RankBox &held = result.emplace_back();
+    RankBox held;
     held.rank = row[0];
     held.box = boxOf(row, 1, getRank());
     if (row[rangeColumn] != kNoRange)
       held.range = Interval{row[rangeColumn], row[rangeColumn + 1]};
+    fn(held);
   });
+}
+
+std::vector<RankBox> ShardsAttr::toGeometry() const {
+  std::vector<RankBox> result;
+  forEach([&](const RankBox &held) { result.push_back(held); });
   return result;
 }
 
@@ -237,7 +286,10 @@ ShardsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   for (unsigned end : {numColumns(rank) - 2, numColumns(rank) - 1})
     if (lo[end] < kNoRange)
       return emitError() << "expected ranges from 0, found " << lo[end];
-  return verifyBoxes(emitError, /*first=*/1, rank, lo);
+  if (rows.numRows() > kMaxRegions)
+    return emitError() << "has " << rows.numRows()
+                       << " rows, more than the limit of " << kMaxRegions;
+  return verifyBoxes(emitError, /*first=*/1, rank, rows, lo, hi);
 }
 
 static ParseResult readShard(AsmParser &parser, RowReader &reader) {

@@ -16,9 +16,9 @@ llvm::LogicalResult verifyRemote(mlir::Operation *op, PiecesAttr pieces);
 llvm::LogicalResult verifyStates(mlir::Operation *op, mlir::ArrayAttr states,
                                  ParamOp param);
 
-/// The distinct (from, to) of a class, some perhaps twice.
-void forEachEnd(const RowClass &rowClass,
-                llvm::function_ref<void(int64_t from, int64_t to)> fn);
+/// A number of a wave or a hop ("a wave"), from `least` on.
+llvm::LogicalResult verifyWave(mlir::Operation *op, llvm::StringRef what,
+                               int64_t number, int64_t least);
 
 } // namespace dt
 

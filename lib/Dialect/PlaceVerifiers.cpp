@@ -2,6 +2,8 @@
 
 #include "PieceChecks.h"
 
+#include "dt/Geometry/Limits.h"
+
 using namespace mlir;
 
 namespace dt {
@@ -112,7 +114,8 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
     return success();
   int64_t total = 0;
   for (int64_t block : split.getBlocks()) {
-    total += block;
+    if (__builtin_add_overflow(total, block, &total))
+      return failSplit(at, split, "in blocks that leave 64 bits altogether");
     if (failed(verifyPart(at, split, block, ways)))
       return failure();
   }
@@ -133,7 +136,12 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
 static LogicalResult verifyAxes(PlaceOp place, ParamOp param, MeshOp mesh,
                                 PlacementAttr placement) {
   SmallVector<StringAttr> cutting;
-  for (auto [dim, attr] : llvm::enumerate(placement.getDims()))
+  for (auto [dim, attr] : llvm::enumerate(placement.getDims())) {
+    if (attr.getSplits().size() > kMaxAxes)
+      return fail(place, param, "the param is here",
+                  "cuts dim " + Twine(dim) + " " +
+                      Twine(attr.getSplits().size()) +
+                      " times, more than the limit of " + Twine(kMaxAxes));
     for (SplitAttr split : attr.getSplits()) {
       if (failed(verifyAxis(place, mesh, split.getAxis(),
                             "cuts dim " + Twine(dim) + " of @" +
@@ -141,6 +149,11 @@ static LogicalResult verifyAxes(PlaceOp place, ParamOp param, MeshOp mesh,
         return failure();
       cutting.push_back(split.getAxis());
     }
+  }
+  if (placement.getFlat().size() > kMaxAxes)
+    return fail(place, mesh, describe(mesh.getMesh()),
+                "cuts local elements " + Twine(placement.getFlat().size()) +
+                    " times, more than the limit of " + Twine(kMaxAxes));
   for (StringAttr axis : placement.getFlat()) {
     if (failed(verifyAxis(place, mesh, axis, "cuts local elements over")))
       return failure();
@@ -186,12 +199,43 @@ static LogicalResult verifyPlacement(PlaceOp place, ParamOp param, MeshOp mesh,
       return fail(place, param, "the param is here",
                   "pads dim " + Twine(dim) + " to " + Twine(attr.getExtent()) +
                       ", less than its size " + Twine(size));
+    if (attr.getExtent() > kMaxBytes)
+      return fail(place, param, "the param is here",
+                  "pads dim " + Twine(dim) + " to " + Twine(attr.getExtent()) +
+                      ", more than the limit of " + Twine(kMaxBytes));
+    if (attr.getExtent() > size && dim < param.numLeading())
+      return fail(place, param, "the param is here",
+                  "pads dim " + Twine(dim) + ", which counts members");
     int64_t extent = attr.getExtent() != 0 ? attr.getExtent() : size;
     PlacedDim at{place, param, mesh, unsigned(dim)};
     for (SplitAttr split : attr.getSplits())
       if (failed(verifySplit(at, split, extent)))
         return failure();
   }
+  return success();
+}
+
+static LogicalResult verifyRow(PlaceOp place, LayoutOp layout, ParamOp param,
+                               const RankBox &held) {
+  if (held.rank >= layout.getWorld())
+    return fail(place, layout, "the layout is here",
+                "names rank " + Twine(held.rank) + " in a world of " +
+                    Twine(layout.getWorld()));
+  Box whole = Box::whole(param.getShape().vec());
+  if (!whole.contains(held.box))
+    return fail(place, param, "the param is here",
+                "places " + toString(held.box) + " on rank " +
+                    Twine(held.rank) + ", outside " + toString(whole));
+  int64_t members = 1;
+  for (unsigned d = 0; d < param.numLeading(); ++d)
+    members *= held.box[d].size();
+  int64_t elements = held.box.volume() / members;
+  if (held.range && (held.range->lo < 0 || held.range->lo > held.range->hi ||
+                     held.range->hi > elements))
+    return fail(place, param, "the param is here",
+                "keeps elements " + Twine(held.range->lo) + " to " +
+                    Twine(held.range->hi) + " on rank " + Twine(held.rank) +
+                    ", but its box has " + Twine(elements));
   return success();
 }
 
@@ -202,28 +246,13 @@ static LogicalResult verifyShards(PlaceOp place, ParamOp param,
     return fail(place, param, "the param is here",
                 "lists boxes of " + Twine(shards.getRank()) + " dims, but @" +
                     param.getSymName() + " has " + Twine(param.rank()));
-  for (const RankBox &held : shards.toGeometry()) {
-    if (held.rank >= layout.getWorld())
-      return fail(place, layout, "the layout is here",
-                  "names rank " + Twine(held.rank) + " in a world of " +
-                      Twine(layout.getWorld()));
-    if (!Box::whole(param.getShape().vec()).contains(held.box))
-      return fail(place, param, "the param is here",
-                  "places " + toString(held.box) + " on rank " +
-                      Twine(held.rank) + ", outside " +
-                      toString(Box::whole(param.getShape().vec())));
-    int64_t members = 1;
-    for (unsigned d = 0; d < param.numLeading(); ++d)
-      members *= held.box[d].size();
-    int64_t elements = held.box.volume() / members;
-    if (held.range && (held.range->lo < 0 || held.range->lo > held.range->hi ||
-                       held.range->hi > elements))
-      return fail(place, param, "the param is here",
-                  "keeps elements " + Twine(held.range->lo) + " to " +
-                      Twine(held.range->hi) + " on rank " + Twine(held.rank) +
-                      ", but its box has " + Twine(elements));
-  }
-  return success();
+  // One row after the other: there may be many, and they need not be kept.
+  LogicalResult result = success();
+  shards.forEach([&](const RankBox &held) {
+    if (succeeded(result))
+      result = verifyRow(place, layout, param, held);
+  });
+  return result;
 }
 
 LogicalResult PlaceOp::verifySymbolUses(SymbolTableCollection &tables) {

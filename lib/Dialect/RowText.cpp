@@ -2,6 +2,8 @@
 
 #include "RowText.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <charconv>
 
 using namespace mlir;
@@ -30,6 +32,9 @@ ParseResult RowReader::ranges() {
         if (parser.parseKeyword(&name) || parser.parseColon() ||
             parser.parseInteger(count))
           return failure();
+        if (names.size() == kMaxRanges)
+          return parser.emitError(parser.getCurrentLocation())
+                 << "a class has more ranges than the limit of " << kMaxRanges;
         names.push_back(name);
         entry.counts.push_back(count);
         entry.strides.emplace_back();
@@ -40,12 +45,15 @@ ParseResult RowReader::ranges() {
 // integer | name [* integer]
 ParseResult RowReader::term(int64_t &base, std::vector<int64_t> &strides) {
   int64_t value = 0;
-  OptionalParseResult constant = parser.parseOptionalInteger(value);
-  if (constant.has_value()) {
-    base += value;
-    return *constant;
-  }
   llvm::SMLoc loc = parser.getCurrentLocation();
+  auto add = [&](int64_t &sum) -> ParseResult {
+    if (__builtin_add_overflow(sum, value, &sum))
+      return parser.emitError(loc, "the terms leave 64 bits");
+    return success();
+  };
+  OptionalParseResult constant = parser.parseOptionalInteger(value);
+  if (constant.has_value())
+    return failure(failed(*constant) || failed(add(base)));
   llvm::StringRef name;
   if (failed(parser.parseOptionalKeyword(&name)))
     return parser.emitError(loc, "expected an integer or the name of a range");
@@ -55,8 +63,7 @@ ParseResult RowReader::term(int64_t &base, std::vector<int64_t> &strides) {
   value = 1;
   if (succeeded(parser.parseOptionalStar()) && parser.parseInteger(value))
     return failure();
-  strides[found - names.begin()] += value;
-  return success();
+  return add(strides[found - names.begin()]);
 }
 
 ParseResult RowReader::column() {

@@ -49,9 +49,14 @@ mlir::ParseResult
 parseRows(mlir::AsmParser &parser, RowSet &rows,
           llvm::function_ref<mlir::ParseResult(RowReader &)> readEntry);
 
-/// Rows read from text, checked. Null after an error.
+/// Rows read from text, checked, at most kMaxPieces of them. Null after an
+/// error.
 RowsAttr getCheckedRows(mlir::AsmParser &parser, llvm::SMLoc loc,
                         const RowSet &rows);
+
+/// Distinct values of base + i * strides[0] + j * strides[1] + ..., ascending.
+std::vector<int64_t> imageOf(int64_t base, llvm::ArrayRef<int64_t> counts,
+                             llvm::ArrayRef<int64_t> strides);
 
 /// Prints one column as a linear expression.
 void printColumn(llvm::raw_ostream &os, const RowClass &entry, unsigned column);
@@ -66,6 +71,11 @@ bool sameColumn(const RowClass &entry, unsigned a, unsigned b);
 bool printsAsTable(RowsAttr rows);
 void printRows(llvm::raw_ostream &os, RowsAttr rows,
                llvm::function_ref<void(const RowClass &)> printEntry);
+
+/// Devices of ranks, one at least: distinct, from 0 to kMaxDevice.
+llvm::LogicalResult
+verifyDeviceList(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+                 llvm::ArrayRef<int64_t> devices);
 
 /// `[1, 2, 3]`
 mlir::ParseResult parseIntList(mlir::AsmParser &parser,

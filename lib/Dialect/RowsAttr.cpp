@@ -2,6 +2,8 @@
 
 #include "RowText.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <limits>
 
 using namespace mlir;
@@ -13,9 +15,16 @@ static bool isSingleRow(const RowClass &rowClass) {
   return llvm::all_of(rowClass.counts, [](int64_t n) { return n == 1; });
 }
 
-RowsAttr RowsAttr::get(MLIRContext *context, const RowSet &rows) {
+namespace {
+/// Rows as the attribute holds them.
+struct Encoded {
   llvm::SmallVector<int64_t> classes;
-  std::vector<int64_t> singles;
+  std::vector<int64_t> table;
+};
+} // namespace
+
+static Encoded encode(const RowSet &rows) {
+  auto [classes, singles] = Encoded();
   for (const RowClass &rowClass : rows.classes) {
     if (isSingleRow(rowClass)) {
       singles.insert(singles.end(), rowClass.base.begin(), rowClass.base.end());
@@ -27,10 +36,13 @@ RowsAttr RowsAttr::get(MLIRContext *context, const RowSet &rows) {
     for (const Row &stride : rowClass.strides)
       llvm::append_range(classes, stride);
   }
-  if (singles.empty())
-    return get(context, rows.numColumns, classes, rows.table);
   singles.insert(singles.end(), rows.table.begin(), rows.table.end());
-  return get(context, rows.numColumns, classes, singles);
+  return {std::move(classes), std::move(singles)};
+}
+
+RowsAttr RowsAttr::get(MLIRContext *context, const RowSet &rows) {
+  Encoded encoded = encode(rows);
+  return get(context, rows.numColumns, encoded.classes, encoded.table);
 }
 
 static std::vector<RowClass> decode(unsigned numColumns,
@@ -132,23 +144,35 @@ bool RowsAttr::bounds(Row &lo, Row &hi) const {
   return !getTable().empty() || !getClasses().empty();
 }
 
+std::vector<int64_t> imageOf(int64_t base, llvm::ArrayRef<int64_t> counts,
+                             llvm::ArrayRef<int64_t> strides) {
+  std::vector<int64_t> image = {base};
+  for (auto [count, stride] : llvm::zip_equal(counts, strides)) {
+    if (stride == 0)
+      continue;
+    size_t before = image.size();
+    for (int64_t i = 1; i < count; ++i)
+      for (size_t k = 0; k < before; ++k)
+        image.push_back(image[k] + i * stride);
+    llvm::sort(image);
+    image.erase(llvm::unique(image), image.end());
+  }
+  return image;
+}
+
 std::vector<int64_t> RowsAttr::distinct(unsigned column) const {
   std::vector<int64_t> values;
   for (const RowClass &rowClass : decodeClasses()) {
-    std::vector<int64_t> image = {rowClass.base[column]};
-    for (size_t r = 0; r < rowClass.counts.size(); ++r) {
-      int64_t stride = rowClass.strides[r][column];
-      size_t before = image.size();
-      for (int64_t i = 1; stride != 0 && i < rowClass.counts[r]; ++i)
-        for (size_t k = 0; k < before; ++k)
-          image.push_back(image[k] + i * stride);
-    }
-    llvm::append_range(values, image);
+    llvm::SmallVector<int64_t> strides;
+    for (const Row &stride : rowClass.strides)
+      strides.push_back(stride[column]);
+    llvm::append_range(
+        values, imageOf(rowClass.base[column], rowClass.counts, strides));
   }
   for (size_t i = column; i < getTable().size(); i += getNumColumns())
     values.push_back(getTable()[i]);
   llvm::sort(values);
-  values.erase(std::unique(values.begin(), values.end()), values.end());
+  values.erase(llvm::unique(values), values.end());
   return values;
 }
 
@@ -180,14 +204,18 @@ void RowsAttr::forEach(
 
 static LogicalResult
 verifyClass(llvm::function_ref<InFlightDiagnostic()> emitError,
-            const EncodedClass &entry) {
+            const EncodedClass &entry, int64_t &numRows) {
   int64_t size = 1;
   for (int64_t count : entry.counts) {
     if (count <= 0)
       return emitError() << "expected positive counts, found " << count;
     if (__builtin_mul_overflow(size, count, &size))
-      return emitError() << "a class has more rows than 64 bits can count";
+      size = std::numeric_limits<int64_t>::max();
   }
+  if (size > kMaxPieces - numRows)
+    return emitError() << "a class of " << size
+                       << " rows makes more than the limit of " << kMaxPieces;
+  numRows += size;
   for (unsigned c = 0; c < entry.base.size(); ++c) {
     int64_t lo = 0, hi = 0;
     if (!columnBounds(entry, c, lo, hi))
@@ -201,7 +229,7 @@ verifyClass(llvm::function_ref<InFlightDiagnostic()> emitError,
 static bool isWellFormed(unsigned numColumns, llvm::ArrayRef<int64_t> classes) {
   while (!classes.empty()) {
     int64_t numRanges = classes.front();
-    if (numRanges <= 0 || numRanges > int64_t(classes.size()))
+    if (numRanges <= 0 || numRanges > int64_t(kMaxRanges))
       return false;
     size_t length = 1 + numRanges + (1 + numRanges) * size_t(numColumns);
     if (classes.size() < length)
@@ -215,34 +243,40 @@ LogicalResult
 RowsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
                  unsigned numColumns, llvm::ArrayRef<int64_t> classes,
                  llvm::ArrayRef<int64_t> table) {
-  if (numColumns == 0)
-    return emitError() << "expected at least one column";
+  if (numColumns == 0 || numColumns > kMaxColumns)
+    return emitError() << "expected 1 to " << kMaxColumns << " columns, found "
+                       << numColumns;
   if (!isWellFormed(numColumns, classes))
     return emitError() << "row classes are not well formed";
   if (table.size() % numColumns != 0)
     return emitError() << "the table has " << table.size()
                        << " integers, not a multiple of " << numColumns
                        << " columns";
+  int64_t numRows = table.size() / numColumns;
+  if (numRows > kMaxPieces)
+    return emitError() << "has " << numRows << " rows, more than the limit of "
+                       << kMaxPieces;
   LogicalResult result = success();
   forEachClass(numColumns, classes, [&](const EncodedClass &entry) {
     if (succeeded(result))
-      result = verifyClass(emitError, entry);
+      result = verifyClass(emitError, entry, numRows);
   });
   return result;
 }
 
 RowsAttr getCheckedRows(AsmParser &parser, llvm::SMLoc loc,
                         const RowSet &rows) {
-  auto emitError = [&] { return parser.emitError(loc); };
-  for (const RowClass &rowClass : rows.classes) {
-    std::vector<int64_t> strides;
-    for (const Row &stride : rowClass.strides)
-      strides.insert(strides.end(), stride.begin(), stride.end());
-    if (failed(
-            verifyClass(emitError, {rowClass.counts, rowClass.base, strides})))
-      return {};
-  }
-  return RowsAttr::get(parser.getContext(), rows);
+  // A class without rows is no class, and has no place in the encoding.
+  for (const RowClass &rowClass : rows.classes)
+    for (int64_t count : rowClass.counts)
+      if (count <= 0) {
+        parser.emitError(loc) << "expected positive counts, found " << count;
+        return {};
+      }
+  Encoded encoded = encode(rows);
+  return parser.getChecked<RowsAttr>(loc, parser.getContext(), rows.numColumns,
+                                     ArrayRef<int64_t>(encoded.classes),
+                                     ArrayRef<int64_t>(encoded.table));
 }
 
 static ParseResult readTuple(RowReader &reader) {
@@ -256,10 +290,6 @@ Attribute RowsAttr::parse(AsmParser &parser, Type) {
   if (parser.parseLess() || parser.parseInteger(rows.numColumns) ||
       parser.parseKeyword("columns"))
     return {};
-  if (rows.numColumns == 0) {
-    parser.emitError(loc, "expected at least one column");
-    return {};
-  }
   if (succeeded(parser.parseOptionalComma()) &&
       parseRows(parser, rows, readTuple))
     return {};

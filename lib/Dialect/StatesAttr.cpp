@@ -1,6 +1,8 @@
 //===- StatesAttr.cpp - The states of a param and their dtypes ------------===//
 
 #include "dt/Dialect/Dialect.h"
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -8,8 +10,6 @@ using namespace mlir;
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
 
 namespace dt {
-
-static constexpr size_t kMaxStates = 64; // one bit each in a 64-bit mask
 
 int StatesAttr::indexOf(llvm::StringRef name) const {
   for (auto [index, entry] : llvm::enumerate(getEntries()))
@@ -101,6 +101,10 @@ LogicalResult StatesAttr::verify(EmitError emitError,
   if (entries.empty() || entries.size() > kMaxStates)
     return emitError() << "expected 1 to " << kMaxStates << " states, found "
                        << entries.size();
+  for (const StateEntry &entry : entries)
+    if (std::string problem = problemOfName(entry.name.getValue());
+        !problem.empty())
+      return emitError() << "has a state whose name " << problem;
   llvm::SmallPtrSet<const void *, 8> seen;
   for (const StateEntry &entry : entries)
     if (!seen.insert(entry.name.getAsOpaquePointer()).second)

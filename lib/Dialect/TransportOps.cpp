@@ -2,13 +2,15 @@
 
 #include "PieceChecks.h"
 
+#include "dt/Geometry/Limits.h"
+
 using namespace mlir;
 
 namespace dt {
 
 LogicalResult WaveOp::verify() {
-  if (getNumber() < 0)
-    return emitOpError() << "expected a number from 0, found " << getNumber();
+  if (failed(verifyWave(*this, "a number", getNumber(), /*least=*/0)))
+    return failure();
   RowsAttr slots = getSlotsAttr();
   if (!slots)
     return success();
@@ -22,6 +24,10 @@ LogicalResult WaveOp::verify() {
   if (lo[kDevice] < 0 || lo[kPeer] < 0)
     return emitOpError() << "expected devices from 0 in its slots, found "
                          << std::min(lo[kDevice], lo[kPeer]);
+  if (hi[kDevice] > kMaxDevice || hi[kPeer] > kMaxDevice)
+    return emitOpError() << "expected devices up to " << kMaxDevice
+                         << " in its slots, found "
+                         << std::max(hi[kDevice], hi[kPeer]);
   if (lo[kReceive] < 0 || hi[kReceive] > 1)
     return emitOpError("expected 0 or 1 in column 'receive' of its slots");
   if (lo[kSlotOffset] < -1)
@@ -30,6 +36,10 @@ LogicalResult WaveOp::verify() {
   if (lo[kBytes] < 1)
     return emitOpError() << "expected slots of at least 1 byte, found "
                          << lo[kBytes];
+  if (hi[kSlotOffset] > kMaxBytes || hi[kBytes] > kMaxBytes)
+    return emitOpError() << "expected slot offsets and bytes up to "
+                         << kMaxBytes << ", found "
+                         << std::max(hi[kSlotOffset], hi[kBytes]);
   return success();
 }
 

@@ -239,7 +239,7 @@ dtrt::Segment ProgramBuilder::Writer::segment(const PlanStorage &row,
   out.family = plan.flows[row.flow].family;
   out.states = row.states;
   out.side = side;
-  out.shard = shards.numbers[index.numberOf(row.flow, device, row.shard)];
+  out.shard = shards.numbers[index.numbersOf(row.flow, device)[row.shard]];
   // Further inner dims are offset 0, size 1; a scalar has none.
   size_t rank = plan.flows[row.flow].shape.size();
   out.offset.assign(rank, 0);

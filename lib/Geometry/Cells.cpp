@@ -23,6 +23,8 @@ using Devices = std::vector<int64_t>;
 /// Numbers distinct sets of devices.
 class SetNumbers {
 public:
+  explicit SetNumbers(WorkLimit *limit) : limit(limit) {}
+
   uint32_t number(const Devices &set) {
     if (!sets.empty() && sets[last] == set)
       return last;
@@ -47,12 +49,15 @@ public:
       all.insert(all.end(), sets[part].begin(), sets[part].end());
     std::sort(all.begin(), all.end());
     all.erase(std::unique(all.begin(), all.end()), all.end());
+    if (limit && !limit->take(int64_t(all.size())))
+      all.clear();
     return entry->second = number(all);
   }
 
   std::vector<Devices> sets;
 
 private:
+  WorkLimit *limit;
   std::map<Devices, uint32_t> numbers;
   std::map<std::vector<uint32_t>, uint32_t> unions;
   uint32_t last = 0;
@@ -133,7 +138,7 @@ Box hullOf(const std::vector<Part> &items) {
 /// Cuts overlapping regions into disjoint cells.
 class Cutter {
 public:
-  explicit Cutter(SetNumbers &sets) : sets(sets) {}
+  Cutter(SetNumbers &sets, WorkLimit *limit) : sets(sets), limit(limit) {}
 
   std::vector<Cell> run(const std::vector<Cell> &items) {
     std::vector<Part> parts;
@@ -148,13 +153,14 @@ private:
   std::vector<Cell> merged();
 
   SetNumbers &sets;
+  WorkLimit *limit;
   std::vector<Part> parts;
   std::map<std::vector<uint32_t>, uint32_t> covers;
 };
 
 /// Cuts until parts that overlap are equal, then unites their owners.
 void Cutter::cut(const std::vector<Part> &items) {
-  if (items.empty())
+  if (items.empty() || (limit && !limit->take(int64_t(items.size()))))
     return;
   Box hull = hullOf(items);
   bool allEqual =
@@ -238,26 +244,14 @@ void permute(std::vector<Cell> &items, std::vector<uint32_t> order) {
   }
 }
 
-/// At least the number of regions of a shard.
-size_t maxRegions(const Shard &shard) {
-  size_t numInner = shard.rank() - shard.numLeading;
-  size_t count = shard.range && numInner ? 2 * numInner - 1 : 1;
-  for (const std::vector<Interval> &intervals : shard.dims)
-    count *= intervals.size();
-  return count;
-}
-
 /// One item per region of a holding, sorted; equal boxes become one item.
 std::vector<Cell> collectItems(const std::vector<Holding> &holdings,
                                const std::vector<int64_t> &shape,
                                SetNumbers &sets) {
   // Boxes are large: reserved room that stays untouched costs no memory,
   // growing and copying does.
-  size_t most = 0;
-  for (const Holding &holding : holdings)
-    most += maxRegions(holding.shard);
   std::vector<Cell> items;
-  items.reserve(most);
+  items.reserve(size_t(mostRegions(holdings)));
   std::vector<Box> boxes;
   for (const Holding &holding : holdings) {
     boxes.clear();
@@ -284,10 +278,11 @@ std::vector<Cell> collectItems(const std::vector<Holding> &holdings,
 }
 
 /// Makes items disjoint. Items that overlap no other stay as they are.
-std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets) {
+std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets,
+                               WorkLimit *limit) {
   BoxList boxes(items, &Cell::box);
   Groups groups(items.size());
-  for (auto [i, j] : overlappingPairs(boxes, boxes))
+  for (auto [i, j] : overlappingPairs(boxes, boxes, limit))
     if (i < j)
       groups.unite(i, j);
   std::map<uint32_t, std::vector<Cell>> overlapping;
@@ -307,7 +302,7 @@ std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets) {
       continue;
     }
     group->second.push_back(items[i]);
-    std::vector<Cell> pieces = Cutter(sets).run(group->second);
+    std::vector<Cell> pieces = Cutter(sets, limit).run(group->second);
     cells.insert(cells.end(), pieces.begin(), pieces.end());
   }
   std::sort(cells.begin(), cells.end(),
@@ -318,10 +313,12 @@ std::vector<Cell> makeDisjoint(std::vector<Cell> items, SetNumbers &sets) {
 } // namespace
 
 CellSet overlay(const std::vector<Holding> &holdings,
-                const std::vector<int64_t> &shape) {
-  SetNumbers sets;
+                const std::vector<int64_t> &shape, WorkLimit *limit) {
   CellSet result;
-  result.cells = makeDisjoint(collectItems(holdings, shape, sets), sets);
+  if (limit && !limit->take(mostRegions(holdings)))
+    return result;
+  SetNumbers sets(limit);
+  result.cells = makeDisjoint(collectItems(holdings, shape, sets), sets, limit);
   // Sets in order of first use, unused ones dropped.
   std::vector<uint32_t> renumbered(sets.sets.size(), UINT32_MAX);
   for (Cell &cell : result.cells) {
@@ -335,10 +332,18 @@ CellSet overlay(const std::vector<Holding> &holdings,
   return result;
 }
 
+std::optional<CellPair> firstOverlap(const std::vector<Cell> &cells) {
+  auto found = firstOverlap(BoxList(cells, &Cell::box));
+  if (!found)
+    return std::nullopt;
+  auto [left, right] = *found;
+  return CellPair{intersect(cells[left].box, cells[right].box), left, right};
+}
+
 std::vector<CellPair> join(const std::vector<Cell> &a,
-                           const std::vector<Cell> &b) {
+                           const std::vector<Cell> &b, WorkLimit *limit) {
   BoxList boxesA(a, &Cell::box), boxesB(b, &Cell::box);
-  std::vector<IndexPair> pairs = overlappingPairs(boxesA, boxesB);
+  std::vector<IndexPair> pairs = overlappingPairs(boxesA, boxesB, limit);
   std::vector<CellPair> joined;
   joined.reserve(pairs.size());
   for (uint32_t i : sortedOrder(pairs, boxesA, boxesB)) {
@@ -352,13 +357,17 @@ namespace {
 
 /// Appends the parts of `box` outside all `cells`, which lie inside it.
 void appendHoles(const Box &box, const std::vector<Cell> &cells,
-                 std::vector<Box> &out) {
-  if (cells.empty()) {
-    out.push_back(box);
+                 std::vector<Box> &out, WorkLimit *limit) {
+  if (limit && limit->isExceeded())
     return;
-  }
-  if (cells.size() == 1) {
-    subtract(box, cells.front().box, out);
+  if (cells.size() <= 1) {
+    size_t before = out.size();
+    if (cells.empty())
+      out.push_back(box);
+    else
+      subtract(box, cells.front().box, out);
+    if (limit)
+      limit->take(int64_t(out.size() - before));
     return;
   }
   int64_t covered = 0;
@@ -372,13 +381,14 @@ void appendHoles(const Box &box, const std::vector<Cell> &cells,
        {Interval{box[cut.dim].lo, cut.at}, Interval{cut.at, box[cut.dim].hi}}) {
     Box half = box;
     half[cut.dim] = side;
-    appendHoles(half, clipTo(cells, cut.dim, side), out);
+    appendHoles(half, clipTo(cells, cut.dim, side), out, limit);
   }
 }
 
 } // namespace
 
-std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells) {
+std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells,
+                           WorkLimit *limit) {
   // Cells are disjoint, so that volumes tell whether there is any hole.
   int64_t covered = 0;
   for (const Cell &cell : cells)
@@ -392,8 +402,30 @@ std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells) {
       inside.push_back({part, 0});
   }
   std::vector<Box> holes;
-  appendHoles(box, inside, holes);
+  appendHoles(box, inside, holes, limit);
   return mergeAdjacent(std::move(holes));
+}
+
+std::optional<Box> firstUncovered(const std::vector<Cell> &wanted,
+                                  const std::vector<Cell> &cells,
+                                  WorkLimit *limit) {
+  // To name one hole, few are looked at.
+  constexpr int64_t kMostHoles = 4096;
+  std::vector<CellPair> pairs = join(wanted, cells, limit);
+  std::vector<int64_t> covered(wanted.size(), 0);
+  for (const CellPair &pair : pairs)
+    covered[pair.left] += pair.box.volume();
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (covered[i] == wanted[i].box.volume())
+      continue;
+    std::vector<Cell> inside;
+    for (const CellPair &pair : pairs)
+      if (pair.left == i)
+        inside.push_back({pair.box, 0});
+    WorkLimit holes(kMostHoles);
+    return uncovered(wanted[i].box, inside, &holes).front();
+  }
+  return std::nullopt;
 }
 
 } // namespace dt

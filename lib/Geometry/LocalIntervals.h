@@ -29,17 +29,26 @@ inline void appendMerged(Interval interval, std::vector<Interval> &out) {
     out.push_back(interval);
 }
 
-/// [2:6) of the concatenation of [0:4), [8:12) -> [2:4), [8:10)
-inline void appendSelected(const std::vector<Interval> &held, Interval local,
-                           std::vector<Interval> &out) {
+/// [2:6) of the concatenation of [0:4), [8:12) -> [2:4), [8:10). `local` is
+/// ascending.
+inline std::vector<Interval> selected(const std::vector<Interval> &held,
+                                      const std::vector<Interval> &local) {
+  std::vector<Interval> out;
   int64_t position = 0;
+  size_t next = 0;
   for (Interval interval : held) {
-    Interval part = intersect(local, {position, position + interval.size()});
-    int64_t shift = interval.lo - position;
-    position += interval.size();
-    if (!part.empty())
-      appendMerged({part.lo + shift, part.hi + shift}, out);
+    Interval own = {position, position + interval.size()};
+    position = own.hi;
+    for (; next < local.size() && local[next].lo < own.hi; ++next) {
+      Interval part = intersect(local[next], own);
+      int64_t shift = interval.lo - own.lo;
+      if (!part.empty())
+        appendMerged({part.lo + shift, part.hi + shift}, out);
+      if (local[next].hi > own.hi)
+        break; // goes on in the next interval
+    }
   }
+  return out;
 }
 
 } // namespace dt

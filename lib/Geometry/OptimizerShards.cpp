@@ -3,6 +3,7 @@
 #include "dt/Geometry/OptimizerShards.h"
 
 #include "dt/Geometry/Buckets.h"
+#include "dt/Geometry/Limits.h"
 
 #include <algorithm>
 #include <map>
@@ -33,7 +34,9 @@ public:
       : params(params), bucketSize(bucketSize), out(params.size()) {}
 
   bool findHoldings(size_t &culprit, std::string &error);
-  void run();
+  /// False when the buckets have more elements, or cut more shards, than the
+  /// limit.
+  bool run(std::string &error);
   std::vector<std::vector<Holding>> take() { return std::move(out); }
 
 private:
@@ -48,8 +51,16 @@ private:
   void layOut(const std::vector<LocalTensor> &tensors, const Group &group);
   void own(const LocalTensor &tensor, Interval range, int64_t device);
 
+  void findChunks();
+  bool isDone() const { return isTooLarge || shards.isExceeded(); }
+
   const std::vector<BucketedParam> &params;
   int64_t bucketSize;
+  WorkLimit shards{kMaxRegions};
+  bool isTooLarge = false; // a buffer
+  /// Per param and restriction, the model chunk of each coordinate; 0 where
+  /// the restriction does not say.
+  std::vector<std::vector<std::vector<int64_t>>> chunks;
   std::vector<std::vector<Holding>> whole; // before ZeRO cuts
   std::vector<std::unordered_map<int64_t, const Shard *>> shardOf;
   std::vector<std::vector<Holding>> out;
@@ -98,19 +109,31 @@ std::vector<Group> Evaluator::groupsOf(const BucketedParam &param) const {
   return groups;
 }
 
+void Evaluator::findChunks() {
+  for (const BucketedParam &param : params) {
+    auto &own = chunks.emplace_back();
+    for (const AxisRestriction &at : param.placement.at) {
+      int64_t size = param.mesh->axisSize(at.axis);
+      std::vector<int64_t> &chunkOf = own.emplace_back(size, 0);
+      for (int64_t coordinate : at.coordinates)
+        if (int64_t &chunk = chunkOf[coordinate % size]; chunk == 0)
+          chunk = coordinate / size;
+    }
+  }
+}
+
 /// The model chunk of a member: owners and restricted coordinates count on
 /// beyond the axis, once around per chunk.
 int64_t Evaluator::chunkOf(const BucketedParam &param,
                            const std::vector<int64_t> &member,
                            int64_t rank) const {
-  for (const AxisRestriction &at : param.placement.at) {
-    int64_t size = param.mesh->axisSize(at.axis);
-    int64_t own = param.mesh->coordinate(rank, at.axis);
-    for (int64_t coordinate : at.coordinates)
-      if (coordinate >= size && coordinate % size == own)
-        return coordinate / size;
-  }
-  for (unsigned d = 0; d < param.numLeading; ++d)
+  const auto &restricted = chunks[&param - params.data()];
+  for (size_t i = 0; i < restricted.size(); ++i)
+    if (int64_t chunk = restricted[i][param.mesh->coordinate(
+            rank, param.placement.at[i].axis)])
+      return chunk;
+  size_t placed = param.placement.dims.size();
+  for (unsigned d = 0; d < param.numLeading && d < placed; ++d)
     for (const Split &split : param.placement.dims[d].splits) {
       if (split.owners.empty())
         continue;
@@ -180,7 +203,8 @@ void Evaluator::own(const LocalTensor &tensor, Interval range, int64_t device) {
       return;
     }
   }
-  holdings.push_back({std::move(shard), {device}});
+  if (shards.take())
+    holdings.push_back({std::move(shard), {device}});
 }
 
 /// Only the first chunk of the first pipeline stage is cut into buckets: that
@@ -196,8 +220,15 @@ int64_t Evaluator::bucketSizeOf(int64_t chunk, const Mesh &mesh,
 void Evaluator::layOut(const std::vector<LocalTensor> &tensors,
                        const Group &group) {
   std::vector<BucketParam> sizes;
-  for (const LocalTensor &tensor : tensors)
+  int64_t elements = 0;
+  for (const LocalTensor &tensor : tensors) {
     sizes.push_back({tensor.size, params[tensor.param].sharedEmbedding});
+    if (tensor.size > kMaxBytes - elements) {
+      isTooLarge = true;
+      return;
+    }
+    elements += tensor.size;
+  }
   int64_t numRanks = group.ranks.size();
   const Mesh &mesh = *params[tensors.front().param].mesh;
   BucketLayout layout = layOutBuckets(
@@ -223,7 +254,7 @@ void Evaluator::runBuffer(const std::vector<size_t> &members) {
                        return std::make_pair(a.chunk, a.order) <
                               std::make_pair(b.chunk, b.order);
                      });
-    for (size_t i = 0; i < tensors.size();) {
+    for (size_t i = 0; i < tensors.size() && !isDone();) {
       size_t end = i;
       while (end < tensors.size() && tensors[end].chunk == tensors[i].chunk)
         ++end;
@@ -233,12 +264,20 @@ void Evaluator::runBuffer(const std::vector<size_t> &members) {
   }
 }
 
-void Evaluator::run() {
+bool Evaluator::run(std::string &error) {
+  findChunks();
   std::map<uint32_t, std::vector<size_t>> buffers;
   for (size_t i = 0; i < params.size(); ++i)
     buffers[params[i].buffer].push_back(i);
   for (const auto &[buffer, members] : buffers)
     runBuffer(members);
+  if (isTooLarge)
+    error = "shares a ZeRO buffer of more elements than the limit of " +
+            std::to_string(kMaxBytes);
+  else if (shards.isExceeded())
+    error = "is cut by ZeRO buckets into more shards than the limit of " +
+            std::to_string(kMaxRegions) + ", all params together";
+  return !isDone();
 }
 
 } // namespace
@@ -249,6 +288,7 @@ dt::evaluateBucketed(const std::vector<BucketedParam> &params,
   Evaluator evaluator(params, bucketSize);
   if (!evaluator.findHoldings(culprit, error))
     return std::nullopt;
-  evaluator.run();
+  if (!evaluator.run(error))
+    return std::nullopt;
   return evaluator.take();
 }

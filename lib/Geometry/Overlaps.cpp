@@ -31,7 +31,8 @@ struct Plane {
 
 class Bisection {
 public:
-  Bisection(BoxList a, BoxList b) : a(a), b(b) {}
+  Bisection(BoxList a, BoxList b, WorkLimit *limit, bool limitsMoves)
+      : a(a), b(b), limit(limit), limitsMoves(limitsMoves) {}
 
   std::vector<IndexPair> run() {
     if (a.size() == 0 || b.size() == 0)
@@ -54,7 +55,7 @@ private:
   void visit(size_t begin, size_t middle, size_t end) {
     size_t numA = middle - begin;
     size_t numB = end - middle;
-    if (numA == 0 || numB == 0)
+    if (numA == 0 || numB == 0 || isSpent(numA + numB))
       return;
     Plane plane;
     if (numA * numB > kBruteForceFactor * (numA + numB))
@@ -88,14 +89,30 @@ private:
     }
   }
 
+  /// Boxes that reach both sides of every plane are moved often without a pair
+  /// to show for it: a limit on pairs is one on moves, too.
+  bool isSpent(size_t moves) {
+    constexpr size_t kMovesPerBox = 1024;
+    if (!limit)
+      return false;
+    moved += moves;
+    if (limitsMoves &&
+        moved > kMovesPerBox * (a.size() + b.size() + pairs.size()))
+      limit->take(kMax);
+    return limit->isExceeded();
+  }
+
   /// A pair whose boxes both reach several nodes belongs to the node that has
   /// the low corner of their intersection.
   void testAll(size_t begin, size_t middle, size_t end) {
     for (size_t i = begin; i < middle; ++i) {
       const Box &left = a[stack[i]];
       for (size_t j = middle; j < end; ++j)
-        if (meetHere(left, b[stack[j]]))
+        if (meetHere(left, b[stack[j]])) {
+          if (limit && !limit->take())
+            return;
           pairs.emplace_back(stack[i], stack[j]);
+        }
     }
   }
 
@@ -173,6 +190,9 @@ private:
   }
 
   BoxList a, b;
+  WorkLimit *limit;
+  bool limitsMoves;
+  size_t moved = 0;
   unsigned rank = 0;
   Box bounds;
   std::vector<uint32_t> stack;
@@ -238,8 +258,22 @@ std::vector<uint32_t> sortBoxes(size_t count, unsigned rank, CornerOf cornerOf,
 
 } // namespace
 
-std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b) {
-  return Bisection(a, b).run();
+std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b,
+                                        WorkLimit *limit) {
+  return Bisection(a, b, limit, /*limitsMoves=*/true).run();
+}
+
+/// Every box meets itself: of more pairs than boxes, one is of two.
+std::optional<IndexPair> firstOverlap(BoxList boxes) {
+  WorkLimit limit(int64_t(boxes.size()) + 1);
+  std::optional<IndexPair> first;
+  Bisection search(boxes, boxes, &limit, /*limitsMoves=*/false);
+  for (IndexPair pair : search.run())
+    if (pair.first != pair.second) {
+      IndexPair ordered = std::minmax(pair.first, pair.second);
+      first = first ? std::min(*first, ordered) : ordered;
+    }
+  return first;
 }
 
 std::vector<uint32_t> sortedOrder(BoxList boxes) {

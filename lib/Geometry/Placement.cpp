@@ -3,6 +3,7 @@
 #include "dt/Geometry/Placement.h"
 
 #include "LocalIntervals.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
@@ -68,13 +69,15 @@ bool cutPart(const Split &split, Interval part, int64_t axisSize,
   error = misfit(split, part.size(), axisSize);
   if (!error.empty())
     return false;
-  for (int64_t i = 0, e = numPieces(split, axisSize); i < e; ++i) {
-    int64_t owner = split.owners.empty() ? i : split.owners[i];
-    if (owner % axisSize != coordinate)
-      continue;
+  auto take = [&](int64_t i) {
     Interval piece = pieceOf(split, i, part.size(), axisSize);
     appendMerged({part.lo + piece.lo, part.lo + piece.hi}, out);
-  }
+  };
+  if (split.owners.empty())
+    take(coordinate);
+  for (size_t i = 0; i < split.owners.size(); ++i)
+    if (split.owners[i] % axisSize == coordinate)
+      take(int64_t(i));
   return true;
 }
 
@@ -125,6 +128,12 @@ private:
     std::map<std::vector<int64_t>, uint32_t> byCoords;
     std::map<Intervals, uint32_t> numbers;
     std::vector<Intervals> lists;
+    std::vector<int64_t> extents; // of the lists
+  };
+  /// What one rank holds, by the numbers of its lists.
+  struct Held {
+    std::vector<uint32_t> numbers;
+    int64_t members = 1, elements = 1; // elements of each member
   };
 
   bool fail(std::string message) {
@@ -133,12 +142,14 @@ private:
   }
   bool prepareDims();
   bool prepareRestrictions();
+  bool checkWork(unsigned dim);
   bool findAxis(const std::string &name, const std::string &where,
                 AxisRef &axis);
   bool useAxis(const std::string &name, const std::string &where,
                AxisRef &axis);
   bool isHolder(int64_t rank) const;
   bool listOf(unsigned dim, int64_t rank, uint32_t &number);
+  bool findHeld(int64_t rank, Held &held);
   std::optional<Interval> flatRange(int64_t numElements, int64_t rank) const;
 
   const Placement &placement;
@@ -147,8 +158,9 @@ private:
   unsigned numLeading;
   std::string &error;
   std::vector<Dim> dims;
-  std::vector<AxisRef> restricted; // one per placement.at
-  std::vector<AxisRef> flat;       // one per flat axis
+  std::vector<AxisRef> restricted;        // one per placement.at
+  std::vector<std::vector<bool>> allowed; // the same, by coordinate
+  std::vector<AxisRef> flat;              // one per flat axis
   std::map<std::string, std::string> users;
 };
 
@@ -176,6 +188,22 @@ bool Evaluation::useAxis(const std::string &name, const std::string &where,
   return true;
 }
 
+/// Every coordinate tuple of a dim has a list of as many intervals as the
+/// splits have blocks, and is found by a look at all cuts and owners.
+bool Evaluation::checkWork(unsigned dim) {
+  double tuples = 1, intervals = 0;
+  for (const AxisRef &axis : dims[dim].axes)
+    tuples *= double(axis.size);
+  for (const Split &split : placement.dims[dim].splits)
+    intervals += double(1 + split.cuts.size() + split.owners.size()) *
+                 double(std::max<size_t>(1, split.blocks.size()));
+  if (tuples * intervals <= double(kMaxPieces))
+    return true;
+  return fail("dim " + str(dim) + ": blocks, cuts and owners for each of " +
+              str(int64_t(tuples)) +
+              " coordinates are more than the limit of " + str(kMaxPieces));
+}
+
 bool Evaluation::prepareDims() {
   dims.resize(shape.size());
   for (size_t i = 0; i < placement.dims.size(); ++i) {
@@ -184,6 +212,8 @@ bool Evaluation::prepareDims() {
       if (!useAxis(split.axis, "dim " + str(i), dims[i].axes.back()))
         return false;
     }
+    if (!checkWork(i))
+      return false;
   }
   for (const std::string &name : placement.flatAxes) {
     flat.emplace_back();
@@ -201,10 +231,14 @@ bool Evaluation::prepareRestrictions() {
     if (at.coordinates.empty())
       return fail("restriction: no coordinate of axis " + quote(at.axis) +
                   " is named");
-    for (int64_t coordinate : at.coordinates)
+    int64_t size = restricted.back().size;
+    std::vector<bool> &own = allowed.emplace_back(size, false);
+    for (int64_t coordinate : at.coordinates) {
       if (coordinate < 0)
         return fail("restriction: axis " + quote(at.axis) +
                     " has no coordinate " + str(coordinate));
+      own[coordinate % size] = true;
+    }
   }
   return true;
 }
@@ -227,14 +261,9 @@ bool Evaluation::prepare() {
 }
 
 bool Evaluation::isHolder(int64_t rank) const {
-  for (size_t i = 0; i < restricted.size(); ++i) {
-    int64_t own = restricted[i].coordinate(rank);
-    const std::vector<int64_t> &allowed = placement.at[i].coordinates;
-    if (std::none_of(allowed.begin(), allowed.end(), [&](int64_t coordinate) {
-          return coordinate % restricted[i].size == own;
-        }))
+  for (size_t i = 0; i < restricted.size(); ++i)
+    if (!allowed[i][restricted[i].coordinate(rank)])
       return false;
-  }
   return true;
 }
 
@@ -257,8 +286,10 @@ bool Evaluation::listOf(unsigned index, int64_t rank, uint32_t &number) {
   if (!list)
     return fail("dim " + str(index) + ": " + error);
   number = dim.numbers.emplace(*list, dim.lists.size()).first->second;
-  if (number == dim.lists.size())
+  if (number == dim.lists.size()) {
+    dim.extents.push_back(extentOf(*list));
     dim.lists.push_back(std::move(*list));
+  }
   dim.byCoords.emplace(std::move(coords), number);
   return true;
 }
@@ -280,6 +311,21 @@ std::optional<Interval> Evaluation::flatRange(int64_t numElements,
   return range;
 }
 
+bool Evaluation::findHeld(int64_t rank, Held &held) {
+  held.numbers.resize(shape.size());
+  for (unsigned dim = 0; dim < shape.size(); ++dim) {
+    if (!listOf(dim, rank, held.numbers[dim]))
+      return false;
+    int64_t &product = dim < numLeading ? held.members : held.elements;
+    if (__builtin_mul_overflow(product, dims[dim].extents[held.numbers[dim]],
+                               &product) ||
+        product > kMaxBytes)
+      return fail("a shard has more elements than the limit of " +
+                  str(kMaxBytes));
+  }
+  return true;
+}
+
 std::optional<std::vector<Holding>> Evaluation::run() {
   std::vector<Holding> holdings;
   // Numbers of the interval lists and the flat range -> index of the holding.
@@ -287,22 +333,21 @@ std::optional<std::vector<Holding>> Evaluation::run() {
   for (int64_t rank = 0, end = mesh.numRanks(); rank < end; ++rank) {
     if (!isHolder(rank))
       continue;
-    Shard shard;
-    shard.numLeading = numLeading;
-    std::vector<uint32_t> numbers(shape.size());
-    for (unsigned dim = 0; dim < shape.size(); ++dim) {
-      if (!listOf(dim, rank, numbers[dim]))
-        return std::nullopt;
-      shard.dims.push_back(dims[dim].lists[numbers[dim]]);
-    }
-    shard.range = flatRange(shard.elementsPerMember(), rank);
-    if (shard.numMembers() == 0 || shard.elementsPerMember() == 0)
+    Held held;
+    if (!findHeld(rank, held))
+      return std::nullopt;
+    std::optional<Interval> range = flatRange(held.elements, rank);
+    if (held.members == 0 || (range ? range->size() : held.elements) == 0)
       continue;
-    int64_t rangeStart = shard.range ? shard.range->lo : -1;
     auto [entry, isNew] = known.emplace(
-        std::make_pair(std::move(numbers), rangeStart), holdings.size());
-    if (isNew)
-      holdings.push_back({std::move(shard), {}});
+        std::make_pair(held.numbers, range ? range->lo : -1), holdings.size());
+    if (isNew) {
+      Shard &shard = holdings.emplace_back().shard;
+      shard.numLeading = numLeading;
+      for (unsigned dim = 0; dim < shape.size(); ++dim)
+        shard.dims.push_back(dims[dim].lists[held.numbers[dim]]);
+      shard.range = range;
+    }
     holdings[entry->second].devices.push_back(mesh.device(rank));
   }
   for (Holding &holding : holdings)
@@ -339,10 +384,7 @@ evaluateDim(const DimPlacement &dim, int64_t size,
     if (!cutExtent(dim.splits[i], extentOf(held), axisSizes[i], coords[i], kept,
                    error))
       return std::nullopt;
-    Intervals next;
-    for (Interval local : kept)
-      appendSelected(held, local, next);
-    held = std::move(next);
+    held = selected(held, kept);
   }
   return held;
 }
@@ -356,6 +398,21 @@ std::optional<std::vector<Holding>> evaluate(const Placement &placement,
   if (!evaluation.prepare())
     return std::nullopt;
   return evaluation.run();
+}
+
+int64_t mostRegions(const std::vector<Holding> &holdings) {
+  int64_t sum = 0;
+  for (const Holding &holding : holdings) {
+    const Shard &shard = holding.shard;
+    int64_t numInner = shard.rank() - shard.numLeading;
+    int64_t count = shard.range && numInner ? 2 * numInner - 1 : 1;
+    for (const Intervals &intervals : shard.dims)
+      if (__builtin_mul_overflow(count, int64_t(intervals.size()), &count))
+        return INT64_MAX;
+    if (__builtin_add_overflow(sum, count, &sum))
+      return INT64_MAX;
+  }
+  return sum;
 }
 
 std::vector<Holding> holdingsOf(const std::vector<HeldBox> &rows,

@@ -6,15 +6,46 @@
 
 using namespace dt;
 
+namespace {
+
+/// Shards that are asked one after the other.
+constexpr size_t kFew = 16;
+
+/// From the first to the last element that a shard stores, in every dim.
+Box spanOf(const Shard &shard) {
+  Box span(shard.rank());
+  for (unsigned dim = 0; dim < shard.rank(); ++dim) {
+    span[dim] = shard.dims[dim].front();
+    for (Interval interval : shard.dims[dim])
+      span[dim] = {std::min(span[dim].lo, interval.lo),
+                   std::max(span[dim].hi, interval.hi)};
+  }
+  return span;
+}
+
+} // namespace
+
 void ShardIndex::add(uint32_t flow, const std::vector<Holding> &holdings) {
+  std::vector<int64_t> withMany;
   for (const Holding &holding : holdings)
     for (int64_t device : holding.devices) {
       PerDevice &entry = perDevice[device];
       if (flow >= entry.byFlow.size())
         entry.byFlow.resize(flow + 1);
-      entry.byFlow[flow].push_back(entry.shards.size());
+      std::vector<uint32_t> &numbers = entry.byFlow[flow].numbers;
+      numbers.push_back(entry.shards.size());
       entry.shards.push_back({flow, &holding.shard});
+      if (numbers.size() == kFew + 1)
+        withMany.push_back(device);
     }
+  for (int64_t device : withMany) {
+    PerDevice &entry = perDevice[device];
+    PerFlow &own = entry.byFlow[flow];
+    std::vector<Box> spans;
+    for (uint32_t number : own.numbers)
+      spans.push_back(spanOf(*entry.shards[number].shard));
+    own.spans = std::make_shared<const BoxTree>(std::move(spans));
+  }
 }
 
 const std::vector<ShardIndex::Entry> &
@@ -32,48 +63,54 @@ std::vector<int64_t> ShardIndex::devices() const {
   return out;
 }
 
-/// Shards of a flow on a device, by number.
-const std::vector<uint32_t> &
-ShardIndex::numbersOf(uint32_t flow, int64_t device,
-                      const PerDevice *&entry) const {
-  static const std::vector<uint32_t> none;
+template <typename Fn>
+void ShardIndex::forEachShard(uint32_t flow, int64_t device, const Box &box,
+                              Fn fn) const {
   auto it = perDevice.find(device);
   if (it == perDevice.end() || flow >= it->second.byFlow.size())
-    return none;
-  entry = &it->second;
-  return entry->byFlow[flow];
+    return;
+  const PerDevice &entry = it->second;
+  const PerFlow &own = entry.byFlow[flow];
+  std::vector<uint32_t> near;
+  if (own.spans) {
+    own.spans->forEachContaining(
+        box, [&](uint32_t i) { near.push_back(own.numbers[i]); });
+    std::sort(near.begin(), near.end());
+  }
+  for (uint32_t number : own.spans ? near : own.numbers)
+    if (fn(number, *entry.shards[number].shard))
+      return;
 }
 
 std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
                                                   const Box &box) const {
-  const PerDevice *entry = nullptr;
-  for (uint32_t number : numbersOf(flow, device, entry))
-    if (auto view = localView(*entry->shards[number].shard, box))
-      return Found{number, std::move(*view)};
-  return std::nullopt;
+  std::optional<Found> found;
+  forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
+    if (auto view = localView(shard, box))
+      found = Found{number, std::move(*view)};
+    return found.has_value();
+  });
+  return found;
 }
 
 std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
                                                const Box &box) const {
-  const PerDevice *entry = nullptr;
-  for (uint32_t number : numbersOf(flow, device, entry))
-    if (holds(*entry->shards[number].shard, box))
-      return number;
-  return std::nullopt;
+  std::optional<uint32_t> found;
+  forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
+    if (holds(shard, box))
+      found = number;
+    return found.has_value();
+  });
+  return found;
 }
 
-std::vector<const Shard *> ShardIndex::shardsOf(uint32_t flow,
-                                                int64_t device) const {
-  const PerDevice *entry = nullptr;
-  std::vector<const Shard *> out;
-  for (uint32_t number : numbersOf(flow, device, entry))
-    out.push_back(entry->shards[number].shard);
-  return out;
-}
-
-uint32_t ShardIndex::numberOf(uint32_t flow, int64_t device, uint32_t k) const {
-  const PerDevice *entry = nullptr;
-  return numbersOf(flow, device, entry).at(k);
+const std::vector<uint32_t> &ShardIndex::numbersOf(uint32_t flow,
+                                                   int64_t device) const {
+  static const std::vector<uint32_t> none;
+  auto it = perDevice.find(device);
+  return it == perDevice.end() || flow >= it->second.byFlow.size()
+             ? none
+             : it->second.byFlow[flow].numbers;
 }
 
 bool dt::isContiguous(const LocalView &view) {

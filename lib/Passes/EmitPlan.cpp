@@ -2,7 +2,8 @@
 //
 // Specializes the transition for a few devices at a time, on the threads that
 // there are, and streams the programs to the plan file, so that memory does not
-// grow with the world.
+// grow with the world. The file becomes visible when the runtime's verifier has
+// read it back and found nothing; what it says to be proved is written then.
 //
 //===----------------------------------------------------------------------===//
 
@@ -13,6 +14,7 @@
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dtrt/PlanFile.h"
+#include "dtrt/Verifier.h"
 
 #include "mlir/IR/Threading.h"
 using namespace mlir;
@@ -29,12 +31,21 @@ constexpr size_t kBatch = 64;
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
-  void stamp(dtrt::PlanSummary &summary) {
+  /// Whether the file as written is right, and what it may say of itself then.
+  dtrt::Result<dtrt::PlanCommon> verify(const dtrt::PlanReader &plan) {
+    DTRT_RETURN_IF_ERROR(dtrt::verifyPlan(plan));
+    dtrt::PlanCommon common = plan.common();
+    dtrt::PlanSummary &summary = common.summary;
+    summary.verifier = dtrt::kVerifierVersion;
     auto proof = getCachedAnalysis<ProofResult>();
-    if (!proof || !proof->get().proved)
-      return;
-    summary.coverage = summary.deadlockFree = summary.memorySafe = "proved";
+    if (!proof)
+      return common;
+    auto word = [](bool holds) { return holds ? "proved" : ""; };
+    summary.coverage = word(proof->get().coverage);
+    summary.deadlockFree = word(proof->get().deadlockFree);
+    summary.memorySafe = word(proof->get().memorySafe);
     summary.solver = proof->get().solver;
+    return common;
   }
 
   /// Builds, encodes and writes the programs of a few devices at a time.
@@ -62,10 +73,11 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
 
   LogicalResult emit(const TransitionReading &reading) {
     TransitionOp op = reading.info->op();
+    auto flows = reading.info->flowCells();
+    if (failed(flows))
+      return failure();
     dtrt::PlanCommon common = commonSection(*reading.info);
-    summarize(reading.plan, reading.info->flowCells(), reading.info->cluster,
-              common.summary);
-    stamp(common.summary);
+    summarize(reading.plan, **flows, reading.info->cluster, common.summary);
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
@@ -73,7 +85,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     ProgramBuilder builder(reading.plan, worlds);
     if (failed(writePrograms(op, builder, *writer)))
       return failure();
-    dtrt::Status status = writer->finish(common);
+    dtrt::Status status = writer->finish(
+        common, [&](const dtrt::PlanReader &plan) { return verify(plan); });
     if (!status.ok())
       return op.emitOpError() << status.message();
     return success();

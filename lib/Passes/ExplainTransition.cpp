@@ -48,10 +48,10 @@ void explainMessages(const TransportPlan &plan) {
 }
 
 /// What the waves pass on, by kind and number of devices.
-void explainMulticasts(const TransitionReading &reading) {
+void explainMulticasts(const TransitionReading &reading,
+                       const std::vector<Flow> &flows) {
   std::map<std::pair<std::string, size_t>, int64_t> kinds;
-  for (const Multicast &multicast :
-       multicasts(reading.plan, reading.info->flowCells())) {
+  for (const Multicast &multicast : multicasts(reading.plan, flows)) {
     std::string kind = multicast.isBroadcast()   ? "broadcast"
                        : multicast.isAllGather() ? "all-gather"
                                                  : "multicast of several";
@@ -63,29 +63,33 @@ void explainMulticasts(const TransitionReading &reading) {
                                   count, kind.first, kind.second);
 }
 
-void explainRoutes(const TransitionInfo &info) {
+void explainRoutes(const TransitionInfo &info, const std::vector<Flow> &flows) {
   llvm::errs() << "transition @" << info.op().getSymName() << "\n";
-  for (const PatternRow &row : dt::explain(info.flowCells(), info.cluster))
+  for (const PatternRow &row : dt::explain(flows, info.cluster))
     llvm::errs() << explanation(row) << "\n";
 }
 
-void explainWaves(const TransitionReading &reading) {
+void explainWaves(const TransitionReading &reading,
+                  const std::vector<Flow> &flows) {
   if (reading.plan.isStaged)
     explainMessages(reading.plan);
-  explainMulticasts(reading);
+  explainMulticasts(reading, flows);
 }
 
 struct ExplainTransitionPass
     : impl::ExplainTransitionBase<ExplainTransitionPass> {
   LogicalResult explain(const TransitionInfo &info) {
-    explainRoutes(info);
+    auto flows = info.flowCells();
+    if (failed(flows))
+      return failure();
+    explainRoutes(info, **flows);
     if (info.op().getOps<WaveOp>().empty())
       return success();
     const TransitionReading *reading =
         getAnalysis<TransportReading>().find(info.op());
     if (!reading)
       return failure();
-    explainWaves(*reading);
+    explainWaves(*reading, **flows);
     return success();
   }
 

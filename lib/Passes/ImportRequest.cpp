@@ -131,7 +131,8 @@ void Importer::importTransition() {
       TransitionOp::create(builder, loc, "transition", "source", "destination",
                            ClusterAttr::get(context, request.cluster),
                            MemoryAttr::get(context, memory.stagingBytes,
-                                           memory.deviceBytes, memory.flat));
+                                           memory.deviceBytes, memory.flat,
+                                           memory.byTensor));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

@@ -182,35 +182,35 @@ private:
 
 void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
                           int64_t step, const Box &box) {
-  std::vector<const Shard *> shards =
-      (creates ? destination : source).shardsOf(flow, device);
-  for (uint32_t k = 0; k < shards.size(); ++k) {
-    auto view = localView(*shards[k], box);
-    if (!view)
-      continue;
-    const std::vector<FlowBuffers> &groups = groupsOf(creates, flow);
-    for (uint32_t group = 0; group < groups.size(); ++group) {
-      if (!(groups[group].states & states))
-        continue;
-      int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
-      Interval pages =
-          wholePages(hullOf(*view), page, shards[k]->elementsPerMember());
-      forEachMember(*shards[k], box, [&](int64_t member) {
-        touches.push_back({{creates, flow, k, group, member}, step, pages});
-      });
-    }
+  const ShardIndex &index = creates ? destination : source;
+  auto found = index.find(flow, device, box);
+  if (!found)
     return;
+  const std::vector<uint32_t> &numbers = index.numbersOf(flow, device);
+  auto k = uint32_t(llvm::lower_bound(numbers, found->shard) - numbers.begin());
+  const Shard &shard = *index.shardsOf(device)[found->shard].shard;
+  const std::vector<FlowBuffers> &groups = groupsOf(creates, flow);
+  for (uint32_t group = 0; group < groups.size(); ++group) {
+    if (!(groups[group].states & states))
+      continue;
+    int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
+    Interval pages =
+        wholePages(hullOf(found->view), page, shard.elementsPerMember());
+    forEachMember(shard, box, [&](int64_t member) {
+      touches.push_back({{creates, flow, k, group, member}, step, pages});
+    });
   }
 }
 
 /// As if all of the source was read at the start: what is not read again goes.
 void DeviceStorage::touchUnread() {
   for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-    std::vector<const Shard *> shards = source.shardsOf(flow, device);
-    for (uint32_t k = 0; k < shards.size(); ++k) {
-      int64_t elements = shards[k]->elementsPerMember();
+    const std::vector<uint32_t> &numbers = source.numbersOf(flow, device);
+    for (uint32_t k = 0; k < numbers.size(); ++k) {
+      const Shard &shard = *source.shardsOf(device)[numbers[k]].shard;
+      int64_t elements = shard.elementsPerMember();
       for (uint32_t group = 0; group < groupsOf(false, flow).size(); ++group)
-        for (int64_t member = 0; member < shards[k]->numMembers(); ++member)
+        for (int64_t member = 0; member < shard.numMembers(); ++member)
           if (elements > 0)
             touches.push_back({{/*creates=*/false, flow, k, group, member},
                                kAtStart,
@@ -466,8 +466,9 @@ std::vector<Event> eventsOf(const TransportPlan &plan, const ShardIndex &source,
   std::vector<Event> out;
   for (const Run &run : own.runs) {
     const Buffer &buffer = own.buffers[run.buffer];
-    const Shard &shard = *(buffer.creates ? destination : source)
-                              .shardsOf(buffer.flow, own.device)[buffer.shard];
+    const ShardIndex &index = buffer.creates ? destination : source;
+    uint32_t number = index.numbersOf(buffer.flow, own.device)[buffer.shard];
+    const Shard &shard = *index.shardsOf(own.device)[number].shard;
     const PlanFlow &flow = plan.flows[buffer.flow];
     Event event;
     event.creates = buffer.creates;

@@ -24,6 +24,7 @@ LogicalResult checkRules(const TransitionReading &reading,
   if (failed(reading.report(arrivals.checkCoverage(wanted))) ||
       failed(reading.report(arrivals.checkFeeding())) ||
       failed(reading.report(checkMessages(plan.pieces, plan.slots, threads))) ||
+      failed(reading.report(checkDirect(plan, threads))) ||
       failed(reading.report(checkPorts(plan.pieces, info.cluster))) ||
       failed(
           reading.report(checkSlots(plan.slots, info.stagingLimit, threads))) ||

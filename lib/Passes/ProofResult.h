@@ -13,8 +13,13 @@ namespace dt {
 /// cannot claim it, and a pass that changes the IR loses it.
 struct ProofResult {
   explicit ProofResult(mlir::Operation *) {}
-  bool proved = false; // coverage, freedom from deadlock and memory safety
-  std::string solver;  // "z3 4.8.12"
+  /// The solver has proved the lemmas of each claim, and refuted nothing that
+  /// it implies of this plan. That the plan keeps the rules which the lemmas
+  /// suppose is checked exactly.
+  bool coverage = false, deadlockFree = false, memorySafe = false;
+  /// "z3 4.8.12", and how many classes of the plan it proved where that is not
+  /// all of them.
+  std::string solver;
 };
 
 } // namespace dt

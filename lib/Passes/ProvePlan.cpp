@@ -7,6 +7,7 @@
 
 #include "PlanCertificate.h"
 #include "ProofResult.h"
+#include "dt/Passes/Files.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
 #include "dt/Proof/Solver.h"
@@ -50,24 +51,63 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
          "classes of this plan; " + std::string(kVersion) +
              " checks piece by piece that",
          "they are its classes."});
-    file->keep();
+    if (!keepOutput(*file, error))
+      return getOperation().emitError() << error;
     return success();
   }
 
+  /// Whether the solver proves or leaves open each obligation. An obligation
+  /// that it refutes is an error: the certificate and it cannot both be right.
   LogicalResult solve(TransitionOp transition,
-                      const std::vector<Obligation> &obligations) {
-    SolverRun run = solveAll(obligations, timeLimitMs);
-    numProved += run.numProved;
-    if (run.numProved == obligations.size())
+                      const std::vector<Obligation> &obligations,
+                      ProofResult &result) {
+    size_t numLemmas = lemmas().size(), openClasses = 0;
+    bool lemmasHold[] = {true, true, true}; // by claim
+    uint64_t proved = 0;
+    for (auto [i, obligation] : llvm::enumerate(obligations)) {
+      SolverAnswer answer = dt::solve(obligation, maxSteps);
+      mostSteps = std::max<uint64_t>(mostSteps, answer.steps);
+      proved += answer.verdict == Verdict::Proved;
+      if (answer.verdict == Verdict::Proved)
+        continue;
+      if (answer.verdict == Verdict::Refuted)
+        return refuse(transition, obligation, answer);
+      if (i < numLemmas)
+        lemmasHold[size_t(obligation.claim)] = false;
+      openClasses += i >= numLemmas;
+      remark(transition, obligation, answer, i < numLemmas);
+    }
+    result.coverage = lemmasHold[size_t(Claim::Coverage)];
+    result.deadlockFree = lemmasHold[size_t(Claim::DeadlockFree)];
+    result.memorySafe = lemmasHold[size_t(Claim::MemorySafe)];
+    numProved += proved;
+    if (proved == 0)
       return success();
-    const Obligation &open = obligations[run.numProved];
+    result.solver = solverName();
+    if (size_t numClasses = obligations.size() - numLemmas; openClasses > 0)
+      result.solver += ", " + std::to_string(numClasses - openClasses) +
+                       " of " + std::to_string(numClasses) +
+                       " classes, the others by exact check";
+    return success();
+  }
+
+  LogicalResult refuse(TransitionOp transition, const Obligation &obligation,
+                       const SolverAnswer &answer) {
     InFlightDiagnostic error = transition.emitOpError();
-    error << "cannot be proved: no proof of '" << open.name << "' with "
-          << solverName() << " within " << uint64_t(timeLimitMs)
-          << " ms: " << open.statement;
-    if (!run.failure.detail.empty())
-      error.attachNote() << "the solver says: " << run.failure.detail;
-    return failure();
+    error << "is refuted by " << solverName() << ": '" << obligation.name
+          << "' does not hold: " << obligation.statement;
+    error.attachNote() << "the solver says: " << answer.detail;
+    return error;
+  }
+
+  /// What the exact check has decided stands without the solver's word.
+  void remark(TransitionOp transition, const Obligation &obligation,
+              const SolverAnswer &answer, bool isLemma) {
+    InFlightDiagnostic open =
+        isLemma ? transition.emitWarning() : transition.emitRemark();
+    open << "is checked, but " << solverName() << " does not prove '"
+         << obligation.name << "' in " << unsigned(maxSteps) << " steps ("
+         << answer.detail << "): " << obligation.statement;
   }
 
   LogicalResult prove() {
@@ -87,11 +127,8 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
           "is checked but not proved: this compiler was built without Z3");
       return success();
     }
-    if (failed(solve(transition, obligations)))
+    if (failed(solve(transition, obligations, getAnalysis<ProofResult>())))
       return failure();
-    ProofResult &result = getAnalysis<ProofResult>();
-    result.proved = true;
-    result.solver = solverName();
     return success();
   }
 

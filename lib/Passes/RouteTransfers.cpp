@@ -178,7 +178,10 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     // Flat mode has one route for all limits: what is then found to be the
     // smallest that works has to work when it is asked for.
     constexpr int64_t kFlatStaging = int64_t(1) << 30;
-    RoutingProblem problem(info.flowCells(), info.cluster,
+    auto cells = info.flowCells();
+    if (failed(cells))
+      return failure();
+    RoutingProblem problem(**cells, info.cluster,
                            info.flat ? kFlatStaging : info.stagingLimit);
     if (!writeProblem.empty() &&
         failed(file.write(info.op(), writeProblem, toText(problem))))

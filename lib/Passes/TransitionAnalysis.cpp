@@ -2,7 +2,9 @@
 
 #include "TransitionAnalysis.h"
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Geometry/OptimizerShards.h"
+#include "dt/Geometry/Overlaps.h"
 #include "dt/Geometry/Painted.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -10,6 +12,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -48,14 +51,17 @@ private:
   std::vector<BucketedParam> params;
   std::map<Operation *, Mesh> meshes; // node-based: params point into it
   std::map<std::pair<Operation *, int>, uint32_t> buffers;
+  llvm::DenseMap<Operation *, int64_t> positions; // of params in their space
+
+  int64_t positionOf(ParamOp param);
 };
 
 /// Position of a param in registration order when it states none.
-int64_t positionOf(ParamOp param) {
-  int64_t position = 0;
-  for (Operation *op = param->getPrevNode(); op; op = op->getPrevNode())
-    ++position;
-  return position;
+int64_t BucketedPlaces::positionOf(ParamOp param) {
+  if (positions.empty())
+    for (auto [i, op] : llvm::enumerate(*param->getBlock()))
+      positions[&op] = int64_t(i);
+  return positions.lookup(param);
 }
 
 LogicalResult BucketedPlaces::add(PlaceOp place) {
@@ -138,6 +144,59 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
     out[place] = std::move(*holdings);
   }
   return bucketed.evaluate(out);
+}
+
+/// Refuses what would take too long to evaluate, before it is: ranks are
+/// looked at for each place, and for each tensor whose buckets they share.
+LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
+  WorkLimit placed(kMaxPlacedRanks), rows(kMaxRegions);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
+      if (!rows.take(shards.getRows().numRows()))
+        return place.emitOpError()
+               << "has shards with which the layout has more rows than the "
+               << "limit of " << kMaxRegions;
+      continue;
+    }
+    ParamOp param = place.lookupParam(tables);
+    int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
+    if (!placed.take(tensors * layout.getWorld()))
+      return place.emitOpError()
+             << "lies on " << layout.getWorld()
+             << " ranks, with which the layout has more ranks, counted for "
+             << "each place, than the limit of " << kMaxPlacedRanks;
+  }
+  return success();
+}
+
+/// Refuses a layout whose devices hold more regions or bytes than the limits.
+LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
+                        SymbolTableCollection &tables) {
+  WorkLimit regions(kMaxRegions), bytes(kMaxBytes);
+  for (auto place : layout.getOps<PlaceOp>()) {
+    const std::vector<Holding> &held = holdings.find(place)->second;
+    if (!regions.take(mostRegions(held)))
+      return place.emitOpError()
+             << "cuts regions with which the layout has more than the limit of "
+             << kMaxRegions;
+    StatesAttr states = place.lookupParam(tables).getStates();
+    uint64_t mask = states.mask(place.getStatesAttr());
+    int64_t width = side == Side::Source ? states.sourceBytes(mask)
+                                         : states.destinationBytes(mask);
+    for (const Holding &holding : held) {
+      int64_t total = width;
+      for (int64_t factor :
+           {holding.shard.numMembers(), holding.shard.elementsPerMember(),
+            int64_t(holding.devices.size())})
+        if (__builtin_mul_overflow(total, factor, &total))
+          total = std::numeric_limits<int64_t>::max();
+      if (!bytes.take(total))
+        return place.emitOpError()
+               << "takes bytes with which the devices of the layout hold more "
+               << "than the limit of " << kMaxBytes;
+    }
+  }
+  return success();
 }
 
 using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
@@ -284,12 +343,36 @@ bool convertsOn(Side side, const FlowInfo &flow) {
 
 } // namespace
 
-FailureOr<Holdings> evaluateLayout(LayoutOp layout,
+FailureOr<Holdings> evaluateLayout(LayoutOp layout, Side side,
                                    SymbolTableCollection &tables) {
   Holdings out;
-  if (failed(evaluatePlaces(layout, tables, out)))
+  if (failed(checkWork(layout, tables)) ||
+      failed(evaluatePlaces(layout, tables, out)) ||
+      failed(checkHeld(layout, side, out, tables)))
     return failure();
   return out;
+}
+
+/// Refuses more rows than a transition may have pieces, or slots.
+static LogicalResult checkRows(TransitionOp transition) {
+  WorkLimit pieces(kMaxPieces), slots(2 * kMaxMessages);
+  WalkResult result = transition.walk([&](Operation *op) {
+    if (auto movement = dyn_cast<MovementOpInterface>(op);
+        movement && !pieces.take(movement.getPieces().numPieces())) {
+      op->emitOpError() << "has pieces with which the transition has more than "
+                        << "the limit of " << kMaxPieces;
+      return WalkResult::interrupt();
+    }
+    auto wave = dyn_cast<WaveOp>(op);
+    if (wave && wave.getSlotsAttr() &&
+        !slots.take(wave.getSlotsAttr().numRows())) {
+      op->emitOpError() << "has slots with which the transition has more than "
+                        << "the limit of " << 2 * kMaxMessages;
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  return success(!result.wasInterrupted());
 }
 
 FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
@@ -309,11 +392,12 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
       indexPlaces(info.destination, Side::Destination, info.params);
   if (failed(destinationPlaces))
     return failure();
-  auto source = evaluateLayout(info.source, tables);
+  auto source = evaluateLayout(info.source, Side::Source, tables);
   if (failed(source))
     return failure();
-  auto destination = evaluateLayout(info.destination, tables);
-  if (failed(destination))
+  auto destination =
+      evaluateLayout(info.destination, Side::Destination, tables);
+  if (failed(destination) || failed(checkRows(op)))
     return failure();
   for (ParamOp param : info.params)
     addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
@@ -350,18 +434,56 @@ std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   return {param.getShape().begin(), param.getShape().end()};
 }
 
-const std::vector<Flow> &TransitionInfo::flowCells() const {
+/// Cells of both sides meet in pieces: as many as their product where one side
+/// is cut by rows and the other by columns.
+static void countPieces(const Flow &flow, WorkLimit &pieces,
+                        WorkLimit &choices) {
+  WorkLimit pairs(kMaxPieces);
+  for (auto [i, j] :
+       overlappingPairs(BoxList(flow.source.cells, &Cell::box),
+                        BoxList(flow.destination.cells, &Cell::box), &pairs)) {
+    auto owners = [](const CellSet &side, uint32_t cell) {
+      return int64_t(side.ownerSets[side.cells[cell].owners].size());
+    };
+    if (!pieces.take(owners(flow.destination, j)) ||
+        !choices.take(owners(flow.source, i)))
+      return;
+  }
+  if (pairs.isExceeded())
+    pieces.take(std::numeric_limits<int64_t>::max());
+}
+
+LogicalResult TransitionInfo::computeCells(std::vector<Flow> &out) const {
+  out = widths;
+  WorkLimit pieces(kMaxPieces), choices(kMaxChoices);
+  for (uint32_t i = 0; i < out.size(); ++i) {
+    WorkLimit found(kMaxPieces);
+    out[i].source = overlay(flows[i].source, shapeOf(i), &found);
+    out[i].destination = sentCells(i, &found);
+    if (!found.isExceeded())
+      countPieces(out[i], pieces, choices);
+    if (found.isExceeded() || pieces.isExceeded() || choices.isExceeded())
+      return op().emitOpError()
+             << "cuts @" << ParamOp(flows[i].param).getSymName()
+             << " into pieces with which it has more than the limit of "
+             << kMaxPieces;
+  }
+  return success();
+}
+
+FailureOr<const std::vector<Flow> *> TransitionInfo::flowCells() const {
   std::call_once(cells->once, [&] {
-    cells->flows = widths;
-    for (uint32_t i = 0; i < flows.size(); ++i) {
-      cells->flows[i].source = overlay(flows[i].source, shapeOf(i));
-      cells->flows[i].destination = sentCells(i);
-    }
+    cells->areWithinLimits = succeeded(computeCells(cells->flows));
   });
-  return cells->flows;
+  if (!cells->areWithinLimits)
+    return failure();
+  return &cells->flows;
 }
 
 LogicalResult TransitionInfo::verifyComplete() const {
+  auto found = flowCells();
+  if (failed(found))
+    return failure();
   for (uint32_t i = 0; i < flows.size(); ++i) {
     ParamOp param = flows[i].param;
     if (param.getPartial() || flows[i].destination.empty())
@@ -370,8 +492,7 @@ LogicalResult TransitionInfo::verifyComplete() const {
     CellSet all;
     if (flows[i].deriveFrom)
       all = overlay(flows[i].destination, shapeOf(i));
-    const CellSet &there =
-        flows[i].deriveFrom ? all : flowCells()[i].destination;
+    const CellSet &there = flows[i].deriveFrom ? all : (**found)[i].destination;
     int64_t volume = 0;
     for (const Cell &cell : there.cells)
       volume += cell.box.volume();
@@ -379,7 +500,7 @@ LogicalResult TransitionInfo::verifyComplete() const {
       continue;
     LayoutOp layout = destination;
     std::string hole =
-        describe(flows[i], uncovered(whole, there.cells).front());
+        describe(flows[i], *firstUncovered({{whole, 0}}, there.cells));
     InFlightDiagnostic error = layout.emitError()
                                << "destination lacks " << hole;
     error.attachNote(param.getLoc())
@@ -430,25 +551,37 @@ struct Wanted {
   std::vector<int64_t> sent, derived;
 };
 
-/// The part of `box` that no pair covers, when the pairs do not fill it.
-std::vector<Box> restOf(const Box &box, int64_t covered,
-                        const std::vector<Cell> &cells) {
-  if (covered == box.volume())
-    return {};
-  return uncovered(box, cells);
+/// The parts of `wanted` that no other cell covers; `pairs` joins both.
+std::vector<Cell> restOf(const std::vector<Cell> &wanted,
+                         const std::vector<CellPair> &pairs, WorkLimit *limit) {
+  std::vector<std::vector<Cell>> inside(wanted.size());
+  std::vector<int64_t> covered(wanted.size(), 0);
+  for (const CellPair &pair : pairs) {
+    inside[pair.left].push_back({pair.box, 0});
+    covered[pair.left] += pair.box.volume();
+  }
+  std::vector<Cell> out;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (covered[i] != wanted[i].box.volume())
+      for (const Box &box : uncovered(wanted[i].box, inside[i], limit))
+        out.push_back({box, uint32_t(i)});
+  return out;
 }
 
 /// Cuts the destination of a flow by where the elements come from: wanted by
 /// P, also got as the other state by M, held at the source by S. Of P, those
 /// in M and not in S make it themselves.
-std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
+std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
+                                  WorkLimit *limit) {
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
-  CellSet wanted = overlay(flow.destination, shape);
-  CellSet made = overlay(info.flows[*flow.deriveFrom].destination, shape);
-  CellSet held = overlay(flow.source, shape);
+  CellSet wanted = overlay(flow.destination, shape, limit);
+  CellSet made =
+      overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet held = overlay(flow.source, shape, limit);
   std::vector<Wanted> both, out;
-  std::vector<int64_t> covered(wanted.cells.size(), 0);
+  if (limit && limit->isExceeded())
+    return out;
   std::vector<Cell> cells;
   auto setMinus = [](const auto &a, const auto &b) {
     std::vector<int64_t> rest;
@@ -456,30 +589,35 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
                         std::back_inserter(rest));
     return rest;
   };
-  for (const CellPair &pair : join(wanted.cells, made.cells)) {
-    const auto &p = wanted.ownerSets[wanted.cells[pair.left].owners];
-    const auto &m = made.ownerSets[made.cells[pair.right].owners];
-    covered[pair.left] += pair.box.volume();
-    std::vector<int64_t> sent = setMinus(p, m);
+  auto ownersOf = [](const CellSet &set, uint32_t cell) -> const auto & {
+    return set.ownerSets[set.cells[cell].owners];
+  };
+  std::vector<CellPair> pairs = join(wanted.cells, made.cells, limit);
+  for (const CellPair &pair : pairs) {
+    const auto &p = ownersOf(wanted, pair.left);
+    std::vector<int64_t> sent = setMinus(p, ownersOf(made, pair.right));
     cells.push_back({pair.box, uint32_t(both.size())});
     both.push_back({pair.box, sent, setMinus(p, sent)});
+    if (limit && !limit->take(int64_t(p.size())))
+      return out;
   }
-  for (size_t i = 0; i < covered.size(); ++i)
-    for (const Box &box : restOf(wanted.cells[i].box, covered[i], made.cells))
-      out.push_back({box, wanted.ownerSets[wanted.cells[i].owners], {}});
-  std::vector<int64_t> found(both.size(), 0);
-  for (const CellPair &pair : join(cells, held.cells)) {
+  for (const Cell &rest : restOf(wanted.cells, pairs, limit))
+    out.push_back({rest.box, ownersOf(wanted, rest.owners), {}});
+  pairs = join(cells, held.cells, limit);
+  for (const CellPair &pair : pairs) {
     const Wanted &part = both[pair.left];
-    const auto &s = held.ownerSets[held.cells[pair.right].owners];
-    found[pair.left] += pair.box.volume();
-    std::vector<int64_t> derived = setMinus(part.derived, s), all;
+    std::vector<int64_t> derived =
+        setMinus(part.derived, ownersOf(held, pair.right));
+    std::vector<int64_t> all;
     std::set_union(part.sent.begin(), part.sent.end(), part.derived.begin(),
                    part.derived.end(), std::back_inserter(all));
+    if (limit && !limit->take(int64_t(all.size())))
+      return out;
     out.push_back({pair.box, setMinus(all, derived), derived});
   }
-  for (size_t i = 0; i < both.size(); ++i)
-    for (const Box &box : restOf(both[i].box, found[i], held.cells))
-      out.push_back({box, both[i].sent, both[i].derived});
+  for (const Cell &rest : restOf(cells, pairs, limit))
+    out.push_back(
+        {rest.box, both[rest.owners].sent, both[rest.owners].derived});
   llvm::sort(out,
              [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
   return out;
@@ -487,13 +625,13 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index) {
 
 } // namespace
 
-CellSet TransitionInfo::sentCells(uint32_t index) const {
+CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
   const FlowInfo &flow = flows[index];
   if (!flow.deriveFrom)
-    return overlay(flow.destination, shapeOf(index));
+    return overlay(flow.destination, shapeOf(index), limit);
   CellSet out;
   std::map<std::vector<int64_t>, uint32_t> owners;
-  for (Wanted &wanted : splitByOrigin(*this, index)) {
+  for (Wanted &wanted : splitByOrigin(*this, index, limit)) {
     if (wanted.sent.empty())
       continue;
     auto [it, isNew] =
@@ -509,7 +647,7 @@ std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   std::vector<LocalMove> out;
   if (!flows[flow].deriveFrom)
     return out;
-  for (const Wanted &wanted : splitByOrigin(*this, flow))
+  for (const Wanted &wanted : splitByOrigin(*this, flow, nullptr))
     for (int64_t device : wanted.derived)
       out.push_back({flow, device, wanted.box});
   return out;

@@ -39,7 +39,8 @@ struct FlowInfo {
 /// One transition with both of its layouts evaluated.
 class TransitionInfo {
 public:
-  /// Evaluates both layouts. Emits a diagnostic on failure.
+  /// Evaluates both layouts. Emits a diagnostic on failure, and where the
+  /// layouts or the ops inside hold more than the limits (Limits.h).
   static mlir::FailureOr<TransitionInfo>
   get(TransitionOp op, mlir::SymbolTableCollection &tables);
 
@@ -62,8 +63,9 @@ public:
   const std::vector<Flow> &flowWidths() const { return widths; }
   /// All flows with cells. What a device makes from another flow is not part
   /// of the destination. Computed when first asked for; may be asked for by
-  /// several threads.
-  const std::vector<Flow> &flowCells() const;
+  /// several threads. Fails, with a diagnostic the first time, where the cells
+  /// have more pieces than the limit.
+  mlir::FailureOr<const std::vector<Flow> *> flowCells() const;
   /// What devices make from another state that they get anyway, because they
   /// do not hold it themselves.
   std::vector<LocalMove> derivedPieces(uint32_t flow) const;
@@ -78,7 +80,8 @@ public:
 
 private:
   /// What must be kept or sent: wanted, and not made by the device itself.
-  CellSet sentCells(uint32_t flow) const;
+  CellSet sentCells(uint32_t flow, WorkLimit *limit) const;
+  mlir::LogicalResult computeCells(std::vector<Flow> &out) const;
   void indexFlows();
 
   TransitionOp transition;
@@ -90,6 +93,7 @@ private:
   /// Behind a pointer, so that the struct can be moved.
   struct Cells {
     std::once_flag once;
+    bool areWithinLimits = false;
     std::vector<Flow> flows;
   };
   std::unique_ptr<Cells> cells = std::make_unique<Cells>();
@@ -114,7 +118,7 @@ private:
 /// Holdings of every place of a layout, in op order; places of ZeRO buckets
 /// are evaluated together. Emits a diagnostic on failure.
 mlir::FailureOr<llvm::DenseMap<mlir::Operation *, std::vector<Holding>>>
-evaluateLayout(LayoutOp layout, mlir::SymbolTableCollection &tables);
+evaluateLayout(LayoutOp layout, Side side, mlir::SymbolTableCollection &tables);
 
 /// The names of the states in a mask; null where they are all of the param's.
 mlir::ArrayAttr stateNames(ParamOp param, uint64_t states);

@@ -98,6 +98,8 @@ std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
     bool oneByOne = !named.storages.empty();
     named.sourceBuffers = buffersOf(flow, Side::Source, oneByOne);
     named.destinationBuffers = buffersOf(flow, Side::Destination, oneByOne);
+    named.sourceConverts = info.flowWidths()[i].sourceConverts;
+    named.destinationConverts = info.flowWidths()[i].destinationConverts;
     named.source = &flow.source;
     named.destination = &flow.destination;
   }

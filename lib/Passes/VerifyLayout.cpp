@@ -30,15 +30,14 @@ LogicalResult checkRows(PlaceOp place, SymbolTableCollection &tables) {
       for (const Holding &holding : holdingsOf({row}, param.numLeading()))
         for (const Box &box : regions(holding.shard, shape))
           cells.push_back({box, 0});
-    for (const CellPair &pair : join(cells, cells))
-      if (pair.left < pair.right) {
-        InFlightDiagnostic error = place.emitOpError()
-                                   << "places @" << param.getSymName().str()
-                                   << toString(pair.box) << " on rank " << rank
-                                   << " twice";
-        error.attachNote(param.getLoc()) << "the param is here";
-        return failure();
-      }
+    if (auto twice = firstOverlap(cells)) {
+      InFlightDiagnostic error = place.emitOpError()
+                                 << "places @" << param.getSymName().str()
+                                 << toString(twice->box) << " on rank " << rank
+                                 << " twice";
+      error.attachNote(param.getLoc()) << "the param is here";
+      return failure();
+    }
   }
   return success();
 }

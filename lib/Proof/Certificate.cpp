@@ -187,37 +187,35 @@ Fault Arrivals::hole(Key key) const {
   Range range = at(key);
   for (uint32_t i = range.first; i < range.last; ++i)
     arriving.push_back({pieces[order[i]].box, 0});
+  std::vector<Cell> open;
+  for (const Holding &holding : *flow.destination)
+    if (std::binary_search(holding.devices.begin(), holding.devices.end(),
+                           key.second))
+      for (const Box &box : isZero ? padding(holding.shard, flow.shape)
+                                   : regions(holding.shard, flow.shape))
+        open.push_back({box, 0});
+  WorkLimit limit(kMaxPieces);
   Fault fault;
-  for (const Holding &holding : *flow.destination) {
-    if (!std::binary_search(holding.devices.begin(), holding.devices.end(),
-                            key.second))
-      continue;
-    for (const Box &box : isZero ? padding(holding.shard, flow.shape)
-                                 : regions(holding.shard, flow.shape))
-      if (std::vector<Box> open = uncovered(box, arriving); !open.empty()) {
-        fault.text =
-            (isZero ? "does not zero the padding " : "does not deliver ") +
-            described(flow, open.front()) +
-            (isZero ? " of device " : " to device ") + number(key.second);
-        return fault;
-      }
-  }
+  if (auto found = firstUncovered(open, arriving, &limit))
+    fault.text = (isZero ? "does not zero the padding " : "does not deliver ") +
+                 described(flow, *found) +
+                 (isZero ? " of device " : " to device ") + number(key.second);
   return fault;
 }
 
 /// Cuts the pieces into runs that do not touch in `dim`, then each run in the
-/// next dim. Two pieces that are in one run in every dim are compared.
+/// next dim. Pieces that are in one run in every dim are compared.
 MaybeFault Arrivals::sweep(Items items, unsigned dim) const {
   if (items.size() < 2)
     return std::nullopt;
   if (dim == pieces[items[0]].box.rank()) {
-    for (size_t i = 0; i < items.size(); ++i)
-      for (size_t j = i + 1; j < items.size(); ++j) {
-        const PlanPiece &a = pieces[items[i]], &b = pieces[items[j]];
-        if (overlaps(a.box, b.box) || dim == 0)
-          return twice(a, b);
-      }
-    return std::nullopt;
+    std::vector<Box> boxes;
+    for (uint32_t item : items)
+      boxes.push_back(pieces[item].box);
+    auto pair = firstOverlap(boxes);
+    if (!pair)
+      return std::nullopt;
+    return twice(pieces[items[pair->first]], pieces[items[pair->second]]);
   }
   std::sort(items.begin(), items.end(), [&](uint32_t a, uint32_t b) {
     return std::make_pair(pieces[a].box[dim].lo, a) <
@@ -275,13 +273,20 @@ Arrivals::checkFed(Range range, const Items &fed) const {
     missing.push_back(sent.back().volume());
   }
   std::vector<uint32_t> late(fed.size(), Fault::kNoOp); // the first that is
-  for (auto [a, s] : overlappingPairs(here, sent)) {
+  WorkLimit limit(kMaxPieces);
+  for (auto [a, s] : overlappingPairs(here, sent, &limit)) {
     const PlanPiece &arrival = pieces[order[range.first + a]];
     if (arrival.step < pieces[fed[s]].step)
       missing[s] -= intersect(here[a], sent[s]).volume();
     else
       late[s] = std::min(late[s], arrival.op);
   }
+  if (limit.isExceeded())
+    return std::make_pair(
+        fed[0], Fault{pieces[fed[0]].op,
+                      "passes on more than the limit of " + number(kMaxPieces) +
+                          " parts of what arrives on device " +
+                          number(pieces[fed[0]].from)});
   for (size_t s = 0; s < fed.size(); ++s)
     if (missing[s] > 0)
       return std::make_pair(fed[s], notFed(pieces[fed[s]], late[s]));
@@ -436,6 +441,81 @@ MaybeFault checkMessages(const std::vector<PlanPiece> &pieces,
   if (auto fault = checkEnds(messages, slots, /*receive=*/true, parallel))
     return fault;
   return checkGroupSizes(messages);
+}
+
+//===----------------------------------------------------------------------===//
+// Ends without a slot
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+class DirectEnds {
+public:
+  explicit DirectEnds(const TransportPlan &plan)
+      : plan(plan), source(indexShards(plan.flows, /*source=*/true)),
+        destination(indexShards(plan.flows, /*source=*/false)) {}
+
+  MaybeFault check(const PlanSlot &slot, const PlanStep &step) const {
+    // Pieces of a wave are sorted by sender and receiver.
+    MessageKey key = keyOf(slot);
+    auto first = plan.pieces.begin() + step.first;
+    auto last = plan.pieces.begin() + step.last;
+    auto ends = [](const PlanPiece &piece) {
+      return std::make_pair(piece.from, piece.to);
+    };
+    auto wanted = std::make_pair(std::get<1>(key), std::get<2>(key));
+    auto at = std::lower_bound(
+        first, last, wanted,
+        [&](const PlanPiece &piece, const auto &w) { return ends(piece) < w; });
+    bool isOnePiece = at != last && ends(*at) == wanted &&
+                      (at + 1 == last || ends(at[1]) != wanted);
+    if (isOnePiece && isOneRun(*at, slot.receive))
+      return std::nullopt;
+    return Fault{slot.op, std::string("has no slot on device ") +
+                              number(slot.device) + " for " + describe(key) +
+                              ", which is no one run of bytes of one state "
+                              "there, as it travels"};
+  }
+
+private:
+  bool isOneRun(const PlanPiece &piece, bool receive) const {
+    const PlanFlow &flow = plan.flows[piece.flow];
+    if (__builtin_popcountll(flow.states) != 1)
+      return false;
+    // A forward is read where its own receive put it.
+    bool fromSource = !receive && piece.atSource;
+    if (fromSource ? flow.sourceConverts : flow.destinationConverts)
+      return false;
+    int64_t device = receive ? piece.to : piece.from;
+    const ShardIndex &index = fromSource ? source : destination;
+    auto found = index.find(piece.flow, device, piece.box);
+    if (!found)
+      return false;
+    const Shard &shard = *index.shardsOf(device)[found->shard].shard;
+    for (unsigned d = 0; d < shard.numLeading; ++d)
+      if (piece.box[d].size() != 1)
+        return false;
+    return isContiguous(found->view);
+  }
+
+  const TransportPlan &plan;
+  ShardIndex source, destination;
+};
+
+} // namespace
+
+MaybeFault checkDirect(const TransportPlan &plan, const ParallelFor &parallel) {
+  DirectEnds ends(plan);
+  return firstFault(plan.steps.size(), parallel, [&](size_t i) {
+    const PlanStep &step = plan.steps[i];
+    MaybeFault fault;
+    if (step.kind != PlanStep::Kind::Wave)
+      return fault;
+    for (size_t s = step.firstSlot; s < step.lastSlot && !fault; ++s)
+      if (plan.slots[s].offset == -1)
+        fault = ends.check(plan.slots[s], step);
+    return fault;
+  });
 }
 
 //===----------------------------------------------------------------------===//

@@ -28,7 +28,7 @@ struct ShardStorage {
   std::vector<Touch> touches; // reads of a source, writes of a destination
 };
 
-/// (receives, flow, device, shard of the flow there): whose storage.
+/// (receives, flow, device, number of the shard there): whose storage.
 using StorageKey = std::tuple<bool, uint32_t, int64_t, uint32_t>;
 
 class StorageChecker {
@@ -68,6 +68,7 @@ private:
                         const ShardStorage &storage) const;
   MaybeFault checkOnce(const StorageKey &key,
                        const ShardStorage &storage) const;
+  Fault tooManyParts(const ShardStorage &storage) const;
   std::string nameOf(uint32_t flow, const Box &box) const {
     return plan.flows[flow].name + toString(box);
   }
@@ -108,18 +109,20 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
   bool creates = step.kind == PlanStep::Kind::Create;
   for (size_t i = step.first; i < step.last; ++i) {
     const PlanStorage &row = plan.storage[i];
-    const auto &own =
-        (creates ? destination : source).shardsOf(row.flow, row.device);
+    const ShardIndex &index = creates ? destination : source;
+    const std::vector<uint32_t> &own = index.numbersOf(row.flow, row.device);
     if (row.shard >= own.size())
       return Fault{row.op, std::string(creates ? "creates" : "releases") +
                                " storage of shard " + number(row.shard) +
                                " of " + plan.flows[row.flow].name +
                                " on device " + number(row.device) +
                                ", which has " + number(int64_t(own.size()))};
-    if (auto fault = checkRow(row, *own[row.shard], creates))
+    const Shard *shard = index.shardsOf(row.device)[own[row.shard]].shard;
+    if (auto fault = checkRow(row, *shard, creates))
       return fault;
-    ShardStorage &storage = shards[{creates, row.flow, row.device, row.shard}];
-    storage.shard = own[row.shard];
+    ShardStorage &storage =
+        shards[{creates, row.flow, row.device, own[row.shard]}];
+    storage.shard = shard;
     storage.rows.push_back(&row);
   }
   return std::nullopt;
@@ -152,10 +155,19 @@ std::map<SharedKey, SharedStorage> sharedStorages(const TransportPlan &plan) {
   return out;
 }
 
+/// Of each step, the first of those of the same kind that it ends.
+std::vector<uint32_t> runStarts(const std::vector<PlanStep> &steps) {
+  std::vector<uint32_t> out(steps.size(), 0);
+  for (uint32_t i = 1; i < out.size(); ++i)
+    out[i] = steps[i].kind == steps[i - 1].kind ? out[i - 1] : i;
+  return out;
+}
+
 /// All of a storage comes, or goes, at once: with nothing but creates, or
 /// releases, between the first and the last row.
 MaybeFault StorageChecker::checkShared() const {
   std::map<SharedKey, SharedStorage> storages = sharedStorages(plan);
+  std::vector<uint32_t> starts = runStarts(plan.steps);
   for (const PlanStorage &row : plan.storage) {
     const PlanFlow &flow = plan.flows[row.flow];
     bool creates = plan.steps[row.step].kind == PlanStep::Kind::Create;
@@ -175,10 +187,8 @@ MaybeFault StorageChecker::checkShared() const {
     if (!shared.first)
       continue;
     bool creates = std::get<0>(key);
-    bool together = shared.named == shared.bytes;
-    for (uint32_t i = shared.first->step; i < shared.last->step; ++i)
-      together &= plan.steps[i].kind == plan.steps[shared.last->step].kind;
-    if (!together)
+    if (shared.named != shared.bytes ||
+        starts[shared.last->step] > shared.first->step)
       return Fault{shared.first->op,
                    std::string(creates ? "creates" : "releases") + " storage " +
                        nameOf(shared.first->flow, shared.first->box) +
@@ -194,25 +204,21 @@ MaybeFault StorageChecker::checkShared() const {
 
 void StorageChecker::addTouch(bool creates, uint32_t flow, int64_t device,
                               const PlanPiece &piece) {
-  const auto &own = (creates ? destination : source).shardsOf(flow, device);
-  for (uint32_t k = 0; k < own.size(); ++k) {
-    auto storage = shards.find({creates, flow, device, k});
-    if (storage == shards.end())
-      continue;
-    auto view = localView(*own[k], piece.box);
-    if (!view)
-      continue;
-    Touch touch;
-    unsigned leading = own[k]->numLeading;
-    touch.box = Box(leading + 1);
-    for (unsigned d = 0; d < leading; ++d)
-      touch.box[d] = piece.box[d];
-    touch.box[leading] = hullOf(*view);
-    touch.piece = &piece;
-    touch.view = std::move(*view);
-    storage->second.touches.push_back(std::move(touch));
+  auto found = (creates ? destination : source).find(flow, device, piece.box);
+  if (!found)
     return;
-  }
+  auto storage = shards.find({creates, flow, device, found->shard});
+  if (storage == shards.end())
+    return;
+  Touch touch;
+  unsigned leading = storage->second.shard->numLeading;
+  touch.box = Box(leading + 1);
+  for (unsigned d = 0; d < leading; ++d)
+    touch.box[d] = piece.box[d];
+  touch.box[leading] = hullOf(found->view);
+  touch.piece = &piece;
+  touch.view = std::move(found->view);
+  storage->second.touches.push_back(std::move(touch));
 }
 
 void StorageChecker::addTouches(const PlanStep &step) {
@@ -229,13 +235,22 @@ void StorageChecker::addTouches(const PlanStep &step) {
   }
 }
 
+Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
+  const PlanStorage &row = *storage.rows.front();
+  return Fault{row.op,
+               "creates or releases storage of " + plan.flows[row.flow].name +
+                   " on device " + number(row.device) +
+                   " in more parts than the limit of " + number(kMaxPieces)};
+}
+
 /// No element of a state comes or goes twice.
 MaybeFault StorageChecker::checkOnce(const StorageKey &key,
                                      const ShardStorage &storage) const {
   std::vector<Box> boxes;
   for (const PlanStorage *row : storage.rows)
     boxes.push_back(row->box);
-  for (auto [a, b] : overlappingPairs(boxes, boxes)) {
+  WorkLimit limit(kMaxPieces);
+  for (auto [a, b] : overlappingPairs(boxes, boxes, &limit)) {
     const PlanStorage &first = *storage.rows[a], &second = *storage.rows[b];
     if (a >= b || !(first.states & second.states))
       continue;
@@ -249,6 +264,8 @@ MaybeFault StorageChecker::checkOnce(const StorageKey &key,
     fault.note = "the first time is here";
     return fault;
   }
+  if (limit.isExceeded())
+    return tooManyParts(storage);
   return std::nullopt;
 }
 
@@ -262,7 +279,8 @@ MaybeFault StorageChecker::checkShard(const StorageKey &key,
     rows.push_back(row->box);
   for (const Touch &touch : storage.touches)
     used.push_back(touch.box);
-  for (auto [r, t] : overlappingPairs(rows, used)) {
+  WorkLimit limit(kMaxPieces);
+  for (auto [r, t] : overlappingPairs(rows, used, &limit)) {
     const PlanStorage &row = *storage.rows[r];
     const Touch &touch = storage.touches[t];
     const PlanPiece &piece = *touch.piece;
@@ -279,6 +297,8 @@ MaybeFault StorageChecker::checkShard(const StorageKey &key,
                               : " after its storage is released"),
                  row.op, creates ? "created here" : "released here"};
   }
+  if (limit.isExceeded())
+    return tooManyParts(storage);
   return std::nullopt;
 }
 

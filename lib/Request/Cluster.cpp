@@ -12,14 +12,20 @@
 #include "Cluster.h"
 #include "Units.h"
 
+#include "dt/Geometry/Limits.h"
+
 namespace dt::request {
 
 namespace {
 
+double readGBps(const Json &value, const std::string &path) {
+  return asNumber(value, path, kMinGBps, kMaxGBps);
+}
+
 LinkEnd readLinkEnd(const Json &value, const std::string &path) {
   LinkEnd end;
   if (!value.isString()) {
-    end.index = asInteger(value, path, 0, INT32_MAX);
+    end.index = asInteger(value, path, 0, kMaxDevice);
     return end;
   }
   const std::string prefix = "node:";
@@ -42,7 +48,7 @@ Link readLink(const Json &json, const std::string &path) {
   Link link;
   link.from = readLinkEnd(require(json, path, "from"), path + ".from");
   link.to = readLinkEnd(require(json, path, "to"), path + ".to");
-  link.GBps = asPositiveNumber(require(json, path, "GBps"), path + ".GBps");
+  link.GBps = readGBps(require(json, path, "GBps"), path + ".GBps");
   return link;
 }
 
@@ -55,9 +61,9 @@ Cluster readCluster(const Json &json) {
   Cluster cluster;
   if (const Json *value = json.find("devices_per_node"))
     cluster.devicesPerNode =
-        asInteger(*value, "cluster.devices_per_node", 1, INT32_MAX);
+        asInteger(*value, "cluster.devices_per_node", 1, kMaxDevice);
   if (const Json *value = json.find("nics_per_node")) {
-    int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, INT32_MAX);
+    int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
     if (cluster.devicesPerNode % nics != 0)
       fail("cluster.nics_per_node must divide the " +
            std::to_string(cluster.devicesPerNode) +
@@ -65,17 +71,19 @@ Cluster readCluster(const Json &json) {
     cluster.devicesPerNic = cluster.devicesPerNode / nics;
   }
   if (const Json *value = json.find("intra_node_GBps"))
-    cluster.intraNodeGBps = asPositiveNumber(*value, "cluster.intra_node_GBps");
+    cluster.intraNodeGBps = readGBps(*value, "cluster.intra_node_GBps");
   if (const Json *value = json.find("inter_node_GBps"))
-    cluster.interNodeGBps = asPositiveNumber(*value, "cluster.inter_node_GBps");
+    cluster.interNodeGBps = readGBps(*value, "cluster.inter_node_GBps");
   if (const Json *value = json.find("latency_us"))
-    cluster.latencyUs = value->number == 0 && value->kind == Json::Kind::Integer
-                            ? 0
-                            : asPositiveNumber(*value, "cluster.latency_us");
-  if (const Json *links = json.find("links"))
-    for (const Json &item : asArray(*links, "cluster.links").items)
+    cluster.latencyUs =
+        asNumber(*value, "cluster.latency_us", 0, kMaxLatencyUs);
+  if (const Json *links = json.find("links")) {
+    checkCount(asArray(*links, "cluster.links").items.size(), kMaxLinks,
+               "cluster.links", "links");
+    for (const Json &item : links->items)
       cluster.links.push_back(readLink(
           item, "cluster.links[" + std::to_string(cluster.links.size()) + "]"));
+  }
   return cluster;
 }
 

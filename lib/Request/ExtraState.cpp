@@ -12,6 +12,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExtraState.h"
+#include "States.h"
+
+#include "dt/Geometry/Limits.h"
 
 #include <algorithm>
 #include <map>
@@ -26,10 +29,6 @@ using Coordinates = std::vector<int64_t>;
 /// The mesh axes of all layouts; "rank" is that of explicit shards.
 const std::set<std::string> kAxes = {"tp",   "cp", "ep", "etp",
                                      "fsdp", "dp", "pp", "rank"};
-
-/// Most elements along one dim of an extra state: far above any real one, far
-/// below what would overflow.
-constexpr int64_t kMaxElements = int64_t(1) << 32;
 
 struct Extra {
   std::string name;
@@ -54,7 +53,7 @@ std::vector<std::string> readAxes(const Json &json, const std::string &path) {
 Extra readExtra(const Json &json, const std::string &path) {
   checkKeys(json, path, {"name", "dtype", "shape", "per"});
   Extra extra;
-  extra.name = asString(require(json, path, "name"), path + ".name");
+  extra.name = asName(require(json, path, "name"), path + ".name");
   std::string where = path + " (" + inQuotes(extra.name) + ")";
   const std::string &dtype =
       asString(require(json, where, "dtype"), where + " dtype");
@@ -170,21 +169,13 @@ private:
 };
 
 void add(const Extra &extra, const std::string &path, Request &request) {
-  for (const TensorDecl &tensor : request.tensors)
-    if (tensor.name == extra.name)
-      fail(path + " names " + inQuotes(extra.name) +
-           ", which is a tensor already");
-  for (int64_t size : extra.shape)
-    if (size > kMaxElements)
-      fail(path + " (" + inQuotes(extra.name) + ") has size " +
-           std::to_string(size) + ", more than the limit of " +
-           std::to_string(kMaxElements));
   uint32_t index = request.tensors.size();
   ExtraPlaces places(extra, index, request.source);
   TensorDecl tensor;
   tensor.name = extra.name;
   tensor.shape = places.fullShape();
   tensor.states = {{"param", extra.dtype, extra.dtype, ""}};
+  checkBytes(tensor, path + " (" + inQuotes(extra.name) + ")");
   tensor.partial = !extra.axes.empty();
   request.source.places.push_back(places.place(request.source));
   request.destination.places.push_back(places.place(request.destination));
@@ -195,9 +186,19 @@ void add(const Extra &extra, const std::string &path, Request &request) {
 
 void addExtraState(const Json &json, Request &request) {
   const Json &list = asArray(json, "extra");
+  int64_t ranks = std::max(request.source.world, request.destination.world);
+  checkCount(list.items.size(), kMaxRegions / ranks, "extra",
+             "values for each of the ranks");
+  std::set<std::string> names;
+  for (const TensorDecl &tensor : request.tensors)
+    names.insert(tensor.name);
   for (size_t i = 0; i < list.items.size(); ++i) {
     std::string path = "extra[" + std::to_string(i) + "]";
-    add(readExtra(list.items[i], path), path, request);
+    Extra extra = readExtra(list.items[i], path);
+    if (!names.insert(extra.name).second)
+      fail(path + " names " + inQuotes(extra.name) +
+           ", which is a tensor already");
+    add(extra, path, request);
   }
 }
 

@@ -2,17 +2,18 @@
 
 #include "Json.h"
 
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 namespace dt::request {
 
 namespace {
-
-/// Deepest nesting that is read: destruction of the tree is recursive.
-constexpr size_t kMaxDepth = 64;
 
 /// Builds the tree from nlohmann's events. `open` holds the containers around
 /// the current value; they are moved into their parents when they close.
@@ -86,9 +87,10 @@ private:
   };
 
   bool push(Json::Kind kind) {
-    if (open.size() == kMaxDepth)
+    // Destruction of the tree is recursive.
+    if (open.size() == kMaxJsonDepth)
       fail(what + " is nested deeper than the limit of " +
-           std::to_string(kMaxDepth) + " levels");
+           std::to_string(kMaxJsonDepth) + " levels");
     open.emplace_back();
     open.back().value.kind = kind;
     return true;
@@ -99,6 +101,9 @@ private:
     return add(std::move(closed));
   }
   bool add(Json value) {
+    if (++numValues > kMaxJsonValues)
+      fail(what + " has more values than the limit of " +
+           std::to_string(kMaxJsonValues));
     if (open.empty())
       root = std::move(value);
     else if (open.back().value.isArray())
@@ -110,6 +115,7 @@ private:
 
   std::string what;
   std::vector<Open> open;
+  size_t numValues = 0;
 };
 
 std::string describe(const Json &value) {
@@ -159,7 +165,13 @@ size_t editDistance(const std::string &a, const std::string &b) {
 
 void fail(const std::string &message) { throw RequestError{message}; }
 
-std::string inQuotes(const std::string &text) { return '"' + text + '"'; }
+std::string inQuotes(const std::string &text) {
+  return '"' + shorten(text) + '"';
+}
+
+std::string pathOf(const std::string &path, const std::string &key) {
+  return path + "." + shorten(key);
+}
 
 const Json *Json::find(const std::string &key) const {
   for (const Member &member : members)
@@ -179,6 +191,9 @@ std::string nearest(const std::string &name,
   std::string best;
   size_t bestDistance = std::max<size_t>(1, name.size() / 2) + 1;
   for (const std::string &candidate : known) {
+    // No two of these are near: the distance would be the candidate's length.
+    if (name.size() >= 2 * candidate.size())
+      continue;
     size_t distance = editDistance(name, candidate);
     if (distance < bestDistance && distance < candidate.size()) {
       best = candidate;
@@ -223,12 +238,23 @@ bool asBool(const Json &value, const std::string &path) {
   return value.boolean;
 }
 
-double asPositiveNumber(const Json &value, const std::string &path) {
+double asNumber(const Json &value, const std::string &path, double least,
+                double most) {
   if (value.kind != Json::Kind::Float)
     expectKind(value, path, Json::Kind::Integer, "a number");
-  if (!(value.number > 0))
+  if (value.number <= 0 && least > 0)
     fail(path + " must be more than 0, not " + describe(value));
+  auto text = [](double number) { return nlohmann::json(number).dump(); };
+  if (!(value.number >= least))
+    fail(path + " must be at least " + text(least) + ", not " +
+         describe(value));
+  if (!(value.number <= most))
+    fail(path + " must be at most " + text(most) + ", not " + describe(value));
   return value.number;
+}
+
+double asPositiveNumber(const Json &value, const std::string &path) {
+  return asNumber(value, path, 1e-9, std::numeric_limits<double>::max());
 }
 
 int64_t asInteger(const Json &value, const std::string &path, int64_t least,
@@ -250,6 +276,21 @@ std::vector<int64_t> asIntegers(const Json &value, const std::string &path,
     integers.push_back(asInteger(
         item, path + "[" + std::to_string(integers.size()) + "]", least));
   return integers;
+}
+
+const std::string &asName(const Json &value, const std::string &path) {
+  const std::string &name = asString(value, path);
+  std::string problem = problemOfName(name);
+  if (!problem.empty())
+    fail(path + " " + inQuotes(name) + " " + problem);
+  return name;
+}
+
+void checkCount(size_t count, size_t most, const std::string &path,
+                const char *what) {
+  if (count > most)
+    fail(path + " has " + std::to_string(count) + " " + what +
+         ", more than the limit of " + std::to_string(most));
 }
 
 const Json &require(const Json &object, const std::string &path,

@@ -27,8 +27,11 @@ struct RequestError {
 
 [[noreturn]] void fail(const std::string &message);
 
-/// `text` in double quotes.
+/// `text` in double quotes, shortened when it is long.
 std::string inQuotes(const std::string &text);
+
+/// The path of a member, for errors: "state.param".
+std::string pathOf(const std::string &path, const std::string &key);
 
 struct Json {
   enum class Kind { Null, Bool, Integer, Float, String, Array, Object };
@@ -51,7 +54,8 @@ struct Json {
 };
 
 /// Parses the whole of `text`. `what` ("request") starts the message of a
-/// syntax error; duplicate keys are errors.
+/// syntax error; duplicate keys are errors, and so is more than dt/Geometry/
+/// Limits.h allows.
 Json parseJson(const std::string &text, const std::string &what);
 
 /// Fails on a member whose key is not in `keys`, with the nearest as a hint.
@@ -67,11 +71,22 @@ const Json &asObject(const Json &value, const std::string &path);
 const Json &asArray(const Json &value, const std::string &path);
 const std::string &asString(const Json &value, const std::string &path);
 bool asBool(const Json &value, const std::string &path);
+double asNumber(const Json &value, const std::string &path, double least,
+                double most);
+/// A rate, a speed, a factor: at least 1e-9; what is too much, callers know.
 double asPositiveNumber(const Json &value, const std::string &path);
 int64_t asInteger(const Json &value, const std::string &path, int64_t least,
                   int64_t most = INT64_MAX);
 std::vector<int64_t> asIntegers(const Json &value, const std::string &path,
                                 int64_t least);
+
+/// A name that a plan can hold (dt/Geometry/Names.h).
+const std::string &asName(const Json &value, const std::string &path);
+
+/// Fails when there are more than `most`: "rules has 5000 rules, more than
+/// ...".
+void checkCount(size_t count, size_t most, const std::string &path,
+                const char *what);
 
 /// Member of an object; fails when it is missing.
 const Json &require(const Json &object, const std::string &path,

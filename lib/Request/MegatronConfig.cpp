@@ -7,15 +7,14 @@
 
 #include "MegatronConfig.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <algorithm>
 
 namespace dt::request {
 
 namespace {
 
-/// Most tensors that a config may ask for, far above any real model; a typing
-/// error in "num_experts" should not fill the memory.
-constexpr int64_t kMaxTensors = 4'000'000;
 /// Largest number in a config: products of two stay far from overflow.
 constexpr int64_t kMaxSize = int64_t(1) << 24;
 
@@ -184,7 +183,8 @@ void checkSize(const MegatronConfig &config, const std::string &path) {
   double tensors = double(config.layers + config.mtpLayers) *
                    double(perLayer + 2 * config.experts);
   if (tensors > double(kMaxTensors))
-    fail(path + " has more than " + std::to_string(kMaxTensors) + " tensors");
+    fail(path + " has more tensors than the limit of " +
+         std::to_string(kMaxTensors));
   bool hasDense =
       std::count(config.moeLayers.begin(), config.moeLayers.end(), false) > 0;
   if (hasDense && config.ffn == 0)

@@ -61,9 +61,6 @@ struct Model {
   int64_t experts = 0;
 };
 
-/// The name of a group of tensors that share a storage.
-std::string readStorage(const Json &value, const std::string &path);
-
 /// Reads `model` of a request: a path below `directory`, or inline.
 Model readModel(const Json &model, const std::string &directory);
 

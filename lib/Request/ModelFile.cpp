@@ -10,11 +10,12 @@
 #include "Model.h"
 
 #include "dt/Geometry/Box.h"
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
 
 #include <cerrno>
 #include <cstring>
 #include <fstream>
-#include <sstream>
 #include <unordered_set>
 
 namespace dt::request {
@@ -25,13 +26,24 @@ namespace {
 constexpr unsigned kLeadingDims = 2;
 
 std::string readFile(const std::string &path, const std::string &shown) {
+  auto refuse = [&](const std::string &why) {
+    fail("model " + inQuotes(shown) + " cannot be read: " + why);
+  };
   errno = 0;
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (!file || !(text << file.rdbuf()))
-    fail("model " + inQuotes(shown) +
-         " cannot be read: " + std::strerror(errno ? errno : EISDIR));
-  return text.str();
+  std::string text;
+  // A device or a pipe does not say how long it is.
+  std::vector<char> part(1 << 20);
+  while (file && int64_t(text.size()) <= kMaxInputBytes) {
+    file.read(part.data(), std::streamsize(part.size()));
+    text.append(part.data(), size_t(file.gcount()));
+  }
+  if (int64_t(text.size()) > kMaxInputBytes)
+    refuse("it has more than the limit of " + std::to_string(kMaxInputBytes) +
+           " bytes");
+  if (!file.eof() || file.bad())
+    refuse(std::strerror(errno ? errno : EISDIR));
+  return text;
 }
 
 void checkShape(const ModelTensor &tensor) {
@@ -40,10 +52,6 @@ void checkShape(const ModelTensor &tensor) {
   if (tensor.shape.size() > limit)
     fail(path + " has " + std::to_string(tensor.shape.size()) +
          " dims, more than the limit of " + std::to_string(limit));
-  int64_t bytes = 8; // of the widest dtype
-  for (int64_t size : tensor.shape)
-    if (__builtin_mul_overflow(bytes, size, &bytes))
-      fail(path + " has more elements than fit 63 bits of bytes");
 }
 
 DType readDType(const Json &value, const std::string &path) {
@@ -54,10 +62,17 @@ DType readDType(const Json &value, const std::string &path) {
   return *parsed;
 }
 
+void checkStateName(const std::string &name, const std::string &path) {
+  std::string problem = problemOfName(name);
+  if (!problem.empty())
+    fail(path + " is a name that " + problem);
+}
+
 /// A dtype for both sides, or [source, destination] with null for none.
 StateDecl readOwnState(const Json::Member &member, const std::string &path) {
   StateDecl state;
   state.name = member.first;
+  checkStateName(member.first, path);
   if (!member.second.isArray()) {
     state.source = state.destination = readDType(member.second, path);
     return state;
@@ -76,8 +91,11 @@ StateDecl readOwnState(const Json::Member &member, const std::string &path) {
 std::vector<StateDecl> readOwnStates(const Json &json,
                                      const std::string &path) {
   std::vector<StateDecl> states;
-  for (const Json::Member &member : asObject(json, path + " state").members)
-    states.push_back(readOwnState(member, path + " state." + member.first));
+  checkCount(asObject(json, path + " state").members.size(), kMaxStates,
+             path + " state", "states");
+  for (const Json::Member &member : json.members)
+    states.push_back(
+        readOwnState(member, pathOf(path + " state", member.first)));
   if (states.empty())
     fail(path + " state names no states");
   return states;
@@ -105,15 +123,13 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
         path + "[" + std::to_string(model.tensors.size()) + "]";
     checkKeys(item, itemPath, {"name", "shape", "dtype", "state", "storage"});
     const std::string &name =
-        asString(require(item, itemPath, "name"), itemPath + ".name");
-    if (name.empty())
-      fail(itemPath + ".name is empty");
+        asName(require(item, itemPath, "name"), itemPath + ".name");
     if (!names.insert(name).second)
       fail("tensor " + inQuotes(name) + " stands twice in " + path);
     model.tensors.push_back(readTensor(name, item, item.find("state")));
     if (const Json *storage = item.find("storage"))
       model.tensors.back().storage =
-          readStorage(*storage, itemPath + ".storage");
+          asName(*storage, itemPath + ".storage");
   }
   return model;
 }
@@ -124,6 +140,9 @@ Model readFlatList(const Json &list) {
   for (const Json::Member &member : list.members) {
     if (member.first == "__metadata__") // safetensors: free text
       continue;
+    std::string problem = problemOfName(member.first);
+    if (!problem.empty())
+      fail("tensor " + inQuotes(member.first) + " " + problem);
     model.tensors.push_back(readTensor(member.first, member.second));
   }
   return model;
@@ -143,19 +162,13 @@ Model readAnyModel(const Json &json, const std::string &path) {
   }
   if (model.tensors.empty())
     fail(path + " has no tensors");
+  checkCount(model.tensors.size(), kMaxTensors, path, "tensors");
   for (const ModelTensor &tensor : model.tensors)
     checkShape(tensor);
   return model;
 }
 
 } // namespace
-
-std::string readStorage(const Json &value, const std::string &path) {
-  const std::string &name = asString(value, path);
-  if (name.empty())
-    fail(path + " is empty, expected the name of a group of tensors");
-  return name;
-}
 
 Model readModel(const Json &model, const std::string &directory) {
   if (model.isObject())

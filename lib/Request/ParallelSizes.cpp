@@ -3,6 +3,7 @@
 #include "ParallelSizes.h"
 
 #include "dt/Geometry/Buckets.h"
+#include "dt/Geometry/Limits.h"
 
 #include <algorithm>
 #include <unordered_set>
@@ -16,7 +17,7 @@ constexpr const char *kDefaultOrder = "tp-cp-ep-fsdp-dp-pp";
 int64_t readSize(const Json &layout, const std::string &path, const char *key,
                  int64_t standard) {
   const Json *value = layout.find(key);
-  return value ? asInteger(*value, path + "." + key, 1, kMaxWorld) : standard;
+  return value ? asInteger(*value, path + "." + key, 1, kMaxRanks) : standard;
 }
 
 std::vector<std::string> readOrder(const std::string &text,
@@ -58,7 +59,7 @@ void checkProduct(const ParallelSizes &sizes, const std::string &path) {
 /// Fills the expert grid: edp, and efsdp where there is fsdp.
 void deriveExpertGrid(ParallelSizes &sizes, const std::string &path) {
   int64_t perStage = sizes.world / sizes.pp;
-  int64_t expert = sizes.etp * sizes.ep; // each at most kMaxWorld
+  int64_t expert = sizes.etp * sizes.ep; // each at most kMaxRanks: 2^40
   std::string grid = times("etp", sizes.etp) + " x " + times("ep", sizes.ep);
   if (perStage % expert != 0)
     fail(path + ": " + grid + " x " + times("pp", sizes.pp) +
@@ -154,7 +155,7 @@ std::vector<int64_t> readDeviceList(const Json &value, const std::string &path,
 
 int64_t readWorld(const Json &layout, const std::string &path) {
   return asInteger(require(layout, path, "world"), path + ".world", 1,
-                   kMaxWorld);
+                   kMaxRanks);
 }
 
 std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
@@ -170,9 +171,9 @@ std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
   std::unordered_set<int64_t> seen;
   bool isIota = true;
   for (int64_t rank = 0; rank < world; ++rank) {
-    if (devices[rank] > INT32_MAX)
+    if (devices[rank] > kMaxDevice)
       fail(path + ".devices names device " + std::to_string(devices[rank]) +
-           ", more than the limit of " + std::to_string(INT32_MAX));
+           ", more than the limit of " + std::to_string(kMaxDevice));
     if (!seen.insert(devices[rank]).second)
       fail(path + ".devices names device " + std::to_string(devices[rank]) +
            " twice");
@@ -198,6 +199,10 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   sizes.etp = readSize(layout, path, "etp", sizes.tp);
   sizes.vpp = readSize(layout, path, "vpp", 1);
   sizes.vocabMultiple = readSize(layout, path, "vocab_multiple", vocabMultiple);
+  if (sizes.pp * sizes.vpp > kMaxRanks)
+    fail(path + ": pp " + std::to_string(sizes.pp) + " x vpp " +
+         std::to_string(sizes.vpp) + " is more than the limit of " +
+         std::to_string(kMaxRanks));
   if (const Json *layers = layout.find("pp_layers"))
     sizes.ppLayers = asIntegers(*layers, path + ".pp_layers", 0);
   const Json *order = layout.find("order");

@@ -31,9 +31,6 @@ struct ParallelSizes {
   int64_t vocabMultiple = 128;
 };
 
-/// Largest world: a typing error should not fill the memory.
-constexpr int64_t kMaxWorld = int64_t(1) << 20;
-
 /// Reads `world` and `devices`, which every kind of layout has.
 int64_t readWorld(const Json &layout, const std::string &path);
 std::vector<int64_t> readDevices(const Json &layout, const std::string &path,

@@ -6,6 +6,8 @@
 #include "Rules.h"
 #include "States.h"
 
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
 #include "dt/Request/Request.h"
 
 #include <exception>
@@ -79,9 +81,12 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
     applyRules(rules, reader.model);
   applyStorages(rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
-  for (const ModelTensor &tensor : reader.model.tensors)
-    reader.tensors.push_back(
-        {tensor.name, tensor.shape, statesOf(tensor, states), tensor.storage});
+  for (const ModelTensor &tensor : reader.model.tensors) {
+    reader.tensors.push_back({tensor.name, tensor.shape,
+                              statesOf(tensor, states), /*partial=*/false,
+                              tensor.storage});
+    checkBytes(reader.tensors.back(), "tensor " + inQuotes(tensor.name));
+  }
 }
 
 /// Every state that `drop` and `derive` name is some tensor's own.
@@ -102,7 +107,7 @@ void checkOwnStatesNamed(const Json &json, const Model &model) {
   if (const Json *derive = json.find("derive"))
     for (const Json::Member &member : derive->members)
       if (!made.count(member.first))
-        fail("derive." + member.first + " names " +
+        fail(pathOf("derive", member.first) + " names " +
              inQuotes(member.second.string) +
              ", from which no tensor can make it");
 }
@@ -149,12 +154,15 @@ Request read(const std::string &text, const std::string &directory) {
   return request;
 }
 
-/// Names come from files: an error stays one line whatever they hold.
-std::string oneLine(std::string text) {
-  for (char &c : text)
+/// Names come from files: an error stays one line, and a short one, whatever
+/// they hold.
+std::string oneLine(const std::string &text) {
+  constexpr size_t kMostShown = 1000;
+  std::string line = shorten(text, kMostShown);
+  for (char &c : line)
     if (static_cast<unsigned char>(c) < ' ')
       c = ' ';
-  return text;
+  return line;
 }
 
 } // namespace

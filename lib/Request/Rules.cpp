@@ -4,6 +4,8 @@
 
 #include "Names.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <algorithm>
 #include <numeric>
 
@@ -57,7 +59,7 @@ Rule readRule(const Json &json, const std::string &path) {
   if (const Json *stage = json.find("stage"))
     rule.stage = readStage(*stage, path + ".stage");
   if (const Json *storage = json.find("storage")) {
-    rule.storage = readStorage(*storage, path + ".storage");
+    rule.storage = asName(*storage, path + ".storage");
     rule.cuts = json.members.size() > 2; // than "match" and "storage"
   }
   return rule;
@@ -131,7 +133,8 @@ void readNumbers(const Rule &rule, bool afterLayers, ModelTensor &tensor) {
 
 std::vector<Rule> readRules(const Json &json) {
   std::vector<Rule> rules;
-  for (const Json &item : asArray(json, "rules").items)
+  checkCount(asArray(json, "rules").items.size(), kMaxRules, "rules", "rules");
+  for (const Json &item : json.items)
     rules.push_back(
         readRule(item, "rules[" + std::to_string(rules.size()) + "]"));
   return rules;

@@ -9,51 +9,64 @@
 #include "ParallelSizes.h"
 
 #include "dt/Geometry/Cells.h"
+#include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <unordered_map>
 
 namespace dt::request {
 
 namespace {
 
+/// A row that was read, and its number in the request.
+struct ReadRow {
+  ShardRow row;
+  size_t number = 0;
+};
+
 class ShardReader {
 public:
-  ShardReader(const std::vector<TensorDecl> &tensors, int64_t world)
-      : tensors(tensors), world(world), rows(tensors.size()) {
+  ShardReader(const std::vector<TensorDecl> &tensors, int64_t world,
+              const std::string &path)
+      : tensors(tensors), world(world), path(path + ".shards"),
+        rows(tensors.size()) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       indexOf.emplace(tensors[i].name, i);
       rows[i].resize(tensors[i].states.size());
     }
   }
 
-  void read(const Json &json, const std::string &path);
-  void addPlaces(const std::string &path, LayoutDecl &layout) const;
+  void read(const Json &shards);
+  /// One rank stores an element once.
+  void checkOverlaps() const;
+  void addPlaces(LayoutDecl &layout) const;
 
 private:
-  using Rows = std::vector<ShardRow>;
-  /// What one rank holds of one tensor and state so far.
-  using HeldKey = std::tuple<uint32_t, size_t, int64_t>;
-  struct Held {
-    Box box;
-    std::string where; // the row that said so
-  };
+  using Rows = std::vector<ReadRow>;
 
+  std::string pathOf(size_t number) const {
+    return path + "[" + std::to_string(number) + "]";
+  }
+  /// source.shards[3] (tensor "w", rank 1)
+  std::string describe(const ReadRow &row, uint32_t tensor) const {
+    return pathOf(row.number) + " (tensor " + inQuotes(tensors[tensor].name) +
+           ", rank " + std::to_string(row.row.rank) + ")";
+  }
+  void readRow(const Json &json, size_t number);
   uint32_t findTensor(const Json &json, const std::string &path) const;
   Box readBox(const Json &json, const TensorDecl &tensor,
               const std::string &where) const;
-  void addRow(const Json &json, uint32_t tensor, const ShardRow &row,
+  void addRow(const Json &json, uint32_t tensor, const ReadRow &row,
               const std::string &where);
-  void checkOverlap(const HeldKey &key, const ShardRow &row,
-                    const std::string &where);
+  void checkOverlaps(uint32_t tensor, const Rows &rows) const;
 
   const std::vector<TensorDecl> &tensors;
   int64_t world;
+  std::string path;
   std::unordered_map<std::string, uint32_t> indexOf;
   std::vector<std::vector<Rows>> rows; // per tensor and state
-  std::map<HeldKey, std::vector<Held>> held;
+  WorkLimit regions{kMaxRegions};
 };
 
 uint32_t ShardReader::findTensor(const Json &json,
@@ -114,21 +127,34 @@ std::vector<Box> boxesOf(const ShardRow &row) {
   return boxes;
 }
 
-/// One rank stores an element once.
-void ShardReader::checkOverlap(const HeldKey &key, const ShardRow &row,
-                               const std::string &where) {
-  std::vector<Held> &earlier = held[key];
-  size_t count = earlier.size();
-  for (const Box &box : boxesOf(row)) {
-    for (size_t i = 0; i < count; ++i)
-      if (overlaps(earlier[i].box, box))
-        fail(where + " overlaps " + earlier[i].where + " in " +
-             toString(intersect(earlier[i].box, box)));
-    earlier.push_back({box, where});
+/// Of a tensor and state: the boxes of each rank are disjoint.
+void ShardReader::checkOverlaps(uint32_t tensor, const Rows &rows) const {
+  struct Held {
+    Box box;
+    const ReadRow *row;
+  };
+  std::map<int64_t, std::vector<Held>> byRank;
+  for (const ReadRow &row : rows)
+    for (const Box &box : boxesOf(row.row))
+      byRank[row.row.rank].push_back({box, &row});
+  for (const auto &[rank, held] : byRank) {
+    auto found = firstOverlap(BoxList(held, &Held::box));
+    if (!found)
+      continue;
+    const Held &one = held[found->first], &other = held[found->second];
+    fail(describe(*other.row, tensor) + " overlaps " +
+         describe(*one.row, tensor) + " in " +
+         toString(intersect(one.box, other.box)));
   }
 }
 
-void ShardReader::addRow(const Json &json, uint32_t tensor, const ShardRow &row,
+void ShardReader::checkOverlaps() const {
+  for (uint32_t tensor = 0; tensor < rows.size(); ++tensor)
+    for (const Rows &own : rows[tensor])
+      checkOverlaps(tensor, own);
+}
+
+void ShardReader::addRow(const Json &json, uint32_t tensor, const ReadRow &row,
                          const std::string &where) {
   const std::vector<StateDecl> &states = tensors[tensor].states;
   const Json *value = json.find("state");
@@ -139,58 +165,71 @@ void ShardReader::addRow(const Json &json, uint32_t tensor, const ShardRow &row,
     if (name && states[s].name != *name)
       continue;
     found = true;
-    bool isEmpty = row.range ? row.range->empty() : row.box.empty();
-    if (isEmpty)
+    const ShardRow &own = row.row;
+    if (own.range ? own.range->empty() : own.box.empty())
       continue;
-    checkOverlap({tensor, s, row.rank}, row, where);
+    if (!regions.take(own.range ? 2 * int64_t(own.box.rank()) : 1))
+      fail(path +
+           " hold more regions, counted for each state, than the limit "
+           "of " +
+           std::to_string(kMaxRegions));
     rows[tensor][s].push_back(row);
   }
   if (!found)
     fail(where + " has the unknown state " + inQuotes(*name));
 }
 
-void ShardReader::read(const Json &json, const std::string &path) {
-  checkKeys(json, path, {"tensor", "rank", "offset", "size", "range", "state"});
-  uint32_t index = findTensor(json, path);
+void ShardReader::readRow(const Json &json, size_t number) {
+  std::string rowPath = pathOf(number);
+  checkKeys(json, rowPath,
+            {"tensor", "rank", "offset", "size", "range", "state"});
+  uint32_t index = findTensor(json, rowPath);
   const TensorDecl &tensor = tensors[index];
-  std::string where = path + " (tensor " + inQuotes(tensor.name);
-  ShardRow row;
-  row.rank = asInteger(require(json, where + ")", "rank"), where + ") rank", 0,
-                       INT64_MAX);
-  where += ", rank " + std::to_string(row.rank) + ")";
-  if (row.rank >= world)
+  std::string where = rowPath + " (tensor " + inQuotes(tensor.name);
+  ReadRow row;
+  row.number = number;
+  row.row.rank = asInteger(require(json, where + ")", "rank"), where + ") rank",
+                           0, INT64_MAX);
+  where = describe(row, index);
+  if (row.row.rank >= world)
     fail(where + " has a rank that world " + std::to_string(world) +
          " does not have");
-  row.box = readBox(json, tensor, where);
+  row.row.box = readBox(json, tensor, where);
   if (const Json *range = json.find("range"))
-    row.range = readRange(*range, row.box.volume(), where);
+    row.row.range = readRange(*range, row.row.box.volume(), where);
   addRow(json, index, row, where);
 }
 
-bool sameRows(const std::vector<ShardRow> &a, const std::vector<ShardRow> &b) {
+void ShardReader::read(const Json &shards) {
+  for (size_t i = 0; i < asArray(shards, path).items.size(); ++i)
+    readRow(shards.items[i], i);
+}
+
+bool sameRows(const std::vector<ShardRow> &a, const std::vector<ReadRow> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const ShardRow &x, const ShardRow &y) {
-                      return x.rank == y.rank && x.box == y.box &&
-                             x.range == y.range;
+                    [](const ShardRow &x, const ReadRow &y) {
+                      return x.rank == y.row.rank && x.box == y.row.box &&
+                             x.range == y.row.range;
                     });
 }
 
 /// States that lie alike share one place.
-void ShardReader::addPlaces(const std::string &path, LayoutDecl &layout) const {
+void ShardReader::addPlaces(LayoutDecl &layout) const {
   for (size_t t = 0; t < tensors.size(); ++t) {
     size_t first = layout.places.size();
     for (size_t s = 0; s < tensors[t].states.size(); ++s) {
       const std::string &state = tensors[t].states[s].name;
       if (rows[t][s].empty())
-        fail(path + ".shards has no shard of tensor " +
-             inQuotes(tensors[t].name) + " state " + inQuotes(state));
+        fail(path + " has no shard of tensor " + inQuotes(tensors[t].name) +
+             " state " + inQuotes(state));
       auto same = std::find_if(
           layout.places.begin() + first, layout.places.end(),
           [&](const PlaceDecl &p) { return sameRows(p.rows, rows[t][s]); });
       if (same == layout.places.end()) {
         PlaceDecl place;
         place.tensor = t;
-        place.rows = rows[t][s];
+        for (const ReadRow &row : rows[t][s])
+          place.rows.push_back(row.row);
         same = layout.places.insert(same, std::move(place));
       }
       same->states.push_back(state);
@@ -201,13 +240,17 @@ void ShardReader::addPlaces(const std::string &path, LayoutDecl &layout) const {
 }
 
 std::optional<Box> firstHole(const PlaceDecl &place,
-                             const std::vector<int64_t> &shape) {
+                             const std::vector<int64_t> &shape,
+                             const std::string &path) {
   std::vector<HeldBox> held;
   for (const ShardRow &row : place.rows)
     held.push_back({row.rank, row.box, row.range});
-  std::vector<Box> holes =
-      uncovered(Box::whole(shape), overlay(holdingsOf(held), shape).cells);
-  return holes.empty() ? std::nullopt : std::optional<Box>(holes.front());
+  WorkLimit limit(kMaxPieces);
+  CellSet cells = overlay(holdingsOf(held), shape, &limit);
+  if (limit.isExceeded())
+    fail(path + ".shards overlap in more parts than the limit of " +
+         std::to_string(kMaxPieces));
+  return firstUncovered({{Box::whole(shape), 0}}, cells.cells);
 }
 
 } // namespace
@@ -220,16 +263,19 @@ std::vector<std::string> holesOf(const LayoutDecl &layout,
     if (place.rows.empty())
       continue;
     TensorDecl &tensor = tensors[place.tensor];
-    std::optional<Box> hole = firstHole(place, tensor.shape);
+    std::optional<Box> hole = firstHole(place, tensor.shape, path);
     if (!hole)
       continue;
     tensor.partial = true;
     std::string states;
     for (const std::string &state : place.states)
       states += (states.empty() ? " state " : ", ") + inQuotes(state);
-    out.push_back(path + ".shards leave " + toString(*hole) + " of tensor " +
-                  inQuotes(tensor.name) + states +
-                  " on no rank: its values are lost");
+    std::string lost = path + ".shards leave " + toString(*hole) +
+                       " of tensor " + inQuotes(tensor.name) + states +
+                       " on no rank: its values are lost";
+    if (!layout.partial)
+      fail(lost + ", unless " + path + ".partial is true");
+    out.push_back(std::move(lost));
   }
   return out;
 }
@@ -242,7 +288,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
           "pp_layers", "vocab_multiple", "bucket_size"})
       if (member.first == key)
         fail(path + " has " + inQuotes(key) + " beside \"shards\"");
-  checkKeys(json, path, {"world", "shards", "devices", "state"});
+  checkKeys(json, path, {"world", "shards", "devices", "state", "partial"});
   LayoutDecl layout;
   layout.world = readWorld(json, path);
   layout.devices = readDevices(json, path, layout.world);
@@ -252,11 +298,12 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
   ranks.mesh.devices = layout.devices;
   layout.grids = {ranks.mesh};
   layout.meshes.push_back(std::move(ranks));
-  ShardReader reader(tensors, layout.world);
-  const Json &shards = asArray(*json.find("shards"), path + ".shards");
-  for (size_t i = 0; i < shards.items.size(); ++i)
-    reader.read(shards.items[i], path + ".shards[" + std::to_string(i) + "]");
-  reader.addPlaces(path, layout);
+  ShardReader reader(tensors, layout.world, path);
+  reader.read(*json.find("shards"));
+  reader.checkOverlaps();
+  reader.addPlaces(layout);
+  if (const Json *partial = json.find("partial"))
+    layout.partial = asBool(*partial, path + ".partial");
   return layout;
 }
 

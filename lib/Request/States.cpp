@@ -9,6 +9,9 @@
 
 #include "States.h"
 
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
+
 #include <algorithm>
 #include <set>
 
@@ -23,14 +26,16 @@ struct NamedDType {
 
 std::vector<NamedDType> readDTypes(const Json &json, const std::string &path) {
   std::vector<NamedDType> states;
-  for (const Json::Member &member : asObject(json, path).members) {
-    std::string where = path + "." + member.first;
+  checkCount(asObject(json, path).members.size(), kMaxStates, path, "states");
+  for (const Json::Member &member : json.members) {
+    std::string where = pathOf(path, member.first);
     const std::string &text = asString(member.second, where);
     std::optional<DType> dtype = parseDType(text);
     if (!dtype)
       fail(where + " has the unknown dtype " + inQuotes(text));
-    if (member.first.empty())
-      fail(path + " has an empty name");
+    std::string problem = problemOfName(member.first);
+    if (!problem.empty())
+      fail(where + " is the name of a state that " + problem);
     states.push_back({member.first, *dtype});
   }
   if (states.empty())
@@ -56,8 +61,10 @@ StateDecl *find(std::vector<StateDecl> &states, const std::string &name) {
 
 /// `all`: every entry must be about these states.
 void readDerive(const Json &json, bool all, std::vector<StateDecl> &states) {
-  for (const Json::Member &member : asObject(json, "derive").members) {
-    std::string path = "derive." + member.first;
+  checkCount(asObject(json, "derive").members.size(), kMaxRules, "derive",
+             "entries");
+  for (const Json::Member &member : json.members) {
+    std::string path = pathOf("derive", member.first);
     StateDecl *to = find(states, member.first);
     const std::string &name = asString(member.second, path);
     StateDecl *from = find(states, name);
@@ -89,6 +96,7 @@ std::set<std::string> readDrop(const Json &json, bool all,
                                std::vector<StateDecl> &states) {
   std::set<std::string> dropped;
   const Json &list = asArray(json, "drop");
+  checkCount(list.items.size(), kMaxRules, "drop", "entries");
   for (size_t i = 0; i < list.items.size(); ++i) {
     std::string path = "drop[" + std::to_string(i) + "]";
     const std::string &name = asString(list.items[i], path);
@@ -164,8 +172,23 @@ std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
     else
       states.push_back({state.name, std::nullopt, state.dtype, ""});
   }
+  checkCount(states.size(), kMaxStates, "state", "states on both sides");
   complete(request, !(states.empty() && tensorsHaveOwn), states);
   return states;
+}
+
+void checkBytes(const TensorDecl &tensor, const std::string &path) {
+  int64_t source = 0, destination = 0;
+  for (const StateDecl &state : tensor.states) {
+    source += state.source ? byteWidth(*state.source) : 0;
+    destination += state.destination ? byteWidth(*state.destination) : 0;
+  }
+  int64_t bytes = std::max(source, destination);
+  for (int64_t size : tensor.shape)
+    if (__builtin_mul_overflow(bytes, size, &bytes) || bytes > kMaxBytes)
+      fail(path +
+           " has more elements, all states together, than the limit of " +
+           std::to_string(kMaxBytes) + " bytes holds");
 }
 
 std::vector<TensorDecl> tensorsOn(Side side,

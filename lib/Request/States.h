@@ -21,6 +21,10 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
                                          const std::string &tensor,
                                          std::vector<StateDecl> states);
 
+/// Fails when a tensor, named by `path`, has more bytes on a side, all states
+/// together, than the limit.
+void checkBytes(const TensorDecl &tensor, const std::string &path);
+
 /// The tensors with only the states that exist on a side.
 std::vector<TensorDecl> tensorsOn(Side side,
                                   const std::vector<TensorDecl> &tensors);

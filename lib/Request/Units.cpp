@@ -2,6 +2,8 @@
 
 #include "Units.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <cmath>
 #include <cstdlib>
 
@@ -28,7 +30,7 @@ double unitBytes(const std::string &unit) {
 
 int64_t readBytes(const Json &value, const std::string &path) {
   if (!value.isString())
-    return asInteger(value, path, 1);
+    return asInteger(value, path, 1, kMaxBytes);
   const std::string &text = value.string;
   size_t digits = text.find_first_not_of("0123456789.");
   std::string number = text.substr(0, digits);
@@ -39,7 +41,10 @@ int64_t readBytes(const Json &value, const std::string &path) {
   char *end = nullptr;
   double amount = std::strtod(number.c_str(), &end);
   double bytes = amount * unitBytes(unit);
-  if (number.empty() || *end != '\0' || !(bytes >= 1) || bytes > 9e18)
+  if (bytes > double(kMaxBytes) && *end == '\0')
+    fail(path + " must be at most " + std::to_string(kMaxBytes) +
+         " bytes, not the string " + inQuotes(text));
+  if (number.empty() || *end != '\0' || !(bytes >= 1))
     fail(path +
          " must be bytes such as 1073741824, \"1GiB\" or \"512MB\", not the "
          "string " +

@@ -44,6 +44,8 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   for (size_t i = 0; i < candidates.size() && tried <= effort; ++i) {
     std::vector<ScheduledMove> scheduled = schedule(problem, candidates[i]);
     tried += int64_t(scheduled.size());
+    if (scheduled.empty() && !problem.moves.empty())
+      continue; // more messages than the limit
     std::vector<TimedMessage> messages = problem.messages(scheduled);
     double seconds = predictSeconds(messages, problem.cluster);
     if (best.moves.empty() || seconds < best.seconds) {
@@ -68,9 +70,11 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
   for (ChunkBytes &chunks : candidates)
     chunks.hasShortEnds = !chunks.isWhole;
   if (candidates.empty())
-    return refuseStaging(problem, stagingNeeded(problem));
+    return refuseChunks(problem);
   ChunkChoice best =
       fastestOf(problem, candidates, options.effort, kGoodEnough);
+  if (best.moves.empty() && !problem.moves.empty())
+    return refuseMessages();
   schedule.moves = std::move(best.moves);
   WaveSchedule exact;
   if (!scheduleExactly(problem, options, exact) &&

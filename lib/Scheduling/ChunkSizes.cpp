@@ -2,8 +2,11 @@
 
 #include "dt/Scheduling/ChunkSizes.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <unordered_map>
 
@@ -61,24 +64,27 @@ ChunkBytes fitStaging(ChunkBytes wanted, ChunkBytes least, int64_t room) {
   return {intra, wanted.inter > 0 ? room - intra : 0};
 }
 
-} // namespace
+/// What moves load ports with, and what chunks make of it.
+class Traffic {
+public:
+  explicit Traffic(const WaveProblem &problem);
 
-int64_t dt::stagingNeeded(const WaveProblem &problem) {
-  int64_t widest[2] = {0, 0};
-  for (const Move &move : problem.moves) {
-    bool inter = !problem.cluster.sameNode(move.source, move.destination);
-    widest[inter] =
-        std::max(widest[inter], alignSlot(problem.elementBytes[move.flow]));
-  }
-  return kSlotsPerLevel * (widest[0] + widest[1]);
-}
+  /// Chunk sizes worth trying that keep to the limits on messages.
+  std::vector<ChunkBytes> candidates(int64_t stagingBytes) const;
 
-std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
-  const std::vector<Move> &moves = problem.moves;
-  const Cluster &cluster = problem.cluster;
+private:
+  std::vector<ChunkBytes> allCandidates(int64_t stagingBytes) const;
+  bool keepsToLimits(ChunkBytes chunks) const;
+
+  const Cluster &cluster;
+  size_t numMoves;
   LevelTraffic levels[2]; // island, NIC
+};
+
+Traffic::Traffic(const WaveProblem &problem)
+    : cluster(problem.cluster), numMoves(problem.moves.size()) {
   std::unordered_map<int64_t, int64_t> out[2], in[2];
-  for (const Move &move : moves) {
+  for (const Move &move : problem.moves) {
     bool inter = !cluster.sameNode(move.source, move.destination);
     LevelTraffic &level = levels[inter];
     int64_t width = problem.elementBytes[move.flow];
@@ -88,15 +94,44 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
     level.busiest = std::max({level.busiest, out[inter][move.source] += bytes,
                               in[inter][move.destination] += bytes});
   }
-  int64_t room = roundDown(problem.stagingBytes / kSlotsPerLevel);
+}
+
+/// Counts messages of the largest size: one for each pair, and one for each
+/// cut.
+bool Traffic::keepsToLimits(ChunkBytes chunks) const {
+  int64_t messages = 0;
+  for (bool inter : {false, true}) {
+    std::unordered_map<int64_t, int64_t> out, in; // cuts, by port
+    for (auto [pair, bytes] : levels[inter].pairs) {
+      auto [from, to] = pair;
+      int64_t most = largestMessage(from, to, bytes, chunks, cluster);
+      int64_t cuts = most > 0 ? (bytes - 1) / most : kMaxMessages;
+      int64_t busiest = std::max(out[cluster.port(from, inter)] += cuts,
+                                 in[cluster.port(to, inter)] += cuts);
+      messages += 1 + cuts;
+      if (busiest > kMaxPortCuts || messages > kMaxMessages)
+        return false;
+    }
+  }
+  return true;
+}
+
+std::vector<ChunkBytes> Traffic::candidates(int64_t stagingBytes) const {
+  std::vector<ChunkBytes> all = allCandidates(stagingBytes), kept;
+  std::copy_if(all.begin(), all.end(), std::back_inserter(kept),
+               [&](ChunkBytes chunks) { return keepsToLimits(chunks); });
+  return kept;
+}
+
+std::vector<ChunkBytes> Traffic::allCandidates(int64_t stagingBytes) const {
+  int64_t room = roundDown(stagingBytes / kSlotsPerLevel);
   ChunkBytes least = {alignSlot(levels[0].widest), alignSlot(levels[1].widest)};
   if (least.intra + least.inter > room)
     return {};
   // Where the island carries little, it still has to last several latencies.
-  int64_t leastIsland =
-      alignSlot(std::min({levels[0].busiest, room / 8,
-                          int64_t(10 * cluster.latencySeconds() *
-                                  cluster.bytesPerSecond(false))}));
+  int64_t leastIsland = alignSlot(int64_t(
+      std::min(double(std::min(levels[0].busiest, room / 8)),
+               10 * cluster.latencySeconds() * cluster.bytesPerSecond(false))));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;
@@ -112,7 +147,7 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
   // Many moves are scheduled once or twice (`effort`): where ports have little
   // to send to each of many, twice the waves are no faster, but twice the plan.
   constexpr size_t kManyMoves = 300000;
-  if (moves.size() > kManyMoves)
+  if (numMoves > kManyMoves)
     consider(64);
   consider(128);
   // Sizes that divide the typical pair evenly, on the slower level.
@@ -135,4 +170,50 @@ std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
       widest[0] + widest[1] <= room)
     candidates.push_back({widest[0], widest[1], /*isWhole=*/true});
   return candidates;
+}
+
+} // namespace
+
+int64_t dt::stagingNeeded(const WaveProblem &problem) {
+  int64_t widest[2] = {0, 0};
+  for (const Move &move : problem.moves) {
+    bool inter = !problem.cluster.sameNode(move.source, move.destination);
+    widest[inter] =
+        std::max(widest[inter], alignSlot(problem.elementBytes[move.flow]));
+  }
+  return kSlotsPerLevel * (widest[0] + widest[1]);
+}
+
+std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
+  return Traffic(problem).candidates(problem.stagingBytes);
+}
+
+int64_t dt::smallestStaging(const WaveProblem &problem) {
+  Traffic traffic(problem);
+  int64_t works = std::max(2 * std::max<int64_t>(problem.stagingBytes, 256),
+                           stagingNeeded(problem));
+  while (works <= kMaxBytes && traffic.candidates(works).empty())
+    works *= 2;
+  if (works > kMaxBytes)
+    return 0;
+  int64_t fails = works / 2;
+  while (works - fails > works / 16) {
+    int64_t middle = fails + (works - fails) / 2;
+    (traffic.candidates(middle).empty() ? fails : works) = middle;
+  }
+  return works;
+}
+
+int64_t dt::largestMessage(int64_t from, int64_t to, int64_t bytes,
+                           ChunkBytes chunks, const Cluster &cluster) {
+  // No element is wider, and no pair is cut into more for being slow.
+  constexpr int64_t kLeast = 4096, kMostCuts = 1024;
+  bool inter = !cluster.sameNode(from, to);
+  int64_t chunk = inter ? chunks.inter : chunks.intra;
+  double share =
+      cluster.bytesPerSecond(from, to) / cluster.bytesPerSecond(inter);
+  if (share >= 1)
+    return chunk;
+  return std::min(
+      chunk, std::max({kLeast, bytes / kMostCuts, int64_t(chunk * share)}));
 }

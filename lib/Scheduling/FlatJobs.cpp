@@ -127,6 +127,13 @@ void FlatJobs::addPieces(uint32_t storage, const std::vector<uint32_t> &moves,
     add({local.flow, 0, local.device, local.device, local.box}, local.box,
         /*local=*/true);
   }
+  for (auto [box, shape] : boxes) {
+    int64_t members = 1;
+    for (unsigned d = 0; d < numLeading; ++d)
+      members *= (*box)[d].size();
+    if (!effects.take(members))
+      return;
+  }
   std::vector<std::pair<int64_t, uint32_t>> pieces; // member, shape
   for (auto [box, shape] : boxes) {
     std::vector<int64_t> members = {0};
@@ -204,11 +211,21 @@ int64_t FlatJobs::rowBytes(const Cohort &cohort, unsigned dim) const {
   return most;
 }
 
-/// Cuts the outermost dim, and further ones where its rows are too large. What
-/// comes and goes whole is not cut.
-void FlatJobs::block(Cohort &cohort) {
+/// Whether the blocks of a cohort, counted for each of its pieces, keep to the
+/// limit.
+bool FlatJobs::countBlocks(const Cohort &cohort) {
+  int64_t count = int64_t(cohort.shapes.size());
+  for (const Blocking::Dim &dim : cohort.blocking.dims)
+    if (__builtin_mul_overflow(count, dim.parts, &count))
+      return effects.take(INT64_MAX);
+  return effects.take(count);
+}
+
+/// Cuts the outermost dim, and further ones where its rows are too large; what
+/// comes and goes whole is not cut. False when there are too many blocks.
+bool FlatJobs::block(Cohort &cohort) {
   if (input.pageBytes >= kWholeBuffers)
-    return;
+    return countBlocks(cohort);
   std::vector<Blocking::Dim> &dims = cohort.blocking.dims;
   unsigned rank = shapes[cohort.shapes.front()].inner.rank();
   while (dims.size() < rank) {
@@ -224,14 +241,17 @@ void FlatJobs::block(Cohort &cohort) {
       break;
     dims.back().parts = dims.back().largestCell();
   }
+  if (!countBlocks(cohort))
+    return false;
   if (dims.empty())
-    return;
+    return true;
   int64_t most = 0;
   for (const JobEffects &effects : effectsOf(cohort))
     for (const JobEffect &effect : effects)
       most = std::max({most, effect.created, effect.freed});
   dims.back().parts = std::clamp<int64_t>((most + jobBytes - 1) / jobBytes, 1,
                                           dims.back().largestCell());
+  return countBlocks(cohort);
 }
 
 /// What each block touches of each buffer. What lies in a buffer between two
@@ -346,16 +366,21 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
 
 /// Small tensors share a job, large ones have several.
 void FlatJobs::addJobs(Cohort &cohort) {
-  block(cohort);
+  if (!block(cohort))
+    return;
   CohortJobs &own = jobs.emplace_back();
   own.effects = effectsOf(cohort);
   own.members = cohort.members.size();
-  if (cohort.blocking.blocks() > 1)
-    return;
-  int64_t most = 1;
-  for (const JobEffect &effect : own.effects.front())
-    most = std::max({most, effect.created, effect.freed});
-  own.together = std::clamp<int64_t>(jobBytes / most, 1, own.members);
+  if (own.effects.size() == 1) {
+    int64_t most = 1;
+    for (const JobEffect &effect : own.effects.front())
+      most = std::max({most, effect.created, effect.freed});
+    own.together = std::clamp<int64_t>(jobBytes / most, 1, own.members);
+  }
+  int64_t ofTensor = 0;
+  for (const JobEffects &block : own.effects)
+    ofTensor += int64_t(block.size());
+  effects.take(ofTensor * own.count() / int64_t(own.effects.size()));
 }
 
 /// Tensors [first, last) of a cohort; those whose last index counts up share a
@@ -416,8 +441,9 @@ FlatJobs::FlatJobs(const FlatInput &input, int64_t jobBytes)
   for (uint32_t i = 0; i < input.locals.size(); ++i)
     localsOf[input.flows[input.locals[i].flow].readsFrom].push_back(i);
   for (uint32_t flow = 0; flow < input.flows.size(); ++flow)
-    if (!movesOf[flow].empty() || !localsOf[flow].empty())
+    if (!isTooMany() && (!movesOf[flow].empty() || !localsOf[flow].empty()))
       addPieces(flow, movesOf[flow], localsOf[flow]);
   for (Cohort &cohort : cohorts)
-    addJobs(cohort);
+    if (!isTooMany())
+      addJobs(cohort);
 }

@@ -4,6 +4,7 @@
 #define DT_LIB_SCHEDULING_FLATJOBS_H
 
 #include "FlatSequence.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Scheduling/FlatOrder.h"
 
 #include <tuple>
@@ -58,6 +59,9 @@ public:
   /// Jobs bring or free at most about `jobBytes` on each device. The input must
   /// outlive the jobs.
   FlatJobs(const FlatInput &input, int64_t jobBytes);
+  /// There are more blocks, or effects of them, than the limit: the jobs are
+  /// not all of them.
+  bool isTooMany() const { return effects.isExceeded(); }
 
   const std::vector<CohortJobs> &byCohort() const { return jobs; }
   /// Pieces that are moved or copied in each job of a cohort.
@@ -94,7 +98,8 @@ private:
   Box whole(const Cohort &cohort, const Box &inner) const;
   const Shard &shardOf(const FlatShape &shape, bool destination) const;
   int64_t rowBytes(const Cohort &cohort, unsigned dim) const;
-  void block(Cohort &cohort);
+  bool countBlocks(const Cohort &cohort);
+  bool block(Cohort &cohort);
   std::map<Buffer, std::vector<Touch>> touchesOf(const Cohort &cohort) const;
   void addTraffic(const Cohort &cohort,
                   std::vector<std::map<int64_t, JobEffect>> &byDevice) const;
@@ -105,6 +110,7 @@ private:
 
   const FlatInput &input;
   int64_t jobBytes;
+  WorkLimit effects{kMaxFlatEffects};
   std::map<FlatShape, uint32_t> known;
   std::vector<FlatShape> shapes;
   std::vector<Cohort> cohorts;

@@ -17,6 +17,8 @@ FlatOrder &FlatOrder::operator=(FlatOrder &&) = default;
 
 FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
     : jobs(std::make_unique<FlatJobs>(input, jobBytes)) {
+  if (jobs->isTooMany())
+    return;
   for (const ShardIndex *index : {&input.source, &input.destination})
     for (int64_t device : index->devices())
       for (const ShardIndex::Entry &entry : index->shardsOf(device)) {
@@ -70,7 +72,7 @@ void FlatOrder::addTogether(const FlatStorages &storages,
 }
 
 int64_t FlatOrder::neededBytes() const {
-  int64_t needed = 0;
+  int64_t needed = jobs->isTooMany() ? INT64_MAX : 0;
   for (const auto &[number, device] : devices) {
     int64_t live = device.read;
     int64_t limit = std::max(device.source, device.destination);
@@ -189,8 +191,9 @@ std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
       bestNeeded = needed;
       best = std::move(order);
     }
-    if (bestNeeded <= roomBytes / 2 || (input.pageBytes < kWholeBuffers &&
-                                        roomBytes / parts < input.pageBytes))
+    bool isFinest = input.pageBytes < kWholeBuffers &&
+                    roomBytes / parts < input.pageBytes;
+    if (needed == INT64_MAX || bestNeeded <= roomBytes / 2 || isFinest)
       break;
   }
   return best;

@@ -29,6 +29,7 @@
 
 #include "dt/Scheduling/FlatSchedule.h"
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Painted.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/FlatOrder.h"
@@ -66,8 +67,11 @@ private:
   bool isWhole() const { return storage.pageBytes >= kWholeBuffers; }
   std::optional<FlatOrder> orderFor(int64_t limit) const;
   int64_t slotsNeeded() const;
+  WaveProblem phaseOf(std::vector<Move> moves, int64_t limit) const;
+  bool hasSlots(int64_t limit) const;
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
+  std::string refuseLimit() const;
   void addCopies(const FlatPhase &phase);
   std::optional<std::string> addMoves(std::vector<Move> moves, int64_t effort);
 
@@ -96,15 +100,58 @@ int64_t FlatScheduler::slotsNeeded() const {
   return 2 * kSlotsPerLevel * alignSlot(widest);
 }
 
-bool FlatScheduler::fits(int64_t limit) const {
-  return slots(limit) >= slotsNeeded() && orderFor(limit).has_value();
+/// The moves of a phase, as a problem of their own.
+WaveProblem FlatScheduler::phaseOf(std::vector<Move> moves,
+                                   int64_t limit) const {
+  WaveProblem phase;
+  phase.moves = std::move(moves);
+  phase.elementBytes = problem.elementBytes;
+  phase.cluster = problem.cluster;
+  phase.stagingBytes = slots(limit);
+  return phase;
 }
 
-/// To one part in sixteen.
+/// Whether all elements have slots, and all that travels has no more messages
+/// than the limit. That is quickly said, and phases have no fewer.
+bool FlatScheduler::hasSlots(int64_t limit) const {
+  return slots(limit) >= slotsNeeded() &&
+         (problem.moves.empty() ||
+          !candidateChunks(phaseOf(problem.moves, limit)).empty());
+}
+
+bool FlatScheduler::fits(int64_t limit) const {
+  if (!hasSlots(limit))
+    return false;
+  std::optional<FlatOrder> order = orderFor(limit);
+  if (!order)
+    return false;
+  std::vector<FlatPhase> phases = order->phases(room(limit));
+  return std::all_of(phases.begin(), phases.end(), [&](FlatPhase &phase) {
+    return phase.moves.empty() ||
+           !candidateChunks(phaseOf(std::move(phase.moves), limit)).empty();
+  });
+}
+
+std::string FlatScheduler::refuseLimit() const {
+  std::string text =
+      "cannot hold to the larger of source and destination plus " +
+      std::to_string(storage.limitBytes) + " bytes (memory.staging)" +
+      (isWhole() ? " by tensor, " : ", ");
+  if (int64_t smallest = smallestLimit())
+    return text + "the smallest limit that works is " +
+           std::to_string(smallest);
+  return text + "nor to any other limit within " +
+         std::to_string(kMaxFlatEffects) + " blocks and " +
+         std::to_string(kMaxMessages) + " messages";
+}
+
+/// To one part in sixteen; 0 when there is none.
 int64_t FlatScheduler::smallestLimit() const {
   int64_t works = 2 * std::max<int64_t>(storage.limitBytes, 256);
-  while (!fits(works))
+  while (works <= kMaxBytes && !fits(works))
     works *= 2;
+  if (works > kMaxBytes)
+    return 0;
   int64_t fails = works / 2;
   while (works - fails > works / 16) {
     int64_t middle = fails + (works - fails) / 2;
@@ -133,19 +180,18 @@ void FlatScheduler::addCopies(const FlatPhase &phase) {
 /// first the one that suited the phase before.
 std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
                                                    int64_t effort) {
-  WaveProblem phase;
-  phase.moves = std::move(moves);
-  phase.elementBytes = problem.elementBytes;
-  phase.cluster = problem.cluster;
-  phase.stagingBytes =
-      std::min(problem.stagingBytes, slots(storage.limitBytes));
+  WaveProblem phase = phaseOf(std::move(moves), storage.limitBytes);
+  phase.stagingBytes = std::min(problem.stagingBytes, phase.stagingBytes);
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
-    return refuseStaging(phase, stagingNeeded(phase));
+    return refuseLimit();
   size_t first = lastBest < candidates.size() ? lastBest : 0;
   std::rotate(candidates.begin(), candidates.begin() + first,
               candidates.begin() + first + 1);
   ChunkChoice best = fastestOf(phase, candidates, effort, /*enough=*/0);
+  if (best.moves.empty() ||
+      int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
+    return refuseMessages();
   size_t i = best.candidate;
   lastBest = i == 0 ? first : i <= first ? i - 1 : i;
   for (ScheduledMove &entry : best.moves) {
@@ -159,13 +205,10 @@ std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
 std::optional<std::string> FlatScheduler::run() {
   int64_t limit = storage.limitBytes;
   std::optional<FlatOrder> order;
-  if (slots(limit) >= slotsNeeded())
+  if (hasSlots(limit))
     order = orderFor(limit);
   if (!order)
-    return "cannot hold to the larger of source and destination plus " +
-           std::to_string(limit) + " bytes" + (isWhole() ? " by tensor" : "") +
-           ", the smallest limit that works is " +
-           std::to_string(smallestLimit());
+    return refuseLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));
   // Phases are much alike: several sizes are tried in a few of them.
   constexpr size_t kSearched = 32;

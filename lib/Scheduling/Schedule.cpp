@@ -39,6 +39,7 @@
 #include "dt/Scheduling/Schedule.h"
 
 #include "Matching.h"
+#include "dt/Geometry/Limits.h"
 #include "dtrt/DeviceIndex.h"
 
 #include <algorithm>
@@ -98,6 +99,7 @@ constexpr double kWholeLatency = 1.0 / 16, kPartOfWhole = 0.25;
 
 /// All traffic of one ordered pair of devices.
 struct Edge {
+  int64_t source = 0, destination = 0;
   WaitingQueue ready;
   int64_t readyBytes = 0;
   int64_t leftBytes = 0; // ready or still to arrive at the sender
@@ -110,11 +112,11 @@ public:
   Scheduler(const WaveProblem &problem, ChunkBytes chunks,
             std::vector<ScheduledMove> &scheduled)
       : moves(problem.moves), elementBytes(problem.elementBytes),
-        cluster(problem.cluster), chunks{chunks.intra, chunks.inter},
-        isWhole(chunks.isWhole), hasShortEnds(chunks.hasShortEnds),
-        scheduled(scheduled) {}
+        cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole),
+        hasShortEnds(chunks.hasShortEnds), scheduled(scheduled) {}
 
-  void run();
+  /// False when there are more messages than the limit.
+  bool run();
 
 private:
   int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
@@ -122,7 +124,6 @@ private:
   void shortenEnds();
   void findFeeders();
   void makeReady(uint32_t move, const Box &box);
-  int64_t largestMessage(const Move &move) const;
   void update(uint32_t edge);
   int64_t fill(Edge &edge, int64_t room, int32_t wave);
   void sendWave(int32_t wave);
@@ -132,8 +133,8 @@ private:
   const std::vector<Move> &moves;
   const std::vector<int64_t> &elementBytes;
   const Cluster &cluster;
-  const int64_t chunks[2]; // island, NIC
-  const bool isWhole;      // every message counts alike, none is cut
+  const ChunkBytes chunks;
+  const bool isWhole; // every message counts alike, none is cut
   const bool hasShortEnds;
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
@@ -147,19 +148,9 @@ private:
   std::vector<int64_t> missing; // elements not yet at the sender
   /// Per move: the longest chain of forwards that wait for it.
   std::vector<uint32_t> chain;
-  int64_t left = 0; // bytes not yet sent
+  int64_t left = 0;     // bytes not yet sent
+  int64_t messages = 0; // so far
 };
-
-/// A slow pair sends less, so that the messages of a wave last alike.
-int64_t Scheduler::largestMessage(const Move &move) const {
-  constexpr int64_t kLeast = 4096; // no element is wider
-  bool inter = !cluster.sameNode(move.source, move.destination);
-  double share = cluster.bytesPerSecond(move.source, move.destination) /
-                 cluster.bytesPerSecond(inter);
-  int64_t chunk = chunks[inter];
-  return share >= 1 ? chunk
-                    : std::min(chunk, std::max(kLeast, int64_t(chunk * share)));
-}
 
 void Scheduler::index() {
   dtrt::DeviceIndex known, dense; // in order of appearance; ascending
@@ -179,24 +170,27 @@ void Scheduler::index() {
   edgeOf.resize(moves.size());
   for (uint32_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
-    bool inter = !cluster.sameNode(move.source, move.destination);
     uint32_t s = dense(move.source), d = dense(move.destination);
     auto [it, isNew] = edgesOf.try_emplace(uint64_t(s) << 32 | d, edges.size());
     if (isNew) {
-      Edge edge;
-      edge.largest = largestMessage(move);
-      edge.bytesPerSecond =
-          cluster.bytesPerSecond(move.source, move.destination);
-      uint32_t from = dense(cluster.port(move.source, inter));
-      uint32_t to = dense(cluster.port(move.destination, inter));
-      matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
-                    isWhole ? 1 : edge.largest / edge.bytesPerSecond);
-      edges.push_back(edge);
+      edges.emplace_back();
+      edges.back().source = move.source;
+      edges.back().destination = move.destination;
     }
     edgeOf[i] = it->second;
     int64_t bytes = move.box.volume() * width(i);
     edges[it->second].leftBytes += bytes;
     left += bytes;
+  }
+  for (Edge &edge : edges) {
+    bool inter = !cluster.sameNode(edge.source, edge.destination);
+    edge.largest = largestMessage(edge.source, edge.destination, edge.leftBytes,
+                                  chunks, cluster);
+    edge.bytesPerSecond = cluster.bytesPerSecond(edge.source, edge.destination);
+    uint32_t from = dense(cluster.port(edge.source, inter));
+    uint32_t to = dense(cluster.port(edge.destination, inter));
+    matching->add(sendPort(from, inter), sendPort(to, inter) + 1,
+                  isWhole ? 1 : edge.largest / edge.bytesPerSecond);
   }
 }
 
@@ -204,7 +198,7 @@ void Scheduler::index() {
 /// waves there last as long as the copies of the waves next to them.
 void Scheduler::shortenEnds() {
   constexpr double kLeastLatencies = 10; // two of them are what it costs
-  double copy = cluster.packSeconds(chunks[0] + chunks[1]);
+  double copy = cluster.packSeconds(chunks.intra + chunks.inter);
   if (copy > kLeastLatencies * cluster.latencySeconds())
     matching->shortenEnds(copy);
 }
@@ -349,6 +343,7 @@ int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
 
 void Scheduler::sendWave(int32_t wave) {
   for (const Meeting &meeting : matching->choose()) {
+    ++messages;
     Edge &edge = edges[meeting.pair];
     // To the nearest byte: seconds are rounded.
     int64_t room = edge.largest;
@@ -383,7 +378,7 @@ void Scheduler::releaseForwards(size_t firstOfWave) {
   }
 }
 
-void Scheduler::run() {
+bool Scheduler::run() {
   scheduled.reserve(moves.size());
   index();
   if (hasShortEnds)
@@ -406,9 +401,12 @@ void Scheduler::run() {
     sendWave(wave);
     if (scheduled.size() == firstOfWave)
       break; // a forward without a feeder: no sound problem has one
+    if (messages > kMaxMessages || int64_t(scheduled.size()) > kMaxPieces)
+      return false;
     releaseForwards(firstOfWave);
   }
   sortByMessage(scheduled);
+  return true;
 }
 
 } // namespace
@@ -416,7 +414,8 @@ void Scheduler::run() {
 std::vector<ScheduledMove> dt::schedule(const WaveProblem &problem,
                                         ChunkBytes chunks) {
   std::vector<ScheduledMove> scheduled;
-  Scheduler(problem, chunks, scheduled).run();
+  if (!Scheduler(problem, chunks, scheduled).run())
+    scheduled.clear();
   return scheduled;
 }
 
@@ -427,8 +426,10 @@ std::optional<std::string> dt::scheduleGreedily(const WaveProblem &problem,
     return error;
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
   if (candidates.empty())
-    return refuseStaging(problem, stagingNeeded(problem));
+    return refuseChunks(problem);
   out.moves = schedule(problem, candidates.front());
+  if (out.moves.empty() && !problem.moves.empty())
+    return refuseMessages();
   putCopiesFirst(problem, out);
   return std::nullopt;
 }

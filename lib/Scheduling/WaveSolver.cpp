@@ -2,6 +2,7 @@
 
 #include "dt/Scheduling/WaveSolver.h"
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/ExactSchedule.h"
 #include "dt/Scheduling/FlatSchedule.h"
@@ -45,7 +46,23 @@ std::optional<std::string> dt::refuseStorage(const WaveProblem &problem) {
 std::string dt::refuseStaging(const WaveProblem &problem, int64_t needed) {
   return "needs at least " + std::to_string(needed) +
          " bytes of staging per device, more than the limit of " +
-         std::to_string(problem.stagingBytes);
+         std::to_string(problem.stagingBytes) + " (memory.staging)";
+}
+
+std::string dt::refuseChunks(const WaveProblem &problem) {
+  int64_t needed = stagingNeeded(problem);
+  if (problem.stagingBytes < needed)
+    return refuseStaging(problem, needed);
+  needed = smallestStaging(problem);
+  if (needed == 0)
+    return refuseMessages();
+  return refuseStaging(problem, needed) +
+         ", so that no port cuts its bytes more than " +
+         std::to_string(kMaxPortCuts) + " times";
+}
+
+std::string dt::refuseMessages() {
+  return "has more messages than the limit of " + std::to_string(kMaxMessages);
 }
 
 void dt::putCopiesFirst(const WaveProblem &problem, WaveSchedule &schedule) {

@@ -6,6 +6,7 @@ left it: however often a job switches, the store stays as it was.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -44,9 +45,11 @@ class Board:
         size: int,
         timeout: float,
         what: str = "switch",
+        check: Callable[[], None] | None = None,
     ) -> None:
+        """check: raises what ends a wait here."""
         self.rank, self.size, self.timeout = rank, size, timeout
-        self._what = what
+        self._what, self._check = what, check
         self._store = dist.PrefixStore(prefix, store)
         self._mine: dict[str, None] = {}
 
@@ -90,6 +93,8 @@ class Board:
         seconds = self.timeout if timeout is None else timeout
         end, pause = time.monotonic() + seconds, _FIRST_LOOK
         while not self.has_all(keys):
+            if self._check is not None:
+                self._check()
             if time.monotonic() > end:
                 late = sorted(
                     {r for k, r in zip(keys, ranks) if not self.has(k)}
@@ -148,22 +153,12 @@ class Board:
 
     # The end -----------------------------------------------------------------
 
-    @property
-    def left(self) -> bool:
-        """Whether this process has left it."""
-        return self._store is None
-
     def leave(self) -> None:
         """This process reads no more. The last one wipes the board; where one
         never comes, its keys stay."""
-        if self._store is None:
-            return
-        store, self._store = self._store, None
-        try:
-            self._wipe(store)
-        except RuntimeError:
-            # A store that is gone keeps nothing.
-            return
+        # A store that is gone keeps nothing.
+        with contextlib.suppress(RuntimeError):
+            self._wipe(self._store)
 
     def _wipe(self, store: dist.Store) -> None:
         store.set(f"keys/{self.rank}", "\n".join(self._mine))

@@ -21,7 +21,7 @@ from .redistribution import redistribute
 
 #: What the tests of the trainers run with.
 _TRAINERS = {
-    "megatron-core": "0.12 to 0.16.1",
+    "megatron-core": "0.16.1",
     "torchtitan": "0.3.0",
     "transformers": "5.23.0",
 }

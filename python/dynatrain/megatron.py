@@ -3,9 +3,9 @@
 The sharded state dict of the model says which part of the full model each
 parameter is; the optimizers say which elements of it they keep, as main
 parameter and moments. Works with DistributedOptimizer (ZeRO-1), with
-Float16OptimizerWithFloat16Params, with FP32Optimizer and with chains of them,
-from megatron-core 0.12 on; what is read beyond its documented interface is
-listed in docs/Trainers.md and probed for, not asked of a version.
+Float16OptimizerWithFloat16Params, with FP32Optimizer and with chains of them.
+What is read beyond Megatron-Core's documented interface is listed in
+docs/Trainers.md and probed for, not asked of a version.
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from . import _C
-from .errors import InvalidError
 from .state import State
 from .state_switch import StateSwitch
 from .switch import Switch, encode_user_data
@@ -105,7 +104,7 @@ class Plan:
         until the transfer (step counters, seeds) belongs to `Switch.transfer`.
         With `digests`, the receiver of every message compares each run of
         bytes of one tensor and state in it with the sender's digest, and an
-        error names the tensor and state that differ (backend gloo).
+        error names the tensor and state that differ.
 
         Destination tensors may have no memory yet (`hollow`). In mode flat they
         get it when it is due, and memory of source tensors goes when it has
@@ -118,13 +117,11 @@ class Plan:
         read at `transfer` and installed by `commit`; then all processes give
         States, or None for a side that they do not have.
 
-        Tensors on a GPU: `transfer` waits for all work on it first, and has
-        ended there when it returns.
+        Tensors on a GPU: `transfer` starts behind the thread's current stream
+        there, and has ended when it returns.
         """
         place = world.join(self._native, tag)
         try:
-            if digests and world.backend == "nccl":
-                raise InvalidError("digests need the gloo backend")
             expected = expected_tensors(self._native, place.device)
             old, new = _tensors(expected, source_tensors, destination_tensors)
             bound = bind(expected, old, new, world.backend)

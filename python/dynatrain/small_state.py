@@ -17,7 +17,7 @@ import torch
 from .board import Board
 from .capture.layout import ranks_text
 from .capture.local import pack, unpack
-from .errors import Error
+from .errors import Error, MismatchError
 from .state import MERGED, PER_RANK, Arrived, Small
 
 
@@ -93,16 +93,6 @@ def offer(board: Board, small: Mapping[str, Small] | None) -> None:
     board.post_result("small", record)
 
 
-def withdraw(board: Board, why: str) -> None:
-    """Tells those who wait for this process's values that none will come."""
-
-    def no() -> bytes:
-        raise Error(why)
-
-    if not board.left and not board.has(f"small/{board.rank}"):
-        board.post_result("small", no)
-
-
 def _value(board: Board, digest: str, rank: int) -> Any:
     return _decode(board.read(f"value/{digest}", rank))
 
@@ -115,7 +105,7 @@ def _merged(board: Board, name: str, digests: Mapping[int, str]) -> str:
         rank = next(r for r, one in digests.items() if one == digest)
         for key, value in _value(board, digest, rank).items():
             if not _same(union.setdefault(key, value), value):
-                raise Error(
+                raise MismatchError(
                     f"'{name}' of '{key}' is {value} on rank {rank} and "
                     f"{union[key]} on rank {origin[key]}, expected one value"
                 )
@@ -129,7 +119,7 @@ def _shared(name: str, digests: Mapping[int, str]) -> str:
         found.setdefault(digest, []).append(rank)
     if len(found) > 1:
         groups = " and ".join(map(ranks_text, list(found.values())[:2]))
-        raise Error(
+        raise MismatchError(
             f"'{name.rstrip('/')}' of the State is not the same on {groups}, "
             "expected one value (dynatrain.PerRank marks what each process has "
             "for its own)"
@@ -151,7 +141,7 @@ def decide(board: Board) -> None:
         for name, of_ranks in items.items():
             rules = {rule for rule, _ in of_ranks.values()}
             if len(rules) > 1:
-                raise Error(
+                raise MismatchError(
                     f"'{name.rstrip('/')}' of the State is "
                     f"{' and '.join(sorted(rules))}, expected one rule"
                 )

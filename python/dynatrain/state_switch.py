@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import small_state
+from . import farewell, small_state
 from .errors import Error
-from .state import State
+from .state import Arrived, State
 from .switch import Switch
 
 
@@ -17,32 +17,39 @@ class StateSwitch(Switch):
 
     _old: State | None = None
     _new: State | None = None
+    _arrived: dict[str, Arrived] | None = None
 
     def carry(self, old: State | None, new: State | None) -> None:
         """The States whose tensors are being moved."""
         self._old, self._new = old, new
 
     def transfer(self, user_data: Any = None) -> None:
-        self.wait()
-        small_state.offer(
-            self.board, self._old.small() if self._old is not None else None
-        )
+        self._run(self._offer)
         super().transfer(user_data)
 
+    def _offer(self) -> None:
+        old = self._old
+        small_state.offer(self.board, old.small() if old is not None else None)
+
     def commit(self) -> None:
+        if self._arrived is None:
+            self._arrived = self._run(self._collect)
+        super().commit()
+        if self._new is not None:
+            self._new.install(self._arrived)
+
+    def _collect(self) -> dict[str, Arrived]:
+        """What this process takes; the word of process 0 on it is the same for
+        all, and so is its error."""
         try:
             if self.board.rank == 0:
                 small_state.decide(self.board)
-            arrived = small_state.collect(self.board)
+            return small_state.collect(self.board)
         except Error as error:
-            # All see the same error, or miss the same process.
-            self.abort(str(error))
+            self._end(str(error))
             raise
-        super().commit()
-        if self._new is not None:
-            self._new.install(arrived)
-
-    def abort(self, reason: str = "aborted by the trainer") -> None:
-        if self.ready():
-            small_state.withdraw(self.board, reason)
-        super().abort(reason)
+        except RuntimeError as error:
+            # The store of a switch that has ended answers no more.
+            self._end(farewell.describe(error))
+            self._native.commit()  # raises why it has ended
+            raise

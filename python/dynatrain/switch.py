@@ -52,6 +52,8 @@ class Switch:
         self._sources: list[weakref.ref[torch.Tensor]] = []
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
+        self._agreement: StepAgreement | None = None
+        self._board: Board | None = None
         self._prepared = threading.Event()
         self._note = ""
         farewell.begin(self)
@@ -61,13 +63,11 @@ class Switch:
             name="dynatrain-prepare",
             daemon=True,
         ).start()
-        self._agreement: StepAgreement | None = None
-        self._board: Board | None = None
 
     @property
     def board(self) -> Board:
-        """Words between the processes of this switch, once it is prepared;
-        wiped when all have committed or aborted."""
+        """Words between the processes of this switch, once it is prepared; they
+        are gone when it has ended."""
         if self._board is None:
             self._board = Board(
                 self._native.store(),
@@ -75,16 +75,13 @@ class Switch:
                 self._place.rank,
                 self._place.size,
                 self._place.timeout,
+                check=self._native.ranks().check,
             )
         return self._board
 
     def watch(self, sources: list[torch.Tensor]) -> None:
         """Tensors that have no elements left when their storage has gone."""
         self._sources = [weakref.ref(tensor) for tensor in sources]
-
-    def _leave_board(self) -> None:
-        if self._board is not None:
-            self._board.leave()
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -98,7 +95,8 @@ class Switch:
         self.wait()
         if self._agreement is None:
             self._agreement = StepAgreement(self.board)
-        return self._agreement.due(step)
+        agreement = self._agreement
+        return self._run(lambda: agreement.due(step))
 
     def _prepare(
         self, tensors: list[_C.Tensor], note: str, digests: bool
@@ -106,7 +104,7 @@ class Switch:
         try:
             self._note = self._native.compare(tensors, note)
             if self._place.backend == "nccl":
-                self._native.connect_nccl()
+                self._native.connect_nccl(digests)
             else:
                 self._native.connect(
                     self._connect(), self._place.shared_memory, digests
@@ -128,7 +126,6 @@ class Switch:
 
     def _end(self, why: str) -> str:
         """Ends the switch unless it has ended; how it has."""
-        self._leave_board()
         outcome = self._native.abort(why)
         if outcome == "committed":
             farewell.forget(self)
@@ -141,7 +138,6 @@ class Switch:
         try:
             return phase()
         except Error:
-            self._leave_board()
             if self.outcome == "aborted":
                 farewell.end(self, self._native.ranks(), self._place)
             raise
@@ -163,8 +159,20 @@ class Switch:
             raise self._error
         return True
 
+    def warm_up(self) -> None:
+        """Connects what a GPU's first messages connect, between two steps.
+
+        Optional, and collective: `transfer` does it otherwise. It runs kernels
+        that wait for other processes, so the trainer must have no collective
+        of its own under way, on any process.
+        """
+        self._run(self._native.warm_up)
+
     def transfer(self, user_data: Any = None) -> None:
         """Moves the bytes; the source must not change until it returns.
+
+        On a GPU it starts behind what the thread's current stream of that GPU
+        holds: streams that write the source must have been joined with it.
 
         `user_data`, any JSON value, is what goes with the tensors as they are
         now: step counters, the scheduler's state, seeds. It reaches every
@@ -172,16 +180,23 @@ class Switch:
         """
         note = encode_user_data(user_data)
         try:
-            self._run(lambda: self._native.transfer(note))
+            self._run(
+                lambda: self._native.transfer(note, self._trainer_stream())
+            )
         finally:
             sources = [tensor() for tensor in self._sources]
             leave_empty(tensor for tensor in sources if tensor is not None)
+
+    def _trainer_stream(self) -> int | None:
+        gpu = self._native.gpu()
+        if gpu is None:
+            return None
+        return torch.cuda.current_stream(gpu).cuda_stream
 
     def commit(self) -> None:
         """Returns when all processes have all their bytes, and know it. The
         source tensors may go then."""
         self._note = self._run(self._native.commit)
-        self._leave_board()
         farewell.forget(self)
 
     def abort(self, reason: str = "aborted by the trainer") -> None:

@@ -93,8 +93,22 @@ def local_device(kind: str) -> torch.device:
     count = torch.cuda.device_count()
     if count == 0:
         raise Error("torch finds no GPU")
+    if int(os.environ.get("LOCAL_WORLD_SIZE", "1")) > count:
+        # Before NCCL reads its environment.
+        version = torch.cuda.nccl.version()
+        for name, value in shared_gpu_settings(local, version).items():
+            os.environ.setdefault(name, value)
     torch.cuda.set_device(local % count)
     return torch.device(kind, local % count)
+
+
+def shared_gpu_settings(rank: int, version: tuple[int, ...]) -> dict[str, str]:
+    """What lets several ranks of a communicator use one GPU, which NCCL
+    refuses: from 2.30.3 on a switch, before that a host of its own for each
+    rank, so that all bytes go through sockets."""
+    if tuple(version) >= (2, 30, 3):
+        return {"NCCL_MULTI_RANK_GPU_ENABLE": "1"}
+    return {"NCCL_HOSTID": f"dynatrain-rank-{rank}"}
 
 
 def combine(results: list[dict[str, Any]]) -> dict[str, Any]:

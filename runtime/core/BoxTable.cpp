@@ -84,12 +84,13 @@ BoxCopy rowOf(std::byte *to, const std::byte *from, const StridedCopy &copy) {
   int64_t bytes = copy.run;
   for (size_t i = copy.dims.size(); i-- > 0;) {
     const StridedCopy::Dim &dim = copy.dims[i];
-    row.sizes[row.numDims] = uint32_t(dim.size);
+    row.sizes[row.numDims] = Divisor(uint32_t(dim.size));
     row.fromStrides[row.numDims] = dim.source;
     row.toStrides[row.numDims++] = dim.destination;
     bytes *= dim.size;
   }
-  row.runUnits = uint32_t(copy.run / row.toUnit);
+  row.runUnits = Divisor(uint32_t(copy.run / row.toUnit));
+  row.tileUnits = kTileBytes / std::max(row.fromUnit, row.toUnit);
   row.units = uint32_t(bytes / row.toUnit);
   return row;
 }
@@ -115,7 +116,7 @@ void BoxTable::addRow(BoxCopy row) {
   if (row.units == 0)
     return;
   row.firstTile = numTiles;
-  numTiles += (row.units + kTileUnits - 1) / kTileUnits;
+  numTiles += (row.units - 1) / row.tileUnits + 1;
   rows.push_back(row);
 }
 
@@ -174,14 +175,13 @@ Status BoxTable::addCopy(const PreparedCopy &copy,
   return {};
 }
 
-void BoxTable::runOnHost() const {
-  for (uint64_t tile = 0; tile < numTiles; ++tile) {
-    const BoxCopy &row =
-        rows[copyOfTile(rows.data(), uint32_t(rows.size()), tile)];
-    auto start = uint32_t((tile - row.firstTile) * kTileUnits);
-    for (uint32_t thread = 0; thread < kTileThreads; ++thread)
-      moveShare(row, start, thread);
-  }
+void BoxTable::runOnHost(uint32_t blocks) const {
+  for (uint32_t block = 0; block < blocks; ++block)
+    for (TileWalk walk(rows.data(), uint32_t(rows.size()), numTiles, block,
+                       blocks);
+         !walk.done(); walk.next())
+      for (uint32_t thread = 0; thread < kTileThreads; ++thread)
+        moveShare(walk.row(), walk.number(), thread);
 }
 
 } // namespace dtrt

@@ -14,6 +14,7 @@ LiveStorage::bind(const PlanCommon &common, const RankProgram &program,
   std::unique_ptr<LiveStorage> made(new LiveStorage(common, program));
   made->places.resize(made->numBuffers());
   DTRT_RETURN_IF_ERROR(bindTensors(tensors, *made));
+  made->findTwins();
   if (made->isByTensor())
     DTRT_RETURN_IF_ERROR(made->checkTogether());
   made->findMoving();
@@ -33,6 +34,18 @@ const std::string &LiveStorage::groupOf(const Noted &noted) const {
   return common().families[record.family].storage;
 }
 
+/// A tensor that is given for both sides has its memory before and after.
+void LiveStorage::findTwins() {
+  std::set<std::pair<const LiveMemory *, uint64_t>> sources;
+  for (const Noted &own : noted)
+    if (own.tensor.side == Side::Source)
+      sources.emplace(own.tensor.memory, own.tensor.offset);
+  for (const Noted &own : noted)
+    if (own.tensor.side == Side::Destination &&
+        sources.count({own.tensor.memory, own.tensor.offset}))
+      staying.insert(own.tensor.memory);
+}
+
 /// Tensors of one memory are those of one storage in the plan.
 Status LiveStorage::checkTogether() const {
   auto nameOf = [](const TensorBinding &tensor) {
@@ -40,6 +53,8 @@ Status LiveStorage::checkTogether() const {
   };
   std::map<const LiveMemory *, const Noted *> firsts;
   for (const Noted &other : noted) {
+    if (staying.count(other.tensor.memory))
+      continue;
     const Noted &first =
         *firsts.try_emplace(other.tensor.memory, &other).first->second;
     if (&first == &other)
@@ -58,7 +73,8 @@ Status LiveStorage::checkTogether() const {
   return {};
 }
 
-/// What the program creates or releases, of memory that can come and go so.
+/// What the program creates or releases, of memory that can come and go so. Of
+/// other buffers, creates and releases are counted, and nothing else.
 void LiveStorage::findMoving() {
   std::vector<bool> named(places.size());
   for (const Instruction &instruction : program().instructions)
@@ -70,7 +86,8 @@ void LiveStorage::findMoving() {
             named[index(range.side, range.shard, state, member)] = true;
   for (const Noted &own : noted) {
     const TensorBinding &tensor = own.tensor;
-    if (named[indexOf(own)] && (isByTensor() || tensor.memory->hasPages()))
+    if (named[indexOf(own)] && !staying.count(tensor.memory) &&
+        (isByTensor() || tensor.memory->hasPages()))
       places[indexOf(own)] = {tensor.memory, tensor.offset,
                               tensor.side == Side::Source ? tensor.bytes : 0};
   }
@@ -89,7 +106,8 @@ Status LiveStorage::createOthers() {
   std::vector<const TensorBinding *> made;
   for (const Noted &own : noted) {
     const TensorBinding &tensor = own.tensor;
-    if (tensor.side == Side::Source || places[indexOf(own)].memory)
+    if (tensor.side == Side::Source || places[indexOf(own)].memory ||
+        staying.count(tensor.memory))
       continue;
     uint64_t end = tensor.offset + tensor.bytes;
     auto start = tensor.memory->create(tensor.offset, end);

@@ -1,352 +1,644 @@
 //===- GpuExecutor.cpp - One device's program on a GPU --------------------===//
 //
-// Neighbouring packs of a program become one step, one launch, and so do
-// unpacks, copies and zeros. Packs, copies and zeros go to one stream, unpacks
-// to another. Two steps that touch the same bytes, one of them writing, are
-// ordered by an event; a group blocks the host, so what its messages need is
-// waited for there. Before a group starts, packs that need nothing of it are
-// already on their way.
+// Every lane of the program's steps is a stream. Steps of two lanes that touch
+// the same bytes, one of them writing, are ordered by events. With a transport
+// that has streams, a wave goes on the wire's stream before the copies that run
+// beside it are launched, so that its kernel finds room; the host enqueues
+// waves ahead of the GPU and looks at a counter that the GPU sets after each.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dtrt/Cuda.h"
-#include "dtrt/MessageRegions.h"
 
+#include "GpuSteps.h"
+#include "Kernels.h"
 #include "Stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <thread>
 
 namespace dtrt {
 
 namespace {
 
-/// Staging bytes that a step reads or writes.
-struct Use {
-  uint64_t lo = 0, hi = 0;
-  bool writes = false;
-};
+using Clock = std::chrono::steady_clock;
 
-struct Step {
-  size_t first = 0; // instruction
-  Opcode op = Opcode::Group;
-  BoxTable boxes;
-  GpuBoxTable table; // the same, on the device
-  std::vector<TransportMessage> messages;
-  std::vector<Use> uses;
-  bool readsDestination = false;
-  bool writesDestination = false;
-  std::vector<size_t> after; // earlier steps that must have ended
-  uint64_t bytes = 0;        // copied or zeroed
-  Event done;
-  bool enqueued = false;
-};
+/// Waves that the host may be ahead of the GPU. Enough for the host to be late
+/// now and then; few enough that neither the driver's queue nor the network
+/// library's pool of operations fills up, where a call would block.
+constexpr size_t kAhead = 8;
+/// Copies beside a wave get one in so many multiprocessors per lane, so that
+/// the wave's kernel, which needs whole ones, always finds some.
+constexpr uint32_t kCopyShare = 4;
+/// How long a failed transfer may take to come to rest.
+constexpr std::chrono::seconds kRest(3);
 
-/// Whether `b`, which comes later in the program, must wait for `a`. Elements
-/// of the destination are written once, by what is proved of every plan, so
-/// that only their reader must wait; the source is never written.
-bool conflict(const Step &a, const Step &b) {
-  if (b.readsDestination && a.writesDestination)
-    return true;
-  for (const Use &x : a.uses)
-    for (const Use &y : b.uses)
-      if ((x.writes || y.writes) && x.lo < y.hi && y.lo < x.hi)
-        return true;
-  return false;
-}
-
-bool isGroup(const Step &step) { return step.op == Opcode::Group; }
-
-/// Makes the later of two neighbours part of the earlier.
-void merge(Step &step, const Step &next) {
-  step.boxes.append(next.boxes);
-  step.uses.insert(step.uses.end(), next.uses.begin(), next.uses.end());
-  step.readsDestination |= next.readsDestination;
-  step.writesDestination |= next.writesDestination;
-  step.bytes += next.bytes;
-}
-
-/// Another GPU than the thread's, for as long as this lives.
-class UseGpu {
+/// A short wait: at first only to let others run.
+class Pause {
 public:
-  explicit UseGpu(int gpu) {
-    if (cudaGetDevice(&before) == cudaSuccess && before != gpu)
-      cudaSetDevice(gpu);
+  void operator()() {
+    if (Clock::now() < spinUntil)
+      std::this_thread::yield();
+    else
+      std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
-  ~UseGpu() { cudaSetDevice(before); }
-  UseGpu(const UseGpu &) = delete;
-  UseGpu &operator=(const UseGpu &) = delete;
 
 private:
-  int before = 0;
+  Clock::time_point spinUntil = Clock::now() + std::chrono::microseconds(200);
+};
+
+/// Memory that goes with this.
+struct Block {
+  MemorySource source;
+  std::byte *data = nullptr;
+
+  Status allocate(MemorySource from, uint64_t bytes, const char *what) {
+    source = std::move(from);
+    data = bytes > 0 ? source.allocate(bytes) : nullptr;
+    if (bytes > 0 && !data)
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                       " bytes of ", what);
+    return {};
+  }
+  void leak() { data = nullptr; }
+  ~Block() {
+    if (data)
+      source.free(data);
+  }
+};
+
+/// The rows of one step in the table of all.
+struct Rows {
+  uint64_t first = 0;
+  uint32_t count = 0;
+  uint64_t tiles = 0;
 };
 
 } // namespace
 
-struct GpuExecutor::State {
+/// Shared with what enqueues, which may outlive a transfer that is given up.
+struct GpuExecutor::State : std::enable_shared_from_this<State> {
   State(LocalStorage &storage, Transport &transport)
-      : storage(storage), transport(transport) {}
+      : storage(storage), transport(transport), streams(transport.onStreams()),
+        device(storage.program().device) {}
+  ~State();
 
   Status prepare(const GpuExecutorOptions &options);
-  Status findRegions();
-  Status prepareSteps();
-  Status prepareStep(const Instruction &instruction, Step &step);
-  Status addSegments(const Instruction &instruction, Step &step);
-  Status addCopies(const Instruction &instruction, Step &step);
-  Status addMessages(const Instruction &instruction, Step &step);
-  void order();
+  Status prepareArena(const GpuExecutorOptions &options);
+  void countRegions(Traffic &traffic) const;
+  Status prepareTable();
+  Status prepareQueues();
+  Status runAfter(cudaStream_t stream);
   Status run();
-  Status runSteps();
-  Status enqueue(Step &step);
-  Status enqueueAhead(size_t group);
-  Status runGroup(size_t index);
+
+  // Enqueueing.
+  Status begin();
+  Status enqueueAll();
+  Status enqueueGroup(size_t index);
+  Status enqueueEarlier(size_t index);
+  Status enqueueAhead(size_t index);
+  Status bring(Lane lane, size_t last);
+  Status bringNeeded(size_t index);
+  Status enqueue(size_t index);
+  Status orderAfter(size_t index);
+  Status launch(const GpuStep &step, const Rows &rows, cudaStream_t stream);
+  Status countGroup(const GpuStep &step);
+  Status waitForRoom(size_t group);
+  Status runOnHost(size_t index);
+  Status named(size_t index, const Status &why) const;
+
+  // As one graph.
+  Status capture();
+  Status captureLanes();
+  void dropGraph();
+
+  // Looking on.
+  Status runWithStreams();
+  Status runWithHost();
+  bool reached(size_t group) const;
+  Result<bool> atRest() const;
+  Status drain(bool failed);
+  void countBytes();
+  void leak();
+
+  /// Set where what is on streams goes on after a failure: copies do nothing
+  /// then, as the shards may be gone. Null: it does not.
+  volatile uint64_t *stopFlag() const {
+    return streams->outlastsAbort()
+               ? reinterpret_cast<volatile uint64_t *>(counter.data) + 1
+               : nullptr;
+  }
+  cudaStream_t stream(Lane lane) const { return lanes[size_t(lane)].get(); }
+  const GpuStep &groupStep(size_t group) const {
+    return steps.list[groupSteps[group]];
+  }
 
   LocalStorage &storage;
   Transport &transport;
-  std::unique_ptr<std::byte, std::function<void(std::byte *)>> arena;
-  Stream packing, unpacking;
-  std::vector<Step> steps;
-  /// By instruction and message; empty where the transport needs none.
-  std::vector<std::vector<MessageRegions>> regions;
-  ExecutionStats stats;
+  StreamTransport *streams; // the transport, if it has them
+  const uint32_t device;
   int gpu = 0;
+  uint32_t fullBlocks = 1, fewBlocks = 1;
+  Block arenaBlock;
+  std::byte *arena = nullptr;
+  /// By instruction and message, until they are the steps'.
+  std::vector<std::vector<MessageRegions>> regions;
+  GpuSteps steps;
+  std::vector<size_t> groupSteps;
+  std::vector<size_t> bySide[kNumLanes]; // steps of each lane
+  Block table;
+  std::vector<Rows> rows;    // by step
+  std::vector<Event> events; // likewise: it has ended
+  Stream lanes[kNumLanes];
+  Stream counting;
+  Block numbers; // 1, 2, 3...: on the GPU
+  Block counter; // of the host: groups that have ended; whether to stop
+  Event ready;   // what the trainer had under way
+  bool waitsForReady = false;
+  Event begun;
+  cudaGraph_t graph = nullptr;
+  cudaGraphExec_t graphRun = nullptr;
+  bool wantsGraph = false;
+  bool capturing = false;
+
+  // Of one run.
+  size_t next[kNumLanes] = {};                   // in bySide
+  std::array<size_t, kNumLanes> seen[kNumLanes]; // what a lane has waited for
+  ExecutionStats stats;
 };
 
-Status GpuExecutor::State::addSegments(const Instruction &instruction,
-                                       Step &step) {
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+Status GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
   const RankProgram &program = storage.program();
-  const PlanCommon &common = storage.common();
-  std::byte *packed = arena.get() + instruction.slot;
-  for (const Segment &segment : instruction.segments) {
-    auto prepared = prepareSegment(common, program, segment);
-    DTRT_RETURN_IF_ERROR(prepared);
-    step.readsDestination |=
-        instruction.op == Opcode::Pack && segment.side == Side::Destination;
-    step.bytes += prepared->bytes;
-    if (instruction.op == Opcode::Zero)
-      DTRT_RETURN_IF_ERROR(step.boxes.addZero(*prepared, storage));
-    else if (instruction.op == Opcode::Pack)
-      DTRT_RETURN_IF_ERROR(step.boxes.addPack(*prepared, storage, packed));
-    else
-      DTRT_RETURN_IF_ERROR(step.boxes.addUnpack(*prepared, storage, packed));
-    packed += prepared->bytes;
+  if (streams) {
+    if (!options.plan)
+      return makeError("no plan to find the other ends of messages in");
+    auto traffic = trafficOf(*options.plan, program);
+    DTRT_RETURN_IF_ERROR(traffic);
+    if (!regions.empty())
+      countRegions(*traffic);
+    auto given = streams->prepare(*traffic);
+    DTRT_RETURN_IF_ERROR(given);
+    arena = *given;
+  } else {
+    DTRT_RETURN_IF_ERROR(
+        arenaBlock.allocate(options.staging, program.stagingBytes, "staging"));
+    arena = arenaBlock.data;
   }
-  if (instruction.op != Opcode::Zero)
-    step.uses.push_back({instruction.slot, instruction.slot + instruction.bytes,
-                         instruction.op == Opcode::Pack});
-  step.writesDestination = instruction.op != Opcode::Pack;
+  if (program.stagingBytes > 0)
+    storage.reserve(program.stagingBytes);
   return {};
 }
 
-Status GpuExecutor::State::addMessages(const Instruction &instruction,
-                                       Step &step) {
-  for (size_t m = 0; m < instruction.messages.size(); ++m) {
-    const Message &message = instruction.messages[m];
-    std::byte *data = arena.get() + message.slot;
-    if (message.direct) {
-      auto prepared =
-          prepareSegment(storage.common(), storage.program(), message.segment);
-      DTRT_RETURN_IF_ERROR(prepared);
-      auto found = contiguousData(*prepared, storage);
-      DTRT_RETURN_IF_ERROR(found);
-      data = *found;
-      bool destination = message.segment.side == Side::Destination;
-      step.writesDestination |= message.receive;
-      step.readsDestination |= !message.receive && destination;
-    } else {
-      step.uses.push_back(
-          {message.slot, message.slot + message.bytes, message.receive});
-      stats.stagingPeak =
-          std::max(stats.stagingPeak, message.slot + message.bytes);
-    }
-    step.messages.push_back(
-        {message.receive, message.peer, data, message.bytes, nullptr,
-         regions.empty() ? nullptr : &regions[step.first][m]});
-  }
-  return {};
-}
-
-Status GpuExecutor::State::addCopies(const Instruction &instruction,
-                                     Step &step) {
-  step.writesDestination = true;
-  for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
-    const Segment &from = instruction.segments[i];
-    auto copy = prepareCopy(storage.common(), storage.program(), from,
-                            storage.program(), instruction.segments[i + 1]);
-    DTRT_RETURN_IF_ERROR(copy);
-    step.readsDestination |= from.side == Side::Destination;
-    step.bytes += copy->source.bytes;
-    DTRT_RETURN_IF_ERROR(step.boxes.addCopy(*copy, storage));
-  }
-  return {};
-}
-
-Status GpuExecutor::State::prepareStep(const Instruction &instruction,
-                                       Step &step) {
-  step.op = instruction.op;
-  switch (instruction.op) {
-  case Opcode::Group:
-    return addMessages(instruction, step);
-  case Opcode::Copy:
-    return addCopies(instruction, step);
-  case Opcode::Pack:
-  case Opcode::Unpack:
-  case Opcode::Zero:
-    return addSegments(instruction, step);
-  default:
-    return makeError(opcodeName(instruction.op), " in a plan of mode rollback");
+void GpuExecutor::State::countRegions(Traffic &traffic) const {
+  size_t group = 0;
+  const auto &instructions = storage.program().instructions;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    if (instructions[i].op != Opcode::Group)
+      continue;
+    auto &messages = traffic.groups[group++];
+    for (size_t m = 0; m < messages.size(); ++m)
+      messages[m].regions = regions[i][m].list.size();
   }
 }
 
-Status GpuExecutor::State::findRegions() {
-  if (!transport.caps().comparesRegions)
-    return {};
-  auto found = regionsOf(storage.common(), storage.program());
-  if (!found.ok())
-    return makeError("device ", storage.program().device, ": ", found.status());
-  regions = std::move(*found);
-  return {};
-}
-
-Status GpuExecutor::State::prepareSteps() {
-  const RankProgram &program = storage.program();
-  DTRT_RETURN_IF_ERROR(findRegions());
-  for (size_t i = 0; i < program.instructions.size(); ++i) {
-    Step step;
-    step.first = i;
-    Status status = prepareStep(program.instructions[i], step);
-    if (!status.ok())
-      return makeError("device ", program.device, ", instruction ", i, ": ",
-                       status);
-    bool joins = !steps.empty() && !isGroup(step) &&
-                 steps.back().op == step.op && !conflict(steps.back(), step);
-    if (joins)
-      merge(steps.back(), step);
-    else
-      steps.push_back(std::move(step));
-  }
-  for (Step &step : steps) {
-    DTRT_RETURN_IF_ERROR(step.done.create());
-    auto uploaded = GpuBoxTable::upload(step.boxes);
-    DTRT_RETURN_IF_ERROR(uploaded);
-    step.table = std::move(*uploaded);
+Status GpuExecutor::State::prepareTable() {
+  std::vector<BoxCopy> all;
+  for (GpuStep &step : steps.list) {
+    const std::vector<BoxCopy> &own = step.boxes.copies();
+    if (own.size() > UINT32_MAX)
+      return makeError("a box table of ", own.size(), " rows");
+    rows.push_back({all.size(), uint32_t(own.size()), step.boxes.tiles()});
+    all.insert(all.end(), own.begin(), own.end());
     step.boxes = BoxTable();
   }
-  return {};
+  uint64_t bytes = all.size() * sizeof(BoxCopy);
+  DTRT_RETURN_IF_ERROR(table.allocate(gpuMemory(gpu), bytes, "box table"));
+  if (bytes == 0)
+    return {};
+  return gpuCopies(gpu)(table.data,
+                        reinterpret_cast<const std::byte *>(all.data()), bytes);
 }
 
-void GpuExecutor::State::order() {
-  for (size_t i = 0; i < steps.size(); ++i)
-    for (size_t j = 0; j < i; ++j)
-      if (conflict(steps[j], steps[i]))
-        steps[i].after.push_back(j);
+Status GpuExecutor::State::prepareQueues() {
+  for (size_t lane = 0; lane < kNumLanes; ++lane)
+    DTRT_RETURN_IF_ERROR(lanes[lane].create(
+        Lane(lane) == Lane::Wire ? Urgency::Most : Urgency::Least));
+  for (size_t i = 0; i < steps.list.size(); ++i) {
+    events.emplace_back();
+    DTRT_RETURN_IF_ERROR(events.back().create());
+    bySide[size_t(steps.list[i].lane)].push_back(i);
+    if (steps.list[i].op == Opcode::Group)
+      groupSteps.push_back(i);
+  }
+  DTRT_RETURN_IF_ERROR(ready.create());
+  DTRT_RETURN_IF_ERROR(begun.create());
+  if (!streams)
+    return {};
+  DTRT_RETURN_IF_ERROR(counting.create());
+  std::vector<uint64_t> values(steps.groups + 1);
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = i;
+  uint64_t bytes = values.size() * sizeof(uint64_t);
+  DTRT_RETURN_IF_ERROR(numbers.allocate(gpuMemory(gpu), bytes, "numbers"));
+  DTRT_RETURN_IF_ERROR(counter.allocate(pinnedMemory(), 2 * sizeof(uint64_t),
+                                        "the host's memory"));
+  return gpuCopies(gpu)(
+      numbers.data, reinterpret_cast<const std::byte *>(values.data()), bytes);
 }
 
 Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
-  const RankProgram &program = storage.program();
   if (storage.common().summary.mode != MemoryMode::Rollback)
     return makeError("plan of mode flat, expected rollback on a GPU");
-  DTRT_RETURN_IF_ERROR(
-      cudaStatus(cudaGetDevice(&gpu), "cannot tell the GPU in use"));
-  DTRT_RETURN_IF_ERROR(packing.create());
-  DTRT_RETURN_IF_ERROR(unpacking.create());
-  if (program.stagingBytes > 0) {
-    arena = {options.staging.allocate(program.stagingBytes),
-             options.staging.free};
-    if (!arena)
-      return makeError(ErrorCode::OutOfMemory, "cannot allocate ",
-                       program.stagingBytes, " bytes of staging");
-    storage.reserve(program.stagingBytes);
+  auto current = currentGpu();
+  DTRT_RETURN_IF_ERROR(current);
+  gpu = *current;
+  UseGpu use(gpu);
+  auto blocks = fullGrid(gpu);
+  DTRT_RETURN_IF_ERROR(blocks);
+  auto cores = multiprocessors(gpu);
+  DTRT_RETURN_IF_ERROR(cores);
+  fullBlocks = *blocks;
+  fewBlocks = std::max(1u, *cores / kCopyShare);
+  wantsGraph = options.graph && streams;
+  if (transport.caps().comparesRegions) {
+    auto found = regionsOf(storage.common(), storage.program());
+    if (!found.ok())
+      return makeError("device ", device, ": ", found.status());
+    regions = std::move(*found);
   }
-  DTRT_RETURN_IF_ERROR(prepareSteps());
-  order();
+  DTRT_RETURN_IF_ERROR(prepareArena(options));
+  auto made = stepsOf(storage, arena, std::move(regions));
+  DTRT_RETURN_IF_ERROR(made);
+  steps = std::move(*made);
+  DTRT_RETURN_IF_ERROR(prepareTable());
+  return prepareQueues();
+}
+
+GpuExecutor::State::~State() {
+  UseGpu use(gpu);
+  dropGraph();
+}
+
+//===----------------------------------------------------------------------===//
+// Enqueueing
+//===----------------------------------------------------------------------===//
+
+Status GpuExecutor::State::named(size_t index, const Status &why) const {
+  const GpuStep &step = steps.list[index];
+  return makeError("device ", device, ", instruction ", step.first, " (",
+                   opcodeName(step.op), "): ", why);
+}
+
+/// Nothing of this run is on any stream yet.
+Status GpuExecutor::State::begin() {
+  std::fill(std::begin(next), std::end(next), 0);
+  for (auto &lane : seen)
+    lane.fill(kNoStep);
+  if (!waitsForReady)
+    return {};
+  for (const Stream &lane : lanes)
+    DTRT_RETURN_IF_ERROR(ready.orderBefore(lane.get()));
+  waitsForReady = false;
   return {};
 }
 
-Status GpuExecutor::State::enqueue(Step &step) {
-  if (step.enqueued)
+/// The lane's steps up to this one, and what they need, in order.
+Status GpuExecutor::State::bring(Lane lane, size_t last) {
+  const std::vector<size_t> &own = bySide[size_t(lane)];
+  size_t &at = next[size_t(lane)];
+  while (at < own.size() && own[at] <= last) {
+    size_t index = own[at];
+    DTRT_RETURN_IF_ERROR(bringNeeded(index));
+    ++at;
+    Status status = enqueue(index);
+    if (!status.ok())
+      return named(index, status);
+  }
+  return {};
+}
+
+Status GpuExecutor::State::bringNeeded(size_t index) {
+  const GpuStep &step = steps.list[index];
+  for (size_t lane = 0; lane < kNumLanes; ++lane)
+    if (step.after[lane] != kNoStep)
+      DTRT_RETURN_IF_ERROR(bring(Lane(lane), step.after[lane]));
+  return {};
+}
+
+/// Makes the step's stream wait for what it needs of other lanes. A group that
+/// the host has run has ended.
+Status GpuExecutor::State::orderAfter(size_t index) {
+  const GpuStep &step = steps.list[index];
+  auto &known = seen[size_t(step.lane)];
+  for (size_t lane = 0; lane < kNumLanes; ++lane) {
+    size_t earlier = step.after[lane];
+    if (earlier == kNoStep || (!streams && Lane(lane) == Lane::Wire) ||
+        (known[lane] != kNoStep && known[lane] >= earlier))
+      continue;
+    known[lane] = earlier;
+    DTRT_RETURN_IF_ERROR(events[earlier].orderBefore(stream(step.lane)));
+  }
+  return {};
+}
+
+/// Copies before the first group and after the last one have the GPU to
+/// themselves.
+Status GpuExecutor::State::launch(const GpuStep &step, const Rows &rows,
+                                  cudaStream_t stream) {
+  bool alone = step.lane != Lane::Local &&
+               (step.group == 0 || step.group == steps.groups);
+  auto *first = reinterpret_cast<const BoxCopy *>(table.data) + rows.first;
+  return launchBoxCopies(first, rows.count, rows.tiles,
+                         alone || !streams || steps.groups == 0 ? fullBlocks
+                                                                : fewBlocks,
+                         stream, streams ? stopFlag() : nullptr);
+}
+
+Status GpuExecutor::State::enqueue(size_t index) {
+  const GpuStep &step = steps.list[index];
+  if (step.op == Opcode::Group)
+    return streams ? enqueueGroup(index) : runOnHost(index);
+  DTRT_RETURN_IF_ERROR(orderAfter(index));
+  DTRT_RETURN_IF_ERROR(launch(step, rows[index], stream(step.lane)));
+  return events[index].record(stream(step.lane));
+}
+
+/// The host's share in one wave, while it is this much ahead.
+Status GpuExecutor::State::waitForRoom(size_t group) {
+  if (capturing || group < kAhead)
     return {};
-  step.enqueued = true;
-  cudaStream_t stream =
-      step.op == Opcode::Unpack ? unpacking.get() : packing.get();
-  for (size_t earlier : step.after)
-    if (!isGroup(steps[earlier])) // groups have ended
-      DTRT_RETURN_IF_ERROR(
-          cudaStatus(cudaStreamWaitEvent(stream, steps[earlier].done.get(), 0),
-                     "cannot order two streams"));
-  DTRT_RETURN_IF_ERROR(launchBoxCopies(step.table.rows.get(), step.table.count,
-                                       step.table.tiles, stream));
-  if (step.op == Opcode::Copy)
-    stats.bytesCopied += step.bytes;
-  if (step.op == Opcode::Zero)
-    stats.bytesZeroed += step.bytes;
-  return cudaStatus(cudaEventRecord(step.done.get(), stream),
-                    "cannot record an event");
+  Pause pause;
+  while (!reached(group - kAhead)) {
+    if (streams->stopped())
+      return makeError(ErrorCode::Cancelled, "the transfer was stopped");
+    pause();
+  }
+  return {};
+}
+
+Status GpuExecutor::State::enqueueGroup(size_t index) {
+  const GpuStep &step = steps.list[index];
+  DTRT_RETURN_IF_ERROR(waitForRoom(step.group));
+  DTRT_RETURN_IF_ERROR(orderAfter(index));
+  DTRT_RETURN_IF_ERROR(
+      streams->enqueue(step.group, step.messages, stream(Lane::Wire)));
+  DTRT_RETURN_IF_ERROR(events[index].record(stream(Lane::Wire)));
+  return countGroup(step);
+}
+
+/// On a stream of its own, for which no wave waits.
+Status GpuExecutor::State::countGroup(const GpuStep &step) {
+  DTRT_RETURN_IF_ERROR(
+      events[groupSteps[step.group]].orderBefore(counting.get()));
+  auto *number =
+      reinterpret_cast<const uint64_t *>(numbers.data) + step.group + 1;
+  return cudaStatus(cudaMemcpyAsync(counter.data, number, sizeof *number,
+                                    cudaMemcpyDeviceToHost, counting.get()),
+                    "cannot count a wave");
+}
+
+/// All steps of the program before this one.
+Status GpuExecutor::State::enqueueEarlier(size_t index) {
+  for (Lane lane : {Lane::Unpacking, Lane::Packing, Lane::Local})
+    DTRT_RETURN_IF_ERROR(bring(lane, index));
+  return {};
+}
+
+Status GpuExecutor::State::enqueueAll() {
+  UseGpu use(gpu);
+  for (size_t group : groupSteps) {
+    DTRT_RETURN_IF_ERROR(bringNeeded(group));
+    // A wave that the host waits for has its neighbours on their way before.
+    if (!streams) {
+      DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
+      DTRT_RETURN_IF_ERROR(enqueueAhead(group));
+    }
+    DTRT_RETURN_IF_ERROR(bring(Lane::Wire, group));
+    DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
+  }
+  return enqueueEarlier(SIZE_MAX - 1);
 }
 
 /// Packs up to the next group that wait for nothing that has yet to start.
-Status GpuExecutor::State::enqueueAhead(size_t group) {
-  for (size_t i = group + 1; i < steps.size() && !isGroup(steps[i]); ++i) {
-    Step &step = steps[i];
-    bool free = step.op == Opcode::Pack;
+Status GpuExecutor::State::enqueueAhead(size_t index) {
+  for (size_t i = index + 1;
+       i < steps.list.size() && steps.list[i].op != Opcode::Group; ++i) {
+    const GpuStep &step = steps.list[i];
+    if (step.op != Opcode::Pack)
+      continue;
     for (size_t earlier : step.after)
-      free = free && earlier != group &&
-             (isGroup(steps[earlier]) || steps[earlier].enqueued);
-    if (free)
-      DTRT_RETURN_IF_ERROR(enqueue(step));
+      if (earlier != kNoStep && earlier >= index)
+        return {};
+    DTRT_RETURN_IF_ERROR(bring(Lane::Packing, i));
   }
   return {};
 }
 
-Status GpuExecutor::State::runGroup(size_t index) {
-  Step &step = steps[index];
-  DTRT_RETURN_IF_ERROR(enqueueAhead(index));
+Status GpuExecutor::State::runOnHost(size_t index) {
+  const GpuStep &step = steps.list[index];
   for (size_t earlier : step.after)
-    if (!isGroup(steps[earlier]))
+    if (earlier != kNoStep)
       DTRT_RETURN_IF_ERROR(
-          cudaStatus(cudaEventSynchronize(steps[earlier].done.get()),
+          cudaStatus(cudaEventSynchronize(events[earlier].get()),
                      "a pack or unpack failed"));
-  for (const TransportMessage &message : step.messages) {
-    (message.receive ? stats.bytesReceived : stats.bytesSent) += message.bytes;
-    ++stats.messages;
-  }
-  auto begin = std::chrono::steady_clock::now();
+  auto begin = Clock::now();
   Status status = transport.group(step.messages);
-  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  std::chrono::duration<double> time = Clock::now() - begin;
   stats.groupSeconds += time.count();
   return status;
 }
 
-Status GpuExecutor::State::runSteps() {
-  for (size_t i = 0; i < steps.size(); ++i) {
-    Status status = isGroup(steps[i]) ? runGroup(i) : enqueue(steps[i]);
-    if (!status.ok())
-      return makeError("device ", storage.program().device, ", instruction ",
-                       steps[i].first, " (", opcodeName(steps[i].op),
-                       "): ", status);
+//===----------------------------------------------------------------------===//
+// As one graph
+//===----------------------------------------------------------------------===//
+
+/// All lanes fork from the wire's, and join it in the end.
+Status GpuExecutor::State::captureLanes() {
+  cudaStream_t wire = stream(Lane::Wire);
+  DTRT_RETURN_IF_ERROR(begun.record(wire));
+  DTRT_RETURN_IF_ERROR(begun.orderBefore(counting.get()));
+  for (Lane lane : {Lane::Packing, Lane::Unpacking, Lane::Local})
+    DTRT_RETURN_IF_ERROR(begun.orderBefore(stream(lane)));
+  DTRT_RETURN_IF_ERROR(enqueueAll());
+  for (cudaStream_t branch : {counting.get(), stream(Lane::Packing),
+                              stream(Lane::Unpacking), stream(Lane::Local)}) {
+    DTRT_RETURN_IF_ERROR(begun.record(branch));
+    DTRT_RETURN_IF_ERROR(begun.orderBefore(wire));
   }
-  for (const Stream *stream : {&packing, &unpacking})
-    DTRT_RETURN_IF_ERROR(cudaStatus(cudaStreamSynchronize(stream->get()),
-                                    "a copy on the GPU failed"));
   return {};
 }
 
-Status GpuExecutor::State::run() {
-  uint64_t stagingPeak = stats.stagingPeak;
-  stats = {};
-  stats.stagingPeak = stagingPeak;
-  for (Step &step : steps)
-    step.enqueued = false;
+Status GpuExecutor::State::capture() {
   UseGpu use(gpu);
-  // What the trainer has under way on its own streams may write the source.
+  cudaStream_t wire = stream(Lane::Wire);
   DTRT_RETURN_IF_ERROR(
-      cudaStatus(cudaDeviceSynchronize(), "what ran on the GPU before failed"));
-  Status status = runSteps();
+      cudaStatus(cudaStreamBeginCapture(wire, cudaStreamCaptureModeRelaxed),
+                 "cannot capture the transfer"));
+  capturing = true;
+  Status status = captureLanes();
+  capturing = false;
+  cudaError_t ended = cudaStreamEndCapture(wire, &graph);
+  DTRT_RETURN_IF_ERROR(status);
+  DTRT_RETURN_IF_ERROR(cudaStatus(ended, "cannot capture the transfer"));
+  return cudaStatus(cudaGraphInstantiate(&graphRun, graph, 0),
+                    "cannot make a graph of the transfer");
+}
+
+void GpuExecutor::State::dropGraph() {
+  if (graphRun)
+    cudaGraphExecDestroy(graphRun);
+  if (graph)
+    cudaGraphDestroy(graph);
+  graphRun = nullptr;
+  graph = nullptr;
+}
+
+//===----------------------------------------------------------------------===//
+// Running
+//===----------------------------------------------------------------------===//
+
+Status GpuExecutor::State::runAfter(cudaStream_t trainer) {
+  UseGpu use(gpu);
+  DTRT_RETURN_IF_ERROR(ready.record(trainer));
+  waitsForReady = true;
+  return {};
+}
+
+bool GpuExecutor::State::reached(size_t group) const {
+  auto *count = reinterpret_cast<const volatile uint64_t *>(counter.data);
+  bool there = *count > group;
+  std::atomic_thread_fence(std::memory_order_acquire);
+  return there;
+}
+
+Status GpuExecutor::State::runWithStreams() {
+  *reinterpret_cast<volatile uint64_t *>(counter.data) = 0;
+  if (auto *stop = stopFlag())
+    *stop = 0;
+  auto began = Clock::now();
+  if (wantsGraph && streams->capturable() && !graphRun) {
+    DTRT_RETURN_IF_ERROR(begin());
+    streams->start([self = shared_from_this()] { return self->capture(); });
+    DTRT_RETURN_IF_ERROR(streams->finish());
+  }
+  DTRT_RETURN_IF_ERROR(begin());
+  if (graphRun)
+    streams->start([self = shared_from_this()] {
+      UseGpu use(self->gpu);
+      return cudaStatus(
+          cudaGraphLaunch(self->graphRun, self->stream(Lane::Wire)),
+          "cannot launch the transfer's graph");
+    });
+  else
+    streams->start([self = shared_from_this()] { return self->enqueueAll(); });
+  Status status;
+  for (size_t group = 0; group < steps.groups && status.ok(); ++group) {
+    status = streams->await(group, [this, group] { return reached(group); });
+    if (!status.ok())
+      status = named(groupSteps[group], status);
+  }
+  std::chrono::duration<double> time = Clock::now() - began;
+  stats.groupSeconds = steps.groups > 0 ? time.count() : 0;
+  Status enqueued = streams->finish();
+  return status.ok() ? enqueued : status;
+}
+
+Status GpuExecutor::State::runWithHost() {
+  DTRT_RETURN_IF_ERROR(begin());
+  return enqueueAll();
+}
+
+Result<bool> GpuExecutor::State::atRest() const {
+  for (const Stream *stream :
+       {&lanes[0], &lanes[1], &lanes[2], &lanes[3], &counting}) {
+    if (!stream->get())
+      continue;
+    auto idle = stream->idle();
+    if (!idle.ok() || !*idle)
+      return idle;
+  }
+  return true;
+}
+
+/// Until nothing of the run is on any stream. Copies end by themselves; a wave
+/// may not when the run has failed.
+Status GpuExecutor::State::drain(bool failed) {
+  auto deadline = Clock::now() + kRest;
+  Pause pause;
+  for (;;) {
+    auto rest = atRest();
+    DTRT_RETURN_IF_ERROR(rest); // then the GPU takes no more work of ours
+    if (*rest)
+      return {};
+    if (failed && Clock::now() > deadline) {
+      leak();
+      return makeError(ErrorCode::System,
+                       "work of it is still on the GPU after ", kRest.count(),
+                       " s; its memory stays");
+    }
+    pause();
+  }
+}
+
+/// What is still on a stream may use any of these.
+void GpuExecutor::State::leak() {
+  for (Stream &lane : lanes)
+    lane.leak();
+  counting.leak();
+  for (Block *block : {&arenaBlock, &table, &numbers, &counter})
+    block->leak();
+  if (streams)
+    streams->leakMemory();
+}
+
+void GpuExecutor::State::countBytes() {
+  for (size_t group : groupSteps)
+    for (const TransportMessage &message : steps.list[group].messages) {
+      (message.receive ? stats.bytesReceived : stats.bytesSent) +=
+          message.bytes;
+      ++stats.messages;
+    }
+  for (const GpuStep &step : steps.list) {
+    stats.bytesCopied += step.op == Opcode::Copy ? step.bytes : 0;
+    stats.bytesZeroed += step.op == Opcode::Zero ? step.bytes : 0;
+  }
+}
+
+Status GpuExecutor::State::run() {
+  stats = {};
+  stats.stagingPeak = steps.stagingPeak;
+  UseGpu use(gpu);
+  Status status = streams ? runWithStreams() : runWithHost();
+  if (!status.ok() && streams) {
+    if (auto *stop = stopFlag())
+      *stop = 1;
+    transport.abort(status);
+    dropGraph(); // which the communicator's end waits for
+  }
+  Status drained = drain(!status.ok());
+  if (status.ok() && drained.ok() && streams)
+    status = streams->check();
+  if (status.ok())
+    status = drained;
+  else if (!drained.ok())
+    status = makeError(status, "; ", drained);
+  if (status.ok())
+    countBytes();
   stats.devicePeak = storage.peakLiveBytes();
   return status;
 }
 
-GpuExecutor::GpuExecutor(std::unique_ptr<State> state)
+//===----------------------------------------------------------------------===//
+// The executor
+//===----------------------------------------------------------------------===//
+
+GpuExecutor::GpuExecutor(std::shared_ptr<State> state)
     : state(std::move(state)) {}
 
 GpuExecutor::~GpuExecutor() = default;
@@ -354,25 +646,36 @@ GpuExecutor::~GpuExecutor() = default;
 Result<std::unique_ptr<GpuExecutor>>
 GpuExecutor::prepare(LocalStorage &storage, Transport &transport,
                      GpuExecutorOptions options) {
-  auto state = std::make_unique<State>(storage, transport);
+  auto state = std::make_shared<State>(storage, transport);
   DTRT_RETURN_IF_ERROR(state->prepare(options));
   return std::unique_ptr<GpuExecutor>(new GpuExecutor(std::move(state)));
+}
+
+Status GpuExecutor::runAfter(GpuStream stream) {
+  return state->runAfter(stream);
 }
 
 Status GpuExecutor::run() { return state->run(); }
 
 const ExecutionStats &GpuExecutor::stats() const { return state->stats; }
 
-std::byte *GpuExecutor::staging() const { return state->arena.get(); }
+std::byte *GpuExecutor::staging() const { return state->arena; }
 
 std::vector<uint32_t> GpuExecutor::peers() const {
-  std::vector<uint32_t> found;
-  for (const Step &step : state->steps)
-    for (const TransportMessage &message : step.messages)
-      found.push_back(message.peer);
-  std::sort(found.begin(), found.end());
-  found.erase(std::unique(found.begin(), found.end()), found.end());
-  return found;
+  return peersOf(state->storage.program());
+}
+
+Switch::MakeRunner runOnGpu(const PlanReader &plan, int gpu,
+                            GpuExecutor *&runner) {
+  return [&plan, gpu, &runner](
+             LocalStorage &storage,
+             Transport &transport) -> Result<std::unique_ptr<ProgramRunner>> {
+    UseGpu use(gpu);
+    auto made = GpuExecutor::prepare(storage, transport, {&plan});
+    DTRT_RETURN_IF_ERROR(made);
+    runner = made->get();
+    return std::unique_ptr<ProgramRunner>(std::move(*made));
+  };
 }
 
 } // namespace dtrt

@@ -13,14 +13,14 @@ namespace dtrt {
 namespace {
 
 /// To or from a storage of the same program.
-Status copyBuffers(const LocalStorage &from, LocalStorage &to, Side side) {
+Status copyBuffers(const CopyBytes &copy, const LocalStorage &from,
+                   LocalStorage &to, Side side) {
   for (uint32_t shard = 0; shard < from.shards(side).size(); ++shard)
     for (unsigned state : statesOf(from.shards(side)[shard].states))
       for (int64_t member = 0; member < from.members(side, shard); ++member)
-        DTRT_RETURN_IF_ERROR(
-            copyBytesOnGpu(to.data(side, shard, state, member),
-                           from.data(side, shard, state, member),
-                           from.memberBytes(side, shard, state)));
+        DTRT_RETURN_IF_ERROR(copy(to.data(side, shard, state, member),
+                                  from.data(side, shard, state, member),
+                                  from.memberBytes(side, shard, state)));
   return {};
 }
 
@@ -34,15 +34,17 @@ Status fillGpuShards(LocalStorage &storage) {
     fillSource(**host, i);
   for (uint32_t i = 0; i < program.destination.size(); ++i)
     poisonDestination(**host, i);
-  DTRT_RETURN_IF_ERROR(copyBuffers(**host, storage, Side::Source));
-  return copyBuffers(**host, storage, Side::Destination);
+  CopyBytes copy = gpuCopies();
+  DTRT_RETURN_IF_ERROR(copyBuffers(copy, **host, storage, Side::Source));
+  return copyBuffers(copy, **host, storage, Side::Destination);
 }
 
 Status checkGpuShards(const LocalStorage &storage, CheckReport &report) {
   const RankProgram &program = storage.program();
   auto host = ArenaStorage::allocate(storage.common(), program);
   DTRT_RETURN_IF_ERROR(host);
-  DTRT_RETURN_IF_ERROR(copyBuffers(storage, **host, Side::Destination));
+  DTRT_RETURN_IF_ERROR(
+      copyBuffers(gpuCopies(), storage, **host, Side::Destination));
   for (uint32_t i = 0; i < program.destination.size(); ++i)
     checkDestination(**host, i, report);
   return {};
@@ -68,9 +70,10 @@ Status runDevice(const PlanReader &plan, Device &device, Transport &transport,
   DTRT_RETURN_IF_ERROR(storage);
   if (check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
-  auto executor = GpuExecutor::prepare(**storage, transport);
+  DTRT_RETURN_IF_ERROR(
+      transport.connect(plan.digest(), peersOf(device.program)));
+  auto executor = GpuExecutor::prepare(**storage, transport, {&plan});
   DTRT_RETURN_IF_ERROR(executor);
-  DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), (*executor)->peers()));
   device.begin = Clock::now();
   DTRT_RETURN_IF_ERROR((*executor)->run());
   device.end = Clock::now();
@@ -105,7 +108,7 @@ Result<LoopbackReport> summarize(std::vector<Device> &devices) {
 Result<LoopbackReport> runGpuLoopback(const PlanReader &plan, bool check,
                                       int gpu) {
   DTRT_RETURN_IF_ERROR(countGpus());
-  LoopbackWorld world(plan.devices(), SIZE_MAX, copyBytesOnGpu);
+  GpuLoopbackWorld world(plan.devices());
   std::vector<Device> devices(plan.devices().size());
   for (size_t i = 0; i < devices.size(); ++i) {
     auto program = plan.program(plan.devices()[i]);

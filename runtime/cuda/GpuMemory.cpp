@@ -2,7 +2,11 @@
 
 #include "dtrt/Cuda.h"
 
+#include "Kernels.h"
 #include "Stream.h"
+
+#include <algorithm>
+#include <mutex>
 
 namespace dtrt {
 
@@ -11,7 +15,7 @@ Result<int> countGpus() {
   DTRT_RETURN_IF_ERROR(
       cudaStatus(cudaGetDeviceCount(&count), "no GPU can be used"));
   if (count == 0)
-    return makeError("this machine has no GPU");
+    return makeError(ErrorCode::System, "this machine has no GPU");
   return count;
 }
 
@@ -26,54 +30,172 @@ Result<int> currentGpu() {
   return gpu;
 }
 
-MemorySource gpuMemory() {
-  auto allocate = [](uint64_t bytes) -> std::byte * {
+namespace {
+
+Result<int> gpuOr(std::optional<int> given) {
+  return given ? Result<int>(*given) : currentGpu();
+}
+
+/// Memory in the order of a stream, so that nobody waits for the whole GPU when
+/// it comes or goes. Copies of a source share it, on any threads.
+class Pool {
+public:
+  explicit Pool(Result<int> gpu) : gpu(std::move(gpu)) {}
+  ~Pool() {
+    if (!pool)
+      return;
+    UseGpu use(*gpu);
+    cudaMemPoolDestroy(pool);
+  }
+
+  std::byte *allocate(uint64_t bytes) {
+    if (!gpu.ok())
+      return nullptr;
+    std::lock_guard<std::mutex> lock(mutex);
+    UseGpu use(*gpu);
     void *block = nullptr;
-    if (cudaMalloc(&block, bytes) != cudaSuccess)
+    if (!create().ok() || cudaMallocFromPoolAsync(&block, bytes, pool,
+                                                  stream.get()) != cudaSuccess)
       return nullptr;
-    // Other streams do not wait for the one that the zeros are written on.
-    if (cudaMemset(block, 0, bytes) != cudaSuccess ||
-        cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess) {
-      cudaFree(block);
+    cudaMemsetAsync(block, 0, bytes, stream.get());
+    if (stream.synchronize().ok())
+      return static_cast<std::byte *>(block);
+    giveBack(block);
+    return nullptr;
+  }
+
+  void free(void *block) {
+    std::lock_guard<std::mutex> lock(mutex);
+    UseGpu use(*gpu);
+    giveBack(block);
+  }
+
+private:
+  void giveBack(void *block) {
+    cudaFreeAsync(block, stream.get());
+    (void)stream.synchronize(); // then the pool gives it back
+  }
+  Status create() {
+    if (pool)
+      return {};
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = *gpu;
+    DTRT_RETURN_IF_ERROR(stream.create());
+    return cudaStatus(cudaMemPoolCreate(&pool, &properties),
+                      "cannot make a pool of GPU memory");
+  }
+
+  Result<int> gpu;
+  std::mutex mutex; // of what follows
+  Stream stream;
+  cudaMemPool_t pool = nullptr;
+};
+
+} // namespace
+
+MemorySource gpuMemory(std::optional<int> gpu) {
+  auto pool = std::make_shared<Pool>(gpuOr(gpu));
+  return {[pool](uint64_t bytes) { return pool->allocate(bytes); },
+          [pool](std::byte *block) { pool->free(block); },
+          {}};
+}
+
+MemorySource pinnedMemory() {
+  auto allocate = [](uint64_t bytes) -> std::byte * {
+    auto gpu = currentGpu();
+    if (!gpu.ok())
       return nullptr;
-    }
+    UseGpu use(*gpu);
+    void *block = nullptr;
+    if (cudaHostAlloc(&block, bytes, cudaHostAllocPortable) != cudaSuccess)
+      return nullptr;
+    std::fill_n(static_cast<std::byte *>(block), bytes, std::byte(0));
     return static_cast<std::byte *>(block);
   };
-  return {allocate, [](std::byte *block) { cudaFree(block); }, {}};
+  auto free = [](std::byte *block) {
+    auto gpu = currentGpu();
+    UseGpu use(gpu.ok() ? *gpu : 0);
+    cudaFreeHost(block);
+  };
+  return {allocate, free, {}};
 }
 
-/// On a stream of the thread, so that threads do not wait for each other.
-Status copyBytesOnGpu(std::byte *to, const std::byte *from, uint64_t bytes) {
-  DTRT_RETURN_IF_ERROR(cudaStatus(
-      cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, cudaStreamPerThread),
-      "cannot copy"));
-  return cudaStatus(cudaStreamSynchronize(cudaStreamPerThread),
-                    "a copy failed");
+CopyBytes gpuCopies(std::optional<int> given) {
+  auto gpu = gpuOr(given);
+  auto stream = std::make_shared<Stream>();
+  Status made = statusOf(gpu);
+  if (made.ok()) {
+    UseGpu use(*gpu);
+    made = stream->create();
+  }
+  return [=](std::byte *to, const std::byte *from, uint64_t bytes) -> Status {
+    DTRT_RETURN_IF_ERROR(made);
+    UseGpu use(*gpu);
+    DTRT_RETURN_IF_ERROR(cudaStatus(
+        cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream->get()),
+        "cannot copy"));
+    return stream->synchronize();
+  };
 }
+
+//===----------------------------------------------------------------------===//
+// Tables
+//===----------------------------------------------------------------------===//
+
+struct GpuBoxTable::State {
+  int gpu = 0;
+  MemorySource memory;
+  std::byte *rows = nullptr;
+  uint32_t count = 0;
+  uint64_t tiles = 0;
+  uint32_t blocks = 0;
+  Stream stream;
+
+  ~State() {
+    if (rows)
+      memory.free(rows);
+  }
+};
 
 Result<GpuBoxTable> GpuBoxTable::upload(const BoxTable &table) {
-  GpuBoxTable gpu;
+  auto gpu = currentGpu();
+  DTRT_RETURN_IF_ERROR(gpu);
+  auto state = std::make_shared<State>();
+  state->gpu = *gpu;
+  state->memory = gpuMemory(*gpu);
   if (table.copies().size() > UINT32_MAX)
     return makeError("a box table of ", table.copies().size(), " rows");
-  gpu.count = uint32_t(table.copies().size());
-  gpu.tiles = table.tiles();
-  if (gpu.count == 0)
-    return gpu;
-  uint64_t bytes = gpu.count * sizeof(BoxCopy);
-  MemorySource memory = gpuMemory();
-  gpu.rows.reset(memory.allocate(bytes), memory.free);
-  if (!gpu.rows)
-    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
-                     " bytes for a box table");
-  DTRT_RETURN_IF_ERROR(copyBytesOnGpu(
-      gpu.rows.get(),
-      reinterpret_cast<const std::byte *>(table.copies().data()), bytes));
-  return gpu;
+  state->count = uint32_t(table.copies().size());
+  state->tiles = table.tiles();
+  auto blocks = fullGrid(*gpu);
+  DTRT_RETURN_IF_ERROR(blocks);
+  state->blocks = *blocks;
+  {
+    UseGpu use(*gpu);
+    DTRT_RETURN_IF_ERROR(state->stream.create());
+  }
+  if (state->count > 0) {
+    uint64_t bytes = state->count * sizeof(BoxCopy);
+    state->rows = state->memory.allocate(bytes);
+    if (!state->rows)
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                       " bytes for a box table");
+    auto *from = reinterpret_cast<const std::byte *>(table.copies().data());
+    DTRT_RETURN_IF_ERROR(gpuCopies(*gpu)(state->rows, from, bytes));
+  }
+  GpuBoxTable made;
+  made.state = std::move(state);
+  return made;
 }
 
-Status GpuBoxTable::run() const {
-  DTRT_RETURN_IF_ERROR(launchBoxCopies(rows.get(), count, tiles, nullptr));
-  return cudaStatus(cudaStreamSynchronize(nullptr), "box copies failed");
+Status GpuBoxTable::run(uint32_t blocks) const {
+  UseGpu use(state->gpu);
+  DTRT_RETURN_IF_ERROR(launchBoxCopies(
+      reinterpret_cast<const BoxCopy *>(state->rows), state->count,
+      state->tiles, blocks > 0 ? blocks : state->blocks, state->stream.get()));
+  return state->stream.synchronize();
 }
 
 } // namespace dtrt

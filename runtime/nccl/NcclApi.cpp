@@ -20,16 +20,9 @@ void *openLibrary(std::string &why) {
   return nullptr;
 }
 
-void setCudaCalls(NcclApi &api) {
-  api.makeStream = [](cudaStream_t *stream) {
-    return cudaStreamCreateWithFlags(stream, cudaStreamNonBlocking);
-  };
-  api.queryStream = [](cudaStream_t stream) { return cudaStreamQuery(stream); };
-  api.freeStream = [](cudaStream_t stream) {
-    return cudaStreamDestroy(stream);
-  };
-  api.allocate = [](void **at, size_t bytes) { return cudaMalloc(at, bytes); };
-  api.free = [](void *at) { return cudaFree(at); };
+template <typename Function>
+void find(void *library, const char *name, Function &function) {
+  function = reinterpret_cast<Function>(dlsym(library, name));
 }
 
 Result<NcclApi> load() {
@@ -40,19 +33,27 @@ Result<NcclApi> load() {
   NcclApi api;
   const char *missing = nullptr;
 #define DTRT_NCCL_LOOKUP(name)                                                 \
-  api.name =                                                                   \
-      reinterpret_cast<decltype(api.name)>(dlsym(library, "nccl" #name));      \
+  find(library, "nccl" #name, api.name);                                       \
   missing = api.name ? missing : "nccl" #name;
   DTRT_NCCL_FUNCTIONS(DTRT_NCCL_LOOKUP)
 #undef DTRT_NCCL_LOOKUP
   if (missing)
     return makeError(ErrorCode::System, "the NCCL that is loaded has no ",
                      missing, ", expected 2.19 or newer");
-  setCudaCalls(api);
+  find(library, "ncclCommWindowRegister", api.CommWindowRegister);
+  find(library, "ncclCommWindowDeregister", api.CommWindowDeregister);
+  find(library, "ncclPutSignal", api.PutSignal);
+  find(library, "ncclSignal", api.Signal);
+  find(library, "ncclWaitSignal", api.WaitSignal);
   return api;
 }
 
 } // namespace
+
+int NcclApi::version() const {
+  int code = 0;
+  return GetVersion(&code) == ncclSuccess ? code : 0;
+}
 
 Result<const NcclApi *> loadNccl() {
   static const Result<NcclApi> loaded = load();

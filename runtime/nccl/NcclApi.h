@@ -1,8 +1,9 @@
-//===- NcclApi.h - The NCCL and CUDA calls of the transport -----*- C++ -*-===//
+//===- NcclApi.h - The NCCL calls of the transports -------------*- C++ -*-===//
 //
 // NCCL is loaded when it is first used: what links this starts without it, and
 // a Python process uses the copy that torch has loaded. Tests put functions of
-// their own into the table.
+// their own into the table. What came after NCCL 2.19 is optional, and declared
+// here, so that an older header will do.
 //
 //===----------------------------------------------------------------------===//
 
@@ -23,17 +24,38 @@ namespace dtrt {
           apply(CommAbort) apply(CommFinalize) apply(CommDestroy)              \
               apply(CommRegister) apply(CommDeregister) apply(GroupStart)      \
                   apply(GroupEnd) apply(Send) apply(Recv) apply(MemAlloc)      \
-                      apply(MemFree)
+                      apply(MemFree) apply(CommSplit)
+
+/// ncclWindow_t.
+using NcclWindow = void *;
+constexpr int kNcclWindowSymmetric = 0x01;
+/// ncclWaitSignalDesc_t.
+struct NcclSignalWait {
+  int count = 0; // of signals
+  int peer = 0;
+  int signal = 0;
+  int context = 0;
+};
 
 struct NcclApi {
 #define DTRT_NCCL_POINTER(name) decltype(&::nccl##name) name = nullptr;
   DTRT_NCCL_FUNCTIONS(DTRT_NCCL_POINTER)
 #undef DTRT_NCCL_POINTER
-  cudaError_t (*makeStream)(cudaStream_t *) = nullptr;
-  cudaError_t (*queryStream)(cudaStream_t) = nullptr;
-  cudaError_t (*freeStream)(cudaStream_t) = nullptr;
-  cudaError_t (*allocate)(void **, size_t) = nullptr;
-  cudaError_t (*free)(void *) = nullptr;
+
+  // Since 2.29; null where the library is older.
+  ncclResult_t (*CommWindowRegister)(ncclComm_t, void *, size_t, NcclWindow *,
+                                     int flags) = nullptr;
+  ncclResult_t (*CommWindowDeregister)(ncclComm_t, NcclWindow) = nullptr;
+  ncclResult_t (*PutSignal)(const void *, size_t, ncclDataType_t, int peer,
+                            NcclWindow, size_t offset, int signal, int context,
+                            unsigned flags, ncclComm_t, cudaStream_t) = nullptr;
+  ncclResult_t (*Signal)(int peer, int signal, int context, unsigned flags,
+                         ncclComm_t, cudaStream_t) = nullptr;
+  ncclResult_t (*WaitSignal)(int count, NcclSignalWait *, ncclComm_t,
+                             cudaStream_t) = nullptr;
+
+  /// NCCL_VERSION_CODE of the library.
+  int version() const;
 };
 
 /// The process's NCCL; fails, with the loader's words, where there is none or

@@ -21,6 +21,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+/// NCCL cuts what it sends through the network into pieces of 128 KiB.
+constexpr const char *kNetChunkBytes = "524288";
+
 /// What a rank hands in.
 std::string recordOf(const LoopbackReport &report) {
   std::ostringstream out;
@@ -59,16 +62,19 @@ Result<std::string> addRecords(const std::vector<std::string> &records) {
 
 Result<LoopbackReport> moveShards(const PlanReader &plan,
                                   const RankProgram &program,
-                                  NcclTransport &transport, bool check) {
+                                  NcclTransport &transport,
+                                  const NcclRunOptions &options) {
   auto storage = ArenaStorage::allocate(plan.common(), program, gpuMemory());
   DTRT_RETURN_IF_ERROR(storage);
-  if (check)
+  if (options.check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
-  auto executor = GpuExecutor::prepare(**storage, transport, {ncclMemory()});
+  DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), peersOf(program)));
+  GpuExecutorOptions how;
+  how.plan = &plan;
+  how.graph = options.graph;
+  auto executor = GpuExecutor::prepare(**storage, transport, how);
   DTRT_RETURN_IF_ERROR(executor);
-  DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), (*executor)->peers()));
-  DTRT_RETURN_IF_ERROR(
-      transport.registerArena((*executor)->staging(), program.stagingBytes));
+  DTRT_RETURN_IF_ERROR(transport.warmUp());
   LoopbackReport report;
   Clock::time_point begin = Clock::now();
   DTRT_RETURN_IF_ERROR((*executor)->run());
@@ -77,9 +83,8 @@ Result<LoopbackReport> moveShards(const PlanReader &plan,
   report.bytesMoved = stats.bytesReceived + stats.bytesCopied;
   report.stagingPeak = stats.stagingPeak;
   report.devicePeak = stats.devicePeak;
-  if (check)
+  if (options.check)
     DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report.check));
-  transport.leave(); // before the arena that it has registered goes
   return report;
 }
 
@@ -100,12 +105,20 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
   auto all = std::make_shared<Rendezvous>(
       std::make_shared<FileStore>(options.store), uint32_t(options.rank),
       uint32_t(ranks), timeout, "nccl");
-  auto transport =
-      NcclTransport::create({program->device, plan.devices(), all, timeout});
+  NcclOptions how;
+  how.device = program->device;
+  how.devices = plan.devices();
+  how.ranks = all;
+  how.timeout = timeout;
+  how.api = options.api;
+  how.graph = options.graph;
+  how.oneSided = options.oneSided;
+  auto transport = NcclTransport::create(how);
   DTRT_RETURN_IF_ERROR(transport);
-  auto own = moveShards(plan, *program, **transport, options.check);
+  auto own = moveShards(plan, *program, **transport, options);
   if (!own.ok())
     (*transport)->abort(own.status());
+  (*transport)->leave();
   DTRT_RETURN_IF_ERROR(own);
   auto sums = all->agree(Step::Report, recordOf(*own), addRecords);
   DTRT_RETURN_IF_ERROR(sums);
@@ -121,24 +134,71 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
 
 namespace {
 
-/// In the child: sets what a rank is told by, and becomes the command.
-[[noreturn]] void becomeRank(std::vector<char *> arguments, size_t rank,
-                             size_t ranks) {
+using Settings = std::vector<std::pair<std::string, std::string>>;
+
+/// What the environment of a rank adds to that of this process. It is decided
+/// here: a child of a process that has used a GPU cannot ask for GPUs.
+Settings settingsOf(size_t rank, size_t ranks, bool sharesGpus,
+                    bool librarySharesGpus) {
   std::string number = std::to_string(rank);
-  setenv("RANK", number.c_str(), 1);
-  setenv("LOCAL_RANK", number.c_str(), 1);
-  setenv("WORLD_SIZE", std::to_string(ranks).c_str(), 1);
-  auto gpus = countGpus();
-  if (gpus.ok() && ranks > size_t(*gpus)) {
-    if (ncclAllowsSharedGpus())
-      setenv("NCCL_MULTI_RANK_GPU_ENABLE", "1", 0);
-    else
-      setenv("NCCL_HOSTID", ("dt-run-rank-" + number).c_str(), 0);
+  Settings settings = {{"RANK", number},
+                       {"LOCAL_RANK", number},
+                       {"WORLD_SIZE", std::to_string(ranks)}};
+  auto unlessSet = [&](const char *name, const std::string &value) {
+    if (!getenv(name))
+      settings.push_back({name, value});
+  };
+  if (sharesGpus && librarySharesGpus)
+    unlessSet("NCCL_MULTI_RANK_GPU_ENABLE", "1");
+  if (sharesGpus && !librarySharesGpus)
+    unlessSet("NCCL_HOSTID", "dt-run-rank-" + number);
+  unlessSet("NCCL_P2P_NET_CHUNKSIZE", kNetChunkBytes);
+  unlessSet("NCCL_GRAPH_REGISTER", "0");
+  return settings;
+}
+
+/// NAME=VALUE of this process, and of the settings.
+std::vector<std::string> environmentWith(const Settings &settings) {
+  std::vector<std::string> lines;
+  for (char **line = environ; *line; ++line) {
+    std::string text = *line;
+    bool replaced =
+        std::any_of(settings.begin(), settings.end(), [&](const auto &setting) {
+          return text.compare(0, setting.first.size() + 1,
+                              setting.first + "=") == 0;
+        });
+    if (!replaced)
+      lines.push_back(text);
   }
-  execvp(arguments[0], arguments.data());
-  fprintf(stderr, "error: cannot start %s: %s\n", arguments[0],
-          strerror(errno));
-  _exit(127);
+  for (const auto &[name, value] : settings)
+    lines.push_back(name + "=" + value);
+  return lines;
+}
+
+std::vector<char *> pointersTo(const std::vector<std::string> &texts) {
+  std::vector<char *> pointers;
+  for (const std::string &text : texts)
+    pointers.push_back(const_cast<char *>(text.c_str()));
+  pointers.push_back(nullptr);
+  return pointers;
+}
+
+/// Allocates nothing in the child, where another thread may have held a lock.
+Result<pid_t> startRank(const std::vector<std::string> &command, size_t rank,
+                        const Settings &settings) {
+  std::vector<std::string> environment = environmentWith(settings);
+  std::vector<char *> arguments = pointersTo(command);
+  std::vector<char *> variables = pointersTo(environment);
+  pid_t child = fork();
+  if (child == 0) {
+    execvpe(arguments[0], arguments.data(), variables.data());
+    fprintf(stderr, "error: cannot start %s: %s\n", arguments[0],
+            strerror(errno));
+    _exit(127);
+  }
+  if (child < 0)
+    return makeError("cannot start rank ", rank, ": ", strerror(errno));
+  return child;
 }
 
 int exitCode(int status) {
@@ -148,21 +208,19 @@ int exitCode(int status) {
 } // namespace
 
 Result<int> launchNcclRanks(const std::vector<std::string> &command,
-                            size_t ranks) {
-  std::vector<char *> arguments;
-  for (const std::string &argument : command)
-    arguments.push_back(const_cast<char *>(argument.c_str()));
-  arguments.push_back(nullptr);
+                            size_t ranks, const NcclApi *api) {
+  auto gpus = countGpus();
+  DTRT_RETURN_IF_ERROR(gpus);
+  bool sharesGpus = ranks > size_t(*gpus);
+  bool librarySharesGpus = sharesGpus && ncclAllowsSharedGpus(api);
   std::vector<pid_t> children;
   Status started;
   for (size_t rank = 0; rank < ranks && started.ok(); ++rank) {
-    pid_t child = fork();
-    if (child == 0)
-      becomeRank(arguments, rank, ranks);
-    if (child < 0)
-      started = makeError("cannot start rank ", rank, ": ", strerror(errno));
-    else
-      children.push_back(child);
+    auto child = startRank(
+        command, rank, settingsOf(rank, ranks, sharesGpus, librarySharesGpus));
+    started = statusOf(child);
+    if (child.ok())
+      children.push_back(*child);
   }
   int code = 0;
   for (pid_t child : children) {

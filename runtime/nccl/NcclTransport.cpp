@@ -1,370 +1,358 @@
 //===- NcclTransport.cpp - Messages over NCCL -----------------------------===//
-//
-// The communicator is non-blocking: every call returns at once, and its end is
-// polled for, together with asynchronous errors, the clock, and a stop of this
-// rank or another.
-//
-//===----------------------------------------------------------------------===//
 
 #include "dtrt/NcclTransport.h"
 
-#include "NcclApi.h"
+#include "NcclCommunicator.h"
+#include "NcclPuts.h"
+#include "Stream.h"
 
-#include "dtrt/KernelPlans.h"
+#include "dtrt/Cuda.h"
 
 #include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <mutex>
+#include <cstdlib>
+#include <map>
 #include <thread>
 
 namespace dtrt {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
+/// Messages of this size use all that a pair has of channels, and the protocol
+/// that looks at registrations: NCCL's other one is for 16 KiB per channel, of
+/// which there are 32 at most.
+constexpr uint64_t kWarmBytes = uint64_t(1) << 20;
 
-/// Between two looks at a call that has not ended: longer looks cost waves
-/// time, shorter ones a core.
-constexpr std::chrono::microseconds kPollInterval(20);
-/// Between two looks into the store, for a rank that has stopped.
-constexpr std::chrono::milliseconds kStopInterval(50);
+/// How long a group that has failed may take to leave the GPU.
+constexpr std::chrono::seconds kRest(3);
 
-Status cudaStatus(cudaError_t error, const char *what) {
-  if (error == cudaSuccess)
-    return {};
-  return makeError(ErrorCode::System, what, ": ", cudaGetErrorString(error));
+/// What arenas are: windows; else memory of NCCL that is registered, where no
+/// rank has a message outside its arena; else memory like any other.
+constexpr const char *kWindow = "window", *kRegister = "register",
+                     *kPlain = "plain";
+
+Result<std::string> judgeArenas(const std::vector<std::string> &records) {
+  auto has = [&](const char *kind) {
+    return std::find(records.begin(), records.end(), kind) != records.end();
+  };
+  return std::string(has(kPlain)      ? kPlain
+                     : has(kRegister) ? kRegister
+                                      : kWindow);
 }
 
-std::string namesOf(const std::vector<uint32_t> &devices) {
-  std::string names;
-  for (uint32_t device : devices)
-    names += (names.empty() ? "" : ", ") + std::to_string(device);
-  return names;
+constexpr const char *kPuts = "puts", *kPairs = "pairs";
+
+Result<std::string> judgeWaves(const std::vector<std::string> &records) {
+  bool all = std::all_of(records.begin(), records.end(),
+                         [](const auto &record) { return record == kPuts; });
+  return std::string(all ? kPuts : kPairs);
 }
 
-/// What is waited for, for how long, and who could be the cause when it does
-/// not end.
-struct Wait {
-  std::string phase;
-  std::vector<uint32_t> peers; // devices, ascending
-  Clock::time_point deadline;
+/// A pair's messages, one way.
+using Pair = std::pair<uint32_t, bool>; // peer, receives
+
+struct WarmMessage {
+  MessageEnds ends;
+  uint64_t bytes = 0;
 };
+
+/// Of each pair, each way, the first message that is as large as any of its
+/// messages, or as matters. Both ends choose the same one, so the groups that
+/// remain are a part of the plan's, in its order.
+std::vector<std::vector<WarmMessage>> warmGroups(const Traffic &traffic) {
+  std::map<Pair, uint64_t> largest;
+  for (const auto &group : traffic.groups)
+    for (const MessageEnds &message : group) {
+      uint64_t &bytes = largest[{message.peer, message.receive}];
+      bytes = std::max(bytes, std::min(message.bytes, kWarmBytes));
+    }
+  std::vector<std::vector<WarmMessage>> groups;
+  for (const auto &group : traffic.groups) {
+    std::vector<WarmMessage> chosen;
+    for (const MessageEnds &message : group) {
+      auto pair = largest.find({message.peer, message.receive});
+      if (pair == largest.end() || message.bytes < pair->second)
+        continue;
+      if (pair->second > 0)
+        chosen.push_back({message, pair->second});
+      largest.erase(pair);
+    }
+    if (!chosen.empty())
+      groups.push_back(std::move(chosen));
+  }
+  return groups;
+}
+
+/// What NCCL does when messages are captured: it registers their memory where
+/// it can, at each end for itself, unless it is told not to.
+bool mayCaptureMessages() {
+  const char *value = getenv("NCCL_GRAPH_REGISTER");
+  return value && std::string(value) == "0";
+}
 
 } // namespace
 
-struct NcclTransport::State {
-  State(NcclOptions given, uint32_t rank)
-      : options(std::move(given)), rank(rank), ranks(*options.ranks) {}
-  ~State() { close(); }
+/// Shared with the jobs, which NCCL may keep.
+struct NcclTransport::State : std::enable_shared_from_this<State> {
+  State(NcclOptions options, uint32_t rank)
+      : communicator(std::move(options), rank) {}
 
-  Status agree(const Digest &digest, ncclUniqueId &id);
-  Status gather(const Digest &digest);
-  Result<std::string> judge(const std::vector<std::string> &records) const;
-  Status makeCommunicator(const ncclUniqueId &id);
-  Status warmUp(const std::vector<uint32_t> &peers);
-  Status runGroup(const std::vector<TransportMessage> &messages,
-                  const std::string &phase);
-  Status enqueue(const std::vector<TransportMessage> &messages);
-  Result<int> rankOf(uint32_t device) const;
+  Status enqueue(const std::vector<TransportMessage> &messages,
+                 cudaStream_t stream);
+  Status runGroup(const NcclPhase &phase,
+                  const std::vector<TransportMessage> &messages);
+  Status runOnStream(const NcclPhase &phase, std::function<Status()> job);
+  void comeToRest();
+  Status allocateArena(uint64_t bytes);
+  Status allocateShared(uint64_t bytes);
+  Status agreeOnWaves();
+  Status enqueueEnds(const std::vector<MessageEnds> &messages,
+                     cudaStream_t stream);
+  std::vector<TransportMessage>
+  warmMessages(const std::vector<WarmMessage> &group, std::byte *scratch) const;
+  NcclPhase phaseOf(size_t group) const;
 
-  template <typename Done> Status poll(const Wait &wait, Done done);
-  Status waitForCall(ncclResult_t result, const Wait &wait);
-  Status waitForStream(const Wait &wait);
-  Result<bool> callEnded(ncclResult_t &result);
-  Status checkStopped(Clock::time_point &nextLook);
-  Status failed(const Wait &wait, const Status &why);
-  Wait waitFor(std::string phase, std::vector<uint32_t> peers) const {
-    return {std::move(phase), std::move(peers),
-            Clock::now() +
-                std::chrono::duration_cast<Clock::duration>(options.timeout)};
-  }
-  void drop();
-  void close();
-
-  NcclOptions options;
-  const uint32_t rank;
-  Rendezvous &ranks;
-  const NcclApi *api = nullptr;
-  ncclComm_t communicator = nullptr;
-  cudaStream_t stream = nullptr;
-  std::vector<void *> registrations;
-  int64_t groups = 0;
-
-  std::atomic<bool> stopping{false};
-  std::mutex mutex; // of what follows
-  Status reason;    // once stopping
+  NcclCommunicator communicator;
+  Stream stream; // of groups that the caller waits for
+  Traffic traffic;
+  MemorySource memory;
+  std::byte *arena = nullptr;
+  std::string arenaKind = kPlain;
+  void *registration = nullptr;
+  NcclPuts puts;
+  bool putsWaves = false;
+  std::function<void(std::byte *)> freeArena;
+  size_t groups = 0; // that the caller has waited for
 };
-
-//===----------------------------------------------------------------------===//
-// Waiting, with a limit
-//===----------------------------------------------------------------------===//
-
-/// Without waiting for peers; ends every kernel of the communicator.
-void NcclTransport::State::drop() {
-  if (communicator)
-    api->CommAbort(communicator);
-  communicator = nullptr;
-  registrations.clear(); // which go with the communicator
-}
-
-Status NcclTransport::State::failed(const Wait &wait, const Status &why) {
-  drop();
-  std::string peers = wait.peers.empty() ? "" : "; peers in this phase: ";
-  Status named =
-      makeError("device ", options.device, ": nccl ", wait.phase, ": ",
-                ranks.causeOf(why), peers, namesOf(wait.peers));
-  (void)ranks.abort(named);
-  return named;
-}
-
-Status NcclTransport::State::checkStopped(Clock::time_point &nextLook) {
-  if (stopping) {
-    std::lock_guard<std::mutex> lock(mutex);
-    return reason;
-  }
-  if (Clock::now() < nextLook)
-    return {};
-  nextLook = Clock::now() + kStopInterval;
-  Status stopped = ranks.checkStopped();
-  // Bytes do not need the store.
-  return stopped.is(ErrorCode::StoreLost) ? Status() : stopped;
-}
-
-/// Until done() is true; what it fails with, or what ends the wait early, ends
-/// the communicator.
-template <typename Done>
-Status NcclTransport::State::poll(const Wait &wait, Done done) {
-  Clock::time_point nextLook = Clock::now() + kStopInterval;
-  for (;;) {
-    Result<bool> ended = done();
-    if (!ended.ok())
-      return failed(wait, ended.status());
-    if (*ended)
-      return {};
-    Status stopped = checkStopped(nextLook);
-    if (!stopped.ok())
-      return failed(wait, stopped);
-    if (Clock::now() > wait.deadline)
-      return failed(wait, makeError(ErrorCode::Timeout, "no end within ",
-                                    options.timeout.count(), " s"));
-    std::this_thread::sleep_for(kPollInterval);
-  }
-}
-
-/// Whether the host has carried out the call that gave `result`, which becomes
-/// the communicator's last word on it.
-Result<bool> NcclTransport::State::callEnded(ncclResult_t &result) {
-  if (result == ncclInProgress) {
-    ncclResult_t asked = api->CommGetAsyncError(communicator, &result);
-    if (asked != ncclSuccess)
-      result = asked;
-  }
-  if (result == ncclSuccess || result == ncclInProgress)
-    return result == ncclSuccess;
-  const char *detail = api->GetLastError(communicator);
-  return makeError(ErrorCode::PeerLost, api->GetErrorString(result),
-                   detail && *detail ? std::string(" (") + detail + ")" : "");
-}
-
-Status NcclTransport::State::waitForCall(ncclResult_t result,
-                                         const Wait &wait) {
-  return poll(wait, [&] { return callEnded(result); });
-}
-
-/// Until the GPU has carried out all that was enqueued.
-Status NcclTransport::State::waitForStream(const Wait &wait) {
-  return poll(wait, [&]() -> Result<bool> {
-    cudaError_t error = api->queryStream(stream);
-    if (error == cudaSuccess)
-      return true;
-    if (error != cudaErrorNotReady)
-      return cudaStatus(error, "the GPU failed");
-    ncclResult_t result = ncclInProgress;
-    DTRT_RETURN_IF_ERROR(callEnded(result));
-    return false;
-  });
-}
-
-//===----------------------------------------------------------------------===//
-// Connecting
-//===----------------------------------------------------------------------===//
-
-Result<int> NcclTransport::State::rankOf(uint32_t device) const {
-  auto found =
-      std::find(options.devices.begin(), options.devices.end(), device);
-  if (found == options.devices.end())
-    return makeError("device ", device, " is not in this world");
-  return int(found - options.devices.begin());
-}
-
-/// Rank 0's part: NCCL's unique id, when all ranks have the library. A record
-/// is empty, or says why one has not.
-Result<std::string>
-NcclTransport::State::judge(const std::vector<std::string> &records) const {
-  for (size_t i = 0; i < records.size(); ++i)
-    if (!records[i].empty())
-      return makeError(ErrorCode::System, "device ", options.devices[i], ": ",
-                       records[i]);
-  ncclUniqueId id;
-  ncclResult_t result = api->GetUniqueId(&id);
-  if (result != ncclSuccess)
-    return makeError(ErrorCode::System,
-                     "no unique id: ", api->GetErrorString(result));
-  return std::string(id.internal, sizeof id.internal);
-}
-
-/// Where nobody has compared the plans yet.
-Status NcclTransport::State::gather(const Digest &digest) {
-  if (ranks.hasGathered())
-    return {};
-  Arrival arrival;
-  arrival.kind = "run";
-  arrival.terms = {{"plan", digestText(digest)}};
-  return statusOf(ranks.gather(arrival, "", [](const auto &) {
-    return Result<std::string>(std::string());
-  }));
-}
-
-/// A rank that cannot load NCCL says so in its record, to all.
-Status NcclTransport::State::agree(const Digest &digest, ncclUniqueId &id) {
-  Status gathered = gather(digest);
-  if (!gathered.ok())
-    return makeError("device ", options.device, ": nccl connect: ", gathered);
-  std::string record;
-  api = options.api;
-  if (!api) {
-    auto loaded = loadNccl();
-    if (loaded.ok())
-      api = *loaded;
-    else
-      record = loaded.status().message();
-  }
-  auto verdict = ranks.agree(Step::Nccl, record,
-                             [this](const auto &all) { return judge(all); });
-  if (!verdict.ok())
-    return makeError("device ", options.device,
-                     ": nccl connect: ", verdict.status());
-  if (verdict->size() != sizeof id.internal)
-    return makeError(ErrorCode::Mismatch, "the unique id has ", verdict->size(),
-                     " bytes, expected ", sizeof id.internal);
-  memcpy(id.internal, verdict->data(), sizeof id.internal);
-  return {};
-}
-
-Status NcclTransport::State::makeCommunicator(const ncclUniqueId &id) {
-  Wait wait = waitFor("bootstrap", options.devices);
-  Status made = cudaStatus(api->makeStream(&stream), "cannot create a stream");
-  if (!made.ok())
-    return failed(wait, made);
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
-  config.blocking = 0;
-  config.maxCTAs = kMaxChannels; // so that groups fit one kernel plan
-  return waitForCall(api->CommInitRankConfig(&communicator,
-                                             int(options.devices.size()), id,
-                                             int(rank), &config),
-                     wait);
-}
-
-/// One byte each way with every peer: NCCL connects a pair on first use, in the
-/// middle of a group, which is where the plan's time would go.
-Status NcclTransport::State::warmUp(const std::vector<uint32_t> &peers) {
-  if (peers.empty())
-    return {};
-  void *block = nullptr;
-  Status made = cudaStatus(api->allocate(&block, 2 * peers.size()),
-                           "cannot allocate its bytes");
-  if (!made.ok())
-    return failed(waitFor("warm-up", peers), made);
-  auto *bytes = static_cast<std::byte *>(block);
-  std::vector<TransportMessage> messages;
-  for (size_t i = 0; i < peers.size(); ++i) {
-    messages.push_back({false, peers[i], bytes + 2 * i, 1, nullptr});
-    messages.push_back({true, peers[i], bytes + 2 * i + 1, 1, nullptr});
-  }
-  Status status = runGroup(messages, "warm-up");
-  api->free(block);
-  return status;
-}
 
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
 
-/// Messages of no bytes are left out, on both of their ends.
+/// On the worker. Messages of no bytes are left out, on both of their ends.
 Status
-NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages) {
-  for (const TransportMessage &message : messages) {
-    auto peer = rankOf(message.peer);
-    DTRT_RETURN_IF_ERROR(peer);
-    if (message.bytes == 0)
-      continue;
-    ncclResult_t result =
-        message.receive ? api->Recv(message.data, message.bytes, ncclUint8,
-                                    *peer, communicator, stream)
-                        : api->Send(message.data, message.bytes, ncclUint8,
-                                    *peer, communicator, stream);
-    if (result != ncclSuccess && result != ncclInProgress)
-      return makeError(ErrorCode::PeerLost,
-                       "cannot enqueue a message with device ", message.peer,
-                       ": ", api->GetErrorString(result));
+NcclTransport::State::enqueue(const std::vector<TransportMessage> &messages,
+                              cudaStream_t stream) {
+  const NcclApi &api = communicator.api();
+  return communicator.call([&](ncclComm_t handle) {
+    ncclResult_t result = api.GroupStart();
+    for (const TransportMessage &message : messages) {
+      auto peer = communicator.rankOf(message.peer);
+      if (!peer.ok())
+        result = ncclInvalidArgument;
+      if (message.bytes == 0 || result != ncclSuccess)
+        continue;
+      result = message.receive ? api.Recv(message.data, message.bytes,
+                                          ncclUint8, *peer, handle, stream)
+                               : api.Send(message.data, message.bytes,
+                                          ncclUint8, *peer, handle, stream);
+      if (result == ncclInProgress)
+        result = ncclSuccess;
+    }
+    ncclResult_t ended = api.GroupEnd(); // in any case: it is thread's state
+    return result == ncclSuccess ? ended : result;
+  });
+}
+
+Status
+NcclTransport::State::runGroup(const NcclPhase &phase,
+                               const std::vector<TransportMessage> &messages) {
+  return runOnStream(phase, [self = shared_from_this(), messages] {
+    return self->enqueue(messages, self->stream.get());
+  });
+}
+
+/// A job that puts something on the stream, and its end.
+Status NcclTransport::State::runOnStream(const NcclPhase &phase,
+                                         std::function<Status()> job) {
+  UseGpu use(*communicator.gpu());
+  Status status = communicator.run(phase, std::move(job));
+  Status failed;
+  if (status.ok())
+    status = communicator.await(phase, [&] {
+      auto idle = stream.idle();
+      failed = statusOf(idle);
+      return !idle.ok() || *idle;
+    });
+  if (status.ok())
+    return failed;
+  comeToRest();
+  return status;
+}
+
+/// After a group that has failed: its kernels end with the communicator.
+void NcclTransport::State::comeToRest() {
+  auto deadline = std::chrono::steady_clock::now() + kRest;
+  for (;;) {
+    auto idle = stream.idle();
+    if (!idle.ok() || *idle)
+      return;
+    if (std::chrono::steady_clock::now() > deadline)
+      return stream.leak();
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
   }
+}
+
+NcclPhase NcclTransport::State::phaseOf(size_t group) const {
+  std::vector<TransportMessage> messages;
+  for (const MessageEnds &message : traffic.groups[group])
+    messages.push_back({message.receive, message.peer});
+  return {"group " + std::to_string(group), peersOfMessages(messages)};
+}
+
+//===----------------------------------------------------------------------===//
+// Preparing
+//===----------------------------------------------------------------------===//
+
+/// On the worker.
+Status NcclTransport::State::allocateArena(uint64_t bytes) {
+  // A window is made by all ranks.
+  if (arenaKind == kWindow)
+    return allocateShared(std::max<uint64_t>(bytes, 1));
+  if (bytes == 0)
+    return {};
+  if (arenaKind == kPlain) {
+    memory = gpuMemory(*communicator.gpu());
+    arena = memory.allocate(bytes);
+    freeArena = memory.free;
+    return arena ? Status()
+                 : makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                             " bytes of staging");
+  }
+  return allocateShared(bytes);
+}
+
+Status NcclTransport::State::allocateShared(uint64_t bytes) {
+  const NcclApi &api = communicator.api();
+  void *block = nullptr;
+  if (api.MemAlloc(&block, bytes) != ncclSuccess)
+    return makeError(ErrorCode::OutOfMemory, "cannot allocate ", bytes,
+                     " bytes of staging");
+  arena = static_cast<std::byte *>(block);
+  freeArena = [&api](std::byte *at) { api.MemFree(at); };
+  DTRT_RETURN_IF_ERROR(
+      cudaStatus(cudaMemsetAsync(block, 0, bytes, stream.get()),
+                 "cannot set the staging to zero"));
+  DTRT_RETURN_IF_ERROR(stream.synchronize());
+  return communicator.call([&](ncclComm_t handle) {
+    return arenaKind == kWindow
+               ? puts.open(api, handle, arena, bytes)
+               : api.CommRegister(handle, block, bytes, &registration);
+  });
+}
+
+/// Into staging, which holds nothing yet, or into scratch memory for what will
+/// lie in tensors.
+std::vector<TransportMessage>
+NcclTransport::State::warmMessages(const std::vector<WarmMessage> &group,
+                                   std::byte *scratch) const {
+  std::vector<TransportMessage> messages;
+  for (const WarmMessage &message : group) {
+    const MessageEnds &ends = message.ends;
+    messages.push_back({ends.receive, ends.peer,
+                        ends.own.direct ? scratch : arena + ends.own.slot,
+                        message.bytes});
+  }
+  return messages;
+}
+
+Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {
+  state->traffic = traffic;
+  const NcclOptions &options = state->communicator.options();
+  bool windows = options.oneSided && traffic.knowsOtherSlots &&
+                 options.calls == NcclCalls::Blocking &&
+                 NcclPuts::known(state->communicator.api());
+  const char *best = windows ? kWindow : kRegister;
+  auto agreed = state->communicator.agree(
+      Step::Arena, traffic.staged() ? best : kPlain, judgeArenas);
+  DTRT_RETURN_IF_ERROR(agreed);
+  state->arenaKind = *agreed;
+  auto allocate = [self = state, bytes = traffic.arenaBytes] {
+    return self->allocateArena(bytes);
+  };
+  DTRT_RETURN_IF_ERROR(state->communicator.run({"arena", {}}, allocate));
+  return state->arena;
+}
+
+/// Collective: the first signals, where arenas are windows. A communicator that
+/// cannot have them says so at once, on every rank.
+Status NcclTransport::State::agreeOnWaves() {
+  if (arenaKind != kWindow)
+    return {};
+  auto works = std::make_shared<bool>(false);
+  auto start = [self = shared_from_this(), works] {
+    NcclCommunicator &communicator = self->communicator;
+    int ranks = int(communicator.options().devices.size());
+    return communicator.call([&](ncclComm_t handle) {
+      ncclResult_t result =
+          self->puts.start(communicator.api(), handle, int(communicator.rank()),
+                           ranks, self->stream.get());
+      *works = self->puts.isOpen() && result == ncclSuccess;
+      return result == ncclInvalidArgument ? ncclSuccess : result;
+    });
+  };
+  DTRT_RETURN_IF_ERROR(
+      runOnStream({"first signals", communicator.options().devices}, start));
+  auto agreed =
+      communicator.agree(Step::Waves, *works ? kPuts : kPairs, judgeWaves);
+  DTRT_RETURN_IF_ERROR(agreed);
+  putsWaves = *agreed == kPuts;
   return {};
 }
 
+/// On the worker.
 Status
-NcclTransport::State::runGroup(const std::vector<TransportMessage> &messages,
-                               const std::string &phase) {
-  std::vector<uint32_t> peers;
-  for (const TransportMessage &message : messages)
-    peers.push_back(message.peer);
-  std::sort(peers.begin(), peers.end());
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  Wait wait = waitFor(phase, std::move(peers));
-  Clock::time_point never = Clock::time_point::max();
-  DTRT_RETURN_IF_ERROR(checkStopped(never));
-  if (!communicator)
-    return makeError(ErrorCode::PeerLost, "device ", options.device, ": nccl ",
-                     phase, ": there is no communicator (any more)");
-  ncclResult_t result = api->GroupStart();
-  if (result != ncclSuccess)
-    return failed(wait,
-                  makeError(ErrorCode::PeerLost, api->GetErrorString(result)));
-  Status enqueued = enqueue(messages);
-  result = api->GroupEnd(); // in any case: it is this thread's state
-  if (!enqueued.ok())
-    return failed(wait, enqueued);
-  DTRT_RETURN_IF_ERROR(waitForCall(result, wait));
-  return waitForStream(wait);
+NcclTransport::State::enqueueEnds(const std::vector<MessageEnds> &messages,
+                                  cudaStream_t stream) {
+  std::vector<NcclPut> own;
+  for (const MessageEnds &message : messages) {
+    auto peer = communicator.rankOf(message.peer);
+    DTRT_RETURN_IF_ERROR(peer);
+    if (message.bytes > 0)
+      own.push_back({message.receive, *peer, message.own.slot,
+                     message.other.slot, message.bytes});
+  }
+  return communicator.call([&](ncclComm_t handle) {
+    return puts.wave(communicator.api(), handle, own, stream);
+  });
 }
 
-void NcclTransport::State::close() {
-  if (stopping)
-    drop();
-  if (communicator) {
-    for (void *handle : registrations)
-      api->CommDeregister(communicator, handle);
-    registrations.clear();
-    // Every group of this rank has ended, so there is nothing to wait for.
-    Status ended =
-        waitForCall(api->CommFinalize(communicator), waitFor("farewell", {}));
-    if (ended.ok())
-      api->CommDestroy(communicator);
-    communicator = nullptr;
+Status NcclTransport::warmUp() {
+  DTRT_RETURN_IF_ERROR(state->agreeOnWaves());
+  auto groups = warmGroups(state->traffic);
+  if (groups.empty() || state->putsWaves)
+    return {};
+  MemorySource memory = gpuMemory(*state->communicator.gpu());
+  std::unique_ptr<std::byte, std::function<void(std::byte *)>> scratch(
+      memory.allocate(kWarmBytes), memory.free);
+  Status status;
+  if (!scratch)
+    status = makeError(ErrorCode::OutOfMemory, "cannot allocate ", kWarmBytes,
+                       " bytes");
+  for (const auto &group : groups) {
+    if (!status.ok())
+      break;
+    auto messages = state->warmMessages(group, scratch.get());
+    status = state->runGroup({"warm-up", peersOfMessages(messages)}, messages);
   }
-  if (stream)
-    api->freeStream(stream);
-  stream = nullptr;
+  if (!status.ok()) {
+    abort(status);
+    (void)scratch.release(); // a message may still come
+  }
+  return status;
 }
 
 //===----------------------------------------------------------------------===//
 // The transport
 //===----------------------------------------------------------------------===//
 
-NcclTransport::NcclTransport(std::unique_ptr<State> state)
+NcclTransport::NcclTransport(std::shared_ptr<State> state)
     : state(std::move(state)) {}
 
-NcclTransport::~NcclTransport() = default;
+/// A job may hold the state longer than this; the end is awaited here.
+NcclTransport::~NcclTransport() {
+  leave();
+  state->communicator.awaitEnd();
+}
 
 Result<std::unique_ptr<NcclTransport>>
 NcclTransport::create(NcclOptions options) {
@@ -376,78 +364,96 @@ NcclTransport::create(NcclOptions options) {
     return makeError("no store to share NCCL's unique id through");
   auto rank = uint32_t(found - options.devices.begin());
   return std::unique_ptr<NcclTransport>(
-      new NcclTransport(std::make_unique<State>(std::move(options), rank)));
+      new NcclTransport(std::make_shared<State>(std::move(options), rank)));
 }
 
-uint32_t NcclTransport::device() const { return state->options.device; }
+uint32_t NcclTransport::device() const {
+  return state->communicator.options().device;
+}
 
 Status NcclTransport::connect(const Digest &digest,
                               const std::vector<uint32_t> &peers) {
-  ncclUniqueId id;
-  DTRT_RETURN_IF_ERROR(state->agree(digest, id));
-  DTRT_RETURN_IF_ERROR(state->makeCommunicator(id));
-  return state->warmUp(peers);
+  DTRT_RETURN_IF_ERROR(state->communicator.connect(digest));
+  UseGpu use(*state->communicator.gpu());
+  Status made = state->stream.create(Urgency::Most);
+  if (!made.ok())
+    state->communicator.abort(made);
+  return made;
 }
 
 Status NcclTransport::group(const std::vector<TransportMessage> &messages) {
-  return state->runGroup(messages, "group " + std::to_string(state->groups++));
+  return state->runGroup(
+      {"group " + std::to_string(state->groups++), peersOfMessages(messages)},
+      messages);
 }
 
-void NcclTransport::abort(const Status &why) {
-  {
-    std::lock_guard<std::mutex> lock(state->mutex);
-    if (state->reason.ok())
-      state->reason = why;
-  }
-  state->stopping = true;
-  (void)state->ranks.abort(why);
+void NcclTransport::abort(const Status &why) { state->communicator.abort(why); }
+
+void NcclTransport::leave() {
+  auto release = [registration = state->registration, puts = state->puts](
+                     const NcclApi &api, ncclComm_t handle) mutable {
+    if (registration)
+      (void)api.CommDeregister(handle, registration);
+    puts.close(api, handle);
+  };
+  // A peer that has not heard of an abort may still put into a window.
+  bool isWindow = state->arenaKind == kWindow;
+  auto freeAll = [arena = state->arena, freeArena = state->freeArena,
+                  isWindow](bool aborted) {
+    if (arena && !(isWindow && aborted))
+      freeArena(arena);
+  };
+  state->communicator.leave(release, freeAll);
 }
 
-void NcclTransport::leave() { state->close(); }
+void NcclTransport::start(std::function<Status()> enqueueAll) {
+  state->communicator.start(std::move(enqueueAll));
+}
 
-Status NcclTransport::registerArena(std::byte *data, uint64_t bytes) {
-  if (!data || bytes == 0)
-    return {};
-  void *handle = nullptr;
-  DTRT_RETURN_IF_ERROR(state->waitForCall(
-      state->api->CommRegister(state->communicator, data, bytes, &handle),
-      state->waitFor("registration", {})));
-  if (handle)
-    state->registrations.push_back(handle);
-  return {};
+Status NcclTransport::enqueue(size_t group,
+                              const std::vector<TransportMessage> &messages,
+                              GpuStream stream) {
+  auto self = state; // which the call may outlast
+  return self->putsWaves
+             ? self->enqueueEnds(self->traffic.groups[group], stream)
+             : self->enqueue(messages, stream);
+}
+
+bool NcclTransport::stopped() const { return state->communicator.stopped(); }
+
+Status NcclTransport::await(size_t group,
+                            const std::function<bool()> &reached) {
+  return state->communicator.await(state->phaseOf(group), reached);
+}
+
+Status NcclTransport::finish() {
+  return state->communicator.finish({"the end of the transfer", {}});
+}
+
+bool NcclTransport::capturable() const {
+  return state->communicator.options().graph && !state->putsWaves &&
+         mayCaptureMessages();
+}
+
+bool NcclTransport::oneSided() const { return state->putsWaves; }
+
+void NcclTransport::leakMemory() {
+  state->arena = nullptr;
+  state->stream.leak();
 }
 
 //===----------------------------------------------------------------------===//
 // What the library has
 //===----------------------------------------------------------------------===//
 
-MemorySource ncclMemory() {
-  auto allocate = [](uint64_t bytes) -> std::byte * {
-    auto api = loadNccl();
-    void *block = nullptr;
-    if (!api.ok() || (*api)->MemAlloc(&block, bytes) != ncclSuccess)
-      return nullptr;
-    // Other streams do not wait for the one that the zeros are written on.
-    if (cudaMemset(block, 0, bytes) != cudaSuccess ||
-        cudaStreamSynchronize(cudaStreamLegacy) != cudaSuccess) {
-      (*api)->MemFree(block);
-      return nullptr;
-    }
-    return static_cast<std::byte *>(block);
-  };
-  auto free = [](std::byte *block) {
-    auto api = loadNccl();
-    if (api.ok())
-      (*api)->MemFree(block);
-  };
-  return {allocate, free, {}};
-}
-
-bool ncclAllowsSharedGpus() {
-  auto api = loadNccl();
-  int version = 0;
-  return api.ok() && (*api)->GetVersion(&version) == ncclSuccess &&
-         version >= NCCL_VERSION(2, 30, 3);
+bool ncclAllowsSharedGpus(const NcclApi *api) {
+  if (!api) {
+    auto loaded = loadNccl();
+    if (!loaded.ok())
+      return false;
+    api = *loaded;
+  }
+  return api->version() >= NCCL_VERSION(2, 30, 3);
 }
 
 } // namespace dtrt

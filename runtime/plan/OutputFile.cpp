@@ -105,6 +105,20 @@ Status OutputFile::rewrite(uint64_t offset, const void *data, size_t size) {
   return {};
 }
 
+Status OutputFile::truncate(uint64_t size) {
+  if (fflush(file) != 0 || ftruncate(fileno(file), off_t(size)) != 0 ||
+      fseeko(file, off_t(size), SEEK_SET) != 0)
+    return systemError("write");
+  return {};
+}
+
+Result<std::string> OutputFile::readablePath() {
+  if (fflush(file) != 0)
+    return systemError("write");
+  return temporary.empty() ? "/proc/self/fd/" + std::to_string(fileno(file))
+                           : temporary;
+}
+
 Status OutputFile::copyTo(FILE *out) {
   std::vector<char> buffer(1 << 20);
   rewind(file);

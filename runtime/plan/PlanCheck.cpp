@@ -114,6 +114,7 @@ Status checkFamily(const Family &family) {
   if (holes != family.leading.size())
     return makeError("name has ", holes, " '{}' for ", family.leading.size(),
                      " leading dims");
+  DTRT_RETURN_IF_ERROR(checkName("name of the storage", family.storage));
   DTRT_RETURN_IF_ERROR(checkStates(family));
   std::vector<int64_t> sizes = family.shape;
   for (const LeadingDim &dim : family.leading) {
@@ -210,7 +211,8 @@ Status checkSummary(const PlanSummary &summary) {
        {&summary.coverage, &summary.deadlockFree, &summary.memorySafe})
     if (!proof->empty() && *proof != "proved")
       return makeError("a proof is neither empty nor 'proved'");
-  return checkName("name of the solver", summary.solver);
+  DTRT_RETURN_IF_ERROR(checkName("name of the solver", summary.solver));
+  return checkName("name of the verifier", summary.verifier);
 }
 
 /// Intervals of a dim: within [0, limit], disjoint in any order; one that is

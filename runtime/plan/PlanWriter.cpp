@@ -1,5 +1,6 @@
 //===- PlanWriter.cpp - Writing plan files, one program at a time ---------===//
 
+#include "Features.h"
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "SectionEncoder.h"
@@ -43,6 +44,18 @@ struct PlanWriter::State {
     return {};
   }
 
+  /// Takes back what was written from a position on.
+  Status cutAt(uint64_t at) {
+    position = at;
+    if (!bytes)
+      return file->truncate(at);
+    bytes->resize(bytesStart + at);
+    return {};
+  }
+
+  /// Writes the common section, the table and the header.
+  Status close(const PlanCommon &common);
+  Result<PlanReader> read();
   Status publish() { return bytes ? Status() : file->publish(); }
 };
 
@@ -53,7 +66,8 @@ Header makeHeader(const PlanCommon &common,
   memcpy(header.magic, kMagic, sizeof kMagic);
   header.endian = kEndianMark;
   header.major = kFormatMajor;
-  header.minor = kFormatMinor;
+  header.minor =
+      featuresOf(common).empty() ? kMinorWithoutFeatures : kFormatMinor;
   header.headerSize = sizeof(Header);
   header.sectionCount = uint32_t(table.size());
   header.tableOffset = end;
@@ -133,16 +147,39 @@ Status PlanWriter::addProgram(const EncodedProgram &program) {
   return state->addSection(SectionKind::Program, program);
 }
 
-Status PlanWriter::finish(const PlanCommon &common) {
+Status PlanWriter::State::close(const PlanCommon &common) {
   DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   encodeCommon(common, builder);
   DTRT_RETURN_IF_ERROR(
-      state->addSection(SectionKind::Common, sealSection(0, builder)));
-  Header header = makeHeader(common, state->table, state->position);
-  DTRT_RETURN_IF_ERROR(state->write(
-      state->table.data(), state->table.size() * sizeof(SectionEntry)));
-  DTRT_RETURN_IF_ERROR(state->writeHeader(header));
+      addSection(SectionKind::Common, sealSection(0, builder)));
+  Header header = makeHeader(common, table, position);
+  DTRT_RETURN_IF_ERROR(
+      write(table.data(), table.size() * sizeof(SectionEntry)));
+  return writeHeader(header);
+}
+
+/// The plan as it has been written so far.
+Result<PlanReader> PlanWriter::State::read() {
+  if (bytes)
+    return PlanReader::fromBytes(bytes->substr(bytesStart));
+  auto path = file->readablePath();
+  DTRT_RETURN_IF_ERROR(path);
+  return PlanReader::open(*path);
+}
+
+Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
+  uint64_t end = state->position;
+  DTRT_RETURN_IF_ERROR(state->close(common));
+  if (check) {
+    auto plan = state->read();
+    DTRT_RETURN_IF_ERROR(plan);
+    auto checked = check(*plan);
+    DTRT_RETURN_IF_ERROR(checked);
+    state->table.pop_back();
+    DTRT_RETURN_IF_ERROR(state->cutAt(end));
+    DTRT_RETURN_IF_ERROR(state->close(*checked));
+  }
   return state->publish();
 }
 

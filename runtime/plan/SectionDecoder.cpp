@@ -2,6 +2,8 @@
 
 #include "SectionDecoder.h"
 
+#include "Features.h"
+
 #include "dtrt/Text.h"
 #include "plan_generated.h"
 
@@ -272,10 +274,12 @@ private:
   Status decodeFamily(const fb::Family &from);
   Status decodeSummary(const fb::Summary &from);
   Status decodeCluster(const fb::Cluster &cluster);
+  Status decodeFeatures();
 
   const fb::Common &from;
   ReadBudget &budget;
   PlanCommon to;
+  std::vector<std::string> features;
 };
 
 Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
@@ -347,7 +351,8 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));
   DTRT_RETURN_IF_ERROR(text(proof, from.deadlock_free(), summary.deadlockFree));
   DTRT_RETURN_IF_ERROR(text(proof, from.memory_safe(), summary.memorySafe));
-  return text(proof, from.solver(), summary.solver);
+  DTRT_RETURN_IF_ERROR(text(proof, from.solver(), summary.solver));
+  return text(proof, from.verified_by(), summary.verifier);
 }
 
 Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
@@ -370,7 +375,18 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
   return {};
 }
 
+Status CommonDecoder::decodeFeatures() {
+  for (size_t i = 0; i < count(from.features()); ++i) {
+    std::string &name = features.emplace_back();
+    DTRT_RETURN_IF_ERROR(
+        text("bytes of names of features", from.features()->Get(i), name));
+    DTRT_RETURN_IF_ERROR(checkFeature(name));
+  }
+  return {};
+}
+
 Result<PlanCommon> CommonDecoder::decode() {
+  DTRT_RETURN_IF_ERROR(decodeFeatures());
   if (!from.cluster() || !from.summary())
     return makeError("common section lacks its cluster or its summary");
   DTRT_RETURN_IF_ERROR(checkAligned("common section", from.links()));
@@ -398,6 +414,10 @@ Result<PlanCommon> CommonDecoder::decode() {
       text("bytes of a layout", from.source_layout(), to.sourceLayout));
   DTRT_RETURN_IF_ERROR(text("bytes of a layout", from.destination_layout(),
                             to.destinationLayout));
+  if (features != featuresOf(to))
+    return makeError("the plan lists ", features.size(),
+                     " features, expected the ", featuresOf(to).size(),
+                     " that it has, each once");
   return std::move(to);
 }
 

@@ -2,6 +2,8 @@
 
 #include "SectionEncoder.h"
 
+#include "Features.h"
+
 #include "plan_generated.h"
 
 #define XXH_INLINE_ALL
@@ -207,13 +209,14 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
   auto deadlockFree = builder.CreateString(s.deadlockFree);
   auto memorySafe = builder.CreateString(s.memorySafe);
   auto solver = builder.CreateString(s.solver);
+  auto verifier = builder.CreateString(s.verifier);
   return fb::CreateSummary(
       builder, s.bytesDestination, s.bytesLocal, s.bytesWire,
       s.bytesWireLowerBound, s.bytesInterNode, s.bytesInterNodeLowerBound,
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
-      solver, uint8_t(s.granularity));
+      solver, verifier, uint8_t(s.granularity));
 }
 
 } // namespace
@@ -247,11 +250,17 @@ void encodeCommon(const PlanCommon &common,
     links.emplace_back(link.from.index, link.to.index, link.GBps,
                        link.from.isNode, link.to.isNode);
   auto linkVector = builder.CreateVectorOfStructs(links);
+  flatbuffers::Offset<
+      flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>
+      features;
+  if (std::vector<std::string> names = featuresOf(common); !names.empty())
+    features = builder.CreateVectorOfStrings(names);
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout, linkVector, common.cluster.devicesPerNic));
+      destinationLayout, linkVector, common.cluster.devicesPerNic,
+      features));
 }
 
 } // namespace dtrt

@@ -3,6 +3,7 @@
 #include "SharedStorages.h"
 
 #include "dtrt/ShardView.h"
+#include "dtrt/Text.h"
 
 #include <map>
 #include <tuple>
@@ -63,6 +64,16 @@ void addNamed(const PlanCommon &common, const RankProgram &program,
   }
 }
 
+/// Of each instruction, the first of those with the same opcode that it ends.
+std::vector<uint32_t> runStarts(const RankProgram &program) {
+  std::vector<uint32_t> out(program.instructions.size(), 0);
+  for (uint32_t i = 1; i < out.size(); ++i)
+    out[i] =
+        program.instructions[i].op == program.instructions[i - 1].op ? out[i - 1]
+                                                                     : i;
+  return out;
+}
+
 } // namespace
 
 Status checkSharedStorages(const PlanCommon &common,
@@ -73,22 +84,24 @@ Status checkSharedStorages(const PlanCommon &common,
   addShards(common, program, Side::Source, storages);
   addShards(common, program, Side::Destination, storages);
   addNamed(common, program, storages);
+  std::vector<uint32_t> starts = runStarts(program);
   for (const auto &[key, shared] : storages) {
     const auto &[side, name, state] = key;
     const char *what = side == Side::Source ? "released" : "created";
     if (shared.named == 0)
       continue;
     if (shared.named != shared.bytes)
-      return makeError("storage '", name, "' of state '", state, "' is ", what,
-                       " in part: ", shared.named, " of ", shared.bytes,
+      return makeError("storage '", shortened(name), "' of state '",
+                       shortened(state), "' is ", what, " in part: ", shared.named, " of ", shared.bytes,
                        " bytes, from instruction ", shared.first, " on");
-    for (uint32_t i = shared.first; i < shared.last; ++i)
-      if (program.instructions[i].op != program.instructions[shared.last].op)
-        return makeError("storage '", name, "' of state '", state, "' is ",
-                         what, " by instructions ", shared.first, " to ",
-                         shared.last, ", expected nothing else between them, ",
-                         "found instruction ", i, " (",
-                         opcodeName(program.instructions[i].op), ")");
+    uint32_t start = starts[shared.last];
+    if (start > shared.first)
+      return makeError("storage '", shortened(name), "' of state '",
+                       shortened(state), "' is ", what, " by instructions ",
+                       shared.first, " to ", shared.last,
+                       ", expected nothing else between them, ",
+                       "found instruction ", start - 1, " (",
+                       opcodeName(program.instructions[start - 1].op), ")");
   }
   return {};
 }

@@ -8,20 +8,19 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Report.h"
+#include "DiffReport.h"
+#include "LayoutDiff.h"
+#include "ReportText.h"
+
 #include "dtrt/ShardView.h"
-#include "dtrt/Text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <ostream>
+#include <tuple>
 
 namespace dtrt {
 
 namespace {
-
-/// Edges, waves, devices or links that are listed one by one.
-constexpr size_t kMaxListed = 10;
 
 /// Exact: different numbers have different texts.
 template <typename T> std::string textOf(const T &value) {
@@ -29,14 +28,9 @@ template <typename T> std::string textOf(const T &value) {
   text << value;
   return text.str();
 }
-std::string textOf(double value) {
-  char text[32]; // the shortest that reads as this number has 24
-  return {text, std::to_chars(text, text + sizeof text, value).ptr};
-}
+std::string textOf(double value) { return exactText(value); }
 std::string textOf(bool value) { return value ? "yes" : "no"; }
-std::string textOf(const Range &range) {
-  return "[" + std::to_string(range.lo) + ":" + std::to_string(range.hi) + ")";
-}
+std::string textOf(const Range &range) { return rangeText(range); }
 std::string textOf(const LeadingDim &dim);
 std::string textOf(const StateInfo &state);
 template <typename T> std::string textOf(const std::vector<T> &list) {
@@ -46,74 +40,49 @@ template <typename T> std::string textOf(const std::vector<T> &list) {
   return text + "]";
 }
 
-/// What is compared, and how it reads.
+/// What is compared, how it reads exactly, and in a unit.
 struct Row {
-  std::string name, value;
+  std::string name, exact, inUnit;
 };
 using Rows = std::vector<Row>;
 
-class Differences {
-public:
-  explicit Differences(std::ostream &out) : out(out) {}
+Row bytesRow(const char *name, uint64_t bytes) {
+  return {name, std::to_string(bytes) + " B", bytesText(bytes)};
+}
+Row secondsRow(const char *name, double seconds) {
+  return {name, exactText(seconds * 1e3) + " ms", secondsText(seconds)};
+}
 
-  void compare(const std::string &what, const std::string &a,
-               const std::string &b) {
-    if (a == b)
-      return;
-    any = true;
-    std::string left = shortened(a), right = shortened(b);
-    if (left == right) // they differ further on
-      out << what << ": they differ behind " << left << "\n";
-    else
-      out << what << ": " << left << " -> " << right << "\n";
+/// In units, if these tell the two apart.
+std::pair<std::string, std::string> textsOf(const Row &a, const Row &b) {
+  if (a.inUnit != b.inUnit)
+    return {a.inUnit, b.inUnit};
+  return {a.exact, b.exact};
+}
+
+void compareRows(const Rows &a, const Rows &b, DiffReport &report) {
+  for (size_t i = 0; i < a.size(); ++i) {
+    auto [left, right] = textsOf(a[i], b[i]);
+    report.compare(a[i].name, left, right);
   }
+}
 
-  void compareRows(const Rows &a, const Rows &b) {
-    for (size_t i = 0; i < a.size(); ++i)
-      compare(a[i].name, a[i].value, b[i].value);
+/// Calls `visit` with each key of either map and both values; absent: zero.
+template <typename Map, typename Value, typename Visit>
+void visitBoth(const Map &a, const Map &b, Value value, Visit visit) {
+  Map all = a;
+  all.insert(b.begin(), b.end());
+  for (const auto &[key, unused] : all) {
+    auto left = a.find(key), right = b.find(key);
+    visit(key, left == a.end() ? 0 : value(left->second),
+          right == b.end() ? 0 : value(right->second));
   }
+}
 
-  /// Of many lines names the first that differs.
-  void compareText(const std::string &what, const std::string &a,
-                   const std::string &b) {
-    auto at = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
-    size_t line = size_t(std::count(a.begin(), at, '\n'));
-    size_t start = a.rfind('\n', size_t(at - a.begin()) - 1) + 1;
-    if (at == a.begin())
-      start = 0;
-    auto lineOf = [&](const std::string &text) {
-      size_t end = text.find('\n', start);
-      return end == std::string::npos ? text.substr(start) + " (the end)"
-                                      : text.substr(start, end - start);
-    };
-    compare(what + ", line " + std::to_string(line + 1), lineOf(a), lineOf(b));
-  }
-
-  /// Compares two maps from keys to numbers; absent means zero.
-  template <typename Map, typename Name, typename Value>
-  void compareMaps(const char *what, const Map &a, const Map &b, Name name,
-                   Value value) {
-    size_t differing = 0;
-    auto report = [&](const auto &key, uint64_t left, uint64_t right) {
-      if (left != right && ++differing <= kMaxListed)
-        compare(what + name(key), textOf(left), textOf(right));
-    };
-    for (const auto &[key, left] : a) {
-      auto right = b.find(key);
-      report(key, value(left), right == b.end() ? 0 : value(right->second));
-    }
-    for (const auto &[key, right] : b)
-      if (!a.count(key))
-        report(key, 0, value(right));
-    if (differing > kMaxListed)
-      out << what << "of " << differing - kMaxListed << " more differ\n";
-  }
-
-  bool any = false;
-
-private:
-  std::ostream &out;
-};
+/// "device 3", "devices 0-3"
+std::string numbered(const char *what, const std::string &list, size_t count) {
+  return std::string(what) + (count > 1 ? "s " : " ") + list;
+}
 
 //===----------------------------------------------------------------------===//
 // The common part. Structured bindings name every field of a struct, so that a
@@ -184,7 +153,8 @@ private:
 };
 
 void compareTensors(const PlanCommon &a, const PlanCommon &b,
-                    Differences &differences) {
+                    DiffReport &report) {
+  report.section("{} more families of tensors differ");
   std::map<std::string, uint64_t> left, right;
   std::map<std::string, std::string> texts;
   for (auto [common, map] : {std::make_pair(&a, &left), {&b, &right}})
@@ -193,23 +163,24 @@ void compareTensors(const PlanCommon &a, const PlanCommon &b,
       ++(*map)[key];
       texts.emplace(std::move(key), textOf(family));
     }
-  differences.compareMaps(
-      "tensors ", left, right,
-      [&](const std::string &key) { return shortened(texts[key]); },
-      [](uint64_t count) { return count; });
+  visitBoth(
+      left, right, [](uint64_t count) { return count; },
+      [&](const std::string &key, uint64_t before, uint64_t after) {
+        report.compare("tensors " + texts[key], textOf(before), textOf(after));
+      });
 }
 
 void addRows(const Cluster &cluster, Rows &rows) {
   const auto &[perNode, intra, inter, latency, pack, packLaunch, links,
                perNic] = cluster;
-  rows.push_back({"devices per node", textOf(perNode)});
-  rows.push_back({"devices per NIC", textOf(perNic)});
-  rows.push_back({"GBps inside a node", textOf(intra)});
-  rows.push_back({"GBps between nodes", textOf(inter)});
-  rows.push_back({"latency in us", textOf(latency)});
-  rows.push_back({"GBps of packs", textOf(pack)});
-  rows.push_back({"start of a pack in us", textOf(packLaunch)});
-  rows.push_back({"links", textOf(links.size())});
+  rows.push_back({"devices per node", textOf(perNode), ""});
+  rows.push_back({"devices per NIC", textOf(perNic), ""});
+  rows.push_back({"GBps inside a node", textOf(intra), ""});
+  rows.push_back({"GBps between nodes", textOf(inter), ""});
+  rows.push_back({"latency in us", textOf(latency), ""});
+  rows.push_back({"GBps of packs", textOf(pack), ""});
+  rows.push_back({"start of a pack in us", textOf(packLaunch), ""});
+  rows.push_back({"links", textOf(links.size()), ""});
 }
 
 std::string textOf(const Link &link) {
@@ -222,14 +193,11 @@ std::string textOf(const Link &link) {
 }
 
 /// Of several links that fit a pair the last holds, so their order counts.
-void compareLinks(const Cluster &a, const Cluster &b,
-                  Differences &differences) {
-  size_t differing = 0;
-  for (size_t i = 0; i < std::min(a.links.size(), b.links.size()); ++i) {
-    std::string left = textOf(a.links[i]), right = textOf(b.links[i]);
-    if (left != right && ++differing <= kMaxListed)
-      differences.compare("link " + std::to_string(i), left, right);
-  }
+void compareLinks(const Cluster &a, const Cluster &b, DiffReport &report) {
+  report.section("{} more links differ");
+  for (size_t i = 0; i < std::min(a.links.size(), b.links.size()); ++i)
+    report.compare("link " + std::to_string(i), textOf(a.links[i]),
+                   textOf(b.links[i]));
 }
 
 void addRows(const PlanSummary &summary, Rows &rows) {
@@ -238,75 +206,131 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                collectives, coverage, deadlockFree, memorySafe, solver,
-               granularity] = summary;
-  (void)solver; // who proved it
-  rows.push_back({"destination bytes", textOf(bytesDestination)});
-  rows.push_back({"local bytes", textOf(bytesLocal)});
-  rows.push_back({"wire bytes", textOf(bytesWire)});
-  rows.push_back({"lower bound of wire bytes", textOf(bytesWireLowerBound)});
-  rows.push_back({"inter-node bytes", textOf(bytesInterNode)});
-  rows.push_back(
-      {"lower bound of inter-node bytes", textOf(bytesInterNodeLowerBound)});
-  rows.push_back({"waves", textOf(waves)});
-  rows.push_back({"messages", textOf(messages)});
-  rows.push_back({"collectives", textOf(collectives)});
-  rows.push_back({"staging limit", textOf(stagingLimit)});
-  rows.push_back({"staging peak", textOf(stagingPeak)});
-  rows.push_back({"device limit", textOf(deviceLimit)});
-  rows.push_back({"device peak", textOf(devicePeak)});
-  rows.push_back({"most source bytes", textOf(sourceMax)});
-  rows.push_back({"most destination bytes", textOf(destinationMax)});
-  rows.push_back({"predicted seconds", textOf(timePredicted)});
-  rows.push_back({"lower bound of seconds", textOf(timeLowerBound)});
-  rows.push_back({"memory mode", memoryModeName(mode, granularity)});
-  rows.push_back({"proof of coverage", coverage});
-  rows.push_back({"proof of freedom from deadlock", deadlockFree});
-  rows.push_back({"proof of memory", memorySafe});
+               verifier, granularity] = summary;
+  (void)solver, (void)verifier; // who proved it
+  rows.insert(
+      rows.end(),
+      {bytesRow("destination bytes", bytesDestination),
+       bytesRow("local bytes", bytesLocal),
+       bytesRow("wire bytes", bytesWire),
+       bytesRow("lower bound of wire bytes", bytesWireLowerBound),
+       bytesRow("inter-node bytes", bytesInterNode),
+       bytesRow("lower bound of inter-node bytes", bytesInterNodeLowerBound),
+       {"waves", textOf(waves), ""},
+       {"messages", textOf(messages), ""},
+       {"collectives", textOf(collectives), ""},
+       bytesRow("staging limit", stagingLimit),
+       bytesRow("staging peak", stagingPeak),
+       bytesRow("device limit", deviceLimit),
+       bytesRow("device peak", devicePeak),
+       bytesRow("most source bytes", sourceMax),
+       bytesRow("most destination bytes", destinationMax),
+       secondsRow("predicted time", timePredicted),
+       secondsRow("lower bound of time", timeLowerBound),
+       {"memory mode", memoryModeName(mode, granularity), ""},
+       {"proof of coverage", coverage, ""},
+       {"proof of freedom from deadlock", deadlockFree, ""},
+       {"proof of memory", memorySafe, ""}});
 }
 
-Rows rowsOf(const PlanCommon &common) {
+std::string devicesText(const std::vector<uint32_t> &devices) {
+  return listText({devices.begin(), devices.end()});
+}
+
+/// Worlds, and which devices they are on.
+Rows worldRows(const PlanCommon &common) {
+  return {{"source world", textOf(common.sourceWorld), ""},
+          {"destination world", textOf(common.destinationWorld), ""},
+          {"source devices", devicesText(common.sourceDevices), ""},
+          {"destination devices", devicesText(common.destinationDevices), ""}};
+}
+
+/// A fingerprint is of the words, which say more where they differ.
+void compareSide(const std::string &side, const std::string &printA,
+                 const std::string &printB, const std::string &wordsA,
+                 const std::string &wordsB, DiffReport &report) {
+  report.section(side + " layout: {} more lines differ");
+  if (wordsA == wordsB || report.length == DiffLength::All)
+    report.compare("fingerprint of " + side + " layout", printA, printB);
+  compareLayouts(side, wordsA, wordsB, report);
+}
+
+void compareCommon(const PlanCommon &a, const PlanCommon &b,
+                   DiffReport &report) {
   const auto &[compilerVersion, requestHash, sourceFingerprint,
                destinationFingerprint, sourceWorld, destinationWorld,
                sourceDevices, destinationDevices, families, cluster, summary,
-               sourceLayout, destinationLayout] = common;
-  (void)compilerVersion, (void)requestHash;    // who made it, and from what
-  (void)families;                              // compareTensors
-  (void)sourceLayout, (void)destinationLayout; // compareText
-  Rows rows = {
-      {"source world", textOf(sourceWorld)},
-      {"destination world", textOf(destinationWorld)},
-      {"source layout", sourceFingerprint},
-      {"destination layout", destinationFingerprint},
-      {"source devices", textOf(sourceDevices)},
-      {"destination devices", textOf(destinationDevices)},
+               sourceLayout, destinationLayout] = a;
+  (void)compilerVersion, (void)requestHash; // who made it, and from what
+  (void)sourceWorld, (void)destinationWorld, (void)sourceDevices,
+      (void)destinationDevices; // worldRows
+  (void)families;               // compareTensors
+  compareTensors(a, b, report);
+  report.section();
+  compareRows(worldRows(a), worldRows(b), report);
+  compareSide("source", sourceFingerprint, b.sourceFingerprint, sourceLayout,
+              b.sourceLayout, report);
+  compareSide("destination", destinationFingerprint, b.destinationFingerprint,
+              destinationLayout, b.destinationLayout, report);
+  report.section();
+  Rows left, right;
+  addRows(cluster, left), addRows(summary, left);
+  addRows(b.cluster, right), addRows(b.summary, right);
+  compareRows(left, right, report);
+  compareLinks(cluster, b.cluster, report);
+}
+
+//===----------------------------------------------------------------------===//
+// Traffic
+//===----------------------------------------------------------------------===//
+
+using Edge = std::pair<uint32_t, uint32_t>;
+
+/// Edges with the same bytes before and after are one line of a screen.
+void compareEdges(const PlanTraffic &a, const PlanTraffic &b,
+                  DiffReport &report) {
+  report.section("bytes of {} more edges differ");
+  auto compare = [&](const Edge &edge, uint64_t before, uint64_t after) {
+    std::string text = "bytes from " + std::to_string(edge.first) + " to " +
+                       std::to_string(edge.second);
+    auto name = [text](const std::string &, size_t count) {
+      return count > 1 ? text + " and of " + std::to_string(count - 1) + " more"
+                       : text;
+    };
+    auto [left, right] = textsOf(bytesRow("", before), bytesRow("", after));
+    report.compareItem(report.length == DiffLength::All ? text : "",
+                       uint64_t(edge.first) << 32 | edge.second, name, left,
+                       right);
   };
-  addRows(cluster, rows);
-  addRows(summary, rows);
-  return rows;
+  visitBoth(a.edges, b.edges, [](uint64_t bytes) { return bytes; }, compare);
+}
+
+/// Numbers of bytes by wave or by device.
+template <typename Map, typename Value>
+void compareBytes(const char *what, const char *kind, const Map &a,
+                  const Map &b, Value value, DiffReport &report) {
+  report.section(std::string(what) + " {} more " + kind + "s differ");
+  auto name = [=](const std::string &list, size_t count) {
+    return std::string(what) + " " + numbered(kind, list, count);
+  };
+  visitBoth(a, b, value, [&](auto key, uint64_t before, uint64_t after) {
+    auto [left, right] = textsOf(bytesRow("", before), bytesRow("", after));
+    report.compareItem("", uint64_t(key), name, left, right);
+  });
 }
 
 void compareTraffic(const PlanTraffic &a, const PlanTraffic &b,
-                    Differences &differences) {
-  differences.compareMaps(
-      "bytes ", a.edges, b.edges,
-      [](const auto &edge) {
-        return "from " + std::to_string(edge.first) + " to " +
-               std::to_string(edge.second);
-      },
-      [](uint64_t bytes) { return bytes; });
-  differences.compareMaps(
-      "bytes ", a.waves, b.waves,
-      [](int32_t wave) { return "in wave " + std::to_string(wave); },
-      [](const WaveTraffic &wave) { return wave.bytes; });
-  auto onDevice = [](uint32_t device) {
-    return "on device " + std::to_string(device);
-  };
-  differences.compareMaps(
-      "memory peak ", a.devices, b.devices, onDevice,
-      [](const DeviceTraffic &device) { return device.peakBytes; });
-  differences.compareMaps(
-      "local bytes ", a.devices, b.devices, onDevice,
-      [](const DeviceTraffic &device) { return device.copied; });
+                    DiffReport &report) {
+  compareEdges(a, b, report);
+  compareBytes(
+      "bytes in", "wave", a.waves, b.waves,
+      [](const WaveTraffic &wave) { return wave.bytes; }, report);
+  compareBytes(
+      "memory peak of", "device", a.devices, b.devices,
+      [](const DeviceTraffic &device) { return device.peakBytes; }, report);
+  compareBytes(
+      "local bytes of", "device", a.devices, b.devices,
+      [](const DeviceTraffic &device) { return device.copied; }, report);
 }
 
 //===----------------------------------------------------------------------===//
@@ -326,7 +350,7 @@ public:
     (void)device; // by which they were found
     return field("source rank", sourceRank, b.sourceRank) &&
            field("destination rank", destinationRank, b.destinationRank) &&
-           field("staging bytes", stagingBytes, b.stagingBytes) &&
+           bytes("staging", stagingBytes, b.stagingBytes) &&
            list("source shard", source, b.source) &&
            list("destination shard", destination, b.destination) &&
            list("instruction", instructions, b.instructions);
@@ -341,6 +365,13 @@ private:
     where += std::string(", ") + name;
     left = textOf(a);
     right = textOf(b);
+    return false;
+  }
+
+  bool bytes(const char *name, uint64_t a, uint64_t b) {
+    if (field(name, a, b))
+      return true;
+    std::tie(left, right) = textsOf(bytesRow(name, a), bytesRow(name, b));
     return false;
   }
 
@@ -384,7 +415,8 @@ private:
   bool sameItem(const Message &a, const Message &b) {
     const auto &[receive, peer, bytes, direct, slot, segment] = a;
     return field("is received", receive, b.receive) &&
-           field("peer", peer, b.peer) && field("bytes", bytes, b.bytes) &&
+           field("peer", peer, b.peer) &&
+           this->bytes("bytes", bytes, b.bytes) &&
            field("is direct", direct, b.direct) &&
            (direct ? sameItem(segment, b.segment)
                    : field("slot", slot, b.slot));
@@ -395,7 +427,7 @@ private:
     return field("is", std::string(opcodeName(op)),
                  std::string(opcodeName(b.op))) &&
            field("wave", wave, b.wave) && field("slot", slot, b.slot) &&
-           field("bytes", bytes, b.bytes) &&
+           this->bytes("bytes", bytes, b.bytes) &&
            list("segment", segments, b.segments) &&
            list("message", messages, b.messages);
   }
@@ -417,15 +449,18 @@ bool hasProgram(const PlanReader &plan, uint32_t device) {
 }
 
 Status comparePrograms(const PlanReader &a, const PlanReader &b,
-                       std::ostream &out, Differences &differences) {
+                       DiffReport &report) {
   FamilyNumbers families(a.common(), b.common());
-  size_t differing = 0;
-  auto report = [&](uint32_t device, const ProgramDiff &diff) {
-    differences.any = true;
-    if (++differing <= kMaxListed)
-      differences.compare("program of device " + std::to_string(device) +
-                              diff.where,
-                          diff.left, diff.right);
+  report.section("programs of {} more devices differ");
+  auto note = [&](uint32_t device, const ProgramDiff &diff) {
+    std::string where = diff.where;
+    report.compareItem(
+        where, device,
+        [where](const std::string &list, size_t count) {
+          return (count > 1 ? "programs of " : "program of ") +
+                 numbered("device", list, count) + where;
+        },
+        diff.left, diff.right);
   };
   for (uint32_t device : devicesOf(a, b)) {
     ProgramDiff diff(families);
@@ -433,40 +468,32 @@ Status comparePrograms(const PlanReader &a, const PlanReader &b,
     if (left != right) {
       diff.left = left ? "present" : "absent";
       diff.right = right ? "present" : "absent";
-      report(device, diff);
+      note(device, diff);
       continue;
     }
     auto first = a.program(device), second = b.program(device);
     DTRT_RETURN_IF_ERROR(first);
     DTRT_RETURN_IF_ERROR(second);
     if (!diff.same(*first, *second))
-      report(device, diff);
+      note(device, diff);
   }
-  if (differing > kMaxListed)
-    out << "programs of " << differing - kMaxListed << " more devices differ\n";
   return {};
 }
 
 } // namespace
 
 Result<bool> writeDifferences(const PlanReader &a, const PlanReader &b,
-                              std::ostream &out) {
+                              std::ostream &out, DiffLength length) {
   auto left = collectTraffic(a);
   DTRT_RETURN_IF_ERROR(left);
   auto right = collectTraffic(b);
   DTRT_RETURN_IF_ERROR(right);
-  Differences differences(out);
-  compareTensors(a.common(), b.common(), differences);
-  differences.compareRows(rowsOf(a.common()), rowsOf(b.common()));
-  differences.compareText("source layout in words", a.common().sourceLayout,
-                          b.common().sourceLayout);
-  differences.compareText("destination layout in words",
-                          a.common().destinationLayout,
-                          b.common().destinationLayout);
-  compareLinks(a.common().cluster, b.common().cluster, differences);
-  compareTraffic(*left, *right, differences);
-  DTRT_RETURN_IF_ERROR(comparePrograms(a, b, out, differences));
-  return !differences.any;
+  DiffReport report(length);
+  compareCommon(a.common(), b.common(), report);
+  compareTraffic(*left, *right, report);
+  DTRT_RETURN_IF_ERROR(comparePrograms(a, b, report));
+  report.write(out);
+  return !report.any;
 }
 
 } // namespace dtrt

@@ -1,5 +1,8 @@
 //===- Dump.cpp - One device's program, readable --------------------------===//
 
+#include "ReportText.h"
+#include "ShardLines.h"
+
 #include "dtrt/Report.h"
 #include "dtrt/ShardView.h"
 
@@ -113,32 +116,7 @@ Json programJson(const PlanCommon &common, const RankProgram &program) {
 //===----------------------------------------------------------------------===//
 
 std::string rangeText(int64_t lo, int64_t hi) {
-  return "[" + std::to_string(lo) + ":" + std::to_string(hi) + ")";
-}
-
-std::string statesText(const Family &family, uint64_t states) {
-  std::string text;
-  for (const std::string &name : stateNames(family, states))
-    text += (text.empty() ? "" : ", ") + name;
-  return "{" + text + "}";
-}
-
-void writeShards(const PlanCommon &common, Side side,
-                 const std::vector<ShardRecord> &shards, std::ostream &out) {
-  out << sideName(side) << " shards:\n";
-  for (size_t i = 0; i < shards.size(); ++i) {
-    const Family &family = common.families[shards[i].family];
-    out << "  #" << i << " " << family.name << " "
-        << statesText(family, storedStates(family, shards[i].states, side));
-    for (const auto &intervals : shards[i].dims) {
-      out << " ";
-      for (size_t k = 0; k < intervals.size(); ++k)
-        out << (k ? "+" : "") << rangeText(intervals[k].lo, intervals[k].hi);
-    }
-    if (shards[i].flat)
-      out << " flat " << rangeText(shards[i].range.lo, shards[i].range.hi);
-    out << "\n";
-  }
+  return dtrt::rangeText(Range{lo, hi});
 }
 
 std::string boxText(const PlanCommon &common, const Segment &segment) {

@@ -1,5 +1,7 @@
 //===- Inspect.cpp - The numbers of a plan --------------------------------===//
 
+#include "ReportText.h"
+
 #include "dtrt/Report.h"
 
 #include <nlohmann/json.hpp>
@@ -81,21 +83,6 @@ Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
           {"instructions", traffic.instructions}};
 }
 
-/// 1536 -> "1.50 KiB"
-std::string bytesText(uint64_t bytes) {
-  const char *units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  double value = double(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 5) {
-    value /= 1024;
-    ++unit;
-  }
-  std::ostringstream text;
-  text << std::fixed << std::setprecision(unit ? 2 : 0) << value << " "
-       << units[unit];
-  return text.str();
-}
-
 void writeRow(std::ostream &out, const char *name, const std::string &value) {
   out << std::left << std::setw(22) << name << value << "\n";
 }
@@ -110,18 +97,15 @@ std::string boundedText(uint64_t bytes, uint64_t bound) {
   return text + " (" + ratio.str() + " x lower bound)";
 }
 
-std::string secondsText(double seconds) {
-  std::ostringstream text;
-  text << std::setprecision(4) << seconds * 1e3 << " ms";
-  return text.str();
-}
-
 std::string proofText(const PlanSummary &s) {
   std::string text = "coverage " + (s.coverage.empty() ? "-" : s.coverage) +
                      ", deadlock-free " +
                      (s.deadlockFree.empty() ? "-" : s.deadlockFree) +
                      ", memory " + (s.memorySafe.empty() ? "-" : s.memorySafe);
-  return s.solver.empty() ? text : text + " (" + s.solver + ")";
+  std::string by = s.solver;
+  if (!s.verifier.empty())
+    by += (by.empty() ? "verifier " : ", verifier ") + s.verifier;
+  return by.empty() ? text : text + " (" + by + ")";
 }
 
 void writePlanText(const PlanReader &plan, std::ostream &out) {

@@ -47,12 +47,12 @@ private:
   Seconds longest;
 };
 
-const Step kSteps[] = {Step::Here,  Step::Nccl, Step::Connected,
-                       Step::Begun, Step::Done, Step::Report};
+const Step kSteps[] = {Step::Here,  Step::Nccl,  Step::Arena, Step::Connected,
+                       Step::Waves, Step::Begun, Step::Done,  Step::Report};
 
 const char *nameOf(Step step) {
-  constexpr const char *names[] = {"here",  "nccl", "connected",
-                                   "begun", "done", "report"};
+  constexpr const char *names[] = {"here",  "nccl",  "arena", "connected",
+                                   "waves", "begun", "done",  "report"};
   return names[size_t(step)];
 }
 
@@ -159,6 +159,7 @@ void Rendezvous::removeOwn() {
   {
     std::lock_guard<std::mutex> lock(mutex);
     names.swap(own);
+    hasLeft = true;
   }
   Wait wait = regardless();
   // Last that the rank is here: until then others wait for it to read.
@@ -216,16 +217,22 @@ void Rendezvous::sweepAborted(const std::string &ended) {
 
 Status Rendezvous::share(const std::string &key, const std::string &value) {
   nlohmann::json keys = {key};
+  bool isNew = true;
   {
     std::lock_guard<std::mutex> lock(mutex);
+    if (hasLeft)
+      return makeError(ErrorCode::Cancelled, "this rank has left the attempt");
     const std::string prefix = "shared/";
+    isNew = own.count(prefix + key) == 0;
     for (const std::string &name : own)
       if (name.compare(0, prefix.size(), prefix) == 0)
         keys.push_back(name.substr(prefix.size()));
   }
-  // For those who remove what this process leaves, if it dies.
   Wait wait = waitUntil(Clock::now());
-  DTRT_RETURN_IF_ERROR(put("keys/" + std::to_string(self), keys.dump(), wait));
+  // For those who remove what this process leaves, if it dies.
+  if (isNew)
+    DTRT_RETURN_IF_ERROR(
+        put("keys/" + std::to_string(self), keys.dump(), wait));
   return put("shared/" + key, value, wait);
 }
 
@@ -347,6 +354,7 @@ void Rendezvous::take(const std::string &taken) {
   std::lock_guard<std::mutex> lock(mutex);
   id = taken;
   answered = false;
+  hasLeft = false;
 }
 
 /// A commit that not all ranks have read stays where they look for it.

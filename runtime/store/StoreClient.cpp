@@ -58,6 +58,8 @@ template <typename Answer>
 Answer StoreClient::call(std::function<Answer(Store &)> ask, Wait wait) {
   auto answer = std::make_shared<std::optional<Answer>>();
   std::unique_lock<std::mutex> lock(shared->mutex);
+  if (wait.heed == Heed::Cancel && !shared->cancelled.ok())
+    return shared->cancelled;
   // The caller may be gone when the answer comes.
   shared->calls.push_back(
       [ask = std::move(ask), answer, self = shared.get()](Store &store) {

@@ -277,7 +277,12 @@ Status checkArrived(const std::vector<Tensor> &tensors) {
 
 class LiveSwitch {
 public:
+  /// On the trainer's thread; what prepares may have another, whose GPU says
+  /// nothing.
   LiveSwitch(Plan plan, World world) : plan(std::move(plan)), world(world) {
+#ifdef DT_HAS_CUDA
+    trainerGpu = currentGpu();
+#endif
     inner = take(Switch::create(*this->plan, world));
   }
   ~LiveSwitch() {
@@ -312,21 +317,34 @@ public:
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
                          : inner->connect(std::move(transport)));
   }
-  void connectNccl() {
+  void connectNccl(bool digests) {
     py::gil_scoped_release release;
-    check(connectNcclOf());
+    check(connectNcclOf(digests));
   }
   void cannotConnect(const std::string &why) {
     py::gil_scoped_release release;
     check(inner->cannotConnect(
         makeError(ErrorCode::PeerLost, "cannot connect: ", why)));
   }
-  void transfer(const std::string &note) {
+  /// Where the tensors lie; none: on the host.
+  std::optional<int> gpu() const { return gpuOf(tensors); }
+  void warmUp() {
+    Status status;
+    interruptibly([&] { status = inner->warmUp(); });
+    check(status);
+  }
+  /// `stream`: the trainer's on its GPU, as a number; its work so far comes
+  /// before the transfer.
+  void transfer(const std::string &note, std::optional<uintptr_t> stream) {
     {
       auto owned = hold(tensors);
       failOn("transfer", statusOf(owned));
       Status status;
-      interruptibly([&] { status = inner->transfer(note); });
+      interruptibly([&] {
+        status = stream ? startAfter(*stream) : Status();
+        if (status.ok())
+          status = inner->transfer(note);
+      });
       check(status);
       noteStorages();
     }
@@ -391,7 +409,8 @@ private:
   Status findMemories();
   void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport);
-  Status connectNcclOf();
+  Status connectNcclOf(bool digests);
+  Status startAfter(uintptr_t stream);
 
   Plan plan;
   World world;
@@ -399,6 +418,10 @@ private:
   /// Of tensors on the host, by storage.
   std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
   std::unique_ptr<Switch> inner;
+#ifdef DT_HAS_CUDA
+  Result<int> trainerGpu = makeError("no GPU");
+  GpuExecutor *gpuRunner = nullptr; // of the switch
+#endif
 };
 
 /// The memory of every tensor on the host. What comes and goes has to be able
@@ -447,51 +470,53 @@ void LiveSwitch::noteStorages() {
 }
 
 #ifdef DT_HAS_CUDA
-Switch::MakeRunner runOnGpu(int gpu, MemorySource staging) {
-  return [gpu, staging](
-             LocalStorage &storage,
-             Transport &transport) -> Result<std::unique_ptr<ProgramRunner>> {
-    DTRT_RETURN_IF_ERROR(useGpu(gpu));
-    auto made = GpuExecutor::prepare(storage, transport, {staging});
-    DTRT_RETURN_IF_ERROR(made);
-    return std::unique_ptr<ProgramRunner>(std::move(*made));
-  };
-}
-
 /// Tensors on a GPU over a wire that only sees the host's memory.
 Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport) {
-  return inner->connect(
-      makeHostStagedTransport(std::move(transport), copyBytesOnGpu),
-      runOnGpu(*gpuOf(tensors), gpuMemory()));
+  int gpu = *gpuOf(tensors);
+  return inner->connect(makeHostStagedTransport(std::move(transport),
+                                                gpuCopies(gpu), pinnedMemory()),
+                        runOnGpu(*plan, gpu, gpuRunner));
+}
+
+Status LiveSwitch::startAfter(uintptr_t stream) {
+  if (!gpuRunner)
+    return {};
+  Status status = gpuRunner->runAfter(reinterpret_cast<GpuStream>(stream));
+  return status.ok() ? status : inner->fail("transfer", status);
 }
 #else
 Status LiveSwitch::connectGpu(std::unique_ptr<Transport>) {
   return inner->fail("prepare", makeError("built without CUDA"));
 }
+Status LiveSwitch::startAfter(uintptr_t) { return {}; }
 #endif
 
 #ifdef DT_HAS_NCCL
-/// A rank that holds nothing uses the GPU that its process uses.
-Status LiveSwitch::connectNcclOf() {
+/// A rank that holds nothing uses the GPU of the trainer's thread.
+Status LiveSwitch::connectNcclOf(bool digests) {
   std::optional<int> gpu = gpuOf(tensors);
-  if (!gpu) {
-    auto current = currentGpu();
-    if (!current.ok())
-      return inner->fail("prepare", current.status());
-    gpu = *current;
-  }
+  if (!gpu && !trainerGpu.ok())
+    return inner->fail("prepare", trainerGpu.status());
+  if (!gpu)
+    gpu = *trainerGpu;
   // Where the communicator will be.
   if (Status used = useGpu(*gpu); !used.ok())
     return inner->fail("prepare", used);
-  auto transport =
-      NcclTransport::create({inner->devices()[world.rank], inner->devices(),
-                             inner->ranks(), inner->patience()});
+  NcclOptions options;
+  options.device = inner->devices()[world.rank];
+  options.devices = inner->devices();
+  options.ranks = inner->ranks();
+  options.timeout = inner->patience();
+  auto transport = NcclTransport::create(options);
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
-  return inner->connect(std::move(*transport), runOnGpu(*gpu, ncclMemory()));
+  std::unique_ptr<StreamTransport> streams = std::move(*transport);
+  if (digests)
+    streams = makeGpuDigestTransport(std::move(streams));
+  return inner->connect(std::move(streams), runOnGpu(*plan, *gpu, gpuRunner));
 }
 #else
-Status LiveSwitch::connectNcclOf() {
+Status LiveSwitch::connectNcclOf(bool) {
   return inner->fail("prepare", makeError("built without NCCL"));
 }
 #endif
@@ -532,6 +557,16 @@ void allocatePages(const at::Tensor &tensor) {
 void refuse(const Plan &plan, const World &world, const std::string &why) {
   py::gil_scoped_release release;
   Switch::refuse(*plan, world, makeError(why));
+}
+
+/// Raises why the switch has been aborted, if it has.
+void checkStopped(Rendezvous &ranks) {
+  Status stopped;
+  {
+    py::gil_scoped_release release;
+    stopped = ranks.checkStopped();
+  }
+  check(stopped);
 }
 
 std::vector<std::string> meet(const World &world, const std::string &said) {
@@ -660,7 +695,10 @@ PYBIND11_MODULE(_C, module) {
       .def("connect", &LiveSwitch::connect)
       .def("connect_nccl", &LiveSwitch::connectNccl)
       .def("cannot_connect", &LiveSwitch::cannotConnect)
-      .def("transfer", &LiveSwitch::transfer)
+      .def("gpu", &LiveSwitch::gpu)
+      .def("warm_up", &LiveSwitch::warmUp)
+      .def("transfer", &LiveSwitch::transfer, py::arg("note"),
+           py::arg("stream") = std::nullopt)
       .def("commit", &LiveSwitch::commit)
       .def("abort", &LiveSwitch::abort)
       .def("outcome", &LiveSwitch::outcome)
@@ -669,6 +707,7 @@ PYBIND11_MODULE(_C, module) {
       .def("patience", &LiveSwitch::patience)
       .def("stats", &LiveSwitch::stats);
   py::class_<Rendezvous, std::shared_ptr<Rendezvous>>(module, "Ranks")
+      .def("check", &checkStopped)
       .def("all_have_left", &Rendezvous::allHaveLeft, release)
       .def("has_aborted", &Rendezvous::hasDecidedAbort)
       .def("clean_up", &Rendezvous::cleanUp, release);

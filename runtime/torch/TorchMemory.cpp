@@ -56,8 +56,19 @@ TorchMemory::TorchMemory(c10::weak_intrusive_ptr<c10::StorageImpl> storage)
 
 void TorchMemory::add(uint64_t offset, uint64_t bytes) {
   needed = std::max(needed, offset + bytes);
-  named += bytes;
   tensors.emplace_back(offset, offset + bytes);
+}
+
+/// Bytes of the tensors, which may overlap as tied ones do.
+uint64_t TorchMemory::named() const {
+  auto sorted = tensors;
+  std::sort(sorted.begin(), sorted.end());
+  uint64_t bytes = 0, end = 0;
+  for (auto [lo, hi] : sorted) {
+    bytes += hi - std::min(hi, std::max(lo, end));
+    end = std::max(end, hi);
+  }
+  return bytes;
 }
 
 std::string TorchMemory::whyItStays() const {
@@ -66,11 +77,11 @@ std::string TorchMemory::whyItStays() const {
     return "is gone";
   if (!storage->resizable() || !storage->allocator())
     return "is not torch's own, so that it cannot be given back";
-  uint64_t bytes = storage->nbytes();
-  if (bytes > named && bytes - named > bytes / kPaddingShare)
+  uint64_t bytes = storage->nbytes(), ours = named();
+  if (bytes > ours && bytes - ours > bytes / kPaddingShare)
     return "has " + std::to_string(bytes) +
            " bytes, of which the tensors of the plan are " +
-           std::to_string(named) + ": others would be lost with it";
+           std::to_string(ours) + ": others would be lost with it";
   return "";
 }
 

@@ -37,13 +37,14 @@ private:
   bool isMapped(const c10::StorageImpl &storage) const;
   Status reserve(c10::StorageImpl &storage);
   void countAll();
+  uint64_t named() const;
   /// Adds bytes [lo, hi) to their pages, or takes them away. Calls fn(first,
   /// last) for runs of pages that begin, or cease, to have any.
   template <typename Fn> void count(uint64_t lo, uint64_t hi, bool live, Fn fn);
 
   c10::weak_intrusive_ptr<c10::StorageImpl> weak;
   uint64_t page;
-  uint64_t needed = 0, named = 0; // bytes of the tensors: to the last, all
+  uint64_t needed = 0; // bytes, to the end of the last tensor
   std::vector<std::pair<uint64_t, uint64_t>> tensors; // their bytes
   uint64_t live = 0;                                  // bytes that exist
   std::vector<uint32_t> pages;                        // the same of each page

@@ -60,6 +60,7 @@ public:
   Status registerArena(std::byte *data, uint64_t bytes) override {
     return inner->registerArena(data, bytes);
   }
+  Status warmUp() override { return inner->warmUp(); }
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 

@@ -8,8 +8,10 @@ namespace {
 
 class HostStagedTransport : public Transport {
 public:
-  HostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy)
-      : inner(std::move(inner)), copy(std::move(copy)) {}
+  HostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy,
+                      MemorySource memory)
+      : inner(std::move(inner)), copy(std::move(copy)),
+        memory(std::move(memory)), staging(nullptr, this->memory.free) {}
 
   uint32_t device() const override { return inner->device(); }
   TransportCaps caps() const override {
@@ -21,14 +23,32 @@ public:
                  const std::vector<uint32_t> &peers) override {
     return inner->connect(digest, peers);
   }
+  /// Staged messages of a group take no more than the arena.
+  Status registerArena(std::byte *data, uint64_t bytes) override {
+    return reserve(data ? bytes : 0);
+  }
+  Status warmUp() override { return inner->warmUp(); }
   Status group(const std::vector<TransportMessage> &messages) override;
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 
 private:
+  Status reserve(uint64_t bytes) {
+    if (bytes <= size)
+      return {};
+    staging.reset(); // before there is more
+    staging.reset(memory.allocate(bytes));
+    size = staging ? bytes : 0;
+    return staging ? Status()
+                   : makeError("cannot allocate ", bytes,
+                               " bytes to stage messages in");
+  }
+
   std::unique_ptr<Transport> inner;
   CopyBytes copy;
-  std::vector<std::byte> staging; // as large as the largest group so far
+  MemorySource memory;
+  std::unique_ptr<std::byte, std::function<void(std::byte *)>> staging;
+  uint64_t size = 0; // as the largest group so far
   std::vector<TransportMessage> staged;
 };
 
@@ -37,10 +57,9 @@ HostStagedTransport::group(const std::vector<TransportMessage> &messages) {
   uint64_t bytes = 0;
   for (const TransportMessage &message : messages)
     bytes += message.bytes;
-  if (bytes > staging.size())
-    staging.resize(bytes);
+  DTRT_RETURN_IF_ERROR(reserve(bytes));
   staged = messages;
-  std::byte *at = staging.data();
+  std::byte *at = staging.get();
   for (TransportMessage &message : staged) {
     if (!message.receive)
       DTRT_RETURN_IF_ERROR(copy(at, message.data, message.bytes));
@@ -58,9 +77,10 @@ HostStagedTransport::group(const std::vector<TransportMessage> &messages) {
 } // namespace
 
 std::unique_ptr<Transport>
-makeHostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy) {
-  return std::make_unique<HostStagedTransport>(std::move(inner),
-                                               std::move(copy));
+makeHostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy,
+                        MemorySource staging) {
+  return std::make_unique<HostStagedTransport>(
+      std::move(inner), std::move(copy), std::move(staging));
 }
 
 } // namespace dtrt

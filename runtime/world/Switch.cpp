@@ -231,8 +231,12 @@ void Switch::refuse(const PlanReader &plan, const World &world,
 // Phases
 //===----------------------------------------------------------------------===//
 
+/// Every error of a phase says when the old state is no longer whole.
 Status Switch::named(const char *name, const Status &why) const {
-  return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why);
+  return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why,
+                   hasLost ? " (the old state is gone: in mode flat there is "
+                             "no way back once all have begun the transfer)"
+                           : "");
 }
 
 Status Switch::enter(const char *name, Phase expected) {
@@ -407,6 +411,20 @@ Status Switch::runProgram() {
   return {};
 }
 
+Status Switch::runWarmUp() {
+  Watch watch(*this);
+  Status status = transport->warmUp();
+  return status.ok() ? status : rendezvous->causeOf(status);
+}
+
+Status Switch::warmUp() {
+  DTRT_RETURN_IF_ERROR(enter("warm-up", Phase::Connected));
+  if (warm)
+    return {};
+  warm = true;
+  return leave("warm-up", Phase::Connected, runWarmUp());
+}
+
 /// Where the source may go for good nobody begins before all have come: until
 /// then nothing is lost, whoever fails.
 Status Switch::beginTogether() {
@@ -414,26 +432,17 @@ Status Switch::beginTogether() {
     return {};
   auto begun = rendezvous->agree(Step::Begun, "", acceptAll);
   DTRT_RETURN_IF_ERROR(begun);
+  hasLost = storage->givesBack();
   return storage->clear();
-}
-
-/// Says when the old state is no longer whole.
-Status Switch::withLoss(const Status &status) const {
-  constexpr const char *kGone = "the old state is gone";
-  if (status.ok() || !storage->givesBack() ||
-      status.message().find(kGone) != std::string::npos)
-    return status;
-  return makeError(status.code(), status.message(), " (", kGone,
-                   ": in mode flat there is no way back once all have begun "
-                   "the transfer)");
 }
 
 Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
+  DTRT_RETURN_IF_ERROR(warmUp());
   transferNote = note;
   Status status = beginTogether();
   if (status.ok())
-    status = withLoss(runProgram());
+    status = runProgram();
   return leave("transfer", Phase::Transferred, status);
 }
 

@@ -127,7 +127,7 @@ dt.transition @t from @a to @b {
 // -----
 
 dt.transition @t from @a to @b {
-  // expected-error@+1 {{a class has more rows than 64 bits can count}}
+  // expected-error@+1 {{a class of 9223372036854775807 rows makes more than the limit of 16777216}}
   dt.keep @w <[i: 4294967296, j: 4294967296] on 0 at [0] size [4]>
 }
 

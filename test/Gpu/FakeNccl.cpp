@@ -1,67 +1,102 @@
-//===- FakeNccl.cpp - NCCL's calls, on the host's memory ------------------===//
+//===- FakeNccl.cpp - NCCL's calls on the fake GPUs -----------------------===//
 
 #include "FakeNccl.h"
 
 #include "dtrt/KernelPlans.h"
 
-#include <cstdlib>
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <set>
+#include <thread>
+#include <tuple>
 
 using namespace dtrt;
 using namespace dtrt::test;
 
 namespace {
 
+using Lock = std::unique_lock<std::recursive_mutex>;
+
 /// How often a call is "in progress" before it has ended.
 constexpr int kBusyLooks = 3;
-
-struct Stream {
-  int open = 0; // operations
-  bool failed = false;
-};
+/// Of a look at something that other threads change.
+constexpr std::chrono::microseconds kLook(50);
 
 struct World;
-
-struct Comm {
-  World *world = nullptr;
-  int rank = 0;
-  int busy = kBusyLooks;
-  int groups = 0;
-  ncclResult_t error = ncclSuccess;
-  bool finalized = false;
-  std::set<void *> registrations;
-};
+struct Comm;
 
 struct Operation {
-  Comm *comm;
-  bool receive;
-  int peer;
-  std::byte *data;
-  size_t bytes;
-  Stream *stream;
+  bool receive = false;
+  int peer = 0;
+  std::byte *data = nullptr;
+  size_t bytes = 0;
+  bool registered = false;
+  bool done = false;
+};
+
+/// A group on a stream, from its launch on.
+struct Kernel {
+  std::shared_ptr<Comm> comm;
+  std::vector<Operation> operations;
+  std::vector<Batch> batches;
+  size_t batch = 0;
+  bool started = false;
+};
+
+struct Comm {
+  std::shared_ptr<World> world;
+  int rank = 0;
+  int gpu = 0;
+  bool blocking = true;
+  bool sharesWithSplits = false;
+  std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
+  ncclResult_t error = ncclSuccess;
+  std::function<bool()> busy; // until it is true, when there is one
+  int looks = 0;
+  int calls = 0; // of threads that wait inside
+  int groups = 0;
+  int splits = 0;
+  std::shared_ptr<Comm> splitting; // what a split will give
+  bool finalized = false;
+  std::map<void *, size_t> registrations;
+  std::set<std::pair<int, bool>> connected;          // peer, receives
+  std::set<std::tuple<int, bool, void *>> exchanged; // registrations, by peer
+  std::deque<std::shared_ptr<Kernel>> kernels;
+  bool hasWindow = false;
+  std::byte *window = nullptr;
+  size_t windowBytes = 0;
+  bool sendsSignals = false;  // has had its first one-sided operation
+  std::map<int, int> signals; // that have come, by their sender
+  std::map<int, int> awaited; // by those who shall send them
 };
 
 struct World {
   int size = 0;
-  int joined = 0;
-  std::map<std::pair<int, int>, std::deque<Operation>> sends, receives;
+  std::vector<std::shared_ptr<Comm>> comms;    // by rank; null: not there yet
+  std::set<int> gone;                          // aborted, destroyed or killed
+  std::set<std::tuple<int, int, bool>> wanted; // from, to, by the receiver
+  std::map<int, std::shared_ptr<World>> splits;
 };
 
 struct Fake {
-  std::mutex mutex;
+  FakeNcclOptions options;
+  std::mt19937_64 random;
   int nextId = 1;
-  std::map<int, World> worlds; // by number in the unique id
-  std::set<Comm *> comms;
-  std::set<Stream *> streams;
-  std::set<void *> memory;
+  std::map<int, std::shared_ptr<World>> worlds; // by number in the unique id
+  std::set<std::shared_ptr<Comm>> comms;
   std::vector<std::string> faults;
   std::map<int, int> breakAfter; // groups, by rank
+  std::set<int> killed;
+  std::map<int, Comm *> running; // by GPU
+  std::vector<ncclConfig_t> configs;
+  bool mayConnect = true;
+  int registrations = 0;
   int aborts = 0;
+  int puts = 0;
+  bool putsHalted = false;
 };
 
 Fake &fake() {
@@ -69,68 +104,207 @@ Fake &fake() {
   return state;
 }
 
-thread_local std::vector<Operation> tlsGroup;
-thread_local bool tlsInGroup = false;
+struct Group {
+  bool open = false;
+  std::shared_ptr<Comm> comm;
+  cudaStream_t stream = nullptr;
+  std::vector<Operation> operations;
+};
+thread_local Group tlsGroup;
 
-using Lock = std::lock_guard<std::mutex>;
+void fault(const std::string &text) {
+  auto &faults = fake().faults;
+  if (std::find(faults.begin(), faults.end(), text) == faults.end())
+    faults.push_back(text);
+}
 
-void fault(const std::string &text) { fake().faults.push_back(text); }
-
-Comm *commOf(ncclComm_t handle, const char *call) {
-  auto *comm = reinterpret_cast<Comm *>(handle);
-  if (fake().comms.count(comm))
-    return comm;
+std::shared_ptr<Comm> commOf(ncclComm_t handle, const char *call) {
+  for (const std::shared_ptr<Comm> &comm : fake().comms)
+    if (comm.get() == reinterpret_cast<Comm *>(handle))
+      return comm;
   fault(std::string(call) + " of a communicator that is not there");
   return nullptr;
 }
 
-/// One end has met the other.
-void finish(const Operation &send, const Operation &receive) {
-  if (send.bytes != receive.bytes) {
-    send.comm->error = receive.comm->error = ncclInvalidUsage;
-    return;
+bool isKilled(const Comm &comm) { return fake().killed.count(comm.rank) > 0; }
+
+bool isBroken(const Comm &comm) {
+  auto breaks = fake().breakAfter.find(comm.rank);
+  return breaks != fake().breakAfter.end() && comm.groups >= breaks->second;
+}
+
+std::string pairName(int from, int to) {
+  return "from rank " + std::to_string(from) + " to rank " + std::to_string(to);
+}
+
+/// Lets `done` come true: at once the call's own business where the
+/// communicator blocks, else that of later looks.
+ncclResult_t finishLater(Lock &lock, const std::shared_ptr<Comm> &comm,
+                         std::function<bool()> done) {
+  if (!comm->blocking) {
+    comm->busy = std::move(done);
+    comm->looks = kBusyLooks;
+    return ncclInProgress;
   }
-  memcpy(receive.data, send.data, send.bytes);
-  --send.stream->open;
-  --receive.stream->open;
-}
-
-void post(const Operation &operation) {
-  World &world = *operation.comm->world;
-  int self = operation.comm->rank;
-  auto pair = operation.receive ? std::make_pair(operation.peer, self)
-                                : std::make_pair(self, operation.peer);
-  auto &waiting = operation.receive ? world.sends[pair] : world.receives[pair];
-  auto &mine = operation.receive ? world.receives[pair] : world.sends[pair];
-  if (waiting.empty())
-    return mine.push_back(operation);
-  Operation other = waiting.front();
-  waiting.pop_front();
-  operation.receive ? finish(other, operation) : finish(operation, other);
-}
-
-/// An aborted rank's operations meet nothing any more.
-void withdraw(Comm *comm) {
-  for (auto *side : {&comm->world->sends, &comm->world->receives})
-    for (auto &[pair, queue] : *side)
-      for (size_t i = queue.size(); i-- > 0;)
-        if (queue[i].comm == comm) {
-          --queue[i].stream->open;
-          queue.erase(queue.begin() + long(i));
-        }
+  ++comm->calls;
+  while (!*comm->aborted && !isKilled(*comm) && !done()) {
+    lock.unlock();
+    std::this_thread::sleep_for(kLook);
+    lock.lock();
+  }
+  --comm->calls;
+  return *comm->aborted || isKilled(*comm) ? ncclInternalError : ncclSuccess;
 }
 
 //===----------------------------------------------------------------------===//
-// NCCL
+// Kernels
+//===----------------------------------------------------------------------===//
+
+bool inBatch(const Kernel &kernel, size_t operation) {
+  for (const Work &work : kernel.batches[kernel.batch])
+    if (work.send == operation || work.receive == operation)
+      return true;
+  return false;
+}
+
+/// One end has met the other.
+void meet(Comm &sender, Operation &send, Comm &receiver, Operation &receive) {
+  if (send.bytes != receive.bytes) {
+    sender.error = receiver.error = ncclInvalidUsage;
+    return;
+  }
+  if (send.registered != receive.registered) {
+    fault("the message " + pairName(sender.rank, receiver.rank) + " of " +
+          std::to_string(send.bytes) + " bytes is registered at one end only");
+    return; // and never ends
+  }
+  touchFakeMemory(send.data, send.bytes, sender.gpu, "a send");
+  touchFakeMemory(receive.data, receive.bytes, receiver.gpu, "a receive");
+  memcpy(receive.data, send.data, send.bytes);
+  send.done = receive.done = true;
+}
+
+void offer(Kernel &kernel, Operation &operation) {
+  Comm &self = *kernel.comm;
+  std::shared_ptr<Comm> peer = self.world->comms[size_t(operation.peer)];
+  if (!peer || peer->kernels.empty() || isKilled(*peer))
+    return;
+  Kernel &other = *peer->kernels.front();
+  if (!other.started)
+    return;
+  for (size_t i = 0; i < other.operations.size(); ++i) {
+    Operation &theirs = other.operations[i];
+    if (theirs.done || theirs.peer != self.rank ||
+        theirs.receive == operation.receive || !inBatch(other, i))
+      continue;
+    return operation.receive ? meet(*peer, theirs, self, operation)
+                             : meet(self, operation, *peer, theirs);
+  }
+}
+
+bool endKernel(Kernel &kernel) {
+  auto &kernels = kernel.comm->kernels;
+  for (size_t i = kernels.size(); i-- > 0;)
+    if (kernels[i].get() == &kernel)
+      kernels.erase(kernels.begin() + long(i));
+  Comm *&running = fake().running[kernel.comm->gpu];
+  if (running == kernel.comm.get())
+    running = nullptr;
+  return true;
+}
+
+/// Whether the kernel has ended.
+bool runKernel(Kernel &kernel) {
+  Comm &comm = *kernel.comm;
+  if (*comm.aborted)
+    return endKernel(kernel);
+  Comm *&running = fake().running[comm.gpu];
+  if (isKilled(comm) || comm.kernels.front().get() != &kernel ||
+      (running && running != &comm))
+    return false;
+  running = &comm;
+  kernel.started = true;
+  bool all = true;
+  for (size_t i = 0; i < kernel.operations.size(); ++i) {
+    Operation &operation = kernel.operations[i];
+    if (operation.done || !inBatch(kernel, i))
+      continue;
+    offer(kernel, operation);
+    all = all && operation.done;
+  }
+  if (all)
+    ++kernel.batch;
+  return kernel.batch == kernel.batches.size() && endKernel(kernel);
+}
+
+/// Taken apart as NCCL does, and cut at random.
+std::vector<Batch> takeApart(const Comm &comm,
+                             const std::vector<Operation> &operations) {
+  std::vector<GroupOperation> group;
+  for (const Operation &operation : operations)
+    group.push_back({operation.receive, uint32_t(operation.peer)});
+  Adversary adversary;
+  adversary.restartRounds = fake().options.version < NCCL_VERSION(2, 29, 7);
+  auto rounds = roundsOf(uint32_t(comm.rank), {uint32_t(comm.world->size)});
+  return batchesOf(group, rounds, adversary, fake().random);
+}
+
+bool isRegistered(Comm &comm, const Operation &operation) {
+  if (operation.bytes <= fake().options.simpleBytes)
+    return false;
+  for (const auto &[data, bytes] : comm.registrations) {
+    auto *start = static_cast<std::byte *>(data);
+    if (operation.data < start ||
+        operation.data + operation.bytes > start + bytes)
+      continue;
+    auto key = std::make_tuple(operation.peer, operation.receive, data);
+    if (comm.exchanged.insert(key).second && !fake().mayConnect)
+      fault("memory is registered with a peer in the middle of a transfer");
+    return true;
+  }
+  return false;
+}
+
+void launch(const std::shared_ptr<Comm> &comm,
+            std::vector<Operation> operations, cudaStream_t stream) {
+  for (const std::shared_ptr<Comm> &other : fake().comms)
+    if (other != comm && other->gpu == comm->gpu && !other->kernels.empty() &&
+        !isKilled(*other))
+      fault("groups of two communicators are under way on one GPU: every rank "
+            "would have to launch them in one order");
+  for (Operation &operation : operations)
+    operation.registered = isRegistered(*comm, operation);
+  // Kernels run in the order of their launches; those of a graph in its own.
+  auto add = [comm, operations] {
+    auto kernel = std::make_shared<Kernel>();
+    kernel->comm = comm;
+    kernel->operations = operations;
+    kernel->batches = takeApart(*comm, operations);
+    comm->kernels.push_back(kernel);
+    return kernel;
+  };
+  auto run = [](const std::shared_ptr<Kernel> &kernel) -> FakeWork {
+    return [kernel] { return runKernel(*kernel); };
+  };
+  if (fakeCapturing(stream)) {
+    putOnFakeStream(stream, "group", [add, run] { return run(add()); });
+    return;
+  }
+  auto kernel = add();
+  putOnFakeStream(stream, "group", [kernel, run] { return run(kernel); });
+}
+
+//===----------------------------------------------------------------------===//
+// Communicators
 //===----------------------------------------------------------------------===//
 
 ncclResult_t getVersion(int *version) {
-  *version = NCCL_VERSION_CODE;
+  *version = fake().options.version;
   return ncclSuccess;
 }
 
 ncclResult_t getUniqueId(ncclUniqueId *id) {
-  Lock lock(fake().mutex);
+  Lock lock(fakeMutex());
   memset(id, 0, sizeof *id);
   int number = fake().nextId++;
   memcpy(id->internal, &number, sizeof number);
@@ -143,204 +317,415 @@ const char *getErrorString(ncclResult_t result) {
 
 const char *getLastError(ncclComm_t) { return "detail"; }
 
-ncclResult_t initRank(ncclComm_t *handle, int size, ncclUniqueId id, int rank,
-                      ncclConfig_t *config) {
-  Lock lock(fake().mutex);
-  if (config->blocking != 0)
-    fault("a blocking communicator");
+/// What a library takes of a configuration that says its own size.
+ncclConfig_t readConfig(const ncclConfig_t *given) {
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  if (given->magic != NCCL_API_MAGIC)
+    fault("a configuration without NCCL's magic number");
+  if (int(given->version) > fake().options.version)
+    fault("a configuration of a newer library than this");
+  memcpy(&config, given, std::min(given->size, sizeof config));
   // NCCL_CONFIG_UNDEF_INT, the default, lets NCCL take 64.
-  if (config->maxCTAs < 1 || config->maxCTAs > int(kMaxChannels))
+  if (config.maxCTAs < 1 || config.maxCTAs > int(kMaxChannels))
     fault("a communicator of more channels than a group may take");
+  return config;
+}
+
+std::shared_ptr<Comm> join(const std::shared_ptr<World> &world, int size,
+                           int rank, const ncclConfig_t &config) {
+  world->size = size;
+  world->comms.resize(size_t(size));
+  auto comm = std::make_shared<Comm>();
+  comm->world = world;
+  comm->rank = rank;
+  comm->gpu = fakeGpuOfThread();
+  comm->blocking = config.blocking != 0;
+  comm->sharesWithSplits = config.splitShare == 1;
+  for (const std::shared_ptr<Comm> &other : world->comms)
+    if (other && other->gpu == comm->gpu)
+      fault("two ranks of a communicator use one GPU");
+  world->comms[size_t(rank)] = comm;
+  fake().comms.insert(comm);
+  fake().configs.push_back(config);
+  return comm;
+}
+
+bool allJoined(const World &world) {
+  return std::all_of(world.comms.begin(), world.comms.end(),
+                     [](const auto &comm) { return comm != nullptr; });
+}
+
+ncclResult_t initRank(ncclComm_t *handle, int size, ncclUniqueId id, int rank,
+                      ncclConfig_t *given) {
+  Lock lock(fakeMutex());
+  ncclConfig_t config = readConfig(given);
+  if (config.blocking != 0)
+    fault("a communicator is made that cannot be given up while it is made");
   int number = 0;
   memcpy(&number, id.internal, sizeof number);
-  World &world = fake().worlds[number];
-  world.size = size;
-  ++world.joined;
-  auto *comm = new Comm;
-  comm->world = &world;
-  comm->rank = rank;
-  fake().comms.insert(comm);
-  *handle = reinterpret_cast<ncclComm_t>(comm);
-  return ncclInProgress;
+  auto &world = fake().worlds[number];
+  if (!world)
+    world = std::make_shared<World>();
+  auto comm = join(world, size, rank, config);
+  *handle = reinterpret_cast<ncclComm_t>(comm.get());
+  return finishLater(lock, comm, [world] { return allJoined(*world); });
+}
+
+/// All ranks of one color; the call is one of the parent's.
+ncclResult_t commSplit(ncclComm_t handle, int color, int key,
+                       ncclComm_t *result, ncclConfig_t *given) {
+  Lock lock(fakeMutex());
+  auto parent = commOf(handle, "ncclCommSplit");
+  if (!parent || parent->busy || color != 0 || key != parent->rank)
+    return ncclInvalidArgument;
+  auto &world = parent->world->splits[++parent->splits];
+  if (!world)
+    world = std::make_shared<World>();
+  world->size = parent->world->size;
+  auto comm = join(world, world->size, parent->rank, readConfig(given));
+  if (parent->sharesWithSplits)
+    comm->aborted = parent->aborted;
+  parent->splitting = comm;
+  return finishLater(lock, parent, [world, parent, comm, result] {
+    if (!allJoined(*world))
+      return false;
+    parent->splitting = nullptr;
+    *result = reinterpret_cast<ncclComm_t>(comm.get());
+    return true;
+  });
 }
 
 ncclResult_t getAsyncError(ncclComm_t handle, ncclResult_t *result) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclCommGetAsyncError");
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommGetAsyncError");
   if (!comm)
     return ncclInvalidArgument;
-  auto breaks = fake().breakAfter.find(comm->rank);
-  if (breaks != fake().breakAfter.end() && comm->groups >= breaks->second)
+  if (isBroken(*comm))
     comm->error = ncclRemoteError;
-  if (comm->busy > 0)
-    --comm->busy;
-  *result = comm->error != ncclSuccess ? comm->error
-            : comm->busy > 0 || comm->world->joined < comm->world->size
-                ? ncclInProgress
-                : ncclSuccess;
+  *result = isKilled(*comm) ? ncclInternalError : comm->error;
+  if (*result != ncclSuccess || !comm->busy)
+    return ncclSuccess;
+  *result = ncclInProgress;
+  if (--comm->looks > 0 || !comm->busy())
+    return ncclSuccess;
+  comm->busy = nullptr;
+  *result = ncclSuccess;
   return ncclSuccess;
 }
 
-ncclResult_t drop(ncclComm_t handle, const char *call, bool mustBeFinal) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, call);
+/// Those that its proxy has connections with.
+bool hasPeersLeft(const Comm &comm) {
+  for (const auto &[peer, receives] : comm.connected)
+    if (!comm.world->gone.count(peer) && !fake().killed.count(peer))
+      return true;
+  return false;
+}
+
+ncclResult_t end(ncclComm_t handle, const char *call, bool aborts) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, call);
   if (!comm)
     return ncclInvalidArgument;
-  if (mustBeFinal && (!comm->finalized || comm->busy > 0))
+  if (!aborts && (!comm->finalized || comm->busy))
     fault("ncclCommDestroy before the end of ncclCommFinalize");
-  if (mustBeFinal && !comm->registrations.empty())
+  if (!aborts && !comm->registrations.empty())
     fault("a communicator is destroyed that has registrations");
-  withdraw(comm);
+  if (!aborts && comm->window)
+    fault("a communicator is destroyed that has a window");
+  if (!aborts && !comm->kernels.empty())
+    fault("a communicator is destroyed with groups under way");
+  if (aborts) {
+    *comm->aborted = true;
+    ++fake().aborts;
+    if (comm->calls > 0)
+      fault("a communicator is freed while another thread is in a call of it");
+  }
+  comm->busy = nullptr;
+  fake().comms.erase(comm->splitting);
+  comm->splitting = nullptr;
+  comm->world->gone.insert(comm->rank);
+  while (hasPeersLeft(*comm) && !isKilled(*comm)) {
+    lock.unlock();
+    std::this_thread::sleep_for(kLook);
+    lock.lock();
+  }
   fake().comms.erase(comm);
-  fake().aborts += !mustBeFinal;
-  delete comm;
   return ncclSuccess;
 }
 
 ncclResult_t commAbort(ncclComm_t handle) {
-  return drop(handle, "ncclCommAbort", false);
+  return end(handle, "ncclCommAbort", /*aborts=*/true);
 }
 
 ncclResult_t commDestroy(ncclComm_t handle) {
-  return drop(handle, "ncclCommDestroy", true);
+  return end(handle, "ncclCommDestroy", /*aborts=*/false);
 }
 
 ncclResult_t commFinalize(ncclComm_t handle) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclCommFinalize");
-  if (!comm || comm->finalized)
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommFinalize");
+  if (!comm || comm->finalized || *comm->aborted)
     return ncclInvalidArgument;
   comm->finalized = true;
-  comm->busy = kBusyLooks;
-  return ncclInProgress;
+  return finishLater(lock, comm, [comm] { return comm->kernels.empty(); });
 }
 
-ncclResult_t commRegister(const ncclComm_t handle, void *data, size_t,
+ncclResult_t commRegister(const ncclComm_t handle, void *data, size_t bytes,
                           void **registration) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclCommRegister");
-  if (!comm || comm->busy > 0)
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommRegister");
+  if (!comm || comm->busy)
     return ncclInvalidArgument;
-  comm->registrations.insert(data);
+  ++fake().registrations;
+  comm->registrations[data] = bytes;
   *registration = data;
   return ncclSuccess;
 }
 
 ncclResult_t commDeregister(const ncclComm_t handle, void *registration) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclCommDeregister");
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommDeregister");
   if (!comm || !comm->registrations.erase(registration))
     fault("ncclCommDeregister of what is not registered");
   return ncclSuccess;
 }
 
-ncclResult_t groupStart() {
-  Lock lock(fake().mutex);
-  if (tlsInGroup)
-    fault("a group inside a group");
-  tlsInGroup = true;
+//===----------------------------------------------------------------------===//
+// One-sided operations
+//===----------------------------------------------------------------------===//
+
+ncclResult_t windowRegister(ncclComm_t handle, void *data, size_t bytes,
+                            NcclWindow *window, int flags) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommWindowRegister");
+  if (!comm || comm->busy || comm->hasWindow || flags != kNcclWindowSymmetric)
+    return ncclInvalidArgument;
+  if (!isFakeShared(data))
+    fault("a window over memory that is not ncclMemAlloc's");
+  comm->hasWindow = true;
+  comm->window =
+      fake().options.oneSided ? static_cast<std::byte *>(data) : nullptr;
+  comm->windowBytes = bytes;
+  *window = comm->window;
+  return finishLater(lock, comm, [world = comm->world] {
+    return std::all_of(
+        world->comms.begin(), world->comms.end(),
+        [](const auto &other) { return other && other->hasWindow; });
+  });
+}
+
+ncclResult_t windowDeregister(ncclComm_t handle, NcclWindow window) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclCommWindowDeregister");
+  if (!comm || comm->window != window)
+    fault("ncclCommWindowDeregister of what is no window");
+  else
+    comm->window = nullptr;
   return ncclSuccess;
 }
 
-ncclResult_t add(Operation operation) {
-  if (!tlsInGroup)
+/// The first operation sets up those of all ranks, and waits for them.
+ncclResult_t startSignals(Lock &lock, const std::shared_ptr<Comm> &comm,
+                          cudaStream_t stream) {
+  if (!fake().options.oneSided)
+    return ncclInvalidArgument;
+  if (*comm->aborted || isKilled(*comm))
+    return ncclInternalError;
+  if (isBroken(*comm))
+    return ncclRemoteError;
+  if (fakeGpuOf(stream) != comm->gpu)
+    fault("a signal on a stream of another GPU than its communicator's");
+  if (fakeCapturing(stream))
+    fault("a one-sided operation is captured");
+  if (comm->sendsSignals)
+    return ncclSuccess;
+  if (!fake().mayConnect)
+    fault("one-sided operations are set up in the middle of a transfer");
+  comm->sendsSignals = true;
+  return finishLater(lock, comm, [world = comm->world] {
+    return std::all_of(world->comms.begin(), world->comms.end(),
+                       [](const auto &other) { return other->sendsSignals; });
+  });
+}
+
+/// On a stream: copy engines work for a communicator that was aborted, too.
+/// `bytes` go to `offset` of the peer's window.
+ncclResult_t putOn(ncclComm_t handle, cudaStream_t stream, int peer,
+                   const void *data, size_t bytes, size_t offset) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "a signal");
+  if (!comm || peer < 0 || peer >= comm->world->size)
+    return ncclInvalidArgument;
+  ncclResult_t started = startSignals(lock, comm, stream);
+  if (started != ncclSuccess)
+    return started;
+  auto other = comm->world->comms[size_t(peer)];
+  auto *from = static_cast<const std::byte *>(data);
+  if (bytes > 0 &&
+      (from < comm->window || from + bytes > comm->window + comm->windowBytes))
+    return ncclInvalidArgument;
+  if (bytes > 0 && offset + bytes > other->windowBytes)
+    fault("a put behind the end of a window");
+  std::byte *to = other->window + offset;
+  putOnFakeStream(stream, bytes > 0 ? "put" : "signal", [=]() -> FakeWork {
+    return [=] {
+      if (isKilled(*comm) || fake().putsHalted)
+        return false;
+      if (bytes > 0) {
+        touchFakeMemory(from, bytes, comm->gpu, "a put");
+        touchFakeMemory(to, bytes, other->gpu, "a put");
+        memcpy(to, from, bytes);
+      }
+      ++other->signals[comm->rank];
+      return true;
+    };
+  });
+  return ncclSuccess;
+}
+
+ncclResult_t putSignal(const void *data, size_t count, ncclDataType_t type,
+                       int peer, NcclWindow window, size_t offset, int signal,
+                       int context, unsigned flags, ncclComm_t comm,
+                       cudaStream_t stream) {
+  if (type != ncclUint8 || !window || signal != 0 || context != 0 || flags != 0)
+    return ncclInvalidArgument;
+  {
+    Lock lock(fakeMutex());
+    ++fake().puts;
+  }
+  return putOn(comm, stream, peer, data, count, offset);
+}
+
+ncclResult_t sendSignal(int peer, int signal, int context, unsigned flags,
+                        ncclComm_t comm, cudaStream_t stream) {
+  if (signal != 0 || context != 0 || flags != 0)
+    return ncclInvalidArgument;
+  return putOn(comm, stream, peer, nullptr, 0, 0);
+}
+
+/// What has to come is known when the call is made; nothing ends the wait but
+/// that.
+ncclResult_t waitSignal(int count, NcclSignalWait *waits, ncclComm_t handle,
+                        cudaStream_t stream) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "ncclWaitSignal");
+  if (!comm || count <= 0)
+    return ncclInvalidArgument;
+  ncclResult_t started = startSignals(lock, comm, stream);
+  if (started != ncclSuccess)
+    return started;
+  std::map<int, int> expected;
+  for (int i = 0; i < count; ++i) {
+    if (waits[i].count <= 0 || waits[i].signal != 0 || waits[i].context != 0)
+      return ncclInvalidArgument;
+    expected[waits[i].peer] = comm->awaited[waits[i].peer] += waits[i].count;
+  }
+  ++comm->groups;
+  putOnFakeStream(stream, "wait", [=]() -> FakeWork {
+    return [=] {
+      for (const auto &[peer, signals] : expected)
+        if (comm->signals[peer] < signals)
+          return false;
+      return true;
+    };
+  });
+  return ncclSuccess;
+}
+
+//===----------------------------------------------------------------------===//
+// Groups
+//===----------------------------------------------------------------------===//
+
+ncclResult_t groupStart() {
+  Lock lock(fakeMutex());
+  if (tlsGroup.open)
+    fault("a group inside a group");
+  tlsGroup.open = true;
+  return ncclSuccess;
+}
+
+ncclResult_t add(ncclComm_t handle, cudaStream_t stream, ncclDataType_t type,
+                 Operation operation) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "a message");
+  if (!comm || type != ncclUint8 || operation.peer < 0 ||
+      operation.peer >= comm->world->size)
+    return ncclInvalidArgument;
+  if (!tlsGroup.open)
     fault("a message outside a group");
-  if (operation.comm->busy > 0)
+  if (comm->busy)
     fault("a message of a communicator that is busy");
-  for (const Operation &other : tlsGroup)
+  if (fakeGpuOf(stream) != comm->gpu)
+    fault("a message on a stream of another GPU than its communicator's");
+  for (const Operation &other : tlsGroup.operations)
     if (other.peer == operation.peer && other.receive == operation.receive)
       fault("two messages of one ordered pair in a group");
-  tlsGroup.push_back(operation);
+  tlsGroup.comm = comm;
+  tlsGroup.stream = stream;
+  tlsGroup.operations.push_back(operation);
   return ncclSuccess;
 }
 
 ncclResult_t send(const void *data, size_t count, ncclDataType_t type, int peer,
-                  ncclComm_t handle, cudaStream_t stream) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclSend");
-  if (!comm || type != ncclUint8 || peer >= comm->world->size)
-    return ncclInvalidArgument;
+                  ncclComm_t comm, cudaStream_t stream) {
   auto *bytes = static_cast<std::byte *>(const_cast<void *>(data));
-  return add(
-      {comm, false, peer, bytes, count, reinterpret_cast<Stream *>(stream)});
+  return add(comm, stream, type, {false, peer, bytes, count});
 }
 
 ncclResult_t receive(void *data, size_t count, ncclDataType_t type, int peer,
-                     ncclComm_t handle, cudaStream_t stream) {
-  Lock lock(fake().mutex);
-  Comm *comm = commOf(handle, "ncclRecv");
-  if (!comm || type != ncclUint8 || peer >= comm->world->size)
-    return ncclInvalidArgument;
-  return add({comm, true, peer, static_cast<std::byte *>(data), count,
-              reinterpret_cast<Stream *>(stream)});
+                     ncclComm_t comm, cudaStream_t stream) {
+  return add(comm, stream, type,
+             {true, peer, static_cast<std::byte *>(data), count});
+}
+
+/// What the pair has to be connected by: both of its ends.
+std::vector<std::tuple<int, int, bool>>
+connectionsOf(Comm &comm, const std::vector<Operation> &operations) {
+  std::vector<std::tuple<int, int, bool>> other;
+  for (const Operation &operation : operations) {
+    if (!comm.connected.insert({operation.peer, operation.receive}).second)
+      continue;
+    if (!fake().mayConnect)
+      fault("a pair is connected in the middle of a transfer");
+    int from = operation.receive ? operation.peer : comm.rank;
+    int to = operation.receive ? comm.rank : operation.peer;
+    comm.world->wanted.insert({from, to, operation.receive});
+    other.push_back({from, to, !operation.receive});
+  }
+  return other;
 }
 
 ncclResult_t groupEnd() {
-  Lock lock(fake().mutex);
-  tlsInGroup = false;
-  std::vector<Operation> group;
-  group.swap(tlsGroup);
-  if (group.empty())
+  Lock lock(fakeMutex());
+  Group group;
+  std::swap(group, tlsGroup);
+  if (group.operations.empty())
     return ncclSuccess;
-  group.front().comm->busy = kBusyLooks;
-  ++group.front().comm->groups;
-  for (const Operation &operation : group)
-    ++operation.stream->open;
-  for (const Operation &operation : group)
-    post(operation);
-  return ncclInProgress;
+  std::shared_ptr<Comm> comm = group.comm;
+  if (*comm->aborted || isKilled(*comm))
+    return ncclInternalError;
+  if (isBroken(*comm))
+    return ncclRemoteError;
+  auto needed = connectionsOf(*comm, group.operations);
+  auto done = [comm, needed, group] {
+    for (const auto &connection : needed)
+      if (!comm->world->wanted.count(connection))
+        return false;
+    ++comm->groups;
+    launch(comm, group.operations, group.stream);
+    return true;
+  };
+  return finishLater(lock, comm, done);
 }
 
 ncclResult_t memAlloc(void **at, size_t bytes) {
-  *at = malloc(bytes);
+  *at = allocateFakeMemory(bytes, fakeGpuOfThread(), /*shared=*/true);
   return ncclSuccess;
 }
 
 ncclResult_t memFree(void *at) {
-  free(at);
+  freeFakeMemory(at, "ncclMemFree");
   return ncclSuccess;
-}
-
-//===----------------------------------------------------------------------===//
-// CUDA
-//===----------------------------------------------------------------------===//
-
-cudaError_t makeStream(cudaStream_t *handle) {
-  Lock lock(fake().mutex);
-  auto *stream = new Stream;
-  fake().streams.insert(stream);
-  *handle = reinterpret_cast<cudaStream_t>(stream);
-  return cudaSuccess;
-}
-
-cudaError_t queryStream(cudaStream_t handle) {
-  Lock lock(fake().mutex);
-  return reinterpret_cast<Stream *>(handle)->open == 0 ? cudaSuccess
-                                                       : cudaErrorNotReady;
-}
-
-cudaError_t freeStream(cudaStream_t handle) {
-  Lock lock(fake().mutex);
-  auto *stream = reinterpret_cast<Stream *>(handle);
-  if (!fake().streams.erase(stream) || stream->open > 0)
-    fault("a stream is freed that is not there, or not idle");
-  delete stream;
-  return cudaSuccess;
-}
-
-cudaError_t allocate(void **at, size_t bytes) {
-  Lock lock(fake().mutex);
-  *at = malloc(bytes);
-  fake().memory.insert(*at);
-  return cudaSuccess;
-}
-
-cudaError_t release(void *at) {
-  Lock lock(fake().mutex);
-  if (!fake().memory.erase(at))
-    fault("memory is freed that is not there");
-  free(at);
-  return cudaSuccess;
 }
 
 NcclApi makeApi() {
@@ -362,11 +747,12 @@ NcclApi makeApi() {
   api.Recv = receive;
   api.MemAlloc = memAlloc;
   api.MemFree = memFree;
-  api.makeStream = makeStream;
-  api.queryStream = queryStream;
-  api.freeStream = freeStream;
-  api.allocate = allocate;
-  api.free = release;
+  api.CommSplit = commSplit;
+  api.CommWindowRegister = windowRegister;
+  api.CommWindowDeregister = windowDeregister;
+  api.PutSignal = putSignal;
+  api.Signal = sendSignal;
+  api.WaitSignal = waitSignal;
   return api;
 }
 
@@ -377,33 +763,60 @@ const NcclApi &dtrt::test::fakeNccl() {
   return api;
 }
 
-void dtrt::test::resetFakeNccl() {
-  Lock lock(fake().mutex);
-  fake().worlds.clear();
-  fake().faults.clear();
-  fake().breakAfter.clear();
-  fake().aborts = 0;
+void dtrt::test::resetFakeNccl(const FakeNcclOptions &options) {
+  Lock lock(fakeMutex());
+  fake() = Fake();
+  fake().options = options;
+  fake().random.seed(std::random_device()());
 }
 
 std::vector<std::string> dtrt::test::fakeNcclFaults() {
-  Lock lock(fake().mutex);
+  Lock lock(fakeMutex());
   std::vector<std::string> faults = fake().faults;
-  auto leak = [&](size_t count, const char *what) {
-    if (count > 0)
-      faults.push_back(std::to_string(count) + " " + what + " are left");
-  };
-  leak(fake().comms.size(), "communicators");
-  leak(fake().streams.size(), "streams");
-  leak(fake().memory.size(), "blocks of memory");
+  size_t left = 0;
+  for (const std::shared_ptr<Comm> &comm : fake().comms)
+    left += !isKilled(*comm);
+  if (left > 0)
+    faults.push_back(std::to_string(left) + " communicators left");
   return faults;
 }
 
 void dtrt::test::breakFakeNccl(int rank, int afterGroups) {
-  Lock lock(fake().mutex);
+  Lock lock(fakeMutex());
   fake().breakAfter[rank] = afterGroups;
 }
 
+void dtrt::test::killFakeNccl(int rank) {
+  Lock lock(fakeMutex());
+  fake().killed.insert(rank);
+}
+
+void dtrt::test::forbidFakeConnecting() {
+  Lock lock(fakeMutex());
+  fake().mayConnect = false;
+}
+
+int dtrt::test::fakeNcclRegistrations() {
+  Lock lock(fakeMutex());
+  return fake().registrations;
+}
+
+void dtrt::test::haltFakePuts(bool halted) {
+  Lock lock(fakeMutex());
+  fake().putsHalted = halted;
+}
+
+int dtrt::test::fakeNcclPuts() {
+  Lock lock(fakeMutex());
+  return fake().puts;
+}
+
 int dtrt::test::fakeNcclAborts() {
-  Lock lock(fake().mutex);
+  Lock lock(fakeMutex());
   return fake().aborts;
+}
+
+std::vector<ncclConfig_t> dtrt::test::fakeNcclConfigs() {
+  Lock lock(fakeMutex());
+  return fake().configs;
 }

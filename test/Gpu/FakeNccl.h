@@ -1,15 +1,20 @@
-//===- FakeNccl.h - NCCL's calls, on the host's memory ----------*- C++ -*-===//
+//===- FakeNccl.h - NCCL's calls on the fake GPUs ---------------*- C++ -*-===//
 //
-// What the NCCL transport calls, for ranks that are threads: non-blocking
-// communicators that are busy for a while after every call, groups of sends and
-// receives that meet pair by pair, and streams that are not done before their
-// operations are. Calls against NCCL's rules, or against ours, are written down
-// as faults.
+// What the NCCL transports call, for ranks that are threads of one process. A
+// group is taken apart in NCCL's rounds and cut at random places, and nothing
+// of it is buffered; a pair connects when both of its ends first use it; an
+// abort stays until all that the communicator has connected with are gone too,
+// as NCCL joins its proxy; kernels of two communicators never run beside each
+// other on a GPU. What is put into a window goes on after an abort, and so does
+// a wait for a signal that never comes. Calls against NCCL's rules are written
+// down as faults.
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef DTRT_TEST_FAKENCCL_H
 #define DTRT_TEST_FAKENCCL_H
+
+#include "FakeGpu.h"
 
 #include "NcclApi.h"
 
@@ -18,18 +23,38 @@
 
 namespace dtrt::test {
 
+struct FakeNcclOptions {
+  int version = NCCL_VERSION_CODE;
+  /// Messages above this take the protocol that looks at registrations.
+  uint64_t simpleBytes = 4096;
+  /// Whether communicators allow one-sided operations.
+  bool oneSided = true;
+};
+
 const NcclApi &fakeNccl();
 
 /// From now on nothing is known of earlier worlds.
-void resetFakeNccl();
-/// Calls that break a rule, leaks included: communicators, streams, memory and
-/// registrations that are still there.
+void resetFakeNccl(const FakeNcclOptions &options = {});
+/// Calls that break a rule, and communicators that are left.
 std::vector<std::string> fakeNcclFaults();
-/// The communicator of this rank reports an asynchronous error once it has seen
-/// so many groups.
+/// The communicators of this rank report an asynchronous error, and take no
+/// group, once one of them has seen so many groups.
 void breakFakeNccl(int rank, int afterGroups);
+/// The process of this rank is gone: its kernels never go on, its connections
+/// are closed, and no call of its threads has an effect.
+void killFakeNccl(int rank);
+/// Whether puts and signals stay where they are.
+void haltFakePuts(bool halted);
+/// From now on no group may connect a pair or register memory.
+void forbidFakeConnecting();
+/// Calls of ncclCommRegister.
+int fakeNcclRegistrations();
+/// Calls of ncclPutSignal.
+int fakeNcclPuts();
 /// Communicators that were aborted.
 int fakeNcclAborts();
+/// What the communicators were made with, in no order.
+std::vector<ncclConfig_t> fakeNcclConfigs();
 
 } // namespace dtrt::test
 

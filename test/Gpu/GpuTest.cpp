@@ -1,6 +1,6 @@
 //===- GpuTest.cpp - Plans on a GPU move what they move on a CPU ----------===//
 
-#include "PlanBuilder.h"
+#include "GpuPlans.h"
 
 #include "dtrt/Cuda.h"
 
@@ -36,7 +36,8 @@ void compare(const std::vector<std::byte> &memory, size_t from, size_t to,
   std::unique_ptr<std::byte, std::function<void(std::byte *)>> device(
       source.allocate(memory.size()), source.free);
   ASSERT_TRUE(device);
-  ASSERT_TRUE(copyBytesOnGpu(device.get(), memory.data(), memory.size()).ok());
+  CopyBytes copyOnGpu = gpuCopies();
+  ASSERT_TRUE(copyOnGpu(device.get(), memory.data(), memory.size()).ok());
   BoxTable table;
   table.add(device.get() + to, device.get() + from, copy);
   auto uploaded = GpuBoxTable::upload(table);
@@ -44,7 +45,7 @@ void compare(const std::vector<std::byte> &memory, size_t from, size_t to,
   Status ran = uploaded->run();
   ASSERT_TRUE(ran.ok()) << ran.message();
   std::vector<std::byte> found(memory.size());
-  ASSERT_TRUE(copyBytesOnGpu(found.data(), device.get(), found.size()).ok());
+  ASSERT_TRUE(copyOnGpu(found.data(), device.get(), found.size()).ok());
   EXPECT_EQ(found, expected);
 }
 
@@ -90,6 +91,17 @@ TEST(Gpu, ReshapesWithBlocksRangesAndPadding) {
 TEST(Gpu, ForwardsWhatItReceived) {
   DTRT_NEEDS_GPU();
   runChecked(forwardingPlan());
+}
+
+TEST(Gpu, UsesSlotsInTurn) {
+  DTRT_NEEDS_GPU();
+  runChecked(wavesPlan());
+}
+
+TEST(Gpu, MovesStraightFromTensorToTensor) {
+  DTRT_NEEDS_GPU();
+  runChecked(rowsToColumnsPlan());
+  runChecked(mixedPlan());
 }
 
 TEST(Gpu, RefusesFlatPlans) {

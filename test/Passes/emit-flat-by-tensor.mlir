@@ -25,7 +25,7 @@
 // RUN: dt-plan verify %t.all.dtplan
 // RUN: dt-run %t.all.dtplan --check
 // RUN: dt-plan dump %t.all.dtplan --rank 0 | FileCheck %s --check-prefix=SHARED
-// SMALL: error: 'dt.transition' op cannot hold to the larger of source and destination plus 4096 bytes by tensor, the smallest limit that works is {{[0-9]+}}
+// SMALL: error: 'dt.transition' op cannot hold to the larger of source and destination plus 4096 bytes (memory.staging) by tensor, the smallest limit that works is {{[0-9]+}}
 // SHARED:      create
 // SHARED-NEXT:   destination #0 layers.{}.w {param} [0:4) elements [0:256)
 // SHARED-NOT:  create

@@ -35,7 +35,7 @@ dt.layout @dst of @model on [@four] world 4 {
 dt.transition @flat from @src to @dst memory <staging 16384, flat>
 
 //--- small.mlir
-// CHECK: error: 'dt.transition' op cannot hold to the larger of source and destination plus 1024 bytes, the smallest limit that works is 2048
+// CHECK: error: 'dt.transition' op cannot hold to the larger of source and destination plus 1024 bytes (memory.staging), the smallest limit that works is 2048
 dt.space @model {
   dt.param @w [16, 65536] of <param = f32> named "w"
 }

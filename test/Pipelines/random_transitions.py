@@ -8,6 +8,7 @@ prints its seed; `--seed S --count 1 --first N` runs it again alone.
 
 import argparse
 import json
+import math
 import re
 import sys
 import tempfile
@@ -79,6 +80,29 @@ def features_of(request, inspect, deliveries):
     ]
 
 
+def check_proof(proof):
+    """Every class is small enough for the solver's budget of steps."""
+    if re.fullmatch(r"z3 [\d.]+", proof.get("solver", "z3 0")):
+        return []
+    return [f"the plan is not all proved: {proof['solver']}"]
+
+
+def check_seconds(tools, plan, folder):
+    """The compiler and the runtime have a cost model each; what the latter
+    works out from the file for its drawing is what the former wrote there."""
+    page = folder / "drawing.html"
+    tools.output("dt-plan", "draw", plan, "-o", page)
+    text = page.read_text()
+    at = text.index("const plan = ") + len("const plan = ")
+    drawn, _ = json.JSONDecoder().raw_decode(text, at)
+    if math.isclose(drawn["seconds"], drawn["predicted"], rel_tol=1e-9):
+        return []
+    return [
+        f"the compiler predicts {drawn['predicted']} s, "
+        f"the runtime {drawn['seconds']} s"
+    ]
+
+
 def check_case(tools, case, folder, twice):
     """(problems, figures) of one case, whose files go to `folder`."""
     request, plan = write_case(case, folder), folder / "out.dtplan"
@@ -91,6 +115,9 @@ def check_case(tools, case, folder, twice):
     tools.output("dt-adversary", plan, ADVERSARIAL_RUNS, adversaries)
     transition = Transition(case.request, case.model)
     problems = problems_of(transition, inspect, deliveries, run)
+    problems += check_proof(inspect["proof"])
+    if inspect["counts"]["messages"]:
+        problems += check_seconds(tools, plan, folder)
     if twice:
         again = folder / "again.dtplan"
         tools.compile(request, again)

@@ -135,7 +135,7 @@ def test_wrong_devices(compile_plan, monkeypatch):
         _bind_fakes(path, "cuda:0")
 
 
-def _nccl_without_gpu(rank, store, path):
+def _nccl_without_gpu(rank, store, path, digests):
     plan = dynatrain.Plan.load(path)
     world = dynatrain.World(store=store, rank=rank, backend="nccl", timeout=60)
     place = world.join(plan._native)
@@ -143,31 +143,22 @@ def _nccl_without_gpu(rank, store, path):
     source, target = make_tensors(plan, rank)
     bound = dynatrain.tensors.bind(plan.expected(rank), source, target)
     switch.compare(bound, "")
-    switch.connect_nccl()
+    switch.connect_nccl(digests)
 
 
 @pytest.mark.skipif(
     "nccl" not in dynatrain._C.features() or Path("/dev/nvidia0").exists(),
     reason="for a build with NCCL on a machine without a GPU",
 )
-def test_nccl_needs_a_gpu(compile_plan, tmp_path):
+@pytest.mark.parametrize("digests", [False, True])
+def test_nccl_needs_a_gpu(digests, compile_plan, tmp_path):
     """All ranks end with an error of one of them; none hangs."""
     path = compile_plan(PLAN)
     for rank, text in enumerate(
-        run_ranks(4, _nccl_without_gpu, tmp_path, path)
+        run_ranks(4, _nccl_without_gpu, tmp_path, path, digests)
     ):
         assert text.startswith(f"error: rank {rank}, prepare: "), text
         assert "CUDA" in text
-
-
-def test_nccl_has_no_digests(compile_plan, tmp_path):
-    if "nccl" not in dynatrain._C.features():
-        pytest.skip("this build has no nccl")
-    plan = dynatrain.Plan.load(compile_plan(PLAN))
-    store = torch.distributed.HashStore()
-    world = dynatrain.World(store=store, rank=0, backend="nccl")
-    with pytest.raises(dynatrain.Error, match="digests need the gloo"):
-        plan.prepare(world, {}, {}, digests=True)
 
 
 def _mixed(rank, store, paths):
@@ -250,7 +241,8 @@ def test_tensor_gone_before_transfer(how, word, compile_plan, tmp_path):
             f"source tensor '2.weight' state 'exp_avg' was {word} after prepare"
         ) in text
         if rank != 3:
-            assert "transfer: rank 3 stopped: " in text
+            # Where a rank learns of it depends on how far it is.
+            assert re.search("(prepare|transfer): rank 3 stopped: ", text)
 
 
 def _start_meanwhile(act):
@@ -427,7 +419,9 @@ def test_warnings_of_the_compiler(tmp_path):
     """Values that are lost are told, once, where compile() was called."""
     words = r'^dt-opt: destination\.shards leave \[4:8\)x\[0:8\) of tensor "w"'
     with pytest.warns(dynatrain.CompileWarning, match=words) as told:
-        dynatrain.compile(_of_rows(8, 4), tmp_path / "lost.dtplan")
+        request = _of_rows(8, 4)
+        request["destination"]["partial"] = True
+        dynatrain.compile(request, tmp_path / "lost.dtplan")
     assert len(told) == 1 and told[0].filename == __file__
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -2,7 +2,10 @@
 as data, on processes that stay, join and leave."""
 
 import os
+import signal
 import threading
+import time
+from datetime import timedelta
 
 import dynatrain
 import pytest
@@ -595,12 +598,59 @@ def _many(rank, store, folder):
         if number % 20 == 19:
             dist.barrier()
             files = len(os.listdir("/proc/self/fd"))
-            counts.append((files, threading.active_count()))
+            keys = server.num_keys()
+            counts.append((files, threading.active_count(), keys))
             dist.barrier()
     return counts
 
 
 def test_switches_leave_nothing(tmp_path):
-    """Descriptors and threads stay as they were; no exchange leaves a key."""
+    """Descriptors, threads and the store's keys stay as they were."""
     for counts in run_ranks(4, _many, tmp_path, str(tmp_path)):
         assert len(set(counts)) == 1, counts
+
+
+# Ends -----------------------------------------------------------------------
+
+
+def _ends_early(rank, store, folder, how):
+    """Rank 1 waits in commit for what rank 0 makes of all values, and rank 0
+    waits for the end of that."""
+    join(rank, folder, 2)
+    mesh = init_device_mesh("cpu", (2,))
+
+    def state(placement, step):
+        full = torch.zeros(8, 4)
+        weight = torch.nn.Parameter(distribute_tensor(full, mesh, [placement]))
+        return dynatrain.State(model={"w": weight}, step=step)
+
+    old, new = state(Shard(0), 5), state(Shard(1), 0)
+    world = dynatrain.World(store=store, rank=rank, world_size=2, timeout=3600)
+    plan = dynatrain.plan_between(old, new, world)
+    switch = plan.prepare(world, old, new)
+    switch.transfer()
+    if rank == (1 if how == "aborted" else 0):
+        time.sleep(0.5)  # the other one is in commit, or comes to it later
+        if how == "aborted":
+            switch.abort("no time")
+            return switch.outcome
+        store.wait(["ended"], timedelta(seconds=60))
+        return error_of(switch.commit)
+    if how == "aborted":
+        return error_of(switch.commit)
+    signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+    with pytest.raises(KeyboardInterrupt):
+        switch.commit()
+    store.set("ended", "")
+    return switch.outcome
+
+
+@pytest.mark.parametrize(
+    "how, why",
+    [("interrupted", "interrupted by Keyboard"), ("aborted", "no time")],
+)
+def test_an_end_reaches_who_waits_for_values(how, why, tmp_path):
+    said, outcome = run_ranks(2, _ends_early, tmp_path, str(tmp_path), how)
+    assert outcome == "aborted"
+    assert "rank 1 stopped" in said and why in said

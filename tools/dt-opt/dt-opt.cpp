@@ -2,20 +2,25 @@
 //
 // Three uses of one tool: a JSON request becomes a plan file; a layout-level
 // module does when the output is named *.dtplan or --emit=plan says so;
-// anything else behaves as mlir-opt does.
+// anything else is read, changed by the passes named and printed, as mlir-opt
+// does, which takes over where its own options are used.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dt/Dialect/Dialect.h"
+#include "dt/Geometry/Names.h"
+#include "dt/Passes/Files.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
 #include "dt/Passes/Version.h"
 #include "dtrt/PlanModel.h"
+#include "dtrt/TerminalProgress.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassInstrumentation.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Support/FileUtilities.h"
 #include "mlir/Support/Timing.h"
@@ -23,6 +28,7 @@
 #include "llvm/Support/CommandLine.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
+#include "llvm/Support/SourceMgr.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 using namespace mlir;
@@ -41,38 +47,99 @@ int fail(const llvm::Twine &message) {
   return EXIT_FAILURE;
 }
 
+const char *wordFor(DiagnosticSeverity severity) {
+  switch (severity) {
+  case DiagnosticSeverity::Note:
+    return "note: ";
+  case DiagnosticSeverity::Remark:
+    return "remark: ";
+  case DiagnosticSeverity::Warning:
+    return "warning: ";
+  case DiagnosticSeverity::Error:
+    break;
+  }
+  return "error: ";
+}
+
+/// Names come from inputs: what is said of them stays short.
+std::string textOf(const Diagnostic &diagnostic) {
+  constexpr size_t kMostShown = 1000;
+  return dt::shorten(diagnostic.str(), kMostShown);
+}
+
 /// Requests have no source lines to point at: one line per error, and what is
 /// known besides in notes.
 LogicalResult printPlainly(Diagnostic &diagnostic) {
-  std::string text = diagnostic.str();
+  std::string text = textOf(diagnostic);
   llvm::StringRef message = text;
   if (message.starts_with("'dt."))
     message = message.split("' op ").second;
-  bool warns = diagnostic.getSeverity() == DiagnosticSeverity::Warning;
-  llvm::errs() << (warns ? "warning: " : "error: ") << message << "\n";
+  llvm::errs() << wordFor(diagnostic.getSeverity()) << message << "\n";
   for (Diagnostic &note : diagnostic.getNotes())
     if (!isa<UnknownLoc>(note.getLocation()))
-      llvm::errs() << "note: " << note.str() << "\n";
+      llvm::errs() << "note: " << textOf(note) << "\n";
   return success();
 }
 
-/// MLIR itself prints errors only.
-LogicalResult printWarning(Diagnostic &diagnostic) {
-  if (diagnostic.getSeverity() != DiagnosticSeverity::Warning)
-    return failure();
-  llvm::errs() << diagnostic.getLocation() << ": warning: " << diagnostic.str()
-               << "\n";
-  return success();
-}
+/// Prints what is wrong with a module as MLIR does, with its line, but at no
+/// great length.
+class ModuleDiagnostics : public SourceMgrDiagnosticHandler {
+public:
+  ModuleDiagnostics(llvm::SourceMgr &sources, MLIRContext *context)
+      : SourceMgrDiagnosticHandler(sources, context, llvm::errs()) {
+    setHandler([this](Diagnostic &diagnostic) {
+      print(diagnostic);
+      for (Diagnostic &note : diagnostic.getNotes())
+        print(note);
+    });
+  }
 
-OwningOpRef<ModuleOp> readModule(const llvm::MemoryBuffer &buffer, bool isJson,
+private:
+  void print(Diagnostic &part) {
+    emitDiagnostic(part.getLocation(), textOf(part), part.getSeverity(),
+                   isShort(part.getLocation()));
+  }
+
+  /// Whether the line of a location may be shown.
+  bool isShort(Location location) {
+    constexpr size_t kMostShown = 1000;
+    auto place = location->findInstanceOf<FileLineColLoc>();
+    const llvm::MemoryBuffer *file =
+        place ? getBufferForFile(place.getFilename()) : nullptr;
+    if (!file)
+      return true;
+    llvm::StringRef rest = file->getBuffer();
+    for (unsigned line = 1; line < place.getLine() && !rest.empty(); ++line)
+      rest = rest.split('\n').second;
+    return rest.split('\n').first.size() <= kMostShown;
+  }
+};
+
+/// Handles diagnostics of requests or of modules.
+class Diagnostics {
+public:
+  Diagnostics(llvm::SourceMgr &sources, bool isJson, MLIRContext *context) {
+    if (isJson)
+      plain.emplace(context, printPlainly);
+    else
+      withLines.emplace(sources, context);
+  }
+
+private:
+  std::optional<ScopedDiagnosticHandler> plain;
+  std::optional<ModuleDiagnostics> withLines;
+};
+
+OwningOpRef<ModuleOp> readModule(const llvm::SourceMgr &sources, bool isJson,
                                  const std::string &path,
                                  MLIRContext &context) {
   if (!isJson)
-    return parseSourceString<ModuleOp>(buffer.getBuffer(), &context, path);
+    return parseSourceFile<ModuleOp>(sources, &context);
   std::string directory = llvm::sys::path::parent_path(path).str();
   std::string error;
-  auto request = dt::readRequest(buffer.getBuffer().str(),
+  const llvm::MemoryBuffer *buffer =
+      sources.getMemoryBuffer(sources.getMainFileID());
+  auto request = dt::readRequest(buffer->getBuffer().str(),
                                  directory.empty() ? "." : directory, error);
   if (request)
     return dt::importRequest(*request, &context);
@@ -104,24 +171,53 @@ LogicalResult printModule(ModuleOp module, const std::string &path) {
   }
   module.print(file->os());
   file->os() << "\n";
-  file->keep();
-  return success();
+  if (dt::keepOutput(*file, error))
+    return success();
+  fail(error);
+  return failure();
+}
+
+/// Says on a terminal which pass is at work.
+class ShowPasses : public PassInstrumentation {
+public:
+  explicit ShowPasses(dtrt::TerminalProgress &progress) : progress(progress) {}
+
+  void runBeforePass(Pass *pass, Operation *) override {
+    if (!pass->getArgument().empty())
+      progress.say(pass->getArgument().str());
+  }
+
+private:
+  dtrt::TerminalProgress &progress;
+};
+
+/// Runs the passes; whatever they print, no line of progress is in its way.
+LogicalResult runShown(PassManager &passes, ModuleOp module) {
+  dtrt::TerminalProgress progress;
+  ScopedDiagnosticHandler handler(module.getContext(), [&](Diagnostic &) {
+    progress.hide();
+    return failure(); // others print it
+  });
+  passes.addInstrumentation(std::make_unique<ShowPasses>(progress));
+  return passes.run(module);
 }
 
 /// Imports, runs the passes named on the command line (or, for a plan, all),
 /// and writes IR or the plan.
-int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
+int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
             bool isJson, const MlirOptMainConfig &config,
             DialectRegistry &registry) {
   MLIRContext context(registry);
-  ScopedDiagnosticHandler handler(&context,
-                                  isJson ? printPlainly : printWarning);
+  llvm::SourceMgr sources;
+  sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
+  Diagnostics diagnostics(sources, isJson, &context);
   OwningOpRef<ModuleOp> module =
-      readModule(buffer, isJson, call.input, context);
+      readModule(sources, isJson, call.input, context);
   if (!module ||
       (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
   PassManager passes(&context);
+  passes.enableVerifier(config.shouldVerifyPasses());
   if (failed(applyPassManagerCLOptions(passes)))
     return EXIT_FAILURE;
   applyDefaultTimingPassManagerCLOptions(passes);
@@ -133,7 +229,7 @@ int compile(const Invocation &call, const llvm::MemoryBuffer &buffer,
     return fail("a plan is not printed on a terminal: name a file with -o");
   if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
-  if (failed(passes.run(*module)))
+  if (failed(runShown(passes, *module)))
     return EXIT_FAILURE;
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;
@@ -147,24 +243,52 @@ bool readsAsJson(llvm::StringRef path, llvm::StringRef text) {
          text.starts_with("[");
 }
 
+/// Whether a module is only to be read, changed and printed.
+bool isPlain(const MlirOptMainConfig &config) {
+  return config.inputSplitMarker().empty() && config.getIrdlFile().empty() &&
+         config.getReproducerFilename().empty() &&
+         config.shouldVerifyOnParsing() && !config.shouldVerifyDiagnostics() &&
+         !config.shouldAllowUnregisteredDialects() &&
+         !config.shouldDumpPassPipeline() && !config.shouldEmitBytecode() &&
+         !config.shouldEmitRemarks() && !config.shouldListPasses() &&
+         !config.shouldRunReproducer() && !config.shouldShowDialects() &&
+         !config.shouldUseExplicitModule();
+}
+
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
-  auto buffer = openInputFile(call.input, &error);
+  auto buffer = dt::readInput(call.input, error);
   if (!buffer)
     return fail(error);
   bool isJson = readsAsJson(call.input, buffer->getBuffer());
+  if (!isJson)
+    error = dt::problemOfNesting(buffer->getBuffer());
+  if (!error.empty())
+    return fail(llvm::Twine(call.input) + ": " + error);
   bool namesPlan = llvm::StringRef(call.output).ends_with(".dtplan");
   if (isJson || call.emit == Emit::Plan ||
       (call.emit == Emit::Auto && namesPlan))
-    return compile(call, *buffer, isJson, config, registry);
+    return compile(call, std::move(buffer), isJson, config, registry);
+  if (isPlain(config))
+    return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
+                   isJson, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);
   if (failed(MlirOptMain(file->os(), std::move(buffer), registry, config)))
     return EXIT_FAILURE;
-  file->keep();
-  return EXIT_SUCCESS;
+  return dt::keepOutput(*file, error) ? EXIT_SUCCESS : fail(error);
+}
+
+/// What is left for stdout may not fit where it goes.
+void checkStdout() {
+  llvm::outs().flush();
+  if (!llvm::outs().has_error())
+    return;
+  fail("cannot write to stdout: " + llvm::outs().error().message());
+  llvm::outs().clear_error();
+  _Exit(EXIT_FAILURE);
 }
 
 /// What --help shows besides passes and --emit. The rest, of MLIR and of LLVM's
@@ -194,6 +318,8 @@ void hideOtherOptions() {
 } // namespace
 
 int main(int argc, char **argv) {
+  llvm::outs(); // is there when the check runs
+  std::atexit(checkStdout);
   llvm::cl::SetVersionPrinter([](llvm::raw_ostream &out) {
     out << dt::kVersion << ", plan format " << dtrt::kFormatMajor << "."
         << dtrt::kFormatMinor << "\n";

@@ -2,6 +2,7 @@
 
 #include "dtrt/OutputFile.h"
 #include "dtrt/Report.h"
+#include "dtrt/TerminalProgress.h"
 #include "dtrt/Verifier.h"
 
 #include <CLI/CLI.hpp>
@@ -27,6 +28,7 @@ struct Options {
   bool allRanks = false;
   bool json = false;
   bool deliveries = false;
+  DiffLength diffLength = DiffLength::Screen;
   OutputFormat format() const {
     return json ? OutputFormat::Json : OutputFormat::Text;
   }
@@ -80,7 +82,13 @@ int dump(const Options &options) {
 int verify(const Options &options) {
   return withPlan(options.plan, [&](const PlanReader &plan) {
     VerifiedPlan facts;
-    Status status = verifyPlan(plan, &facts);
+    auto verifyAll = [&] {
+      TerminalProgress progress;
+      progress.say("verifying " + std::to_string(plan.devices().size()) +
+                   " programs");
+      return verifyPlan(plan, &facts);
+    };
+    Status status = verifyAll();
     if (status.ok())
       std::cerr << "verified: " << plan.devices().size()
                 << " programs, coverage, pairing and memory hold; at most "
@@ -97,7 +105,7 @@ int diff(const Options &options) {
   auto b = openWhole(options.other);
   if (!b.ok())
     return fail(b.status().message(), kDiffTrouble);
-  auto same = writeDifferences(*a, *b, std::cout);
+  auto same = writeDifferences(*a, *b, std::cout, options.diffLength);
   if (!same.ok())
     return fail(same.status().message(), kDiffTrouble);
   if (!std::cout.flush())
@@ -158,6 +166,9 @@ int main(int argc, char **argv) {
                                  "0 same, 1 different, 2 error");
   diffCommand->add_option("OTHER", options.other, "the plan to compare with")
       ->required();
+  diffCommand->add_flag_callback(
+      "--all", [&] { options.diffLength = DiffLength::All; },
+      "list every difference, uncut, in place of one screen");
   auto *verifyCommand =
       addCommand(app, options, "verify",
                  "check coverage, ownership, pairing, order and memory");

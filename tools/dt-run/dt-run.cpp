@@ -4,6 +4,7 @@
 #include "dtrt/Executor.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/NcclRun.h"
+#include "dtrt/TerminalProgress.h"
 #include "dtrt/WorkerLaunch.h"
 
 #include <CLI/CLI.hpp>
@@ -15,7 +16,6 @@
 #include <cstring>
 #include <filesystem>
 #include <iostream>
-#include <mutex>
 #include <new>
 #include <unistd.h>
 
@@ -32,6 +32,8 @@ struct Options {
   bool check = false;
   bool direct = false;
   bool json = false;
+  bool graph = false;
+  bool oneSided = false;
   bool printProgram = false;
   std::optional<uint32_t> rank;
   std::string python;
@@ -44,11 +46,15 @@ int fail(const std::string &message) {
   return 1;
 }
 
-/// Rewrites one line of the terminal.
-void showProgress(const char *phase, size_t done, size_t total) {
-  static std::mutex mutex;
-  std::lock_guard<std::mutex> lock(mutex);
-  fprintf(stderr, "\r%-10s %zu of %zu devices\033[K", phase, done, total);
+/// Runs all devices in this process and says on a terminal how far it is.
+dtrt::Result<dtrt::LoopbackReport> runShown(const dtrt::PlanReader &plan,
+                                            dtrt::LoopbackOptions options) {
+  dtrt::TerminalProgress progress;
+  options.progress = [&](const char *phase, size_t done, size_t total) {
+    progress.say(std::string(phase) + " " + std::to_string(done) + " of " +
+                 std::to_string(total) + " devices");
+  };
+  return dtrt::runLoopback(plan, options);
 }
 
 void printJson(const Options &options, const dtrt::LoopbackReport &report,
@@ -139,6 +145,8 @@ int runNcclRank(const Options &options, const dtrt::PlanReader &plan,
   nccl.localRank = launched("LOCAL_RANK").value_or(rank);
   nccl.store = options.store;
   nccl.timeoutSeconds = options.timeout;
+  nccl.graph = options.graph;
+  nccl.oneSided = options.oneSided;
   auto report = dtrt::runNcclRank(plan, nccl);
   if (!report.ok())
     return fail(report.status().message());
@@ -169,6 +177,10 @@ int runNccl(const Options &options) {
     command.push_back("--check");
   if (options.json)
     command.push_back("--json");
+  if (options.graph)
+    command.push_back("--graph");
+  if (options.oneSided)
+    command.push_back("--one-sided");
   auto code = dtrt::launchNcclRanks(command, plan->devices().size());
   std::error_code ignored;
   std::filesystem::remove_all(folder, ignored);
@@ -239,12 +251,7 @@ int run(const Options &options) {
   dtrt::LoopbackOptions loopback;
   loopback.check = options.check;
   loopback.staged = isStaged(options);
-  bool terminal = isatty(STDERR_FILENO);
-  if (terminal)
-    loopback.progress = showProgress;
-  auto report = dtrt::runLoopback(*plan, loopback);
-  if (terminal)
-    fprintf(stderr, "\r\033[K");
+  auto report = runShown(*plan, loopback);
   if (!report.ok())
     return fail(report.status().message());
   return finish(options, *report);
@@ -290,6 +297,12 @@ int main(int argc, char **argv) {
                "with --check: copy from shard to shard as unchecked loopback "
                "runs do, instead of packing and unpacking as the plan says");
   app.add_flag("--json", options.json, "print the result as JSON");
+  app.add_flag("--graph", options.graph,
+               "with --transport=nccl: launch the transfer as one graph");
+  app.add_flag(
+      "--one-sided", options.oneSided,
+      "with --transport=nccl: write into peers' staging where NCCL and "
+      "the plan allow it");
   app.add_flag("--print-program", options.printProgram,
                "print what each device would do over this transport, and run "
                "nothing: which instructions are left out, and which run while "

@@ -26,7 +26,8 @@ def DT_StatesAttr : DT_Attr<"States", "states"> {
     their device gets anyway, where that saves wire bytes.
 
     **Constraints:**
-    - names are distinct; between 1 and 64 states;
+    - names are distinct, and what a plan can hold (as of `dt.param`);
+      between 1 and 64 states;
     - a state exists on one side at least; dtypes that change are both of
       f64, f32, f16 and bf16;
     - a state that the source lacks is made `from` one that it has.
@@ -60,8 +61,8 @@ def DT_MeshAttr : DT_Attr<"Mesh", "mesh"> {
     Axes of size 1 stay, since placements may name them.
 
     **Constraints:**
-    - axis names are distinct, sizes positive;
-    - `devices` has one entry per rank, all distinct and not negative.
+    - axis names are distinct, sizes positive; at most 2^20 ranks;
+    - `devices` has one entry per rank, all distinct and from 0 to 2^31 - 1.
 
     Example: `#dt.mesh<["pp"=2, "tp"=2], devices=[8, 9, 0, 1]>`
   }];
@@ -193,7 +194,8 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
     that fit, the last holds.
 
     **Constraints:**
-    - devices per node and rates are positive, the latency is not negative;
+    - devices per node are positive, rates from 1e-6 to 1e6, the latency from
+      0 to 1e6;
     - devices per NIC divide those per node.
 
     Example:
@@ -219,7 +221,7 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
     by `by tensor`. Without `device` only the staging is limited.
 
     **Constraints:**
-    - limits are not negative;
+    - limits are not negative, and at most 2^60 bytes;
     - only `flat` is `by tensor`.
 
     Example: `#dt.memory<staging 1073741824, device 85899345920, rollback>`

@@ -13,7 +13,8 @@ def DT_SpaceOp : DT_BodyOp<"space", [SymbolTable, Symbol, DT_LayoutLevel,
     Holds one `dt.param` per tensor or tensor family, in registration order.
 
     **Constraints:**
-    - only `dt.param` ops inside.
+    - only `dt.param` ops inside; no two of them name one tensor;
+    - at most 2^18 tensors, of 2^60 bytes together.
 
     Example:
     ```mlir
@@ -50,8 +51,11 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     memory of mode `flat by tensor`.
 
     **Constraints:**
-    - dims are positive, at most 8;
-    - the name has one `{}` per leading dim; steps are not 0;
+    - dims are positive, at most 8; all states together have at most 2^60
+      bytes;
+    - the name is UTF-8 without control characters, of at most 1024 bytes, and
+      has one `{}` per leading dim; steps are not 0;
+    - so is that of a storage, without `{}`;
     - `order` has one stride per leading dim.
 
     Example:
@@ -112,7 +116,7 @@ def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
     cut the `bucketed` places.
 
     **Constraints:**
-    - each mesh has `world` ranks, all with the same devices;
+    - each mesh has `world` ranks, at most 2^20, all with the same devices;
     - each state of each param is placed, and once only (checked by
       `--dt-verify-layout`);
     - `zero` lists axes for each mesh.

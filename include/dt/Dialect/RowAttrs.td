@@ -13,7 +13,8 @@ def DT_RowsAttr : DT_Attr<"Rows", "rows"> {
     string (`table "0 1 2; 3 4 5"`), which reads and prints fast.
 
     **Constraints:**
-    - every class and row has `columns` entries; counts are positive.
+    - every class and row has `columns` entries, at most 64; counts are
+      positive; at most 2^24 rows.
 
     Example: `#dt.rows<3 columns, [i: 4, j: 2] (i, j * 8 + 1, 0), (7, 7, 7)>`
   }];
@@ -47,7 +48,8 @@ def DT_PiecesAttr : DT_Attr<"Pieces", "pieces"> {
     Rows are affine classes over ranges, then single rows, as in `#dt.rows`.
 
     **Constraints:**
-    - sizes are positive, devices and offsets not negative.
+    - sizes are positive, devices and offsets not negative; no piece has or
+      ends beyond 2^60 elements.
 
     Example:
     `#dt.pieces<[i: 32, j: 4] from j to 0 at [i, 0, j * 1024] size [1, 4096, 1024], on 0 at [0, 0, 0] size [1, 4, 4]>`
@@ -97,6 +99,7 @@ def DT_ShardsAttr : DT_Attr<"Shards", "shards"> {
   let extraClassDeclaration = [{
     static unsigned numColumns(unsigned rank) { return 3 + 2 * rank; }
     std::vector<::dt::RankBox> toGeometry() const;
+    void forEach(::llvm::function_ref<void(const ::dt::RankBox &)> fn) const;
     void printBody(::mlir::AsmPrinter &printer) const;
     static ::mlir::Attribute parseBody(::mlir::AsmParser &parser);
   }];

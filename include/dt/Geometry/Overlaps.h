@@ -4,7 +4,9 @@
 #define DT_GEOMETRY_OVERLAPS_H
 
 #include "dt/Geometry/Box.h"
+#include "dt/Geometry/Limits.h"
 
+#include <optional>
 #include <utility>
 
 namespace dt {
@@ -37,8 +39,14 @@ private:
 using IndexPair = std::pair<uint32_t, uint32_t>;
 
 /// All (i, j) such that a[i] and b[j] meet, each once, in no given but a
-/// deterministic order. No box may be empty.
-std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b);
+/// deterministic order. No box may be empty. With a limit, as many pairs as it
+/// allows, in time that it bounds.
+std::vector<IndexPair> overlappingPairs(BoxList a, BoxList b,
+                                        WorkLimit *limit = nullptr);
+
+/// Two boxes of a list, i < j, that meet, in n log n for n boxes that do not;
+/// nullopt when none do. No box may be empty.
+std::optional<IndexPair> firstOverlap(BoxList boxes);
 
 /// The order that sorts `boxes` (Box's operator<); equal boxes keep theirs.
 std::vector<uint32_t> sortedOrder(BoxList boxes);

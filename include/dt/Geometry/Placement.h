@@ -87,6 +87,10 @@ struct HeldBox {
 std::vector<Holding> holdingsOf(const std::vector<HeldBox> &rows,
                                 unsigned numLeading = 0);
 
+/// No fewer than the regions of all holdings: INT64_MAX where they cannot be
+/// counted. Replicas share theirs.
+int64_t mostRegions(const std::vector<Holding> &holdings);
+
 /// All holdings of a param of `shape` (the first `numLeading` dims enumerate
 /// its members) under `placement`. Shards that store no element are left out
 /// (those that store only padding are not). Dims beyond `placement.dims` are

@@ -3,9 +3,11 @@
 #ifndef DT_GEOMETRY_SHARDINDEX_H
 #define DT_GEOMETRY_SHARDINDEX_H
 
+#include "dt/Geometry/BoxTree.h"
 #include "dt/Geometry/Placement.h"
 
 #include <map>
+#include <memory>
 #include <unordered_map>
 #include <vector>
 
@@ -35,21 +37,27 @@ public:
   /// The shard of `device` that holds all of `box`; nullopt when none does.
   std::optional<Found> find(uint32_t flow, int64_t device,
                             const Box &box) const;
-  /// The shards of a flow on a device, in order.
-  std::vector<const Shard *> shardsOf(uint32_t flow, int64_t device) const;
-  /// The number, on its device, of the k-th of these.
-  uint32_t numberOf(uint32_t flow, int64_t device, uint32_t k) const;
+  /// Numbers, on their device, of the shards of a flow there, ascending.
+  const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device) const;
   /// The same as `find`, without the view.
   std::optional<uint32_t> findNumber(uint32_t flow, int64_t device,
                                      const Box &box) const;
 
 private:
+  /// The shards of one flow on one device: one after the other, or by what they
+  /// span where there are many.
+  struct PerFlow {
+    std::vector<uint32_t> numbers;
+    std::shared_ptr<const BoxTree> spans;
+  };
   struct PerDevice {
     std::vector<Entry> shards;
-    std::vector<std::vector<uint32_t>> byFlow;
+    std::vector<PerFlow> byFlow;
   };
-  const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device,
-                                         const PerDevice *&entry) const;
+  /// Calls fn(number, shard) for the shards that may hold a box, by number,
+  /// until it returns true.
+  template <typename Fn>
+  void forEachShard(uint32_t flow, int64_t device, const Box &box, Fn fn) const;
 
   std::unordered_map<int64_t, PerDevice> perDevice;
 };

@@ -3,6 +3,7 @@
 #ifndef DT_PASSES_PASSES_H
 #define DT_PASSES_PASSES_H
 
+#include "dt/Proof/Solver.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/Pass/Pass.h"
 

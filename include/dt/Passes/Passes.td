@@ -141,17 +141,21 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
     what the plan's classes say: its waves, its arenas, and the ways in which
     pieces fill shards, each class quantified over all that is alike. That the
     plan keeps the rules and has these classes is checked piece by piece. What
-    cannot be proved within the time limit is refused. `dt.program`s in the module are
-    run in thought, and ranks that wait on each other are named.
+    the solver refutes is refused. What it does not decide within its steps
+    stands on that check: a class is then a remark, a lemma a warning, and the
+    plan's stamp says so. `dt.program`s in the module are run in thought, and
+    ranks that wait on each other are named.
   }];
   let options = [
     Option<"emitSmtlib", "emit-smtlib", "std::string", "\"\"",
            "also write what is proved to this file, as SMT-LIB">,
-    Option<"timeLimitMs", "time-limit-ms", "unsigned", "10000",
-           "milliseconds for each obligation">,
+    Option<"maxSteps", "max-steps", "unsigned",
+           "::dt::kSolverSteps",
+           "steps of the solver for each obligation, as it counts them itself">,
   ];
   let statistics = [
     Statistic<"numProved", "num-proved", "obligations proved by the solver">,
+    Statistic<"mostSteps", "most-steps", "solver steps of the hardest of them">,
     Statistic<"numClasses", "num-classes", "classes of the plan, of these">,
     Statistic<"numOther", "num-other", "shards filled in ways beside these">,
     Statistic<"numPieces", "num-pieces", "pieces checked">,

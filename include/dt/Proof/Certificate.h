@@ -110,6 +110,11 @@ MaybeFault checkMessages(const std::vector<PlanPiece> &pieces,
 MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
                       const Cluster &cluster);
 
+/// What is sent from its place, or received to it, is one run of bytes of one
+/// state there, stored as it travels. `plan` has slots, one for each end.
+MaybeFault checkDirect(const TransportPlan &plan,
+                       const ParallelFor &parallel = serialFor);
+
 /// Slots keep to four areas per device, those of a group are disjoint, and all
 /// end below the limit.
 MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,

@@ -13,26 +13,23 @@ std::string solverName();
 enum class Verdict {
   Proved,
   Refuted, // the negation has a model
-  Unknown, // no answer within the limit, or a problem that does not read
+  Unknown, // no answer within the budget, or a problem that does not read
 };
 
 struct SolverAnswer {
   Verdict verdict = Verdict::Unknown;
   std::string detail; // a model, or why there is no answer
+  uint64_t steps = 0; // spent
 };
 
-/// Checks one obligation within `timeLimitMs`, one solver for each. Never
-/// throws; without a solver the answer is Unknown.
-SolverAnswer solve(const Obligation &obligation, unsigned timeLimitMs);
+/// What one obligation may cost, in steps that the solver counts itself: the
+/// answer to a problem depends on no clock. Those of plans take up to 150,000,
+/// a twentieth of a second; this many take about half of one.
+constexpr unsigned kSolverSteps = 2'000'000;
 
-/// Checks obligations one after another, `timeLimitMs` each, up to the first
-/// that is not proved.
-struct SolverRun {
-  size_t numProved = 0; // the one after these failed, if there is one
-  SolverAnswer failure;
-};
-SolverRun solveAll(const std::vector<Obligation> &obligations,
-                   unsigned timeLimitMs);
+/// Checks one obligation with at most `steps`. The answer depends on nothing
+/// else. Never throws; without a solver it is Unknown.
+SolverAnswer solve(const Obligation &obligation, unsigned steps);
 
 } // namespace dt
 

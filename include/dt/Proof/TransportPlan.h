@@ -96,6 +96,8 @@ struct PlanFlow {
   /// tensor has its own for each state. On a side of a device, a number is one
   /// storage, of all params that have it.
   std::vector<uint32_t> storages;
+  /// Whether a side stores another dtype than travels.
+  bool sourceConverts = false, destinationConverts = false;
   const std::vector<Holding> *source = nullptr, *destination = nullptr;
 };
 

@@ -84,6 +84,7 @@ struct NamedMesh {
 
 struct LayoutDecl {
   int64_t world = 0;
+  bool partial = false;         // explicit shards need not hold every element
   std::vector<int64_t> devices; // of each rank; empty: rank
   std::vector<NamedMesh> meshes;
   std::vector<PlaceDecl> places; // in tensor order

@@ -32,8 +32,19 @@ int64_t stagingNeeded(const WaveProblem &problem);
 /// into few or many messages, and sizes that divide the typical pair evenly.
 /// Each holds every element of its level, and leaves room for two waves' worth
 /// of send and receive slots in the staging of a device; none when that has
-/// less than `stagingNeeded`. Which is best shows only when they are scheduled.
+/// less than `stagingNeeded`, or so little that there would be more messages
+/// than the limits (Limits.h). Which is best shows only when they are
+/// scheduled.
 std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem);
+
+/// The least staging above what the problem has, to one part in sixteen, for
+/// which there are chunk sizes; 0 when there is none.
+int64_t smallestStaging(const WaveProblem &problem);
+
+/// Most bytes of a message of a pair, of which `bytes` travel altogether: a
+/// slow pair sends less, so that the messages of a wave last alike.
+int64_t largestMessage(int64_t from, int64_t to, int64_t bytes,
+                       ChunkBytes chunks, const Cluster &cluster);
 
 } // namespace dt
 

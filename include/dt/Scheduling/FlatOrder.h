@@ -70,7 +70,8 @@ public:
   FlatOrder &operator=(FlatOrder &&);
 
   /// Most bytes, above the larger of its source and destination, that any
-  /// device holds when jobs run one after the other.
+  /// device holds when jobs run one after the other; INT64_MAX where there are
+  /// more jobs than the limit.
   int64_t neededBytes() const;
   /// The longest phases in which no device ever holds `roomBytes`, at least
   /// `neededBytes`, more than the larger of its source and destination.

@@ -37,6 +37,10 @@ std::string waveSolverNames();
 std::optional<std::string> refuseStorage(const WaveProblem &problem);
 /// What a solver says that needs more staging.
 std::string refuseStaging(const WaveProblem &problem, int64_t needed);
+/// What a solver says for which there are no chunk sizes (ChunkSizes.h).
+std::string refuseChunks(const WaveProblem &problem);
+/// What a solver says whose schedules have more messages than the limit.
+std::string refuseMessages();
 /// All copies as one wave of their own, before all moves: for solvers that do
 /// not look at storage. `schedule.moves` are those of the answer.
 void putCopiesFirst(const WaveProblem &problem, WaveSchedule &schedule);

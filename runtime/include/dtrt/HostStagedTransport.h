@@ -8,6 +8,7 @@
 #ifndef DTRT_HOSTSTAGEDTRANSPORT_H
 #define DTRT_HOSTSTAGEDTRANSPORT_H
 
+#include "dtrt/Storage.h"
 #include "dtrt/Transport.h"
 
 #include <functional>
@@ -19,9 +20,12 @@ namespace dtrt {
 using CopyBytes =
     std::function<Status(std::byte *to, const std::byte *from, uint64_t bytes)>;
 
-/// Messages with a view are not for this transport.
+/// Messages with a view are not for this transport. `staging`: where the host's
+/// copies of messages lie; memory that a GPU reaches by itself is copied
+/// faster.
 std::unique_ptr<Transport>
-makeHostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy);
+makeHostStagedTransport(std::unique_ptr<Transport> inner, CopyBytes copy,
+                        MemorySource staging = hostMemory());
 
 } // namespace dtrt
 

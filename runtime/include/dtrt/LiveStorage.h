@@ -13,6 +13,7 @@
 #include "dtrt/TensorBinding.h"
 
 #include <map>
+#include <set>
 
 namespace dtrt {
 
@@ -31,7 +32,8 @@ public:
 
 /// Bound tensors, of which those with a memory come and go with the program: by
 /// tensor all of them, by page those that have pages. Other memory of the
-/// destination is made at once, and of the source stays.
+/// destination is made at once, and of the source stays; so does all memory in
+/// which a tensor lies that is its own destination.
 class LiveStorage : public LocalStorage {
 public:
   /// Binds all tensors as `bindTensors` does. Fails also where tensors of one
@@ -73,6 +75,7 @@ private:
     return index(noted.tensor.side, noted.shard, noted.state, noted.member);
   }
   const std::string &groupOf(const Noted &noted) const;
+  void findTwins();
   Status checkTogether() const;
   void findMoving();
   Status createOthers();
@@ -82,6 +85,7 @@ private:
 
   std::vector<Place> places; // by index()
   std::vector<Noted> noted;
+  std::set<const LiveMemory *> staying;
 };
 
 } // namespace dtrt

@@ -14,6 +14,8 @@
 
 namespace dtrt {
 
+struct NcclApi;
+
 struct NcclRunOptions {
   bool check = false;
   size_t rank = 0;
@@ -21,6 +23,12 @@ struct NcclRunOptions {
   /// A folder that all ranks see, empty when the run starts.
   std::string store;
   double timeoutSeconds = 60;
+  /// The transfer as one graph, where the environment allows it.
+  bool graph = false;
+  /// NcclOptions::oneSided.
+  bool oneSided = false;
+  /// Null: the NCCL of this process.
+  const NcclApi *api = nullptr;
 };
 
 /// This process's part. Every rank gets the sums over all ranks, and the lines
@@ -31,7 +39,7 @@ Result<LoopbackReport> runNcclRank(const PlanReader &plan,
 /// Starts `command` once per rank with RANK, WORLD_SIZE and LOCAL_RANK set, and
 /// waits for all of them; the exit code of the first that failed, else 0.
 Result<int> launchNcclRanks(const std::vector<std::string> &command,
-                            size_t ranks);
+                            size_t ranks, const NcclApi *api = nullptr);
 
 } // namespace dtrt
 

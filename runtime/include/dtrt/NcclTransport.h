@@ -1,10 +1,11 @@
 //===- NcclTransport.h - Messages over NCCL ---------------------*- C++ -*-===//
 //
 // A communicator of its own, one NCCL group per wave, at most one message per
-// ordered pair in it (docs/ExecutionModel.md says why). All pairs that the plan
-// uses are connected before the first wave. Nothing waits without a limit: what
-// does not end in time, or fails, aborts the communicator, names its peers, and
-// is made known to all ranks through the store.
+// ordered pair in it (docs/ExecutionModel.md says why). Groups go on a stream
+// behind what they need, ahead of the GPU. Nothing waits without a limit: what
+// does not end in time, or fails, is first made known to all ranks through the
+// store, which then abort their communicators; a rank that dies is missed by
+// its neighbour.
 //
 //===----------------------------------------------------------------------===//
 
@@ -12,12 +13,18 @@
 #define DTRT_NCCLTRANSPORT_H
 
 #include "dtrt/Rendezvous.h"
-#include "dtrt/Storage.h"
-#include "dtrt/Transport.h"
+#include "dtrt/StreamTransport.h"
 
 namespace dtrt {
 
 struct NcclApi;
+class NcclCommunicator;
+
+/// How NCCL's calls behave; docs/GPU.md compares what each costs.
+enum class NcclCalls {
+  Blocking, // a group is enqueued by the call itself
+  Returning // by a thread that NCCL makes for each group
+};
 
 struct NcclOptions {
   uint32_t device = 0;           // of the plan
@@ -29,10 +36,24 @@ struct NcclOptions {
   Seconds timeout{60};
   /// Null: the NCCL of this process.
   const NcclApi *api = nullptr;
+  NcclCalls calls = NcclCalls::Blocking;
+  /// Channels to a peer on another node, from NCCL 2.28 on; 0: NCCL's choice,
+  /// which is made for all-to-all and gives a single pair less than its NIC.
+  int channelsPerNetPeer = 8;
+  /// Writes into peers' arenas where the library has that (2.29 and newer), the
+  /// communicator allows it, and all messages of all ranks lie in arenas; else
+  /// pairs, as without. A transfer that fails leaves its streams waiting on the
+  /// GPU for good, and its memory unused.
+  bool oneSided = false;
+  /// Whether groups will be captured into graphs. Only where every rank's
+  /// environment has NCCL_GRAPH_REGISTER=0, as NCCL would register the memory
+  /// of captured messages at one end only.
+  bool graph = false;
 };
 
-/// On the GPU that the thread which calls `connect` uses.
-class NcclTransport : public Transport {
+/// On the GPU of the thread that calls `create`; later calls may come from any
+/// thread, one at a time but for `abort`.
+class NcclTransport : public StreamTransport {
 public:
   static Result<std::unique_ptr<NcclTransport>> create(NcclOptions options);
   ~NcclTransport() override;
@@ -40,27 +61,44 @@ public:
   uint32_t device() const override;
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
+  /// Connects all pairs of the traffic and, where memory is registered, does
+  /// that too: groups of the traffic's shape, with messages as large as that
+  /// needs. Runs kernels.
+  Status warmUp() override;
   /// Addresses are on the GPU; what is sent must be there already. What is
   /// received is there when this returns.
   Status group(const std::vector<TransportMessage> &messages) override;
-  /// From any thread: a group that is under way ends with an error.
+  /// From any thread: what is under way ends with an error, also on a rank that
+  /// is between two groups.
   void abort(const Status &why) override;
   void leave() override;
 
-  /// Memory of `ncclMemory` then moves without copies inside NCCL.
-  Status registerArena(std::byte *data, uint64_t bytes) override;
+  /// The arena is registered with NCCL, or a window, where all messages of all
+  /// ranks lie in arenas: NCCL needs both ends of a message registered, or
+  /// neither.
+  Result<std::byte *> prepare(const Traffic &traffic) override;
+  void start(std::function<Status()> enqueueAll) override;
+  Status enqueue(size_t group, const std::vector<TransportMessage> &messages,
+                 GpuStream stream) override;
+  bool stopped() const override;
+  Status await(size_t group, const std::function<bool()> &reached) override;
+  Status finish() override;
+  bool capturable() const override;
+  bool outlastsAbort() const override { return oneSided(); }
+  void leakMemory() override;
+  /// After `warmUp`: whether the waves write into peers' arenas.
+  bool oneSided() const;
 
 private:
   struct State;
-  explicit NcclTransport(std::unique_ptr<State> state);
-  std::unique_ptr<State> state;
+  explicit NcclTransport(std::shared_ptr<State> state);
+  std::shared_ptr<State> state;
 };
 
-/// Memory that NCCL can register, for staging arenas.
-MemorySource ncclMemory();
-/// Whether the NCCL of this process lets several ranks use one GPU when asked
-/// to by NCCL_MULTI_RANK_GPU_ENABLE; older ones need an NCCL_HOSTID each.
-bool ncclAllowsSharedGpus();
+/// Whether the NCCL of this process, or the one given, lets several ranks use
+/// one GPU when asked to by NCCL_MULTI_RANK_GPU_ENABLE; with older ones each
+/// rank needs an NCCL_HOSTID of its own.
+bool ncclAllowsSharedGpus(const NcclApi *api = nullptr);
 
 } // namespace dtrt
 

@@ -32,6 +32,10 @@ public:
   Status write(const void *data, size_t size);
   /// Again, what is there already.
   Status rewrite(uint64_t offset, const void *data, size_t size);
+  /// Takes back what was written from `size` on.
+  Status truncate(uint64_t size);
+  /// Where what was written can be read before it is published.
+  Result<std::string> readablePath();
   /// Once, and nothing after it.
   Status publish();
 

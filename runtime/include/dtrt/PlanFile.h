@@ -14,6 +14,7 @@
 #include "dtrt/PlanModel.h"
 #include "dtrt/Status.h"
 
+#include <functional>
 #include <memory>
 
 namespace dtrt {
@@ -32,6 +33,8 @@ struct EncodedProgram {
 /// programs while one writes them.
 Result<EncodedProgram> encodeSection(const RankProgram &program);
 
+class PlanReader;
+
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
 /// the path before `finish` has succeeded (dtrt/OutputFile.h).
 class PlanWriter {
@@ -48,8 +51,14 @@ public:
   /// Programs come in ascending device order.
   Status addProgram(const RankProgram &program);
   Status addProgram(const EncodedProgram &program);
-  /// Fails when the common part is one that no reader takes.
-  Status finish(const PlanCommon &common);
+  /// Reads what was written and says what the common part states of it.
+  using Check = std::function<Result<PlanCommon>(const PlanReader &)>;
+
+  /// Fails when the common part is one that no reader takes. With a check,
+  /// the file is read again before it is visible, and the common part that
+  /// the check returns takes the place of the one that it saw: what a plan
+  /// states of itself is said of its own bytes.
+  Status finish(const PlanCommon &common, const Check &check = nullptr);
 
 private:
   struct State;

@@ -26,8 +26,8 @@
 
 namespace dtrt {
 
-/// Newest plan format that this library reads and the one that it writes. A
-/// file of another major, or of a newer minor, is refused.
+/// Newest plan format that this library reads. A file of another major, or of a
+/// newer minor, is refused. Plans are written in the oldest that can say them.
 constexpr uint16_t kFormatMajor = 1;
 constexpr uint16_t kFormatMinor = 4;
 
@@ -211,6 +211,9 @@ struct PlanSummary {
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;
   std::string solver; // "z3 4.8.12"; empty when no solver ran
+  /// Which `verifyPlan` has accepted the file's bytes before this was written,
+  /// kVerifierVersion; empty when none.
+  std::string verifier;
   Granularity granularity = Granularity::Page;
 };
 

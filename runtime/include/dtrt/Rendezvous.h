@@ -31,7 +31,7 @@
 namespace dtrt {
 
 /// Where ranks agree in the course of an attempt.
-enum class Step { Here, Nccl, Connected, Begun, Done, Report };
+enum class Step { Here, Nccl, Arena, Connected, Waves, Begun, Done, Report };
 
 /// How an attempt has ended, or that it has not.
 struct Decision {
@@ -95,6 +95,7 @@ public:
   void cleanUp();
 
   /// A key and its value for something else that ranks do in this attempt.
+  /// Fails once this rank has left it.
   Status share(const std::string &key, const std::string &value);
   /// Its value, once some rank has shared it; nothing: none has by the
   /// deadline.
@@ -193,6 +194,7 @@ private:
   mutable std::mutex mutex;            // of what follows
   std::string id;                      // of the attempt; empty: in none yet
   std::set<std::string> own; // names of the keys that this rank has set
+  bool hasLeft = false;      // and has removed them
 };
 
 /// "ranks 0-2 and 5".

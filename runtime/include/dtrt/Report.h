@@ -35,9 +35,14 @@ void writeProgram(const PlanCommon &common, const RankProgram &program,
 /// arrives somewhere, in coordinates of the user's own tensor.
 Status writeDeliveries(const PlanReader &plan, std::ostream &out);
 
-/// A line per difference in meaning; true when there are none.
+/// How much of what differs is printed: less than 60 lines of less than 120
+/// columns, in which what is left out is counted, or everything.
+enum class DiffLength { Screen, All };
+
+/// What differs in meaning; true, and nothing printed, when nothing does.
 Result<bool> writeDifferences(const PlanReader &a, const PlanReader &b,
-                              std::ostream &out);
+                              std::ostream &out,
+                              DiffLength length = DiffLength::Screen);
 
 /// A self-contained HTML page.
 Status writeDrawing(const PlanReader &plan, std::ostream &out);

@@ -77,6 +77,9 @@ public:
   /// Instead of `connect`, where there is nothing to connect with: finds out
   /// who is missing. Always an error.
   Status cannotConnect(const Status &why);
+  /// Collective; between two steps of training, once, before `transfer`, which
+  /// does it otherwise: what a transport's first messages cost.
+  Status warmUp();
   /// `note` as in `compare`, of this moment; `commit` hands it to all ranks.
   Status transfer(const std::string &note = "");
   /// The note of the lowest rank that gave one to `transfer`; else that of
@@ -124,8 +127,8 @@ private:
   Status readVerdict(const std::string &verdict);
   Status meet(const MakeRunner &make);
   Status runProgram();
+  Status runWarmUp();
   Status beginTogether();
-  Status withLoss(const Status &status) const;
 
   const PlanReader *plan;
   Arrival arrival;
@@ -138,6 +141,8 @@ private:
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ProgramRunner> runner; // before the transport goes
   std::unique_ptr<Watch> watching;       // while the rank is at work
+  bool warm = false;
+  std::atomic<bool> hasLost{false}; // of the source, with the first byte
   double elapsed = 0;
   mutable std::mutex mutex; // of what follows, and of setting the transport
   Phase phase = Phase::New;

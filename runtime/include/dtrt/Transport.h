@@ -20,6 +20,7 @@ namespace dtrt {
 
 struct MessageRegions;
 struct MessageView;
+class StreamTransport;
 
 struct TransportMessage {
   bool receive = false;
@@ -59,6 +60,8 @@ class Transport {
 public:
   virtual ~Transport() = default;
   virtual uint32_t device() const = 0;
+  /// This, where groups can be put on a GPU's stream.
+  virtual StreamTransport *onStreams() { return nullptr; }
   /// What it can do. Once it has connected it may be able to do more.
   virtual TransportCaps caps() const { return {}; }
   /// Connects to every peer, after all ranks have compared their digests.
@@ -72,6 +75,10 @@ public:
   /// After `connect`, on all ranks: most messages of the groups to come lie in
   /// this memory (null: they do not), which stays until `leave`.
   virtual Status registerArena(std::byte *data, uint64_t bytes) { return {}; }
+  /// Collective, once, before the first group: what first uses cost. Where the
+  /// process has other communicators, none of them may be at work: the caller
+  /// is between two steps of training.
+  virtual Status warmUp() { return {}; }
   virtual Status group(const std::vector<TransportMessage> &messages) = 0;
   /// A group in two parts, of which `end` is called when `begin` went well. In
   /// between, the memory of the messages is the transport's.

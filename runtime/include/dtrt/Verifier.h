@@ -33,6 +33,9 @@
 
 namespace dtrt {
 
+/// Of what is checked below: one more whenever that changes.
+constexpr const char *kVerifierVersion = "1";
+
 /// What a right plan was found to do.
 struct VerifiedPlan {
   /// Most bytes that a device holds above the larger of its source and its

@@ -74,7 +74,8 @@ TEST(CostModel, PacksShowAtTheEndsOnly) {
 
 TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   Cluster cluster;
-  cluster.links = {{{true, 0}, {true, 1}, 50}, {{false, 3}, {true, 1}, 5}};
+  cluster.links =
+      std::vector<Link>{{{true, 0}, {true, 1}, 50}, {{false, 3}, {true, 1}, 5}};
   EXPECT_EQ(cluster.bytesPerSecond(0, 8), 50e9);
   EXPECT_EQ(cluster.bytesPerSecond(8, 0), 25e9);
   EXPECT_EQ(cluster.bytesPerSecond(3, 9), 5e9);
@@ -92,7 +93,7 @@ TEST(CostModel, ATimelineEndsWhenPredictedAndEachLaneDoesOneThingAtATime) {
     cluster.devicesPerNode = 4;
     cluster.devicesPerNic = 1 << random() % 3;
     cluster.latencyUs = 1 + random() % 20;
-    cluster.links = {{{true, 0}, {true, 1}, 7}};
+    cluster.links = std::vector<Link>{{{true, 0}, {true, 1}, 7}};
     std::vector<TimedMessage> messages;
     std::vector<int64_t> to(16);
     std::iota(to.begin(), to.end(), 0);
@@ -133,7 +134,7 @@ TEST(Bounds, SeeTheOneSlowLink) {
   // 3 -> 11 alone takes 5 ms; all other pairs take 1 ms.
   Cluster cluster;
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, kOnNic, 1e-12);
-  cluster.links = {{{false, 3}, {false, 11}, 5}};
+  cluster.links = std::vector<Link>{{{false, 3}, {false, 11}, 5}};
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, 5e-3 + 10e-6,
               1e-12);
 }

@@ -8,8 +8,6 @@ using namespace dt;
 
 namespace {
 
-constexpr unsigned kTimeLimitMs = 60000;
-
 Obligation lemma(const std::string &name) {
   for (const Obligation &obligation : lemmas())
     if (obligation.name == name)
@@ -21,14 +19,14 @@ Obligation lemma(const std::string &name) {
 /// The lemma with one hypothesis replaced.
 Verdict verdictWithout(const std::string &name, const std::string &hypothesis,
                        const std::string &instead,
-                       unsigned timeLimitMs = kTimeLimitMs) {
+                       unsigned steps = kSolverSteps) {
   Obligation obligation = lemma(name);
   size_t at = obligation.problem.find(hypothesis);
   EXPECT_NE(at, std::string::npos) << hypothesis;
   if (at == std::string::npos)
     return Verdict::Proved;
   obligation.problem.replace(at, hypothesis.size(), instead);
-  return solve(obligation, timeLimitMs).verdict;
+  return solve(obligation, steps).verdict;
 }
 
 /// The declarations and assertions of a problem, one by one.
@@ -72,7 +70,7 @@ protected:
 
 TEST_F(Lemmas, AreProved) {
   for (const Obligation &obligation : lemmas()) {
-    SolverAnswer answer = solve(obligation, kTimeLimitMs);
+    SolverAnswer answer = solve(obligation, kSolverSteps);
     EXPECT_EQ(answer.verdict, Verdict::Proved)
         << obligation.name << ": " << answer.detail;
   }
@@ -83,7 +81,7 @@ TEST_F(Lemmas, HaveHypothesesThatCanHold) {
   for (Obligation obligation : lemmas()) {
     size_t negation = obligation.problem.rfind("(assert");
     obligation.problem.resize(negation);
-    EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Refuted)
+    EXPECT_EQ(solve(obligation, kSolverSteps).verdict, Verdict::Refuted)
         << obligation.name;
   }
 }
@@ -105,7 +103,7 @@ TEST_F(Lemmas, NeedEachOfTheirHypotheses) {
       others.erase(others.begin() + i);
       Obligation weaker = whole;
       weaker.problem = joined(others);
-      Verdict verdict = solve(weaker, infinite ? 200 : kTimeLimitMs).verdict;
+      Verdict verdict = solve(weaker, infinite ? 100000 : kSolverSteps).verdict;
       if (infinite)
         EXPECT_NE(verdict, Verdict::Proved) << whole.name << commands[i];
       else
@@ -140,9 +138,9 @@ TEST_F(Lemmas, PacksMayRunEarly) {
   size_t negation = obligation.problem.rfind("(assert");
   std::string proved = obligation.problem + early;
   obligation.problem = obligation.problem.substr(0, negation) + early;
-  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Refuted);
+  EXPECT_EQ(solve(obligation, kSolverSteps).verdict, Verdict::Refuted);
   obligation.problem = proved;
-  EXPECT_EQ(solve(obligation, kTimeLimitMs).verdict, Verdict::Proved);
+  EXPECT_EQ(solve(obligation, kSolverSteps).verdict, Verdict::Proved);
 }
 
 TEST_F(Lemmas, SlotsWithoutParityAreRefuted) {
@@ -155,7 +153,7 @@ TEST_F(Lemmas, SlotsWithoutParityAreRefuted) {
 TEST_F(Lemmas, ForwardingInTheSameWaveIsNotProved) {
   EXPECT_NE(verdictWithout("nothing-sent-too-early",
                            "(< (wave (feeder p e)) (wave p))",
-                           "(<= (wave (feeder p e)) (wave p))", 200),
+                           "(<= (wave (feeder p e)) (wave p))", 100000),
             Verdict::Proved);
 }
 
@@ -180,14 +178,38 @@ TEST_F(Lemmas, ACreateThatOvertakesAReleaseIsRefuted) {
             Verdict::Refuted);
 }
 
-// A product of unknowns that no solver decides in a millisecond.
-TEST_F(Lemmas, NoAnswerInTimeIsNoProof) {
-  Obligation hard;
-  hard.problem = "(declare-const x Int)(declare-const y Int)"
-                 "(declare-const z Int)"
-                 "(assert (and (> x 1) (> y 1) (> z 1)))"
-                 "(assert (= (+ (* x x x) (* y y y)) (* z z z)))";
-  EXPECT_EQ(solve(hard, 1).verdict, Verdict::Unknown);
+/// `n` pigeons in one hole less, which takes as many steps as it is given.
+Obligation pigeons(int n) {
+  Obligation out;
+  std::string names;
+  for (int i = 0; i < n; ++i) {
+    std::string name = "p" + std::to_string(i);
+    out.problem += "(declare-const " + name + " Int)(assert (and (<= 0 " +
+                   name + ") (< " + name + " " + std::to_string(n - 1) +
+                   ")))\n";
+    names += " " + name;
+  }
+  out.problem += "(assert (distinct" + names + "))\n";
+  return out;
+}
+
+TEST_F(Lemmas, NoAnswerInTheBudgetIsNoProof) {
+  EXPECT_EQ(solve(pigeons(5), kSolverSteps).verdict, Verdict::Proved);
+  SolverAnswer answer = solve(pigeons(12), 20000);
+  EXPECT_EQ(answer.verdict, Verdict::Unknown);
+  EXPECT_LT(answer.steps, 40000u);
+  EXPECT_EQ(solve(lemma("rounds-agree"), 0).verdict, Verdict::Unknown);
+}
+
+// What the solver was asked before does not count.
+TEST_F(Lemmas, TakeTheSameStepsEachTime) {
+  std::vector<uint64_t> before;
+  for (const Obligation &obligation : lemmas())
+    before.push_back(solve(obligation, kSolverSteps).steps);
+  solve(pigeons(12), 20000);
+  for (size_t i = lemmas().size(); i-- > 0;)
+    EXPECT_EQ(solve(lemmas()[i], kSolverSteps).steps, before[i])
+        << lemmas()[i].name;
 }
 
 TEST_F(Lemmas, TextThatIsNoProblemIsNoProof) {

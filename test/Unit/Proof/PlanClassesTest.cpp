@@ -9,8 +9,6 @@ using namespace dt;
 
 namespace {
 
-constexpr unsigned kTimeLimitMs = 60000;
-
 /// What the prover sees of a plan.
 struct Plan {
   std::vector<PlanPiece> pieces;
@@ -56,7 +54,7 @@ Plan rightPlan(int64_t ranks) {
 std::vector<std::string> refuted(const PlanClasses &classes) {
   std::vector<std::string> out;
   for (const Obligation &obligation : planObligations(classes)) {
-    Verdict verdict = solve(obligation, kTimeLimitMs).verdict;
+    Verdict verdict = solve(obligation, kSolverSteps).verdict;
     EXPECT_NE(verdict, Verdict::Unknown) << obligation.problem;
     if (verdict == Verdict::Refuted)
       out.push_back(obligation.name);

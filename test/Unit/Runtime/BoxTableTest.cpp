@@ -150,6 +150,49 @@ TEST(BoxTable, MovesWhatLargeCopiesMove) {
       }
 }
 
+/// Small ones are enumerated with what stands at their multiples.
+TEST(BoxTable, DividesExactly) {
+  std::mt19937_64 random(5);
+  std::vector<uint32_t> divisors = {UINT32_MAX, UINT32_MAX - 1, 1u << 31,
+                                    (1u << 31) + 1, 1u << 16};
+  for (uint32_t i = 1; i < 300; ++i)
+    divisors.push_back(i);
+  for (int i = 0; i < 300; ++i)
+    divisors.push_back(uint32_t(random() >> (32 + random() % 30)) | 1);
+  for (uint32_t by : divisors) {
+    Divisor divisor(by);
+    std::vector<uint32_t> numbers = {0, 1, by - 1, by, UINT32_MAX};
+    for (int i = 0; i < 50; ++i) {
+      auto number = uint32_t(random());
+      uint32_t multiple = number / by * by;
+      numbers.insert(numbers.end(), {number, multiple, multiple - 1});
+    }
+    for (uint32_t number : numbers)
+      ASSERT_EQ(divisor.divide(number), number / by) << number << " / " << by;
+  }
+}
+
+/// Rows of one tile and of many; blocks with many tiles, one, or none.
+TEST(BoxTable, BlocksShareAllTiles) {
+  std::mt19937_64 random(6);
+  std::vector<std::byte> from(1 << 20), to(1 << 20), expected(1 << 20);
+  for (std::byte &byte : from)
+    byte = std::byte(random());
+  BoxTable table;
+  size_t at = 0;
+  for (StridedCopy copy; at + (1 << 18) < to.size(); at += size_t(copy.run)) {
+    copy.run = int64_t(random() % 8 ? random() % 1000 : random() % (1 << 18));
+    table.add(to.data() + at, from.data() + at, copy);
+    std::copy_n(from.data() + at, copy.run, expected.data() + at);
+  }
+  for (uint32_t blocks : {1u, 2u, 3u, 7u, 64u, uint32_t(table.tiles()),
+                          uint32_t(table.tiles()) + 5}) {
+    std::fill(to.begin(), to.end(), std::byte(0));
+    table.runOnHost(blocks);
+    ASSERT_EQ(to, expected) << blocks << " blocks";
+  }
+}
+
 TEST(BoxTable, AppendedCopiesKeepTheirTiles) {
   std::vector<std::byte> from(1 << 14), to(1 << 14), expected(1 << 14);
   for (size_t i = 0; i < from.size(); ++i)

@@ -15,6 +15,7 @@
 #include "dtrt/SharedMemoryTransport.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <future>
 #include <gtest/gtest.h>
@@ -420,6 +421,7 @@ private:
   std::string live(uint32_t rank) {
     Transport &end = *ends[rank];
     Status status = prepare(end, rank);
+    awaitAll(); // the model begins when all are connected
     for (size_t g = 0; g < scenario.groups.size() && status.ok(); ++g) {
       if (scenario.fault != Fault::None && rank == scenario.victim &&
           g == *scenario.before) {
@@ -435,6 +437,13 @@ private:
     if (!status.ok())
       end.abort(status);
     return nameOf(status.message());
+  }
+
+  void awaitAll() {
+    std::unique_lock<std::mutex> lock(mutex);
+    if (++prepared == scenario.ranks)
+      allPrepared.notify_all();
+    allPrepared.wait(lock, [this] { return prepared == scenario.ranks; });
   }
 
   Status prepare(Transport &end, uint32_t rank) {
@@ -479,6 +488,9 @@ private:
   std::vector<std::unique_ptr<Transport>> ends;
   std::vector<std::vector<std::byte>> memory; // where no arena is shared
   std::vector<std::byte *> arenas;
+  std::mutex mutex; // of what follows
+  std::condition_variable allPrepared;
+  uint32_t prepared = 0;
 };
 
 constexpr int kTries = 5;

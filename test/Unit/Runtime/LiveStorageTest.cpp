@@ -84,6 +84,25 @@ struct Trainer {
     }
   }
 
+  /// Gives tensors that stay as they are for both sides; how many.
+  unsigned giveInPlace() {
+    LocalStorage storage(reader.common(), program);
+    std::vector<ExpectedTensor> expected = expectedTensors(storage);
+    for (size_t to = 0; to < tensors.size(); ++to)
+      for (size_t from = 0; from < tensors.size(); ++from) {
+        TensorBinding &own = tensors[to], &other = tensors[from];
+        if (!expected[to].inPlace || own.side == other.side ||
+            own.side == Side::Source || own.tensor != other.tensor ||
+            own.state != other.state || own.ordinal != other.ordinal)
+          continue;
+        own.memory = other.memory;
+        own.data = other.data;
+        own.offset = other.offset;
+        twins.push_back(&own);
+      }
+    return unsigned(twins.size());
+  }
+
   /// Runs what creates and releases; the most bytes that existed.
   uint64_t run(LiveStorage &storage) {
     uint64_t most = all;
@@ -105,6 +124,7 @@ struct Trainer {
   uint64_t all = 0; // bytes that exist
   std::deque<FakeMemory> memories;
   std::vector<TensorBinding> tensors;
+  std::vector<const TensorBinding *> twins;
 };
 
 TestPlan planByTensor(bool shared) {
@@ -185,6 +205,29 @@ TEST(LiveStorage, ComesAndGoesByPageWhereMemoryHasPages) {
     uint64_t most = trainer.run(**storage);
     EXPECT_EQ(most, (*storage)->peakLiveBytes());
     EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+  }
+}
+
+TEST(LiveStorage, LeavesTensorsThatAreTheirOwnDestination) {
+  for (bool byTensor : {false, true}) {
+    SCOPED_TRACE(byTensor ? "by tensor" : "by page");
+    TestPlan plan = byTensor ? planByTensor(/*shared=*/false)
+                             : reshapePlan(MemoryMode::Flat);
+    unsigned found = 0;
+    for (uint32_t device : plan.devices()) {
+      Trainer trainer(plan, device, /*shared=*/false, UINT64_MAX,
+                      /*pages=*/!byTensor);
+      found += trainer.giveInPlace();
+      auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                       trainer.tensors);
+      ASSERT_TRUE(storage.ok()) << storage.status().message();
+      ASSERT_TRUE((*storage)->clear().ok());
+      trainer.run(**storage);
+      EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+      for (const TensorBinding *twin : trainer.twins)
+        EXPECT_TRUE(static_cast<FakeMemory *>(twin->memory)->exists());
+    }
+    EXPECT_GT(found, 0u);
   }
 }
 

@@ -242,7 +242,8 @@ private:
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
-           coverage, deadlockFree, memorySafe, solver, granularity] = summary;
+           coverage, deadlockFree, memorySafe, solver, verifier, granularity] =
+        summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -265,6 +266,7 @@ private:
     leaf("summary.deadlockFree", deadlockFree);
     leaf("summary.memorySafe", memorySafe);
     leaf("summary.solver", solver);
+    leaf("summary.verifier", verifier);
     leaf("summary.granularity", granularity);
   }
 
@@ -354,13 +356,14 @@ std::vector<Field> fieldsOf(TestPlan &plan) {
 
 bool isProvenance(const std::string &name) {
   return name == "common.compilerVersion" || name == "common.requestHash" ||
-         name == "summary.solver";
+         name == "summary.solver" || name == "summary.verifier";
 }
 
 TestPlan withoutProvenance(TestPlan plan) {
   plan.common.compilerVersion.clear();
   plan.common.requestHash.clear();
   plan.common.summary.solver.clear();
+  plan.common.summary.verifier.clear();
   return plan;
 }
 

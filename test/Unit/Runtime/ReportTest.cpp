@@ -108,7 +108,7 @@ TEST(Report, InspectionHasThePlansNumbers) {
   auto json = nlohmann::json::parse(written([&](std::ostream &out) {
     return writeInspection(plan, std::nullopt, OutputFormat::Json, out);
   }));
-  EXPECT_EQ(json["format_version"], "1.4");
+  EXPECT_EQ(json["format_version"], "1.3");
   EXPECT_EQ(json["request_hash"], std::string(32, '0'));
   EXPECT_EQ(json["source"]["world"], 3);
   EXPECT_EQ(json["destination"]["world"], 3);
@@ -235,6 +235,52 @@ TEST(Report, ProgramsAsTextAndJson) {
       });
   ASSERT_NE(shard, json["source"].end());
   EXPECT_EQ((*shard)["numbers"].dump(), "[[0,1,2,3]]");
+}
+
+/// What a program of these source shards says of them.
+std::string shardLines(const PlanCommon &common,
+                       std::vector<ShardRecord> shards) {
+  RankProgram program;
+  program.source = std::move(shards);
+  std::ostringstream out;
+  writeProgram(common, program, OutputFormat::Text, out);
+  std::string text = out.str();
+  size_t begin = text.find("source shards:\n") + 15;
+  return text.substr(begin, text.find("destination shards:") - begin);
+}
+
+// Members that lie alike, wherever they stand among others.
+TEST(Report, RepeatedShardsOfAFamilyAreOneLine) {
+  PlanCommon common;
+  common.families = {makeFamily("layers.{}.w", {{0, 1, 8}}, {4, 6})};
+  auto member = [](int64_t at, int64_t rows) {
+    return box(0, {{at, at + 1}, {0, rows}, {0, 6}});
+  };
+  EXPECT_EQ(shardLines(common, {member(0, 4), member(1, 2), member(2, 4),
+                                member(3, 4), member(4, 4)}),
+            "  #0, #2-#4 layers.{}.w {param} each of 0, 2-4 [0:4) [0:6) (4 "
+            "shards)\n"
+            "  #1 layers.{}.w {param} [1:2) [0:2) [0:6)\n");
+}
+
+// Families whose names differ in one number; another number is another line.
+TEST(Report, RepeatedShardsOfFamiliesAreOneLine) {
+  PlanCommon common;
+  for (const char *name : {"l.0.e.5.w", "l.1.e.5.w", "l.2.e.6.w", "l.2.e.7.w",
+                           "l.03.e.7.w", "other"})
+    common.families.push_back(makeFamily(name, {}, {4}));
+  std::vector<ShardRecord> shards;
+  for (uint32_t family = 0; family < 6; ++family)
+    shards.push_back(box(family, {{0, 4}}));
+  EXPECT_EQ(shardLines(common, shards),
+            "  #0-#1 l.{0-1}.e.5.w {param} [0:4) (2 shards)\n"
+            "  #2-#3 l.2.e.{6-7}.w {param} [0:4) (2 shards)\n"
+            "  #4 l.03.e.7.w {param} [0:4)\n"
+            "  #5 other {param} [0:4)\n");
+  shards[1].dims[0][0].hi = 3;
+  EXPECT_EQ(shardLines(common, {shards[0], shards[1]}),
+            "  #0 l.0.e.5.w {param} [0:4)\n"
+            "  #1 l.1.e.5.w {param} [0:3)\n");
 }
 
 TEST(Report, DrawingNeedsNothingElse) {

@@ -187,7 +187,7 @@ TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   WaveSchedule schedule;
   EXPECT_EQ(*scheduleGreedily(problem, {}, schedule),
             "needs at least 16384 bytes of staging per device, more than the "
-            "limit of 16383");
+            "limit of 16383 (memory.staging)");
 }
 
 TEST(Schedule, LeavesEachLevelItsWidestElement) {

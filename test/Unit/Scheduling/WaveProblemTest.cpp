@@ -653,11 +653,11 @@ TEST(WaveSolver, SayWhatTheyCannotDo) {
   for (WaveSolver solver : {scheduleGreedily, scheduleBest})
     EXPECT_EQ(errorOf(solver(p, {}, s)),
               "needs at least 512 bytes of staging per "
-              "device, more than the limit of 127");
+              "device, more than the limit of 127 (memory.staging)");
   EXPECT_EQ(errorOf(scheduleExactly(p, {}, s)),
             "needs at least 512 bytes of staging "
             "per device, more than the limit of "
-            "127");
+            "127 (memory.staging)");
 }
 
 TEST(WaveSolver, ExactSaysWhatIsTooLarge) {

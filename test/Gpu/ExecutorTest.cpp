@@ -1,0 +1,405 @@
+//===- ExecutorTest.cpp - The GPU executor on fake GPUs -------------------===//
+//
+// Transports with streams and without, in any order that events allow; what is
+// left on the GPU when something fails; and a trainer beside it. Calls against
+// CUDA's rules, or ours, are failures of every test here (FakeListener.cpp).
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeGpu.h"
+#include "FakeKernels.h"
+#include "GpuPlans.h"
+#include "TransportContract.h"
+
+#include "dtrt/Cuda.h"
+
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+#include <map>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+//===----------------------------------------------------------------------===//
+// The contract of all transports
+//===----------------------------------------------------------------------===//
+
+void useVectors() {
+  FakeGpuOptions options;
+  options.hostMemory = true; // messages lie in vectors
+  resetFakeGpus(options);
+}
+
+class StreamWorld : public TransportWorld {
+public:
+  explicit StreamWorld(const std::vector<uint32_t> &devices) : world(devices) {}
+  Transport &endpoint(uint32_t device) override {
+    return world.endpoint(device);
+  }
+
+private:
+  GpuLoopbackWorld world;
+};
+
+/// A GPU's memory over a wire that only sees the host's.
+class HostStagedWorld : public TransportWorld {
+public:
+  explicit HostStagedWorld(const std::vector<uint32_t> &devices)
+      : inner(devices) {
+    for (uint32_t device : devices)
+      ends[device] = makeHostStagedTransport(
+          std::make_unique<Borrowed>(inner.endpoint(device)), gpuCopies(),
+          pinnedMemory());
+  }
+  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
+
+private:
+  /// Without what only the host's executor can use.
+  class Borrowed : public Transport {
+  public:
+    explicit Borrowed(Transport &inner) : inner(inner) {}
+    uint32_t device() const override { return inner.device(); }
+    Status connect(const Digest &digest,
+                   const std::vector<uint32_t> &peers) override {
+      return inner.connect(digest, peers);
+    }
+    Status group(const std::vector<TransportMessage> &messages) override {
+      return inner.group(messages);
+    }
+    void abort(const Status &why) override { inner.abort(why); }
+    void leave() override { inner.leave(); }
+
+  private:
+    Transport &inner;
+  };
+
+  LoopbackWorld inner;
+  std::map<uint32_t, std::unique_ptr<Transport>> ends;
+};
+
+template <typename World> TransportCase contractCase(const char *name) {
+  auto make = [](const std::vector<uint32_t> &devices,
+                 double) -> std::unique_ptr<TransportWorld> {
+    useVectors();
+    return std::make_unique<World>(devices);
+  };
+  return {name, make, /*comparesPlans=*/false};
+}
+
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(
+    Gpu, TransportContract,
+    testing::Values(contractCase<StreamWorld>("streams"),
+                    contractCase<HostStagedWorld>("host_staged")),
+    caseName);
+
+//===----------------------------------------------------------------------===//
+// Plans
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// Every device of the plan on GPU 0 over the ends of this world, checked.
+template <typename World>
+void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {}) {
+  PlanReader plan = test.reader();
+  World world(plan.devices());
+  auto run = [&](uint32_t device) -> Status {
+    Transport &transport = world.endpoint(device);
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+    DTRT_RETURN_IF_ERROR(storage);
+    DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
+    DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), peersOf(*program)));
+    GpuExecutorOptions options = given;
+    options.plan = &plan;
+    auto executor = GpuExecutor::prepare(**storage, transport, options);
+    DTRT_RETURN_IF_ERROR(executor);
+    DTRT_RETURN_IF_ERROR((*executor)->run());
+    CheckReport report;
+    DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report));
+    return report.mismatches == 0 && report.bytesChecked > 0
+               ? Status()
+               : makeError(report.mismatches, " mismatches");
+  };
+  std::vector<std::thread> threads;
+  for (uint32_t device : plan.devices())
+    threads.emplace_back([&, device] {
+      Status status = run(device);
+      EXPECT_TRUE(status.ok()) << status.message();
+      if (!status.ok())
+        world.endpoint(device).abort(status);
+      world.endpoint(device).leave();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+}
+
+std::vector<TestPlan> allPlans() {
+  return {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
+          mixedPlan()};
+}
+
+} // namespace
+
+TEST(GpuExecutor, EveryByteArrivesInAnyOrderThatEventsAllow) {
+  for (int round = 0; round < 10; ++round)
+    for (const TestPlan &plan : allPlans())
+      runChecked<StreamWorld>(plan);
+}
+
+TEST(GpuExecutor, EveryByteArrivesWhereTheHostStartsEachGroup) {
+  for (int round = 0; round < 10; ++round)
+    for (const TestPlan &plan : allPlans())
+      runChecked<HostStagedWorld>(plan);
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A wire that breaks after so many groups, and moves nothing until then.
+class BreakingTransport : public Transport {
+public:
+  explicit BreakingTransport(int groups) : left(groups) {}
+  uint32_t device() const override { return 0; }
+  Status connect(const Digest &, const std::vector<uint32_t> &) override {
+    return {};
+  }
+  Status group(const std::vector<TransportMessage> &) override {
+    return left-- == 0 ? makeError("the wire broke") : Status();
+  }
+  void abort(const Status &) override {}
+  void leave() override {}
+
+private:
+  int left;
+};
+
+/// The same, of groups that go on a stream.
+class BreakingStreams : public StreamTransport {
+public:
+  explicit BreakingStreams(int groups) : left(groups) {}
+  ~BreakingStreams() override {
+    if (arena)
+      memory.free(arena);
+  }
+  uint32_t device() const override { return 0; }
+  Status connect(const Digest &, const std::vector<uint32_t> &) override {
+    return {};
+  }
+  Status group(const std::vector<TransportMessage> &) override { return {}; }
+  void abort(const Status &) override {}
+  void leave() override {}
+  Result<std::byte *> prepare(const Traffic &traffic) override {
+    return arena = memory.allocate(traffic.arenaBytes);
+  }
+  void start(std::function<Status()> enqueueAll) override {
+    result = enqueueAll();
+  }
+  Status enqueue(size_t, const std::vector<TransportMessage> &,
+                 GpuStream) override {
+    return left-- == 0 ? makeError("the wire broke") : Status();
+  }
+  bool stopped() const override { return false; }
+  Status await(size_t, const std::function<bool()> &reached) override {
+    while (result.ok() && !reached())
+      std::this_thread::yield();
+    return result;
+  }
+  Status finish() override { return result; }
+
+private:
+  int left;
+  Status result;
+  MemorySource memory = gpuMemory();
+  std::byte *arena = nullptr;
+};
+
+template <typename Breaking> void expectNothingLeft() {
+  PlanReader plan = wavesPlan().reader();
+  auto program = plan.program(0);
+  ASSERT_TRUE(program.ok());
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeGpuOptions gpus;
+    gpus.seed = seed;
+    resetFakeGpus(gpus);
+    Breaking transport(1);
+    auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+    GpuExecutorOptions options;
+    options.plan = &plan;
+    auto executor = GpuExecutor::prepare(**storage, transport, options);
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    Status status = (*executor)->run();
+    EXPECT_NE(status.message().find("the wire broke"), std::string::npos)
+        << status.message();
+    EXPECT_EQ(fakeGpuPending(), 0u) << "seed " << seed;
+  }
+}
+
+} // namespace
+
+TEST(GpuExecutor, AFailureLeavesNothingOnTheGpu) {
+  expectNothingLeft<BreakingTransport>();
+}
+
+TEST(GpuExecutor, AFailureOfAGroupOnAStreamLeavesNothingOnTheGpu) {
+  expectNothingLeft<BreakingStreams>();
+}
+
+//===----------------------------------------------------------------------===//
+// Beside a trainer
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// One device of a plan, with a wire that moves nothing.
+struct OneDevice {
+  PlanReader plan = wavesPlan().reader();
+  RankProgram program = std::move(*plan.program(0));
+  BreakingStreams transport{-1};
+  std::unique_ptr<ArenaStorage> storage;
+  std::unique_ptr<GpuExecutor> executor;
+
+  Status prepare() {
+    auto made = ArenaStorage::allocate(plan.common(), program, gpuMemory());
+    DTRT_RETURN_IF_ERROR(made);
+    storage = std::move(*made);
+    GpuExecutorOptions options;
+    options.plan = &plan;
+    auto prepared = GpuExecutor::prepare(*storage, transport, options);
+    DTRT_RETURN_IF_ERROR(prepared);
+    executor = std::move(*prepared);
+    return {};
+  }
+};
+
+struct TrainerStream {
+  TrainerStream() {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+              cudaSuccess);
+  }
+  ~TrainerStream() {
+    cudaStreamSynchronize(stream);
+    cudaStreamDestroy(stream);
+  }
+  cudaStream_t stream = nullptr;
+};
+
+} // namespace
+
+TEST(GpuExecutor, PreparingAndRunningLeaveATrainersCaptureIntact) {
+  TrainerStream trainer;
+  ASSERT_EQ(cudaStreamBeginCapture(trainer.stream, cudaStreamCaptureModeGlobal),
+            cudaSuccess);
+  std::thread([] {
+    OneDevice device;
+    Status status = device.prepare();
+    EXPECT_TRUE(status.ok()) << status.message();
+    status = device.executor->run();
+    EXPECT_TRUE(status.ok()) << status.message();
+    CopyBytes copy = gpuCopies();
+    std::byte byte{};
+    EXPECT_TRUE(copy(&byte, device.executor->staging(), 1).ok());
+    MemorySource pinned = pinnedMemory();
+    pinned.free(pinned.allocate(100));
+  }).join();
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(cudaStreamEndCapture(trainer.stream, &graph), cudaSuccess);
+  EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
+}
+
+TEST(GpuExecutor, ARunStartsBehindWhatTheTrainerHasOnItsStream) {
+  for (int round = 0; round < 10; ++round) {
+    PlanReader plan = wavesPlan().reader();
+    GpuLoopbackWorld world(plan.devices());
+    std::vector<std::thread> threads;
+    for (uint32_t device : plan.devices())
+      threads.emplace_back([&, device] {
+        auto program = plan.program(device);
+        auto made =
+            ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+        ArenaStorage &storage = **made;
+        ASSERT_TRUE(fillGpuShards(storage).ok());
+        // The source is poison until the trainer's stream has written it.
+        ASSERT_EQ(storage.shards(Side::Source).size(), 1u);
+        StreamTransport &transport = world.endpoint(device);
+        ASSERT_TRUE(transport.connect(plan.digest(), {}).ok());
+        auto executor = GpuExecutor::prepare(storage, transport, {&plan});
+        ASSERT_TRUE(executor.ok()) << executor.status().message();
+        std::byte *data = storage.data(Side::Source, 0, 0, 0);
+        uint64_t bytes = storage.memberBytes(Side::Source, 0, 0);
+        std::vector<std::byte> values(bytes), poison(bytes, std::byte(0x5a));
+        CopyBytes copy = gpuCopies();
+        ASSERT_TRUE(copy(values.data(), data, bytes).ok());
+        ASSERT_TRUE(copy(data, poison.data(), bytes).ok());
+        TrainerStream trainer;
+        cudaMemcpyAsync(data, values.data(), bytes, cudaMemcpyDefault,
+                        trainer.stream);
+        ASSERT_TRUE((*executor)->runAfter(trainer.stream).ok());
+        Status ran = (*executor)->run();
+        EXPECT_TRUE(ran.ok()) << ran.message();
+        transport.leave();
+        CheckReport report;
+        EXPECT_TRUE(checkGpuShards(storage, report).ok());
+        EXPECT_EQ(report.mismatches, 0u);
+      });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+}
+
+TEST(GpuExecutor, ThreadsShareASourceOfMemory) {
+  for (int round = 0; round < 20; ++round) {
+    MemorySource memory = gpuMemory();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i)
+      threads.emplace_back([memory] { memory.free(memory.allocate(100)); });
+    for (std::thread &thread : threads)
+      thread.join();
+  }
+}
+
+TEST(GpuExecutor, TheGpuIsThatOfTheThreadThatPrepares) {
+  ASSERT_TRUE(useGpu(3).ok());
+  OneDevice device;
+  Status status = device.prepare();
+  ASSERT_TRUE(status.ok()) << status.message();
+  // Another GPU's launches or memory would be faults.
+  std::thread([&] {
+    Status ran = device.executor->run();
+    EXPECT_TRUE(ran.ok()) << ran.message();
+    EXPECT_EQ(*currentGpu(), 0);
+  }).join();
+}
+
+//===----------------------------------------------------------------------===//
+// Room
+//===----------------------------------------------------------------------===//
+
+TEST(GpuExecutor, CopiesBesideAWaveLeaveMostOfTheGpuToIt) {
+  FakeGpuOptions gpus;
+  gpus.multiprocessors = 16;
+  resetFakeGpus(gpus);
+  OneDevice device;
+  Status status = device.prepare();
+  ASSERT_TRUE(status.ok()) << status.message();
+  size_t before = fakeGpuLaunches().size();
+  ASSERT_TRUE(device.executor->run().ok());
+  std::vector<FakeLaunch> launches = fakeGpuLaunches();
+  std::vector<unsigned> blocks;
+  for (size_t i = before; i < launches.size(); ++i)
+    if (launches[i].what == "kernel copyBoxes")
+      blocks.push_back(launches[i].blocks);
+  ASSERT_GE(blocks.size(), 4u);
+  // The first pack and the last unpack have the GPU to themselves.
+  for (size_t i = 1; i + 1 < blocks.size(); ++i)
+    EXPECT_LE(blocks[i], 4u) << "launch " << i;
+}

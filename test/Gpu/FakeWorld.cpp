@@ -1,0 +1,122 @@
+//===- FakeWorld.cpp - NCCL worlds of threads -----------------------------===//
+
+#include "FakeWorld.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace dtrt::test {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// NCCL's faults are faults of the test, like the GPU's.
+class Listener : public testing::EmptyTestEventListener {
+  void OnTestStart(const testing::TestInfo &) override { resetFakeNccl(); }
+  void OnTestEnd(const testing::TestInfo &) override {
+    for (const std::string &fault : fakeNcclFaults())
+      ADD_FAILURE() << fault;
+  }
+};
+
+[[maybe_unused]] const bool kListens = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new Listener);
+  return true;
+}();
+
+Status runRank(const PlanReader &plan, uint32_t device,
+               std::shared_ptr<Store> store, const FakeRun &how) {
+  auto program = plan.program(device);
+  DTRT_RETURN_IF_ERROR(program);
+  NcclOptions options = fakeOptions(device, plan.devices(), store, how.timeout);
+  options.calls = how.calls;
+  options.graph = how.graph;
+  options.oneSided = how.oneSided;
+  if (how.api)
+    options.api = how.api;
+  auto transport = NcclTransport::create(options);
+  DTRT_RETURN_IF_ERROR(transport);
+  auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+  DTRT_RETURN_IF_ERROR(storage);
+  DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
+  auto run = [&]() -> Status {
+    DTRT_RETURN_IF_ERROR(
+        (*transport)->connect(plan.digest(), peersOf(*program)));
+    GpuExecutorOptions executorOptions;
+    executorOptions.plan = &plan;
+    executorOptions.graph = how.graph;
+    auto executor =
+        GpuExecutor::prepare(**storage, **transport, executorOptions);
+    DTRT_RETURN_IF_ERROR(executor);
+    DTRT_RETURN_IF_ERROR((*transport)->warmUp());
+    if (how.beforeRun)
+      how.beforeRun(device);
+    return (*executor)->run();
+  };
+  Status status = run();
+  if (!status.ok())
+    (*transport)->abort(status);
+  (*transport)->leave();
+  DTRT_RETURN_IF_ERROR(status);
+  CheckReport report;
+  DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report));
+  if (report.mismatches > 0 || report.bytesChecked == 0)
+    return makeError(report.mismatches, " of ", report.bytesChecked,
+                     " bytes are wrong");
+  return {};
+}
+
+} // namespace
+
+NcclOptions fakeOptions(uint32_t device, const std::vector<uint32_t> &devices,
+                        std::shared_ptr<Store> store, double timeout,
+                        const std::string &root) {
+  NcclOptions options;
+  options.device = device;
+  options.devices = devices;
+  auto found = std::find(devices.begin(), devices.end(), device);
+  options.ranks = std::make_shared<Rendezvous>(
+      std::move(store), uint32_t(found - devices.begin()),
+      uint32_t(devices.size()), Seconds(timeout), root);
+  options.timeout = Seconds(timeout);
+  options.api = &fakeNccl();
+  return options;
+}
+
+Outcomes onDevices(const std::vector<uint32_t> &devices,
+                   const std::function<Status(uint32_t device)> &body) {
+  Outcomes outcomes;
+  for (uint32_t device : devices)
+    outcomes[device] = {};
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < devices.size(); ++i)
+    threads.emplace_back([&, i] {
+      RankOutcome &outcome = outcomes[devices[i]];
+      auto begin = Clock::now();
+      Status status = useGpu(int(i));
+      if (status.ok())
+        status = body(devices[i]);
+      outcome.error = status.message();
+      std::chrono::duration<double> time = Clock::now() - begin;
+      outcome.seconds = time.count();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return outcomes;
+}
+
+void expectAllWell(const Outcomes &outcomes) {
+  for (const auto &[device, outcome] : outcomes)
+    EXPECT_EQ(outcome.error, "") << "device " << device;
+}
+
+Outcomes runOnFakeNccl(const TestPlan &test, const FakeRun &how) {
+  PlanReader plan = test.reader();
+  auto store = std::make_shared<MemoryStore>();
+  return onDevices(plan.devices(), [&](uint32_t device) {
+    return runRank(plan, device, store, how);
+  });
+}
+
+} // namespace dtrt::test

@@ -1,0 +1,265 @@
+//===- NcclAbortTest.cpp - Ranks that fail, die or never come -------------===//
+//
+// Whatever a rank does, all others end soon, and say which one it was. NCCL's
+// abort stays until all peers have aborted, so nobody may wait for it before
+// the others have been told.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeWorld.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+const std::vector<uint32_t> kDevices = {4, 5, 6};
+const Digest kPlan = {1, 2};
+/// Until all others have ended.
+constexpr double kSoon = 5;
+
+std::vector<uint32_t> others(uint32_t self) {
+  std::vector<uint32_t> found;
+  for (uint32_t device : kDevices)
+    if (device != self)
+      found.push_back(device);
+  return found;
+}
+
+/// A GPU's memory for one message each way with every peer.
+class Exchange {
+public:
+  explicit Exchange(uint32_t self) : self(self) {
+    block = memory.allocate(kBytes * 2 * kDevices.size());
+  }
+  ~Exchange() { memory.free(block); }
+
+  Status operator()(Transport &transport, const std::vector<uint32_t> &peers) {
+    std::vector<TransportMessage> messages;
+    std::byte *at = block;
+    for (uint32_t peer : peers) {
+      messages.push_back({false, peer, at, kBytes});
+      messages.push_back({true, peer, at + kBytes, kBytes});
+      at += 2 * kBytes;
+    }
+    return transport.group(messages);
+  }
+
+private:
+  static constexpr uint64_t kBytes = 10000;
+  uint32_t self;
+  MemorySource memory = gpuMemory();
+  std::byte *block = nullptr;
+};
+
+/// Three ranks that have connected and run a group; then each does its part of
+/// what is tested.
+class Ranks {
+public:
+  using Part = std::function<Status(NcclTransport &, Exchange &)>;
+
+  explicit Ranks(NcclCalls calls = NcclCalls::Blocking) : calls(calls) {
+    for (uint32_t device : kDevices)
+      stores[device] = std::make_shared<MortalStore>(shared);
+  }
+
+  Outcomes run(const std::function<Status(uint32_t, NcclTransport &,
+                                          Exchange &)> &part) {
+    std::atomic<size_t> ready{0};
+    return onDevices(kDevices, [&](uint32_t device) -> Status {
+      NcclOptions options =
+          fakeOptions(device, kDevices, stores[device], /*timeout=*/60);
+      options.calls = calls;
+      auto made = NcclTransport::create(options);
+      NcclTransport &transport = **made;
+      Exchange exchange(device);
+      Status status = transport.connect(kPlan, others(device));
+      if (status.ok())
+        status = exchange(transport, others(device));
+      EXPECT_TRUE(status.ok()) << status.message();
+      for (++ready; ready < kDevices.size();)
+        std::this_thread::yield();
+      status = part(device, transport, exchange);
+      if (!status.ok() && !stores[device]->dead)
+        transport.abort(status);
+      transport.leave();
+      return status;
+    });
+  }
+
+  /// As kill -9 does.
+  void kill(uint32_t device) {
+    stores[device]->dead = true;
+    killFakeNccl(int(device - kDevices.front()));
+  }
+
+private:
+  NcclCalls calls;
+  std::shared_ptr<Store> shared = std::make_shared<MemoryStore>();
+  std::map<uint32_t, std::shared_ptr<MortalStore>> stores;
+};
+
+void expectEndedSoon(const Outcomes &outcomes, uint32_t except,
+                     const std::string &name) {
+  for (const auto &[device, outcome] : outcomes) {
+    if (device == except)
+      continue;
+    EXPECT_NE(outcome.error.find(name), std::string::npos)
+        << "device " << device << ": '" << outcome.error << "', expected '"
+        << name << "' in it";
+    EXPECT_LT(outcome.seconds, kSoon) << "device " << device;
+  }
+}
+
+class NcclAbort : public testing::TestWithParam<NcclCalls> {};
+
+} // namespace
+
+INSTANTIATE_TEST_SUITE_P(Calls, NcclAbort,
+                         testing::Values(NcclCalls::Blocking,
+                                         NcclCalls::Returning),
+                         [](const auto &info) {
+                           return info.param == NcclCalls::Blocking
+                                      ? "blocking"
+                                      : "returning";
+                         });
+
+/// All wait: device 5, whose communicator fails, for 6, which waits for 4,
+/// which waits for 5. Its abort cannot end before those of the others.
+TEST_P(NcclAbort, ARankThatFailsInsideAGroupIsHeardByAll) {
+  breakFakeNccl(/*rank=*/1, /*afterGroups=*/2);
+  Ranks ranks(GetParam());
+  auto outcomes = ranks.run([](uint32_t device, NcclTransport &transport,
+                               Exchange &exchange) -> Status {
+    std::map<uint32_t, std::vector<std::vector<uint32_t>>> groups = {
+        {4, {{5}, {6}, {5}}}, {5, {{4, 6}}}, {6, {{4}, {4}}}};
+    for (const std::vector<uint32_t> &peers : groups[device])
+      DTRT_RETURN_IF_ERROR(exchange(transport, peers));
+    return {};
+  });
+  expectEndedSoon(outcomes, /*except=*/0, "remote process exited");
+  expectEndedSoon(outcomes, /*except=*/5, "rank 1 stopped: device 5: nccl");
+}
+
+TEST_P(NcclAbort, ARankThatFailsBetweenGroupsIsHeardByAll) {
+  Ranks ranks(GetParam());
+  auto outcomes = ranks.run([](uint32_t device, NcclTransport &transport,
+                               Exchange &exchange) -> Status {
+    if (device == 5)
+      return makeError("out of patience");
+    return exchange(transport, others(device));
+  });
+  expectEndedSoon(outcomes, /*except=*/5, "rank 1 stopped: out of patience");
+}
+
+TEST_P(NcclAbort, ARankThatDiesInsideAGroupIsMissed) {
+  Ranks ranks(GetParam());
+  auto outcomes = ranks.run(
+      [&](uint32_t device, NcclTransport &transport, Exchange &exchange) {
+        std::thread killer;
+        if (device == 5)
+          killer = std::thread([&] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(200));
+            ranks.kill(5);
+          });
+        // Device 6 is late, so that device 5 is in the group when it dies.
+        if (device == 6)
+          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        Status status = exchange(transport, others(device));
+        if (status.ok() && device == 4)
+          status = exchange(transport, {5});
+        if (killer.joinable())
+          killer.join();
+        return status;
+      });
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+}
+
+TEST_P(NcclAbort, ARankThatDiesBetweenGroupsIsMissed) {
+  Ranks ranks(GetParam());
+  auto outcomes = ranks.run([&](uint32_t device, NcclTransport &transport,
+                                Exchange &exchange) -> Status {
+    if (device != 5)
+      return exchange(transport, others(device));
+    ranks.kill(5);
+    return makeError("dead");
+  });
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+}
+
+/// Device 4's trainer computes and calls nothing; its communicator has to go
+/// all the same, or the aborts of the others do not end.
+TEST_P(NcclAbort, AnIdleRankEndsItsCommunicatorToo) {
+  Ranks ranks(GetParam());
+  std::atomic<int> aborts{0};
+  auto outcomes =
+      ranks.run([&](uint32_t device, NcclTransport &, Exchange &) -> Status {
+        if (device != 4)
+          return makeError("device ", device, " gives up");
+        for (int i = 0; i < 400 && fakeNcclAborts() < 3; ++i)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
+        aborts = fakeNcclAborts();
+        return {};
+      });
+  EXPECT_GE(aborts, 3);
+  for (const auto &[device, outcome] : outcomes)
+    EXPECT_LT(outcome.seconds, kSoon) << "device " << device;
+}
+
+namespace {
+
+/// Of a rank whose process dies once all have agreed to connect.
+class DyingStore : public MortalStore {
+public:
+  using MortalStore::MortalStore;
+  Result<std::optional<std::string>> get(const std::string &key) override {
+    auto value = MortalStore::get(key);
+    const std::string verdict = "/nccl/verdict";
+    bool isVerdict = key.size() > verdict.size() &&
+                     key.substr(key.size() - verdict.size()) == verdict;
+    if (isVerdict && value.ok() && *value)
+      dead = true;
+    return value;
+  }
+};
+
+} // namespace
+
+/// All ranks have agreed, but one never makes its communicator.
+TEST(NcclAbortWhileConnecting, ARankThatDiesStopsNobodyForLong) {
+  auto shared = std::make_shared<MemoryStore>();
+  killFakeNccl(1);
+  auto outcomes = onDevices(kDevices, [&](uint32_t device) -> Status {
+    std::shared_ptr<Store> store = shared;
+    if (device == 5)
+      store = std::make_shared<DyingStore>(shared);
+    auto transport = NcclTransport::create(
+        fakeOptions(device, kDevices, store, /*timeout=*/60));
+    Status status = (*transport)->connect(kPlan, others(device));
+    if (status.ok())
+      status = Exchange(device)(**transport, others(device));
+    if (!status.ok())
+      (*transport)->abort(status);
+    (*transport)->leave();
+    return status;
+  });
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+}
+
+/// The bytes of a transfer that fails are not at rest by chance: what is left
+/// on a stream is a fault of the test.
+TEST(NcclAbortOfAPlan, ATransferThatFailsLeavesNothingOnTheGpu) {
+  breakFakeNccl(/*rank=*/2, /*afterGroups=*/6); // four of them the warm-up's
+  FakeRun how;
+  how.timeout = 60;
+  Outcomes outcomes = runOnFakeNccl(wavesPlan(), how);
+  for (const auto &[device, outcome] : outcomes) {
+    EXPECT_NE(outcome.error.find("remote process exited"), std::string::npos)
+        << "device " << device << ": " << outcome.error;
+    EXPECT_LT(outcome.seconds, how.timeout);
+  }
+  EXPECT_EQ(fakeGpuPending(), 0u);
+}

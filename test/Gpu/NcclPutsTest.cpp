@@ -1,0 +1,126 @@
+//===- NcclPutsTest.cpp - Waves that write into peers' arenas -------------===//
+//
+// Every byte arrives in any order that streams and signals allow; where the
+// library, the communicator or the plan does not have it, pairs do the same;
+// and what is put late, after a failure, meets no memory in use.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FakeWorld.h"
+
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+FakeRun puts() {
+  FakeRun how;
+  how.oneSided = true;
+  return how;
+}
+
+/// Once all ranks have warmed up.
+std::function<void(uint32_t)> onceAllAreHere(size_t ranks,
+                                             std::function<void()> then) {
+  auto here = std::make_shared<std::atomic<size_t>>(0);
+  auto done = std::make_shared<std::atomic<bool>>(false);
+  return [=](uint32_t) {
+    if (++*here == ranks) {
+      then();
+      *done = true;
+    }
+    while (!*done)
+      std::this_thread::yield();
+  };
+}
+
+} // namespace
+
+TEST(NcclPuts, EveryByteArrivesInAnyOrder) {
+  for (int round = 0; round < 20; ++round)
+    expectAllWell(runOnFakeNccl(wavesPlan(), puts()));
+  // Five ranks, four waves, one message to each other rank.
+  EXPECT_EQ(fakeNcclPuts(), 20 * 5 * 4);
+}
+
+TEST(NcclPuts, PlansOfOtherShapesArriveToo) {
+  for (int round = 0; round < 10; ++round)
+    expectAllWell(runOnFakeNccl(reshapePlan(), puts()));
+  EXPECT_GT(fakeNcclPuts(), 0);
+}
+
+TEST(NcclPuts, TheWarmUpLeavesNothingToSetUp) {
+  TestPlan plan = wavesPlan();
+  FakeRun how = puts();
+  how.beforeRun = onceAllAreHere(plan.programs.size(), forbidFakeConnecting);
+  expectAllWell(runOnFakeNccl(plan, how));
+  EXPECT_GT(fakeNcclPuts(), 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Pairs instead
+//===----------------------------------------------------------------------===//
+
+TEST(NcclPuts, MessagesOutsideArenasGoInPairs) {
+  expectAllWell(runOnFakeNccl(mixedPlan(), puts()));
+  expectAllWell(runOnFakeNccl(rowsToColumnsPlan(), puts()));
+  expectAllWell(runOnFakeNccl(forwardingPlan(), puts()));
+  EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+TEST(NcclPuts, LibrariesWithoutThemUsePairs) {
+  NcclApi older = fakeNccl();
+  older.WaitSignal = nullptr;
+  FakeRun how = puts();
+  how.api = &older;
+  expectAllWell(runOnFakeNccl(wavesPlan(), how));
+  EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+TEST(NcclPuts, CommunicatorsWithoutThemUsePairs) {
+  FakeNcclOptions options;
+  options.oneSided = false;
+  resetFakeNccl(options);
+  expectAllWell(runOnFakeNccl(wavesPlan(), puts()));
+  EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+TEST(NcclPuts, TheyAreUsedOnlyWhenAskedFor) {
+  expectAllWell(runOnFakeNccl(wavesPlan()));
+  EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+//===----------------------------------------------------------------------===//
+// Failures
+//===----------------------------------------------------------------------===//
+
+/// A rank fails when all puts are still under way; they arrive after all ranks
+/// have given up, and their shards are gone.
+TEST(NcclPuts, WhatIsPutLateMeetsNoMemoryInUse) {
+  TestPlan plan = wavesPlan();
+  FakeRun how = puts();
+  how.beforeRun = onceAllAreHere(plan.programs.size(), [] {
+    haltFakePuts(true);
+    // The first signals are one group, a wave two.
+    breakFakeNccl(/*rank=*/2, /*afterGroups=*/5);
+  });
+  Outcomes outcomes = runOnFakeNccl(plan, how);
+  for (const auto &[device, outcome] : outcomes) {
+    EXPECT_NE(outcome.error.find("remote process exited"), std::string::npos)
+        << "device " << device << ": " << outcome.error;
+    EXPECT_NE(outcome.error.find("its memory stays"), std::string::npos)
+        << "device " << device << ": " << outcome.error;
+    EXPECT_LT(outcome.seconds, 5) << "device " << device;
+  }
+  size_t stuck = fakeGpuPending();
+  haltFakePuts(false);
+  for (int i = 0; i < 20000; ++i)
+    stepFakeGpus();
+  EXPECT_LT(fakeGpuPending(), stuck);
+  for (const std::string &fault : fakeGpuFaults())
+    EXPECT_EQ(fault.find("touches"), std::string::npos) << fault;
+  resetFakeGpus(); // what stays is meant to
+}
