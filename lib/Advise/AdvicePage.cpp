@@ -1,57 +1,23 @@
 //===- AdvicePage.cpp - Advice on one self-contained page -----------------===//
 
 #include "dt/Advise/Report.h"
+#include "dtrt/Page.h"
 
 namespace dt::advise {
 
 namespace {
 
-const char *const kHead = R"PAGE(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>DynaTrain advice</title>
-<style>
-:root {
-  --ink: #1d2430; --soft: #667085; --line: #e4e7ec; --paper: #ffffff;
-  --ground: #f6f7f9; --a: #2563eb; --b: #0d9488; --c: #f59e0b; --d: #cbd5e1;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3442; --paper: #161c26;
-    --ground: #0e131b; --a: #60a5fa; --b: #2dd4bf; --c: #fbbf24; --d: #475569;
-  }
-}
-* { box-sizing: border-box }
-body {
-  margin: 0; padding: 32px 24px; background: var(--ground); color: var(--ink);
-  font: 14px/1.5 system-ui, sans-serif;
-}
-main { max-width: 1120px; margin: 0 auto; display: grid; gap: 20px }
-h1 { font-size: 22px; margin: 0 }
-h2 { font-size: 15px; margin: 0 0 2px }
-p { margin: 0 0 12px; color: var(--soft) }
-section {
-  background: var(--paper); border: 1px solid var(--line);
-  border-radius: 10px; padding: 18px 20px; overflow-x: auto;
-}
+const char *const kStyle = R"PAGE(svg { max-width: 1060px }
 table { border-collapse: collapse; width: 100%;
   font-variant-numeric: tabular-nums }
 th { color: var(--soft); font-weight: 500; font-size: 12px }
 th, td { text-align: right; padding: 5px 10px; white-space: nowrap;
   border-bottom: 1px solid var(--line) }
 th:first-child, td:first-child { text-align: left }
-svg { display: block; width: 100%; height: auto; max-width: 1060px }
-svg text { fill: var(--soft); font-size: 11px }
-.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px;
-  margin: 0 5px 0 12px }
 .bar { height: 10px; display: flex; min-width: 160px }
-</style>
-</head>
-<body>
-<main>
-<header><h1>Which layout next</h1></header>
+)PAGE";
+
+const char *const kHead = R"PAGE(<header><h1>Which layout next</h1></header>
 <div id="notes"></div>
 <section><h2>Step against transition</h2>
 <p>Down and left is better. <span class="key" style="background:var(--a)">
@@ -210,7 +176,8 @@ std::string inScript(std::string json) {
 } // namespace
 
 std::string advicePage(const Job &job, const Advice &advice) {
-  return kHead + inScript(adviceJson(job, advice)) + kTail;
+  return dtrt::pageStart("DynaTrain advice", kStyle) + kHead +
+         inScript(adviceJson(job, advice)) + kTail;
 }
 
 } // namespace dt::advise

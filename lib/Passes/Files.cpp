@@ -145,8 +145,10 @@ bool keepOutput(llvm::ToolOutputFile &file, std::string &error) {
     file.keep();
     return true;
   }
-  error = ("cannot write '" + file.outputFilename() +
-           "': " + out.error().message());
+  StringRef path = file.outputFilename();
+  error = "cannot write " +
+          (path == "-" ? "standard output" : "'" + path.str() + "'") + ": " +
+          out.error().message();
   out.clear_error();
   return false;
 }

@@ -23,7 +23,7 @@ namespace {
 constexpr uint64_t kWarmBytes = uint64_t(1) << 20;
 
 /// How long a group that has failed may take to leave the GPU.
-constexpr std::chrono::seconds kRest(3);
+constexpr std::chrono::seconds kRest(2);
 
 /// What arenas are: windows; else memory of NCCL that is registered, where no
 /// rank has a message outside its arena; else memory like any other.

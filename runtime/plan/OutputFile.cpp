@@ -4,9 +4,11 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
+#include <iostream>
 #include <ostream>
 #include <streambuf>
 #include <sys/stat.h>
@@ -187,6 +189,14 @@ Status writeTextFile(const std::string &path,
   DTRT_RETURN_IF_ERROR(text(out));
   DTRT_RETURN_IF_ERROR(buffer.status);
   return file->publish();
+}
+
+Status flushStandardOutput() {
+  bool flushed = bool(std::cout.flush());
+  if (fflush(stdout) == 0 && !ferror(stdout) && flushed)
+    return {};
+  return makeError("cannot write standard output",
+                   errno ? std::string(": ") + strerror(errno) : "");
 }
 
 } // namespace dtrt

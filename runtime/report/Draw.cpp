@@ -7,6 +7,7 @@
 
 #include "DrawPage.h"
 #include "Timeline.h"
+#include "dtrt/Page.h"
 #include "dtrt/Report.h"
 
 #include <nlohmann/json.hpp>
@@ -199,8 +200,8 @@ Status writeDrawing(const PlanReader &plan, std::ostream &out) {
   DTRT_RETURN_IF_ERROR(traffic);
   auto timeline = buildTimeline(plan);
   DTRT_RETURN_IF_ERROR(timeline);
-  out << kPageHead << drawingJson(plan, *traffic, *timeline).dump()
-      << kPageTail;
+  out << pageStart("DynaTrain plan", kPageStyle) << kPageHead
+      << drawingJson(plan, *traffic, *timeline).dump() << kPageTail;
   return {};
 }
 

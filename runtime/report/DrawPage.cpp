@@ -4,59 +4,23 @@
 
 namespace dtrt {
 
-const char *const kPageHead = R"PAGE(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>DynaTrain plan</title>
-<style>
-:root {
-  --ink: #1d2430; --soft: #667085; --line: #e4e7ec; --paper: #ffffff;
-  --ground: #f6f7f9; --a: #2563eb; --b: #0d9488; --c: #f59e0b; --d: #cbd5e1;
-  --e: #dc2626;
-}
-@media (prefers-color-scheme: dark) {
-  :root {
-    --ink: #e6e9ef; --soft: #98a2b3; --line: #2b3442; --paper: #161c26;
-    --ground: #0e131b; --a: #60a5fa; --b: #2dd4bf; --c: #fbbf24; --d: #475569;
-    --e: #f87171;
-  }
-}
-* { box-sizing: border-box }
-body {
-  margin: 0; padding: 32px 24px; background: var(--ground); color: var(--ink);
-  font: 14px/1.5 system-ui, sans-serif;
-}
-main { max-width: 1120px; margin: 0 auto; display: grid; gap: 20px }
-h1 { font-size: 22px; margin: 0 }
-h2 { font-size: 15px; margin: 0 0 2px }
-p { margin: 0 0 12px; color: var(--soft) }
-header small { color: var(--soft); font-family: ui-monospace, monospace }
-section {
-  background: var(--paper); border: 1px solid var(--line);
-  border-radius: 10px; padding: 18px 20px; overflow-x: auto;
-}
+const char *const kPageStyle =
+    R"PAGE(header small { color: var(--soft); font-family: ui-monospace, monospace }
 .cards { display: grid; gap: 12px;
   grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)) }
 .card { background: var(--paper); border: 1px solid var(--line);
   border-radius: 10px; padding: 12px 16px }
 .card b { display: block; font-size: 19px; font-variant-numeric: tabular-nums }
 .card span { color: var(--soft); font-size: 12px }
-svg { display: block; width: 100%; height: auto }
-svg text { fill: var(--soft); font-size: 11px }
 .cell:hover, .bar:hover { stroke: var(--ink); stroke-width: 1.5 }
-.key { display: inline-block; width: 10px; height: 10px; border-radius: 2px;
-  margin: 0 5px 0 12px }
 .key:first-child { margin-left: 0 }
 #tip { position: fixed; pointer-events: none; padding: 6px 9px; display: none;
   border-radius: 6px; background: var(--ink); color: var(--paper);
   font-size: 12px; white-space: pre }
-</style>
-</head>
-<body>
-<main>
-<header><h1 id="title"></h1><small id="digest"></small></header>
+)PAGE";
+
+const char *const kPageHead =
+    R"PAGE(<header><h1 id="title"></h1><small id="digest"></small></header>
 <div class="cards" id="cards"></div>
 <section><h2>Traffic</h2>
 <p>Bytes from each device (row) to each device (column); local copies on the

@@ -5,7 +5,10 @@
 
 namespace dtrt {
 
-/// HTML before and after the JSON object that the page's script draws.
+/// Of this page alone; see dtrt/Page.h.
+extern const char *const kPageStyle;
+/// HTML inside <main> before and after the JSON object that the page's script
+/// draws.
 extern const char *const kPageHead;
 extern const char *const kPageTail;
 

@@ -254,12 +254,12 @@ TEST(NcclAbortWhileConnecting, ARankThatDiesStopsNobodyForLong) {
 TEST(NcclAbortOfAPlan, ATransferThatFailsLeavesNothingOnTheGpu) {
   breakFakeNccl(/*rank=*/2, /*afterGroups=*/6); // four of them the warm-up's
   FakeRun how;
-  how.timeout = 60;
+  how.timeout = 20;
   Outcomes outcomes = runOnFakeNccl(wavesPlan(), how);
   for (const auto &[device, outcome] : outcomes) {
     EXPECT_NE(outcome.error.find("remote process exited"), std::string::npos)
         << "device " << device << ": " << outcome.error;
-    EXPECT_LT(outcome.seconds, how.timeout);
+    EXPECT_LT(outcome.seconds, kSoon);
   }
   EXPECT_EQ(fakeGpuPending(), 0u);
 }

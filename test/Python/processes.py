@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import time
 import traceback
+from datetime import timedelta
 
 import pytest
 
@@ -71,6 +72,25 @@ def run_ranks(size, body, folder, *arguments, limit=90):
         f"error: {value}" if kind == "error" else value
         for kind, value in outcomes
     ]
+
+
+def meet(store, name, rank, others):
+    """Until all of `others` (ranks, or how many) have come here too."""
+    if isinstance(others, int):
+        others = range(others)
+    store.set(f"{name}/{rank}", "here")
+    store.wait([f"{name}/{other}" for other in others], timedelta(seconds=60))
+
+
+def store_of_rank_0(rank, store, size):
+    """A store whose host is the process of rank 0, as without torchrun."""
+    limit = timedelta(seconds=60)
+    if rank == 0:
+        hosted = dist.TCPStore("127.0.0.1", 0, size, True, limit, False)
+        store.set("port", str(hosted.port))
+        return hosted
+    port = int(store.get("port"))
+    return dist.TCPStore("127.0.0.1", port, size, False, limit)
 
 
 def make_tensors(plan, device, fill=0):

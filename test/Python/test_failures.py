@@ -4,12 +4,12 @@ import os
 import signal
 import threading
 import time
-from datetime import timedelta
+from pathlib import Path
 
 import dynatrain
 import pytest
 from dynatrain import world as world_module
-from processes import KILLED, dist, make_tensors, run_ranks
+from processes import KILLED, make_tensors, meet, run_ranks, store_of_rank_0
 
 PLAN = "llama-tiny-8-to-4-shrink"
 # Seconds. Waits start when all that will come are there, so that load only has
@@ -20,12 +20,6 @@ VICTIM = 5
 
 def _die():
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _meet(store, name, rank, others):
-    """Until all of `others` have come here too."""
-    store.set(f"{name}/{rank}", "here")
-    store.wait([f"{name}/{other}" for other in others], timedelta(seconds=60))
 
 
 def _die_during(switch):
@@ -44,7 +38,7 @@ def _rank(rank, store, path, phase, victim, shared_memory):
     if dies and phase == "connect":
         world_module.Place.connect = lambda *_: _die()
     present = set(range(8)) - ({victim} if phase == "prepare" else set())
-    _meet(store, "start", rank, present)
+    meet(store, "start", rank, present)
     world = dynatrain.World(
         store=store, rank=rank, timeout=TIMEOUT, shared_memory=shared_memory
     )
@@ -94,38 +88,58 @@ def test_killed_in(phase, victim, shared_memory, compile_plan, tmp_path):
     assert set(os.listdir("/dev/shm")) <= shared
 
 
-def _store_host(rank, store, path):
+def _store_host(rank, store, path, wait_for_death):
     """Rank 0 hosts the store and dies when all have their bytes."""
-    limit = timedelta(seconds=60)
-    if rank == 0:
-        tcp = dist.TCPStore("127.0.0.1", 0, 4, True, limit, False)
-        store.set("port", str(tcp.port))
-    else:
-        port = int(store.get("port"))
-        tcp = dist.TCPStore("127.0.0.1", port, 4, False, limit)
     plan = dynatrain.Plan.load(path)
     source, target = make_tensors(plan, rank)
-    world = dynatrain.World(store=tcp, rank=rank, timeout=60)
+    world = dynatrain.World(
+        store=store_of_rank_0(rank, store, 4), rank=rank, timeout=60
+    )
     switch = plan.prepare(world, source, target)
     switch.transfer()
-    _meet(store, "transferred", rank, range(4) if rank == 0 else [])
+    if rank == 0:
+        store.set("pid", str(os.getpid()))
+    meet(store, "transferred", rank, range(4) if rank == 0 else [])
     if rank == 0:
         _die()
+    if wait_for_death:
+        _wait_until_dead(int(store.get("pid")))
     switch.commit()
+
+
+def _wait_until_dead(pid):
+    """Its connections are closed by then, also where nobody has reaped it."""
+    while True:
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return
+        if stat.rpartition(")")[2].split()[0] == "Z":
+            return
+        time.sleep(0.001)
+
+
+LOST = (
+    "lost the store (the process that hosts it, often rank 0, may have ended)"
+)
+
+
+def test_store_dead_before_commit(compile_plan, tmp_path):
+    path = compile_plan("adamw-mlp-4-rows-to-columns")
+    outcomes = run_ranks(4, _store_host, tmp_path, path, True)
+    for rank, text in enumerate(outcomes[1:], start=1):
+        assert text.startswith(f"error: rank {rank}, commit: {LOST}")
+        assert "keep what both sides hold" not in text
 
 
 def test_store_dies_with_rank_0(compile_plan, tmp_path):
     path = compile_plan("adamw-mlp-4-rows-to-columns")
-    outcomes = run_ranks(4, _store_host, tmp_path, path)
+    outcomes = run_ranks(4, _store_host, tmp_path, path, False)
     for rank, text in enumerate(outcomes[1:], start=1):
-        lost = (
-            "lost the store (the process that hosts it, often rank 0, may have "
-            "ended)"
-        )
         open_end = "cannot learn whether this was committed or aborted: "
         start = f"error: rank {rank}, commit: "
         # One that comes after the end has not said that it is done, and knows.
-        assert text.startswith((start + lost, start + open_end + lost))
+        assert text.startswith((start + LOST, start + open_end + LOST))
         assert (open_end in text) == ("keep what both sides hold" in text)
 
 
@@ -164,7 +178,7 @@ def _slow(rank, store, path):
     switch = plan.prepare(world, source, target)
     switch.wait()
     if rank == 3:
-        _meet(store, "gave up", rank, range(3))
+        meet(store, "gave up", rank, range(3))
         return "slow"
     try:
         switch.transfer()

@@ -13,7 +13,14 @@ import dynatrain
 import pytest
 import switch_faults
 from dynatrain import world as world_module
-from processes import dist, make_tensors, run_ranks, torch
+from processes import (
+    dist,
+    make_tensors,
+    meet,
+    run_ranks,
+    store_of_rank_0,
+    torch,
+)
 
 PLAN = "adamw-mlp-4-rows-to-columns"
 HOUR = 3600.0
@@ -55,12 +62,6 @@ def _world(store, rank, **options):
 
 def _tensors(value=1.0):
     return {KEY: torch.full((4, 8), value)}, {KEY: torch.zeros(8, 4)}
-
-
-def _meet(store, name, rank, size=2):
-    """All ranks are here."""
-    store.set(f"{name}/{rank}", "")
-    store.wait([f"{name}/{r}" for r in range(size)], timedelta(seconds=60))
 
 
 # ---------------------------------------------------------------------------
@@ -140,7 +141,7 @@ def _retried(rank, store, path):
             texts.append(target[KEY].unique().tolist())
         except dynatrain.AbortedError as error:
             texts.append(str(error))
-        _meet(store, f"tried{attempt}", rank)
+        meet(store, f"tried{attempt}", rank, 2)
     return texts
 
 
@@ -185,7 +186,7 @@ def _interrupted(rank, store, path, where):
     source, target = _tensors()
     switch = plan.prepare(_world(store, rank), source, target)
     switch.wait()
-    _meet(store, "prepared", rank)
+    meet(store, "prepared", rank, 2)
     if rank == 1 and where == "transfer":
         store.wait(["interrupted"], timedelta(seconds=60))
     if rank == 0 and where == "transfer":
@@ -280,7 +281,7 @@ def _dropped(rank, store, path, how):
     tensors = _tensors()
     switch = plan.prepare(_world(store, rank), *tensors)
     switch.wait()
-    _meet(store, "prepared", rank)
+    meet(store, "prepared", rank, 2)
     if rank == 0:
         with pytest.raises(dynatrain.AbortedError) as error:
             switch.transfer()
@@ -332,16 +333,11 @@ def test_a_commit_stands(plan_of_two, tmp_path):
 
 def _host_leaves(rank, store, path):
     """Rank 0 hosts the store, and its process ends with the commit."""
-    limit = timedelta(seconds=60)
-    if rank == 0:
-        tcp = dist.TCPStore("127.0.0.1", 0, 4, True, limit, False)
-        store.set("port", str(tcp.port))
-    else:
-        port = int(store.get("port"))
-        tcp = dist.TCPStore("127.0.0.1", port, 4, False, limit)
     plan = dynatrain.Plan.load(path)
     source, target = make_tensors(plan, rank)
-    world = dynatrain.World(store=tcp, rank=rank, timeout=60)
+    world = dynatrain.World(
+        store=store_of_rank_0(rank, store, 4), rank=rank, timeout=60
+    )
     switch = plan.prepare(world, source, target)
     switch.transfer()
     switch.commit()
@@ -464,9 +460,9 @@ def _switches(rank, store, path, port, ends):
             switch.commit()
         except dynatrain.Error:
             pass
-        _meet(store, f"ended{step}", rank)
+        meet(store, f"ended{step}", rank, 2)
         keys.append(sorted(name.lstrip("/") for name in tcp.list_keys()))
-        _meet(store, f"counted{step}", rank)
+        meet(store, f"counted{step}", rank, 2)
     return keys
 
 

@@ -3,6 +3,7 @@
 #include "dt/Advise/Folder.h"
 #include "dt/Advise/Report.h"
 #include "dt/Advise/Solve.h"
+#include "dtrt/OutputFile.h"
 
 #include <CLI/CLI.hpp>
 
@@ -98,6 +99,11 @@ std::string toolsFolder() {
       .string();
 }
 
+int finishPrinting() {
+  dtrt::Status printed = dtrt::flushStandardOutput();
+  return printed.ok() ? 0 : fail(printed.message());
+}
+
 int solve(const Options &options) {
   std::string text, error;
   if (!readText(options.problem, text, error))
@@ -106,7 +112,7 @@ int solve(const Options &options) {
   if (!answer)
     return fail(error);
   std::cout << *answer;
-  return 0;
+  return finishPrinting();
 }
 
 int run(const Options &options) {
@@ -145,7 +151,7 @@ int run(const Options &options) {
     std::cout << rowsJson(*job, *advice);
   else
     writeTable(std::cout, *job, *advice);
-  return 0;
+  return finishPrinting();
 }
 
 } // namespace

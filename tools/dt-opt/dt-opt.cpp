@@ -286,7 +286,7 @@ void checkStdout() {
   llvm::outs().flush();
   if (!llvm::outs().has_error())
     return;
-  fail("cannot write to stdout: " + llvm::outs().error().message());
+  fail("cannot write standard output: " + llvm::outs().error().message());
   llvm::outs().clear_error();
   _Exit(EXIT_FAILURE);
 }

@@ -54,11 +54,9 @@ int withPlan(const std::string &path, Command command) {
   if (!plan.ok())
     return fail(plan.status().message());
   Status status = command(*plan);
-  if (!status.ok())
-    return fail(status.message());
-  if (!std::cout.flush())
-    return fail("cannot write to standard output");
-  return 0;
+  if (status.ok())
+    status = flushStandardOutput();
+  return status.ok() ? 0 : fail(status.message());
 }
 
 int inspect(const Options &options) {
@@ -108,8 +106,9 @@ int diff(const Options &options) {
   auto same = writeDifferences(*a, *b, std::cout, options.diffLength);
   if (!same.ok())
     return fail(same.status().message(), kDiffTrouble);
-  if (!std::cout.flush())
-    return fail("cannot write to standard output", kDiffTrouble);
+  Status printed = flushStandardOutput();
+  if (!printed.ok())
+    return fail(printed.message(), kDiffTrouble);
   return *same ? 0 : 1;
 }
 

@@ -4,6 +4,7 @@
 #include "dtrt/Executor.h"
 #include "dtrt/LoopbackRun.h"
 #include "dtrt/NcclRun.h"
+#include "dtrt/OutputFile.h"
 #include "dtrt/TerminalProgress.h"
 #include "dtrt/WorkerLaunch.h"
 
@@ -264,9 +265,9 @@ int finish(const Options &options, const dtrt::LoopbackReport &report) {
     printJson(options, report, gbps);
   else
     printText(options, report, gbps);
-  if (fflush(stdout) != 0 || ferror(stdout))
-    return fail(std::string("cannot write to standard output: ") +
-                strerror(errno));
+  dtrt::Status printed = dtrt::flushStandardOutput();
+  if (!printed.ok())
+    return fail(printed.message());
   for (const std::string &line : report.check.first)
     fprintf(stderr, "mismatch: %s\n", line.c_str());
   if (report.check.mismatches == 0)

@@ -1,4 +1,4 @@
-//===- OutputFile.h - A file that appears when it is whole -------*- C++
+//===- OutputFile.h - A file that appears when whole --------------*- C++
 //-*-===//
 
 #ifndef DTRT_OUTPUTFILE_H
@@ -55,6 +55,10 @@ private:
 /// the stream has failed, is the error.
 Status writeTextFile(const std::string &path,
                      const std::function<Status(std::ostream &)> &text);
+
+/// What a tool has printed, to `std::cout` or `stdout`, has arrived: the disk
+/// behind it may be full. The error says what the system says.
+Status flushStandardOutput();
 
 } // namespace dtrt
 
