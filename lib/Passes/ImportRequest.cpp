@@ -127,12 +127,11 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
 void Importer::importTransition() {
   MLIRContext *context = builder.getContext();
   const MemoryDecl &memory = request.memory;
-  auto op =
-      TransitionOp::create(builder, loc, "transition", "source", "destination",
-                           ClusterAttr::get(context, request.cluster),
-                           MemoryAttr::get(context, memory.stagingBytes,
-                                           memory.deviceBytes, memory.flat,
-                                           memory.byTensor));
+  auto op = TransitionOp::create(
+      builder, loc, "transition", "source", "destination",
+      ClusterAttr::get(context, request.cluster),
+      MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
+                      memory.flat, memory.byTensor));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

@@ -128,8 +128,7 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
       fail("tensor " + inQuotes(name) + " stands twice in " + path);
     model.tensors.push_back(readTensor(name, item, item.find("state")));
     if (const Json *storage = item.find("storage"))
-      model.tensors.back().storage =
-          asName(*storage, itemPath + ".storage");
+      model.tensors.back().storage = asName(*storage, itemPath + ".storage");
   }
   return model;
 }

@@ -191,8 +191,8 @@ std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
       bestNeeded = needed;
       best = std::move(order);
     }
-    bool isFinest = input.pageBytes < kWholeBuffers &&
-                    roomBytes / parts < input.pageBytes;
+    bool isFinest =
+        input.pageBytes < kWholeBuffers && roomBytes / parts < input.pageBytes;
     if (needed == INT64_MAX || bestNeeded <= roomBytes / 2 || isFinest)
       break;
   }

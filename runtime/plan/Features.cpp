@@ -28,6 +28,11 @@ std::vector<std::string> featuresOf(const PlanCommon &common) {
   return names;
 }
 
+uint16_t formatMinorOf(const PlanCommon &common) {
+  constexpr uint16_t kWithoutFeatures = 3;
+  return featuresOf(common).empty() ? kWithoutFeatures : kFormatMinor;
+}
+
 Status checkFeature(const std::string &name) {
   std::string known;
   for (const Feature &feature : kFeatures) {

@@ -15,10 +15,10 @@
 
 namespace dtrt {
 
-constexpr uint16_t kMinorWithoutFeatures = 3;
-
 /// In the order in which a plan lists them.
 std::vector<std::string> featuresOf(const PlanCommon &common);
+/// Of the oldest format that can say the plan.
+uint16_t formatMinorOf(const PlanCommon &common);
 /// Fails where this library does not know the feature.
 Status checkFeature(const std::string &name);
 

@@ -66,8 +66,7 @@ Header makeHeader(const PlanCommon &common,
   memcpy(header.magic, kMagic, sizeof kMagic);
   header.endian = kEndianMark;
   header.major = kFormatMajor;
-  header.minor =
-      featuresOf(common).empty() ? kMinorWithoutFeatures : kFormatMinor;
+  header.minor = formatMinorOf(common);
   header.headerSize = sizeof(Header);
   header.sectionCount = uint32_t(table.size());
   header.tableOffset = end;

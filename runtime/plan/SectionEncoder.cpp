@@ -259,8 +259,7 @@ void encodeCommon(const PlanCommon &common,
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout, linkVector, common.cluster.devicesPerNic,
-      features));
+      destinationLayout, linkVector, common.cluster.devicesPerNic, features));
 }
 
 } // namespace dtrt

@@ -68,9 +68,9 @@ void addNamed(const PlanCommon &common, const RankProgram &program,
 std::vector<uint32_t> runStarts(const RankProgram &program) {
   std::vector<uint32_t> out(program.instructions.size(), 0);
   for (uint32_t i = 1; i < out.size(); ++i)
-    out[i] =
-        program.instructions[i].op == program.instructions[i - 1].op ? out[i - 1]
-                                                                     : i;
+    out[i] = program.instructions[i].op == program.instructions[i - 1].op
+                 ? out[i - 1]
+                 : i;
   return out;
 }
 
@@ -92,16 +92,16 @@ Status checkSharedStorages(const PlanCommon &common,
       continue;
     if (shared.named != shared.bytes)
       return makeError("storage '", shortened(name), "' of state '",
-                       shortened(state), "' is ", what, " in part: ", shared.named, " of ", shared.bytes,
+                       shortened(state), "' is ", what,
+                       " in part: ", shared.named, " of ", shared.bytes,
                        " bytes, from instruction ", shared.first, " on");
     uint32_t start = starts[shared.last];
     if (start > shared.first)
-      return makeError("storage '", shortened(name), "' of state '",
-                       shortened(state), "' is ", what, " by instructions ",
-                       shared.first, " to ", shared.last,
-                       ", expected nothing else between them, ",
-                       "found instruction ", start - 1, " (",
-                       opcodeName(program.instructions[start - 1].op), ")");
+      return makeError(
+          "storage '", shortened(name), "' of state '", shortened(state),
+          "' is ", what, " by instructions ", shared.first, " to ", shared.last,
+          ", expected nothing else between them, ", "found instruction ",
+          start - 1, " (", opcodeName(program.instructions[start - 1].op), ")");
   }
   return {};
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 namespace dtrt {
@@ -145,9 +146,21 @@ std::shared_ptr<Rendezvous> rendezvousOf(const World &world) {
 /// While it lives, a rank that stops elsewhere aborts the transport here.
 class Switch::Watch {
 public:
-  explicit Watch(Switch &watched)
-      : thread([this, &watched] { run(watched); }) {}
+  /// Fails where the system has no thread for it: a full process may not have
+  /// the memory of one.
+  static Result<std::unique_ptr<Watch>> start(Switch &watched) {
+    std::unique_ptr<Watch> made(new Watch);
+    try {
+      made->thread =
+          std::thread([own = made.get(), &watched] { own->run(watched); });
+    } catch (const std::system_error &error) {
+      return makeError("cannot start a thread: ", error.what());
+    }
+    return made;
+  }
   ~Watch() {
+    if (!thread.joinable())
+      return;
     {
       std::lock_guard<std::mutex> lock(mutex);
       ended = true;
@@ -157,6 +170,7 @@ public:
   }
 
 private:
+  Watch() = default;
   /// A store that does not answer stops nothing yet: the bytes do not need it.
   void run(Switch &watched) {
     std::unique_lock<std::mutex> lock(mutex);
@@ -345,7 +359,10 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
   if (status.ok())
     status = readVerdict(*verdict);
   DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, status));
-  watching = std::make_unique<Watch>(*this);
+  auto watch = Watch::start(*this);
+  if (!watch.ok())
+    return fail("prepare", watch.status());
+  watching = std::move(*watch);
   return preparedNote;
 }
 
@@ -402,7 +419,6 @@ Status Switch::cannotConnect(const Status &why) {
 }
 
 Status Switch::runProgram() {
-  Watch watch(*this);
   auto begin = std::chrono::steady_clock::now();
   Status status = runner->run();
   if (!status.ok())
@@ -412,7 +428,8 @@ Status Switch::runProgram() {
 }
 
 Status Switch::runWarmUp() {
-  Watch watch(*this);
+  auto watch = Watch::start(*this);
+  DTRT_RETURN_IF_ERROR(watch);
   Status status = transport->warmUp();
   return status.ok() ? status : rendezvous->causeOf(status);
 }
@@ -440,9 +457,12 @@ Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
   DTRT_RETURN_IF_ERROR(warmUp());
   transferNote = note;
-  Status status = beginTogether();
+  auto watch = Watch::start(*this);
+  Status status = watch.ok() ? beginTogether() : watch.status();
   if (status.ok())
     status = runProgram();
+  if (watch.ok())
+    watch->reset();
   return leave("transfer", Phase::Transferred, status);
 }
 

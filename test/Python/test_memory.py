@@ -155,11 +155,21 @@ def warm_up(plan, rank, full, world):
     switch_over(plan, world, fill(plan, rank, full), shapes(plan, rank))
 
 
+def limit_what_is_not_state():
+    """What malloc keeps in its heap would count when it is free, too, and of
+    the stacks of threads, however many there are at once, what nobody uses."""
+    libc = ctypes.CDLL(None)
+    mmap_threshold = -3
+    libc.mallopt(mmap_threshold, 64 * 1024)
+    attributes = ctypes.create_string_buffer(64)  # pthread_attr_t
+    libc.pthread_attr_init(attributes)
+    libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(MIB))
+    libc.pthread_setattr_default_np(attributes)
+
+
 def empty_process(rank, store, paths, pipe, shared_memory):
     """One that has all but its state: warm, limited and known to the watch."""
-    # What malloc keeps in its heap would count when it is free, too.
-    mmap_threshold = -3
-    ctypes.CDLL(None).mallopt(mmap_threshold, 64 * 1024)
+    limit_what_is_not_state()
     full = base()
     world = dynatrain.World(
         store=store, rank=rank, timeout=60, shared_memory=shared_memory

@@ -92,7 +92,7 @@ std::optional<PlanReader> withOther(const TestPlan &plan,
 
 // Every field of every struct, each of several values that a reader takes.
 TEST(Diff, SeesEveryField) {
-  constexpr int kTries = 60, kValues = 4;
+  constexpr int kTries = 120, kValues = 4;
   Rng rng(1); // always the same, so that each field is always seen
   std::map<std::string, int> seen;
   for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),

@@ -2,6 +2,7 @@
 
 #include "PlanBytes.h"
 
+#include "Features.h"
 #include "SectionEncoder.h"
 
 #include <flatbuffers/flatbuffers.h>
@@ -103,6 +104,7 @@ Result<std::string> encodePlan(const PlanCommon &common,
   }
   flatbuffers::FlatBufferBuilder builder;
   encodeCommon(common, builder);
+  sections.header.minor = formatMinorOf(common);
   sections.common.assign(
       reinterpret_cast<const char *>(builder.GetBufferPointer()),
       builder.GetSize());

@@ -303,7 +303,10 @@ TEST(DamagedPlan, HeaderFieldsAreChecked) {
   expectContains(tamper([](auto &b) { b[0] = 'X'; }), "not a plan file");
   expectContains(tamper([](auto &b) { headerOf(b).endian = 0x04030201; }),
                  "byte order");
-  std::string newer = tamper([](auto &b) { headerOf(b).major = 7; });
+  std::string newer = tamper([](auto &b) {
+    headerOf(b).major = 7;
+    headerOf(b).minor = kFormatMinor;
+  });
   expectContains(newer, "plan format 7." + std::to_string(kFormatMinor));
   expectContains(newer, "to 1." + std::to_string(kFormatMinor));
   expectContains(tamper([](auto &b) { headerOf(b).minor = 9; }),
