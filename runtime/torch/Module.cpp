@@ -581,6 +581,21 @@ std::vector<std::string> meet(const World &world, const std::string &said) {
 // Checked runs
 //===----------------------------------------------------------------------===//
 
+/// Bound to where tensors lie now: a switch may have made their memory, or have
+/// given it back.
+std::vector<TensorBinding> bindingsNow(const std::vector<Tensor> &tensors) {
+  std::vector<TensorBinding> bindings = bindingsOf(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto storage = tensors[i].storage.lock();
+    TensorBinding &binding = bindings[i];
+    binding.data = storage && storage->nbytes() > 0
+                       ? static_cast<std::byte *>(storage->mutable_data()) +
+                             binding.offset
+                       : nullptr;
+  }
+  return bindings;
+}
+
 /// Calls visit(storage, program) with the tensors bound.
 template <typename Visit>
 void withStorage(const Plan &plan, uint32_t device,
@@ -588,7 +603,7 @@ void withStorage(const Plan &plan, uint32_t device,
   py::gil_scoped_release release;
   RankProgram program = take(plan->program(device));
   LocalStorage storage(plan->common(), program);
-  check(bindTensors(bindingsOf(tensors), storage));
+  check(bindTensors(bindingsNow(tensors), storage));
   visit(storage, program);
 }
 

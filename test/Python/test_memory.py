@@ -331,12 +331,13 @@ def _one_buffer(rank, store, path):
     state, coming = fill(plan, rank, full), shapes(plan, rank)
     first = [(f"layers.{i}.w", "param") for i in range(SHARED)]
     buffer = torch.cat([state[key].flatten() for key in first])
-    new_buffer = dynatrain.hollow(torch.empty_like(buffer, device="meta"))
+    new_buffer = torch.empty_like(buffer)
     for key, old, new in zip(
         first, buffer.chunk(SHARED), new_buffer.chunk(SHARED)
     ):
         state[key] = old.view(state[key].shape)
         coming[key] = new.view(coming[key].shape)
+    new_buffer.untyped_storage().resize_(0)  # torch makes no views of nothing
     world = dynatrain.World(store=store, rank=rank, timeout=60)
     switch_over(plan, world, state, coming)
     assert wrong(plan, rank, full, coming) == []
