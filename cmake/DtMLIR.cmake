@@ -26,15 +26,16 @@ include(AddMLIR)
 
 # Targets that see MLIR headers link this; everything else stays free of them.
 add_library(DtMLIRHeaders INTERFACE)
+# What tablegen makes is no more ours to mend than theirs.
 target_include_directories(DtMLIRHeaders SYSTEM INTERFACE
-  ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
+  "${PROJECT_BINARY_DIR}/include" ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
 target_include_directories(DtMLIRHeaders INTERFACE
-  "${PROJECT_SOURCE_DIR}/include" "${PROJECT_BINARY_DIR}/include")
+  "${PROJECT_SOURCE_DIR}/include")
 separate_arguments(DT_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_definitions(DtMLIRHeaders INTERFACE ${DT_LLVM_DEFINITIONS})
 target_link_libraries(DtMLIRHeaders INTERFACE MLIR LLVM)
 
 # What mlir_tablegen() reads from the including folder.
-include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS})
-include_directories("${PROJECT_SOURCE_DIR}/include"
+include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS}
   "${PROJECT_BINARY_DIR}/include")
+include_directories("${PROJECT_SOURCE_DIR}/include")

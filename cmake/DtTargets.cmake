@@ -39,7 +39,7 @@ endfunction()
 
 function(dt_set_warnings name)
   target_compile_options(${name} PRIVATE
-    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wno-unused-parameter>")
+    "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
   if(DT_WARNINGS_AS_ERRORS)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
   endif()

@@ -5,7 +5,7 @@
    that are left, with a sign: +1 for a box that is written, -1 for the shard
    that should be. All count to nothing everywhere exactly if the corners that
    lie at one place do, for every place; these are boxes again, of one dim less
-   (Cover::cancel in runtime/plan/Cover.cpp). Where no dim is left a box is its
+   (Cover::cancel in runtime/verify/Cover.cpp). Where no dim is left a box is its
    sign. *)
 
 From Coq Require Import Arith Lia List ZArith.

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/LoopbackRun.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

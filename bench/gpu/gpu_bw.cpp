@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

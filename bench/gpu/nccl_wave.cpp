@@ -8,9 +8,9 @@
 
 #include "Stream.h"
 
-#include "dtrt/Cuda.h"
-#include "dtrt/NcclTransport.h"
-#include "dtrt/Store.h"
+#include "dtrt/cuda/Cuda.h"
+#include "dtrt/nccl/NcclTransport.h"
+#include "dtrt/store/Store.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -12,7 +12,7 @@ mkdir -p "$folder/include" "$folder/plans"
 for header in flatbuffers nlohmann CLI xxhash.h; do
   cp -r "/usr/include/$header" "$folder/include/"
 done
-cp "$root/build/runtime/plan/plan_generated.h" "$folder/include/"
+cp "$root/build/runtime/format/plan_generated.h" "$folder/include/"
 cp -r /usr/src/googletest "$folder/"
 for request in qwen3-30b-slice gpt3-1.3b-full small-waves; do
   "$root/build/bin/dt-opt" "$root/bench/gpu/$request.json" \

@@ -1,7 +1,7 @@
 //===- AdvicePage.cpp - Advice on one self-contained page -----------------===//
 
 #include "dt/Advise/Report.h"
-#include "dtrt/Page.h"
+#include "dtrt/report/Page.h"
 
 namespace dt::advise {
 

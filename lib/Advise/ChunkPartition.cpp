@@ -100,7 +100,7 @@ public:
 
   std::optional<std::vector<int64_t>>
   solve(int64_t timeBound, bool byMoves, bool &isOptimal, std::string &error) {
-    addVariables(timeBound, byMoves);
+    addVariables(byMoves);
     addOrder();
     for (size_t stage = 0; stage < stages; ++stage) {
       addTime(stage, timeBound);
@@ -150,7 +150,7 @@ private:
     return out;
   }
 
-  void addVariables(int64_t timeBound, bool byMoves) {
+  void addVariables(bool byMoves) {
     for (size_t block = 0; block < blocks; ++block)
       for (int64_t layer = 0; layer < layers; ++layer) {
         double least = block + 1 == blocks ? 1 : 0;

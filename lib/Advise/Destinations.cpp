@@ -196,9 +196,8 @@ bool dealEvenly(const Job &job, Sizes &sizes, std::string &error) {
   return true;
 }
 
-bool dealLayers(const Job &job, const ChunkProblem &problem, double slack,
-                bool isExact, Sizes &sizes, bool &isOptimum,
-                std::string &error) {
+bool dealLayers(const ChunkProblem &problem, double slack, bool isExact,
+                Sizes &sizes, bool &isOptimum, std::string &error) {
   if (sizes.vpp == 1) {
     auto cut = slack > 0 ? nearestPartition(problem.stages, slack, error)
                          : fastestPartition(problem.stages, error);
@@ -596,7 +595,7 @@ std::optional<Destination> predict(const Job &job, Sizes sizes,
   } else {
     ChunkProblem problem = chunkProblem(job, sizes, parts.times, parts.bytes,
                                         mostMicroBatches(*shares));
-    if (!dealLayers(job, problem, 0, isExact, sizes, isOptimum, error))
+    if (!dealLayers(problem, 0, isExact, sizes, isOptimum, error))
       return std::nullopt;
   }
   Destination out =
@@ -685,8 +684,8 @@ Destination nearToday(const Job &job, const Destination &destination) {
                                       mostMicroBatches(best.shares));
   addMoves(job, sizes, problem);
   bool isOptimum = true;
-  if (!dealLayers(job, problem, job.time.slack, /*isExact=*/true, sizes,
-                  isOptimum, error))
+  if (!dealLayers(problem, job.time.slack, /*isExact=*/true, sizes, isOptimum,
+                  error))
     return best;
   auto nearer = predictAsIs(job, sizes, best.batch, error);
   if (!nearer || !nearer->memory.fits ||

@@ -4,8 +4,8 @@
 #define DT_LIB_ADVISE_HELDSTATE_H
 
 #include "dt/Advise/StateSizes.h"
-#include "dt/Geometry/Buckets.h"
 #include "dt/Geometry/Shard.h"
+#include "dt/Megatron/Buckets.h"
 
 #include <map>
 #include <tuple>

@@ -21,12 +21,12 @@
 
 namespace dt::advise {
 
-using request::asInteger;
-using request::asPositiveNumber;
-using request::checkKeys;
-using request::fail;
-using request::inQuotes;
-using request::Json;
+using json::asInteger;
+using json::asPositiveNumber;
+using json::checkKeys;
+using json::fail;
+using json::inQuotes;
+using json::Json;
 
 namespace {
 
@@ -58,7 +58,7 @@ double numberOr(const Json &json, const std::string &path, const char *key,
 bool boolOr(const Json &json, const std::string &path, const char *key,
             bool standard) {
   const Json *value = json.find(key);
-  return value ? request::asBool(*value, path + "." + key) : standard;
+  return value ? json::asBool(*value, path + "." + key) : standard;
 }
 
 /// The value as JSON text again.
@@ -166,11 +166,11 @@ void readSpeed(const Json &json, const std::string &path, Device &device) {
 
 void readUnequal(const Json &json, JobCluster &cluster) {
   size_t i = 0;
-  for (const Json &item : request::asArray(json, "cluster.unequal").items) {
+  for (const Json &item : json::asArray(json, "cluster.unequal").items) {
     std::string path = "cluster.unequal[" + std::to_string(i++) + "]";
     checkKeys(item, path,
               {"at", "TFLOPs", "memory", "memory_GBps", "slowdown"});
-    Place place = readPlace(request::require(item, path, "at"), path + ".at");
+    Place place = readPlace(json::require(item, path, "at"), path + ".at");
     for (int64_t device : devicesAt(place, cluster, path + ".at"))
       readSpeed(item, path, cluster.devices[device]);
   }
@@ -183,15 +183,14 @@ LinkEnd endOf(const Place &place) {
 
 void readLinks(const Json &json, JobCluster &cluster) {
   size_t i = 0;
-  for (const Json &item : request::asArray(json, "cluster.links").items) {
+  for (const Json &item : json::asArray(json, "cluster.links").items) {
     std::string path = "cluster.links[" + std::to_string(i++) + "]";
     checkKeys(item, path, {"from", "to", "GBps"});
-    Place from =
-        readPlace(request::require(item, path, "from"), path + ".from");
-    Place to = readPlace(request::require(item, path, "to"), path + ".to");
+    Place from = readPlace(json::require(item, path, "from"), path + ".from");
+    Place to = readPlace(json::require(item, path, "to"), path + ".to");
     devicesAt(from, cluster, path + ".from");
     devicesAt(to, cluster, path + ".to");
-    request::require(item, path, "GBps");
+    json::require(item, path, "GBps");
     cluster.links.push_back(
         {endOf(from), endOf(to), numberOr(item, path, "GBps", 0, 1e6)});
   }
@@ -203,13 +202,13 @@ void readMeasured(const Json &json, JobCluster &cluster) {
   if (int64_t(n) > kMostMeasured)
     fail(path + " is for at most " + std::to_string(kMostMeasured) +
          " devices");
-  const std::vector<Json> &rows = request::asArray(json, path).items;
+  const std::vector<Json> &rows = json::asArray(json, path).items;
   if (rows.size() != n)
     fail(path + " has " + std::to_string(rows.size()) +
          " rows, but the cluster has " + std::to_string(n) + " devices");
   for (size_t a = 0; a < n; ++a) {
     std::string rowPath = path + "[" + std::to_string(a) + "]";
-    const std::vector<Json> &row = request::asArray(rows[a], rowPath).items;
+    const std::vector<Json> &row = json::asArray(rows[a], rowPath).items;
     if (row.size() != n)
       fail(rowPath + " has " + std::to_string(row.size()) +
            " entries, expected " + std::to_string(n));
@@ -229,8 +228,8 @@ JobCluster readCluster(const Json &json) {
              "memory_GBps", "intra_node_GBps", "inter_node_GBps", "latency_us",
              "unequal", "links", "measured_GBps"});
   JobCluster cluster;
-  int64_t n = asInteger(request::require(json, path, "devices"),
-                        path + ".devices", 1, kMostDevices);
+  int64_t n = asInteger(json::require(json, path, "devices"), path + ".devices",
+                        1, kMostDevices);
   cluster.devicesPerNode =
       integerOr(json, path, "devices_per_node", 8, 1, kMostDevices);
   int64_t nics = integerOr(json, path, "nics_per_node", cluster.devicesPerNode,
@@ -246,7 +245,7 @@ JobCluster readCluster(const Json &json) {
   Device device;
   device.flops = 312 * kTera;
   device.memoryRate = 2000 * kGiga;
-  request::require(json, path, "memory");
+  json::require(json, path, "memory");
   readSpeed(json, path, device);
   cluster.devices.assign(n, device);
   if (const Json *unequal = json.find("unequal"))
@@ -259,7 +258,7 @@ JobCluster readCluster(const Json &json) {
 }
 
 Recompute readRecompute(const Json &value, const std::string &path) {
-  const std::string &name = request::asString(value, path);
+  const std::string &name = json::asString(value, path);
   for (Recompute one : {Recompute::None, Recompute::Selective, Recompute::Full})
     if (name == nameOf(one))
       return one;
@@ -270,9 +269,9 @@ Recompute readRecompute(const Json &value, const std::string &path) {
 void readBatch(const Json &json, Job &job) {
   checkKeys(json, "batch", {"global", "micro", "sequence", "recompute"});
   Batch &batch = job.batch;
-  batch.global = asInteger(request::require(json, "batch", "global"),
+  batch.global = asInteger(json::require(json, "batch", "global"),
                            "batch.global", 1, kMostBatch);
-  batch.sequence = asInteger(request::require(json, "batch", "sequence"),
+  batch.sequence = asInteger(json::require(json, "batch", "sequence"),
                              "batch.sequence", 1, kMostBatch);
   batch.micro = integerOr(json, "batch", "micro", 1, 1, kMostMicroBatch);
   if (batch.global % batch.micro != 0)
@@ -293,14 +292,14 @@ void readConstraints(const Json &json, Constraints &out) {
     if (const Json *value = json.find(axis)) {
       std::string name = path + "." + axis;
       if (value->isArray())
-        out.allowed[axis] = request::asIntegers(*value, name, 0);
+        out.allowed[axis] = json::asIntegers(*value, name, 0);
       else
         out.allowed[axis] = {asInteger(*value, name, 0)};
       if (out.allowed[axis].empty())
         fail(name + " allows nothing");
     }
   if (const Json *value = json.find("recompute"))
-    for (const Json &item : request::asArray(*value, path + ".recompute").items)
+    for (const Json &item : json::asArray(*value, path + ".recompute").items)
       out.recompute.push_back(readRecompute(item, path + ".recompute"));
   if (const Json *value = json.find("reserve"))
     out.reserve = request::readBytes(*value, path + ".reserve");
@@ -331,7 +330,7 @@ void readTransition(const Json &json, Job &job) {
   if (const Json *value = json.find("staging"))
     job.staging = request::readBytes(*value, "transition.staging");
   if (const Json *value = json.find("mode")) {
-    job.mode = request::asString(*value, "transition.mode");
+    job.mode = json::asString(*value, "transition.mode");
     if (job.mode != "flat" && job.mode != "rollback")
       fail("transition.mode must be \"flat\" or \"rollback\", not " +
            inQuotes(job.mode));
@@ -342,7 +341,7 @@ void readTransition(const Json &json, Job &job) {
 
 std::vector<double> readSeconds(const Json &json, const std::string &path) {
   std::vector<double> out;
-  for (const Json &item : request::asArray(json, path).items)
+  for (const Json &item : json::asArray(json, path).items)
     out.push_back(
         asPositiveNumber(item, path + "[" + std::to_string(out.size()) + "]"));
   return out;
@@ -365,10 +364,8 @@ void readProfile(const Json &json, Job &job) {
   out.firstSeconds = numberOr(json, path, "first_seconds", 0, 1e9);
   out.lastSeconds = numberOr(json, path, "last_seconds", 0, 1e9);
   if (const Json *value = json.find("expert_load"))
-    for (const Json &row :
-         request::asArray(*value, path + ".expert_load").items) {
-      out.expertLoad.push_back(
-          request::asIntegers(row, path + ".expert_load", 0));
+    for (const Json &row : json::asArray(*value, path + ".expert_load").items) {
+      out.expertLoad.push_back(json::asIntegers(row, path + ".expert_load", 0));
       if (int64_t(out.expertLoad.back().size()) != job.model.experts)
         fail(path + ".expert_load has a row of " +
              std::to_string(out.expertLoad.back().size()) +
@@ -405,9 +402,9 @@ std::vector<int64_t> blocksOf(const request::ParallelSizes &sizes,
   return blocks;
 }
 
-void readLayout(const Json &json, const request::Model &model, Job &job) {
+void readLayout(const Json &json, const megatron::Model &model, Job &job) {
   const std::string path = "layout";
-  if (request::asObject(json, path).find("shards"))
+  if (json::asObject(json, path).find("shards"))
     fail("layout has \"shards\", but advice needs parallel sizes");
   request::ParallelSizes in =
       request::readParallelSizes(json, path, job.vocabMultiple);
@@ -441,21 +438,20 @@ void readLayout(const Json &json, const request::Model &model, Job &job) {
   job.layoutText = textOf(json).dump();
 }
 
-request::Model readModel(const Json &json, Job &job) {
-  const Json &value = request::require(json, "job", "model");
-  request::Model model = request::readModel(value, job.directory);
+megatron::Model readModel(const Json &json, Job &job) {
+  const Json &value = json::require(json, "job", "model");
+  megatron::Model model = request::readModel(value, job.directory);
   Json config = value;
   std::string path = "model";
   if (value.isString()) {
     path = "model " + inQuotes(value.string);
     job.modelPath = value.string;
     bool isAbsolute = value.string[0] == '/';
-    config =
-        request::parseJson(readFile(isAbsolute || job.directory.empty()
-                                        ? value.string
-                                        : job.directory + "/" + value.string,
-                                    value.string),
-                           path);
+    config = json::parseJson(readFile(isAbsolute || job.directory.empty()
+                                          ? value.string
+                                          : job.directory + "/" + value.string,
+                                      value.string),
+                             path);
   } else {
     job.modelText = textOf(value).dump();
   }
@@ -464,10 +460,9 @@ request::Model readModel(const Json &json, Job &job) {
                 "\"model_type\"");
   std::vector<StateWidth> states;
   if (const Json *state = json.find("state")) {
-    for (const Json::Member &member :
-         request::asObject(*state, "state").members) {
+    for (const Json::Member &member : json::asObject(*state, "state").members) {
       std::string where = "state." + member.first;
-      const std::string &text = request::asString(member.second, where);
+      const std::string &text = json::asString(member.second, where);
       std::optional<DType> dtype = parseDType(text);
       if (!dtype)
         fail(where + " is the unknown dtype " + inQuotes(text));
@@ -485,7 +480,7 @@ void addLost(const Json &json, const JobChanges &changes, JobCluster &cluster) {
       cluster.devices[device].isLost = true;
   };
   if (const Json *lost = json.find("lost"))
-    for (size_t i = 0; i < request::asArray(*lost, "lost").items.size(); ++i) {
+    for (size_t i = 0; i < json::asArray(*lost, "lost").items.size(); ++i) {
       std::string path = "lost[" + std::to_string(i) + "]";
       lose(readPlace(lost->items[i], path), path);
     }
@@ -526,7 +521,7 @@ void readParts(const Json &json, Job &job) {
   if (const Json *value = json.find("transition"))
     readTransition(*value, job);
   if (const Json *value = json.find("gradients")) {
-    const std::string &text = request::asString(*value, "gradients");
+    const std::string &text = json::asString(*value, "gradients");
     std::optional<DType> dtype = parseDType(text);
     if (!dtype)
       fail("gradients is the unknown dtype " + inQuotes(text));
@@ -536,7 +531,7 @@ void readParts(const Json &json, Job &job) {
 
 Job read(const std::string &text, const std::string &directory,
          const JobChanges &changes) {
-  Json json = request::parseJson(text, "job");
+  Json json = json::parseJson(text, "job");
   checkKeys(json, "job",
             {"model", "state", "gradients", "cluster", "layout", "batch",
              "constraints", "time", "transition", "lost", "vocab_multiple",
@@ -545,16 +540,16 @@ Job read(const std::string &text, const std::string &directory,
   job.directory = directory;
   job.vocabMultiple =
       integerOr(json, "job", "vocab_multiple", 128, 1, int64_t(1) << 20);
-  job.cluster = readCluster(request::require(json, "job", "cluster"));
-  readBatch(request::require(json, "job", "batch"), job);
+  job.cluster = readCluster(json::require(json, "job", "cluster"));
+  readBatch(json::require(json, "job", "batch"), job);
   readParts(json, job);
-  request::Model model = readModel(json, job);
-  readLayout(request::require(json, "job", "layout"), model, job);
+  megatron::Model model = readModel(json, job);
+  readLayout(json::require(json, "job", "layout"), model, job);
   chooseMicroBatches(job);
   if (const Json *value = json.find("profile"))
     readProfile(*value, job);
   if (!changes.profile.empty())
-    readProfile(request::parseJson(changes.profile, "profile"), job);
+    readProfile(json::parseJson(changes.profile, "profile"), job);
   addLost(json, changes, job.cluster);
   if (job.available().empty())
     fail("no device is left");
@@ -601,7 +596,7 @@ std::optional<Job> readJob(const std::string &json,
                            const JobChanges &changes, std::string &error) {
   try {
     return read(json, directory, changes);
-  } catch (const request::RequestError &mistake) {
+  } catch (const json::JsonError &mistake) {
     error = oneLine(mistake.message);
   } catch (const std::exception &failure) {
     error = oneLine(std::string("cannot read the job: ") + failure.what());

@@ -17,9 +17,9 @@
 
 namespace dt::advise {
 
-using request::fail;
-using request::inQuotes;
-using request::Json;
+using json::fail;
+using json::inQuotes;
+using json::Json;
 
 namespace {
 
@@ -30,24 +30,24 @@ int64_t readNumber(const Json &config, const std::string &path,
   for (const char *key : keys)
     if (const Json *value = config.find(key))
       if (!value->isNull())
-        return request::asInteger(*value, path + " " + inQuotes(key), 1,
-                                  kMostNumber);
+        return json::asInteger(*value, path + " " + inQuotes(key), 1,
+                               kMostNumber);
   if (standard < 0)
     fail(path + " needs the key " + inQuotes(*keys.begin()));
   return standard;
 }
 
-Home homeOf(request::Stage stage, const std::string &name) {
+Home homeOf(megatron::Stage stage, const std::string &name) {
   switch (stage) {
-  case request::Stage::Layer:
+  case megatron::Stage::Layer:
     return Home::Layer;
-  case request::Stage::First:
+  case megatron::Stage::First:
     return Home::First;
-  case request::Stage::Last:
+  case megatron::Stage::Last:
     return Home::Last;
-  case request::Stage::FirstAndLast:
+  case megatron::Stage::FirstAndLast:
     return Home::FirstAndLast;
-  case request::Stage::Every:
+  case megatron::Stage::Every:
     break;
   }
   fail("tensor " + inQuotes(name) +
@@ -56,7 +56,7 @@ Home homeOf(request::Stage stage, const std::string &name) {
 
 class Reader {
 public:
-  Reader(const Json &config, const request::Model &model,
+  Reader(const Json &config, const megatron::Model &model,
          const std::string &path, const std::vector<StateWidth> &states)
       : config(config), model(model), path(path), states(states) {}
 
@@ -77,7 +77,7 @@ public:
     for (LayerCost &cost : shape.costs)
       cost.ioSaved = 4 * double(shape.hidden);
     attentions.resize(shape.layers + 1);
-    for (const request::ModelTensor &tensor : model.tensors)
+    for (const megatron::ModelTensor &tensor : model.tensors)
       add(tensor);
     for (int64_t layer = 0; layer < shape.layers; ++layer)
       finish(attentions[layer], shape.costs[layer]);
@@ -97,7 +97,7 @@ private:
     double queries = 0; // rows of latent attention's queries
   };
 
-  void add(const request::ModelTensor &tensor) {
+  void add(const megatron::ModelTensor &tensor) {
     ShapeTensor out;
     out.home = homeOf(tensor.stage, tensor.name);
     out.layer = int32_t(tensor.layer);
@@ -122,7 +122,7 @@ private:
       addCost(tensor, shape.costs[tensor.layer], attentions[tensor.layer]);
   }
 
-  void addCost(const request::ModelTensor &tensor, LayerCost &cost,
+  void addCost(const megatron::ModelTensor &tensor, LayerCost &cost,
                Attention &attention) {
     double rows = double(tensor.shape[0]), columns = double(tensor.shape[1]);
     double flops = 2 * rows * columns;
@@ -146,7 +146,7 @@ private:
     }
   }
 
-  static void addAttention(const request::ModelTensor &tensor, double rows,
+  static void addAttention(const megatron::ModelTensor &tensor, double rows,
                            double columns, LayerCost &cost,
                            Attention &attention) {
     auto has = [&](const char *part) {
@@ -190,7 +190,7 @@ private:
     }
   }
 
-  int32_t classOf(const request::ModelTensor &tensor) {
+  int32_t classOf(const megatron::ModelTensor &tensor) {
     TensorClass kind;
     kind.shape = tensor.shape;
     kind.tpDim = tensor.cut.tpDim ? int(*tensor.cut.tpDim) : -1;
@@ -221,7 +221,7 @@ private:
                          bool, bool, int64_t, int64_t>;
 
   const Json &config;
-  const request::Model &model;
+  const megatron::Model &model;
   const std::string &path;
   const std::vector<StateWidth> &states;
   ModelShape shape;
@@ -231,7 +231,7 @@ private:
 
 } // namespace
 
-ModelShape readModelShape(const Json &config, const request::Model &model,
+ModelShape readModelShape(const Json &config, const megatron::Model &model,
                           const std::string &path,
                           const std::vector<StateWidth> &states) {
   return Reader(config, model, path, states).read();

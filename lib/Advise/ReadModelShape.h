@@ -3,8 +3,8 @@
 #ifndef DT_LIB_ADVISE_READMODELSHAPE_H
 #define DT_LIB_ADVISE_READMODELSHAPE_H
 
-#include "Json.h"
-#include "Model.h"
+#include "dt/Json/Json.h"
+#include "dt/Megatron/Model.h"
 
 #include "dt/Advise/ModelShape.h"
 
@@ -18,9 +18,9 @@ struct StateWidth {
 
 /// `config` is the config.json itself, `path` its name in errors. Without
 /// states there is `param` alone, in each tensor's own dtype. Throws
-/// request::RequestError.
-ModelShape readModelShape(const request::Json &config,
-                          const request::Model &model, const std::string &path,
+/// json::JsonError.
+ModelShape readModelShape(const json::Json &config,
+                          const megatron::Model &model, const std::string &path,
                           const std::vector<StateWidth> &states);
 
 } // namespace dt::advise

@@ -2,7 +2,7 @@
 
 #include "dt/Advise/Solve.h"
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 #include "dt/Advise/Batches.h"
 #include "dt/Advise/ChunkPartition.h"
@@ -16,13 +16,13 @@
 
 namespace dt::advise {
 
-using request::asInteger;
-using request::asIntegers;
-using request::asPositiveNumber;
-using request::checkKeys;
-using request::fail;
-using request::Json;
-using request::require;
+using json::asInteger;
+using json::asIntegers;
+using json::asPositiveNumber;
+using json::checkKeys;
+using json::fail;
+using json::Json;
+using json::require;
 
 namespace {
 
@@ -45,7 +45,7 @@ double asNumber(const Json &json, const std::string &path) {
 std::vector<double> numbers(const Json &json, const std::string &path,
                             bool mayBeZero) {
   std::vector<double> out;
-  for (const Json &item : request::asArray(json, path).items) {
+  for (const Json &item : json::asArray(json, path).items) {
     std::string name = path + "[" + std::to_string(out.size()) + "]";
     out.push_back(mayBeZero ? asNumber(item, name)
                             : asPositiveNumber(item, name));
@@ -93,7 +93,7 @@ void readStage(const Json &json, const std::string &path, double unit,
 std::vector<std::pair<int64_t, int64_t>> readPairs(const Json &json,
                                                    const std::string &path) {
   std::vector<std::pair<int64_t, int64_t>> out;
-  for (const Json &item : request::asArray(json, path).items) {
+  for (const Json &item : json::asArray(json, path).items) {
     std::vector<int64_t> pair = asIntegers(item, path, 0);
     if (pair.size() != 2)
       fail(path + " must have pairs of numbers");
@@ -140,7 +140,7 @@ ChunkProblem readStages(const Json &json, double &unit) {
   if (int64_t(chain.stages.size()) > kMostStages)
     fail("stages.stages has more than " + std::to_string(kMostStages));
   if (const Json *moves = json.find("move_bytes"))
-    for (const Json &row : request::asArray(*moves, "stages.move_bytes").items)
+    for (const Json &row : json::asArray(*moves, "stages.move_bytes").items)
       chain.moveBytes.push_back(spread(row, "stages.move_bytes", n));
   if (const Json *cuts = json.find("no_cut_after"))
     chain.noCutAfter = asIntegers(*cuts, "stages.no_cut_after", 0);
@@ -310,8 +310,7 @@ Out solveLinks(const Json &json) {
   const std::string path = "links";
   checkKeys(json, path, {"GBps", "gap", "group", "groups"});
   Bandwidths bandwidths;
-  const Json &rows =
-      request::asArray(require(json, path, "GBps"), "links.GBps");
+  const Json &rows = json::asArray(require(json, path, "GBps"), "links.GBps");
   bandwidths.devices = int64_t(rows.items.size());
   if (bandwidths.devices > kMostDevices)
     fail("links.GBps has more than " + std::to_string(kMostDevices) +
@@ -345,7 +344,7 @@ Out solveLinks(const Json &json) {
 }
 
 Out solve(const std::string &text) {
-  Json json = request::parseJson(text, "problem");
+  Json json = json::parseJson(text, "problem");
   checkKeys(json, "problem",
             {"stages", "rebalance", "experts", "batches", "links"});
   if (json.members.size() != 1)
@@ -369,7 +368,7 @@ std::optional<std::string> solveText(const std::string &json,
                                      std::string &error) {
   try {
     return solve(json).dump(2) + "\n";
-  } catch (const request::RequestError &mistake) {
+  } catch (const json::JsonError &mistake) {
     error = mistake.message;
   } catch (const std::exception &failure) {
     error = std::string("cannot solve the problem: ") + failure.what();

@@ -2,7 +2,7 @@
 
 #include "dt/Emit/Programs.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 #include <set>

@@ -4,7 +4,7 @@
 #define DT_PASSES_COMMONSECTION_H
 
 #include "TransitionAnalysis.h"
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 namespace dt {
 

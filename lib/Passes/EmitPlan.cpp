@@ -13,8 +13,8 @@
 #include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/PlanFile.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/format/PlanFile.h"
+#include "dtrt/verify/Verifier.h"
 
 #include "mlir/IR/Threading.h"
 using namespace mlir;

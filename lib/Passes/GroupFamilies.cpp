@@ -227,8 +227,8 @@ private:
   void formFamilies(const std::vector<const Tensor *> &tensors);
   void form(const Candidate &candidate);
   void replace(const Candidate &candidate, const Family &family);
-  StringAttr symbolFor(const Candidate &candidate, StringRef pattern);
-  std::string pattern(const Candidate &candidate, const Family &family);
+  StringAttr symbolFor(StringRef pattern);
+  std::string pattern(const Candidate &candidate);
 
   SpaceOp space;
   ArrayRef<LayoutOp> layouts;
@@ -353,7 +353,7 @@ void Grouper::form(const Candidate &candidate) {
   }
 }
 
-std::string Grouper::pattern(const Candidate &candidate, const Family &family) {
+std::string Grouper::pattern(const Candidate &candidate) {
   NumberedName name = splitNumbers(candidate.members.front()->name);
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
@@ -366,7 +366,7 @@ std::string Grouper::pattern(const Candidate &candidate, const Family &family) {
 /// What follows the outermost number reads well: "mlp.linear_fc2.weight". A
 /// number that stood between dots leaves one of them: "experts.{}.w" is
 /// "experts.w".
-StringAttr Grouper::symbolFor(const Candidate &candidate, StringRef pattern) {
+StringAttr Grouper::symbolFor(StringRef pattern) {
   auto [before, after] = pattern.split("{}");
   std::string name;
   for (StringRef rest = after.ltrim("._"); !rest.empty();) {
@@ -385,8 +385,8 @@ StringAttr Grouper::symbolFor(const Candidate &candidate, StringRef pattern) {
 void Grouper::replace(const Candidate &candidate, const Family &family) {
   ++numFamilies;
   ParamOp first = candidate.members.front()->param;
-  std::string tensorName = pattern(candidate, family);
-  StringAttr symbol = symbolFor(candidate, tensorName);
+  std::string tensorName = pattern(candidate);
+  StringAttr symbol = symbolFor(tensorName);
   SmallVector<int64_t> shape, firsts, steps;
   for (unsigned d : family.varying()) {
     shape.push_back(candidate.grid[d].count);

@@ -3,7 +3,7 @@
 #include "CommonSection.h"
 #include "ProgramReading.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/Report.h"
+#include "dtrt/report/Report.h"
 
 #include "llvm/Support/raw_ostream.h"
 

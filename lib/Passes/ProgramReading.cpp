@@ -2,7 +2,7 @@
 
 #include "ProgramReading.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"

@@ -125,8 +125,7 @@ void writeZeros(const TransitionInfo &info, Writer &writer) {
   }
 }
 
-void writeTransfers(const TransitionInfo &info, const Routing &routing,
-                    Writer &writer) {
+void writeTransfers(const Routing &routing, Writer &writer) {
   std::map<std::pair<uint32_t, uint32_t>, Rows> rows; // (hop, flow)
   for (const Move &move : routing.moves)
     appendRow(rows[{move.hop, move.flow}], move.source, move.destination,
@@ -198,7 +197,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     writeLocals(info, routing, writer);
     writeDerived(info, writer);
     writeZeros(info, writer);
-    writeTransfers(info, routing, writer);
+    writeTransfers(routing, writer);
     for (const Move &move : routing.moves)
       bytesMoved += move.box.volume() * flows[move.flow].bytesPerElement;
     for (const LocalMove &local : routing.locals)

@@ -9,7 +9,7 @@
 #include "PlanCertificate.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <map>
 

@@ -3,9 +3,9 @@
 #include "TransitionAnalysis.h"
 
 #include "dt/Geometry/Limits.h"
-#include "dt/Geometry/OptimizerShards.h"
 #include "dt/Geometry/Overlaps.h"
 #include "dt/Geometry/Painted.h"
+#include "dt/Megatron/OptimizerShards.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include "mlir/IR/Threading.h"

@@ -153,8 +153,8 @@ private:
   LogicalResult addLocal(Operation *op);
   LogicalResult addWave(WaveOp wave, int64_t &last);
   LogicalResult addStorage(Operation *op);
-  LogicalResult addStorage(Operation *op, ParamOp param, uint32_t flow,
-                           uint64_t states, PiecesAttr pieces, uint32_t shard);
+  LogicalResult addStorage(Operation *op, uint32_t flow, uint64_t states,
+                           PiecesAttr pieces, uint32_t shard);
   LogicalResult finish();
   void readPieces(PieceJob &job);
   void readSlots(SlotJob &job);
@@ -212,9 +212,9 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
   return success();
 }
 
-LogicalResult BodyReader::addStorage(Operation *op, ParamOp param,
-                                     uint32_t flow, uint64_t states,
-                                     PiecesAttr pieces, uint32_t shard) {
+LogicalResult BodyReader::addStorage(Operation *op, uint32_t flow,
+                                     uint64_t states, PiecesAttr pieces,
+                                     uint32_t shard) {
   bool creates = isa<CreateOp>(op);
   PlanStep &step = addStep(creates ? Kind::Create : Kind::Release);
   std::vector<PlanStorage> &storage = reading.plan.storage;
@@ -243,7 +243,7 @@ LogicalResult BodyReader::addStorage(Operation *op) {
                    : reading.plan.flows[i].sourceBuffers)
         stored |= group.states;
       if ((states & ~stored) == 0)
-        return addStorage(op, param, i, states, storage.getPieces(),
+        return addStorage(op, i, states, storage.getPieces(),
                           uint32_t(storage.getShard()));
     }
     return op->emitOpError("names states that are not stored alike on the ")

@@ -9,7 +9,7 @@
 #include "CommonSection.h"
 #include "ProgramReading.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include "llvm/ADT/DenseMap.h"
 

@@ -3,7 +3,7 @@
 #include "FirstFault.h"
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
-#include "dtrt/DeviceIndex.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <functional>

@@ -1,4 +1,5 @@
-//===- Obligations.cpp - Obligations as a file for any solver --------------===//
+//===- Obligations.cpp - Obligations as a file for any solver
+//--------------===//
 
 #include "dt/Proof/Obligations.h"
 

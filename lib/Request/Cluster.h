@@ -3,11 +3,13 @@
 #ifndef DT_LIB_REQUEST_CLUSTER_H
 #define DT_LIB_REQUEST_CLUSTER_H
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 #include "dt/Request/Request.h"
 
 namespace dt::request {
+
+using namespace json;
 
 Cluster readCluster(const Json &json);
 MemoryDecl readMemory(const Json &json);

@@ -3,11 +3,13 @@
 #ifndef DT_LIB_REQUEST_EXTRASTATE_H
 #define DT_LIB_REQUEST_EXTRASTATE_H
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 #include "dt/Request/Request.h"
 
 namespace dt::request {
+
+using namespace json;
 
 /// Adds the tensors of `extra` and their places to both layouts.
 void addExtraState(const Json &json, Request &request);

@@ -3,7 +3,7 @@
 #ifndef DT_LIB_REQUEST_LAYOUTS_H
 #define DT_LIB_REQUEST_LAYOUTS_H
 
-#include "Model.h"
+#include "ModelFile.h"
 
 #include "dt/Request/Request.h"
 

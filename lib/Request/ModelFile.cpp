@@ -7,7 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Model.h"
+#include "ModelFile.h"
+
+#include "dt/Megatron/Config.h"
 
 #include "dt/Geometry/Box.h"
 #include "dt/Geometry/Limits.h"

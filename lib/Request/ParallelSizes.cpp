@@ -2,8 +2,8 @@
 
 #include "ParallelSizes.h"
 
-#include "dt/Geometry/Buckets.h"
 #include "dt/Geometry/Limits.h"
+#include "dt/Megatron/Buckets.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -12,12 +12,14 @@
 #ifndef DT_LIB_REQUEST_PARALLELSIZES_H
 #define DT_LIB_REQUEST_PARALLELSIZES_H
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 #include "dt/Geometry/Mesh.h"
 #include "dt/Request/Request.h"
 
 namespace dt::request {
+
+using namespace json;
 
 struct ParallelSizes {
   int64_t world = 1;

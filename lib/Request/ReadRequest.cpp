@@ -174,7 +174,7 @@ std::optional<Request> readRequest(const std::string &json,
                                    std::string &error) {
   try {
     return request::read(json, directory);
-  } catch (const request::RequestError &mistake) {
+  } catch (const request::JsonError &mistake) {
     error = request::oneLine(mistake.message);
   } catch (const std::exception &failure) {
     error = request::oneLine(std::string("cannot read the request: ") +

@@ -3,7 +3,7 @@
 #ifndef DT_LIB_REQUEST_RULES_H
 #define DT_LIB_REQUEST_RULES_H
 
-#include "Model.h"
+#include "ModelFile.h"
 
 namespace dt::request {
 

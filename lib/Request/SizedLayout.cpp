@@ -9,7 +9,7 @@
 
 #include "Layouts.h"
 #include "ParallelSizes.h"
-#include "Stages.h"
+#include "dt/Megatron/Stages.h"
 
 #include <algorithm>
 
@@ -26,7 +26,8 @@ public:
   SizedLayout(const ParallelSizes &sizes, bool hasExpertMesh,
               const Model &model, const std::string &path)
       : sizes(sizes), hasExpertMesh(hasExpertMesh), path(path),
-        stages(buildStages(sizes, model.layers, path)) {
+        stages(buildStages({sizes.pp, sizes.vpp, sizes.ppLayers}, model.layers,
+                           path)) {
     expertsPerRank = model.experts / sizes.ep;
     if (model.experts % sizes.ep != 0)
       fail(path + ": " + std::to_string(model.experts) +

@@ -148,7 +148,7 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
                                          std::vector<StateDecl> states) {
   try {
     complete(request, /*all=*/false, states);
-  } catch (const RequestError &mistake) {
+  } catch (const JsonError &mistake) {
     fail("tensor " + inQuotes(tensor) + ": " + mistake.message);
   }
   for (const StateDecl &state : states)

@@ -3,11 +3,13 @@
 #ifndef DT_LIB_REQUEST_STATES_H
 #define DT_LIB_REQUEST_STATES_H
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 #include "dt/Request/Request.h"
 
 namespace dt::request {
+
+using namespace json;
 
 /// States of the request: `state` at the top and inside the sides, `derive`
 /// and `drop`. Those of the source come first, in its order. Empty: none

@@ -3,9 +3,11 @@
 #ifndef DT_LIB_REQUEST_UNITS_H
 #define DT_LIB_REQUEST_UNITS_H
 
-#include "Json.h"
+#include "dt/Json/Json.h"
 
 namespace dt::request {
+
+using namespace json;
 
 /// A positive count of bytes: an integer, or a string with a unit.
 ///   4096 -> 4096, "64KB" -> 64000, "1.5GiB" -> 1610612736

@@ -347,9 +347,9 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
       int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
       for (const Touch &touch : list) {
         JobEffect &effect = byDevice[touch.block][device];
+        int64_t &bytes = destination ? effect.created : effect.freed;
         painted.add(wholePages(touch.elements, page, end), [&](Interval part) {
-          (destination ? effect.created : effect.freed) +=
-              part.size() * states.width * states.count;
+          bytes += part.size() * states.width * states.count;
         });
       }
     }

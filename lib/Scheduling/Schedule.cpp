@@ -40,7 +40,7 @@
 
 #include "Matching.h"
 #include "dt/Geometry/Limits.h"
-#include "dtrt/DeviceIndex.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <map>

@@ -2,7 +2,7 @@
 
 #include "dt/Scheduling/Staging.h"
 
-#include "dtrt/DeviceIndex.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 

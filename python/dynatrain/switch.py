@@ -201,7 +201,8 @@ class Switch:
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
         """Ends the change on all processes, those too that have yet to prepare
-        it; the old state is intact. Raises `Error` where it is committed."""
+        it; the old state is intact, but in mode flat once all have begun to
+        transfer. Raises `Error` where it is committed."""
         if self._end(f"rank {self._place.rank}: {reason}") == "committed":
             raise Error(
                 f"rank {self._place.rank}, abort: the switch is committed"

@@ -1,7 +1,7 @@
 //===- ArenaStorage.cpp - Shards in memory of our own ---------------------===//
 
-#include "dtrt/ShardView.h"
-#include "dtrt/Storage.h"
+#include "dtrt/core/Storage.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,10 +1,10 @@
 //===- CheckPattern.cpp - Known values for checked runs -------------------===//
 
-#include "dtrt/CheckPattern.h"
+#include "dtrt/core/CheckPattern.h"
 
-#include "dtrt/Convert.h"
-#include "dtrt/ShardView.h"
-#include "dtrt/Text.h"
+#include "dtrt/core/Convert.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,8 +1,8 @@
 //===- Convert.cpp - Values of one dtype as another -----------------------===//
 
-#include "dtrt/Convert.h"
+#include "dtrt/core/Convert.h"
 
-#include "dtrt/ConvertBits.h"
+#include "dtrt/core/ConvertBits.h"
 
 #include <cstring>
 

@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_CORE_COPYRUNS_H
 #define DTRT_LIB_CORE_COPYRUNS_H
 
-#include "dtrt/Packing.h"
+#include "dtrt/core/Packing.h"
 
 namespace dtrt {
 

@@ -1,6 +1,6 @@
 //===- ExecutionPlan.cpp - What an executor leaves out and moves ----------===//
 
-#include "dtrt/ExecutionPlan.h"
+#include "dtrt/core/ExecutionPlan.h"
 
 #include "Overlap.h"
 

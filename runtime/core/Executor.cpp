@@ -1,6 +1,6 @@
 //===- Executor.cpp - Running one device's program ------------------------===//
 
-#include "dtrt/Executor.h"
+#include "dtrt/core/Executor.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 
 #include "InPlace.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <map>
 #include <tuple>

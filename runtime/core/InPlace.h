@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_CORE_INPLACE_H
 #define DTRT_LIB_CORE_INPLACE_H
 
-#include "dtrt/Storage.h"
+#include "dtrt/core/Storage.h"
 
 #include <vector>
 

@@ -1,8 +1,8 @@
 //===- LiveStorage.cpp - A trainer's tensors that come and go -------------===//
 
-#include "dtrt/LiveStorage.h"
+#include "dtrt/core/LiveStorage.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 //===- MessageRegions.cpp - Which tensors a message carries ---------------===//
 
-#include "dtrt/MessageRegions.h"
+#include "dtrt/core/MessageRegions.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <map>
 

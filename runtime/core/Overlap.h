@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_CORE_OVERLAP_H
 #define DTRT_LIB_CORE_OVERLAP_H
 
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 namespace dtrt {
 

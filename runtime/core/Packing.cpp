@@ -1,9 +1,9 @@
 //===- Packing.cpp - Copying strided boxes --------------------------------===//
 
-#include "dtrt/Packing.h"
+#include "dtrt/core/Packing.h"
 
 #include "CopyRuns.h"
-#include "dtrt/Text.h"
+#include "dtrt/format/Text.h"
 
 #include <algorithm>
 #include <cstring>

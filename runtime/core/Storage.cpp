@@ -1,9 +1,9 @@
 //===- Storage.cpp - Where a device keeps its shards ----------------------===//
 
-#include "dtrt/Storage.h"
+#include "dtrt/core/Storage.h"
 
-#include "dtrt/ShardView.h"
-#include "dtrt/Text.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
 
 namespace dtrt {
 

@@ -1,10 +1,10 @@
 //===- TensorBinding.cpp - Tensors that a rank is given -------------------===//
 
-#include "dtrt/TensorBinding.h"
+#include "dtrt/core/TensorBinding.h"
 
 #include "InPlace.h"
-#include "dtrt/ShardView.h"
-#include "dtrt/Text.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
 
 #include <algorithm>
 #include <cstdint>

@@ -1,6 +1,6 @@
 //===- Cluster.cpp - The machine that a plan is made for ------------------===//
 
-#include "dtrt/Cluster.h"
+#include "dtrt/cost/Cluster.h"
 
 #include <cmath>
 

@@ -1,6 +1,6 @@
 //===- LinkRates.cpp - The rates of a cluster's links ---------------------===//
 
-#include "dtrt/LinkRates.h"
+#include "dtrt/cost/LinkRates.h"
 
 #include <algorithm>
 #include <optional>

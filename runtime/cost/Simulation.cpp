@@ -1,9 +1,9 @@
 //===- Simulation.cpp - How long messages take ----------------------------===//
 
-#include "dtrt/Simulation.h"
+#include "dtrt/cost/Simulation.h"
 
-#include "dtrt/DeviceIndex.h"
-#include "dtrt/LinkRates.h"
+#include "dtrt/cost/LinkRates.h"
+#include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
 #include <unordered_map>

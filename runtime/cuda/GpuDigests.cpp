@@ -6,13 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include "Kernels.h"
 #include "RegionHash.h"
 #include "Stream.h"
 
-#include "dtrt/MessageRegions.h"
+#include "dtrt/core/MessageRegions.h"
 
 namespace dtrt {
 

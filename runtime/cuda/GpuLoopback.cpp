@@ -1,8 +1,8 @@
 //===- GpuLoopback.cpp - A whole plan on one GPU --------------------------===//
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 #include <chrono>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include "Stream.h"
 

@@ -1,6 +1,6 @@
 //===- GpuMemory.cpp - Memory of a GPU ------------------------------------===//
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include "Kernels.h"
 #include "Stream.h"

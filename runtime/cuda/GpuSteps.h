@@ -10,9 +10,9 @@
 #ifndef DTRT_LIB_CUDA_GPUSTEPS_H
 #define DTRT_LIB_CUDA_GPUSTEPS_H
 
-#include "dtrt/BoxCopy.h"
-#include "dtrt/MessageRegions.h"
-#include "dtrt/Transport.h"
+#include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/MessageRegions.h"
+#include "dtrt/core/Transport.h"
 
 #include <array>
 

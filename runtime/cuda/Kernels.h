@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_CUDA_KERNELS_H
 #define DTRT_LIB_CUDA_KERNELS_H
 
-#include "dtrt/BoxCopy.h"
+#include "dtrt/core/BoxCopy.h"
 
 #include <cuda_runtime_api.h>
 

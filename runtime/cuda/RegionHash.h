@@ -10,7 +10,7 @@
 #ifndef DTRT_LIB_CUDA_REGIONHASH_H
 #define DTRT_LIB_CUDA_REGIONHASH_H
 
-#include "dtrt/BoxCopy.h"
+#include "dtrt/core/BoxCopy.h"
 
 namespace dtrt {
 

@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_CUDA_STREAM_H
 #define DTRT_LIB_CUDA_STREAM_H
 
-#include "dtrt/Status.h"
+#include "dtrt/types/Status.h"
 
 #include <cuda_runtime_api.h>
 

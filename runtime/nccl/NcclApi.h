@@ -10,7 +10,7 @@
 #ifndef DTRT_LIB_NCCL_NCCLAPI_H
 #define DTRT_LIB_NCCL_NCCLAPI_H
 
-#include "dtrt/Status.h"
+#include "dtrt/types/Status.h"
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>

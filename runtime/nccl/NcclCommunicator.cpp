@@ -6,8 +6,8 @@
 #include "Stream.h"
 #include "Worker.h"
 
-#include "dtrt/Cuda.h"
-#include "dtrt/KernelPlans.h"
+#include "dtrt/cost/KernelPlans.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <algorithm>
 #include <atomic>

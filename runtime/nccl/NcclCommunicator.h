@@ -14,7 +14,7 @@
 
 #include "NcclApi.h"
 
-#include "dtrt/NcclTransport.h"
+#include "dtrt/nccl/NcclTransport.h"
 
 #include <functional>
 

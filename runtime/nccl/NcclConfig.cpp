@@ -2,7 +2,7 @@
 
 #include "NcclConfig.h"
 
-#include "dtrt/KernelPlans.h"
+#include "dtrt/cost/KernelPlans.h"
 
 namespace dtrt {
 

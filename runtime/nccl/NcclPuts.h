@@ -13,7 +13,7 @@
 
 #include "NcclApi.h"
 
-#include "dtrt/Traffic.h"
+#include "dtrt/transport/Traffic.h"
 
 #include <vector>
 

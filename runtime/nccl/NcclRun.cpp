@@ -1,10 +1,10 @@
 //===- NcclRun.cpp - A plan as processes over NCCL ------------------------===//
 
-#include "dtrt/NcclRun.h"
+#include "dtrt/nccl/NcclRun.h"
 
-#include "dtrt/Cuda.h"
-#include "dtrt/FileStore.h"
-#include "dtrt/NcclTransport.h"
+#include "dtrt/cuda/Cuda.h"
+#include "dtrt/nccl/NcclTransport.h"
+#include "dtrt/store/FileStore.h"
 
 #include <algorithm>
 #include <cerrno>

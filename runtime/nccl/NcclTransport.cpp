@@ -1,12 +1,12 @@
 //===- NcclTransport.cpp - Messages over NCCL -----------------------------===//
 
-#include "dtrt/NcclTransport.h"
+#include "dtrt/nccl/NcclTransport.h"
 
 #include "NcclCommunicator.h"
 #include "NcclPuts.h"
 #include "Stream.h"
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -372,7 +372,7 @@ uint32_t NcclTransport::device() const {
 }
 
 Status NcclTransport::connect(const Digest &digest,
-                              const std::vector<uint32_t> &peers) {
+                              const std::vector<uint32_t> & /*peers*/) {
   DTRT_RETURN_IF_ERROR(state->communicator.connect(digest));
   UseGpu use(*state->communicator.gpu());
   Status made = state->stream.create(Urgency::Most);

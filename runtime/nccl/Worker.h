@@ -3,7 +3,7 @@
 #ifndef DTRT_LIB_NCCL_WORKER_H
 #define DTRT_LIB_NCCL_WORKER_H
 
-#include "dtrt/Status.h"
+#include "dtrt/types/Status.h"
 
 #include <chrono>
 #include <functional>

@@ -1,7 +1,7 @@
 //===- Deliveries.cpp - Every region that arrives -------------------------===//
 
-#include "dtrt/Report.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -12,7 +12,7 @@
 #include "LayoutDiff.h"
 #include "ReportText.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 #include <ostream>

@@ -8,7 +8,7 @@
 #ifndef DTRT_REPORT_DIFFREPORT_H
 #define DTRT_REPORT_DIFFREPORT_H
 
-#include "dtrt/Report.h"
+#include "dtrt/report/Report.h"
 
 #include <functional>
 #include <map>

@@ -7,8 +7,8 @@
 
 #include "DrawPage.h"
 #include "Timeline.h"
-#include "dtrt/Page.h"
-#include "dtrt/Report.h"
+#include "dtrt/report/Page.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -5,7 +5,7 @@
 
 namespace dtrt {
 
-/// Of this page alone; see dtrt/Page.h.
+/// Of this page alone; see dtrt/report/Page.h.
 extern const char *const kPageStyle;
 /// HTML inside <main> before and after the JSON object that the page's script
 /// draws.

@@ -3,8 +3,8 @@
 #include "ReportText.h"
 #include "ShardLines.h"
 
-#include "dtrt/Report.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -2,7 +2,7 @@
 
 #include "ReportText.h"
 
-#include "dtrt/Report.h"
+#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,6 +1,6 @@
 //===- Page.cpp - What the tools' HTML pages have in common ---------------===//
 
-#include "dtrt/Page.h"
+#include "dtrt/report/Page.h"
 
 namespace dtrt {
 

@@ -3,7 +3,7 @@
 #ifndef DTRT_REPORT_REPORTTEXT_H
 #define DTRT_REPORT_REPORTTEXT_H
 
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 #include <string>
 #include <vector>

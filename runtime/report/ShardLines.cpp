@@ -4,7 +4,7 @@
 
 #include "ReportText.h"
 
-#include "dtrt/ShardView.h"
+#include "dtrt/format/ShardView.h"
 
 #include <algorithm>
 #include <map>

@@ -3,7 +3,7 @@
 #ifndef DTRT_REPORT_SHARDLINES_H
 #define DTRT_REPORT_SHARDLINES_H
 
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 #include <iosfwd>
 

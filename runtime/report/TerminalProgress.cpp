@@ -1,6 +1,6 @@
 //===- TerminalProgress.cpp - What a tool is at, on a terminal ------------===//
 
-#include "dtrt/TerminalProgress.h"
+#include "dtrt/report/TerminalProgress.h"
 
 #include <unistd.h>
 

@@ -3,8 +3,8 @@
 #ifndef DTRT_LIB_REPORT_TIMELINE_H
 #define DTRT_LIB_REPORT_TIMELINE_H
 
-#include "dtrt/PlanFile.h"
-#include "dtrt/Simulation.h"
+#include "dtrt/cost/Simulation.h"
+#include "dtrt/format/PlanFile.h"
 
 namespace dtrt {
 

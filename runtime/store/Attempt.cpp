@@ -1,6 +1,6 @@
 //===- Attempt.cpp - One try of all ranks to do something together --------===//
 
-#include "dtrt/Attempt.h"
+#include "dtrt/store/Attempt.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 //===- FileStore.cpp - A store in a folder that all ranks see -------------===//
 
-#include "dtrt/FileStore.h"
+#include "dtrt/store/FileStore.h"
 
 #include <algorithm>
 #include <cerrno>

@@ -1,6 +1,6 @@
 //===- MemoryStore.cpp - A store for the ranks of one process -------------===//
 
-#include "dtrt/Store.h"
+#include "dtrt/store/Store.h"
 
 #include <cstdlib>
 

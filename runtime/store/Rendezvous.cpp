@@ -1,6 +1,6 @@
 //===- Rendezvous.cpp - All ranks agree, or all learn why not -------------===//
 
-#include "dtrt/Rendezvous.h"
+#include "dtrt/store/Rendezvous.h"
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 //===- StoreClient.cpp - A store that may not answer ----------------------===//
 
-#include "dtrt/StoreClient.h"
+#include "dtrt/store/StoreClient.h"
 
 #include <condition_variable>
 #include <deque>

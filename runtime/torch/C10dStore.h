@@ -10,7 +10,7 @@
 #ifndef DTRT_TORCH_C10DSTORE_H
 #define DTRT_TORCH_C10DSTORE_H
 
-#include "dtrt/Rendezvous.h"
+#include "dtrt/store/Rendezvous.h"
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 

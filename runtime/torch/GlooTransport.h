@@ -11,8 +11,8 @@
 #ifndef DTRT_TORCH_GLOOTRANSPORT_H
 #define DTRT_TORCH_GLOOTRANSPORT_H
 
-#include "dtrt/StoreClient.h"
-#include "dtrt/Transport.h"
+#include "dtrt/core/Transport.h"
+#include "dtrt/store/StoreClient.h"
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 

@@ -9,7 +9,7 @@
 #ifndef DTRT_TORCH_INTERRUPTIBLE_H
 #define DTRT_TORCH_INTERRUPTIBLE_H
 
-#include "dtrt/Status.h"
+#include "dtrt/types/Status.h"
 
 #include <functional>
 

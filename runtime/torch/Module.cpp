@@ -12,19 +12,19 @@
 #include "Interruptible.h"
 #include "TorchMemory.h"
 
-#include "dtrt/DigestTransport.h"
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/Meeting.h"
-#include "dtrt/Report.h"
-#include "dtrt/SharedMemoryTransport.h"
-#include "dtrt/Switch.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/transport/DigestTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
+#include "dtrt/world/Meeting.h"
+#include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 #endif
 #ifdef DT_HAS_NCCL
-#include "dtrt/NcclTransport.h"
+#include "dtrt/nccl/NcclTransport.h"
 #endif
 
 #include <torch/csrc/utils/pybind.h>
@@ -457,15 +457,13 @@ Status LiveSwitch::findMemories() {
 /// The switch itself makes and frees storages: those are no changes.
 void LiveSwitch::noteStorages() {
   for (Tensor &tensor : tensors) {
-    auto storage = tensor.storage.lock();
-    if (!storage || !tensor.binding.memory)
+    auto *memory = static_cast<TorchMemory *>(tensor.binding.memory);
+    if (!memory || !memory->remade())
       continue;
-    tensor.start = storage->data();
-    tensor.bytes = storage->nbytes();
-    if (auto handle = tensor.handle.lock())
-      tensor.binding.data = tensor.bytes == 0
-                                ? nullptr
-                                : at::Tensor(std::move(handle)).data_ptr();
+    auto [start, bytes] = *memory->remade();
+    tensor.start = start;
+    tensor.bytes = bytes;
+    tensor.binding.data = start ? start + tensor.binding.offset : nullptr;
   }
 }
 
@@ -588,10 +586,10 @@ std::vector<TensorBinding> bindingsNow(const std::vector<Tensor> &tensors) {
   for (size_t i = 0; i < tensors.size(); ++i) {
     auto storage = tensors[i].storage.lock();
     TensorBinding &binding = bindings[i];
-    binding.data = storage && storage->nbytes() > 0
-                       ? static_cast<std::byte *>(storage->mutable_data()) +
-                             binding.offset
-                       : nullptr;
+    binding.data =
+        storage && storage->nbytes() > 0
+            ? static_cast<std::byte *>(storage->mutable_data()) + binding.offset
+            : nullptr;
   }
   return bindings;
 }

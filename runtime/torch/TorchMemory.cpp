@@ -129,13 +129,19 @@ void TorchMemory::countAll() {
       count(lo, hi, /*add=*/true, [](uint64_t, uint64_t) {});
 }
 
+void TorchMemory::set(c10::StorageImpl &storage, at::DataPtr data,
+                      uint64_t bytes) {
+  extent = {static_cast<std::byte *>(data.get()), bytes};
+  storage.set_data_ptr_noswap(std::move(data));
+  storage.set_nbytes(bytes);
+}
+
 Status TorchMemory::reserve(c10::StorageImpl &storage) {
   at::DataPtr data = allocate(storage, needed);
   if (!data)
     return makeError("cannot allocate ", needed,
                      " bytes for a destination tensor");
-  storage.set_data_ptr_noswap(std::move(data));
-  storage.set_nbytes(needed);
+  set(storage, std::move(data), needed);
   return {};
 }
 
@@ -185,8 +191,7 @@ Status TorchMemory::release(uint64_t lo, uint64_t hi) {
     if (first < last)
       madvise(reinterpret_cast<void *>(first), last - first, MADV_DONTNEED);
   }
-  storage->set_data_ptr_noswap(at::DataPtr());
-  storage->set_nbytes(0);
+  set(*storage, at::DataPtr(), 0);
   return {};
 }
 

@@ -3,10 +3,11 @@
 #ifndef DTRT_TORCH_TORCHMEMORY_H
 #define DTRT_TORCH_TORCHMEMORY_H
 
-#include "dtrt/LiveStorage.h"
+#include "dtrt/core/LiveStorage.h"
 
 #include <c10/core/StorageImpl.h>
 
+#include <optional>
 #include <vector>
 
 namespace dtrt {
@@ -28,6 +29,13 @@ public:
   /// or it is not torch's own. Empty: it can.
   std::string whyItStays() const;
 
+  struct Extent {
+    std::byte *start = nullptr;
+    uint64_t bytes = 0;
+  };
+  /// The storage as it was last made or given back here; none: neither was.
+  const std::optional<Extent> &remade() const { return extent; }
+
   /// Mappings made here, and what has no memory yet.
   bool hasPages() const override;
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
@@ -36,6 +44,7 @@ public:
 private:
   bool isMapped(const c10::StorageImpl &storage) const;
   Status reserve(c10::StorageImpl &storage);
+  void set(c10::StorageImpl &storage, at::DataPtr data, uint64_t bytes);
   void countAll();
   uint64_t named() const;
   /// Adds bytes [lo, hi) to their pages, or takes them away. Calls fn(first,
@@ -44,6 +53,7 @@ private:
 
   c10::weak_intrusive_ptr<c10::StorageImpl> weak;
   uint64_t page;
+  std::optional<Extent> extent;
   uint64_t needed = 0; // bytes, to the end of the last tensor
   std::vector<std::pair<uint64_t, uint64_t>> tensors; // their bytes
   uint64_t live = 0;                                  // bytes that exist

@@ -1,6 +1,6 @@
 //===- AdversarialSimulation.cpp - Groups without data or threads ---------===//
 
-#include "dtrt/AdversarialTransport.h"
+#include "dtrt/transport/AdversarialTransport.h"
 
 #include <unordered_map>
 

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/AdversarialTransport.h"
+#include "dtrt/transport/AdversarialTransport.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,8 +1,8 @@
 //===- DigestTransport.cpp - Messages compared on arrival -----------------===//
 
-#include "dtrt/DigestTransport.h"
+#include "dtrt/transport/DigestTransport.h"
 
-#include "dtrt/MessageRegions.h"
+#include "dtrt/core/MessageRegions.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

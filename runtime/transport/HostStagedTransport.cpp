@@ -1,6 +1,6 @@
 //===- HostStagedTransport.cpp - GPU memory over a host's wire ------------===//
 
-#include "dtrt/HostStagedTransport.h"
+#include "dtrt/transport/HostStagedTransport.h"
 
 namespace dtrt {
 

@@ -13,7 +13,7 @@
 
 #include "LocalSocket.h"
 
-#include "dtrt/Secret.h"
+#include "dtrt/transport/Secret.h"
 
 #include <deque>
 #include <map>

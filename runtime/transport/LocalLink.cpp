@@ -2,7 +2,7 @@
 
 #include "LocalLink.h"
 
-#include "dtrt/Packing.h"
+#include "dtrt/core/Packing.h"
 
 #include <cstring>
 #include <fcntl.h>

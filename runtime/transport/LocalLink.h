@@ -12,7 +12,7 @@
 
 #include "LocalSocket.h"
 
-#include "dtrt/Transport.h"
+#include "dtrt/core/Transport.h"
 
 #include <chrono>
 

@@ -9,7 +9,7 @@
 #ifndef DTRT_TRANSPORT_LOCALSOCKET_H
 #define DTRT_TRANSPORT_LOCALSOCKET_H
 
-#include "dtrt/Status.h"
+#include "dtrt/types/Status.h"
 
 #include <array>
 #include <cstddef>

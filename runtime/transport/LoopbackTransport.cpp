@@ -7,9 +7,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/LoopbackTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
 
-#include "dtrt/Packing.h"
+#include "dtrt/core/Packing.h"
 
 #include <algorithm>
 #include <condition_variable>

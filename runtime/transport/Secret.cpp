@@ -1,6 +1,6 @@
 //===- Secret.cpp - What only the ranks of one switch have ----------------===//
 
-#include "dtrt/Secret.h"
+#include "dtrt/transport/Secret.h"
 
 #include <cerrno>
 #include <cstring>

@@ -1,6 +1,6 @@
 //===- SharedMemoryTransport.cpp - Messages inside a host -----------------===//
 
-#include "dtrt/SharedMemoryTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
 
 #include "LocalHandshake.h"
 #include "LocalLink.h"

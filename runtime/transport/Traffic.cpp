@@ -1,6 +1,6 @@
 //===- Traffic.cpp - A program's messages, with both of their ends --------===//
 
-#include "dtrt/Traffic.h"
+#include "dtrt/transport/Traffic.h"
 
 #include <map>
 #include <set>

@@ -1,6 +1,6 @@
 //===- LoopbackRun.cpp - A whole plan in one process ----------------------===//
 
-#include "dtrt/LoopbackRun.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,6 @@
 //===- Meeting.cpp - Ranks that find each other again ---------------------===//
 
-#include "dtrt/Meeting.h"
+#include "dtrt/world/Meeting.h"
 
 #include <nlohmann/json.hpp>
 

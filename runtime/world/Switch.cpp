@@ -1,6 +1,6 @@
 //===- Switch.cpp - One transition of a live job --------------------------===//
 
-#include "dtrt/Switch.h"
+#include "dtrt/world/Switch.h"
 
 #include <algorithm>
 #include <condition_variable>

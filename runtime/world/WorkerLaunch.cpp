@@ -1,6 +1,6 @@
 //===- WorkerLaunch.cpp - A plan as real processes ------------------------===//
 
-#include "dtrt/WorkerLaunch.h"
+#include "dtrt/world/WorkerLaunch.h"
 
 #include <atomic>
 #include <cerrno>

@@ -11,6 +11,13 @@
 
 using namespace mlir;
 
+/// LLVM's allocator, in headers, tells AddressSanitizer what it has handed out;
+/// the half of it in LLVM's library, which is built without, does not: memory
+/// that it hands out would be taken for free.
+extern "C" const char *__asan_default_options() {
+  return "allow_user_poisoning=0";
+}
+
 namespace dt::fuzz {
 
 namespace {

@@ -10,10 +10,10 @@
 #include "PeakMemory.h"
 #include "PlanMutator.h"
 
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/Report.h"
-#include "dtrt/ShardView.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <cstdio>
 #include <cstdlib>

@@ -2,8 +2,8 @@
 
 #include "GpuPlans.h"
 
-#include "dtrt/Cuda.h"
-#include "dtrt/MessageRegions.h"
+#include "dtrt/core/MessageRegions.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include "RegionHash.h"
 

@@ -11,7 +11,7 @@
 #include "GpuPlans.h"
 #include "TransportContract.h"
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

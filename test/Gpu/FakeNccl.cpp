@@ -2,7 +2,7 @@
 
 #include "FakeNccl.h"
 
-#include "dtrt/KernelPlans.h"
+#include "dtrt/cost/KernelPlans.h"
 
 #include <algorithm>
 #include <cstring>

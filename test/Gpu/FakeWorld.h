@@ -7,8 +7,8 @@
 #include "GpuPlans.h"
 #include "TransportContract.h"
 
-#include "dtrt/Cuda.h"
-#include "dtrt/NcclTransport.h"
+#include "dtrt/cuda/Cuda.h"
+#include "dtrt/nccl/NcclTransport.h"
 
 #include <chrono>
 #include <map>

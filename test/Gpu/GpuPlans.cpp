@@ -2,7 +2,7 @@
 
 #include "GpuPlans.h"
 
-#include "dtrt/Packing.h"
+#include "dtrt/core/Packing.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -2,7 +2,7 @@
 
 #include "GpuPlans.h"
 
-#include "dtrt/Cuda.h"
+#include "dtrt/cuda/Cuda.h"
 
 #include <gtest/gtest.h>
 #include <random>

@@ -7,7 +7,7 @@
 
 #include "FakeWorld.h"
 
-#include "dtrt/NcclRun.h"
+#include "dtrt/nccl/NcclRun.h"
 
 #include <algorithm>
 #include <fstream>

@@ -3,7 +3,7 @@
 #include "dt/Advise/Folder.h"
 #include "dt/Advise/Report.h"
 #include "dt/Advise/Solve.h"
-#include "dtrt/OutputFile.h"
+#include "dtrt/format/OutputFile.h"
 
 #include <CLI/CLI.hpp>
 

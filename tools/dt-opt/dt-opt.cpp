@@ -14,8 +14,8 @@
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
 #include "dt/Passes/Version.h"
-#include "dtrt/PlanModel.h"
-#include "dtrt/TerminalProgress.h"
+#include "dtrt/format/PlanModel.h"
+#include "dtrt/report/TerminalProgress.h"
 
 #include "mlir/IR/AsmState.h"
 #include "mlir/IR/Diagnostics.h"

@@ -1,9 +1,9 @@
 //===- dt-plan.cpp - Looks at plan files ----------------------------------===//
 
-#include "dtrt/OutputFile.h"
-#include "dtrt/Report.h"
-#include "dtrt/TerminalProgress.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/format/OutputFile.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/report/TerminalProgress.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <CLI/CLI.hpp>
 

@@ -1,12 +1,12 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
-#include "dtrt/Cuda.h"
-#include "dtrt/Executor.h"
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/NcclRun.h"
-#include "dtrt/OutputFile.h"
-#include "dtrt/TerminalProgress.h"
-#include "dtrt/WorkerLaunch.h"
+#include "dtrt/core/Executor.h"
+#include "dtrt/cuda/Cuda.h"
+#include "dtrt/format/OutputFile.h"
+#include "dtrt/nccl/NcclRun.h"
+#include "dtrt/report/TerminalProgress.h"
+#include "dtrt/world/LoopbackRun.h"
+#include "dtrt/world/WorkerLaunch.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>
@@ -58,8 +58,7 @@ dtrt::Result<dtrt::LoopbackReport> runShown(const dtrt::PlanReader &plan,
   return dtrt::runLoopback(plan, options);
 }
 
-void printJson(const Options &options, const dtrt::LoopbackReport &report,
-               double gbps) {
+void printJson(const dtrt::LoopbackReport &report, double gbps) {
   nlohmann::ordered_json out;
   out["ok"] = report.check.mismatches == 0;
   out["bytes_checked"] = report.check.bytesChecked;
@@ -262,7 +261,7 @@ int finish(const Options &options, const dtrt::LoopbackReport &report) {
   double gbps =
       report.seconds > 0 ? double(report.bytesMoved) / report.seconds / 1e9 : 0;
   if (options.json)
-    printJson(options, report, gbps);
+    printJson(report, gbps);
   else
     printText(options, report, gbps);
   dtrt::Status printed = dtrt::flushStandardOutput();

@@ -7,7 +7,7 @@
 #ifndef DT_COST_CLUSTER_H
 #define DT_COST_CLUSTER_H
 
-#include "dtrt/Cluster.h"
+#include "dtrt/cost/Cluster.h"
 
 namespace dt {
 

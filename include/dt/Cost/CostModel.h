@@ -1,6 +1,7 @@
 //===- CostModel.h - How long messages take ---------------------*- C++ -*-===//
 //
-// The cost model is the simulation that also draws plans (dtrt/Simulation.h).
+// The cost model is the simulation that also draws plans
+// (dtrt/cost/Simulation.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -8,7 +9,7 @@
 #define DT_COST_COSTMODEL_H
 
 #include "dt/Cost/Cluster.h"
-#include "dtrt/Simulation.h"
+#include "dtrt/cost/Simulation.h"
 
 namespace dt {
 

@@ -16,7 +16,7 @@
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Proof/TransportPlan.h"
 #include "dt/Scheduling/PlanMessage.h"
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 #include <map>
 #include <unordered_map>

@@ -5,7 +5,7 @@
 
 #include "dt/Proof/TransportPlan.h"
 #include "dt/Routing/Router.h"
-#include "dtrt/PlanModel.h"
+#include "dtrt/format/PlanModel.h"
 
 namespace dt {
 

@@ -3,7 +3,7 @@
 #ifndef DT_GEOMETRY_DTYPE_H
 #define DT_GEOMETRY_DTYPE_H
 
-#include "dtrt/Types.h"
+#include "dtrt/types/Types.h"
 
 #include <optional>
 #include <string_view>

@@ -24,7 +24,7 @@ namespace dt {
 /// Batches of a kernel plan of NCCL: 4 KiB of arguments less a header of 32 B,
 /// 16 B each.
 constexpr unsigned kKernelPlanBatches = (4096 - 32) / 16;
-/// Channels of the runtime's communicators (dtrt/KernelPlans.h).
+/// Channels of the runtime's communicators (dtrt/cost/KernelPlans.h).
 constexpr unsigned kMaxChannels = 32;
 /// Most messages, out and in, of one rank in one group. A message takes one
 /// batch on each of its channels at most, and NCCL takes it into a plan that

@@ -11,8 +11,8 @@
 #define DT_REQUEST_REQUEST_H
 
 #include "dt/Cost/Cluster.h"
-#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
+#include "dt/Geometry/StateDecl.h"
 
 #include <cstdint>
 #include <optional>
@@ -20,14 +20,6 @@
 #include <vector>
 
 namespace dt {
-
-/// A state and its dtype on each side; none where it does not exist.
-struct StateDecl {
-  std::string name; // param, grad, master, exp_avg, ...
-  std::optional<DType> source, destination;
-  /// The state that this one may be made from ("derive"); empty: none.
-  std::string from;
-};
 
 /// One user tensor, full and unsharded, vocabulary not padded. In registration
 /// order, which decides ZeRO buckets.

@@ -9,7 +9,7 @@
 #include "JobTesting.h"
 
 #include "dt/Advise/StateSizes.h"
-#include "dt/Geometry/OptimizerShards.h"
+#include "dt/Megatron/OptimizerShards.h"
 #include "dt/Request/Request.h"
 
 #include <algorithm>

@@ -8,7 +8,7 @@
 #include "SolvedWaves.h"
 #include "dt/Proof/Certificate.h"
 #include "dt/Scheduling/Staging.h"
-#include "dtrt/AdversarialTransport.h"
+#include "dtrt/transport/AdversarialTransport.h"
 
 #include "gtest/gtest.h"
 

@@ -12,8 +12,8 @@
 #ifndef DTRT_TEST_ADVERSARIALMACHINE_H
 #define DTRT_TEST_ADVERSARIALMACHINE_H
 
-#include "dtrt/KernelPlans.h"
-#include "dtrt/PlanFile.h"
+#include "dtrt/cost/KernelPlans.h"
+#include "dtrt/format/PlanFile.h"
 
 namespace dtrt::test {
 

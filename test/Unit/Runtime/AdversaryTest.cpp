@@ -7,9 +7,9 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/AdversarialTransport.h"
-#include "dtrt/CheckPattern.h"
-#include "dtrt/Executor.h"
+#include "dtrt/core/CheckPattern.h"
+#include "dtrt/core/Executor.h"
+#include "dtrt/transport/AdversarialTransport.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -1,6 +1,6 @@
 //===- AttemptTest.cpp - What a rank that comes does ----------------------===//
 
-#include "dtrt/Attempt.h"
+#include "dtrt/store/Attempt.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 #ifndef DTRT_TEST_BORROWEDTRANSPORT_H
 #define DTRT_TEST_BORROWEDTRANSPORT_H
 
-#include "dtrt/Transport.h"
+#include "dtrt/core/Transport.h"
 
 namespace dtrt::test {
 

@@ -7,8 +7,8 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/BoxCopy.h"
-#include "dtrt/CheckPattern.h"
+#include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/CheckPattern.h"
 
 #include <algorithm>
 #include <cstring>

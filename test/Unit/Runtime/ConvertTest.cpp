@@ -1,6 +1,6 @@
 //===- ConvertTest.cpp - Rounding, borders and what is no number ----------===//
 
-#include "dtrt/Convert.h"
+#include "dtrt/core/Convert.h"
 
 #include <cmath>
 #include <cstring>

@@ -2,7 +2,7 @@
 
 #include "PlanFields.h"
 
-#include "dtrt/Report.h"
+#include "dtrt/report/Report.h"
 
 #include <gtest/gtest.h>
 

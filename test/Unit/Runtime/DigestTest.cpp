@@ -3,11 +3,11 @@
 #include "BorrowedTransport.h"
 #include "PlanBuilder.h"
 
-#include "dtrt/CheckPattern.h"
-#include "dtrt/DigestTransport.h"
-#include "dtrt/Executor.h"
-#include "dtrt/HostStagedTransport.h"
-#include "dtrt/LoopbackTransport.h"
+#include "dtrt/core/CheckPattern.h"
+#include "dtrt/core/Executor.h"
+#include "dtrt/transport/DigestTransport.h"
+#include "dtrt/transport/HostStagedTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/ExecutionPlan.h"
+#include "dtrt/core/ExecutionPlan.h"
 
 #include <gtest/gtest.h>
 #include <sstream>

@@ -7,10 +7,10 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/LoopbackTransport.h"
-#include "dtrt/TensorBinding.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/core/TensorBinding.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <cstring>
 #include <gtest/gtest.h>

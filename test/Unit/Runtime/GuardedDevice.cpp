@@ -2,7 +2,7 @@
 
 #include "GuardedDevice.h"
 
-#include "dtrt/CheckPattern.h"
+#include "dtrt/core/CheckPattern.h"
 
 #include <algorithm>
 #include <cstring>

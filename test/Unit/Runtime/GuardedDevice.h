@@ -9,8 +9,8 @@
 #ifndef DTRT_TEST_GUARDEDDEVICE_H
 #define DTRT_TEST_GUARDEDDEVICE_H
 
-#include "dtrt/Packing.h"
-#include "dtrt/Transport.h"
+#include "dtrt/core/Packing.h"
+#include "dtrt/core/Transport.h"
 
 #include <map>
 #include <random>

@@ -1,6 +1,6 @@
 //===- KernelPlansTest.cpp - The order is that of NCCL's source -----------===//
 
-#include "dtrt/KernelPlans.h"
+#include "dtrt/cost/KernelPlans.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -11,8 +11,8 @@
 #include "BorrowedTransport.h"
 #include "LocalLink.h"
 
-#include "dtrt/LoopbackTransport.h"
-#include "dtrt/SharedMemoryTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
 
 #include <algorithm>
 #include <condition_variable>

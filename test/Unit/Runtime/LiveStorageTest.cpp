@@ -2,8 +2,8 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/LiveStorage.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/core/LiveStorage.h"
+#include "dtrt/format/ShardView.h"
 
 #include <gtest/gtest.h>
 

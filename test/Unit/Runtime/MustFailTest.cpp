@@ -10,7 +10,7 @@
 #include "AdversarialMachine.h"
 #include "PlanBuilder.h"
 
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

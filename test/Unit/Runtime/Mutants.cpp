@@ -5,9 +5,9 @@
 #include "AdversarialMachine.h"
 #include "PlanFields.h"
 
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/Report.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/report/Report.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <sstream>
 

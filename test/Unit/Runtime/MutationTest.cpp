@@ -9,7 +9,7 @@
 #include "Mutants.h"
 #include "PlanFields.h"
 
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <gtest/gtest.h>
 

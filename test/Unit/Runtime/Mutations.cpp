@@ -387,7 +387,7 @@ std::vector<Mutation> messageMutations() {
            return repeatOne(place.instruction().messages, rng);
          }),
       at("move a message to a group of its own", isOp(Opcode::Group),
-         [](const Place &place, Rng &rng) {
+         [](const Place &place, Rng &) {
            auto &list = place.instruction().messages;
            if (list.size() < 2)
              return false;

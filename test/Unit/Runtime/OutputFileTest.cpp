@@ -1,6 +1,6 @@
 //===- OutputFileTest.cpp - Files appear when they are whole --------------===//
 
-#include "dtrt/OutputFile.h"
+#include "dtrt/format/OutputFile.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "PlanBytes.h"
 
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
 #include <cstdio>

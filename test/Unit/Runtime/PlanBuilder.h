@@ -8,8 +8,8 @@
 #ifndef DTRT_TEST_PLANBUILDER_H
 #define DTRT_TEST_PLANBUILDER_H
 
-#include "dtrt/PlanFile.h"
-#include "dtrt/ShardView.h"
+#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/ShardView.h"
 
 #include <random>
 

@@ -10,7 +10,7 @@
 
 #include "FileLayout.h"
 
-#include "dtrt/PlanFile.h"
+#include "dtrt/format/PlanFile.h"
 
 #include <optional>
 

@@ -2,7 +2,7 @@
 
 #include "PlanFields.h"
 
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <cmath>
 #include <cstring>

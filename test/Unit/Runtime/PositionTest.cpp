@@ -9,8 +9,8 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/LoopbackRun.h"
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
+#include "dtrt/world/LoopbackRun.h"
 
 #include <gtest/gtest.h>
 

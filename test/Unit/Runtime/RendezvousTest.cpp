@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/Rendezvous.h"
+#include "dtrt/store/Rendezvous.h"
 
 #include <condition_variable>
 #include <gtest/gtest.h>

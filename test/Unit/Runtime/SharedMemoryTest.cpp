@@ -9,8 +9,8 @@
 #include "BorrowedTransport.h"
 #include "LocalSocket.h"
 
-#include "dtrt/LoopbackTransport.h"
-#include "dtrt/SharedMemoryTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
 
 #include <cstring>
 #include <fstream>

@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/FileStore.h"
+#include "dtrt/store/FileStore.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 #include "BorrowedTransport.h"
 #include "PlanBuilder.h"
 
-#include "dtrt/CheckPattern.h"
-#include "dtrt/DigestTransport.h"
-#include "dtrt/LoopbackTransport.h"
-#include "dtrt/Switch.h"
+#include "dtrt/core/CheckPattern.h"
+#include "dtrt/transport/DigestTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/world/Switch.h"
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -166,20 +166,20 @@ void awaitRecords(Store &store, size_t count) {
 /// Only rank 0 has a short timeout, which starts when the others have come: no
 /// load makes one of them late.
 TEST(Switch, NamesTheRankThatDoesNotCome) {
-  auto errors = runRanks(
-      reshapePlan(),
-      [](const PlanReader &plan, World world, Transport &transport) -> Status {
-        if (world.rank == 2)
-          return {};
-        if (world.rank == 0) {
-          awaitRecords(*world.store, 2);
-          world.timeout = Seconds(0.1);
-        }
-        auto change = Switch::create(plan, world);
-        DTRT_RETURN_IF_ERROR(change);
-        Tensors tensors(plan, plan.devices()[world.rank]);
-        return statusOf((*change)->compare(tensors.bindings, ""));
-      });
+  auto errors =
+      runRanks(reshapePlan(),
+               [](const PlanReader &plan, World world, Transport &) -> Status {
+                 if (world.rank == 2)
+                   return {};
+                 if (world.rank == 0) {
+                   awaitRecords(*world.store, 2);
+                   world.timeout = Seconds(0.1);
+                 }
+                 auto change = Switch::create(plan, world);
+                 DTRT_RETURN_IF_ERROR(change);
+                 Tensors tensors(plan, plan.devices()[world.rank]);
+                 return statusOf((*change)->compare(tensors.bindings, ""));
+               });
   for (uint32_t rank : {0, 1, 3})
     expectContains(errors[rank], "rank " + std::to_string(rank) +
                                      ", prepare: timeout of 0.1 s waiting for "
@@ -187,17 +187,16 @@ TEST(Switch, NamesTheRankThatDoesNotCome) {
 }
 
 TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
-  auto errors =
-      runRanks(reshapePlan(),
-               [](const PlanReader &plan, const World &world,
-                  Transport &transport) -> Status {
-                 auto change = Switch::create(plan, world);
-                 DTRT_RETURN_IF_ERROR(change);
-                 Tensors tensors(plan, plan.devices()[world.rank]);
-                 if (world.rank == 1)
-                   tensors.bindings.front().bytes += 4;
-                 return statusOf((*change)->compare(tensors.bindings, ""));
-               });
+  auto errors = runRanks(
+      reshapePlan(),
+      [](const PlanReader &plan, const World &world, Transport &) -> Status {
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        if (world.rank == 1)
+          tensors.bindings.front().bytes += 4;
+        return statusOf((*change)->compare(tensors.bindings, ""));
+      });
   for (size_t rank = 0; rank < errors.size(); ++rank) {
     expectContains(errors[rank], rank == 1
                                      ? "rank 1, prepare: tensor '"
@@ -216,22 +215,21 @@ Arrival arrivalOfOthers(Store &store) {
 
 /// Rank 1 hands in a record as another version of this library might make it.
 TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
-  auto errors =
-      runRanks(reshapePlan(),
-               [](const PlanReader &plan, const World &world,
-                  Transport &transport) -> Status {
-                 if (world.rank == 1) {
-                   Rendezvous ranks(world.store, 1, world.size, world.timeout);
-                   return statusOf(ranks.gather(
-                       arrivalOfOthers(*world.store),
-                       R"({"inventory": "7 tensors, digest abc"})",
-                       [](const auto &) { return std::string(); }));
-                 }
-                 auto change = Switch::create(plan, world);
-                 DTRT_RETURN_IF_ERROR(change);
-                 Tensors tensors(plan, plan.devices()[world.rank]);
-                 return statusOf((*change)->compare(tensors.bindings, ""));
-               });
+  auto errors = runRanks(
+      reshapePlan(),
+      [](const PlanReader &plan, const World &world, Transport &) -> Status {
+        if (world.rank == 1) {
+          Rendezvous ranks(world.store, 1, world.size, world.timeout);
+          return statusOf(
+              ranks.gather(arrivalOfOthers(*world.store),
+                           R"({"inventory": "7 tensors, digest abc"})",
+                           [](const auto &) { return std::string(); }));
+        }
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        return statusOf((*change)->compare(tensors.bindings, ""));
+      });
   for (uint32_t rank : {0, 2, 3})
     expectContains(errors[rank],
                    "prepare: rank 1 has 7 tensors, digest abc, the plan "

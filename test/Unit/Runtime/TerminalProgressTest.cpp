@@ -1,6 +1,6 @@
 //===- TerminalProgressTest.cpp - The line that says what takes long ------===//
 
-#include "dtrt/TerminalProgress.h"
+#include "dtrt/report/TerminalProgress.h"
 
 #include <gtest/gtest.h>
 

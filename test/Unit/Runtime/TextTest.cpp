@@ -1,6 +1,6 @@
 //===- TextTest.cpp - Text that comes from outside ------------------------===//
 
-#include "dtrt/Text.h"
+#include "dtrt/format/Text.h"
 
 #include <gtest/gtest.h>
 

@@ -4,8 +4,8 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/CheckPattern.h"
-#include "dtrt/Executor.h"
+#include "dtrt/core/CheckPattern.h"
+#include "dtrt/core/Executor.h"
 
 #include <map>
 #include <thread>

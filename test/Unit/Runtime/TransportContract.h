@@ -9,7 +9,7 @@
 #ifndef DTRT_TEST_TRANSPORTCONTRACT_H
 #define DTRT_TEST_TRANSPORTCONTRACT_H
 
-#include "dtrt/Transport.h"
+#include "dtrt/core/Transport.h"
 
 #include <functional>
 #include <gtest/gtest.h>

@@ -3,11 +3,11 @@
 #include "BorrowedTransport.h"
 #include "TransportContract.h"
 
-#include "dtrt/AdversarialTransport.h"
-#include "dtrt/DigestTransport.h"
-#include "dtrt/HostStagedTransport.h"
-#include "dtrt/LoopbackTransport.h"
-#include "dtrt/SharedMemoryTransport.h"
+#include "dtrt/transport/AdversarialTransport.h"
+#include "dtrt/transport/DigestTransport.h"
+#include "dtrt/transport/HostStagedTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/transport/SharedMemoryTransport.h"
 
 #include <cstring>
 #include <map>

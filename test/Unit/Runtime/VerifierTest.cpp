@@ -7,7 +7,7 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/Verifier.h"
+#include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
 #include <functional>

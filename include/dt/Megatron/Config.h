@@ -1,0 +1,64 @@
+//===- Config.h - The sizes that make a model's tensors ---------*- C++ -*-===//
+
+#ifndef DT_MEGATRON_CONFIG_H
+#define DT_MEGATRON_CONFIG_H
+
+#include "dt/Json/Json.h"
+#include "dt/Megatron/Model.h"
+
+namespace dt::megatron {
+
+using json::Json;
+
+/// A decoder of the GPT family, whatever its config.json calls things.
+struct MegatronConfig {
+  DType dtype = DType::BF16;
+  int64_t layers = 0;
+  int64_t hidden = 0;
+  int64_t vocab = 0;
+  int64_t positions = 0; // of learned position embeddings; 0: rotary
+  bool tied = false;
+  bool normBias = false; // LayerNorm, else RMSNorm
+
+  // Attention.
+  int64_t heads = 0;
+  int64_t groups = 0; // of keys and values
+  int64_t headDim = 0;
+  bool qkvBias = false;
+  bool projBias = false;
+  bool qkNorm = false;
+
+  // Multi-latent attention, when kvRank > 0.
+  int64_t qRank = 0; // 0: queries are not compressed
+  int64_t kvRank = 0;
+  int64_t nopeDim = 0;
+  int64_t ropeDim = 0;
+  int64_t valueDim = 0;
+
+  // Feed-forward.
+  int64_t ffn = 0;
+  bool gated = true; // SwiGLU: gate and up in one tensor
+  bool mlpBias = false;
+
+  // Mixture of experts.
+  std::vector<bool> moeLayers; // one per layer
+  int64_t experts = 0;
+  int64_t expertFfn = 0;
+  int64_t sharedFfn = 0; // 0: no shared experts
+  bool expertBias = false;
+
+  int64_t mtpLayers = 0; // multi-token prediction
+};
+
+MegatronConfig readMegatronConfig(const Json &config, const std::string &path);
+
+/// All tensors in Megatron-Core's registration order.
+Model listMegatronTensors(const MegatronConfig &config);
+
+/// Tensors of a Hugging Face config.json of a known model type, as
+/// Megatron-Core (Transformer Engine spec) names and fuses them.
+Model readConfig(const Json &config, const std::string &path);
+
+} // namespace dt::megatron
+
+#endif // DT_MEGATRON_CONFIG_H

@@ -1,0 +1,220 @@
+//===- Config.cpp - Reads Hugging Face config.json files ------------------===//
+//
+// One small reader per model type. A config holds many keys that do not touch
+// tensors, so unknown keys are left alone here and nowhere else.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Megatron/Config.h"
+
+#include "dt/Geometry/Limits.h"
+
+#include <algorithm>
+
+namespace dt::megatron {
+
+using namespace json;
+
+namespace {
+
+/// Largest number in a config: products of two stay far from overflow.
+constexpr int64_t kMaxSize = int64_t(1) << 24;
+
+struct ConfigReader {
+  const Json &json;
+  const std::string &path;
+
+  const Json *find(const char *key) const {
+    const Json *value = json.find(key);
+    return value && !value->isNull() ? value : nullptr;
+  }
+  int64_t size(const char *key) const {
+    return asInteger(require(json, path, key), keyPath(key), 1, kMaxSize);
+  }
+  int64_t sizeOr(const char *key, int64_t standard, int64_t least = 1) const {
+    const Json *value = find(key);
+    return value ? asInteger(*value, keyPath(key), least, kMaxSize) : standard;
+  }
+  bool flag(const char *key, bool standard) const {
+    const Json *value = find(key);
+    return value ? asBool(*value, keyPath(key)) : standard;
+  }
+  std::string keyPath(const char *key) const {
+    return path + " " + inQuotes(key);
+  }
+};
+
+DType readConfigDType(const ConfigReader &in) {
+  for (const char *key : {"torch_dtype", "dtype"}) {
+    const Json *value = in.find(key);
+    if (!value)
+      continue;
+    const std::string &text = asString(*value, in.keyPath(key));
+    std::optional<DType> dtype = parseDType(text);
+    if (!dtype)
+      fail(in.keyPath(key) + " is the unknown dtype " + inQuotes(text));
+    return *dtype;
+  }
+  return DType::BF16;
+}
+
+/// What all types but gpt2 share.
+MegatronConfig readLlamaLike(const ConfigReader &in) {
+  MegatronConfig out;
+  out.layers = in.size("num_hidden_layers");
+  out.hidden = in.size("hidden_size");
+  out.vocab = in.size("vocab_size");
+  out.tied = in.flag("tie_word_embeddings", false);
+  out.heads = in.size("num_attention_heads");
+  out.groups = in.sizeOr("num_key_value_heads", out.heads);
+  if (out.heads % out.groups != 0)
+    fail(in.path + " has " + std::to_string(out.heads) +
+         " attention heads, which do not divide into " +
+         std::to_string(out.groups) + " key-value heads");
+  out.headDim = in.sizeOr("head_dim", out.hidden / out.heads);
+  if (!in.find("head_dim") && out.hidden % out.heads != 0)
+    fail(in.path + " has hidden size " + std::to_string(out.hidden) +
+         ", which does not divide into " + std::to_string(out.heads) +
+         " heads");
+  out.qkvBias = out.projBias = in.flag("attention_bias", false);
+  out.mlpBias = in.flag("mlp_bias", false);
+  out.moeLayers.assign(std::min(out.layers, kMaxTensors), false);
+  return out;
+}
+
+MegatronConfig readLlama(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.ffn = in.size("intermediate_size");
+  return out;
+}
+
+MegatronConfig readQwen2(const ConfigReader &in) {
+  MegatronConfig out = readLlama(in);
+  out.qkvBias = true;
+  return out;
+}
+
+MegatronConfig readQwen3(const ConfigReader &in) {
+  MegatronConfig out = readLlama(in);
+  out.qkNorm = true;
+  return out;
+}
+
+MegatronConfig readMixtral(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.experts = in.size("num_local_experts");
+  out.expertFfn = in.size("intermediate_size");
+  out.moeLayers.assign(out.moeLayers.size(), true);
+  return out;
+}
+
+MegatronConfig readQwen3Moe(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.qkNorm = true;
+  out.ffn = in.sizeOr("intermediate_size", 0);
+  out.experts = in.size("num_experts");
+  out.expertFfn = in.size("moe_intermediate_size");
+  int64_t step = in.sizeOr("decoder_sparse_step", 1);
+  for (size_t layer = 0; layer < out.moeLayers.size(); ++layer)
+    out.moeLayers[layer] = (layer + 1) % step == 0;
+  if (const Json *dense = in.find("mlp_only_layers"))
+    for (int64_t layer : asIntegers(*dense, in.keyPath("mlp_only_layers"), 0))
+      if (layer < static_cast<int64_t>(out.moeLayers.size()))
+        out.moeLayers[layer] = false;
+  return out;
+}
+
+MegatronConfig readDeepseekV3(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.qRank = in.sizeOr("q_lora_rank", 0);
+  out.kvRank = in.size("kv_lora_rank");
+  out.nopeDim = in.size("qk_nope_head_dim");
+  out.ropeDim = in.size("qk_rope_head_dim");
+  out.valueDim = in.size("v_head_dim");
+  out.ffn = in.size("intermediate_size");
+  out.experts = in.size("n_routed_experts");
+  out.expertFfn = in.size("moe_intermediate_size");
+  out.sharedFfn = in.sizeOr("n_shared_experts", 0, 0) * out.expertFfn;
+  out.expertBias = true;
+  out.mtpLayers = in.sizeOr("num_nextn_predict_layers", 0, 0);
+  int64_t firstMoe = in.sizeOr("first_k_dense_replace", 0, 0);
+  int64_t step = in.sizeOr("moe_layer_freq", 1);
+  for (int64_t layer = 0; layer < int64_t(out.moeLayers.size()); ++layer)
+    out.moeLayers[layer] = layer >= firstMoe && layer % step == 0;
+  return out;
+}
+
+MegatronConfig readGpt2(const ConfigReader &in) {
+  MegatronConfig out;
+  out.layers = in.size("n_layer");
+  out.hidden = in.size("n_embd");
+  out.heads = out.groups = in.size("n_head");
+  out.headDim = out.hidden / out.heads;
+  if (out.hidden % out.heads != 0)
+    fail(in.path + " has n_embd " + std::to_string(out.hidden) +
+         ", which does not divide into " + std::to_string(out.heads) +
+         " heads");
+  out.ffn = in.sizeOr("n_inner", 4 * out.hidden);
+  out.vocab = in.size("vocab_size");
+  out.positions = in.size("n_positions");
+  out.tied = in.flag("tie_word_embeddings", true);
+  out.gated = false;
+  out.normBias = out.qkvBias = out.projBias = out.mlpBias = true;
+  out.moeLayers.assign(std::min(out.layers, kMaxTensors), false);
+  return out;
+}
+
+struct ModelType {
+  const char *name;
+  MegatronConfig (*read)(const ConfigReader &in);
+};
+
+constexpr ModelType kModelTypes[] = {
+    {"llama", readLlama},
+    {"mistral", readLlama},
+    {"qwen2", readQwen2},
+    {"qwen3", readQwen3},
+    {"mixtral", readMixtral},
+    {"qwen3_moe", readQwen3Moe},
+    {"deepseek_v3", readDeepseekV3},
+    {"gpt2", readGpt2},
+};
+
+void checkSize(const MegatronConfig &config, const std::string &path) {
+  constexpr int64_t perLayer = 16; // roughly, without experts
+  double tensors = double(config.layers + config.mtpLayers) *
+                   double(perLayer + 2 * config.experts);
+  if (tensors > double(kMaxTensors))
+    fail(path + " has more tensors than the limit of " +
+         std::to_string(kMaxTensors));
+  bool hasDense =
+      std::count(config.moeLayers.begin(), config.moeLayers.end(), false) > 0;
+  if (hasDense && config.ffn == 0)
+    fail(path + " needs the key \"intermediate_size\"");
+}
+
+} // namespace
+
+MegatronConfig readMegatronConfig(const Json &config, const std::string &path) {
+  ConfigReader in{config, path};
+  std::string name =
+      asString(require(config, path, "model_type"), in.keyPath("model_type"));
+  std::string known;
+  for (const ModelType &type : kModelTypes) {
+    if (name == type.name) {
+      MegatronConfig out = type.read(in);
+      out.dtype = readConfigDType(in);
+      checkSize(out, path);
+      return out;
+    }
+    known += (known.empty() ? "" : ", ") + std::string(type.name);
+  }
+  fail(path + " has the unknown model_type " + inQuotes(name) + "; known are " +
+       known);
+}
+
+Model readConfig(const Json &config, const std::string &path) {
+  return listMegatronTensors(readMegatronConfig(config, path));
+}
+
+} // namespace dt::megatron

@@ -1,0 +1,239 @@
+//===- Tensors.cpp - Tensors as Megatron-Core registers them --------------===//
+//
+// Names, fusions and order are those of the Transformer Engine spec: the norm
+// before a linear is part of it and comes before its weight, attention lists
+// its output projection first, grouped experts list all fc1 before all fc2.
+//
+//   [gate; up]    one tensor [2f, h], each half cut by itself
+//   [q; k; v]     one tensor, rows grouped by key-value head: a plain row cut
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Megatron/Config.h"
+
+namespace dt::megatron {
+
+namespace {
+
+class TensorLister {
+public:
+  explicit TensorLister(const MegatronConfig &config) : config(config) {}
+
+  Model list() &&;
+
+private:
+  // Cuts.
+  static Cut replicated() { return Cut(); }
+  static Cut rows() { return tp(0); }
+  static Cut columns() { return tp(1); }
+  static Cut tp(int64_t dim) {
+    Cut cut;
+    cut.tpDim = dim;
+    return cut;
+  }
+  static Cut vocabulary() {
+    Cut cut = tp(0);
+    cut.vocab = true;
+    return cut;
+  }
+  /// Rows of fc1: gate and up are two packed parts.
+  Cut gatedRows(int64_t ffn) const {
+    Cut cut = tp(0);
+    if (config.gated)
+      cut.blocks = {ffn, ffn};
+    return cut;
+  }
+  static Cut onExpertGrid(Cut cut) {
+    cut.expert = true;
+    return cut;
+  }
+
+  ModelTensor &add(const std::string &name, std::vector<int64_t> shape,
+                   Cut cut);
+  void addNorm(const std::string &weight, const std::string &bias,
+               int64_t size);
+  void addEmbedding();
+  void addAttention(const std::string &prefix);
+  void addLatentAttention(const std::string &prefix);
+  void addMlp(const std::string &prefix);
+  void addExperts(const std::string &prefix);
+  void addLayer(const std::string &prefix, bool moe);
+  void addMtpLayer(int64_t index);
+
+  int64_t gatedRowsOf(int64_t ffn) const {
+    return config.gated ? 2 * ffn : ffn;
+  }
+
+  const MegatronConfig &config;
+  Model model;
+  Stage stage = Stage::First;
+  int64_t layer = -1;
+};
+
+ModelTensor &TensorLister::add(const std::string &name,
+                               std::vector<int64_t> shape, Cut cut) {
+  cut.fsdpDim = 0;
+  ModelTensor tensor;
+  tensor.name = name;
+  tensor.shape = std::move(shape);
+  tensor.dtype = config.dtype;
+  tensor.hasCut = true;
+  tensor.cut = std::move(cut);
+  tensor.stage = stage;
+  tensor.layer = layer;
+  model.tensors.push_back(std::move(tensor));
+  return model.tensors.back();
+}
+
+void TensorLister::addNorm(const std::string &weight, const std::string &bias,
+                           int64_t size) {
+  add(weight, {size}, replicated());
+  if (config.normBias)
+    add(bias, {size}, replicated());
+}
+
+void TensorLister::addEmbedding() {
+  ModelTensor &words = add("embedding.word_embeddings.weight",
+                           {config.vocab, config.hidden}, vocabulary());
+  if (config.tied || config.mtpLayers > 0)
+    words.stage = Stage::FirstAndLast;
+  if (config.positions > 0)
+    add("embedding.position_embeddings.weight",
+        {config.positions, config.hidden}, replicated());
+}
+
+void TensorLister::addAttention(const std::string &prefix) {
+  int64_t heads = config.heads * config.headDim;
+  int64_t qkv = heads + 2 * config.groups * config.headDim;
+  add(prefix + "linear_proj.weight", {config.hidden, heads}, columns());
+  if (config.projBias)
+    add(prefix + "linear_proj.bias", {config.hidden}, replicated());
+  addNorm(prefix + "linear_qkv.layer_norm_weight",
+          prefix + "linear_qkv.layer_norm_bias", config.hidden);
+  add(prefix + "linear_qkv.weight", {qkv, config.hidden}, rows());
+  if (config.qkvBias)
+    add(prefix + "linear_qkv.bias", {qkv}, rows());
+  if (config.qkNorm) {
+    add(prefix + "q_layernorm.weight", {config.headDim}, replicated());
+    add(prefix + "k_layernorm.weight", {config.headDim}, replicated());
+  }
+}
+
+void TensorLister::addLatentAttention(const std::string &prefix) {
+  int64_t queries = config.heads * (config.nopeDim + config.ropeDim);
+  int64_t values = config.heads * config.valueDim;
+  int64_t keysAndValues = config.heads * (config.nopeDim + config.valueDim);
+  add(prefix + "linear_proj.weight", {config.hidden, values}, columns());
+  if (config.qRank > 0) {
+    add(prefix + "linear_q_down_proj.weight", {config.qRank, config.hidden},
+        replicated());
+    add(prefix + "linear_q_up_proj.layer_norm_weight", {config.qRank},
+        replicated());
+    add(prefix + "linear_q_up_proj.weight", {queries, config.qRank}, rows());
+  } else {
+    add(prefix + "linear_q_proj.weight", {queries, config.hidden}, rows());
+  }
+  add(prefix + "linear_kv_down_proj.weight",
+      {config.kvRank + config.ropeDim, config.hidden}, replicated());
+  add(prefix + "linear_kv_up_proj.layer_norm_weight", {config.kvRank},
+      replicated());
+  add(prefix + "linear_kv_up_proj.weight", {keysAndValues, config.kvRank},
+      rows());
+}
+
+void TensorLister::addMlp(const std::string &prefix) {
+  int64_t fc1 = gatedRowsOf(config.ffn);
+  addNorm(prefix + "linear_fc1.layer_norm_weight",
+          prefix + "linear_fc1.layer_norm_bias", config.hidden);
+  add(prefix + "linear_fc1.weight", {fc1, config.hidden},
+      gatedRows(config.ffn));
+  if (config.mlpBias)
+    add(prefix + "linear_fc1.bias", {fc1}, gatedRows(config.ffn));
+  add(prefix + "linear_fc2.weight", {config.hidden, config.ffn}, columns());
+  if (config.mlpBias)
+    add(prefix + "linear_fc2.bias", {config.hidden}, replicated());
+}
+
+void TensorLister::addExperts(const std::string &prefix) {
+  int64_t hidden = config.hidden;
+  add(prefix + "router.weight", {config.experts, hidden}, replicated());
+  if (config.expertBias) {
+    ModelTensor &bias =
+        add(prefix + "router.expert_bias", {config.experts}, replicated());
+    bias.buffer = true;
+    bias.dtype = DType::F32;
+    bias.cut.fsdpDim.reset();
+  }
+  for (int64_t e = 0; e < config.experts; ++e)
+    add(prefix + "experts.linear_fc1.weight" + std::to_string(e),
+        {gatedRowsOf(config.expertFfn), hidden},
+        onExpertGrid(gatedRows(config.expertFfn)))
+        .expert = e;
+  for (int64_t e = 0; e < config.experts; ++e)
+    add(prefix + "experts.linear_fc2.weight" + std::to_string(e),
+        {hidden, config.expertFfn}, onExpertGrid(columns()))
+        .expert = e;
+  if (config.sharedFfn == 0)
+    return;
+  add(prefix + "shared_experts.linear_fc1.weight",
+      {gatedRowsOf(config.sharedFfn), hidden}, gatedRows(config.sharedFfn));
+  add(prefix + "shared_experts.linear_fc2.weight", {hidden, config.sharedFfn},
+      columns());
+}
+
+void TensorLister::addLayer(const std::string &prefix, bool moe) {
+  if (config.kvRank > 0) {
+    addNorm(prefix + "input_layernorm.weight", prefix + "input_layernorm.bias",
+            config.hidden);
+    addLatentAttention(prefix + "self_attention.");
+  } else {
+    addAttention(prefix + "self_attention.");
+  }
+  if (!moe)
+    return addMlp(prefix + "mlp.");
+  addNorm(prefix + "pre_mlp_layernorm.weight",
+          prefix + "pre_mlp_layernorm.bias", config.hidden);
+  addExperts(prefix + "mlp.");
+}
+
+void TensorLister::addMtpLayer(int64_t index) {
+  std::string prefix = "mtp.layers." + std::to_string(index) + ".";
+  bool moe = config.experts > 0 && config.moeLayers.back();
+  addNorm(prefix + "enorm.weight", prefix + "enorm.bias", config.hidden);
+  addNorm(prefix + "hnorm.weight", prefix + "hnorm.bias", config.hidden);
+  add(prefix + "eh_proj.weight", {config.hidden, 2 * config.hidden}, rows());
+  addLayer(prefix + "mtp_model_layer.", moe);
+  addNorm(prefix + "final_layernorm.weight", prefix + "final_layernorm.bias",
+          config.hidden);
+}
+
+Model TensorLister::list() && {
+  model.layers = config.layers;
+  model.experts = config.experts;
+  addEmbedding();
+  stage = Stage::Layer;
+  for (layer = 0; layer < config.layers; ++layer)
+    addLayer("decoder.layers." + std::to_string(layer) + ".",
+             config.moeLayers[layer]);
+  // The final norm goes with the output, but before prediction layers, which
+  // take what it gives, it goes with the last layer.
+  stage = config.mtpLayers > 0 ? Stage::Layer : Stage::Last;
+  layer = config.mtpLayers > 0 ? config.layers - 1 : -1;
+  addNorm("decoder.final_layernorm.weight", "decoder.final_layernorm.bias",
+          config.hidden);
+  stage = Stage::Last;
+  layer = -1;
+  for (int64_t index = 0; index < config.mtpLayers; ++index)
+    addMtpLayer(index);
+  if (!config.tied)
+    add("output_layer.weight", {config.vocab, config.hidden}, vocabulary());
+  return std::move(model);
+}
+
+} // namespace
+
+Model listMegatronTensors(const MegatronConfig &config) {
+  return TensorLister(config).list();
+}
+
+} // namespace dt::megatron

@@ -1,0 +1,45 @@
+//===- PlanModel.cpp - Names and sizes of the plan model ------------------===//
+
+#include "dtrt/format/PlanModel.h"
+
+namespace dtrt {
+
+namespace {
+constexpr const char *kOpcodeNames[] = {
+#define DTRT_OPCODE_NAME(Name, Text, Doc) Text,
+    DTRT_OPCODES(DTRT_OPCODE_NAME)
+#undef DTRT_OPCODE_NAME
+};
+} // namespace
+
+const char *opcodeName(Opcode op) { return kOpcodeNames[size_t(op)]; }
+
+const char *memoryModeName(MemoryMode mode, Granularity granularity) {
+  if (mode == MemoryMode::Rollback)
+    return "rollback";
+  return granularity == Granularity::Tensor ? "flat by tensor" : "flat";
+}
+
+int64_t Family::numMembers() const {
+  int64_t members = 1;
+  for (const LeadingDim &dim : leading)
+    members *= dim.count;
+  return members;
+}
+
+std::string Family::tensorName(const std::vector<int64_t> &member) const {
+  std::string text;
+  size_t from = 0;
+  for (size_t dim = 0; dim < leading.size(); ++dim) {
+    size_t hole = name.find("{}", from);
+    if (hole == std::string::npos || dim >= member.size())
+      break;
+    text.append(name, from, hole - from);
+    text +=
+        std::to_string(leading[dim].first + leading[dim].step * member[dim]);
+    from = hole + 2;
+  }
+  return text.append(name, from, std::string::npos);
+}
+
+} // namespace dtrt

@@ -1,0 +1,185 @@
+//===- PlanWriter.cpp - Writing plan files, one program at a time ---------===//
+
+#include "Features.h"
+#include "FileLayout.h"
+#include "PlanCheck.h"
+#include "SectionEncoder.h"
+#include "dtrt/format/OutputFile.h"
+#include "dtrt/format/PlanFile.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+#include <cstring>
+#include <optional>
+
+namespace dtrt {
+
+/// Either a string in memory or a file.
+struct PlanWriter::State {
+  std::optional<OutputFile> file;
+  std::string *bytes = nullptr;
+  size_t bytesStart = 0;
+  uint64_t position = 0;
+  std::vector<SectionEntry> table;
+
+  Status write(const void *data, size_t size) {
+    position += size;
+    if (!bytes)
+      return file->write(data, size);
+    bytes->append(static_cast<const char *>(data), size);
+    return {};
+  }
+
+  Status addSection(SectionKind kind, const EncodedProgram &section) {
+    table.push_back({uint32_t(kind), section.device, position,
+                     section.bytes.size(), section.checksum});
+    return write(section.bytes.data(), section.bytes.size());
+  }
+
+  Status writeHeader(const Header &header) {
+    if (!bytes)
+      return file->rewrite(0, &header, sizeof header);
+    memcpy(&(*bytes)[bytesStart], &header, sizeof header);
+    return {};
+  }
+
+  /// Takes back what was written from a position on.
+  Status cutAt(uint64_t at) {
+    position = at;
+    if (!bytes)
+      return file->truncate(at);
+    bytes->resize(bytesStart + at);
+    return {};
+  }
+
+  /// Writes the common section, the table and the header.
+  Status close(const PlanCommon &common);
+  Result<PlanReader> read();
+  Status publish() { return bytes ? Status() : file->publish(); }
+};
+
+namespace {
+Header makeHeader(const PlanCommon &common,
+                  const std::vector<SectionEntry> &table, uint64_t end) {
+  Header header = {};
+  memcpy(header.magic, kMagic, sizeof kMagic);
+  header.endian = kEndianMark;
+  header.major = kFormatMajor;
+  header.minor = formatMinorOf(common);
+  header.headerSize = sizeof(Header);
+  header.sectionCount = uint32_t(table.size());
+  header.tableOffset = end;
+  uint64_t tableBytes = table.size() * sizeof(SectionEntry);
+  header.fileSize = end + tableBytes;
+  common.compilerVersion.copy(header.compilerVersion,
+                              sizeof header.compilerVersion - 1);
+  XXH3_state_t hash;
+  XXH3_128bits_reset(&hash);
+  XXH3_128bits_update(&hash, &header, kDigestOffset);
+  XXH3_128bits_update(&hash, table.data(), tableBytes);
+  XXH128_hash_t digest = XXH3_128bits_digest(&hash);
+  header.digest[0] = digest.low64;
+  header.digest[1] = digest.high64;
+  return header;
+}
+} // namespace
+
+namespace {
+EncodedProgram sealSection(uint32_t device,
+                           const flatbuffers::FlatBufferBuilder &builder) {
+  EncodedProgram out;
+  out.device = device;
+  size_t size = builder.GetSize();
+  size_t padding =
+      (kSectionAlignment - size % kSectionAlignment) % kSectionAlignment;
+  out.bytes.reserve(size + padding);
+  out.bytes.append(reinterpret_cast<const char *>(builder.GetBufferPointer()),
+                   size);
+  out.bytes.append(padding, '\0');
+  out.checksum = XXH3_64bits(out.bytes.data(), out.bytes.size());
+  return out;
+}
+} // namespace
+
+Result<EncodedProgram> encodeSection(const RankProgram &program) {
+  flatbuffers::FlatBufferBuilder builder(1 << 14);
+  DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
+  return sealSection(program.device, builder);
+}
+
+PlanWriter::PlanWriter(std::unique_ptr<State> state)
+    : state(std::move(state)) {}
+PlanWriter::PlanWriter(PlanWriter &&) noexcept = default;
+PlanWriter &PlanWriter::operator=(PlanWriter &&) noexcept = default;
+PlanWriter::~PlanWriter() = default;
+
+Result<PlanWriter> PlanWriter::create(const std::string &path) {
+  auto file = OutputFile::create(path);
+  DTRT_RETURN_IF_ERROR(file);
+  auto state = std::make_unique<State>();
+  state->file.emplace(std::move(*file));
+  Header blank = {};
+  DTRT_RETURN_IF_ERROR(state->write(&blank, sizeof blank));
+  return PlanWriter(std::move(state));
+}
+
+PlanWriter PlanWriter::toBytes(std::string &out) {
+  auto state = std::make_unique<State>();
+  state->bytes = &out;
+  state->bytesStart = out.size();
+  out.append(sizeof(Header), '\0');
+  state->position = sizeof(Header);
+  return PlanWriter(std::move(state));
+}
+
+Status PlanWriter::addProgram(const RankProgram &program) {
+  auto encoded = encodeSection(program);
+  return encoded.ok() ? addProgram(*encoded) : encoded.status();
+}
+
+Status PlanWriter::addProgram(const EncodedProgram &program) {
+  if (!state->table.empty() && state->table.back().device >= program.device)
+    return makeError("program of device ", program.device,
+                     " comes after that of device ", state->table.back().device,
+                     ": expected ascending devices");
+  return state->addSection(SectionKind::Program, program);
+}
+
+Status PlanWriter::State::close(const PlanCommon &common) {
+  DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
+  flatbuffers::FlatBufferBuilder builder(1 << 14);
+  encodeCommon(common, builder);
+  DTRT_RETURN_IF_ERROR(
+      addSection(SectionKind::Common, sealSection(0, builder)));
+  Header header = makeHeader(common, table, position);
+  DTRT_RETURN_IF_ERROR(
+      write(table.data(), table.size() * sizeof(SectionEntry)));
+  return writeHeader(header);
+}
+
+/// The plan as it has been written so far.
+Result<PlanReader> PlanWriter::State::read() {
+  if (bytes)
+    return PlanReader::fromBytes(bytes->substr(bytesStart));
+  auto path = file->readablePath();
+  DTRT_RETURN_IF_ERROR(path);
+  return PlanReader::open(*path);
+}
+
+Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
+  uint64_t end = state->position;
+  DTRT_RETURN_IF_ERROR(state->close(common));
+  if (check) {
+    auto plan = state->read();
+    DTRT_RETURN_IF_ERROR(plan);
+    auto checked = check(*plan);
+    DTRT_RETURN_IF_ERROR(checked);
+    state->table.pop_back();
+    DTRT_RETURN_IF_ERROR(state->cutAt(end));
+    DTRT_RETURN_IF_ERROR(state->close(*checked));
+  }
+  return state->publish();
+}
+
+} // namespace dtrt

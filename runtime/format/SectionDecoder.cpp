@@ -1,0 +1,440 @@
+//===- SectionDecoder.cpp - FlatBuffers sections to plan structs ----------===//
+
+#include "SectionDecoder.h"
+
+#include "Features.h"
+
+#include "dtrt/format/Text.h"
+#include "plan_generated.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+/// The schema nests three tables deep, and the largest plans have some
+/// thousand families with a handful of states each.
+constexpr flatbuffers::uoffset_t kMaxDepth = 8;
+constexpr flatbuffers::uoffset_t kMaxTables = 1 << 20;
+
+/// Dims of a family; leading dims included.
+constexpr unsigned kMaxRank = 32;
+
+template <typename T>
+Result<const T *> rootOf(const uint8_t *data, size_t size, const char *what) {
+  flatbuffers::Verifier verifier(data, size, kMaxDepth, kMaxTables);
+  if (!verifier.VerifyBuffer<T>(nullptr))
+    return makeError(what, " is not a valid FlatBuffers buffer");
+  return flatbuffers::GetRoot<T>(data);
+}
+
+template <typename T> size_t count(const T *vector) {
+  return vector ? vector->size() : 0;
+}
+
+/// The FlatBuffers verifier does not look at the alignment of a vector's
+/// elements; `vectors` are those of structs and 64-bit numbers.
+template <typename... Vectors>
+Status checkAligned(const char *what, const Vectors *...vectors) {
+  auto misaligned = [](const auto *vector) {
+    return vector && vector->size() > 0 &&
+           reinterpret_cast<uintptr_t>(vector->Data()) % 8 != 0;
+  };
+  if ((misaligned(vectors) || ...))
+    return makeError(what, " has a vector that is not 8-byte aligned");
+  return {};
+}
+
+class ProgramDecoder {
+public:
+  ProgramDecoder(const fb::Program &in, ReadBudget &budget)
+      : in(in), budget(budget), poolSize(count(in.pool())) {}
+
+  Result<RankProgram> decode() {
+    DTRT_RETURN_IF_ERROR(checkAligned("program section", in.pool(), in.source(),
+                                      in.destination(), in.messages(),
+                                      in.instructions()));
+    out.device = in.device();
+    out.sourceRank = in.source_rank();
+    out.destinationRank = in.destination_rank();
+    out.stagingBytes = in.staging_bytes();
+    DTRT_RETURN_IF_ERROR(shards(in.source(), out.source));
+    DTRT_RETURN_IF_ERROR(shards(in.destination(), out.destination));
+    DTRT_RETURN_IF_ERROR(budget.charge("instructions", count(in.instructions()),
+                                       sizeof(Instruction)));
+    out.instructions.reserve(count(in.instructions()));
+    for (size_t i = 0; i < count(in.instructions()); ++i) {
+      auto instruction = decodeInstruction(*in.instructions()->Get(i));
+      if (!instruction.ok())
+        return makeError("instruction ", i, ": ",
+                         instruction.status().message());
+      out.instructions.push_back(std::move(*instruction));
+    }
+    return std::move(out);
+  }
+
+private:
+  Status checkPool(uint64_t first, uint64_t numbers) const {
+    if (first + numbers <= poolSize)
+      return {};
+    return makeError("coordinates [", first, ", ", first + numbers,
+                     ") are outside the pool of ", poolSize);
+  }
+
+  Status shards(const flatbuffers::Vector<const fb::Shard *> *from,
+                std::vector<ShardRecord> &to) {
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("shards", count(from), sizeof(ShardRecord)));
+    to.reserve(count(from));
+    for (size_t i = 0; i < count(from); ++i) {
+      auto shard = decodeShard(*from->Get(i));
+      DTRT_RETURN_IF_ERROR(shard);
+      to.push_back(std::move(*shard));
+    }
+    return {};
+  }
+
+  Result<ShardRecord> decodeShard(const fb::Shard &shard) {
+    ShardRecord record;
+    record.family = shard.family();
+    record.states = shard.states();
+    record.flat = shard.flat();
+    if (record.flat)
+      record.range = {shard.range_lo(), shard.range_hi()};
+    if (shard.rank() > kMaxRank)
+      return makeError("shard has ", shard.rank(), " dims, limit ", kMaxRank);
+    DTRT_RETURN_IF_ERROR(budget.charge("dims of shards", shard.rank(),
+                                       sizeof(std::vector<Range>)));
+    record.dims.reserve(shard.rank());
+    uint64_t at = shard.dims();
+    for (unsigned dim = 0; dim < shard.rank(); ++dim) {
+      DTRT_RETURN_IF_ERROR(checkPool(at, 1));
+      int64_t intervals = in.pool()->Get(at++);
+      if (intervals < 0 || uint64_t(intervals) > poolSize)
+        return makeError("shard has ", intervals, " intervals in dim ", dim);
+      DTRT_RETURN_IF_ERROR(checkPool(at, 2 * uint64_t(intervals)));
+      DTRT_RETURN_IF_ERROR(budget.charge("intervals of shards",
+                                         uint64_t(intervals), sizeof(Range)));
+      auto &ranges = record.dims.emplace_back();
+      ranges.reserve(size_t(intervals));
+      for (int64_t i = 0; i < intervals; ++i, at += 2)
+        ranges.push_back({in.pool()->Get(at), in.pool()->Get(at + 1)});
+    }
+    return record;
+  }
+
+  Status numbers(uint32_t first, size_t rank, std::vector<int64_t> &to) {
+    DTRT_RETURN_IF_ERROR(checkPool(first, rank));
+    DTRT_RETURN_IF_ERROR(budget.charge("coordinates", rank, sizeof(int64_t)));
+    to.resize(rank);
+    for (size_t dim = 0; dim < rank; ++dim)
+      to[dim] = in.pool()->Get(first + dim);
+    return {};
+  }
+
+  Result<Segment> decodeSegment(uint64_t index) {
+    if (index >= count(in.segments()))
+      return makeError("segment ", index, " of ", count(in.segments()));
+    const fb::Segment &from = *in.segments()->Get(index);
+    Segment segment;
+    segment.side = Side(from.shard() & 1);
+    segment.shard = from.shard() >> 1;
+    const auto &shards =
+        segment.side == Side::Source ? out.source : out.destination;
+    if (segment.shard >= shards.size())
+      return makeError("shard ", segment.shard, " of ", shards.size());
+    const ShardRecord &shard = shards[segment.shard];
+    segment.family = shard.family;
+    DTRT_RETURN_IF_ERROR(checkPool(from.states(), 1));
+    segment.states = uint64_t(in.pool()->Get(from.states()));
+    DTRT_RETURN_IF_ERROR(
+        numbers(from.offset(), shard.dims.size(), segment.offset));
+    DTRT_RETURN_IF_ERROR(numbers(from.size(), shard.dims.size(), segment.size));
+    return segment;
+  }
+
+  Result<Message> decodeMessage(uint64_t index) {
+    if (index >= count(in.messages()))
+      return makeError("message ", index, " of ", count(in.messages()));
+    const fb::Message &from = *in.messages()->Get(index);
+    Message message;
+    message.receive = from.receive();
+    message.peer = from.peer();
+    message.bytes = from.bytes();
+    message.direct = from.direct();
+    if (!message.direct) {
+      message.slot = from.slot();
+      return message;
+    }
+    auto segment = decodeSegment(from.segment());
+    DTRT_RETURN_IF_ERROR(segment);
+    message.segment = std::move(*segment);
+    return message;
+  }
+
+  /// Every element of the lists may be used once only, or a small file could
+  /// unpack to more memory than the machine has.
+  Status takeShare(uint64_t first, uint64_t used, uint64_t &next,
+                   const char *what) {
+    if (first != next)
+      return makeError(what, " start at ", first, ", expected ", next);
+    next += used;
+    return {};
+  }
+
+  Status decodeOperands(const fb::Instruction &from, Instruction &to) {
+    uint64_t end = uint64_t(from.first()) + from.count();
+    switch (to.op) {
+    case Opcode::Group:
+      DTRT_RETURN_IF_ERROR(
+          takeShare(from.first(), from.count(), nextMessage, "messages"));
+      DTRT_RETURN_IF_ERROR(
+          budget.charge("messages", from.count(), sizeof(Message)));
+      to.messages.reserve(
+          std::min<uint64_t>(from.count(), count(in.messages())));
+      for (uint64_t i = from.first(); i < end; ++i) {
+        auto message = decodeMessage(i);
+        DTRT_RETURN_IF_ERROR(message);
+        to.messages.push_back(std::move(*message));
+      }
+      return {};
+    default:
+      if (from.first() < nextSegment)
+        return makeError("segments start at ", from.first(),
+                         ", expected at least ", nextSegment);
+      nextSegment = end;
+      DTRT_RETURN_IF_ERROR(
+          budget.charge("segments", from.count(), sizeof(Segment)));
+      to.segments.reserve(
+          std::min<uint64_t>(from.count(), count(in.segments())));
+      for (uint64_t i = from.first(); i < end; ++i) {
+        auto segment = decodeSegment(i);
+        DTRT_RETURN_IF_ERROR(segment);
+        to.segments.push_back(std::move(*segment));
+      }
+      return {};
+    }
+  }
+
+  Result<Instruction> decodeInstruction(const fb::Instruction &from) {
+    if (from.op() > uint8_t(Opcode::Unpack))
+      return makeError("unknown opcode ", int(from.op()));
+    Instruction instruction;
+    instruction.op = Opcode(from.op());
+    instruction.wave = from.wave();
+    if (instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack) {
+      instruction.slot = from.slot();
+      instruction.bytes = from.bytes();
+    }
+    DTRT_RETURN_IF_ERROR(decodeOperands(from, instruction));
+    return instruction;
+  }
+
+  const fb::Program &in;
+  ReadBudget &budget;
+  uint64_t poolSize = 0;
+  uint64_t nextSegment = 0, nextMessage = 0;
+  RankProgram out;
+};
+
+class CommonDecoder {
+public:
+  CommonDecoder(const fb::Common &from, ReadBudget &budget)
+      : from(from), budget(budget) {}
+
+  Result<PlanCommon> decode();
+
+private:
+  Status text(const char *table, const flatbuffers::String *string,
+              std::string &to) {
+    DTRT_RETURN_IF_ERROR(budget.charge(table, count(string), 1));
+    if (string)
+      to = string->str();
+    return {};
+  }
+  template <typename T>
+  Status list(const char *table, const flatbuffers::Vector<T> *vector,
+              std::vector<T> &to) {
+    DTRT_RETURN_IF_ERROR(budget.charge(table, count(vector), sizeof(T)));
+    if (vector)
+      to.assign(vector->begin(), vector->end());
+    return {};
+  }
+
+  Result<DType> dtype(uint8_t value, const Family &family) const {
+    if (value > uint8_t(DType::Bool))
+      return makeError("family ", to.families.size(), " '",
+                       shortened(family.name), "' has unknown dtype ",
+                       int(value));
+    return DType(value);
+  }
+
+  Status decodeState(const fb::State &state, Family &family);
+  Status decodeFamily(const fb::Family &from);
+  Status decodeSummary(const fb::Summary &from);
+  Status decodeCluster(const fb::Cluster &cluster);
+  Status decodeFeatures();
+
+  const fb::Common &from;
+  ReadBudget &budget;
+  PlanCommon to;
+  std::vector<std::string> features;
+};
+
+Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
+  auto source = dtype(state.source_dtype(), family);
+  DTRT_RETURN_IF_ERROR(source);
+  auto destination = dtype(state.destination_dtype(), family);
+  DTRT_RETURN_IF_ERROR(destination);
+  std::string name;
+  DTRT_RETURN_IF_ERROR(text("bytes of names of states", state.name(), name));
+  family.states.push_back({std::move(name), *source, *destination,
+                           state.made_from(), state.in_source(),
+                           state.in_destination()});
+  return {};
+}
+
+Status CommonDecoder::decodeFamily(const fb::Family &from) {
+  DTRT_RETURN_IF_ERROR(
+      checkAligned("common section", from.leading(), from.shape()));
+  Family family;
+  DTRT_RETURN_IF_ERROR(
+      text("bytes of names of families", from.name(), family.name));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("leading dims", count(from.leading()), sizeof(LeadingDim)));
+  for (size_t i = 0; i < count(from.leading()); ++i) {
+    const fb::LeadingDim &dim = *from.leading()->Get(i);
+    family.leading.push_back({dim.first(), dim.step(), dim.count()});
+  }
+  DTRT_RETURN_IF_ERROR(list("dims of families", from.shape(), family.shape));
+  if (family.rank() > kMaxRank)
+    return makeError("family ", to.families.size(), " has ", family.rank(),
+                     " dims, limit ", kMaxRank);
+  DTRT_RETURN_IF_ERROR(budget.charge("states of families", count(from.states()),
+                                     sizeof(StateInfo)));
+  for (size_t i = 0; i < count(from.states()); ++i)
+    DTRT_RETURN_IF_ERROR(decodeState(*from.states()->Get(i), family));
+  family.partial = from.partial();
+  DTRT_RETURN_IF_ERROR(text("bytes of names", from.storage(), family.storage));
+  to.families.push_back(std::move(family));
+  return {};
+}
+
+Status CommonDecoder::decodeSummary(const fb::Summary &from) {
+  PlanSummary &summary = to.summary;
+  if (from.mode() > uint8_t(MemoryMode::Flat))
+    return makeError("unknown memory mode ", int(from.mode()));
+  if (from.granularity() > uint8_t(Granularity::Tensor))
+    return makeError("unknown granularity of storage ",
+                     int(from.granularity()));
+  summary.bytesDestination = from.bytes_destination();
+  summary.bytesLocal = from.bytes_local();
+  summary.bytesWire = from.bytes_wire();
+  summary.bytesWireLowerBound = from.bytes_wire_lower_bound();
+  summary.bytesInterNode = from.bytes_inter_node();
+  summary.bytesInterNodeLowerBound = from.bytes_inter_node_lower_bound();
+  summary.timePredicted = from.time_predicted();
+  summary.timeLowerBound = from.time_lower_bound();
+  summary.mode = MemoryMode(from.mode());
+  summary.granularity = Granularity(from.granularity());
+  summary.stagingLimit = from.staging_limit();
+  summary.stagingPeak = from.staging_peak();
+  summary.devicePeak = from.device_peak();
+  summary.deviceLimit = from.device_limit();
+  summary.sourceMax = from.source_max();
+  summary.destinationMax = from.destination_max();
+  summary.waves = from.waves();
+  summary.messages = from.messages();
+  summary.collectives = from.collectives();
+  const char *proof = "bytes of a proof";
+  DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));
+  DTRT_RETURN_IF_ERROR(text(proof, from.deadlock_free(), summary.deadlockFree));
+  DTRT_RETURN_IF_ERROR(text(proof, from.memory_safe(), summary.memorySafe));
+  DTRT_RETURN_IF_ERROR(text(proof, from.solver(), summary.solver));
+  return text(proof, from.verified_by(), summary.verifier);
+}
+
+Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
+  to.cluster = {cluster.devices_per_node(),
+                cluster.intra_node_gbps(),
+                cluster.inter_node_gbps(),
+                cluster.latency_us(),
+                cluster.pack_gbps(),
+                cluster.pack_launch_us(),
+                {},
+                from.devices_per_nic()};
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("links", count(from.links()), sizeof(Link)));
+  for (size_t i = 0; i < count(from.links()); ++i) {
+    const fb::Link &link = *from.links()->Get(i);
+    to.cluster.links.push_back({{link.from_node(), link.from()},
+                                {link.to_node(), link.to()},
+                                link.gbps()});
+  }
+  return {};
+}
+
+Status CommonDecoder::decodeFeatures() {
+  for (size_t i = 0; i < count(from.features()); ++i) {
+    std::string &name = features.emplace_back();
+    DTRT_RETURN_IF_ERROR(
+        text("bytes of names of features", from.features()->Get(i), name));
+    DTRT_RETURN_IF_ERROR(checkFeature(name));
+  }
+  return {};
+}
+
+Result<PlanCommon> CommonDecoder::decode() {
+  DTRT_RETURN_IF_ERROR(decodeFeatures());
+  if (!from.cluster() || !from.summary())
+    return makeError("common section lacks its cluster or its summary");
+  DTRT_RETURN_IF_ERROR(checkAligned("common section", from.links()));
+  DTRT_RETURN_IF_ERROR(text("bytes of a compiler's name",
+                            from.compiler_version(), to.compilerVersion));
+  const char *hash = "bytes of a hash";
+  DTRT_RETURN_IF_ERROR(text(hash, from.request_hash(), to.requestHash));
+  DTRT_RETURN_IF_ERROR(
+      text(hash, from.source_fingerprint(), to.sourceFingerprint));
+  DTRT_RETURN_IF_ERROR(
+      text(hash, from.destination_fingerprint(), to.destinationFingerprint));
+  to.sourceWorld = from.source_world();
+  to.destinationWorld = from.destination_world();
+  DTRT_RETURN_IF_ERROR(
+      list("source ranks", from.source_devices(), to.sourceDevices));
+  DTRT_RETURN_IF_ERROR(list("destination ranks", from.destination_devices(),
+                            to.destinationDevices));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("families", count(from.families()), sizeof(Family)));
+  for (size_t i = 0; i < count(from.families()); ++i)
+    DTRT_RETURN_IF_ERROR(decodeFamily(*from.families()->Get(i)));
+  DTRT_RETURN_IF_ERROR(decodeCluster(*from.cluster()));
+  DTRT_RETURN_IF_ERROR(decodeSummary(*from.summary()));
+  DTRT_RETURN_IF_ERROR(
+      text("bytes of a layout", from.source_layout(), to.sourceLayout));
+  DTRT_RETURN_IF_ERROR(text("bytes of a layout", from.destination_layout(),
+                            to.destinationLayout));
+  if (features != featuresOf(to))
+    return makeError("the plan lists ", features.size(),
+                     " features, expected the ", featuresOf(to).size(),
+                     " that it has, each once");
+  return std::move(to);
+}
+
+} // namespace
+
+Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size,
+                                ReadBudget &budget) {
+  auto root = rootOf<fb::Common>(data, size, "common section");
+  DTRT_RETURN_IF_ERROR(root);
+  return CommonDecoder(**root, budget).decode();
+}
+
+Result<RankProgram> decodeProgram(const uint8_t *data, size_t size,
+                                  ReadBudget &budget) {
+  auto root = rootOf<fb::Program>(data, size, "program section");
+  DTRT_RETURN_IF_ERROR(root);
+  return ProgramDecoder(**root, budget).decode();
+}
+
+} // namespace dtrt

@@ -1,0 +1,102 @@
+//===- Executor.h - Running one device's program ----------------*- C++ -*-===//
+
+#ifndef DTRT_CORE_EXECUTOR_H
+#define DTRT_CORE_EXECUTOR_H
+
+#include "dtrt/core/ExecutionPlan.h"
+#include "dtrt/core/MessageRegions.h"
+#include "dtrt/core/Packing.h"
+#include "dtrt/core/Transport.h"
+
+namespace dtrt {
+
+struct ExecutionStats {
+  uint64_t bytesSent = 0;
+  uint64_t bytesReceived = 0;
+  /// By copies of the program, those of tensors that stay in place included.
+  uint64_t bytesCopied = 0;
+  uint64_t bytesZeroed = 0;
+  uint64_t messages = 0;
+  /// Time in groups: on the wire, and waiting for peers to be ready for it;
+  /// without what the rank does meanwhile.
+  double groupSeconds = 0;
+  /// Highest staging byte in use at any time: the arena that was needed.
+  uint64_t stagingPeak = 0;
+  /// Most bytes held at any time: live members of both sides and the arena.
+  uint64_t devicePeak = 0;
+};
+
+/// What runs one device's program, wherever its shards are.
+class ProgramRunner {
+public:
+  virtual ~ProgramRunner() = default;
+  virtual Status run() = 0;
+  virtual const ExecutionStats &stats() const = 0;
+  /// Devices that the program talks to, ascending.
+  virtual std::vector<uint32_t> peers() const = 0;
+  /// Where messages that are not direct lie; null where there are none.
+  virtual std::byte *staging() const = 0;
+};
+
+/// The devices that a program's messages go to or come from, ascending.
+std::vector<uint32_t> peersOf(const RankProgram &program);
+
+/// `prepare` computes all views and allocates the staging arena; `run` only
+/// moves bytes.
+class Executor : public ProgramRunner {
+public:
+  /// Storage and transport must outlive the executor. What the transport only
+  /// knows once it has connected is used when it has.
+  static Result<Executor> prepare(LocalStorage &storage, Transport &transport,
+                                  const ExecutionOptions &options = {});
+
+  Status run() override;
+  /// Lets the next run go over another end, of the same kind, of this device.
+  void use(Transport &other) { transport = &other; }
+  const ExecutionStats &stats() const override { return statistics; }
+  std::vector<uint32_t> peers() const override;
+  std::byte *staging() const override { return arena; }
+
+private:
+  struct Step {
+    const Instruction *instruction = nullptr;
+    std::vector<PreparedSegment> segments; // or of direct messages, in order
+    std::vector<PreparedCopy> copies;
+    std::vector<TransportMessage> messages;
+    MessageView view; // Pack, Unpack: the segments as a message
+  };
+
+  Executor(LocalStorage &storage, Transport &transport)
+      : storage(&storage), transport(&transport) {}
+  static Result<Executor> prepareAll(LocalStorage &storage,
+                                     Transport &transport,
+                                     const ExecutionOptions &options);
+  Result<Step> prepareStep(const Instruction &instruction) const;
+  Status prepareSegments(const std::vector<Segment> &segments,
+                         Step &step) const;
+  Status findRegions();
+  Status runSteps();
+  Status runStep(size_t index);
+  Status runCopy(const Step &step);
+  Status runZero(const Step &step);
+  Status runPack(const Step &step);
+  Status runUnpack(const Step &step);
+  Status runGroup(size_t index);
+  Status runMessages(size_t index);
+  void setViews();
+  Status allocateStaging();
+  void touchStaging(uint64_t slot, uint64_t bytes);
+
+  LocalStorage *storage;
+  Transport *transport;
+  std::vector<Step> steps;
+  ExecutionPlan execution;
+  std::vector<std::vector<MessageRegions>> regions; // by step and message
+  std::unique_ptr<std::byte[]> owned; // the arena, unless the transport's
+  std::byte *arena = nullptr;
+  ExecutionStats statistics;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_CORE_EXECUTOR_H

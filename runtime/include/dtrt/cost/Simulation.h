@@ -1,0 +1,76 @@
+//===- Simulation.h - How long messages take --------------------*- C++ -*-===//
+//
+// The one place that turns a schedule into seconds: the scheduler compares
+// schedules by it, plans state its result, and dt-plan draws it. Knows
+// messages, and neither who chose their ends nor who chose their waves.
+//
+// Each device runs three lanes side by side: its NIC and its island port, which
+// carry the group of a wave, and a copy lane, which packs the next group's
+// messages while a group is on the wire and unpacks those of the group before.
+// A group starts when the groups before it on both ends of each message have
+// ended, its own messages are packed and the slots of the group before last are
+// unpacked; a message takes latency + bytes / rate of the pair; a group ends
+// with its last message. Where devices share a NIC, their messages take turns
+// in the order in which they stand.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_COST_SIMULATION_H
+#define DTRT_COST_SIMULATION_H
+
+#include "dtrt/cost/Cluster.h"
+
+#include <array>
+#include <map>
+
+namespace dtrt {
+
+/// What one device sends another in one wave.
+struct TimedMessage {
+  int32_t wave = 0;
+  int64_t source = 0;
+  int64_t destination = 0;
+  int64_t bytes = 0;
+  /// Whether it is copied into a slot before it is sent, and out of one after
+  /// it has come.
+  bool isPacked = true, isUnpacked = true;
+};
+
+/// Seconds until the last byte is in its place. `messages` are sorted by wave.
+double predictSeconds(const std::vector<TimedMessage> &messages,
+                      const Cluster &cluster);
+
+enum class Lane { NicOut, NicIn, IslandOut, IslandIn, Pack, Unpack };
+constexpr size_t kNumLanes = 6;
+
+struct Span {
+  double begin = 0, end = 0; // seconds
+  double busy = 0;           // of it, bytes on the wire or copied
+};
+
+struct DeviceTimeline {
+  std::array<std::vector<Span>, kNumLanes> lanes;
+  double latency = 0; // of its groups together
+  double end = 0;     // its last byte is in place
+};
+
+struct Timeline {
+  std::map<int64_t, DeviceTimeline> devices;
+  double seconds = 0; // what predictSeconds says
+};
+
+/// What every port does when.
+Timeline drawTimeline(const std::vector<TimedMessage> &messages,
+                      const Cluster &cluster);
+
+/// Seconds that the busiest port of each level carries bytes: what messages
+/// cost if waves lost nothing.
+struct PortSeconds {
+  double nic = 0, island = 0;
+};
+PortSeconds busiestPorts(const std::vector<TimedMessage> &messages,
+                         const Cluster &cluster);
+
+} // namespace dtrt
+
+#endif // DTRT_COST_SIMULATION_H

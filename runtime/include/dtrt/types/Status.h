@@ -1,0 +1,132 @@
+//===- Status.h - Errors of the runtime -------------------------*- C++ -*-===//
+//
+// No exception crosses an API of the runtime. A function that can fail returns
+// a `Status`, or a `Result<T>` when it has something to give; the text says
+// what was found and what was expected, in lower case, without a full stop. The
+// code says what a caller may do about it, whatever the text.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_TYPES_STATUS_H
+#define DTRT_TYPES_STATUS_H
+
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace dtrt {
+
+/// What kind of error it is: in Python, which class of exception.
+enum class ErrorCode {
+  /// A plan, a tensor or a call cannot be used as it is. Trying again does not
+  /// help.
+  Invalid,
+  /// The ranks do not have the same plan, tag or tensors.
+  Mismatch,
+  /// A rank did not come, or did not answer, in time.
+  Timeout,
+  /// The connection to a rank is gone: most often its process is.
+  PeerLost,
+  /// The store does not answer, or is gone.
+  StoreLost,
+  OutOfMemory,
+  /// A rank has stopped the work: its trainer, a signal, an error of its own.
+  Cancelled,
+  /// Whether the switch was committed cannot be learnt.
+  Undecided,
+  /// The operating system or a library refused.
+  System,
+};
+
+/// In lower case with underscores, as in "peer_lost".
+inline const char *errorCodeName(ErrorCode code) {
+  constexpr const char *names[] = {"invalid",   "mismatch",   "timeout",
+                                   "peer_lost", "store_lost", "out_of_memory",
+                                   "cancelled", "undecided",  "system"};
+  return names[size_t(code)];
+}
+constexpr size_t kNumErrorCodes = size_t(ErrorCode::System) + 1;
+
+class [[nodiscard]] Status {
+public:
+  Status() = default;
+  static Status failure(ErrorCode code, std::string message) {
+    Status status;
+    status.failed = true;
+    status.kind = code;
+    status.text = std::move(message);
+    return status;
+  }
+  bool ok() const { return !failed; }
+  const std::string &message() const { return text; }
+  /// Of an error.
+  ErrorCode code() const { return kind; }
+  bool is(ErrorCode code) const { return failed && kind == code; }
+
+private:
+  bool failed = false;
+  ErrorCode kind = ErrorCode::Invalid;
+  std::string text;
+};
+
+namespace detail {
+inline void addPart(std::ostringstream &out, std::optional<ErrorCode> &code,
+                    const Status &part) {
+  code = code.value_or(part.code());
+  out << part.message();
+}
+inline void addPart(std::ostringstream &, std::optional<ErrorCode> &code,
+                    ErrorCode part) {
+  code = code.value_or(part);
+}
+template <typename Part>
+void addPart(std::ostringstream &out, std::optional<ErrorCode> &,
+             const Part &part) {
+  out << part;
+}
+} // namespace detail
+
+/// An error whose text is the parts, streamed one after the other. A part that
+/// is a code, or the error that caused this one, gives the code; without one
+/// something given is invalid.
+template <typename... Parts> Status makeError(const Parts &...parts) {
+  std::ostringstream stream;
+  std::optional<ErrorCode> code;
+  (detail::addPart(stream, code, parts), ...);
+  return Status::failure(code.value_or(ErrorCode::Invalid), stream.str());
+}
+
+/// A value, or the error that kept it from being made.
+template <typename T> class [[nodiscard]] Result {
+public:
+  Result(T value) : held(std::move(value)) {}
+  Result(Status status) : why(std::move(status)) {}
+  bool ok() const { return held.has_value(); }
+  const Status &status() const { return why; }
+  T &operator*() { return *held; }
+  const T &operator*() const { return *held; }
+  T *operator->() { return &*held; }
+  const T *operator->() const { return &*held; }
+
+private:
+  std::optional<T> held;
+  Status why;
+};
+
+inline const Status &statusOf(const Status &status) { return status; }
+template <typename T> const Status &statusOf(const Result<T> &result) {
+  return result.status();
+}
+
+} // namespace dtrt
+
+/// Leaves the function with the error of `expr`, a Status or a Result.
+#define DTRT_RETURN_IF_ERROR(expr)                                             \
+  do {                                                                         \
+    auto &&dtrtOutcome = (expr);                                               \
+    if (!dtrtOutcome.ok())                                                     \
+      return ::dtrt::statusOf(dtrtOutcome);                                    \
+  } while (false)
+
+#endif // DTRT_TYPES_STATUS_H

@@ -1,0 +1,68 @@
+//===- Traffic.cpp - Who sends how much to whom, when ---------------------===//
+
+#include "dtrt/format/ShardView.h"
+#include "dtrt/report/Report.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+void addGroup(const Cluster &cluster, uint32_t device, const Instruction &group,
+              PlanTraffic &traffic) {
+  WaveTraffic &wave = traffic.waves[group.wave];
+  for (const Message &message : group.messages) {
+    if (message.receive)
+      continue;
+    traffic.edges[{device, message.peer}] += message.bytes;
+    wave.bytes += message.bytes;
+    wave.interNode +=
+        cluster.sameNode(device, message.peer) ? 0 : message.bytes;
+    ++wave.messages;
+    double wire =
+        cluster.wireSeconds(device, message.peer, int64_t(message.bytes));
+    wave.seconds = std::max(wave.seconds, cluster.latencySeconds() + wire);
+  }
+}
+
+} // namespace
+
+DeviceTraffic trafficOf(const PlanCommon &common, const RankProgram &program) {
+  DeviceTraffic device;
+  for (const ShardRecord &shard : program.source)
+    device.sourceBytes +=
+        shardBytes(common.families[shard.family], shard, Side::Source);
+  for (const ShardRecord &shard : program.destination)
+    device.destinationBytes +=
+        shardBytes(common.families[shard.family], shard, Side::Destination);
+  device.stagingBytes = program.stagingBytes;
+  device.peakBytes = peakBytes(common, program);
+  device.instructions = program.instructions.size();
+  for (const Instruction &instruction : program.instructions) {
+    if (instruction.op == Opcode::Copy)
+      for (size_t i = 1; i < instruction.segments.size(); i += 2) {
+        const Segment &segment = instruction.segments[i];
+        device.copied += storedBytes(common.families[segment.family], segment);
+      }
+    for (const Message &message : instruction.messages)
+      (message.receive ? device.received : device.sent) += message.bytes;
+    device.messages += instruction.messages.size();
+  }
+  return device;
+}
+
+Result<PlanTraffic> collectTraffic(const PlanReader &plan) {
+  PlanTraffic traffic;
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    traffic.devices[device] = trafficOf(plan.common(), *program);
+    for (const Instruction &instruction : program->instructions)
+      if (instruction.op == Opcode::Group)
+        addGroup(plan.common().cluster, device, instruction, traffic);
+  }
+  return traffic;
+}
+
+} // namespace dtrt

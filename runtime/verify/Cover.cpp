@@ -1,0 +1,230 @@
+//===- Cover.cpp - Is every element of a shard written once? --------------===//
+
+#include "Cover.h"
+
+#include "dtrt/format/ShardView.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+/// Where coordinates of a dim lie in the shard's local tensor.
+class LocalDim {
+public:
+  explicit LocalDim(const std::vector<Range> &intervals) {
+    int64_t start = 0;
+    for (const Range &interval : intervals) {
+      if (interval.size() > 0)
+        parts.push_back({interval, start});
+      start += interval.size();
+    }
+    byStart = parts;
+    std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) {
+      return a.range.lo < b.range.lo;
+    });
+  }
+
+  /// Of a coordinate that an interval holds.
+  int64_t local(int64_t coordinate) const {
+    auto after = std::upper_bound(
+        parts.begin(), parts.end(), coordinate,
+        [](int64_t at, const Part &part) { return at < part.range.lo; });
+    const Part &part = *std::prev(after);
+    return part.start + coordinate - part.range.lo;
+  }
+  /// The other way round.
+  int64_t coordinate(int64_t local) const {
+    auto after = std::upper_bound(
+        byStart.begin(), byStart.end(), local,
+        [](int64_t at, const Part &part) { return at < part.start; });
+    const Part &part = *std::prev(after);
+    return part.range.lo + local - part.start;
+  }
+
+private:
+  struct Part {
+    Range range;
+    int64_t start = 0;
+  };
+  std::vector<Part> parts, byStart;
+};
+
+class Cover {
+public:
+  Cover(const Family &family, const ShardRecord &shard, Steps &steps)
+      : family(family), shard(shard), extents(localShape(shard)), steps(steps) {
+    for (const auto &intervals : shard.dims)
+      dims.emplace_back(intervals);
+  }
+
+  std::optional<CoverFault> findFault(const BoxList &boxes) {
+    for (size_t box = 0; box < boxes.count(); ++box) {
+      for (size_t dim = 0; dim < extents.size(); ++dim) {
+        int64_t low = dims[dim].local(boxes.low(box)[dim]);
+        int64_t size = boxes.high(box)[dim] - boxes.low(box)[dim];
+        lows.push_back(low);
+        highs.push_back(low + size);
+      }
+      items.push_back({0, uint32_t(box), 1});
+    }
+    addRegion();
+    findCutDims();
+    levels.resize(cut.size());
+    place.resize(cut.size());
+    if (cancel(0, items.data(), items.data() + items.size()))
+      return std::nullopt;
+    return fault();
+  }
+
+private:
+  /// A corner in one dim: `sign` elements more from `at` on.
+  struct Corner {
+    int64_t at = 0;
+    uint32_t box = 0;
+    int32_t sign = 0;
+  };
+
+  int64_t low(uint32_t box, size_t dim) const {
+    return lows[box * extents.size() + dim];
+  }
+  int64_t high(uint32_t box, size_t dim) const {
+    return highs[box * extents.size() + dim];
+  }
+
+  /// All that the shard stores, counted the other way.
+  void addRegion() {
+    if (std::count(extents.begin(), extents.end(), 0) > 0)
+      return;
+    std::vector<int64_t> start(extents.size(), 0);
+    if (!shard.flat)
+      addRegionBox(start, extents);
+    else if (shard.range.size() > 0)
+      addRange(family.numLeading(), start, shard.range);
+  }
+
+  void addRegionBox(const std::vector<int64_t> &from,
+                    const std::vector<int64_t> &to) {
+    lows.insert(lows.end(), from.begin(), from.end());
+    highs.insert(highs.end(), to.begin(), to.end());
+    items.push_back({0, uint32_t(items.size()), -1});
+  }
+
+  /// A range of elements, flattened from `dim` on, where the inner dims before
+  /// it are at `at`: a row in part, whole rows, a row in part.
+  void addRange(unsigned dim, std::vector<int64_t> at, Range range) {
+    if (dim == extents.size()) // scalars
+      return addRegionBox(at, extents);
+    int64_t below = 1;
+    for (size_t inner = dim + 1; inner < extents.size(); ++inner)
+      below *= extents[inner];
+    int64_t row = range.lo / below, last = range.hi / below;
+    auto addPart = [&](int64_t which, Range part) {
+      at[dim] = which;
+      addRange(dim + 1, at, part);
+    };
+    if (row == last && row * below < range.lo)
+      return addPart(row, {range.lo % below, range.hi % below});
+    if (range.lo % below > 0)
+      addPart(row++, {range.lo % below, below});
+    if (range.hi % below > 0)
+      addPart(last, {0, range.hi % below});
+    if (row == last)
+      return;
+    std::vector<int64_t> to = extents;
+    for (size_t inner = family.numLeading(); inner < dim; ++inner)
+      to[inner] = at[inner] + 1;
+    at[dim] = row;
+    to[dim] = last;
+    addRegionBox(at, to);
+  }
+
+  /// The dims in which not every box spans the whole.
+  void findCutDims() {
+    for (size_t dim = 0; dim < extents.size(); ++dim)
+      if (std::any_of(items.begin(), items.end(), [&](const Corner &item) {
+            return low(item.box, dim) > 0 || high(item.box, dim) < extents[dim];
+          }))
+        cut.push_back(dim);
+  }
+
+  bool cancel(size_t level, const Corner *first, const Corner *last);
+  bool areAlike(size_t level, const Corner &a, const Corner &b) const;
+
+  CoverFault fault() const {
+    CoverFault out;
+    out.times = net + 1; // the shard counts every element of it as -1
+    std::vector<int64_t> local(extents.size(), 0);
+    for (size_t level = 0; level < cut.size(); ++level)
+      local[cut[level]] = place[level];
+    for (size_t dim = 0; dim < extents.size(); ++dim)
+      out.element.push_back(dims[dim].coordinate(local[dim]));
+    return out;
+  }
+
+  const Family &family;
+  const ShardRecord &shard;
+  const std::vector<int64_t> extents;
+  Steps &steps;
+  std::vector<LocalDim> dims;
+  std::vector<int64_t> lows, highs; // local, a number per box and dim
+  std::vector<Corner> items;        // the boxes, then what they shall cover
+  std::vector<size_t> cut;
+  std::vector<std::vector<Corner>> levels; // corners in one cut dim each
+  std::vector<int64_t> place;              // where corners do not cancel
+  int64_t net = 0;
+};
+
+/// Whether two corners take each other's place in the dims that are left.
+bool Cover::areAlike(size_t level, const Corner &a, const Corner &b) const {
+  if (a.sign + b.sign != 0)
+    return false;
+  for (; level < cut.size(); ++level)
+    if (low(a.box, cut[level]) != low(b.box, cut[level]) ||
+        high(a.box, cut[level]) != high(b.box, cut[level]))
+      return false;
+  return true;
+}
+
+/// Whether the boxes of the corners, each counted by its sign, add up to
+/// nothing in the cut dims from `level` on. If not, `place` is the first place
+/// where they do not, and `net` what is there.
+bool Cover::cancel(size_t level, const Corner *first, const Corner *last) {
+  if (last - first == 2 && areAlike(level, first[0], first[1]))
+    return true;
+  if (level == cut.size()) {
+    net = 0;
+    for (; first != last; ++first)
+      net += first->sign;
+    return net == 0;
+  }
+  std::vector<Corner> &corners = levels[level];
+  corners.clear();
+  for (; first != last; ++first) {
+    corners.push_back({low(first->box, cut[level]), first->box, first->sign});
+    corners.push_back({high(first->box, cut[level]), first->box, -first->sign});
+  }
+  if (!steps.take(corners.size()))
+    return true; // who asked looks at the steps
+  std::sort(corners.begin(), corners.end(),
+            [](const Corner &a, const Corner &b) { return a.at < b.at; });
+  for (size_t i = 0, next = 0; i < corners.size(); i = next) {
+    while (next < corners.size() && corners[next].at == corners[i].at)
+      ++next;
+    place[level] = corners[i].at;
+    if (!cancel(level + 1, &corners[i], &corners[i] + (next - i)))
+      return false;
+  }
+  return true;
+}
+
+} // namespace
+
+std::optional<CoverFault> findCoverFault(const Family &family,
+                                         const ShardRecord &shard,
+                                         const BoxList &boxes, Steps &steps) {
+  return Cover(family, shard, steps).findFault(boxes);
+}
+
+} // namespace dtrt

@@ -1,0 +1,249 @@
+//===- LayoutCells.cpp - Who holds what before and after ------------------===//
+
+#include "LayoutCells.h"
+
+#include "ShardBoxes.h"
+#include "Steps.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+
+namespace dtrt {
+
+namespace {
+
+/// What a box is: of a source, of a destination, or of the destination of the
+/// state that the elements may be made from.
+enum Part : uint8_t { kHeld, kWanted, kMade };
+constexpr size_t kNumParts = 3;
+
+/// Plans of the compiler take up to three steps and half a box per interval,
+/// and where all devices exchange with all, three steps per message.
+constexpr uint64_t kStepsPerInterval = 128, kStepsPerMessage = 128,
+                   kStepsAtLeast = 1 << 22;
+constexpr uint64_t kBoxesPerInterval = 8, kBoxesAtLeast = 1 << 18;
+
+/// States of a family that the same shards have. A state that may be made from
+/// another is alone.
+std::vector<uint64_t> statesAlike(const Family &family,
+                                  const std::vector<ShardTable::Row> &rows) {
+  std::vector<uint64_t> masks; // of shards, by side
+  for (const ShardTable::Row &row : rows)
+    masks.push_back(row.shard.states);
+  std::sort(masks.begin(), masks.end());
+  masks.erase(std::unique(masks.begin(), masks.end()), masks.end());
+  // With which masks of which side the state occurs, and what else is asked of
+  // it.
+  std::map<std::vector<int64_t>, uint64_t> classes;
+  for (unsigned state = 0; state < family.states.size(); ++state) {
+    const StateInfo &info = family.states[state];
+    std::vector<int64_t> key = {info.inSource, info.inDestination,
+                                info.madeFrom >= 0 ? int64_t(state) : -1};
+    for (size_t i = 0; i < masks.size(); ++i)
+      if (masks[i] >> state & 1)
+        key.push_back(int64_t(i));
+    classes[key] |= uint64_t(1) << state;
+  }
+  std::vector<uint64_t> out;
+  for (const auto &[key, states] : classes)
+    out.push_back(states);
+  return out;
+}
+
+} // namespace
+
+/// The boxes of one family and of states that are alike.
+class Overlay {
+public:
+  Overlay(const Family &family, uint64_t states, LayoutCells &out, Steps &steps,
+          Steps &boxSteps)
+      : family(family), states(states),
+        info(family.states[statesOf(states).front()]), out(out), steps(steps),
+        boxSteps(boxSteps), levels(family.rank()), at(family.rank(), 0) {
+    for (const LeadingDim &dim : family.leading)
+      extents.push_back(dim.count);
+    extents.insert(extents.end(), family.shape.begin(), family.shape.end());
+    for (unsigned state : statesOf(states))
+      width += byteWidth(wireDType(family.states[state]));
+  }
+
+  Status run(const std::vector<ShardTable::Row> &rows) {
+    if (std::count(extents.begin(), extents.end(), 0) > 0)
+      return {};
+    for (const ShardTable::Row &row : rows)
+      addRow(row);
+    DTRT_RETURN_IF_ERROR(boxSteps.status());
+    if (!info.inDestination)
+      return {}; // what is dropped may lie anywhere
+    std::vector<uint32_t> all(parts.size());
+    for (uint32_t i = 0; i < all.size(); ++i)
+      all[i] = i;
+    return sweep(all, 0, 1);
+  }
+
+private:
+  /// Of one dim; used by one call of `sweep` at a time.
+  struct Level {
+    std::vector<int64_t> cuts;
+    std::vector<uint32_t> byStart, active;
+  };
+
+  /// Whether a device that gets what the state is made from can make it.
+  bool mayBeMade() const { return info.madeFrom >= 0 && info.inSource; }
+
+  void addRow(const ShardTable::Row &row) {
+    if (row.side == Side::Source) {
+      if (row.shard.states & states)
+        addBoxes(row, kHeld);
+      return;
+    }
+    if (row.shard.states & states)
+      addBoxes(row, kWanted);
+    if (mayBeMade() && (row.shard.states >> info.madeFrom & 1))
+      addBoxes(row, kMade);
+  }
+
+  void addBoxes(const ShardTable::Row &row, Part part) {
+    appendBoxes(family, row.shard, boxes, boxSteps);
+    if (boxes.count() == parts.size())
+      return; // all padding
+    uint32_t set = out.sets.numberOf(row.devices);
+    out.owners.insert(set);
+    owners.resize(boxes.count(), set);
+    parts.resize(boxes.count(), part);
+  }
+
+  Status lacks(const char *side) const {
+    std::string element;
+    for (unsigned d = family.numLeading(); d < family.rank(); ++d)
+      element += (element.empty() ? "" : ", ") + std::to_string(at[d]);
+    return makeError(side, " layout lacks element [", element, "] of tensor '",
+                     tensorOf(family, at), "' state '", shortened(info.name),
+                     "'");
+  }
+
+  Status sweep(const std::vector<uint32_t> &items, unsigned dim,
+               uint64_t volume);
+  Status addCell(const std::vector<uint32_t> &items, uint64_t volume);
+  uint32_t wantersOf(uint32_t held, uint32_t wanted, uint32_t made);
+
+  const Family &family;
+  uint64_t states;
+  const StateInfo &info; // of the first of them
+  LayoutCells &out;
+  Steps &steps, &boxSteps;
+  BoxList boxes;
+  std::vector<uint32_t> owners; // of each box, a number of out.sets
+  std::vector<Part> parts;
+  std::vector<Level> levels;
+  std::vector<int64_t> extents, at; // where the sweep is
+  uint64_t width = 0;               // bytes per element
+};
+
+/// The items span where the sweep is in all dims below `dim`, `volume` elements
+/// there.
+Status Overlay::sweep(const std::vector<uint32_t> &items, unsigned dim,
+                      uint64_t volume) {
+  bool has[kNumParts] = {};
+  for (uint32_t item : items)
+    has[parts[item]] = true;
+  if (!has[kWanted])
+    return family.partial ? Status() : lacks("destination");
+  if (!has[kHeld] && info.inSource && !family.partial)
+    return lacks("source");
+  if (!steps.take(items.size() + 1))
+    return steps.status();
+  if (dim == family.rank())
+    return addCell(items, volume);
+  Level &level = levels[dim];
+  level.cuts = {0, extents[dim]};
+  for (uint32_t item : items)
+    level.cuts.insert(level.cuts.end(),
+                      {boxes.low(item)[dim], boxes.high(item)[dim]});
+  std::sort(level.cuts.begin(), level.cuts.end());
+  level.cuts.erase(std::unique(level.cuts.begin(), level.cuts.end()),
+                   level.cuts.end());
+  level.byStart = items;
+  std::sort(level.byStart.begin(), level.byStart.end(),
+            [&](uint32_t a, uint32_t b) {
+              return boxes.low(a)[dim] < boxes.low(b)[dim];
+            });
+  level.active.clear();
+  size_t next = 0;
+  for (size_t i = 0; i + 1 < level.cuts.size(); ++i) {
+    int64_t from = level.cuts[i], to = level.cuts[i + 1];
+    auto &active = level.active;
+    active.erase(std::remove_if(active.begin(), active.end(),
+                                [&](uint32_t item) {
+                                  return boxes.high(item)[dim] <= from;
+                                }),
+                 active.end());
+    for (; next < items.size() && boxes.low(level.byStart[next])[dim] == from;
+         ++next)
+      active.push_back(level.byStart[next]);
+    at[dim] = from;
+    DTRT_RETURN_IF_ERROR(sweep(active, dim + 1, volume * uint64_t(to - from)));
+  }
+  at[dim] = 0;
+  return {};
+}
+
+Status Overlay::addCell(const std::vector<uint32_t> &items, uint64_t volume) {
+  std::vector<uint32_t> sets[kNumParts];
+  for (uint32_t item : items)
+    sets[parts[item]].push_back(owners[item]);
+  uint32_t held = out.sets.unionOf(std::move(sets[kHeld]));
+  uint32_t wanted = out.sets.unionOf(std::move(sets[kWanted]));
+  if (!sets[kMade].empty())
+    wanted = wantersOf(held, wanted, out.sets.unionOf(std::move(sets[kMade])));
+  uint64_t &sum = out.sums[uint64_t(held) << 32 | wanted];
+  if (__builtin_add_overflow(sum, volume * width, &sum))
+    sum = UINT64_MAX;
+  return {};
+}
+
+/// Those that want it, but for those that want what it is made from and do not
+/// hold it.
+uint32_t Overlay::wantersOf(uint32_t held, uint32_t wanted, uint32_t made) {
+  Devices makers, rest;
+  const Devices &m = out.sets[made], &s = out.sets[held], &p = out.sets[wanted];
+  std::set_difference(m.begin(), m.end(), s.begin(), s.end(),
+                      std::back_inserter(makers));
+  std::set_difference(p.begin(), p.end(), makers.begin(), makers.end(),
+                      std::back_inserter(rest));
+  return out.sets.numberOf(rest);
+}
+
+Devices LayoutCells::devices() const {
+  Devices all;
+  for (uint32_t set : owners)
+    all.insert(all.end(), sets[set].begin(), sets[set].end());
+  std::sort(all.begin(), all.end());
+  all.erase(std::unique(all.begin(), all.end()), all.end());
+  return all;
+}
+
+Result<LayoutCells> LayoutCells::of(const std::vector<Family> &families,
+                                    const ShardTable &shards,
+                                    uint64_t messages) {
+  LayoutCells out;
+  Steps steps(kStepsAtLeast + kStepsPerInterval * shards.intervals() +
+              kStepsPerMessage * messages);
+  Steps boxSteps(kBoxesAtLeast + kBoxesPerInterval * shards.intervals());
+  for (uint32_t f = 0; f < families.size(); ++f) {
+    const auto &rows = shards.of(f);
+    for (uint64_t states : statesAlike(families[f], rows)) {
+      Status status =
+          Overlay(families[f], states, out, steps, boxSteps).run(rows);
+      if (!status.ok())
+        return makeError("family ", f, " '", shortened(families[f].name),
+                         "': ", status.message());
+    }
+  }
+  return out;
+}
+
+} // namespace dtrt

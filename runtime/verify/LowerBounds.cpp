@@ -1,0 +1,267 @@
+//===- LowerBounds.cpp - What no schedule can go below --------------------===//
+
+#include "LowerBounds.h"
+
+#include "Steps.h"
+#include "dtrt/cost/LinkRates.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace dtrt {
+
+namespace {
+
+/// Pairs of devices that links are looked up for: those of 8,192 devices.
+constexpr uint64_t kMostPairs = uint64_t(1) << 26;
+
+void addBytes(uint64_t &sum, uint64_t bytes) {
+  if (__builtin_add_overflow(sum, bytes, &sum))
+    sum = UINT64_MAX;
+}
+
+/// The fastest link of every port, over the devices of a plan.
+class PortRates {
+public:
+  PortRates(const Cluster &cluster, const LinkRates &rates)
+      : cluster(cluster), rates(rates) {}
+
+  Status find(const Devices &devices) {
+    if (cluster.links.empty())
+      return {};
+    Steps steps(kMostPairs);
+    for (uint32_t device : devices)
+      for (bool out : {true, false}) {
+        if (!rates.isNamed(device, out)) {
+          for (bool inter : {false, true})
+            raise(device, inter, out, cluster.bytesPerSecond(inter));
+          continue;
+        }
+        if (!steps.take(devices.size()))
+          return makeError("too many links to bound the time of ",
+                           devices.size(), " devices");
+        for (uint32_t other : devices)
+          raise(device, !cluster.sameNode(device, other), out,
+                out ? rates.bytesPerSecond(device, other)
+                    : rates.bytesPerSecond(other, device));
+      }
+    return {};
+  }
+
+  /// In bytes per second, of a port that some device may use.
+  double of(uint32_t port, bool interNode, bool out) const {
+    if (cluster.links.empty())
+      return cluster.bytesPerSecond(interNode);
+    return fastest.at({port, interNode, out});
+  }
+
+private:
+  void raise(uint32_t device, bool inter, bool out, double rate) {
+    double &known =
+        fastest[{uint32_t(cluster.port(device, inter)), inter, out}];
+    known = std::max(known, rate);
+  }
+
+  const Cluster &cluster;
+  const LinkRates &rates;
+  std::map<std::tuple<uint32_t, bool, bool>, double> fastest;
+};
+
+class BoundsBuilder {
+public:
+  explicit BoundsBuilder(const Cluster &cluster)
+      : cluster(cluster), rates(cluster) {}
+
+  void add(const LayoutCells::Cell &cell);
+  Result<LowerBounds> finish(const Devices &devices);
+
+private:
+  /// Devices of one node, which are neighbours in every set.
+  using Run = std::pair<const uint32_t *, const uint32_t *>;
+  Run nodeAt(const Devices &devices, size_t first) const;
+  Run ofNode(const Devices &devices, int64_t node) const;
+  void addNode(Run holders, Run lacking, uint64_t bytes);
+  void addLinks(const Devices &holders, const Devices &lacking, uint64_t bytes);
+  Devices nicsOf(Run devices) const;
+  double linksSeconds() const;
+  double portsSeconds(const PortRates &ports) const;
+
+  const Cluster &cluster;
+  const LinkRates rates;
+  LowerBounds bounds;
+  std::map<uint32_t, uint64_t> nicIn, islandIn; // per port, bytes
+  struct Node {
+    uint64_t bytes = 0;
+    std::set<uint32_t> nics; // of those who want some
+  };
+  std::map<int64_t, Node> nodeIn;
+  /// Bytes that the ports of a set must send together.
+  std::map<Devices, uint64_t> nicSets, islandSets;
+  /// With unequal links: by level, device and those that it may exchange with.
+  using LinkDemand = std::map<std::tuple<bool, uint32_t, Devices>, uint64_t>;
+  LinkDemand received, sent;
+};
+
+BoundsBuilder::Run BoundsBuilder::nodeAt(const Devices &devices,
+                                         size_t first) const {
+  size_t last = first + 1;
+  while (last < devices.size() &&
+         cluster.sameNode(devices[first], devices[last]))
+    ++last;
+  return {devices.data() + first, devices.data() + last};
+}
+
+BoundsBuilder::Run BoundsBuilder::ofNode(const Devices &devices,
+                                         int64_t node) const {
+  auto at = std::partition_point(
+      devices.begin(), devices.end(),
+      [&](uint32_t device) { return cluster.node(device) < node; });
+  if (at == devices.end() || cluster.node(*at) != node)
+    return {};
+  return nodeAt(devices, size_t(at - devices.begin()));
+}
+
+Devices BoundsBuilder::nicsOf(Run devices) const {
+  Devices nics;
+  for (const uint32_t *device = devices.first; device != devices.second;
+       ++device)
+    if (uint32_t nic = uint32_t(cluster.port(*device, true));
+        nics.empty() || nics.back() != nic)
+      nics.push_back(nic);
+  return nics;
+}
+
+/// One node whose devices `lacking` want what they do not hold; `holders` are
+/// those of the same node.
+void BoundsBuilder::addNode(Run holders, Run lacking, uint64_t bytes) {
+  if (holders.first != holders.second) {
+    // Crossing the network would be one crossing too many.
+    for (const uint32_t *device = lacking.first; device != lacking.second;
+         ++device)
+      addBytes(islandIn[*device], bytes);
+    addBytes(islandSets[Devices(holders.first, holders.second)], bytes);
+    return;
+  }
+  addBytes(bounds.interNodeBytes, bytes);
+  Node &node = nodeIn[cluster.node(*lacking.first)];
+  addBytes(node.bytes, bytes);
+  Devices nics = nicsOf(lacking);
+  node.nics.insert(nics.begin(), nics.end());
+  if (nics.size() == 1)
+    addBytes(nicIn[nics.front()], bytes);
+}
+
+/// Where only one device wants the bytes, or only one has them, they come or
+/// go over few links.
+void BoundsBuilder::addLinks(const Devices &holders, const Devices &lacking,
+                             uint64_t bytes) {
+  if (cluster.links.empty())
+    return;
+  auto split = [&](uint32_t device, const Devices &others) {
+    std::pair<Devices, Devices> out; // of the same node, of others
+    for (uint32_t other : others)
+      (cluster.sameNode(other, device) ? out.first : out.second)
+          .push_back(other);
+    return out;
+  };
+  if (lacking.size() == 1 && !holders.empty()) {
+    auto [near, far] = split(lacking.front(), holders);
+    bool inter = near.empty();
+    addBytes(received[{inter, lacking.front(), inter ? far : near}], bytes);
+  }
+  if (holders.size() == 1) {
+    auto [near, far] = split(holders.front(), lacking);
+    if (!near.empty())
+      addBytes(sent[{false, holders.front(), near}], bytes);
+    if (!far.empty())
+      addBytes(sent[{true, holders.front(), far}], bytes);
+  }
+}
+
+void BoundsBuilder::add(const LayoutCells::Cell &cell) {
+  const Devices &holders = cell.holders;
+  Devices lacking;
+  std::set_difference(cell.wanters.begin(), cell.wanters.end(), holders.begin(),
+                      holders.end(), std::back_inserter(lacking));
+  if (lacking.empty())
+    return;
+  addLinks(holders, lacking, cell.bytes);
+  uint64_t all = 0;
+  if (__builtin_mul_overflow(cell.bytes, lacking.size(), &all))
+    all = UINT64_MAX;
+  addBytes(bounds.wireBytes, all);
+  bool crosses = false;
+  for (size_t first = 0; first < lacking.size();) {
+    Run wanters = nodeAt(lacking, first);
+    Run near = ofNode(holders, cluster.node(lacking[first]));
+    crosses |= near.first == near.second;
+    addNode(near, wanters, cell.bytes);
+    first = size_t(wanters.second - lacking.data());
+  }
+  if (crosses && !holders.empty())
+    addBytes(nicSets[nicsOf({holders.data(), holders.data() + holders.size()})],
+             cell.bytes);
+}
+
+/// A device and the devices that it exchanges bytes with share as many links.
+double BoundsBuilder::linksSeconds() const {
+  double seconds = 0;
+  for (const LinkDemand *side : {&received, &sent})
+    for (const auto &[key, bytes] : *side) {
+      const auto &[inter, device, others] = key;
+      double rate = 0;
+      for (uint32_t other : others)
+        rate += side == &received ? rates.bytesPerSecond(other, device)
+                                  : rates.bytesPerSecond(device, other);
+      seconds = std::max(seconds, double(bytes) / rate);
+    }
+  return seconds;
+}
+
+double BoundsBuilder::portsSeconds(const PortRates &ports) const {
+  double seconds = 0;
+  auto atLeast = [&](uint64_t bytes, double rate) {
+    seconds = std::max(seconds, double(bytes) / rate);
+  };
+  for (const auto &[nic, bytes] : nicIn)
+    atLeast(bytes, ports.of(nic, /*interNode=*/true, /*out=*/false));
+  for (const auto &[device, bytes] : islandIn)
+    atLeast(bytes, ports.of(device, /*interNode=*/false, /*out=*/false));
+  for (const auto &[number, node] : nodeIn) {
+    double rate = 0;
+    for (uint32_t nic : node.nics)
+      rate += ports.of(nic, /*interNode=*/true, /*out=*/false);
+    atLeast(node.bytes, rate);
+  }
+  for (bool inter : {false, true})
+    for (const auto &[set, bytes] : inter ? nicSets : islandSets) {
+      double rate = 0;
+      for (uint32_t port : set)
+        rate += ports.of(port, inter, /*out=*/true);
+      atLeast(bytes, rate);
+    }
+  return seconds;
+}
+
+Result<LowerBounds> BoundsBuilder::finish(const Devices &devices) {
+  PortRates ports(cluster, rates);
+  DTRT_RETURN_IF_ERROR(ports.find(devices));
+  bounds.seconds = std::max(linksSeconds(), portsSeconds(ports));
+  if (bounds.seconds > 0)
+    bounds.seconds += cluster.latencySeconds();
+  return bounds;
+}
+
+} // namespace
+
+Result<LowerBounds> lowerBounds(const LayoutCells &cells,
+                                const Cluster &cluster) {
+  BoundsBuilder builder(cluster);
+  cells.visit([&](const LayoutCells::Cell &cell) { builder.add(cell); });
+  return builder.finish(cells.devices());
+}
+
+} // namespace dtrt

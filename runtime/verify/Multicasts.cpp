@@ -1,0 +1,158 @@
+//===- Multicasts.cpp - How many multicasts do programs make? -------------===//
+
+#include "Multicasts.h"
+
+#include "dtrt/format/ShardView.h"
+
+#include <algorithm>
+#include <iterator>
+#include <set>
+
+namespace dtrt {
+
+void PassedOn::addSent(const Segment &segment) {
+  if (segment.side == Side::Destination)
+    wanted[{segment.family, segment.states}].push_back(segment.offset);
+}
+
+void PassedOn::add(PassedOn &&other) {
+  for (auto &[key, places] : other.wanted) {
+    auto &own = wanted[key];
+    std::move(places.begin(), places.end(), std::back_inserter(own));
+  }
+}
+
+std::vector<PassedOn::Elements> PassedOn::take() {
+  std::vector<Elements> out;
+  for (auto &[key, places] : wanted) {
+    std::sort(places.begin(), places.end());
+    places.erase(std::unique(places.begin(), places.end()), places.end());
+    places.shrink_to_fit();
+    out.push_back({key.first, key.second, std::move(places)});
+  }
+  wanted.clear();
+  return out;
+}
+
+/// Calls fn(number) for those of places [first, last) that lie in the segment;
+/// they agree in all dims below `dim`.
+template <typename Fn>
+static void forEachInside(const std::vector<PassedOn::Place> &places,
+                          const Segment &segment, size_t first, size_t last,
+                          unsigned dim, const Fn &fn) {
+  if (dim == segment.offset.size())
+    return fn(uint32_t(first));
+  auto seek = [&](int64_t value) {
+    return size_t(std::lower_bound(places.begin() + first,
+                                   places.begin() + last, value,
+                                   [&](const auto &place, int64_t bound) {
+                                     return place[dim] < bound;
+                                   }) -
+                  places.begin());
+  };
+  first = seek(segment.offset[dim]);
+  while (first < last &&
+         places[first][dim] < segment.offset[dim] + segment.size[dim]) {
+    size_t next = seek(places[first][dim] + 1);
+    forEachInside(places, segment, first, next, dim + 1, fn);
+    first = next;
+  }
+}
+
+MulticastCounter::MulticastCounter(
+    const std::vector<PassedOn::Elements> &passedOn)
+    : passedOn(passedOn), ends(passedOn.size()) {}
+
+void MulticastCounter::addCarried(const Segment &segment, uint32_t source,
+                                  uint32_t destination, Steps &steps) {
+  auto at = std::partition_point(
+      passedOn.begin(), passedOn.end(),
+      [&](const auto &elements) { return elements.family < segment.family; });
+  for (; at != passedOn.end() && at->family == segment.family; ++at) {
+    if (!steps.take())
+      return;
+    if (!(at->states & segment.states))
+      continue;
+    std::vector<End> &own = ends[at - passedOn.begin()];
+    forEachInside(at->places, segment, 0, at->places.size(), 0,
+                  [&](uint32_t place) {
+                    if (!steps.take())
+                      return;
+                    own.push_back(makeEnd(place, source, false));
+                    own.push_back(makeEnd(place, destination, true));
+                  });
+  }
+}
+
+Status MulticastCounter::addProgram(const PlanCommon &common,
+                                    const RankProgram &program,
+                                    uint64_t mostSteps) {
+  Steps steps(mostSteps);
+  std::vector<size_t> before;
+  for (const std::vector<End> &own : ends)
+    before.push_back(own.size());
+  std::map<uint64_t, const Segment *> packed; // by place in the arena
+  for (const Instruction &instruction : program.instructions) {
+    if (instruction.op == Opcode::Pack) {
+      uint64_t at = instruction.slot;
+      for (const Segment &segment : instruction.segments) {
+        uint64_t bytes = segmentBytes(common.families[segment.family], segment);
+        if (bytes > 0)
+          packed[at] = &segment;
+        at += bytes;
+      }
+    }
+    for (const Message &message : instruction.messages) {
+      if (message.receive)
+        continue;
+      if (message.direct) {
+        addCarried(message.segment, program.device, message.peer, steps);
+        continue;
+      }
+      uint64_t end = message.slot + message.bytes;
+      for (uint64_t at = message.slot; at < end && !steps.spent();) {
+        const Segment &segment = *packed.at(at);
+        addCarried(segment, program.device, message.peer, steps);
+        at += segmentBytes(common.families[segment.family], segment);
+      }
+    }
+  }
+  for (size_t i = 0; i < ends.size(); ++i) {
+    auto first = ends[i].begin() + before[i];
+    std::sort(first, ends[i].end());
+    ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
+  }
+  Status status = steps.status();
+  return status.ok()
+             ? status
+             : makeError("device ", program.device,
+                         ": counting what is passed on ", status.message());
+}
+
+uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {
+  std::set<std::vector<uint32_t>> sets;
+  for (size_t i = 0; !counters.empty() && i < counters[0].ends.size(); ++i) {
+    std::vector<End> all;
+    for (MulticastCounter &counter : counters) {
+      std::vector<End> own = std::move(counter.ends[i]);
+      all.insert(all.end(), own.begin(), own.end());
+    }
+    std::sort(all.begin(), all.end());
+    for (size_t first = 0, last = 0; first < all.size(); first = last) {
+      bool isPassedOn = false;
+      std::vector<uint32_t> devices;
+      for (; last < all.size() && all[last] >> 33 == all[first] >> 33; ++last) {
+        auto device = uint32_t(all[last] >> 1);
+        bool known = !devices.empty() && devices.back() == device;
+        isPassedOn |= known && all[last] != all[last - 1];
+        if (!known)
+          devices.push_back(device);
+      }
+      if (isPassedOn)
+        sets.insert(std::move(devices));
+    }
+  }
+  return sets.size();
+}
+
+} // namespace dtrt

@@ -1,0 +1,74 @@
+//===- Multicasts.h - How many multicasts do programs make? -----*- C++ -*-===//
+//
+// Counts what PlanSummary::collectives defines, in right programs. A segment
+// that is sent from the destination side has been received before, or copied:
+// its first element stands for it. Two passes over the programs: one finds
+// these elements, the next the messages that carry them.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_LIB_VERIFY_MULTICASTS_H
+#define DTRT_LIB_VERIFY_MULTICASTS_H
+
+#include "Steps.h"
+
+#include <map>
+
+namespace dtrt {
+
+/// The elements that stand for what is passed on: the first pass.
+class PassedOn {
+public:
+  using Place = std::vector<int64_t>;
+  /// Elements of one family that are passed on in these states.
+  struct Elements {
+    uint32_t family = 0;
+    uint64_t states = 0;
+    std::vector<Place> places;
+  };
+
+  /// A segment that a message sends.
+  void addSent(const Segment &segment);
+  /// What another has seen.
+  void add(PassedOn &&other);
+  bool empty() const { return wanted.empty(); }
+  /// All of it, by family; places ascend, each once. Leaves nothing here.
+  std::vector<Elements> take();
+
+private:
+  std::map<std::pair<uint32_t, uint64_t>, std::vector<Place>> wanted;
+};
+
+/// The messages that carry these elements: the second pass. Threads may count
+/// some programs each, in counters of their own.
+class MulticastCounter {
+public:
+  /// The elements, as `PassedOn::take` gives them, must outlive this.
+  explicit MulticastCounter(const std::vector<PassedOn::Elements> &passedOn);
+
+  /// The messages that one program sends. Fails when that takes too many steps,
+  /// each of which may leave two ends in memory.
+  Status addProgram(const PlanCommon &common, const RankProgram &program,
+                    uint64_t mostSteps);
+  /// How many sets of devices share what some of them pass on, by counters of
+  /// the same elements; leaves nothing in them.
+  static uint64_t count(std::vector<MulticastCounter> &counters);
+
+private:
+  /// A device that has to do with an element: the place of the element, which
+  /// is below 2^31, the device, and whether it receives. There may be hundreds
+  /// of millions.
+  using End = uint64_t;
+  static End makeEnd(uint32_t place, uint32_t device, bool receives) {
+    return uint64_t(place) << 33 | uint64_t(device) << 1 | uint64_t(receives);
+  }
+  void addCarried(const Segment &segment, uint32_t source, uint32_t destination,
+                  Steps &steps);
+
+  const std::vector<PassedOn::Elements> &passedOn;
+  std::vector<std::vector<End>> ends; // as in `passedOn`; of a program once
+};
+
+} // namespace dtrt
+
+#endif // DTRT_LIB_VERIFY_MULTICASTS_H

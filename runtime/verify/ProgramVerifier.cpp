@@ -1,0 +1,504 @@
+//===- ProgramVerifier.cpp - Is one device's program right? ---------------===//
+
+#include "ProgramVerifier.h"
+
+#include "SharedStorages.h"
+#include "SlotLifetimes.h"
+#include "dtrt/cost/KernelPlans.h"
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+/// An arena may be this much larger than what is used of it, for alignment.
+constexpr uint64_t kArenaSlack = 4096;
+
+/// How many of the first `count` elements of the shard's local tensor, from
+/// `dim` on, lie inside the family's shape.
+int64_t realPrefix(const Family &family, const ShardRecord &shard,
+                   const std::vector<int64_t> &extents, unsigned dim,
+                   int64_t count) {
+  if (dim == family.rank())
+    return count;
+  int64_t below = 1, realBelow = 1;
+  for (unsigned d = dim + 1; d < family.rank(); ++d) {
+    int64_t shape = family.shape[d - family.numLeading()], real = 0;
+    for (const Range &interval : shard.dims[d])
+      real += Range{interval.lo, std::min(interval.hi, shape)}.size();
+    below *= extents[d];
+    realBelow *= real;
+  }
+  if (below == 0)
+    return 0;
+  int64_t whole = count / below, rest = count % below, result = 0;
+  int64_t shape = family.shape[dim - family.numLeading()];
+  for (const Range &interval : shard.dims[dim]) {
+    int64_t taken = std::min(whole, interval.size());
+    result += Range{interval.lo, std::min(interval.lo + taken, shape)}.size() *
+              realBelow;
+    whole -= taken;
+    if (taken < interval.size()) {
+      if (interval.lo + taken < shape)
+        result += realPrefix(family, shard, extents, dim + 1, rest);
+      break;
+    }
+  }
+  return result;
+}
+
+/// Elements of the shard that are no padding, all members together.
+int64_t realElements(const Family &family, const ShardRecord &shard) {
+  std::vector<int64_t> extents = localShape(shard);
+  unsigned inner = family.numLeading();
+  int64_t all = 1;
+  for (unsigned dim = inner; dim < family.rank(); ++dim)
+    all *= extents[dim];
+  Range stored = shard.flat ? shard.range : Range{0, all};
+  int64_t perMember = realPrefix(family, shard, extents, inner, stored.hi) -
+                      realPrefix(family, shard, extents, inner, stored.lo);
+  return perMember * numMembers(family, shard);
+}
+
+int64_t boxVolume(const Segment &segment) {
+  int64_t volume = 1;
+  for (int64_t size : segment.size)
+    volume *= size;
+  return volume;
+}
+
+/// Whether the box lies wholly in the padding.
+bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
+    if (offset[dim] >= family.shape[dim - family.numLeading()])
+      return true;
+  return false;
+}
+
+/// Programs are checked one by one, but hold no more than 2^64 bytes together.
+void addBytes(uint64_t &sum, uint64_t bytes) {
+  if (__builtin_add_overflow(sum, bytes, &sum))
+    sum = UINT64_MAX;
+}
+
+} // namespace
+
+void ProgramTotals::add(ProgramTotals &&other) {
+  sends.insert(sends.end(), other.sends.begin(), other.sends.end());
+  receives.insert(receives.end(), other.receives.begin(), other.receives.end());
+  passedOn.add(std::move(other.passedOn));
+  shards.add(std::move(other.shards));
+  for (auto sum :
+       {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
+        &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
+        &ProgramTotals::sourceRanks, &ProgramTotals::destinationRanks})
+    addBytes(this->*sum, other.*sum);
+  for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
+                    &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
+                    &ProgramTotals::mostAbove})
+    this->*most = std::max(this->*most, other.*most);
+}
+
+ProgramVerifier::ProgramVerifier(const PlanCommon &common,
+                                 const RankProgram &program,
+                                 ProgramTotals &totals)
+    : common(common), program(program), totals(totals),
+      steps(Steps::forProgram(program)), lifetimes(common, program, steps) {}
+
+Status ProgramVerifier::verify() {
+  for (current = 0; current < program.instructions.size(); ++current) {
+    const Instruction &instruction = program.instructions[current];
+    Status status = step(instruction);
+    if (steps.spent())
+      status = steps.status();
+    if (!status.ok())
+      return makeError("device ", program.device, ", instruction ", current,
+                       " (", opcodeName(instruction.op),
+                       "): ", status.message());
+  }
+  Status status = finish();
+  if (steps.spent())
+    status = steps.status();
+  if (!status.ok())
+    return makeError("device ", program.device, ": ", status.message());
+  totals.shards.add(program);
+  totals.sourceRanks += program.sourceRank >= 0;
+  totals.destinationRanks += program.destinationRank >= 0;
+  return {};
+}
+
+Status ProgramVerifier::step(const Instruction &instruction) {
+  switch (instruction.op) {
+  case Opcode::Copy:
+    return stepCopy(instruction);
+  case Opcode::Zero:
+    for (const Segment &segment : instruction.segments)
+      DTRT_RETURN_IF_ERROR(write(segment, /*zero=*/true));
+    return {};
+  case Opcode::Create:
+  case Opcode::Release:
+    return {}; // `lifetimes` has seen them all
+  case Opcode::Pack:
+    return stepPack(instruction);
+  case Opcode::Unpack:
+    return stepUnpack(instruction);
+  case Opcode::Group:
+    return stepGroup(instruction);
+  }
+  return makeError("unknown opcode");
+}
+
+//===----------------------------------------------------------------------===//
+// Shards
+//===----------------------------------------------------------------------===//
+
+Status ProgramVerifier::read(const Segment &segment) {
+  const Family &family = familyOf(segment);
+  if (segment.side == Side::Source) {
+    if (auto by = lifetimes.releasedBefore(segment, current))
+      return makeError("reads tensor '", tensorOf(family, segment.offset),
+                       "' of source shard ", segment.shard,
+                       " after its release by instruction ", *by);
+    return {};
+  }
+  for (unsigned state : statesOf(segment.states))
+    if (!written(segment.shard, state)
+             .covers(segment.offset, segment.size, steps))
+      return makeError("reads tensor '", tensorOf(family, segment.offset),
+                       "' state '", shortened(family.states[state].name),
+                       "' from the destination before it is written there");
+  return {};
+}
+
+Status ProgramVerifier::write(const Segment &segment, bool zero) {
+  const Family &family = familyOf(segment);
+  if (auto by = lifetimes.createdAfter(segment, current))
+    return makeError("writes tensor '", tensorOf(family, segment.offset),
+                     "' of destination shard ", segment.shard,
+                     " before it is created by instruction ", *by);
+  if (zero && !isPadding(family, segment.offset))
+    return makeError("zeroes a part of tensor '",
+                     tensorOf(family, segment.offset), "' that is not padding");
+  for (unsigned state : statesOf(segment.states)) {
+    written(segment.shard, state).add(segment.offset, segment.size, current);
+    int64_t &data = dataVolume[segment.shard * 64 + state];
+    // A wrong plan may write the same region any number of times.
+    if (!zero && __builtin_add_overflow(data, boxVolume(segment), &data))
+      data = INT64_MAX;
+  }
+  return {};
+}
+
+Status ProgramVerifier::stepCopy(const Instruction &instruction) {
+  for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
+    const Segment &from = instruction.segments[i];
+    const Segment &to = instruction.segments[i + 1];
+    DTRT_RETURN_IF_ERROR(read(from));
+    DTRT_RETURN_IF_ERROR(write(to, /*zero=*/false));
+    addBytes(totals.bytesLocal, storedBytes(familyOf(to), to));
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Staging
+//===----------------------------------------------------------------------===//
+
+/// Makes room for new bytes; what is there must have served its purpose.
+Status ProgramVerifier::clearStaging(uint64_t slot, uint64_t bytes) {
+  stagingUsed = std::max(stagingUsed, slot + bytes);
+  auto at = staging.upper_bound(slot);
+  if (at != staging.begin() && std::prev(at)->second.end > slot)
+    --at;
+  while (at != staging.end() && at->first < slot + bytes) {
+    const Staged &old = at->second;
+    if (!old.used)
+      return makeError("overwrites staging bytes [", at->first, ", ", old.end,
+                       ") that instruction ", old.instruction,
+                       old.packed ? " packed, before they are sent"
+                                  : " received, before they are unpacked");
+    at = staging.erase(at);
+  }
+  return {};
+}
+
+Status ProgramVerifier::stepPack(const Instruction &instruction) {
+  DTRT_RETURN_IF_ERROR(clearStaging(instruction.slot, instruction.bytes));
+  uint64_t at = instruction.slot;
+  for (const Segment &segment : instruction.segments) {
+    DTRT_RETURN_IF_ERROR(read(segment));
+    uint64_t end = at + segmentBytes(familyOf(segment), segment);
+    staging[at] = {end, &segment, 0, current, false};
+    at = end;
+  }
+  return {};
+}
+
+Status ProgramVerifier::unpackSegment(uint64_t slot, uint64_t bytes,
+                                      const Segment &segment) {
+  auto at = staging.upper_bound(slot);
+  if (at == staging.begin() || (--at)->second.end < slot + bytes)
+    return makeError("unpacks staging bytes [", slot, ", ", slot + bytes,
+                     ") that no message brought");
+  Staged &staged = at->second;
+  if (staged.packed)
+    return makeError("unpacks staging bytes [", slot, ", ", slot + bytes,
+                     ") that instruction ", staged.instruction, " packed");
+  Arrival &arrival = arrivals[staged.receive];
+  if (!arrival.segments.emplace(slot - arrival.slot, &segment).second)
+    return makeError("unpacks staging bytes [", slot, ", ", slot + bytes,
+                     ") twice");
+  arrival.unpacked += bytes;
+  staged.used = arrival.unpacked == arrival.end.bytes;
+  return write(segment, /*zero=*/false);
+}
+
+Status ProgramVerifier::stepUnpack(const Instruction &instruction) {
+  uint64_t at = instruction.slot;
+  for (const Segment &segment : instruction.segments) {
+    uint64_t bytes = segmentBytes(familyOf(segment), segment);
+    DTRT_RETURN_IF_ERROR(unpackSegment(at, bytes, segment));
+    at += bytes;
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Messages
+//===----------------------------------------------------------------------===//
+
+Status ProgramVerifier::checkPairs(const Instruction &instruction) const {
+  std::vector<std::pair<bool, uint32_t>> pairs;
+  for (const Message &message : instruction.messages)
+    pairs.emplace_back(message.receive, message.peer);
+  std::sort(pairs.begin(), pairs.end());
+  auto twice = std::adjacent_find(pairs.begin(), pairs.end());
+  if (twice == pairs.end() && pairs.size() > kMaxGroupMessages)
+    return makeError("has ", pairs.size(), " messages, expected at most ",
+                     kMaxGroupMessages, " so that it fits one kernel plan");
+  if (twice == pairs.end())
+    return {};
+  return makeError(twice->first ? "receives from" : "sends to", " device ",
+                   twice->second, " twice in one group");
+}
+
+/// The segments that exactly fill a staging range.
+Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
+  ContentHash content;
+  uint64_t at = slot;
+  while (at < slot + bytes) {
+    auto staged = staging.find(at);
+    if (staged == staging.end() || !staged->second.packed ||
+        staged->second.end > slot + bytes)
+      return makeError("sends staging bytes [", slot, ", ", slot + bytes,
+                       ") of which byte ", at, " was not packed for it");
+    if (!steps.take(statesOf(staged->second.packed->states).size()))
+      return steps.status();
+    content.add(*staged->second.packed);
+    totals.passedOn.addSent(*staged->second.packed);
+    staged->second.used = true;
+    at = staged->second.end;
+  }
+  return content.finish();
+}
+
+Status ProgramVerifier::send(const Instruction &instruction,
+                             const Message &message) {
+  MessageEnd end = {instruction.wave, program.device, message.peer,
+                    current,          message.bytes,  {},
+                    message.direct};
+  if (message.direct) {
+    DTRT_RETURN_IF_ERROR(read(message.segment));
+    totals.passedOn.addSent(message.segment);
+    ContentHash content;
+    content.add(message.segment);
+    end.content = content.finish();
+  } else {
+    auto content = stagedContent(message.slot, message.bytes);
+    DTRT_RETURN_IF_ERROR(content);
+    end.content = *content;
+  }
+  totals.sends.push_back(end);
+  addBytes(totals.bytesWire, message.bytes);
+  uint64_t perNode = uint64_t(common.cluster.devicesPerNode);
+  if (program.device / perNode != message.peer / perNode)
+    addBytes(totals.bytesInterNode, message.bytes);
+  return {};
+}
+
+Status ProgramVerifier::receive(const Instruction &instruction,
+                                const Message &message) {
+  MessageEnd end = {instruction.wave, message.peer, program.device, current,
+                    message.bytes,    {},           message.direct};
+  if (message.direct) {
+    ContentHash content;
+    content.add(message.segment);
+    end.content = content.finish();
+    totals.receives.push_back(end);
+    return write(message.segment, /*zero=*/false);
+  }
+  DTRT_RETURN_IF_ERROR(clearStaging(message.slot, message.bytes));
+  staging[message.slot] = {message.slot + message.bytes, nullptr,
+                           arrivals.size(), current, false};
+  arrivals.push_back({end, message.slot, 0, {}});
+  return {};
+}
+
+/// All messages of a group run at once: sends read what was there before, and
+/// no receive may touch the bytes of a send.
+Status ProgramVerifier::stepGroup(const Instruction &instruction) {
+  DTRT_RETURN_IF_ERROR(checkPairs(instruction));
+  for (const Message &message : instruction.messages)
+    if (!message.receive)
+      DTRT_RETURN_IF_ERROR(send(instruction, message));
+  std::vector<Range> sent;
+  for (const Message &message : instruction.messages)
+    if (!message.receive && !message.direct)
+      sent.push_back(
+          {int64_t(message.slot), int64_t(message.slot + message.bytes)});
+  for (const Message &message : instruction.messages) {
+    if (!message.receive)
+      continue;
+    if (!message.direct)
+      for (const Range &range : sent)
+        if (int64_t(message.slot) < range.hi &&
+            range.lo < int64_t(message.slot + message.bytes))
+          return makeError("receives into staging bytes [", message.slot, ", ",
+                           message.slot + message.bytes, ") while [", range.lo,
+                           ", ", range.hi, ") is being sent");
+    DTRT_RETURN_IF_ERROR(receive(instruction, message));
+  }
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// The end of the program
+//===----------------------------------------------------------------------===//
+
+Status ProgramVerifier::finishStaging() {
+  for (const auto &[start, staged] : staging)
+    if (!staged.used)
+      return makeError("staging bytes [", start, ", ", staged.end,
+                       ") that instruction ", staged.instruction,
+                       staged.packed ? " packed are never sent"
+                                     : " received are never unpacked");
+  for (Arrival &arrival : arrivals) {
+    ContentHash content;
+    uint64_t at = 0;
+    for (const auto &[place, segment] : arrival.segments) {
+      if (place != at)
+        return makeError("the message that instruction ",
+                         arrival.end.instruction,
+                         " received is not unpacked once at byte ", at);
+      content.add(*segment);
+      at += segmentBytes(familyOf(*segment), *segment);
+    }
+    if (at != arrival.end.bytes)
+      return makeError("instruction ", arrival.end.instruction, " received ",
+                       arrival.end.bytes, " bytes from device ",
+                       arrival.end.source, ", ", at, " are unpacked");
+    arrival.end.content = content.finish();
+    totals.receives.push_back(arrival.end);
+  }
+  return {};
+}
+
+Status ProgramVerifier::checkCoverage(uint32_t shard, unsigned state,
+                                      int64_t real) {
+  const ShardRecord &record = program.destination[shard];
+  const Family &family = common.families[record.family];
+  auto fault =
+      findCoverFault(family, record, written(shard, state).list(), steps);
+  if (fault)
+    return describeFault(shard, state, real, *fault);
+  addBytes(totals.bytesDestination,
+           uint64_t(real) *
+               uint64_t(byteWidth(dtypeOf(family, state, Side::Destination))));
+  return {};
+}
+
+Status ProgramVerifier::describeFault(uint32_t shard, unsigned state,
+                                      int64_t real, const CoverFault &fault) {
+  const ShardRecord &record = program.destination[shard];
+  const Family &family = common.families[record.family];
+  const BoxSet &boxes = written(shard, state);
+  std::string what = "tensor '" + tensorOf(family, fault.element) +
+                     "', state '" + shortened(family.states[state].name) +
+                     "' of destination shard " + std::to_string(shard) + ": ";
+  std::string element = "element [";
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
+    element += (dim > family.numLeading() ? ", " : "") +
+               std::to_string(fault.element[dim]);
+  element += "]";
+  if (fault.times == 0) {
+    int64_t all =
+        numMembers(family, record) * elementsPerMember(family, record);
+    int64_t data = dataVolume[shard * 64 + state];
+    if (isPadding(family, fault.element))
+      return makeError(what, boxes.volume() - data, " of ", all - real,
+                       " padding elements are zeroed, ", element, " is not");
+    return makeError(what, data, " of ", real, " elements are written, ",
+                     element, " is not");
+  }
+  std::vector<uint32_t> writers;
+  for (size_t box = 0; box < boxes.list().count() && writers.size() < 2; ++box)
+    if (boxes.list().holds(box, fault.element.data()))
+      writers.push_back(boxes.instruction(box));
+  return makeError(what, "instructions ", writers.front(), " and ",
+                   writers.back(), " write the same elements, ", element,
+                   " for one");
+}
+
+Status ProgramVerifier::checkMemory() {
+  const PlanSummary &summary = common.summary;
+  if (program.stagingBytes < stagingUsed ||
+      program.stagingBytes - stagingUsed >= kArenaSlack)
+    return makeError("staging arena has ", program.stagingBytes,
+                     " bytes, instructions use ", stagingUsed);
+  if (program.stagingBytes > summary.stagingLimit)
+    return makeError("needs ", program.stagingBytes,
+                     " bytes of staging, more than the limit of ",
+                     summary.stagingLimit);
+  uint64_t peak = peakBytes(common, program);
+  if (summary.deviceLimit > 0 && peak > summary.deviceLimit)
+    return makeError("needs ", peak,
+                     " bytes of memory, more than the limit of ",
+                     summary.deviceLimit);
+  uint64_t source = 0, destination = 0;
+  for (const ShardRecord &shard : program.source)
+    source += shardBytes(common.families[shard.family], shard, Side::Source);
+  for (const ShardRecord &shard : program.destination)
+    destination +=
+        shardBytes(common.families[shard.family], shard, Side::Destination);
+  uint64_t larger = std::max(source, destination);
+  uint64_t above = peak > larger ? peak - larger : 0;
+  if (summary.mode == MemoryMode::Flat && above > summary.stagingLimit)
+    return makeError("holds ", above, " bytes above the larger of source and ",
+                     "destination, more than the limit of ",
+                     summary.stagingLimit);
+  totals.mostAbove = std::max(totals.mostAbove, above);
+  totals.stagingPeak = std::max(totals.stagingPeak, program.stagingBytes);
+  totals.devicePeak = std::max(totals.devicePeak, peak);
+  totals.sourceMax = std::max(totals.sourceMax, source);
+  totals.destinationMax = std::max(totals.destinationMax, destination);
+  return {};
+}
+
+Status ProgramVerifier::finish() {
+  DTRT_RETURN_IF_ERROR(lifetimes.checkOnce());
+  DTRT_RETURN_IF_ERROR(checkSharedStorages(common, program));
+  DTRT_RETURN_IF_ERROR(finishStaging());
+  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program, steps));
+  for (uint32_t shard = 0; shard < program.destination.size(); ++shard) {
+    const ShardRecord &record = program.destination[shard];
+    int64_t real = realElements(common.families[record.family], record);
+    for (unsigned state : statesOf(record.states))
+      DTRT_RETURN_IF_ERROR(checkCoverage(shard, state, real));
+  }
+  return checkMemory();
+}
+
+} // namespace dtrt

@@ -1,0 +1,118 @@
+//===- ProgramVerifier.h - Is one device's program right? -------*- C++ -*-===//
+
+#ifndef DTRT_LIB_VERIFY_PROGRAMVERIFIER_H
+#define DTRT_LIB_VERIFY_PROGRAMVERIFIER_H
+
+#include "BoxSet.h"
+#include "ContentHash.h"
+#include "Cover.h"
+#include "Multicasts.h"
+#include "ShardTable.h"
+#include "StorageLifetimes.h"
+
+#include <map>
+#include <unordered_map>
+
+namespace dtrt {
+
+/// One end of a message, for pairing with the other.
+struct MessageEnd {
+  int32_t wave = 0;
+  uint32_t source = 0; // devices
+  uint32_t destination = 0;
+  uint32_t instruction = 0;
+  uint64_t bytes = 0;
+  Digest content = {};
+  bool direct = false; // not staged at this end
+};
+
+/// What the programs seen so far add up to.
+struct ProgramTotals {
+  std::vector<MessageEnd> sends, receives;
+  PassedOn passedOn;
+  ShardTable shards;
+  uint64_t collectives = 0;
+  uint64_t bytesDestination = 0;
+  uint64_t bytesLocal = 0;
+  uint64_t bytesWire = 0;
+  uint64_t bytesInterNode = 0;
+  uint64_t stagingPeak = 0;
+  uint64_t devicePeak = 0;
+  uint64_t sourceMax = 0;
+  uint64_t destinationMax = 0;
+  uint64_t mostAbove = 0; // the larger of a device's source and destination
+  uint64_t sourceRanks = 0, destinationRanks = 0;
+
+  void add(ProgramTotals &&other);
+};
+
+/// Runs one program in thought, in program order.
+class ProgramVerifier {
+public:
+  ProgramVerifier(const PlanCommon &common, const RankProgram &program,
+                  ProgramTotals &totals);
+  Status verify();
+  /// The one that it failed at; as many as there are after the last.
+  uint32_t instruction() const { return current; }
+
+private:
+  /// Bytes in staging: packed and not yet overwritten, or received and not yet
+  /// unpacked. Keyed by start.
+  struct Staged {
+    uint64_t end = 0;
+    const Segment *packed = nullptr; // null: received
+    size_t receive = 0;              // which, in `arrivals`
+    uint32_t instruction = 0;
+    bool used = false;
+  };
+  /// A message received into staging; its segments by place in the message.
+  struct Arrival {
+    MessageEnd end;
+    uint64_t slot = 0;
+    uint64_t unpacked = 0;
+    std::map<uint64_t, const Segment *> segments;
+  };
+
+  Status step(const Instruction &instruction);
+  Status stepCopy(const Instruction &instruction);
+  Status stepPack(const Instruction &instruction);
+  Status stepUnpack(const Instruction &instruction);
+  Status stepGroup(const Instruction &instruction);
+  Status checkPairs(const Instruction &instruction) const;
+  Status send(const Instruction &instruction, const Message &message);
+  Status receive(const Instruction &instruction, const Message &message);
+  Result<Digest> stagedContent(uint64_t slot, uint64_t bytes);
+  Status unpackSegment(uint64_t slot, uint64_t bytes, const Segment &segment);
+  Status clearStaging(uint64_t slot, uint64_t bytes);
+
+  Status read(const Segment &segment);
+  Status write(const Segment &segment, bool zero);
+  Status finish();
+  Status finishStaging();
+  Status checkCoverage(uint32_t shard, unsigned state, int64_t real);
+  Status describeFault(uint32_t shard, unsigned state, int64_t real,
+                       const CoverFault &fault);
+  Status checkMemory();
+  BoxSet &written(uint32_t shard, unsigned state) {
+    return writes[shard * 64 + state];
+  }
+  const Family &familyOf(const Segment &segment) const {
+    return common.families[segment.family];
+  }
+
+  const PlanCommon &common;
+  const RankProgram &program;
+  ProgramTotals &totals;
+  Steps steps;
+  uint32_t current = 0; // index of the instruction
+  std::map<uint64_t, Staged> staging;
+  std::vector<Arrival> arrivals;
+  StorageLifetimes lifetimes;
+  std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
+  std::unordered_map<uint64_t, int64_t> dataVolume;
+  uint64_t stagingUsed = 0;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_LIB_VERIFY_PROGRAMVERIFIER_H

@@ -1,0 +1,124 @@
+//===- ShardBoxes.cpp - A shard as boxes of its family --------------------===//
+
+#include "ShardBoxes.h"
+
+#include "dtrt/format/ShardView.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+class Boxes {
+public:
+  Boxes(const Family &family, const ShardRecord &shard, BoxList &out,
+        Steps &steps)
+      : family(family), shard(shard), out(out), steps(steps),
+        extents(localShape(shard)), local(family.rank()), pieces(family.rank()),
+        offset(family.rank()), size(family.rank()) {}
+
+  void append() {
+    unsigned inner = family.numLeading();
+    for (unsigned dim = 0; dim < family.rank(); ++dim)
+      local[dim] = {0, extents[dim]};
+    for (unsigned dim = 0; dim < inner; ++dim)
+      if (!take(dim))
+        return;
+    if (shard.flat)
+      appendRange(inner, shard.range);
+    else
+      appendLocal(inner);
+  }
+
+private:
+  /// The elements `range` of the local tensor's dims from `dim` on, in order.
+  void appendRange(unsigned dim, Range range) {
+    if (range.size() == 0 || steps.spent())
+      return;
+    if (dim == family.rank())
+      return appendLocal(dim); // a scalar
+    int64_t below = 1;
+    for (unsigned d = dim + 1; d < family.rank(); ++d)
+      below *= extents[d];
+    Range rows = {range.lo / below, range.hi / below};
+    int64_t head = range.lo % below, tail = range.hi % below;
+    auto part = [&](int64_t row, Range inside) {
+      local[dim] = {row, row + 1};
+      if (take(dim))
+        appendRange(dim + 1, inside);
+    };
+    if (rows.lo == rows.hi)
+      return part(rows.lo, {head, tail});
+    if (head > 0)
+      part(rows.lo++, {head, below});
+    if (rows.size() > 0) {
+      local[dim] = rows;
+      for (unsigned d = dim + 1; d < family.rank(); ++d)
+        local[d] = {0, extents[d]};
+      if (take(dim))
+        appendLocal(dim + 1);
+    }
+    if (tail > 0)
+      part(rows.hi, {0, tail});
+  }
+
+  /// Local extents in the dims from `dim` on; those before have been taken.
+  void appendLocal(unsigned dim) {
+    for (; dim < family.rank(); ++dim)
+      if (!take(dim))
+        return;
+    appendProduct(0);
+  }
+
+  /// Where a dim's local extent lies in the family; false: in padding.
+  bool take(unsigned dim) {
+    bool leading = dim < family.numLeading();
+    int64_t limit = leading ? family.leading[dim].count
+                            : family.shape[dim - family.numLeading()];
+    pieces[dim].clear();
+    int64_t before = 0;
+    for (const Range &interval : shard.dims[dim]) {
+      Range piece = {
+          interval.lo + std::max<int64_t>(local[dim].lo - before, 0),
+          std::min({interval.hi, interval.lo + local[dim].hi - before, limit})};
+      if (piece.size() > 0)
+        pieces[dim].push_back(piece);
+      before += interval.size();
+    }
+    return !pieces[dim].empty();
+  }
+
+  void appendProduct(unsigned dim) {
+    if (dim == family.rank()) {
+      if (steps.take())
+        out.add(offset, size);
+      return;
+    }
+    for (const Range &piece : pieces[dim]) {
+      if (steps.spent())
+        return;
+      offset[dim] = piece.lo;
+      size[dim] = piece.size();
+      appendProduct(dim + 1);
+    }
+  }
+
+  const Family &family;
+  const ShardRecord &shard;
+  BoxList &out;
+  Steps &steps;
+  std::vector<int64_t> extents;
+  std::vector<Range> local;               // of each dim, elements
+  std::vector<std::vector<Range>> pieces; // the same, in the family
+  std::vector<int64_t> offset, size;
+};
+
+} // namespace
+
+void appendBoxes(const Family &family, const ShardRecord &shard, BoxList &out,
+                 Steps &steps) {
+  Boxes(family, shard, out, steps).append();
+}
+
+} // namespace dtrt

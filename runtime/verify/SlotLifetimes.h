@@ -1,0 +1,25 @@
+//===- SlotLifetimes.h - Slots in use while groups overlap ------*- C++ -*-===//
+//
+// An executor may pack what it sends next, and unpack what it received last,
+// while a group runs. So a slot is in use longer than program order says:
+//
+//   packed   from the group before its pack to the last group that sends it
+//   received from its group to the group after which its last unpack stands,
+//            and during the next one
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_LIB_VERIFY_SLOTLIFETIMES_H
+#define DTRT_LIB_VERIFY_SLOTLIFETIMES_H
+
+#include "Steps.h"
+
+namespace dtrt {
+
+/// Whether slots that are in use at once share no byte. The text of the error
+/// starts with the later instruction. Right if the steps are not used up.
+Status checkSlotLifetimes(const RankProgram &program, Steps &steps);
+
+} // namespace dtrt
+
+#endif // DTRT_LIB_VERIFY_SLOTLIFETIMES_H

@@ -1,0 +1,127 @@
+//===- SummaryCheck.cpp - Does the summary tell the truth? ----------------===//
+
+#include "SummaryCheck.h"
+
+#include "LowerBounds.h"
+#include "dtrt/cost/Simulation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iomanip>
+
+namespace dtrt {
+
+namespace {
+
+/// Sums of the same times in another order, rates in other units.
+constexpr double kRounding = 1e-9;
+
+std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
+  std::vector<TimedMessage> out;
+  out.reserve(totals.sends.size());
+  for (size_t i = 0; i < totals.sends.size(); ++i) {
+    const MessageEnd &send = totals.sends[i];
+    out.push_back({send.wave, send.source, send.destination,
+                   int64_t(send.bytes), !send.direct,
+                   !totals.receives[i].direct});
+  }
+  return out;
+}
+
+uint64_t countWaves(const std::vector<MessageEnd> &sends) {
+  uint64_t waves = 0;
+  int32_t last = -1;
+  for (const MessageEnd &send : sends) { // sorted by wave
+    waves += send.wave != last;
+    last = send.wave;
+  }
+  return waves;
+}
+
+std::string milliseconds(double seconds) {
+  std::ostringstream text;
+  text << std::setprecision(10) << seconds * 1e3 << " ms";
+  return text.str();
+}
+
+struct Row {
+  const char *name;
+  uint64_t PlanSummary::*number;
+};
+constexpr Row kOfPrograms[] = {
+    {"destination bytes", &PlanSummary::bytesDestination},
+    {"local bytes", &PlanSummary::bytesLocal},
+    {"wire bytes", &PlanSummary::bytesWire},
+    {"inter-node bytes", &PlanSummary::bytesInterNode},
+    {"staging peak", &PlanSummary::stagingPeak},
+    {"most source bytes", &PlanSummary::sourceMax},
+    {"most destination bytes", &PlanSummary::destinationMax},
+    {"messages", &PlanSummary::messages},
+    {"waves", &PlanSummary::waves},
+    {"collectives", &PlanSummary::collectives},
+};
+constexpr Row kOfLayouts[] = {
+    {"wire bytes", &PlanSummary::bytesWireLowerBound},
+    {"inter-node bytes", &PlanSummary::bytesInterNodeLowerBound},
+};
+
+Status checkSeconds(const char *name, double stated, const char *whose,
+                    double measured) {
+  if (std::abs(stated - measured) <= kRounding * std::max(stated, measured))
+    return {};
+  return makeError(name, ": stated ", milliseconds(stated), ", ", whose, " ",
+                   milliseconds(measured));
+}
+
+} // namespace
+
+Result<PlanSummary> measureTotals(const PlanCommon &common,
+                                  const ProgramTotals &totals) {
+  auto cells =
+      LayoutCells::of(common.families, totals.shards, totals.sends.size());
+  DTRT_RETURN_IF_ERROR(cells);
+  auto bounds = lowerBounds(*cells, common.cluster);
+  DTRT_RETURN_IF_ERROR(bounds);
+  PlanSummary out = common.summary;
+  out.bytesDestination = totals.bytesDestination;
+  out.bytesLocal = totals.bytesLocal;
+  out.bytesWire = totals.bytesWire;
+  out.bytesWireLowerBound = bounds->wireBytes;
+  out.bytesInterNode = totals.bytesInterNode;
+  out.bytesInterNodeLowerBound = bounds->interNodeBytes;
+  out.timePredicted = predictSeconds(timedMessages(totals), common.cluster);
+  out.timeLowerBound = bounds->seconds;
+  out.stagingPeak = totals.stagingPeak;
+  out.devicePeak = totals.devicePeak;
+  out.sourceMax = totals.sourceMax;
+  out.destinationMax = totals.destinationMax;
+  out.waves = countWaves(totals.sends);
+  out.messages = totals.sends.size();
+  out.collectives = totals.collectives;
+  return out;
+}
+
+Status checkSummary(const PlanSummary &stated, const PlanSummary &measured) {
+  for (const Row &row : kOfPrograms)
+    if (stated.*row.number != measured.*row.number)
+      return makeError("summary says ", stated.*row.number, " ", row.name,
+                       ", the programs have ", measured.*row.number);
+  for (const Row &row : kOfLayouts)
+    if (stated.*row.number != measured.*row.number)
+      return makeError("summary says ", stated.*row.number, " ", row.name,
+                       " at least, the layouts need ", measured.*row.number);
+  DTRT_RETURN_IF_ERROR(checkSeconds("predicted time", stated.timePredicted,
+                                    "its waves take", measured.timePredicted));
+  DTRT_RETURN_IF_ERROR(checkSeconds("lower bound of the time",
+                                    stated.timeLowerBound, "its layouts need",
+                                    measured.timeLowerBound));
+  if (stated.devicePeak < measured.devicePeak)
+    return makeError("summary says a device peak of ", stated.devicePeak,
+                     " bytes, the programs need ", measured.devicePeak);
+  if (stated.deviceLimit > 0 && stated.devicePeak > stated.deviceLimit)
+    return makeError("device peak of ", stated.devicePeak,
+                     " bytes is more than the limit of ", stated.deviceLimit);
+  return {};
+}
+
+} // namespace dtrt

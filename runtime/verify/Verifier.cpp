@@ -1,0 +1,284 @@
+//===- Verifier.cpp - Is a plan right? ------------------------------------===//
+//
+// Each program is checked by itself; what remains is that the ends of messages
+// meet and that the summary tells the truth. Ends meet in the same wave and
+// waves ascend in every program, so by induction over the waves no rank waits
+// for ever.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dtrt/verify/Verifier.h"
+
+#include "PlanCheck.h"
+#include "PortCheck.h"
+#include "ProgramVerifier.h"
+#include "SummaryCheck.h"
+#include "WaitCheck.h"
+#include "dtrt/format/Text.h"
+
+#include <algorithm>
+#include <atomic>
+#include <mutex>
+#include <new>
+#include <set>
+#include <system_error>
+#include <thread>
+#include <tuple>
+
+namespace dtrt {
+
+namespace {
+
+auto pairKey(const MessageEnd &end) {
+  return std::make_tuple(end.wave, end.source, end.destination);
+}
+
+Status unpaired(const MessageEnd &end, bool isSend) {
+  uint32_t device = isSend ? end.source : end.destination;
+  uint32_t peer = isSend ? end.destination : end.source;
+  return makeError("device ", device, ", instruction ", end.instruction,
+                   " (group): ", isSend ? "sends to" : "receives from",
+                   " device ", peer, " in wave ", end.wave, ", but device ",
+                   peer, isSend ? " does not receive" : " does not send");
+}
+
+Status checkPair(const MessageEnd &send, const MessageEnd &receive) {
+  auto where = [&] {
+    return "device " + std::to_string(send.source) + ", instruction " +
+           std::to_string(send.instruction) + " and device " +
+           std::to_string(receive.destination) + ", instruction " +
+           std::to_string(receive.instruction) + " (group): wave " +
+           std::to_string(send.wave) + " ";
+  };
+  if (send.bytes != receive.bytes)
+    return makeError(where(), "sends ", send.bytes, " bytes, expected ",
+                     receive.bytes);
+  if (send.content != receive.content)
+    return makeError(where(),
+                     "sends other regions than the receiver takes them for");
+  return {};
+}
+
+Status checkPairing(ProgramTotals &totals) {
+  auto before = [](const MessageEnd &a, const MessageEnd &b) {
+    return pairKey(a) < pairKey(b);
+  };
+  auto &sends = totals.sends, &receives = totals.receives;
+  std::sort(sends.begin(), sends.end(), before);
+  std::sort(receives.begin(), receives.end(), before);
+  size_t s = 0, r = 0;
+  while (s < sends.size() || r < receives.size()) {
+    if (r == receives.size() ||
+        (s < sends.size() && pairKey(sends[s]) < pairKey(receives[r])))
+      return unpaired(sends[s], /*isSend=*/true);
+    if (s == sends.size() || pairKey(receives[r]) < pairKey(sends[s]))
+      return unpaired(receives[r], /*isSend=*/false);
+    DTRT_RETURN_IF_ERROR(checkPair(sends[s++], receives[r++]));
+  }
+  return {};
+}
+
+Status checkWorlds(const PlanReader &plan) {
+  const PlanCommon &common = plan.common();
+  for (const auto *world : {&common.sourceDevices, &common.destinationDevices})
+    for (uint32_t device : *world)
+      if (!std::binary_search(plan.devices().begin(), plan.devices().end(),
+                              device))
+        return makeError("device ", device,
+                         " is in a world of the plan but has no program");
+  return {};
+}
+
+/// Every rank of a world has a program that says so. A program names the rank
+/// that its device has in the world, if any; so counting them is enough.
+Status checkRanks(const PlanCommon &common, const ProgramTotals &totals) {
+  auto check = [](const char *side, uint64_t named, size_t world) {
+    if (named == world)
+      return Status();
+    return makeError(named, " programs are ranks of the ", side, " world of ",
+                     world);
+  };
+  DTRT_RETURN_IF_ERROR(
+      check("source", totals.sourceRanks, common.sourceDevices.size()));
+  return check("destination", totals.destinationRanks,
+               common.destinationDevices.size());
+}
+
+/// No two tensors have one name: a trainer could not tell them apart.
+Status checkTensorNames(const PlanCommon &common) {
+  std::vector<std::string> names;
+  for (const Family &family : common.families) {
+    std::vector<int64_t> member(family.numLeading(), 0);
+    for (int64_t left = family.numMembers(); left > 0; --left) {
+      names.push_back(family.tensorName(member));
+      for (size_t dim = member.size(); dim-- > 0;) {
+        if (++member[dim] < family.leading[dim].count)
+          break;
+        member[dim] = 0;
+      }
+    }
+  }
+  std::sort(names.begin(), names.end());
+  auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    return makeError("two tensors have the name '", shortened(*twice), "'");
+  return {};
+}
+
+/// One per core, no more than there are programs, and no more than kMost: each
+/// has a program in memory.
+size_t countThreads(const PlanReader &plan) {
+  constexpr size_t kMost = 16;
+  size_t here = std::max(1u, std::thread::hardware_concurrency());
+  return std::min({here, kMost, std::max<size_t>(plan.devices().size(), 1)});
+}
+
+/// Calls visit(thread, program) for every program, on as many threads; the
+/// error of the first device that has one.
+template <typename Visit>
+Status forEachProgram(const PlanReader &plan, size_t numThreads, Visit visit) {
+  const std::vector<uint32_t> &devices = plan.devices();
+  std::atomic<size_t> next{0};
+  std::mutex mutex;
+  size_t failed = devices.size();
+  Status why;
+  auto visitDevice = [&](size_t thread, uint32_t device) -> Status {
+    try {
+      auto program = plan.program(device);
+      DTRT_RETURN_IF_ERROR(program);
+      return visit(thread, *program);
+    } catch (const std::bad_alloc &) {
+      return makeError("not enough memory to check device ", device);
+    }
+  };
+  auto work = [&](size_t thread) {
+    for (size_t i; (i = next++) < devices.size();) {
+      Status status = visitDevice(thread, devices[i]);
+      if (status.ok())
+        continue;
+      next = devices.size(); // all devices before this one have been taken
+      std::lock_guard<std::mutex> lock(mutex);
+      if (i < failed)
+        failed = i, why = status;
+      return;
+    }
+  };
+  std::vector<std::thread> threads;
+  try {
+    for (size_t thread = 1; thread < numThreads; ++thread)
+      threads.emplace_back(work, thread);
+  } catch (const std::system_error &) {
+    // Fewer threads do the same work.
+  }
+  work(0);
+  for (std::thread &thread : threads)
+    thread.join();
+  return why;
+}
+
+/// Each program by itself.
+Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
+  std::vector<ProgramTotals> parts(countThreads(plan));
+  DTRT_RETURN_IF_ERROR(forEachProgram(
+      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+        return ProgramVerifier(plan.common(), program, parts[thread]).verify();
+      }));
+  ProgramTotals totals = std::move(parts.front());
+  for (size_t i = 1; i < parts.size(); ++i)
+    totals.add(std::move(parts[i]));
+  totals.shards.sort();
+  return totals;
+}
+
+/// Reads the programs, which are right, a second time.
+Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
+  if (passedOn.empty())
+    return uint64_t(0);
+  std::vector<PassedOn::Elements> elements = passedOn.take();
+  // Compiled plans take some ten steps per message.
+  constexpr uint64_t kStepsPerItem = 256, kStepsAtLeast = 1 << 20;
+  std::vector<MulticastCounter> parts(countThreads(plan),
+                                      MulticastCounter(elements));
+  DTRT_RETURN_IF_ERROR(forEachProgram(
+      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+        return parts[thread].addProgram(
+            plan.common(), program,
+            kStepsPerItem * Steps::itemsOf(program) +
+                kStepsAtLeast / plan.devices().size() + 1);
+      }));
+  return MulticastCounter::count(parts);
+}
+
+/// Everything but the summary.
+Result<ProgramTotals> verifyAll(const PlanReader &plan) {
+  DTRT_RETURN_IF_ERROR(checkWorlds(plan));
+  DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
+  auto verified = verifyPrograms(plan);
+  DTRT_RETURN_IF_ERROR(verified);
+  ProgramTotals &totals = *verified;
+  DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
+  Status paired = checkPairing(totals);
+  if (!paired.ok()) {
+    // Ends in different waves may wait on each other: then say so.
+    DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
+    return paired;
+  }
+  DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
+  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
+  DTRT_RETURN_IF_ERROR(collectives);
+  totals.collectives = *collectives;
+  return verified;
+}
+
+template <typename Value, typename Work>
+Result<Value> withinMemory(const Work &work) {
+  try {
+    return work();
+  } catch (const std::bad_alloc &) {
+    return makeError("not enough memory to verify the plan");
+  }
+}
+
+} // namespace
+
+Result<PlanSummary> measurePlan(const PlanReader &plan) {
+  return withinMemory<PlanSummary>([&]() -> Result<PlanSummary> {
+    auto totals = verifyAll(plan);
+    DTRT_RETURN_IF_ERROR(totals);
+    return measureTotals(plan.common(), *totals);
+  });
+}
+
+ProgramFault verifyProgram(const PlanCommon &common,
+                           const RankProgram &program) {
+  std::set<uint32_t> devices(common.sourceDevices.begin(),
+                             common.sourceDevices.end());
+  devices.insert(common.destinationDevices.begin(),
+                 common.destinationDevices.end());
+  ReadBudget budget = ReadBudget::unbounded();
+  Status status =
+      checkProgram(common, {devices.begin(), devices.end()}, program, budget);
+  if (!status.ok())
+    return {status};
+  ProgramTotals totals;
+  ProgramVerifier verifier(common, program, totals);
+  status = verifier.verify();
+  return {status, verifier.instruction()};
+}
+
+Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
+  auto verified = withinMemory<VerifiedPlan>([&]() -> Result<VerifiedPlan> {
+    auto totals = verifyAll(plan);
+    DTRT_RETURN_IF_ERROR(totals);
+    auto summary = measureTotals(plan.common(), *totals);
+    DTRT_RETURN_IF_ERROR(summary);
+    DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
+    return VerifiedPlan{totals->mostAbove};
+  });
+  DTRT_RETURN_IF_ERROR(verified);
+  if (facts)
+    *facts = *verified;
+  return {};
+}
+
+} // namespace dtrt
