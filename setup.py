@@ -65,7 +65,9 @@ class CMakeBuild(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         folder = Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        build = Path(self.build_temp).resolve() / "cmake"
+        # As deep as the checkout's other build folders, so that ccache finds
+        # the objects of one in the others.
+        build = ROOT / f"build-{sys.implementation.cache_tag}"
         environment = clean_environment()
         with_compiler, why_not = compiler_wanted()
         options = {
@@ -73,6 +75,9 @@ class CMakeBuild(build_ext):
             "DT_BUILD_COMPILER": "ON" if with_compiler else "OFF",
             "DT_BUILD_TESTS": "OFF",
             "DT_BUILD_TORCH": "ON",
+            "DT_WARNINGS_AS_ERRORS": os.environ.get(
+                "DT_WARNINGS_AS_ERRORS", "OFF"
+            ),
             "DT_PYTHON": sys.executable,
             "DT_PYTHON_OUTPUT": folder,
         }

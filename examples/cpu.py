@@ -5,7 +5,10 @@ many places. What they get here is the CPU's. Where there is a GPU nothing is
 changed. This is for examples and tests, not for training.
 """
 
+import atexit
 import contextlib
+import os
+import sys
 
 import torch
 import torch.distributed as dist
@@ -203,3 +206,21 @@ def for_torchtitan():
         return ScaledDotProductAttention.Config()
 
     attention.get_attention_config = llama3.get_attention_config = causal
+
+
+def leave():
+    """Ends the process's part in torch.distributed; over Gloo the process too.
+
+    Gloo's threads let go of a collective's tensors some time after it has
+    returned, and need Python for that. One that asks for it while Python ends
+    takes the process down ("terminate called without an active exception"), and
+    destroy_process_group does not wait for them. So Python does not end here:
+    what is registered for its exit is run, and the process is over.
+    """
+    uses_gloo = dist.get_backend() == "gloo"
+    dist.destroy_process_group()
+    if uses_gloo:
+        atexit._run_exitfuncs()
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

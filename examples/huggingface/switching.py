@@ -11,6 +11,8 @@ without switches.
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import dynatrain
 import torch
@@ -25,6 +27,9 @@ from torch.distributed.tensor.parallel import (
 )
 from torch.nn.parallel import DistributedDataParallel
 from transformers import LlamaConfig, LlamaForCausalLM
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import cpu  # noqa: E402
 
 LAYOUTS = [
     {"shard": 4},
@@ -241,7 +246,7 @@ def main():
             )
         assert losses[-1] < losses[0]
         assert off <= max(2 * noise, 1e-6)
-    dist.destroy_process_group()
+    cpu.leave()
 
 
 if __name__ == "__main__":

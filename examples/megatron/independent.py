@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 import torch.distributed as dist
 from megatron.core import parallel_state
+from megatron.core.tensor_parallel import get_cuda_rng_tracker
 from trainer import NUM_EXPERTS
 
 
@@ -168,3 +169,35 @@ def check(rows, full):
         wanted = wanted[row.first : row.first + row.value.numel()]
         assert torch.equal(row.value, wanted), (row.name, row.state)
     return sum(row.value.numel() for row in rows)
+
+
+def streams():
+    """{(stream of the tracker, its place in the model): its state}, of all
+    processes; those at one place draw the same numbers."""
+    stage = parallel_state.get_pipeline_model_parallel_rank()
+    tensor = parallel_state.get_tensor_model_parallel_rank()
+    expert = parallel_state.get_expert_model_parallel_rank()
+    cut = parallel_state.get_expert_tensor_parallel_rank()
+    places = {
+        "model-parallel-rng": (stage, tensor),
+        "expert-parallel-rng": (stage, expert, cut),
+        "data-parallel-rng": (stage,),
+    }
+    own = {
+        (name, places[name]): state.tolist()
+        for name, state in get_cuda_rng_tracker().get_states().items()
+    }
+    everyones, found = [None] * dist.get_world_size(), {}
+    dist.all_gather_object(everyones, own)
+    for told in everyones:
+        for key, state in told.items():
+            assert found.setdefault(key, state) == state, key
+    return found
+
+
+def check_streams(found, before):
+    """Every place that both worlds have draws on; how many there are."""
+    both = found.keys() & before.keys()
+    for key in both:
+        assert found[key] == before[key], key
+    return len(both)

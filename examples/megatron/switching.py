@@ -76,12 +76,13 @@ def checked(trainer, build):
     """The same, and whether all is as it was."""
     rows = independent.rows_of(trainer, independent.place_of(trainer.sizes))
     full = independent.gathered(rows)
-    generator = torch.get_rng_state()
+    generator, streams = torch.get_rng_state(), independent.streams()
     rate, schedule = trainer.scheduler.num_steps, trainer.scheduler.state_dict()
     new = switched(trainer, build)
     rows = independent.rows_of(new, independent.place_of(new.sizes))
     count = independent.check(rows, full)
     assert torch.equal(torch.get_rng_state(), generator)
+    assert independent.check_streams(independent.streams(), streams)
     assert new.scheduler.state_dict() == schedule
     assert new.scheduler.num_steps == rate
     assert new.iteration == trainer.iteration
@@ -153,7 +154,7 @@ def main():
     losses = run(layouts, options)
     if options.check:
         compare_losses(losses, layouts, options)
-    dist.destroy_process_group()
+    cpu.leave()
 
 
 if __name__ == "__main__":

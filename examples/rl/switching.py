@@ -13,6 +13,8 @@ the first step, and after that only what is trained.
 """
 
 import argparse
+import sys
+from pathlib import Path
 
 import dynatrain
 import torch
@@ -26,6 +28,9 @@ from torch.distributed.tensor.parallel import (
     RowwiseParallel,
     parallelize_module,
 )
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import cpu  # noqa: E402
 
 WIDTH, HIDDEN, LAYERS = 32, 96, 3
 
@@ -179,7 +184,7 @@ def main():
         if rank == 0:
             print(f"{told.item()} bytes, loss {losses[-1]:.4f}", flush=True)
     assert not losses or losses[-1] < losses[0]
-    dist.destroy_process_group()
+    cpu.leave()
 
 
 if __name__ == "__main__":

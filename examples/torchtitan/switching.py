@@ -91,7 +91,7 @@ def main():
             )
         assert losses[-1] < losses[0]
         assert apart <= 2 * noise
-    dist.destroy_process_group()
+    cpu.leave()
 
 
 if __name__ == "__main__":

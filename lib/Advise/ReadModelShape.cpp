@@ -51,7 +51,7 @@ Home homeOf(megatron::Stage stage, const std::string &name) {
     break;
   }
   fail("tensor " + inQuotes(name) +
-       " lies on every stage, which no known model type has");
+       " is on every stage, which no known model type has");
 }
 
 class Reader {

@@ -75,7 +75,7 @@ LogicalResult SpaceOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     auto param = dyn_cast<ParamOp>(op);
     if (!param)
-      return op.emitOpError("cannot stand in a space, expected dt.param");
+      return op.emitOpError("is not allowed in a space, expected dt.param");
     // The param itself has been verified: both numbers are below the limits.
     tensors += param.numMembers();
     bytes += *bytesOf(param);
@@ -100,16 +100,16 @@ static bool staysWithin(int64_t &value, int64_t step, int64_t count) {
 static LogicalResult verifyNumbers(ParamOp param) {
   if (llvm::is_contained(param.getLeadingStep(), 0))
     return param.emitOpError(
-        "numbers members with step 0, which names one twice");
+        "numbers members with step 0, expected distinct numbers");
   int64_t order = param.getOrder();
   for (unsigned d = 0; d < param.numLeading(); ++d) {
     int64_t size = param.getShape()[d], number = param.getLeadingFirst()[d];
     if (!staysWithin(number, param.getLeadingStep()[d], size))
       return param.emitOpError()
-             << "has numbers in leading dim " << d << " that leave 64 bits";
+             << "has numbers in leading dim " << d << " that overflow 64 bits";
     if (!param.getOrderStrides().empty() &&
         !staysWithin(order, param.getOrderStrides()[d], size))
-      return param.emitOpError("has an order that leaves 64 bits");
+      return param.emitOpError("has an order that overflows 64 bits");
   }
   return success();
 }
@@ -174,7 +174,7 @@ LogicalResult LayoutOp::verify() {
 LogicalResult LayoutOp::verifyRegions() {
   for (Operation &op : getBody().front())
     if (!isa<PlaceOp>(op))
-      return op.emitOpError("cannot stand in a layout, expected dt.place");
+      return op.emitOpError("is not allowed in a layout, expected dt.place");
   return success();
 }
 
@@ -226,7 +226,7 @@ static LogicalResult verifyMesh(LayoutOp layout, MeshOp mesh,
 LogicalResult LayoutOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!lookupSpace(tables))
     return emitOpError() << "is of " << getSpaceAttr()
-                         << ", which is no dt.space";
+                         << ", which is not a dt.space";
   if (!getMeshes())
     return success();
   std::optional<ArrayRef<int64_t>> devices = lookupDevices(tables);
@@ -234,7 +234,7 @@ LogicalResult LayoutOp::verifySymbolUses(SymbolTableCollection &tables) {
     auto name = cast<FlatSymbolRefAttr>(attr);
     MeshOp mesh = lookupMesh(tables, name);
     if (!mesh)
-      return emitOpError() << "is on " << name << ", which is no dt.mesh";
+      return emitOpError() << "is on " << name << ", which is not a dt.mesh";
     if (failed(verifyMesh(*this, mesh, devices)) ||
         failed(verifyZeroAxes(*this, mesh, index)))
       return failure();

@@ -106,10 +106,10 @@ static LogicalResult verifyLayouts(TransitionOp op, LayoutOp source,
                                    LayoutOp destination) {
   if (!source)
     return op.emitOpError()
-           << "names " << op.getSourceAttr() << ", which is no dt.layout";
+           << "names " << op.getSourceAttr() << ", which is not a dt.layout";
   if (!destination)
-    return op.emitOpError()
-           << "names " << op.getDestinationAttr() << ", which is no dt.layout";
+    return op.emitOpError() << "names " << op.getDestinationAttr()
+                            << ", which is not a dt.layout";
   if (source.getSpaceAttr() == destination.getSpaceAttr())
     return success();
   InFlightDiagnostic diagnostic =
@@ -223,7 +223,7 @@ static FailureOr<ParamOp> findParam(Operation *op, FlatSymbolRefAttr name,
                                     SymbolTableCollection &tables) {
   auto transition = op->getParentOfType<TransitionOp>();
   if (!transition)
-    return op->emitOpError("stands alone, expected a dt.transition around it");
+    return op->emitOpError("has no dt.transition around it, expected one");
   SpaceOp space = transition.lookupSpace(tables);
   if (!space)
     return ParamOp();

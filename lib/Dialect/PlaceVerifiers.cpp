@@ -115,7 +115,7 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
   int64_t total = 0;
   for (int64_t block : split.getBlocks()) {
     if (__builtin_add_overflow(total, block, &total))
-      return failSplit(at, split, "in blocks that leave 64 bits altogether");
+      return failSplit(at, split, "in blocks whose sum overflows 64 bits");
     if (failed(verifyPart(at, split, block, ways)))
       return failure();
   }

@@ -25,7 +25,7 @@ LogicalResult ProgramOp::verifyRegions() {
   for (Operation &op : getBody().front()) {
     if (!op.hasTrait<ProgramLevelOp>())
       return op.emitOpError(
-          "cannot stand in a program, expected an op of the program level");
+          "is not allowed in a program, expected an op of the program level");
     auto group = dyn_cast<GroupOp>(op);
     if (!group)
       continue;
@@ -64,7 +64,7 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
              : TransitionOp();
   if (!transition)
     return emitOpError() << "is of " << getTransitionAttr()
-                         << ", which is no dt.transition";
+                         << ", which is not a dt.transition";
   SpaceOp space = transition.lookupSpace(tables);
   if (!space)
     return success(); // The transition says so itself.
@@ -145,7 +145,7 @@ LogicalResult GroupOp::verifyRegions() {
     auto receive = dyn_cast<RecvOp>(op);
     if (!send && !receive)
       return op.emitOpError(
-          "cannot stand in a group, expected dt.send or dt.recv");
+          "is not allowed in a group, expected dt.send or dt.recv");
     int64_t peer = send ? send.getPeer() : receive.getPeer();
     auto [at, isNew] = (send ? sends : receives).try_emplace(peer, &op);
     if (isNew)

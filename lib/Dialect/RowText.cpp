@@ -48,7 +48,7 @@ ParseResult RowReader::term(int64_t &base, std::vector<int64_t> &strides) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   auto add = [&](int64_t &sum) -> ParseResult {
     if (__builtin_add_overflow(sum, value, &sum))
-      return parser.emitError(loc, "the terms leave 64 bits");
+      return parser.emitError(loc, "the terms overflow 64 bits");
     return success();
   };
   OptionalParseResult constant = parser.parseOptionalInteger(value);

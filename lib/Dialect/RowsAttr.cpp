@@ -219,7 +219,7 @@ verifyClass(llvm::function_ref<InFlightDiagnostic()> emitError,
   for (unsigned c = 0; c < entry.base.size(); ++c) {
     int64_t lo = 0, hi = 0;
     if (!columnBounds(entry, c, lo, hi))
-      return emitError() << "column " << c << " of a class leaves 64 bits";
+      return emitError() << "column " << c << " of a class overflows 64 bits";
   }
   return success();
 }

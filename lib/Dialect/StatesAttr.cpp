@@ -79,14 +79,14 @@ static std::string problemOf(const StateEntry &entry,
         entries, [&](const StateEntry &e) { return e.name == entry.from; });
     if (found == entries.end() || found == &entry || !found->source)
       return "is made from '" + entry.from.str() +
-             "', which is no other state of the source";
+             "', which is not another state of the source";
     if (entry.destination && !canConvert(*found->source, *entry.destination))
       return std::string("cannot be made from ") + dtypeName(*found->source);
     if (entry.source && entry.destination && found->destination &&
         !roundAlike(*found->source, *found->destination, *entry.source,
                     *entry.destination))
       return "may be made from '" + entry.from.str() +
-             "', but is not rounded alike when it is sent";
+             "', but is rounded differently when it is sent";
     if (!read)
       read = found->source;
   }

@@ -46,7 +46,7 @@ LogicalResult WaveOp::verify() {
 LogicalResult WaveOp::verifyRegions() {
   for (Operation &op : getBody().front())
     if (!isa<SendrecvOp>(op))
-      return op.emitOpError("cannot stand in a wave, expected dt.sendrecv");
+      return op.emitOpError("is not allowed in a wave, expected dt.sendrecv");
   return success();
 }
 

@@ -59,7 +59,7 @@ public:
   bool start_array(size_t) { return push(Json::Kind::Array); }
   bool key(std::string &name) {
     if (!open.back().keys.insert(name).second)
-      fail(what + ": key " + inQuotes(name) + " stands twice in one object");
+      fail(what + ": key " + inQuotes(name) + " appears twice in one object");
     open.back().value.members.emplace_back(std::move(name), Json());
     return true;
   }

@@ -7,7 +7,7 @@
 
 namespace dt {
 
-/// Runs the module's dt.programs in thought, per transition: every message
+/// Simulates the module's dt.programs, per transition: every message
 /// meets its other end, in the same wave, and groups fit one kernel plan.
 /// Messages to devices without a program are left out. Emits a diagnostic on
 /// failure.

@@ -154,17 +154,17 @@ LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
     if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
       if (!rows.take(shards.getRows().numRows()))
         return place.emitOpError()
-               << "has shards with which the layout has more rows than the "
-               << "limit of " << kMaxRegions;
+               << "brings the rows of the layout's shards above the limit of "
+               << kMaxRegions;
       continue;
     }
     ParamOp param = place.lookupParam(tables);
     int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
     if (!placed.take(tensors * layout.getWorld()))
       return place.emitOpError()
-             << "lies on " << layout.getWorld()
-             << " ranks, with which the layout has more ranks, counted for "
-             << "each place, than the limit of " << kMaxPlacedRanks;
+             << "is on " << layout.getWorld()
+             << " ranks, which brings the ranks of the layout, counted for "
+             << "each place, above the limit of " << kMaxPlacedRanks;
   }
   return success();
 }
@@ -177,7 +177,7 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
     const std::vector<Holding> &held = holdings.find(place)->second;
     if (!regions.take(mostRegions(held)))
       return place.emitOpError()
-             << "cuts regions with which the layout has more than the limit of "
+             << "brings the regions of the layout above the limit of "
              << kMaxRegions;
     StatesAttr states = place.lookupParam(tables).getStates();
     uint64_t mask = states.mask(place.getStatesAttr());
@@ -192,8 +192,8 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
           total = std::numeric_limits<int64_t>::max();
       if (!bytes.take(total))
         return place.emitOpError()
-               << "takes bytes with which the devices of the layout hold more "
-               << "than the limit of " << kMaxBytes;
+               << "brings the bytes that the devices of the layout hold above "
+               << "the limit of " << kMaxBytes;
     }
   }
   return success();
@@ -359,15 +359,15 @@ static LogicalResult checkRows(TransitionOp transition) {
   WalkResult result = transition.walk([&](Operation *op) {
     if (auto movement = dyn_cast<MovementOpInterface>(op);
         movement && !pieces.take(movement.getPieces().numPieces())) {
-      op->emitOpError() << "has pieces with which the transition has more than "
-                        << "the limit of " << kMaxPieces;
+      op->emitOpError() << "brings the pieces of the transition above the "
+                        << "limit of " << kMaxPieces;
       return WalkResult::interrupt();
     }
     auto wave = dyn_cast<WaveOp>(op);
     if (wave && wave.getSlotsAttr() &&
         !slots.take(wave.getSlotsAttr().numRows())) {
-      op->emitOpError() << "has slots with which the transition has more than "
-                        << "the limit of " << 2 * kMaxMessages;
+      op->emitOpError() << "brings the slots of the transition above the "
+                        << "limit of " << 2 * kMaxMessages;
       return WalkResult::interrupt();
     }
     return WalkResult::advance();
@@ -465,8 +465,8 @@ LogicalResult TransitionInfo::computeCells(std::vector<Flow> &out) const {
     if (found.isExceeded() || pieces.isExceeded() || choices.isExceeded())
       return op().emitOpError()
              << "cuts @" << ParamOp(flows[i].param).getSymName()
-             << " into pieces with which it has more than the limit of "
-             << kMaxPieces;
+             << ", which brings the pieces of the transition above the "
+             << "limit of " << kMaxPieces;
   }
   return success();
 }

@@ -22,7 +22,7 @@
 
 namespace dt {
 
-/// The states of one param that lie alike in both layouts.
+/// The states of one param that have the same shards in both layouts.
 struct FlowInfo {
   ParamOp param;
   uint64_t states = 0;        // mask over the param's states

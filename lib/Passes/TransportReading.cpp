@@ -171,7 +171,8 @@ private:
 LogicalResult BodyReader::addPieces(MovementOpInterface op, int32_t wave) {
   auto flow = info.flowOf(op);
   if (!flow)
-    return op.emitOpError("names states that do not lie alike");
+    return op.emitOpError("names states that are not one flow, expected "
+                          "exactly those of one layout");
   auto step = uint32_t(reading.plan.steps.size() - 1);
   PlanStep &own = reading.plan.steps.back();
   jobs.push_back({op, numberOf(op), *flow, step, own.kind, wave, numPieces});
@@ -228,7 +229,7 @@ LogicalResult BodyReader::addStorage(Operation *op, uint32_t flow,
   return success();
 }
 
-/// Storage of states that lie alike; they may be some of a flow's.
+/// Storage of states with the same shards; they may be some of a flow's.
 LogicalResult BodyReader::addStorage(Operation *op) {
   auto add = [&](auto storage) -> LogicalResult {
     bool creates = std::is_same_v<decltype(storage), CreateOp>;
@@ -246,7 +247,7 @@ LogicalResult BodyReader::addStorage(Operation *op) {
         return addStorage(op, i, states, storage.getPieces(),
                           uint32_t(storage.getShard()));
     }
-    return op->emitOpError("names states that are not stored alike on the ")
+    return op->emitOpError("names states with different shards on the ")
            << (creates ? "destination" : "source") << " side";
   };
   if (auto create = dyn_cast<CreateOp>(op))

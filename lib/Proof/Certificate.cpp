@@ -47,7 +47,7 @@ public:
         return std::nullopt;
       return Fault{piece.op, "zeroes " + described(flows[flow], piece.box) +
                                  " on device " + number(piece.to) +
-                                 ", which is no padding there"};
+                                 ", which is not padding there"};
     }
     piece.atSource = kind != PlanStep::Kind::Derive &&
                      source.findNumber(flow, piece.from, piece.box).has_value();
@@ -284,7 +284,7 @@ Arrivals::checkFed(Range range, const Items &fed) const {
   if (limit.isExceeded())
     return std::make_pair(
         fed[0], Fault{pieces[fed[0]].op,
-                      "passes on more than the limit of " + number(kMaxPieces) +
+                      "forwards more than the limit of " + number(kMaxPieces) +
                           " parts of what arrives on device " +
                           number(pieces[fed[0]].from)});
   for (size_t s = 0; s < fed.size(); ++s)
@@ -473,8 +473,8 @@ public:
       return std::nullopt;
     return Fault{slot.op, std::string("has no slot on device ") +
                               number(slot.device) + " for " + describe(key) +
-                              ", which is no one run of bytes of one state "
-                              "there, as it travels"};
+                              ", which is not one contiguous run there, of one "
+                              "state in its wire dtype"};
   }
 
 private:
@@ -661,8 +661,8 @@ private:
     fault.op = slots.front().slot->op;
     fault.text = "places the slots of device " +
                  std::to_string(slots.front().slot->device) +
-                 " otherwise than in four areas, {send, receive} x {even, odd "
-                 "group}, which is not proved to be safe";
+                 " outside the four areas {send, receive} x {even, odd group}, "
+                 "which is not proved to be safe";
     return fault;
   }
 

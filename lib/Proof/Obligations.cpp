@@ -8,7 +8,7 @@ std::string dt::toSmtLib(const std::vector<Obligation> &obligations,
   std::string out;
   for (const std::string &line : header)
     out += "; " + line + "\n";
-  out += "; Every answer shall be unsat.\n(set-logic ALL)\n";
+  out += "; Every answer must be unsat.\n(set-logic ALL)\n";
   for (const Obligation &obligation : obligations) {
     out += "\n; " + obligation.name + ": " + obligation.statement;
     if (!obligation.theorem.empty())

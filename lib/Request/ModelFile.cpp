@@ -127,7 +127,7 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
     const std::string &name =
         asName(require(item, itemPath, "name"), itemPath + ".name");
     if (!names.insert(name).second)
-      fail("tensor " + inQuotes(name) + " stands twice in " + path);
+      fail("tensor " + inQuotes(name) + " appears twice in " + path);
     model.tensors.push_back(readTensor(name, item, item.find("state")));
     if (const Json *storage = item.find("storage"))
       model.tensors.back().storage = asName(*storage, itemPath + ".storage");

@@ -213,7 +213,7 @@ bool sameRows(const std::vector<ShardRow> &a, const std::vector<ReadRow> &b) {
                     });
 }
 
-/// States that lie alike share one place.
+/// States with the same shards share one place.
 void ShardReader::addPlaces(LayoutDecl &layout) const {
   for (size_t t = 0; t < tensors.size(); ++t) {
     size_t first = layout.places.size();

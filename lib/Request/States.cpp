@@ -74,7 +74,7 @@ void readDerive(const Json &json, bool all, std::vector<StateDecl> &states) {
       fail(path + " names a state that the destination does not have");
     if (!from || !from->source || from == to)
       fail(path + " names " + inQuotes(name) +
-           ", which is no other state of the source");
+           ", which is not another state of the source");
     if (!from->from.empty())
       fail(path + " names " + inQuotes(name) + ", which is derived itself");
     if (!canConvert(*from->source, *to->destination))
@@ -105,7 +105,7 @@ std::set<std::string> readDrop(const Json &json, bool all,
       continue;
     if (!state || !state->source)
       fail(path + " names " + inQuotes(name) +
-           ", which is no state of the source");
+           ", which is not a state of the source");
     if (state->destination)
       fail(path + " names " + inQuotes(name) + ", which the destination has");
     dropped.insert(name);

@@ -277,7 +277,7 @@ std::string dt::explanation(const PatternRow &row) {
     out += text;
   }
   out +=
-      row.isForwarded() ? "so receivers pass it on" : "so its holders send it";
+      row.isForwarded() ? "so receivers forward it" : "so its holders send it";
   if (row.pattern == Pattern::Send)
     return out;
   if (row.collective >= row.chosen())

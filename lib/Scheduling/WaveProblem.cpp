@@ -178,30 +178,30 @@ MaybeError checkShards(const WaveProblem &problem) {
   const Storage &storage = *problem.storage;
   ShardIndex source = shardsOn(storage, /*destination=*/false);
   ShardIndex destination = shardsOn(storage, /*destination=*/true);
-  auto lies = [&](const ShardIndex &index, uint32_t flow, int64_t device,
-                  const Box &box, const char *side) -> MaybeError {
+  auto isHeld = [&](const ShardIndex &index, uint32_t flow, int64_t device,
+                    const Box &box, const char *side) -> MaybeError {
     if (index.findNumber(flow, device, box))
       return std::nullopt;
-    return boxText(flow, box) + " lies in no one shard that " +
+    return boxText(flow, box) + " is in no single shard that " +
            deviceText(device) + " holds at the " + side;
   };
   for (const Move &move : problem.moves) {
     bool isForward = move.hop > 0;
     if (auto error =
-            lies(isForward ? destination : source,
-                 isForward ? move.flow : storage.flows[move.flow].readsFrom,
-                 move.source, move.box, isForward ? "destination" : "source"))
+            isHeld(isForward ? destination : source,
+                   isForward ? move.flow : storage.flows[move.flow].readsFrom,
+                   move.source, move.box, isForward ? "destination" : "source"))
       return error;
-    if (auto error = lies(destination, move.flow, move.destination, move.box,
-                          "destination"))
+    if (auto error = isHeld(destination, move.flow, move.destination, move.box,
+                            "destination"))
       return error;
   }
   for (const LocalMove &copy : problem.copies) {
-    if (auto error = lies(source, storage.flows[copy.flow].readsFrom,
-                          copy.device, copy.box, "source"))
+    if (auto error = isHeld(source, storage.flows[copy.flow].readsFrom,
+                            copy.device, copy.box, "source"))
       return error;
-    if (auto error =
-            lies(destination, copy.flow, copy.device, copy.box, "destination"))
+    if (auto error = isHeld(destination, copy.flow, copy.device, copy.box,
+                            "destination"))
       return error;
   }
   return std::nullopt;

@@ -1,13 +1,16 @@
 """What a process that ends owes to the other ranks of its switches.
 
 They wait for it until it says that it will not come; and where it hosts the
-store they read there why a switch has ended.
+store they read there why a switch has ended. Its own threads have to end before
+Python does: one that comes out of the extension later finds no interpreter, and
+takes the process down with it ("terminate called without an active exception").
 """
 
 from __future__ import annotations
 
 import atexit
 import sys
+import threading
 import time
 import weakref
 from collections import deque
@@ -23,14 +26,20 @@ if TYPE_CHECKING:
 _SHORT = 2.0
 
 _begun: weakref.WeakSet[Switch] = weakref.WeakSet()
+# Threads that prepare, and for how many seconds they may wait for other ranks.
+_preparing: weakref.WeakKeyDictionary[threading.Thread, float] = (
+    weakref.WeakKeyDictionary()
+)
 # What others read is the end of the last switch; a few are for processes that
 # use several stores.
 _aborted: deque[tuple[_C.Ranks, float]] = deque(maxlen=4)
 
 
-def begin(switch: Switch) -> None:
-    """It is to be aborted if the process ends first."""
+def begin(switch: Switch, thread: threading.Thread, place: Place) -> None:
+    """It is to be aborted if the process ends first, and the thread that
+    prepares it to be waited for."""
     _begun.add(switch)
+    _preparing[thread] = place.timeout
 
 
 def end(switch: Switch, ranks: _C.Ranks, place: Place) -> None:
@@ -64,6 +73,9 @@ def _why() -> str:
 def _leave() -> None:
     for switch in list(_begun):
         switch._end(_why())
+    # Those of switches that have ended long ago are over, or about to be.
+    for thread, seconds in list(_preparing.items()):
+        thread.join(seconds)
     for ranks, seconds in _aborted:
         until = time.monotonic() + seconds
         while time.monotonic() < until and not ranks.all_have_left():

@@ -157,7 +157,7 @@ class Profile:
         """A message from one device to another: how long it was on its way."""
         if nbytes <= 0 or seconds <= 0:
             raise Error(
-                f"a message of {nbytes} bytes in {seconds} s tells no rate, "
+                f"a message of {nbytes} bytes in {seconds} s gives no rate, "
                 "expected more than 0 of both"
             )
         self._links.add((source, destination), nbytes / seconds / 1e9)

@@ -42,7 +42,7 @@ def _allocated(
     if source is None:
         raise TensorError(
             f"'{name}' is None, expected a DTensor: shape and dtype of the new "
-            "one are read off it also where no part of it lies (or give the "
+            "one are read off it also where it has no part (or give the "
             "new one itself as the target)"
         )
     return empty_dtensor(

@@ -56,13 +56,14 @@ class Switch:
         self._board: Board | None = None
         self._prepared = threading.Event()
         self._note = ""
-        farewell.begin(self)
-        threading.Thread(
+        thread = threading.Thread(
             target=self._prepare,
             args=(tensors, note, digests),
             name="dynatrain-prepare",
             daemon=True,
-        ).start()
+        )
+        farewell.begin(self, thread, place)
+        thread.start()
 
     @property
     def board(self) -> Board:

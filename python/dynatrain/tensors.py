@@ -336,7 +336,7 @@ def _placed(
         if piece is None:
             there = ", ".join(map(str, by_region)) or "none"
             raise TensorError(
-                f"{entry} lies at {_region_of(entry)} (offset, size, range), "
+                f"{entry} is at {_region_of(entry)} (offset, size, range), "
                 f"the pieces given at {there}"
             )
         found.append(_local(piece.tensor))

@@ -44,7 +44,7 @@ Result<uint32_t> multiprocessors(int gpu) {
   int count = 0;
   DTRT_RETURN_IF_ERROR(cudaStatus(
       cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, gpu),
-      "cannot tell the multiprocessors of the GPU"));
+      "cannot query the multiprocessors of the GPU"));
   return uint32_t(count);
 }
 

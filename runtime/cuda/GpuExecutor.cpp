@@ -580,7 +580,7 @@ Status GpuExecutor::State::drain(bool failed) {
       leak();
       return makeError(ErrorCode::System,
                        "work of it is still on the GPU after ", kRest.count(),
-                       " s; its memory stays");
+                       " s; its memory is not freed");
     }
     pause();
   }

@@ -26,7 +26,7 @@ Status useGpu(int gpu) {
 Result<int> currentGpu() {
   int gpu = 0;
   DTRT_RETURN_IF_ERROR(
-      cudaStatus(cudaGetDevice(&gpu), "cannot tell the GPU in use"));
+      cudaStatus(cudaGetDevice(&gpu), "cannot query the current GPU"));
   return gpu;
 }
 

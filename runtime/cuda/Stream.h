@@ -58,7 +58,7 @@ public:
     int least = 0, most = 0;
     DTRT_RETURN_IF_ERROR(
         cudaStatus(cudaDeviceGetStreamPriorityRange(&least, &most),
-                   "cannot tell the priorities of streams"));
+                   "cannot query the priorities of streams"));
     return cudaStatus(
         cudaStreamCreateWithPriority(&handle, cudaStreamNonBlocking,
                                      urgency == Urgency::Most ? most : least),

@@ -55,7 +55,9 @@ Status checkState(const Family &family, size_t index) {
   if (!state.inSource && !state.inDestination)
     return fails("is on neither side");
   if (state.madeFrom == -1)
-    return state.inSource ? Status() : fails("comes from nowhere");
+    return state.inSource
+               ? Status()
+               : fails("is not in the source and made from no other state");
   if (state.madeFrom < 0 || size_t(state.madeFrom) >= family.states.size() ||
       size_t(state.madeFrom) == index)
     return fails("is made from state ", state.madeFrom, " of ",
@@ -224,7 +226,7 @@ Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
                        ") is outside [0, ", limit, ")");
     if (interval.size() == 0 && intervals.size() > 1)
       return makeError("interval [", interval.lo, ", ", interval.hi,
-                       ") is empty beside others");
+                       ") is empty, expected elements in each of several");
   }
   std::sort(intervals.begin(), intervals.end(),
             [](const Range &a, const Range &b) { return a.lo < b.lo; });
@@ -364,8 +366,8 @@ private:
     }
     DTRT_RETURN_IF_ERROR(budget.charge(
         "members", members, kBufferCost * statesOf(shard.states).size()));
-    DTRT_RETURN_IF_ERROR(budget.charge("looks of members at intervals", members,
-                                       looks * kLookCost));
+    DTRT_RETURN_IF_ERROR(budget.charge("lookups of members in intervals",
+                                       members, looks * kLookCost));
     return budget.charge("boxes of members", boxes, boxCost(family));
   }
 
@@ -379,7 +381,7 @@ private:
     for (const auto &intervals : shardOf(segment).dims)
       looks += intervals.size();
     DTRT_RETURN_IF_ERROR(
-        budget.charge("looks at intervals of shards", looks, kLookCost));
+        budget.charge("lookups in intervals of shards", looks, kLookCost));
     DTRT_RETURN_IF_ERROR(budget.charge("boxes of segments", states,
                                        2 * sizeof(int64_t) * family.rank()));
     return budget.charge("rows of segments",

@@ -304,7 +304,7 @@ Status NcclCommunicator::State::look(Neighbour &neighbour) {
   if (++neighbour.missed < kSignsMissed)
     return {};
   return makeError(ErrorCode::PeerLost, "rank ", neighbour.rank, " (device ",
-                   options.devices[neighbour.rank], ") gives no sign of life");
+                   options.devices[neighbour.rank], ") does not respond");
 }
 
 void NcclCommunicator::State::watch() {
@@ -503,8 +503,8 @@ Status NcclCommunicator::await(const NcclPhase &phase,
         found = state->jobStatus;
     }
     if (found.ok() && Clock::now() > deadline)
-      found =
-          makeError(ErrorCode::Timeout, "no end within ", limit.count(), " s");
+      found = makeError(ErrorCode::Timeout, "not finished within ",
+                        limit.count(), " s");
     if (!found.ok())
       return state->fail(phase, found);
   }

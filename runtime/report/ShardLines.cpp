@@ -1,4 +1,4 @@
-//===- ShardLines.cpp - Shards that lie alike, once -----------------------===//
+//===- ShardLines.cpp - Equal shards, once --------------------------------===//
 
 #include "ShardLines.h"
 
@@ -33,7 +33,7 @@ NumberedName partedAtNumbers(const std::string &name) {
   }
 }
 
-/// Shards that lie alike. `members` has the leading dims of one family's;
+/// Equal shards. `members` has the leading dims of one family's;
 /// `names` the numbers at place `varies` in the names of families.
 struct ShardLine {
   NumberedName name;

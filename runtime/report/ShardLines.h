@@ -1,4 +1,4 @@
-//===- ShardLines.h - Shards that lie alike, once ---------------*- C++ -*-===//
+//===- ShardLines.h - Equal shards, once ------------------------*- C++ -*-===//
 
 #ifndef DTRT_REPORT_SHARDLINES_H
 #define DTRT_REPORT_SHARDLINES_H

@@ -112,7 +112,7 @@ ArrivalStep arriveAtOpen(const Attempt &found, const Arrival &arrival,
   if (cameBefore)
     return open(found, arrival,
                 "it has begun another " + arrival.kind +
-                    " before this one ended, or has been started anew");
+                    " before this one ended, or has been restarted");
   if (found.kind != arrival.kind) {
     // A meeting is where ranks find each other after an error: it goes on.
     if (found.kind == "meeting")

@@ -598,7 +598,7 @@ Result<bool> Rendezvous::callRoll() {
   }
 }
 
-/// Of the ranks, those that give no sign of life; none, where another rank has
+/// Of the ranks, those that do not respond; none, where another rank has
 /// asked and has not ended the attempt for it. Ranks answer while they are in a
 /// call, or prepare.
 Result<std::vector<uint32_t>>

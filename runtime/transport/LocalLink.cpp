@@ -46,7 +46,7 @@ Result<PeerArena> PeerArena::map(const Parcel &parcel) {
   int seals = fcntl(parcel.attached.get(), F_GET_SEALS);
   struct stat file;
   if (seals < 0 || fstat(parcel.attached.get(), &file) != 0)
-    return systemError("cannot tell what a peer's staging is");
+    return systemError("cannot query a peer's staging");
   if ((seals & kSizeSeals) != kSizeSeals)
     return makeError(ErrorCode::PeerLost, "its staging can change its size");
   if (uint64_t(file.st_size) != parcel.number)
@@ -188,7 +188,7 @@ Status LocalLink::handle(const Frame &frame) {
     return {};
   }
   if ((frame.kind != Shared && frame.kind != Inline) || !incoming)
-    return lost("it says what was not expected");
+    return lost("it sent an unexpected frame");
   if (frame.bytes != incoming->bytes)
     return makeError(ErrorCode::Mismatch, name, " sends ", frame.bytes,
                      " bytes, expected ", incoming->bytes);

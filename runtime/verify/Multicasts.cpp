@@ -123,10 +123,9 @@ Status MulticastCounter::addProgram(const PlanCommon &common,
     ends[i].erase(std::unique(first, ends[i].end()), ends[i].end());
   }
   Status status = steps.status();
-  return status.ok()
-             ? status
-             : makeError("device ", program.device,
-                         ": counting what is passed on ", status.message());
+  return status.ok() ? status
+                     : makeError("device ", program.device,
+                                 ": counting multicasts ", status.message());
 }
 
 uint64_t MulticastCounter::count(std::vector<MulticastCounter> &counters) {

@@ -46,7 +46,7 @@ struct ProgramTotals {
   void add(ProgramTotals &&other);
 };
 
-/// Runs one program in thought, in program order.
+/// Simulates one program, in program order.
 class ProgramVerifier {
 public:
   ProgramVerifier(const PlanCommon &common, const RankProgram &program,

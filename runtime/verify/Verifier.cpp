@@ -54,8 +54,7 @@ Status checkPair(const MessageEnd &send, const MessageEnd &receive) {
     return makeError(where(), "sends ", send.bytes, " bytes, expected ",
                      receive.bytes);
   if (send.content != receive.content)
-    return makeError(where(),
-                     "sends other regions than the receiver takes them for");
+    return makeError(where(), "sends other regions than the receiver expects");
   return {};
 }
 

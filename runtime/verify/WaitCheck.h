@@ -8,7 +8,7 @@
 namespace dtrt {
 
 /// Matches the ends of messages in the order in which their devices come to
-/// them, runs all groups in thought, and fails when devices wait on each other
+/// them, simulates all groups, and fails when devices wait on each other
 /// in a circle: names them and the instructions that they wait in.
 Status checkWaiting(const std::vector<MessageEnd> &sends,
                     const std::vector<MessageEnd> &receives);

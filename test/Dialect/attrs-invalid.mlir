@@ -140,7 +140,7 @@ dt.transition @t from @a to @b {
 // -----
 
 dt.transition @t from @a to @b {
-  // expected-error@+1 {{column 2 of a class leaves 64 bits}}
+  // expected-error@+1 {{column 2 of a class overflows 64 bits}}
   dt.keep @w <[i: 4] on 0 at [i * 9223372036854775807] size [4]>
 }
 

@@ -23,7 +23,7 @@ dt.space @model {
 // -----
 
 dt.space @model {
-  // expected-error@+1 {{numbers members with step 0, which names one twice}}
+  // expected-error@+1 {{numbers members with step 0, expected distinct numbers}}
   dt.param @w [4, 4] of <param = bf16> named "layers.{}.w" [0 step 0]
 }
 
@@ -37,13 +37,13 @@ dt.space @model {
 // -----
 
 dt.space @model {
-  // expected-error@+1 {{cannot stand in a space, expected dt.param}}
+  // expected-error@+1 {{is not allowed in a space, expected dt.param}}
   dt.mesh @m <["tp"=4]>
 }
 
 // -----
 
-// expected-error@+1 {{is of @nothing, which is no dt.space}}
+// expected-error@+1 {{is of @nothing, which is not a dt.space}}
 dt.layout @l of @nothing world 4 {
 }
 
@@ -51,7 +51,7 @@ dt.layout @l of @nothing world 4 {
 
 dt.space @model {
 }
-// expected-error@+1 {{is on @nothing, which is no dt.mesh}}
+// expected-error@+1 {{is on @nothing, which is not a dt.mesh}}
 dt.layout @l of @model on [@nothing] world 4 {
 }
 

@@ -1,7 +1,7 @@
 // What the routing and transport levels refuse of ops on pieces: one case each.
 // RUN: dt-opt %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{names @a, which is no dt.layout}}
+// expected-error@+1 {{names @a, which is not a dt.layout}}
 dt.transition @t from @a to @b
 
 // -----
@@ -20,7 +20,7 @@ dt.transition @t from @a to @b
 
 // -----
 
-// expected-error@+1 {{stands alone, expected a dt.transition around it}}
+// expected-error@+1 {{has no dt.transition around it, expected one}}
 dt.keep @w <on 0 at [0] size [4]>
 
 // -----
@@ -181,7 +181,7 @@ dt.transition @t from @a to @a {
 
 dt.transition @t from @a to @a {
   dt.wave 0 {
-    // expected-error@+1 {{cannot stand in a wave, expected dt.sendrecv}}
+    // expected-error@+1 {{is not allowed in a wave, expected dt.sendrecv}}
     dt.keep @w <on 0 at [0] size [4]>
   }
 }

@@ -1,7 +1,7 @@
 // What the program level refuses: one case each.
 // RUN: dt-opt %s -split-input-file -verify-diagnostics
 
-// expected-error@+1 {{is of @t, which is no dt.transition}}
+// expected-error@+1 {{is of @t, which is not a dt.transition}}
 dt.program @t device 0 {
 }
 
@@ -14,7 +14,7 @@ dt.program @t device -1 {
 // -----
 
 dt.program @t device 0 {
-  // expected-error@+1 {{cannot stand in a program, expected an op of the program level}}
+  // expected-error@+1 {{is not allowed in a program, expected an op of the program level}}
   builtin.module {
   }
 }

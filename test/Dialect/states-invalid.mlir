@@ -16,7 +16,7 @@ dt.space @model {
 // -----
 
 dt.space @model {
-  // expected-error@+1 {{state "param" is made from 'master', which is no other state of the source}}
+  // expected-error@+1 {{state "param" is made from 'master', which is not another state of the source}}
   dt.param @w [8] of <param = none -> bf16 from master>
 }
 
@@ -30,6 +30,6 @@ dt.space @model {
 // -----
 
 dt.space @model {
-  // expected-error@+1 {{state "param" may be made from 'master', but is not rounded alike when it is sent}}
+  // expected-error@+1 {{state "param" may be made from 'master', but is rounded differently when it is sent}}
   dt.param @w [8] of <param = bf16 -> f32 from master, master = f32>
 }

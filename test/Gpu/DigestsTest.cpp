@@ -1,5 +1,6 @@
 //===- DigestsTest.cpp - Messages compared on the GPU ---------------------===//
 
+#include "BorrowedTransport.h"
 #include "GpuPlans.h"
 
 #include "dtrt/core/MessageRegions.h"
@@ -20,19 +21,9 @@ namespace {
 
 /// An end of a world of threads that changes one byte of one message on its
 /// way.
-class Breaker : public StreamTransport {
+class Breaker : public BorrowedAs<StreamTransport> {
 public:
-  explicit Breaker(StreamTransport &inner) : inner(inner) {}
-  uint32_t device() const override { return inner.device(); }
-  Status connect(const Digest &digest,
-                 const std::vector<uint32_t> &peers) override {
-    return inner.connect(digest, peers);
-  }
-  Status group(const std::vector<TransportMessage> &messages) override {
-    return inner.group(messages);
-  }
-  void abort(const Status &why) override { inner.abort(why); }
-  void leave() override { inner.leave(); }
+  using BorrowedAs::BorrowedAs;
   Result<std::byte *> prepare(const Traffic &traffic) override {
     return inner.prepare(traffic);
   }
@@ -57,9 +48,6 @@ public:
   void leakMemory() override { inner.leakMemory(); }
 
   size_t breaks = SIZE_MAX;
-
-private:
-  StreamTransport &inner;
 };
 
 /// Runs every device of the plan with digests; the errors, by device.

@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "BorrowedTransport.h"
 #include "FakeGpu.h"
 #include "FakeKernels.h"
 #include "GpuPlans.h"
@@ -57,25 +58,6 @@ public:
   Transport &endpoint(uint32_t device) override { return *ends.at(device); }
 
 private:
-  /// Without what only the host's executor can use.
-  class Borrowed : public Transport {
-  public:
-    explicit Borrowed(Transport &inner) : inner(inner) {}
-    uint32_t device() const override { return inner.device(); }
-    Status connect(const Digest &digest,
-                   const std::vector<uint32_t> &peers) override {
-      return inner.connect(digest, peers);
-    }
-    Status group(const std::vector<TransportMessage> &messages) override {
-      return inner.group(messages);
-    }
-    void abort(const Status &why) override { inner.abort(why); }
-    void leave() override { inner.leave(); }
-
-  private:
-    Transport &inner;
-  };
-
   LoopbackWorld inner;
   std::map<uint32_t, std::unique_ptr<Transport>> ends;
 };

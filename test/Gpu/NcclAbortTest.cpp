@@ -175,7 +175,7 @@ TEST_P(NcclAbort, ARankThatDiesInsideAGroupIsMissed) {
           killer.join();
         return status;
       });
-  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) does not respond");
 }
 
 TEST_P(NcclAbort, ARankThatDiesBetweenGroupsIsMissed) {
@@ -187,7 +187,7 @@ TEST_P(NcclAbort, ARankThatDiesBetweenGroupsIsMissed) {
     ranks.kill(5);
     return makeError("dead");
   });
-  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) does not respond");
 }
 
 /// Device 4's trainer computes and calls nothing; its communicator has to go
@@ -246,7 +246,7 @@ TEST(NcclAbortWhileConnecting, ARankThatDiesStopsNobodyForLong) {
     (*transport)->leave();
     return status;
   });
-  expectEndedSoon(outcomes, /*except=*/5, "(device 5) gives no sign of life");
+  expectEndedSoon(outcomes, /*except=*/5, "(device 5) does not respond");
 }
 
 /// The bytes of a transfer that fails are not at rest by chance: what is left

@@ -111,7 +111,7 @@ TEST(NcclPuts, WhatIsPutLateMeetsNoMemoryInUse) {
   for (const auto &[device, outcome] : outcomes) {
     EXPECT_NE(outcome.error.find("remote process exited"), std::string::npos)
         << "device " << device << ": " << outcome.error;
-    EXPECT_NE(outcome.error.find("its memory stays"), std::string::npos)
+    EXPECT_NE(outcome.error.find("its memory is not freed"), std::string::npos)
         << "device " << device << ": " << outcome.error;
     EXPECT_LT(outcome.seconds, 5) << "device " << device;
   }

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
 #include "FakeWorld.h"
 
 #include "dtrt/nccl/NcclRun.h"
@@ -27,11 +28,6 @@ std::unique_ptr<NcclTransport> makeEnd(uint32_t device,
       fakeOptions(device, devices, std::move(store), timeout));
   EXPECT_TRUE(transport.ok()) << transport.status().message();
   return std::move(*transport);
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
 }
 
 } // namespace

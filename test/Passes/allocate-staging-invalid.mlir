@@ -31,7 +31,7 @@ dt.layout @dst of @model world 1 devices [1] {
 }
 dt.transition @states_apart from @src to @dst {
   dt.wave 0 {
-    // expected-error@+1 {{names states that do not lie alike}}
+    // expected-error@+1 {{names states that are not one flow, expected exactly those of one layout}}
     dt.sendrecv @w <from 0 to 1 at [0] size [8]>
   }
 }

@@ -14,7 +14,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0, 0] size [8, 4]
 }
 dt.transition @t from @src to @dst {
-  // expected-error@+1 {{has no slot on device 0 for the message 0 -> 1 of wave 0, which is no one run of bytes of one state there, as it travels}}
+  // expected-error@+1 {{has no slot on device 0 for the message 0 -> 1 of wave 0, which is not one contiguous run there, of one state in its wire dtype}}
   dt.wave 0 slots <5 columns, (0, 1, 0, -1, 128), (1, 0, 1, -1, 128)> {
     dt.sendrecv @w <from 0 to 1 at [0, 0] size [8, 4]>
   }

@@ -207,7 +207,7 @@ dt.transition @flat_ranges from @src to @dst
 
 // -----
 
-// States that lie alike move as one; those that do not have ops of their own.
+// States with one layout move as one; those that do not have ops of their own.
 dt.space @model {
   dt.param @w [8] of <param = bf16, master = f32, exp_avg = f32>
 }

@@ -32,7 +32,7 @@ dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @states_apart from @src to @dst {
-  // expected-error@+1 {{names states that do not lie alike}}
+  // expected-error@+1 {{names states that are not one flow, expected exactly those of one layout}}
   dt.transfer @w <from 0 to 1 at [0] size [8]>
 }
 

@@ -59,6 +59,6 @@ dt.layout @dst of @model world 1 devices [7] {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @states_apart from @src to @dst {
-  // expected-error@+1 {{names states that do not lie alike}}
+  // expected-error@+1 {{names states that are not one flow, expected exactly those of one layout}}
   dt.copy @w <on 7 at [0] size [8]>
 }

@@ -214,7 +214,7 @@ dt.layout @dst of @model on [@after] world 1 {
 }
 dt.transition @zeros_over_data from @src to @dst {
   dt.copy @w <on 0 at [0] size [6]>
-  // expected-error@+1 {{zeroes @w[5:8) on device 0, which is no padding there}}
+  // expected-error@+1 {{zeroes @w[5:8) on device 0, which is not padding there}}
   dt.zero @w <on 0 at [5] size [3]>
 }
 
@@ -232,7 +232,7 @@ dt.layout @dst of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @states_apart from @src to @dst {
-  // expected-error@+1 {{names states that do not lie alike}}
+  // expected-error@+1 {{names states that are not one flow, expected exactly those of one layout}}
   dt.copy @w <on 0 at [0] size [8]>
 }
 

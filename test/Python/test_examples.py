@@ -42,6 +42,48 @@ def run_example(path, *options, processes=4):
     return done.stdout
 
 
+LEAVES = """
+import atexit, os, sys, tempfile
+import cpu, torch, torch.distributed as dist
+
+
+class Freed:
+    def __del__(self, write=os.write):
+        write(1, b"Python has ended\\n")
+
+
+kept = Freed()
+atexit.register(print, "exit handlers", flush=True)
+store = dist.FileStore(tempfile.mktemp(), 1)
+dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+dist.all_reduce(torch.ones(1))
+if len(sys.argv) > 1:
+    raise ZeroDivisionError
+cpu.leave()
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "printed"),
+    [
+        ([], 0, ["exit handlers"]),
+        (["wrong"], 1, ["exit handlers", "Python has ended"]),
+    ],
+)
+def test_a_process_leaves_before_gloo_lets_go(arguments, code, printed):
+    """Of a collective's tensors, for which its threads need Python."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", LEAVES, *arguments],
+        env=os.environ | {"PYTHONPATH": str(EXAMPLES)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == code
+    assert done.stdout.splitlines() == printed
+
+
 def glue(path):
     """The lines that a trainer needs beside the registration of its state."""
     text = (EXAMPLES / path).read_text()

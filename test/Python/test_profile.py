@@ -116,7 +116,7 @@ def test_what_cannot_be_measured_is_refused():
     profile = dynatrain.Profile()
     with pytest.raises(dynatrain.Error, match="'head' names no layer"):
         profile.attach({"head": torch.nn.Linear(1, 1)})
-    with pytest.raises(dynatrain.Error, match="0 bytes in 1 s tells no rate"):
+    with pytest.raises(dynatrain.Error, match="0 bytes in 1 s gives no rate"):
         profile.link(0, 1, 0, 1)
     profile.expert_load(0, [1, 2])
     with pytest.raises(dynatrain.Error, match="loads of 3 experts, expected 2"):

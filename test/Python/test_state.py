@@ -3,7 +3,6 @@ as data, on processes that stay, join and leave."""
 
 import os
 import signal
-import threading
 import time
 from datetime import timedelta
 
@@ -469,6 +468,37 @@ def test_plans_are_handed_out(tmp_path):
         assert "the source does not have tensor 'w'" in lost, lost
 
 
+def _staged(rank, store, folder):
+    join(rank, folder, 2)
+    mesh, world = init_device_mesh("cpu", (2,)), world_of()
+
+    def staging(rows, **more):
+        sides = (
+            {
+                ("w", "param"): distribute_tensor(
+                    torch.empty(rows, 1 << 20, device="meta"), mesh, [cut]
+                )
+            }
+            for cut in (Shard(0), Shard(1))
+        )
+        plan = dynatrain.plan_between(*sides, world, **more)
+        return plan.inspect()["memory"]["staging_limit"]
+
+    return [
+        staging(4),
+        staging(512),
+        staging(1 << 13),
+        staging(512, memory={"staging": "100MiB"}),
+        staging(512, memory={"mode": "flat"}),
+    ]
+
+
+def test_staging_is_a_part_of_the_state(tmp_path):
+    """Of 8 MiB, 1 GiB and 16 GiB in each process."""
+    for found in run_ranks(2, _staged, tmp_path, str(tmp_path)):
+        assert [one >> 20 for one in found] == [64, 128, 1024, 100, 128]
+
+
 # When to switch --------------------------------------------------------------
 
 
@@ -566,28 +596,43 @@ def tcp_store(rank, store):
     return dist.TCPStore("127.0.0.1", int(store.get("port")), 4, False)
 
 
+# How many switches one job takes; 200 in the long form.
+SWITCHES = int(os.environ.get("DT_SWITCHES", "20"))
+SIDE = 512
+# What may stay of a switch: less than a process has of the state (256 KiB), or
+# of staging for it.
+MOST_LEFT = 64 << 10
+
+
+def _threads():
+    return len(os.listdir("/proc/self/task"))
+
+
+def _resources(keys):
+    with open("/proc/self/statm") as file:
+        resident = int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
+    with open("/proc/self/maps") as file:
+        staging = file.read().count("dynatrain-staging")
+    files = len(os.listdir("/proc/self/fd"))
+    return {"files": files, "staging": staging, "keys": keys}, resident
+
+
 def _many(rank, store, folder):
     join(rank, folder)
     server = tcp_store(rank, store)
     mesh = init_device_mesh("cpu", (4,))
 
     def state(placement, fill):
-        full = torch.full((8, 4), fill)
+        full = torch.full((SIDE, SIDE), fill)
         weight = torch.nn.Parameter(distribute_tensor(full, mesh, [placement]))
         return dynatrain.State(model={"w": weight}, step=int(fill), rng=True)
 
     rows, columns = state(Shard(0), 1.0), state(Shard(1), 0.0)
     world = dynatrain.World(store=server, rank=rank, world_size=4)
-    counts = []
-    for number in range(60):
-        dist.barrier()
-        before = server.num_keys()
-        dist.barrier()
+    found, threads = [], _threads()
+    for _ in range(SWITCHES):
         plan = dynatrain.plan_between(rows, columns, world)
         capture.gather(rows, world)
-        dist.barrier()
-        assert not number or server.num_keys() == before
-        dist.barrier()
         switch = plan.prepare(world, rows, columns)
         step = 0
         while not switch.due(step):
@@ -595,19 +640,30 @@ def _many(rank, store, folder):
         switch.transfer()
         switch.commit()
         assert columns.step == 1
-        if number % 20 == 19:
-            dist.barrier()
-            files = len(os.listdir("/proc/self/fd"))
-            keys = server.num_keys()
-            counts.append((files, threading.active_count(), keys))
-            dist.barrier()
-    return counts
+        columns.step = 0
+        # The last one to leave deletes the words of all.
+        del switch
+        dist.barrier()
+        found.append(_resources(server.num_keys()))
+        # They end by themselves, in a moment.
+        until = time.monotonic() + 60
+        while _threads() > threads and time.monotonic() < until:
+            time.sleep(0.01)
+        assert _threads() == threads
+        dist.barrier()
+    return found
 
 
 def test_switches_leave_nothing(tmp_path):
-    """Descriptors, threads and the store's keys stay as they were."""
-    for counts in run_ranks(4, _many, tmp_path, str(tmp_path)):
-        assert len(set(counts)) == 1, counts
+    """Descriptors, threads, mappings, the store's keys and memory stay as they
+    were."""
+    half = SWITCHES // 2
+    for found in run_ranks(4, _many, tmp_path, str(tmp_path), limit=900):
+        counts, resident = zip(*found)
+        # The first one leaves a connection to the store.
+        assert all(one == counts[1] for one in counts[1:]), counts
+        grown = max(resident[half:]) - max(resident[:half])
+        assert grown < MOST_LEFT * (SWITCHES - half), resident
 
 
 # Ends -----------------------------------------------------------------------

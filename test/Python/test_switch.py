@@ -6,12 +6,16 @@ for one hangs, and fails the test.
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 from datetime import timedelta
+from pathlib import Path
 
 import dynatrain
 import pytest
 import switch_faults
+from conftest import BUILD
 from dynatrain import world as world_module
 from processes import (
     dist,
@@ -22,6 +26,7 @@ from processes import (
     torch,
 )
 
+EXITS = Path(__file__).with_name("exits.py")
 PLAN = "adamw-mlp-4-rows-to-columns"
 HOUR = 3600.0
 KEY = ("w", "param")
@@ -348,6 +353,40 @@ def _host_leaves(rank, store, path):
 def test_the_stores_host_leaves_last(attempt, compile_plan, tmp_path):
     outcomes = run_ranks(4, _host_leaves, tmp_path, compile_plan(PLAN))
     assert outcomes == ["committed"] * 4
+
+
+def _exits(plan, folder, how):
+    """(what is printed, what is complained about) by exits.py."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", EXITS, plan, folder, how],
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines(), done.stderr
+
+
+def test_a_process_ends_after_its_threads(plan_of_two, tmp_path):
+    """A thread of the extension that outlives Python ends the process by
+    "terminate called without an active exception"."""
+    printed, _ = _exits(plan_of_two, tmp_path, "slow")
+    assert printed == ["the thread has ended", "code 0"]
+
+
+def test_processes_end_while_they_prepare(plan_of_two, tmp_path):
+    printed, said = _exits(plan_of_two, tmp_path, "12")
+    assert printed == ["code 0", "code 0", "code 1"] * 4
+    lines = [one for one in said.splitlines() if not one.startswith(" ")]
+    assert (
+        lines
+        == [
+            "Traceback (most recent call last):",
+            "ZeroDivisionError: a trainer's error",
+        ]
+        * 4
+    )
 
 
 # ---------------------------------------------------------------------------

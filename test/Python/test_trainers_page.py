@@ -1,6 +1,8 @@
 """docs/Trainers.md: its walk runs, in its order, in four processes; the lines
 that it shows of examples are theirs."""
 
+import importlib.machinery
+import importlib.util
 import re
 
 import pytest
@@ -81,3 +83,52 @@ def test_links_lead_somewhere():
     for anchor in re.findall(r"\]\(#([^)]+)\)", text):
         titles = [t.lower().replace(" ", "-") for t in sections()]
         assert anchor in titles, anchor
+
+
+def _follow():
+    """scripts/follow-trainers as a module."""
+    path = str(ROOT / "scripts" / "follow-trainers")
+    loader = importlib.machinery.SourceFileLoader("follow_trainers", path)
+    spec = importlib.util.spec_from_loader(loader.name, loader)
+    module = importlib.util.module_from_spec(spec)
+    loader.exec_module(module)
+    return module
+
+
+def test_every_example_is_followed():
+    """Each page with an example has commands that run it; each has its turn."""
+    follow = _follow()
+    pages = follow.sections(PAGE.read_text())
+    assert any("-m venv" in line for line in pages.pop(follow.SETUP))
+    run = {
+        name
+        for lines in pages.values()
+        for line in lines
+        for name in re.findall(r"examples/(\w+)/switching\.py", line)
+    }
+    examples = (ROOT / "examples").glob("*/switching.py")
+    assert run == {path.parent.name for path in examples}
+    turns = {follow.chosen(pages, f"{n:040x}") for n in range(len(pages))}
+    assert turns == pages.keys()
+
+
+@pytest.mark.parametrize(
+    ("lines", "good", "printed"),
+    [
+        (
+            ["X='a  b'", 'echo "$X"'],
+            True,
+            ["$ X='a  b'", '$ echo "$X"', "a  b"],
+        ),
+        (["false", "echo on"], False, ["$ false"]),
+        (["sleep 60"], False, ["$ sleep 60", "not over after 1 s"]),
+    ],
+    ids=["runs", "stops", "hangs"],
+)
+def test_commands_are_followed_to_the_first_that_fails(
+    lines, good, printed, capfd
+):
+    assert (
+        _follow().follow(lines, limit=1 if "sleep 60" in lines else 60) is good
+    )
+    assert capfd.readouterr().out.splitlines() == printed

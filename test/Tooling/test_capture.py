@@ -302,7 +302,7 @@ def test_stages_are_merged(tmp_path):
     last = capture.from_dtensors(stage(3, b=[6, 2]), 4)
     assert set(first.unknown) == {2, 3} and set(last.unknown) == {0, 1}
     words = (
-        "the destination is not known on ranks 2-3: tensor 'a' lies on a "
+        "the destination is not known on ranks 2-3: tensor 'a' is on a "
         r"sub-mesh of ranks 0-1; read the state dicts of those ranks too"
     )
     with pytest.raises(capture.CaptureError, match=words):

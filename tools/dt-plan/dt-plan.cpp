@@ -151,7 +151,7 @@ int main(int argc, char **argv) {
   app.require_subcommand(1);
   auto *inspectCommand = addCommand(
       app, options, "inspect",
-      "print the plan's numbers; a collective is data that receivers pass on");
+      "print the plan's numbers; a collective is data that receivers forward");
   addRank(inspectCommand, options, "add the numbers of this device");
   auto *dumpCommand =
       addCommand(app, options, "dump", "print every delivery, or one program");

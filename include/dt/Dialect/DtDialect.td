@@ -14,15 +14,15 @@ def DT_Dialect : Dialect {
   let cppNamespace = "::dt";
   let summary = "live re-layouts of distributed training state";
   let description = [{
-    The `dt` dialect says what state a training job holds, how it lies over
-    devices before and after a change, and, level by level, how it gets from
-    one layout to the other:
+    The `dt` dialect says what state a training job holds, how it is laid
+    out over devices before and after a change, and, level by level, how it gets
+    from one layout to the other:
 
     | level | ops | says |
     |---|---|---|
     | layout | `space`, `param`, `mesh`, `layout`, `place`, `transition` | what exists, who holds it before and after |
-    | routing | `keep`, `copy`, `transfer`, `zero` | every destination byte, named once, with its source |
-    | transport | `wave`, `sendrecv`, `collective`, `release` | order, concurrency, memory |
+    | routing | `keep`, `copy`, `transfer`, `derive`, `zero` | every destination byte, named once, with its source |
+    | transport | `wave`, `sendrecv`, `create`, `release` | order, concurrency, memory |
     | program | `program`, `shard`, `slot`, `pack`, `send`, `recv`, `unpack`, ... | what one device does |
 
     An op names a *class* of pieces (affine images of integer ranges, or a

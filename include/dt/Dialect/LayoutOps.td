@@ -108,7 +108,7 @@ def DT_MeshOp : DT_Op<"mesh", [Symbol, DT_LayoutLevel]> {
 def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let opDocGroup = DT_LayoutChapter;
-  let summary = "where every param of a space lies";
+  let summary = "which rank holds which part of every param of a space";
   let description = [{
     Several meshes may arrange the same ranks (dense and expert axes); the
     first is the default of the places inside. `devices` gives the physical
@@ -153,7 +153,7 @@ def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
 def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let opDocGroup = DT_LayoutChapter;
-  let summary = "where some states of one param lie";
+  let summary = "which rank holds which part of some states of one param";
   let description = [{
     Either a placement over a mesh of the layout, or explicit shards. Without
     `on` the layout's first mesh, without `for` all states. `bucketed` states
@@ -164,7 +164,7 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     **Constraints:**
     - the placement has one entry per dim of the param, its axes are the
       mesh's, and its cuts, blocks and owners fit the dim and the axis;
-    - shards lie inside the param, on ranks of the world;
+    - shards are inside the param, on ranks of the world;
     - the states are the param's; `bucketed` needs a placement, and `zero` on
       the layout; `alone` needs `bucketed`.
 

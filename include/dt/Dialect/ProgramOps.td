@@ -19,11 +19,11 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
   let summary = "what one device does in a transition";
   let description = [{
     Runs top to bottom. The ranks are those that the device has in the two
-    worlds, if any. `staging` is the arena that its slots lie in. What no
+    worlds, if any. `staging` is the arena that its slots are in. What no
     `dt.create_shard` creates exists from the start.
 
     **Constraints:**
-    - the transition exists; slots lie inside the arena;
+    - the transition exists; slots are inside the arena;
     - shards come first, groups are in ascending wave order.
 
     Example:
@@ -85,7 +85,7 @@ def DT_SlotOp : DT_ProgramLevelOp<"slot", [Pure, HasParent<"ProgramOp">]> {
   let summary = "a range of the staging arena";
   let description = [{
     **Constraints:**
-    - [offset, offset + bytes) lies inside the program's staging.
+    - [offset, offset + bytes) is inside the program's staging.
 
     Example:
     ```mlir
@@ -277,7 +277,7 @@ class DT_StorageShardOp<string mnemonic, string effect, list<MemoryEffect> effec
 
 def DT_CreateShardOp : DT_StorageShardOp<"create_shard", "what is made",
                                          [MemAlloc]> {
-  let summary = "makes storage of destination shards exist (flat mode)";
+  let summary = "creates storage of destination shards (flat mode)";
   let description = [{
     View i names storage of shard i: members by the leading dims, then a range
     of each member's stored elements.
@@ -295,7 +295,7 @@ def DT_CreateShardOp : DT_StorageShardOp<"create_shard", "what is made",
 
 def DT_ReleaseShardOp : DT_StorageShardOp<"release_shard", "what is freed",
                                           [MemFree]> {
-  let summary = "gives storage of source shards back (flat mode)";
+  let summary = "releases storage of source shards (flat mode)";
   let description = [{
     Views name storage as those of `dt.create_shard` do.
 

@@ -28,11 +28,13 @@ def DT_KeepOp : DT_MovementOp<"keep", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "destination bytes that their device already holds in place";
   let description = [{
-    The storage of the source shard becomes that of the destination shard.
+    The device's shards of these states are the same on both sides. They are
+    distinct storage all the same, and programs copy from one to the other; a
+    trainer that gives one tensor for both sides has nothing written to it.
 
     **Constraints:**
     - `from` and `to` are the same device;
-    - the pieces lie inside the param; the states are the param's.
+    - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
@@ -48,7 +50,7 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let description = [{
     **Constraints:**
     - `from` and `to` are the same device;
-    - the pieces lie inside the param; the states are the param's.
+    - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
@@ -66,7 +68,7 @@ def DT_DeriveOp : DT_MovementOp<"derive", [DT_RoutingLevel, DT_TransportLevel]> 
 
     **Constraints:**
     - `from` and `to` are the same device;
-    - the pieces lie inside the param; the states are the param's.
+    - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
@@ -86,7 +88,7 @@ def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
 
     **Constraints:**
     - `from` and `to` are different devices; the hop is not negative;
-    - the pieces lie inside the param; the states are the param's.
+    - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
@@ -104,7 +106,7 @@ def DT_ZeroOp : DT_MovementOp<"zero", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "padding of the destination, written as zeros";
   let description = [{
-    Pieces lie in padded coordinates, outside the param's own shape.
+    Pieces have padded coordinates, outside the param's own shape.
 
     **Constraints:**
     - `from` and `to` are the same device; the states are the param's.

@@ -84,7 +84,7 @@ def DT_ShardsAttr : DT_Attr<"Shards", "shards"> {
     Rows are affine classes over ranges, then single rows, as in `#dt.rows`.
 
     **Constraints:**
-    - ranks and offsets are not negative; a range lies inside its box.
+    - ranks and offsets are not negative; a range is inside its box.
 
     Example:
     `#dt.shards<[i: 4] rank i at [i * 16, 0] size [16, 128], rank 4 at [64, 0] size [8, 128] range [0, 40]>`

@@ -12,8 +12,8 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
   let description = [{
     Waves run in ascending number. All pieces that go from one device to
     another in a wave form one message: in op order, packed. `slots` says
-    where each message lies in staging: rows of (device, peer, receive 0 or 1,
-    offset in bytes, bytes); offset -1 sends or receives in place.
+    where in staging each message is: rows of (device, peer, receive 0 or 1,
+    offset in bytes, bytes); offset -1 is a direct end, which has no slot.
 
     **Constraints:**
     - the number is not negative; `slots` has 5 columns;
@@ -47,7 +47,7 @@ def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
   let description = [{
     **Constraints:**
     - `from` and `to` are different devices;
-    - the pieces lie inside the param; the states are the param's.
+    - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
@@ -93,7 +93,7 @@ def DT_CreateOp : DT_StorageOp<"create"> {
 
 def DT_ReleaseOp : DT_StorageOp<"release"> {
   let opDocGroup = DT_TransportChapter;
-  let summary = "source storage that nobody reads from here on (flat mode)";
+  let summary = "source storage that is released here (flat mode)";
   let description = [{
     Pieces are those of `dt.create`, on the source side. What no op releases
     stays to the end.

@@ -37,7 +37,7 @@ def RouteTransfers : Pass<"dt-route", "::mlir::ModuleOp"> {
            "cut pieces that have a choice of route to this fraction of the "
            "busiest device's traffic">,
     Option<"solver", "solver", "std::string", "\"best\"",
-           "who answers: greedy, exact (few moves) or best">,
+           "solver: greedy, exact (few moves) or best">,
     Option<"writeProblem", "write-problem", "std::string", "\"\"",
            "also write the routing problem to this file, for dt-solve">,
   ];
@@ -79,7 +79,7 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
     Option<"effort", "effort", "int64_t", "500000",
            "try chunk sizes until this many moves have been scheduled">,
     Option<"solver", "solver", "std::string", "\"\"",
-           "who answers: greedy, exact (few messages), best or flat; best, and "
+           "solver: greedy, exact (few messages), best or flat; best, and "
            "flat in flat mode, when none is named">,
     Option<"writeProblem", "write-problem", "std::string", "\"\"",
            "also write the wave problem to this file, for dt-solve">,
@@ -143,7 +143,7 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
     plan keeps the rules and has these classes is checked piece by piece. What
     the solver refutes is refused. What it does not decide within its steps
     stands on that check: a class is then a remark, a lemma a warning, and the
-    plan's stamp says so. `dt.program`s in the module are run in thought, and
+    plan's stamp says so. `dt.program`s in the module are simulated, and
     ranks that wait on each other are named.
   }];
   let options = [
@@ -157,7 +157,7 @@ def ProvePlan : Pass<"dt-prove", "::mlir::ModuleOp"> {
     Statistic<"numProved", "num-proved", "obligations proved by the solver">,
     Statistic<"mostSteps", "most-steps", "solver steps of the hardest of them">,
     Statistic<"numClasses", "num-classes", "classes of the plan, of these">,
-    Statistic<"numOther", "num-other", "shards filled in ways beside these">,
+    Statistic<"numOther", "num-other", "shards filled in other ways">,
     Statistic<"numPieces", "num-pieces", "pieces checked">,
     Statistic<"numSlots", "num-slots", "ends of messages checked">,
   ];

@@ -78,7 +78,7 @@ struct FlowBuffers {
   int64_t width = 0;
 };
 
-/// One param and states of it that lie alike on both sides.
+/// One param and states of it that have one layout on both sides.
 struct PlanFlow {
   std::string name; // "@param"
   std::vector<int64_t> shape;

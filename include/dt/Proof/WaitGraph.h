@@ -34,7 +34,7 @@ struct WaitEdge {
   int64_t forDevice = 0;
 };
 
-/// Runs all programs in thought. Empty when they end. Otherwise the edges of a
+/// Simulates all programs. Empty when they end. Otherwise the edges of a
 /// cycle of ranks that wait on each other, or one edge to a rank that has
 /// ended.
 std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,

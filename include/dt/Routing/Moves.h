@@ -9,8 +9,8 @@
 
 namespace dt {
 
-/// One param and the states of it that lie alike on both sides: what is routed
-/// as one.
+/// One param and the states of it that have one layout on both sides: routed as
+/// one.
 struct Flow {
   uint32_t param = 0;          // caller's index
   int64_t bytesPerElement = 0; // sent, sum over the states

@@ -3,7 +3,7 @@
 // Devices hold regions of tensors and want others. A routing names, for every
 // wanted element, the device that it comes from.
 //
-// **Instance.** Per flow (a tensor and the states of it that lie alike) the
+// **Instance.** Per flow (a tensor and the states of it with one layout) the
 // cells that devices hold and those that they want, and the bytes that an
 // element has on the wire; the cluster; the bytes of staging per device, which
 // bound how long the messages of a later schedule may be.

@@ -65,7 +65,7 @@ class Layout:
         row-major. A box without elements is no row."""
         if not 0 <= rank < self.world:
             raise CaptureError(
-                f"tensor {name!r} lies on rank {rank}, but the world has "
+                f"tensor {name!r} is on rank {rank}, but the world has "
                 f"{self.world}"
             )
         if 0 in size or (flat and flat[0] == flat[1]):

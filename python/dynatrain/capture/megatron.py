@@ -36,7 +36,7 @@ def warn_of_objects(trees):
     keys = sorted(set(itertools.chain(*map(object_keys, trees))))
     if keys:
         warnings.warn(
-            "what is no tensor is not captured: " + ", ".join(keys)
+            "objects that are no tensors are not captured: " + ", ".join(keys)
             + "; counters and RNG states belong into the request's 'extra'",
             stacklevel=3,
         )  # fmt: skip
@@ -117,7 +117,7 @@ def box_of(rank, entry):
     ends = [at + n for at, n in zip(offset, size, strict=True)]
     if any(end > n for end, n in zip(ends, shape, strict=True)):
         raise CaptureError(
-            f"{where} holds {region_text(offset, size)}, which lies beyond "
+            f"{where} holds {region_text(offset, size)}, which is beyond "
             f"its global shape {shape}"
         )
     return offset, size

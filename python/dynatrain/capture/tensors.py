@@ -267,7 +267,7 @@ def unknown_ranks(meshes, world, ranks):
     unknown = {}
     for name, (tensor, mesh) in meshes.items():
         held = ranks_text(mesh_grid(mesh)[0].values())
-        why = f"tensor {name!r} lies on a sub-mesh of {held}"
+        why = f"tensor {name!r} is on a sub-mesh of {held}"
         for rank in sibling_ranks(tensor, mesh) & set(range(world)):
             unknown.setdefault(rank, why)
     return unknown

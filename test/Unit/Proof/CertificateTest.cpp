@@ -228,7 +228,7 @@ TEST(Certificate, SlotsKeepToFourAreas) {
                 {slot(0, 0, 1, false, 0, 10), slot(1, 0, 1, false, 10, 10),
                  slot(2, 0, 1, false, 20, 10), slot(3, 0, 1, false, 0, 10)},
                 40)),
-            "places the slots of device 0 otherwise than in four areas, {send, "
+            "places the slots of device 0 outside the four areas {send, "
             "receive} x {even, odd group}, which is not proved to be safe");
 }
 

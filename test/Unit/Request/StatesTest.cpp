@@ -69,14 +69,14 @@ TEST(States, MistakesInDeriveAndDropAreNamed) {
   const char *master = R"({"master": "f32"})", *param = R"({"param": "bf16"})";
   EXPECT_EQ(
       readBad(request(master, param, R"("derive": {"param": "exp_avg"})")),
-      "derive.param names \"exp_avg\", which is no other state of the "
+      "derive.param names \"exp_avg\", which is not another state of the "
       "source");
   EXPECT_EQ(readBad(request(master, param, R"("derive": {"grad": "master"})")),
             "derive.grad names a state that the destination does not have");
   EXPECT_EQ(readBad(request(master, master, R"("drop": ["master"])")),
             "drop[0] names \"master\", which the destination has");
   EXPECT_EQ(readBad(request(master, master, R"("drop": ["grad"])")),
-            "drop[0] names \"grad\", which is no state of the source");
+            "drop[0] names \"grad\", which is not a state of the source");
   EXPECT_EQ(readBad(request(R"({"master": "i32"})", param,
                             R"("derive": {"param": "master"})")),
             "derive.param: master is i32, which does not convert to bf16");

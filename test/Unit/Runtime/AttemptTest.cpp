@@ -90,7 +90,7 @@ TEST(Attempt, ARankThatCameBeforeBeginsAnew) {
   EXPECT_EQ(step.record->beforeId, "1");
   EXPECT_EQ(step.record->before->toldTo(1).message(),
             "rank 0 stopped: it has begun another switch before this one "
-            "ended, or has been started anew");
+            "ended, or has been restarted");
 }
 
 TEST(Attempt, AMeetingGoesBeforeASwitch) {

@@ -7,10 +7,11 @@
 
 namespace dtrt::test {
 
-/// Passes everything on to a transport that it does not own.
-class Borrowed : public Transport {
+/// Passes what every transport does on to one that it does not own; what only
+/// some can do it cannot.
+template <typename Interface> class BorrowedAs : public Interface {
 public:
-  explicit Borrowed(Transport &inner) : inner(inner) {}
+  explicit BorrowedAs(Interface &inner) : inner(inner) {}
   uint32_t device() const override { return inner.device(); }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override {
@@ -22,9 +23,11 @@ public:
   void abort(const Status &why) override { inner.abort(why); }
   void leave() override { inner.leave(); }
 
-private:
-  Transport &inner;
+protected:
+  Interface &inner;
 };
+
+using Borrowed = BorrowedAs<Transport>;
 
 } // namespace dtrt::test
 

@@ -1,5 +1,6 @@
 //===- DiffTest.cpp - Diff tells every difference that means something ----===//
 
+#include "FirstOf.h"
 #include "PlanFields.h"
 
 #include "dtrt/report/Report.h"
@@ -30,14 +31,6 @@ std::string changed(const TestPlan &plan,
   TestPlan other = plan;
   change(other);
   return difference(plan.reader(), other.reader()).second;
-}
-
-Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
-  for (Instruction &instruction : plan.programs[device].instructions)
-    if (instruction.op == op)
-      return instruction;
-  ADD_FAILURE() << "no " << opcodeName(op);
-  return plan.programs[device].instructions.front();
 }
 
 /// Fields that no reader takes another value of while all else stays; below are

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/core/TensorBinding.h"
@@ -49,11 +50,6 @@ std::string runError(const TestPlan &plan) {
   PlanReader reader = plan.reader();
   auto report = runLoopback(reader, {});
   return report.ok() ? "" : report.status().message();
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
 }
 
 /// Swaps two boxes that differ in nothing but where they are.

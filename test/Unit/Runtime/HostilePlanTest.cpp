@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
@@ -21,19 +23,6 @@ using namespace dtrt::test;
 
 namespace {
 
-/// The first error that reading everything gives; empty when there is none.
-std::string readAll(std::string bytes) {
-  auto reader = PlanReader::fromBytes(std::move(bytes));
-  if (!reader.ok())
-    return reader.status().message();
-  for (uint32_t device : reader->devices()) {
-    auto program = reader->program(device);
-    if (!program.ok())
-      return program.status().message();
-  }
-  return "";
-}
-
 using Change = std::function<void(TestPlan &)>;
 struct Case {
   Change change;
@@ -45,19 +34,8 @@ void expectErrors(const TestPlan &plan, const std::vector<Case> &cases) {
   for (const Case &wrong : cases) {
     TestPlan changed = plan;
     wrong.change(changed);
-    std::string error = readAll(changed.bytes());
-    EXPECT_NE(error.find(wrong.error), std::string::npos)
-        << "found '" << error << "', expected it to contain '" << wrong.error
-        << "'";
+    expectContains(readAll(changed.bytes()), wrong.error);
   }
-}
-
-Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
-  for (Instruction &instruction : plan.programs[device].instructions)
-    if (instruction.op == op)
-      return instruction;
-  ADD_FAILURE() << "no " << opcodeName(op);
-  return plan.programs[device].instructions.front();
 }
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
@@ -221,7 +199,7 @@ TEST(HostileCommon, StatesAreChecked) {
        {[](TestPlan &p) { state(p, 0).destinationDType = DType(99); },
         "has unknown dtype 99"},
        {[](TestPlan &p) { state(p, 1).madeFrom = -1; },
-        "state 'param' comes from nowhere"},
+        "state 'param' is not in the source and made from no other state"},
        {[](TestPlan &p) { state(p, 1).madeFrom = 4; },
         "state 'param' is made from state 4 of 4"},
        {[](TestPlan &p) { state(p, 1).madeFrom = -2; },
@@ -261,7 +239,7 @@ TEST(HostileProgram, ShardsAreChecked) {
        {[=](TestPlan &p) { shard(p).dims[1] = {{0, 2}, {1, 3}}; },
         "intervals [0, 2) and [1, 3) overlap"},
        {[=](TestPlan &p) { shard(p).dims[1] = {{0, 2}, {5, 5}}; },
-        "interval [5, 5) is empty beside others"},
+        "interval [5, 5) is empty, expected elements in each of several"},
        {[=](TestPlan &p) { shard(p).dims[0] = {{0, 5}}; },
         "interval [0, 5) is outside [0, 4)"},
        {[=](TestPlan &p) { shard(p).dims[2] = {{5, 4}}; },
@@ -478,11 +456,6 @@ std::string readWith(const std::string &section) {
   auto plan = PlanSections::split(reshapePlan().bytes());
   plan->programs[0].bytes = section;
   return readAll(plan->join());
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
 }
 
 constexpr auto kCopy = uint8_t(Opcode::Copy);

@@ -113,4 +113,16 @@ Result<std::string> encodePlan(const PlanCommon &common,
   return sections.join();
 }
 
+std::string readAll(std::string bytes) {
+  auto reader = PlanReader::fromBytes(std::move(bytes));
+  if (!reader.ok())
+    return reader.status().message();
+  for (uint32_t device : reader->devices()) {
+    auto program = reader->program(device);
+    if (!program.ok())
+      return program.status().message();
+  }
+  return "";
+}
+
 } // namespace dtrt::test

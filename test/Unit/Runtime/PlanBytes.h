@@ -1,5 +1,4 @@
-//===- PlanBytes.h - The outer shape of a plan file --------------*- C++
-//-*-===//
+//===- PlanBytes.h - The outer shape of a plan file -------------*- C++ -*-===//
 //
 // For tests that damage a file on purpose, behind right checksums.
 //
@@ -44,6 +43,9 @@ struct PlanSections {
 /// written down.
 Result<std::string> encodePlan(const PlanCommon &common,
                                const std::vector<RankProgram> &programs);
+
+/// The first error that reading all of a file gives; empty when there is none.
+std::string readAll(std::string bytes);
 
 } // namespace dtrt::test
 

@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
@@ -23,19 +25,6 @@ using namespace dtrt::test;
 
 namespace {
 
-/// The first error that reading everything gives; empty when there is none.
-std::string readAll(std::string bytes) {
-  auto reader = PlanReader::fromBytes(std::move(bytes));
-  if (!reader.ok())
-    return reader.status().message();
-  for (uint32_t device : reader->devices()) {
-    auto program = reader->program(device);
-    if (!program.ok())
-      return program.status().message();
-  }
-  return "";
-}
-
 /// A path that no other process uses.
 std::string pathOf(const char *name) {
   return testing::TempDir() + name + "-" + std::to_string(getpid());
@@ -52,19 +41,6 @@ std::string misuse(const std::function<void(TestPlan &)> &change) {
   TestPlan plan = reshapePlan();
   change(plan);
   return readAll(plan.bytes());
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
-}
-
-Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
-  for (Instruction &instruction : plan.programs[device].instructions)
-    if (instruction.op == op)
-      return instruction;
-  ADD_FAILURE() << "no " << opcodeName(op);
-  return plan.programs[device].instructions.front();
 }
 
 } // namespace

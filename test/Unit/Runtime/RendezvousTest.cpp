@@ -4,6 +4,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
+
 #include "dtrt/store/Rendezvous.h"
 
 #include <condition_variable>
@@ -12,16 +14,12 @@
 #include <thread>
 
 using namespace dtrt;
+using namespace dtrt::test;
 
 namespace {
 
 /// Longer than any rank needs on a loaded machine.
 const Seconds kAmple(60);
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
-}
 
 /// One rank's way to a store that all have: it may be slow, not answer, or be
 /// gone.
@@ -290,7 +288,7 @@ TEST(Rendezvous, ASecondProcessOfARankEndsTheFirst) {
   std::thread waitsToo([&] { EXPECT_EQ(attempt(*second, "5").message(), ""); });
   waits.join();
   EXPECT_EQ(error, "it has begun another switch before this one ended, or has "
-                   "been started anew");
+                   "been restarted");
   auto other = world.make(0);
   EXPECT_EQ(attempt(*other, "5").message(), "");
   waitsToo.join();

@@ -249,7 +249,7 @@ std::string shardLines(const PlanCommon &common,
   return text.substr(begin, text.find("destination shards:") - begin);
 }
 
-// Members that lie alike, wherever they stand among others.
+// Members with equal shards, wherever they stand among others.
 TEST(Report, RepeatedShardsOfAFamilyAreOneLine) {
   PlanCommon common;
   common.families = {makeFamily("layers.{}.w", {{0, 1, 8}}, {4, 6})};

@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BorrowedTransport.h"
+#include "ExpectContains.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/core/CheckPattern.h"
@@ -12,6 +13,7 @@
 #include "dtrt/transport/LoopbackTransport.h"
 #include "dtrt/world/Switch.h"
 
+#include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
 #include <thread>
@@ -109,11 +111,6 @@ Status runAll(Switch &change, const Tensors &tensors,
   DTRT_RETURN_IF_ERROR(change.connect(std::move(transport)));
   DTRT_RETURN_IF_ERROR(change.transfer());
   return statusOf(change.commit());
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
 }
 
 TEST(Switch, CommitsWithEveryByteInPlace) {
@@ -234,6 +231,34 @@ TEST(Switch, AnotherInventoryIsAnErrorOfAllRanks) {
     expectContains(errors[rank],
                    "prepare: rank 1 has 7 tensors, digest abc, the plan "
                    "expects ");
+}
+
+/// Rank 1 holds nothing of the tensor at first, and says so or does not.
+TEST(Switch, TensorsOfNoBytesNeedNotBeGiven) {
+  Family family = makeFamily("w", {}, {4, 4});
+  TestPlan plan = makePlan(
+      {family}, {{box(0, {{0, 4}, {0, 4}})}, {box(0, {{4, 4}, {0, 4}})}},
+      {{box(0, {{0, 2}, {0, 4}})}, {box(0, {{2, 4}, {0, 4}})}});
+  for (bool given : {false, true}) {
+    auto errors = runRanks(
+        plan,
+        [&](const PlanReader &plan, const World &world,
+            Transport &transport) -> Status {
+          auto change = Switch::create(plan, world);
+          DTRT_RETURN_IF_ERROR(change);
+          Tensors tensors(plan, plan.devices()[world.rank]);
+          if (!given)
+            tensors.bindings.erase(
+                std::remove_if(tensors.bindings.begin(), tensors.bindings.end(),
+                               [](auto &tensor) { return tensor.bytes == 0; }),
+                tensors.bindings.end());
+          DTRT_RETURN_IF_ERROR(runAll(
+              **change, tensors, std::make_unique<Borrowed>(transport), false));
+          return tensors.check().mismatches == 0 ? Status()
+                                                 : makeError("wrong bytes");
+        });
+    EXPECT_EQ(errors, std::vector<std::string>(2)) << given;
+  }
 }
 
 TEST(Switch, AnAbortReachesAllRanks) {

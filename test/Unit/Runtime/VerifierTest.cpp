@@ -5,6 +5,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "ExpectContains.h"
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/verify/Verifier.h"
@@ -26,19 +28,6 @@ std::string verdict(const TestPlan &plan) {
 std::string broken(TestPlan plan, const std::function<void(TestPlan &)> &how) {
   how(plan);
   return verdict(plan);
-}
-
-void expectContains(const std::string &text, const std::string &part) {
-  EXPECT_NE(text.find(part), std::string::npos)
-      << "found '" << text << "', expected it to contain '" << part << "'";
-}
-
-Instruction &firstOf(TestPlan &plan, uint32_t device, Opcode op) {
-  for (Instruction &instruction : plan.programs[device].instructions)
-    if (instruction.op == op)
-      return instruction;
-  ADD_FAILURE() << "no " << opcodeName(op);
-  return plan.programs[device].instructions.front();
 }
 
 void erase(TestPlan &plan, uint32_t device, Opcode op) {
@@ -175,6 +164,24 @@ TEST(Verifier, SeesWrongOrderOfStaging) {
                           move(plan, 1, Opcode::Pack, /*toFront=*/false);
                         }),
                  "(group): sends staging bytes");
+}
+
+/// Device 0 brings its own shard to its place through staging, not by a copy.
+TEST(Verifier, SeesAnUnpackOfWhatNoMessageBrought) {
+  TestPlan plan = forwardingPlan();
+  RankProgram &program = plan.programs[0];
+  program.stagingBytes = 32;
+  Instruction pack = program.instructions[0], unpack = pack;
+  pack.op = Opcode::Pack;
+  pack.segments.resize(1);
+  unpack.op = Opcode::Unpack;
+  unpack.segments.erase(unpack.segments.begin());
+  pack.bytes = unpack.bytes = 32;
+  program.instructions[0] = pack;
+  program.instructions.insert(program.instructions.begin() + 1, unpack);
+  expectContains(verdict(plan),
+                 "device 0, instruction 1 (unpack): unpacks staging bytes [0, "
+                 "32) that instruction 0 packed");
 }
 
 TEST(Verifier, SeesASlotReusedInFlight) {
@@ -351,6 +358,19 @@ TEST(Verifier, SeesBrokenLimits) {
       broken(reshapePlan(),
              [](TestPlan &plan) { plan.programs[1].stagingBytes += 1 << 16; }),
       "staging arena has");
+}
+
+/// The programs keep to the limit, what the summary says of them does not.
+TEST(Verifier, SeesAStatedPeakAboveTheLimit) {
+  TestPlan plan = forwardingPlan();
+  // Device 0 holds 32 bytes before and after.
+  plan.common.summary.devicePeak = plan.common.summary.deviceLimit = 64;
+  EXPECT_EQ(verdict(plan), "");
+  plan.common.summary.devicePeak = 65;
+  EXPECT_EQ(verdict(plan),
+            "device peak of 65 bytes is more than the limit of 64");
+  plan.common.summary.deviceLimit = 65;
+  EXPECT_EQ(verdict(plan), "");
 }
 
 TEST(Verifier, SeesAFalseSummary) {

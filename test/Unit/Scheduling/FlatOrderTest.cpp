@@ -260,38 +260,45 @@ void addElements(uint32_t flow, int64_t from, int64_t to, const Box &box,
       out.insert({flow, from, to, r, c});
 }
 
+/// Cuts a random case into phases, which have all of its pieces, and gives
+/// their number.
+size_t countRightPhases(std::mt19937 &random) {
+  FlatCase flat(random);
+  FlatInput input = flat.input(1 + random() % 8);
+  FlatOrder order(input, 1 + int64_t(random() % 400));
+  std::multiset<Element> before, after;
+  for (const Move &move : flat.routing.moves)
+    addElements(move.flow, move.source, move.destination, move.box, before);
+  for (const LocalMove &local : flat.routing.locals)
+    addElements(local.flow, local.device, local.device, local.box, before);
+  std::vector<FlatPhase> phases =
+      order.phases(order.neededBytes() + int64_t(random() % 64));
+  for (const FlatPhase &phase : phases) {
+    for (const Move &move : phase.moves)
+      addElements(move.flow, move.source, move.destination, move.box, after);
+    for (const LocalMove &local : phase.locals)
+      addElements(local.flow, local.device, local.device, local.box, after);
+    EXPECT_EQ(phase.locals.size(), phase.steps.size());
+    EXPECT_TRUE(std::is_sorted(
+        phase.moves.begin(), phase.moves.end(),
+        [](const Move &a, const Move &b) { return a.hop < b.hop; }));
+  }
+  EXPECT_EQ(before, after);
+  return phases.size();
+}
+
 } // namespace
 
 TEST(FlatOrder, PhasesHaveEveryPieceWithoutLossOrRepeat) {
-  unsigned seed = std::random_device()();
-  SCOPED_TRACE("seed " + std::to_string(seed));
-  std::mt19937 random(seed);
+  // A seed of cases that are cut often, and one that nobody has tried.
   size_t most = 0;
-  for (int trial = 0; trial < 100; ++trial) {
-    FlatCase flat(random);
-    FlatInput input = flat.input(1 + random() % 8);
-    FlatOrder order(input, 1 + int64_t(random() % 400));
-    std::multiset<Element> before, after;
-    for (const Move &move : flat.routing.moves)
-      addElements(move.flow, move.source, move.destination, move.box, before);
-    for (const LocalMove &local : flat.routing.locals)
-      addElements(local.flow, local.device, local.device, local.box, before);
-    std::vector<FlatPhase> phases =
-        order.phases(order.neededBytes() + int64_t(random() % 64));
-    for (const FlatPhase &phase : phases) {
-      for (const Move &move : phase.moves)
-        addElements(move.flow, move.source, move.destination, move.box, after);
-      for (const LocalMove &local : phase.locals)
-        addElements(local.flow, local.device, local.device, local.box, after);
-      ASSERT_EQ(phase.locals.size(), phase.steps.size());
-      ASSERT_TRUE(std::is_sorted(
-          phase.moves.begin(), phase.moves.end(),
-          [](const Move &a, const Move &b) { return a.hop < b.hop; }));
-    }
-    ASSERT_EQ(before, after);
-    most = std::max(most, phases.size());
+  for (unsigned seed : {7u, unsigned(std::random_device()())}) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    for (int trial = 0; trial < 100 && !HasFailure(); ++trial)
+      most = std::max(most, countRightPhases(random));
   }
-  EXPECT_GT(most, 1u) << "nothing was cut";
+  EXPECT_GT(most, 4u) << "hardly anything was cut";
 }
 
 TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {

@@ -109,6 +109,24 @@ TEST(Schedule, NonPowerOfTwoWorldsPayNothing) {
   }
 }
 
+/// Four devices have two messages each, for four others that want two each: a
+/// ring, so that two waves of four are enough. In the first one 0 takes 4, 1
+/// takes 6, 2 takes 7, and 3 finds both of its receivers taken: 2 gives way to
+/// it, and 1 to 2.
+TEST(Schedule, ASenderThatGivesWayGetsAnotherReceiver) {
+  constexpr int64_t kBytes = 64 << 20;
+  std::vector<Move> moves;
+  for (auto [from, to] : std::vector<std::pair<int64_t, int64_t>>{
+           {0, 4}, {1, 6}, {2, 6}, {2, 7}, {3, 7}, {3, 4}, {0, 5}, {1, 5}})
+    moves.push_back(
+        {0, 0, from, to,
+         Box::fromOffsetSize({int64_t(moves.size()) * kBytes}, {kBytes})});
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(wavesOf(moves), {kBytes, kBytes});
+  EXPECT_EQ(scheduled.size(), moves.size());
+  EXPECT_EQ(scheduled.back().wave + 1, 2);
+}
+
 /// Seconds that the schedule needs, over those of its busiest port.
 double loss(const WaveProblem &problem, ChunkBytes chunks) {
   std::vector<TimedMessage> messages =
@@ -201,6 +219,36 @@ TEST(Schedule, LeavesEachLevelItsWidestElement) {
     scheduledWith(problem, chunks);
   --problem.stagingBytes;
   EXPECT_TRUE(candidateChunks(problem).empty());
+}
+
+TEST(Schedule, NoPortIsCutMoreOftenThanTheLimit) {
+  // Four slots of 256 bytes: 2^16 cuts make 2^16 + 1 messages.
+  constexpr int64_t kMost = ((1 << 16) + 1) * 256;
+  WaveProblem problem =
+      wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {kMost})}});
+  problem.stagingBytes = 4 * 256;
+  EXPECT_FALSE(candidateChunks(problem).empty());
+  problem.moves[0].box = Box::fromOffsetSize({0}, {kMost + 1});
+  EXPECT_TRUE(candidateChunks(problem).empty());
+}
+
+TEST(Schedule, OnlySlowLinksHaveShorterMessages) {
+  constexpr int64_t kChunk = 1 << 30, kBytes = int64_t(1) << 35;
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  cluster.interNodeGBps = 25;
+  auto largest = [&](double rate) {
+    cluster.links = {{{false, 0}, {false, 1}, rate}};
+    return largestMessage(0, 1, kBytes, {kChunk, kChunk}, cluster);
+  };
+  EXPECT_EQ(largest(25), kChunk);
+  EXPECT_EQ(largest(50), kChunk);
+  EXPECT_EQ(largest(12.5), kChunk / 2);
+  // At most 1,024 messages.
+  EXPECT_EQ(largest(1e-3), kBytes / 1024);
+  // A chunk times 10^12 is more than 2^63 bytes.
+  cluster.interNodeGBps = 1e-6;
+  EXPECT_EQ(largest(1e6), kChunk);
 }
 
 } // namespace

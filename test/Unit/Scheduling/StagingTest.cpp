@@ -53,6 +53,7 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
         if (slot == kInPlace) {
           ++direct;
           EXPECT_EQ(message.last - message.first, 1u);
+          EXPECT_EQ(numStates[scheduled[message.first].move.flow], 1u);
           continue;
         }
         ++staged;

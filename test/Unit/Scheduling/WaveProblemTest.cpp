@@ -496,7 +496,7 @@ TEST(WaveStorage, CountsMembersOneByOne) {
   EXPECT_FALSE(error) << *error;
   // A copy beside it that is not done before.
   p.copies = {{0, 1, layer(0)}};
-  expectUnsound(p, "[0:1)x[0:4) of flow 0 lies in no one shard that device 1 "
+  expectUnsound(p, "[0:1)x[0:4) of flow 0 is in no single shard that device 1 "
                    "holds at the source");
 }
 
@@ -524,7 +524,7 @@ TEST(WaveStorage, NamesWhatIsNoStorage) {
                    "ascending order");
   p = swapProblem(0);
   p.storage->destination[0].pop_back();
-  expectUnsound(p, "[0:4) of flow 0 lies in no one shard that device 1 holds "
+  expectUnsound(p, "[0:4) of flow 0 is in no single shard that device 1 holds "
                    "at the destination");
 }
 

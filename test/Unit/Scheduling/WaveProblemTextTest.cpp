@@ -1,6 +1,7 @@
 //===- WaveProblemTextTest.cpp - Wave problems as text --------------------===//
 
 #include "dt/Scheduling/WaveProblemText.h"
+#include "ChangedText.h"
 #include "RandomStorage.h"
 #include "SolvedWaves.h"
 
@@ -26,17 +27,9 @@ const char *const kText = R"({
      "destination": []}]}
 })";
 
-std::string replaced(const std::string &from, const std::string &to) {
-  std::string text = kText;
-  size_t at = text.find(from);
-  EXPECT_NE(at, std::string::npos) << from;
-  return text.replace(at, from.size(), to);
-}
-
-void expectRefused(const std::string &text, const std::string &expected) {
-  std::string error;
-  EXPECT_FALSE(readWaveProblem(text, error));
-  EXPECT_EQ(error, expected);
+void expectRefused(const std::string &from, const std::string &to,
+                   const std::string &expected) {
+  expectUnread(readWaveProblem, replaced(kText, from, to), expected);
 }
 
 } // namespace
@@ -86,21 +79,21 @@ TEST(WaveProblemText, ReadsBackWhatItWrote) {
 }
 
 TEST(WaveProblemText, NamesWhatItDoesNotExpect) {
-  expectRefused(replaced("\"hop\": 1", "\"hops\": 1"),
+  expectRefused("\"hop\": 1", "\"hops\": 1",
                 "unknown key 'hops' in moves[1], expected flow, hop, from, to, "
                 "box");
-  expectRefused(replaced("\"device\": 3", "\"device\": true"),
+  expectRefused("\"device\": 3", "\"device\": true",
                 "copies[0].device must be an integer, not true");
-  expectRefused(replaced("[[4, 1]]", "[[4]]"),
+  expectRefused("[[4, 1]]", "[[4]]",
                 "storage.flows[0].source_states[0] must be [BYTES, COUNT] or, "
                 "of one state, [BYTES, 1, STORAGE], not [4]");
-  expectRefused(replaced("[[4, 1]]", "[[4, 2, 0]]"),
+  expectRefused("[[4, 1]]", "[[4, 2, 0]]",
                 "storage.flows[0].source_states[0] must be [BYTES, COUNT] or, "
                 "of one state, [BYTES, 1, STORAGE], not [4,2,0]");
-  expectRefused(replaced("[1, 5]", "[1]"),
+  expectRefused("[1, 5]", "[1]",
                 "storage.flows[0].source[0].range must be [LO, HI], not [1]");
-  expectRefused(replaced("\"reads_from\": 0, ", ""),
+  expectRefused("\"reads_from\": 0, ", "",
                 "storage.flows[0].reads_from must be an integer, not missing");
-  expectRefused(replaced("\"waves\"", "\"routing\""),
+  expectRefused("\"waves\"", "\"routing\"",
                 "problem must be \"waves\", not \"routing\"");
 }

@@ -124,8 +124,8 @@ struct Segment {
 #define DTRT_OPCODES(X)                                                        \
   X(Copy, "copy", "copies segments[2i] to segments[2i+1], both local")         \
   X(Zero, "zero", "writes zeros to the segments (padding of the destination)") \
-  X(Create, "create", "makes storage of destination shards exist (flat mode)") \
-  X(Release, "release", "gives storage of source shards back (flat mode)")     \
+  X(Create, "create", "creates storage of destination shards (flat mode)")     \
+  X(Release, "release", "releases storage of source shards (flat mode)")       \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \
   X(Group, "group", "runs its messages as one group: all start together")      \
   X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments")
