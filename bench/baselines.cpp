@@ -383,7 +383,7 @@ int run(const std::string &path) {
     return 1;
   }
   MLIRContext context;
-  OwningOpRef<ModuleOp> module = importRequest(*request, &context);
+  OwningOpRef<ModuleOp> module = importRequest(*request, path, &context);
   PassManager passes(&context);
   passes.addPass(createGroupFamilies());
   if (failed(passes.run(*module)) ||

@@ -116,6 +116,35 @@ Proof.
   specialize (Hfits (receive s) (Nat.odd (group s))). lia.
 Qed.
 
+(** ** Slots that keep to no areas *)
+
+(** Half a step: while a group of the device runs, or between it and the next
+    one. *)
+Record half_step := HalfStep { of_group : nat; after_it : bool }.
+
+Definition reached (h : half_step) (now : nat) : Prop :=
+  if after_it h then ends (of_group h) < now else begins (of_group h) <= now.
+Definition not_past (h : half_step) (now : nat) : Prop :=
+  if after_it h then now < begins (S (of_group h)) else now <= ends (of_group h).
+Definition earlier (h h' : half_step) : Prop :=
+  of_group h < of_group h' \/
+  (of_group h = of_group h' /\ after_it h = false /\ after_it h' = true).
+
+(** Where one slot's last half step is earlier than another's first, the two are
+    never in use at once: so it is enough to look up those of which neither is
+    earlier, and that they share no byte. *)
+Theorem half_steps_apart last first now :
+  earlier last first -> not_past last now -> reached first now -> False.
+Proof.
+  destruct last as [g a], first as [g' a'].
+  unfold earlier, not_past, reached. simpl.
+  intros [Hless|[-> [-> ->]]]; [|lia].
+  pose proof (begins_ascend (S g) g' Hless) as Hbegin.
+  pose proof (groups_in_order g). pose proof (groups_in_order g').
+  pose proof (group_takes_time g').
+  destruct a, a'; lia.
+Qed.
+
 End Slots.
 
 (** Without the parity they may meet: what a group sends is packed while the

@@ -35,6 +35,7 @@ Print Assumptions Counterexamples.crossed_groups_deadlock.
 (* Staging *)
 Print Assumptions Slots.slots_never_meet.
 Print Assumptions Slots.slots_stay_inside.
+Print Assumptions Slots.half_steps_apart.
 Print Assumptions Slots.parity_is_needed.
 
 (* Coverage *)

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <unordered_set>
 
@@ -15,22 +16,80 @@ namespace dt::json {
 
 namespace {
 
+/// How far a text was read, and where its next value begins.
+class TextPosition {
+public:
+  explicit TextPosition(const std::string &text)
+      : counted(text.data()), lineStart(text.data()), read(text.data()) {}
+
+  /// Gives `json` the place of the value that was read last. Between it and
+  /// what was placed or passed before it stand only spaces and punctuation.
+  void place(Json &json) {
+    while (counted < read && isBetweenValues(*counted))
+      count();
+    json.line = line;
+    json.column = uint32_t(counted - lineStart) + 1;
+    pass();
+  }
+  /// The value or key that was read last is done with. The character after a
+  /// number is read with it: at most punctuation.
+  void pass() {
+    while (counted < read)
+      count();
+  }
+
+  /// Iterates over the text; nlohmann's events do not say where they are.
+  struct Iterator {
+    using iterator_category = std::input_iterator_tag;
+    using value_type = char;
+    using difference_type = std::ptrdiff_t;
+    using pointer = const char *;
+    using reference = const char &;
+
+    reference operator*() const { return *at; }
+    Iterator &operator++() {
+      position->read = ++at;
+      return *this;
+    }
+    bool operator==(const Iterator &other) const { return at == other.at; }
+    bool operator!=(const Iterator &other) const { return at != other.at; }
+
+    const char *at;
+    TextPosition *position;
+  };
+
+private:
+  static bool isBetweenValues(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n' || c == ',' ||
+           c == ':';
+  }
+  void count() {
+    if (*counted++ != '\n')
+      return;
+    ++line;
+    lineStart = counted;
+  }
+
+  const char *counted, *lineStart; // before `counted`, lines are counted
+  const char *read;
+  uint32_t line = 1;
+};
+
 /// Builds the tree from nlohmann's events. `open` holds the containers around
 /// the current value; they are moved into their parents when they close.
 class TreeBuilder {
 public:
-  explicit TreeBuilder(std::string what) : what(std::move(what)) {}
+  TreeBuilder(std::string what, TextPosition &position)
+      : what(std::move(what)), position(position) {}
 
-  bool null() { return add(Json()); }
+  bool null() { return add(startOf(Json::Kind::Null)); }
   bool boolean(bool value) {
-    Json json;
-    json.kind = Json::Kind::Bool;
+    Json json = startOf(Json::Kind::Bool);
     json.boolean = value;
     return add(std::move(json));
   }
   bool number_integer(int64_t value) {
-    Json json;
-    json.kind = Json::Kind::Integer;
+    Json json = startOf(Json::Kind::Integer);
     json.integer = value;
     json.number = static_cast<double>(value);
     return add(std::move(json));
@@ -42,14 +101,12 @@ public:
     return number_integer(static_cast<int64_t>(value));
   }
   bool number_float(double value, const std::string &) {
-    Json json;
-    json.kind = Json::Kind::Float;
+    Json json = startOf(Json::Kind::Float);
     json.number = value;
     return add(std::move(json));
   }
   bool string(std::string &value) {
-    Json json;
-    json.kind = Json::Kind::String;
+    Json json = startOf(Json::Kind::String);
     json.string = std::move(value);
     return add(std::move(json));
   }
@@ -61,6 +118,7 @@ public:
     if (!open.back().keys.insert(name).second)
       fail(what + ": key " + inQuotes(name) + " appears twice in one object");
     open.back().value.members.emplace_back(std::move(name), Json());
+    position.pass();
     return true;
   }
   bool end_object() { return pop(); }
@@ -86,18 +144,25 @@ private:
     std::unordered_set<std::string> keys;
   };
 
+  Json startOf(Json::Kind kind) {
+    Json json;
+    json.kind = kind;
+    position.place(json);
+    return json;
+  }
   bool push(Json::Kind kind) {
     // Destruction of the tree is recursive.
     if (open.size() == kMaxJsonDepth)
       fail(what + " is nested deeper than the limit of " +
            std::to_string(kMaxJsonDepth) + " levels");
     open.emplace_back();
-    open.back().value.kind = kind;
+    open.back().value = startOf(kind);
     return true;
   }
   bool pop() {
     Json closed = std::move(open.back().value);
     open.pop_back();
+    position.pass();
     return add(std::move(closed));
   }
   bool add(Json value) {
@@ -114,6 +179,7 @@ private:
   }
 
   std::string what;
+  TextPosition &position;
   std::vector<Open> open;
   size_t numValues = 0;
 };
@@ -181,9 +247,16 @@ const Json *Json::find(const std::string &key) const {
 }
 
 Json parseJson(const std::string &text, const std::string &what) {
-  TreeBuilder builder(what);
-  nlohmann::json::sax_parse(text, &builder);
+  TextPosition position(text);
+  TreeBuilder builder(what, position);
+  const char *begin = text.data(), *end = begin + text.size();
+  nlohmann::json::sax_parse(TextPosition::Iterator{begin, &position},
+                            TextPosition::Iterator{end, &position}, &builder);
   return std::move(builder.root);
+}
+
+JsonKey keyOf(const Json &value, const std::string &path) {
+  return {path, value.line, value.column};
 }
 
 std::string nearest(const std::string &name,

@@ -77,7 +77,8 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
       if (bytes > info.stagingLimit)
         return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device
-               << ", more than the limit of " << info.stagingLimit;
+               << ", more than the limit of " << info.stagingLimit
+               << " (memory.staging)";
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
     }
     for (const PlanMessage &message : messages)

@@ -31,11 +31,23 @@ constexpr size_t kBatch = 64;
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
-  /// Whether the file as written is right, and what it may say of itself then.
-  dtrt::Result<dtrt::PlanCommon> verify(const dtrt::PlanReader &plan) {
+  /// Whether the file as written is right and of this transition, and what it
+  /// may say of itself then. Numbers of the summary are the verifier's to
+  /// judge.
+  dtrt::Result<dtrt::PlanCommon> verify(const TransitionInfo &info,
+                                        const dtrt::PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(dtrt::verifyPlan(plan));
-    dtrt::PlanCommon common = plan.common();
+    dtrt::PlanCommon common = commonSection(info);
+    dtrt::PlanSummary meant = common.summary;
     dtrt::PlanSummary &summary = common.summary;
+    summary = plan.common().summary;
+    summary.mode = meant.mode;
+    summary.stagingLimit = meant.stagingLimit;
+    summary.deviceLimit = meant.deviceLimit;
+    if (dtrt::encodeCommonSection(common) !=
+        dtrt::encodeCommonSection(plan.common()))
+      return dtrt::makeError("the file names other tensors, worlds, layouts, "
+                             "limits or another cluster than the transition");
     summary.verifier = dtrt::kVerifierVersion;
     auto proof = getCachedAnalysis<ProofResult>();
     if (!proof)
@@ -85,8 +97,10 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     ProgramBuilder builder(reading.plan, worlds);
     if (failed(writePrograms(op, builder, *writer)))
       return failure();
-    dtrt::Status status = writer->finish(
-        common, [&](const dtrt::PlanReader &plan) { return verify(plan); });
+    dtrt::Status status =
+        writer->finish(common, [&](const dtrt::PlanReader &plan) {
+          return verify(*reading.info, plan);
+        });
     if (!status.ok())
       return op.emitOpError() << status.message();
     return success();

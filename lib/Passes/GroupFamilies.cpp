@@ -396,8 +396,11 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   shape.append(first.getShape().begin(), first.getShape().end());
 
   OpBuilder builder(first);
-  auto param = ParamOp::create(builder, first.getLoc(), symbol.getValue(),
-                               shape, first.getStates());
+  SmallVector<Location> locations;
+  for (const Tensor *tensor : candidate.members)
+    locations.push_back(ParamOp(tensor->param).getLoc());
+  auto param = ParamOp::create(builder, builder.getFusedLoc(locations),
+                               symbol.getValue(), shape, first.getStates());
   param.setTensorAttr(builder.getStringAttr(tensorName));
   param.setLeadingFirst(firsts);
   param.setLeadingStep(steps);
@@ -410,6 +413,10 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   for (auto [p, place] : llvm::enumerate(kept)) {
     place.setHowAttr(family.placement(p));
     place.setParamAttr(reference);
+    locations.clear();
+    for (const Tensor *tensor : candidate.members)
+      locations.push_back(PlaceOp(tensor->places[p]).getLoc());
+    place->setLoc(builder.getFusedLoc(locations));
   }
   for (const Tensor *tensor : candidate.members) {
     SmallVector<PlaceOp> places = tensor->places;

@@ -15,8 +15,9 @@ namespace {
 
 class Importer {
 public:
-  Importer(const Request &request, MLIRContext *context)
-      : request(request), builder(context), loc(builder.getUnknownLoc()) {}
+  Importer(const Request &request, StringRef file, MLIRContext *context)
+      : request(request), file(StringAttr::get(context, file)),
+        builder(context) {}
 
   OwningOpRef<ModuleOp> run();
 
@@ -29,11 +30,17 @@ private:
                    ArrayRef<Attribute> meshNames);
   void importTransition();
   StatesAttr statesOf(const TensorDecl &tensor);
+  Location locationOf(const JsonKey &key);
 
   const Request &request;
+  StringAttr file;
   OpBuilder builder;
-  Location loc;
 };
+
+Location Importer::locationOf(const JsonKey &key) {
+  return NameLoc::get(builder.getStringAttr(key.path),
+                      FileLineColLoc::get(file, key.line, key.column));
+}
 
 StatesAttr Importer::statesOf(const TensorDecl &tensor) {
   SmallVector<StateEntry> entries;
@@ -50,12 +57,12 @@ StatesAttr Importer::statesOf(const TensorDecl &tensor) {
 }
 
 void Importer::importSpace() {
-  auto space = SpaceOp::create(builder, loc, "model");
+  auto space = SpaceOp::create(builder, locationOf(request.model), "model");
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
   for (const TensorDecl &tensor : request.tensors) {
-    auto param = ParamOp::create(builder, loc, tensor.name, tensor.shape,
-                                 statesOf(tensor));
+    auto param = ParamOp::create(builder, locationOf(tensor.key), tensor.name,
+                                 tensor.shape, statesOf(tensor));
     param.setPartial(tensor.partial);
     if (!tensor.storage.empty())
       param.setStorage(tensor.storage);
@@ -66,7 +73,7 @@ void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
                             SmallVector<Attribute> &names) {
   for (const NamedMesh &named : layout.meshes) {
     std::string name = (prefix + "_" + named.name).str();
-    MeshOp::create(builder, loc, builder.getStringAttr(name),
+    MeshOp::create(builder, locationOf(layout.key), builder.getStringAttr(name),
                    MeshAttr::get(builder.getContext(), named.mesh));
     names.push_back(FlatSymbolRefAttr::get(builder.getContext(), name));
   }
@@ -101,10 +108,11 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }
   SmallVector<StringRef> states(place.states.begin(), place.states.end());
-  auto op = PlaceOp::create(
-      builder, loc, FlatSymbolRefAttr::get(context, tensor.name), mesh,
-      states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
-      place.bucketed);
+  auto op = PlaceOp::create(builder, locationOf(place.key),
+                            FlatSymbolRefAttr::get(context, tensor.name), mesh,
+                            states.empty() ? ArrayAttr()
+                                           : builder.getStrArrayAttr(states),
+                            how, place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
 }
 
@@ -112,7 +120,7 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
   SmallVector<Attribute> meshNames;
   importMeshes(layout, name, meshNames);
   auto op = LayoutOp::create(
-      builder, loc, name, "model",
+      builder, locationOf(layout.key), name, "model",
       meshNames.empty() ? ArrayAttr() : builder.getArrayAttr(meshNames),
       layout.world, layout.devices,
       layout.zero ? ZeroAttr::get(builder.getContext(), layout.zero->axes,
@@ -128,7 +136,7 @@ void Importer::importTransition() {
   MLIRContext *context = builder.getContext();
   const MemoryDecl &memory = request.memory;
   auto op = TransitionOp::create(
-      builder, loc, "transition", "source", "destination",
+      builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
                       memory.flat, memory.byTensor));
@@ -137,7 +145,8 @@ void Importer::importTransition() {
 }
 
 OwningOpRef<ModuleOp> Importer::run() {
-  OwningOpRef<ModuleOp> module = ModuleOp::create(builder, loc);
+  OwningOpRef<ModuleOp> module =
+      ModuleOp::create(builder, locationOf(request.key));
   builder.setInsertionPointToEnd(module->getBody());
   importSpace();
   importLayout(request.source, "source");
@@ -148,12 +157,12 @@ OwningOpRef<ModuleOp> Importer::run() {
 
 } // namespace
 
-OwningOpRef<ModuleOp> importRequest(const Request &request,
+OwningOpRef<ModuleOp> importRequest(const Request &request, StringRef file,
                                     MLIRContext *context) {
   context->loadDialect<DTDialect>();
   for (const std::string &warning : request.warnings)
     emitWarning(UnknownLoc::get(context)) << warning;
-  return Importer(request, context).run();
+  return Importer(request, file, context).run();
 }
 
 } // namespace dt

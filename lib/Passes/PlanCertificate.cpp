@@ -8,31 +8,13 @@
 #include "PlanCertificate.h"
 
 #include "ProvePrograms.h"
-#include "dt/Proof/StorageRules.h"
+#include "dt/Proof/PlanRules.h"
 
 using namespace mlir;
 
 namespace dt {
 
 namespace {
-
-LogicalResult checkRules(const TransitionReading &reading,
-                         const Arrivals &arrivals, const Wanted &wanted,
-                         const ParallelFor &threads) {
-  const TransitionInfo &info = *reading.info;
-  const TransportPlan &plan = reading.plan;
-  if (failed(reading.report(arrivals.checkCoverage(wanted))) ||
-      failed(reading.report(arrivals.checkFeeding())) ||
-      failed(reading.report(checkMessages(plan.pieces, plan.slots, threads))) ||
-      failed(reading.report(checkDirect(plan, threads))) ||
-      failed(reading.report(checkPorts(plan.pieces, info.cluster))) ||
-      failed(
-          reading.report(checkSlots(plan.slots, info.stagingLimit, threads))) ||
-      failed(reading.report(checkStorage(plan, threads))))
-    return failure();
-  return reading.report(checkMemory(
-      measureMemory(plan), {info.stagingLimit, info.deviceLimit, info.flat}));
-}
 
 LogicalResult refuseUnstaged(const TransitionReading &reading) {
   for (auto wave : reading.info->op().getOps<WaveOp>())
@@ -56,7 +38,9 @@ LogicalResult certify(const TransitionReading &reading, PlanCertificate &out) {
       classify(arrivals, plan.slots, wanted, info.stagingLimit));
   out.numPieces += plan.pieces.size();
   out.numSlots += plan.slots.size();
-  return checkRules(reading, arrivals, wanted, threads);
+  return reading.report(
+      checkRules(plan, arrivals, wanted, info.cluster,
+                 {info.stagingLimit, info.deviceLimit, info.flat}, threads));
 }
 
 } // namespace

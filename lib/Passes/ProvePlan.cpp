@@ -32,7 +32,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     for (const PlanClasses &classes : certificate.classes) {
       numClasses +=
           classes.waves.size() + classes.arenas.size() + classes.covers.size();
-      numOther += classes.otherCovers;
+      numOther += classes.otherArenas + classes.otherCovers;
       for (Obligation &obligation : planObligations(classes))
         obligations.push_back(std::move(obligation));
     }

@@ -79,39 +79,23 @@ private:
       if (!devices.count(peer))
         continue;
       programs.back().groups.back().push_back(messages.size());
-      messages.push_back({device, peer, receive});
+      messages.push_back({device, peer, receive, int64_t(group.getWave())});
       ops.push_back(&op);
     }
     return success();
   }
 
-  /// All messages meet; their ends must be in one wave, which is the order
-  /// that the lemmas suppose.
+  /// All messages meet; their ends must be in one wave.
   LogicalResult checkWaves() {
-    std::map<std::pair<int64_t, int64_t>, std::vector<Operation *>> sends;
-    for (size_t i = 0; i < messages.size(); ++i)
-      if (!messages[i].receive)
-        sends[{messages[i].device, messages[i].peer}].push_back(ops[i]);
-    std::map<std::pair<int64_t, int64_t>, size_t> next;
-    for (size_t i = 0; i < messages.size(); ++i) {
-      if (!messages[i].receive)
-        continue;
-      std::pair<int64_t, int64_t> pair = {messages[i].peer, messages[i].device};
-      Operation *send = sends[pair][next[pair]++];
-      int64_t sent = waveOf(send), received = waveOf(ops[i]);
-      if (sent == received)
-        continue;
-      InFlightDiagnostic error = ops[i]->emitOpError()
-                                 << "is in wave " << received
-                                 << ", its send in wave " << sent;
-      error.attachNote(send->getLoc()) << "sent here";
-      return failure();
-    }
-    return success();
-  }
-
-  static int64_t waveOf(Operation *message) {
-    return cast<GroupOp>(message->getParentOp()).getWave();
+    auto fault = findWaveFault(messages);
+    if (!fault)
+      return success();
+    auto [receive, send] = *fault;
+    InFlightDiagnostic error = ops[receive]->emitOpError()
+                               << "is in wave " << messages[receive].wave
+                               << ", its send in wave " << messages[send].wave;
+    error.attachNote(ops[send]->getLoc()) << "sent here";
+    return failure();
   }
 
   std::vector<Operation *> ops; // by message

@@ -146,6 +146,11 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
   return bucketed.evaluate(out);
 }
 
+/// An error whose text goes on with what the place does.
+InFlightDiagnostic refuse(PlaceOp place) {
+  return place.emitOpError() << "of @" << place.getParam() << " ";
+}
+
 /// Refuses what would take too long to evaluate, before it is: ranks are
 /// looked at for each place, and for each tensor whose buckets they share.
 LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
@@ -153,7 +158,7 @@ LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
   for (auto place : layout.getOps<PlaceOp>()) {
     if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
       if (!rows.take(shards.getRows().numRows()))
-        return place.emitOpError()
+        return refuse(place)
                << "brings the rows of the layout's shards above the limit of "
                << kMaxRegions;
       continue;
@@ -161,7 +166,7 @@ LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
     ParamOp param = place.lookupParam(tables);
     int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
     if (!placed.take(tensors * layout.getWorld()))
-      return place.emitOpError()
+      return refuse(place)
              << "is on " << layout.getWorld()
              << " ranks, which brings the ranks of the layout, counted for "
              << "each place, above the limit of " << kMaxPlacedRanks;
@@ -176,7 +181,7 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
   for (auto place : layout.getOps<PlaceOp>()) {
     const std::vector<Holding> &held = holdings.find(place)->second;
     if (!regions.take(mostRegions(held)))
-      return place.emitOpError()
+      return refuse(place)
              << "brings the regions of the layout above the limit of "
              << kMaxRegions;
     StatesAttr states = place.lookupParam(tables).getStates();
@@ -191,7 +196,7 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
         if (__builtin_mul_overflow(total, factor, &total))
           total = std::numeric_limits<int64_t>::max();
       if (!bytes.take(total))
-        return place.emitOpError()
+        return refuse(place)
                << "brings the bytes that the devices of the layout hold above "
                << "the limit of " << kMaxBytes;
     }

@@ -2,7 +2,10 @@
 
 #include "dt/Proof/PlanClasses.h"
 
+#include "dt/Proof/SlotUses.h"
+
 #include <algorithm>
+#include <iterator>
 #include <tuple>
 #include <unordered_map>
 
@@ -60,59 +63,85 @@ std::vector<WaveClass> classifyWaves(const std::vector<PlanSlot> &slots) {
 
 using Areas = std::array<Interval, 4>;
 
-/// The hulls of the slots of each device, by kind and parity of the group.
-std::vector<Areas> measureAreas(const std::vector<PlanSlot> &slots) {
-  struct Device {
-    int64_t wave = -1, group = -1;
-    Areas areas;
-  };
-  std::unordered_map<int64_t, size_t> index;
-  std::vector<Device> devices;
-  for (const PlanSlot &slot : slots) { // waves ascend
-    auto [at, isNew] = index.try_emplace(slot.device, devices.size());
-    if (isNew)
-      devices.emplace_back();
-    Device &device = devices[at->second];
-    device.group += slot.wave != device.wave;
-    device.wave = slot.wave;
+/// A device has a class of its own up to so many slots, and so many devices
+/// have: a bound that does not grow with the world.
+constexpr size_t kMaxSlots = 64, kMaxOwnArenas = 16;
+
+/// What a device has of staging.
+struct Arena {
+  int64_t wave = -1, group = -1;
+  Areas areas; // hulls of the slots, by kind and parity
+  std::vector<const PlanSlot *> ends;
+
+  void add(const PlanSlot &slot) {
+    group += slot.wave != wave;
+    wave = slot.wave;
+    ends.push_back(&slot);
     if (slot.offset < 0)
-      continue;
+      return;
     Interval own = {slot.offset, slot.offset + slot.bytes};
-    Interval &area = device.areas[2 * slot.receive + device.group % 2];
+    Interval &area = areas[2 * slot.receive + group % 2];
     area = area.empty()
                ? own
                : Interval{std::min(area.lo, own.lo), std::max(area.hi, own.hi)};
   }
-  std::vector<Areas> out;
-  for (const Device &device : devices)
-    out.push_back(device.areas);
+};
+
+std::vector<Arena> measureArenas(const std::vector<PlanSlot> &slots) {
+  std::unordered_map<int64_t, size_t> index;
+  std::vector<Arena> out;
+  for (const PlanSlot &slot : slots) { // waves ascend
+    auto [at, isNew] = index.try_emplace(slot.device, out.size());
+    if (isNew)
+      out.emplace_back();
+    out[at->second].add(slot);
+  }
   return out;
 }
 
-std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
+/// Areas in use, by their first byte; whether they overlap.
+bool orderAreas(const Areas &areas, ArenaClass &out) {
+  for (unsigned area = 0; area < areas.size(); ++area)
+    if (!areas[area].empty())
+      out.order.push_back(area);
+  std::sort(out.order.begin(), out.order.end(), [&](unsigned a, unsigned b) {
+    return std::tie(areas[a].lo, a) < std::tie(areas[b].lo, b);
+  });
+  bool overlap = false;
+  for (size_t i = 0; i < out.order.size(); ++i) {
+    const Interval &area = areas[out.order[i]];
+    overlap |= i > 0 && area.lo < areas[out.order[i - 1]].hi;
+    out.peak = std::max(out.peak, area.hi);
+  }
+  return overlap;
+}
+
+void listSlots(const Arena &arena, const Forwards &forwards, ArenaClass &out) {
+  std::vector<SlotUse> uses = slotUses(arena.ends, &forwards);
+  for (const SlotUse &use : uses)
+    out.slots.push_back({{use.begin(), use.end()}, use.first, use.last});
+  std::vector<SlotPair> all = slotsThatMeet(uses);
+  std::vector<SlotPair> left = slotsThatMeet(uses, &forwards);
+  std::set_difference(all.begin(), all.end(), left.begin(), left.end(),
+                      std::back_inserter(out.ordered));
+}
+
+void classifyArenas(const Arrivals &arrivals,
+                    const std::vector<PlanSlot> &slots, PlanClasses &out) {
+  Forwards forwards(arrivals.allPieces());
   std::map<std::vector<unsigned>, ArenaClass> classes;
-  std::vector<ArenaClass> wrong;
-  for (const Areas &areas : measureAreas(slots)) {
+  for (const Arena &arena : measureArenas(slots)) {
     ArenaClass own;
     own.devices = 1;
-    for (unsigned area = 0; area < areas.size(); ++area)
-      if (!areas[area].empty())
-        own.order.push_back(area);
-    std::sort(own.order.begin(), own.order.end(), [&](unsigned a, unsigned b) {
-      return std::tie(areas[a].lo, a) < std::tie(areas[b].lo, b);
-    });
-    bool overlap = false;
-    for (size_t i = 0; i < own.order.size(); ++i) {
-      const Interval &area = areas[own.order[i]];
-      overlap |= i > 0 && area.lo < areas[own.order[i - 1]].hi;
-      own.peak = std::max(own.peak, area.hi);
-      own.overlapping.push_back(area);
-    }
-    if (overlap) {
-      wrong.push_back(std::move(own));
+    if (orderAreas(arena.areas, own)) {
+      if (arena.ends.size() > kMaxSlots || out.arenas.size() == kMaxOwnArenas) {
+        ++out.otherArenas;
+        continue;
+      }
+      listSlots(arena, forwards, own);
+      out.arenas.push_back(std::move(own));
       continue;
     }
-    own.overlapping.clear();
     auto [at, isNew] = classes.try_emplace(own.order, own);
     if (isNew)
       continue;
@@ -120,8 +149,7 @@ std::vector<ArenaClass> classifyArenas(const std::vector<PlanSlot> &slots) {
     at->second.peak = std::max(at->second.peak, own.peak);
   }
   for (auto &[order, found] : classes)
-    wrong.push_back(std::move(found));
-  return wrong;
+    out.arenas.push_back(std::move(found));
 }
 
 //===----------------------------------------------------------------------===//
@@ -293,7 +321,7 @@ PlanClasses classify(const Arrivals &arrivals,
   PlanClasses out;
   out.stagingLimit = stagingLimit;
   out.waves = classifyWaves(slots);
-  out.arenas = classifyArenas(slots);
+  classifyArenas(arrivals, slots, out);
   Covers covers(arrivals, out);
   for (const auto &[key, range] : arrivals.byKey()) {
     auto volume = wanted.find(key);

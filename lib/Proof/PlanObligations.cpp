@@ -104,36 +104,83 @@ constexpr const char *kArena = R"((declare-const area1 Int)
             (> end1 limit)))
 )";
 
+/// Two slots of a device, of all that it has.
+constexpr const char *kSlots = R"((declare-const slot1 Int)
+(declare-const begin1 Int)
+(declare-const end1 Int)
+(declare-const first1 Int)
+(declare-const last1 Int)
+(declare-const slot2 Int)
+(declare-const begin2 Int)
+(declare-const end2 Int)
+(declare-const first2 Int)
+(declare-const last2 Int)
+(assert (isSlot slot1 begin1 end1 first1 last1))
+(assert (isSlot slot2 begin2 end2 first2 last2))
+(declare-const now Int)
+; Negation: both are in use at one moment and share a byte, or one leaves the
+; limit.
+(assert (or (and (< slot1 slot2) (not (ordered slot1 slot2))
+                 (<= first1 now last1) (<= first2 now last2)
+                 (< begin1 end2) (< begin2 end1))
+            (< begin1 0)
+            (> end1 limit)))
+)";
+
+/// Of arenas with areas in one order. Where areas end differs from device to
+/// device.
+std::string areasProblem(const ArenaClass &arenas) {
+  std::string problem, edges = "0", inside;
+  for (size_t i = 0; i < arenas.order.size(); ++i) {
+    std::string lo = "lo" + std::to_string(i), hi = "hi" + std::to_string(i);
+    problem +=
+        "(declare-const " + lo + " Int)\n(declare-const " + hi + " Int)\n";
+    edges += " " + lo + " " + hi;
+    inside += "\n      (and (= area " + std::to_string(arenas.order[i]) +
+              ") (<= " + lo + " begin) (<= end " + hi + "))";
+  }
+  return problem + "(assert (<= " + edges + " peak))\n" +
+         "(define-fun inside ((area Int) (begin Int) (end Int)) Bool\n"
+         "  (and (< begin end) (or false" +
+         inside + ")))\n" + kArena;
+}
+
+/// Of one device, slot by slot.
+std::string slotsProblem(const ArenaClass &arenas) {
+  std::string slots, ordered;
+  for (size_t i = 0; i < arenas.slots.size(); ++i) {
+    const ArenaSlot &slot = arenas.slots[i];
+    slots += "\n  (and (= slot " + std::to_string(i) + ") (= begin " +
+             number(slot.bytes.lo) + ") (= end " + number(slot.bytes.hi) +
+             ") (= first " + number(slot.first) + ") (= last " +
+             number(slot.last) + "))";
+  }
+  for (auto [a, b] : arenas.ordered)
+    ordered += "\n  (and (= a " + std::to_string(a) + ") (= b " +
+               std::to_string(b) + "))";
+  return "(define-fun isSlot ((slot Int) (begin Int) (end Int) (first Int) "
+         "(last Int)) Bool (or false" +
+         slots +
+         "))\n; The second is packed after the unpack of the first, which it "
+         "reads.\n(define-fun ordered ((a Int) (b Int)) Bool (or false" +
+         ordered + "))\n" + kSlots;
+}
+
 Obligation arenaObligation(const ArenaClass &arenas, int64_t limit) {
   Obligation out;
   out.name = "arenas";
   for (unsigned area : arenas.order)
     out.name += "-" + std::to_string(area);
   out.claim = Claim::MemorySafe;
-  out.statement = "slots of the " + std::to_string(arenas.devices) +
-                  " devices with areas in this order never share a byte while "
-                  "in use, and stay below the limit";
-  out.problem = define("limit", limit) + define("peak", arenas.peak);
-  // Where the areas end differs from device to device, their order does not.
-  std::string edges = "0", bounds, inside;
-  for (size_t i = 0; i < arenas.order.size(); ++i) {
-    std::string lo = "lo" + std::to_string(i), hi = "hi" + std::to_string(i);
-    if (arenas.overlapping.empty()) {
-      out.problem +=
-          "(declare-const " + lo + " Int)\n(declare-const " + hi + " Int)\n";
-      edges += " " + lo + " " + hi;
-    } else {
-      out.problem += define(lo, arenas.overlapping[i].lo) +
-                     define(hi, arenas.overlapping[i].hi);
-    }
-    inside += "\n      (and (= area " + std::to_string(arenas.order[i]) +
-              ") (<= " + lo + " begin) (<= end " + hi + "))";
-  }
-  if (arenas.overlapping.empty())
-    out.problem += "(assert (<= " + edges + " peak))\n";
-  out.problem += "(define-fun inside ((area Int) (begin Int) (end Int)) Bool\n"
-                 "  (and (< begin end) (or false" +
-                 inside + ")))\n" + kArena;
+  out.statement = (arenas.slots.empty()
+                       ? "slots of the " + std::to_string(arenas.devices) +
+                             " devices with areas in this order"
+                       : "the " + std::to_string(arenas.slots.size()) +
+                             " slots of a device, which keep to no areas,") +
+                  " never share a byte while in use, and stay below the limit";
+  out.problem =
+      define("limit", limit) + define("peak", arenas.peak) +
+      (arenas.slots.empty() ? areasProblem(arenas) : slotsProblem(arenas));
   return out;
 }
 

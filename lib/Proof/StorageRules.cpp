@@ -428,7 +428,7 @@ MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
                    " bytes above the larger of source and destination on "
                    "device " +
                    number(device) + ", more than the limit of " +
-                   number(limits.staging);
+                   number(limits.staging) + " (memory.staging)";
       return fault;
     }
     if (limits.device > 0 && held.peak > limits.device) {
@@ -436,7 +436,7 @@ MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
                    number(device) + " (" + number(held.source) + " source, " +
                    number(held.destination) + " destination, " +
                    number(held.staging) + " staging), more than the limit of " +
-                   number(limits.device);
+                   number(limits.device) + " (memory.device)";
       return fault;
     }
   }

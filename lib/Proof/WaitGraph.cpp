@@ -123,4 +123,23 @@ std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
   return Run(messages, programs).run();
 }
 
+std::optional<std::pair<size_t, size_t>>
+findWaveFault(const std::vector<GroupMessage> &messages) {
+  using Pair = std::pair<int64_t, int64_t>;
+  std::map<Pair, std::vector<size_t>> sends;
+  for (size_t m = 0; m < messages.size(); ++m)
+    if (!messages[m].receive)
+      sends[{messages[m].device, messages[m].peer}].push_back(m);
+  std::map<Pair, size_t> next;
+  for (size_t m = 0; m < messages.size(); ++m) {
+    if (!messages[m].receive)
+      continue;
+    Pair pair = {messages[m].peer, messages[m].device};
+    size_t send = sends[pair][next[pair]++];
+    if (messages[send].wave != messages[m].wave)
+      return std::make_pair(m, send);
+  }
+  return std::nullopt;
+}
+
 } // namespace dt

@@ -35,6 +35,7 @@ struct Extra {
   std::vector<int64_t> shape;
   DType dtype = DType::U8;
   std::vector<std::string> axes; // of `per`
+  JsonKey key = {};
 };
 
 std::vector<std::string> readAxes(const Json &json, const std::string &path) {
@@ -53,6 +54,7 @@ std::vector<std::string> readAxes(const Json &json, const std::string &path) {
 Extra readExtra(const Json &json, const std::string &path) {
   checkKeys(json, path, {"name", "dtype", "shape", "per"});
   Extra extra;
+  extra.key = keyOf(json, path);
   extra.name = asName(require(json, path, "name"), path + ".name");
   std::string where = path + " (" + inQuotes(extra.name) + ")";
   const std::string &dtype =
@@ -124,6 +126,7 @@ public:
   PlaceDecl place(const LayoutDecl &layout) const {
     PlaceDecl place;
     place.tensor = tensor;
+    place.key = extra.key;
     Axes own(layout);
     for (int64_t rank = 0; rank < layout.world; ++rank) {
       ShardRow row;
@@ -168,14 +171,15 @@ private:
   std::map<Coordinates, Coordinates> first; // by prefix
 };
 
-void add(const Extra &extra, const std::string &path, Request &request) {
+void add(const Extra &extra, Request &request) {
   uint32_t index = request.tensors.size();
   ExtraPlaces places(extra, index, request.source);
   TensorDecl tensor;
   tensor.name = extra.name;
   tensor.shape = places.fullShape();
   tensor.states = {{"param", extra.dtype, extra.dtype, ""}};
-  checkBytes(tensor, path + " (" + inQuotes(extra.name) + ")");
+  tensor.key = extra.key;
+  checkBytes(tensor, extra.key.path + " (" + inQuotes(extra.name) + ")");
   tensor.partial = !extra.axes.empty();
   request.source.places.push_back(places.place(request.source));
   request.destination.places.push_back(places.place(request.destination));
@@ -198,7 +202,7 @@ void addExtraState(const Json &json, Request &request) {
     if (!names.insert(extra.name).second)
       fail(path + " names " + inQuotes(extra.name) +
            ", which is a tensor already");
-    add(extra, path, request);
+    add(extra, request);
   }
 }
 

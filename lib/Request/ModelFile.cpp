@@ -131,12 +131,13 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
     model.tensors.push_back(readTensor(name, item, item.find("state")));
     if (const Json *storage = item.find("storage"))
       model.tensors.back().storage = asName(*storage, itemPath + ".storage");
+    model.tensors.back().key = keyOf(item, itemPath);
   }
   return model;
 }
 
 /// Keys besides shape and dtype are other tools' and are left alone.
-Model readFlatList(const Json &list) {
+Model readFlatList(const Json &list, const std::string &path) {
   Model model;
   for (const Json::Member &member : list.members) {
     if (member.first == "__metadata__") // safetensors: free text
@@ -145,6 +146,7 @@ Model readFlatList(const Json &list) {
     if (!problem.empty())
       fail("tensor " + inQuotes(member.first) + " " + problem);
     model.tensors.push_back(readTensor(member.first, member.second));
+    model.tensors.back().key = keyOf(member.second, pathOf(path, member.first));
   }
   return model;
 }
@@ -159,7 +161,7 @@ Model readAnyModel(const Json &json, const std::string &path) {
     checkKeys(json, path, {"tensors"});
     model = readTensorArray(*tensors, path + ".tensors");
   } else {
-    model = readFlatList(json);
+    model = readFlatList(json, path);
   }
   if (model.tensors.empty())
     fail(path + " has no tensors");
@@ -169,17 +171,27 @@ Model readAnyModel(const Json &json, const std::string &path) {
   return model;
 }
 
-} // namespace
-
-Model readModel(const Json &model, const std::string &directory) {
-  if (model.isObject())
-    return readAnyModel(model, "model");
+Model readModelFile(const Json &model, const std::string &directory) {
   const std::string &path = asString(model, "model");
   bool absolute = !path.empty() && path[0] == '/';
   std::string full =
       absolute || directory.empty() ? path : directory + "/" + path;
   std::string what = "model " + inQuotes(path);
-  return readAnyModel(parseJson(readFile(full, path), what), what);
+  Model out = readAnyModel(parseJson(readFile(full, path), what), what);
+  for (ModelTensor &tensor : out.tensors)
+    tensor.key = {};
+  return out;
+}
+
+} // namespace
+
+Model readModel(const Json &model, const std::string &directory) {
+  Model out = model.isObject() ? readAnyModel(model, "model")
+                               : readModelFile(model, directory);
+  for (ModelTensor &tensor : out.tensors)
+    if (tensor.key.path.empty())
+      tensor.key = keyOf(model, "model");
+  return out;
 }
 
 } // namespace dt::request

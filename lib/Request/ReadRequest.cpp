@@ -62,6 +62,10 @@ struct Reader {
         isSharded(layout, path)
             ? layoutFromShards(layout, path, existing)
             : layoutFromSizes(layout, path, model, existing, vocabMultiple);
+    out.key = keyOf(layout, path);
+    for (PlaceDecl &place : out.places)
+      if (place.key.path.empty())
+        place.key = out.key;
     nameStates(tensors, existing, out);
     return out;
   }
@@ -84,7 +88,7 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
   for (const ModelTensor &tensor : reader.model.tensors) {
     reader.tensors.push_back({tensor.name, tensor.shape,
                               statesOf(tensor, states), /*partial=*/false,
-                              tensor.storage});
+                              tensor.storage, tensor.key});
     checkBytes(reader.tensors.back(), "tensor " + inQuotes(tensor.name));
   }
 }
@@ -137,11 +141,14 @@ Request read(const std::string &text, const std::string &directory) {
     reader.vocabMultiple =
         asInteger(*value, "vocab_multiple", 1, int64_t(1) << 20);
   Request request;
+  request.key = keyOf(json, "request");
   if (const Json *value = json.find("cluster"))
     request.cluster = readCluster(*value);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
-  reader.model = readModel(require(json, "request", "model"), directory);
+  const Json &model = require(json, "request", "model");
+  request.model = keyOf(model, "model");
+  reader.model = readModel(model, directory);
   std::vector<StateDecl> states = readAllStates(json, reader.model);
   prepareModel(reader, states);
   request.source = reader.layout(Side::Source);

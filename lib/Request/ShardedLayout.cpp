@@ -19,10 +19,11 @@ namespace dt::request {
 
 namespace {
 
-/// A row that was read, and its number in the request.
+/// A row that was read, and where it stands in the request.
 struct ReadRow {
   ShardRow row;
   size_t number = 0;
+  uint32_t line = 0, column = 0;
 };
 
 class ShardReader {
@@ -188,6 +189,8 @@ void ShardReader::readRow(const Json &json, size_t number) {
   std::string where = rowPath + " (tensor " + inQuotes(tensor.name);
   ReadRow row;
   row.number = number;
+  row.line = json.line;
+  row.column = json.column;
   row.row.rank = asInteger(require(json, where + ")", "rank"), where + ") rank",
                            0, INT64_MAX);
   where = describe(row, index);
@@ -230,6 +233,8 @@ void ShardReader::addPlaces(LayoutDecl &layout) const {
         place.tensor = t;
         for (const ReadRow &row : rows[t][s])
           place.rows.push_back(row.row);
+        const ReadRow &first = rows[t][s].front();
+        place.key = {pathOf(first.number), first.line, first.column};
         same = layout.places.insert(same, std::move(place));
       }
       same->states.push_back(state);

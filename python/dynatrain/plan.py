@@ -93,6 +93,11 @@ class Plan:
         and compute addresses. The tensors stay the caller's: they must live,
         where they are, until `commit` or `abort`.
 
+        The plan is verified, as `verify` does it, before anything moves: once
+        per host, where ``~/.cache/dynatrain/verified`` (``$XDG_CACHE_HOME``)
+        remembers the digests of plans that were right. A plan that is wrong is
+        an error on every process.
+
         `tag` says which switch this is: a step number, or a name. Processes
         with another tag, or another plan, are at another place of their work:
         both get an error at once. Without a tag the processes pair up as they

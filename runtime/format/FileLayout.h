@@ -30,7 +30,7 @@ struct Header {
   uint64_t tableOffset;
   uint64_t fileSize;
   char compilerVersion[64]; // zero-padded; cut when longer
-  uint64_t reserved;        // zero
+  uint64_t features;        // dtrt/format/Features.h; zero before format 1.4
   uint64_t digest[2];       // XXH3-128 of all the above and the table
 };
 static_assert(sizeof(Header) == 128 && std::is_trivially_copyable_v<Header>);

@@ -4,6 +4,7 @@
 #include "PlanCheck.h"
 #include "PlanSource.h"
 #include "SectionDecoder.h"
+#include "dtrt/format/Features.h"
 #include "dtrt/format/PlanFile.h"
 
 #define XXH_INLINE_ALL
@@ -30,6 +31,8 @@ struct PlanReader::State {
   Status checkHeader();
   Status checkDigest(const SectionBytes &table);
   Status checkTable(const std::vector<SectionEntry> &table);
+  /// The table, and then the bytes of the common section.
+  Result<SectionBytes> commonSection();
   /// The section, once its checksum is right.
   Result<SectionBytes> section(const SectionEntry &entry,
                                const std::string &name) const;
@@ -39,6 +42,12 @@ struct PlanReader::State {
 namespace {
 std::string programName(uint32_t device) {
   return "program of device " + std::to_string(device);
+}
+
+Status wrongFormat(const Header &header) {
+  return makeError("plan format ", header.major, ".", header.minor,
+                   " cannot be read; this library reads ", kFormatMajor, ".0",
+                   " to ", kFormatMajor, ".", kFormatMinor);
 }
 
 Status damaged(const std::string &name) {
@@ -67,10 +76,8 @@ Status PlanReader::State::checkHeader() {
     return makeError("not a plan file: it does not start with 'DTPLAN'");
   if (header.endian != kEndianMark)
     return makeError("plan file has another byte order");
-  if (header.major != kFormatMajor || header.minor > kFormatMinor)
-    return makeError("plan format ", header.major, ".", header.minor,
-                     " cannot be read; this library reads ", kFormatMajor, ".0",
-                     " to ", kFormatMajor, ".", kFormatMinor);
+  if (header.major != kFormatMajor)
+    return wrongFormat(header);
   if (header.headerSize != sizeof(Header))
     return makeError("header has ", header.headerSize, " bytes, expected ",
                      sizeof(Header));
@@ -133,8 +140,7 @@ Result<SectionBytes> PlanReader::State::section(const SectionEntry &entry,
   return bytes;
 }
 
-Status PlanReader::State::load() {
-  DTRT_RETURN_IF_ERROR(checkHeader());
+Result<SectionBytes> PlanReader::State::commonSection() {
   std::vector<SectionEntry> table(header.sectionCount);
   auto bytes =
       source.read(header.tableOffset, table.size() * sizeof(SectionEntry));
@@ -143,15 +149,31 @@ Status PlanReader::State::load() {
   memcpy(table.data(), bytes->data, bytes->size);
   DTRT_RETURN_IF_ERROR(checkTable(table));
   auto last = section(table.back(), "common section");
+  table.pop_back();
+  programs = std::move(table);
+  return last;
+}
+
+Status PlanReader::State::load() {
+  DTRT_RETURN_IF_ERROR(checkHeader());
+  auto last = commonSection();
+  FeatureSet features =
+      header.minor < kFeaturesSinceMinor ? 0 : header.features;
+  if (header.minor > kFormatMinor) {
+    // What it needs and we lack says more than its number.
+    if (last.ok())
+      DTRT_RETURN_IF_ERROR(checkFeatures(last->data, last->size, features));
+    return wrongFormat(header);
+  }
   DTRT_RETURN_IF_ERROR(last);
+  DTRT_RETURN_IF_ERROR(checkFeatures(last->data, last->size, features));
   ReadBudget budget(last->size, source.size());
   auto decoded = decodeCommon(last->data, last->size, budget);
   DTRT_RETURN_IF_ERROR(decoded);
   common = std::move(*decoded);
+  common.features = features;
   DTRT_RETURN_IF_ERROR(checkCommon(common));
   DTRT_RETURN_IF_ERROR(chargeTensors(common, budget));
-  table.pop_back();
-  programs = std::move(table);
   for (const SectionEntry &entry : programs)
     devices.push_back(entry.device);
   return {};

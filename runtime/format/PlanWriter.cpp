@@ -1,9 +1,9 @@
 //===- PlanWriter.cpp - Writing plan files, one program at a time ---------===//
 
-#include "Features.h"
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "SectionEncoder.h"
+#include "dtrt/format/Features.h"
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/format/PlanFile.h"
 
@@ -22,6 +22,7 @@ struct PlanWriter::State {
   size_t bytesStart = 0;
   uint64_t position = 0;
   std::vector<SectionEntry> table;
+  FeatureSet features = 0; // of the programs
 
   Status write(const void *data, size_t size) {
     position += size;
@@ -60,13 +61,13 @@ struct PlanWriter::State {
 };
 
 namespace {
-Header makeHeader(const PlanCommon &common,
+Header makeHeader(const PlanCommon &common, FeatureSet features,
                   const std::vector<SectionEntry> &table, uint64_t end) {
   Header header = {};
   memcpy(header.magic, kMagic, sizeof kMagic);
   header.endian = kEndianMark;
   header.major = kFormatMajor;
-  header.minor = formatMinorOf(common);
+  header.minor = kFormatMinor;
   header.headerSize = sizeof(Header);
   header.sectionCount = uint32_t(table.size());
   header.tableOffset = end;
@@ -74,6 +75,7 @@ Header makeHeader(const PlanCommon &common,
   header.fileSize = end + tableBytes;
   common.compilerVersion.copy(header.compilerVersion,
                               sizeof header.compilerVersion - 1);
+  header.features = features;
   XXH3_state_t hash;
   XXH3_128bits_reset(&hash);
   XXH3_128bits_update(&hash, &header, kDigestOffset);
@@ -105,8 +107,26 @@ EncodedProgram sealSection(uint32_t device,
 Result<EncodedProgram> encodeSection(const RankProgram &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
-  return sealSection(program.device, builder);
+  EncodedProgram out = sealSection(program.device, builder);
+  out.features = featuresOf(program);
+  return out;
 }
+
+std::string encodeCommonSection(const PlanCommon &common) {
+  flatbuffers::FlatBufferBuilder builder(1 << 14);
+  encodeCommon(common, featuresOf(common), builder);
+  return sealSection(0, builder).bytes;
+}
+
+namespace {
+/// A common part but for what is proved of the plan.
+std::string withoutProof(PlanCommon common) {
+  PlanSummary &summary = common.summary;
+  summary.coverage = summary.deadlockFree = summary.memorySafe = "";
+  summary.solver = summary.verifier = "";
+  return encodeCommonSection(common);
+}
+} // namespace
 
 PlanWriter::PlanWriter(std::unique_ptr<State> state)
     : state(std::move(state)) {}
@@ -143,16 +163,18 @@ Status PlanWriter::addProgram(const EncodedProgram &program) {
     return makeError("program of device ", program.device,
                      " comes after that of device ", state->table.back().device,
                      ": expected ascending devices");
+  state->features |= program.features;
   return state->addSection(SectionKind::Program, program);
 }
 
 Status PlanWriter::State::close(const PlanCommon &common) {
   DTRT_RETURN_IF_ERROR(checkCommon(common)); // else no reader would take it
   flatbuffers::FlatBufferBuilder builder(1 << 14);
-  encodeCommon(common, builder);
+  FeatureSet all = features | featuresOf(common);
+  encodeCommon(common, all, builder);
   DTRT_RETURN_IF_ERROR(
       addSection(SectionKind::Common, sealSection(0, builder)));
-  Header header = makeHeader(common, table, position);
+  Header header = makeHeader(common, all, table, position);
   DTRT_RETURN_IF_ERROR(
       write(table.data(), table.size() * sizeof(SectionEntry)));
   return writeHeader(header);
@@ -170,15 +192,23 @@ Result<PlanReader> PlanWriter::State::read() {
 Status PlanWriter::finish(const PlanCommon &common, const Check &check) {
   uint64_t end = state->position;
   DTRT_RETURN_IF_ERROR(state->close(common));
-  if (check) {
-    auto plan = state->read();
-    DTRT_RETURN_IF_ERROR(plan);
-    auto checked = check(*plan);
-    DTRT_RETURN_IF_ERROR(checked);
-    state->table.pop_back();
-    DTRT_RETURN_IF_ERROR(state->cutAt(end));
-    DTRT_RETURN_IF_ERROR(state->close(*checked));
-  }
+  if (!check)
+    return state->publish();
+  auto plan = state->read();
+  DTRT_RETURN_IF_ERROR(plan);
+  auto checked = check(*plan);
+  DTRT_RETURN_IF_ERROR(checked);
+  if (withoutProof(*checked) != withoutProof(plan->common()))
+    return makeError("the check of the plan returned another common part than "
+                     "it was given");
+  state->table.pop_back();
+  DTRT_RETURN_IF_ERROR(state->cutAt(end));
+  DTRT_RETURN_IF_ERROR(state->close(*checked));
+  auto written = state->read();
+  DTRT_RETURN_IF_ERROR(written);
+  if (encodeCommonSection(written->common()) != encodeCommonSection(*checked))
+    return makeError("the common part of the plan reads otherwise than it was "
+                     "written");
   return state->publish();
 }
 

@@ -2,8 +2,7 @@
 
 #include "SectionDecoder.h"
 
-#include "Features.h"
-
+#include "dtrt/format/Features.h"
 #include "dtrt/format/Text.h"
 #include "plan_generated.h"
 
@@ -274,12 +273,10 @@ private:
   Status decodeFamily(const fb::Family &from);
   Status decodeSummary(const fb::Summary &from);
   Status decodeCluster(const fb::Cluster &cluster);
-  Status decodeFeatures();
 
   const fb::Common &from;
   ReadBudget &budget;
   PlanCommon to;
-  std::vector<std::string> features;
 };
 
 Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
@@ -375,18 +372,7 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
   return {};
 }
 
-Status CommonDecoder::decodeFeatures() {
-  for (size_t i = 0; i < count(from.features()); ++i) {
-    std::string &name = features.emplace_back();
-    DTRT_RETURN_IF_ERROR(
-        text("bytes of names of features", from.features()->Get(i), name));
-    DTRT_RETURN_IF_ERROR(checkFeature(name));
-  }
-  return {};
-}
-
 Result<PlanCommon> CommonDecoder::decode() {
-  DTRT_RETURN_IF_ERROR(decodeFeatures());
   if (!from.cluster() || !from.summary())
     return makeError("common section lacks its cluster or its summary");
   DTRT_RETURN_IF_ERROR(checkAligned("common section", from.links()));
@@ -414,14 +400,24 @@ Result<PlanCommon> CommonDecoder::decode() {
       text("bytes of a layout", from.source_layout(), to.sourceLayout));
   DTRT_RETURN_IF_ERROR(text("bytes of a layout", from.destination_layout(),
                             to.destinationLayout));
-  if (features != featuresOf(to))
-    return makeError("the plan lists ", features.size(),
-                     " features, expected the ", featuresOf(to).size(),
-                     " that it has, each once");
   return std::move(to);
 }
 
 } // namespace
+
+Status checkFeatures(const uint8_t *data, size_t size, FeatureSet features) {
+  constexpr size_t kMostNames = 64;
+  auto root = rootOf<fb::Common>(data, size, "common section");
+  DTRT_RETURN_IF_ERROR(root);
+  std::vector<std::string> names;
+  size_t stated = std::min(count((*root)->features()), kMostNames + 1);
+  for (size_t i = 0; i < stated; ++i) {
+    std::string_view name = (*root)->features()->Get(i)->string_view();
+    DTRT_RETURN_IF_ERROR(checkName("the name of a feature", name));
+    names.emplace_back(name);
+  }
+  return checkKnown(features, names);
+}
 
 Result<PlanCommon> decodeCommon(const uint8_t *data, size_t size,
                                 ReadBudget &budget) {

@@ -11,6 +11,10 @@
 
 namespace dtrt {
 
+/// Fails where the common section names features that this library does not
+/// know; `features` are the header's.
+Status checkFeatures(const uint8_t *data, size_t size, FeatureSet features);
+
 /// Run the FlatBuffers verifier and unpack; indices into the section itself
 /// are checked here, what they mean in checkCommon and checkProgram. What they
 /// unpack is charged to the budget. The data is 8-byte aligned.

@@ -2,8 +2,7 @@
 
 #include "SectionEncoder.h"
 
-#include "Features.h"
-
+#include "dtrt/format/Features.h"
 #include "plan_generated.h"
 
 #define XXH_INLINE_ALL
@@ -226,7 +225,7 @@ Status encodeProgram(const RankProgram &program,
   return ProgramEncoder(program).encode(builder);
 }
 
-void encodeCommon(const PlanCommon &common,
+void encodeCommon(const PlanCommon &common, FeatureSet features,
                   flatbuffers::FlatBufferBuilder &builder) {
   std::vector<flatbuffers::Offset<fb::Family>> families;
   for (const Family &family : common.families)
@@ -250,16 +249,13 @@ void encodeCommon(const PlanCommon &common,
     links.emplace_back(link.from.index, link.to.index, link.GBps,
                        link.from.isNode, link.to.isNode);
   auto linkVector = builder.CreateVectorOfStructs(links);
-  flatbuffers::Offset<
-      flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>>
-      features;
-  if (std::vector<std::string> names = featuresOf(common); !names.empty())
-    features = builder.CreateVectorOfStrings(names);
+  auto featureVector = builder.CreateVectorOfStrings(featureNames(features));
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
-      destinationLayout, linkVector, common.cluster.devicesPerNic, features));
+      destinationLayout, linkVector, common.cluster.devicesPerNic,
+      featureVector));
 }
 
 } // namespace dtrt

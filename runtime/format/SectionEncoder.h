@@ -13,7 +13,8 @@ namespace dtrt {
 /// Fill `builder` with one finished section.
 Status encodeProgram(const RankProgram &program,
                      flatbuffers::FlatBufferBuilder &builder);
-void encodeCommon(const PlanCommon &common,
+/// `features` are those of the whole plan, programs included.
+void encodeCommon(const PlanCommon &common, FeatureSet features,
                   flatbuffers::FlatBufferBuilder &builder);
 
 } // namespace dtrt

@@ -260,11 +260,12 @@ void compareCommon(const PlanCommon &a, const PlanCommon &b,
   const auto &[compilerVersion, requestHash, sourceFingerprint,
                destinationFingerprint, sourceWorld, destinationWorld,
                sourceDevices, destinationDevices, families, cluster, summary,
-               sourceLayout, destinationLayout] = a;
+               sourceLayout, destinationLayout, features] = a;
   (void)compilerVersion, (void)requestHash; // who made it, and from what
   (void)sourceWorld, (void)destinationWorld, (void)sourceDevices,
       (void)destinationDevices; // worldRows
   (void)families;               // compareTensors
+  (void)features;               // they follow from what is compared
   compareTensors(a, b, report);
   report.section();
   compareRows(worldRows(a), worldRows(b), report);

@@ -2,6 +2,7 @@
 
 #include "ReportText.h"
 
+#include "dtrt/format/Features.h"
 #include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
@@ -108,6 +109,13 @@ std::string proofText(const PlanSummary &s) {
   return by.empty() ? text : text + " (" + by + ")";
 }
 
+std::string featuresText(FeatureSet features) {
+  std::string text;
+  for (const std::string &name : featureNames(features))
+    text += (text.empty() ? "" : ", ") + name;
+  return text.empty() ? "-" : text;
+}
+
 void writePlanText(const PlanReader &plan, std::ostream &out) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
@@ -146,6 +154,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
            std::to_string(s.waves) + " waves, " + std::to_string(s.messages) +
                " messages, " + std::to_string(s.collectives) + " collectives");
   writeRow(out, "proof", proofText(s));
+  writeRow(out, "features", featuresText(common.features));
 }
 
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,

@@ -100,6 +100,7 @@ void ProgramTotals::add(ProgramTotals &&other) {
                     &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
                     &ProgramTotals::mostAbove})
     this->*most = std::max(this->*most, other.*most);
+  features |= other.features;
 }
 
 ProgramVerifier::ProgramVerifier(const PlanCommon &common,

@@ -42,6 +42,7 @@ struct ProgramTotals {
   uint64_t destinationMax = 0;
   uint64_t mostAbove = 0; // the larger of a device's source and destination
   uint64_t sourceRanks = 0, destinationRanks = 0;
+  FeatureSet features = 0;
 
   void add(ProgramTotals &&other);
 };

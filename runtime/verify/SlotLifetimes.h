@@ -7,6 +7,11 @@
 //   received from its group to the group after which its last unpack stands,
 //            and during the next one
 //
+// but for what is forwarded: what was brought to the destination is unpacked
+// before it is read there, so a pack that reads it comes after the unpack and
+// not beside the group that brought it, and the unpack not beside a group that
+// sends it.
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef DTRT_LIB_VERIFY_SLOTLIFETIMES_H

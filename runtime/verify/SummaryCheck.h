@@ -15,8 +15,7 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
                                   const ProgramTotals &totals);
 
 /// The first number that is stated otherwise than it was measured. Times may
-/// differ by what rounding does to them; a device peak may be higher, since the
-/// compiler may count communicator buffers, which no instruction names.
+/// differ by what rounding does to them.
 Status checkSummary(const PlanSummary &stated, const PlanSummary &measured);
 
 } // namespace dtrt

@@ -14,6 +14,7 @@
 #include "ProgramVerifier.h"
 #include "SummaryCheck.h"
 #include "WaitCheck.h"
+#include "dtrt/format/Features.h"
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
@@ -180,6 +181,7 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
   std::vector<ProgramTotals> parts(countThreads(plan));
   DTRT_RETURN_IF_ERROR(forEachProgram(
       plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+        parts[thread].features |= featuresOf(program);
         return ProgramVerifier(plan.common(), program, parts[thread]).verify();
       }));
   ProgramTotals totals = std::move(parts.front());
@@ -272,6 +274,10 @@ Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
     auto summary = measureTotals(plan.common(), *totals);
     DTRT_RETURN_IF_ERROR(summary);
     DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
+    if (plan.formatMinor() >= kFeaturesSinceMinor)
+      DTRT_RETURN_IF_ERROR(
+          checkStated(plan.common().features,
+                      totals->features | featuresOf(plan.common())));
     return VerifiedPlan{totals->mostAbove};
   });
   DTRT_RETURN_IF_ERROR(verified);

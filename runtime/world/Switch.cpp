@@ -2,6 +2,8 @@
 
 #include "dtrt/world/Switch.h"
 
+#include "dtrt/verify/VerifyOnce.h"
+
 #include <algorithm>
 #include <condition_variable>
 #include <nlohmann/json.hpp>
@@ -344,12 +346,18 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
       rendezvous->refuse(arrival, stopped);
     return entered;
   }
-  auto live = LiveStorage::bind(plan->common(), program, tensors);
-  if (!live.ok()) {
-    rendezvous->refuse(arrival, live.status());
-    return fail("prepare", live.status());
+  Status fits = verifyOnce(*plan);
+  if (fits.ok()) {
+    auto live = LiveStorage::bind(plan->common(), program, tensors);
+    if (live.ok())
+      storage = std::move(*live);
+    else
+      fits = live.status();
   }
-  storage = std::move(*live);
+  if (!fits.ok()) {
+    rendezvous->refuse(arrival, fits);
+    return fail("prepare", fits);
+  }
   auto verdict =
       rendezvous->gather(arrival, RankRecord{inventoryOf(tensors), note}.text(),
                          [this](const std::vector<std::string> &records) {

@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   mlir::MLIRContext &context = dt::fuzz::context();
-  auto module = dt::importRequest(*request, &context);
+  auto module = dt::importRequest(*request, "request.json", &context);
   require(mlir::succeeded(mlir::verify(*module)),
           "what was read is no right module", text);
   if (dt::fuzz::isSmall(*module))

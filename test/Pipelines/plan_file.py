@@ -22,7 +22,7 @@ FIELDS = {
     "section_count": (20, "<I"),
     "table_offset": (24, "<Q"),
     "file_size": (32, "<Q"),
-    "reserved": (104, "<Q"),
+    "features": (104, "<Q"),
 }
 
 

@@ -67,17 +67,43 @@ std::string textOf(const Diagnostic &diagnostic) {
   return dt::shorten(diagnostic.str(), kMostShown);
 }
 
-/// Requests have no source lines to point at: one line per error, and what is
-/// known besides in notes.
-LogicalResult printPlainly(Diagnostic &diagnostic) {
-  std::string text = textOf(diagnostic);
-  llvm::StringRef message = text;
-  if (message.starts_with("'dt."))
-    message = message.split("' op ").second;
-  llvm::errs() << wordFor(diagnostic.getSeverity()) << message << "\n";
-  for (Diagnostic &note : diagnostic.getNotes())
-    if (!isa<UnknownLoc>(note.getLocation()))
-      llvm::errs() << "note: " << textOf(note) << "\n";
+/// "source.shards[0] (stay.json:7:5) and 3 more"; "" where nothing is known.
+std::string textOf(Location location) {
+  if (auto fused = dyn_cast<FusedLoc>(location)) {
+    ArrayRef<Location> parts = fused.getLocations();
+    return textOf(parts.front()) + " and " + std::to_string(parts.size() - 1) +
+           " more";
+  }
+  if (auto name = dyn_cast<NameLoc>(location))
+    return (name.getName().getValue() + " (" + textOf(name.getChildLoc()) + ")")
+        .str();
+  auto place = dyn_cast<FileLineColLoc>(location);
+  if (!place)
+    return "";
+  return (place.getFilename().getValue() + ":" + llvm::Twine(place.getLine()) +
+          ":" + llvm::Twine(place.getColumn()))
+      .str();
+}
+
+/// One line for each diagnostic of a request, its notes included, each after
+/// the key at fault where that is another one:
+///   error: destination (grow.json:4:18): 'dt.layout' op ...; NOTE
+LogicalResult printOnOneLine(Diagnostic &diagnostic) {
+  llvm::errs() << wordFor(diagnostic.getSeverity());
+  std::string last;
+  auto print = [&](Diagnostic &part) {
+    if (std::string place = textOf(part.getLocation()); place != last) {
+      llvm::errs() << place << ": ";
+      last = place;
+    }
+    llvm::errs() << textOf(part);
+  };
+  print(diagnostic);
+  for (Diagnostic &note : diagnostic.getNotes()) {
+    llvm::errs() << "; ";
+    print(note);
+  }
+  llvm::errs() << "\n";
   return success();
 }
 
@@ -120,7 +146,7 @@ class Diagnostics {
 public:
   Diagnostics(llvm::SourceMgr &sources, bool isJson, MLIRContext *context) {
     if (isJson)
-      plain.emplace(context, printPlainly);
+      plain.emplace(context, printOnOneLine);
     else
       withLines.emplace(sources, context);
   }
@@ -142,7 +168,8 @@ OwningOpRef<ModuleOp> readModule(const llvm::SourceMgr &sources, bool isJson,
   auto request = dt::readRequest(buffer->getBuffer().str(),
                                  directory.empty() ? "." : directory, error);
   if (request)
-    return dt::importRequest(*request, &context);
+    return dt::importRequest(*request, path == "-" ? "<stdin>" : path,
+                             &context);
   fail(error);
   return nullptr;
 }
@@ -208,6 +235,7 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
             bool isJson, const MlirOptMainConfig &config,
             DialectRegistry &registry) {
   MLIRContext context(registry);
+  context.printOpOnDiagnostic(!isJson); // nobody wrote the op of a request
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
   Diagnostics diagnostics(sources, isJson, &context);

@@ -5,6 +5,7 @@
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/nccl/NcclRun.h"
 #include "dtrt/report/TerminalProgress.h"
+#include "dtrt/verify/VerifyOnce.h"
 #include "dtrt/world/LoopbackRun.h"
 #include "dtrt/world/WorkerLaunch.h"
 
@@ -26,6 +27,14 @@ constexpr const char *kExamples = R"(Examples:
   dt-run --check shrink.dtplan
   dt-opt request.json -o - | dt-run --check --json -
   dt-run --transport=gloo --check shrink.dtplan)";
+
+constexpr const char *kVerifies =
+    R"(A plan is verified before anything moves, as dt-plan verify does it, once per
+host: ~/.cache/dynatrain/verified, or dynatrain/verified in $XDG_CACHE_HOME,
+remembers the digests of plans that were found right. A plan that is wrong ends
+with an error, and nothing is moved.
+
+)";
 
 struct Options {
   std::string plan;
@@ -102,8 +111,16 @@ public:
   std::string path = "/tmp/dt-run-";
 };
 
-int runProcesses(const Options &options, const std::string &path) {
+/// A plan that is right: opened, and verified once per host.
+dtrt::Result<dtrt::PlanReader> openVerified(const std::string &path) {
   auto plan = dtrt::PlanReader::open(path);
+  DTRT_RETURN_IF_ERROR(plan);
+  DTRT_RETURN_IF_ERROR(dtrt::verifyOnce(*plan));
+  return plan;
+}
+
+int runProcesses(const Options &options, const std::string &path) {
+  auto plan = openVerified(path);
   if (!plan.ok())
     return fail(plan.status().message());
   dtrt::WorkerOptions workers;
@@ -154,7 +171,7 @@ int runNcclRank(const Options &options, const dtrt::PlanReader &plan,
 }
 
 int runNccl(const Options &options) {
-  auto plan = dtrt::PlanReader::open(options.plan);
+  auto plan = openVerified(options.plan);
   if (!plan.ok())
     return fail(plan.status().message());
   if (auto rank = launched("RANK"))
@@ -245,7 +262,7 @@ int run(const Options &options) {
   }
   if (options.transport == "gloo")
     return runProcesses(options, options.plan);
-  auto plan = dtrt::PlanReader::open(options.plan);
+  auto plan = openVerified(options.plan);
   if (!plan.ok())
     return fail(plan.status().message());
   dtrt::LoopbackOptions loopback;
@@ -320,7 +337,7 @@ int main(int argc, char **argv) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.set_version_flag("--version", versionText());
-  app.footer(kExamples);
+  app.footer(std::string(kVerifies) + kExamples);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {

@@ -13,6 +13,8 @@
 #ifndef DT_JSON_JSON_H
 #define DT_JSON_JSON_H
 
+#include "dt/Json/JsonKey.h"
+
 #include <cstdint>
 #include <initializer_list>
 #include <string>
@@ -44,6 +46,8 @@ struct Json {
   std::string string;
   std::vector<Json> items;
   std::vector<Member> members; // in file order
+  /// Where it begins in its file, counted from 1, the column in bytes.
+  uint32_t line = 0, column = 0;
 
   bool isNull() const { return kind == Kind::Null; }
   bool isObject() const { return kind == Kind::Object; }
@@ -57,6 +61,9 @@ struct Json {
 /// syntax error; duplicate keys are errors, and so is more than dt/Geometry/
 /// Limits.h allows.
 Json parseJson(const std::string &text, const std::string &what);
+
+/// What stands at `path` of the request.
+JsonKey keyOf(const Json &value, const std::string &path);
 
 /// Fails on a member whose key is not in `keys`, with the nearest as a hint.
 void checkKeys(const Json &object, const std::string &path,

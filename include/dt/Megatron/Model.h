@@ -11,6 +11,7 @@
 
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/StateDecl.h"
+#include "dt/Json/JsonKey.h"
 
 #include <optional>
 #include <string>
@@ -53,6 +54,7 @@ struct ModelTensor {
   Stage stage = Stage::Layer;
   int64_t layer = -1;  // -1: of no layer
   int64_t expert = -1; // -1: of no expert
+  JsonKey key = {};
 };
 
 struct Model {

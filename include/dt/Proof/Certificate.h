@@ -79,6 +79,7 @@ public:
   const std::map<Key, Range> &byKey() const { return groups; }
   const std::vector<uint32_t> &all() const { return order; }
   const PlanPiece &piece(uint32_t number) const { return pieces[number]; }
+  const std::vector<PlanPiece> &allPieces() const { return pieces; }
   std::string nameOf(uint32_t flow) const;
 
 private:
@@ -115,9 +116,10 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
 MaybeFault checkDirect(const TransportPlan &plan,
                        const ParallelFor &parallel = serialFor);
 
-/// Slots keep to four areas per device, those of a group are disjoint, and all
-/// end below the limit.
-MaybeFault checkSlots(const std::vector<PlanSlot> &slots, int64_t limit,
+/// No two slots of a device share a byte while both may be in use (SlotUses.h).
+/// All end below the limit. Pieces are placed.
+MaybeFault checkSlots(const std::vector<PlanPiece> &pieces,
+                      const std::vector<PlanSlot> &slots, int64_t limit,
                       const ParallelFor &parallel = serialFor);
 
 } // namespace dt

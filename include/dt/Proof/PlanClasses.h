@@ -31,6 +31,13 @@ struct WaveClass {
   int64_t perRank = 0; // most messages of a rank in a group, out and in
 };
 
+/// Bytes of a device that are in use from one half step of its time to another
+/// (SlotUses.h).
+struct ArenaSlot {
+  Interval bytes;
+  int64_t first = 0, last = 0;
+};
+
 /// Arenas whose areas, {send, receive} x {even, odd group}, follow one another
 /// in one order. Area 2 * receive + odd ends where the next one begins, or
 /// before.
@@ -38,8 +45,10 @@ struct ArenaClass {
   std::vector<unsigned> order; // areas in use, by their first byte
   int64_t devices = 0;
   int64_t peak = 0; // most bytes of any
-  /// Of a device whose areas overlap, which is a class of its own.
-  std::vector<Interval> overlapping; // as `order`
+  /// Of a device whose areas overlap, which is a class of its own: all slots,
+  /// and pairs of them of which one is unpacked before the other is packed.
+  std::vector<ArenaSlot> slots;
+  std::vector<std::pair<size_t, size_t>> ordered;
 };
 
 /// How pieces fill what devices want of a flow, up to a shift.
@@ -56,6 +65,9 @@ struct PlanClasses {
   int64_t stagingLimit = 0;
   std::vector<WaveClass> waves;
   std::vector<ArenaClass> arenas;
+  /// Devices whose areas overlap and that have many slots, or that are many:
+  /// the code that looks up every slot stands for these.
+  int64_t otherArenas = 0;
   std::vector<CoverClass> covers;
   /// (flow, device) pairs that are cut in ways that are no few affine classes
   /// (ZeRO ranges), or that few share in a large plan: the lemmas on coverage

@@ -11,6 +11,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace dt {
@@ -19,6 +21,7 @@ struct GroupMessage {
   int64_t device = 0;
   int64_t peer = 0;
   bool receive = false;
+  int64_t wave = 0;
 };
 
 /// The groups of one device, in order; numbers index the messages.
@@ -39,6 +42,11 @@ struct WaitEdge {
 /// ended.
 std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
                                const std::vector<DeviceGroups> &programs);
+
+/// Where all messages meet: the first receive whose send is in another wave,
+/// with that send. Waves are the order that the lemmas suppose.
+std::optional<std::pair<size_t, size_t>>
+findWaveFault(const std::vector<GroupMessage> &messages);
 
 } // namespace dt
 

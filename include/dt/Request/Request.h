@@ -13,6 +13,7 @@
 #include "dt/Cost/Cluster.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/StateDecl.h"
+#include "dt/Json/JsonKey.h"
 
 #include <cstdint>
 #include <optional>
@@ -31,7 +32,8 @@ struct TensorDecl {
   bool partial = false;
   /// Tensors that name one group here have one storage for each state on a
   /// device; empty: the tensor has its own.
-  std::string storage;
+  std::string storage = {};
+  JsonKey key = {}; // of a model file's tensor: model
 };
 
 /// One row of an explicit layout.
@@ -56,6 +58,7 @@ struct PlaceDecl {
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
   std::vector<ShardRow> rows;
+  JsonKey key = {}; // of explicit shards: the first of `rows`
 };
 
 /// Megatron-Core's distributed optimizer: which axes share a buffer's buckets,
@@ -84,6 +87,7 @@ struct LayoutDecl {
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
+  JsonKey key = {};
 };
 
 struct MemoryDecl {
@@ -102,6 +106,8 @@ struct Request {
   MemoryDecl memory;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;
+  JsonKey key = {};   // the whole request
+  JsonKey model = {}; // what says its tensors
 };
 
 /// Reads a request. `directory` is where relative model paths start. On any

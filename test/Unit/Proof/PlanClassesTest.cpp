@@ -150,3 +150,28 @@ TEST_F(PlanClass, AreasInAnyOrderAreProved) {
   EXPECT_EQ(refuted(plan.classes()), Names());
   EXPECT_EQ(plan.classes().arenas.size(), 3u);
 }
+
+// Areas that overlap, and slots that do not while in use: these are asked of
+// the solver one by one, of few devices.
+TEST_F(PlanClass, SlotsWithoutAreasAreProved) {
+  Plan plan = rightPlan(2);
+  for (PlanSlot &slot : plan.slots)
+    if (slot.device == 1)
+      slot.offset = 64 * (slot.wave % 3);
+  PlanClasses classes = plan.classes();
+  ASSERT_EQ(classes.arenas.size(), 3u);
+  EXPECT_EQ(classes.arenas[0].slots.size(), 4u);
+  EXPECT_EQ(refuted(classes), Names());
+  plan.limit = 191;
+  EXPECT_EQ(refuted(plan.classes()), Names({"arenas-0-1"}));
+}
+
+TEST_F(PlanClass, DevicesWithoutAreasAreCountedBeyondAFew) {
+  Plan plan = rightPlan(100);
+  for (PlanSlot &slot : plan.slots)
+    if (!slot.receive)
+      slot.offset = 64 * (slot.wave % 3);
+  PlanClasses classes = plan.classes();
+  EXPECT_EQ(classes.arenas.size(), 17u); // with that of the receivers
+  EXPECT_EQ(classes.otherArenas, 84);
+}

@@ -23,7 +23,7 @@ std::vector<WaitEdge> waits(const std::vector<Groups> &programs) {
       devices.back().groups.emplace_back();
       for (auto [peer, receive] : group) {
         devices.back().groups.back().push_back(messages.size());
-        messages.push_back({int64_t(device), peer, receive});
+        messages.push_back({int64_t(device), peer, receive, 0});
       }
     }
   }
@@ -82,4 +82,12 @@ TEST(WaitGraph, AscendingWavesEnd) {
                    groups.end());
     EXPECT_TRUE(waits(programs).empty());
   }
+}
+
+TEST(WaitGraph, EndsInDifferentWavesAreFound) {
+  std::vector<GroupMessage> messages = {
+      {0, 1, false, 0}, {1, 0, true, 0}, {0, 1, false, 4}, {1, 0, true, 4}};
+  EXPECT_EQ(findWaveFault(messages), std::nullopt);
+  messages[3].wave = 3;
+  EXPECT_EQ(findWaveFault(messages), std::make_pair(size_t(3), size_t(2)));
 }

@@ -2,8 +2,9 @@
 
 #include "PlanBytes.h"
 
-#include "Features.h"
 #include "SectionEncoder.h"
+
+#include "dtrt/format/Features.h"
 
 #include <flatbuffers/flatbuffers.h>
 
@@ -94,8 +95,22 @@ std::string PlanSections::join() const {
   return out;
 }
 
+FeatureSet featuresOf(const PlanCommon &common,
+                      const std::vector<RankProgram> &programs) {
+  FeatureSet out = dtrt::featuresOf(common);
+  for (const RankProgram &program : programs)
+    out |= dtrt::featuresOf(program);
+  return out;
+}
+
 Result<std::string> encodePlan(const PlanCommon &common,
                                const std::vector<RankProgram> &programs) {
+  return encodePlan(common, programs, featuresOf(common, programs));
+}
+
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs,
+                               FeatureSet features) {
   PlanSections sections;
   for (const RankProgram &program : programs) {
     auto encoded = encodeSection(program);
@@ -103,8 +118,8 @@ Result<std::string> encodePlan(const PlanCommon &common,
     sections.programs.push_back({program.device, std::move(encoded->bytes)});
   }
   flatbuffers::FlatBufferBuilder builder;
-  encodeCommon(common, builder);
-  sections.header.minor = formatMinorOf(common);
+  encodeCommon(common, features, builder);
+  sections.header.features = features;
   sections.common.assign(
       reinterpret_cast<const char *>(builder.GetBufferPointer()),
       builder.GetSize());

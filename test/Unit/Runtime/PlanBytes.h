@@ -43,6 +43,13 @@ struct PlanSections {
 /// written down.
 Result<std::string> encodePlan(const PlanCommon &common,
                                const std::vector<RankProgram> &programs);
+/// The features that a file states, as a program would find them in it.
+FeatureSet featuresOf(const PlanCommon &common,
+                      const std::vector<RankProgram> &programs);
+/// The same, stating these features.
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs,
+                               FeatureSet features);
 
 /// The first error that reading all of a file gives; empty when there is none.
 std::string readAll(std::string bytes);

@@ -174,7 +174,8 @@ private:
     auto &[compilerVersion, requestHash, sourceFingerprint,
            destinationFingerprint, sourceWorld, destinationWorld, sourceDevices,
            destinationDevices, families, cluster, summary, sourceLayout,
-           destinationLayout] = common;
+           destinationLayout, features] = common;
+    (void)features; // the writer finds them out
     leaf("common.compilerVersion", compilerVersion);
     leaf("common.requestHash", requestHash);
     leaf("common.sourceFingerprint", sourceFingerprint);

@@ -142,7 +142,8 @@ TEST(Report, InspectionAsText) {
   for (const char *line :
        {"worlds                3 -> 3 ranks on 3 devices\n",
         "tensors               1 in 1 families\n",
-        "destination bytes     160 B\n", "local bytes           32 B\n",
+        "destination bytes     160 B\n",
+        "local bytes           32 B\n",
         "wire bytes            128 B (1.00 x lower bound)\n",
         "inter-node bytes      64 B (1.00 x lower bound)\n",
         "predicted time        0.003 ms, lower bound 0.0015 ms\n",
@@ -150,10 +151,13 @@ TEST(Report, InspectionAsText) {
         "device peak           288 B, mode rollback\n",
         "shards                at most 128 B before, 64 B after\n",
         "schedule              2 waves, 2 messages, 0 collectives\n",
+        "features              -\n",
         "device                0, source rank 0, destination rank 0\n",
         "  holds               128 B before, 32 B after\n",
-        "  staging             128 B\n", "  peak                288 B\n",
-        "  copies              32 B\n", "  sends               128 B\n",
+        "  staging             128 B\n",
+        "  peak                288 B\n",
+        "  copies              32 B\n",
+        "  sends               128 B\n",
         "  receives            0 B\n",
         "  program             5 instructions, 2 messages\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;

@@ -202,6 +202,22 @@ TEST(Switch, AWrongTensorIsAnErrorOfAllRanks) {
   }
 }
 
+TEST(Switch, AWrongPlanIsAnErrorOfAllRanks) {
+  TestPlan wrong = reshapePlan();
+  ++wrong.common.summary.bytesWire;
+  auto errors = runRanks(
+      wrong,
+      [](const PlanReader &plan, const World &world, Transport &) -> Status {
+        auto change = Switch::create(plan, world);
+        DTRT_RETURN_IF_ERROR(change);
+        Tensors tensors(plan, plan.devices()[world.rank]);
+        return statusOf((*change)->compare(tensors.bindings, ""));
+      });
+  for (const std::string &error : errors)
+    expectContains(error, "the plan is wrong, and nothing was moved: summary "
+                          "says");
+}
+
 /// What the ranks of the attempt under way must have alike.
 Arrival arrivalOfOthers(Store &store) {
   awaitRecords(store, 1);

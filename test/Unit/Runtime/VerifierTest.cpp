@@ -360,17 +360,20 @@ TEST(Verifier, SeesBrokenLimits) {
       "staging arena has");
 }
 
-/// The programs keep to the limit, what the summary says of them does not.
-TEST(Verifier, SeesAStatedPeakAboveTheLimit) {
+/// Device 0 holds 32 bytes before and after.
+TEST(Verifier, SeesAPeakAboveTheLimitAndAPeakThatIsNone) {
   TestPlan plan = forwardingPlan();
-  // Device 0 holds 32 bytes before and after.
   plan.common.summary.devicePeak = plan.common.summary.deviceLimit = 64;
   EXPECT_EQ(verdict(plan), "");
-  plan.common.summary.devicePeak = 65;
-  EXPECT_EQ(verdict(plan),
-            "device peak of 65 bytes is more than the limit of 64");
-  plan.common.summary.deviceLimit = 65;
-  EXPECT_EQ(verdict(plan), "");
+  plan.common.summary.deviceLimit = 63;
+  expectContains(verdict(plan),
+                 "needs 64 bytes of memory, more than the limit of 63");
+  plan.common.summary.deviceLimit = 0;
+  for (uint64_t stated : {63, 65}) {
+    plan.common.summary.devicePeak = stated;
+    EXPECT_EQ(verdict(plan), "summary says " + std::to_string(stated) +
+                                 " device peak, the programs have 64");
+  }
 }
 
 TEST(Verifier, SeesAFalseSummary) {

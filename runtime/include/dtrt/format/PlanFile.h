@@ -28,10 +28,15 @@ struct EncodedProgram {
   uint32_t device = 0;
   std::string bytes; // padded to the alignment of sections
   uint64_t checksum = 0;
+  FeatureSet features = 0;
 };
 /// The slow half of `PlanWriter::addProgram`: several threads may encode
 /// programs while one writes them.
 Result<EncodedProgram> encodeSection(const RankProgram &program);
+
+/// A common part as its section of the file holds it: two parts are the same
+/// exactly if their bytes are.
+std::string encodeCommonSection(const PlanCommon &common);
 
 class PlanReader;
 
@@ -57,7 +62,8 @@ public:
   /// Fails when the common part is one that no reader takes. With a check,
   /// the file is read again before it is visible, and the common part that
   /// the check returns takes the place of the one that it saw: what a plan
-  /// states of itself is said of its own bytes.
+  /// states of itself is said of its own bytes. It may differ in what is
+  /// proved and by what, and in nothing else, and is read again too.
   Status finish(const PlanCommon &common, const Check &check = nullptr);
 
 private:

@@ -26,10 +26,13 @@
 
 namespace dtrt {
 
-/// Newest plan format that this library reads. A file of another major, or of a
-/// newer minor, is refused. Plans are written in the oldest that can say them.
+/// Newest plan format that this library reads and the one that it writes. A
+/// file of another major, or of a newer minor, is refused.
 constexpr uint16_t kFormatMajor = 1;
 constexpr uint16_t kFormatMinor = 4;
+
+/// Bit i stands for the feature of that number (dtrt/format/Features.h).
+using FeatureSet = uint64_t;
 
 /// Half-open [lo, hi), in elements.
 struct Range {
@@ -232,6 +235,9 @@ struct PlanCommon {
   PlanSummary summary;
   /// Layouts in words (the layout-level IR), for `inspect` and `diff`.
   std::string sourceLayout, destinationLayout;
+  /// What the file says that its readers must be able to do: none before format
+  /// 1.4. The writer finds it out from what it is given.
+  FeatureSet features = 0;
 };
 
 } // namespace dtrt

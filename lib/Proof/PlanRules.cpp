@@ -1,0 +1,28 @@
+//===- PlanRules.cpp - All rules of the transport level -------------------===//
+
+#include "dt/Proof/PlanRules.h"
+
+namespace dt {
+
+MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
+                      const Wanted &wanted, const Cluster &cluster,
+                      const MemoryLimits &limits, const ParallelFor &parallel) {
+  if (auto fault = arrivals.checkCoverage(wanted))
+    return fault;
+  if (auto fault = arrivals.checkFeeding())
+    return fault;
+  if (auto fault = checkMessages(plan.pieces, plan.slots, parallel))
+    return fault;
+  if (auto fault = checkDirect(plan, parallel))
+    return fault;
+  if (auto fault = checkPorts(plan.pieces, cluster))
+    return fault;
+  if (auto fault =
+          checkSlots(plan.pieces, plan.slots, limits.staging, parallel))
+    return fault;
+  if (auto fault = checkStorage(plan, parallel))
+    return fault;
+  return checkMemory(measureMemory(plan), limits);
+}
+
+} // namespace dt
