@@ -156,11 +156,15 @@ def warm_up(plan, rank, full, world):
 
 
 def limit_what_is_not_state():
-    """What malloc keeps in its heap would count when it is free, too, and of
-    the stacks of threads, however many there are at once, what nobody uses."""
+    """Beside its state a process has the lists of its plans, as large as there
+    are instructions, from one switch to the next. They are of malloc's heap,
+    which keeps what it has: so an empty process has all of it, as one in a
+    switch does. A tensor is never of the heap, which would keep it, too. Of the
+    stacks of threads, however many there are at once, nobody uses most."""
     libc = ctypes.CDLL(None)
-    mmap_threshold = -3
-    libc.mallopt(mmap_threshold, 64 * 1024)
+    trim_threshold, mmap_threshold = -1, -3
+    libc.mallopt(trim_threshold, 2**30)
+    libc.mallopt(mmap_threshold, SIDE * SIDE * 4 // RANKS)
     attributes = ctypes.create_string_buffer(64)  # pthread_attr_t
     libc.pthread_attr_init(attributes)
     libc.pthread_attr_setstacksize(attributes, ctypes.c_size_t(MIB))
