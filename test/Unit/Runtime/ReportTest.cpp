@@ -108,7 +108,7 @@ TEST(Report, InspectionHasThePlansNumbers) {
   auto json = nlohmann::json::parse(written([&](std::ostream &out) {
     return writeInspection(plan, std::nullopt, OutputFormat::Json, out);
   }));
-  EXPECT_EQ(json["format_version"], "1.3");
+  EXPECT_EQ(json["format_version"], "1.4");
   EXPECT_EQ(json["request_hash"], std::string(32, '0'));
   EXPECT_EQ(json["source"]["world"], 3);
   EXPECT_EQ(json["destination"]["world"], 3);
