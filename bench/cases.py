@@ -6,6 +6,7 @@ here in full. Every case uses the same cluster unless it says otherwise: eight
 devices to a node, 200 GB/s inside, one 25 GB/s NIC per device, 10 us.
 """
 
+import json
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -75,6 +76,16 @@ class Case:
             "cluster": self.cluster,
             "memory": {"staging": staging, "mode": mode},
         }
+
+    def write(self, folder, **memory):
+        """Path of the request, in a folder that takes its model too."""
+        model = MODELS / f"{self.model}.json"
+        if isinstance(self.model, dict):
+            model = folder / f"{self.name}-model.json"
+            model.write_text(json.dumps(self.model))
+        path = folder / f"{self.name}.json"
+        path.write_text(json.dumps(self.request(model, **memory)))
+        return path
 
 
 def sizes(world, **parallel):

@@ -39,7 +39,7 @@ import tempfile
 from pathlib import Path
 
 from cases import CASES, MODELS
-from plan_quality import ROOT, machine, ratio, table, write_request
+from plan_quality import ROOT, machine, ratio, table
 
 CAPS = ["64MiB", "256MiB", "1GiB"]
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -148,12 +148,10 @@ def scaled(case, layers):
 
 def compile_case(case, staging, mode, options, folder, granularity="page"):
     """(plan, facts, seconds); facts are the error where it is refused."""
-    options.staging, options.mode = staging, mode
-    request = write_request(case, folder, options)
+    memory = {"staging": staging, "mode": mode}
     if granularity == "tensor":
-        asked = json.loads(request.read_text())
-        asked["memory"]["granularity"] = granularity
-        request.write_text(json.dumps(asked))
+        memory["granularity"] = granularity
+    request = case.write(folder, **memory)
     plan = folder / f"{case.name}-{mode}.dtplan"
     done, seconds = timed(options.bin / "dt-opt", request, "-o", plan)
     works = re.search(r"smallest limit that works is (\d+)", done.stderr)

@@ -1,5 +1,6 @@
 """Finds the proofs that cost the solver most: examples, random requests of the
-suite, and random meshes in two and three dims, cut unevenly.
+suite, and random meshes in two and three dims, cut unevenly; with --benchmark
+also the benchmark set (cases.py).
 
 Solves each obligation of each request with Z3 as dt-opt does, and prints one
 line of JSON: how many there were, how many the solver left open, and the most
@@ -21,6 +22,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
+from cases import CASES
 from proof_cost import ROOT
 
 sys.path.append(str(ROOT / "test/Pipelines"))
@@ -115,6 +117,8 @@ def all_requests(options, folder):
         path = folder / f"mesh-{number}.json"
         path.write_text(json.dumps(mesh_request(rng)))
         paths.append(path)
+    if options.benchmark:
+        paths += [case.write(folder) for case in CASES]
     return paths
 
 
@@ -174,6 +178,7 @@ def main():
     parser.add_argument("--bin", type=Path, default=ROOT / "build/bin")
     parser.add_argument("--meshes", type=int, default=300)
     parser.add_argument("--random", type=int, default=200)
+    parser.add_argument("--benchmark", action="store_true")
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=random.randrange(10**9))
     options = parser.parse_args()

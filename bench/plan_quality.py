@@ -24,7 +24,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from cases import CASES, MODELS, PUBLISHED
+from cases import CASES, PUBLISHED
 
 ROOT = Path(__file__).resolve().parent.parent
 MOST_TIME_RATIO = 1.05
@@ -69,25 +69,13 @@ def run(*command):
     return done.stdout
 
 
-def write_request(case, folder, options):
-    model = MODELS / f"{case.model}.json"
-    if isinstance(case.model, dict):
-        model = folder / "model.json"
-        model.write_text(json.dumps(case.model))
-    path = folder / f"{case.name}.json"
-    path.write_text(
-        json.dumps(case.request(model, options.staging, options.mode))
-    )
-    return path
-
-
 def ratio(value, bound):
     return value / bound if bound else 1.0
 
 
 def measure(case, options, folder):
     """Compiles a case and gives its row."""
-    request = write_request(case, folder, options)
+    request = case.write(folder, staging=options.staging, mode=options.mode)
     plan = folder / f"{case.name}.dtplan"
     seconds = []
     for _ in range(options.repeat):

@@ -57,6 +57,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     summary.deadlockFree = word(proof->get().deadlockFree);
     summary.memorySafe = word(proof->get().memorySafe);
     summary.solver = proof->get().solver;
+    summary.solverSteps = proof->get().solverSteps;
     return common;
   }
 

@@ -20,6 +20,8 @@ struct ProofResult {
   /// "z3 4.8.12", and how many classes of the plan it proved where that is not
   /// all of them.
   std::string solver;
+  /// What it might spend on each obligation; 0: it did not run.
+  uint64_t solverSteps = 0;
 };
 
 } // namespace dt

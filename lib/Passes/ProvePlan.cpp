@@ -84,6 +84,7 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     if (proved == 0)
       return success();
     result.solver = solverName();
+    result.solverSteps = maxSteps;
     if (size_t numClasses = obligations.size() - numLemmas; openClasses > 0)
       result.solver += ", " + std::to_string(numClasses - openClasses) +
                        " of " + std::to_string(numClasses) +

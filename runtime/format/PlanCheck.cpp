@@ -214,6 +214,8 @@ Status checkSummary(const PlanSummary &summary) {
     if (!proof->empty() && *proof != "proved")
       return makeError("a proof is neither empty nor 'proved'");
   DTRT_RETURN_IF_ERROR(checkName("name of the solver", summary.solver));
+  if (summary.solver.empty() && summary.solverSteps > 0)
+    return makeError(summary.solverSteps, " steps of a solver without a name");
   return checkName("name of the verifier", summary.verifier);
 }
 

@@ -124,6 +124,7 @@ std::string withoutProof(PlanCommon common) {
   PlanSummary &summary = common.summary;
   summary.coverage = summary.deadlockFree = summary.memorySafe = "";
   summary.solver = summary.verifier = "";
+  summary.solverSteps = 0;
   return encodeCommonSection(common);
 }
 } // namespace

@@ -344,6 +344,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.waves = from.waves();
   summary.messages = from.messages();
   summary.collectives = from.collectives();
+  summary.solverSteps = from.solver_steps();
   const char *proof = "bytes of a proof";
   DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));
   DTRT_RETURN_IF_ERROR(text(proof, from.deadlock_free(), summary.deadlockFree));

@@ -206,8 +206,8 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                collectives, coverage, deadlockFree, memorySafe, solver,
-               verifier, granularity] = summary;
-  (void)solver, (void)verifier; // who proved it
+               verifier, solverSteps, granularity] = summary;
+  (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
       {bytesRow("destination bytes", bytesDestination),

@@ -104,6 +104,8 @@ std::string proofText(const PlanSummary &s) {
                      (s.deadlockFree.empty() ? "-" : s.deadlockFree) +
                      ", memory " + (s.memorySafe.empty() ? "-" : s.memorySafe);
   std::string by = s.solver;
+  if (s.solverSteps > 0)
+    by += ", at most " + std::to_string(s.solverSteps) + " steps each";
   if (!s.verifier.empty())
     by += (by.empty() ? "verifier " : ", verifier ") + s.verifier;
   return by.empty() ? text : text + " (" + by + ")";

@@ -626,11 +626,22 @@ Rendezvous::silent(std::vector<uint32_t> suspects) {
   return *asks ? suspects : std::vector<uint32_t>();
 }
 
+/// A failure whose cause may be the store's: a rank that loses it leaves, and
+/// the others lose that rank.
+static Status withoutStore(const Status &failure, const Status &lost) {
+  if (failure.is(ErrorCode::StoreLost))
+    return failure;
+  return makeError(failure.code(), failure.message(),
+                   "; the other ranks cannot be asked why: ", lost.message());
+}
+
 Status Rendezvous::causeOf(const Status &failure, bool callsRoll) {
   auto decision = look(regardless());
-  if (decision.ok() && decision->state == Attempt::State::Aborted)
+  if (!decision.ok())
+    return withoutStore(failure, decision.status());
+  if (decision->state == Attempt::State::Aborted)
     return decision->why;
-  if (!decision.ok() || (!callsRoll && !failure.is(ErrorCode::Timeout)))
+  if (!callsRoll && !failure.is(ErrorCode::Timeout))
     return failure;
   std::vector<uint32_t> others;
   for (uint32_t rank = 0; rank < world; ++rank)
@@ -638,7 +649,9 @@ Status Rendezvous::causeOf(const Status &failure, bool callsRoll) {
       others.push_back(rank);
   auto quiet = silent(others);
   if (!quiet.ok())
-    return quiet.status().is(ErrorCode::StoreLost) ? failure : quiet.status();
+    return quiet.status().is(ErrorCode::StoreLost)
+               ? withoutStore(failure, quiet.status())
+               : quiet.status();
   if (quiet->empty())
     return failure;
   return makeError(timeoutOf(*quiet, " answered"), ": ", failure.message());

@@ -98,7 +98,7 @@ void mutateNumber(std::string &section, Rng &rng) {
   memcpy(at, &number, width);
 }
 
-void mutateBytes(std::string &section, size_t limit, Rng &rng) {
+void mutateBytes(std::string &section, size_t limit) {
   size_t size = section.size();
   section.resize(std::max(size, limit));
   section.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t *>(section.data()),
@@ -118,7 +118,7 @@ std::optional<std::string> mutateSections(const std::string &input,
     return std::nullopt;
   std::string &section = *anySection(*plan, rng);
   if (rng() % 4 == 0)
-    mutateBytes(section, std::min(limit, section.size() + 64), rng);
+    mutateBytes(section, std::min(limit, section.size() + 64));
   else
     for (size_t count = 1 + pick(rng, 3); count-- > 0;)
       mutateNumber(section, rng);
@@ -159,7 +159,7 @@ std::string mutatePlan(const std::string &input, size_t limit, uint32_t seed) {
   size_t how = pick(rng, 16);
   if (how == 0) { // as it is, the checksums included
     out = input;
-    mutateBytes(*out, limit, rng);
+    mutateBytes(*out, limit);
     return out->substr(0, limit);
   }
   if (how < 7)

@@ -93,16 +93,14 @@ std::optional<PlanReader> withOther(const TestPlan &plan,
 
 // Every field of every struct, each of several values that a reader takes.
 TEST(Diff, SeesEveryField) {
-  constexpr size_t kTries = 60;
+  constexpr size_t kTries = 200;
   constexpr int kValues = 4;
   std::map<std::string, int> seen;
   for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
                                derivedPlan(), forwardingPlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
-      // Of its own, so that what is tried of a field depends on no other.
-      std::seed_seq seed(name.begin(), name.end());
-      Rng rng(seed);
+      Rng rng(1); // always the same, whatever other fields there are
       // Few of some fields can change alone: each has its turn, thrice.
       TestPlan copy = plan;
       size_t turns = std::max(kTries, 3 * fieldsNamed(copy, name).size());

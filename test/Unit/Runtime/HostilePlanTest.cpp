@@ -127,7 +127,12 @@ TEST(HostileCommon, SummariesAreChecked) {
        {[](TestPlan &p) { p.common.summary.coverage = "maybe"; },
         "a proof is neither empty nor 'proved'"},
        {[](TestPlan &p) { p.common.summary.memorySafe = "\xff"; },
-        "a proof is neither empty nor 'proved'"}});
+        "a proof is neither empty nor 'proved'"},
+       {[](TestPlan &p) {
+          p.common.summary.solver.clear();
+          p.common.summary.solverSteps = 7;
+        },
+        "7 steps of a solver without a name"}});
 }
 
 TEST(HostileCommon, TextIsText) {

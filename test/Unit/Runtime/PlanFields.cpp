@@ -243,8 +243,8 @@ private:
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
-           coverage, deadlockFree, memorySafe, solver, verifier, granularity] =
-        summary;
+           coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
+           granularity] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -268,6 +268,7 @@ private:
     leaf("summary.memorySafe", memorySafe);
     leaf("summary.solver", solver);
     leaf("summary.verifier", verifier);
+    leaf("summary.solverSteps", solverSteps);
     leaf("summary.granularity", granularity);
   }
 
@@ -357,7 +358,8 @@ std::vector<Field> fieldsOf(TestPlan &plan) {
 
 bool isProvenance(const std::string &name) {
   return name == "common.compilerVersion" || name == "common.requestHash" ||
-         name == "summary.solver" || name == "summary.verifier";
+         name == "summary.solver" || name == "summary.verifier" ||
+         name == "summary.solverSteps";
 }
 
 TestPlan withoutProvenance(TestPlan plan) {
@@ -365,6 +367,7 @@ TestPlan withoutProvenance(TestPlan plan) {
   plan.common.requestHash.clear();
   plan.common.summary.solver.clear();
   plan.common.summary.verifier.clear();
+  plan.common.summary.solverSteps = 0;
   return plan;
 }
 

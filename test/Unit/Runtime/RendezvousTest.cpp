@@ -516,6 +516,24 @@ TEST(Rendezvous, AStoreThatDoesNotAnswerIsNotWaitedForWithoutLimit) {
   expectContains(status.message(), "the store does not answer");
 }
 
+/// A peer that has lost the store leaves; that it is gone is not the cause.
+TEST(Rendezvous, APeerLostWithTheStoreIsToldWithTheStore) {
+  Ranks world(1);
+  auto ranks = world.make(0);
+  ASSERT_TRUE(ranks->gather(arrivalAt("5"), "r", joined).ok());
+  Status failure = makeError(ErrorCode::PeerLost, "lost rank 3");
+  EXPECT_EQ(ranks->causeOf(failure).message(), "lost rank 3");
+  world.ways[0]->lose();
+  for (bool callsRoll : {false, true}) {
+    Status cause = ranks->causeOf(failure, callsRoll);
+    EXPECT_EQ(cause.code(), ErrorCode::PeerLost);
+    expectContains(cause.message(), "lost rank 3; the other ranks cannot be "
+                                    "asked why: lost the store");
+  }
+  Status lost = makeError(ErrorCode::StoreLost, "no store");
+  EXPECT_EQ(ranks->causeOf(lost).message(), "no store");
+}
+
 TEST(Rendezvous, CancelEndsAWaitForAStoreThatDoesNotAnswer) {
   Ranks world(1);
   auto ranks = world.make(0);

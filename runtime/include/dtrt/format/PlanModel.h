@@ -217,6 +217,9 @@ struct PlanSummary {
   /// Which `verifyPlan` has accepted the file's bytes before this was written,
   /// kVerifierVersion; empty when none.
   std::string verifier;
+  /// What the solver might spend on each obligation, in steps as it counts them
+  /// itself; 0 when no solver ran.
+  uint64_t solverSteps = 0;
   Granularity granularity = Granularity::Page;
 };
 

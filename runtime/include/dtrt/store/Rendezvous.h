@@ -80,7 +80,8 @@ public:
   /// What `failure` of this rank comes from: the reason of the rank that
   /// stopped first; of a timeout, or if asked to, ranks that give no sign of
   /// life. A rank tells all why it stops before it closes its connections, so
-  /// that a lost connection is a cause only where nobody gave another.
+  /// that a lost connection is a cause only where nobody gave another. Where
+  /// the store does not answer it may be the cause: the text has both.
   Status causeOf(const Status &failure, bool callsRoll = false);
   /// Whether a decision to commit can have been made without this rank knowing.
   bool mayBeCommitted() const { return saidDone; }
