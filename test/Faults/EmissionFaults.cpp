@@ -403,6 +403,23 @@ std::vector<Fault> commonFaults() {
                                                  : MemoryMode::Flat;
                  return true;
                }),
+      inCommon("granularity of storage",
+               [](PlanCommon &c) {
+                 Granularity &granularity = c.summary.granularity;
+                 if (granularity != Granularity::Tensor)
+                   return false;
+                 granularity = Granularity::Page;
+                 return true;
+               }),
+      inCommon("storage that tensors share",
+               [](PlanCommon &c) {
+                 for (Family &family : c.families)
+                   if (!family.storage.empty()) {
+                     family.storage.clear();
+                     return true;
+                   }
+                 return false;
+               }),
       inCommon("predicted time",
                [](PlanCommon &c) { return c.summary.timePredicted *= 1.01; }),
       inCommon("lower bound of the time",
