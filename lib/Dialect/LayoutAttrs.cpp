@@ -385,7 +385,10 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
-                                 int64_t deviceBytes, bool) {
+                                 int64_t deviceBytes, bool flat,
+                                 bool byTensor) {
+  if (byTensor && !flat)
+    return emitError() << "expected 'flat' where storage goes by tensor";
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
                        << std::min(stagingBytes, deviceBytes);
@@ -411,17 +414,24 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
     parser.emitError(modeLoc, "expected 'flat' or 'rollback'");
     return {};
   }
+  bool flat = mode == "flat", byTensor = false;
+  if (flat && succeeded(parser.parseOptionalKeyword("by"))) {
+    if (parser.parseKeyword("tensor"))
+      return {};
+    byTensor = true;
+  }
   if (parser.parseGreater())
     return {};
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, mode == "flat");
+                                       device, flat, byTensor);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
   printer << "<staging " << getStagingBytes() << ", ";
   if (getDeviceBytes() != 0)
     printer << "device " << getDeviceBytes() << ", ";
-  printer << (getFlat() ? "flat" : "rollback") << ">";
+  printer << (getFlat() ? "flat" : "rollback")
+          << (getByTensor() ? " by tensor>" : ">");
 }
 
 } // namespace dt

@@ -64,6 +64,7 @@ dtrt::Family familyOf(ParamOp param) {
     out.states.push_back(std::move(info));
   }
   out.partial = param.getPartial();
+  out.storage = param.getStorage().value_or("").str();
   return out;
 }
 
@@ -92,6 +93,8 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.cluster = info.cluster;
   out.summary.mode =
       info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+  out.summary.granularity =
+      info.byTensor ? dtrt::Granularity::Tensor : dtrt::Granularity::Page;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
   return out;

@@ -54,6 +54,8 @@ public:
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none
   bool flat = false;
+  /// Flat mode: storages come and go whole.
+  bool byTensor = false;
   /// Flat mode: bytes of the pages in which storage comes and goes.
   int64_t pageBytes() const;
 

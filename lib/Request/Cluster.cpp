@@ -88,7 +88,7 @@ Cluster readCluster(const Json &json) {
 }
 
 MemoryDecl readMemory(const Json &json) {
-  checkKeys(json, "memory", {"staging", "device", "mode"});
+  checkKeys(json, "memory", {"staging", "device", "mode", "granularity"});
   MemoryDecl memory;
   if (const Json *value = json.find("staging"))
     memory.stagingBytes = readBytes(*value, "memory.staging");
@@ -100,6 +100,16 @@ MemoryDecl readMemory(const Json &json) {
       fail("memory.mode must be \"flat\" or \"rollback\", not " +
            inQuotes(mode));
     memory.flat = mode == "flat";
+  }
+  if (const Json *value = json.find("granularity")) {
+    const std::string &text = asString(*value, "memory.granularity");
+    if (text != "page" && text != "tensor")
+      fail("memory.granularity must be \"page\" or \"tensor\", not " +
+           inQuotes(text));
+    if (!memory.flat)
+      fail("memory.granularity stands beside mode \"rollback\", expected "
+           "\"flat\"");
+    memory.byTensor = text == "tensor";
   }
   return memory;
 }

@@ -23,10 +23,6 @@ uint64_t countTensors(const PlanCommon &common) {
   return tensors;
 }
 
-const char *modeName(MemoryMode mode) {
-  return mode == MemoryMode::Flat ? "flat" : "rollback";
-}
-
 Json proofJson(const PlanSummary &summary) {
   Json proof = Json::object();
   auto add = [&](const char *key, const std::string &value) {
@@ -58,10 +54,14 @@ Json planJson(const PlanReader &plan) {
                   {"inter_node_lower_bound", s.bytesInterNodeLowerBound}};
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
-  out["memory"] = {
-      {"mode", modeName(s.mode)},      {"staging_limit", s.stagingLimit},
-      {"staging_peak", s.stagingPeak}, {"device_peak", s.devicePeak},
-      {"source_max", s.sourceMax},     {"destination_max", s.destinationMax}};
+  out["memory"] = {{"mode", memoryModeName(s.mode, Granularity::Page)},
+                   {"staging_limit", s.stagingLimit},
+                   {"staging_peak", s.stagingPeak},
+                   {"device_peak", s.devicePeak},
+                   {"source_max", s.sourceMax},
+                   {"destination_max", s.destinationMax}};
+  if (s.granularity == Granularity::Tensor)
+    out["memory"]["granularity"] = "tensor";
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
                    {"collectives", s.collectives}};
@@ -144,7 +144,11 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
   writeRow(out, "staging",
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
   writeRow(out, "device peak",
-           bytesText(s.devicePeak) + ", mode " + modeName(s.mode));
+           bytesText(s.devicePeak) + ", mode " +
+               memoryModeName(s.mode, s.granularity));
+  if (s.granularity == Granularity::Tensor)
+    writeRow(out, "point of no return",
+             "when all processes have begun the transfer");
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +
                bytesText(s.destinationMax) + " after");

@@ -80,6 +80,9 @@ struct Family {
   /// A set of values, such as one per coordinate of some axes: a layout need
   /// not have all of them. Of any other tensor both layouts have all.
   bool partial = false;
+  /// Not empty: all that a device holds on a side of families with this name,
+  /// in one state, lies in one storage (granularity tensor).
+  std::string storage;
 
   unsigned numLeading() const { return leading.size(); }
   unsigned rank() const { return leading.size() + shape.size(); }
@@ -108,7 +111,8 @@ struct ShardRecord {
 /// Segments of Create and Release name storage, not coordinates: leading dims
 /// name the members, the first inner dim is a range of each member's stored
 /// elements (counted from the start of its buffer), further inner dims are
-/// offset 0, size 1. A scalar is always whole.
+/// offset 0, size 1. A scalar is always whole. By tensor, the range is all of
+/// the buffer, and what shares a storage is named by neighbouring instructions.
 struct Segment {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -174,6 +178,13 @@ struct RankProgram {
 
 enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
 
+/// Flat mode: whether storage comes and goes by pages of each tensor's buffer,
+/// or whole: a tensor's buffer, or all that lies in one storage.
+enum class Granularity : uint8_t { Page = 0, Tensor = 1 };
+
+/// "rollback", "flat", "flat by tensor"
+const char *memoryModeName(MemoryMode mode, Granularity granularity);
+
 /// What `dt-plan inspect` prints; computed by the compiler.
 struct PlanSummary {
   uint64_t bytesDestination = 0; // all destination bytes, padding excluded
@@ -209,6 +220,7 @@ struct PlanSummary {
   /// What the solver might spend on each obligation, in steps as it counts them
   /// itself; 0 when no solver ran.
   uint64_t solverSteps = 0;
+  Granularity granularity = Granularity::Page;
 };
 
 /// Everything that is not per rank.
