@@ -2,6 +2,8 @@
 
 #include "Overlap.h"
 
+#include "dtrt/core/ExecutionPlan.h"
+
 #include <algorithm>
 
 namespace dtrt {
@@ -24,20 +26,6 @@ bool sharesStaging(const Instruction &staged, const Instruction &other) {
                      [&](const Message &message) {
                        return !message.direct &&
                               shares(message.slot, message.bytes);
-                     });
-}
-
-bool readsDestination(const Instruction &instruction) {
-  auto isThere = [](const Segment &segment) {
-    return segment.side == Side::Destination;
-  };
-  if (instruction.op == Opcode::Pack)
-    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
-                       isThere);
-  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
-                     [&](const Message &message) {
-                       return message.direct && !message.receive &&
-                              isThere(message.segment);
                      });
 }
 
