@@ -515,8 +515,8 @@ SpentSeconds Engine::spentOn(uint32_t number) const {
   double drawn = alone.full * alone.jitter;
   spent.jitter = drawn - alone.full;
   spent.slow += drawn * (alone.slow - 1);
-  spent.sharing =
-      activity.end - activity.begin - spent.latency - drawn * alone.slow;
+  spent.sharing = std::max(0.0, activity.end - activity.begin - spent.latency -
+                                    drawn * alone.slow);
   return spent;
 }
 

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <iomanip>
 #include <ostream>
 
@@ -17,8 +18,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Kind = DeviceStep::Kind;
 
-/// Rows of each table for people.
-constexpr size_t kRows = 10;
+/// Parts of the path that are less than so much of it are rounding.
+constexpr double kLeastShare = 1e-6;
+/// Rows of each table for people, so that all of them fit a screen.
+constexpr size_t kRows = 6;
 
 const char *kindName(Kind kind) {
   switch (kind) {
@@ -317,7 +320,7 @@ void writeDisturbances(const SimulationReport &report, std::ostream &out) {
     row(report.disturbances[i].what + ", alone",
         report.disturbances[i].seconds);
   if (report.disturbances.size() > kRows)
-    out << "  " << report.disturbances.size() - kRows << " more\n";
+    out << "  and " << report.disturbances.size() - kRows << " more, alone\n";
   row("all together", report.result.seconds);
 }
 
@@ -331,7 +334,7 @@ void writeSpent(const PlanReader &plan, const SimulationReport &report,
   writeRow(out, {"what", "takes", "share", "beyond the lower bound"}, widths);
   auto parts = named(spent);
   for (size_t i = 0; i < parts.size(); ++i)
-    if (parts[i].second != 0)
+    if (std::abs(parts[i].second) > kLeastShare * spent.total())
       writeRow(out,
                {parts[i].first, secondsText(parts[i].second),
                 shareText(parts[i].second, spent.total()),
@@ -341,7 +344,7 @@ void writeSpent(const PlanReader &plan, const SimulationReport &report,
 
 std::string waveText(int32_t first, int32_t last) {
   if (first == last)
-    return std::to_string(first);
+    return first < 0 ? "-" : std::to_string(first);
   return std::to_string(first) + "-" + std::to_string(last);
 }
 
