@@ -2,7 +2,7 @@
 
 #include "dtrt/core/ExecutionPlan.h"
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <algorithm>
 #include <map>
@@ -263,20 +263,6 @@ ExecutionPlan Planner::finish() {
 }
 
 } // namespace
-
-bool readsDestination(const Instruction &instruction) {
-  auto isThere = [](const Segment &segment) {
-    return segment.side == Side::Destination;
-  };
-  if (instruction.op == Opcode::Pack)
-    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
-                       isThere);
-  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
-                     [&](const Message &message) {
-                       return message.direct && !message.receive &&
-                              isThere(message.segment);
-                     });
-}
 
 ExecutionPlan planExecution(const PlanCommon &common,
                             const RankProgram &program,

@@ -2,8 +2,7 @@
 
 #include "dtrt/cost/EventSimulation.h"
 
-#include "FairShares.h"
-
+#include "dtrt/cost/FairShares.h"
 #include "dtrt/cost/LinkRates.h"
 #include "dtrt/types/DeviceIndex.h"
 

@@ -1,6 +1,6 @@
 //===- FairShares.cpp - Who gets how much of what is shared ---------------===//
 
-#include "FairShares.h"
+#include "dtrt/cost/FairShares.h"
 
 #include <algorithm>
 

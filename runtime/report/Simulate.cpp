@@ -1,9 +1,10 @@
 //===- Simulate.cpp - A plan event by event -------------------------------===//
 
-#include "SimulatedPrograms.h"
+#include "dtrt/report/Simulate.h"
+
 #include "SimulationText.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/SimulatedPrograms.h"
 
 #include <algorithm>
 #include <charconv>

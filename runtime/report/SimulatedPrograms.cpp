@@ -1,8 +1,8 @@
 //===- SimulatedPrograms.cpp - A plan file as it is simulated -------------===//
 
-#include "SimulatedPrograms.h"
+#include "dtrt/report/SimulatedPrograms.h"
 
-#include "dtrt/core/ExecutionPlan.h"
+#include "dtrt/core/Overlap.h"
 #include "dtrt/format/ShardView.h"
 
 namespace dtrt {
@@ -38,15 +38,16 @@ class Builder {
 public:
   Builder(const PlanCommon &common, const RankProgram &program)
       : common(common), program(program),
-        localStays(common.summary.mode == MemoryMode::Flat) {
-    TransportCaps caps;
-    caps.overlaps = true;
-    execution = planExecution(common, program, caps);
-  }
+        localStays(common.summary.mode == MemoryMode::Flat),
+        besideOf(overlapsOf(program)) {}
 
   std::vector<DeviceStep> run() {
+    std::vector<bool> isBeside(program.instructions.size());
+    for (const std::vector<size_t> &beside : besideOf)
+      for (size_t i : beside)
+        isBeside[i] = true;
     for (size_t i = 0; i < program.instructions.size(); ++i)
-      if (!execution.steps[i].early)
+      if (!isBeside[i])
         add(i);
     return std::move(steps);
   }
@@ -75,7 +76,7 @@ private:
   }
 
   void addGroup(size_t index, DeviceStep &group) {
-    for (size_t other : execution.steps[index].meanwhile) {
+    for (size_t other : besideOf[index]) {
       const Instruction &beside = program.instructions[other];
       (beside.op == Opcode::Pack ? group.packBytes : group.unpackBytes) +=
           int64_t(beside.bytes);
@@ -97,7 +98,7 @@ private:
   const PlanCommon &common;
   const RankProgram &program;
   const bool localStays;
-  ExecutionPlan execution;
+  const std::vector<std::vector<size_t>> besideOf; // groups, by instruction
   bool hasLocal = false; // that no step has waited for
   std::vector<DeviceStep> steps;
 };

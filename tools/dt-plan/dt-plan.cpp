@@ -2,6 +2,7 @@
 
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/report/Report.h"
+#include "dtrt/report/Simulate.h"
 #include "dtrt/report/TerminalProgress.h"
 #include "dtrt/verify/Verifier.h"
 

@@ -2,8 +2,7 @@
 
 #include "dtrt/cost/EventSimulation.h"
 
-#include "FairShares.h"
-
+#include "dtrt/cost/FairShares.h"
 #include "dtrt/cost/Simulation.h"
 
 #include <gtest/gtest.h>
@@ -13,6 +12,7 @@
 #include <numeric>
 #include <random>
 #include <set>
+#include <utility>
 
 using namespace dtrt;
 
@@ -236,6 +236,28 @@ TEST(EventSimulation, CopiesGoBesideTheWireButForTheEnds) {
   EXPECT_NEAR(of(result, 0).copying, 3 * pack, 1e-12);
   EXPECT_EQ(result.path.front().kind, Kind::Pack);
   EXPECT_EQ(result.path.back().kind, Kind::Unpack);
+}
+
+/// What is passed on is unpacked and packed between its waves. The formula
+/// packs it beside the wave that brings it, and so lacks both.
+TEST(EventSimulation, AForwardUnpacksBeforeItPacks) {
+  double pack = Cluster().packSeconds(kBytes);
+  std::vector<TimedMessage> messages = {message(0, 0, 8, kBytes, true),
+                                        message(1, 8, 16, kBytes, true)};
+  auto devices = programsOf(messages);
+  std::vector<DeviceStep> &forwarder = devices[8];
+  ASSERT_EQ(forwarder.size(), 2u);
+  DeviceStep copy;
+  copy.kind = Kind::Unpack;
+  copy.bytes = std::exchange(forwarder[1].unpackBytes, 0);
+  forwarder.insert(forwarder.begin() + 1, copy);
+  copy.kind = Kind::Pack;
+  copy.bytes = std::exchange(forwarder[0].packBytes, 0);
+  forwarder.insert(forwarder.begin() + 2, copy);
+  SimulationResult result = run(planOf(devices));
+  EXPECT_NEAR(result.seconds, 2 * kOnNic + 4 * pack, 1e-12);
+  EXPECT_NEAR(result.seconds - predictSeconds(messages, Cluster()), 2 * pack,
+              1e-12);
 }
 
 TEST(EventSimulation, LocalWorkSharesTheCopyEngine) {

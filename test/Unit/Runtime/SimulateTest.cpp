@@ -2,9 +2,8 @@
 
 #include "PlanBuilder.h"
 
-#include "SimulatedPrograms.h"
-
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Simulate.h"
+#include "dtrt/report/SimulatedPrograms.h"
 
 #include <nlohmann/json.hpp>
 

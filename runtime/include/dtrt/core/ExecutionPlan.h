@@ -49,10 +49,6 @@ ExecutionPlan planExecution(const PlanCommon &common,
                             const TransportCaps &caps,
                             const ExecutionOptions &options = {});
 
-/// Whether a pack or group sends what the program has brought to a destination
-/// shard.
-bool readsDestination(const Instruction &instruction);
-
 /// A line for the device, and one per instruction.
 void writeExecution(const RankProgram &program, const ExecutionPlan &execution,
                     std::ostream &out);

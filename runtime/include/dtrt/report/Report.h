@@ -44,22 +44,6 @@ Result<bool> writeDifferences(const PlanReader &a, const PlanReader &b,
                               std::ostream &out,
                               DiffLength length = DiffLength::Screen);
 
-/// What a plan is simulated with; what is not set is the cluster's.
-struct SimulationRequest {
-  std::optional<double> latencyUs; // per message
-  double launchUs = 0;             // per group and device
-  double jitterPercent = 0;        // of each message and copy
-  uint64_t seed = 1;
-  /// "DEVICE=FACTOR" or "FROM-TO=FACTOR": how many times slower.
-  std::vector<std::string> slow;
-};
-
-/// How long the plan takes event by event, and where the time goes; with
-/// jitter or slow ends also what each costs. Fails where the request names what
-/// the plan does not have, or says what is no number of its kind.
-Status writeSimulation(const PlanReader &plan, const SimulationRequest &request,
-                       OutputFormat format, std::ostream &out);
-
 /// A self-contained HTML page.
 Status writeDrawing(const PlanReader &plan, std::ostream &out);
 

@@ -9,7 +9,7 @@
 namespace dtrt {
 
 /// What of a program takes time, in the order in which executors that overlap
-/// copies and messages run it (dtrt/core/ExecutionPlan.h). Neighbouring packs
+/// copies and messages run it (dtrt/core/Overlap.h). Neighbouring packs
 /// are one launch, and so are unpacks and local work. Local work goes beside
 /// the rest, as on a GPU; in flat memory it stays at its place.
 std::vector<DeviceStep> stepsOf(const PlanCommon &common,

@@ -8,8 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DTRT_LIB_COST_FAIRSHARES_H
-#define DTRT_LIB_COST_FAIRSHARES_H
+#ifndef DTRT_COST_FAIRSHARES_H
+#define DTRT_COST_FAIRSHARES_H
 
 #include <cstddef>
 #include <cstdint>
@@ -61,4 +61,4 @@ private:
 
 } // namespace dtrt
 
-#endif // DTRT_LIB_COST_FAIRSHARES_H
+#endif // DTRT_COST_FAIRSHARES_H
