@@ -116,7 +116,7 @@ private:
 struct Activity {
   double offered = -1; // message: by the first of its ends
   double begin = 0, end = -1;
-  uint32_t before = kNone;  // whose end let it begin
+  uint32_t before = kNone;   // whose end let it begin
   uint32_t firstEnd = kNone; // message: who offered it first
 };
 
@@ -222,7 +222,7 @@ private:
   const Cluster &cluster;
   const Durations durations;
   const double latency, launch;
-  std::vector<uint32_t> nicOf; // by device: who stands for its NIC
+  std::vector<uint32_t> nicOf;      // by device: who stands for its NIC
   std::vector<Activity> activities; // messages, then copies
   std::vector<Copy> copies;
   std::vector<DeviceState> devices;
@@ -368,8 +368,8 @@ void Engine::setRates() {
     flow.left = std::max(0.0, flow.left - flow.rate * (now - flow.since));
     flow.since = now;
     flow.rate = rate;
-    events.push({now + flow.left / rate, Event::Kind::Ended, user,
-                 ++flow.version});
+    events.push(
+        {now + flow.left / rate, Event::Kind::Ended, user, ++flow.version});
   }
 }
 

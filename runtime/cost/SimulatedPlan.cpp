@@ -33,9 +33,8 @@ template <typename End> auto keyOf(const End &end) {
 template <typename End> Status lacksOther(const End &end) {
   int64_t device = end.receive ? end.destination : end.source;
   int64_t peer = end.receive ? end.source : end.destination;
-  return makeError("device ", device, " ",
-                   end.receive ? "receives " : "sends ", end.bytes,
-                   " bytes in wave ", end.wave,
+  return makeError("device ", device, " ", end.receive ? "receives " : "sends ",
+                   end.bytes, " bytes in wave ", end.wave,
                    end.receive ? " from device " : " to device ", peer,
                    ", which has no such message in that wave");
 }
@@ -53,8 +52,8 @@ Status SimulatedPlan::addMessages(const std::vector<uint32_t> &sends) {
     if (receiver == numberOf.end() || send.source == send.destination)
       return lacksOther(send);
     messageOf[number] = uint32_t(allMessages.size());
-    allMessages.push_back({send.wave, numberOf[send.source], receiver->second,
-                           send.bytes});
+    allMessages.push_back(
+        {send.wave, numberOf[send.source], receiver->second, send.bytes});
   }
   return {};
 }

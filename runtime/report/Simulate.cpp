@@ -38,11 +38,11 @@ Status addSlow(const PlanReader &plan, const std::string &argument,
   bool isLink = dash < equals;
   uint32_t from = 0, to = 0;
   double factor = 0;
-  bool isRead = equals != std::string::npos &&
-                parse(argument.substr(equals + 1), factor) &&
-                parse(argument.substr(0, isLink ? dash : equals), from) &&
-                (!isLink ||
-                 parse(argument.substr(dash + 1, equals - dash - 1), to));
+  bool isRead =
+      equals != std::string::npos &&
+      parse(argument.substr(equals + 1), factor) &&
+      parse(argument.substr(0, isLink ? dash : equals), from) &&
+      (!isLink || parse(argument.substr(dash + 1, equals - dash - 1), to));
   if (!isRead)
     return makeError("--slow ", argument,
                      ": expected DEVICE=FACTOR or FROM-TO=FACTOR");

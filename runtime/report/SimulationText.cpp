@@ -38,8 +38,8 @@ const char *kindName(Kind kind) {
 }
 
 std::vector<std::pair<const char *, double>> named(const SpentSeconds &spent) {
-  return {{"wire", spent.wire},     {"latency", spent.latency},
-          {"launch", spent.launch}, {"copies", spent.copies},
+  return {{"wire", spent.wire},       {"latency", spent.latency},
+          {"launch", spent.launch},   {"copies", spent.copies},
           {"sharing", spent.sharing}, {"slow", spent.slow},
           {"jitter", spent.jitter}};
 }
@@ -215,8 +215,7 @@ Json devicesJson(const std::vector<DeviceSeconds> &devices) {
          {"carrying_s", device.carrying},
          {"copying_s", device.copying},
          {"waiting_s", device.waiting},
-         {"waited_for",
-          device.waitedFor < 0 ? Json() : Json(device.waitedFor)},
+         {"waited_for", device.waitedFor < 0 ? Json() : Json(device.waitedFor)},
          {"waited_for_s", device.waitedForSeconds},
          {"kept_waiting_s", device.keptWaiting},
          {"end_s", device.end}});
@@ -234,9 +233,8 @@ void writeSimulationJson(const PlanReader &plan, const SimulationReport &report,
   json["undisturbed_s"] = report.undisturbed;
   json["predicted_s"] = summary.timePredicted;
   json["lower_bound_s"] = summary.timeLowerBound;
-  json["lost_s"] =
-      object(lostSeconds(result.spent, summary.timeLowerBound,
-                         plan.common().cluster.latencySeconds()));
+  json["lost_s"] = object(lostSeconds(result.spent, summary.timeLowerBound,
+                                      plan.common().cluster.latencySeconds()));
   json["spent_s"] = object(named(result.spent));
   json["options"] = optionsJson(report.options);
   json["disturbances"] = disturbancesJson(report);

@@ -48,9 +48,11 @@ programsOf(const std::vector<TimedMessage> &messages) {
     return own.back();
   };
   for (const TimedMessage &m : messages) {
-    groupOf(m.source, m.wave).messages.push_back({false, m.destination, m.bytes});
+    groupOf(m.source, m.wave)
+        .messages.push_back({false, m.destination, m.bytes});
     copies[m.source].back().pack += m.isPacked ? m.bytes : 0;
-    groupOf(m.destination, m.wave).messages.push_back({true, m.source, m.bytes});
+    groupOf(m.destination, m.wave)
+        .messages.push_back({true, m.source, m.bytes});
     copies[m.destination].back().unpack += m.isUnpacked ? m.bytes : 0;
   }
   std::map<int64_t, std::vector<DeviceStep>> programs;
@@ -75,7 +77,8 @@ programsOf(const std::vector<TimedMessage> &messages) {
   return programs;
 }
 
-SimulatedPlan planOf(const std::map<int64_t, std::vector<DeviceStep>> &devices) {
+SimulatedPlan
+planOf(const std::map<int64_t, std::vector<DeviceStep>> &devices) {
   SimulatedPlan plan;
   for (const auto &[device, steps] : devices)
     plan.addDevice(device, steps);
@@ -209,9 +212,8 @@ TEST(EventSimulation, MessagesShareANic) {
 }
 
 TEST(EventSimulation, AChainWaitsForBothEnds) {
-  SimulationResult result =
-      run({message(0, 0, 8), message(1, 8, 16), message(1, 32, 40),
-           message(2, 16, 24)});
+  SimulationResult result = run({message(0, 0, 8), message(1, 8, 16),
+                                 message(1, 32, 40), message(2, 16, 24)});
   EXPECT_NEAR(result.seconds, 3 * kOnNic, 1e-12);
   EXPECT_NEAR(of(result, 40).end, kOnNic, 1e-12); // no barrier between waves
   EXPECT_NEAR(of(result, 24).waiting, 2 * kOnNic, 1e-12);
@@ -312,8 +314,8 @@ TEST(EventSimulation, ASlowDeviceSlowsItsMessagesAndCopies) {
   shared.devicesPerNic = 2;
   SimulationOptions slow;
   slow.slowDevices = {{0, 4}};
-  SimulationResult both = run({message(0, 0, 8), message(1, 1, 16)}, shared,
-                              slow);
+  SimulationResult both =
+      run({message(0, 0, 8), message(1, 1, 16)}, shared, slow);
   EXPECT_NEAR(of(both, 1).end, 1e-3 / 0.75 + kLatency, 1e-12);
   EXPECT_NEAR(both.seconds, 4e-3 + kLatency, 1e-12);
 }

@@ -108,9 +108,9 @@ struct DeviceSeconds {
 
 struct SimulationResult {
   double seconds = 0;
-  SpentSeconds spent;           // the critical path's, together `seconds`
-  std::vector<PathStep> path;   // in the order of time
-  std::vector<WaveSeconds> waves; // ascending
+  SpentSeconds spent;                 // the critical path's, together `seconds`
+  std::vector<PathStep> path;         // in the order of time
+  std::vector<WaveSeconds> waves;     // ascending
   std::vector<DeviceSeconds> devices; // as in the plan
 };
 
