@@ -14,6 +14,9 @@ namespace dtrt {
 
 namespace {
 
+/// A device that is slower than that is lost.
+constexpr double kMostSlow = 1000;
+
 /// All of the text as one number.
 template <typename Number> bool parse(const std::string &text, Number &number) {
   const char *end = text.data() + text.size();
@@ -46,9 +49,9 @@ Status addSlow(const PlanReader &plan, const std::string &argument,
   if (!isRead)
     return makeError("--slow ", argument,
                      ": expected DEVICE=FACTOR or FROM-TO=FACTOR");
-  if (!std::isfinite(factor) || factor < 1)
+  if (!(factor >= 1 && factor <= kMostSlow))
     return makeError("--slow ", argument, ": the factor is ", factor,
-                     ", expected how many times slower, at least 1");
+                     ", expected how many times slower, 1 to ", kMostSlow);
   DTRT_RETURN_IF_ERROR(checkDevice(plan, argument, from));
   if (!isLink) {
     options.slowDevices.push_back({from, factor});
