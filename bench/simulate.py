@@ -8,9 +8,9 @@ Prints two Markdown tables. The first has, per case and mode, the plan's
 predicted seconds, those of `dt-plan simulate` and what the latter lost by
 cause, nothing disturbed. The second has what is lost with jitter (percent) and
 with the first device of the destination `factor` times slower: each alone,
-both, and who was waited for longest. With --plans plans are kept in a folder, and
-taken from there when they are in it. Exits with 1 where the simulation differs
-from the prediction by more than 10 %.
+both, and who was waited for longest. With --plans plans are kept in a folder,
+and taken from there when they are in it. Exits with 1 where the simulation
+differs from the prediction by more than 10 %.
 """
 
 import argparse
