@@ -2,7 +2,7 @@
 
 #include "dtrt/core/ExecutionPlan.h"
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,6 @@
 //===- Overlap.cpp - Work for the time on the wire ------------------------===//
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <algorithm>
 
@@ -24,20 +24,6 @@ bool sharesStaging(const Instruction &staged, const Instruction &other) {
                      [&](const Message &message) {
                        return !message.direct &&
                               shares(message.slot, message.bytes);
-                     });
-}
-
-bool readsDestination(const Instruction &instruction) {
-  auto isThere = [](const Segment &segment) {
-    return segment.side == Side::Destination;
-  };
-  if (instruction.op == Opcode::Pack)
-    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
-                       isThere);
-  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
-                     [&](const Message &message) {
-                       return message.direct && !message.receive &&
-                              isThere(message.segment);
                      });
 }
 
@@ -119,6 +105,20 @@ private:
 };
 
 } // namespace
+
+bool readsDestination(const Instruction &instruction) {
+  auto isThere = [](const Segment &segment) {
+    return segment.side == Side::Destination;
+  };
+  if (instruction.op == Opcode::Pack)
+    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
+                       isThere);
+  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
+                     [&](const Message &message) {
+                       return message.direct && !message.receive &&
+                              isThere(message.segment);
+                     });
+}
 
 std::vector<std::vector<size_t>> overlapsOf(const RankProgram &program) {
   return Finder(program).run();

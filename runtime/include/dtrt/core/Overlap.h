@@ -1,7 +1,7 @@
 //===- Overlap.h - Work for the time on the wire ----------------*- C++ -*-===//
 
-#ifndef DTRT_LIB_CORE_OVERLAP_H
-#define DTRT_LIB_CORE_OVERLAP_H
+#ifndef DTRT_CORE_OVERLAP_H
+#define DTRT_CORE_OVERLAP_H
 
 #include "dtrt/format/PlanModel.h"
 
@@ -15,6 +15,10 @@ namespace dtrt {
 /// in one list at most.
 std::vector<std::vector<size_t>> overlapsOf(const RankProgram &program);
 
+/// Whether a pack or group sends what the program has brought to a destination
+/// shard.
+bool readsDestination(const Instruction &instruction);
+
 } // namespace dtrt
 
-#endif // DTRT_LIB_CORE_OVERLAP_H
+#endif // DTRT_CORE_OVERLAP_H
