@@ -72,6 +72,8 @@ class CMakeBuild(build_ext):
         with_compiler, why_not = compiler_wanted()
         options = {
             "CMAKE_BUILD_TYPE": "Release",
+            # Several files at a time: half the time where all are compiled.
+            "CMAKE_UNITY_BUILD": "ON",
             "DT_BUILD_COMPILER": "ON" if with_compiler else "OFF",
             "DT_BUILD_TESTS": "OFF",
             "DT_BUILD_TORCH": "ON",
