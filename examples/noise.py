@@ -22,8 +22,8 @@ def compare(losses, runs):
     noise = max(apart(*two) for two in itertools.combinations(runs, 2))
     off = min(apart(losses, one) for one in runs)
     found = (
-        f"losses differ by {off:.2e} from a run without switches; "
-        f"{len(runs)} such runs, in one layout each, by {noise:.2e}"
+        f"losses differ by {off:.2e} from the nearest of {len(runs)} runs "
+        f"without switches, one in each layout; these by up to {noise:.2e}"
     )
     assert losses[-1] < losses[0], found
     assert off <= noise, found
