@@ -7,6 +7,17 @@
 
 namespace dtrt {
 
+/// Whether it is a pack or an unpack.
+inline bool isStaged(const Instruction &instruction) {
+  return instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack;
+}
+
+/// Looks at other instructions that a search through `instructions` of them may
+/// take: far more than plans of the compiler do.
+inline uint64_t mostLooks(size_t instructions) {
+  return (uint64_t(1) << 20) + 1024 * uint64_t(instructions);
+}
+
 /// For each instruction that is a group: neighbouring instructions that may run
 /// while its messages are under way, in the order in which they then run.
 /// These are unpacks from before it and packs from after it, up to the next
