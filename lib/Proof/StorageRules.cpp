@@ -92,9 +92,9 @@ MaybeFault StorageChecker::checkRow(const PlanStorage &row, const Shard &shard,
   if (isThere && plan.byTensor && all.contains(named) && named != all)
     return Fault{row.op, std::string(creates ? "creates" : "releases") +
                              " a part of storage " + nameOf(row.flow, row.box) +
-                             " on device " + number(row.device) +
+                             " on device " + std::to_string(row.device) +
                              ", which comes and goes " +
-                             "whole: " + number(all.hi) + " elements"};
+                             "whole: " + std::to_string(all.hi) + " elements"};
   if (isThere && all.contains(named))
     return std::nullopt;
   return Fault{row.op, std::string(creates ? "creates" : "releases") +
@@ -188,15 +188,16 @@ MaybeFault StorageChecker::checkShared() const {
     bool creates = std::get<0>(key);
     if (shared.named != shared.bytes ||
         starts[shared.last->step] > shared.first->step)
-      return Fault{shared.first->op,
-                   std::string(creates ? "creates" : "releases") + " storage " +
-                       nameOf(shared.first->flow, shared.first->box) +
-                       " on device " + number(shared.first->device) +
-                       " without all that shares it: " + number(shared.named) +
-                       " of " + number(shared.bytes) +
-                       " bytes, expected all "
-                       "at once",
-                   shared.last->op, "the last of it is here"};
+      return Fault{
+          shared.first->op,
+          std::string(creates ? "creates" : "releases") + " storage " +
+              nameOf(shared.first->flow, shared.first->box) + " on device " +
+              std::to_string(shared.first->device) +
+              " without all that shares it: " + std::to_string(shared.named) +
+              " of " + std::to_string(shared.bytes) +
+              " bytes, expected all "
+              "at once",
+          shared.last->op, "the last of it is here"};
   }
   return std::nullopt;
 }
