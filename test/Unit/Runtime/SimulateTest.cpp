@@ -79,6 +79,9 @@ nlohmann::json simulated(const TestPlan &plan,
   return nlohmann::json::parse(out.str());
 }
 
+/// The messages of forwardingPlan: in a node, and between nodes.
+constexpr double kInside = 32 / 200e9, kBetween = 32 / 25e9, kLatency = 10e-6;
+
 } // namespace
 
 TEST(Simulate, StepsAreThoseOfTheExecutor) {
@@ -121,9 +124,8 @@ TEST(Simulate, InFlatMemoryLocalWorkStaysAtItsPlace) {
 
 TEST(Simulate, AForwardTakesTwoMessages) {
   TestPlan plan = forwardingPlan();
-  double expected = 2 * (10e-6 + 32 / 200e9);
   nlohmann::json json = simulated(plan);
-  EXPECT_NEAR(json["simulated_s"], expected, 1e-15);
+  EXPECT_NEAR(json["simulated_s"], 2 * kLatency + kInside + kBetween, 1e-15);
   EXPECT_EQ(json["undisturbed_s"], json["simulated_s"]);
   EXPECT_EQ(json["disturbances"].size(), 0u);
   ASSERT_EQ(json["path"].size(), 2u);
@@ -131,8 +133,9 @@ TEST(Simulate, AForwardTakesTwoMessages) {
   EXPECT_EQ(json["path"][1]["peer"], 2);
   ASSERT_EQ(json["devices"].size(), 3u);
   EXPECT_EQ(json["devices"][2]["waited_for"], 1);
-  EXPECT_NEAR(json["devices"][2]["waiting_s"], expected / 2, 1e-15);
-  EXPECT_NEAR(json["devices"][1]["kept_waiting_s"], expected / 2, 1e-15);
+  double first = kLatency + kInside;
+  EXPECT_NEAR(json["devices"][2]["waiting_s"], first, 1e-15);
+  EXPECT_NEAR(json["devices"][1]["kept_waiting_s"], first, 1e-15);
   // The copy of device 0 goes beside.
   EXPECT_NEAR(json["devices"][0]["copying_s"], 5e-6 + 32e-12, 1e-15);
 }
@@ -143,15 +146,15 @@ TEST(Simulate, SaysWhatEachDisturbanceCosts) {
   request.jitterPercent = 10;
   request.seed = 5;
   nlohmann::json json = simulated(forwardingPlan(), request);
-  double wire = 32 / 200e9;
   const nlohmann::json &alone = json["disturbances"];
   ASSERT_EQ(alone.size(), 3u);
   EXPECT_EQ(alone[0]["what"], "jitter of 10 %, seed 5");
   EXPECT_EQ(alone[1]["what"], "device 1 3 x slower");
-  EXPECT_NEAR(alone[1]["lost_s"], 2 * 2 * wire, 1e-15);
+  EXPECT_NEAR(alone[1]["lost_s"], 2 * (kInside + kBetween), 1e-15);
   EXPECT_EQ(alone[2]["what"], "link 0-1 2 x slower");
-  EXPECT_NEAR(alone[2]["lost_s"], wire, 1e-15);
-  EXPECT_NEAR(json["spent_s"]["slow"], 4 * wire, 0.4 * wire + 1e-15);
+  EXPECT_NEAR(alone[2]["lost_s"], kInside, 1e-15);
+  double slow = 2 * (kInside + kBetween);
+  EXPECT_NEAR(json["spent_s"]["slow"], slow, 0.1 * slow + 1e-15);
   EXPECT_GT(json["simulated_s"], json["undisturbed_s"]);
 }
 
