@@ -31,15 +31,19 @@ def run_example(path, *options, processes=4):
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "torch.distributed.run", "--standalone",
-            f"--nproc-per-node={processes}", EXAMPLES / path, *options,
-        ],
-        env=environment, capture_output=True, text=True, timeout=HANGS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    return done.stdout
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", EXAMPLES / path, *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment, stdout=pipe, stderr=pipe, text=True
+    ) as agent:
+        try:
+            printed, errors = agent.communicate(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            agent.terminate()  # torchrun then ends its workers; killed, not
+            raise
+    assert agent.returncode == 0, printed[-2000:] + errors[-6000:]
+    return printed
 
 
 LEAVES = """
