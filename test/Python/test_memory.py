@@ -303,9 +303,8 @@ def _killed(rank, store, path, late):
     world = dynatrain.World(store=store, rank=rank, timeout=10)
     switch = plan.prepare(world, state, coming)
     switch.wait()
-    if rank == 1:
-        if not late:
-            os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and not late:
+        os.kill(os.getpid(), signal.SIGKILL)
     if late:
         threading.Thread(
             target=_tell_what_goes, args=(rank, store, state), daemon=True
