@@ -7,6 +7,7 @@
 #include "dt/Emit/Programs.h"
 #include "dt/Proof/StorageRules.h"
 #include "dt/Routing/RoutingProblem.h"
+#include "dt/Scheduling/Forwards.h"
 
 #include <algorithm>
 
@@ -32,12 +33,19 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
   }
 }
 
-void countMessages(const std::vector<PlanMessage> &messages,
+void countMessages(const TransportPlan &plan,
+                   const std::vector<PlanMessage> &messages,
                    const Cluster &cluster, dtrt::PlanSummary &out) {
+  std::vector<CarriedPiece> pieces;
+  pieces.reserve(plan.pieces.size());
+  for (const PlanPiece &piece : plan.pieces)
+    pieces.push_back({piece.flow, piece.fedBy, !piece.atSource, &piece.box});
+  std::vector<bool> forwards = findForwards(messages, pieces);
   std::vector<TimedMessage> timed;
   timed.reserve(messages.size());
   int32_t wave = -1;
-  for (const PlanMessage &message : messages) {
+  for (size_t i = 0; i < messages.size(); ++i) {
+    const PlanMessage &message = messages[i];
     out.waves += message.wave != wave;
     wave = message.wave;
     out.bytesWire += message.bytes;
@@ -45,7 +53,7 @@ void countMessages(const std::vector<PlanMessage> &messages,
       out.bytesInterNode += message.bytes;
     timed.push_back({message.wave, message.source, message.destination,
                      message.bytes, message.sendSlot != kInPlace,
-                     message.receiveSlot != kInPlace});
+                     message.receiveSlot != kInPlace, forwards[i]});
   }
   out.messages = messages.size();
   out.timePredicted = predictSeconds(timed, cluster);
@@ -60,7 +68,7 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
   countBytes(plan, flows, out);
-  countMessages(messagesOf(plan), cluster, out);
+  countMessages(plan, messagesOf(plan), cluster, out);
   out.collectives = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);

@@ -1,7 +1,8 @@
 //===- BestSchedule.cpp - The best of several schedules -------------------===//
 //
 //   1. Chunk sizes are scheduled one after the other, the most promising first
-//      (ChunkSizes.h), and timed.
+//      (ChunkSizes.h), and timed. Where data is forwarded, the first is tried
+//      with forwards held and without, and the others as it was faster.
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
 //      carries, or when `effort` pieces have been scheduled.
 //   3. Where there are few messages, all their waves are tried.
@@ -32,33 +33,58 @@ namespace {
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
 
+/// Schedules and times, until there is no more to gain or no effort left.
+class Trials {
+public:
+  Trials(const WaveProblem &problem, int64_t effort, double enough)
+      : problem(problem), effort(effort), enough(enough) {}
+
+  /// Invariant: `best` is the fastest of the trials so far.
+  void add(const ChunkBytes &chunks, size_t candidate);
+  ChunkChoice best;
+
+private:
+  const WaveProblem &problem;
+  const int64_t effort; // in pieces
+  const double enough;
+  double busiest = 0; // of the best
+  int64_t tried = 0;  // pieces
+};
+
+void Trials::add(const ChunkBytes &chunks, size_t candidate) {
+  if (tried > effort || best.seconds < enough * busiest)
+    return;
+  std::vector<ScheduledMove> scheduled = schedule(problem, chunks);
+  tried += int64_t(scheduled.size());
+  if (scheduled.empty() && !problem.moves.empty())
+    return; // more messages than the limit
+  std::vector<TimedMessage> messages = problem.messages(scheduled);
+  double seconds = predictSeconds(messages, problem.cluster);
+  if (!best.moves.empty() && seconds >= best.seconds)
+    return;
+  best = {std::move(scheduled), seconds, candidate, chunks.holdsForwards};
+  PortSeconds ports = busiestPorts(messages, problem.cluster);
+  busiest = std::max(ports.nic, ports.island);
+}
+
 } // namespace
 
 ChunkChoice dt::fastestOf(const WaveProblem &problem,
                           const std::vector<ChunkBytes> &candidates,
                           int64_t effort, double enough) {
-  ChunkChoice best;
-  double busiest = 0; // of the best
-  int64_t tried = 0;
-  // Invariant: `best` is the fastest of the candidates before i.
-  for (size_t i = 0; i < candidates.size() && tried <= effort; ++i) {
-    std::vector<ScheduledMove> scheduled = schedule(problem, candidates[i]);
-    tried += int64_t(scheduled.size());
-    if (scheduled.empty() && !problem.moves.empty())
-      continue; // more messages than the limit
-    std::vector<TimedMessage> messages = problem.messages(scheduled);
-    double seconds = predictSeconds(messages, problem.cluster);
-    if (best.moves.empty() || seconds < best.seconds) {
-      best.moves = std::move(scheduled);
-      best.seconds = seconds;
-      best.candidate = i;
-      PortSeconds ports = busiestPorts(messages, problem.cluster);
-      busiest = std::max(ports.nic, ports.island);
-    }
-    if (best.seconds < enough * busiest)
-      break;
+  Trials trials(problem, effort, enough);
+  bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    ChunkBytes chunks = candidates[i];
+    chunks.holdsForwards = forwards && !chunks.isWhole &&
+                           (i == 0 || trials.best.holdsForwards);
+    trials.add(chunks, i);
+    if (i > 0 || !chunks.holdsForwards)
+      continue;
+    chunks.holdsForwards = false;
+    trials.add(chunks, i);
   }
-  return best;
+  return std::move(trials.best);
 }
 
 std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,

@@ -61,6 +61,7 @@ private:
   void findFeeders();
   bool canFollow(size_t next) const;
   void place(size_t next);
+  void markForwards();
   void judge();
 
   const WaveProblem &problem;
@@ -149,11 +150,29 @@ void WholeMessages::place(size_t next) {
   }
 }
 
+/// Tells each message whether it passes on what its sender's group before
+/// brought.
+void WholeMessages::markForwards() {
+  for (Whole &whole : wholes) {
+    int32_t last = -1; // of the sender's waves before this one
+    for (const Whole &other : wholes)
+      if ((other.message.source == whole.message.source ||
+           other.message.destination == whole.message.source) &&
+          other.message.wave < whole.message.wave)
+        last = std::max(last, other.message.wave);
+    whole.message.isForward = false;
+    for (size_t i = 0; i < wholes.size(); ++i)
+      whole.message.isForward |=
+          (whole.before >> i & 1) && wholes[i].message.wave == last;
+  }
+}
+
 /// A choice that is no faster than one before by more than rounding is not
 /// taken, so that what comes first stays.
 void WholeMessages::judge() {
   std::vector<TimedMessage> sorted;
   unsigned used = 0;
+  markForwards();
   for (const Whole &whole : wholes) {
     sorted.push_back(whole.message);
     used |= 1u << whole.message.wave;

@@ -8,7 +8,8 @@
 //   2. each of these pairs fills one message with boxes of its queue, and cuts
 //      the last one where the message is full;
 //   3. what has arrived goes into the queues of those that forward it, by parts
-//      where boxes are the same, else as a whole.
+//      where boxes are the same, else as a whole. Where forwards are held, that
+//      is after the next wave, unless that would be empty.
 //
 // Queues have first what others wait for: the longest chain of forwards.
 //
@@ -113,7 +114,8 @@ public:
             std::vector<ScheduledMove> &scheduled)
       : moves(problem.moves), elementBytes(problem.elementBytes),
         cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole),
-        hasShortEnds(chunks.hasShortEnds), scheduled(scheduled) {}
+        hasShortEnds(chunks.hasShortEnds),
+        holdsForwards(chunks.holdsForwards), scheduled(scheduled) {}
 
   /// False when there are more messages than the limit.
   bool run();
@@ -128,7 +130,7 @@ private:
   int64_t fill(Edge &edge, int64_t room, int32_t wave);
   void sendWave(int32_t wave);
   void emit(uint32_t move, const Box &box, int32_t wave);
-  void releaseForwards(size_t firstOfWave);
+  void releaseForwards(size_t first, size_t last);
 
   const std::vector<Move> &moves;
   const std::vector<int64_t> &elementBytes;
@@ -136,6 +138,7 @@ private:
   const ChunkBytes chunks;
   const bool isWhole; // every message counts alike, none is cut
   const bool hasShortEnds;
+  const bool holdsForwards;
   std::vector<ScheduledMove> &scheduled;
   std::vector<uint32_t> moveOf; // per scheduled move
 
@@ -358,10 +361,10 @@ void Scheduler::sendWave(int32_t wave) {
   }
 }
 
-/// What arrived in this wave may be forwarded from the next one on. Parts of a
-/// move are forwarded as they come when the forward's box is the same.
-void Scheduler::releaseForwards(size_t firstOfWave) {
-  for (size_t i = firstOfWave; i < scheduled.size(); ++i) {
+/// What arrived with these pieces may be forwarded from the next wave on. Parts
+/// of a move are forwarded as they come when the forward's box is the same.
+void Scheduler::releaseForwards(size_t first, size_t last) {
+  for (size_t i = first; i < last; ++i) {
     const Box arrived = scheduled[i].move.box;
     for (uint32_t forward : feeds[moveOf[i]]) {
       if (moves[forward].box == moves[moveOf[i]].box) {
@@ -395,15 +398,24 @@ bool Scheduler::run() {
   for (uint32_t edge = 0; edge < edges.size(); ++edge)
     update(edge);
   // Invariant: what is left of each move is in the queue of its pair when its
-  // sender has it; what waves [0, wave) brought to a sender is in its queues.
+  // sender has it; what the pieces [0, released) brought to a sender is in its
+  // queues, and the others are those of the wave before, if they are held.
+  size_t released = 0;
   for (int32_t wave = 0; left > 0; ++wave) {
     size_t firstOfWave = scheduled.size();
     sendWave(wave);
+    if (scheduled.size() == firstOfWave && released < firstOfWave) {
+      releaseForwards(released, firstOfWave);
+      released = firstOfWave;
+      sendWave(wave);
+    }
     if (scheduled.size() == firstOfWave)
       break; // a forward without a feeder: no sound problem has one
     if (messages > kMaxMessages || int64_t(scheduled.size()) > kMaxPieces)
       return false;
-    releaseForwards(firstOfWave);
+    size_t last = holdsForwards ? firstOfWave : scheduled.size();
+    releaseForwards(released, last);
+    released = last;
   }
   sortByMessage(scheduled);
   return true;
@@ -427,7 +439,9 @@ std::optional<std::string> dt::scheduleGreedily(const WaveProblem &problem,
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
   if (candidates.empty())
     return refuseChunks(problem);
-  out.moves = schedule(problem, candidates.front());
+  ChunkBytes chunks = candidates.front();
+  chunks.holdsForwards = !chunks.isWhole;
+  out.moves = schedule(problem, chunks);
   if (out.moves.empty() && !problem.moves.empty())
     return refuseMessages();
   putCopiesFirst(problem, out);

@@ -4,6 +4,7 @@
 
 #include "StoragePeaks.h"
 #include "dt/Geometry/Covers.h"
+#include "dt/Scheduling/Forwards.h"
 
 #include <algorithm>
 #include <map>
@@ -614,16 +615,30 @@ double WaveProblem::seconds(const std::vector<ScheduledMove> &scheduled) const {
 std::vector<TimedMessage>
 WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   std::vector<TimedMessage> out;
+  std::vector<PlanMessage> formed;
+  bool forwards = false;
   forEachMessage(scheduled, [&](size_t first, size_t last) {
     const auto &[move, wave] = scheduled[first];
+    formed.push_back({wave, move.source, move.destination, first, last, 0});
     TimedMessage &message = out.emplace_back();
     message.wave = wave;
     message.source = move.source;
     message.destination = move.destination;
-    for (size_t i = first; i < last; ++i)
-      message.bytes +=
-          scheduled[i].move.box.volume() * elementBytes[scheduled[i].move.flow];
+    for (size_t i = first; i < last; ++i) {
+      const Move &piece = scheduled[i].move;
+      message.bytes += piece.box.volume() * elementBytes[piece.flow];
+      forwards |= piece.hop > 0;
+    }
   });
+  if (!forwards)
+    return out;
+  std::vector<CarriedPiece> pieces;
+  pieces.reserve(scheduled.size());
+  for (const auto &[move, wave] : scheduled)
+    pieces.push_back({move.flow, move.flow, move.hop > 0, &move.box});
+  std::vector<bool> found = findForwards(formed, pieces);
+  for (size_t i = 0; i < out.size(); ++i)
+    out[i].isForward = found[i];
   return out;
 }
 

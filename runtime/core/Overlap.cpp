@@ -2,6 +2,8 @@
 
 #include "dtrt/core/Overlap.h"
 
+#include "dtrt/format/Forwards.h"
+
 #include <algorithm>
 
 namespace dtrt {
@@ -23,30 +25,20 @@ bool sharesStaging(const Instruction &staged, const Instruction &other) {
                      });
 }
 
-/// Whether an unpack may change places with a later instruction of the program.
-/// What creates members, or releases a source's, has nothing to do with it.
-bool mayFollow(const Instruction &unpack, const Instruction &later) {
-  switch (later.op) {
-  case Opcode::Unpack:
-  case Opcode::Create:
-  case Opcode::Release:
-    return true;
-  case Opcode::Pack:
-  case Opcode::Group:
-    return !readsDestination(later) && !sharesStaging(unpack, later);
-  default:
-    return false;
-  }
+/// What an instruction reads of the destination, if it may move.
+template <typename Fn> bool anyRead(const Instruction &instruction, Fn fn) {
+  if (instruction.op == Opcode::Pack)
+    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
+                       fn);
+  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
+                     [&](const Message &message) {
+                       return message.direct && !message.receive &&
+                              fn(message.segment);
+                     });
 }
 
-/// Whether a pack of the source may change places with an earlier instruction.
-/// Release does not concern it: it reads nothing that is released before it.
-bool mayPrecede(const Instruction &pack, const Instruction &earlier) {
-  return !sharesStaging(pack, earlier);
-}
-
-/// Looks at what stands between a pack or unpack and its group. Where none are
-/// left nothing more runs beside a group.
+/// Looks at what stands between a pack or unpack and its group. Where no looks
+/// are left nothing more runs beside a group.
 class OverlapFinder {
 public:
   explicit OverlapFinder(const RankProgram &program)
@@ -55,7 +47,7 @@ public:
 
   std::vector<std::vector<size_t>> run() {
     for (size_t i = 0; i < instructions.size(); ++i)
-      if (instructions[i].op == Opcode::Group) {
+      if (isGroup(i)) {
         addUnpacks(i);
         addPacks(i);
       }
@@ -65,32 +57,92 @@ public:
 private:
   bool look() { return looks > 0 && looks-- > 0; }
   bool isGroup(size_t i) const { return instructions[i].op == Opcode::Group; }
+  bool reads(size_t i, const WrittenSegments &written) {
+    return anyRead(instructions[i], [&](const Segment &segment) {
+      return written.meet(segment, looks);
+    });
+  }
+
+  /// Whether a group, or a pack between it and the one before, sends what has
+  /// been brought to the destination.
+  bool sendsDestination(size_t group) const {
+    bool sends = group < instructions.size() &&
+                 readsDestination(instructions[group]);
+    while (!sends && group-- > 0 && !isGroup(group))
+      sends = readsDestination(instructions[group]);
+    return sends;
+  }
+
+  /// Whether an unpack may change places with a later instruction, which is no
+  /// unpack. What creates members, or releases a source's, has nothing to do
+  /// with it.
+  bool mayFollow(size_t unpack, const WrittenSegments &written, size_t later) {
+    switch (instructions[later].op) {
+    case Opcode::Create:
+    case Opcode::Release:
+      return true;
+    case Opcode::Pack:
+    case Opcode::Group:
+      return !sharesStaging(instructions[unpack], instructions[later]) &&
+             !reads(later, written);
+    default:
+      return false;
+    }
+  }
 
   /// Those that may follow all that stands between them and the group.
   void addUnpacks(size_t group) {
     std::vector<size_t> late;
     for (size_t i = group; i-- > 0 && !isGroup(i);) {
-      const Instruction &unpack = instructions[i];
-      if (unpack.op != Opcode::Unpack)
+      if (instructions[i].op != Opcode::Unpack)
         continue;
+      WrittenSegments written;
+      if (sendsDestination(group))
+        addWritten(instructions[i], written);
       bool free = true;
       for (size_t k = i + 1; k <= group && free; ++k)
-        free = look() && mayFollow(unpack, instructions[k]);
+        free = look() && (instructions[k].op == Opcode::Unpack ||
+                          mayFollow(i, written, k));
       if (free)
         late.push_back(i);
     }
     found[group].assign(late.rbegin(), late.rend());
   }
 
+  /// Those that may precede all that stands between the group and them, what
+  /// the group brings included. Unpacks of the group before run ahead of them.
   void addPacks(size_t group) {
-    for (size_t i = group + 1; i < instructions.size() && !isGroup(i); ++i) {
+    size_t next = group + 1;
+    while (next < instructions.size() && !isGroup(next))
+      ++next;
+    const bool forwards = sendsDestination(next);
+    WrittenSegments written;
+    for (const Message &message : instructions[group].messages)
+      if (forwards && message.receive && message.direct)
+        written.add(message.segment);
+    for (size_t i = group + 1; i < next; ++i) {
       const Instruction &pack = instructions[i];
-      bool free = pack.op == Opcode::Pack && !readsDestination(pack);
+      if (pack.op != Opcode::Pack) {
+        if (forwards)
+          addWritten(pack, written);
+        continue;
+      }
+      bool free = !reads(i, written);
       for (size_t k = group; k < i && free; ++k)
-        free = look() && mayPrecede(pack, instructions[k]);
+        free = look() && !sharesStaging(pack, instructions[k]);
       if (free)
         found[group].push_back(i);
     }
+  }
+
+  static void addWritten(const Instruction &instruction,
+                         WrittenSegments &written) {
+    bool isLocal =
+        instruction.op == Opcode::Copy || instruction.op == Opcode::Zero;
+    if (isLocal || instruction.op == Opcode::Unpack)
+      for (const Segment &segment : instruction.segments)
+        if (segment.side == Side::Destination)
+          written.add(segment);
   }
 
   const std::vector<Instruction> &instructions;
@@ -101,17 +153,9 @@ private:
 } // namespace
 
 bool readsDestination(const Instruction &instruction) {
-  auto isThere = [](const Segment &segment) {
+  return anyRead(instruction, [](const Segment &segment) {
     return segment.side == Side::Destination;
-  };
-  if (instruction.op == Opcode::Pack)
-    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
-                       isThere);
-  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
-                     [&](const Message &message) {
-                       return message.direct && !message.receive &&
-                              isThere(message.segment);
-                     });
+  });
 }
 
 std::vector<std::vector<size_t>> overlapsOf(const RankProgram &program) {

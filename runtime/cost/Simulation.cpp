@@ -24,6 +24,9 @@ struct Lanes {
 /// What one device does in one wave.
 struct Group {
   int64_t packBytes = 0, unpackBytes = 0;
+  /// Whether it sends what the last group brought, and what of that is packed.
+  bool forwards = false;
+  int64_t forwardBytes = 0;
   double start = 0, begin = 0, end = 0;
 };
 
@@ -92,7 +95,8 @@ public:
 private:
   Group &groupOf(int64_t device);
   void formGroups(const TimedMessage *first, const TimedMessage *last);
-  double prepare(uint32_t number, int64_t packBytes);
+  double prepare(uint32_t number, const Group &group);
+  void pack(uint32_t number, int64_t bytes, double earliest);
   void unpack(uint32_t number);
   void send(const TimedMessage &message);
   void runWave(const TimedMessage *first, const TimedMessage *last);
@@ -128,25 +132,41 @@ template <typename Record>
 void Simulation<Record>::formGroups(const TimedMessage *first,
                                     const TimedMessage *last) {
   for (const TimedMessage *m = first; m != last; ++m) {
-    groupOf(m->source).packBytes += m->isPacked ? m->bytes : 0;
+    Group &sender = groupOf(m->source);
+    sender.forwards |= m->isForward;
+    if (m->isPacked)
+      (m->isForward ? sender.forwardBytes : sender.packBytes) += m->bytes;
     groupOf(m->destination).unpackBytes += m->isUnpacked ? m->bytes : 0;
   }
 }
 
-/// Packs for the next group beside the last one, then unpacks the last.
-/// Returns when the next group may start.
+/// Packs for the next group beside the last one, then unpacks the last. What
+/// the last one brought is unpacked before it is packed. Returns when the next
+/// group may start.
 template <typename Record>
-double Simulation<Record>::prepare(uint32_t number, int64_t packBytes) {
+double Simulation<Record>::prepare(uint32_t number, const Group &group) {
   Lanes &lane = lanes[number];
   double start = std::max(lane.ended, lane.unpacked);
-  if (packBytes > 0) {
-    double begin = std::max(lane.copy, lane.started);
-    lane.copy = begin + cluster.packSeconds(packBytes);
-    record.copied(index.all()[number], Lane::Pack, begin, lane.copy);
+  if (group.packBytes > 0) {
+    pack(number, group.packBytes, lane.started);
     start = std::max(start, lane.copy);
   }
   unpack(number);
+  if (group.forwards)
+    start = std::max(start, lane.unpacked);
+  if (group.forwardBytes > 0) {
+    pack(number, group.forwardBytes, lane.ended);
+    start = std::max(start, lane.copy);
+  }
   return start;
+}
+
+template <typename Record>
+void Simulation<Record>::pack(uint32_t number, int64_t bytes, double earliest) {
+  Lanes &lane = lanes[number];
+  double begin = std::max(lane.copy, earliest);
+  lane.copy = begin + cluster.packSeconds(bytes);
+  record.copied(index.all()[number], Lane::Pack, begin, lane.copy);
 }
 
 template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
@@ -188,7 +208,7 @@ void Simulation<Record>::runWave(const TimedMessage *first,
   formGroups(first, last);
   for (uint32_t number : inWave) {
     Group &group = groups[number];
-    group.start = group.begin = prepare(number, group.packBytes);
+    group.start = group.begin = prepare(number, group);
   }
   for (const TimedMessage *m = first; m != last; ++m)
     send(*m);

@@ -2,6 +2,8 @@
 
 #include "Timeline.h"
 
+#include "dtrt/format/Forwards.h"
+
 #include <algorithm>
 #include <tuple>
 
@@ -25,14 +27,20 @@ Result<std::vector<TimedMessage>> readMessages(const PlanReader &plan) {
   for (uint32_t device : plan.devices()) {
     auto program = plan.program(device);
     DTRT_RETURN_IF_ERROR(program);
-    for (const Instruction &instruction : program->instructions)
-      for (const Message &message : instruction.messages) {
+    auto forwards = findForwards(*program);
+    DTRT_RETURN_IF_ERROR(forwards);
+    for (size_t i = 0; i < program->instructions.size(); ++i) {
+      const Instruction &instruction = program->instructions[i];
+      for (size_t m = 0; m < instruction.messages.size(); ++m) {
+        const Message &message = instruction.messages[m];
         if (!message.receive)
           sent.push_back({instruction.wave, device, message.peer,
-                          int64_t(message.bytes), !message.direct});
+                          int64_t(message.bytes), !message.direct,
+                          /*isUnpacked=*/true, (*forwards)[i][m]});
         else if (message.direct)
           direct.push_back({instruction.wave, message.peer, device});
       }
+    }
   }
   std::sort(sent.begin(), sent.end(),
             [](const TimedMessage &a, const TimedMessage &b) {

@@ -6,6 +6,7 @@
 #include "SharedStorages.h"
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
+#include "dtrt/format/Forwards.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
 
@@ -105,6 +106,10 @@ ProgramVerifier::ProgramVerifier(const PlanCommon &common,
       steps(Steps::forProgram(program)), lifetimes(common, program, steps) {}
 
 Status ProgramVerifier::verify() {
+  auto found = findForwards(program);
+  if (!found.ok())
+    return makeError("device ", program.device, ": ", found.status().message());
+  forwards = std::move(*found);
   for (current = 0; current < program.instructions.size(); ++current) {
     const Instruction &instruction = program.instructions[current];
     Status status = step(instruction);
@@ -306,6 +311,7 @@ Status ProgramVerifier::send(const Instruction &instruction,
   MessageEnd end = {instruction.wave, program.device, message.peer,
                     current,          message.bytes,  {},
                     message.direct};
+  end.forward = forwards[current][&message - instruction.messages.data()];
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
     totals.passedOn.addSent(message.segment);

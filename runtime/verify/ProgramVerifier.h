@@ -24,6 +24,7 @@ struct MessageEnd {
   uint64_t bytes = 0;
   Digest content = {};
   bool direct = false; // not staged at this end
+  bool forward = false; // sends what the group before has brought
 };
 
 /// What the programs seen so far add up to.
@@ -106,6 +107,7 @@ private:
   ProgramTotals &totals;
   Steps steps;
   uint32_t current = 0; // index of the instruction
+  std::vector<std::vector<bool>> forwards; // by instruction and message
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;
   StorageLifetimes lifetimes;

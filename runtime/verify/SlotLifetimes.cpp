@@ -10,6 +10,8 @@
 
 #include "SlotLifetimes.h"
 
+#include "dtrt/format/Forwards.h"
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -157,13 +159,7 @@ public:
 
 private:
   bool overlap(const Segment &read, const Segment &written) const {
-    bool isSame = steps.take() && read.side == Side::Destination &&
-                  read.shard == written.shard &&
-                  (read.states & written.states) != 0;
-    for (size_t d = 0; isSame && d < read.offset.size(); ++d)
-      isSame = read.offset[d] < written.offset[d] + written.size[d] &&
-               written.offset[d] < read.offset[d] + read.size[d];
-    return isSame;
+    return steps.take() && readsWritten(read, written);
   }
   bool overlap(const Segment &read, const std::vector<Segment> &written) const {
     return std::any_of(written.begin(), written.end(),

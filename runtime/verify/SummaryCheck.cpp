@@ -23,7 +23,7 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
     const MessageEnd &send = totals.sends[i];
     out.push_back({send.wave, send.source, send.destination,
                    int64_t(send.bytes), !send.direct,
-                   !totals.receives[i].direct});
+                   !totals.receives[i].direct, send.forward});
   }
   return out;
 }

@@ -27,6 +27,8 @@ class Message:
     size: int
     packed: bool = True
     unpacked: bool = True
+    # Whether it has what the sender's group before brought.
+    forward: bool = False
 
 
 class Cluster:
@@ -81,25 +83,36 @@ class Device:
             self.unpacked = self.copies
             self.waiting = 0
 
-    def ready(self, size):
-        """When the next group may begin, of which `size` bytes are packed while
-        the last one is on the wire."""
-        start = max(self.ended, self.unpacked)
-        if size:
-            self.copies = max(self.copies, self.began) + copy_seconds(size)
-            start = max(start, self.copies)
+    def ready(self, early, late):
+        """When the next group may begin, of which `early` bytes are packed while
+        the last one is on the wire. Of `late` it waits, unless None, until what
+        the last one brought is unpacked, and then packs them."""
+        free = [self.ended, self.unpacked]
+        if early:
+            self.copies = max(self.copies, self.began) + copy_seconds(early)
+            free.append(self.copies)
         self.unpack()
-        return start
+        if late is not None:
+            free.append(self.unpacked)
+            if late:
+                self.copies = max(self.copies, self.ended) + copy_seconds(late)
+                free.append(self.copies)
+        return max(free)
 
 
 def run_wave(cluster, messages, devices, nics):
-    packs, unpacks = defaultdict(int), defaultdict(int)
+    packs, forwards, unpacks = defaultdict(int), {}, defaultdict(int)
     for m in messages:
-        packs[m.source] += m.size * m.packed
+        if m.forward:
+            forwards[m.source] = (
+                forwards.get(m.source, 0) + m.size * m.packed
+            )
+        else:
+            packs[m.source] += m.size * m.packed
         unpacks[m.destination] += m.size * m.unpacked
     ready = {
-        device: devices[device].ready(packs[device])
-        for device in {*packs, *unpacks}
+        device: devices[device].ready(packs[device], forwards.get(device))
+        for device in {*packs, *forwards, *unpacks}
     }
     begins, ends = dict(ready), dict.fromkeys(ready, 0.0)
     for m in messages:
@@ -138,13 +151,67 @@ def seconds_of(messages, keys):
     )
 
 
+def meet(a, b):
+    """Whether two segments of a dump have bytes in common."""
+    return (
+        a["side"] == b["side"]
+        and a["shard"] == b["shard"]
+        and bool({*a["states"]} & {*b["states"]})
+        and all(
+            low < other + other_size and other < low + size
+            for low, size, other, other_size in zip(
+                a["offset"], a["size"], b["offset"], b["size"], strict=True
+            )
+        )
+    )
+
+
+def forwards_of(program):
+    """(wave, peer) of the messages of a program that send what came in the
+    program's group before theirs."""
+    groups = defaultdict(lambda: {"send": {}, "receive": []})
+    for instruction in program["instructions"]:
+        own = groups[instruction["wave"]]
+        segments = instruction.get("segments", [])
+        if instruction["op"] == "pack":
+            own["send"][instruction["slot"]] = segments
+        elif instruction["op"] == "unpack":
+            own["receive"] += segments
+        for message in instruction.get("messages", []):
+            if message["kind"] == "receive" and "slot" not in message:
+                own["receive"].append(message["segment"])
+    found, before = set(), []
+    for instruction in program["instructions"]:
+        if instruction["op"] != "group":
+            continue
+        own = groups[instruction["wave"]]
+        for message in instruction["messages"]:
+            if message["kind"] == "send" and any(
+                meet(read, written)
+                for read in (
+                    own["send"][message["slot"]]
+                    if "slot" in message
+                    else [message["segment"]]
+                )
+                for written in before
+            ):
+                found.add((instruction["wave"], message["peer"]))
+        before = own["receive"]
+    return found
+
+
 def messages_of(dump):
     """The messages that `dt-plan dump --all-ranks --json` prints."""
     ends = {}  # of (wave, source, destination): {kind: message}
+    forwards = set()  # (wave, source, destination)
     decoder = json.JSONDecoder()
     while dump := dump.lstrip():
         program, at = decoder.raw_decode(dump)
         dump = dump[at:]
+        forwards |= {
+            (wave, program["device"], peer)
+            for wave, peer in forwards_of(program)
+        }
         for instruction in program["instructions"]:
             for message in instruction.get("messages", []):
                 pair = (program["device"], message["peer"])
@@ -158,6 +225,7 @@ def messages_of(dump):
             both["send"]["bytes"],
             packed="slot" in both["send"],
             unpacked="slot" in both["receive"],
+            forward=key in forwards,
         )
         for key, both in ends.items()
     ]

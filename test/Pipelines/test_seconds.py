@@ -18,6 +18,10 @@ def message(wave, source, destination, size, packed=False, unpacked=False):
     return Message(wave, source, destination, size, packed, unpacked)
 
 
+def forwarded(wave, source, destination, size, packed=False):
+    return Message(wave, source, destination, size, packed, False, True)
+
+
 @pytest.mark.parametrize(
     ("messages", "more", "seconds"),
     [
@@ -44,6 +48,24 @@ def message(wave, source, destination, size, packed=False, unpacked=False):
             ],
             {},
             2 * (10e-6 + WIRE),
+        ),
+        # What comes is unpacked and packed before it goes on.
+        (
+            [
+                message(0, 0, 1, 200 * MB, unpacked=True),
+                forwarded(1, 1, 0, 200 * MB, packed=True),
+            ],
+            {},
+            2 * (10e-6 + WIRE) + 2 * PACK,
+        ),
+        # A forward from its place waits for the unpack.
+        (
+            [
+                message(0, 0, 1, 200 * MB, unpacked=True),
+                forwarded(1, 1, 0, 200 * MB),
+            ],
+            {},
+            2 * (10e-6 + WIRE) + PACK,
         ),
         # Two devices, a NIC each, or one for both.
         (

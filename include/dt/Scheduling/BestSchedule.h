@@ -19,11 +19,13 @@ struct ChunkChoice {
   std::vector<ScheduledMove> moves;
   double seconds = 0;
   size_t candidate = 0;
+  bool holdsForwards = false; // ChunkBytes
 };
 
 /// Schedules with one candidate after the other, at least one, until more than
 /// `effort` pieces have been scheduled, or the fastest takes less than `enough`
-/// times what its busiest port carries.
+/// times what its busiest port carries. Tries by itself what holding forwards
+/// gains.
 ChunkChoice fastestOf(const WaveProblem &problem,
                       const std::vector<ChunkBytes> &candidates, int64_t effort,
                       double enough);

@@ -19,9 +19,13 @@ struct ChunkBytes {
   /// The first and the last wave are short, where the copies before and after
   /// them take several latencies: nothing else runs beside these two.
   bool hasShortEnds = false;
+  /// What comes is forwarded a wave later than it could be, where there is
+  /// something else to send: then it is copied beside that wave.
+  bool holdsForwards = false;
   friend bool operator==(ChunkBytes a, ChunkBytes b) {
     return a.intra == b.intra && a.inter == b.inter && a.isWhole == b.isWhole &&
-           a.hasShortEnds == b.hasShortEnds;
+           a.hasShortEnds == b.hasShortEnds &&
+           a.holdsForwards == b.holdsForwards;
   }
 };
 

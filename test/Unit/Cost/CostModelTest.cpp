@@ -76,6 +76,54 @@ TEST(CostModel, PacksShowAtTheEndsOnly) {
   EXPECT_NEAR(predictSeconds(direct, Cluster()), 3 * kOnNic, 1e-12);
 }
 
+/// 0 -> 8 -> 16 -> 24, each message the forward of the one before it.
+std::vector<TimedMessage> chain(bool isCopied) {
+  std::vector<TimedMessage> out = {message(0, 0, 8, isCopied),
+                                   message(1, 8, 16, isCopied),
+                                   message(2, 16, 24, isCopied)};
+  out[1].isForward = out[2].isForward = true;
+  return out;
+}
+
+TEST(CostModel, AForwardIsUnpackedAndPackedBeforeItIsSent) {
+  // Each hop packs, sends and unpacks before the next one begins.
+  const double copy = Cluster().packSeconds(kBytes);
+  EXPECT_NEAR(predictSeconds(chain(true), Cluster()), 3 * (copy + kOnNic + copy),
+              1e-12);
+  EXPECT_NEAR(predictSeconds(chain(false), Cluster()), 3 * kOnNic, 1e-12);
+  // What is sent from its place waits for the unpack alone.
+  std::vector<TimedMessage> messages = chain(true);
+  messages[1].isPacked = messages[2].isPacked = false;
+  EXPECT_NEAR(predictSeconds(messages, Cluster()), 4 * copy + 3 * kOnNic,
+              1e-12);
+}
+
+TEST(CostModel, AForwardWithAWaveBetweenIsCopiedBesideTheWire) {
+  // 8 gets a, and b while a is unpacked and packed; it then sends a on.
+  std::vector<TimedMessage> messages = {message(0, 0, 8, true),
+                                        message(1, 0, 8, true),
+                                        message(2, 8, 16, true)};
+  const double copy = Cluster().packSeconds(kBytes);
+  EXPECT_NEAR(predictSeconds(messages, Cluster()), copy + 3 * kOnNic + copy,
+              1e-12);
+  // Were it b, it would wait for an unpack and a pack.
+  messages[2].isForward = true;
+  EXPECT_NEAR(predictSeconds(messages, Cluster()), 4 * copy + 3 * kOnNic,
+              1e-12);
+}
+
+TEST(CostModel, OtherPacksDoNotWaitForAForward) {
+  // 8 sends on to 16 what came, and to its neighbour what it had: the latter
+  // was packed beside the wire.
+  std::vector<TimedMessage> messages = {message(0, 0, 8, true),
+                                        message(1, 8, 16, true),
+                                        message(1, 8, 9, true)};
+  messages[1].isForward = true;
+  const double copy = Cluster().packSeconds(kBytes);
+  EXPECT_NEAR(predictSeconds(messages, Cluster()), 4 * copy + 2 * kOnNic,
+              1e-12);
+}
+
 TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   Cluster cluster;
   cluster.links =
@@ -113,8 +161,9 @@ private:
   /// What a device does in one of the waves that it has a part in.
   struct Group {
     std::vector<size_t> messages;
-    int64_t packBytes = 0, unpackBytes = 0;
-    std::optional<size_t> pack, unpack;
+    int64_t packBytes = 0, forwardBytes = 0, unpackBytes = 0;
+    bool forwards = false;
+    std::optional<size_t> pack, forward, unpack;
   };
 
   double endOf(size_t task) const {
@@ -126,7 +175,7 @@ private:
     return tasks.size() - 1;
   }
   /// In the order of the copy engine: what is packed for the next group goes
-  /// before what the last one brought is unpacked.
+  /// before what the last one brought is unpacked, unless it is that.
   void addCopies(std::vector<Group> &groups);
   void order(std::vector<Group> &groups);
   void settle();
@@ -154,7 +203,11 @@ TaskGraph::TaskGraph(const std::vector<TimedMessage> &messages,
         groups.emplace_back();
       lastWave[device] = m.wave;
       groups.back().messages.push_back(task);
-      groups.back().packBytes += !receive && m.isPacked ? m.bytes : 0;
+      if (!receive) {
+        groups.back().forwards |= m.isForward;
+        (m.isForward ? groups.back().forwardBytes : groups.back().packBytes) +=
+            m.isPacked ? m.bytes : 0;
+      }
       groups.back().unpackBytes += receive && m.isUnpacked ? m.bytes : 0;
       // Devices of a NIC take turns on it.
       if (!inter || cluster.devicesPerNic == 1)
@@ -191,6 +244,8 @@ void TaskGraph::addCopies(std::vector<Group> &groups) {
       next(groups[i].pack, groups[i].packBytes);
     if (i > 0)
       next(groups[i - 1].unpack, groups[i - 1].unpackBytes);
+    if (i < groups.size())
+      next(groups[i].forward, groups[i].forwardBytes);
   }
 }
 
@@ -208,6 +263,15 @@ void TaskGraph::order(std::vector<Group> &groups) {
         after.push_back(*group.pack);
       if (i > 1 && groups[i - 2].unpack)
         after.push_back(*groups[i - 2].unpack);
+      if (group.forward)
+        after.push_back(*group.forward);
+      if (i > 0 && group.forwards && groups[i - 1].unpack)
+        after.push_back(*groups[i - 1].unpack);
+    }
+    if (group.forward && i > 0) {
+      std::vector<size_t> &after = tasks[*group.forward].afterEnd;
+      after.insert(after.end(), groups[i - 1].messages.begin(),
+                   groups[i - 1].messages.end());
     }
     if (group.pack && i > 0)
       tasks[*group.pack].afterBegin = groups[i - 1].messages;
@@ -251,6 +315,8 @@ TaskGraph::lanes() const {
     for (const Group &group : groups) {
       if (group.pack)
         show(device, dtrt::Lane::Pack, *group.pack);
+      if (group.forward)
+        show(device, dtrt::Lane::Pack, *group.forward);
       if (group.unpack)
         show(device, dtrt::Lane::Unpack, *group.unpack);
     }
@@ -268,7 +334,8 @@ std::vector<TimedMessage> randomMessages(std::mt19937 &random) {
       if (to[from] != from && random() % 3)
         messages.push_back({wave, from, to[from],
                             1 + int64_t(random() % 9'999'999),
-                            random() % 2 == 0, random() % 2 == 0});
+                            random() % 2 == 0, random() % 2 == 0,
+                            random() % 4 == 0});
   }
   return messages;
 }

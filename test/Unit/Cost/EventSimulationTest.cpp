@@ -30,11 +30,12 @@ TimedMessage message(int32_t wave, int64_t source, int64_t destination,
 }
 
 /// The programs that move these messages, with packs one group early and
-/// unpacks one group late, as executors run them.
+/// unpacks one group late, as executors run them, unless a forward is between.
 std::map<int64_t, std::vector<DeviceStep>>
 programsOf(const std::vector<TimedMessage> &messages) {
   struct Copies {
-    int64_t pack = 0, unpack = 0;
+    int64_t pack = 0, forward = 0, unpack = 0;
+    bool forwards = false;
   };
   std::map<int64_t, std::vector<DeviceStep>> groups;
   std::map<int64_t, std::vector<Copies>> copies;
@@ -50,7 +51,9 @@ programsOf(const std::vector<TimedMessage> &messages) {
   for (const TimedMessage &m : messages) {
     groupOf(m.source, m.wave)
         .messages.push_back({false, m.destination, m.bytes});
-    copies[m.source].back().pack += m.isPacked ? m.bytes : 0;
+    Copies &sent = copies[m.source].back();
+    sent.forwards |= m.isForward;
+    (m.isForward ? sent.forward : sent.pack) += m.isPacked ? m.bytes : 0;
     groupOf(m.destination, m.wave)
         .messages.push_back({true, m.source, m.bytes});
     copies[m.destination].back().unpack += m.isUnpacked ? m.bytes : 0;
@@ -66,9 +69,13 @@ programsOf(const std::vector<TimedMessage> &messages) {
   for (auto &[device, own] : groups) {
     const std::vector<Copies> &of = copies[device];
     std::vector<DeviceStep> &steps = programs[device];
-    addCopy(steps, Kind::Pack, of.front().pack);
+    addCopy(steps, Kind::Pack, of.front().pack + of.front().forward);
     for (size_t i = 0; i < own.size(); ++i) {
-      own[i].unpackBytes = i > 0 ? of[i - 1].unpack : 0;
+      if (i > 0 && of[i].forwards) {
+        addCopy(steps, Kind::Unpack, of[i - 1].unpack);
+        addCopy(steps, Kind::Pack, of[i].forward);
+      }
+      own[i].unpackBytes = i > 0 && !of[i].forwards ? of[i - 1].unpack : 0;
       own[i].packBytes = i + 1 < own.size() ? of[i + 1].pack : 0;
       steps.push_back(own[i]);
     }
@@ -401,10 +408,12 @@ std::vector<TimedMessage> randomMessages(std::mt19937 &random, bool isCopied) {
   for (int32_t wave = 0; wave < 12; ++wave) {
     std::shuffle(targets.begin(), targets.end(), random);
     for (int64_t source = 0; source < 24; ++source)
-      if (random() % 3 != 0 && targets[size_t(source)] != source)
+      if (random() % 3 != 0 && targets[size_t(source)] != source) {
         out.push_back(message(wave, source, targets[size_t(source)],
                               int64_t(1 + random() % (4 * kBytes)),
                               isCopied && random() % 4 != 0));
+        out.back().isForward = wave > 0 && random() % 4 == 0;
+      }
   }
   return out;
 }

@@ -3,6 +3,7 @@
 #include "GuardedDevice.h"
 
 #include "dtrt/core/CheckPattern.h"
+#include "dtrt/format/Forwards.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,19 +14,32 @@ namespace {
 
 constexpr int kPoison = 0xdb;
 
-bool readsDestination(const Instruction &instruction) {
-  for (const Segment &segment : instruction.segments)
-    if (segment.side == Side::Destination)
-      return true;
+/// What an instruction reads, or writes, of shards.
+std::vector<const Segment *> segmentsOf(const Instruction &instruction,
+                                        bool writes) {
+  std::vector<const Segment *> out;
+  bool isCopy = instruction.op == Opcode::Copy;
+  bool isPack = instruction.op == Opcode::Pack;
+  for (size_t i = 0; i < instruction.segments.size(); ++i)
+    if (writes == (isCopy ? i % 2 == 1 : !isPack))
+      out.push_back(&instruction.segments[i]);
   for (const Message &message : instruction.messages)
-    if (!message.receive && message.direct &&
-        message.segment.side == Side::Destination)
-      return true;
+    if (message.direct && message.receive == writes)
+      out.push_back(&message.segment);
+  return out;
+}
+
+/// Whether one reads what the other writes there.
+bool reads(const Instruction &reader, const Instruction &writer) {
+  for (const Segment *read : segmentsOf(reader, /*writes=*/false))
+    for (const Segment *written : segmentsOf(writer, /*writes=*/true))
+      if (readsWritten(*read, *written))
+        return true;
   return false;
 }
 
-/// The instructions as they run: packs of source shards at random up to a
-/// group early, unpacks up to a group late unless what follows forwards.
+/// The instructions as they run: packs at random up to a group early, unpacks
+/// up to a group late, unless one would read what the other has not written.
 std::vector<const Instruction *>
 overlappedOrder(const std::vector<Instruction> &instructions,
                 std::mt19937_64 &rng) {
@@ -33,11 +47,12 @@ overlappedOrder(const std::vector<Instruction> &instructions,
   for (const Instruction &instruction : instructions)
     list.push_back(&instruction);
   for (size_t i = 1; i < list.size(); ++i) {
-    if (list[i]->op != Opcode::Pack || readsDestination(*list[i]) || rng() % 2)
+    if (list[i]->op != Opcode::Pack || rng() % 2)
       continue;
     for (size_t at = i; at > 0; --at) {
       Opcode before = list[at - 1]->op;
-      if (before == Opcode::Create || before == Opcode::Release)
+      if (before == Opcode::Create || before == Opcode::Release ||
+          reads(*list[at], *list[at - 1]))
         break;
       std::swap(list[at], list[at - 1]);
       if (before == Opcode::Group)
@@ -49,7 +64,7 @@ overlappedOrder(const std::vector<Instruction> &instructions,
       continue;
     for (size_t at = i; at + 1 < list.size(); ++at) {
       const Instruction &after = *list[at + 1];
-      if (after.op != Opcode::Unpack && readsDestination(after))
+      if (after.op != Opcode::Unpack && reads(after, *list[at]))
         break;
       std::swap(list[at], list[at + 1]);
       if (after.op == Opcode::Group)

@@ -76,11 +76,19 @@ TEST(Overlap, LeavesWhatSharesASlot) {
       Lists(6));
 }
 
+/// A pack or unpack of rows [row, row + 1) of the destination shard.
+Instruction stagedRow(Opcode op, uint64_t slot, int64_t row) {
+  Instruction instruction = staged(op, slot, 10, Side::Destination);
+  instruction.segments[0].offset = {row};
+  instruction.segments[0].size = {1};
+  instruction.segments[0].states = 1;
+  return instruction;
+}
+
 TEST(Overlap, LeavesWhatReadsTheDestination) {
   // The pack forwards what the unpack before it has put there.
-  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10),
-                      staged(Opcode::Pack, 20, 10, Side::Destination),
-                      group(20, 30, 10)}),
+  EXPECT_EQ(overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
+                      stagedRow(Opcode::Pack, 20, 3), group(20, 30, 10)}),
             Lists(4));
   Instruction copy;
   copy.op = Opcode::Copy;
@@ -89,17 +97,41 @@ TEST(Overlap, LeavesWhatReadsTheDestination) {
             Lists(4));
 }
 
+TEST(Overlap, TakesAPackOfWhatCameAWaveBefore) {
+  // Row 3 comes first, is unpacked beside the second wave and then packed for
+  // the third; row 4, which the second brings, stays for a wave, too.
+  EXPECT_EQ(
+      overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
+                group(20, 30, 10), stagedRow(Opcode::Unpack, 30, 4),
+                stagedRow(Opcode::Pack, 0, 3), group(0, 10, 10)}),
+      (Lists{{}, {}, {1, 4}, {}, {}, {3}}));
+  // Of two that have come, the one that is sent on keeps its place.
+  EXPECT_EQ(
+      overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
+                stagedRow(Opcode::Unpack, 50, 4),
+                stagedRow(Opcode::Pack, 20, 4), group(20, 30, 10)}),
+      (Lists{{}, {}, {}, {}, {1}}));
+  // What the group before receives in its place is no earlier there.
+  Instruction receives = group(20, 30, 10);
+  receives.messages[1].direct = true;
+  receives.messages[1].segment = stagedRow(Opcode::Pack, 0, 3).segments[0];
+  EXPECT_EQ(overlaps({receives, stagedRow(Opcode::Pack, 0, 3), group(0, 9, 1)}),
+            Lists(3));
+  EXPECT_EQ(overlaps({receives, stagedRow(Opcode::Pack, 0, 4), group(0, 9, 1)}),
+            (Lists{{1}, {}, {}}));
+}
+
 // A message without staging may forward as well.
 TEST(Overlap, LeavesWhatSendsTheDestinationDirectly) {
   Instruction sends = group(20, 30, 10);
   for (Message &message : sends.messages)
     message.direct = true;
-  sends.messages[0].segment.side = Side::Destination;
-  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), sends}),
-            Lists(3));
-  sends.messages[0].segment.side = Side::Source;
-  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), sends}),
-            (Lists{{}, {}, {1}}));
+  Instruction unpack = stagedRow(Opcode::Unpack, 10, 3);
+  sends.messages[0].segment = unpack.segments[0];
+  EXPECT_EQ(overlaps({group(0, 10, 10), unpack, sends}), Lists(3));
+  for (Message &message : sends.messages)
+    message.segment.side = Side::Source;
+  EXPECT_EQ(overlaps({group(0, 10, 10), unpack, sends}), (Lists{{}, {}, {1}}));
 }
 
 // Slots are placed for packs and unpacks that pass one group.

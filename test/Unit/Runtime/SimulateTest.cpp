@@ -26,6 +26,7 @@ Instruction staged(Opcode op, int32_t wave, uint64_t slot, uint64_t bytes,
   instruction.slot = slot;
   instruction.bytes = bytes;
   instruction.segments.resize(1);
+  instruction.segments[0].states = 1;
   instruction.segments[0].side =
       op == Opcode::Unpack ? Side::Destination : side;
   return instruction;

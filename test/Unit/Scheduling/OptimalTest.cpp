@@ -162,10 +162,25 @@ private:
             first.destination == second.destination);
   }
 
+  /// Whether one that it waits for came in its sender's group before.
+  bool passesOn(const Piece &piece) const {
+    const TimedMessage &own = piece.message;
+    int32_t last = -1;
+    for (const Piece &other : pieces)
+      if ((other.message.source == own.source ||
+           other.message.destination == own.source) &&
+          other.message.wave < own.wave)
+        last = std::max(last, other.message.wave);
+    return std::any_of(piece.after.begin(), piece.after.end(), [&](size_t i) {
+      return pieces[i].message.wave == last;
+    });
+  }
+
   void judge() {
     std::vector<TimedMessage> sorted;
     std::set<int32_t> waves;
-    for (const Piece &piece : pieces) {
+    for (Piece &piece : pieces) {
+      piece.message.isForward = passesOn(piece);
       sorted.push_back(piece.message);
       waves.insert(piece.message.wave);
     }

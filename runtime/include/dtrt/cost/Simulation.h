@@ -13,6 +13,17 @@
 // with its last message. Where devices share a NIC, their messages take turns
 // in the order in which they stand.
 //
+// What a device sends on of its last group cannot be packed beside that: the
+// next group waits until all of the last one is unpacked, and then the forwards
+// are packed. 0 -> 1 -> 2, packed, with m for a message and c for a copy of it:
+//
+//   wave            0        1                0   1        2   (1 waits)
+//   device 0   c    m                    c    m
+//   device 1        m   c c  m                m   c        m
+//   device 2                 m   c                         m   c
+//   forward in wave 1: 2 m + 4 c         in wave 2, with other messages in
+//                                        wave 1: its copies are hidden
+//
 //===----------------------------------------------------------------------===//
 
 #ifndef DTRT_COST_SIMULATION_H
@@ -34,6 +45,8 @@ struct TimedMessage {
   /// Whether it is copied into a slot before it is sent, and out of one after
   /// it has come.
   bool isPacked = true, isUnpacked = true;
+  /// Whether it has bytes that the sender's group before brought.
+  bool isForward = false;
 };
 
 /// Seconds until the last byte is in its place. `messages` are sorted by wave.

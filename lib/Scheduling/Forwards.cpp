@@ -1,0 +1,133 @@
+//===- Forwards.cpp - What is sent on as soon as it has come --------------===//
+
+#include "dt/Scheduling/Forwards.h"
+
+#include "dt/Geometry/Overlaps.h"
+#include "dtrt/types/DeviceIndex.h"
+
+#include <algorithm>
+
+using namespace dt;
+
+namespace {
+
+/// Boxes with their flow, ascending.
+using FlowBoxes = std::vector<std::pair<uint32_t, const Box *>>;
+
+void sortByFlow(FlowBoxes &boxes) {
+  std::stable_sort(boxes.begin(), boxes.end(), [](const auto &a, const auto &b) {
+    return a.first < b.first;
+  });
+}
+
+/// Whether a box of [a, aEnd) meets one of [b, bEnd), all of one flow.
+using BoxIterator = FlowBoxes::const_iterator;
+bool anyMeet(BoxIterator a, BoxIterator aEnd, BoxIterator b, BoxIterator bEnd) {
+  constexpr ptrdiff_t kFew = 256; // pairs that are looked at one by one
+  if ((aEnd - a) * (bEnd - b) <= kFew) {
+    for (; a != aEnd; ++a)
+      for (auto other = b; other != bEnd; ++other)
+        if (overlaps(*a->second, *other->second))
+          return true;
+    return false;
+  }
+  std::vector<Box> left, right;
+  for (; a != aEnd; ++a)
+    left.push_back(*a->second);
+  for (; b != bEnd; ++b)
+    right.push_back(*b->second);
+  return !overlappingPairs(left, right).empty();
+}
+
+bool anyMeet(const FlowBoxes &a, const FlowBoxes &b) {
+  auto endOf = [](BoxIterator first, BoxIterator last) {
+    return std::find_if(first, last, [&](const auto &box) {
+      return box.first != first->first;
+    });
+  };
+  auto left = a.begin(), right = b.begin();
+  while (left != a.end() && right != b.end()) {
+    auto leftEnd = endOf(left, a.end()), rightEnd = endOf(right, b.end());
+    if (left->first == right->first &&
+        anyMeet(left, leftEnd, right, rightEnd))
+      return true;
+    bool skipsLeft = left->first <= right->first;
+    bool skipsRight = right->first <= left->first;
+    left = skipsLeft ? leftEnd : left;
+    right = skipsRight ? rightEnd : right;
+  }
+  return false;
+}
+
+/// Goes through the waves. Invariant: of each device, `arrivals` are the
+/// messages that its last group brought.
+class ForwardFinder {
+public:
+  ForwardFinder(const std::vector<PlanMessage> &messages,
+                const std::vector<CarriedPiece> &pieces)
+      : messages(messages), pieces(pieces), found(messages.size()) {}
+
+  std::vector<bool> run() {
+    for (size_t first = 0, last = 0; first < messages.size(); first = last) {
+      while (last < messages.size() &&
+             messages[last].wave == messages[first].wave)
+        ++last;
+      for (size_t i = first; i < last; ++i)
+        found[i] = isForward(messages[i]);
+      for (size_t i = first; i < last; ++i) {
+        groupOf(messages[i].source, messages[i].wave);
+        groupOf(messages[i].destination, messages[i].wave)
+            .arrivals.push_back(i);
+      }
+    }
+    return std::move(found);
+  }
+
+private:
+  struct Group {
+    int32_t wave = -1;
+    std::vector<size_t> arrivals;
+  };
+
+  Group &last(int64_t device) {
+    uint32_t number = index(device);
+    if (number == groups.size())
+      groups.emplace_back();
+    return groups[number];
+  }
+  Group &groupOf(int64_t device, int32_t wave) {
+    Group &group = last(device);
+    if (group.wave != wave)
+      group.arrivals.clear();
+    group.wave = wave;
+    return group;
+  }
+
+  bool isForward(const PlanMessage &message) {
+    FlowBoxes sent, come;
+    for (size_t i = message.first; i < message.last; ++i)
+      if (pieces[i].isForward)
+        sent.emplace_back(pieces[i].readFrom, pieces[i].box);
+    if (sent.empty())
+      return false;
+    for (size_t arrival : last(message.source).arrivals)
+      for (size_t i = messages[arrival].first; i < messages[arrival].last; ++i)
+        come.emplace_back(pieces[i].flow, pieces[i].box);
+    sortByFlow(sent);
+    sortByFlow(come);
+    return anyMeet(sent, come);
+  }
+
+  const std::vector<PlanMessage> &messages;
+  const std::vector<CarriedPiece> &pieces;
+  std::vector<bool> found;
+  dtrt::DeviceIndex index;
+  std::vector<Group> groups; // by number of device
+};
+
+} // namespace
+
+std::vector<bool> dt::findForwards(const std::vector<PlanMessage> &messages,
+                                   const std::vector<CarriedPiece> &pieces) {
+  return ForwardFinder(messages, pieces).run();
+}
