@@ -10,6 +10,7 @@
 #include "dt/Scheduling/Forwards.h"
 
 #include <algorithm>
+#include <map>
 
 using namespace dt;
 
@@ -33,8 +34,39 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
   }
 }
 
+/// In flat memory local work stays between groups; elsewhere it goes beside.
+std::vector<dtrt::TimedCopy> localWork(const TransportPlan &plan,
+                                       const std::vector<Flow> &flows,
+                                       const dtrt::PlanSummary &summary) {
+  std::vector<dtrt::TimedCopy> out;
+  if (summary.mode != dtrt::MemoryMode::Flat)
+    return out;
+  std::map<int64_t, int64_t> bytes; // of devices, since the last wave
+  auto close = [&](int32_t wave) {
+    for (auto [device, count] : bytes)
+      out.push_back({wave, device, count});
+    bytes.clear();
+  };
+  for (const PlanStep &step : plan.steps) {
+    if (step.kind == Kind::Wave)
+      close(step.wave);
+    bool isZero = step.kind == Kind::Zero;
+    if (!isZero && step.kind != Kind::Copy && step.kind != Kind::Derive)
+      continue;
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanPiece &piece = plan.pieces[i];
+      // Padding is of flows of its own, which stand behind the others.
+      size_t flow = isZero ? piece.flow - plan.flows.size() : piece.flow;
+      bytes[piece.to] += piece.box.volume() * flows[flow].destinationBytes;
+    }
+  }
+  close(INT32_MAX);
+  return out;
+}
+
 void countMessages(const TransportPlan &plan,
                    const std::vector<PlanMessage> &messages,
+                   const std::vector<dtrt::TimedCopy> &copies,
                    const Cluster &cluster, dtrt::PlanSummary &out) {
   std::vector<CarriedPiece> pieces;
   pieces.reserve(plan.pieces.size());
@@ -56,7 +88,7 @@ void countMessages(const TransportPlan &plan,
                      message.receiveSlot != kInPlace, forwards[i]});
   }
   out.messages = messages.size();
-  out.timePredicted = predictSeconds(timed, cluster);
+  out.timePredicted = predictSeconds(timed, cluster, copies);
 }
 
 } // namespace
@@ -68,7 +100,8 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
   countBytes(plan, flows, out);
-  countMessages(plan, messagesOf(plan), cluster, out);
+  countMessages(plan, messagesOf(plan), localWork(plan, flows, out), cluster,
+                out);
   out.collectives = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);

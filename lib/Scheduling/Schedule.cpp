@@ -28,12 +28,13 @@
 //   4        -    1    -      0      0     0      0
 //
 // test/Problems/waves-forward.json: 0 sends 1 the elements 0, 1 and 2, and 1
-// sends 2 the elements 3 and 2, which comes to it first since it goes on.
+// sends 2 the elements 3 and 2, which comes to it first since it goes on. Held,
+// it does so a wave later: then 1 has unpacked and packed it beside wave 1.
 //
-//   wave     0->1  1->2
-//   0        2     3
-//   1        0     2
-//   2        1     -
+//   wave     0->1  1->2        1->2, held
+//   0        2     3           3
+//   1        0     2           -
+//   2        1     -           2
 //
 //===----------------------------------------------------------------------===//
 

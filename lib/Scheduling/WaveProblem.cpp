@@ -642,6 +642,17 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   return out;
 }
 
+std::vector<dtrt::TimedCopy>
+WaveProblem::timedCopies(const std::vector<ScheduledCopy> &scheduled) const {
+  std::vector<dtrt::TimedCopy> out;
+  if (!storage)
+    return out;
+  for (const auto &[copy, wave] : scheduled)
+    out.push_back(
+        {wave, copy.device, copy.box.volume() * elementBytes[copy.flow]});
+  return out;
+}
+
 /// Sorts short keys, and moves the long records once.
 void dt::sortWave(ScheduledMove *first, ScheduledMove *last) {
   using Key = std::tuple<int64_t, int64_t, uint32_t>;

@@ -6,6 +6,7 @@
 #include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <unordered_map>
 
 namespace dtrt {
@@ -18,7 +19,9 @@ struct Lanes {
   double ended = 0;     // likewise
   double unpacked = 0;  // the group before the last
   double copy = 0;      // copy lane
+  double copied = 0;    // what it copies on itself
   int64_t toUnpack = 0; // bytes of the last group
+  int64_t toCopy = 0;   // before the next one
 };
 
 /// What one device does in one wave.
@@ -73,31 +76,44 @@ public:
   Simulation(const Cluster &cluster, Record record)
       : cluster(cluster), rates(cluster), record(record) {}
 
-  void run(const std::vector<TimedMessage> &messages) {
+  void run(const std::vector<TimedMessage> &messages,
+           const std::vector<TimedCopy> &copies) {
+    size_t copied = 0;
+    auto copyUntil = [&](int32_t wave) {
+      for (; copied < copies.size() && copies[copied].wave <= wave; ++copied)
+        lanes[numberOf(copies[copied].device)].toCopy += copies[copied].bytes;
+    };
     const TimedMessage *end = messages.data() + messages.size();
     for (const TimedMessage *first = messages.data(); first != end;) {
       const TimedMessage *last = first;
       while (last != end && last->wave == first->wave)
         ++last;
+      copyUntil(first->wave);
       runWave(first, last);
       first = last;
     }
-    for (uint32_t number = 0; number < lanes.size(); ++number)
+    copyUntil(INT32_MAX);
+    for (uint32_t number = 0; number < lanes.size(); ++number) {
       unpack(number);
+      copy(number);
+    }
   }
 
   /// When the last byte of a device is in place.
   double endOf(uint32_t number) const {
-    return std::max(lanes[number].ended, lanes[number].unpacked);
+    const Lanes &lane = lanes[number];
+    return std::max({lane.ended, lane.unpacked, lane.copied});
   }
   const std::vector<int64_t> &devices() const { return index.all(); }
 
 private:
+  uint32_t numberOf(int64_t device);
   Group &groupOf(int64_t device);
   void formGroups(const TimedMessage *first, const TimedMessage *last);
   double prepare(uint32_t number, const Group &group);
   void pack(uint32_t number, int64_t bytes, double earliest);
   void unpack(uint32_t number);
+  void copy(uint32_t number);
   void send(const TimedMessage &message);
   void runWave(const TimedMessage *first, const TimedMessage *last);
 
@@ -113,13 +129,19 @@ private:
   std::vector<uint32_t> inWave; // those that are
 };
 
-template <typename Record> Group &Simulation<Record>::groupOf(int64_t device) {
+template <typename Record>
+uint32_t Simulation<Record>::numberOf(int64_t device) {
   uint32_t number = index(device);
   if (number == lanes.size()) {
     lanes.emplace_back();
     groups.emplace_back();
     isIn.push_back(false);
   }
+  return number;
+}
+
+template <typename Record> Group &Simulation<Record>::groupOf(int64_t device) {
+  uint32_t number = numberOf(device);
   if (!isIn[number]) {
     isIn[number] = true;
     inWave.push_back(number);
@@ -152,8 +174,10 @@ double Simulation<Record>::prepare(uint32_t number, const Group &group) {
     start = std::max(start, lane.copy);
   }
   unpack(number);
-  if (group.forwards)
+  if (group.forwards || lane.toCopy > 0)
     start = std::max(start, lane.unpacked);
+  copy(number);
+  start = std::max(start, lane.copied);
   if (group.forwardBytes > 0) {
     pack(number, group.forwardBytes, lane.ended);
     start = std::max(start, lane.copy);
@@ -177,6 +201,16 @@ template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
   lane.copy = lane.unpacked = begin + cluster.packSeconds(lane.toUnpack);
   lane.toUnpack = 0;
   record.copied(index.all()[number], Lane::Unpack, begin, lane.copy);
+}
+
+template <typename Record> void Simulation<Record>::copy(uint32_t number) {
+  Lanes &lane = lanes[number];
+  if (lane.toCopy == 0)
+    return;
+  double begin = std::max(lane.copy, lane.ended);
+  lane.copy = lane.copied = begin + cluster.packSeconds(lane.toCopy);
+  lane.toCopy = 0;
+  record.copied(index.all()[number], Lane::Local, begin, lane.copy);
 }
 
 template <typename Record>
@@ -228,9 +262,10 @@ void Simulation<Record>::runWave(const TimedMessage *first,
 } // namespace
 
 double predictSeconds(const std::vector<TimedMessage> &messages,
-                      const Cluster &cluster) {
+                      const Cluster &cluster,
+                      const std::vector<TimedCopy> &copies) {
   Simulation<NoRecord> simulation(cluster, NoRecord());
-  simulation.run(messages);
+  simulation.run(messages, copies);
   double latest = 0;
   for (uint32_t number = 0; number < simulation.devices().size(); ++number)
     latest = std::max(latest, simulation.endOf(number));
@@ -238,10 +273,11 @@ double predictSeconds(const std::vector<TimedMessage> &messages,
 }
 
 Timeline drawTimeline(const std::vector<TimedMessage> &messages,
-                      const Cluster &cluster) {
+                      const Cluster &cluster,
+                      const std::vector<TimedCopy> &copies) {
   Timeline timeline;
   Simulation<Recorder> simulation(cluster, Recorder(cluster, timeline));
-  simulation.run(messages);
+  simulation.run(messages, copies);
   const std::vector<int64_t> &devices = simulation.devices();
   for (uint32_t number = 0; number < devices.size(); ++number) {
     double end = simulation.endOf(number);

@@ -123,7 +123,7 @@ std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
   return out;
 }
 
-/// Per row the six lanes over time.
+/// Per row the lanes over time.
 Json lanesJson(const Timeline &timeline, const Rows &rows) {
   std::vector<std::vector<const DeviceTimeline *>> devices(rows.count());
   for (const auto &[device, line] : timeline.devices)

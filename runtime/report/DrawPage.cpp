@@ -185,7 +185,7 @@ function timeAxis(svg, left, width, y, total) {
 }
 function lanes() {
   const n = plan.lanes.length, bins = n ? plan.lanes[0][0].length : 0;
-  const used = [0, 1, 2, 3, 4, 5].filter(lane =>
+  const used = [0, 1, 2, 3, 4, 5, 6].filter(lane =>
     plan.lanes.some(row => /[^0]/.test(row[lane])));
   const band = Math.max(used.length, Math.min(36, Math.floor(900 / n)));
   const left = 70, width = 980, top = 6, high = n * band;
@@ -194,7 +194,7 @@ function lanes() {
   picture.width = bins;
   picture.height = high;
   const style = getComputedStyle(document.documentElement);
-  const colors = ['--c', '--c', '--a', '--a', '--b', '--b']
+  const colors = ['--c', '--c', '--a', '--a', '--b', '--b', '--b']
     .map(name => style.getPropertyValue(name));
   const pen = picture.getContext('2d');
   plan.lanes.forEach((row, i) => used.forEach((lane, k) => {
@@ -215,7 +215,7 @@ function lanes() {
     preserveAspectRatio: 'none', href: picture.toDataURL()}, svg);
   image.style.imageRendering = 'pixelated';
   const names = ['NIC out', 'NIC in', 'island out', 'island in', 'pack',
-    'unpack'];
+    'unpack', 'copy'];
   image.onmousemove = event => {
     const box = image.getBoundingClientRect();
     const bin = Math.min(bins - 1,

@@ -3,6 +3,7 @@
 #include "ReportText.h"
 #include "ShardLines.h"
 
+#include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/report/Report.h"
 
@@ -89,6 +90,8 @@ Json instructionJson(const PlanCommon &common, const Instruction &from) {
     out["slot"] = from.slot;
     out["bytes"] = from.bytes;
   }
+  if (from.op == Opcode::Copy || from.op == Opcode::Zero)
+    out["bytes"] = localBytes(common, from);
   for (const Segment &segment : from.segments)
     out["segments"].push_back(segmentJson(common, segment));
   for (const Message &message : from.messages)

@@ -3,7 +3,7 @@
 #include "dtrt/report/SimulatedPrograms.h"
 
 #include "dtrt/core/Overlap.h"
-#include "dtrt/format/ShardView.h"
+#include "dtrt/format/LocalWork.h"
 
 namespace dtrt {
 
@@ -22,16 +22,6 @@ Kind kindOf(Opcode op) {
   default:
     return Kind::Local;
   }
-}
-
-/// Bytes that local work writes.
-int64_t localBytes(const PlanCommon &common, const Instruction &instruction) {
-  size_t step = instruction.op == Opcode::Copy ? 2 : 1;
-  uint64_t bytes = 0;
-  for (size_t i = step - 1; i < instruction.segments.size(); i += step)
-    bytes += storedBytes(common.families[instruction.segments[i].family],
-                         instruction.segments[i]);
-  return int64_t(bytes);
 }
 
 class Builder {

@@ -3,6 +3,7 @@
 #include "Timeline.h"
 
 #include "dtrt/format/Forwards.h"
+#include "dtrt/format/LocalWork.h"
 
 #include <algorithm>
 #include <tuple>
@@ -21,12 +22,15 @@ Key keyOf(const TimedMessage &message) {
 } // namespace
 
 /// Each message has two ends, each of which says whether it is in place there.
-Result<std::vector<TimedMessage>> readMessages(const PlanReader &plan) {
-  std::vector<TimedMessage> sent;
+Result<TimedWork> readWork(const PlanReader &plan) {
+  TimedWork work;
+  std::vector<TimedMessage> &sent = work.messages;
   std::vector<Key> direct; // received in place
   for (uint32_t device : plan.devices()) {
     auto program = plan.program(device);
     DTRT_RETURN_IF_ERROR(program);
+    for (const TimedCopy &copy : localWork(plan.common(), *program))
+      work.copies.push_back(copy);
     auto forwards = findForwards(*program);
     DTRT_RETURN_IF_ERROR(forwards);
     for (size_t i = 0; i < program->instructions.size(); ++i) {
@@ -50,13 +54,18 @@ Result<std::vector<TimedMessage>> readMessages(const PlanReader &plan) {
   for (TimedMessage &message : sent)
     message.isUnpacked =
         !std::binary_search(direct.begin(), direct.end(), keyOf(message));
-  return sent;
+  // Devices ascend already.
+  std::stable_sort(work.copies.begin(), work.copies.end(),
+                   [](const TimedCopy &a, const TimedCopy &b) {
+                     return a.wave < b.wave;
+                   });
+  return work;
 }
 
 Result<Timeline> buildTimeline(const PlanReader &plan) {
-  auto messages = readMessages(plan);
-  DTRT_RETURN_IF_ERROR(messages);
-  return drawTimeline(*messages, plan.common().cluster);
+  auto work = readWork(plan);
+  DTRT_RETURN_IF_ERROR(work);
+  return drawTimeline(work->messages, plan.common().cluster, work->copies);
 }
 
 } // namespace dtrt

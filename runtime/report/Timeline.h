@@ -8,9 +8,14 @@
 
 namespace dtrt {
 
-/// The messages of all programs, by wave, source and destination: the order in
-/// which the compiler predicts them.
-Result<std::vector<TimedMessage>> readMessages(const PlanReader &plan);
+/// What programs do that takes time.
+struct TimedWork {
+  /// By wave, source and destination: the order in which the compiler predicts
+  /// them.
+  std::vector<TimedMessage> messages;
+  std::vector<TimedCopy> copies; // by wave and device
+};
+Result<TimedWork> readWork(const PlanReader &plan);
 
 /// Runs a plan against its own cluster.
 Result<Timeline> buildTimeline(const PlanReader &plan);

@@ -7,6 +7,7 @@
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/format/Forwards.h"
+#include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
 
@@ -85,6 +86,7 @@ bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
 void ProgramTotals::add(ProgramTotals &&other) {
   sends.insert(sends.end(), other.sends.begin(), other.sends.end());
   receives.insert(receives.end(), other.receives.begin(), other.receives.end());
+  copies.insert(copies.end(), other.copies.begin(), other.copies.end());
   passedOn.add(std::move(other.passedOn));
   shards.add(std::move(other.shards));
   for (auto sum :
@@ -125,6 +127,8 @@ Status ProgramVerifier::verify() {
     status = steps.status();
   if (!status.ok())
     return makeError("device ", program.device, ": ", status.message());
+  for (const TimedCopy &copy : localWork(common, program))
+    totals.copies.push_back(copy);
   totals.shards.add(program);
   totals.sourceRanks += program.sourceRank >= 0;
   totals.destinationRanks += program.destinationRank >= 0;

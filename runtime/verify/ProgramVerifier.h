@@ -9,6 +9,7 @@
 #include "Multicasts.h"
 #include "ShardTable.h"
 #include "StorageLifetimes.h"
+#include "dtrt/cost/Simulation.h"
 
 #include <map>
 #include <unordered_map>
@@ -30,6 +31,7 @@ struct MessageEnd {
 /// What the programs seen so far add up to.
 struct ProgramTotals {
   std::vector<MessageEnd> sends, receives;
+  std::vector<TimedCopy> copies; // by program
   PassedOn passedOn;
   ShardTable shards;
   uint64_t collectives = 0;

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
+#include <tuple>
 
 namespace dtrt {
 
@@ -25,6 +26,16 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
                    int64_t(send.bytes), !send.direct,
                    !totals.receives[i].direct, send.forward});
   }
+  return out;
+}
+
+/// Programs were seen in the order of their devices, on some threads each; two
+/// copies of one wave are of two devices.
+std::vector<TimedCopy> timedCopies(const ProgramTotals &totals) {
+  std::vector<TimedCopy> out = totals.copies;
+  std::sort(out.begin(), out.end(), [](const TimedCopy &a, const TimedCopy &b) {
+    return std::tie(a.wave, a.device) < std::tie(b.wave, b.device);
+  });
   return out;
 }
 
@@ -90,7 +101,8 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   out.bytesWireLowerBound = bounds->wireBytes;
   out.bytesInterNode = totals.bytesInterNode;
   out.bytesInterNodeLowerBound = bounds->interNodeBytes;
-  out.timePredicted = predictSeconds(timedMessages(totals), common.cluster);
+  out.timePredicted = predictSeconds(timedMessages(totals), common.cluster,
+                                     timedCopies(totals));
   out.timeLowerBound = bounds->seconds;
   out.stagingPeak = totals.stagingPeak;
   out.devicePeak = totals.devicePeak;

@@ -23,7 +23,7 @@ from pathlib import Path
 from generate import random_request
 from oracle import Transition, problems_of
 from plan_tools import ToolError, Tools, print_closing_line, refusal_problems
-from seconds import messages_of, seconds_of, with_other_time
+from seconds import copies_of, messages_of, seconds_of, with_other_time
 
 # Every so many cases are compiled twice: the same request, the same bytes.
 DETERMINISM_EVERY = 10
@@ -89,20 +89,25 @@ def check_proof(proof):
     return [f"the plan is not all proved: {proof['solver']}"]
 
 
-def check_seconds(tools, case, plan, time):
+def check_seconds(tools, case, plan, facts):
     """The time that a plan states is the one that its programs take: as worked
     out here, and as drawn. A file that states another one is refused."""
+    time = facts["time"]
     page, liar = plan.with_name("drawing.html"), plan.with_name("liar.dtplan")
     tools.output("dt-plan", "draw", plan, "-o", page)
     text = page.read_text()
     at = text.index("const plan = ") + len("const plan = ")
     drawn, _ = json.JSONDecoder().raw_decode(text, at)
     dump = tools.output("dt-plan", "dump", "--all-ranks", "--json", plan)
-    messages = messages_of(dump)
+    seconds = seconds_of(
+        messages_of(dump),
+        case.request["cluster"],
+        copies_of(dump) if facts["memory"]["mode"] == "flat" else (),
+    )
     problems = [
         f"the plan states {time['predicted_s']} s, {what} are {seconds} s"
         for what, seconds in [
-            ("its programs", seconds_of(messages, case.request["cluster"])),
+            ("its programs", seconds),
             ("what is drawn", drawn["seconds"]),
         ]
         if not math.isclose(seconds, time["predicted_s"], rel_tol=1e-9)
@@ -133,7 +138,7 @@ def check_case(tools, case, folder, twice):
     problems = problems_of(transition, inspect, deliveries, run)
     problems += check_proof(inspect["proof"])
     if inspect["counts"]["messages"]:
-        problems += check_seconds(tools, case, plan, inspect["time"])
+        problems += check_seconds(tools, case, plan, inspect)
     if twice:
         again = folder / "again.dtplan"
         tools.compile(request, again)

@@ -6,6 +6,7 @@ runtime/include/dtrt/cost/Simulation.h states in words.
 
 import itertools
 import json
+import math
 import struct
 from collections import defaultdict
 from dataclasses import dataclass
@@ -74,7 +75,9 @@ class Device:
     ended: float = 0.0  # its last group
     copies: float = 0.0  # its copy lane
     unpacked: float = 0.0  # the group before the last
+    copied: float = 0.0  # what it copied on itself
     waiting: int = 0  # bytes of the last group that are still in slots
+    own: int = 0  # bytes that it copies on itself before the next group
 
     def unpack(self):
         if self.waiting:
@@ -83,20 +86,28 @@ class Device:
             self.unpacked = self.copies
             self.waiting = 0
 
+    def copy(self):
+        if self.own:
+            self.copies = max(self.copies, self.ended) + copy_seconds(self.own)
+            self.copied = self.copies
+            self.own = 0
+
     def ready(self, early, late):
         """When the next group may begin, of which `early` bytes are packed while
         the last one is on the wire. Of `late` it waits, unless None, until what
-        the last one brought is unpacked, and then packs them."""
+        the last one brought is unpacked, and then packs them. Its own copies
+        stand between the two groups."""
         free = [self.ended, self.unpacked]
         if early:
             self.copies = max(self.copies, self.began) + copy_seconds(early)
             free.append(self.copies)
+        waits = late is not None or self.own > 0
         self.unpack()
-        if late is not None:
-            free.append(self.unpacked)
-            if late:
-                self.copies = max(self.copies, self.ended) + copy_seconds(late)
-                free.append(self.copies)
+        self.copy()
+        free += [self.unpacked, self.copied] if waits else []
+        if late:
+            self.copies = max(self.copies, self.ended) + copy_seconds(late)
+            free.append(self.copies)
         return max(free)
 
 
@@ -136,17 +147,29 @@ def run_wave(cluster, messages, devices, nics):
         state.waiting = unpacks[device]
 
 
-def seconds_of(messages, keys):
-    """Until the last byte is in its place; `keys` are the request's cluster."""
+def seconds_of(messages, keys, copies=()):
+    """Until the last byte is in its place; `keys` are the request's cluster,
+    `copies` those that stay between two groups of a device: (wave, device,
+    bytes), the wave being that of the group after them."""
     cluster, devices = Cluster(keys), defaultdict(Device)
     nics = defaultdict(float)
     order = sorted(messages, key=lambda m: (m.wave, m.source, m.destination))
-    for _, wave in itertools.groupby(order, key=lambda m: m.wave):
+    local = sorted(copies)
+    for number, wave in itertools.groupby(order, key=lambda m: m.wave):
+        while local and local[0][0] <= number:
+            _, device, size = local.pop(0)
+            devices[device].own += size
         run_wave(cluster, list(wave), devices, nics)
+    for _, device, size in local:
+        devices[device].own += size
     for device in devices.values():
         device.unpack()
+        device.copy()
     return max(
-        (max(each.ended, each.unpacked) for each in devices.values()),
+        (
+            max(each.ended, each.unpacked, each.copied)
+            for each in devices.values()
+        ),
         default=0.0,
     )
 
@@ -200,14 +223,36 @@ def forwards_of(program):
     return found
 
 
-def messages_of(dump):
-    """The messages that `dt-plan dump --all-ranks --json` prints."""
-    ends = {}  # of (wave, source, destination): {kind: message}
-    forwards = set()  # (wave, source, destination)
+def programs_of(dump):
+    """What `dt-plan dump --all-ranks --json` prints."""
     decoder = json.JSONDecoder()
     while dump := dump.lstrip():
         program, at = decoder.raw_decode(dump)
         dump = dump[at:]
+        yield program
+
+
+def copies_of(dump):
+    """(wave, device, bytes) of the copies and zeros of a dump, each before the
+    device's group of that wave."""
+    copies = []
+    for program in programs_of(dump):
+        size = 0
+        for instruction in program["instructions"]:
+            if instruction["op"] == "group":
+                copies.append((instruction["wave"], program["device"], size))
+                size = 0
+            elif instruction["op"] in ("copy", "zero"):
+                size += instruction["bytes"]
+        copies.append((math.inf, program["device"], size))
+    return [copy for copy in copies if copy[2]]
+
+
+def messages_of(dump):
+    """The messages of a dump."""
+    ends = {}  # of (wave, source, destination): {kind: message}
+    forwards = set()  # (wave, source, destination)
+    for program in programs_of(dump):
         forwards |= {
             (wave, program["device"], peer)
             for wave, peer in forwards_of(program)

@@ -106,3 +106,27 @@ def test_seconds(messages, more, seconds):
     assert seconds_of(messages, CLUSTER | more) == pytest.approx(
         seconds, rel=1e-12
     )
+
+
+@pytest.mark.parametrize(
+    ("copies", "seconds"),
+    [
+        # Between the groups, at the end, and of others.
+        ([(1, 1, 200 * MB)], 2 * (10e-6 + WIRE) + PACK),
+        ([(2, 1, 200 * MB)], 2 * (10e-6 + WIRE) + PACK),
+        ([(0, 5, 200 * MB)], 2 * (10e-6 + WIRE)),
+        # Before the first group and between them.
+        (
+            [(0, 1, 200 * MB), (1, 1, 200 * MB)],
+            2 * (10e-6 + WIRE) + 2 * PACK,
+        ),
+    ],
+)
+def test_copies(copies, seconds):
+    messages = [
+        message(0, 0, 1, 200 * MB),
+        message(1, 0, 1, 200 * MB),
+    ]
+    assert seconds_of(messages, CLUSTER, copies) == pytest.approx(
+        seconds, rel=1e-12
+    )

@@ -147,6 +147,10 @@ struct WaveProblem {
   /// The messages that its pieces form.
   std::vector<TimedMessage>
   messages(const std::vector<ScheduledMove> &scheduled) const;
+  /// What its copies take from the devices between their groups: nothing, but
+  /// in flat memory.
+  std::vector<dtrt::TimedCopy>
+  timedCopies(const std::vector<ScheduledCopy> &scheduled) const;
 };
 
 /// Orders by (wave, source, destination); what is equal keeps its order.

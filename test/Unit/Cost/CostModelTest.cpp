@@ -124,6 +124,27 @@ TEST(CostModel, OtherPacksDoNotWaitForAForward) {
               1e-12);
 }
 
+TEST(CostModel, WhatADeviceCopiesBetweenGroupsTakesTime) {
+  const double copy = Cluster().packSeconds(kBytes);
+  std::vector<TimedMessage> direct = {message(0, 0, 8), message(1, 0, 8)};
+  auto seconds = [&](const std::vector<TimedMessage> &messages,
+                     const std::vector<dtrt::TimedCopy> &copies) {
+    return predictSeconds(messages, Cluster(), copies);
+  };
+  EXPECT_NEAR(seconds(direct, {{1, 8, kBytes}}), copy + 2 * kOnNic, 1e-12);
+  EXPECT_NEAR(seconds(direct, {{INT32_MAX, 8, kBytes}}), copy + 2 * kOnNic,
+              1e-12);
+  // Those of another device go beside, those before one group are one.
+  EXPECT_NEAR(seconds(direct, {{1, 9, kBytes}}), 2 * kOnNic, 1e-12);
+  EXPECT_NEAR(seconds(direct, {{0, 8, kBytes / 2}, {0, 8, kBytes / 2}}),
+              copy + 2 * kOnNic, 1e-12);
+  // What has come is unpacked first, what is to be sent is packed beside.
+  std::vector<TimedMessage> packed = {message(0, 0, 8, true),
+                                      message(1, 0, 8, true)};
+  EXPECT_NEAR(seconds(packed, {{1, 8, kBytes}}), 4 * copy + 2 * kOnNic, 1e-12);
+  EXPECT_NEAR(seconds(packed, {{1, 0, kBytes}}), 3 * copy + 2 * kOnNic, 1e-12);
+}
+
 TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   Cluster cluster;
   cluster.links =

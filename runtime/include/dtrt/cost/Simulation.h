@@ -13,6 +13,10 @@
 // with its last message. Where devices share a NIC, their messages take turns
 // in the order in which they stand.
 //
+// What a device copies on itself between two groups stands between them: after
+// the unpacks of the first, before the second. Other local work goes beside all
+// of this and takes no time.
+//
 // What a device sends on of its last group cannot be packed beside that: the
 // next group waits until all of the last one is unpacked, and then the forwards
 // are packed. 0 -> 1 -> 2, packed, with m for a message and c for a copy of it:
@@ -49,12 +53,22 @@ struct TimedMessage {
   bool isForward = false;
 };
 
-/// Seconds until the last byte is in its place. `messages` are sorted by wave.
-double predictSeconds(const std::vector<TimedMessage> &messages,
-                      const Cluster &cluster);
+/// What a device copies on itself between two of its groups: before its first
+/// of `wave` or a later one, and after those before.
+struct TimedCopy {
+  int32_t wave = 0;
+  int64_t device = 0;
+  int64_t bytes = 0;
+};
 
-enum class Lane { NicOut, NicIn, IslandOut, IslandIn, Pack, Unpack };
-constexpr size_t kNumLanes = 6;
+/// Seconds until the last byte is in its place. `messages` are sorted by wave,
+/// and so are `copies`.
+double predictSeconds(const std::vector<TimedMessage> &messages,
+                      const Cluster &cluster,
+                      const std::vector<TimedCopy> &copies = {});
+
+enum class Lane { NicOut, NicIn, IslandOut, IslandIn, Pack, Unpack, Local };
+constexpr size_t kNumLanes = 7;
 
 struct Span {
   double begin = 0, end = 0; // seconds
@@ -74,7 +88,8 @@ struct Timeline {
 
 /// What every port does when.
 Timeline drawTimeline(const std::vector<TimedMessage> &messages,
-                      const Cluster &cluster);
+                      const Cluster &cluster,
+                      const std::vector<TimedCopy> &copies = {});
 
 /// Seconds that the busiest port of each level carries bytes: what messages
 /// cost if waves lost nothing.

@@ -1,0 +1,27 @@
+//===- LocalWork.h - What a device copies between its groups ----*- C++ -*-===//
+//
+// Copies and zeros of a device go beside its groups, and take no time of their
+// own, unless storage comes and goes (flat memory): there they stay at their
+// place, between two groups.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_FORMAT_LOCALWORK_H
+#define DTRT_FORMAT_LOCALWORK_H
+
+#include "dtrt/cost/Simulation.h"
+#include "dtrt/format/PlanModel.h"
+
+namespace dtrt {
+
+/// Bytes that a Copy or Zero writes.
+int64_t localBytes(const PlanCommon &common, const Instruction &instruction);
+
+/// What stays between two groups of a program, in its order; what comes after
+/// the last group has the wave INT32_MAX.
+std::vector<TimedCopy> localWork(const PlanCommon &common,
+                                 const RankProgram &program);
+
+} // namespace dtrt
+
+#endif // DTRT_FORMAT_LOCALWORK_H
