@@ -77,8 +77,8 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
   for (size_t i = 0; i < candidates.size(); ++i) {
     ChunkBytes chunks = candidates[i];
-    chunks.holdsForwards = forwards && !chunks.isWhole &&
-                           (i == 0 || trials.best.holdsForwards);
+    chunks.holdsForwards =
+        forwards && !chunks.isWhole && (i == 0 || trials.best.holdsForwards);
     trials.add(chunks, i);
     if (i > 0 || !chunks.holdsForwards)
       continue;

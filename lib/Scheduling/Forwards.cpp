@@ -15,9 +15,9 @@ namespace {
 using FlowBoxes = std::vector<std::pair<uint32_t, const Box *>>;
 
 void sortByFlow(FlowBoxes &boxes) {
-  std::stable_sort(boxes.begin(), boxes.end(), [](const auto &a, const auto &b) {
-    return a.first < b.first;
-  });
+  std::stable_sort(
+      boxes.begin(), boxes.end(),
+      [](const auto &a, const auto &b) { return a.first < b.first; });
 }
 
 /// Whether a box of [a, aEnd) meets one of [b, bEnd), all of one flow.
@@ -48,8 +48,7 @@ bool anyMeet(const FlowBoxes &a, const FlowBoxes &b) {
   auto left = a.begin(), right = b.begin();
   while (left != a.end() && right != b.end()) {
     auto leftEnd = endOf(left, a.end()), rightEnd = endOf(right, b.end());
-    if (left->first == right->first &&
-        anyMeet(left, leftEnd, right, rightEnd))
+    if (left->first == right->first && anyMeet(left, leftEnd, right, rightEnd))
       return true;
     bool skipsLeft = left->first <= right->first;
     bool skipsRight = right->first <= left->first;

@@ -115,8 +115,8 @@ public:
             std::vector<ScheduledMove> &scheduled)
       : moves(problem.moves), elementBytes(problem.elementBytes),
         cluster(problem.cluster), chunks(chunks), isWhole(chunks.isWhole),
-        hasShortEnds(chunks.hasShortEnds),
-        holdsForwards(chunks.holdsForwards), scheduled(scheduled) {}
+        hasShortEnds(chunks.hasShortEnds), holdsForwards(chunks.holdsForwards),
+        scheduled(scheduled) {}
 
   /// False when there are more messages than the limit.
   bool run();

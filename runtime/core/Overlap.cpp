@@ -66,8 +66,8 @@ private:
   /// Whether a group, or a pack between it and the one before, sends what has
   /// been brought to the destination.
   bool sendsDestination(size_t group) const {
-    bool sends = group < instructions.size() &&
-                 readsDestination(instructions[group]);
+    bool sends =
+        group < instructions.size() && readsDestination(instructions[group]);
     while (!sends && group-- > 0 && !isGroup(group))
       sends = readsDestination(instructions[group]);
     return sends;

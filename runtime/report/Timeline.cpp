@@ -55,10 +55,9 @@ Result<TimedWork> readWork(const PlanReader &plan) {
     message.isUnpacked =
         !std::binary_search(direct.begin(), direct.end(), keyOf(message));
   // Devices ascend already.
-  std::stable_sort(work.copies.begin(), work.copies.end(),
-                   [](const TimedCopy &a, const TimedCopy &b) {
-                     return a.wave < b.wave;
-                   });
+  std::stable_sort(
+      work.copies.begin(), work.copies.end(),
+      [](const TimedCopy &a, const TimedCopy &b) { return a.wave < b.wave; });
   return work;
 }
 

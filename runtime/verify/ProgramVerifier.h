@@ -24,7 +24,7 @@ struct MessageEnd {
   uint32_t instruction = 0;
   uint64_t bytes = 0;
   Digest content = {};
-  bool direct = false; // not staged at this end
+  bool direct = false;  // not staged at this end
   bool forward = false; // sends what the group before has brought
 };
 
@@ -108,7 +108,7 @@ private:
   const RankProgram &program;
   ProgramTotals &totals;
   Steps steps;
-  uint32_t current = 0; // index of the instruction
+  uint32_t current = 0;                    // index of the instruction
   std::vector<std::vector<bool>> forwards; // by instruction and message
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;

@@ -93,10 +93,9 @@ class Device:
             self.own = 0
 
     def ready(self, early, late):
-        """When the next group may begin, of which `early` bytes are packed while
-        the last one is on the wire. Of `late` it waits, unless None, until what
-        the last one brought is unpacked, and then packs them. Its own copies
-        stand between the two groups."""
+        """When the next group may begin. `early` bytes of it are packed while
+        the last group is on the wire; `late` ones, unless None, when all that
+        the last one brought is unpacked. Own copies stand between the two."""
         free = [self.ended, self.unpacked]
         if early:
             self.copies = max(self.copies, self.began) + copy_seconds(early)
@@ -115,9 +114,7 @@ def run_wave(cluster, messages, devices, nics):
     packs, forwards, unpacks = defaultdict(int), {}, defaultdict(int)
     for m in messages:
         if m.forward:
-            forwards[m.source] = (
-                forwards.get(m.source, 0) + m.size * m.packed
-            )
+            forwards[m.source] = forwards.get(m.source, 0) + m.size * m.packed
         else:
             packs[m.source] += m.size * m.packed
         unpacks[m.destination] += m.size * m.unpacked

@@ -88,8 +88,8 @@ std::vector<TimedMessage> chain(bool isCopied) {
 TEST(CostModel, AForwardIsUnpackedAndPackedBeforeItIsSent) {
   // Each hop packs, sends and unpacks before the next one begins.
   const double copy = Cluster().packSeconds(kBytes);
-  EXPECT_NEAR(predictSeconds(chain(true), Cluster()), 3 * (copy + kOnNic + copy),
-              1e-12);
+  EXPECT_NEAR(predictSeconds(chain(true), Cluster()),
+              3 * (copy + kOnNic + copy), 1e-12);
   EXPECT_NEAR(predictSeconds(chain(false), Cluster()), 3 * kOnNic, 1e-12);
   // What is sent from its place waits for the unpack alone.
   std::vector<TimedMessage> messages = chain(true);
@@ -100,9 +100,8 @@ TEST(CostModel, AForwardIsUnpackedAndPackedBeforeItIsSent) {
 
 TEST(CostModel, AForwardWithAWaveBetweenIsCopiedBesideTheWire) {
   // 8 gets a, and b while a is unpacked and packed; it then sends a on.
-  std::vector<TimedMessage> messages = {message(0, 0, 8, true),
-                                        message(1, 0, 8, true),
-                                        message(2, 8, 16, true)};
+  std::vector<TimedMessage> messages = {
+      message(0, 0, 8, true), message(1, 0, 8, true), message(2, 8, 16, true)};
   const double copy = Cluster().packSeconds(kBytes);
   EXPECT_NEAR(predictSeconds(messages, Cluster()), copy + 3 * kOnNic + copy,
               1e-12);
@@ -115,9 +114,8 @@ TEST(CostModel, AForwardWithAWaveBetweenIsCopiedBesideTheWire) {
 TEST(CostModel, OtherPacksDoNotWaitForAForward) {
   // 8 sends on to 16 what came, and to its neighbour what it had: the latter
   // was packed beside the wire.
-  std::vector<TimedMessage> messages = {message(0, 0, 8, true),
-                                        message(1, 8, 16, true),
-                                        message(1, 8, 9, true)};
+  std::vector<TimedMessage> messages = {
+      message(0, 0, 8, true), message(1, 8, 16, true), message(1, 8, 9, true)};
   messages[1].isForward = true;
   const double copy = Cluster().packSeconds(kBytes);
   EXPECT_NEAR(predictSeconds(messages, Cluster()), 4 * copy + 2 * kOnNic,
@@ -353,10 +351,9 @@ std::vector<TimedMessage> randomMessages(std::mt19937 &random) {
     std::shuffle(to.begin(), to.end(), random);
     for (int64_t from = 0; from < 16; ++from)
       if (to[from] != from && random() % 3)
-        messages.push_back({wave, from, to[from],
-                            1 + int64_t(random() % 9'999'999),
-                            random() % 2 == 0, random() % 2 == 0,
-                            random() % 4 == 0});
+        messages.push_back(
+            {wave, from, to[from], 1 + int64_t(random() % 9'999'999),
+             random() % 2 == 0, random() % 2 == 0, random() % 4 == 0});
   }
   return messages;
 }

@@ -48,10 +48,9 @@ Lists forwards(std::vector<Instruction> instructions) {
 
 /// What is sent when rows [2, 4) have come.
 bool isForward(const Segment &segment) {
-  return forwards({group({message(true, 0)}),
-                   staged(Opcode::Unpack, 0, rows(2)),
-                   staged(Opcode::Pack, 20, segment),
-                   group({message(false, 20)})})[3][0];
+  return forwards(
+      {group({message(true, 0)}), staged(Opcode::Unpack, 0, rows(2)),
+       staged(Opcode::Pack, 20, segment), group({message(false, 20)})})[3][0];
 }
 
 TEST(Forwards, MeetWhatTheGroupBeforeBrought) {
@@ -68,13 +67,12 @@ TEST(Forwards, MeetWhatTheGroupBeforeBrought) {
 }
 
 TEST(Forwards, AreToldByMessage) {
-  EXPECT_EQ(forwards({group({message(true, 0)}),
-                      staged(Opcode::Unpack, 0, rows(2)),
-                      staged(Opcode::Pack, 20, rows(4)),
-                      staged(Opcode::Pack, 30, rows(2)),
-                      group({message(false, 20), message(false, 30),
-                             message(true, 40)})}),
-            (Lists{{false}, {}, {}, {}, {false, true, false}}));
+  EXPECT_EQ(
+      forwards(
+          {group({message(true, 0)}), staged(Opcode::Unpack, 0, rows(2)),
+           staged(Opcode::Pack, 20, rows(4)), staged(Opcode::Pack, 30, rows(2)),
+           group({message(false, 20), message(false, 30), message(true, 40)})}),
+      (Lists{{false}, {}, {}, {}, {false, true, false}}));
 }
 
 TEST(Forwards, NeedNoStaging) {
@@ -84,13 +82,12 @@ TEST(Forwards, NeedNoStaging) {
 }
 
 TEST(Forwards, EndWithAGroupBetween) {
-  EXPECT_EQ(forwards({group({message(true, 0)}),
-                      staged(Opcode::Unpack, 0, rows(2)),
-                      group({message(true, 0)}),
-                      staged(Opcode::Unpack, 0, rows(6)),
-                      staged(Opcode::Pack, 20, rows(2)),
-                      group({message(false, 20)})}),
-            (Lists{{false}, {}, {false}, {}, {}, {false}}));
+  EXPECT_EQ(
+      forwards({group({message(true, 0)}), staged(Opcode::Unpack, 0, rows(2)),
+                group({message(true, 0)}), staged(Opcode::Unpack, 0, rows(6)),
+                staged(Opcode::Pack, 20, rows(2)),
+                group({message(false, 20)})}),
+      (Lists{{false}, {}, {false}, {}, {}, {false}}));
 }
 
 } // namespace

@@ -100,17 +100,15 @@ TEST(Overlap, LeavesWhatReadsTheDestination) {
 TEST(Overlap, TakesAPackOfWhatCameAWaveBefore) {
   // Row 3 comes first, is unpacked beside the second wave and then packed for
   // the third; row 4, which the second brings, stays for a wave, too.
-  EXPECT_EQ(
-      overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
-                group(20, 30, 10), stagedRow(Opcode::Unpack, 30, 4),
-                stagedRow(Opcode::Pack, 0, 3), group(0, 10, 10)}),
-      (Lists{{}, {}, {1, 4}, {}, {}, {3}}));
+  EXPECT_EQ(overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
+                      group(20, 30, 10), stagedRow(Opcode::Unpack, 30, 4),
+                      stagedRow(Opcode::Pack, 0, 3), group(0, 10, 10)}),
+            (Lists{{}, {}, {1, 4}, {}, {}, {3}}));
   // Of two that have come, the one that is sent on keeps its place.
-  EXPECT_EQ(
-      overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
-                stagedRow(Opcode::Unpack, 50, 4),
-                stagedRow(Opcode::Pack, 20, 4), group(20, 30, 10)}),
-      (Lists{{}, {}, {}, {}, {1}}));
+  EXPECT_EQ(overlaps({group(0, 10, 10), stagedRow(Opcode::Unpack, 10, 3),
+                      stagedRow(Opcode::Unpack, 50, 4),
+                      stagedRow(Opcode::Pack, 20, 4), group(20, 30, 10)}),
+            (Lists{{}, {}, {}, {}, {1}}));
   // What the group before receives in its place is no earlier there.
   Instruction receives = group(20, 30, 10);
   receives.messages[1].direct = true;
