@@ -92,12 +92,13 @@ private:
 
   /// Those that may follow all that stands between them and the group.
   void addUnpacks(size_t group) {
+    const bool forwards = sendsDestination(group);
     std::vector<size_t> late;
     for (size_t i = group; i-- > 0 && !isGroup(i);) {
       if (instructions[i].op != Opcode::Unpack)
         continue;
       WrittenSegments written;
-      if (sendsDestination(group))
+      if (forwards)
         addWritten(instructions[i], written);
       bool free = true;
       for (size_t k = i + 1; k <= group && free; ++k)
