@@ -1,13 +1,13 @@
 //===- BestSchedule.cpp - The best of several schedules -------------------===//
 //
 //   1. Chunk sizes are scheduled one after the other, the most promising first
-//      (ChunkSizes.h), and timed. Where data is forwarded, the first is tried
-//      with forwards held and without, the others as it was faster, and the
-//      fastest of these the other way.
+//      (ChunkSizes.h), and timed: where data is forwarded with forwards held,
+//      and then all once more without.
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
 //      carries, or when `effort` pieces have been scheduled.
 //   3. Where there are few messages, all their waves are tried.
-//   4. The first of those that are equally fast is kept.
+//   4. Of those that are equally fast the one of the fewest waves is kept, and
+//      of these the first.
 //
 // test/Problems/waves-unequal.json, where port 0 sends 5 MB:
 //
@@ -26,6 +26,7 @@
 #include "dt/Scheduling/Schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace dt;
 
@@ -33,6 +34,8 @@ namespace {
 
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
+/// Sums of the same seconds in another order.
+constexpr double kSame = 1e-12;
 
 /// Schedules and times, until there is no more to gain or no effort left.
 class Trials {
@@ -61,9 +64,14 @@ void Trials::add(const ChunkBytes &chunks, size_t candidate) {
     return; // more messages than the limit
   std::vector<TimedMessage> messages = problem.messages(scheduled);
   double seconds = predictSeconds(messages, problem.cluster);
-  if (!best.moves.empty() && seconds >= best.seconds)
+  auto isBetter = [&] {
+    if (std::abs(seconds - best.seconds) > kSame * best.seconds)
+      return seconds < best.seconds;
+    return scheduled.back().wave < best.moves.back().wave;
+  };
+  if (!best.moves.empty() && !isBetter())
     return;
-  best = {std::move(scheduled), seconds, candidate, chunks.holdsForwards};
+  best = {std::move(scheduled), seconds, candidate};
   PortSeconds ports = busiestPorts(messages, problem.cluster);
   busiest = std::max(ports.nic, ports.island);
 }
@@ -74,24 +82,16 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
                           const std::vector<ChunkBytes> &candidates,
                           int64_t effort, double enough) {
   Trials trials(problem, effort, enough);
+  // What holding forwards gains depends on the size: a chain of few chunks waits
+  // for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
-  for (size_t i = 0; i < candidates.size(); ++i) {
-    ChunkBytes chunks = candidates[i];
-    chunks.holdsForwards =
-        forwards && !chunks.isWhole && (i == 0 || trials.best.holdsForwards);
-    trials.add(chunks, i);
-    if (i > 0 || !chunks.holdsForwards)
-      continue;
-    chunks.holdsForwards = false;
-    trials.add(chunks, i);
-  }
-  // A chain of few chunks waits for one more of them per hop, one of many gains
-  // the copies: what is faster for the first size need not be for the best.
-  if (forwards && trials.best.candidate > 0) {
-    ChunkBytes chunks = candidates[trials.best.candidate];
-    chunks.holdsForwards = !chunks.isWhole && !trials.best.holdsForwards;
-    trials.add(chunks, trials.best.candidate);
-  }
+  for (bool holds : {true, false})
+    for (size_t i = 0; i < candidates.size() && (forwards || holds); ++i) {
+      ChunkBytes chunks = candidates[i];
+      chunks.holdsForwards = holds && forwards && !chunks.isWhole;
+      if (holds || !chunks.isWhole)
+        trials.add(chunks, i);
+    }
   return std::move(trials.best);
 }
 

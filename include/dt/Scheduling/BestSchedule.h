@@ -19,7 +19,6 @@ struct ChunkChoice {
   std::vector<ScheduledMove> moves;
   double seconds = 0;
   size_t candidate = 0;
-  bool holdsForwards = false; // ChunkBytes
 };
 
 /// Schedules with one candidate after the other, at least one, until more than
