@@ -8,10 +8,8 @@
 //
 // test/Problems/route-spread.json, 12 MB for four devices, bound 0.490 ms:
 //
-//   spread   0.678 ms   kept
-//   exact    0.678 ms   0 -> 1 -> 4, 0 -> 2 -> 6
-//   chain    0.808 ms
-//   tree     1.026 ms
+//   spread   0.694 ms   kept
+//   exact    0.742 ms   0 -> 1 -> 4, 0 -> 2 -> 6
 //
 //===----------------------------------------------------------------------===//
 

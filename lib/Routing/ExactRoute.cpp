@@ -14,7 +14,7 @@
 //   choices                                       4 sources each     256
 //   ... without circles                           trees of 5 nodes   125
 //   ... in which 1 gets it from 0, not the NIC                        50
-//   fastest   0 -> 1 -> 4 and 0 -> 2 -> 6                        0.678 ms
+//   fastest   0 -> 1 -> 4 and 0 -> 2 -> 6                        0.742 ms
 //
 //===----------------------------------------------------------------------===//
 

@@ -2,6 +2,7 @@
 
 #include "PlanBuilder.h"
 
+#include "dtrt/format/LocalWork.h"
 #include "dtrt/report/Simulate.h"
 #include "dtrt/report/SimulatedPrograms.h"
 
@@ -121,6 +122,19 @@ TEST(Simulate, InFlatMemoryLocalWorkStaysAtItsPlace) {
   ASSERT_EQ(steps.size(), 8u);
   EXPECT_TRUE(steps[1].afterLocal);
   EXPECT_FALSE(steps[5].afterLocal);
+}
+
+TEST(Simulate, TheFormulaKnowsLocalWorkOfFlatMemory) {
+  TestPlan plan = forwarder(MemoryMode::Rollback);
+  EXPECT_TRUE(localWork(plan.common, plan.programs[0]).empty());
+  plan = forwarder(MemoryMode::Flat);
+  plan.programs[0].instructions.push_back(plan.programs[0].instructions[0]);
+  std::vector<TimedCopy> copies = localWork(plan.common, plan.programs[0]);
+  ASSERT_EQ(copies.size(), 2u);
+  EXPECT_EQ(copies[0].wave, 0);
+  EXPECT_EQ(copies[0].bytes, 64);
+  EXPECT_EQ(copies[1].wave, INT32_MAX);
+  EXPECT_EQ(copies[1].bytes, 64);
 }
 
 TEST(Simulate, AForwardTakesTwoMessages) {
