@@ -82,8 +82,8 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
                           const std::vector<ChunkBytes> &candidates,
                           int64_t effort, double enough) {
   Trials trials(problem, effort, enough);
-  // What holding forwards gains depends on the size: a chain of few chunks waits
-  // for one more of them per hop, one of many hides its copies.
+  // What holding forwards gains depends on the size: a chain of few chunks
+  // waits for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
   for (bool holds : {true, false})
     for (size_t i = 0; i < candidates.size() && (forwards || holds); ++i) {
