@@ -4,11 +4,12 @@
     bench/build_cost.py [--slowest N] [--keep FOLDER]
 
 Installs a copy of this checkout, from nothing and without ccache, into a folder
-that is thrown away (or kept: --keep), with the Python that runs this. Prints one
-line of JSON: the machine, CPU and wall seconds of the whole command, the CPU
-seconds of the longest chain of files that wait for each other, what was built,
-and the slowest files. CPU seconds, since other work may share the machine; an
-idle one with two cores takes about half of them, and never less than the chain.
+that is thrown away (or kept: --keep), with the Python that runs this. Prints
+one line of JSON: the machine, CPU and wall seconds of the whole command, the
+CPU seconds of the longest chain of files that wait for each other, what was
+built, and the slowest files. CPU seconds, since other work may share the
+machine; an idle one with two cores takes about half of them, and never less
+than the chain.
 
 Exits with 1 above MOST_CPU or MOST_CHAIN seconds: two cores have to be done
 within two minutes.
@@ -44,7 +45,7 @@ while [ $# -gt 1 ]; do
   shift
 done
 if [ -n "$out" ]; then
-  {{ echo "$out"; times; }} >"$(mktemp {notes}/XXXXXXXX)"
+  {{ echo "$out"; times; }} >{notes}/"$EPOCHREALTIME.$$"
 fi
 exit $code
 """
