@@ -50,3 +50,12 @@ function(dt_set_warnings name)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
   endif()
 endfunction()
+
+# dt_optimize(name level): as -O1 or -O2 has it, not -O3 as other code in a
+# release. For what costs much to compile and is as fast so: code that says what
+# is to be done and leaves the work to others. Who shares a precompiled header
+# has to have its level, or GCC 12 fails.
+function(dt_optimize name level)
+  target_compile_options(${name} PRIVATE
+    "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O${level}>")
+endfunction()

@@ -1,5 +1,5 @@
 """docs/Trainers.md: its walk runs, in its order, in four processes; the lines
-that it shows of examples are theirs."""
+that it shows of examples are theirs; what it says is shown by tests."""
 
 import importlib.machinery
 import importlib.util
@@ -81,8 +81,34 @@ def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", text):
         assert (PAGE.parent / target).exists(), target
     for anchor in re.findall(r"\]\(#([^)]+)\)", text):
-        titles = [t.lower().replace(" ", "-") for t in sections()]
-        assert anchor in titles, anchor
+        # As GitHub makes them.
+        titles = [re.sub(r"[^\w\- ]", "", t.lower()) for t in sections()]
+        assert anchor in [t.replace(" ", "-") for t in titles], anchor
+
+
+SHOWN = "What shows this"
+
+
+def shown():
+    """(page, what shows it) of each row of the table; a row without a page has
+    that of the row above."""
+    table = PAGE.read_text().split(f"\n## {SHOWN}\n")[1]
+    title = None
+    for row in re.findall(r"^\| (.*) \|$", table, re.M)[1:]:
+        page, _, test = re.split(r" ?\| ", row)
+        title = re.sub(r"^\[(.*)\]\(#.*\)$", r"\1", page) or title
+        yield title, test.strip("`")
+
+
+def test_all_pages_are_shown_by_something():
+    assert {title for title, _ in shown()} == sections().keys() - {SHOWN}
+
+
+@pytest.mark.parametrize("name", [name for _, name in shown()])
+def test_what_shows_it_exists(name):
+    file, _, function = name.partition("::")
+    text = (ROOT / file).read_text()
+    assert not function or f"\ndef {function}(" in text
 
 
 def _follow():
