@@ -10,7 +10,6 @@
 using namespace mlir;
 
 #include "dt/Dialect/DtDialect.cpp.inc"
-#include "dt/Dialect/DtEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dt/Dialect/DtAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES

@@ -65,7 +65,7 @@ void Reader::readShard(ShardOp op) {
   Place place;
   place.family = families.lookup(op.getParamAttr().getAttr());
   place.states = statesIn(place.family, op.getStatesAttr());
-  place.side = toSide(op.getSide());
+  place.side = op.getSide();
   auto &records =
       place.side == Side::Source ? out.program.source : out.program.destination;
   place.shard = uint32_t(records.size());

@@ -81,7 +81,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
     auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes), toShardSide(side),
+        builder, loc, BufferType::get(context, bytes), side,
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
         stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());

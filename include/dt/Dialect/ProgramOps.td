@@ -54,9 +54,10 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
 
 def DT_SideSource : I32EnumCase<"Source", 0, "source">;
 def DT_SideDestination : I32EnumCase<"Destination", 1, "destination">;
-def DT_ShardSide : I32Enum<"ShardSide", "which layout a shard belongs to",
-                           [DT_SideSource, DT_SideDestination]> {
-  let cppNamespace = "::dt";
+// The runtime's own enum: none is made of this, and Dialect.h parses it.
+def DT_Side : I32Enum<"Side", "which layout a shard belongs to",
+                      [DT_SideSource, DT_SideDestination]> {
+  let cppNamespace = "::dtrt";
 }
 def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
   let opDocGroup = DT_ProgramChapter;
@@ -72,7 +73,7 @@ def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
     %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
     ```
   }];
-  let arguments = (ins EnumProp<DT_ShardSide>:$side, FlatSymbolRefAttr:$param,
+  let arguments = (ins EnumProp<DT_Side>:$side, FlatSymbolRefAttr:$param,
     OptionalAttr<StrArrayAttr>:$states, DT_ShardAttr:$shard);
   let results = (outs DT_Buffer:$buffer);
   let assemblyFormat = [{
