@@ -13,7 +13,7 @@ from pathlib import Path
 
 import dynatrain
 import pytest
-from conftest import BUILD
+from conftest import BUILD, HANGS
 from dynatrain import _C, worker
 from processes import run_ranks
 
@@ -82,7 +82,9 @@ def on_gloo_without_shared_memory(path, folder):
 def on_adversarial(path, folder):
     """Prints nothing but runs; any wrong byte ends it."""
     command = [BUILD / "bin" / "dt-adversary", path, "5", str(os.getpid())]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=HANGS
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "5 runs\n"
 
@@ -102,7 +104,7 @@ def _run_json(command):
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=600, env=environment
+        command, capture_output=True, text=True, timeout=HANGS, env=environment
     )
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BUILD, ROOT
+from conftest import BUILD, HANGS, ROOT
 
 EXAMPLES = ROOT / "examples"
 MOST_GLUE = 10
@@ -36,7 +36,7 @@ def run_example(path, *options, processes=4):
             sys.executable, "-m", "torch.distributed.run", "--standalone",
             f"--nproc-per-node={processes}", EXAMPLES / path, *options,
         ],
-        env=environment, capture_output=True, text=True, timeout=300,
+        env=environment, capture_output=True, text=True, timeout=HANGS,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
     return done.stdout
@@ -78,7 +78,7 @@ def test_a_process_leaves_before_gloo_lets_go(arguments, code, printed):
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
-        timeout=120,
+        timeout=HANGS,
     )
     assert done.returncode == code
     assert done.stdout.splitlines() == printed

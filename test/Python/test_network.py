@@ -7,7 +7,7 @@ import sys
 import uuid
 
 import pytest
-from conftest import BUILD
+from conftest import BUILD, HANGS
 from processes import torch  # noqa: F401  (skips without torch)
 
 PLAN = "adamw-mlp-4-rows-to-columns"
@@ -75,7 +75,7 @@ def test_plan_across_hosts(namespaces, compile_plan):
                 text=True,
             )
         )
-    outputs = [worker.communicate(timeout=120) for worker in workers]
+    outputs = [worker.communicate(timeout=HANGS) for worker in workers]
     for worker, (_, words) in zip(workers, outputs, strict=True):
         assert worker.returncode == 0, words
     found = json.loads(outputs[0][0])

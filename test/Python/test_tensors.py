@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import dynatrain
-from conftest import BUILD, ROOT
+from conftest import BUILD, HANGS, ROOT
 from processes import dist, make_tensors, run_ranks, torch
 
 PLAN = "adamw-mlp-4-rows-to-columns"
@@ -78,7 +78,7 @@ def test_example_under_torchrun(compile_plan):
         capture_output=True,
         text=True,
         env=_environment(),
-        timeout=120,
+        timeout=HANGS,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout.count("791040 bytes compared, all right") == 4
@@ -88,7 +88,7 @@ def _dt_run(*arguments, **options):
     return subprocess.run(
         [BUILD / "bin" / "dt-run", "--transport=gloo", *arguments],
         capture_output=True,
-        timeout=120,
+        timeout=HANGS,
         **options,
     )
 
