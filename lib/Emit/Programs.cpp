@@ -275,7 +275,7 @@ void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece) {
   if (kind == Kind::Derive) {
     from = segment(piece.fedBy, dtrt::Side::Destination, piece.box);
     // Of the states that travel with it, the one that is read.
-    from.states = plan.flows[piece.flow].madeFrom;
+    from.states = plan.flows[piece.flow].derivedFromStates;
   } else {
     from = segment(piece, /*reading=*/true);
   }

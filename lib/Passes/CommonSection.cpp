@@ -60,7 +60,7 @@ dtrt::Family familyOf(ParamOp param) {
     info.sourceDType = states.readDType(i);
     info.destinationDType = state.destination.value_or(states.readDType(i));
     if (state.from)
-      info.madeFrom = states.indexOf(state.from);
+      info.derivedFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));
   }
   out.partial = param.getPartial();

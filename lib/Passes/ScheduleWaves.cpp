@@ -198,7 +198,7 @@ void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
   }
 }
 
-/// What has no place among waves: made states come last, and in flat mode
+/// What has no place among waves: derived states come last, and in flat mode
 /// padding too, whose storage comes when all else is in place.
 void moveToEnd(const TransitionInfo &info) {
   Block &body = info.op().getBody().front();

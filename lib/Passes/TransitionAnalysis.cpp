@@ -285,7 +285,7 @@ void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
     int from = states.indexOf(entry.from);
     for (size_t g = first; g < flows.size(); ++g)
       if (flows[g].states >> from & 1)
-        flows[f].deriveFrom = g;
+        flows[f].derivedFrom = g;
   }
 }
 
@@ -491,9 +491,10 @@ LogicalResult TransitionInfo::verifyComplete() const {
       continue;
     Box whole = Box::whole(shapeOf(i));
     CellSet all;
-    if (flows[i].deriveFrom)
+    if (flows[i].derivedFrom)
       all = overlay(flows[i].destination, shapeOf(i));
-    const CellSet &there = flows[i].deriveFrom ? all : (**found)[i].destination;
+    const CellSet &there =
+        flows[i].derivedFrom ? all : (**found)[i].destination;
     int64_t volume = 0;
     for (const Cell &cell : there.cells)
       volume += cell.box.volume();
@@ -577,8 +578,8 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
   CellSet wanted = overlay(flow.destination, shape, limit);
-  CellSet made =
-      overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet other =
+      overlay(info.flows[*flow.derivedFrom].destination, shape, limit);
   CellSet held = overlay(flow.source, shape, limit);
   std::vector<Wanted> both, out;
   if (limit && limit->isExceeded())
@@ -593,10 +594,10 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
   auto ownersOf = [](const CellSet &set, uint32_t cell) -> const auto & {
     return set.ownerSets[set.cells[cell].owners];
   };
-  std::vector<CellPair> pairs = join(wanted.cells, made.cells, limit);
+  std::vector<CellPair> pairs = join(wanted.cells, other.cells, limit);
   for (const CellPair &pair : pairs) {
     const auto &p = ownersOf(wanted, pair.left);
-    std::vector<int64_t> sent = setMinus(p, ownersOf(made, pair.right));
+    std::vector<int64_t> sent = setMinus(p, ownersOf(other, pair.right));
     cells.push_back({pair.box, uint32_t(both.size())});
     both.push_back({pair.box, sent, setMinus(p, sent)});
     if (limit && !limit->take(int64_t(p.size())))
@@ -628,7 +629,7 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
 
 CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
   const FlowInfo &flow = flows[index];
-  if (!flow.deriveFrom)
+  if (!flow.derivedFrom)
     return overlay(flow.destination, shapeOf(index), limit);
   CellSet out;
   std::map<std::vector<int64_t>, uint32_t> owners;
@@ -646,7 +647,7 @@ CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
 
 std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   std::vector<LocalMove> out;
-  if (!flows[flow].deriveFrom)
+  if (!flows[flow].derivedFrom)
     return out;
   for (const Wanted &wanted : splitByOrigin(*this, flow, nullptr))
     for (int64_t device : wanted.derived)

@@ -30,8 +30,8 @@ struct FlowInfo {
   /// What its elements are read from, and where they end; the latter is empty
   /// for a state that the destination drops.
   std::vector<Holding> source, destination;
-  /// Index of the flow that elements may be made from on their own device.
-  std::optional<uint32_t> deriveFrom;
+  /// Index of the flow that elements may be derived from on their own device.
+  std::optional<uint32_t> derivedFrom;
 
   StatesAttr allStates() const { return ParamOp(param).getStates(); }
 };

@@ -135,13 +135,13 @@ public:
           Side side) {
     const StateInfo &info = family.states[state];
     const StateInfo &base =
-        info.madeFrom < 0 ? info : family.states[size_t(info.madeFrom)];
+        info.derivedFrom < 0 ? info : family.states[size_t(info.derivedFrom)];
     seed = patternSeed(tensor, base.name);
     types[0] = base.sourceDType;
     types[1] = info.sourceDType;
     types[2] = dtypeOf(family, state, side);
     for (const StateInfo &any : family.states)
-      plain &= any.madeFrom < 0 && any.sourceDType == any.destinationDType;
+      plain &= any.derivedFrom < 0 && any.sourceDType == any.destinationDType;
   }
 
   uint64_t at(int64_t position) const {
@@ -253,7 +253,7 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
   forEachBuffer(storage, Side::Source, shard,
                 [&](std::byte *buffer, int64_t width, unsigned state,
                     const std::string &tensor) {
-                  // A made state's buffers are those of the other.
+                  // A derived state's buffers are those of the other.
                   if (!family.states[state].inSource)
                     return;
                   Pattern pattern(tensor, family, state, Side::Source);

@@ -57,7 +57,7 @@ void LocalStorage::bindMade() {
       for (int64_t member = 0;
            !info.inSource && member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
-             data(Side::Source, shard, unsigned(info.madeFrom), member));
+             data(Side::Source, shard, unsigned(info.derivedFrom), member));
     }
   }
 }

@@ -164,8 +164,9 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   bool capturing = false;
 
   // Of one run.
-  size_t next[kNumGpuLanes] = {};                   // in bySide
-  std::array<size_t, kNumGpuLanes> seen[kNumGpuLanes]; // what a lane has waited for
+  size_t next[kNumGpuLanes] = {}; // in bySide
+  std::array<size_t, kNumGpuLanes>
+      seen[kNumGpuLanes]; // what a lane has waited for
   ExecutionStats stats;
 };
 
@@ -466,8 +467,9 @@ Status GpuExecutor::State::captureLanes() {
   for (GpuLane lane : {GpuLane::Packing, GpuLane::Unpacking, GpuLane::Local})
     DTRT_RETURN_IF_ERROR(begun.orderBefore(stream(lane)));
   DTRT_RETURN_IF_ERROR(enqueueAll());
-  for (cudaStream_t branch : {counting.get(), stream(GpuLane::Packing),
-                              stream(GpuLane::Unpacking), stream(GpuLane::Local)}) {
+  for (cudaStream_t branch :
+       {counting.get(), stream(GpuLane::Packing), stream(GpuLane::Unpacking),
+        stream(GpuLane::Local)}) {
     DTRT_RETURN_IF_ERROR(begun.record(branch));
     DTRT_RETURN_IF_ERROR(begun.orderBefore(wire));
   }

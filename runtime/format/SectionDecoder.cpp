@@ -287,7 +287,7 @@ Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
   std::string name;
   DTRT_RETURN_IF_ERROR(text("bytes of names of states", state.name(), name));
   family.states.push_back({std::move(name), *source, *destination,
-                           state.made_from(), state.in_source(),
+                           state.derived_from(), state.in_source(),
                            state.in_destination()});
   return {};
 }

@@ -189,7 +189,7 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   for (const StateInfo &state : family.states)
     states.push_back(fb::CreateState(
         builder, builder.CreateString(state.name), uint8_t(state.sourceDType),
-        uint8_t(state.destinationDType), state.madeFrom, state.inSource,
+        uint8_t(state.destinationDType), state.derivedFrom, state.inSource,
         state.inDestination));
   auto name = builder.CreateString(family.name);
   auto leadingVector = builder.CreateVectorOfStructs(leading);

@@ -237,11 +237,11 @@ Range storageHull(const Family &family, const ShardRecord &shard,
   return {hull.lo - first, hull.hi - first};
 }
 
-uint64_t storingStates(const Family &family, uint64_t states, Side side) {
-  uint64_t storing = storedStates(family, states, side);
-  for (unsigned state : statesOf(states & ~storing))
-    storing |= uint64_t(1) << unsigned(family.states[state].madeFrom);
-  return storing;
+uint64_t resolveDerived(const Family &family, uint64_t states, Side side) {
+  uint64_t out = storedStates(family, states, side);
+  for (unsigned state : statesOf(states & ~out))
+    out |= uint64_t(1) << unsigned(family.states[state].derivedFrom);
+  return out;
 }
 
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,

@@ -90,12 +90,12 @@ std::string numbered(const char *what, const std::string &list, size_t count) {
 //===----------------------------------------------------------------------===//
 
 std::string textOf(const StateInfo &state) {
-  const auto &[name, source, destination, madeFrom, inSource, inDestination] =
-      state;
+  const auto &[name, source, destination, derivedFrom, inSource,
+               inDestination] = state;
   std::string text =
       name + ":" + dtypeName(source) + "->" + dtypeName(destination);
-  if (madeFrom >= 0)
-    text += " made from " + std::to_string(madeFrom);
+  if (derivedFrom >= 0)
+    text += " made from " + std::to_string(derivedFrom);
   if (!inSource)
     text += " not in the source";
   return inDestination ? text : text + " not in the destination";

@@ -81,7 +81,8 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
         return true;
     return false;
   };
-  for (unsigned state : statesOf(storingStates(family, box.states, box.side))) {
+  for (unsigned state :
+       statesOf(resolveDerived(family, box.states, box.side))) {
     auto list = events.find({box.side, box.shard, state});
     if (list == events.end())
       continue;

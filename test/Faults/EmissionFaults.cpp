@@ -357,7 +357,7 @@ std::vector<Fault> commonFaults() {
                [](PlanCommon &c) {
                  for (Family &family : c.families)
                    if (family.states.size() > 1) {
-                     int32_t &from = family.states[0].madeFrom;
+                     int32_t &from = family.states[0].derivedFrom;
                      from = from == 1 ? -1 : 1;
                      return true;
                    }

@@ -88,9 +88,9 @@ struct PlanFlow {
   /// `readsFrom`, mostly its own.
   uint32_t readsFrom = 0;
   uint64_t readStates = 0;
-  /// The flow and state that elements may be made from on their own device.
-  std::optional<uint32_t> deriveFrom;
-  uint64_t madeFrom = 0;
+  /// The flow and state that elements may be derived from on their own device.
+  std::optional<uint32_t> derivedFrom;
+  uint64_t derivedFromStates = 0;
   std::vector<FlowBuffers> sourceBuffers, destinationBuffers;
   /// Whether a side stores another dtype than travels.
   bool sourceConverts = false, destinationConverts = false;

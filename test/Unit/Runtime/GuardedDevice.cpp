@@ -129,8 +129,8 @@ bool GuardedDevice::isAbsent(const PreparedSegment &segment,
                              std::byte *buffer) const {
   const ShardRecord &shard = storage->shards(segment.side)[segment.shard];
   unsigned state =
-      statesOf(storingStates(common.families[shard.family],
-                             uint64_t(1) << part.state, segment.side))
+      statesOf(resolveDerived(common.families[shard.family],
+                              uint64_t(1) << part.state, segment.side))
           .front();
   auto found = absent.find({segment.side, segment.shard, state, member});
   if (!buffer || found == absent.end())

@@ -91,10 +91,10 @@ private:
     const StateInfo &info = plan.common.families[f].states[s];
     DeviceSet holders = having(f, s, Side::Source, at);
     DeviceSet lacking = having(f, s, Side::Destination, at);
-    DeviceSet makers;
-    if (info.madeFrom >= 0 && info.inSource)
-      makers = having(f, unsigned(info.madeFrom), Side::Destination, at);
-    for (const DeviceSet *set : {&holders, &makers})
+    DeviceSet deriving;
+    if (info.derivedFrom >= 0 && info.inSource)
+      deriving = having(f, unsigned(info.derivedFrom), Side::Destination, at);
+    for (const DeviceSet *set : {&holders, &deriving})
       for (uint32_t device : *set)
         lacking.erase(device);
     auto bytes = uint64_t(byteWidth(wireDType(info)));
@@ -289,7 +289,7 @@ TestPlan randomLayouts(std::mt19937_64 &rng) {
                                    {"param", DType::F32, DType::BF16},
                                    {"exp_avg", DType::BF16, DType::F32}};
   if (rng() % 2)
-    states[1].madeFrom = 0;
+    states[1].derivedFrom = 0;
   plan.common.families = {
       makeFamily("layers.{}.w", {{0, 1, 3}}, {6, 5}, states)};
   std::vector<Range> padded = {{0, 3}, {0, 7}, {0, 5}};

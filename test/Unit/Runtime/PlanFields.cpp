@@ -202,12 +202,12 @@ private:
     numbers("family.shape", shape);
     leaf("family.partial", partial);
     list("family.states", states);
-    for (auto &[name, source, destination, madeFrom, inSource, inDestination] :
-         states) {
+    for (auto &[name, source, destination, derivedFrom, inSource,
+                inDestination] : states) {
       leaf("state.name", name);
       leaf("state.sourceDType", source);
       leaf("state.destinationDType", destination);
-      leaf("state.madeFrom", madeFrom);
+      leaf("state.derivedFrom", derivedFrom);
       leaf("state.inSource", inSource);
       leaf("state.inDestination", inDestination);
     }

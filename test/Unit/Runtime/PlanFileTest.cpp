@@ -341,7 +341,7 @@ TEST(HostilePlan, MadeStatesLieWithTheirOrigin) {
   auto makeSecond = [](TestPlan &plan) {
     StateInfo &second = plan.common.families[0].states[1];
     second.inSource = false;
-    second.madeFrom = 0;
+    second.derivedFrom = 0;
     second.sourceDType = plan.common.families[0].states[0].sourceDType;
     plan.programs[0].source[0].states = 2;
   };

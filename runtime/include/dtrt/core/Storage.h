@@ -38,8 +38,8 @@ public:
     pointers[index(side, shard, state, member)] = data;
   }
 
-  /// Points source states that are read from another (StateInfo::madeFrom) to
-  /// its buffers. Call it when those are bound.
+  /// Points source states that are read from another (StateInfo::derivedFrom)
+  /// to its buffers. Call it when those are bound.
   void bindMade();
 
   /// Bytes of one member's buffer for one state.

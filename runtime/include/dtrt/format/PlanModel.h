@@ -54,11 +54,11 @@ struct StateInfo {
   std::string name;
   DType sourceDType = DType::BF16;
   DType destinationDType = DType::BF16;
-  /// Index of the state that elements of this one may be made from by changing
-  /// the dtype; -1: none.
-  int32_t madeFrom = -1;
-  /// Not in the source: source shards that hold `madeFrom` may have this state
-  /// too, which is then read from that one's bytes, and has its dtype.
+  /// Index of the state that elements of this one may be derived from, by a
+  /// change of dtype; -1: none.
+  int32_t derivedFrom = -1;
+  /// Not in the source: source shards that hold `derivedFrom` may have this
+  /// state too, which is then read from that one's bytes, and has its dtype.
   bool inSource = true;
   /// Not in the destination: dropped.
   bool inDestination = true;

@@ -60,8 +60,8 @@ uint64_t storageBytes(const Family &family, const Segment &segment);
 Range storageHull(const Family &family, const ShardRecord &shard,
                   const Segment &box);
 /// The states whose bytes are used for those of a mask: themselves, or those
-/// that the source reads them from.
-uint64_t storingStates(const Family &family, uint64_t states, Side side);
+/// that they are derived from (StateInfo::inSource).
+uint64_t resolveDerived(const Family &family, uint64_t states, Side side);
 
 /// Bytes of the segment's packed form, in the dtypes that travel.
 uint64_t segmentBytes(const Family &family, const Segment &segment);
