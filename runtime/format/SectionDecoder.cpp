@@ -338,7 +338,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.destinationMax = from.destination_max();
   summary.waves = from.waves();
   summary.messages = from.messages();
-  summary.collectives = from.collectives();
+  summary.multicasts = from.multicasts();
   summary.solverSteps = from.solver_steps();
   const char *proof = "bytes of a proof";
   DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));

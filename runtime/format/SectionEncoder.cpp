@@ -211,7 +211,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.bytesWireLowerBound, s.bytesInterNode, s.bytesInterNodeLowerBound,
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
-      s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
+      s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
       solver, verifier, s.solverSteps);
 }
 

@@ -203,8 +203,8 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                bytesInterNode, bytesInterNodeLowerBound, timePredicted,
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
-               collectives, coverage, deadlockFree, memorySafe, solver,
-               verifier, solverSteps] = summary;
+               multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
+               solverSteps] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   const char *modeText = mode == MemoryMode::Flat ? "flat" : "rollback";
   rows.insert(
@@ -217,7 +217,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("lower bound of inter-node bytes", bytesInterNodeLowerBound),
        {"waves", textOf(waves), ""},
        {"messages", textOf(messages), ""},
-       {"collectives", textOf(collectives), ""},
+       {"multicasts", textOf(multicasts), ""},
        bytesRow("staging limit", stagingLimit),
        bytesRow("staging peak", stagingPeak),
        bytesRow("device limit", deviceLimit),

@@ -64,7 +64,7 @@ Json planJson(const PlanReader &plan) {
       {"source_max", s.sourceMax},     {"destination_max", s.destinationMax}};
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
-                   {"collectives", s.collectives}};
+                   {"collectives", s.multicasts}};
   out["proof"] = proofJson(s);
   return out;
 }
@@ -150,7 +150,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
                bytesText(s.destinationMax) + " after");
   writeRow(out, "schedule",
            std::to_string(s.waves) + " waves, " + std::to_string(s.messages) +
-               " messages, " + std::to_string(s.collectives) + " collectives");
+               " messages, " + std::to_string(s.multicasts) + " multicasts");
   writeRow(out, "proof", proofText(s));
   writeRow(out, "features", featuresText(common.features));
 }

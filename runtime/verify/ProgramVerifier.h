@@ -31,7 +31,7 @@ struct ProgramTotals {
   std::vector<MessageEnd> sends, receives;
   PassedOn passedOn;
   ShardTable shards;
-  uint64_t collectives = 0;
+  uint64_t multicasts = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesWire = 0;

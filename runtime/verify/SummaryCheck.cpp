@@ -59,7 +59,7 @@ constexpr Row kOfPrograms[] = {
     {"most destination bytes", &PlanSummary::destinationMax},
     {"messages", &PlanSummary::messages},
     {"waves", &PlanSummary::waves},
-    {"collectives", &PlanSummary::collectives},
+    {"multicasts", &PlanSummary::multicasts},
 };
 constexpr Row kOfLayouts[] = {
     {"wire bytes", &PlanSummary::bytesWireLowerBound},
@@ -98,7 +98,7 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   out.destinationMax = totals.destinationMax;
   out.waves = countWaves(totals.sends);
   out.messages = totals.sends.size();
-  out.collectives = totals.collectives;
+  out.multicasts = totals.multicasts;
   return out;
 }
 

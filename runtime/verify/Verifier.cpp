@@ -225,9 +225,9 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
     return paired;
   }
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
-  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
-  DTRT_RETURN_IF_ERROR(collectives);
-  totals.collectives = *collectives;
+  auto multicasts = countMulticasts(plan, std::move(totals.passedOn));
+  DTRT_RETURN_IF_ERROR(multicasts);
+  totals.multicasts = *multicasts;
   return verified;
 }
 

@@ -422,7 +422,7 @@ std::vector<Fault> summaryFaults() {
       inNumber("peak of a device", &PlanSummary::devicePeak),
       inNumber("number of waves", &PlanSummary::waves),
       inNumber("number of messages", &PlanSummary::messages),
-      inNumber("number of multicasts", &PlanSummary::collectives),
+      inNumber("number of multicasts", &PlanSummary::multicasts),
       inCommon(
           "a number, after the check",
           [](PlanCommon &c) { return ++c.summary.bytesWire; }, 1),

@@ -526,7 +526,7 @@ TestPlan forwardingPlan() {
   for (RankProgram &program : programs)
     program.stagingBytes = 0;
   summarize(plan);
-  plan.common.summary.collectives = 1;
+  plan.common.summary.multicasts = 1;
   return plan;
 }
 

@@ -238,7 +238,7 @@ private:
     auto &[bytesDestination, bytesLocal, bytesWire, bytesWireLowerBound,
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
-           deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
+           deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps] =
         summary;
     leaf("summary.bytesDestination", bytesDestination);
@@ -258,7 +258,7 @@ private:
     leaf("summary.destinationMax", destinationMax);
     leaf("summary.waves", waves);
     leaf("summary.messages", messages);
-    leaf("summary.collectives", collectives);
+    leaf("summary.multicasts", multicasts);
     leaf("summary.coverage", coverage);
     leaf("summary.deadlockFree", deadlockFree);
     leaf("summary.memorySafe", memorySafe);

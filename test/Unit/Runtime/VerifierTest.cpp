@@ -372,16 +372,15 @@ TEST(Verifier, SeesAFalseSummary) {
 }
 
 TEST(Verifier, CountsMulticasts) {
-  auto claim = [](uint64_t collectives) {
-    return
-        [=](TestPlan &plan) { plan.common.summary.collectives = collectives; };
+  auto claim = [](uint64_t multicasts) {
+    return [=](TestPlan &plan) { plan.common.summary.multicasts = multicasts; };
   };
   expectContains(broken(forwardingPlan(), claim(0)),
-                 "summary says 0 collectives, the programs have 1");
+                 "summary says 0 multicasts, the programs have 1");
   expectContains(broken(forwardingPlan(), claim(2)),
-                 "summary says 2 collectives, the programs have 1");
+                 "summary says 2 multicasts, the programs have 1");
   expectContains(broken(reshapePlan(), claim(1)),
-                 "summary says 1 collectives, the programs have 0");
+                 "summary says 1 multicasts, the programs have 0");
 }
 
 TEST(Verifier, CountsAMulticastBySharedDevices) {
@@ -408,7 +407,7 @@ TEST(Verifier, CountsAMulticastBySharedDevices) {
   auto &program = plan.programs[2].instructions;
   program.insert(program.begin(), group);
   summarize(plan);
-  plan.common.summary.collectives = 1;
+  plan.common.summary.multicasts = 1;
   EXPECT_EQ(verdict(plan), "");
 }
 

@@ -199,7 +199,7 @@ struct PlanSummary {
   /// the same devices belong to the same one, whatever tensor, state or wave.
   /// It is a broadcast where one device had the data before, an all-gather
   /// where every device had a part.
-  uint64_t collectives = 0;
+  uint64_t multicasts = 0;
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;
   std::string solver; // "z3 4.8.12"; empty when no solver ran
