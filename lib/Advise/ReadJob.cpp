@@ -2,6 +2,7 @@
 
 #include "ReadModelShape.h"
 
+#include "Cluster.h"
 #include "Layouts.h"
 #include "ParallelSizes.h"
 #include "States.h"
@@ -329,12 +330,8 @@ void readTransition(const Json &json, Job &job) {
   checkKeys(json, "transition", {"staging", "mode", "horizon_steps"});
   if (const Json *value = json.find("staging"))
     job.staging = request::readBytes(*value, "transition.staging");
-  if (const Json *value = json.find("mode")) {
-    job.mode = json::asString(*value, "transition.mode");
-    if (job.mode != "flat" && job.mode != "rollback")
-      fail("transition.mode must be \"flat\" or \"rollback\", not " +
-           inQuotes(job.mode));
-  }
+  if (const Json *value = json.find("mode"))
+    job.mode = request::readMemoryMode(*value, "transition.mode");
   job.horizon = integerOr(json, "transition", "horizon_steps", job.horizon, 1,
                           int64_t(1) << 40);
 }

@@ -82,7 +82,7 @@ Json rowJson(const Job &job, const AdviceRow &row) {
   out["compiled"] = row.isCompiled;
   if (row.isCompiled)
     out["transition_peak_bytes"] = row.transitionPeak;
-  out["mode"] = row.isFlat ? "flat" : "rollback";
+  out["mode"] = memoryModeName(row.mode);
   out["even_step_s"] = row.evenStep > 0 ? Json(row.evenStep) : Json(nullptr);
   out["exact_partition"] = row.destination.isExactPartition;
   out["packed"] = row.isPacked;

@@ -110,7 +110,7 @@ std::string requestText(const Job &job, const Advice &advice,
   out["destination"] = layoutOf(job, row.destination.sizes);
   out["cluster"] = clusterOf(job.cluster);
   out["memory"] = {{"staging", job.staging},
-                   {"mode", row.isFlat ? "flat" : "rollback"}};
+                   {"mode", memoryModeName(row.mode)}};
   return out.dump(2) + "\n";
 }
 

@@ -385,7 +385,7 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
-                                 int64_t deviceBytes, bool) {
+                                 int64_t deviceBytes, MemoryMode) {
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
                        << std::min(stagingBytes, deviceBytes);
@@ -399,7 +399,7 @@ LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
 Attribute MemoryAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   int64_t staging = 0, device = 0;
-  llvm::StringRef mode;
+  llvm::StringRef name;
   if (parser.parseLess() || parser.parseKeyword("staging") ||
       parser.parseInteger(staging) || parser.parseComma())
     return {};
@@ -407,21 +407,24 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
       (parser.parseInteger(device) || parser.parseComma()))
     return {};
   llvm::SMLoc modeLoc = parser.getCurrentLocation();
-  if (failed(parser.parseOptionalKeyword(&mode, {"flat", "rollback"}))) {
+  if (failed(parser.parseOptionalKeyword(&name, {"flat", "rollback"}))) {
     parser.emitError(modeLoc, "expected 'flat' or 'rollback'");
     return {};
   }
   if (parser.parseGreater())
     return {};
+  MemoryMode mode = name == memoryModeName(MemoryMode::Flat)
+                        ? MemoryMode::Flat
+                        : MemoryMode::Rollback;
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, mode == "flat");
+                                       device, mode);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
   printer << "<staging " << getStagingBytes() << ", ";
   if (getDeviceBytes() != 0)
     printer << "device " << getDeviceBytes() << ", ";
-  printer << (getFlat() ? "flat" : "rollback") << ">";
+  printer << memoryModeName(getMode()) << ">";
 }
 
 } // namespace dt

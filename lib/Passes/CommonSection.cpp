@@ -90,8 +90,7 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   for (ParamOp param : info.params)
     out.families.push_back(familyOf(param));
   out.cluster = info.cluster;
-  out.summary.mode =
-      info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+  out.summary.mode = info.mode;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
   return out;

@@ -136,7 +136,7 @@ void Importer::importTransition() {
       builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.flat));
+                      memory.mode));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

@@ -549,7 +549,7 @@ void writeOps(const TransitionInfo &info, const StoragePlacement &placement) {
 struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
   LogicalResult place(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
-    if (!info.flat)
+    if (!info.isFlat())
       return success();
     if (!reading.plan.storage.empty())
       return info.op().emitOpError("has its storage placed already");
@@ -565,7 +565,7 @@ struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
     const auto &readings = getAnalysis<TransportReading>();
     bool isFlat = false;
     if (failed(readings.forEach([&](const TransitionReading &reading) {
-          isFlat |= reading.info->flat;
+          isFlat |= reading.info->isFlat();
           return place(reading);
         })))
       return signalPassFailure();

@@ -181,7 +181,7 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     if (failed(cells))
       return failure();
     RoutingProblem problem(**cells, info.cluster,
-                           info.flat ? kFlatStaging : info.stagingLimit);
+                           info.isFlat() ? kFlatStaging : info.stagingLimit);
     if (!writeProblem.empty() &&
         failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();

@@ -86,7 +86,7 @@ WaveProblem readProblem(const TransitionReading &reading) {
   problem.elementBytes = elementBytes(info.flowWidths());
   problem.cluster = info.cluster;
   problem.stagingBytes = info.stagingLimit;
-  if (info.flat) {
+  if (info.isFlat()) {
     problem.copies = collectCopies(reading.plan);
     problem.storage = readStorage(reading);
   }
@@ -204,7 +204,7 @@ void moveToEnd(const TransitionInfo &info) {
   Block &body = info.op().getBody().front();
   SmallVector<Operation *> late;
   for (Operation &op : body)
-    if (isa<DeriveOp>(op) || (info.flat && isa<ZeroOp>(op)))
+    if (isa<DeriveOp>(op) || (info.isFlat() && isa<ZeroOp>(op)))
       late.push_back(&op);
   for (Operation *op : late)
     op->moveBefore(&body, body.end());

@@ -326,7 +326,7 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
   if (MemoryAttr memory = op.getMemoryAttr()) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();
-    info.flat = memory.getFlat();
+    info.mode = memory.getMode();
   }
 }
 

@@ -53,7 +53,8 @@ public:
   Cluster cluster;
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none
-  bool flat = false;
+  MemoryMode mode = MemoryMode::Rollback;
+  bool isFlat() const { return mode == MemoryMode::Flat; }
   /// Flat mode: bytes of the pages in which storage comes and goes.
   int64_t pageBytes() const;
 

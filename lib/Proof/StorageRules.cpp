@@ -338,7 +338,8 @@ MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
   for (const auto &[device, held] : memory) {
     int64_t larger = std::max(held.source, held.destination);
     Fault fault;
-    if (limits.flat && held.peak > larger + limits.staging) {
+    if (limits.mode == MemoryMode::Flat &&
+        held.peak > larger + limits.staging) {
       fault.text = "holds " + number(held.peak - larger) +
                    " bytes above the larger of source and destination on "
                    "device " +

@@ -206,7 +206,6 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
                solverSteps] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
-  const char *modeText = mode == MemoryMode::Flat ? "flat" : "rollback";
   rows.insert(
       rows.end(),
       {bytesRow("destination bytes", bytesDestination),
@@ -226,7 +225,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("most destination bytes", destinationMax),
        secondsRow("predicted time", timePredicted),
        secondsRow("lower bound of time", timeLowerBound),
-       {"memory mode", modeText, ""},
+       {"memory mode", memoryModeName(mode), ""},
        {"proof of coverage", coverage, ""},
        {"proof of freedom from deadlock", deadlockFree, ""},
        {"proof of memory", memorySafe, ""}});

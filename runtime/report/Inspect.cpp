@@ -23,10 +23,6 @@ uint64_t countTensors(const PlanCommon &common) {
   return tensors;
 }
 
-const char *modeName(MemoryMode mode) {
-  return mode == MemoryMode::Flat ? "flat" : "rollback";
-}
-
 Json proofJson(const PlanSummary &summary) {
   Json proof = Json::object();
   auto add = [&](const char *key, const std::string &value) {
@@ -59,9 +55,9 @@ Json planJson(const PlanReader &plan) {
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
   out["memory"] = {
-      {"mode", modeName(s.mode)},      {"staging_limit", s.stagingLimit},
-      {"staging_peak", s.stagingPeak}, {"device_peak", s.devicePeak},
-      {"source_max", s.sourceMax},     {"destination_max", s.destinationMax}};
+      {"mode", memoryModeName(s.mode)}, {"staging_limit", s.stagingLimit},
+      {"staging_peak", s.stagingPeak},  {"device_peak", s.devicePeak},
+      {"source_max", s.sourceMax},      {"destination_max", s.destinationMax}};
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
                    {"collectives", s.multicasts}};
@@ -144,7 +140,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
   writeRow(out, "staging",
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
   writeRow(out, "device peak",
-           bytesText(s.devicePeak) + ", mode " + modeName(s.mode));
+           bytesText(s.devicePeak) + ", mode " + memoryModeName(s.mode));
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +
                bytesText(s.destinationMax) + " after");

@@ -14,6 +14,8 @@ using dtrt::byteWidth;
 using dtrt::canConvert;
 using dtrt::DType;
 using dtrt::dtypeName;
+using dtrt::MemoryMode;
+using dtrt::memoryModeName;
 using dtrt::Side;
 using dtrt::sideName;
 using dtrt::wireDType;

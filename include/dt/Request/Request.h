@@ -11,6 +11,7 @@
 #define DT_REQUEST_REQUEST_H
 
 #include "dt/Cost/Cluster.h"
+#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/StateDecl.h"
 #include "dt/Json/JsonKey.h"
@@ -90,7 +91,7 @@ struct LayoutDecl {
 struct MemoryDecl {
   int64_t stagingBytes = int64_t(1) << 30; // per device
   int64_t deviceBytes = 0;                 // 0: no limit given
-  bool flat = false;                       // else rollback
+  MemoryMode mode = MemoryMode::Rollback;
 };
 
 struct Request {

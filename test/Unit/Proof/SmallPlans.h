@@ -48,7 +48,7 @@ struct SmallPlan {
   /// First cell of an end, or kDirect. Others have cells of their own.
   std::map<SmallEnd, int> slots;
   std::vector<SmallStorage> creates, releases;
-  bool flat = false;
+  dtrt::MemoryMode mode = dtrt::MemoryMode::Rollback;
   int64_t limit = kMostCells - 2; // of staging, in cells
   int64_t devicesPerNode = 8;
 

@@ -200,12 +200,12 @@ TEST(StorageRules, LimitsCountWhatIsAboveTheLargerSide) {
     MaybeFault fault = checkMemory(memory, limits);
     return fault ? fault->text : "";
   };
-  EXPECT_EQ(text({/*staging=*/18, /*device=*/0, /*flat=*/true}), "");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/0, /*flat=*/true}),
+  EXPECT_EQ(text({/*staging=*/18, /*device=*/0, MemoryMode::Flat}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/0, MemoryMode::Flat}),
             "holds 18 bytes above the larger of source and destination on "
             "device 3, more than the limit of 17 (memory.staging)");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/118, /*flat=*/false}), "");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/117, /*flat=*/false}),
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/118, MemoryMode::Rollback}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/117, MemoryMode::Rollback}),
             "needs 118 bytes on device 3 (100 source, 60 destination, 8 "
             "staging), more than the limit of 117 (memory.device)");
 }

@@ -172,8 +172,6 @@ struct RankProgram {
   uint64_t stagingBytes = 0; // arena this program needs
 };
 
-enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
-
 /// What `dt-plan inspect` prints; computed by the compiler.
 struct PlanSummary {
   uint64_t bytesDestination = 0; // all destination bytes, padding excluded
