@@ -94,10 +94,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
   Attribute how;
   FlatSymbolRefAttr mesh;
   if (!place.rows.empty() || layout.meshes.empty()) {
-    SmallVector<RankBox> rows;
-    for (const ShardRow &row : place.rows)
-      rows.push_back({row.rank, row.box, row.range});
-    how = ShardsAttr::get(context, rows, tensor.shape.size());
+    how = ShardsAttr::get(context, place.rows, tensor.shape.size());
   } else {
     how = PlacementAttr::get(context,
                              withChunks(place, layout.meshes[place.mesh].mesh));

@@ -68,14 +68,6 @@ struct AxisEntry {
   }
 };
 
-/// One row of an explicit layout: a rank holds a box, or only elements
-/// [range.lo, range.hi) of each member's part of it.
-struct RankBox {
-  int64_t rank = 0;
-  Box box;
-  std::optional<Interval> range;
-};
-
 /// Marks the levels at which an op may appear inside a transition or program.
 template <typename ConcreteType>
 class LayoutLevelOp

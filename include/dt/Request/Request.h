@@ -34,13 +34,6 @@ struct TensorDecl {
   JsonKey key = {}; // of a model file's tensor: model
 };
 
-/// One row of an explicit layout.
-struct ShardRow {
-  int64_t rank = 0;
-  Box box;
-  std::optional<Interval> range; // in elements of the box, row-major
-};
-
 /// Where some states of one tensor lie on one side.
 struct PlaceDecl {
   uint32_t tensor = 0;             // index into Request::tensors
@@ -55,7 +48,7 @@ struct PlaceDecl {
   /// Model chunk (VPP) on each coordinate of the placement's "pp" restriction,
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
-  std::vector<ShardRow> rows;
+  std::vector<RankBox> rows;
   JsonKey key = {}; // of explicit shards: the first of `rows`
 };
 
