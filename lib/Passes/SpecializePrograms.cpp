@@ -59,13 +59,9 @@ private:
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
   Shard out;
   out.numLeading = numLeading;
-  for (const auto &ranges : record.dims) {
-    out.dims.emplace_back();
-    for (dtrt::Range range : ranges)
-      out.dims.back().push_back({range.lo, range.hi});
-  }
+  out.dims = record.dims;
   if (record.flat)
-    out.range = Interval{record.range.lo, record.range.hi};
+    out.range = record.range;
   return out;
 }
 

@@ -205,11 +205,11 @@ Status ArenaStorage::allocateFlat() {
 template <typename Fn>
 void ArenaStorage::forEachBuffer(const Segment &range, Fn fn) {
   const Family &family = common().families[range.family];
-  Range elements = storageRange(family, range);
+  Interval elements = storageRange(family, range);
   for (unsigned state :
        statesOf(storedStates(family, range.states, range.side))) {
     int64_t width = byteWidth(dtypeOf(family, state, range.side));
-    Range bytes = {elements.lo * width, elements.hi * width};
+    Interval bytes = {elements.lo * width, elements.hi * width};
     for (int64_t member : membersIn(range))
       fn(Place{range.side, range.shard, state, member, bytes});
   }
@@ -221,7 +221,7 @@ void ArenaStorage::count(const Place &at, bool live) {
   buffer.live += uint64_t(live ? at.bytes.size() : -at.bytes.size());
   if (memory.page == 0)
     return;
-  forEachPage(at, [&](uint32_t &held, Range part) {
+  forEachPage(at, [&](uint32_t &held, Interval part) {
     livePages += live && held == 0;
     held += uint32_t(live ? part.size() : -part.size());
     livePages -= !live && held == 0;
@@ -234,10 +234,11 @@ template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
   auto page = int64_t(memory.page);
   auto place =
       int64_t(buffers[index(at.side, at.shard, at.state, at.member)].place);
-  Range bytes = {place + at.bytes.lo, place + at.bytes.hi};
+  Interval bytes = {place + at.bytes.lo, place + at.bytes.hi};
   for (int64_t i = bytes.lo / page; i * page < bytes.hi; ++i)
     fn(pages[size_t(at.side)][size_t(i)],
-       Range{std::max(bytes.lo, i * page), std::min(bytes.hi, (i + 1) * page)});
+       Interval{std::max(bytes.lo, i * page),
+                std::min(bytes.hi, (i + 1) * page)});
 }
 
 Status ArenaStorage::appear(const Place &at) {
@@ -259,8 +260,8 @@ Status ArenaStorage::appear(const Place &at) {
 void ArenaStorage::discard(const Place &at) {
   auto page = int64_t(memory.page);
   std::byte *arena = arenas[size_t(at.side)].get();
-  Range free;
-  forEachPage(at, [&](uint32_t &held, Range part) {
+  Interval free;
+  forEachPage(at, [&](uint32_t &held, Interval part) {
     if (held > 0) {
       memset(arena + part.lo, kReleased, size_t(part.size()));
       return;

@@ -221,8 +221,8 @@ Status checkSummary(const PlanSummary &summary) {
 
 /// Intervals of a dim: within [0, limit], disjoint in any order; one that is
 /// empty stands alone.
-Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
-  for (const Range &interval : intervals) {
+Status checkIntervals(std::vector<Interval> intervals, int64_t limit) {
+  for (const Interval &interval : intervals) {
     if (interval.lo < 0 || interval.hi < interval.lo || interval.hi > limit)
       return makeError("interval [", interval.lo, ", ", interval.hi,
                        ") is outside [0, ", limit, ")");
@@ -231,7 +231,7 @@ Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
                        ") is empty, expected elements in each of several");
   }
   std::sort(intervals.begin(), intervals.end(),
-            [](const Range &a, const Range &b) { return a.lo < b.lo; });
+            [](const Interval &a, const Interval &b) { return a.lo < b.lo; });
   for (size_t i = 1; i < intervals.size(); ++i)
     if (intervals[i].lo < intervals[i - 1].hi)
       return makeError("intervals [", intervals[i - 1].lo, ", ",

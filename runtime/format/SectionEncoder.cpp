@@ -106,7 +106,7 @@ private:
     std::vector<int64_t> dims;
     for (const auto &intervals : shard.dims) {
       dims.push_back(int64_t(intervals.size()));
-      for (const Range &interval : intervals) {
+      for (const Interval &interval : intervals) {
         dims.push_back(interval.lo);
         dims.push_back(interval.hi);
       }

@@ -30,7 +30,7 @@ template <typename T> std::string textOf(const T &value) {
 }
 std::string textOf(double value) { return exactText(value); }
 std::string textOf(bool value) { return value ? "yes" : "no"; }
-std::string textOf(const Range &range) { return rangeText(range); }
+std::string textOf(const Interval &range) { return rangeText(range); }
 std::string textOf(const LeadingDim &dim);
 std::string textOf(const StateInfo &state);
 template <typename T> std::string textOf(const std::vector<T> &list) {

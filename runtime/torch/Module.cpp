@@ -104,7 +104,7 @@ void verify(const Plan &plan) {
   check(verifyPlan(*plan));
 }
 
-using Interval = std::pair<int64_t, int64_t>;
+using Bounds = std::pair<int64_t, int64_t>; // [first, second)
 
 /// One local tensor that the plan expects of a device.
 struct Expected {
@@ -116,9 +116,9 @@ struct Expected {
   bool inPlace = false;
   /// Of the full tensor, and per dim what of it the local box spans.
   std::vector<int64_t> fullShape;
-  std::vector<std::vector<Interval>> intervals;
+  std::vector<std::vector<Bounds>> intervals;
   /// The elements of the box that are stored, when not all are.
-  std::optional<Interval> range;
+  std::optional<Bounds> range;
 };
 
 /// The coordinates that a shard has of each of its tensors.
@@ -126,8 +126,8 @@ void addCoordinates(const Family &family, const ShardRecord &shard,
                     Expected &expected) {
   expected.fullShape = family.shape;
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim) {
-    std::vector<Interval> &spans = expected.intervals.emplace_back();
-    for (const Range &range : shard.dims[dim])
+    std::vector<Bounds> &spans = expected.intervals.emplace_back();
+    for (const Interval &range : shard.dims[dim])
       spans.push_back({range.lo, range.hi});
   }
   if (shard.flat)

@@ -184,7 +184,7 @@ Status GuardedDevice::deliver(const PreparedSegment &segment) {
 void GuardedDevice::change(const Segment &range, bool isThere) {
   const auto &shards = storage->shards(range.side);
   const Family &family = common.families[range.family];
-  Range elements = storageRange(family, range);
+  Interval elements = storageRange(family, range);
   for (unsigned state : statesOf(range.states))
     for (int64_t member : membersOf(family, shards[range.shard], range)) {
       int64_t width = byteWidth(dtypeOf(family, state, range.side));

@@ -50,7 +50,7 @@ Family makeFamily(std::string name, std::vector<LeadingDim> leading,
                   std::vector<StateInfo> states = {
                       {"param", DType::BF16, DType::BF16}});
 /// A shard of all states whose dims are single intervals.
-ShardRecord box(uint32_t family, const std::vector<Range> &dims,
+ShardRecord box(uint32_t family, const std::vector<Interval> &dims,
                 uint64_t states = 1);
 
 /// TP 4 -> 2 of a GLU-packed weight with two states, four layers, a padded

@@ -291,7 +291,7 @@ private:
     mask("shard.states", states);
     leaf("shard.flat", flat);
     list("shard.dims", dims);
-    for (std::vector<Range> &intervals : dims) {
+    for (std::vector<Interval> &intervals : dims) {
       list("shard.intervals", intervals);
       for (auto &[lo, hi] : intervals) {
         leaf("interval.lo", lo);

@@ -155,7 +155,7 @@ private:
     uint32_t shard;
     unsigned state;
     int64_t member;
-    Range bytes;
+    Interval bytes;
   };
   template <typename Fn> void forEachBuffer(const Segment &range, Fn fn);
   template <typename Fn> void forEachPage(const Place &at, Fn fn);

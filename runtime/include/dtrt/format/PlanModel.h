@@ -16,6 +16,7 @@
 #define DTRT_FORMAT_PLANMODEL_H
 
 #include "dtrt/cost/Cluster.h"
+#include "dtrt/types/Interval.h"
 #include "dtrt/types/Types.h"
 
 #include <array>
@@ -33,14 +34,6 @@ constexpr uint16_t kFormatMinor = 4;
 
 /// Bit i stands for the feature of that number (dtrt/format/Features.h).
 using FeatureSet = uint64_t;
-
-/// Half-open [lo, hi), in elements.
-struct Range {
-  int64_t lo = 0;
-  int64_t hi = 0;
-  int64_t size() const { return hi > lo ? hi - lo : 0; }
-  bool operator==(const Range &o) const { return lo == o.lo && hi == o.hi; }
-};
 
 /// One leading dim of a family: index i stands for number first + step * i.
 struct LeadingDim {
@@ -96,9 +89,9 @@ struct Family {
 struct ShardRecord {
   uint32_t family = 0;
   uint64_t states = 0;
-  std::vector<std::vector<Range>> dims; // leading dims first
+  std::vector<std::vector<Interval>> dims; // leading dims first
   bool flat = false;
-  Range range;
+  Interval range;
 };
 
 /// A box of a family inside one shard of this device, for all states in the
