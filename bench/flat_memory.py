@@ -2,6 +2,7 @@
 """Flat mode on the benchmark set: what devices hold, and what it costs.
 
     bench/flat_memory.py [--bin build/bin] [--case NAME...] [--cap 64MiB...]
+                         [--granularity page tensor]
                          [--scaled [--layers N]] [--json FILE]
 
 Compiles every case of bench/cases.py at full size in both memory modes for each
@@ -11,6 +12,9 @@ its destination, the predicted time over that of rollback under the same limit
 and over the lower bound, counts, sizes, and seconds of CPU time to compile and
 to verify. Exits with 1 when a plan is refused or a device holds more than the
 limit.
+
+By tensor, a limit that is too small for the largest tensors is replaced by the
+one that the refusal names; the column "limit" has it.
 
 With --scaled every model has matrices of about 1/4096 of their elements and the
 limit is that much smaller, so that `dt-run --check` can run the flat plan with
@@ -24,6 +28,7 @@ of them, in equal pipeline stages.
 
 import argparse
 import dataclasses
+import itertools
 import json
 import math
 import re
@@ -47,6 +52,12 @@ def parse_arguments():
     parser.add_argument("--bin", type=Path, default=ROOT / "build" / "bin")
     parser.add_argument("--case", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--cap", nargs="+", default=CAPS, metavar="SIZE")
+    parser.add_argument(
+        "--granularity",
+        nargs="+",
+        default=["page"],
+        choices=["page", "tensor"],
+    )
     parser.add_argument("--scaled", action="store_true")
     parser.add_argument("--layers", type=int, metavar="N")
     parser.add_argument("--json", type=Path)
@@ -135,32 +146,42 @@ def scaled(case, layers):
     return dataclasses.replace(case, model=small), scale * scale
 
 
-def compile_case(case, staging, mode, options, folder):
+def compile_case(case, staging, mode, options, folder, granularity="page"):
     """(plan, facts, seconds); facts are the error where it is refused."""
-    request = case.write(folder, staging=staging, mode=mode)
+    memory = {"staging": staging, "mode": mode}
+    if granularity == "tensor":
+        memory["granularity"] = granularity
+    request = case.write(folder, **memory)
     plan = folder / f"{case.name}-{mode}.dtplan"
     done, seconds = timed(options.bin / "dt-opt", request, "-o", plan)
+    works = re.search(r"smallest limit that works is (\d+)", done.stderr)
+    if works and granularity == "tensor" and staging != int(works.group(1)):
+        limit = int(works.group(1))
+        return compile_case(case, limit, mode, options, folder, granularity)
     if done.returncode:
         return plan, done.stderr.strip(), seconds
     facts, _ = timed(options.bin / "dt-plan", "inspect", plan, "--json")
     return plan, json.loads(facts.stdout), seconds
 
 
-def measure(case, cap, options):
+def measure(case, cap, options, granularity):
     with tempfile.TemporaryDirectory() as folder:
-        if options.scaled:
-            return run_scaled(Path(folder), case, cap, options)
-        return compare_modes(Path(folder), case, cap, options)
+        compare = run_scaled if options.scaled else compare_modes
+        return compare(Path(folder), case, cap, options, granularity)
 
 
-def run_scaled(folder, case, cap, options):
+def run_scaled(folder, case, cap, options, granularity):
     """What dt-run counts, and whether the bytes are right."""
     small, divisor = scaled(case, options.layers)
     limit = bytes_of(cap) // divisor
-    plan, facts, seconds = compile_case(small, limit, "flat", options, folder)
-    row = {"case": case.name, "cap": cap, "limit": limit, "compile_s": seconds}
+    plan, facts, seconds = compile_case(
+        small, limit, "flat", options, folder, granularity
+    )
+    row = {"case": case.name, "granularity": granularity, "cap": cap}
+    row["compile_s"] = seconds
     if isinstance(facts, str):
         return {**row, "problem": facts}
+    limit = row["limit"] = facts["memory"]["staging_limit"]
     done, row["run_s"] = timed(options.bin / "dt-run", "--check", plan)
     if done.returncode:
         return {**row, "problem": (done.stdout + done.stderr).strip()}
@@ -175,10 +196,13 @@ def run_scaled(folder, case, cap, options):
     return row
 
 
-def compare_modes(folder, case, cap, options):
+def compare_modes(folder, case, cap, options, granularity):
     _, fast, _ = compile_case(case, cap, "rollback", options, folder)
-    plan, facts, seconds = compile_case(case, cap, "flat", options, folder)
-    row = {"case": case.name, "cap": cap, "compile_s": seconds}
+    plan, facts, seconds = compile_case(
+        case, cap, "flat", options, folder, granularity
+    )
+    row = {"case": case.name, "granularity": granularity, "cap": cap}
+    row["compile_s"] = seconds
     for problem in (fast, facts):
         if isinstance(problem, str):
             return {**row, "problem": problem}
@@ -198,23 +222,28 @@ def compare_modes(folder, case, cap, options):
         ),
         "device_peak": facts["memory"]["device_peak"],
         "rollback_peak": fast["memory"]["device_peak"],
+        "limit": facts["memory"]["staging_limit"],
+        "waves": facts["counts"]["waves"],
+        "rollback_waves": fast["counts"]["waves"],
         "messages": facts["counts"]["messages"],
         "plan_bytes": plan.stat().st_size,
         "verify_s": verify_s,
     }
-    if above > bytes_of(cap):
-        row["problem"] = f"holds {above} bytes above, more than {cap}"
+    if above > row["limit"]:
+        row["problem"] = f"holds {above} bytes above, more than {row['limit']}"
     return row
 
 
 def print_scaled(rows):
-    heads = ["case", "cap", "limit KiB", "larger side KiB", "held KiB"]
+    heads = ["case", "granularity", "cap", "limit KiB", "larger side KiB"]
+    heads += ["held KiB"]
     heads += ["over limit", "checked MB", "compile s", "run s"]
     table(
         heads,
         [
             [
                 row["case"],
+                row["granularity"],
                 row["cap"],
                 f"{row['limit'] / 2**10:.1f}",
                 f"{row['larger'] / 2**10:.1f}",
@@ -231,20 +260,25 @@ def print_scaled(rows):
 
 
 def print_rows(rows):
-    heads = ["case", "cap", "above MiB", "device GiB", "rollback GiB"]
-    heads += ["time/rollback", "time/bound", "messages", "plan MB"]
+    heads = ["case", "granularity", "cap", "limit MiB", "above MiB"]
+    heads += ["device GiB", "rollback GiB", "time/rollback", "time/bound"]
+    heads += ["waves", "rollback waves", "messages", "plan MB"]
     heads += ["compile s", "verify s"]
     table(
         heads,
         [
             [
                 row["case"],
+                row["granularity"],
                 row["cap"],
+                f"{row['limit'] / 2**20:.1f}",
                 f"{row['above'] / 2**20:.1f}",
                 f"{row['device_peak'] / 2**30:.1f}",
                 f"{row['rollback_peak'] / 2**30:.1f}",
                 f"{row['over_rollback']:.3f}",
                 f"{row['over_bound']:.3f}",
+                str(row["waves"]),
+                str(row["rollback_waves"]),
                 str(row["messages"]),
                 f"{row['plan_bytes'] / 1e6:.0f}",
                 f"{row['compile_s']:.1f}",
@@ -262,8 +296,10 @@ def main():
     for case in CASES:
         if options.case and not any(n in case.name for n in options.case):
             continue
-        for cap in options.cap:
-            rows.append(measure(case, cap, options))
+        for cap, granularity in itertools.product(
+            options.cap, options.granularity
+        ):
+            rows.append(measure(case, cap, options, granularity))
             print(rows[-1], file=sys.stderr, flush=True)
     (print_scaled if options.scaled else print_rows)(rows)
     if options.json:
@@ -273,7 +309,8 @@ def main():
         )
     problems = [row for row in rows if "problem" in row]
     for row in problems:
-        print(f"{row['case']}, {row['cap']}: {row['problem']}", file=sys.stderr)
+        about = f"{row['case']}, {row['granularity']}, {row['cap']}"
+        print(f"{about}: {row['problem']}", file=sys.stderr)
     return 1 if problems else 0
 
 

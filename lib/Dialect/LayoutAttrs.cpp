@@ -385,7 +385,10 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
-                                 int64_t deviceBytes, MemoryMode) {
+                                 int64_t deviceBytes, MemoryMode mode,
+                                 Granularity granularity) {
+  if (granularity == Granularity::Tensor && mode != MemoryMode::Flat)
+    return emitError() << "expected 'flat' where storage goes by tensor";
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
                        << std::min(stagingBytes, deviceBytes);
@@ -411,20 +414,27 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
     parser.emitError(modeLoc, "expected 'flat' or 'rollback'");
     return {};
   }
-  if (parser.parseGreater())
-    return {};
   MemoryMode mode = name == memoryModeName(MemoryMode::Flat)
                         ? MemoryMode::Flat
                         : MemoryMode::Rollback;
+  Granularity granularity = Granularity::Page;
+  if (mode == MemoryMode::Flat &&
+      succeeded(parser.parseOptionalKeyword("by"))) {
+    if (parser.parseKeyword("tensor"))
+      return {};
+    granularity = Granularity::Tensor;
+  }
+  if (parser.parseGreater())
+    return {};
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, mode);
+                                       device, mode, granularity);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
   printer << "<staging " << getStagingBytes() << ", ";
   if (getDeviceBytes() != 0)
     printer << "device " << getDeviceBytes() << ", ";
-  printer << memoryModeName(getMode()) << ">";
+  printer << memoryModeName(getMode(), getGranularity()) << ">";
 }
 
 } // namespace dt

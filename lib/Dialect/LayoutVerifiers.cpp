@@ -132,6 +132,10 @@ LogicalResult ParamOp::verify() {
   if (std::string problem = problemOfName(nameTemplate(), holes);
       !problem.empty())
     return emitOpError() << "has a name that " << problem;
+  if (auto storage = getStorage())
+    if (std::string problem = problemOfName(*storage, /*numbers=*/0);
+        !problem.empty())
+      return emitOpError() << "has a storage whose name " << problem;
   if (numLeading() > rank())
     return emitOpError() << "has " << numLeading()
                          << " leading dims, more than its " << rank()

@@ -64,6 +64,7 @@ dtrt::Family familyOf(ParamOp param) {
     out.states.push_back(std::move(info));
   }
   out.partial = param.getPartial();
+  out.storage = param.getStorage().value_or("").str();
   return out;
 }
 
@@ -91,6 +92,7 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
     out.families.push_back(familyOf(param));
   out.cluster = info.cluster;
   out.summary.mode = info.mode;
+  out.summary.granularity = info.granularity;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
   return out;

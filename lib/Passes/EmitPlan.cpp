@@ -42,6 +42,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     dtrt::PlanSummary &summary = common.summary;
     summary = plan.common().summary;
     summary.mode = meant.mode;
+    summary.granularity = meant.granularity;
     summary.stagingLimit = meant.stagingLimit;
     summary.deviceLimit = meant.deviceLimit;
     if (dtrt::encodeCommonSection(common) !=

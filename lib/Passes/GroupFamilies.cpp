@@ -264,6 +264,7 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
   for (int64_t size : param.getShape())
     key.pattern += " " + std::to_string(size);
   key.identity.push_back(param.getStates().getAsOpaquePointer());
+  key.identity.push_back(param.getStorageAttr().getAsOpaquePointer());
   for (PlaceOp place : tensor.places) {
     auto placement = dyn_cast<PlacementAttr>(place.getHow());
     if (!placement)
@@ -405,6 +406,7 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   param.setLeadingStep(steps);
   param.setOrder(family.orderBase());
   param.setOrderStrides(family.orderStrides());
+  param.setStorageAttr(first.getStorageAttr());
 
   auto reference = FlatSymbolRefAttr::get(symbol);
   SmallVector<PlaceOp> kept = candidate.members.front()->places;

@@ -60,10 +60,13 @@ void Importer::importSpace() {
   auto space = SpaceOp::create(builder, locationOf(request.model), "model");
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&space.getBody());
-  for (const TensorDecl &tensor : request.tensors)
-    ParamOp::create(builder, locationOf(tensor.key), tensor.name, tensor.shape,
-                    statesOf(tensor))
-        .setPartial(tensor.partial);
+  for (const TensorDecl &tensor : request.tensors) {
+    auto param = ParamOp::create(builder, locationOf(tensor.key), tensor.name,
+                                 tensor.shape, statesOf(tensor));
+    param.setPartial(tensor.partial);
+    if (!tensor.storage.empty())
+      param.setStorage(tensor.storage);
+  }
 }
 
 void Importer::importMeshes(const LayoutDecl &layout, StringRef prefix,
@@ -133,7 +136,7 @@ void Importer::importTransition() {
       builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.mode));
+                      memory.mode, memory.granularity));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

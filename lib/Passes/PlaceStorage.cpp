@@ -9,6 +9,9 @@
 //   step 3 writes          ..xx xx..          pages 0, 1 exist for step 3
 //   step 5 writes                 x.. ..xx    page 2 exists for step 5
 //
+// By tensor, a page is a whole buffer, and the buffers of tensors that share a
+// storage come with the first of them and go with the last.
+//
 // Fewer and larger changes cost less than many small ones, so steps form
 // *windows*, as long as every device has room: all that the steps of a window
 // write first is created before it, and what they read last is released behind
@@ -164,6 +167,7 @@ private:
   void touch(bool creates, uint32_t flow, uint64_t states, int64_t step,
              const Box &box);
   void addRuns(ArrayRef<Touch> touches);
+  void shareStorages();
   const std::vector<FlowBuffers> &groupsOf(bool creates, uint32_t flow) const {
     const PlanFlow &of = plan.flows[flow];
     return creates ? of.destinationBuffers : of.sourceBuffers;
@@ -258,7 +262,33 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
     addRuns(own);
     rest = rest.drop_front(own.size());
   }
+  if (plan.byTensor)
+    shareStorages();
   return std::move(found);
+}
+
+/// A storage comes when the first of its buffers does, and goes with the last.
+void DeviceStorage::shareStorages() {
+  using Key = std::pair<bool, uint32_t>; // creates, number of the storage
+  auto storageOf = [&](const Run &run) -> std::optional<Key> {
+    const Buffer &buffer = found.buffers[run.buffer];
+    const std::vector<uint32_t> &storages = plan.flows[buffer.flow].storages;
+    if (storages.empty())
+      return std::nullopt;
+    // Where storages are shared, each state has buffers of its own.
+    uint64_t states =
+        groupsOf(buffer.creates, buffer.flow)[buffer.group].states;
+    return Key(buffer.creates, storages[llvm::countr_zero(states)]);
+  };
+  std::map<Key, int64_t> steps;
+  for (const Run &run : found.runs)
+    if (auto key = storageOf(run)) {
+      int64_t &step = steps.try_emplace(*key, run.step).first->second;
+      step = key->first ? std::min(step, run.step) : std::max(step, run.step);
+    }
+  for (Run &run : found.runs)
+    if (auto key = storageOf(run))
+      run.step = steps.at(*key);
 }
 
 //===----------------------------------------------------------------------===//

@@ -54,10 +54,14 @@ std::vector<LocalMove> collectCopies(const TransportPlan &plan) {
   return copies;
 }
 
-std::vector<FlatStates> statesOf(const std::vector<FlowBuffers> &buffers) {
+std::vector<FlatStates> statesOf(const PlanFlow &flow,
+                                 const std::vector<FlowBuffers> &buffers) {
   std::vector<FlatStates> out;
-  for (const FlowBuffers &group : buffers)
+  for (const FlowBuffers &group : buffers) {
     out.push_back({group.width, llvm::popcount(group.states)});
+    if (!flow.storages.empty())
+      out.back().storage = flow.storages[llvm::countr_zero(group.states)];
+  }
   return out;
 }
 
@@ -69,9 +73,9 @@ Storage readStorage(const TransitionReading &reading) {
   for (size_t i = 0; i < info.flows.size(); ++i) {
     const PlanFlow &flow = reading.plan.flows[i];
     ParamOp param = info.flows[i].param;
-    storage.flows.push_back({param.numLeading(), statesOf(flow.sourceBuffers),
-                             statesOf(flow.destinationBuffers),
-                             flow.readsFrom});
+    storage.flows.push_back(
+        {param.numLeading(), statesOf(flow, flow.sourceBuffers),
+         statesOf(flow, flow.destinationBuffers), flow.readsFrom});
     storage.source.push_back(*flow.source);
     storage.destination.push_back(*flow.destination);
   }

@@ -4,6 +4,7 @@
 
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Geometry/Painted.h"
 #include "dt/Megatron/OptimizerShards.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -327,6 +328,7 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();
     info.mode = memory.getMode();
+    info.granularity = memory.getGranularity();
   }
 }
 
@@ -428,7 +430,9 @@ void TransitionInfo::indexFlows() {
   }
 }
 
-int64_t TransitionInfo::pageBytes() const { return pageBytesFor(stagingLimit); }
+int64_t TransitionInfo::pageBytes() const {
+  return isByTensor() ? kWholeBuffers : pageBytesFor(stagingLimit);
+}
 
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
   ParamOp param = flows[flow].param;

@@ -54,7 +54,10 @@ public:
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none
   MemoryMode mode = MemoryMode::Rollback;
+  Granularity granularity = Granularity::Page;
   bool isFlat() const { return mode == MemoryMode::Flat; }
+  /// Flat mode: storages come and go whole.
+  bool isByTensor() const { return granularity == Granularity::Tensor; }
   /// Flat mode: bytes of the pages in which storage comes and goes.
   int64_t pageBytes() const;
 

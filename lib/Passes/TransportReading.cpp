@@ -17,8 +17,10 @@ namespace {
 // Flows
 //===----------------------------------------------------------------------===//
 
-/// Buffers of a flow's states on one side, by width.
-std::vector<FlowBuffers> buffersOf(const FlowInfo &flow, Side side) {
+/// Buffers of a flow's states on one side, by width; one by one where states
+/// may come and go at different times.
+std::vector<FlowBuffers> buffersOf(const FlowInfo &flow, Side side,
+                                   bool oneByOne) {
   std::vector<FlowBuffers> out;
   StatesAttr states = flow.allStates();
   for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
@@ -27,8 +29,9 @@ std::vector<FlowBuffers> buffersOf(const FlowInfo &flow, Side side) {
     if (!(flow.states >> i & 1) || !stored)
       continue;
     int64_t width = byteWidth(*stored);
-    auto same = llvm::find_if(
-        out, [&](const FlowBuffers &group) { return group.width == width; });
+    auto same = llvm::find_if(out, [&](const FlowBuffers &group) {
+      return group.width == width && !oneByOne;
+    });
     if (same == out.end())
       same = out.insert(out.end(), {0, width});
     same->states |= uint64_t(1) << i;
@@ -60,8 +63,25 @@ void findSource(const TransitionInfo &info, uint32_t number, PlanFlow &out) {
       out.readsFrom = i;
 }
 
+/// Numbers storages by group and state.
+class StorageNumbers {
+public:
+  std::vector<uint32_t> of(ParamOp param) {
+    std::vector<uint32_t> out;
+    if (StringAttr group = param.getStorageAttr())
+      for (const StateEntry &entry : param.getStates().getEntries())
+        out.push_back(numbers.try_emplace({group, entry.name}, numbers.size())
+                          .first->second);
+    return out;
+  }
+
+private:
+  llvm::DenseMap<std::pair<Attribute, Attribute>, uint32_t> numbers;
+};
+
 std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
   std::vector<PlanFlow> out;
+  StorageNumbers numbers;
   for (uint32_t i = 0; i < info.flows.size(); ++i) {
     const FlowInfo &flow = info.flows[i];
     PlanFlow &named = out.emplace_back();
@@ -73,8 +93,11 @@ std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
     named.derivedFrom = flow.derivedFrom;
     if (flow.derivedFrom)
       named.derivedFromStates = uint64_t(1) << stateDerivedFrom(flow);
-    named.sourceBuffers = buffersOf(flow, Side::Source);
-    named.destinationBuffers = buffersOf(flow, Side::Destination);
+    if (info.isByTensor())
+      named.storages = numbers.of(flow.param);
+    bool oneByOne = !named.storages.empty();
+    named.sourceBuffers = buffersOf(flow, Side::Source, oneByOne);
+    named.destinationBuffers = buffersOf(flow, Side::Destination, oneByOne);
     named.sourceConverts = info.flowWidths()[i].sourceConverts;
     named.destinationConverts = info.flowWidths()[i].destinationConverts;
     named.source = &flow.source;
@@ -92,6 +115,7 @@ public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
     reading.plan.flows = readFlows(info);
+    reading.plan.byTensor = info.isByTensor();
   }
 
   FailureOr<TransitionReading> readTransport();

@@ -43,6 +43,9 @@ public:
           step.kind == PlanStep::Kind::Release)
         if (auto fault = addRows(step))
           return fault;
+    if (plan.byTensor)
+      if (auto fault = checkShared())
+        return fault;
     for (const PlanStep &step : plan.steps)
       addTouches(step);
     std::vector<std::pair<const StorageKey *, const ShardStorage *>> all;
@@ -57,6 +60,7 @@ private:
   MaybeFault addRows(const PlanStep &step);
   MaybeFault checkRow(const PlanStorage &row, const Shard &shard,
                       bool creates) const;
+  MaybeFault checkShared() const;
   void addTouches(const PlanStep &step);
   void addTouch(bool creates, uint32_t flow, int64_t device,
                 const PlanPiece &piece);
@@ -85,8 +89,15 @@ MaybeFault StorageChecker::checkRow(const PlanStorage &row, const Shard &shard,
   bool isThere = row.box.rank() == shard.numLeading + 1;
   for (unsigned d = 0; isThere && d < shard.numLeading; ++d)
     isThere = isInside(shard.dims[d], row.box[d]);
-  if (isThere && Interval{0, shard.elementsPerMember()}.contains(
-                     row.box[shard.numLeading]))
+  Interval all = {0, shard.elementsPerMember()};
+  Interval named = isThere ? row.box[shard.numLeading] : Interval();
+  if (isThere && plan.byTensor && all.contains(named) && named != all)
+    return Fault{row.op, std::string(creates ? "creates" : "releases") +
+                             " a part of storage " + nameOf(row.flow, row.box) +
+                             " on device " + number(row.device) +
+                             ", which comes and goes " +
+                             "whole: " + number(all.hi) + " elements"};
+  if (isThere && all.contains(named))
     return std::nullopt;
   return Fault{row.op, std::string(creates ? "creates" : "releases") +
                            " storage " + nameOf(row.flow, row.box) +
@@ -113,6 +124,80 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
         shards[{creates, row.flow, row.device, own[row.shard]}];
     storage.shard = shard;
     storage.rows.push_back(&row);
+  }
+  return std::nullopt;
+}
+
+/// What comes or goes of one shared storage of a device.
+struct SharedStorage {
+  const PlanStorage *first = nullptr, *last = nullptr;
+  int64_t named = 0, bytes = 0; // what rows name, all there is
+};
+
+/// (creates, device, number of the storage)
+using SharedKey = std::tuple<bool, int64_t, uint32_t>;
+
+/// All shared storages, with their bytes.
+std::map<SharedKey, SharedStorage> sharedStorages(const TransportPlan &plan) {
+  std::map<SharedKey, SharedStorage> out;
+  for (const PlanFlow &flow : plan.flows)
+    for (bool creates : {false, true})
+      for (const FlowBuffers &buffers :
+           creates ? flow.destinationBuffers : flow.sourceBuffers)
+        for (const Holding &holding :
+             creates ? *flow.destination : *flow.source)
+          for (int64_t device : holding.devices)
+            for (size_t state = 0; state < flow.storages.size(); ++state)
+              if (buffers.states >> state & 1)
+                out[{creates, device, flow.storages[state]}].bytes +=
+                    holding.shard.numMembers() *
+                    holding.shard.elementsPerMember() * buffers.width;
+  return out;
+}
+
+/// Of each step, the first of those of the same kind that it ends.
+std::vector<uint32_t> runStarts(const std::vector<PlanStep> &steps) {
+  std::vector<uint32_t> out(steps.size(), 0);
+  for (uint32_t i = 1; i < out.size(); ++i)
+    out[i] = steps[i].kind == steps[i - 1].kind ? out[i - 1] : i;
+  return out;
+}
+
+/// All of a storage comes, or goes, at once: with nothing but creates, or
+/// releases, between the first and the last row.
+MaybeFault StorageChecker::checkShared() const {
+  std::map<SharedKey, SharedStorage> storages = sharedStorages(plan);
+  std::vector<uint32_t> starts = runStarts(plan.steps);
+  for (const PlanStorage &row : plan.storage) {
+    const PlanFlow &flow = plan.flows[row.flow];
+    bool creates = plan.steps[row.step].kind == PlanStep::Kind::Create;
+    for (const FlowBuffers &buffers :
+         creates ? flow.destinationBuffers : flow.sourceBuffers)
+      for (size_t state = 0; state < flow.storages.size(); ++state) {
+        if (!(row.states & buffers.states & uint64_t(1) << state))
+          continue;
+        SharedStorage &shared =
+            storages[{creates, row.device, flow.storages[state]}];
+        shared.first = shared.first ? shared.first : &row;
+        shared.last = &row;
+        shared.named += row.box.volume() * buffers.width;
+      }
+  }
+  for (const auto &[key, shared] : storages) {
+    if (!shared.first)
+      continue;
+    bool creates = std::get<0>(key);
+    if (shared.named != shared.bytes ||
+        starts[shared.last->step] > shared.first->step)
+      return Fault{shared.first->op,
+                   std::string(creates ? "creates" : "releases") + " storage " +
+                       nameOf(shared.first->flow, shared.first->box) +
+                       " on device " + number(shared.first->device) +
+                       " without all that shares it: " + number(shared.named) +
+                       " of " + number(shared.bytes) +
+                       " bytes, expected all "
+                       "at once",
+                   shared.last->op, "the last of it is here"};
   }
   return std::nullopt;
 }

@@ -96,7 +96,7 @@ MemoryMode readMemoryMode(const Json &json, const std::string &path) {
 }
 
 MemoryDecl readMemory(const Json &json) {
-  checkKeys(json, "memory", {"staging", "device", "mode"});
+  checkKeys(json, "memory", {"staging", "device", "mode", "granularity"});
   MemoryDecl memory;
   if (const Json *value = json.find("staging"))
     memory.stagingBytes = readBytes(*value, "memory.staging");
@@ -104,6 +104,17 @@ MemoryDecl readMemory(const Json &json) {
     memory.deviceBytes = readBytes(*value, "memory.device");
   if (const Json *value = json.find("mode"))
     memory.mode = readMemoryMode(*value, "memory.mode");
+  if (const Json *value = json.find("granularity")) {
+    const std::string &text = asString(*value, "memory.granularity");
+    if (text != "page" && text != "tensor")
+      fail("memory.granularity must be \"page\" or \"tensor\", not " +
+           inQuotes(text));
+    if (memory.mode != MemoryMode::Flat)
+      fail("memory.granularity stands beside mode \"rollback\", expected "
+           "\"flat\"");
+    memory.granularity =
+        text == "tensor" ? Granularity::Tensor : Granularity::Page;
+  }
   return memory;
 }
 

@@ -123,12 +123,14 @@ Model readTensorArray(const Json &tensors, const std::string &path) {
   for (const Json &item : asArray(tensors, path).items) {
     std::string itemPath =
         path + "[" + std::to_string(model.tensors.size()) + "]";
-    checkKeys(item, itemPath, {"name", "shape", "dtype", "state"});
+    checkKeys(item, itemPath, {"name", "shape", "dtype", "state", "storage"});
     const std::string &name =
         asName(require(item, itemPath, "name"), itemPath + ".name");
     if (!names.insert(name).second)
       fail("tensor " + inQuotes(name) + " appears twice in " + path);
     model.tensors.push_back(readTensor(name, item, item.find("state")));
+    if (const Json *storage = item.find("storage"))
+      model.tensors.back().storage = asName(*storage, itemPath + ".storage");
     model.tensors.back().key = keyOf(item, itemPath);
   }
   return model;

@@ -83,11 +83,12 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
     allSharded &= isSharded(require(json, "request", side), side);
   if (!allSharded)
     applyRules(rules, reader.model);
+  applyStorages(rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
   for (const ModelTensor &tensor : reader.model.tensors) {
-    reader.tensors.push_back(
-        {tensor.name, tensor.shape, statesOf(tensor, states)});
-    reader.tensors.back().key = tensor.key;
+    reader.tensors.push_back({tensor.name, tensor.shape,
+                              statesOf(tensor, states), /*partial=*/false,
+                              tensor.storage, tensor.key});
     checkBytes(reader.tensors.back(), "tensor " + inQuotes(tensor.name));
   }
 }

@@ -36,8 +36,9 @@ Stage readStage(const Json &value, const std::string &path) {
 }
 
 Rule readRule(const Json &json, const std::string &path) {
-  checkKeys(json, path,
-            {"match", "tp", "fsdp", "ep", "blocks", "replicate", "stage"});
+  checkKeys(
+      json, path,
+      {"match", "tp", "fsdp", "ep", "blocks", "replicate", "stage", "storage"});
   Rule rule;
   rule.match = asString(require(json, path, "match"), path + ".match");
   const Json *replicate = json.find("replicate");
@@ -57,6 +58,10 @@ Rule readRule(const Json &json, const std::string &path) {
     fail(path + " has \"blocks\" but no \"tp\" dimension that they lie along");
   if (const Json *stage = json.find("stage"))
     rule.stage = readStage(*stage, path + ".stage");
+  if (const Json *storage = json.find("storage")) {
+    rule.storage = asName(*storage, path + ".storage");
+    rule.cuts = json.members.size() > 2; // than "match" and "storage"
+  }
   return rule;
 }
 
@@ -103,10 +108,12 @@ void applyRule(const Rule &rule, ModelTensor &tensor) {
     tensor.stage = *rule.stage;
 }
 
-const Rule *firstMatch(const std::vector<Rule> &rules,
-                       const std::string &name) {
+/// The first rule for a name of those that `counts`.
+template <typename Fn>
+const Rule *firstMatch(const std::vector<Rule> &rules, const std::string &name,
+                       Fn counts) {
   auto found = std::find_if(rules.begin(), rules.end(), [&](const Rule &rule) {
-    return matchesGlob(rule.match, name);
+    return counts(rule) && matchesGlob(rule.match, name);
   });
   return found == rules.end() ? nullptr : &*found;
 }
@@ -133,10 +140,21 @@ std::vector<Rule> readRules(const Json &json) {
   return rules;
 }
 
+void applyStorages(const std::vector<Rule> &rules, Model &model) {
+  for (ModelTensor &tensor : model.tensors) {
+    const Rule *rule = firstMatch(rules, tensor.name, [](const Rule &rule) {
+      return !rule.storage.empty();
+    });
+    if (rule)
+      tensor.storage = rule->storage;
+  }
+}
+
 void applyRules(const std::vector<Rule> &rules, Model &model) {
   bool afterLayers = false;
   for (ModelTensor &tensor : model.tensors) {
-    const Rule *rule = firstMatch(rules, tensor.name);
+    const Rule *rule = firstMatch(rules, tensor.name,
+                                  [](const Rule &rule) { return rule.cuts; });
     if (!rule && !tensor.hasCut)
       fail("no rule matches tensor " + inQuotes(tensor.name));
     if (rule)

@@ -11,9 +11,15 @@ struct Rule {
   std::string match; // a glob on the tensor's name
   Cut cut;
   std::optional<Stage> stage;
+  std::string storage; // empty: the rule says nothing of storages
+  bool cuts = true;    // it says more than a storage
 };
 
 std::vector<Rule> readRules(const Json &rules);
+
+/// Gives every tensor the storage that the first matching rule with one names;
+/// without such a rule it keeps that of its entry in the model.
+void applyStorages(const std::vector<Rule> &rules, Model &model);
 
 /// Gives every tensor its cut and stage: the first matching rule's, else the
 /// model type's own, else it is an error. Layers and experts of flat lists are

@@ -221,9 +221,11 @@ bool FlatJobs::countBlocks(const Cohort &cohort) {
   return effects.take(count);
 }
 
-/// Cuts the outermost dim, and further ones where its rows are too large. False
-/// when there are too many blocks.
+/// Cuts the outermost dim, and further ones where its rows are too large; what
+/// comes and goes whole is not cut. False when there are too many blocks.
 bool FlatJobs::block(Cohort &cohort) {
+  if (input.pageBytes >= kWholeBuffers)
+    return countBlocks(cohort);
   std::vector<Blocking::Dim> &dims = cohort.blocking.dims;
   unsigned rank = shapes[cohort.shapes.front()].inner.rank();
   while (dims.size() < rank) {
@@ -339,6 +341,8 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
     const FlatFlow &widths = input.flows[flow];
     for (const FlatStates &states :
          destination ? widths.destination : widths.source) {
+      if (states.storage >= 0)
+        continue; // FlatStorages
       Painted painted;
       int64_t page = std::max<int64_t>(1, input.pageBytes / states.width);
       for (const Touch &touch : list) {

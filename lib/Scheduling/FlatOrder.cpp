@@ -3,6 +3,9 @@
 #include "dt/Scheduling/FlatOrder.h"
 
 #include "FlatJobs.h"
+#include "FlatStorages.h"
+
+#include "dt/Geometry/Painted.h"
 
 #include <algorithm>
 
@@ -26,16 +29,45 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
             entry.shard->numMembers() * entry.shard->elementsPerMember() *
             bytesOf(isSource ? flow.source : flow.destination);
       }
-  const std::vector<CohortJobs> &cohorts = jobs->byCohort();
-  for (const FlatJob &job : sequenceJobs(cohorts)) {
-    auto number = uint32_t(sequence.size());
+  FlatStorages storages(input, *jobs);
+  for (const std::vector<FlatJob> &together :
+       storages.gather(sequenceJobs(jobs->byCohort())))
+    if (storages.groupOf(together.front().cohort))
+      addTogether(storages, together);
+    else
+      addAlone(together.front());
+}
+
+void FlatOrder::addAlone(const FlatJob &job) {
+  auto number = uint32_t(sequence.size());
+  sequence.push_back({job.cohort, job.number});
+  for (const JobEffect &effect :
+       jobs->byCohort()[job.cohort].effects[job.block]) {
+    Device &device = devices[effect.device];
+    device.effects.push_back({number, effect.created * job.numMembers,
+                              effect.freed * job.numMembers, effect.sends});
+    device.read += device.effects.back().freed;
+  }
+}
+
+/// Shared storages come with the first of the jobs and go with the last.
+void FlatOrder::addTogether(const FlatStorages &storages,
+                            const std::vector<FlatJob> &together) {
+  auto first = uint32_t(sequence.size());
+  for (const FlatJob &job : together)
     sequence.push_back({job.cohort, job.number});
-    for (const JobEffect &effect : cohorts[job.cohort].effects[job.block]) {
-      Device &device = devices[effect.device];
-      device.effects.push_back({number, effect.created * job.numMembers,
-                                effect.freed * job.numMembers, effect.sends});
-      device.read += device.effects.back().freed;
+  auto last = uint32_t(sequence.size() - 1);
+  uint32_t group = *storages.groupOf(together.front().cohort);
+  for (const auto &[number, effect] : storages.effectsOf(group)) {
+    Device &device = devices[number];
+    device.read += effect.freed;
+    if (first == last) {
+      device.effects.push_back(
+          {first, effect.created, effect.freed, effect.sends});
+      continue;
     }
+    device.effects.push_back({first, effect.created, 0, effect.sends});
+    device.effects.push_back({last, 0, effect.freed, effect.sends});
   }
 }
 
@@ -159,8 +191,9 @@ std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
       bestNeeded = needed;
       best = std::move(order);
     }
-    if (needed == INT64_MAX || bestNeeded <= roomBytes / 2 ||
-        roomBytes / parts < input.pageBytes)
+    bool isFinest =
+        input.pageBytes < kWholeBuffers && roomBytes / parts < input.pageBytes;
+    if (needed == INT64_MAX || bestNeeded <= roomBytes / 2 || isFinest)
       break;
   }
   return best;

@@ -30,6 +30,7 @@
 #include "dt/Scheduling/FlatSchedule.h"
 
 #include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Painted.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/FlatOrder.h"
 
@@ -54,9 +55,16 @@ public:
   std::optional<std::string> run();
 
 private:
-  /// Half of the limit is for slots, half for tensors on both sides at once.
-  static int64_t room(int64_t limit) { return limit / 2; }
-  static int64_t slots(int64_t limit) { return limit - room(limit); }
+  /// Half of the limit is for slots, half for tensors on both sides at once;
+  /// of large limits, which whole storages may need, slots get no more than
+  /// makes them fast.
+  int64_t slots(int64_t limit) const {
+    constexpr int64_t kFastSlots = int64_t(512) << 20;
+    int64_t half = limit - limit / 2;
+    return isWhole() ? std::min(half, kFastSlots) : half;
+  }
+  int64_t room(int64_t limit) const { return limit - slots(limit); }
+  bool isWhole() const { return storage.pageBytes >= kWholeBuffers; }
   std::optional<FlatOrder> orderFor(int64_t limit) const;
   int64_t slotsNeeded() const;
   WaveProblem phaseOf(std::vector<Move> moves, int64_t limit) const;
@@ -77,8 +85,8 @@ private:
 };
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
-  int64_t page =
-      limit == storage.limitBytes ? storage.pageBytes : pageBytesFor(limit);
+  int64_t page = limit == storage.limitBytes || isWhole() ? storage.pageBytes
+                                                          : pageBytesFor(limit);
   return orderWithin({problem.moves, problem.copies, storage.flows, source,
                       destination, page, problem.cluster},
                      room(limit));
@@ -127,7 +135,8 @@ bool FlatScheduler::fits(int64_t limit) const {
 std::string FlatScheduler::refuseLimit() const {
   std::string text =
       "cannot hold to the larger of source and destination plus " +
-      std::to_string(storage.limitBytes) + " bytes (memory.staging), ";
+      std::to_string(storage.limitBytes) + " bytes (memory.staging)" +
+      (isWhole() ? " by tensor, " : ", ");
   if (int64_t smallest = smallestLimit())
     return text + "the smallest limit that works is " +
            std::to_string(smallest);

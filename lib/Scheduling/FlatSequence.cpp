@@ -83,6 +83,7 @@ void Sequencer::index() {
     }
   }
   sofar.resize(total.size());
+  allBytes = std::max(allBytes, 1.0); // all storages may be shared
 }
 
 Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {

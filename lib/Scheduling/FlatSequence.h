@@ -13,8 +13,8 @@ namespace dt {
 /// bytes.
 struct JobEffect {
   int64_t device = 0;
-  int64_t created = 0, freed = 0;
-  bool sends = false; // of the source, and not only copies
+  int64_t created = 0, freed = 0; // of storages that are not shared
+  bool sends = false;             // of the source, and not only copies
   /// Sent and received in the island, sent and received by NIC.
   std::array<int64_t, 4> ports = {};
 };

@@ -56,6 +56,13 @@ std::vector<int64_t> membersOf(const Shard &shard, const Box &box) {
 /// Bytes that come or go in each wave.
 using Changes = std::map<int32_t, int64_t>;
 
+int64_t totalOf(const Changes &changes) {
+  int64_t bytes = 0;
+  for (auto [wave, change] : changes)
+    bytes += change;
+  return bytes;
+}
+
 /// Adds what one group of states of a shard has to the waves that its pages
 /// belong to.
 void addPages(const Shard &shard, const std::vector<Touch> &touches,
@@ -100,6 +107,7 @@ public:
 
   std::map<int64_t, Changes> changes() const {
     std::map<int64_t, Changes> out;
+    std::map<std::pair<int64_t, int64_t>, Changes> shared; // device, storage
     static const std::vector<Touch> none;
     for (int64_t device : index.devices()) {
       const auto &shards = index.shardsOf(device);
@@ -109,9 +117,15 @@ public:
         for (FlatStates states : destination ? flow.destination : flow.source)
           addPages(*shards[i].shard,
                    found == touches.end() ? none : found->second, states,
-                   storage.pageBytes, destination, out[device]);
+                   storage.pageBytes, destination,
+                   states.storage < 0 ? out[device]
+                                      : shared[{device, states.storage}]);
       }
     }
+    // A shared storage comes with the first of it and goes with the last.
+    for (const auto &[key, changes] : shared)
+      out[key.first][destination ? changes.begin()->first
+                                 : changes.rbegin()->first] += totalOf(changes);
     return out;
   }
 
@@ -121,13 +135,6 @@ private:
   ShardIndex index;
   std::map<std::pair<int64_t, uint32_t>, std::vector<Touch>> touches;
 };
-
-int64_t totalOf(const Changes &changes) {
-  int64_t bytes = 0;
-  for (auto [wave, change] : changes)
-    bytes += change;
-  return bytes;
-}
 
 StoragePeak peakOf(const Changes &created, const Changes &freed) {
   StoragePeak peak;

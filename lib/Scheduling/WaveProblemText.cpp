@@ -15,19 +15,24 @@ namespace {
 
 ordered_json statesToJson(const std::vector<FlatStates> &states) {
   ordered_json out = ordered_json::array();
-  for (FlatStates group : states)
+  for (FlatStates group : states) {
     out.push_back({group.width, group.count});
+    if (group.storage >= 0)
+      out.back().push_back(group.storage);
+  }
   return out;
 }
 
 std::vector<FlatStates> readStates(const JsonPlace &at) {
   std::vector<FlatStates> out;
   for (size_t i = 0; i < at.size(); ++i) {
-    std::vector<int64_t> pair = at[i].integers();
-    if (pair.size() == 2)
-      out.push_back({pair[0], pair[1]});
+    std::vector<int64_t> row = at[i].integers();
+    if (row.size() == 2)
+      out.push_back({row[0], row[1]});
+    else if (row.size() == 3 && row[1] == 1 && row[2] >= 0)
+      out.push_back({row[0], row[1], row[2]});
     else
-      at[i].refuse("[BYTES, COUNT]");
+      at[i].refuse("[BYTES, COUNT] or, of one state, [BYTES, 1, STORAGE]");
   }
   return out;
 }

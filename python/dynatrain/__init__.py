@@ -33,6 +33,7 @@ from .errors import (
     TensorError,
     UndecidedError,
 )
+from .hollow import hollow, paged
 from .optimizer import (
     FreshState,
     counters,
@@ -78,7 +79,9 @@ __all__ = [
     "compile",
     "counters",
     "fresh_state",
+    "hollow",
     "merge_profiles",
+    "paged",
     "plan_between",
     "redistribute",
     "set_counters",

@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from .errors import TensorError
+from .hollow import give_back, is_hollow
 
 #: A model, or tensors by name: parameters and what else belongs to the state.
 Parameters = Union[torch.nn.Module, Mapping[str, torch.Tensor]]
@@ -403,7 +404,8 @@ def fresh_state(
     parameters nor the optimizer change before `FreshState.install`.
 
     Of every parameter without state, a stand-in takes a step on its own, so
-    memory for two more tensors of its size is needed for a moment. An optimizer
+    memory for two more tensors of its size is needed for a moment. The state of
+    a parameter without memory (`hollow`) has none either. An optimizer
     whose step talks to other processes (Muon on DTensors) does so here too.
     LBFGS is refused with `TensorError`.
 
@@ -424,5 +426,8 @@ def fresh_state(
             if not state or not _wanted(entry, _tensors(entry, state), only):
                 continue
             made[entry.name] = state
+            if is_hollow(entry.tensor):
+                for tensor in _tensors(entry, state).values():
+                    give_back(tensor)
         tensors.update(_tensors(entry, state))
     return FreshState(tensors, entries, made)

@@ -11,7 +11,13 @@ from . import _C
 from .state import State
 from .state_switch import StateSwitch
 from .switch import Switch, encode_user_data
-from .tensors import ExpectedTensor, TensorMap, bind, expected_tensors
+from .tensors import (
+    ExpectedTensor,
+    TensorMap,
+    bind,
+    expected_tensors,
+    given_tensors,
+)
 from .world import Tag, World
 
 
@@ -105,6 +111,13 @@ class Plan:
         bytes of one tensor and state in it with the sender's digest, and an
         error names the tensor and state that differ.
 
+        Destination tensors may have no memory yet (`hollow`). In mode flat they
+        get it when it is due, and memory of source tensors goes when it has
+        been read: by tensor that of all, by page that of `paged` ones. Once all
+        have begun to transfer their state is gone, whatever comes, and these
+        tensors have no elements any more. In mode rollback they get it here,
+        and all must fit beside the source.
+
         A `State` may be given on either side. What it has beside tensors is
         read at `transfer` and installed by `commit`; then all processes give
         States, or None for a side that they do not have.
@@ -115,11 +128,8 @@ class Plan:
         place = world.join(self._native, tag)
         try:
             expected = expected_tensors(self._native, place.device)
-            bound = bind(
-                expected,
-                *_tensors(expected, source_tensors, destination_tensors),
-                world.backend,
-            )
+            old, new = _tensors(expected, source_tensors, destination_tensors)
+            bound = bind(expected, old, new, world.backend)
             note = encode_user_data(user_data)
         except Exception as error:
             _C.refuse(self._native, place.native, str(error))
@@ -129,9 +139,11 @@ class Plan:
             for side in (source_tensors, destination_tensors)
         ]
         if states == [None, None]:
-            return Switch(self._native, place, bound, note, digests)
-        switch = StateSwitch(self._native, place, bound, note, digests)
-        switch.carry(*states)
+            switch = Switch(self._native, place, bound, note, digests)
+        else:
+            switch = StateSwitch(self._native, place, bound, note, digests)
+            switch.carry(*states)
+        switch.watch(given_tensors(old))
         return switch
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import weakref
 from typing import Any, Callable
 
 import torch
@@ -12,6 +13,7 @@ from . import _C, farewell
 from .agreement import StepAgreement
 from .board import Board
 from .errors import Error
+from .hollow import leave_empty
 from .world import Place
 
 
@@ -31,7 +33,9 @@ class Switch:
     names rank, phase and cause. Unless it is `UndecidedError`, it leaves the
     source tensors untouched. Signal handlers of the trainer run while these
     calls wait; an exception that one raises (Ctrl-C) ends the switch on all
-    processes, unless it is committed already: `outcome` tells.
+    processes, unless it is committed already: `outcome` tells. In mode flat,
+    where memory of source tensors goes, only errors before all have begun to
+    transfer leave these as they are.
 
     As a context manager: a switch that is not committed at the end is aborted.
     """
@@ -45,6 +49,7 @@ class Switch:
         digests: bool,
     ) -> None:
         self._place = place
+        self._sources: list[weakref.ref[torch.Tensor]] = []
         self._native = _C.Switch(plan, place.native)
         self._error: BaseException | None = None
         self._agreement: StepAgreement | None = None
@@ -74,6 +79,10 @@ class Switch:
                 check=self._native.ranks().check,
             )
         return self._board
+
+    def watch(self, sources: list[torch.Tensor]) -> None:
+        """Tensors that have no elements left when their storage has gone."""
+        self._sources = [weakref.ref(tensor) for tensor in sources]
 
     def due(self, step: int) -> bool:
         """Whether to switch now: True on all processes after the same step.
@@ -171,7 +180,13 @@ class Switch:
         process with the commit: see `user_data`.
         """
         note = encode_user_data(user_data)
-        self._run(lambda: self._native.transfer(note, self._trainer_stream()))
+        try:
+            self._run(
+                lambda: self._native.transfer(note, self._trainer_stream())
+            )
+        finally:
+            sources = [tensor() for tensor in self._sources]
+            leave_empty(tensor for tensor in sources if tensor is not None)
 
     def _trainer_stream(self) -> int | None:
         gpu = self._native.gpu()
@@ -187,7 +202,8 @@ class Switch:
 
     def abort(self, reason: str = "aborted by the trainer") -> None:
         """Ends the change on all processes, those too that have yet to prepare
-        it; the old state is intact. Raises `Error` where it is committed."""
+        it; the old state is intact, but in mode flat once all have begun to
+        transfer. Raises `Error` where it is committed."""
         if self._end(f"rank {self._place.rank}: {reason}") == "committed":
             raise Error(
                 f"rank {self._place.rank}, abort: the switch is committed"

@@ -164,6 +164,16 @@ def _flatten(tensors: TensorMap | None, side: str) -> dict[Key, list]:
     return found
 
 
+def given_tensors(tensors: TensorMap | None) -> list[torch.Tensor]:
+    """All of them, without their names."""
+    return [
+        shard
+        for shards in _flatten(tensors, "given").values()
+        for shard in shards
+        if isinstance(shard, torch.Tensor)
+    ]
+
+
 def _meaning(key: Key) -> Key:
     """A state that is shaped unlike its parameter has a tensor of its own in
     captured requests."""

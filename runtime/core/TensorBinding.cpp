@@ -207,6 +207,7 @@ Status bindTensors(const std::vector<TensorBinding> &tensors,
                        shortened(binding.state), "' is bound twice");
     storage.bind(tensor.side, tensor.shard, tensor.stateIndex, tensor.member,
                  static_cast<std::byte *>(binding.data));
+    storage.note(binding, tensor.shard, tensor.stateIndex, tensor.member);
   }
   for (const auto &[key, tensor] : expected)
     if (!bound.count(key) && tensor.bytes > 0)

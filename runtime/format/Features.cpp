@@ -85,7 +85,9 @@ std::string describe(unsigned bit, const std::string &name) {
 
 FeatureSet featuresOf(const PlanCommon &common) {
   FeatureSet out = only(!common.cluster.links.empty(), Feature::UnequalLinks) |
-                   only(common.cluster.devicesPerNic > 1, Feature::SharedNics);
+                   only(common.cluster.devicesPerNic > 1, Feature::SharedNics) |
+                   only(common.summary.granularity == Granularity::Tensor,
+                        Feature::FlatByTensor);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

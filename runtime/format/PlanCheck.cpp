@@ -117,6 +117,7 @@ Status checkFamily(const Family &family) {
   if (holes != family.leading.size())
     return makeError("name has ", holes, " '{}' for ", family.leading.size(),
                      " leading dims");
+  DTRT_RETURN_IF_ERROR(checkName("name of the storage", family.storage));
   DTRT_RETURN_IF_ERROR(checkStates(family));
   std::vector<int64_t> sizes = family.shape;
   for (const LeadingDim &dim : family.leading) {
@@ -547,6 +548,19 @@ private:
     return {};
   }
 
+  /// By tensor, what comes or goes is all of a buffer.
+  Status checkWhole(const Family &family, const ShardRecord &shard,
+                    const Segment &segment) const {
+    Interval named = storageRange(family, segment);
+    int64_t all = elementsPerMember(family, shard);
+    if (common.summary.granularity == Granularity::Page || named.size() == all)
+      return {};
+    return makeError("names elements [", named.lo, ", ", named.hi,
+                     ") of the storage of tensor '",
+                     tensorOf(family, segment.offset), "', expected all ", all,
+                     " in a plan by tensor");
+  }
+
   Status checkLifetime(const Instruction &instruction) {
     if (common.summary.mode != MemoryMode::Flat)
       return makeError("appears in a plan of mode rollback");
@@ -558,6 +572,7 @@ private:
       DTRT_RETURN_IF_ERROR(checkNames(segment));
       const Family &family = common.families[segment.family];
       DTRT_RETURN_IF_ERROR(checkStorage(family, shardOf(segment), segment));
+      DTRT_RETURN_IF_ERROR(checkWhole(family, shardOf(segment), segment));
       DTRT_RETURN_IF_ERROR(chargeSegment(family, segment));
     }
     return {};
@@ -603,6 +618,10 @@ Status checkCommon(const PlanCommon &common) {
       checkWorld("source", common.sourceWorld, common.sourceDevices));
   DTRT_RETURN_IF_ERROR(checkWorld("destination", common.destinationWorld,
                                   common.destinationDevices));
+  if (common.summary.granularity == Granularity::Tensor &&
+      common.summary.mode != MemoryMode::Flat)
+    return makeError("storage goes by tensor in a plan of mode rollback, ",
+                     "expected mode flat");
   for (size_t i = 0; i < common.families.size(); ++i) {
     const Family &family = common.families[i];
     Status status = checkName("name", family.name);

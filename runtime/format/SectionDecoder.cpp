@@ -313,6 +313,7 @@ Status CommonDecoder::decodeFamily(const fb::Family &from) {
   for (size_t i = 0; i < count(from.states()); ++i)
     DTRT_RETURN_IF_ERROR(decodeState(*from.states()->Get(i), family));
   family.partial = from.partial();
+  DTRT_RETURN_IF_ERROR(text("bytes of names", from.storage(), family.storage));
   to.families.push_back(std::move(family));
   return {};
 }
@@ -321,6 +322,9 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   PlanSummary &summary = to.summary;
   if (from.mode() > uint8_t(MemoryMode::Flat))
     return makeError("unknown memory mode ", int(from.mode()));
+  if (from.granularity() > uint8_t(Granularity::Tensor))
+    return makeError("unknown granularity of storage ",
+                     int(from.granularity()));
   summary.bytesDestination = from.bytes_destination();
   summary.bytesLocal = from.bytes_local();
   summary.bytesWire = from.bytes_wire();
@@ -330,6 +334,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.timePredicted = from.time_predicted();
   summary.timeLowerBound = from.time_lower_bound();
   summary.mode = MemoryMode(from.mode());
+  summary.granularity = Granularity(from.granularity());
   summary.stagingLimit = from.staging_limit();
   summary.stagingPeak = from.staging_peak();
   summary.devicePeak = from.device_peak();

@@ -195,8 +195,11 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   auto leadingVector = builder.CreateVectorOfStructs(leading);
   auto shape = builder.CreateVector(family.shape);
   auto stateVector = builder.CreateVector(states);
+  flatbuffers::Offset<flatbuffers::String> storage;
+  if (!family.storage.empty())
+    storage = builder.CreateString(family.storage);
   return fb::CreateFamily(builder, name, leadingVector, shape, stateVector,
-                          family.partial);
+                          family.partial, storage);
 }
 
 flatbuffers::Offset<fb::Summary>
@@ -212,7 +215,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
-      solver, verifier, s.solverSteps);
+      solver, verifier, s.solverSteps, uint8_t(s.granularity));
 }
 
 } // namespace

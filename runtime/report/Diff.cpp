@@ -109,10 +109,11 @@ std::string textOf(const LeadingDim &dim) {
 
 /// Names may have any characters, so their lengths part them.
 std::string keyOf(const Family &family) {
-  const auto &[name, leading, shape, states, partial] = family;
+  const auto &[name, leading, shape, states, partial, storage] = family;
   std::string key = std::to_string(name.size()) + " " + name + " " +
                     textOf(leading) + textOf(shape) +
-                    (partial ? " partial" : "");
+                    (partial ? " partial" : "") + " " +
+                    std::to_string(storage.size()) + " " + storage;
   for (const StateInfo &state : states)
     key += " " + std::to_string(state.name.size()) + " " + textOf(state);
   return key;
@@ -121,7 +122,8 @@ std::string keyOf(const Family &family) {
 std::string textOf(const Family &family) {
   return family.name + " " + textOf(family.leading) + " " +
          textOf(family.shape) + " " + textOf(family.states) +
-         (family.partial ? " partial" : "");
+         (family.partial ? " partial" : "") +
+         (family.storage.empty() ? "" : " in storage " + family.storage);
 }
 
 /// Families by what they say, each with the place of its first in either plan;
@@ -204,7 +206,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
-               solverSteps] = summary;
+               solverSteps, granularity] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
@@ -225,7 +227,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("most destination bytes", destinationMax),
        secondsRow("predicted time", timePredicted),
        secondsRow("lower bound of time", timeLowerBound),
-       {"memory mode", memoryModeName(mode), ""},
+       {"memory mode", memoryModeName(mode, granularity), ""},
        {"proof of coverage", coverage, ""},
        {"proof of freedom from deadlock", deadlockFree, ""},
        {"proof of memory", memorySafe, ""}});

@@ -173,7 +173,7 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic,
   out["digest"] = digestText(plan.digest());
   out["sourceWorld"] = common.sourceWorld;
   out["destinationWorld"] = common.destinationWorld;
-  out["mode"] = memoryModeName(s.mode);
+  out["mode"] = memoryModeName(s.mode, s.granularity);
   out["bytes"] = {s.bytesDestination, s.bytesLocal, s.bytesWire,
                   s.bytesInterNode};
   out["predicted"] = s.timePredicted;

@@ -58,6 +58,8 @@ Json planJson(const PlanReader &plan) {
       {"mode", memoryModeName(s.mode)}, {"staging_limit", s.stagingLimit},
       {"staging_peak", s.stagingPeak},  {"device_peak", s.devicePeak},
       {"source_max", s.sourceMax},      {"destination_max", s.destinationMax}};
+  if (s.granularity == Granularity::Tensor)
+    out["memory"]["granularity"] = "tensor";
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
                    {"collectives", s.multicasts}};
@@ -140,7 +142,11 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
   writeRow(out, "staging",
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
   writeRow(out, "device peak",
-           bytesText(s.devicePeak) + ", mode " + memoryModeName(s.mode));
+           bytesText(s.devicePeak) + ", mode " +
+               memoryModeName(s.mode, s.granularity));
+  if (s.granularity == Granularity::Tensor)
+    writeRow(out, "point of no return",
+             "when all processes have begun the transfer");
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +
                bytesText(s.destinationMax) + " after");

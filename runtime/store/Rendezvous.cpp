@@ -47,12 +47,12 @@ private:
   Seconds longest;
 };
 
-const Step kSteps[] = {Step::Here,  Step::Nccl, Step::Arena, Step::Connected,
-                       Step::Waves, Step::Done, Step::Report};
+const Step kSteps[] = {Step::Here,  Step::Nccl,  Step::Arena, Step::Connected,
+                       Step::Waves, Step::Begun, Step::Done,  Step::Report};
 
 const char *nameOf(Step step) {
-  constexpr const char *names[] = {"here",  "nccl", "arena", "connected",
-                                   "waves", "done", "report"};
+  constexpr const char *names[] = {"here",  "nccl",  "arena", "connected",
+                                   "waves", "begun", "done",  "report"};
   return names[size_t(step)];
 }
 

@@ -10,6 +10,7 @@
 #include "C10dStore.h"
 #include "GlooTransport.h"
 #include "Interruptible.h"
+#include "TorchMemory.h"
 
 #include "dtrt/report/Report.h"
 #include "dtrt/transport/DigestTransport.h"
@@ -183,11 +184,17 @@ struct Tensor {
   std::optional<int> gpu; // where it lies; none: the host
 };
 
+/// A destination may be given without memory, for the switch to make.
+bool isHollow(const at::Tensor &tensor) {
+  return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
+}
+
 Tensor makeTensor(const std::string &tensor, const std::string &state,
                   bool source, uint32_t ordinal, const at::Tensor &data) {
   auto storage = data.storage().getWeakStorageImpl();
   return {{tensor, state, source ? Side::Source : Side::Destination, ordinal,
-           data.data_ptr(), data.nbytes()},
+           isHollow(data) ? nullptr : data.data_ptr(), data.nbytes(), nullptr,
+           uint64_t(data.storage_offset()) * data.element_size()},
           std::move(storage),
           WeakTensor(data.getIntrusivePtr()),
           data.storage().data(),
@@ -219,8 +226,9 @@ const char *changeOf(const Tensor &tensor) {
   if (!handle)
     return nullptr;
   at::Tensor now(std::move(handle));
-  bool same = now.const_data_ptr() == tensor.binding.data &&
-              now.nbytes() == tensor.binding.bytes;
+  const void *data = isHollow(now) ? nullptr : now.const_data_ptr();
+  bool same =
+      data == tensor.binding.data && now.nbytes() == tensor.binding.bytes;
   return same ? nullptr : "resized or moved";
 }
 
@@ -286,7 +294,14 @@ public:
   std::string compare(std::vector<Tensor> given, const std::string &note) {
     py::gil_scoped_release release;
     tensors = std::move(given);
-    return take(inner->compare(bindingsOf(tensors), note));
+    if (Status found = findMemories(); !found.ok()) {
+      Switch::refuse(*plan, world, found);
+      check(inner->fail("prepare", found));
+    }
+    std::string first = take(inner->compare(bindingsOf(tensors), note));
+    // What the destination gets at once is there now.
+    noteStorages();
+    return first;
   }
   void connect(c10::intrusive_ptr<c10d::Backend> backend, bool sharesMemory,
                bool digests) {
@@ -331,6 +346,7 @@ public:
           status = inner->transfer(note);
       });
       check(status);
+      noteStorages();
     }
     failOn("transfer", checkMoved(tensors));
   }
@@ -384,6 +400,14 @@ private:
     py::gil_scoped_release release;
     check(inner->fail(phase, fault));
   }
+  /// By tensor all memory comes and goes, by page that which has pages.
+  bool takesOver(const LiveMemory &memory) const {
+    const PlanSummary &summary = plan->common().summary;
+    return summary.mode == MemoryMode::Flat &&
+           (summary.granularity == Granularity::Tensor || memory.hasPages());
+  }
+  Status findMemories();
+  void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport);
   Status connectNcclOf(bool digests);
   Status startAfter(uintptr_t stream);
@@ -391,12 +415,57 @@ private:
   Plan plan;
   World world;
   std::vector<Tensor> tensors;
+  /// Of tensors on the host, by storage.
+  std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
   std::unique_ptr<Switch> inner;
 #ifdef DT_HAS_CUDA
   Result<int> trainerGpu = makeError("no GPU");
   GpuExecutor *gpuRunner = nullptr; // of the switch
 #endif
 };
+
+/// The memory of every tensor on the host. What comes and goes has to be able
+/// to.
+Status LiveSwitch::findMemories() {
+  for (Tensor &tensor : tensors) {
+    auto storage = tensor.storage.lock();
+    if (tensor.gpu || !storage)
+      continue;
+    auto &memory = memories[storage.get()];
+    if (!memory)
+      memory = std::make_unique<TorchMemory>(tensor.storage);
+    memory->add(tensor.binding.offset, tensor.binding.bytes);
+    tensor.binding.memory = memory.get();
+  }
+  for (const Tensor &tensor : tensors) {
+    const TensorBinding &binding = tensor.binding;
+    bool isSource = binding.side == Side::Source;
+    if (isSource && tensor.bytes == 0 && binding.bytes > 0)
+      return makeError("source tensor '", binding.tensor, "' state '",
+                       binding.state, "' has no memory");
+    if (!binding.memory || binding.bytes == 0 || !takesOver(*binding.memory))
+      continue;
+    std::string why = static_cast<TorchMemory *>(binding.memory)->whyItStays();
+    if (!why.empty())
+      return makeError("the storage of ", isSource ? "source" : "destination",
+                       " tensor '", binding.tensor, "' state '", binding.state,
+                       "' ", why);
+  }
+  return {};
+}
+
+/// The switch itself makes and frees storages: those are no changes.
+void LiveSwitch::noteStorages() {
+  for (Tensor &tensor : tensors) {
+    auto *memory = static_cast<TorchMemory *>(tensor.binding.memory);
+    if (!memory || !memory->remade())
+      continue;
+    auto [start, bytes] = *memory->remade();
+    tensor.start = start;
+    tensor.bytes = bytes;
+    tensor.binding.data = start ? start + tensor.binding.offset : nullptr;
+  }
+}
 
 #ifdef DT_HAS_CUDA
 /// Tensors on a GPU over a wire that only sees the host's memory.
@@ -473,6 +542,16 @@ World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
           makeC10dStore(std::move(store))};
 }
 
+/// Gives a tensor on the host, which has no memory, that whose pages can go.
+void allocatePages(const at::Tensor &tensor) {
+  if (!isHollow(tensor))
+    return;
+  uint64_t offset = uint64_t(tensor.storage_offset()) * tensor.element_size();
+  TorchMemory memory(tensor.storage().getWeakStorageImpl());
+  memory.add(offset, tensor.nbytes());
+  check(statusOf(memory.create(0, offset + tensor.nbytes())));
+}
+
 void refuse(const Plan &plan, const World &world, const std::string &why) {
   py::gil_scoped_release release;
   Switch::refuse(*plan, world, makeError(why));
@@ -500,6 +579,21 @@ std::vector<std::string> meet(const World &world, const std::string &said) {
 // Checked runs
 //===----------------------------------------------------------------------===//
 
+/// Bound to where tensors lie now: a switch may have made their memory, or have
+/// given it back.
+std::vector<TensorBinding> bindingsNow(const std::vector<Tensor> &tensors) {
+  std::vector<TensorBinding> bindings = bindingsOf(tensors);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto storage = tensors[i].storage.lock();
+    TensorBinding &binding = bindings[i];
+    binding.data =
+        storage && storage->nbytes() > 0
+            ? static_cast<std::byte *>(storage->mutable_data()) + binding.offset
+            : nullptr;
+  }
+  return bindings;
+}
+
 /// Calls visit(storage, program) with the tensors bound.
 template <typename Visit>
 void withStorage(const Plan &plan, uint32_t device,
@@ -507,7 +601,7 @@ void withStorage(const Plan &plan, uint32_t device,
   py::gil_scoped_release release;
   RankProgram program = take(plan->program(device));
   LocalStorage storage(plan->common(), program);
-  check(bindTensors(bindingsOf(tensors), storage));
+  check(bindTensors(bindingsNow(tensors), storage));
   visit(storage, program);
 }
 
@@ -631,6 +725,7 @@ PYBIND11_MODULE(_C, module) {
       .def("has_aborted", &Rendezvous::hasDecidedAbort)
       .def("clean_up", &Rendezvous::cleanUp, release);
   module.def("features", &features);
+  module.def("allocate_pages", &allocatePages);
   module.def("name_exceptions", &nameExceptions);
   module.def("meet", &meet);
   module.def("refuse", &refuse);

@@ -2,6 +2,7 @@
 
 #include "ProgramVerifier.h"
 
+#include "SharedStorages.h"
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/format/ShardView.h"
@@ -490,6 +491,7 @@ Status ProgramVerifier::checkMemory() {
 
 Status ProgramVerifier::finish() {
   DTRT_RETURN_IF_ERROR(lifetimes.checkOnce());
+  DTRT_RETURN_IF_ERROR(checkSharedStorages(common, program));
   DTRT_RETURN_IF_ERROR(finishStaging());
   DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program, steps));
   for (uint32_t shard = 0; shard < program.destination.size(); ++shard) {

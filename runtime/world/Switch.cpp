@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 namespace dtrt {
@@ -147,9 +148,21 @@ std::shared_ptr<Rendezvous> rendezvousOf(const World &world) {
 /// While it lives, a rank that stops elsewhere aborts the transport here.
 class Switch::Watch {
 public:
-  explicit Watch(Switch &watched)
-      : thread([this, &watched] { run(watched); }) {}
+  /// Fails where the system has no thread for it: a full process may not have
+  /// the memory of one.
+  static Result<std::unique_ptr<Watch>> start(Switch &watched) {
+    std::unique_ptr<Watch> made(new Watch);
+    try {
+      made->thread =
+          std::thread([own = made.get(), &watched] { own->run(watched); });
+    } catch (const std::system_error &error) {
+      return makeError("cannot start a thread: ", error.what());
+    }
+    return made;
+  }
   ~Watch() {
+    if (!thread.joinable())
+      return;
     {
       std::lock_guard<std::mutex> lock(mutex);
       ended = true;
@@ -159,6 +172,7 @@ public:
   }
 
 private:
+  Watch() = default;
   /// A store that does not answer stops nothing yet: the bytes do not need it.
   void run(Switch &watched) {
     std::unique_lock<std::mutex> lock(mutex);
@@ -233,8 +247,12 @@ void Switch::refuse(const PlanReader &plan, const World &world,
 // Phases
 //===----------------------------------------------------------------------===//
 
+/// Every error of a phase says when the old state is no longer whole.
 Status Switch::named(const char *name, const Status &why) const {
-  return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why);
+  return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why,
+                   hasLost ? " (the old state is gone: in mode flat there is "
+                             "no way back once all have begun the transfer)"
+                           : "");
 }
 
 Status Switch::enter(const char *name, Phase expected) {
@@ -328,10 +346,14 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
       rendezvous->refuse(arrival, stopped);
     return entered;
   }
-  storage = std::make_unique<LocalStorage>(plan->common(), program);
   Status fits = verifyOnce(*plan);
-  if (fits.ok())
-    fits = bindTensors(tensors, *storage);
+  if (fits.ok()) {
+    auto live = LiveStorage::bind(plan->common(), program, tensors);
+    if (live.ok())
+      storage = std::move(*live);
+    else
+      fits = live.status();
+  }
   if (!fits.ok()) {
     rendezvous->refuse(arrival, fits);
     return fail("prepare", fits);
@@ -345,7 +367,10 @@ Result<std::string> Switch::compare(const std::vector<TensorBinding> &tensors,
   if (status.ok())
     status = readVerdict(*verdict);
   DTRT_RETURN_IF_ERROR(leave("prepare", Phase::Compared, status));
-  watching = std::make_unique<Watch>(*this);
+  auto watch = Watch::start(*this);
+  if (!watch.ok())
+    return fail("prepare", watch.status());
+  watching = std::move(*watch);
   return preparedNote;
 }
 
@@ -402,7 +427,6 @@ Status Switch::cannotConnect(const Status &why) {
 }
 
 Status Switch::runProgram() {
-  Watch watch(*this);
   auto begin = std::chrono::steady_clock::now();
   Status status = runner->run();
   if (!status.ok())
@@ -412,7 +436,8 @@ Status Switch::runProgram() {
 }
 
 Status Switch::runWarmUp() {
-  Watch watch(*this);
+  auto watch = Watch::start(*this);
+  DTRT_RETURN_IF_ERROR(watch);
   Status status = transport->warmUp();
   return status.ok() ? status : rendezvous->causeOf(status);
 }
@@ -425,11 +450,28 @@ Status Switch::warmUp() {
   return leave("warm-up", Phase::Connected, runWarmUp());
 }
 
+/// Where the source may go for good nobody begins before all have come: until
+/// then nothing is lost, whoever fails.
+Status Switch::beginTogether() {
+  if (plan->common().summary.mode != MemoryMode::Flat)
+    return {};
+  auto begun = rendezvous->agree(Step::Begun, "", acceptAll);
+  DTRT_RETURN_IF_ERROR(begun);
+  hasLost = storage->givesBack();
+  return storage->clear();
+}
+
 Status Switch::transfer(const std::string &note) {
   DTRT_RETURN_IF_ERROR(enter("transfer", Phase::Connected));
   DTRT_RETURN_IF_ERROR(warmUp());
   transferNote = note;
-  return leave("transfer", Phase::Transferred, runProgram());
+  auto watch = Watch::start(*this);
+  Status status = watch.ok() ? beginTogether() : watch.status();
+  if (status.ok())
+    status = runProgram();
+  if (watch.ok())
+    watch->reset();
+  return leave("transfer", Phase::Transferred, status);
 }
 
 Result<std::string> Switch::commit() {

@@ -77,6 +77,12 @@ dt.transition @t from @a to @b memory <staging 64, both>
 
 // -----
 
+// Only flat memory comes and goes.
+// expected-error@+1 {{expected '>'}}
+dt.transition @t from @a to @b memory <staging 64, rollback by tensor>
+
+// -----
+
 dt.transition @t from @a to @b {
   // expected-error@+1 {{no range is named 'k'}}
   dt.keep @w <[i: 2] on k at [0] size [4]>

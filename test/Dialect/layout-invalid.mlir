@@ -16,6 +16,13 @@ dt.space @model {
 // -----
 
 dt.space @model {
+  // expected-error@+1 {{has a storage whose name has "{}", which stands for a number in the names of a plan}}
+  dt.param @w [4, 4] of <param = bf16> storage "layer {}"
+}
+
+// -----
+
+dt.space @model {
   // expected-error@+1 {{numbers members with step 0, expected distinct numbers}}
   dt.param @w [4, 4] of <param = bf16> named "layers.{}.w" [0 step 0]
 }

@@ -18,6 +18,8 @@ dt.space @model {
   dt.param @"odd name/0" [] of <step = i64>
   // CHECK-NEXT: dt.param @embedding [1000, 64] of <"exp avg" = f32> named "word embedding"
   dt.param @embedding [1000, 64] of <"exp avg" = f32> named "word embedding"
+  // CHECK-NEXT: dt.param @gate [8] of <param = bf16> storage "all gates"
+  dt.param @gate [8] of <param = bf16> storage "all gates"
 }
 
 // A list of devices that counts from 0 says nothing.
@@ -75,3 +77,5 @@ dt.transition @shrink from @src to @rows
 }
 // CHECK: dt.transition @back from @rows to @src memory <staging 0, rollback>
 dt.transition @back from @rows to @src memory <staging 0, rollback>
+// CHECK: dt.transition @whole from @rows to @src memory <staging 64, flat by tensor>
+dt.transition @whole from @rows to @src memory <staging 64, flat by tensor>

@@ -176,7 +176,21 @@ def finish(rng, request, layouts):
     if mode == "flat":
         sizes = ["2KiB", "4KiB", "8KiB", "16KiB", "1MiB"]
     request["memory"] = {"staging": rng.choice(sizes), "mode": mode}
+    if mode == "flat" and rng.random() < 0.5:
+        request["memory"]["granularity"] = rng.choice(["page", "tensor"])
+        share_storages(rng, request)
     return request
+
+
+def share_storages(rng, request):
+    """Some tensors share storages, by rules that say nothing else."""
+    groups = [{"match": "*", "storage": "all"}]
+    groups += [
+        {"match": f"*{end}", "storage": f"*{end}"} for end in ("0*", "t", "1")
+    ]
+    chosen = rng.sample(groups, rng.randint(0, 2))
+    if chosen:
+        request["rules"] = request.get("rules", []) + chosen
 
 
 # Explicit shards.

@@ -369,7 +369,8 @@ def cut_of_name(name, rule, before_first_layer):
 
 def cut_by_rules(named, rules):
     """Cuts of a flat list: `named` is [(name, shape)], the first rule that
-    matches a name decides."""
+    matches a name decides, of those that say more than a storage."""
+    rules = [rule for rule in rules if {*rule} != {"match", "storage"}]
     has_layer = [bool(LAYER.search(name)) for name, _ in named]
     first = has_layer.index(True) if True in has_layer else len(named)
     cuts = []

@@ -233,9 +233,17 @@ def check_inspect(transition, inspect):
         sorted(keys),
         sorted(PLAIN_KEYS | {*INSPECT_KEYS}),
     )
+    asked = transition.request.get("memory", {})
+    by_tensor = asked.get("granularity") == "tensor"
     for key, inner in INSPECT_KEYS.items():
         found = inspect.get(key, {})
-        expect(problems, f"inspect's {key} keys", sorted(found), sorted(inner))
+        more = {"granularity"} if key == "memory" and by_tensor else set()
+        expect(
+            problems,
+            f"inspect's {key} keys",
+            sorted(found),
+            sorted(inner | more),
+        )
     extra = set(inspect.get("proof", {})) - PROOF_KEYS
     expect(problems, "inspect's unknown proof keys", sorted(extra), [])
     if problems:

@@ -167,14 +167,15 @@ def test_ranks_that_share_a_gpu_are_told_how():
     }
 
 
-def _two_ranks(folder):
-    """The smallest world: rows to columns."""
+def _two_ranks(folder, memory=None):
+    """The smallest world: rows to columns; a third tensor stays as it is."""
     path = folder / "two.dtplan"
     request = {
         "model": {
             "tensors": [
                 {"name": "w", "shape": [64, 48], "dtype": "BF16"},
                 {"name": "b", "shape": [48], "dtype": "F32"},
+                {"name": "c", "shape": [24], "dtype": "F32"},
             ]
         },
         "state": {"param": "bf16", "master": "f32"},
@@ -183,10 +184,22 @@ def _two_ranks(folder):
         "rules": [
             {"match": "w", "tp": 1, "fsdp": 0},
             {"match": "b", "tp": 0, "fsdp": 0},
+            {"match": "c", "replicate": True},
         ],
     }
+    if memory:
+        request["memory"] = memory
     dynatrain.compile(request, path)
     return str(path)
+
+
+def _check(path, found):
+    """What was counted is what the plan says."""
+    said = dynatrain.Plan.load(path).inspect()
+    assert found["mismatches"] == 0
+    assert found["bytes_checked"] >= said["bytes"]["destination"] > 0
+    assert found["staging_peak"] <= said["memory"]["staging_peak"]
+    return said
 
 
 @pytest.mark.parametrize("transport", TRANSPORTS)
@@ -203,11 +216,26 @@ def test_every_byte_arrives(transport, name, compile_plan, tmp_path):
         assert len(plan.devices) == PLANS[name]
     if found is None:
         return
-    said = plan.inspect()
-    assert found["mismatches"] == 0
-    assert found["bytes_checked"] >= said["bytes"]["destination"] > 0
+    said = _check(path, found)
     moved = said["bytes"]["local"] + said["bytes"]["wire"]
     # A local copy counts what it reads, the plan what is written.
     if name not in DTYPES_CHANGE:
         assert found["bytes_moved"] == moved
-    assert found["staging_peak"] <= said["memory"]["staging_peak"]
+
+
+#: GPUs have no flat mode.
+ON_HOSTS = [
+    name
+    for name in TRANSPORTS
+    if not name.startswith("nccl") and name != "gloo-gpus"
+]
+
+
+@pytest.mark.parametrize("transport", ON_HOSTS)
+@pytest.mark.parametrize("granularity", ["page", "tensor"])
+def test_every_byte_arrives_in_flat_memory(transport, granularity, tmp_path):
+    memory = {"staging": "32KiB", "mode": "flat", "granularity": granularity}
+    path = _two_ranks(tmp_path, memory)
+    found = TRANSPORTS[transport](path, tmp_path)
+    if found is not None:
+        _check(path, found)

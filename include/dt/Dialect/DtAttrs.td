@@ -217,15 +217,18 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
   let summary = "memory limits of one device, in bytes, and the mode";
   let description = [{
     `rollback` keeps the source until commit; `flat` releases it while the
-    destination is filled. Without `device` only the staging is limited.
+    destination is filled, by pages, or storage by storage when it is followed
+    by `by tensor`. Without `device` only the staging is limited.
 
     **Constraints:**
-    - limits are not negative, and at most 2^60 bytes.
+    - limits are not negative, and at most 2^60 bytes;
+    - only `flat` is `by tensor`.
 
     Example: `#dt.memory<staging 1073741824, device 85899345920, rollback>`
   }];
   let parameters = (ins "int64_t":$stagingBytes, "int64_t":$deviceBytes,
-                        "::dtrt::MemoryMode":$mode);
+                        "::dtrt::MemoryMode":$mode,
+                        "::dtrt::Granularity":$granularity);
   let genVerifyDecl = 1;
 }
 

@@ -46,11 +46,16 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     buckets): base plus one stride per leading dim; without it, the position
     in the space.
 
+    `storage` names a group: all tensors of params of that group that a device
+    holds share one storage for each state, which comes and goes whole in
+    memory of mode `flat by tensor`.
+
     **Constraints:**
     - dims are positive, at most 8; all states together have at most 2^60
       bytes;
     - the name is UTF-8 without control characters, of at most 1024 bytes, and
       has one `{}` per leading dim; steps are not 0;
+    - so is that of a storage, without `{}`;
     - `order` has one stride per leading dim.
 
     Example:
@@ -63,11 +68,11 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     DT_Ints:$shape, DT_StatesAttr:$states, OptionalAttr<StrAttr>:$tensor,
     DT_OptionalInts:$leading_first, DT_OptionalInts:$leading_step,
     DefaultValuedProp<I64Prop, "-1">:$order, DT_OptionalInts:$order_strides,
-    UnitAttr:$partial);
+    UnitAttr:$partial, OptionalAttr<StrAttr>:$storage);
   let assemblyFormat = [{
     $sym_name custom<Ints>($shape) `of` $states (`partial` $partial^)?
     `` custom<Naming>($tensor, $leading_first, $leading_step)
-    `` custom<Order>($order, $order_strides) attr-dict
+    `` custom<Order>($order, $order_strides) (`storage` $storage^)? attr-dict
   }];
   let builders = [
     // A single tensor, as importers make thousands of.

@@ -14,6 +14,7 @@ using dtrt::byteWidth;
 using dtrt::canConvert;
 using dtrt::DType;
 using dtrt::dtypeName;
+using dtrt::Granularity;
 using dtrt::MemoryMode;
 using dtrt::memoryModeName;
 using dtrt::Side;

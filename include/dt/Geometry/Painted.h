@@ -36,6 +36,9 @@ private:
   std::map<int64_t, int64_t> runs; // disjoint, not touching
 };
 
+/// Pages, in bytes, that are larger than any buffer: buffers come and go whole.
+constexpr int64_t kWholeBuffers = int64_t(1) << 60;
+
 /// The pages, of `page` elements, that hold `range`, cut off at `end`.
 inline Interval wholePages(Interval range, int64_t page, int64_t end) {
   return {range.lo / page * page,

@@ -45,6 +45,8 @@ struct ModelTensor {
   DType dtype = DType::BF16;
   /// Its own, in place of the request's; empty: none given.
   std::vector<StateDecl> states;
+  /// The storage that it shares with others; empty: none.
+  std::string storage;
   /// Buffers are state without an optimizer: never sharded, only `param`.
   bool buffer = false;
   bool hasCut = false; // else a rule must match

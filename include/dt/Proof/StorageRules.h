@@ -16,7 +16,8 @@ namespace dt {
 
 /// Storage comes and goes once and names what is there; nothing is written
 /// before its storage is created or read after it is released. What no step
-/// creates or releases is there from start to end. Pieces are placed
+/// creates or releases is there from start to end. By tensor, storage comes and
+/// goes whole, and all that shares one at once. Pieces are placed
 /// (placePieces).
 MaybeFault checkStorage(const TransportPlan &plan,
                         const ParallelFor &parallel = serialFor);

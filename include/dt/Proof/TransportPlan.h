@@ -92,6 +92,10 @@ struct PlanFlow {
   std::optional<uint32_t> derivedFrom;
   uint64_t derivedFromStates = 0;
   std::vector<FlowBuffers> sourceBuffers, destinationBuffers;
+  /// Of a param that shares storages: their numbers, by state. Empty: every
+  /// tensor has its own for each state. On a side of a device, a number is one
+  /// storage, of all params that have it.
+  std::vector<uint32_t> storages;
   /// Whether a side stores another dtype than travels.
   bool sourceConverts = false, destinationConverts = false;
   const std::vector<Holding> *source = nullptr, *destination = nullptr;
@@ -103,6 +107,8 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
+  /// Flat memory: storages come and go whole.
+  bool byTensor = false;
   /// Whether every wave has its slots.
   bool isStaged = true;
 };

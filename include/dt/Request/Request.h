@@ -31,6 +31,9 @@ struct TensorDecl {
   std::vector<StateDecl> states;
   /// A set of values, of which a layout may lack some.
   bool partial = false;
+  /// Tensors that name one group here have one storage for each state on a
+  /// device; empty: the tensor has its own.
+  std::string storage = {};
   JsonKey key = {}; // of a model file's tensor: model
 };
 
@@ -85,6 +88,8 @@ struct MemoryDecl {
   int64_t stagingBytes = int64_t(1) << 30; // per device
   int64_t deviceBytes = 0;                 // 0: no limit given
   MemoryMode mode = MemoryMode::Rollback;
+  /// Flat: whether storages come and go whole, or by pages.
+  Granularity granularity = Granularity::Page;
 };
 
 struct Request {

@@ -15,6 +15,10 @@
 // evenly, and where several jobs are due the one that keeps devices nearest to
 // their shares goes first.
 //
+// Where buffers come and go whole, tensors are blocks. What has to do with the
+// same shared storages stands together in the order: all of these come with the
+// first of its jobs and go with the last.
+//
 // Neighbouring jobs make a *phase* where all devices have room for all that it
 // brings. What travels in a phase may do so in any order, so a phase is
 // scheduled like a transition of its own.
@@ -37,7 +41,8 @@ struct FlatInput {
   const std::vector<FlatFlow> &flows;
   const ShardIndex &source;
   const ShardIndex &destination;
-  int64_t pageBytes = 0; // storage comes and goes by pages of this size
+  /// Storage comes and goes by pages of this size; kWholeBuffers: whole.
+  int64_t pageBytes = 0;
   Cluster cluster = {};
 };
 
@@ -51,6 +56,8 @@ struct FlatPhase {
 };
 
 class FlatJobs;
+class FlatStorages;
+struct FlatJob;
 
 /// All moves and copies, cut into jobs and put in order.
 class FlatOrder {
@@ -91,6 +98,9 @@ private:
   /// Of a phase, on one device: from which job on copies belong to a step.
   using Steps = std::vector<uint32_t>;
 
+  void addAlone(const FlatJob &job);
+  void addTogether(const FlatStorages &storages,
+                   const std::vector<FlatJob> &together);
   uint32_t extend(const Device &device, Place place, uint32_t limit,
                   Steps *steps) const;
   void emit(uint32_t first, uint32_t last,

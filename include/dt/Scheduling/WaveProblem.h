@@ -89,6 +89,9 @@ struct WaveSchedule {
 struct FlatStates {
   int64_t width = 0;
   int64_t count = 0;
+  /// One state's, in a storage that others have too, which comes and goes
+  /// whole: its number on that side. -1: in storages of their own.
+  int64_t storage = -1;
 };
 
 struct FlatFlow {
@@ -104,7 +107,9 @@ struct Storage {
   std::vector<FlatFlow> flows;
   /// Per flow, what devices hold before and after.
   std::vector<std::vector<Holding>> source, destination;
-  int64_t pageBytes = 0; // of each member's buffer; at least an element each
+  /// Of each member's buffer; at least an element each. kWholeBuffers: whole
+  /// storages come and go.
+  int64_t pageBytes = 0;
   int64_t limitBytes = 0;
 };
 

@@ -3,8 +3,9 @@ the file, for each change that it knows: none may leave a file.
 
 usage: emission_faults.py COMPILER VERIFIER FOLDER REQUEST...
 
-Each change is tried on the requests, in both memory modes, until one has a
-place for it. Prints who refused what, and "N faults, none left a file".
+Each change is tried on the requests, in both memory modes and by tensor with
+storages that tensors share, until one has a place for it. Prints who refused
+what, and "N faults, none left a file".
 """
 
 import json
@@ -13,15 +14,24 @@ import subprocess
 import sys
 from pathlib import Path
 
+VARIANTS = {
+    "flat": {"mode": "flat"},
+    "rollback": {"mode": "rollback"},
+    "tensor": {"mode": "flat", "granularity": "tensor", "staging": "64MiB"},
+}
+
 
 def variants(folder, paths):
-    """The requests in both modes, as files of the folder."""
+    """The requests with every kind of memory, as files of the folder."""
     for path in map(Path, paths):
-        for mode in ("flat", "rollback"):
+        for name, memory in VARIANTS.items():
             request = json.loads(path.read_text())
             request["model"] = str((path.parent / request["model"]).resolve())
-            request["memory"]["mode"] = mode
-            out = folder / f"{path.stem}-{mode}.json"
+            request["memory"] |= memory
+            if name == "tensor":
+                shared = {"match": "*attention*", "storage": "attention"}
+                request["rules"] = [*request.get("rules", []), shared]
+            out = folder / f"{path.stem}-{name}.json"
             out.write_text(json.dumps(request))
             yield out
 

@@ -34,9 +34,21 @@ struct Transition {
   }
   Transition(const Transition &) = delete;
 
-  void addStorage(bool creates, Interval elements) {
+  /// By tensor, with @v beside @w, which share a storage; @u has its own.
+  void goWhole() {
+    plan.byTensor = true;
+    for (const char *name : {"@v", "@u"}) {
+      plan.flows.push_back(plan.flows.front());
+      plan.flows.back().name = name;
+      plan.flows.back().readsFrom = uint32_t(plan.flows.size() - 1);
+    }
+    plan.flows[0].storages = plan.flows[1].storages = {7};
+  }
+
+  void addStorage(bool creates, Interval elements, uint32_t flow = 0) {
     PlanStorage row;
     row.op = row.step = uint32_t(plan.steps.size());
+    row.flow = flow;
     row.states = 1;
     row.box = Box(1);
     row.box[0] = elements;
@@ -159,6 +171,52 @@ TEST(StorageRules, FaultsAreNamed) {
     t.addStorage(/*creates=*/false, {20, 25});
     EXPECT_EQ(t.check(), "releases storage @w[20:25) on device 0, whose shard "
                          "does not have it");
+  }
+}
+
+// Flows 0 and 1 share a storage, flow 2 has one of its own.
+TEST(StorageRules, ByTensorStorageComesAndGoesWhole) {
+  const Interval all = {0, 24};
+  {
+    Transition t;
+    t.goWhole();
+    for (bool creates : {true, false})
+      for (uint32_t flow : {2, 0, 1})
+        t.addStorage(creates, all, flow);
+    EXPECT_EQ(t.check(), "");
+  }
+  {
+    Transition t;
+    t.goWhole();
+    t.addStorage(/*creates=*/true, {0, 12}, 2);
+    t.addStorage(/*creates=*/true, {12, 24}, 2);
+    EXPECT_EQ(t.check(), "creates a part of storage @u[0:12) on device 0, "
+                         "which comes and goes whole: 24 elements");
+  }
+  for (bool creates : {true, false}) {
+    Transition t;
+    t.goWhole();
+    t.addStorage(creates, all, 0);
+    EXPECT_EQ(t.check(), std::string(creates ? "creates" : "releases") +
+                             " storage @w[0:24) on device 0 without all that "
+                             "shares it: 48 of 96 bytes, expected all at once");
+  }
+  for (bool creates : {true, false}) {
+    Transition t;
+    t.goWhole();
+    t.addStorage(creates, all, 0);
+    t.addStorage(!creates, all, 2);
+    t.addStorage(creates, all, 1);
+    EXPECT_EQ(t.check(), std::string(creates ? "creates" : "releases") +
+                             " storage @w[0:24) on device 0 without all that "
+                             "shares it: 96 of 96 bytes, expected all at once");
+  }
+  { // By page, what shares a storage is of no account.
+    Transition t;
+    t.goWhole();
+    t.plan.byTensor = false;
+    t.addStorage(/*creates=*/true, {0, 12}, 0);
+    EXPECT_EQ(t.check(), "");
   }
 }
 

@@ -106,6 +106,40 @@ TEST(Rules, goBeforeThoseOfKnownModels) {
       "[0:128)x[64:128)");
 }
 
+TEST(Rules, nameStoragesWithoutSayingHowTensorsAreCut) {
+  Request request = readGood(
+      R"({"model": "llama-tiny.json",
+          "rules": [{"match": "*.linear_fc2.weight", "tp": 0},
+                    {"match": "*.mlp.*", "storage": "mlp"},
+                    {"match": "*.weight", "storage": "rest"}],
+          "source": {"world": 2, "tp": 2}, "destination": {"world": 1}})");
+  EXPECT_EQ(heldBy(request, "decoder.layers.0.mlp.linear_fc2.weight", 1),
+            "[64:128)x[0:384)");
+  EXPECT_EQ(
+      heldBy(request, "decoder.layers.0.self_attention.linear_proj.weight", 1),
+      "[0:128)x[64:128)");
+  auto storageOf = [&](const std::string &name) {
+    for (const TensorDecl &tensor : request.tensors)
+      if (tensor.name == name)
+        return tensor.storage;
+    return std::string("no such tensor");
+  };
+  EXPECT_EQ(storageOf("decoder.layers.0.mlp.linear_fc2.weight"), "mlp");
+  EXPECT_EQ(storageOf("decoder.layers.0.self_attention.linear_proj.weight"),
+            "rest");
+}
+
+TEST(Rules, comeBeforeTheStorageOfATensor) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+             {"name": "a", "shape": [4], "dtype": "f32", "storage": "own"},
+             {"name": "b", "shape": [4], "dtype": "f32", "storage": "own"}]},
+          "rules": [{"match": "*"}, {"match": "b", "storage": "ruled"}],
+          "source": {"world": 1}, "destination": {"world": 1}})");
+  EXPECT_EQ(request.tensors[0].storage, "own");
+  EXPECT_EQ(request.tensors[1].storage, "ruled");
+}
+
 TEST(FlatList, keepsFileOrderAndDTypesAndToleratesOtherKeys) {
   Request request = readGood(
       R"({"model": "dsv3-toy.model.json", "rules": [{"match": "*"}],

@@ -15,6 +15,12 @@ namespace {
 
 using Names = std::vector<std::string>;
 
+TestPlan planByTensor() {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  plan.common.summary.granularity = Granularity::Tensor;
+  return plan;
+}
+
 FeatureSet neededBy(const TestPlan &plan) {
   return test::featuresOf(plan.common, plan.programs);
 }
@@ -47,6 +53,8 @@ constexpr FeatureSet kUnknown = kTwo | FeatureSet(1) << 40;
 TEST(Features, AreFoundInTheContent) {
   EXPECT_EQ(featureNames(neededBy(reshapePlan(MemoryMode::Flat))),
             (Names{"flat", "zero-fill", "element-ranges"}));
+  EXPECT_EQ(featureNames(neededBy(planByTensor())),
+            (Names{"flat", "zero-fill", "element-ranges", "flat-by-tensor"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -57,8 +65,8 @@ TEST(Features, AreFoundInTheContent) {
 }
 
 TEST(Features, AreStatedByTheWriter) {
-  for (const TestPlan &plan :
-       {reshapePlan(MemoryMode::Flat), forwardingPlan(), derivedPlan()}) {
+  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
+                               forwardingPlan(), derivedPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)
@@ -71,11 +79,11 @@ TEST(Features, AreStatedByTheWriter) {
 }
 
 TEST(Features, NeitherUnderstatedNorOverstated) {
-  for (const TestPlan &plan :
-       {reshapePlan(MemoryMode::Flat), forwardingPlan(), derivedPlan()}) {
+  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
+                               forwardingPlan(), derivedPlan()}) {
     FeatureSet needed = neededBy(plan);
     EXPECT_EQ(verdictOf(plan, needed), "");
-    for (FeatureSet bit = 1; bit <= bitOf(Feature::SharedNics); bit <<= 1) {
+    for (FeatureSet bit = 1; bit <= bitOf(Feature::FlatByTensor); bit <<= 1) {
       std::string name = "feature '" + featureNames(bit).front() + "' (bit ";
       std::string verdict = verdictOf(plan, needed ^ bit);
       EXPECT_EQ(verdict.find(needed & bit ? "plan needs " + name

@@ -458,8 +458,8 @@ std::vector<uint32_t> TestPlan::devices() const {
 
 Family makeFamily(std::string name, std::vector<LeadingDim> leading,
                   std::vector<int64_t> shape, std::vector<StateInfo> states) {
-  return {std::move(name), std::move(leading), std::move(shape),
-          std::move(states), false};
+  return {std::move(name),   std::move(leading), std::move(shape),
+          std::move(states), /*partial=*/false,  /*storage=*/""};
 }
 
 ShardRecord box(uint32_t family, const std::vector<Interval> &dims,

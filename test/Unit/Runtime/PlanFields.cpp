@@ -104,6 +104,9 @@ bool change(DType &type, Rng &rng) {
   return changeEnum(type, unsigned(DType::Bool) + 1, rng);
 }
 bool change(MemoryMode &mode, Rng &rng) { return changeEnum(mode, 2, rng); }
+bool change(Granularity &granularity, Rng &rng) {
+  return changeEnum(granularity, 2, rng);
+}
 bool change(Opcode &op, Rng &rng) {
   return changeEnum(op, unsigned(Opcode::Unpack) + 1, rng);
 }
@@ -191,7 +194,7 @@ private:
   }
 
   void add(Family &family) {
-    auto &[name, leading, shape, states, partial] = family;
+    auto &[name, leading, shape, states, partial, storage] = family;
     leaf("family.name", name);
     list("family.leading", leading);
     for (auto &[first, step, count] : leading) {
@@ -201,6 +204,7 @@ private:
     }
     numbers("family.shape", shape);
     leaf("family.partial", partial);
+    leaf("family.storage", storage);
     list("family.states", states);
     for (auto &[name, source, destination, derivedFrom, inSource,
                 inDestination] : states) {
@@ -239,8 +243,8 @@ private:
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
-           coverage, deadlockFree, memorySafe, solver, verifier, solverSteps] =
-        summary;
+           coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
+           granularity] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -265,6 +269,7 @@ private:
     leaf("summary.solver", solver);
     leaf("summary.verifier", verifier);
     leaf("summary.solverSteps", solverSteps);
+    leaf("summary.granularity", granularity);
   }
 
   void add(RankProgram &program) {

@@ -319,6 +319,45 @@ TEST(Verifier, SeesPartsOfStorageComeLateOrGoEarly) {
                  "before it is created");
 }
 
+TestPlan byTensor(bool shared) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  plan.common.summary.granularity = Granularity::Tensor;
+  for (Family &family : plan.common.families)
+    family.storage = shared ? "all" : "";
+  return plan;
+}
+
+TEST(Verifier, SeesPartsOfStorageByTensor) {
+  EXPECT_EQ(verdict(byTensor(/*shared=*/false)), "");
+  expectContains(broken(byTensor(/*shared=*/false),
+                        [](TestPlan &plan) {
+                          moveHalf(plan, Opcode::Release, /*toFront=*/false);
+                        }),
+                 "in a plan by tensor");
+}
+
+TEST(Verifier, SeesSharedStorageComeOrGoInParts) {
+  EXPECT_EQ(verdict(byTensor(/*shared=*/true)), "");
+  // The first member is released alone, with something else in between.
+  expectContains(broken(byTensor(/*shared=*/true),
+                        [](TestPlan &plan) {
+                          releaseFirstMember(plan, false, false);
+                          auto &own = plan.programs[2].instructions;
+                          Instruction create;
+                          create.op = Opcode::Create;
+                          own.insert(own.end() - 1, create);
+                        }),
+                 "expected nothing else between them");
+  expectContains(broken(byTensor(/*shared=*/true),
+                        [](TestPlan &plan) {
+                          auto &last = plan.programs[2].instructions.back();
+                          ASSERT_EQ(last.op, Opcode::Release);
+                          ASSERT_GT(last.segments[0].size[0], 1);
+                          --last.segments[0].size[0];
+                        }),
+                 "is released in part");
+}
+
 TEST(Verifier, SeesMoreHeldThanFlatModeAllows) {
   // Everything is created at the start, so source and destination are held.
   expectContains(broken(reshapePlan(MemoryMode::Flat),

@@ -7,6 +7,7 @@
 
 #include "dt/Scheduling/FlatOrder.h"
 #include "SolvedWaves.h"
+#include "dt/Geometry/Painted.h"
 
 #include "gtest/gtest.h"
 
@@ -41,6 +42,14 @@ struct FlatCase {
       destination.add(i, transition.destinations[i]);
     }
   }
+  /// Storage comes and goes whole; some flows share storages.
+  void goWhole(std::mt19937 &random) {
+    isWhole = true;
+    for (FlatFlow &flow : flows)
+      flow.source[0].storage = flow.destination[0].storage =
+          int64_t(random() % 3) - 1;
+  }
+  bool isWhole = false;
   FlatInput input(int64_t pageBytes) const {
     return {routing.moves, routing.locals, flows,
             source,        destination,    pageBytes};
@@ -72,7 +81,8 @@ struct Step {
 };
 
 /// Bytes that each device holds, as its steps go by. Storage exists from the
-/// first write to it, or until the last read, of any box that spans it.
+/// first write to it, or until the last read, of any box that spans it; where
+/// it comes and goes whole, of any box in it.
 class Accountant {
 public:
   Accountant(const FlatCase &flat, std::vector<Step> steps)
@@ -87,6 +97,11 @@ public:
   /// Most bytes above the larger of both sides, of any device.
   int64_t peak() {
     noteUses();
+    if (flat.isWhole) {
+      useWhole(flat.destination, firstWrite, /*first=*/true);
+      useWhole(flat.source, lastRead, /*first=*/false);
+    }
+    noteChanges();
     for (const auto &[key, uses] : lastRead)
       live[std::get<0>(key)] +=
           widthOf(key) * std::count_if(uses.begin(), uses.end(),
@@ -139,6 +154,37 @@ private:
       for (const auto &[flow, box] : steps[i].reads)
         span(flat.source, i, flow, box, lastRead, /*first=*/false);
     }
+  }
+  /// (device, storage that is shared, flow and shard where it is not)
+  using Unit = std::tuple<int64_t, int64_t, uint32_t, uint32_t>;
+  Unit unitOf(const Key &key) const {
+    auto [device, flow, shard] = key;
+    int64_t storage = flat.flows[flow].source[0].storage;
+    return storage < 0 ? Unit(device, -1, flow, shard)
+                       : Unit(device, storage, 0, 0);
+  }
+  /// All of a storage has the first, or the last, use of any of it.
+  void useWhole(const ShardIndex &index,
+                std::map<Key, std::vector<int64_t>> &uses, bool first) const {
+    std::map<Unit, int64_t> times;
+    for (const auto &[key, own] : uses)
+      for (int64_t use : own) {
+        if (use < 0)
+          continue;
+        int64_t &time = times.try_emplace(unitOf(key), use).first->second;
+        time = first ? std::min(time, use) : std::max(time, use);
+      }
+    for (int64_t device : index.devices()) {
+      const auto &shards = index.shardsOf(device);
+      for (uint32_t i = 0; i < shards.size(); ++i) {
+        Key key = {device, shards[i].flow, i};
+        if (auto found = times.find(unitOf(key)); found != times.end())
+          uses[key].assign(size_t(shards[i].shard->elementsPerMember()),
+                           found->second);
+      }
+    }
+  }
+  void noteChanges() {
     for (const auto &[key, uses] : firstWrite)
       for (int64_t use : uses)
         if (use >= 0)
@@ -278,6 +324,34 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
     tight += 2 * peak > room;
   }
   EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
+}
+
+TEST(FlatOrder, WholeStoragesKeepToTheRoomToo) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  int tight = 0, shared = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    FlatCase flat(random);
+    flat.goWhole(random);
+    FlatInput input = flat.input(kWholeBuffers);
+    FlatOrder order(input, 1 + int64_t(random() % 200));
+    int64_t room = order.neededBytes() + int64_t(random() % 64);
+    int64_t moved = 0, all = 0, wave = 0;
+    for (const Move &move : flat.routing.moves)
+      all += move.box.volume();
+    std::vector<Step> steps;
+    for (const FlatPhase &phase : order.phases(room))
+      moved += addSteps(flat, phase, wave, random, steps);
+    ASSERT_EQ(moved, all) << "not all was scheduled";
+    int64_t peak = Accountant(flat, std::move(steps)).peak();
+    ASSERT_LE(peak, room) << "trial " << trial;
+    tight += 2 * peak > room;
+    for (const FlatFlow &flow : flat.flows)
+      shared += flow.source[0].storage >= 0;
+  }
+  EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
+  EXPECT_GT(shared, 50) << "hardly anything was shared";
 }
 
 /// Where one side gives and the other takes, nothing has to wait.

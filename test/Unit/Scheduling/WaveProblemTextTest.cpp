@@ -62,6 +62,9 @@ TEST(WaveProblemText, ReadsBackWhatItWrote) {
     p.cluster.latencyUs = double(random()) / 3;
     if (random() % 2)
       p.copies.clear();
+    for (FlatFlow &flow : p.storage->flows)
+      for (FlatStates &states : flow.source)
+        states.storage = states.count == 1 ? int64_t(random() % 3) - 1 : -1;
     if (random() % 2)
       p.storage.reset();
     if (random() % 2)
@@ -82,8 +85,11 @@ TEST(WaveProblemText, NamesWhatItDoesNotExpect) {
   expectRefused("\"device\": 3", "\"device\": true",
                 "copies[0].device must be an integer, not true");
   expectRefused("[[4, 1]]", "[[4]]",
-                "storage.flows[0].source_states[0] must be [BYTES, COUNT], not "
-                "[4]");
+                "storage.flows[0].source_states[0] must be [BYTES, COUNT] or, "
+                "of one state, [BYTES, 1, STORAGE], not [4]");
+  expectRefused("[[4, 1]]", "[[4, 2, 0]]",
+                "storage.flows[0].source_states[0] must be [BYTES, COUNT] or, "
+                "of one state, [BYTES, 1, STORAGE], not [4,2,0]");
   expectRefused("[1, 5]", "[1]",
                 "storage.flows[0].source[0].range must be [LO, HI], not [1]");
   expectRefused("\"reads_from\": 0, ", "",

@@ -18,6 +18,9 @@
 
 namespace dtrt {
 
+class LiveMemory;
+struct TensorBinding;
+
 /// One dense local buffer per (side, shard, state, member). The members of a
 /// shard are numbered in local row-major order of its leading dims.
 class LocalStorage {
@@ -53,6 +56,9 @@ public:
   /// Here only the bytes are counted: bound tensors are the caller's.
   virtual Status create(const Segment &range);
   virtual Status release(const Segment &range);
+
+  /// Called with every tensor that is bound, and the buffer that it is.
+  virtual void note(const TensorBinding &, uint32_t, unsigned, int64_t) {}
 
   /// Counts bytes that the device holds beside its shards: the staging arena.
   void reserve(uint64_t bytes) { count(int64_t(bytes)); }

@@ -43,6 +43,10 @@ struct TensorBinding {
   uint32_t ordinal = 0;
   void *data = nullptr;
   uint64_t bytes = 0;
+  /// What comes and goes with the plan (LiveStorage), and where the tensor lies
+  /// in it; `data` of one that has yet to come is null.
+  LiveMemory *memory = nullptr;
+  uint64_t offset = 0;
 };
 
 /// Binds all tensors; fails when one is unknown, has the wrong size or comes

@@ -28,7 +28,8 @@ namespace dtrt {
   X(DtypeChange, "dtype-change", "states whose dtype changes")                 \
   X(PartialTensors, "partial-tensors", "tensors that layouts hold in part")    \
   X(UnequalLinks, "unequal-links", "bandwidths of single links")               \
-  X(SharedNics, "shared-nics", "devices that share a NIC")
+  X(SharedNics, "shared-nics", "devices that share a NIC")                     \
+  X(FlatByTensor, "flat-by-tensor", "storages come and go whole")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

@@ -73,6 +73,9 @@ struct Family {
   /// A set of values, such as one per coordinate of some axes: a layout need
   /// not have all of them. Of any other tensor both layouts have all.
   bool partial = false;
+  /// Not empty: all that a device holds on a side of families with this name,
+  /// in one state, lies in one storage (granularity tensor).
+  std::string storage;
 
   unsigned numLeading() const { return leading.size(); }
   unsigned rank() const { return leading.size() + shape.size(); }
@@ -101,7 +104,8 @@ struct ShardRecord {
 /// Segments of Create and Release name storage, not coordinates: leading dims
 /// name the members, the first inner dim is a range of each member's stored
 /// elements (counted from the start of its buffer), further inner dims are
-/// offset 0, size 1. A scalar is always whole.
+/// offset 0, size 1. A scalar is always whole. By tensor, the range is all of
+/// the buffer, and what shares a storage is named by neighbouring instructions.
 struct Segment {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -200,6 +204,7 @@ struct PlanSummary {
   /// What the solver might spend on each obligation, in steps as it counts them
   /// itself; 0 when no solver ran.
   uint64_t solverSteps = 0;
+  Granularity granularity = Granularity::Page;
 };
 
 /// Everything that is not per rank.

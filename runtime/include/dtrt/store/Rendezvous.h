@@ -31,7 +31,7 @@
 namespace dtrt {
 
 /// Where ranks agree in the course of an attempt.
-enum class Step { Here, Nccl, Arena, Connected, Waves, Done, Report };
+enum class Step { Here, Nccl, Arena, Connected, Waves, Begun, Done, Report };
 
 /// How an attempt has ended, or that it has not.
 struct Decision {

@@ -82,9 +82,19 @@ constexpr const char *sideName(Side side) {
 /// destination is filled. The numbers are written to files and never change.
 enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
 
+/// Flat mode: whether storage comes and goes by pages of each tensor's buffer,
+/// or whole: a tensor's buffer, or all that lies in one storage.
+enum class Granularity : uint8_t { Page = 0, Tensor = 1 };
+
 /// "rollback", "flat".
 constexpr const char *memoryModeName(MemoryMode mode) {
   return mode == MemoryMode::Flat ? "flat" : "rollback";
+}
+/// "rollback", "flat", "flat by tensor".
+constexpr const char *memoryModeName(MemoryMode mode, Granularity granularity) {
+  return mode == MemoryMode::Flat && granularity == Granularity::Tensor
+             ? "flat by tensor"
+             : memoryModeName(mode);
 }
 
 } // namespace dtrt

@@ -10,7 +10,10 @@
 //
 // An error says rank, phase and cause, and reaches every rank, those too that
 // have yet to come: none hangs. Source tensors are only read, so that after
-// `abort`, or any error but Undecided, the old world is as it was.
+// `abort`, or any error but Undecided, the old world is as it was. Not so in
+// mode flat, where memory of the source that can go is gone when it has been
+// read: there the point of no return is the moment when all ranks have begun to
+// transfer. Until then nothing is lost.
 //
 // `cancel` and `abort` may be called from any thread; the phases follow one
 // another.
@@ -21,6 +24,7 @@
 #define DTRT_WORLD_SWITCH_H
 
 #include "dtrt/core/Executor.h"
+#include "dtrt/core/LiveStorage.h"
 #include "dtrt/core/TensorBinding.h"
 #include "dtrt/store/Rendezvous.h"
 #include "dtrt/transport/Secret.h"
@@ -124,6 +128,7 @@ private:
   Status meet(const MakeRunner &make);
   Status runProgram();
   Status runWarmUp();
+  Status beginTogether();
 
   const PlanReader *plan;
   Arrival arrival;
@@ -132,11 +137,12 @@ private:
   RankProgram program;
   Secret shared;
   std::string preparedNote, transferNote;
-  std::unique_ptr<LocalStorage> storage;
+  std::unique_ptr<LiveStorage> storage;
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ProgramRunner> runner; // before the transport goes
   std::unique_ptr<Watch> watching;       // while the rank is at work
   bool warm = false;
+  std::atomic<bool> hasLost{false}; // of the source, with the first byte
   double elapsed = 0;
   mutable std::mutex mutex; // of what follows, and of setting the transport
   Phase phase = Phase::New;

@@ -1,0 +1,94 @@
+"""Tensors that have a shape and no memory yet, and those whose memory can go.
+
+A plan of mode flat makes memory of its destination when it is due, and gives
+that of its source back when it has been read: by tensor, storage by storage, or
+page by page. So a trainer makes its new objects without memory: `hollow`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar, overload
+
+import torch
+
+from . import _C
+
+Module = TypeVar("Module", bound=torch.nn.Module)
+
+
+def _own(tensor: torch.Tensor) -> torch.Tensor:
+    """The local shard of a DTensor itself, anything else as it is."""
+    return getattr(tensor, "_local_tensor", tensor)
+
+
+def is_hollow(tensor: torch.Tensor) -> bool:
+    """Whether the tensor has elements and no memory. Nothing but a switch may
+    read or write it then."""
+    own = _own(tensor)
+    return own.numel() > 0 and own.untyped_storage().nbytes() == 0
+
+
+@overload
+def hollow(
+    what: torch.Tensor, device: torch.device | str = "cpu"
+) -> torch.Tensor: ...
+@overload
+def hollow(what: Module, device: torch.device | str = "cpu") -> Module: ...
+def hollow(what, device="cpu"):
+    """A tensor like the given one that has no memory; of a module, the module
+    itself, with such parameters and buffers.
+
+    Build the module on the meta device, so that nothing is allocated before::
+
+        with torch.device("meta"):
+            model = Decoder(config)
+        dynatrain.hollow(model)
+
+    Non-persistent buffers are no state that a plan moves: fill them after the
+    switch, as after `torch.nn.Module.to_empty`.
+    """
+    if isinstance(what, torch.nn.Module):
+        return what._apply(lambda tensor: hollow(tensor, device))
+    with torch.no_grad():
+        made = torch.empty_like(
+            what, device=device, memory_format=torch.contiguous_format
+        )
+        give_back(made)
+    return made
+
+
+@overload
+def paged(what: torch.Tensor) -> torch.Tensor: ...
+@overload
+def paged(what: Module) -> Module: ...
+def paged(what):
+    """A copy of a tensor on the host in memory that a plan by page can give
+    back page by page while the tensor lives; of a module, the module itself,
+    with such parameters and buffers.
+
+    A switch makes its destination of such memory. So only the first state of a
+    job needs this, when its plans are by page. Tensors below 64 KiB are not
+    worth it and stay in the memory that torch gives them.
+    """
+    if isinstance(what, torch.nn.Module):
+        return what._apply(paged)
+    made = hollow(what)
+    with torch.no_grad():
+        _C.allocate_pages(_own(made))
+        _own(made).copy_(_own(what))
+    return made
+
+
+def give_back(tensor: torch.Tensor) -> None:
+    """Frees the memory of a tensor that keeps its shape."""
+    _own(tensor).untyped_storage().resize_(0)
+
+
+def leave_empty(tensors: Iterable[torch.Tensor]) -> None:
+    """Tensors whose storage is gone get no elements: to read them is an error
+    then, and not an access to memory that is not there."""
+    for tensor in tensors:
+        if is_hollow(tensor):
+            own = _own(tensor)
+            own.data = own.new_empty(0)

@@ -1,0 +1,195 @@
+//===- LiveStorage.cpp - A trainer's tensors that come and go -------------===//
+
+#include "dtrt/core/LiveStorage.h"
+
+#include "dtrt/format/ShardView.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+Result<std::unique_ptr<LiveStorage>>
+LiveStorage::bind(const PlanCommon &common, const RankProgram &program,
+                  const std::vector<TensorBinding> &tensors) {
+  std::unique_ptr<LiveStorage> made(new LiveStorage(common, program));
+  made->places.resize(made->numBuffers());
+  DTRT_RETURN_IF_ERROR(bindTensors(tensors, *made));
+  made->findTwins();
+  if (made->isByTensor())
+    DTRT_RETURN_IF_ERROR(made->checkTogether());
+  made->findMoving();
+  DTRT_RETURN_IF_ERROR(made->createOthers());
+  return made;
+}
+
+void LiveStorage::note(const TensorBinding &tensor, uint32_t shard,
+                       unsigned state, int64_t member) {
+  if (tensor.memory && tensor.bytes > 0)
+    noted.push_back({tensor, shard, state, member});
+}
+
+/// The storage that the tensor shares by the plan; empty: none.
+const std::string &LiveStorage::groupOf(const Noted &noted) const {
+  const ShardRecord &record = shards(noted.tensor.side)[noted.shard];
+  return common().families[record.family].storage;
+}
+
+/// A tensor that is given for both sides has its memory before and after.
+void LiveStorage::findTwins() {
+  std::set<std::pair<const LiveMemory *, uint64_t>> sources;
+  for (const Noted &own : noted)
+    if (own.tensor.side == Side::Source)
+      sources.emplace(own.tensor.memory, own.tensor.offset);
+  for (const Noted &own : noted)
+    if (own.tensor.side == Side::Destination &&
+        sources.count({own.tensor.memory, own.tensor.offset}))
+      staying.insert(own.tensor.memory);
+}
+
+/// Tensors of one memory are those of one storage in the plan.
+Status LiveStorage::checkTogether() const {
+  auto nameOf = [](const TensorBinding &tensor) {
+    return "'" + tensor.tensor + "' state '" + tensor.state + "'";
+  };
+  std::map<const LiveMemory *, const Noted *> firsts;
+  for (const Noted &other : noted) {
+    if (staying.count(other.tensor.memory))
+      continue;
+    const Noted &first =
+        *firsts.try_emplace(other.tensor.memory, &other).first->second;
+    if (&first == &other)
+      continue;
+    const std::string &group = groupOf(first);
+    bool together = !group.empty() && first.tensor.side == other.tensor.side &&
+                    first.tensor.state == other.tensor.state &&
+                    groupOf(other) == group;
+    if (!together)
+      return makeError(
+          first.tensor.side == Side::Source ? "source" : "destination",
+          " tensors ", nameOf(first.tensor), " and ", nameOf(other.tensor),
+          " share a storage, and the plan gives them back one by one, "
+          "expected one \"storage\" in its request");
+  }
+  return {};
+}
+
+/// What the program creates or releases, of memory that can come and go so. Of
+/// other buffers, creates and releases are counted, and nothing else.
+void LiveStorage::findMoving() {
+  std::vector<bool> named(places.size());
+  for (const Instruction &instruction : program().instructions)
+    if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
+      for (const Segment &range : instruction.segments)
+        for (unsigned state : statesOf(storedStates(
+                 common().families[range.family], range.states, range.side)))
+          for (int64_t member : membersIn(range))
+            named[index(range.side, range.shard, state, member)] = true;
+  for (const Noted &own : noted) {
+    const TensorBinding &tensor = own.tensor;
+    if (named[indexOf(own)] && !staying.count(tensor.memory) &&
+        (isByTensor() || tensor.memory->hasPages()))
+      places[indexOf(own)] = {tensor.memory, tensor.offset,
+                              tensor.side == Side::Source ? tensor.bytes : 0};
+  }
+}
+
+uint64_t LiveStorage::bytesOn(Side side) const {
+  uint64_t bytes = 0;
+  for (const ShardRecord &shard : shards(side))
+    bytes += shardBytes(common().families[shard.family], shard, side);
+  return bytes;
+}
+
+/// Memory of the destination that does not come with the program: all of it, or
+/// none.
+Status LiveStorage::createOthers() {
+  std::vector<const TensorBinding *> made;
+  for (const Noted &own : noted) {
+    const TensorBinding &tensor = own.tensor;
+    if (tensor.side == Side::Source || places[indexOf(own)].memory ||
+        staying.count(tensor.memory))
+      continue;
+    uint64_t end = tensor.offset + tensor.bytes;
+    auto start = tensor.memory->create(tensor.offset, end);
+    if (!start.ok()) {
+      for (const TensorBinding *other : made)
+        (void)other->memory->release(other->offset,
+                                     other->offset + other->bytes);
+      return makeError("no memory for the destination beside the source: ",
+                       start.status().message(), ", of ",
+                       bytesOn(Side::Destination), " in all beside ",
+                       bytesOn(Side::Source));
+    }
+    if (!tensor.data)
+      made.push_back(&tensor);
+    LocalStorage::bind(Side::Destination, own.shard, own.state, own.member,
+                       *start + tensor.offset);
+  }
+  return {};
+}
+
+bool LiveStorage::givesBack() const {
+  return std::any_of(noted.begin(), noted.end(), [&](const Noted &own) {
+    return own.tensor.side == Side::Source && places[indexOf(own)].memory;
+  });
+}
+
+Status LiveStorage::clear() {
+  for (const Noted &own : noted) {
+    const TensorBinding &tensor = own.tensor;
+    if (tensor.side == Side::Destination && tensor.data &&
+        places[indexOf(own)].memory)
+      DTRT_RETURN_IF_ERROR(
+          tensor.memory->release(tensor.offset, tensor.offset + tensor.bytes));
+  }
+  return {};
+}
+
+template <typename Fn>
+Status LiveStorage::forEachPlace(const Segment &range, Fn fn) {
+  const Family &family = common().families[range.family];
+  Interval elements = storageRange(family, range);
+  for (unsigned state :
+       statesOf(storedStates(family, range.states, range.side))) {
+    int64_t width = byteWidth(dtypeOf(family, state, range.side));
+    Interval bytes = {elements.lo * width, elements.hi * width};
+    for (int64_t member : membersIn(range)) {
+      Place &place = places[index(range.side, range.shard, state, member)];
+      if (place.memory)
+        DTRT_RETURN_IF_ERROR(fn(place, state, member, bytes));
+    }
+  }
+  return {};
+}
+
+Status LiveStorage::create(const Segment &range) {
+  DTRT_RETURN_IF_ERROR(forEachPlace(
+      range,
+      [&](Place &place, unsigned state, int64_t member,
+          Interval bytes) -> Status {
+        auto start = place.memory->create(place.offset + uint64_t(bytes.lo),
+                                          place.offset + uint64_t(bytes.hi));
+        DTRT_RETURN_IF_ERROR(start);
+        place.live += uint64_t(bytes.size());
+        LocalStorage::bind(range.side, range.shard, state, member,
+                           *start + place.offset);
+        return {};
+      }));
+  return LocalStorage::create(range);
+}
+
+Status LiveStorage::release(const Segment &range) {
+  DTRT_RETURN_IF_ERROR(forEachPlace(
+      range,
+      [&](Place &place, unsigned state, int64_t member,
+          Interval bytes) -> Status {
+        place.live -= uint64_t(bytes.size());
+        if (place.live == 0)
+          LocalStorage::bind(range.side, range.shard, state, member, nullptr);
+        return place.memory->release(place.offset + uint64_t(bytes.lo),
+                                     place.offset + uint64_t(bytes.hi));
+      }));
+  return LocalStorage::release(range);
+}
+
+} // namespace dtrt

@@ -1,0 +1,245 @@
+//===- LiveStorageTest.cpp - A trainer's tensors that come and go ---------===//
+
+#include "PlanBuilder.h"
+
+#include "dtrt/core/LiveStorage.h"
+#include "dtrt/format/ShardView.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <deque>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// What a trainer would free and allocate, byte by byte or whole.
+class FakeMemory : public LiveMemory {
+public:
+  FakeMemory(uint64_t bytes, bool pages, uint64_t &all, uint64_t limit)
+      : content(bytes), live(bytes), pages(pages), all(all), limit(limit) {}
+
+  bool hasPages() const override { return pages; }
+  Result<std::byte *> create(uint64_t lo, uint64_t hi) override {
+    uint64_t added = pages ? hi - lo : exists() ? 0 : content.size();
+    if (all + added > limit)
+      return makeError("cannot allocate ", added, " bytes");
+    set(lo, hi, true);
+    all += added;
+    return content.data();
+  }
+  Status release(uint64_t lo, uint64_t hi) override {
+    set(lo, hi, false);
+    all -= pages ? hi - lo : exists() ? 0 : content.size();
+    return {};
+  }
+  bool exists() const {
+    return std::find(live.begin(), live.end(), true) != live.end();
+  }
+
+private:
+  void set(uint64_t lo, uint64_t hi, bool to) {
+    ASSERT_LE(hi, live.size());
+    for (uint64_t i = lo; i < hi; ++i) {
+      EXPECT_NE(live[i], to) << "byte " << i;
+      live[i] = to;
+    }
+  }
+
+  std::vector<std::byte> content;
+  std::vector<bool> live;
+  bool pages;
+  uint64_t &all, limit;
+};
+
+/// One device's tensors: a memory for each, or one for all of a side and state.
+struct Trainer {
+  Trainer(const TestPlan &plan, uint32_t device, bool shared,
+          uint64_t limit = UINT64_MAX, bool pages = false)
+      : reader(plan.reader()), program(*reader.program(device)) {
+    LocalStorage storage(reader.common(), program);
+    for (const ExpectedTensor &tensor : expectedTensors(storage))
+      tensors.push_back({tensor.tensor, tensor.state, tensor.side,
+                         tensor.ordinal, nullptr, tensor.bytes, nullptr, 0});
+    std::map<std::pair<Side, std::string>, uint64_t> sizes;
+    for (TensorBinding &tensor : tensors) {
+      uint64_t &end = sizes[{tensor.side, tensor.state}];
+      tensor.offset = shared ? end : 0;
+      end += tensor.bytes;
+    }
+    std::map<std::pair<Side, std::string>, FakeMemory *> known;
+    for (TensorBinding &tensor : tensors) {
+      FakeMemory *&memory = known[{tensor.side, tensor.state}];
+      if (!memory || !shared)
+        memory = &memories.emplace_back(
+            shared ? sizes[{tensor.side, tensor.state}] : tensor.bytes, pages,
+            all, limit);
+      tensor.memory = memory;
+      if (tensor.side == Side::Source)
+        tensor.data =
+            *memory->create(tensor.offset, tensor.offset + tensor.bytes) +
+            tensor.offset;
+    }
+  }
+
+  /// Gives tensors that stay as they are for both sides; how many.
+  unsigned giveInPlace() {
+    LocalStorage storage(reader.common(), program);
+    std::vector<ExpectedTensor> expected = expectedTensors(storage);
+    for (size_t to = 0; to < tensors.size(); ++to)
+      for (size_t from = 0; from < tensors.size(); ++from) {
+        TensorBinding &own = tensors[to], &other = tensors[from];
+        if (!expected[to].inPlace || own.side == other.side ||
+            own.side == Side::Source || own.tensor != other.tensor ||
+            own.state != other.state || own.ordinal != other.ordinal)
+          continue;
+        own.memory = other.memory;
+        own.data = other.data;
+        own.offset = other.offset;
+        twins.push_back(&own);
+      }
+    return unsigned(twins.size());
+  }
+
+  /// Runs what creates and releases; the most bytes that existed.
+  uint64_t run(LiveStorage &storage) {
+    uint64_t most = all;
+    for (const Instruction &instruction : program.instructions)
+      for (const Segment &range : instruction.segments) {
+        Status status;
+        if (instruction.op == Opcode::Create)
+          status = storage.create(range);
+        if (instruction.op == Opcode::Release)
+          status = storage.release(range);
+        EXPECT_TRUE(status.ok()) << status.message();
+        most = std::max(most, all);
+      }
+    return most;
+  }
+
+  PlanReader reader;
+  RankProgram program;
+  uint64_t all = 0; // bytes that exist
+  std::deque<FakeMemory> memories;
+  std::vector<TensorBinding> tensors;
+  std::vector<const TensorBinding *> twins;
+};
+
+TestPlan planByTensor(bool shared) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  plan.common.summary.granularity = Granularity::Tensor;
+  for (Family &family : plan.common.families)
+    family.storage = shared ? "all" : "";
+  return plan;
+}
+
+uint64_t bytesOn(const Trainer &trainer, Side side) {
+  uint64_t bytes = 0;
+  for (const TensorBinding &tensor : trainer.tensors)
+    bytes += tensor.side == side ? tensor.bytes : 0;
+  return bytes;
+}
+
+void expectContains(const std::string &text, const std::string &part) {
+  EXPECT_NE(text.find(part), std::string::npos)
+      << "found '" << text << "', expected it to contain '" << part << "'";
+}
+
+} // namespace
+
+TEST(LiveStorage, ComesAndGoesWithTheProgram) {
+  for (bool shared : {false, true}) {
+    SCOPED_TRACE(shared ? "shared" : "alone");
+    Trainer trainer(planByTensor(shared), /*device=*/2, shared);
+    auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                     trainer.tensors);
+    ASSERT_TRUE(storage.ok()) << storage.status().message();
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source));
+    uint64_t most = trainer.run(**storage);
+    EXPECT_EQ(most, (*storage)->peakLiveBytes());
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+    for (const TensorBinding &tensor : trainer.tensors)
+      EXPECT_EQ(static_cast<FakeMemory *>(tensor.memory)->exists(),
+                tensor.side == Side::Destination);
+    for (uint32_t shard = 0; shard < trainer.program.destination.size();
+         ++shard)
+      for (unsigned state : statesOf(trainer.program.destination[shard].states))
+        EXPECT_NE((*storage)->data(Side::Destination, shard, state, 0),
+                  nullptr);
+  }
+}
+
+TEST(LiveStorage, RefusesTensorsThatShareWhatThePlanGivesBackOneByOne) {
+  Trainer trainer(planByTensor(/*shared=*/false), 2, /*shared=*/true);
+  auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                   trainer.tensors);
+  ASSERT_FALSE(storage.ok());
+  expectContains(storage.status().message(), "share a storage");
+}
+
+TEST(LiveStorage, MakesTheDestinationOfOtherPlansAtOnce) {
+  for (MemoryMode mode : {MemoryMode::Rollback, MemoryMode::Flat}) {
+    Trainer trainer(reshapePlan(mode), 2, /*shared=*/false);
+    auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                     trainer.tensors);
+    ASSERT_TRUE(storage.ok()) << storage.status().message();
+    uint64_t both =
+        bytesOn(trainer, Side::Source) + bytesOn(trainer, Side::Destination);
+    EXPECT_EQ(trainer.all, both);
+    EXPECT_EQ(trainer.run(**storage), both);
+    EXPECT_EQ(trainer.all, both);
+  }
+}
+
+TEST(LiveStorage, ComesAndGoesByPageWhereMemoryHasPages) {
+  for (bool shared : {false, true}) {
+    Trainer trainer(reshapePlan(MemoryMode::Flat), 2, shared, UINT64_MAX,
+                    /*pages=*/true);
+    auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                     trainer.tensors);
+    ASSERT_TRUE(storage.ok()) << storage.status().message();
+    EXPECT_TRUE((*storage)->givesBack());
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source));
+    uint64_t most = trainer.run(**storage);
+    EXPECT_EQ(most, (*storage)->peakLiveBytes());
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+  }
+}
+
+TEST(LiveStorage, LeavesTensorsThatAreTheirOwnDestination) {
+  for (bool byTensor : {false, true}) {
+    SCOPED_TRACE(byTensor ? "by tensor" : "by page");
+    TestPlan plan = byTensor ? planByTensor(/*shared=*/false)
+                             : reshapePlan(MemoryMode::Flat);
+    unsigned found = 0;
+    for (uint32_t device : plan.devices()) {
+      Trainer trainer(plan, device, /*shared=*/false, UINT64_MAX,
+                      /*pages=*/!byTensor);
+      found += trainer.giveInPlace();
+      auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                       trainer.tensors);
+      ASSERT_TRUE(storage.ok()) << storage.status().message();
+      ASSERT_TRUE((*storage)->clear().ok());
+      trainer.run(**storage);
+      EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+      for (const TensorBinding *twin : trainer.twins)
+        EXPECT_TRUE(static_cast<FakeMemory *>(twin->memory)->exists());
+    }
+    EXPECT_GT(found, 0u);
+  }
+}
+
+TEST(LiveStorage, MakesNothingWhereNotAllFits) {
+  Trainer roomy(reshapePlan(MemoryMode::Rollback), 2, /*shared=*/false);
+  uint64_t source = bytesOn(roomy, Side::Source);
+  Trainer trainer(reshapePlan(MemoryMode::Rollback), 2, /*shared=*/false,
+                  source + bytesOn(roomy, Side::Destination) - 1);
+  auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                   trainer.tensors);
+  ASSERT_FALSE(storage.ok());
+  expectContains(storage.status().message(),
+                 "no memory for the destination beside the source");
+  EXPECT_EQ(trainer.all, source);
+}
