@@ -165,8 +165,8 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
 
   // Of one run.
   size_t next[kNumGpuLanes] = {}; // in bySide
-  std::array<size_t, kNumGpuLanes>
-      seen[kNumGpuLanes]; // what a lane has waited for
+  /// By lane, the last step of each other lane that it has waited for.
+  std::array<size_t, kNumGpuLanes> seen[kNumGpuLanes];
   ExecutionStats stats;
 };
 

@@ -52,11 +52,12 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
   let hasRegionVerifier = 1;
 }
 
-def DT_SideSource : I32EnumCase<"Source", 0, "source">;
-def DT_SideDestination : I32EnumCase<"Destination", 1, "destination">;
-// The runtime's own enum: none is made of this, and Dialect.h parses it.
-def DT_Side : I32Enum<"Side", "which layout a shard belongs to",
-                      [DT_SideSource, DT_SideDestination]> {
+def DT_SideSource : EnumCase<"Source", 0, "source", 8>;
+def DT_SideDestination : EnumCase<"Destination", 1, "destination", 8>;
+// The runtime's own enum, and as wide: none is made of this, and Dialect.h
+// parses it.
+def DT_Side : IntEnum<"Side", "which layout a shard belongs to",
+                      [DT_SideSource, DT_SideDestination], 8> {
   let cppNamespace = "::dtrt";
 }
 def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
