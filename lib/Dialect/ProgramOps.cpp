@@ -188,8 +188,7 @@ static LogicalResult verifyStorage(Operation *op, ValueRange shards,
   for (auto [value, view] : llvm::zip(shards, views.getAsRange<ViewAttr>())) {
     auto shard = value.getDefiningOp<ShardOp>();
     if (!shard || shard.getSide() != side)
-      return op->emitOpError()
-             << "expected shards of the " << sideName(side);
+      return op->emitOpError() << "expected shards of the " << sideName(side);
     int64_t leading = shard.getShard().getLeading();
     if (int64_t(view.getSize().size()) != leading + 1)
       return op->emitOpError()
