@@ -65,13 +65,16 @@ class CMakeBuild(build_ext):
 
     def build_extension(self, ext: Extension) -> None:
         folder = Path(self.get_ext_fullpath(ext.name)).resolve().parent
-        # As deep as the checkout's other build folders, so that ccache finds
-        # the objects of one in the others.
+        # As deep as in other checkouts, so that ccache finds there what one
+        # has compiled.
         build = ROOT / f"build-{sys.implementation.cache_tag}"
         environment = clean_environment()
         with_compiler, why_not = compiler_wanted()
         options = {
             "CMAKE_BUILD_TYPE": "Release",
+            # Headers are read once for several files of a library. So no two
+            # of these may give one name to different things.
+            "CMAKE_UNITY_BUILD": "ON",
             "DT_BUILD_COMPILER": "ON" if with_compiler else "OFF",
             "DT_BUILD_TESTS": "OFF",
             "DT_BUILD_TORCH": "ON",

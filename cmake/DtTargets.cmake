@@ -40,6 +40,12 @@ endfunction()
 function(dt_set_warnings name)
   target_compile_options(${name} PRIVATE
     "$<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra>")
+  # Where several files are compiled as one, GCC takes each for a header: what
+  # it uses of its own would be hidden from others that include it.
+  if(CMAKE_UNITY_BUILD)
+    target_compile_options(${name} PRIVATE
+      "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-subobject-linkage>")
+  endif()
   if(DT_WARNINGS_AS_ERRORS)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
   endif()

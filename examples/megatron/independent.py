@@ -83,9 +83,8 @@ def _kept(trainer):
     return found
 
 
-def rows_of(trainer, place):
-    """All that this process holds of the model and its optimizer."""
-    kept, rows = _kept(trainer), []
+def _parameters(trainer, place):
+    """(parameter, what a row says of it) of all that are here."""
     core = trainer.chunks[0]
     while hasattr(core, "module"):
         core = core.module
@@ -93,13 +92,24 @@ def rows_of(trainer, place):
         expert = "local_experts" in name
         at = place["expert" if expert else "dense"]
         is_cut = getattr(parameter, "tensor_model_parallel", False)
-        about = {
-            "name": _global_name(core, name, place),
-            "cut": parameter.partition_dim if is_cut and at[1] > 1 else None,
-            "gated": expert and "linear_fc1" in name,
-            "place": at,
-            "shape": tuple(parameter.shape),
-        }
+        yield (
+            parameter,
+            {
+                "name": _global_name(core, name, place),
+                "cut": parameter.partition_dim
+                if is_cut and at[1] > 1
+                else None,
+                "gated": expert and "linear_fc1" in name,
+                "place": at,
+                "shape": tuple(parameter.shape),
+            },
+        )
+
+
+def rows_of(trainer, place):
+    """All that this process holds of the model and its optimizer."""
+    kept, rows = _kept(trainer), []
+    for parameter, about in _parameters(trainer, place):
         whole = parameter.detach().clone().view(-1)
         rows.append(Row(state="param", value=whole, **about))
         states, first = kept.get(id(parameter), ({}, 0))
@@ -160,6 +170,22 @@ def gathered(rows):
         key: _joined([_local(of[at]) for at in sorted(of)], of[0][0])
         for key, of in places.items()
     }
+
+
+def full_weights(trainer):
+    """{(name, state): full tensor} of a model that has yet to be trained."""
+    return gathered(rows_of(trainer, place_of(trainer.sizes)))
+
+
+def load(trainer, weights):
+    """Gives a model that has yet to be trained the weights of another layout's:
+    each stage draws its own."""
+    for parameter, about in _parameters(trainer, place_of(trainer.sizes)):
+        row = Row(state="param", value=parameter, **about)
+        part = _part(weights[row.name, row.state], row)
+        with torch.no_grad():
+            parameter.copy_(part.view(parameter.shape))
+    trainer.optimizer.reload_model_params()
 
 
 def check(rows, full):

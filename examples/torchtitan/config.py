@@ -85,8 +85,8 @@ class Counted(BaseDataLoader):
 
 
 def start(trainer):
-    """Weights that are the same in all layouts of FSDP and HSDP: torchtitan
-    draws every shard's own."""
+    """Weights that are the same in all layouts: torchtitan draws every shard's
+    own."""
     for name, weight in trainer.model_parts[0].named_parameters():
         if weight.dim() > 1:
             generator = torch.Generator().manual_seed(zlib.crc32(name.encode()))
@@ -96,6 +96,7 @@ def start(trainer):
             )
             with torch.no_grad():
                 weight.to_local().copy_(whole.to_local())
+            assert torch.equal(weight.full_tensor(), full), name
 
 
 def configured(sizes, steps):

@@ -225,8 +225,6 @@ void PiecesAttr::print(AsmPrinter &printer) const {
 // #dt.shards
 //===----------------------------------------------------------------------===//
 
-static constexpr int64_t kNoRange = -1;
-
 // Rows with and without a range are compressed apart, so that no class runs
 // through the mark of the latter.
 ShardsAttr ShardsAttr::get(MLIRContext *context, llvm::ArrayRef<RankBox> boxes,

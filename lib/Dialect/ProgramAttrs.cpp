@@ -13,9 +13,6 @@ namespace dt {
 // #dt.shard
 //===----------------------------------------------------------------------===//
 
-// Stands for "no range": the whole of each member's local tensor.
-static constexpr int64_t kNoRange = -1;
-
 ShardAttr ShardAttr::get(MLIRContext *context, const Shard &shard) {
   SmallVector<int64_t> counts, bounds;
   for (const std::vector<Interval> &intervals : shard.dims) {

@@ -17,6 +17,9 @@
 
 namespace dt {
 
+/// Stands for "no range": the whole of each member's local tensor.
+constexpr int64_t kNoRange = -1;
+
 /// Reads the columns of one entry.
 class RowReader {
 public:

@@ -24,7 +24,7 @@ constexpr double kLargestUsefulShare = 0.97;
 constexpr int64_t kMin = std::numeric_limits<int64_t>::min();
 constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
 
-struct Plane {
+struct SplitPlane {
   int dim = -1; // -1: no plane is worth it
   int64_t at = 0;
 };
@@ -57,7 +57,7 @@ private:
     size_t numB = end - middle;
     if (numA == 0 || numB == 0 || isSpent(numA + numB))
       return;
-    Plane plane;
+    SplitPlane plane;
     if (numA * numB > kBruteForceFactor * (numA + numB))
       plane = choosePlane(begin, middle, end);
     if (plane.dim < 0)
@@ -68,7 +68,7 @@ private:
     bounds[plane.dim] = whole;
   }
 
-  void visitSide(size_t begin, size_t middle, size_t end, Plane plane,
+  void visitSide(size_t begin, size_t middle, size_t end, SplitPlane plane,
                  Interval side) {
     bounds[plane.dim] = side;
     size_t start = stack.size();
@@ -125,8 +125,8 @@ private:
     return true;
   }
 
-  Plane choosePlane(size_t begin, size_t middle, size_t end) const {
-    Plane best;
+  SplitPlane choosePlane(size_t begin, size_t middle, size_t end) const {
+    SplitPlane best;
     size_t strideA = (middle - begin + kSampleSize - 1) / kSampleSize;
     size_t strideB = (end - middle + kSampleSize - 1) / kSampleSize;
     std::vector<Interval> sampleA, sampleB;

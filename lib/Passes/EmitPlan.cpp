@@ -50,15 +50,14 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return dtrt::makeError("the file names other tensors, worlds, layouts, "
                              "limits or another cluster than the transition");
     summary.verifier = dtrt::kVerifierVersion;
-    auto proof = getCachedAnalysis<ProofResult>();
-    if (!proof)
-      return common;
+    auto cached = getCachedAnalysis<ProofResult>();
+    const ProofResult proof = cached ? cached->get() : ProofResult(nullptr);
     auto word = [](bool holds) { return holds ? "proved" : ""; };
-    summary.coverage = word(proof->get().coverage);
-    summary.deadlockFree = word(proof->get().deadlockFree);
-    summary.memorySafe = word(proof->get().memorySafe);
-    summary.solver = proof->get().solver;
-    summary.solverSteps = proof->get().solverSteps;
+    summary.coverage = word(proof.coverage);
+    summary.deadlockFree = word(proof.deadlockFree);
+    summary.memorySafe = word(proof.memorySafe);
+    summary.solver = proof.solver;
+    summary.solverSteps = proof.solverSteps;
     return common;
   }
 

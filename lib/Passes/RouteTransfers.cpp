@@ -23,17 +23,8 @@ namespace dt {
 
 namespace {
 
-/// Rows of one op: (from, to, offset..., size...).
+/// Rows of one op, by appendRow.
 using Rows = std::vector<int64_t>;
-
-void appendRow(Rows &rows, int64_t from, int64_t to, const Box &box) {
-  rows.push_back(from);
-  rows.push_back(to);
-  for (unsigned d = 0; d < box.rank(); ++d)
-    rows.push_back(box[d].lo);
-  for (unsigned d = 0; d < box.rank(); ++d)
-    rows.push_back(box[d].size());
-}
 
 class Writer {
 public:

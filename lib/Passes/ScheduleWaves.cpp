@@ -140,16 +140,6 @@ struct Load {
   PiecesAttr pieces;
 };
 
-void appendRow(std::vector<int64_t> &rows, int64_t from, int64_t to,
-               const Box &box) {
-  rows.push_back(from);
-  rows.push_back(to);
-  for (unsigned d = 0; d < box.rank(); ++d)
-    rows.push_back(box[d].lo);
-  for (unsigned d = 0; d < box.rank(); ++d)
-    rows.push_back(box[d].size());
-}
-
 /// The pieces of one wave by flow, as classes.
 std::vector<Load> compressWave(const TransitionInfo &info,
                                const WaveContents &wave) {

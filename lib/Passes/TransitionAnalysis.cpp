@@ -552,7 +552,7 @@ std::vector<unsigned> TransitionInfo::numLeading() const {
 namespace {
 
 /// A box that some devices want sent and others make themselves.
-struct Wanted {
+struct WantedPart {
   Box box;
   std::vector<int64_t> sent, derived;
 };
@@ -577,15 +577,15 @@ std::vector<Cell> restOf(const std::vector<Cell> &wanted,
 /// Cuts the destination of a flow by where the elements come from: wanted by
 /// P, also got as the other state by M, held at the source by S. Of P, those
 /// in M and not in S make it themselves.
-std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
-                                  WorkLimit *limit) {
+std::vector<WantedPart> splitByOrigin(const TransitionInfo &info,
+                                      uint32_t index, WorkLimit *limit) {
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
   CellSet wanted = overlay(flow.destination, shape, limit);
   CellSet other =
       overlay(info.flows[*flow.derivedFrom].destination, shape, limit);
   CellSet held = overlay(flow.source, shape, limit);
-  std::vector<Wanted> both, out;
+  std::vector<WantedPart> both, out;
   if (limit && limit->isExceeded())
     return out;
   std::vector<Cell> cells;
@@ -611,7 +611,7 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
     out.push_back({rest.box, ownersOf(wanted, rest.owners), {}});
   pairs = join(cells, held.cells, limit);
   for (const CellPair &pair : pairs) {
-    const Wanted &part = both[pair.left];
+    const WantedPart &part = both[pair.left];
     std::vector<int64_t> derived =
         setMinus(part.derived, ownersOf(held, pair.right));
     std::vector<int64_t> all;
@@ -624,8 +624,9 @@ std::vector<Wanted> splitByOrigin(const TransitionInfo &info, uint32_t index,
   for (const Cell &rest : restOf(cells, pairs, limit))
     out.push_back(
         {rest.box, both[rest.owners].sent, both[rest.owners].derived});
-  llvm::sort(out,
-             [](const Wanted &a, const Wanted &b) { return a.box < b.box; });
+  llvm::sort(out, [](const WantedPart &a, const WantedPart &b) {
+    return a.box < b.box;
+  });
   return out;
 }
 
@@ -637,7 +638,7 @@ CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
     return overlay(flow.destination, shapeOf(index), limit);
   CellSet out;
   std::map<std::vector<int64_t>, uint32_t> owners;
-  for (Wanted &wanted : splitByOrigin(*this, index, limit)) {
+  for (WantedPart &wanted : splitByOrigin(*this, index, limit)) {
     if (wanted.sent.empty())
       continue;
     auto [it, isNew] =
@@ -653,7 +654,7 @@ std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   std::vector<LocalMove> out;
   if (!flows[flow].derivedFrom)
     return out;
-  for (const Wanted &wanted : splitByOrigin(*this, flow, nullptr))
+  for (const WantedPart &wanted : splitByOrigin(*this, flow, nullptr))
     for (int64_t device : wanted.derived)
       out.push_back({flow, device, wanted.box});
   return out;
@@ -707,6 +708,16 @@ LogicalResult TransitionAnalysis::forEach(
     if (failed(fn(info)))
       return failure();
   return success(areRight);
+}
+
+void appendRow(std::vector<int64_t> &rows, int64_t from, int64_t to,
+               const Box &box) {
+  rows.push_back(from);
+  rows.push_back(to);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].lo);
+  for (unsigned d = 0; d < box.rank(); ++d)
+    rows.push_back(box[d].size());
 }
 
 std::string describe(const FlowInfo &flow, const Box &box) {

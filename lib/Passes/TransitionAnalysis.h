@@ -131,6 +131,10 @@ Worlds worldsOf(const TransitionInfo &info);
 std::vector<int64_t> devicesOf(LayoutOp layout,
                                mlir::SymbolTableCollection &tables);
 
+/// Appends a row of an op of pieces: (from, to, offset..., size...).
+void appendRow(std::vector<int64_t> &rows, int64_t from, int64_t to,
+               const Box &box);
+
 /// "@param[0:4)x[2:6)", for messages.
 std::string describe(const FlowInfo &flow, const Box &box);
 

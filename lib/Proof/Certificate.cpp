@@ -16,8 +16,6 @@ namespace dt {
 
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
 std::string described(const PlanFlow &flow, const Box &box) {
   return flow.name + toString(box);
 }
@@ -47,18 +45,18 @@ public:
       if (isWanted && !overlaps(piece.box, shapes[flow]))
         return std::nullopt;
       return Fault{piece.op, "zeroes " + described(flows[flow], piece.box) +
-                                 " on device " + number(piece.to) +
+                                 " on device " + std::to_string(piece.to) +
                                  ", which is not padding there"};
     }
     piece.atSource = kind != PlanStep::Kind::Derive &&
                      source.findNumber(flow, piece.from, piece.box).has_value();
     if (!isWanted || !shapes[flow].contains(piece.box))
       return Fault{piece.op, "delivers " + described(flows[flow], piece.box) +
-                                 " to device " + number(piece.to) +
+                                 " to device " + std::to_string(piece.to) +
                                  ", which does not want it in one piece"};
     if (kind == PlanStep::Kind::Copy && !piece.atSource)
       return Fault{piece.op, "reads " + described(flows[flow], piece.box) +
-                                 " on device " + number(piece.from) +
+                                 " on device " + std::to_string(piece.from) +
                                  ", which does not hold it"};
     if (kind == PlanStep::Kind::Derive && !flows[flow].derivedFrom)
       return Fault{piece.op, "makes " + described(flows[flow], piece.box) +
@@ -176,7 +174,7 @@ Fault Arrivals::twice(const PlanPiece &first, const PlanPiece &second) const {
                (isZero ? "zeroes " : "delivers ") +
                    described(flow, intersect(first.box, second.box)) +
                    (isZero ? " of device " : " to device ") +
-                   number(second.to) + " a second time",
+                   std::to_string(second.to) + " a second time",
                first.op, "the first time is here"};
 }
 
@@ -200,7 +198,8 @@ Fault Arrivals::hole(Key key) const {
   if (auto found = firstUncovered(open, arriving, &limit))
     fault.text = (isZero ? "does not zero the padding " : "does not deliver ") +
                  described(flow, *found) +
-                 (isZero ? " of device " : " to device ") + number(key.second);
+                 (isZero ? " of device " : " to device ") +
+                 std::to_string(key.second);
   return fault;
 }
 
@@ -284,10 +283,11 @@ Arrivals::checkFed(Range range, const Items &fed) const {
   }
   if (limit.isExceeded())
     return std::make_pair(
-        fed[0], Fault{pieces[fed[0]].op,
-                      "forwards more than the limit of " + number(kMaxPieces) +
-                          " parts of what arrives on device " +
-                          number(pieces[fed[0]].from)});
+        fed[0],
+        Fault{pieces[fed[0]].op, "forwards more than the limit of " +
+                                     std::to_string(kMaxPieces) +
+                                     " parts of what arrives on device " +
+                                     std::to_string(pieces[fed[0]].from)});
   for (size_t s = 0; s < fed.size(); ++s)
     if (missing[s] > 0)
       return std::make_pair(fed[s], notFed(pieces[fed[s]], late[s]));
@@ -298,15 +298,15 @@ Fault Arrivals::notFed(const PlanPiece &piece, uint32_t late) const {
   const PlanFlow &flow = flows[piece.flow];
   if (piece.fedBy != piece.flow)
     return Fault{piece.op, "makes " + described(flow, piece.box) +
-                               " on device " + number(piece.to) + " from " +
-                               nameOf(piece.fedBy) +
+                               " on device " + std::to_string(piece.to) +
+                               " from " + nameOf(piece.fedBy) +
                                ", which does not arrive there"};
   std::string text = "sends " + described(flow, piece.box) + " from device " +
-                     number(piece.from);
+                     std::to_string(piece.from);
   if (late == Fault::kNoOp)
     return Fault{piece.op, text + ", which does not hold it"};
   return Fault{piece.op,
-               text + " in " + clock + " " + number(piece.wave) +
+               text + " in " + clock + " " + std::to_string(piece.wave) +
                    ", before it holds it",
                late, "it arrives here"};
 }
@@ -375,8 +375,9 @@ MessageKey keyOf(const PlanSlot &slot) {
 }
 
 std::string describe(const MessageKey &key) {
-  return "the message " + number(std::get<1>(key)) + " -> " +
-         number(std::get<2>(key)) + " of wave " + number(std::get<0>(key));
+  return "the message " + std::to_string(std::get<1>(key)) + " -> " +
+         std::to_string(std::get<2>(key)) + " of wave " +
+         std::to_string(std::get<0>(key));
 }
 
 MaybeFault checkEnds(const std::vector<MessageSum> &messages,
@@ -407,9 +408,10 @@ MaybeFault checkEnds(const std::vector<MessageSum> &messages,
                                            ", which has no other end"};
     if (ends[i].second->bytes != messages[i].bytes)
       return Fault{ends[i].second->op,
-                   std::string(end) + " " + number(ends[i].second->bytes) +
-                       " bytes as " + describe(messages[i].key) +
-                       ", expected " + number(messages[i].bytes)};
+                   std::string(end) + " " +
+                       std::to_string(ends[i].second->bytes) + " bytes as " +
+                       describe(messages[i].key) + ", expected " +
+                       std::to_string(messages[i].bytes)};
   }
   return std::nullopt;
 }
@@ -423,10 +425,11 @@ MaybeFault checkGroupSizes(const std::vector<MessageSum> &messages) {
     wave = std::get<0>(message.key);
     for (int64_t device : {std::get<1>(message.key), std::get<2>(message.key)})
       if (++counts[device] > kMaxGroupMessages)
-        return Fault{message.op, "gives device " + number(device) +
-                                     " more than " + number(kMaxGroupMessages) +
-                                     " messages in wave " + number(wave) +
-                                     ": a group must fit one kernel plan"};
+        return Fault{message.op,
+                     "gives device " + std::to_string(device) + " more than " +
+                         std::to_string(kMaxGroupMessages) +
+                         " messages in wave " + std::to_string(wave) +
+                         ": a group must fit one kernel plan"};
   }
   return std::nullopt;
 }
@@ -473,7 +476,8 @@ public:
     if (isOnePiece && isOneRun(*at, slot.receive))
       return std::nullopt;
     return Fault{slot.op, std::string("has no slot on device ") +
-                              number(slot.device) + " for " + describe(key) +
+                              std::to_string(slot.device) + " for " +
+                              describe(key) +
                               ", which is not one contiguous run there, of one "
                               "state in its wire dtype"};
   }
@@ -531,13 +535,14 @@ using Port = std::tuple<int64_t, bool, bool>;
 Fault portTwice(const PlanPiece &first, const PlanPiece &second, Port port) {
   auto [device, byNic, receives] = port;
   auto ends = [](const PlanPiece &piece) {
-    return number(piece.from) + " -> " + number(piece.to);
+    return std::to_string(piece.from) + " -> " + std::to_string(piece.to);
   };
   return Fault{second.op,
                std::string(receives ? "receives" : "sends") + " " +
                    ends(first) + " and " + ends(second) + " over the " +
                    (byNic ? "NIC" : "island port") + " of device " +
-                   number(device) + " in wave " + number(second.wave) +
+                   std::to_string(device) + " in wave " +
+                   std::to_string(second.wave) +
                    ": expected one message each way per port and wave",
                first.op, "the first of them is here"};
 }

@@ -134,7 +134,7 @@ constexpr const char *kProgress = R"((declare-sort Rank 0)
 
 /// The arena has four areas, {send, receive} x {even, odd group}: disjoint
 /// ranges of bytes in any order.
-constexpr const char *kSlots = R"((declare-fun first (Bool Bool) Int)
+constexpr const char *kFourAreas = R"((declare-fun first (Bool Bool) Int)
 (declare-fun last (Bool Bool) Int)
 (declare-const arena Int)
 (assert (forall ((receive Bool) (odd Bool))
@@ -334,7 +334,7 @@ const std::vector<Obligation> &lemmas() {
       {"slots-never-meet", Claim::MemorySafe,
        "slots in the four areas of an arena never overlap while in use, and "
        "stay inside it",
-       kSlots, "Slots.slots_never_meet"},
+       kFourAreas, "Slots.slots_never_meet"},
       {"runs-are-disjoint", Claim::Coverage,
        "pieces of different runs of the sweep share no element", kDisjoint,
        "Sweep.runs_are_disjoint"},

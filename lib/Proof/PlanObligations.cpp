@@ -105,7 +105,7 @@ constexpr const char *kArena = R"((declare-const area1 Int)
 )";
 
 /// Two slots of a device, of all that it has.
-constexpr const char *kSlots = R"((declare-const slot1 Int)
+constexpr const char *kTwoSlots = R"((declare-const slot1 Int)
 (declare-const begin1 Int)
 (declare-const end1 Int)
 (declare-const first1 Int)
@@ -163,7 +163,7 @@ std::string slotsProblem(const ArenaClass &arenas) {
          slots +
          "))\n; The second is packed after the unpack of the first, which it "
          "reads.\n(define-fun ordered ((a Int) (b Int)) Bool (or false" +
-         ordered + "))\n" + kSlots;
+         ordered + "))\n" + kTwoSlots;
 }
 
 Obligation arenaObligation(const ArenaClass &arenas, int64_t limit) {

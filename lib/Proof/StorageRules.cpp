@@ -12,8 +12,6 @@ namespace dt {
 
 namespace {
 
-std::string number(int64_t value) { return std::to_string(value); }
-
 /// A piece as it lies in one shard of its device.
 struct Touch {
   Box box; // leading dims, then the hull in a member's storage
@@ -94,14 +92,14 @@ MaybeFault StorageChecker::checkRow(const PlanStorage &row, const Shard &shard,
   if (isThere && plan.byTensor && all.contains(named) && named != all)
     return Fault{row.op, std::string(creates ? "creates" : "releases") +
                              " a part of storage " + nameOf(row.flow, row.box) +
-                             " on device " + number(row.device) +
+                             " on device " + std::to_string(row.device) +
                              ", which comes and goes " +
-                             "whole: " + number(all.hi) + " elements"};
+                             "whole: " + std::to_string(all.hi) + " elements"};
   if (isThere && all.contains(named))
     return std::nullopt;
   return Fault{row.op, std::string(creates ? "creates" : "releases") +
                            " storage " + nameOf(row.flow, row.box) +
-                           " on device " + number(row.device) +
+                           " on device " + std::to_string(row.device) +
                            ", whose shard does not have it"};
 }
 
@@ -113,10 +111,11 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
     const std::vector<uint32_t> &own = index.numbersOf(row.flow, row.device);
     if (row.shard >= own.size())
       return Fault{row.op, std::string(creates ? "creates" : "releases") +
-                               " storage of shard " + number(row.shard) +
-                               " of " + plan.flows[row.flow].name +
-                               " on device " + number(row.device) +
-                               ", which has " + number(int64_t(own.size()))};
+                               " storage of shard " +
+                               std::to_string(row.shard) + " of " +
+                               plan.flows[row.flow].name + " on device " +
+                               std::to_string(row.device) + ", which has " +
+                               std::to_string(int64_t(own.size()))};
     const Shard *shard = index.shardsOf(row.device)[own[row.shard]].shard;
     if (auto fault = checkRow(row, *shard, creates))
       return fault;
@@ -189,15 +188,16 @@ MaybeFault StorageChecker::checkShared() const {
     bool creates = std::get<0>(key);
     if (shared.named != shared.bytes ||
         starts[shared.last->step] > shared.first->step)
-      return Fault{shared.first->op,
-                   std::string(creates ? "creates" : "releases") + " storage " +
-                       nameOf(shared.first->flow, shared.first->box) +
-                       " on device " + number(shared.first->device) +
-                       " without all that shares it: " + number(shared.named) +
-                       " of " + number(shared.bytes) +
-                       " bytes, expected all "
-                       "at once",
-                   shared.last->op, "the last of it is here"};
+      return Fault{
+          shared.first->op,
+          std::string(creates ? "creates" : "releases") + " storage " +
+              nameOf(shared.first->flow, shared.first->box) + " on device " +
+              std::to_string(shared.first->device) +
+              " without all that shares it: " + std::to_string(shared.named) +
+              " of " + std::to_string(shared.bytes) +
+              " bytes, expected all "
+              "at once",
+          shared.last->op, "the last of it is here"};
   }
   return std::nullopt;
 }
@@ -237,10 +237,11 @@ void StorageChecker::addTouches(const PlanStep &step) {
 
 Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
   const PlanStorage &row = *storage.rows.front();
-  return Fault{row.op,
-               "creates or releases storage of " + plan.flows[row.flow].name +
-                   " on device " + number(row.device) +
-                   " in more parts than the limit of " + number(kMaxPieces)};
+  return Fault{row.op, "creates or releases storage of " +
+                           plan.flows[row.flow].name + " on device " +
+                           std::to_string(row.device) +
+                           " in more parts than the limit of " +
+                           std::to_string(kMaxPieces)};
 }
 
 /// No element of a state comes or goes twice.
@@ -256,10 +257,10 @@ MaybeFault StorageChecker::checkOnce(const StorageKey &key,
       continue;
     Fault fault;
     fault.op = second.op;
-    fault.text = std::string(std::get<0>(key) ? "creates" : "releases") +
-                 " storage " +
-                 nameOf(second.flow, intersect(first.box, second.box)) +
-                 " on device " + number(second.device) + " a second time";
+    fault.text =
+        std::string(std::get<0>(key) ? "creates" : "releases") + " storage " +
+        nameOf(second.flow, intersect(first.box, second.box)) + " on device " +
+        std::to_string(second.device) + " a second time";
     fault.other = first.op;
     fault.note = "the first time is here";
     return fault;
@@ -292,7 +293,8 @@ MaybeFault StorageChecker::checkShard(const StorageKey &key,
       continue;
     return Fault{piece.op,
                  std::string(creates ? "writes " : "reads ") + flow.name +
-                     toString(piece.box) + " on device " + number(row.device) +
+                     toString(piece.box) + " on device " +
+                     std::to_string(row.device) +
                      (creates ? " before its storage is created"
                               : " after its storage is released"),
                  row.op, creates ? "created here" : "released here"};
@@ -425,19 +427,20 @@ MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
     Fault fault;
     if (limits.mode == MemoryMode::Flat &&
         held.peak > larger + limits.staging) {
-      fault.text = "holds " + number(held.peak - larger) +
+      fault.text = "holds " + std::to_string(held.peak - larger) +
                    " bytes above the larger of source and destination on "
                    "device " +
-                   number(device) + ", more than the limit of " +
-                   number(limits.staging) + " (memory.staging)";
+                   std::to_string(device) + ", more than the limit of " +
+                   std::to_string(limits.staging) + " (memory.staging)";
       return fault;
     }
     if (limits.device > 0 && held.peak > limits.device) {
-      fault.text = "needs " + number(held.peak) + " bytes on device " +
-                   number(device) + " (" + number(held.source) + " source, " +
-                   number(held.destination) + " destination, " +
-                   number(held.staging) + " staging), more than the limit of " +
-                   number(limits.device) + " (memory.device)";
+      fault.text = "needs " + std::to_string(held.peak) + " bytes on device " +
+                   std::to_string(device) + " (" + std::to_string(held.source) +
+                   " source, " + std::to_string(held.destination) +
+                   " destination, " + std::to_string(held.staging) +
+                   " staging), more than the limit of " +
+                   std::to_string(limits.device) + " (memory.device)";
       return fault;
     }
   }

@@ -13,7 +13,7 @@ namespace {
 /// Sends that differ by less than this factor count as equally long.
 constexpr double kAlike = 1.05;
 
-using Port = std::pair<bool, int64_t>; // between nodes, Cluster::port
+using PortKey = std::pair<bool, int64_t>; // between nodes, Cluster::port
 
 class Balancer {
 public:
@@ -26,12 +26,12 @@ private:
   /// How the search came to a port: `send` would move there from `from`, to
   /// this device.
   struct Step {
-    Port from;
+    PortKey from;
     uint32_t send = 0;
     int64_t device = 0;
   };
 
-  Port portOf(int64_t source, int64_t destination) const {
+  PortKey portOf(int64_t source, int64_t destination) const {
     bool inter = !cluster.sameNode(source, destination);
     return {inter, cluster.port(source, inter)};
   }
@@ -40,17 +40,18 @@ private:
                                move.box.volume() *
                                    flows[move.flow].bytesPerElement);
   }
-  bool relieve(Port busiest);
-  bool visit(Port port, Port busiest, std::map<Port, Step> &steps,
-             std::queue<Port> &open);
-  void apply(Port last, Port busiest, const std::map<Port, Step> &steps);
+  bool relieve(PortKey busiest);
+  bool visit(PortKey port, PortKey busiest, std::map<PortKey, Step> &steps,
+             std::queue<PortKey> &open);
+  void apply(PortKey last, PortKey busiest,
+             const std::map<PortKey, Step> &steps);
 
   const std::vector<Flow> &flows;
   const Cluster &cluster;
   const std::vector<MovableSend> &sends;
   std::vector<Move> &moves;
-  std::map<Port, double> loads;
-  std::map<Port, std::vector<uint32_t>> sendsOf;
+  std::map<PortKey, double> loads;
+  std::map<PortKey, std::vector<uint32_t>> sendsOf;
 };
 
 Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
@@ -67,8 +68,9 @@ Balancer::Balancer(const std::vector<Flow> &flows, const Cluster &cluster,
 
 /// Looks at the sends of a port. True: one of them fits on a port that stays
 /// below the busiest; its step is in `steps` and it is the last of `open`.
-bool Balancer::visit(Port port, Port busiest, std::map<Port, Step> &steps,
-                     std::queue<Port> &open) {
+bool Balancer::visit(PortKey port, PortKey busiest,
+                     std::map<PortKey, Step> &steps,
+                     std::queue<PortKey> &open) {
   double most = loads[busiest] * (1 - 1e-9), gained = 0;
   if (port != busiest) {
     const Step &step = steps[port];
@@ -82,7 +84,7 @@ bool Balancer::visit(Port port, Port busiest, std::map<Port, Step> &steps,
     if (port != busiest && loads[port] + gained - passed >= most)
       continue;
     for (int64_t holder : *sends[send].holders) {
-      Port other = portOf(holder, move.destination);
+      PortKey other = portOf(holder, move.destination);
       if (other.first != port.first || other == busiest ||
           !steps.try_emplace(other, Step{port, send, holder}).second)
         continue;
@@ -97,9 +99,9 @@ bool Balancer::visit(Port port, Port busiest, std::map<Port, Step> &steps,
   return false;
 }
 
-void Balancer::apply(Port last, Port busiest,
-                     const std::map<Port, Step> &steps) {
-  for (Port to = last; to != busiest;) {
+void Balancer::apply(PortKey last, PortKey busiest,
+                     const std::map<PortKey, Step> &steps) {
+  for (PortKey to = last; to != busiest;) {
     const Step &step = steps.at(to);
     Move &move = moves[sends[step.send].move];
     loads[step.from] -= seconds(move, move.source);
@@ -113,11 +115,11 @@ void Balancer::apply(Port last, Port busiest,
 }
 
 /// Breadth first from the busiest port. False: it cannot be relieved.
-bool Balancer::relieve(Port busiest) {
-  std::map<Port, Step> steps;
-  std::queue<Port> open({busiest});
+bool Balancer::relieve(PortKey busiest) {
+  std::map<PortKey, Step> steps;
+  std::queue<PortKey> open({busiest});
   while (!open.empty()) {
-    Port port = open.front();
+    PortKey port = open.front();
     open.pop();
     if (!visit(port, busiest, steps, open))
       continue;

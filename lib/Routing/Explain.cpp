@@ -25,11 +25,11 @@ const char *dt::collectiveName(Pattern pattern) {
 
 namespace {
 
-using Devices = std::vector<int64_t>; // ascending
+using DeviceList = std::vector<int64_t>; // ascending
 
 /// Bytes that all of some devices hold and all of others want.
 struct Class {
-  Devices holders, wanters;
+  DeviceList holders, wanters;
   int64_t bytes = 0;
 };
 
@@ -39,9 +39,9 @@ class ClassSplitter {
 public:
   explicit ClassSplitter(const Cluster &cluster) : cluster(cluster) {}
 
-  void add(const Devices &holders, const Devices &wanters, int64_t size) {
-    std::map<int64_t, Devices> held, near; // by node
-    Devices far;
+  void add(const DeviceList &holders, const DeviceList &wanters, int64_t size) {
+    std::map<int64_t, DeviceList> held, near; // by node
+    DeviceList far;
     for (int64_t holder : holders)
       held[cluster.node(holder)].push_back(holder);
     for (int64_t wanter : wanters) {
@@ -64,7 +64,7 @@ public:
 
 private:
   const Cluster &cluster;
-  std::map<std::pair<Devices, Devices>, int64_t> bytes;
+  std::map<std::pair<DeviceList, DeviceList>, int64_t> bytes;
 };
 
 std::vector<Class> classesOf(const std::vector<Flow> &flows,
@@ -209,9 +209,9 @@ std::vector<Group> connectedGroups(const std::vector<Class> &classes) {
 
 /// Shared data: one group per set of devices that hold or want it.
 std::vector<Group> sharedGroups(const std::vector<Class> &classes) {
-  std::map<Devices, Group> groups;
+  std::map<DeviceList, Group> groups;
   for (const Class &entry : classes) {
-    Devices members;
+    DeviceList members;
     std::set_union(entry.holders.begin(), entry.holders.end(),
                    entry.wanters.begin(), entry.wanters.end(),
                    std::back_inserter(members));

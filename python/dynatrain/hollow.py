@@ -35,7 +35,9 @@ def hollow(
 ) -> torch.Tensor: ...
 @overload
 def hollow(what: Module, device: torch.device | str = "cpu") -> Module: ...
-def hollow(what, device="cpu"):
+def hollow(
+    what: torch.Tensor | torch.nn.Module, device: torch.device | str = "cpu"
+) -> torch.Tensor | torch.nn.Module:
     """A tensor like the given one that has no memory; of a module, the module
     itself, with such parameters and buffers.
 
@@ -62,7 +64,9 @@ def hollow(what, device="cpu"):
 def paged(what: torch.Tensor) -> torch.Tensor: ...
 @overload
 def paged(what: Module) -> Module: ...
-def paged(what):
+def paged(
+    what: torch.Tensor | torch.nn.Module,
+) -> torch.Tensor | torch.nn.Module:
     """A copy of a tensor on the host in memory that a plan by page can give
     back page by page while the tensor lives; of a module, the module itself,
     with such parameters and buffers.

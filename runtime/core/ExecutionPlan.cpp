@@ -2,7 +2,7 @@
 
 #include "dtrt/core/ExecutionPlan.h"
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <algorithm>
 #include <map>
@@ -16,10 +16,6 @@ struct Overlap {
   bool any = false;
   bool exact = false;
 };
-
-bool isStaged(const Instruction &instruction) {
-  return instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack;
-}
 
 /// Whether a Create or Release names a member that any of the segments touch,
 /// in whatever states and shard: states may share storage.
@@ -39,10 +35,6 @@ bool touchesAny(const Instruction &lifetime,
     }
   return false;
 }
-
-/// Looks at other instructions, for packs and unpacks that can be left out: far
-/// more than plans of the compiler take. Who has none left leaves nothing out.
-constexpr uint64_t kLooks = 1 << 20, kLooksPerInstruction = 1024;
 
 /// A message, by place.
 struct MessagePlace {
@@ -97,7 +89,7 @@ public:
           const TransportCaps &caps)
       : common(common), instructions(program.instructions), caps(caps) {
     plan.steps.resize(instructions.size());
-    looks = kLooks + kLooksPerInstruction * instructions.size();
+    looks = mostLooks(instructions.size());
     for (size_t i = 0; i < instructions.size(); ++i) {
       plan.steps[i].views.resize(instructions[i].messages.size());
       if (instructions[i].op == Opcode::Release)

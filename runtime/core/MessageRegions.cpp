@@ -48,9 +48,9 @@ void addSegment(const Family &family, const Segment &segment,
 }
 
 /// Follows what is in staging through one program.
-class Finder {
+class RegionFinder {
 public:
-  Finder(const PlanCommon &common, const RankProgram &program)
+  RegionFinder(const PlanCommon &common, const RankProgram &program)
       : common(common), program(program), found(program.instructions.size()) {}
 
   Result<std::vector<std::vector<MessageRegions>>> run() {
@@ -178,7 +178,7 @@ std::string MessageRegions::name(size_t region) const {
 
 Result<std::vector<std::vector<MessageRegions>>>
 regionsOf(const PlanCommon &common, const RankProgram &program) {
-  return Finder(common, program).run();
+  return RegionFinder(common, program).run();
 }
 
 } // namespace dtrt

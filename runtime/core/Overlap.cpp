@@ -1,16 +1,12 @@
 //===- Overlap.cpp - Work for the time on the wire ------------------------===//
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <algorithm>
 
 namespace dtrt {
 
 namespace {
-
-bool isStaged(const Instruction &instruction) {
-  return instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack;
-}
 
 /// Whether the staging bytes of a pack or unpack are bytes of the other, which
 /// may be a group.
@@ -24,20 +20,6 @@ bool sharesStaging(const Instruction &staged, const Instruction &other) {
                      [&](const Message &message) {
                        return !message.direct &&
                               shares(message.slot, message.bytes);
-                     });
-}
-
-bool readsDestination(const Instruction &instruction) {
-  auto isThere = [](const Segment &segment) {
-    return segment.side == Side::Destination;
-  };
-  if (instruction.op == Opcode::Pack)
-    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
-                       isThere);
-  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
-                     [&](const Message &message) {
-                       return message.direct && !message.receive &&
-                              isThere(message.segment);
                      });
 }
 
@@ -63,15 +45,13 @@ bool mayPrecede(const Instruction &pack, const Instruction &earlier) {
   return !sharesStaging(pack, earlier);
 }
 
-/// Looks at what stands between a pack or unpack and its group: far more than
-/// plans of the compiler take. Beyond that nothing more runs beside a group.
-constexpr uint64_t kLooks = 1 << 20, kLooksPerInstruction = 1024;
-
-class Finder {
+/// Looks at what stands between a pack or unpack and its group. Where none are
+/// left nothing more runs beside a group.
+class OverlapFinder {
 public:
-  explicit Finder(const RankProgram &program)
+  explicit OverlapFinder(const RankProgram &program)
       : instructions(program.instructions), found(instructions.size()),
-        looks(kLooks + kLooksPerInstruction * instructions.size()) {}
+        looks(mostLooks(instructions.size())) {}
 
   std::vector<std::vector<size_t>> run() {
     for (size_t i = 0; i < instructions.size(); ++i)
@@ -120,8 +100,22 @@ private:
 
 } // namespace
 
+bool readsDestination(const Instruction &instruction) {
+  auto isThere = [](const Segment &segment) {
+    return segment.side == Side::Destination;
+  };
+  if (instruction.op == Opcode::Pack)
+    return std::any_of(instruction.segments.begin(), instruction.segments.end(),
+                       isThere);
+  return std::any_of(instruction.messages.begin(), instruction.messages.end(),
+                     [&](const Message &message) {
+                       return message.direct && !message.receive &&
+                              isThere(message.segment);
+                     });
+}
+
 std::vector<std::vector<size_t>> overlapsOf(const RankProgram &program) {
-  return Finder(program).run();
+  return OverlapFinder(program).run();
 }
 
 } // namespace dtrt

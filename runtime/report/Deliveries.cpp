@@ -18,7 +18,7 @@ struct Carrier {
   int32_t wave = -1;
 };
 
-std::string listText(const std::vector<int64_t> &numbers, unsigned from) {
+std::string numbersFrom(const std::vector<int64_t> &numbers, unsigned from) {
   std::string text = "[";
   for (size_t i = from; i < numbers.size(); ++i)
     text += (i > from ? ", " : "") + std::to_string(numbers[i]);
@@ -90,8 +90,8 @@ private:
     unsigned leading = family.numLeading();
     std::string tail = ", \"src\": " + std::to_string(carrier.source) +
                        ", \"dst\": " + std::to_string(program.device) +
-                       ", \"offset\": " + listText(segment.offset, leading) +
-                       ", \"size\": " + listText(segment.size, leading) +
+                       ", \"offset\": " + numbersFrom(segment.offset, leading) +
+                       ", \"size\": " + numbersFrom(segment.size, leading) +
                        ", \"wave\": " + std::to_string(carrier.wave) + "}\n";
     std::vector<int64_t> member(segment.offset.begin(),
                                 segment.offset.begin() + leading);

@@ -21,8 +21,8 @@ namespace {
 class FolderLock {
 public:
   explicit FolderLock(const std::string &folder)
-      : file(open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC,
-                  0600)) {
+      : file(::open((folder + "/.lock").c_str(), O_RDWR | O_CREAT | O_CLOEXEC,
+                    0600)) {
     while (file >= 0 && flock(file, LOCK_EX) != 0)
       if (errno != EINTR) {
         int why = errno;

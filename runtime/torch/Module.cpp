@@ -294,6 +294,10 @@ public:
   std::string compare(std::vector<Tensor> given, const std::string &note) {
     py::gil_scoped_release release;
     tensors = std::move(given);
+    // A trainer may let go of them meanwhile; `transfer` is who says so.
+    Owned owned;
+    for (const Tensor &tensor : tensors)
+      owned.push_back(tensor.storage.lock());
     if (Status found = findMemories(); !found.ok()) {
       Switch::refuse(*plan, world, found);
       check(inner->fail("prepare", found));

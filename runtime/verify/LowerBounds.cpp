@@ -2,6 +2,7 @@
 
 #include "LowerBounds.h"
 
+#include "ByteSums.h"
 #include "Steps.h"
 #include "dtrt/cost/LinkRates.h"
 
@@ -17,11 +18,6 @@ namespace {
 
 /// Pairs of devices that links are looked up for: those of 8,192 devices.
 constexpr uint64_t kMostPairs = uint64_t(1) << 26;
-
-void addBytes(uint64_t &sum, uint64_t bytes) {
-  if (__builtin_add_overflow(sum, bytes, &sum))
-    sum = UINT64_MAX;
-}
 
 /// The fastest link of every port, over the devices of a plan.
 class PortRates {

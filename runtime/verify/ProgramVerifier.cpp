@@ -2,6 +2,7 @@
 
 #include "ProgramVerifier.h"
 
+#include "ByteSums.h"
 #include "SharedStorages.h"
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
@@ -77,12 +78,6 @@ bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
     if (offset[dim] >= family.shape[dim - family.numLeading()])
       return true;
   return false;
-}
-
-/// Programs are checked one by one, but hold no more than 2^64 bytes together.
-void addBytes(uint64_t &sum, uint64_t bytes) {
-  if (__builtin_add_overflow(sum, bytes, &sum))
-    sum = UINT64_MAX;
 }
 
 } // namespace

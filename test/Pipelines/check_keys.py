@@ -1,6 +1,6 @@
 """Checks that JSON on stdin has exactly the keys that users are promised.
 
-Usage: check_keys.py inspect | deliveries | run
+Usage: check_keys.py inspect | deliveries | run | simulate
 """
 
 import json
@@ -49,6 +49,78 @@ RUN = {
     "GBps": float,
     "staging_peak": int,
 }
+SPENT = {
+    "wire": float,
+    "latency": float,
+    "launch": float,
+    "copies": float,
+    "sharing": float,
+    "slow": float,
+    "jitter": float,
+}
+LOST = {"order" if key == "wire" else key: float for key in SPENT}
+SIMULATION = {
+    "simulated_s": float,
+    "undisturbed_s": float,
+    "predicted_s": float,
+    "lower_bound_s": float,
+    "lost_s": LOST,
+    "spent_s": SPENT,
+    "options": {
+        "latency_us": float,
+        "launch_us": float,
+        "jitter_percent": float,
+        "seed": int,
+        "slow_devices": list,
+        "slow_links": list,
+    },
+    "disturbances": list,
+    "legs": list,
+    "path": list,
+    "waves": list,
+    "devices": list,
+}
+#: What each item of these lists has.
+SIMULATED = {
+    "disturbances": {"what": str, "alone_s": float, "lost_s": float},
+    "legs": {
+        "device": int,
+        "port": (str, type(None)),
+        "messages": int,
+        "copies": int,
+        "first_wave": int,
+        "last_wave": int,
+        "begin_s": float,
+        "end_s": float,
+    },
+    "path": {
+        "what": str,
+        "wave": int,
+        "device": int,
+        "peer": (int, type(None)),
+        "begin_s": float,
+        "end_s": float,
+        "spent_s": SPENT,
+    },
+    "waves": {
+        "wave": int,
+        "begin_s": float,
+        "end_s": float,
+        "messages": int,
+        "bytes": int,
+        "on_path_s": SPENT,
+    },
+    "devices": {
+        "device": int,
+        "carrying_s": float,
+        "copying_s": float,
+        "waiting_s": float,
+        "waited_for": (int, type(None)),
+        "waited_for_s": float,
+        "kept_waiting_s": float,
+        "end_s": float,
+    },
+}
 PROOFS = {"coverage", "deadlock_free", "memory_safe", "solver"}
 
 
@@ -80,7 +152,23 @@ def check_deliveries(text):
         assert (line["wave"] == -1) == (line["src"] == line["dst"]), line
 
 
+def check_simulation(text):
+    simulation = json.loads(text)
+    check(simulation, SIMULATION)
+    for name, promised in SIMULATED.items():
+        for item in simulation[name]:
+            check(item, promised, name)
+    # What it was spent on, and the steps of the path, make the whole.
+    seconds = simulation["simulated_s"]
+    parts = [sum(simulation["spent_s"].values())]
+    parts.append(sum(sum(s["spent_s"].values()) for s in simulation["path"]))
+    parts += [simulation["path"][-1]["end_s"], simulation["legs"][-1]["end_s"]]
+    parts.append(max(device["end_s"] for device in simulation["devices"]))
+    assert all(abs(part - seconds) < 1e-9 for part in parts), parts
+
+
 CHECKS = {
+    "simulate": check_simulation,
     "inspect": check_inspect,
     "deliveries": check_deliveries,
     "run": lambda text: check(json.loads(text), RUN),

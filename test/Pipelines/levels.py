@@ -98,12 +98,17 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--bin", default="build/bin", help="the tools' folder")
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--requests", type=Path, default=EXAMPLES)
     parser.add_argument(
-        "patterns", nargs="*", default=["*.json"], help="which examples"
+        "patterns", nargs="*", default=["*.json"], help="which of them"
     )
     options = parser.parse_args()
     requests = sorted(
-        {path for each in options.patterns for path in EXAMPLES.glob(each)},
+        {
+            path
+            for each in options.patterns
+            for path in options.requests.glob(each)
+        },
         key=lambda path: (-devices(path), path.name),  # the longest first
     )
 

@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 # Seconds after which a process is taken to hang: far more than any takes on a
 # machine that is busy with something else.
-HANGS = 3600
+HANGS = 1800
 sys.path[:0] = [str(BUILD / "python"), str(Path(__file__).parent)]
 
 

@@ -31,15 +31,19 @@ def run_example(path, *options, processes=4):
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
-    done = subprocess.run(
-        [
-            sys.executable, "-m", "torch.distributed.run", "--standalone",
-            f"--nproc-per-node={processes}", EXAMPLES / path, *options,
-        ],
-        env=environment, capture_output=True, text=True, timeout=HANGS,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-6000:]
-    return done.stdout
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", EXAMPLES / path, *options]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, env=environment, stdout=pipe, stderr=pipe, text=True
+    ) as agent:
+        try:
+            printed, errors = agent.communicate(timeout=HANGS)
+        except subprocess.TimeoutExpired:
+            agent.terminate()  # torchrun then ends its workers; killed, not
+            raise
+    assert agent.returncode == 0, printed[-2000:] + errors[-6000:]
+    return printed
 
 
 LEAVES = """
@@ -97,6 +101,56 @@ HUGGINGFACE = "huggingface/switching.py"
 RL = "rl/switching.py"
 
 
+def check_losses(printed, layouts):
+    """They were held against a run without switches in every layout."""
+    found = re.search(
+        r"losses differ by (\S+) from the nearest of (\d+) runs .* is (\S+)",
+        printed,
+    )
+    assert found and int(found[2]) == layouts, printed
+    assert float(found[1]) <= float(found[3]), printed
+
+
+def noise():
+    """examples/noise.py as a module."""
+    spec = importlib.util.spec_from_file_location(
+        "noise", EXAMPLES / "noise.py"
+    )
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+RUNS = [[4.0, 3.0, 2.0], [4.0, 3.125, 2.25], [4.0, 2.875, 2.125]]
+
+
+@pytest.mark.parametrize(
+    ("losses", "within"),
+    [
+        (RUNS[1], True),
+        ([4.0, 3.125, 2.5], True),
+        ([4.0, 3.125, 2.5625], False),
+        ([4.0, 3.5, 2.125], False),
+        ([4.0, 3.0, 4.0], False),
+    ],
+    ids=["one-of-them", "within", "beyond", "for-a-step", "no-fall"],
+)
+def test_noise_is_what_runs_without_switches_differ_by(losses, within):
+    if within:
+        assert "differ by" in noise().compare(losses, RUNS)
+    else:
+        with pytest.raises(AssertionError, match="of 3 runs"):
+            noise().compare(losses, RUNS)
+
+
+def test_runs_that_are_equal_have_the_noise_of_one_place():
+    place = 2.0**-22  # of a float32 between 2 and 4
+    assert " 0.00e+00 from" in noise().compare([2.0, 1.0], [[2.0, 1.0]] * 2)
+    assert "differ by" in noise().compare([2.0, 1.0 + place], [[2.0, 1.0]] * 2)
+    with pytest.raises(AssertionError):
+        noise().compare([2.0, 1.0 + 2 * place], [[2.0, 1.0]] * 2)
+
+
 @needs("megatron.core")
 @pytest.mark.parametrize(
     "options",
@@ -104,28 +158,31 @@ RL = "rl/switching.py"
     ids=["dense", "experts", "single-precision-without-zero"],
 )
 def test_megatron(options):
-    printed = run_example(MEGATRON, "--steps", "2", *options)
+    printed = run_example(MEGATRON, "--steps", "1", *options)
     if "--check" in options:
         assert printed.count("values are right") == 4, printed
-        assert "from a run without switches" in printed
+        check_losses(printed, 4)
 
 
 @needs("torchtitan")
 def test_torchtitan():
-    printed = run_example(TORCHTITAN, "--steps", "2", "--check")
+    printed = run_example(TORCHTITAN, "--steps", "1", "--check")
     assert printed.count("values are right") == 3, printed
+    check_losses(printed, 3)
 
 
 @needs("transformers")
 def test_huggingface():
-    printed = run_example(HUGGINGFACE, "--check")
+    printed = run_example(HUGGINGFACE, "--check", "--steps", "1")
     assert printed.count("values are right") == 4, printed
+    check_losses(printed, 4)
 
 
 @needs("transformers", "peft")
 def test_huggingface_lora():
     printed = run_example(HUGGINGFACE, "--check", "--lora", "--steps", "1")
     assert printed.count("values are right") == 4, printed
+    check_losses(printed, 4)
 
 
 def test_rl():

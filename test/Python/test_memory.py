@@ -11,11 +11,12 @@ import resource
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 
 import dynatrain
 import pytest
-from conftest import BUILD
+from conftest import BUILD, HANGS
 from processes import fork, run_ranks, torch
 
 RANKS = 4
@@ -283,8 +284,18 @@ def test_rollback_is_refused(plans, tmp_path):
         assert "prepare" in text and "cannot allocate" in text, text
 
 
+def _tell_what_goes(rank, store, state):
+    """Tells that a tensor here has gone; rank 1 dies when all have told."""
+    while all(tensor.untyped_storage().nbytes() for tensor in state.values()):
+        time.sleep(0.001)
+    store.set(f"gone{rank}", "")
+    if rank == 1:
+        store.wait([f"gone{other}" for other in range(RANKS)])
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 def _killed(rank, store, path, late):
-    """Rank 1 dies before it transfers, or while it does."""
+    """Rank 1 dies before it transfers, or when there is no way back."""
     plan = dynatrain.Plan.load(path)
     full = base()
     state = fill(plan, rank, full)
@@ -292,14 +303,16 @@ def _killed(rank, store, path, late):
     world = dynatrain.World(store=store, rank=rank, timeout=10)
     switch = plan.prepare(world, state, coming)
     switch.wait()
-    if rank == 1:
-        if not late:
-            os.kill(os.getpid(), signal.SIGKILL)
-        threading.Timer(
-            0.02, lambda: os.kill(os.getpid(), signal.SIGKILL)
+    if rank == 1 and not late:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if late:
+        threading.Thread(
+            target=_tell_what_goes, args=(rank, store, state), daemon=True
         ).start()
     try:
         switch.transfer()
+        if rank == 1:
+            time.sleep(HANGS)
         switch.commit()
     except dynatrain.Error as error:
         if not late:

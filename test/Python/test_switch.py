@@ -122,6 +122,22 @@ def test_another_tag_is_an_error_at_once(tags, plan_of_two, tmp_path):
         assert f"rank 1 has {words[1]}" in text
 
 
+def _let_go(rank, store, path):
+    """Both ranks keep nothing of what they hand in."""
+    plan = dynatrain.Plan.load(path)
+    switch = plan.prepare(_world(store, rank), *_tensors(), tag=1)
+    switch.wait()
+    try:
+        switch.transfer()
+    except dynatrain.Error as error:
+        return str(error)
+
+
+def test_tensors_that_are_let_go_are_told_by_transfer(plan_of_two, tmp_path):
+    for text in run_ranks(2, _let_go, tmp_path, plan_of_two):
+        assert "transfer: " in text and "was freed after prepare" in text
+
+
 def test_wrong_tags(plan_of_two):
     plan = dynatrain.Plan.load(plan_of_two)
     for tag in (1.5, True, [1]):

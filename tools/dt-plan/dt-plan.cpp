@@ -2,6 +2,7 @@
 
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/report/Report.h"
+#include "dtrt/report/Simulate.h"
 #include "dtrt/report/TerminalProgress.h"
 #include "dtrt/verify/Verifier.h"
 
@@ -16,7 +17,8 @@ namespace {
 
 constexpr const char *kExamples = R"(Examples:
   dt-plan inspect shrink.dtplan
-  dt-plan dump shrink.dtplan --deliveries | grep '"dst": 3,')";
+  dt-plan dump shrink.dtplan --deliveries | grep '"dst": 3,'
+  dt-plan simulate shrink.dtplan --jitter 5 --slow 3=2)";
 
 /// diff(1): 0 same, 1 different, 2 trouble. Other commands: 1 on any error.
 constexpr int kDiffTrouble = 2;
@@ -29,6 +31,7 @@ struct Options {
   bool json = false;
   bool deliveries = false;
   DiffLength diffLength = DiffLength::Screen;
+  SimulationRequest simulation;
   OutputFormat format() const {
     return json ? OutputFormat::Json : OutputFormat::Text;
   }
@@ -122,6 +125,13 @@ int draw(const Options &options) {
   });
 }
 
+int simulate(const Options &options) {
+  return withPlan(options.plan, [&](const PlanReader &plan) {
+    return writeSimulation(plan, options.simulation, options.format(),
+                           std::cout);
+  });
+}
+
 std::string versionText() {
   return std::string("dt-plan ") + DT_VERSION + ", plan format " +
          std::to_string(kFormatMajor) + "." + std::to_string(kFormatMinor);
@@ -138,6 +148,27 @@ CLI::App *addCommand(CLI::App &app, Options &options, const char *name,
 void addRank(CLI::App *command, Options &options, const char *what) {
   command->add_option("--rank", options.rank, what);
   command->add_flag("--json", options.json, "print JSON");
+}
+
+CLI::App *addSimulate(CLI::App &app, Options &options) {
+  SimulationRequest &request = options.simulation;
+  auto *command = addCommand(app, options, "simulate",
+                             "run the plan event by event: how long it takes, "
+                             "and where the time goes");
+  command->add_option("--jitter", request.jitterPercent,
+                      "percent by which each message and copy may take more or "
+                      "less, drawn evenly");
+  command->add_option("--seed", request.seed, "of what is drawn")
+      ->capture_default_str();
+  command->add_option("--slow", request.slow,
+                      "DEVICE=FACTOR or FROM-TO=FACTOR, many times: a device, "
+                      "or a link one way, that takes so many times as long");
+  command->add_option("--latency", request.latencyUs,
+                      "us per message; without it the cluster's");
+  command->add_option("--launch", request.launchUs,
+                      "us per wave and device, before it offers its messages");
+  command->add_flag("--json", options.json, "print JSON");
+  return command;
 }
 
 } // namespace
@@ -175,6 +206,7 @@ int main(int argc, char **argv) {
       addCommand(app, options, "draw", "draw the plan as one HTML page");
   drawCommand->add_option("-o", options.output, "HTML file")
       ->capture_default_str();
+  auto *simulateCommand = addSimulate(app, options);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError &error) {
@@ -191,6 +223,8 @@ int main(int argc, char **argv) {
       return diff(options);
     if (verifyCommand->parsed())
       return verify(options);
+    if (simulateCommand->parsed())
+      return simulate(options);
     return draw(options);
   } catch (const std::bad_alloc &) {
     return fail("not enough memory", diffCommand->parsed() ? kDiffTrouble : 1);

@@ -7,7 +7,7 @@
 
 #include "PlanBuilder.h"
 
-#include "Overlap.h"
+#include "dtrt/core/Overlap.h"
 
 #include <gtest/gtest.h>
 

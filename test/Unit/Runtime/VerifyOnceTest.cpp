@@ -160,13 +160,17 @@ TEST_F(VerifyOnce, WhoWaitedLeavesNoLock) {
   fs::create_directories(folder);
   chmod(folder.c_str(), 0700);
   fs::path lock = folder / (markerOf(plan) + ".lock");
-  int held = open(lock.c_str(), O_RDWR | O_CREAT, 0600);
-  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  int isHeld[2];
+  ASSERT_EQ(pipe(isHeld), 0);
   pid_t child = fork();
   if (child == 0) {
-    close(held);
-    _exit(verifyOnce(plan, folder).ok() ? 0 : 1);
+    char byte = 0;
+    bool told = read(isHeld[0], &byte, 1) == 1;
+    _exit(told && verifyOnce(plan, folder).ok() ? 0 : 1);
   }
+  int held = open(lock.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  ASSERT_EQ(write(isHeld[1], "", 1), 1);
   fs::path descriptors = "/proc/" + std::to_string(child) + "/fd";
   auto hasOpened = [&] {
     std::error_code gone;
@@ -179,7 +183,8 @@ TEST_F(VerifyOnce, WhoWaitedLeavesNoLock) {
   while (!hasOpened() && waitpid(child, nullptr, WNOHANG) == 0)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   close(open((folder / markerOf(plan)).c_str(), O_WRONLY | O_CREAT, 0600));
-  close(held);
+  for (int file : {held, isHeld[0], isHeld[1]})
+    close(file);
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);

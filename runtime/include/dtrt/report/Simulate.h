@@ -1,0 +1,28 @@
+//===- Simulate.h - A plan event by event -----------------------*- C++ -*-===//
+
+#ifndef DTRT_REPORT_SIMULATE_H
+#define DTRT_REPORT_SIMULATE_H
+
+#include "dtrt/report/Report.h"
+
+namespace dtrt {
+
+/// What a plan is simulated with; what is not set is the cluster's.
+struct SimulationRequest {
+  std::optional<double> latencyUs; // per message
+  double launchUs = 0;             // per group and device
+  double jitterPercent = 0;        // of each message and copy
+  uint64_t seed = 1;
+  /// "DEVICE=FACTOR" or "FROM-TO=FACTOR": how many times slower.
+  std::vector<std::string> slow;
+};
+
+/// How long the plan takes event by event, and where the time goes; with
+/// jitter or slow ends also what each costs. Fails where the request names what
+/// the plan does not have, or says what is no number of its kind.
+Status writeSimulation(const PlanReader &plan, const SimulationRequest &request,
+                       OutputFormat format, std::ostream &out);
+
+} // namespace dtrt
+
+#endif // DTRT_REPORT_SIMULATE_H

@@ -1,0 +1,124 @@
+//===- SimulatedPrograms.cpp - A plan file as it is simulated -------------===//
+
+#include "dtrt/report/SimulatedPrograms.h"
+
+#include "dtrt/core/Overlap.h"
+#include "dtrt/format/ShardView.h"
+
+namespace dtrt {
+
+namespace {
+
+using Kind = DeviceStep::Kind;
+
+Kind kindOf(Opcode op) {
+  switch (op) {
+  case Opcode::Pack:
+    return Kind::Pack;
+  case Opcode::Unpack:
+    return Kind::Unpack;
+  case Opcode::Group:
+    return Kind::Group;
+  default:
+    return Kind::Local;
+  }
+}
+
+/// Bytes that local work writes.
+int64_t localBytes(const PlanCommon &common, const Instruction &instruction) {
+  size_t step = instruction.op == Opcode::Copy ? 2 : 1;
+  uint64_t bytes = 0;
+  for (size_t i = step - 1; i < instruction.segments.size(); i += step)
+    bytes += storedBytes(common.families[instruction.segments[i].family],
+                         instruction.segments[i]);
+  return int64_t(bytes);
+}
+
+class Builder {
+public:
+  Builder(const PlanCommon &common, const RankProgram &program)
+      : common(common), program(program),
+        localStays(common.summary.mode == MemoryMode::Flat),
+        besideOf(overlapsOf(program)) {}
+
+  std::vector<DeviceStep> run() {
+    std::vector<bool> isBeside(program.instructions.size());
+    for (const std::vector<size_t> &beside : besideOf)
+      for (size_t i : beside)
+        isBeside[i] = true;
+    for (size_t i = 0; i < program.instructions.size(); ++i)
+      if (!isBeside[i])
+        add(i);
+    return std::move(steps);
+  }
+
+private:
+  void add(size_t index) {
+    const Instruction &instruction = program.instructions[index];
+    // Nobody has measured what pages cost.
+    if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
+      return;
+    DeviceStep step;
+    step.kind = kindOf(instruction.op);
+    step.wave = instruction.wave;
+    if (step.kind == Kind::Group)
+      addGroup(index, step);
+    else if (step.kind == Kind::Local)
+      step.bytes = localBytes(common, instruction);
+    else
+      step.bytes = int64_t(instruction.bytes);
+    bool isLocal = step.kind == Kind::Local;
+    step.afterLocal =
+        !isLocal && hasLocal && (localStays || readsDestination(instruction));
+    hasLocal = isLocal || (hasLocal && !step.afterLocal);
+    if (!isLocal || step.bytes > 0)
+      append(std::move(step));
+  }
+
+  void addGroup(size_t index, DeviceStep &group) {
+    for (size_t other : besideOf[index]) {
+      const Instruction &beside = program.instructions[other];
+      (beside.op == Opcode::Pack ? group.packBytes : group.unpackBytes) +=
+          int64_t(beside.bytes);
+    }
+    for (const Message &message : program.instructions[index].messages)
+      group.messages.push_back(
+          {message.receive, message.peer, int64_t(message.bytes)});
+  }
+
+  void append(DeviceStep step) {
+    bool joins = !steps.empty() && step.kind != Kind::Group &&
+                 steps.back().kind == step.kind && !step.afterLocal;
+    if (joins)
+      steps.back().bytes += step.bytes;
+    else
+      steps.push_back(std::move(step));
+  }
+
+  const PlanCommon &common;
+  const RankProgram &program;
+  const bool localStays;
+  const std::vector<std::vector<size_t>> besideOf; // groups, by instruction
+  bool hasLocal = false; // that no step has waited for
+  std::vector<DeviceStep> steps;
+};
+
+} // namespace
+
+std::vector<DeviceStep> stepsOf(const PlanCommon &common,
+                                const RankProgram &program) {
+  return Builder(common, program).run();
+}
+
+Result<SimulatedPlan> readSimulatedPlan(const PlanReader &plan) {
+  SimulatedPlan out;
+  for (uint32_t device : plan.devices()) {
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    out.addDevice(device, stepsOf(plan.common(), *program));
+  }
+  DTRT_RETURN_IF_ERROR(out.finish());
+  return out;
+}
+
+} // namespace dtrt
