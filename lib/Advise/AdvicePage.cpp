@@ -1,6 +1,6 @@
 //===- AdvicePage.cpp - Advice on one self-contained page -----------------===//
 
-#include "dt/Advise/Report.h"
+#include "dt/Advise/AdvicePage.h"
 #include "dtrt/report/Page.h"
 
 namespace dt::advise {

@@ -1,6 +1,6 @@
 //===- RequestText.cpp - The request that a row of advice stands for ------===//
 
-#include "dt/Advise/Advice.h"
+#include "dt/Advise/RequestText.h"
 
 #include <nlohmann/json.hpp>
 

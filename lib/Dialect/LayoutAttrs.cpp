@@ -24,20 +24,6 @@ bool MeshAttr::isIota(llvm::ArrayRef<int64_t> devices) {
   return true;
 }
 
-LogicalResult verifyDeviceList(EmitError emitError, ArrayRef<int64_t> devices) {
-  SmallVector<int64_t> sorted(devices);
-  llvm::sort(sorted);
-  if (sorted.front() < 0)
-    return emitError() << "expected devices from 0, found " << sorted.front();
-  if (sorted.back() > kMaxDevice)
-    return emitError() << "expected devices up to " << kMaxDevice << ", found "
-                       << sorted.back();
-  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end())
-    return emitError() << "device " << *twice << " appears twice";
-  return success();
-}
-
 MeshAttr MeshAttr::get(MLIRContext *context, const Mesh &mesh) {
   SmallVector<AxisEntry> axes;
   for (const MeshAxis &axis : mesh.axes)

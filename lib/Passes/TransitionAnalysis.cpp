@@ -24,17 +24,6 @@ namespace {
 
 using Holdings = llvm::DenseMap<Operation *, std::vector<Holding>>;
 
-/// Explicit shards: rows name ranks of the layout.
-std::vector<Holding> evaluateShards(PlaceOp place, LayoutOp layout,
-                                    SymbolTableCollection &tables) {
-  auto devices = layout.lookupDevices(tables);
-  std::vector<HeldBox> held;
-  for (RankBox &row : cast<ShardsAttr>(place.getHow()).toGeometry())
-    held.push_back({devices ? (*devices)[row.rank] : row.rank,
-                    std::move(row.box), row.range});
-  return holdingsOf(held, place.lookupParam(tables).numLeading());
-}
-
 /// Evaluates all bucketed places of a layout together.
 class BucketedPlaces {
 public:
@@ -123,24 +112,14 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
   // master, exp_avg and exp_avg_sq of a param are one place.
   BucketedPlaces bucketed(layout, tables);
   for (auto place : layout.getOps<PlaceOp>()) {
-    if (isa<ShardsAttr>(place.getHow())) {
-      out[place] = evaluateShards(place, layout, tables);
-      continue;
-    }
     if (place.getBucketed()) {
       if (failed(bucketed.add(place)))
         return failure();
       continue;
     }
-    ParamOp param = place.lookupParam(tables);
-    std::string error;
-    auto holdings =
-        dt::evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
-                     place.lookupMesh(tables).getMesh().toGeometry(),
-                     {param.getShape().begin(), param.getShape().end()},
-                     param.numLeading(), error);
-    if (!holdings)
-      return place.emitOpError() << error;
+    auto holdings = place.evaluate(tables);
+    if (failed(holdings))
+      return failure();
     out[place] = std::move(*holdings);
   }
   return bucketed.evaluate(out);

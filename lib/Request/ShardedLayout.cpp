@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Layouts.h"
+#include "ShardedLayout.h"
 #include "ParallelSizes.h"
 
 #include "dt/Geometry/Cells.h"

@@ -8,10 +8,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/core/BoxTable.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
 
+#include "BoxKernels.h"
 #include "GpuSteps.h"
-#include "Kernels.h"
 #include "Stream.h"
 
 #include <algorithm>

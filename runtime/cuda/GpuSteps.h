@@ -11,6 +11,7 @@
 #define DTRT_LIB_CUDA_GPUSTEPS_H
 
 #include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/BoxTable.h"
 #include "dtrt/core/MessageRegions.h"
 #include "dtrt/core/Transport.h"
 

@@ -4,7 +4,8 @@
 #include "ShardLines.h"
 
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 

@@ -3,7 +3,9 @@
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/DeviceTraffic.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 

@@ -12,7 +12,9 @@
 #include "Interruptible.h"
 #include "TorchMemory.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 #include "dtrt/transport/DigestTransport.h"
 #include "dtrt/transport/SharedMemoryTransport.h"
 #include "dtrt/verify/Verifier.h"
@@ -21,7 +23,10 @@
 #include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuDigests.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
 #endif
 #ifdef DT_HAS_NCCL
 #include "dtrt/nccl/NcclTransport.h"

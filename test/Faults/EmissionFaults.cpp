@@ -7,7 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
+#include "dtrt/format/PlanWriter.h"
 
 #include "flatbuffers/flatbuffers.h"
 

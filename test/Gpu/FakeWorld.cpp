@@ -1,6 +1,8 @@
 //===- FakeWorld.cpp - NCCL worlds of threads -----------------------------===//
 
 #include "FakeWorld.h"
+#include "dtrt/core/ArenaStorage.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <algorithm>
 #include <thread>

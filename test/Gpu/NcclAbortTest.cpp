@@ -7,6 +7,8 @@
 //===----------------------------------------------------------------------===//
 
 #include "FakeWorld.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -2,6 +2,7 @@
 
 #include "FirstOf.h"
 #include "GpuSteps.h"
+#include "dtrt/core/ArenaStorage.h"
 
 #include <gtest/gtest.h>
 

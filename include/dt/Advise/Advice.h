@@ -54,10 +54,6 @@ std::optional<Advice> advise(const Job &job, const AdviceOptions &options,
 /// row with the quickest transition.
 void rankRows(const Job &job, Advice &advice);
 
-/// The request of a row, to be read from `folder`.
-std::string requestText(const Job &job, const Advice &advice,
-                        const AdviceRow &row, const std::string &folder);
-
 } // namespace dt::advise
 
 #endif // DT_ADVISE_ADVICE_H

@@ -6,7 +6,6 @@
 
 #include "SmallMachine.h"
 #include "dt/Proof/PlanRules.h"
-#include "dtrt/format/PlanFile.h"
 
 #include <array>
 #include <map>

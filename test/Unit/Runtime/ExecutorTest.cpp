@@ -8,6 +8,7 @@
 #include "ExpectContains.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/TensorBinding.h"
 #include "dtrt/transport/LoopbackTransport.h"
 #include "dtrt/verify/Verifier.h"

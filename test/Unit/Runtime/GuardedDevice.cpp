@@ -2,6 +2,7 @@
 
 #include "GuardedDevice.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 
 #include <algorithm>

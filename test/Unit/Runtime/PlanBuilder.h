@@ -8,7 +8,7 @@
 #ifndef DTRT_TEST_PLANBUILDER_H
 #define DTRT_TEST_PLANBUILDER_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 #include "dtrt/format/ShardView.h"
 
 #include <random>

@@ -9,8 +9,6 @@
 
 #include "FileLayout.h"
 
-#include "dtrt/format/PlanFile.h"
-
 #include <optional>
 
 namespace dtrt::test {

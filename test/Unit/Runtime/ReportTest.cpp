@@ -2,7 +2,11 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Draw.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 

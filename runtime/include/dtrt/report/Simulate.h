@@ -3,7 +3,7 @@
 #ifndef DTRT_REPORT_SIMULATE_H
 #define DTRT_REPORT_SIMULATE_H
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/OutputFormat.h"
 
 namespace dtrt {
 

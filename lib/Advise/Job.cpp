@@ -1,10 +1,10 @@
-//===- ReadJob.cpp - From the text of a job to its structs ----------------===//
+//===- Job.cpp - From the text of a job to its structs --------------------===//
 
 #include "ReadModelShape.h"
 
 #include "Cluster.h"
-#include "Layouts.h"
 #include "ParallelSizes.h"
+#include "SizedLayout.h"
 #include "States.h"
 #include "Units.h"
 

@@ -1,9 +1,10 @@
-//===- ReadRequest.cpp - From the text of a request to its structs --------===//
+//===- Request.cpp - From the text of a request to its structs ------------===//
 
 #include "Cluster.h"
 #include "ExtraState.h"
-#include "Layouts.h"
 #include "Rules.h"
+#include "ShardedLayout.h"
+#include "SizedLayout.h"
 #include "States.h"
 
 #include "dt/Geometry/Limits.h"
