@@ -143,13 +143,15 @@ Status ArenaStorage::allocateFlat() {
       const ShardRecord &record = shards(side)[shard];
       const Family &family = common().families[record.family];
       for (const Segment &all : wholeStorage(family, record, side, shard))
-        forEachBuffer(all, [&](const Place &at) { count(at, /*live=*/true); });
+        for (const BufferPart &at : partsOf(all))
+          count(at, /*live=*/true);
     }
   }
   for (const Instruction &instruction : program().instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &range : instruction.segments)
-        forEachBuffer(range, [&](const Place &at) { count(at, false); });
+        for (const BufferPart &at : partsOf(range))
+          count(at, /*live=*/false);
   peakPages = livePages;
   for (Side side : {Side::Source, Side::Destination})
     for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
@@ -160,22 +162,9 @@ Status ArenaStorage::allocateFlat() {
   return {};
 }
 
-template <typename Fn>
-void ArenaStorage::forEachBuffer(const Segment &range, Fn fn) {
-  const Family &family = common().families[range.family];
-  Interval elements = storageRange(family, range);
-  for (unsigned state :
-       statesOf(storedStates(family, range.states, range.side))) {
-    int64_t width = byteWidth(dtypeOf(family, state, range.side));
-    Interval bytes = {elements.lo * width, elements.hi * width};
-    for (int64_t member : membersIn(range))
-      fn(Place{range.side, range.shard, state, member, bytes});
-  }
-}
-
 /// Counts live bytes, of the buffer and of its pages.
-void ArenaStorage::count(const Place &at, bool live) {
-  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+void ArenaStorage::count(const BufferPart &at, bool live) {
+  Buffer &buffer = buffers[indexOf(at)];
   buffer.live += uint64_t(live ? at.bytes.size() : -at.bytes.size());
   if (memory.page == 0)
     return;
@@ -188,10 +177,10 @@ void ArenaStorage::count(const Place &at, bool live) {
 }
 
 /// Calls fn(live bytes of a page, bytes of the arena on it).
-template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
+template <typename Fn>
+void ArenaStorage::forEachPage(const BufferPart &at, Fn fn) {
   auto page = int64_t(memory.page);
-  auto place =
-      int64_t(buffers[index(at.side, at.shard, at.state, at.member)].place);
+  auto place = int64_t(buffers[indexOf(at)].place);
   Interval bytes = {place + at.bytes.lo, place + at.bytes.hi};
   for (int64_t i = bytes.lo / page; i * page < bytes.hi; ++i)
     fn(pages[size_t(at.side)][size_t(i)],
@@ -199,8 +188,8 @@ template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
                 std::min(bytes.hi, (i + 1) * page)});
 }
 
-Status ArenaStorage::appear(const Place &at) {
-  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+Status ArenaStorage::appear(const BufferPart &at) {
+  Buffer &buffer = buffers[indexOf(at)];
   std::byte *data = arenas[size_t(at.side)].get();
   if (memory.page > 0) {
     data += buffer.place;
@@ -215,7 +204,7 @@ Status ArenaStorage::appear(const Place &at) {
 }
 
 /// Pages that hold nothing live any more go; the rest must not be readable.
-void ArenaStorage::discard(const Place &at) {
+void ArenaStorage::discard(const BufferPart &at) {
   auto page = int64_t(memory.page);
   std::byte *arena = arenas[size_t(at.side)].get();
   Interval free;
@@ -238,28 +227,27 @@ void ArenaStorage::discard(const Place &at) {
 
 Status ArenaStorage::create(const Segment &range) {
   Status status;
-  forEachBuffer(range, [&](const Place &at) {
-    bool first =
-        buffers[index(at.side, at.shard, at.state, at.member)].live == 0;
+  for (const BufferPart &at : partsOf(range)) {
+    bool first = buffers[indexOf(at)].live == 0;
     count(at, /*live=*/true);
     if (first && status.ok())
       status = appear(at);
-  });
+  }
   DTRT_RETURN_IF_ERROR(status);
   return LocalStorage::create(range);
 }
 
 Status ArenaStorage::release(const Segment &range) {
-  forEachBuffer(range, [&](const Place &at) {
+  for (const BufferPart &at : partsOf(range)) {
     count(at, /*live=*/false);
     if (memory.page > 0)
       discard(at);
-    Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+    Buffer &buffer = buffers[indexOf(at)];
     if (buffer.live > 0)
-      return;
+      continue;
     bind(at.side, at.shard, at.state, at.member, nullptr);
     buffer.block.reset();
-  });
+  }
   return LocalStorage::release(range);
 }
 

@@ -607,4 +607,42 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   }
 }
 
+TestPlan planByTensor(bool shared) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  plan.common.summary.granularity = Granularity::Tensor;
+  for (Family &family : plan.common.families)
+    family.storage = shared ? "all" : "";
+  return plan;
+}
+
+Instruction workOf(Opcode op, Side side, uint64_t slot, uint64_t bytes) {
+  Instruction instruction;
+  instruction.op = op;
+  instruction.slot = slot;
+  instruction.bytes = bytes;
+  instruction.segments.resize(1);
+  instruction.segments[0].side = side;
+  return instruction;
+}
+
+Instruction packOf(uint64_t slot, uint64_t bytes, Side side) {
+  return workOf(Opcode::Pack, side, slot, bytes);
+}
+
+Instruction unpackOf(uint64_t slot, uint64_t bytes) {
+  return workOf(Opcode::Unpack, Side::Destination, slot, bytes);
+}
+
+Instruction groupOf(std::vector<Message> messages) {
+  Instruction instruction;
+  instruction.op = Opcode::Group;
+  instruction.messages = std::move(messages);
+  return instruction;
+}
+
+Instruction inWave(int32_t wave, Instruction instruction) {
+  instruction.wave = wave;
+  return instruction;
+}
+
 } // namespace dtrt::test

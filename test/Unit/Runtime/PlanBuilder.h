@@ -66,6 +66,17 @@ TestPlan derivedPlan();
 TestPlan randomPlan(std::mt19937_64 &rng);
 /// One of these.
 TestPlan anyPlan(std::mt19937_64 &rng);
+/// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
+/// one storage.
+TestPlan planByTensor(bool shared);
+
+/// Instructions of one segment without elements.
+Instruction workOf(Opcode op, Side side, uint64_t slot = 0, uint64_t bytes = 0);
+Instruction packOf(uint64_t slot, uint64_t bytes, Side side = Side::Source);
+Instruction unpackOf(uint64_t slot, uint64_t bytes);
+Instruction groupOf(std::vector<Message> messages);
+/// The same in another wave.
+Instruction inWave(int32_t wave, Instruction instruction);
 
 } // namespace dtrt::test
 

@@ -319,17 +319,9 @@ TEST(Verifier, SeesPartsOfStorageComeLateOrGoEarly) {
                  "before it is created");
 }
 
-TestPlan byTensor(bool shared) {
-  TestPlan plan = reshapePlan(MemoryMode::Flat);
-  plan.common.summary.granularity = Granularity::Tensor;
-  for (Family &family : plan.common.families)
-    family.storage = shared ? "all" : "";
-  return plan;
-}
-
 TEST(Verifier, SeesPartsOfStorageByTensor) {
-  EXPECT_EQ(verdict(byTensor(/*shared=*/false)), "");
-  expectContains(broken(byTensor(/*shared=*/false),
+  EXPECT_EQ(verdict(planByTensor(/*shared=*/false)), "");
+  expectContains(broken(planByTensor(/*shared=*/false),
                         [](TestPlan &plan) {
                           moveHalf(plan, Opcode::Release, /*toFront=*/false);
                         }),
@@ -337,9 +329,9 @@ TEST(Verifier, SeesPartsOfStorageByTensor) {
 }
 
 TEST(Verifier, SeesSharedStorageComeOrGoInParts) {
-  EXPECT_EQ(verdict(byTensor(/*shared=*/true)), "");
+  EXPECT_EQ(verdict(planByTensor(/*shared=*/true)), "");
   // The first member is released alone, with something else in between.
-  expectContains(broken(byTensor(/*shared=*/true),
+  expectContains(broken(planByTensor(/*shared=*/true),
                         [](TestPlan &plan) {
                           releaseFirstMember(plan, false, false);
                           auto &own = plan.programs[2].instructions;
@@ -348,7 +340,7 @@ TEST(Verifier, SeesSharedStorageComeOrGoInParts) {
                           own.insert(own.end() - 1, create);
                         }),
                  "expected nothing else between them");
-  expectContains(broken(byTensor(/*shared=*/true),
+  expectContains(broken(planByTensor(/*shared=*/true),
                         [](TestPlan &plan) {
                           auto &last = plan.programs[2].instructions.back();
                           ASSERT_EQ(last.op, Opcode::Release);

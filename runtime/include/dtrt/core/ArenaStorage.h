@@ -46,19 +46,10 @@ private:
 
   Status allocateFlat();
   uint64_t placeBuffers(Side side);
-  /// Bytes of one buffer, counted from its start.
-  struct Place {
-    Side side;
-    uint32_t shard;
-    unsigned state;
-    int64_t member;
-    Interval bytes;
-  };
-  template <typename Fn> void forEachBuffer(const Segment &range, Fn fn);
-  template <typename Fn> void forEachPage(const Place &at, Fn fn);
-  void count(const Place &at, bool live);
-  Status appear(const Place &at);
-  void discard(const Place &at);
+  template <typename Fn> void forEachPage(const BufferPart &at, Fn fn);
+  void count(const BufferPart &at, bool live);
+  Status appear(const BufferPart &at);
+  void discard(const BufferPart &at);
 
   MemorySource memory;
   Block arenas[2];

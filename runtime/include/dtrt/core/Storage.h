@@ -71,8 +71,16 @@ public:
   }
 
 protected:
-  /// Members, of the segment's shard, that it covers.
-  std::vector<int64_t> membersIn(const Segment &segment) const;
+  /// Bytes of the buffer of one member and state, counted from its start.
+  struct BufferPart {
+    Side side = Side::Source;
+    uint32_t shard = 0;
+    unsigned state = 0;
+    int64_t member = 0;
+    Interval bytes;
+  };
+  /// What a storage segment names.
+  std::vector<BufferPart> partsOf(const Segment &range) const;
   /// Where the buffer of a member stands among all buffers of the device.
   size_t index(Side side, uint32_t shard, unsigned state,
                int64_t member) const {
@@ -81,6 +89,9 @@ protected:
     return layout.first +
            size_t(__builtin_popcountll(below)) * size_t(layout.members) +
            size_t(member);
+  }
+  size_t indexOf(const BufferPart &part) const {
+    return index(part.side, part.shard, part.state, part.member);
   }
   size_t numBuffers() const { return pointers.size(); }
 
