@@ -242,7 +242,8 @@ std::string expertsJson(const Job &job, const Destination &destination) {
   int32_t first = -1;
   for (const ShapeTensor &tensor : job.model.tensors) {
     const TensorClass &kind = job.model.classes[tensor.kind];
-    if (!kind.isExpert || tensor.expert != 0 || tensor.home != Home::Layer)
+    if (!kind.isExpert || tensor.expert != 0 ||
+        tensor.stage != megatron::Stage::Layer)
       continue;
     if (first < 0)
       first = tensor.layer;

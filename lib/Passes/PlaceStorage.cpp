@@ -262,7 +262,7 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
     addRuns(own);
     rest = rest.drop_front(own.size());
   }
-  if (plan.byTensor)
+  if (plan.isByTensor())
     shareStorages();
   return std::move(found);
 }

@@ -115,7 +115,7 @@ public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
     reading.plan.flows = readFlows(info);
-    reading.plan.byTensor = info.isByTensor();
+    reading.plan.granularity = info.granularity;
   }
 
   FailureOr<TransitionReading> readTransport();

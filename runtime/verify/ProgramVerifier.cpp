@@ -304,9 +304,9 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
 
 Status ProgramVerifier::send(const Instruction &instruction,
                              const Message &message) {
-  MessageEnd end = {instruction.wave, program.device, message.peer,
-                    current,          message.bytes,  {},
-                    message.direct};
+  UnpairedEnd end = {instruction.wave, program.device, message.peer,
+                     current,          message.bytes,  {},
+                     message.direct};
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
     totals.passedOn.addSent(message.segment);
@@ -328,8 +328,8 @@ Status ProgramVerifier::send(const Instruction &instruction,
 
 Status ProgramVerifier::receive(const Instruction &instruction,
                                 const Message &message) {
-  MessageEnd end = {instruction.wave, message.peer, program.device, current,
-                    message.bytes,    {},           message.direct};
+  UnpairedEnd end = {instruction.wave, message.peer, program.device, current,
+                     message.bytes,    {},           message.direct};
   if (message.direct) {
     ContentHash content;
     content.add(message.segment);

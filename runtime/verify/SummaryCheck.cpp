@@ -20,7 +20,7 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
   std::vector<TimedMessage> out;
   out.reserve(totals.sends.size());
   for (size_t i = 0; i < totals.sends.size(); ++i) {
-    const MessageEnd &send = totals.sends[i];
+    const UnpairedEnd &send = totals.sends[i];
     out.push_back({send.wave, send.source, send.destination,
                    int64_t(send.bytes), !send.direct,
                    !totals.receives[i].direct});
@@ -28,10 +28,10 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
   return out;
 }
 
-uint64_t countWaves(const std::vector<MessageEnd> &sends) {
+uint64_t countWaves(const std::vector<UnpairedEnd> &sends) {
   uint64_t waves = 0;
   int32_t last = -1;
-  for (const MessageEnd &send : sends) { // sorted by wave
+  for (const UnpairedEnd &send : sends) { // sorted by wave
     waves += send.wave != last;
     last = send.wave;
   }

@@ -17,6 +17,7 @@
 #ifndef DT_PROOF_TRANSPORTPLAN_H
 #define DT_PROOF_TRANSPORTPLAN_H
 
+#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 
 #include <string>
@@ -107,8 +108,9 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
-  /// Flat memory: storages come and go whole.
-  bool byTensor = false;
+  /// Flat memory: how storages come and go.
+  Granularity granularity = Granularity::Page;
+  bool isByTensor() const { return granularity == Granularity::Tensor; }
   /// Whether every wave has its slots.
   bool isStaged = true;
 };

@@ -36,7 +36,7 @@ struct Transition {
 
   /// By tensor, with @v beside @w, which share a storage; @u has its own.
   void goWhole() {
-    plan.byTensor = true;
+    plan.granularity = Granularity::Tensor;
     for (const char *name : {"@v", "@u"}) {
       plan.flows.push_back(plan.flows.front());
       plan.flows.back().name = name;
@@ -214,7 +214,7 @@ TEST(StorageRules, ByTensorStorageComesAndGoesWhole) {
   { // By page, what shares a storage is of no account.
     Transition t;
     t.goWhole();
-    t.plan.byTensor = false;
+    t.plan.granularity = Granularity::Page;
     t.addStorage(/*creates=*/true, {0, 12}, 0);
     EXPECT_EQ(t.check(), "");
   }
