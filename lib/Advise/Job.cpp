@@ -1,5 +1,7 @@
 //===- Job.cpp - From the text of a job to its structs --------------------===//
 
+#include "dt/Advise/Job.h"
+
 #include "ReadModelShape.h"
 
 #include "Cluster.h"
@@ -7,8 +9,6 @@
 #include "SizedLayout.h"
 #include "States.h"
 #include "Units.h"
-
-#include "dt/Advise/Job.h"
 
 #include <nlohmann/json.hpp>
 

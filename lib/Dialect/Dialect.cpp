@@ -1,5 +1,7 @@
 //===- Dialect.cpp - Registration and bytecode ----------------------------===//
 
+#include "dt/Dialect/Dialect.h"
+
 #include "dt/Dialect/Ops.h"
 
 #include "mlir/Bytecode/BytecodeImplementation.h"

@@ -1,5 +1,7 @@
 //===- Certificate.cpp - Does a plan keep the rules? ----------------------===//
 
+#include "dt/Proof/Certificate.h"
+
 #include "FirstFault.h"
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"

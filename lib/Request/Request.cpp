@@ -1,5 +1,7 @@
 //===- Request.cpp - From the text of a request to its structs ------------===//
 
+#include "dt/Request/Request.h"
+
 #include "Cluster.h"
 #include "ExtraState.h"
 #include "Rules.h"
@@ -9,7 +11,6 @@
 
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
-#include "dt/Request/Request.h"
 
 #include <exception>
 #include <set>

@@ -8,6 +8,8 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dtrt/report/Diff.h"
+
 #include "DiffReport.h"
 #include "LayoutDiff.h"
 #include "ReportText.h"

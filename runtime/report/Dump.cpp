@@ -1,10 +1,11 @@
 //===- Dump.cpp - One device's program, readable --------------------------===//
 
+#include "dtrt/report/Dump.h"
+
 #include "ReportText.h"
 #include "ShardLines.h"
 
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Dump.h"
 #include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>

@@ -1,10 +1,11 @@
 //===- Inspect.cpp - The numbers of a plan --------------------------------===//
 
+#include "dtrt/report/Inspect.h"
+
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
 #include "dtrt/report/DeviceTraffic.h"
-#include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
