@@ -147,6 +147,7 @@ dt.program @t device 0 {
 // -----
 
 dt.program @t device 0 {
-  // expected-error@+1 {{expected 'source' or 'destination', found 'middle'}}
+  // expected-error@+2 {{expected 'source' or 'destination', found 'middle'}}
+  // expected-error@+1 {{invalid value for property side}}
   %new = dt.shard middle @w <[[0:4]]> : !dt.buffer<8>
 }
