@@ -4,27 +4,13 @@
 #include "dtrt/format/ShardView.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace dtrt {
 
 namespace {
 
-/// Every buffer starts on a cache line.
-constexpr uint64_t kAlignment = 64;
-
-/// Blocks of at least this size start on such a page.
-constexpr uint64_t kHugePage = 2 << 20;
-
-uint64_t roundUp(uint64_t bytes, uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-uint64_t aligned(uint64_t bytes) { return roundUp(bytes, kAlignment); }
+uint64_t aligned(uint64_t bytes) { return roundUp(bytes, kCacheLine); }
 
 /// What is released must not be readable by chance in the rest of a page.
 constexpr int kReleased = 0xdd;
@@ -34,7 +20,7 @@ constexpr int kReleased = 0xdd;
 ArenaStorage::~ArenaStorage() = default;
 
 Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
-  uint64_t size = std::max(aligned(bytes), kAlignment);
+  uint64_t size = std::max(aligned(bytes), kCacheLine);
   std::byte *block = memory.allocate(size);
   if (!block)
     return makeError(ErrorCode::OutOfMemory, "cannot allocate ", size,
@@ -121,7 +107,7 @@ uint64_t ArenaStorage::placeBuffers(Side side) {
     for (unsigned state : ownStates(*this, side, shard))
       for (int64_t m = 0; m < members(side, shard); ++m) {
         uint64_t bytes = memberBytes(side, shard, state);
-        next = roundUp(next, bytes < memory.page ? kAlignment : memory.page);
+        next = roundUp(next, bytes < memory.page ? kCacheLine : memory.page);
         buffers[index(side, shard, state, m)].place = next;
         next += bytes;
       }

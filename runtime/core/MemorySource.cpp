@@ -10,11 +10,16 @@
 
 namespace dtrt {
 
+namespace {
+/// Bytes; blocks of at least this size start on such a page.
+constexpr uint64_t kHugePage = 2 << 20;
+} // namespace
+
 MemorySource hostMemory() {
   auto allocate = [](uint64_t bytes) {
     bool huge = bytes >= kHugePage;
-    uint64_t alignment = huge ? kHugePage : kAlignment;
-    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
+    uint64_t alignment = huge ? kHugePage : kCacheLine;
+    uint64_t size = roundUp(bytes, alignment);
     void *block = std::aligned_alloc(alignment, size);
 #ifdef MADV_HUGEPAGE
     if (block && huge)

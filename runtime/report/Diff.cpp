@@ -15,6 +15,7 @@
 #include "ReportText.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/report/DeviceTraffic.h"
 
 #include <algorithm>
 #include <ostream>

@@ -8,6 +8,7 @@
 
 #include "FakeWorld.h"
 #include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/store/MemoryStore.h"
 
 #include <gtest/gtest.h>

@@ -10,6 +10,8 @@
 
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/nccl/NcclRun.h"
 #include "dtrt/store/MemoryStore.h"
 

@@ -10,6 +10,8 @@
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
+#include "dtrt/format/PlanWriter.h"
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>

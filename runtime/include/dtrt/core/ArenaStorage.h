@@ -6,6 +6,7 @@
 #include "dtrt/core/MemorySource.h"
 #include "dtrt/core/Storage.h"
 
+#include <functional>
 #include <memory>
 #include <vector>
 

@@ -13,6 +13,7 @@
 #include "dtrt/core/TensorBinding.h"
 
 #include <map>
+#include <memory>
 #include <set>
 
 namespace dtrt {

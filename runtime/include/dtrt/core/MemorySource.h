@@ -9,6 +9,14 @@
 
 namespace dtrt {
 
+/// Bytes; every buffer of a storage starts on one.
+constexpr uint64_t kCacheLine = 64;
+
+/// `bytes`, up to whole units.
+inline uint64_t roundUp(uint64_t bytes, uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
 /// Where owned buffers come from: host memory, or a device's. `allocate` gives
 /// nothing when there is no more.
 struct MemorySource {
