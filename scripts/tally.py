@@ -6,7 +6,7 @@ Of each suite RESULTS holds SUITE.code (its exit code), SUITE.log, and
 SUITE.xml when its runner writes JUnit's format. Without the XML each part of
 the suite must close with a line "N passed, N failed[, N skipped]" in the log. A
 suite that ran no test, or that ended badly with no failure counted, counts as
-one failure.
+one failure. What failed is listed by name, with the lines that tell why.
 """
 
 import re
@@ -20,11 +20,25 @@ CLOSING_LINE = re.compile(
 )
 
 
+# Of each failed test: enough to see the cause, where only the end of a run's
+# output is kept.
+LINES_SHOWN = 12
+TESTS_SHOWN = 10
+
+
+def failure_of(case):
+    """The element that says how a test case failed, or None."""
+    for kind in ("failure", "error"):
+        if (found := case.find(kind)) is not None:
+            return found
+    return None
+
+
 def count_junit(path):
     """(passed, failed, skipped) of a JUnit file, counted case by case."""
     counts = [0, 0, 0]
     for case in ElementTree.parse(path).iter("testcase"):
-        if case.find("failure") is not None or case.find("error") is not None:
+        if failure_of(case) is not None:
             counts[1] += 1
         elif case.find("skipped") is not None:
             counts[2] += 1
@@ -67,6 +81,44 @@ def count_suite(results, name):
     return passed, failed, skipped, None
 
 
+def failed_tests(results, name):
+    """(name, what it said) of each failed test of a suite that writes JUnit's
+    format. CTest gives a test's output beside the failure, pytest within."""
+    try:
+        cases = ElementTree.parse(results / f"{name}.xml").iter("testcase")
+    except (OSError, ElementTree.ParseError):
+        return
+    for case in cases:
+        if (found := failure_of(case)) is not None:
+            said = found.text or case.findtext("system-out") or ""
+            said = said.strip() or found.get("message", "")
+            yield f"{case.get('classname')}.{case.get('name')}", said
+
+
+def telling_lines(said):
+    """GoogleTest's first failure, otherwise the end, where a trace tells."""
+    lines = said.splitlines()
+    for i, line in enumerate(lines):
+        if line.endswith(": Failure"):
+            return lines[i : i + LINES_SHOWN]
+    return lines[-LINES_SHOWN:]
+
+
+def show_failures(results, names):
+    """Prints the failed tests of all suites, each with its telling lines."""
+    failed = [
+        (suite, *test)
+        for suite in names
+        for test in failed_tests(results, suite)
+    ]
+    for suite, name, said in failed[:TESTS_SHOWN]:
+        print(f"failed: {suite}: {name}")
+        for line in telling_lines(said):
+            print(f"    {line[:200]}")
+    if len(failed) > TESTS_SHOWN:
+        print(f"and {len(failed) - TESTS_SHOWN} more")
+
+
 def main(arguments):
     if len(arguments) < 2:
         print(__doc__, file=sys.stderr)
@@ -81,6 +133,7 @@ def main(arguments):
             f" {counts[2]:4} skipped"
             + (f"  ({complaint})" if complaint else "")
         )
+    show_failures(results, names)
     skipped = f", {totals[2]} skipped" if totals[2] else ""
     print(f"{totals[0]} passed, {totals[1]} failed{skipped}")
     return 1 if totals[1] or not totals[0] else 0

@@ -59,7 +59,7 @@ void checkProduct(const ParallelSizes &sizes, const std::string &path) {
 /// Fills the expert grid: edp, and efsdp where there is fsdp.
 void deriveExpertGrid(ParallelSizes &sizes, const std::string &path) {
   int64_t perStage = sizes.world / sizes.pp;
-  int64_t expert = sizes.etp * sizes.ep; // each at most kMaxRanks: 2^40
+  int64_t expert = sizes.etp * sizes.ep; // each at most kMaxRanks
   std::string grid = times("etp", sizes.etp) + " x " + times("ep", sizes.ep);
   if (perStage % expert != 0)
     fail(path + ": " + grid + " x " + times("pp", sizes.pp) +

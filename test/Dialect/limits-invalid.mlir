@@ -67,7 +67,7 @@ dt.layout @dst of @model world 4 {
 
 // -----
 
-// expected-error@+1 {{the mesh has more ranks than the limit of 1048576}}
+// expected-error@+1 {{the mesh has more ranks than the limit of 131072}}
 dt.mesh @dense <["tp"=4294967296]>
 
 // -----

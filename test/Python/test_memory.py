@@ -160,11 +160,13 @@ def limit_what_is_not_state():
     """Beside its state a process has the lists of its plans, as large as there
     are instructions, from one switch to the next. They are of malloc's heap,
     which keeps what it has: so an empty process has all of it, as one in a
-    switch does. A tensor is never of the heap, which would keep it, too. Of the
-    stacks of threads, however many there are at once, nobody uses most."""
+    switch does. The heap is one: which threads get one of their own, that keeps
+    what it has, too, depends on which are at work at once. A tensor is never of
+    the heap. Of the stacks of threads nobody uses most."""
     libc = ctypes.CDLL(None)
-    trim_threshold, mmap_threshold = -1, -3
+    trim_threshold, mmap_threshold, arena_max = -1, -3, -8
     libc.mallopt(trim_threshold, 2**30)
+    libc.mallopt(arena_max, 1)
     libc.mallopt(mmap_threshold, SIDE * SIDE * 4 // RANKS)
     attributes = ctypes.create_string_buffer(64)  # pthread_attr_t
     libc.pthread_attr_init(attributes)

@@ -59,3 +59,26 @@ def test_closes_with_one_plain_line(suite, tmp_path, capsys):
     assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed"
     suite(1, "3 passed, 1 failed\n")
     assert tally.main([str(tmp_path), "s"]) == 1
+
+
+def test_names_what_failed_and_why(suite, tmp_path, capsys):
+    """Of pytest the end of the trace, of GoogleTest its failure."""
+    trace = "\n".join(f"line {i}" for i in range(30))
+    xml = f"""<testsuites><testsuite>
+<testcase classname="t.py" name="a"><failure message="m">{trace}</failure></testcase>
+<testcase classname="G.B" name="G.B"><failure message=""/><system-out>start
+f.cpp:3: Failure
+Expected: 1
+[  FAILED  ] G.B</system-out></testcase>
+<testcase classname="t.py" name="good"/></testsuite></testsuites>"""
+    suite(1, xml=xml)
+    assert tally.main([str(tmp_path), "s"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-1] == "1 passed, 2 failed"
+    shown = lines[lines.index("failed: s: t.py.a") :]
+    assert shown[1:13] == [f"    line {i}" for i in range(18, 30)]
+    assert shown[13:16] == [
+        "failed: s: G.B.G.B",
+        "    f.cpp:3: Failure",
+        "    Expected: 1",
+    ]

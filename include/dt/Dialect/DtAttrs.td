@@ -61,7 +61,7 @@ def DT_MeshAttr : DT_Attr<"Mesh", "mesh"> {
     Axes of size 1 stay, since placements may name them.
 
     **Constraints:**
-    - axis names are distinct, sizes positive; at most 2^20 ranks;
+    - axis names are distinct, sizes positive; at most 2^17 ranks;
     - `devices` has one entry per rank, all distinct and from 0 to 2^31 - 1.
 
     Example: `#dt.mesh<["pp"=2, "tp"=2], devices=[8, 9, 0, 1]>`

@@ -116,7 +116,7 @@ def DT_LayoutOp : DT_BodyOp<"layout", [Symbol, DT_LayoutLevel,
     cut the `bucketed` places.
 
     **Constraints:**
-    - each mesh has `world` ranks, at most 2^20, all with the same devices;
+    - each mesh has `world` ranks, at most 2^17, all with the same devices;
     - each state of each param is placed, and once only (checked by
       `--dt-verify-layout`);
     - `zero` lists axes for each mesh.

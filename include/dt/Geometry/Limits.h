@@ -39,7 +39,7 @@ constexpr int64_t kMaxBytes = int64_t(1) << 60;
 /// Axes of a mesh.
 constexpr size_t kMaxAxes = 64;
 /// Ranks of a world.
-constexpr int64_t kMaxRanks = int64_t(1) << 20;
+constexpr int64_t kMaxRanks = int64_t(1) << 17;
 /// Links of a cluster that differ, which are looked through for each pair.
 constexpr size_t kMaxLinks = 4096;
 /// Number of a device or a node, and devices of a node.

@@ -13,11 +13,13 @@
 #include "dtrt/transport/SharedMemoryTransport.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <future>
 #include <gtest/gtest.h>
 #include <set>
+#include <sstream>
 #include <thread>
 
 using namespace dtrt;
@@ -191,8 +193,8 @@ TEST(SharedMemory, AnAbortEndsAHandshake) {
   EXPECT_EQ(connected.get().message(), "out of patience");
 }
 
-/// Connects to the sockets of all ranks on this machine, as often as it is told
-/// to, and says something or nothing.
+/// Connects to the sockets of all ranks of this test, as often as it is told to,
+/// and says something or nothing.
 class Strangers {
 public:
   explicit Strangers(size_t times) : times(times) {}
@@ -211,18 +213,37 @@ public:
 private:
   static constexpr size_t kWords[] = {0, 3, 44, 500}; // bytes
 
-  /// As anybody can read them.
+  /// As anybody can read them; only of this process, since other tests run on
+  /// this host.
   static std::set<SocketName> names() {
     std::set<SocketName> names;
+    std::set<std::string> own = ownSockets();
     std::ifstream table("/proc/net/unix");
     const std::string mark = "@dynatrain-";
-    for (std::string line; std::getline(table, line);)
-      if (size_t at = line.find(mark); at != std::string::npos) {
-        SocketName name = {};
-        line.copy(name.data(), name.size() - 1, at + mark.size());
-        names.insert(name);
-      }
+    for (std::string line; std::getline(table, line);) {
+      std::istringstream fields(line);
+      std::string skipped, inode, path;
+      for (int i = 0; i < 6; ++i)
+        fields >> skipped;
+      if (!(fields >> inode >> path) || path.rfind(mark, 0) != 0 ||
+          own.count("socket:[" + inode + "]") == 0)
+        continue;
+      SocketName name = {};
+      path.copy(name.data(), name.size() - 1, mark.size());
+      names.insert(name);
+    }
     return names;
+  }
+
+  /// As the system writes them: "socket:[INODE]".
+  static std::set<std::string> ownSockets() {
+    namespace fs = std::filesystem;
+    std::set<std::string> own;
+    std::error_code gone; // a descriptor may be closed meanwhile
+    for (const fs::directory_entry &entry :
+         fs::directory_iterator("/proc/self/fd"))
+      own.insert(fs::read_symlink(entry.path(), gone).string());
+    return own;
   }
 
   const size_t times;

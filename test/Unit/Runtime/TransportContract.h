@@ -34,6 +34,11 @@ struct TransportCase {
   bool comparesPlans = true;
 };
 
+/// In the names of tests, instead of a case's bytes.
+inline void PrintTo(const TransportCase &one, std::ostream *out) {
+  *out << one.name;
+}
+
 inline std::string caseName(const testing::TestParamInfo<TransportCase> &info) {
   return info.param.name;
 }
