@@ -65,7 +65,8 @@ def test_names_what_failed_and_why(suite, tmp_path, capsys):
     """Of pytest the end of the trace, of GoogleTest its failure."""
     trace = "\n".join(f"line {i}" for i in range(30))
     xml = f"""<testsuites><testsuite>
-<testcase classname="t.py" name="a"><failure message="m">{trace}</failure></testcase>
+<testcase classname="t.py" name="a"><failure message="m">{trace}</failure>
+</testcase>
 <testcase classname="G.B" name="G.B"><failure message=""/><system-out>start
 f.cpp:3: Failure
 Expected: 1

@@ -193,8 +193,8 @@ TEST(SharedMemory, AnAbortEndsAHandshake) {
   EXPECT_EQ(connected.get().message(), "out of patience");
 }
 
-/// Connects to the sockets of all ranks of this test, as often as it is told to,
-/// and says something or nothing.
+/// Connects to the sockets of all ranks of this test, as often as it is told
+/// to, and says something or nothing.
 class Strangers {
 public:
   explicit Strangers(size_t times) : times(times) {}
