@@ -39,7 +39,7 @@ import tempfile
 from pathlib import Path
 
 from cases import CASES, MODELS
-from plan_quality import ROOT, machine, ratio, table
+from plan_quality import ROOT, exit_status, ratio, table, write_json
 
 CAPS = ["64MiB", "256MiB", "1GiB"]
 UNITS = {"KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -303,15 +303,15 @@ def main():
             print(rows[-1], file=sys.stderr, flush=True)
     (print_scaled if options.scaled else print_rows)(rows)
     if options.json:
-        about = {"machine": machine(), "command": " ".join(sys.argv)}
-        options.json.write_text(
-            "".join(json.dumps({**row, **about}) + "\n" for row in rows)
-        )
-    problems = [row for row in rows if "problem" in row]
-    for row in problems:
-        about = f"{row['case']}, {row['granularity']}, {row['cap']}"
-        print(f"{about}: {row['problem']}", file=sys.stderr)
-    return 1 if problems else 0
+        write_json(options.json, rows)
+    return exit_status(
+        [
+            f"{row['case']}, {row['granularity']}, "
+            f"{row['cap']}: {row['problem']}"
+            for row in rows
+            if "problem" in row
+        ]
+    )
 
 
 if __name__ == "__main__":

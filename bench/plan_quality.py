@@ -60,6 +60,21 @@ def machine():
     return f"{model}, {os.cpu_count()} cores"
 
 
+def write_json(path, rows):
+    """One row a line, each with what it was measured on and by."""
+    about = {"machine": machine(), "command": " ".join(sys.argv)}
+    path.write_text(
+        "".join(json.dumps({**row, **about}) + "\n" for row in rows)
+    )
+
+
+def exit_status(problems):
+    """Says the problems; 1 where there are any."""
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    return 1 if problems else 0
+
+
 def run(*command):
     done = subprocess.run(
         list(map(str, command)), capture_output=True, text=True
@@ -225,16 +240,8 @@ def main():
     if published:
         print_published(others, published)
     if options.json:
-        about = {"machine": machine(), "command": " ".join(sys.argv)}
-        options.json.write_text(
-            "".join(
-                json.dumps({**row, **about}) + "\n" for row in rows + others
-            )
-        )
-    found = problems(rows)
-    for problem in found:
-        print(problem, file=sys.stderr)
-    return 1 if found else 0
+        write_json(options.json, rows + others)
+    return exit_status(problems(rows))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import tempfile
 from pathlib import Path
 
 from cases import CASES
-from plan_quality import ROOT, machine, ratio, run, table
+from plan_quality import ROOT, exit_status, ratio, run, table, write_json
 
 MOST_DIFFERENCE = 0.10
 CAUSES = ["order", "latency", "copies", "sharing"]
@@ -159,14 +159,8 @@ def main():
     print_calm(rows)
     print_rough(rows, options)
     if options.json:
-        about = {"machine": machine(), "command": " ".join(sys.argv)}
-        options.json.write_text(
-            "".join(json.dumps({**row, **about}) + "\n" for row in rows)
-        )
-    found = problems(rows)
-    for problem in found:
-        print(problem, file=sys.stderr)
-    return 1 if found else 0
+        write_json(options.json, rows)
+    return exit_status(problems(rows))
 
 
 if __name__ == "__main__":

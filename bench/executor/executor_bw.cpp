@@ -6,6 +6,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dtrt/core/MemorySource.h"
 #include "dtrt/world/LoopbackRun.h"
 
 #include <CLI/CLI.hpp>

@@ -6,7 +6,11 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/core/BoxTable.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuBoxTable.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

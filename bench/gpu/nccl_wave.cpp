@@ -8,9 +8,9 @@
 
 #include "Stream.h"
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/nccl/NcclTransport.h"
-#include "dtrt/store/Store.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <CLI/CLI.hpp>
 #include <nlohmann/json.hpp>

@@ -221,7 +221,7 @@ private:
     Arrivals moved = arrivals(job, advice.source, destination.sizes);
     row.movedBytes = moved.bytes;
     row.transitionSeconds = arrivalSeconds(job, moved);
-    row.isFlat = needsFlat(destination);
+    row.mode = modeOf(destination);
     if (destination.sizes.pp > 1)
       if (auto even = evenly(job, destination))
         row.evenStep = even->memory.fits ? even->time.total : 0;
@@ -235,9 +235,9 @@ private:
 
   /// Activations are gone at a step's end: both states must fit, or the source
   /// has to go as the destination comes.
-  bool needsFlat(const Destination &destination) {
-    if (!job.mode.empty())
-      return job.mode == "flat";
+  MemoryMode modeOf(const Destination &destination) {
+    if (job.mode)
+      return *job.mode;
     if (sourceMost == 0)
       for (const RankBytes &stage :
            stageBytes(job.model, advice.source, job.vocabMultiple))
@@ -245,8 +245,9 @@ private:
     int64_t capacity = INT64_MAX;
     for (int64_t device : destination.sizes.devices)
       capacity = std::min(capacity, job.cluster.devices[device].memory);
-    return sourceMost + destination.memory.state + 2 * job.staging >
-           capacity - job.constraints.reserve;
+    int64_t both = sourceMost + destination.memory.state + 2 * job.staging;
+    return both > capacity - job.constraints.reserve ? MemoryMode::Flat
+                                                     : MemoryMode::Rollback;
   }
 
   /// The fewest devices that keep the step within the bound.

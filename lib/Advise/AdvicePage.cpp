@@ -1,5 +1,6 @@
 //===- AdvicePage.cpp - Advice on one self-contained page -----------------===//
 
+#include "dt/Advise/AdvicePage.h"
 #include "dt/Advise/Report.h"
 #include "dtrt/report/Page.h"
 

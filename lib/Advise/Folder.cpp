@@ -2,8 +2,10 @@
 
 #include "dt/Advise/Folder.h"
 
+#include "dt/Advise/AdvicePage.h"
 #include "dt/Advise/CompileRequest.h"
 #include "dt/Advise/Report.h"
+#include "dt/Advise/RequestText.h"
 
 #include <cerrno>
 #include <cstring>

@@ -8,6 +8,8 @@
 
 namespace dt::advise {
 
+using megatron::Stage;
+
 namespace {
 
 bool isWhole(const TensorClass &kind, int64_t ways) {
@@ -86,14 +88,15 @@ HeldState::HeldState(const ModelShape &model, const Sizes &sizes,
 
 int64_t HeldState::chunkOf(int64_t stage, const ShapeTensor &tensor) const {
   int64_t last = gridOf.sizes.pp > 1 ? gridOf.sizes.vpp - 1 : 0;
-  switch (tensor.home) {
-  case Home::Layer:
+  switch (tensor.stage) {
+  case Stage::Layer:
     return gridOf.sizes.pp > 1 ? gridOf.chunkOf[tensor.layer] : 0;
-  case Home::First:
+  case Stage::First:
+  case Stage::Every:
     return 0;
-  case Home::Last:
+  case Stage::Last:
     return last;
-  case Home::FirstAndLast:
+  case Stage::FirstAndLast:
     return stage == 0 ? 0 : last;
   }
   return 0;
@@ -105,15 +108,17 @@ bool HeldState::holds(const Coordinates &at, int32_t number) const {
       tensor.expert / gridOf.expertsPerRank != at.ep)
     return false;
   bool isFirst = at.stage == 0, isLast = at.stage + 1 == gridOf.sizes.pp;
-  switch (tensor.home) {
-  case Home::Layer:
+  switch (tensor.stage) {
+  case Stage::Layer:
     return gridOf.stageOf[tensor.layer] == at.stage;
-  case Home::First:
+  case Stage::First:
     return isFirst;
-  case Home::Last:
+  case Stage::Last:
     return isLast;
-  case Home::FirstAndLast:
+  case Stage::FirstAndLast:
     return isFirst || isLast;
+  case Stage::Every:
+    return true;
   }
   return false;
 }
@@ -156,7 +161,7 @@ void HeldState::layOut(int64_t stage, int64_t ep, int64_t chunk, bool expert,
         chunkOf(stage, tensor) != chunk)
       continue;
     out.place[number] = {layout, int32_t(params.size())};
-    bool ownBucket = tensor.home == Home::FirstAndLast && gridOf.sizes.pp > 1;
+    bool ownBucket = tensor.stage == Stage::FirstAndLast && gridOf.sizes.pp > 1;
     params.push_back({elements(at, number), ownBucket});
   }
   const Sizes &sizes = gridOf.sizes;

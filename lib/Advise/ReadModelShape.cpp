@@ -20,6 +20,7 @@ namespace dt::advise {
 using json::fail;
 using json::inQuotes;
 using json::Json;
+using megatron::Stage;
 
 namespace {
 
@@ -35,23 +36,6 @@ int64_t readNumber(const Json &config, const std::string &path,
   if (standard < 0)
     fail(path + " needs the key " + inQuotes(*keys.begin()));
   return standard;
-}
-
-Home homeOf(megatron::Stage stage, const std::string &name) {
-  switch (stage) {
-  case megatron::Stage::Layer:
-    return Home::Layer;
-  case megatron::Stage::First:
-    return Home::First;
-  case megatron::Stage::Last:
-    return Home::Last;
-  case megatron::Stage::FirstAndLast:
-    return Home::FirstAndLast;
-  case megatron::Stage::Every:
-    break;
-  }
-  fail("tensor " + inQuotes(name) +
-       " is on every stage, which no known model type has");
 }
 
 class Reader {
@@ -99,19 +83,22 @@ private:
 
   void add(const megatron::ModelTensor &tensor) {
     ShapeTensor out;
-    out.home = homeOf(tensor.stage, tensor.name);
+    if (tensor.stage == Stage::Every)
+      fail("tensor " + inQuotes(tensor.name) +
+           " is on every stage, which no known model type has");
+    out.stage = tensor.stage;
     out.layer = int32_t(tensor.layer);
     out.expert = int32_t(tensor.expert);
     out.kind = classOf(tensor);
     shape.tensors.push_back(out);
     if (tensor.cut.vocab) {
       shape.vocab = tensor.shape[0];
-      shape.isTied |= out.home == Home::FirstAndLast;
+      shape.isTied |= out.stage == Stage::FirstAndLast;
       return;
     }
-    if (tensor.shape.size() != 2 || out.home == Home::First)
+    if (tensor.shape.size() != 2 || out.stage == Stage::First)
       return;
-    bool isMtp = out.home == Home::Last;
+    bool isMtp = out.stage == Stage::Last;
     if (isMtp && tensor.name.find("eh_proj") != std::string::npos) {
       ++shape.logits;
       shape.last.ioSaved += 4 * double(shape.hidden);
@@ -175,10 +162,10 @@ private:
     shape.inLayer.resize(shape.layers);
     for (const ShapeTensor &tensor : shape.tensors) {
       std::vector<ClassCount> &list =
-          tensor.home == Home::Layer   ? shape.inLayer[tensor.layer]
-          : tensor.home == Home::First ? shape.inFirst
-          : tensor.home == Home::Last  ? shape.inLast
-                                       : shape.inFirstAndLast;
+          tensor.stage == Stage::Layer   ? shape.inLayer[tensor.layer]
+          : tensor.stage == Stage::First ? shape.inFirst
+          : tensor.stage == Stage::Last  ? shape.inLast
+                                         : shape.inFirstAndLast;
       auto it =
           std::find_if(list.begin(), list.end(), [&](const ClassCount &one) {
             return one.kind == tensor.kind;

@@ -82,7 +82,7 @@ Json rowJson(const Job &job, const AdviceRow &row) {
   out["compiled"] = row.isCompiled;
   if (row.isCompiled)
     out["transition_peak_bytes"] = row.transitionPeak;
-  out["mode"] = row.isFlat ? "flat" : "rollback";
+  out["mode"] = memoryModeName(row.mode);
   out["even_step_s"] = row.evenStep > 0 ? Json(row.evenStep) : Json(nullptr);
   out["exact_partition"] = row.destination.isExactPartition;
   out["packed"] = row.isPacked;
@@ -242,7 +242,8 @@ std::string expertsJson(const Job &job, const Destination &destination) {
   int32_t first = -1;
   for (const ShapeTensor &tensor : job.model.tensors) {
     const TensorClass &kind = job.model.classes[tensor.kind];
-    if (!kind.isExpert || tensor.expert != 0 || tensor.home != Home::Layer)
+    if (!kind.isExpert || tensor.expert != 0 ||
+        tensor.stage != megatron::Stage::Layer)
       continue;
     if (first < 0)
       first = tensor.layer;

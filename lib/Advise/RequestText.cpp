@@ -1,6 +1,6 @@
 //===- RequestText.cpp - The request that a row of advice stands for ------===//
 
-#include "dt/Advise/Advice.h"
+#include "dt/Advise/RequestText.h"
 
 #include <nlohmann/json.hpp>
 
@@ -110,7 +110,7 @@ std::string requestText(const Job &job, const Advice &advice,
   out["destination"] = layoutOf(job, row.destination.sizes);
   out["cluster"] = clusterOf(job.cluster);
   out["memory"] = {{"staging", job.staging},
-                   {"mode", row.isFlat ? "flat" : "rollback"}};
+                   {"mode", memoryModeName(row.mode)}};
   return out.dump(2) + "\n";
 }
 

@@ -1,5 +1,7 @@
 //===- Dialect.cpp - Registration and bytecode ----------------------------===//
 
+#include "dt/Dialect/Dialect.h"
+
 #include "dt/Dialect/Ops.h"
 
 #include "mlir/Bytecode/BytecodeImplementation.h"
@@ -10,7 +12,6 @@
 using namespace mlir;
 
 #include "dt/Dialect/DtDialect.cpp.inc"
-#include "dt/Dialect/DtEnums.cpp.inc"
 #define GET_ATTRDEF_CLASSES
 #include "dt/Dialect/DtAttrs.cpp.inc"
 #define GET_TYPEDEF_CLASSES

@@ -24,20 +24,6 @@ bool MeshAttr::isIota(llvm::ArrayRef<int64_t> devices) {
   return true;
 }
 
-LogicalResult verifyDeviceList(EmitError emitError, ArrayRef<int64_t> devices) {
-  SmallVector<int64_t> sorted(devices);
-  llvm::sort(sorted);
-  if (sorted.front() < 0)
-    return emitError() << "expected devices from 0, found " << sorted.front();
-  if (sorted.back() > kMaxDevice)
-    return emitError() << "expected devices up to " << kMaxDevice << ", found "
-                       << sorted.back();
-  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
-  if (twice != sorted.end())
-    return emitError() << "device " << *twice << " appears twice";
-  return success();
-}
-
 MeshAttr MeshAttr::get(MLIRContext *context, const Mesh &mesh) {
   SmallVector<AxisEntry> axes;
   for (const MeshAxis &axis : mesh.axes)
@@ -385,9 +371,9 @@ void ClusterAttr::print(AsmPrinter &printer) const {
 //===----------------------------------------------------------------------===//
 
 LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
-                                 int64_t deviceBytes, bool flat,
-                                 bool byTensor) {
-  if (byTensor && !flat)
+                                 int64_t deviceBytes, MemoryMode mode,
+                                 Granularity granularity) {
+  if (granularity == Granularity::Tensor && mode != MemoryMode::Flat)
     return emitError() << "expected 'flat' where storage goes by tensor";
   if (stagingBytes < 0 || deviceBytes < 0)
     return emitError() << "expected limits from 0 bytes, found "
@@ -402,7 +388,7 @@ LogicalResult MemoryAttr::verify(EmitError emitError, int64_t stagingBytes,
 Attribute MemoryAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   int64_t staging = 0, device = 0;
-  llvm::StringRef mode;
+  llvm::StringRef name;
   if (parser.parseLess() || parser.parseKeyword("staging") ||
       parser.parseInteger(staging) || parser.parseComma())
     return {};
@@ -410,28 +396,31 @@ Attribute MemoryAttr::parse(AsmParser &parser, Type) {
       (parser.parseInteger(device) || parser.parseComma()))
     return {};
   llvm::SMLoc modeLoc = parser.getCurrentLocation();
-  if (failed(parser.parseOptionalKeyword(&mode, {"flat", "rollback"}))) {
+  if (failed(parser.parseOptionalKeyword(&name, {"flat", "rollback"}))) {
     parser.emitError(modeLoc, "expected 'flat' or 'rollback'");
     return {};
   }
-  bool flat = mode == "flat", byTensor = false;
-  if (flat && succeeded(parser.parseOptionalKeyword("by"))) {
+  MemoryMode mode = name == memoryModeName(MemoryMode::Flat)
+                        ? MemoryMode::Flat
+                        : MemoryMode::Rollback;
+  Granularity granularity = Granularity::Page;
+  if (mode == MemoryMode::Flat &&
+      succeeded(parser.parseOptionalKeyword("by"))) {
     if (parser.parseKeyword("tensor"))
       return {};
-    byTensor = true;
+    granularity = Granularity::Tensor;
   }
   if (parser.parseGreater())
     return {};
   return parser.getChecked<MemoryAttr>(loc, parser.getContext(), staging,
-                                       device, flat, byTensor);
+                                       device, mode, granularity);
 }
 
 void MemoryAttr::print(AsmPrinter &printer) const {
   printer << "<staging " << getStagingBytes() << ", ";
   if (getDeviceBytes() != 0)
     printer << "device " << getDeviceBytes() << ", ";
-  printer << (getFlat() ? "flat" : "rollback")
-          << (getByTensor() ? " by tensor>" : ">");
+  printer << memoryModeName(getMode(), getGranularity()) << ">";
 }
 
 } // namespace dt

@@ -1,7 +1,7 @@
 //===- LayoutOps.cpp - Text and lookups of the layout level ---------------===//
 
+#include "PieceChecks.h"
 #include "RowText.h"
-#include "dt/Dialect/Ops.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -223,28 +223,18 @@ SpaceOp TransitionOp::lookupSpace(SymbolTableCollection &tables) {
   return source ? source.lookupSpace(tables) : SpaceOp();
 }
 
-ParamOp lookupParam(Operation *op, FlatSymbolRefAttr name,
-                    SymbolTableCollection &tables) {
-  auto transition = op->getParentOfType<TransitionOp>();
-  SpaceOp space = transition ? transition.lookupSpace(tables) : SpaceOp();
-  if (!space)
-    return {};
-  return dyn_cast_or_null<ParamOp>(
-      tables.lookupSymbolIn(space, name.getAttr()));
-}
-
 //===----------------------------------------------------------------------===//
 // Holdings
 //===----------------------------------------------------------------------===//
 
 FailureOr<std::vector<Holding>>
-evaluateHoldings(PlaceOp place, SymbolTableCollection &tables) {
-  ParamOp param = place.lookupParam(tables);
+PlaceOp::evaluate(SymbolTableCollection &tables) {
+  ParamOp param = lookupParam(tables);
   if (!param)
-    return place.emitOpError() << "names " << place.getParamAttr()
-                               << ", which the space does not have";
-  auto layout = cast<LayoutOp>(place->getParentOp());
-  if (auto shards = dyn_cast<ShardsAttr>(place.getHow())) {
+    return emitOpError() << "names " << getParamAttr()
+                         << ", which the space does not have";
+  auto layout = cast<LayoutOp>((*this)->getParentOp());
+  if (auto shards = dyn_cast<ShardsAttr>(getHow())) {
     ArrayRef<int64_t> devices =
         layout.lookupDevices(tables).value_or(ArrayRef<int64_t>());
     std::vector<HeldBox> rows;
@@ -253,19 +243,17 @@ evaluateHoldings(PlaceOp place, SymbolTableCollection &tables) {
           {devices.empty() ? row.rank : devices[row.rank], row.box, row.range});
     return holdingsOf(rows, param.numLeading());
   }
-  MeshOp mesh = place.lookupMesh(tables);
+  MeshOp mesh = lookupMesh(tables);
   if (!mesh)
-    return place.emitOpError("has a placement but no mesh to place it on");
+    return emitOpError("has a placement but no mesh to place it on");
   std::string error;
-  std::optional<std::vector<Holding>> holdings =
-      evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
-               mesh.getMesh().toGeometry(), param.getShape().vec(),
-               param.numLeading(), error);
+  std::optional<std::vector<Holding>> holdings = dt::evaluate(
+      cast<PlacementAttr>(getHow()).toGeometry(), mesh.getMesh().toGeometry(),
+      param.getShape().vec(), param.numLeading(), error);
   if (holdings)
     return std::move(*holdings);
-  InFlightDiagnostic diagnostic = place.emitOpError()
-                                  << "does not fit " << place.getParamAttr()
-                                  << ": " << error;
+  InFlightDiagnostic diagnostic =
+      emitOpError() << "does not fit " << getParamAttr() << ": " << error;
   diagnostic.attachNote(mesh.getLoc()) << "on this mesh";
   return diagnostic;
 }

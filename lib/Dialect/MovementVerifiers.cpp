@@ -55,7 +55,7 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
   if (isa<ZeroOp>(op))
     return {kDestination, kDestination};
   auto transfer = dyn_cast<TransferOp>(op);
-  if (isa<KeepOp, CopyOp>(op) || (transfer && transfer.getHop() == 0))
+  if (isa<CopyOp>(op) || (transfer && transfer.getHop() == 0))
     return {kSource, kDestination};
   return {kEither, kDestination};
 }
@@ -144,107 +144,8 @@ LogicalResult TransitionOp::verifySymbolUses(SymbolTableCollection &tables) {
 }
 
 //===----------------------------------------------------------------------===//
-// One op: its param, states and boxes
+// Storage: its param and states
 //===----------------------------------------------------------------------===//
-
-LogicalResult verifyStates(Operation *op, ArrayAttr states, ParamOp param) {
-  if (!states)
-    return success();
-  for (auto state : states.getAsRange<StringAttr>()) {
-    if (param.getStates().indexOf(state.getValue()) >= 0)
-      continue;
-    InFlightDiagnostic diagnostic = op->emitOpError()
-                                    << "names state " << state << ", which @"
-                                    << param.getSymName() << " does not have";
-    diagnostic.attachNote(param.getLoc())
-        << "the param has states " << param.getStates();
-    return diagnostic;
-  }
-  return success();
-}
-
-// The largest end (offset + size) in each dim over all pieces.
-static Row largestEnds(PiecesAttr pieces) {
-  const unsigned rank = pieces.getRank(), offset = PiecesAttr::kOffset,
-                 size = pieces.sizeColumn();
-  Row largest(rank, 0);
-  for (const RowClass &rowClass : pieces.getRows().decodeClasses())
-    for (unsigned d = 0; d < rank; ++d) {
-      int64_t end = rowClass.base[offset + d] + rowClass.base[size + d];
-      for (size_t r = 0; r < rowClass.counts.size(); ++r) {
-        const Row &stride = rowClass.strides[r];
-        int64_t step = stride[offset + d] + stride[size + d];
-        end += std::max<int64_t>(step, 0) * (rowClass.counts[r] - 1);
-      }
-      largest[d] = std::max(largest[d], end);
-    }
-  ArrayRef<int64_t> table = pieces.getRows().getTable();
-  for (size_t at = 0; at < table.size(); at += pieces.getRows().getNumColumns())
-    for (unsigned d = 0; d < rank; ++d)
-      largest[d] =
-          std::max(largest[d], table[at + offset + d] + table[at + size + d]);
-  return largest;
-}
-
-static InFlightDiagnostic &&noteParam(InFlightDiagnostic &&diagnostic,
-                                      ParamOp param) {
-  Diagnostic &note = diagnostic.attachNote(param.getLoc())
-                     << "the param has shape [";
-  note.appendRange(param.getShape()) << "]";
-  return std::move(diagnostic);
-}
-
-static LogicalResult verifyBoxes(MovementOpInterface op, ParamOp param) {
-  PiecesAttr pieces = op.getPieces();
-  if (pieces.getRank() != param.rank())
-    return noteParam(op->emitOpError() << "has pieces of " << pieces.getRank()
-                                       << " dims, but @" << param.getSymName()
-                                       << " has " << param.rank(),
-                     param);
-  // Padding lies outside by its nature.
-  if (isa<ZeroOp>(op))
-    return success();
-  const Row ends = largestEnds(pieces);
-  for (unsigned d = 0; d < param.rank(); ++d) {
-    int64_t end = ends[d];
-    if (end > param.getShape()[d])
-      return noteParam(op->emitOpError()
-                           << "has a piece that ends at " << end << " in dim "
-                           << d << ", but @" << param.getSymName()
-                           << " ends at " << param.getShape()[d],
-                       param);
-  }
-  return success();
-}
-
-/// The param that an op inside a transition names; null where the transition
-/// says itself what is wrong.
-static FailureOr<ParamOp> findParam(Operation *op, FlatSymbolRefAttr name,
-                                    SymbolTableCollection &tables) {
-  auto transition = op->getParentOfType<TransitionOp>();
-  if (!transition)
-    return op->emitOpError("has no dt.transition around it, expected one");
-  SpaceOp space = transition.lookupSpace(tables);
-  if (!space)
-    return ParamOp();
-  ParamOp param = lookupParam(op, name, tables);
-  if (!param)
-    return op->emitOpError() << "moves " << name << ", which space @"
-                             << space.getSymName() << " does not have";
-  return param;
-}
-
-LogicalResult verifyMovement(MovementOpInterface op,
-                             SymbolTableCollection &tables) {
-  auto param = findParam(op, op.getParamAttr(), tables);
-  if (failed(param))
-    return failure();
-  if (!*param)
-    return success();
-  if (failed(verifyStates(op, op.getStatesAttr(), *param)))
-    return failure();
-  return verifyBoxes(op, *param);
-}
 
 template <typename Op>
 static LogicalResult verifyStorageUses(Op op, SymbolTableCollection &tables) {

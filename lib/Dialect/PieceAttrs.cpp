@@ -197,7 +197,7 @@ Attribute PiecesAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  RowsAttr attr = getCheckedRows(parser, loc, rows);
+  RowsAttr attr = RowsAttr::getChecked(parser, loc, rows);
   if (!attr)
     return {};
   return parser.getChecked<PiecesAttr>(loc, parser.getContext(),
@@ -315,7 +315,7 @@ Attribute ShardsAttr::parseBody(AsmParser &parser) {
   if (parseRank(parser, /*fixedColumns=*/3, rows, more) ||
       (more && parseRows(parser, rows, read)))
     return {};
-  RowsAttr attr = getCheckedRows(parser, loc, rows);
+  RowsAttr attr = RowsAttr::getChecked(parser, loc, rows);
   if (!attr)
     return {};
   return parser.getChecked<ShardsAttr>(loc, parser.getContext(),

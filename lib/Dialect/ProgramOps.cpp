@@ -181,15 +181,14 @@ LogicalResult RecvOp::verify() {
 
 // One view of storage per shard, and shards of one side.
 static LogicalResult verifyStorage(Operation *op, ValueRange shards,
-                                   ArrayAttr views, ShardSide side) {
+                                   ArrayAttr views, Side side) {
   if (shards.size() != views.size())
     return op->emitOpError() << "has " << views.size() << " views of "
                              << shards.size() << " shards, expected one each";
   for (auto [value, view] : llvm::zip(shards, views.getAsRange<ViewAttr>())) {
     auto shard = value.getDefiningOp<ShardOp>();
     if (!shard || shard.getSide() != side)
-      return op->emitOpError()
-             << "expected shards of the " << stringifyShardSide(side);
+      return op->emitOpError() << "expected shards of the " << sideName(side);
     int64_t leading = shard.getShard().getLeading();
     if (int64_t(view.getSize().size()) != leading + 1)
       return op->emitOpError()
@@ -201,11 +200,11 @@ static LogicalResult verifyStorage(Operation *op, ValueRange shards,
 }
 
 LogicalResult CreateShardOp::verify() {
-  return verifyStorage(*this, getShards(), getViews(), ShardSide::Destination);
+  return verifyStorage(*this, getShards(), getViews(), Side::Destination);
 }
 
 LogicalResult ReleaseShardOp::verify() {
-  return verifyStorage(*this, getShards(), getViews(), ShardSide::Source);
+  return verifyStorage(*this, getShards(), getViews(), Side::Source);
 }
 
 } // namespace dt

@@ -257,4 +257,20 @@ void printRows(llvm::raw_ostream &os, RowsAttr rows,
   }
 }
 
+LogicalResult
+verifyDeviceList(llvm::function_ref<InFlightDiagnostic()> emitError,
+                 ArrayRef<int64_t> devices) {
+  SmallVector<int64_t> sorted(devices);
+  llvm::sort(sorted);
+  if (sorted.front() < 0)
+    return emitError() << "expected devices from 0, found " << sorted.front();
+  if (sorted.back() > kMaxDevice)
+    return emitError() << "expected devices up to " << kMaxDevice << ", found "
+                       << sorted.back();
+  auto *twice = std::adjacent_find(sorted.begin(), sorted.end());
+  if (twice != sorted.end())
+    return emitError() << "device " << *twice << " appears twice";
+  return success();
+}
+
 } // namespace dt

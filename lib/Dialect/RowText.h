@@ -52,15 +52,6 @@ mlir::ParseResult
 parseRows(mlir::AsmParser &parser, RowSet &rows,
           llvm::function_ref<mlir::ParseResult(RowReader &)> readEntry);
 
-/// Rows read from text, checked, at most kMaxPieces of them. Null after an
-/// error.
-RowsAttr getCheckedRows(mlir::AsmParser &parser, llvm::SMLoc loc,
-                        const RowSet &rows);
-
-/// Distinct values of base + i * strides[0] + j * strides[1] + ..., ascending.
-std::vector<int64_t> imageOf(int64_t base, llvm::ArrayRef<int64_t> counts,
-                             llvm::ArrayRef<int64_t> strides);
-
 /// Prints one column as a linear expression.
 void printColumn(llvm::raw_ostream &os, const RowClass &entry, unsigned column);
 /// Prints `[e, e, ...]`.

@@ -144,8 +144,10 @@ bool RowsAttr::bounds(Row &lo, Row &hi) const {
   return !getTable().empty() || !getClasses().empty();
 }
 
-std::vector<int64_t> imageOf(int64_t base, llvm::ArrayRef<int64_t> counts,
-                             llvm::ArrayRef<int64_t> strides) {
+// Distinct values of base + i * strides[0] + j * strides[1] + ..., ascending.
+static std::vector<int64_t> imageOf(int64_t base,
+                                    llvm::ArrayRef<int64_t> counts,
+                                    llvm::ArrayRef<int64_t> strides) {
   std::vector<int64_t> image = {base};
   for (auto [count, stride] : llvm::zip_equal(counts, strides)) {
     if (stride == 0)
@@ -264,8 +266,8 @@ RowsAttr::verify(llvm::function_ref<InFlightDiagnostic()> emitError,
   return result;
 }
 
-RowsAttr getCheckedRows(AsmParser &parser, llvm::SMLoc loc,
-                        const RowSet &rows) {
+RowsAttr RowsAttr::getChecked(AsmParser &parser, llvm::SMLoc loc,
+                              const RowSet &rows) {
   // A class without rows is no class, and has no place in the encoding.
   for (const RowClass &rowClass : rows.classes)
     for (int64_t count : rowClass.counts)
@@ -295,7 +297,7 @@ Attribute RowsAttr::parse(AsmParser &parser, Type) {
     return {};
   if (parser.parseGreater())
     return {};
-  return getCheckedRows(parser, loc, rows);
+  return getChecked(parser, loc, rows);
 }
 
 void RowsAttr::print(AsmPrinter &printer) const {

@@ -14,13 +14,6 @@ namespace {
 
 using Kind = PlanStep::Kind;
 
-std::vector<dtrt::Range> toRanges(const std::vector<Interval> &intervals) {
-  std::vector<dtrt::Range> out;
-  for (Interval interval : intervals)
-    out.push_back({interval.lo, interval.hi});
-  return out;
-}
-
 bool isSameRegion(const dtrt::ShardRecord &a, const dtrt::ShardRecord &b) {
   return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
          a.range == b.range;
@@ -142,11 +135,9 @@ ProgramBuilder::Shards ProgramBuilder::shardsOf(const ShardIndex &index,
     dtrt::ShardRecord record;
     record.family = flow.family;
     record.states = flow.states;
-    for (const auto &intervals : entry.shard->dims)
-      record.dims.push_back(toRanges(intervals));
+    record.dims = entry.shard->dims;
     record.flat = entry.shard->range.has_value();
-    if (record.flat)
-      record.range = {entry.shard->range->lo, entry.shard->range->hi};
+    record.range = entry.shard->range.value_or(Interval());
     if (&index == &source && flow.sourceBuffers.empty()) {
       made.emplace_back(i, std::move(record));
       continue;
@@ -275,7 +266,7 @@ void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece) {
   if (kind == Kind::Derive) {
     from = segment(piece.fedBy, dtrt::Side::Destination, piece.box);
     // Of the states that travel with it, the one that is read.
-    from.states = plan.flows[piece.flow].madeFrom;
+    from.states = plan.flows[piece.flow].derivedFromStates;
   } else {
     from = segment(piece, /*reading=*/true);
   }

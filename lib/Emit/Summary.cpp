@@ -102,7 +102,7 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   countBytes(plan, flows, out);
   countMessages(plan, messagesOf(plan), localWork(plan, flows, out), cluster,
                 out);
-  out.collectives = multicasts(plan, flows).size();
+  out.multicasts = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);
     out.devicePeak = std::max<uint64_t>(out.devicePeak, memory.peak);

@@ -69,10 +69,10 @@ static std::vector<DType> roundings(std::initializer_list<DType> way) {
   return out;
 }
 
-bool roundAlike(DType fromSource, DType fromDestination, DType madeSource,
-                DType madeDestination) {
-  return roundings({fromSource, madeSource, madeDestination}) ==
-         roundings({fromSource, fromDestination, madeDestination});
+bool roundAlike(DType fromSource, DType fromDestination, DType derivedSource,
+                DType derivedDestination) {
+  return roundings({fromSource, derivedSource, derivedDestination}) ==
+         roundings({fromSource, fromDestination, derivedDestination});
 }
 
 std::optional<DType> parseDType(std::string_view text) {

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dt/Megatron/Config.h"
+#include "dt/Megatron/Tensors.h"
 
 #include "dt/Geometry/Limits.h"
 

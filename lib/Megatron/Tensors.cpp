@@ -9,7 +9,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dt/Megatron/Config.h"
+#include "dt/Megatron/Tensors.h"
 
 namespace dt::megatron {
 

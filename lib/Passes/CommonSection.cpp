@@ -60,7 +60,7 @@ dtrt::Family familyOf(ParamOp param) {
     info.sourceDType = states.readDType(i);
     info.destinationDType = state.destination.value_or(states.readDType(i));
     if (state.from)
-      info.madeFrom = states.indexOf(state.from);
+      info.derivedFrom = states.indexOf(state.from);
     out.states.push_back(std::move(info));
   }
   out.partial = param.getPartial();
@@ -91,10 +91,8 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   for (ParamOp param : info.params)
     out.families.push_back(familyOf(param));
   out.cluster = info.cluster;
-  out.summary.mode =
-      info.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
-  out.summary.granularity =
-      info.byTensor ? dtrt::Granularity::Tensor : dtrt::Granularity::Page;
+  out.summary.mode = info.mode;
+  out.summary.granularity = info.granularity;
   out.summary.stagingLimit = info.stagingLimit;
   out.summary.deviceLimit = info.deviceLimit;
   return out;

@@ -13,7 +13,8 @@
 #include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
+#include "dtrt/format/PlanWriter.h"
 #include "dtrt/verify/Verifier.h"
 
 #include "mlir/IR/Threading.h"

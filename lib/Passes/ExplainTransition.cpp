@@ -58,7 +58,7 @@ void explainMulticasts(const TransitionReading &reading,
     ++kinds[{kind, multicast.devices.size()}];
   }
   for (const auto &[kind, count] : kinds)
-    llvm::errs() << llvm::formatv("collectives: {0} {1} among {2} devices, "
+    llvm::errs() << llvm::formatv("multicasts: {0} {1} among {2} devices, "
                                   "made of sends and forwards\n",
                                   count, kind.first, kind.second);
 }

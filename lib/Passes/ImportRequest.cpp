@@ -97,10 +97,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
   Attribute how;
   FlatSymbolRefAttr mesh;
   if (!place.rows.empty() || layout.meshes.empty()) {
-    SmallVector<RankBox> rows;
-    for (const ShardRow &row : place.rows)
-      rows.push_back({row.rank, row.box, row.range});
-    how = ShardsAttr::get(context, rows, tensor.shape.size());
+    how = ShardsAttr::get(context, place.rows, tensor.shape.size());
   } else {
     how = PlacementAttr::get(context,
                              withChunks(place, layout.meshes[place.mesh].mesh));
@@ -139,7 +136,7 @@ void Importer::importTransition() {
       builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.flat, memory.byTensor));
+                      memory.mode, memory.granularity));
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

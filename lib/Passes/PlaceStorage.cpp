@@ -262,7 +262,7 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
     addRuns(own);
     rest = rest.drop_front(own.size());
   }
-  if (plan.byTensor)
+  if (plan.isByTensor())
     shareStorages();
   return std::move(found);
 }
@@ -579,7 +579,7 @@ void writeOps(const TransitionInfo &info, const StoragePlacement &placement) {
 struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
   LogicalResult place(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
-    if (!info.flat)
+    if (!info.isFlat())
       return success();
     if (!reading.plan.storage.empty())
       return info.op().emitOpError("has its storage placed already");
@@ -595,7 +595,7 @@ struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
     const auto &readings = getAnalysis<TransportReading>();
     bool isFlat = false;
     if (failed(readings.forEach([&](const TransitionReading &reading) {
-          isFlat |= reading.info->flat;
+          isFlat |= reading.info->isFlat();
           return place(reading);
         })))
       return signalPassFailure();

@@ -40,7 +40,7 @@ LogicalResult certify(const TransitionReading &reading, PlanCertificate &out) {
   out.numSlots += plan.slots.size();
   return reading.report(
       checkRules(plan, arrivals, wanted, info.cluster,
-                 {info.stagingLimit, info.deviceLimit, info.flat}, threads));
+                 {info.stagingLimit, info.deviceLimit, info.mode}, threads));
 }
 
 } // namespace

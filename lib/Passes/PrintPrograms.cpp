@@ -3,7 +3,8 @@
 #include "CommonSection.h"
 #include "ProgramReading.h"
 #include "dt/Passes/Passes.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include "llvm/Support/raw_ostream.h"
 

@@ -65,7 +65,7 @@ void Reader::readShard(ShardOp op) {
   Place place;
   place.family = families.lookup(op.getParamAttr().getAttr());
   place.states = statesIn(place.family, op.getStatesAttr());
-  place.side = toSide(op.getSide());
+  place.side = op.getSide();
   auto &records =
       place.side == Side::Source ? out.program.source : out.program.destination;
   place.shard = uint32_t(records.size());
@@ -73,14 +73,9 @@ void Reader::readShard(ShardOp op) {
   record.family = place.family;
   record.states = place.states;
   Shard shard = op.getShard().toGeometry();
-  for (const std::vector<Interval> &intervals : shard.dims) {
-    auto &ranges = record.dims.emplace_back();
-    for (Interval interval : intervals)
-      ranges.push_back({interval.lo, interval.hi});
-  }
   record.flat = shard.range.has_value();
-  if (record.flat)
-    record.range = {shard.range->lo, shard.range->hi};
+  record.range = shard.range.value_or(Interval());
+  record.dims = std::move(shard.dims);
   shards[op.getBuffer()] = place;
 }
 

@@ -10,6 +10,8 @@
 #include "dt/Passes/Files.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Version.h"
+#include "dt/Proof/Lemmas.h"
+#include "dt/Proof/PlanObligations.h"
 #include "dt/Proof/Solver.h"
 
 #include "mlir/Support/FileUtilities.h"

@@ -90,7 +90,7 @@ WaveProblem readProblem(const TransitionReading &reading) {
   problem.elementBytes = elementBytes(info.flowWidths());
   problem.cluster = info.cluster;
   problem.stagingBytes = info.stagingLimit;
-  if (info.flat) {
+  if (info.isFlat()) {
     problem.copies = collectCopies(reading.plan);
     problem.storage = readStorage(reading);
   }
@@ -192,13 +192,13 @@ void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
   }
 }
 
-/// What has no place among waves: made states come last, and in flat mode
+/// What has no place among waves: derived states come last, and in flat mode
 /// padding too, whose storage comes when all else is in place.
 void moveToEnd(const TransitionInfo &info) {
   Block &body = info.op().getBody().front();
   SmallVector<Operation *> late;
   for (Operation &op : body)
-    if (isa<DeriveOp>(op) || (info.flat && isa<ZeroOp>(op)))
+    if (isa<DeriveOp>(op) || (info.isFlat() && isa<ZeroOp>(op)))
       late.push_back(&op);
   for (Operation *op : late)
     op->moveBefore(&body, body.end());
@@ -235,7 +235,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     numMessages += messages.size();
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
-      if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
+      if (isa<TransferOp>(op) || (problem.storage && isa<CopyOp>(op)))
         op.erase();
     std::vector<WaveContents> waves = splitWaves(schedule);
     for (const WaveContents &wave : waves)

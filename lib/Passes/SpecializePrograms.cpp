@@ -59,13 +59,9 @@ private:
 Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
   Shard out;
   out.numLeading = numLeading;
-  for (const auto &ranges : record.dims) {
-    out.dims.emplace_back();
-    for (dtrt::Range range : ranges)
-      out.dims.back().push_back({range.lo, range.hi});
-  }
+  out.dims = record.dims;
   if (record.flat)
-    out.range = Interval{record.range.lo, record.range.hi};
+    out.range = record.range;
   return out;
 }
 
@@ -81,7 +77,7 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
         (side == Side::Source ? states.sourceBytes(record.states)
                               : states.destinationBytes(record.states));
     auto op = ShardOp::create(
-        builder, loc, BufferType::get(context, bytes), toShardSide(side),
+        builder, loc, BufferType::get(context, bytes), side,
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
         stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());

@@ -24,17 +24,6 @@ namespace {
 
 using Holdings = llvm::DenseMap<Operation *, std::vector<Holding>>;
 
-/// Explicit shards: rows name ranks of the layout.
-std::vector<Holding> evaluateShards(PlaceOp place, LayoutOp layout,
-                                    SymbolTableCollection &tables) {
-  auto devices = layout.lookupDevices(tables);
-  std::vector<HeldBox> held;
-  for (RankBox &row : cast<ShardsAttr>(place.getHow()).toGeometry())
-    held.push_back({devices ? (*devices)[row.rank] : row.rank,
-                    std::move(row.box), row.range});
-  return holdingsOf(held, place.lookupParam(tables).numLeading());
-}
-
 /// Evaluates all bucketed places of a layout together.
 class BucketedPlaces {
 public:
@@ -123,24 +112,14 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
   // master, exp_avg and exp_avg_sq of a param are one place.
   BucketedPlaces bucketed(layout, tables);
   for (auto place : layout.getOps<PlaceOp>()) {
-    if (isa<ShardsAttr>(place.getHow())) {
-      out[place] = evaluateShards(place, layout, tables);
-      continue;
-    }
     if (place.getBucketed()) {
       if (failed(bucketed.add(place)))
         return failure();
       continue;
     }
-    ParamOp param = place.lookupParam(tables);
-    std::string error;
-    auto holdings =
-        dt::evaluate(cast<PlacementAttr>(place.getHow()).toGeometry(),
-                     place.lookupMesh(tables).getMesh().toGeometry(),
-                     {param.getShape().begin(), param.getShape().end()},
-                     param.numLeading(), error);
-    if (!holdings)
-      return place.emitOpError() << error;
+    auto holdings = place.evaluate(tables);
+    if (failed(holdings))
+      return failure();
     out[place] = std::move(*holdings);
   }
   return bucketed.evaluate(out);
@@ -286,7 +265,7 @@ void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
     int from = states.indexOf(entry.from);
     for (size_t g = first; g < flows.size(); ++g)
       if (flows[g].states >> from & 1)
-        flows[f].deriveFrom = g;
+        flows[f].derivedFrom = g;
   }
 }
 
@@ -327,8 +306,8 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
   if (MemoryAttr memory = op.getMemoryAttr()) {
     info.stagingLimit = memory.getStagingBytes();
     info.deviceLimit = memory.getDeviceBytes();
-    info.flat = memory.getFlat();
-    info.byTensor = memory.getByTensor();
+    info.mode = memory.getMode();
+    info.granularity = memory.getGranularity();
   }
 }
 
@@ -431,7 +410,7 @@ void TransitionInfo::indexFlows() {
 }
 
 int64_t TransitionInfo::pageBytes() const {
-  return byTensor ? kWholeBuffers : pageBytesFor(stagingLimit);
+  return isByTensor() ? kWholeBuffers : pageBytesFor(stagingLimit);
 }
 
 std::vector<int64_t> TransitionInfo::shapeOf(uint32_t flow) const {
@@ -495,9 +474,10 @@ LogicalResult TransitionInfo::verifyComplete() const {
       continue;
     Box whole = Box::whole(shapeOf(i));
     CellSet all;
-    if (flows[i].deriveFrom)
+    if (flows[i].derivedFrom)
       all = overlay(flows[i].destination, shapeOf(i));
-    const CellSet &there = flows[i].deriveFrom ? all : (**found)[i].destination;
+    const CellSet &there =
+        flows[i].derivedFrom ? all : (**found)[i].destination;
     int64_t volume = 0;
     for (const Cell &cell : there.cells)
       volume += cell.box.volume();
@@ -581,8 +561,8 @@ std::vector<WantedPart> splitByOrigin(const TransitionInfo &info,
   const FlowInfo &flow = info.flows[index];
   std::vector<int64_t> shape = info.shapeOf(index);
   CellSet wanted = overlay(flow.destination, shape, limit);
-  CellSet made =
-      overlay(info.flows[*flow.deriveFrom].destination, shape, limit);
+  CellSet other =
+      overlay(info.flows[*flow.derivedFrom].destination, shape, limit);
   CellSet held = overlay(flow.source, shape, limit);
   std::vector<WantedPart> both, out;
   if (limit && limit->isExceeded())
@@ -597,10 +577,10 @@ std::vector<WantedPart> splitByOrigin(const TransitionInfo &info,
   auto ownersOf = [](const CellSet &set, uint32_t cell) -> const auto & {
     return set.ownerSets[set.cells[cell].owners];
   };
-  std::vector<CellPair> pairs = join(wanted.cells, made.cells, limit);
+  std::vector<CellPair> pairs = join(wanted.cells, other.cells, limit);
   for (const CellPair &pair : pairs) {
     const auto &p = ownersOf(wanted, pair.left);
-    std::vector<int64_t> sent = setMinus(p, ownersOf(made, pair.right));
+    std::vector<int64_t> sent = setMinus(p, ownersOf(other, pair.right));
     cells.push_back({pair.box, uint32_t(both.size())});
     both.push_back({pair.box, sent, setMinus(p, sent)});
     if (limit && !limit->take(int64_t(p.size())))
@@ -633,7 +613,7 @@ std::vector<WantedPart> splitByOrigin(const TransitionInfo &info,
 
 CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
   const FlowInfo &flow = flows[index];
-  if (!flow.deriveFrom)
+  if (!flow.derivedFrom)
     return overlay(flow.destination, shapeOf(index), limit);
   CellSet out;
   std::map<std::vector<int64_t>, uint32_t> owners;
@@ -651,7 +631,7 @@ CellSet TransitionInfo::sentCells(uint32_t index, WorkLimit *limit) const {
 
 std::vector<LocalMove> TransitionInfo::derivedPieces(uint32_t flow) const {
   std::vector<LocalMove> out;
-  if (!flows[flow].deriveFrom)
+  if (!flows[flow].derivedFrom)
     return out;
   for (const WantedPart &wanted : splitByOrigin(*this, flow, nullptr))
     for (int64_t device : wanted.derived)

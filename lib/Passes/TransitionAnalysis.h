@@ -30,8 +30,8 @@ struct FlowInfo {
   /// What its elements are read from, and where they end; the latter is empty
   /// for a state that the destination drops.
   std::vector<Holding> source, destination;
-  /// Index of the flow that elements may be made from on their own device.
-  std::optional<uint32_t> deriveFrom;
+  /// Index of the flow that elements may be derived from on their own device.
+  std::optional<uint32_t> derivedFrom;
 
   StatesAttr allStates() const { return ParamOp(param).getStates(); }
 };
@@ -53,9 +53,11 @@ public:
   Cluster cluster;
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none
-  bool flat = false;
+  MemoryMode mode = MemoryMode::Rollback;
+  Granularity granularity = Granularity::Page;
+  bool isFlat() const { return mode == MemoryMode::Flat; }
   /// Flat mode: storages come and go whole.
-  bool byTensor = false;
+  bool isByTensor() const { return granularity == Granularity::Tensor; }
   /// Flat mode: bytes of the pages in which storage comes and goes.
   int64_t pageBytes() const;
 

@@ -40,7 +40,7 @@ std::vector<FlowBuffers> buffersOf(const FlowInfo &flow, Side side,
 }
 
 /// The state that the first state of a flow is or may be made from, or -1.
-int madeFrom(const FlowInfo &flow) {
+int stateDerivedFrom(const FlowInfo &flow) {
   StatesAttr states = flow.allStates();
   const StateEntry &entry = states.getEntries()[llvm::countr_zero(flow.states)];
   return entry.from ? states.indexOf(entry.from) : -1;
@@ -56,7 +56,7 @@ void findSource(const TransitionInfo &info, uint32_t number, PlanFlow &out) {
   out.readStates = own.states;
   if (entry.source)
     return;
-  int from = madeFrom(own);
+  int from = stateDerivedFrom(own);
   out.readStates = uint64_t(1) << from;
   for (uint32_t i = 0; i < info.flows.size(); ++i)
     if (info.flows[i].param == own.param && info.flows[i].states >> from & 1)
@@ -90,10 +90,10 @@ std::vector<PlanFlow> readFlows(const TransitionInfo &info) {
     named.family = llvm::find(info.params, flow.param) - info.params.begin();
     named.states = flow.states;
     findSource(info, i, named);
-    named.deriveFrom = flow.deriveFrom;
-    if (flow.deriveFrom)
-      named.madeFrom = uint64_t(1) << madeFrom(flow);
-    if (info.byTensor)
+    named.derivedFrom = flow.derivedFrom;
+    if (flow.derivedFrom)
+      named.derivedFromStates = uint64_t(1) << stateDerivedFrom(flow);
+    if (info.isByTensor())
       named.storages = numbers.of(flow.param);
     bool oneByOne = !named.storages.empty();
     named.sourceBuffers = buffersOf(flow, Side::Source, oneByOne);
@@ -115,7 +115,7 @@ public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
     reading.plan.flows = readFlows(info);
-    reading.plan.byTensor = info.byTensor;
+    reading.plan.granularity = info.granularity;
   }
 
   FailureOr<TransitionReading> readTransport();
@@ -259,10 +259,10 @@ void BodyReader::readPieces(PieceJob &job) {
   PlanPiece *next = reading.plan.pieces.data() + job.first;
   auto numFlows = uint32_t(info.flows.size());
   int64_t width = info.flowWidths()[job.flow].bytesPerElement;
-  bool isZero = job.kind == Kind::Zero, isMade = job.kind == Kind::Derive;
+  bool isZero = job.kind == Kind::Zero, isDerived = job.kind == Kind::Derive;
   uint32_t flow = isZero ? numFlows + job.flow : job.flow;
   uint32_t fedBy =
-      isMade ? info.flows[job.flow].deriveFrom.value_or(flow) : flow;
+      isDerived ? info.flows[job.flow].derivedFrom.value_or(flow) : flow;
   job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
     *next++ = {job.number,           flow, fedBy, job.step, job.wave, from, to,
                box.volume() * width, box,  false};

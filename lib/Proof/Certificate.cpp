@@ -1,5 +1,7 @@
 //===- Certificate.cpp - Does a plan keep the rules? ----------------------===//
 
+#include "dt/Proof/Certificate.h"
+
 #include "FirstFault.h"
 #include "dt/Geometry/Cells.h"
 #include "dt/Geometry/Overlaps.h"
@@ -58,7 +60,7 @@ public:
       return Fault{piece.op, "reads " + described(flows[flow], piece.box) +
                                  " on device " + std::to_string(piece.from) +
                                  ", which does not hold it"};
-    if (kind == PlanStep::Kind::Derive && !flows[flow].deriveFrom)
+    if (kind == PlanStep::Kind::Derive && !flows[flow].derivedFrom)
       return Fault{piece.op, "makes " + described(flows[flow], piece.box) +
                                  ", which is made from no other state"};
     return std::nullopt;

@@ -10,7 +10,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dt/Proof/Obligations.h"
+#include "dt/Proof/Lemmas.h"
 
 namespace dt {
 

@@ -1,6 +1,6 @@
 //===- PlanObligations.cpp - The classes of a plan as SMT problems --------===//
 
-#include "dt/Proof/PlanClasses.h"
+#include "dt/Proof/PlanObligations.h"
 
 namespace dt {
 

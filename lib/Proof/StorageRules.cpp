@@ -41,7 +41,7 @@ public:
           step.kind == PlanStep::Kind::Release)
         if (auto fault = addRows(step))
           return fault;
-    if (plan.byTensor)
+    if (plan.isByTensor())
       if (auto fault = checkShared())
         return fault;
     for (const PlanStep &step : plan.steps)
@@ -89,7 +89,7 @@ MaybeFault StorageChecker::checkRow(const PlanStorage &row, const Shard &shard,
     isThere = isInside(shard.dims[d], row.box[d]);
   Interval all = {0, shard.elementsPerMember()};
   Interval named = isThere ? row.box[shard.numLeading] : Interval();
-  if (isThere && plan.byTensor && all.contains(named) && named != all)
+  if (isThere && plan.isByTensor() && all.contains(named) && named != all)
     return Fault{row.op, std::string(creates ? "creates" : "releases") +
                              " a part of storage " + nameOf(row.flow, row.box) +
                              " on device " + std::to_string(row.device) +
@@ -425,7 +425,8 @@ MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
   for (const auto &[device, held] : memory) {
     int64_t larger = std::max(held.source, held.destination);
     Fault fault;
-    if (limits.flat && held.peak > larger + limits.staging) {
+    if (limits.mode == MemoryMode::Flat &&
+        held.peak > larger + limits.staging) {
       fault.text = "holds " + std::to_string(held.peak - larger) +
                    " bytes above the larger of source and destination on "
                    "device " +

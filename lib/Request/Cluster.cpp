@@ -87,6 +87,14 @@ Cluster readCluster(const Json &json) {
   return cluster;
 }
 
+MemoryMode readMemoryMode(const Json &json, const std::string &path) {
+  const std::string &name = asString(json, path);
+  for (MemoryMode mode : {MemoryMode::Flat, MemoryMode::Rollback})
+    if (name == memoryModeName(mode))
+      return mode;
+  fail(path + " must be \"flat\" or \"rollback\", not " + inQuotes(name));
+}
+
 MemoryDecl readMemory(const Json &json) {
   checkKeys(json, "memory", {"staging", "device", "mode", "granularity"});
   MemoryDecl memory;
@@ -94,22 +102,18 @@ MemoryDecl readMemory(const Json &json) {
     memory.stagingBytes = readBytes(*value, "memory.staging");
   if (const Json *value = json.find("device"))
     memory.deviceBytes = readBytes(*value, "memory.device");
-  if (const Json *value = json.find("mode")) {
-    const std::string &mode = asString(*value, "memory.mode");
-    if (mode != "flat" && mode != "rollback")
-      fail("memory.mode must be \"flat\" or \"rollback\", not " +
-           inQuotes(mode));
-    memory.flat = mode == "flat";
-  }
+  if (const Json *value = json.find("mode"))
+    memory.mode = readMemoryMode(*value, "memory.mode");
   if (const Json *value = json.find("granularity")) {
     const std::string &text = asString(*value, "memory.granularity");
     if (text != "page" && text != "tensor")
       fail("memory.granularity must be \"page\" or \"tensor\", not " +
            inQuotes(text));
-    if (!memory.flat)
+    if (memory.mode != MemoryMode::Flat)
       fail("memory.granularity stands beside mode \"rollback\", expected "
            "\"flat\"");
-    memory.byTensor = text == "tensor";
+    memory.granularity =
+        text == "tensor" ? Granularity::Tensor : Granularity::Page;
   }
   return memory;
 }

@@ -13,6 +13,8 @@ using namespace json;
 
 Cluster readCluster(const Json &json);
 MemoryDecl readMemory(const Json &json);
+/// "flat", "rollback".
+MemoryMode readMemoryMode(const Json &json, const std::string &path);
 
 } // namespace dt::request
 

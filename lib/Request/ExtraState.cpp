@@ -129,7 +129,7 @@ public:
     place.key = extra.key;
     Axes own(layout);
     for (int64_t rank = 0; rank < layout.world; ++rank) {
-      ShardRow row;
+      RankBox row;
       row.rank = rank;
       row.box = boxAt(sourceOf(own.at(rank, extra.axes)));
       place.rows.push_back(std::move(row));

@@ -5,7 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Layouts.h"
+#include "ShardedLayout.h"
 #include "ParallelSizes.h"
 
 #include "dt/Geometry/Cells.h"
@@ -21,7 +21,7 @@ namespace {
 
 /// A row that was read, and where it stands in the request.
 struct ReadRow {
-  ShardRow row;
+  RankBox row;
   size_t number = 0;
   uint32_t line = 0, column = 0;
 };
@@ -113,7 +113,7 @@ Interval readRange(const Json &value, int64_t volume,
 }
 
 /// The elements of a row as boxes of the tensor.
-std::vector<Box> boxesOf(const ShardRow &row) {
+std::vector<Box> boxesOf(const RankBox &row) {
   if (!row.range)
     return {row.box};
   std::vector<int64_t> size;
@@ -166,7 +166,7 @@ void ShardReader::addRow(const Json &json, uint32_t tensor, const ReadRow &row,
     if (name && states[s].name != *name)
       continue;
     found = true;
-    const ShardRow &own = row.row;
+    const RankBox &own = row.row;
     if (own.range ? own.range->empty() : own.box.empty())
       continue;
     if (!regions.take(own.range ? 2 * int64_t(own.box.rank()) : 1))
@@ -208,9 +208,9 @@ void ShardReader::read(const Json &shards) {
     readRow(shards.items[i], i);
 }
 
-bool sameRows(const std::vector<ShardRow> &a, const std::vector<ReadRow> &b) {
+bool sameRows(const std::vector<RankBox> &a, const std::vector<ReadRow> &b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
-                    [](const ShardRow &x, const ReadRow &y) {
+                    [](const RankBox &x, const ReadRow &y) {
                       return x.rank == y.row.rank && x.box == y.row.box &&
                              x.range == y.row.range;
                     });
@@ -248,7 +248,7 @@ std::optional<Box> firstHole(const PlaceDecl &place,
                              const std::vector<int64_t> &shape,
                              const std::string &path) {
   std::vector<HeldBox> held;
-  for (const ShardRow &row : place.rows)
+  for (const RankBox &row : place.rows)
     held.push_back({row.rank, row.box, row.range});
   WorkLimit limit(kMaxPieces);
   CellSet cells = overlay(holdingsOf(held), shape, &limit);

@@ -7,7 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "Layouts.h"
+#include "SizedLayout.h"
 #include "ParallelSizes.h"
 #include "dt/Megatron/Stages.h"
 

@@ -1,82 +1,26 @@
 //===- ArenaStorage.cpp - Shards in memory of our own ---------------------===//
 
-#include "dtrt/core/Storage.h"
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/format/ShardView.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
-
-#include <sys/mman.h>
-#include <unistd.h>
 
 namespace dtrt {
 
 namespace {
 
-/// Every buffer starts on a cache line.
-constexpr uint64_t kAlignment = 64;
-
-/// Blocks of at least this size start on such a page.
-constexpr uint64_t kHugePage = 2 << 20;
-
-uint64_t roundUp(uint64_t bytes, uint64_t unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-uint64_t aligned(uint64_t bytes) { return roundUp(bytes, kAlignment); }
+uint64_t aligned(uint64_t bytes) { return roundUp(bytes, kCacheLine); }
 
 /// What is released must not be readable by chance in the rest of a page.
 constexpr int kReleased = 0xdd;
 
 } // namespace
 
-MemorySource hostMemory() {
-  auto allocate = [](uint64_t bytes) {
-    bool huge = bytes >= kHugePage;
-    uint64_t alignment = huge ? kHugePage : kAlignment;
-    uint64_t size = (bytes + alignment - 1) / alignment * alignment;
-    void *block = std::aligned_alloc(alignment, size);
-#ifdef MADV_HUGEPAGE
-    if (block && huge)
-      madvise(block, size, MADV_HUGEPAGE); // a wish: strided copies touch
-                                           // many pages
-#endif
-    if (block)
-      memset(block, 0, bytes); // maps the pages now, not while bytes move
-    return static_cast<std::byte *>(block);
-  };
-  return {allocate, [](std::byte *block) { std::free(block); }, {}, 0};
-}
-
-MemorySource hostPages() {
-  uint64_t page = uint64_t(sysconf(_SC_PAGESIZE));
-  // The page before a block says how long it is.
-  auto allocate = [page](uint64_t bytes) -> std::byte * {
-    uint64_t length = page + roundUp(bytes, page);
-    void *block =
-        mmap(nullptr, length, PROT_READ | PROT_WRITE,
-             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, /*fd=*/-1, 0);
-    if (block == MAP_FAILED)
-      return nullptr;
-    memcpy(block, &length, sizeof length);
-    return static_cast<std::byte *>(block) + page;
-  };
-  auto free = [page](std::byte *block) {
-    uint64_t length = 0;
-    memcpy(&length, block - page, sizeof length);
-    munmap(block - page, length);
-  };
-  auto discard = [](std::byte *at, uint64_t bytes) {
-    madvise(at, bytes, MADV_DONTNEED);
-  };
-  return {allocate, free, discard, page};
-}
-
 ArenaStorage::~ArenaStorage() = default;
 
 Result<ArenaStorage::Block> ArenaStorage::allocateBlock(uint64_t bytes) {
-  uint64_t size = std::max(aligned(bytes), kAlignment);
+  uint64_t size = std::max(aligned(bytes), kCacheLine);
   std::byte *block = memory.allocate(size);
   if (!block)
     return makeError(ErrorCode::OutOfMemory, "cannot allocate ", size,
@@ -163,7 +107,7 @@ uint64_t ArenaStorage::placeBuffers(Side side) {
     for (unsigned state : ownStates(*this, side, shard))
       for (int64_t m = 0; m < members(side, shard); ++m) {
         uint64_t bytes = memberBytes(side, shard, state);
-        next = roundUp(next, bytes < memory.page ? kAlignment : memory.page);
+        next = roundUp(next, bytes < memory.page ? kCacheLine : memory.page);
         buffers[index(side, shard, state, m)].place = next;
         next += bytes;
       }
@@ -185,13 +129,15 @@ Status ArenaStorage::allocateFlat() {
       const ShardRecord &record = shards(side)[shard];
       const Family &family = common().families[record.family];
       for (const Segment &all : wholeStorage(family, record, side, shard))
-        forEachBuffer(all, [&](const Place &at) { count(at, /*live=*/true); });
+        for (const BufferPart &at : partsOf(all))
+          count(at, /*live=*/true);
     }
   }
   for (const Instruction &instruction : program().instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &range : instruction.segments)
-        forEachBuffer(range, [&](const Place &at) { count(at, false); });
+        for (const BufferPart &at : partsOf(range))
+          count(at, /*live=*/false);
   peakPages = livePages;
   for (Side side : {Side::Source, Side::Destination})
     for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
@@ -202,26 +148,13 @@ Status ArenaStorage::allocateFlat() {
   return {};
 }
 
-template <typename Fn>
-void ArenaStorage::forEachBuffer(const Segment &range, Fn fn) {
-  const Family &family = common().families[range.family];
-  Range elements = storageRange(family, range);
-  for (unsigned state :
-       statesOf(storedStates(family, range.states, range.side))) {
-    int64_t width = byteWidth(dtypeOf(family, state, range.side));
-    Range bytes = {elements.lo * width, elements.hi * width};
-    for (int64_t member : membersIn(range))
-      fn(Place{range.side, range.shard, state, member, bytes});
-  }
-}
-
 /// Counts live bytes, of the buffer and of its pages.
-void ArenaStorage::count(const Place &at, bool live) {
-  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+void ArenaStorage::count(const BufferPart &at, bool live) {
+  Buffer &buffer = buffers[indexOf(at)];
   buffer.live += uint64_t(live ? at.bytes.size() : -at.bytes.size());
   if (memory.page == 0)
     return;
-  forEachPage(at, [&](uint32_t &held, Range part) {
+  forEachPage(at, [&](uint32_t &held, Interval part) {
     livePages += live && held == 0;
     held += uint32_t(live ? part.size() : -part.size());
     livePages -= !live && held == 0;
@@ -230,18 +163,19 @@ void ArenaStorage::count(const Place &at, bool live) {
 }
 
 /// Calls fn(live bytes of a page, bytes of the arena on it).
-template <typename Fn> void ArenaStorage::forEachPage(const Place &at, Fn fn) {
+template <typename Fn>
+void ArenaStorage::forEachPage(const BufferPart &at, Fn fn) {
   auto page = int64_t(memory.page);
-  auto place =
-      int64_t(buffers[index(at.side, at.shard, at.state, at.member)].place);
-  Range bytes = {place + at.bytes.lo, place + at.bytes.hi};
+  auto place = int64_t(buffers[indexOf(at)].place);
+  Interval bytes = {place + at.bytes.lo, place + at.bytes.hi};
   for (int64_t i = bytes.lo / page; i * page < bytes.hi; ++i)
     fn(pages[size_t(at.side)][size_t(i)],
-       Range{std::max(bytes.lo, i * page), std::min(bytes.hi, (i + 1) * page)});
+       Interval{std::max(bytes.lo, i * page),
+                std::min(bytes.hi, (i + 1) * page)});
 }
 
-Status ArenaStorage::appear(const Place &at) {
-  Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+Status ArenaStorage::appear(const BufferPart &at) {
+  Buffer &buffer = buffers[indexOf(at)];
   std::byte *data = arenas[size_t(at.side)].get();
   if (memory.page > 0) {
     data += buffer.place;
@@ -256,11 +190,11 @@ Status ArenaStorage::appear(const Place &at) {
 }
 
 /// Pages that hold nothing live any more go; the rest must not be readable.
-void ArenaStorage::discard(const Place &at) {
+void ArenaStorage::discard(const BufferPart &at) {
   auto page = int64_t(memory.page);
   std::byte *arena = arenas[size_t(at.side)].get();
-  Range free;
-  forEachPage(at, [&](uint32_t &held, Range part) {
+  Interval free;
+  forEachPage(at, [&](uint32_t &held, Interval part) {
     if (held > 0) {
       memset(arena + part.lo, kReleased, size_t(part.size()));
       return;
@@ -279,28 +213,27 @@ void ArenaStorage::discard(const Place &at) {
 
 Status ArenaStorage::create(const Segment &range) {
   Status status;
-  forEachBuffer(range, [&](const Place &at) {
-    bool first =
-        buffers[index(at.side, at.shard, at.state, at.member)].live == 0;
+  for (const BufferPart &at : partsOf(range)) {
+    bool first = buffers[indexOf(at)].live == 0;
     count(at, /*live=*/true);
     if (first && status.ok())
       status = appear(at);
-  });
+  }
   DTRT_RETURN_IF_ERROR(status);
   return LocalStorage::create(range);
 }
 
 Status ArenaStorage::release(const Segment &range) {
-  forEachBuffer(range, [&](const Place &at) {
+  for (const BufferPart &at : partsOf(range)) {
     count(at, /*live=*/false);
     if (memory.page > 0)
       discard(at);
-    Buffer &buffer = buffers[index(at.side, at.shard, at.state, at.member)];
+    Buffer &buffer = buffers[indexOf(at)];
     if (buffer.live > 0)
-      return;
+      continue;
     bind(at.side, at.shard, at.state, at.member, nullptr);
     buffer.block.reset();
-  });
+  }
   return LocalStorage::release(range);
 }
 

@@ -1,6 +1,6 @@
 //===- BoxTable.cpp - Tables of strided copies ----------------------------===//
 
-#include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/BoxTable.h"
 
 #include <algorithm>
 

@@ -40,7 +40,7 @@ public:
     for (const auto &intervals : dims) {
       int64_t extent = 0;
       starts.emplace_back();
-      for (const Range &interval : intervals) {
+      for (const Interval &interval : intervals) {
         starts.back().push_back(extent);
         extent += interval.size();
       }
@@ -52,14 +52,14 @@ public:
     int64_t elements = 1;
     for (int64_t extent : extents)
       elements *= extent;
-    Range stored = shard.flat ? shard.range : Range{0, elements};
+    Interval stored = shard.flat ? shard.range : Interval{0, elements};
     int64_t width = extents.back();
     if (stored.size() == 0)
       return;
     for (int64_t row = stored.lo / width; row * width < stored.hi; ++row) {
       int64_t start = rowPosition(row);
       int64_t local = row * width;
-      for (const Range &interval : dims.back()) {
+      for (const Interval &interval : dims.back()) {
         visitInterval(interval, start, local, stored, visit);
         local += interval.size();
       }
@@ -87,8 +87,8 @@ private:
   }
 
   template <typename Visit>
-  void visitInterval(const Range &interval, int64_t start, int64_t local,
-                     const Range &stored, Visit visit) const {
+  void visitInterval(const Interval &interval, int64_t start, int64_t local,
+                     const Interval &stored, Visit visit) const {
     int64_t real = start < 0 ? 0
                              : std::clamp(shape.back() - interval.lo,
                                           int64_t(0), interval.size());
@@ -104,7 +104,7 @@ private:
 
   const ShardRecord &shard;
   std::vector<int64_t> shape;
-  std::vector<std::vector<Range>> dims;
+  std::vector<std::vector<Interval>> dims;
   std::vector<std::vector<int64_t>> starts; // of intervals, in local order
   std::vector<int64_t> extents;
 };
@@ -135,13 +135,13 @@ public:
           Side side) {
     const StateInfo &info = family.states[state];
     const StateInfo &base =
-        info.madeFrom < 0 ? info : family.states[size_t(info.madeFrom)];
+        info.derivedFrom < 0 ? info : family.states[size_t(info.derivedFrom)];
     seed = patternSeed(tensor, base.name);
     types[0] = base.sourceDType;
     types[1] = info.sourceDType;
     types[2] = dtypeOf(family, state, side);
     for (const StateInfo &any : family.states)
-      plain &= any.madeFrom < 0 && any.sourceDType == any.destinationDType;
+      plain &= any.derivedFrom < 0 && any.sourceDType == any.destinationDType;
   }
 
   uint64_t at(int64_t position) const {
@@ -253,7 +253,7 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
   forEachBuffer(storage, Side::Source, shard,
                 [&](std::byte *buffer, int64_t width, unsigned state,
                     const std::string &tensor) {
-                  // A made state's buffers are those of the other.
+                  // A derived state's buffers are those of the other.
                   if (!family.states[state].inSource)
                     return;
                   Pattern pattern(tensor, family, state, Side::Source);

@@ -80,10 +80,8 @@ void LiveStorage::findMoving() {
   for (const Instruction &instruction : program().instructions)
     if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
       for (const Segment &range : instruction.segments)
-        for (unsigned state : statesOf(storedStates(
-                 common().families[range.family], range.states, range.side)))
-          for (int64_t member : membersIn(range))
-            named[index(range.side, range.shard, state, member)] = true;
+        for (const BufferPart &part : partsOf(range))
+          named[indexOf(part)] = true;
   for (const Noted &own : noted) {
     const TensorBinding &tensor = own.tensor;
     if (named[indexOf(own)] && !staying.count(tensor.memory) &&
@@ -145,48 +143,34 @@ Status LiveStorage::clear() {
   return {};
 }
 
-template <typename Fn>
-Status LiveStorage::forEachPlace(const Segment &range, Fn fn) {
-  const Family &family = common().families[range.family];
-  Range elements = storageRange(family, range);
-  for (unsigned state :
-       statesOf(storedStates(family, range.states, range.side))) {
-    int64_t width = byteWidth(dtypeOf(family, state, range.side));
-    Range bytes = {elements.lo * width, elements.hi * width};
-    for (int64_t member : membersIn(range)) {
-      Place &place = places[index(range.side, range.shard, state, member)];
-      if (place.memory)
-        DTRT_RETURN_IF_ERROR(fn(place, state, member, bytes));
-    }
-  }
-  return {};
-}
-
 Status LiveStorage::create(const Segment &range) {
-  DTRT_RETURN_IF_ERROR(forEachPlace(
-      range,
-      [&](Place &place, unsigned state, int64_t member, Range bytes) -> Status {
-        auto start = place.memory->create(place.offset + uint64_t(bytes.lo),
-                                          place.offset + uint64_t(bytes.hi));
-        DTRT_RETURN_IF_ERROR(start);
-        place.live += uint64_t(bytes.size());
-        LocalStorage::bind(range.side, range.shard, state, member,
-                           *start + place.offset);
-        return {};
-      }));
+  for (const BufferPart &part : partsOf(range)) {
+    Place &place = places[indexOf(part)];
+    if (!place.memory)
+      continue;
+    auto start = place.memory->create(place.offset + uint64_t(part.bytes.lo),
+                                      place.offset + uint64_t(part.bytes.hi));
+    DTRT_RETURN_IF_ERROR(start);
+    place.live += uint64_t(part.bytes.size());
+    LocalStorage::bind(part.side, part.shard, part.state, part.member,
+                       *start + place.offset);
+  }
   return LocalStorage::create(range);
 }
 
 Status LiveStorage::release(const Segment &range) {
-  DTRT_RETURN_IF_ERROR(forEachPlace(
-      range,
-      [&](Place &place, unsigned state, int64_t member, Range bytes) -> Status {
-        place.live -= uint64_t(bytes.size());
-        if (place.live == 0)
-          LocalStorage::bind(range.side, range.shard, state, member, nullptr);
-        return place.memory->release(place.offset + uint64_t(bytes.lo),
-                                     place.offset + uint64_t(bytes.hi));
-      }));
+  for (const BufferPart &part : partsOf(range)) {
+    Place &place = places[indexOf(part)];
+    if (!place.memory)
+      continue;
+    place.live -= uint64_t(part.bytes.size());
+    if (place.live == 0)
+      LocalStorage::bind(part.side, part.shard, part.state, part.member,
+                         nullptr);
+    DTRT_RETURN_IF_ERROR(
+        place.memory->release(place.offset + uint64_t(part.bytes.lo),
+                              place.offset + uint64_t(part.bytes.hi)));
+  }
   return LocalStorage::release(range);
 }
 

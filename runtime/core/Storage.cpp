@@ -35,9 +35,21 @@ uint64_t LocalStorage::bytesOf(const Segment &range) const {
   return storageBytes(planCommon.families[range.family], range);
 }
 
-std::vector<int64_t> LocalStorage::membersIn(const Segment &segment) const {
-  return membersOf(planCommon.families[segment.family],
-                   shards(segment.side)[segment.shard], segment);
+std::vector<LocalStorage::BufferPart>
+LocalStorage::partsOf(const Segment &range) const {
+  const Family &family = planCommon.families[range.family];
+  Interval elements = storageRange(family, range);
+  std::vector<int64_t> members =
+      membersOf(family, shards(range.side)[range.shard], range);
+  std::vector<BufferPart> parts;
+  for (unsigned state :
+       statesOf(storedStates(family, range.states, range.side))) {
+    int64_t width = byteWidth(dtypeOf(family, state, range.side));
+    Interval bytes = {elements.lo * width, elements.hi * width};
+    for (int64_t member : members)
+      parts.push_back({range.side, range.shard, state, member, bytes});
+  }
+  return parts;
 }
 
 uint64_t LocalStorage::memberBytes(Side side, uint32_t shard,
@@ -57,7 +69,7 @@ void LocalStorage::bindMade() {
       for (int64_t member = 0;
            !info.inSource && member < members(Side::Source, shard); ++member)
         bind(Side::Source, shard, state, member,
-             data(Side::Source, shard, unsigned(info.madeFrom), member));
+             data(Side::Source, shard, unsigned(info.derivedFrom), member));
     }
   }
 }

@@ -1,6 +1,6 @@
 //===- BoxKernels.cu - Strided copies on a GPU ----------------------------===//
 
-#include "Kernels.h"
+#include "BoxKernels.h"
 #include "Stream.h"
 
 #include <algorithm>

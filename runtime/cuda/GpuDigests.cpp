@@ -6,12 +6,15 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuDigests.h"
+#include "dtrt/cuda/GpuMemory.h"
 
-#include "Kernels.h"
+#include "BoxKernels.h"
+#include "HashKernels.h"
 #include "RegionHash.h"
 #include "Stream.h"
 
+#include "dtrt/core/MemorySource.h"
 #include "dtrt/core/MessageRegions.h"
 
 namespace dtrt {

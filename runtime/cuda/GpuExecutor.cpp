@@ -8,10 +8,13 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/core/BoxTable.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
 
+#include "BoxKernels.h"
 #include "GpuSteps.h"
-#include "Kernels.h"
 #include "Stream.h"
 
 #include <algorithm>
@@ -99,7 +102,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   Status enqueueGroup(size_t index);
   Status enqueueEarlier(size_t index);
   Status enqueueAhead(size_t index);
-  Status bring(Lane lane, size_t last);
+  Status bring(GpuLane lane, size_t last);
   Status bringNeeded(size_t index);
   Status enqueue(size_t index);
   Status orderAfter(size_t index);
@@ -130,7 +133,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
                ? reinterpret_cast<volatile uint64_t *>(counter.data) + 1
                : nullptr;
   }
-  cudaStream_t stream(Lane lane) const { return lanes[size_t(lane)].get(); }
+  cudaStream_t stream(GpuLane lane) const { return lanes[size_t(lane)].get(); }
   const GpuStep &groupStep(size_t group) const {
     return steps.list[groupSteps[group]];
   }
@@ -147,11 +150,11 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   std::vector<std::vector<MessageRegions>> regions;
   GpuSteps steps;
   std::vector<size_t> groupSteps;
-  std::vector<size_t> bySide[kNumLanes]; // steps of each lane
+  std::vector<size_t> bySide[kNumGpuLanes]; // steps of each lane
   Block table;
   std::vector<Rows> rows;    // by step
   std::vector<Event> events; // likewise: it has ended
-  Stream lanes[kNumLanes];
+  Stream lanes[kNumGpuLanes];
   Stream counting;
   Block numbers; // 1, 2, 3...: on the GPU
   Block counter; // of the host: groups that have ended; whether to stop
@@ -164,8 +167,9 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   bool capturing = false;
 
   // Of one run.
-  size_t next[kNumLanes] = {};                   // in bySide
-  std::array<size_t, kNumLanes> seen[kNumLanes]; // what a lane has waited for
+  size_t next[kNumGpuLanes] = {}; // in bySide
+  /// By lane, the last step of each other lane that it has waited for.
+  std::array<size_t, kNumGpuLanes> seen[kNumGpuLanes];
   ExecutionStats stats;
 };
 
@@ -226,9 +230,9 @@ Status GpuExecutor::State::prepareTable() {
 }
 
 Status GpuExecutor::State::prepareQueues() {
-  for (size_t lane = 0; lane < kNumLanes; ++lane)
+  for (size_t lane = 0; lane < kNumGpuLanes; ++lane)
     DTRT_RETURN_IF_ERROR(lanes[lane].create(
-        Lane(lane) == Lane::Wire ? Urgency::Most : Urgency::Least));
+        GpuLane(lane) == GpuLane::Wire ? Urgency::Most : Urgency::Least));
   for (size_t i = 0; i < steps.list.size(); ++i) {
     events.emplace_back();
     DTRT_RETURN_IF_ERROR(events.back().create());
@@ -309,7 +313,7 @@ Status GpuExecutor::State::begin() {
 }
 
 /// The lane's steps up to this one, and what they need, in order.
-Status GpuExecutor::State::bring(Lane lane, size_t last) {
+Status GpuExecutor::State::bring(GpuLane lane, size_t last) {
   const std::vector<size_t> &own = bySide[size_t(lane)];
   size_t &at = next[size_t(lane)];
   while (at < own.size() && own[at] <= last) {
@@ -325,9 +329,9 @@ Status GpuExecutor::State::bring(Lane lane, size_t last) {
 
 Status GpuExecutor::State::bringNeeded(size_t index) {
   const GpuStep &step = steps.list[index];
-  for (size_t lane = 0; lane < kNumLanes; ++lane)
+  for (size_t lane = 0; lane < kNumGpuLanes; ++lane)
     if (step.after[lane] != kNoStep)
-      DTRT_RETURN_IF_ERROR(bring(Lane(lane), step.after[lane]));
+      DTRT_RETURN_IF_ERROR(bring(GpuLane(lane), step.after[lane]));
   return {};
 }
 
@@ -336,9 +340,9 @@ Status GpuExecutor::State::bringNeeded(size_t index) {
 Status GpuExecutor::State::orderAfter(size_t index) {
   const GpuStep &step = steps.list[index];
   auto &known = seen[size_t(step.lane)];
-  for (size_t lane = 0; lane < kNumLanes; ++lane) {
+  for (size_t lane = 0; lane < kNumGpuLanes; ++lane) {
     size_t earlier = step.after[lane];
-    if (earlier == kNoStep || (!streams && Lane(lane) == Lane::Wire) ||
+    if (earlier == kNoStep || (!streams && GpuLane(lane) == GpuLane::Wire) ||
         (known[lane] != kNoStep && known[lane] >= earlier))
       continue;
     known[lane] = earlier;
@@ -351,7 +355,7 @@ Status GpuExecutor::State::orderAfter(size_t index) {
 /// themselves.
 Status GpuExecutor::State::launch(const GpuStep &step, const Rows &rows,
                                   cudaStream_t stream) {
-  bool alone = step.lane != Lane::Local &&
+  bool alone = step.lane != GpuLane::Local &&
                (step.group == 0 || step.group == steps.groups);
   auto *first = reinterpret_cast<const BoxCopy *>(table.data) + rows.first;
   return launchBoxCopies(first, rows.count, rows.tiles,
@@ -387,8 +391,8 @@ Status GpuExecutor::State::enqueueGroup(size_t index) {
   DTRT_RETURN_IF_ERROR(waitForRoom(step.group));
   DTRT_RETURN_IF_ERROR(orderAfter(index));
   DTRT_RETURN_IF_ERROR(
-      streams->enqueue(step.group, step.messages, stream(Lane::Wire)));
-  DTRT_RETURN_IF_ERROR(events[index].record(stream(Lane::Wire)));
+      streams->enqueue(step.group, step.messages, stream(GpuLane::Wire)));
+  DTRT_RETURN_IF_ERROR(events[index].record(stream(GpuLane::Wire)));
   return countGroup(step);
 }
 
@@ -405,7 +409,7 @@ Status GpuExecutor::State::countGroup(const GpuStep &step) {
 
 /// All steps of the program before this one.
 Status GpuExecutor::State::enqueueEarlier(size_t index) {
-  for (Lane lane : {Lane::Unpacking, Lane::Packing, Lane::Local})
+  for (GpuLane lane : {GpuLane::Unpacking, GpuLane::Packing, GpuLane::Local})
     DTRT_RETURN_IF_ERROR(bring(lane, index));
   return {};
 }
@@ -419,7 +423,7 @@ Status GpuExecutor::State::enqueueAll() {
       DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
       DTRT_RETURN_IF_ERROR(enqueueAhead(group));
     }
-    DTRT_RETURN_IF_ERROR(bring(Lane::Wire, group));
+    DTRT_RETURN_IF_ERROR(bring(GpuLane::Wire, group));
     DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
   }
   return enqueueEarlier(SIZE_MAX - 1);
@@ -435,7 +439,7 @@ Status GpuExecutor::State::enqueueAhead(size_t index) {
     for (size_t earlier : step.after)
       if (earlier != kNoStep && earlier >= index)
         return {};
-    DTRT_RETURN_IF_ERROR(bring(Lane::Packing, i));
+    DTRT_RETURN_IF_ERROR(bring(GpuLane::Packing, i));
   }
   return {};
 }
@@ -460,14 +464,15 @@ Status GpuExecutor::State::runOnHost(size_t index) {
 
 /// All lanes fork from the wire's, and join it in the end.
 Status GpuExecutor::State::captureLanes() {
-  cudaStream_t wire = stream(Lane::Wire);
+  cudaStream_t wire = stream(GpuLane::Wire);
   DTRT_RETURN_IF_ERROR(begun.record(wire));
   DTRT_RETURN_IF_ERROR(begun.orderBefore(counting.get()));
-  for (Lane lane : {Lane::Packing, Lane::Unpacking, Lane::Local})
+  for (GpuLane lane : {GpuLane::Packing, GpuLane::Unpacking, GpuLane::Local})
     DTRT_RETURN_IF_ERROR(begun.orderBefore(stream(lane)));
   DTRT_RETURN_IF_ERROR(enqueueAll());
-  for (cudaStream_t branch : {counting.get(), stream(Lane::Packing),
-                              stream(Lane::Unpacking), stream(Lane::Local)}) {
+  for (cudaStream_t branch :
+       {counting.get(), stream(GpuLane::Packing), stream(GpuLane::Unpacking),
+        stream(GpuLane::Local)}) {
     DTRT_RETURN_IF_ERROR(begun.record(branch));
     DTRT_RETURN_IF_ERROR(begun.orderBefore(wire));
   }
@@ -476,7 +481,7 @@ Status GpuExecutor::State::captureLanes() {
 
 Status GpuExecutor::State::capture() {
   UseGpu use(gpu);
-  cudaStream_t wire = stream(Lane::Wire);
+  cudaStream_t wire = stream(GpuLane::Wire);
   DTRT_RETURN_IF_ERROR(
       cudaStatus(cudaStreamBeginCapture(wire, cudaStreamCaptureModeRelaxed),
                  "cannot capture the transfer"));
@@ -532,7 +537,7 @@ Status GpuExecutor::State::runWithStreams() {
     streams->start([self = shared_from_this()] {
       UseGpu use(self->gpu);
       return cudaStatus(
-          cudaGraphLaunch(self->graphRun, self->stream(Lane::Wire)),
+          cudaGraphLaunch(self->graphRun, self->stream(GpuLane::Wire)),
           "cannot launch the transfer's graph");
     });
   else

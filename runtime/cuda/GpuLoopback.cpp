@@ -1,7 +1,11 @@
 //===- GpuLoopback.cpp - A whole plan on one GPU --------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopbackWorld.h"
+#include "dtrt/cuda/GpuMemory.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/format/ShardView.h"
 
 #include <algorithm>

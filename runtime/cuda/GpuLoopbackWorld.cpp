@@ -6,7 +6,9 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuLoopbackWorld.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include "Stream.h"
 

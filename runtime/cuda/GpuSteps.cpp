@@ -9,16 +9,16 @@ namespace dtrt {
 
 namespace {
 
-Lane laneOf(Opcode op) {
+GpuLane laneOf(Opcode op) {
   switch (op) {
   case Opcode::Group:
-    return Lane::Wire;
+    return GpuLane::Wire;
   case Opcode::Pack:
-    return Lane::Packing;
+    return GpuLane::Packing;
   case Opcode::Unpack:
-    return Lane::Unpacking;
+    return GpuLane::Unpacking;
   default:
-    return Lane::Local;
+    return GpuLane::Local;
   }
 }
 
@@ -172,10 +172,10 @@ private:
 // Order
 //===----------------------------------------------------------------------===//
 
-using ByLane = std::array<size_t, kNumLanes>;
+using ByLane = std::array<size_t, kNumGpuLanes>;
 
 /// Keeps, per lane, the last of the steps that are named.
-void addStep(ByLane &steps, Lane lane, size_t step) {
+void addStep(ByLane &steps, GpuLane lane, size_t step) {
   size_t &last = steps[size_t(lane)];
   last = last == kNoStep ? step : std::max(last, step);
 }

@@ -11,6 +11,7 @@
 #define DTRT_LIB_CUDA_GPUSTEPS_H
 
 #include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/BoxTable.h"
 #include "dtrt/core/MessageRegions.h"
 #include "dtrt/core/Transport.h"
 
@@ -20,8 +21,8 @@ namespace dtrt {
 
 /// What depends on nothing of the wire has a lane of its own, so that nothing
 /// of the wire waits for it.
-enum class Lane : uint8_t { Wire, Packing, Unpacking, Local };
-constexpr size_t kNumLanes = 4;
+enum class GpuLane : uint8_t { Wire, Packing, Unpacking, Local };
+constexpr size_t kNumGpuLanes = 4;
 constexpr size_t kNoStep = SIZE_MAX;
 
 /// Staging bytes that a step reads or writes.
@@ -33,7 +34,7 @@ struct StagingUse {
 struct GpuStep {
   size_t first = 0; // instruction
   Opcode op = Opcode::Group;
-  Lane lane = Lane::Wire;
+  GpuLane lane = GpuLane::Wire;
   size_t group = 0; // how many groups come before it
   BoxTable boxes;
   std::vector<TransportMessage> messages;
@@ -42,7 +43,7 @@ struct GpuStep {
   bool writesDestination = false;
   uint64_t bytes = 0; // copied or zeroed
   /// By lane: the last step that must have ended; kNoStep: none.
-  std::array<size_t, kNumLanes> after;
+  std::array<size_t, kNumGpuLanes> after;
 };
 
 struct GpuSteps {

@@ -1,6 +1,6 @@
 //===- HashKernels.cu - Hashes of regions on a GPU ------------------------===//
 
-#include "Kernels.h"
+#include "HashKernels.h"
 #include "RegionHash.h"
 #include "Stream.h"
 

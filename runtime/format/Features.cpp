@@ -28,7 +28,7 @@ FeatureSet featuresOf(const StateInfo &state) {
   // What is made has the dtype of what it is made from until it is written.
   bool changes =
       state.inDestination && state.sourceDType != state.destinationDType;
-  return only(state.madeFrom >= 0, Feature::DerivedStates) |
+  return only(state.derivedFrom >= 0, Feature::DerivedStates) |
          only(!state.inDestination, Feature::DroppedStates) |
          only(changes, Feature::DtypeChange);
 }

@@ -54,19 +54,20 @@ Status checkState(const Family &family, size_t index) {
                  dtypeName(state.destinationDType));
   if (!state.inSource && !state.inDestination)
     return fails("is on neither side");
-  if (state.madeFrom == -1)
+  if (state.derivedFrom == -1)
     return state.inSource
                ? Status()
                : fails("is not in the source and made from no other state");
-  if (state.madeFrom < 0 || size_t(state.madeFrom) >= family.states.size() ||
-      size_t(state.madeFrom) == index)
-    return fails("is made from state ", state.madeFrom, " of ",
+  if (state.derivedFrom < 0 ||
+      size_t(state.derivedFrom) >= family.states.size() ||
+      size_t(state.derivedFrom) == index)
+    return fails("is made from state ", state.derivedFrom, " of ",
                  family.states.size());
-  const StateInfo &from = family.states[size_t(state.madeFrom)];
+  const StateInfo &from = family.states[size_t(state.derivedFrom)];
   std::string origin = shortened(from.name);
   if (!from.inSource)
     return fails("is made from '", origin, "', which the source lacks");
-  if (from.madeFrom != -1)
+  if (from.derivedFrom != -1)
     return fails("is made from '", origin, "', which is itself made from ",
                  "another");
   if (!state.inSource && state.sourceDType != from.sourceDType)
@@ -221,8 +222,8 @@ Status checkSummary(const PlanSummary &summary) {
 
 /// Intervals of a dim: within [0, limit], disjoint in any order; one that is
 /// empty stands alone.
-Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
-  for (const Range &interval : intervals) {
+Status checkIntervals(std::vector<Interval> intervals, int64_t limit) {
+  for (const Interval &interval : intervals) {
     if (interval.lo < 0 || interval.hi < interval.lo || interval.hi > limit)
       return makeError("interval [", interval.lo, ", ", interval.hi,
                        ") is outside [0, ", limit, ")");
@@ -231,7 +232,7 @@ Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
                        ") is empty, expected elements in each of several");
   }
   std::sort(intervals.begin(), intervals.end(),
-            [](const Range &a, const Range &b) { return a.lo < b.lo; });
+            [](const Interval &a, const Interval &b) { return a.lo < b.lo; });
   for (size_t i = 1; i < intervals.size(); ++i)
     if (intervals[i].lo < intervals[i - 1].hi)
       return makeError("intervals [", intervals[i - 1].lo, ", ",
@@ -241,12 +242,12 @@ Status checkIntervals(std::vector<Range> intervals, int64_t limit) {
 }
 
 /// What is not in the source lies with what it is made from.
-Status checkMadeStates(const Family &family, const ShardRecord &shard) {
+Status checkDerivedStates(const Family &family, const ShardRecord &shard) {
   for (unsigned state : statesOf(shard.states)) {
     const StateInfo &info = family.states[state];
-    if (!info.inSource && !(shard.states >> info.madeFrom & 1))
+    if (!info.inSource && !(shard.states >> info.derivedFrom & 1))
       return makeError("has state '", shortened(info.name), "', but not '",
-                       shortened(family.states[size_t(info.madeFrom)].name),
+                       shortened(family.states[size_t(info.derivedFrom)].name),
                        "', which it is made from");
   }
   return {};
@@ -341,7 +342,7 @@ private:
       const Family &family = common.families[shard.family];
       Status status = checkShardOf(family, shard);
       if (status.ok())
-        status = which == Side::Source ? checkMadeStates(family, shard)
+        status = which == Side::Source ? checkDerivedStates(family, shard)
                                        : checkDropped(family, shard);
       if (status.ok())
         status = chargeMembers(family, shard);
@@ -467,8 +468,8 @@ private:
     const Family &family = common.families[to.family];
     if (from.side != Side::Destination || states.size() != 1)
       return false;
-    int32_t madeFrom = family.states[states.front()].madeFrom;
-    return madeFrom >= 0 && from.states == uint64_t(1) << madeFrom;
+    int32_t derivedFrom = family.states[states.front()].derivedFrom;
+    return derivedFrom >= 0 && from.states == uint64_t(1) << derivedFrom;
   }
 
   Status checkStaging(uint64_t slot, uint64_t bytes) {
@@ -550,7 +551,7 @@ private:
   /// By tensor, what comes or goes is all of a buffer.
   Status checkWhole(const Family &family, const ShardRecord &shard,
                     const Segment &segment) const {
-    Range named = storageRange(family, segment);
+    Interval named = storageRange(family, segment);
     int64_t all = elementsPerMember(family, shard);
     if (common.summary.granularity == Granularity::Page || named.size() == all)
       return {};

@@ -14,12 +14,6 @@ constexpr const char *kOpcodeNames[] = {
 
 const char *opcodeName(Opcode op) { return kOpcodeNames[size_t(op)]; }
 
-const char *memoryModeName(MemoryMode mode, Granularity granularity) {
-  if (mode == MemoryMode::Rollback)
-    return "rollback";
-  return granularity == Granularity::Tensor ? "flat by tensor" : "flat";
-}
-
 int64_t Family::numMembers() const {
   int64_t members = 1;
   for (const LeadingDim &dim : leading)

@@ -1,11 +1,11 @@
 //===- PlanReader.cpp - Reading plan files that may be hostile ------------===//
 
+#include "dtrt/format/PlanReader.h"
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "PlanSource.h"
 #include "SectionDecoder.h"
 #include "dtrt/format/Features.h"
-#include "dtrt/format/PlanFile.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,11 +1,12 @@
 //===- PlanWriter.cpp - Writing plan files, one program at a time ---------===//
 
+#include "dtrt/format/PlanWriter.h"
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "SectionEncoder.h"
 #include "dtrt/format/Features.h"
 #include "dtrt/format/OutputFile.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

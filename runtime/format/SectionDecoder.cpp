@@ -104,7 +104,7 @@ private:
     if (shard.rank() > kMaxRank)
       return makeError("shard has ", shard.rank(), " dims, limit ", kMaxRank);
     DTRT_RETURN_IF_ERROR(budget.charge("dims of shards", shard.rank(),
-                                       sizeof(std::vector<Range>)));
+                                       sizeof(std::vector<Interval>)));
     record.dims.reserve(shard.rank());
     uint64_t at = shard.dims();
     for (unsigned dim = 0; dim < shard.rank(); ++dim) {
@@ -113,8 +113,8 @@ private:
       if (intervals < 0 || uint64_t(intervals) > poolSize)
         return makeError("shard has ", intervals, " intervals in dim ", dim);
       DTRT_RETURN_IF_ERROR(checkPool(at, 2 * uint64_t(intervals)));
-      DTRT_RETURN_IF_ERROR(budget.charge("intervals of shards",
-                                         uint64_t(intervals), sizeof(Range)));
+      DTRT_RETURN_IF_ERROR(budget.charge(
+          "intervals of shards", uint64_t(intervals), sizeof(Interval)));
       auto &ranges = record.dims.emplace_back();
       ranges.reserve(size_t(intervals));
       for (int64_t i = 0; i < intervals; ++i, at += 2)
@@ -287,7 +287,7 @@ Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
   std::string name;
   DTRT_RETURN_IF_ERROR(text("bytes of names of states", state.name(), name));
   family.states.push_back({std::move(name), *source, *destination,
-                           state.made_from(), state.in_source(),
+                           state.derived_from(), state.in_source(),
                            state.in_destination()});
   return {};
 }
@@ -343,7 +343,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.destinationMax = from.destination_max();
   summary.waves = from.waves();
   summary.messages = from.messages();
-  summary.collectives = from.collectives();
+  summary.multicasts = from.multicasts();
   summary.solverSteps = from.solver_steps();
   const char *proof = "bytes of a proof";
   DTRT_RETURN_IF_ERROR(text(proof, from.coverage(), summary.coverage));

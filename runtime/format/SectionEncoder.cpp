@@ -106,7 +106,7 @@ private:
     std::vector<int64_t> dims;
     for (const auto &intervals : shard.dims) {
       dims.push_back(int64_t(intervals.size()));
-      for (const Range &interval : intervals) {
+      for (const Interval &interval : intervals) {
         dims.push_back(interval.lo);
         dims.push_back(interval.hi);
       }
@@ -189,7 +189,7 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
   for (const StateInfo &state : family.states)
     states.push_back(fb::CreateState(
         builder, builder.CreateString(state.name), uint8_t(state.sourceDType),
-        uint8_t(state.destinationDType), state.madeFrom, state.inSource,
+        uint8_t(state.destinationDType), state.derivedFrom, state.inSource,
         state.inDestination));
   auto name = builder.CreateString(family.name);
   auto leadingVector = builder.CreateVectorOfStructs(leading);
@@ -214,7 +214,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.bytesWireLowerBound, s.bytesInterNode, s.bytesInterNodeLowerBound,
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
-      s.waves, s.messages, s.collectives, coverage, deadlockFree, memorySafe,
+      s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
       solver, verifier, s.solverSteps, uint8_t(s.granularity));
 }
 

@@ -12,10 +12,10 @@ namespace {
 
 /// Local position where interval `range` of the shard's dim starts, when it
 /// holds [lo, lo + size).
-std::optional<int64_t> localStart(const std::vector<Range> &intervals,
+std::optional<int64_t> localStart(const std::vector<Interval> &intervals,
                                   int64_t lo, int64_t size) {
   int64_t before = 0;
-  for (const Range &interval : intervals) {
+  for (const Interval &interval : intervals) {
     if (interval.lo <= lo && lo <= interval.hi && size <= interval.hi - lo)
       return before + (lo - interval.lo);
     before += interval.size();
@@ -46,10 +46,10 @@ Result<std::vector<int64_t>> localStarts(const Family &family,
 }
 
 /// First and last element of the inner box, flattened in the local tensor.
-Range flatHull(const Family &family, const std::vector<int64_t> &shape,
-               const std::vector<int64_t> &starts,
-               const std::vector<int64_t> &size) {
-  Range hull;
+Interval flatHull(const Family &family, const std::vector<int64_t> &shape,
+                  const std::vector<int64_t> &starts,
+                  const std::vector<int64_t> &size) {
+  Interval hull;
   for (unsigned dim = family.numLeading(); dim < shape.size(); ++dim) {
     hull.lo = hull.lo * shape[dim] + starts[dim];
     hull.hi = hull.hi * shape[dim] + starts[dim] + size[dim] - 1;
@@ -59,7 +59,7 @@ Range flatHull(const Family &family, const std::vector<int64_t> &shape,
 }
 
 Status checkRange(const Family &family, const ShardRecord &shard,
-                  const std::vector<int64_t> &offset, const Range &hull) {
+                  const std::vector<int64_t> &offset, const Interval &hull) {
   if (!shard.flat || (hull.lo >= shard.range.lo && hull.hi <= shard.range.hi))
     return {};
   return makeError("box of tensor '", tensorOf(family, offset), "' covers [",
@@ -105,7 +105,7 @@ std::vector<int64_t> localShape(const ShardRecord &shard) {
   shape.reserve(shard.dims.size());
   for (const auto &intervals : shard.dims) {
     int64_t extent = 0;
-    for (const Range &interval : intervals)
+    for (const Interval &interval : intervals)
       extent += interval.size();
     shape.push_back(extent);
   }
@@ -157,7 +157,7 @@ int64_t segmentElements(const Family &family, const Segment &segment) {
 }
 
 Segment storageSegment(const Family &family, const Segment &members,
-                       Range range) {
+                       Interval range) {
   Segment out = members;
   unsigned inner = family.numLeading();
   for (unsigned dim = inner; dim < family.rank(); ++dim) {
@@ -181,7 +181,7 @@ std::vector<Segment> wholeStorage(const Family &family,
   for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
     std::vector<Segment> next;
     for (const Segment &segment : segments)
-      for (const Range &choice : shard.dims[dim]) {
+      for (const Interval &choice : shard.dims[dim]) {
         if (choice.size() == 0)
           continue;
         next.push_back(segment);
@@ -214,7 +214,7 @@ Status checkStorage(const Family &family, const ShardRecord &shard,
   return {};
 }
 
-Range storageRange(const Family &family, const Segment &segment) {
+Interval storageRange(const Family &family, const Segment &segment) {
   unsigned inner = family.numLeading();
   if (family.rank() == inner)
     return {0, 1};
@@ -227,21 +227,21 @@ uint64_t storageBytes(const Family &family, const Segment &segment) {
          bytesPerElement(family, segment.states, segment.side);
 }
 
-Range storageHull(const Family &family, const ShardRecord &shard,
-                  const Segment &box) {
+Interval storageHull(const Family &family, const ShardRecord &shard,
+                     const Segment &box) {
   auto starts = localStarts(family, shard, box.offset, box.size);
   if (!starts.ok())
     return {};
-  Range hull = flatHull(family, localShape(shard), *starts, box.size);
+  Interval hull = flatHull(family, localShape(shard), *starts, box.size);
   int64_t first = shard.flat ? shard.range.lo : 0;
   return {hull.lo - first, hull.hi - first};
 }
 
-uint64_t storingStates(const Family &family, uint64_t states, Side side) {
-  uint64_t storing = storedStates(family, states, side);
-  for (unsigned state : statesOf(states & ~storing))
-    storing |= uint64_t(1) << unsigned(family.states[state].madeFrom);
-  return storing;
+uint64_t resolveDerived(const Family &family, uint64_t states, Side side) {
+  uint64_t out = storedStates(family, states, side);
+  for (unsigned state : statesOf(states & ~out))
+    out |= uint64_t(1) << unsigned(family.states[state].derivedFrom);
+  return out;
 }
 
 std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
@@ -323,7 +323,7 @@ Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
   auto starts = localStarts(family, shard, offset, size);
   DTRT_RETURN_IF_ERROR(starts);
   std::vector<int64_t> shape = localShape(shard);
-  Range hull = flatHull(family, shape, *starts, size);
+  Interval hull = flatHull(family, shape, *starts, size);
   DTRT_RETURN_IF_ERROR(checkRange(family, shard, offset, hull));
   ShardView view;
   view.offset = hull.lo - (shard.flat ? shard.range.lo : 0);
@@ -346,7 +346,7 @@ std::vector<int64_t> memberIndex(const Family &family, const ShardRecord &shard,
   for (size_t dim = index.size(); dim-- > 0;) {
     int64_t local = position % shape[dim];
     position /= shape[dim];
-    for (const Range &interval : shard.dims[dim]) {
+    for (const Interval &interval : shard.dims[dim]) {
       if (local < interval.size()) {
         index[dim] = interval.lo + local;
         break;

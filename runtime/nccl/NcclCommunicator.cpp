@@ -7,7 +7,7 @@
 #include "Worker.h"
 
 #include "dtrt/cost/KernelPlans.h"
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include <algorithm>
 #include <atomic>

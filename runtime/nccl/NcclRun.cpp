@@ -2,7 +2,10 @@
 
 #include "dtrt/nccl/NcclRun.h"
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/core/ArenaStorage.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/nccl/NcclTransport.h"
 #include "dtrt/store/FileStore.h"
 

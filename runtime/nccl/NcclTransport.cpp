@@ -6,7 +6,8 @@
 #include "NcclPuts.h"
 #include "Stream.h"
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include <algorithm>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 //===- Deliveries.cpp - Every region that arrives -------------------------===//
 
+#include "dtrt/report/Deliveries.h"
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,7 +1,7 @@
 //===- Traffic.cpp - Who sends how much to whom, when ---------------------===//
 
+#include "dtrt/report/DeviceTraffic.h"
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Report.h"
 
 #include <algorithm>
 

@@ -8,11 +8,14 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dtrt/report/Diff.h"
+
 #include "DiffReport.h"
 #include "LayoutDiff.h"
 #include "ReportText.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/report/DeviceTraffic.h"
 
 #include <algorithm>
 #include <ostream>
@@ -30,7 +33,7 @@ template <typename T> std::string textOf(const T &value) {
 }
 std::string textOf(double value) { return exactText(value); }
 std::string textOf(bool value) { return value ? "yes" : "no"; }
-std::string textOf(const Range &range) { return rangeText(range); }
+std::string textOf(const Interval &range) { return rangeText(range); }
 std::string textOf(const LeadingDim &dim);
 std::string textOf(const StateInfo &state);
 template <typename T> std::string textOf(const std::vector<T> &list) {
@@ -90,12 +93,12 @@ std::string numbered(const char *what, const std::string &list, size_t count) {
 //===----------------------------------------------------------------------===//
 
 std::string textOf(const StateInfo &state) {
-  const auto &[name, source, destination, madeFrom, inSource, inDestination] =
-      state;
+  const auto &[name, source, destination, derivedFrom, inSource,
+               inDestination] = state;
   std::string text =
       name + ":" + dtypeName(source) + "->" + dtypeName(destination);
-  if (madeFrom >= 0)
-    text += " made from " + std::to_string(madeFrom);
+  if (derivedFrom >= 0)
+    text += " made from " + std::to_string(derivedFrom);
   if (!inSource)
     text += " not in the source";
   return inDestination ? text : text + " not in the destination";
@@ -205,8 +208,8 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                bytesInterNode, bytesInterNodeLowerBound, timePredicted,
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
-               collectives, coverage, deadlockFree, memorySafe, solver,
-               verifier, solverSteps, granularity] = summary;
+               multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
+               solverSteps, granularity] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
@@ -218,7 +221,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("lower bound of inter-node bytes", bytesInterNodeLowerBound),
        {"waves", textOf(waves), ""},
        {"messages", textOf(messages), ""},
-       {"collectives", textOf(collectives), ""},
+       {"multicasts", textOf(multicasts), ""},
        bytesRow("staging limit", stagingLimit),
        bytesRow("staging peak", stagingPeak),
        bytesRow("device limit", deviceLimit),

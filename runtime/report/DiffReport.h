@@ -8,7 +8,7 @@
 #ifndef DTRT_REPORT_DIFFREPORT_H
 #define DTRT_REPORT_DIFFREPORT_H
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Diff.h"
 
 #include <functional>
 #include <map>

@@ -5,10 +5,11 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "dtrt/report/Draw.h"
 #include "DrawPage.h"
 #include "Timeline.h"
+#include "dtrt/report/DeviceTraffic.h"
 #include "dtrt/report/Page.h"
-#include "dtrt/report/Report.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,11 +1,13 @@
 //===- Dump.cpp - One device's program, readable --------------------------===//
 
+#include "dtrt/report/Dump.h"
+
 #include "ReportText.h"
 #include "ShardLines.h"
 
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 
@@ -36,7 +38,7 @@ Json numbersHeld(const Family &family, const ShardRecord &shard) {
   for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
     const LeadingDim &leading = family.leading[dim];
     Json list = Json::array();
-    for (const Range &interval : shard.dims[dim])
+    for (const Interval &interval : shard.dims[dim])
       for (int64_t i = interval.lo; i < interval.hi; ++i)
         list.push_back(leading.first + leading.step * i);
     numbers.push_back(std::move(list));
@@ -49,7 +51,7 @@ Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {
   Json dims = Json::array();
   for (const auto &intervals : shard.dims) {
     Json list = Json::array();
-    for (const Range &interval : intervals)
+    for (const Interval &interval : intervals)
       list.push_back({interval.lo, interval.hi});
     dims.push_back(std::move(list));
   }
@@ -119,7 +121,7 @@ Json programJson(const PlanCommon &common, const RankProgram &program) {
 //===----------------------------------------------------------------------===//
 
 std::string rangeText(int64_t lo, int64_t hi) {
-  return dtrt::rangeText(Range{lo, hi});
+  return dtrt::rangeText(Interval{lo, hi});
 }
 
 std::string boxText(const PlanCommon &common, const Segment &segment) {
@@ -140,7 +142,7 @@ std::string storageText(const PlanCommon &common, const Segment &segment) {
   for (size_t dim = 0; dim < family.numLeading(); ++dim)
     text +=
         rangeText(segment.offset[dim], segment.offset[dim] + segment.size[dim]);
-  Range elements = storageRange(family, segment);
+  Interval elements = storageRange(family, segment);
   return text + " elements " + rangeText(elements.lo, elements.hi);
 }
 

@@ -1,9 +1,12 @@
 //===- Inspect.cpp - The numbers of a plan --------------------------------===//
 
+#include "dtrt/report/Inspect.h"
+
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/DeviceTraffic.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 
@@ -54,17 +57,15 @@ Json planJson(const PlanReader &plan) {
                   {"inter_node_lower_bound", s.bytesInterNodeLowerBound}};
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
-  out["memory"] = {{"mode", memoryModeName(s.mode, Granularity::Page)},
-                   {"staging_limit", s.stagingLimit},
-                   {"staging_peak", s.stagingPeak},
-                   {"device_peak", s.devicePeak},
-                   {"source_max", s.sourceMax},
-                   {"destination_max", s.destinationMax}};
+  out["memory"] = {
+      {"mode", memoryModeName(s.mode)}, {"staging_limit", s.stagingLimit},
+      {"staging_peak", s.stagingPeak},  {"device_peak", s.devicePeak},
+      {"source_max", s.sourceMax},      {"destination_max", s.destinationMax}};
   if (s.granularity == Granularity::Tensor)
     out["memory"]["granularity"] = "tensor";
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
-                   {"collectives", s.collectives}};
+                   {"collectives", s.multicasts}};
   out["proof"] = proofJson(s);
   return out;
 }
@@ -154,7 +155,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
                bytesText(s.destinationMax) + " after");
   writeRow(out, "schedule",
            std::to_string(s.waves) + " waves, " + std::to_string(s.messages) +
-               " messages, " + std::to_string(s.collectives) + " collectives");
+               " messages, " + std::to_string(s.multicasts) + " multicasts");
   writeRow(out, "proof", proofText(s));
   writeRow(out, "features", featuresText(common.features));
 }

@@ -33,7 +33,7 @@ std::string exactText(double value) {
   return {text, std::to_chars(text, text + sizeof text, value).ptr};
 }
 
-std::string rangeText(const Range &range) {
+std::string rangeText(const Interval &range) {
   return "[" + std::to_string(range.lo) + ":" + std::to_string(range.hi) + ")";
 }
 

@@ -20,7 +20,7 @@ std::string secondsText(double seconds);
 std::string exactText(double value);
 
 /// "[4:8)"
-std::string rangeText(const Range &range);
+std::string rangeText(const Interval &range);
 
 /// A list in its order, runs of equal step as one; different lists have
 /// different texts:

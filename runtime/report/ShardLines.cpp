@@ -46,9 +46,9 @@ struct ShardLine {
   std::vector<uint64_t> names;
 };
 
-std::string intervalsText(const std::vector<Range> &intervals) {
+std::string intervalsText(const std::vector<Interval> &intervals) {
   std::string text;
-  for (const Range &interval : intervals)
+  for (const Interval &interval : intervals)
     text += (text.empty() ? "" : "+") + rangeText(interval);
   return text;
 }

@@ -4,7 +4,7 @@
 #define DTRT_REPORT_SIMULATIONTEXT_H
 
 #include "dtrt/cost/EventSimulation.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 #include <iosfwd>
 

@@ -4,7 +4,7 @@
 #define DTRT_LIB_REPORT_TIMELINE_H
 
 #include "dtrt/cost/Simulation.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

@@ -1,6 +1,6 @@
 //===- MemoryStore.cpp - A store for the ranks of one process -------------===//
 
-#include "dtrt/store/Store.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <cstdlib>
 

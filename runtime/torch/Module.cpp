@@ -12,7 +12,9 @@
 #include "Interruptible.h"
 #include "TorchMemory.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 #include "dtrt/transport/DigestTransport.h"
 #include "dtrt/transport/SharedMemoryTransport.h"
 #include "dtrt/verify/Verifier.h"
@@ -21,7 +23,10 @@
 #include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuDigests.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
 #endif
 #ifdef DT_HAS_NCCL
 #include "dtrt/nccl/NcclTransport.h"
@@ -105,7 +110,7 @@ void verify(const Plan &plan) {
   check(verifyPlan(*plan));
 }
 
-using Interval = std::pair<int64_t, int64_t>;
+using Bounds = std::pair<int64_t, int64_t>; // [first, second)
 
 /// One local tensor that the plan expects of a device.
 struct Expected {
@@ -117,9 +122,9 @@ struct Expected {
   bool inPlace = false;
   /// Of the full tensor, and per dim what of it the local box spans.
   std::vector<int64_t> fullShape;
-  std::vector<std::vector<Interval>> intervals;
+  std::vector<std::vector<Bounds>> intervals;
   /// The elements of the box that are stored, when not all are.
-  std::optional<Interval> range;
+  std::optional<Bounds> range;
 };
 
 /// The coordinates that a shard has of each of its tensors.
@@ -127,8 +132,8 @@ void addCoordinates(const Family &family, const ShardRecord &shard,
                     Expected &expected) {
   expected.fullShape = family.shape;
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim) {
-    std::vector<Interval> &spans = expected.intervals.emplace_back();
-    for (const Range &range : shard.dims[dim])
+    std::vector<Bounds> &spans = expected.intervals.emplace_back();
+    for (const Interval &range : shard.dims[dim])
       spans.push_back({range.lo, range.hi});
   }
   if (shard.flat)

@@ -1,5 +1,6 @@
 //===- AdversarialSimulation.cpp - Groups without data or threads ---------===//
 
+#include "dtrt/transport/AdversarialSimulation.h"
 #include "dtrt/transport/AdversarialTransport.h"
 
 #include <unordered_map>

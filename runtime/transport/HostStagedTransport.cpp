@@ -1,6 +1,7 @@
 //===- HostStagedTransport.cpp - GPU memory over a host's wire ------------===//
 
 #include "dtrt/transport/HostStagedTransport.h"
+#include "dtrt/core/MemorySource.h"
 
 namespace dtrt {
 

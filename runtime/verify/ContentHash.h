@@ -10,7 +10,7 @@
 #ifndef DTRT_LIB_VERIFY_CONTENTHASH_H
 #define DTRT_LIB_VERIFY_CONTENTHASH_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

@@ -13,9 +13,9 @@ namespace {
 /// Where coordinates of a dim lie in the shard's local tensor.
 class LocalDim {
 public:
-  explicit LocalDim(const std::vector<Range> &intervals) {
+  explicit LocalDim(const std::vector<Interval> &intervals) {
     int64_t start = 0;
-    for (const Range &interval : intervals) {
+    for (const Interval &interval : intervals) {
       if (interval.size() > 0)
         parts.push_back({interval, start});
       start += interval.size();
@@ -45,7 +45,7 @@ public:
 
 private:
   struct Part {
-    Range range;
+    Interval range;
     int64_t start = 0;
   };
   std::vector<Part> parts, byStart;
@@ -113,14 +113,14 @@ private:
 
   /// A range of elements, flattened from `dim` on, where the inner dims before
   /// it are at `at`: a row in part, whole rows, a row in part.
-  void addRange(unsigned dim, std::vector<int64_t> at, Range range) {
+  void addRange(unsigned dim, std::vector<int64_t> at, Interval range) {
     if (dim == extents.size()) // scalars
       return addRegionBox(at, extents);
     int64_t below = 1;
     for (size_t inner = dim + 1; inner < extents.size(); ++inner)
       below *= extents[inner];
     int64_t row = range.lo / below, last = range.hi / below;
-    auto addPart = [&](int64_t which, Range part) {
+    auto addPart = [&](int64_t which, Interval part) {
       at[dim] = which;
       addRange(dim + 1, at, part);
     };

@@ -17,7 +17,7 @@ namespace {
 
 /// What a box is: of a source, of a destination, or of the destination of the
 /// state that the elements may be made from.
-enum Part : uint8_t { kHeld, kWanted, kMade };
+enum Part : uint8_t { kHeld, kWanted, kDerived };
 constexpr size_t kNumParts = 3;
 
 /// Plans of the compiler take up to three steps and half a box per interval,
@@ -41,7 +41,7 @@ std::vector<uint64_t> statesAlike(const Family &family,
   for (unsigned state = 0; state < family.states.size(); ++state) {
     const StateInfo &info = family.states[state];
     std::vector<int64_t> key = {info.inSource, info.inDestination,
-                                info.madeFrom >= 0 ? int64_t(state) : -1};
+                                info.derivedFrom >= 0 ? int64_t(state) : -1};
     for (size_t i = 0; i < masks.size(); ++i)
       if (masks[i] >> state & 1)
         key.push_back(int64_t(i));
@@ -92,7 +92,7 @@ private:
   };
 
   /// Whether a device that gets what the state is made from can make it.
-  bool mayBeMade() const { return info.madeFrom >= 0 && info.inSource; }
+  bool mayBeDerived() const { return info.derivedFrom >= 0 && info.inSource; }
 
   void addRow(const ShardTable::Row &row) {
     if (row.side == Side::Source) {
@@ -102,8 +102,8 @@ private:
     }
     if (row.shard.states & states)
       addBoxes(row, kWanted);
-    if (mayBeMade() && (row.shard.states >> info.madeFrom & 1))
-      addBoxes(row, kMade);
+    if (mayBeDerived() && (row.shard.states >> info.derivedFrom & 1))
+      addBoxes(row, kDerived);
   }
 
   void addBoxes(const ShardTable::Row &row, Part part) {
@@ -128,7 +128,7 @@ private:
   Status sweep(const std::vector<uint32_t> &items, unsigned dim,
                uint64_t volume);
   Status addCell(const std::vector<uint32_t> &items, uint64_t volume);
-  uint32_t wantersOf(uint32_t held, uint32_t wanted, uint32_t made);
+  uint32_t wantersOf(uint32_t held, uint32_t wanted, uint32_t derived);
 
   const Family &family;
   uint64_t states;
@@ -197,8 +197,9 @@ Status Overlay::addCell(const std::vector<uint32_t> &items, uint64_t volume) {
     sets[parts[item]].push_back(owners[item]);
   uint32_t held = out.sets.unionOf(std::move(sets[kHeld]));
   uint32_t wanted = out.sets.unionOf(std::move(sets[kWanted]));
-  if (!sets[kMade].empty())
-    wanted = wantersOf(held, wanted, out.sets.unionOf(std::move(sets[kMade])));
+  if (!sets[kDerived].empty())
+    wanted =
+        wantersOf(held, wanted, out.sets.unionOf(std::move(sets[kDerived])));
   uint64_t &sum = out.sums[uint64_t(held) << 32 | wanted];
   if (__builtin_add_overflow(sum, volume * width, &sum))
     sum = UINT64_MAX;
@@ -207,12 +208,13 @@ Status Overlay::addCell(const std::vector<uint32_t> &items, uint64_t volume) {
 
 /// Those that want it, but for those that want what it is made from and do not
 /// hold it.
-uint32_t Overlay::wantersOf(uint32_t held, uint32_t wanted, uint32_t made) {
-  Devices makers, rest;
-  const Devices &m = out.sets[made], &s = out.sets[held], &p = out.sets[wanted];
+uint32_t Overlay::wantersOf(uint32_t held, uint32_t wanted, uint32_t derived) {
+  Devices deriving, rest;
+  const Devices &m = out.sets[derived], &s = out.sets[held],
+                &p = out.sets[wanted];
   std::set_difference(m.begin(), m.end(), s.begin(), s.end(),
-                      std::back_inserter(makers));
-  std::set_difference(p.begin(), p.end(), makers.begin(), makers.end(),
+                      std::back_inserter(deriving));
+  std::set_difference(p.begin(), p.end(), deriving.begin(), deriving.end(),
                       std::back_inserter(rest));
   return out.sets.numberOf(rest);
 }

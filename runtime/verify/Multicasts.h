@@ -1,6 +1,6 @@
 //===- Multicasts.h - How many multicasts do programs make? -----*- C++ -*-===//
 //
-// Counts what PlanSummary::collectives defines, in right programs. A segment
+// Counts what PlanSummary::multicasts defines, in right programs. A segment
 // that is sent from the destination side has been received before, or copied:
 // its first element stands for it. Two passes over the programs: one finds
 // these elements, the next the messages that carry them.

@@ -8,12 +8,12 @@ namespace dtrt {
 
 namespace {
 
-std::string pairText(const MessageEnd &message) {
+std::string pairText(const UnpairedEnd &message) {
   return std::to_string(message.source) + " -> " +
          std::to_string(message.destination);
 }
 
-Status portTwice(const MessageEnd &first, const MessageEnd &second,
+Status portTwice(const UnpairedEnd &first, const UnpairedEnd &second,
                  bool interNode, bool receives, int64_t port) {
   return makeError("device ", second.source, ", instruction ",
                    second.instruction, " (group): wave ", second.wave,
@@ -25,12 +25,12 @@ Status portTwice(const MessageEnd &first, const MessageEnd &second,
 
 } // namespace
 
-Status checkPorts(const std::vector<MessageEnd> &sends,
+Status checkPorts(const std::vector<UnpairedEnd> &sends,
                   const Cluster &cluster) {
   DeviceIndex numbers;
   // By port and direction: the last message that used it.
-  std::vector<const MessageEnd *> used;
-  for (const MessageEnd &send : sends) {
+  std::vector<const UnpairedEnd *> used;
+  for (const UnpairedEnd &send : sends) {
     bool interNode = !cluster.sameNode(send.source, send.destination);
     for (bool receives : {false, true}) {
       int64_t port =
@@ -38,7 +38,7 @@ Status checkPorts(const std::vector<MessageEnd> &sends,
       size_t place = 4 * size_t(numbers(port)) + 2 * interNode + receives;
       if (place >= used.size())
         used.resize(4 * size_t(numbers.size()), nullptr);
-      const MessageEnd *&last = used[place];
+      const UnpairedEnd *&last = used[place];
       if (last && last->wave == send.wave)
         return portTwice(*last, send, interNode, receives, port);
       last = &send;

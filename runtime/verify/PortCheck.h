@@ -10,7 +10,8 @@ namespace dtrt {
 /// In a wave every port, that is the NIC and the island link of a device,
 /// carries at most one message out and one in. Devices that share a NIC share
 /// its port. The sends are sorted by wave.
-Status checkPorts(const std::vector<MessageEnd> &sends, const Cluster &cluster);
+Status checkPorts(const std::vector<UnpairedEnd> &sends,
+                  const Cluster &cluster);
 
 } // namespace dtrt
 

@@ -30,8 +30,8 @@ int64_t realPrefix(const Family &family, const ShardRecord &shard,
   int64_t below = 1, realBelow = 1;
   for (unsigned d = dim + 1; d < family.rank(); ++d) {
     int64_t shape = family.shape[d - family.numLeading()], real = 0;
-    for (const Range &interval : shard.dims[d])
-      real += Range{interval.lo, std::min(interval.hi, shape)}.size();
+    for (const Interval &interval : shard.dims[d])
+      real += Interval{interval.lo, std::min(interval.hi, shape)}.size();
     below *= extents[d];
     realBelow *= real;
   }
@@ -39,10 +39,11 @@ int64_t realPrefix(const Family &family, const ShardRecord &shard,
     return 0;
   int64_t whole = count / below, rest = count % below, result = 0;
   int64_t shape = family.shape[dim - family.numLeading()];
-  for (const Range &interval : shard.dims[dim]) {
+  for (const Interval &interval : shard.dims[dim]) {
     int64_t taken = std::min(whole, interval.size());
-    result += Range{interval.lo, std::min(interval.lo + taken, shape)}.size() *
-              realBelow;
+    result +=
+        Interval{interval.lo, std::min(interval.lo + taken, shape)}.size() *
+        realBelow;
     whole -= taken;
     if (taken < interval.size()) {
       if (interval.lo + taken < shape)
@@ -60,7 +61,7 @@ int64_t realElements(const Family &family, const ShardRecord &shard) {
   int64_t all = 1;
   for (unsigned dim = inner; dim < family.rank(); ++dim)
     all *= extents[dim];
-  Range stored = shard.flat ? shard.range : Range{0, all};
+  Interval stored = shard.flat ? shard.range : Interval{0, all};
   int64_t perMember = realPrefix(family, shard, extents, inner, stored.hi) -
                       realPrefix(family, shard, extents, inner, stored.lo);
   return perMember * numMembers(family, shard);
@@ -312,9 +313,9 @@ Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
 
 Status ProgramVerifier::send(const Instruction &instruction,
                              const Message &message) {
-  MessageEnd end = {instruction.wave, program.device, message.peer,
-                    current,          message.bytes,  {},
-                    message.direct};
+  UnpairedEnd end = {instruction.wave, program.device, message.peer,
+                     current,          message.bytes,  {},
+                     message.direct};
   end.forward = forwards[current][&message - instruction.messages.data()];
   if (message.direct) {
     DTRT_RETURN_IF_ERROR(read(message.segment));
@@ -337,8 +338,8 @@ Status ProgramVerifier::send(const Instruction &instruction,
 
 Status ProgramVerifier::receive(const Instruction &instruction,
                                 const Message &message) {
-  MessageEnd end = {instruction.wave, message.peer, program.device, current,
-                    message.bytes,    {},           message.direct};
+  UnpairedEnd end = {instruction.wave, message.peer, program.device, current,
+                     message.bytes,    {},           message.direct};
   if (message.direct) {
     ContentHash content;
     content.add(message.segment);
@@ -360,7 +361,7 @@ Status ProgramVerifier::stepGroup(const Instruction &instruction) {
   for (const Message &message : instruction.messages)
     if (!message.receive)
       DTRT_RETURN_IF_ERROR(send(instruction, message));
-  std::vector<Range> sent;
+  std::vector<Interval> sent;
   for (const Message &message : instruction.messages)
     if (!message.receive && !message.direct)
       sent.push_back(
@@ -369,7 +370,7 @@ Status ProgramVerifier::stepGroup(const Instruction &instruction) {
     if (!message.receive)
       continue;
     if (!message.direct)
-      for (const Range &range : sent)
+      for (const Interval &range : sent)
         if (int64_t(message.slot) < range.hi &&
             range.lo < int64_t(message.slot + message.bytes))
           return makeError("receives into staging bytes [", message.slot, ", ",

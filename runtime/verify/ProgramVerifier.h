@@ -17,7 +17,7 @@
 namespace dtrt {
 
 /// One end of a message, for pairing with the other.
-struct MessageEnd {
+struct UnpairedEnd {
   int32_t wave = 0;
   uint32_t source = 0; // devices
   uint32_t destination = 0;
@@ -30,11 +30,11 @@ struct MessageEnd {
 
 /// What the programs seen so far add up to.
 struct ProgramTotals {
-  std::vector<MessageEnd> sends, receives;
+  std::vector<UnpairedEnd> sends, receives;
   std::vector<TimedCopy> copies; // by program
   PassedOn passedOn;
   ShardTable shards;
-  uint64_t collectives = 0;
+  uint64_t multicasts = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesWire = 0;
@@ -71,7 +71,7 @@ private:
   };
   /// A message received into staging; its segments by place in the message.
   struct Arrival {
-    MessageEnd end;
+    UnpairedEnd end;
     uint64_t slot = 0;
     uint64_t unpacked = 0;
     std::map<uint64_t, const Segment *> segments;

@@ -33,7 +33,7 @@ public:
 
 private:
   /// The elements `range` of the local tensor's dims from `dim` on, in order.
-  void appendRange(unsigned dim, Range range) {
+  void appendRange(unsigned dim, Interval range) {
     if (range.size() == 0 || steps.spent())
       return;
     if (dim == family.rank())
@@ -41,9 +41,9 @@ private:
     int64_t below = 1;
     for (unsigned d = dim + 1; d < family.rank(); ++d)
       below *= extents[d];
-    Range rows = {range.lo / below, range.hi / below};
+    Interval rows = {range.lo / below, range.hi / below};
     int64_t head = range.lo % below, tail = range.hi % below;
-    auto part = [&](int64_t row, Range inside) {
+    auto part = [&](int64_t row, Interval inside) {
       local[dim] = {row, row + 1};
       if (take(dim))
         appendRange(dim + 1, inside);
@@ -78,8 +78,8 @@ private:
                             : family.shape[dim - family.numLeading()];
     pieces[dim].clear();
     int64_t before = 0;
-    for (const Range &interval : shard.dims[dim]) {
-      Range piece = {
+    for (const Interval &interval : shard.dims[dim]) {
+      Interval piece = {
           interval.lo + std::max<int64_t>(local[dim].lo - before, 0),
           std::min({interval.hi, interval.lo + local[dim].hi - before, limit})};
       if (piece.size() > 0)
@@ -95,7 +95,7 @@ private:
         out.add(offset, size);
       return;
     }
-    for (const Range &piece : pieces[dim]) {
+    for (const Interval &piece : pieces[dim]) {
       if (steps.spent())
         return;
       offset[dim] = piece.lo;
@@ -109,8 +109,8 @@ private:
   BoxList &out;
   Steps &steps;
   std::vector<int64_t> extents;
-  std::vector<Range> local;               // of each dim, elements
-  std::vector<std::vector<Range>> pieces; // the same, in the family
+  std::vector<Interval> local;               // of each dim, elements
+  std::vector<std::vector<Interval>> pieces; // the same, in the family
   std::vector<int64_t> offset, size;
 };
 

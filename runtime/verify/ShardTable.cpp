@@ -16,9 +16,9 @@ void ShardTable::setKey(const ShardRecord &shard, Side side, Key &key) {
   key = {int64_t(side), int64_t(shard.states), shard.flat};
   if (shard.flat)
     key.insert(key.end(), {shard.range.lo, shard.range.hi});
-  for (const std::vector<Range> &intervals : shard.dims) {
+  for (const std::vector<Interval> &intervals : shard.dims) {
     key.push_back(int64_t(intervals.size()));
-    for (const Range &interval : intervals)
+    for (const Interval &interval : intervals)
       key.insert(key.end(), {interval.lo, interval.hi});
   }
 }
@@ -40,7 +40,7 @@ void ShardTable::add(const RankProgram &program) {
     for (const ShardRecord &shard :
          side == Side::Source ? program.source : program.destination) {
       rowOf(shard, side).devices.push_back(program.device);
-      for (const std::vector<Range> &intervals : shard.dims)
+      for (const std::vector<Interval> &intervals : shard.dims)
         numIntervals += intervals.size();
     }
 }

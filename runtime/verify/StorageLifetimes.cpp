@@ -70,7 +70,7 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
   const Family &family = common.families[box.family];
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;
-  Range hull = storageHull(family, shards[box.shard], box);
+  Interval hull = storageHull(family, shards[box.shard], box);
   auto visit = [&](const std::vector<Event> &ranges) {
     // Ranges that no other overlaps end in the order in which they start.
     auto at = std::partition_point(
@@ -81,7 +81,8 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
         return true;
     return false;
   };
-  for (unsigned state : statesOf(storingStates(family, box.states, box.side))) {
+  for (unsigned state :
+       statesOf(resolveDerived(family, box.states, box.side))) {
     auto list = events.find({box.side, box.shard, state});
     if (list == events.end())
       continue;

@@ -29,7 +29,7 @@ public:
 
 private:
   struct Event {
-    Range range;
+    Interval range;
     uint32_t instruction = 0;
   };
   /// By member, in the order of their ranges.

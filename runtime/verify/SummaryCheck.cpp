@@ -21,7 +21,7 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
   std::vector<TimedMessage> out;
   out.reserve(totals.sends.size());
   for (size_t i = 0; i < totals.sends.size(); ++i) {
-    const MessageEnd &send = totals.sends[i];
+    const UnpairedEnd &send = totals.sends[i];
     out.push_back({send.wave, send.source, send.destination,
                    int64_t(send.bytes), !send.direct,
                    !totals.receives[i].direct, send.forward});
@@ -39,10 +39,10 @@ std::vector<TimedCopy> timedCopies(const ProgramTotals &totals) {
   return out;
 }
 
-uint64_t countWaves(const std::vector<MessageEnd> &sends) {
+uint64_t countWaves(const std::vector<UnpairedEnd> &sends) {
   uint64_t waves = 0;
   int32_t last = -1;
-  for (const MessageEnd &send : sends) { // sorted by wave
+  for (const UnpairedEnd &send : sends) { // sorted by wave
     waves += send.wave != last;
     last = send.wave;
   }
@@ -70,7 +70,7 @@ constexpr Row kOfPrograms[] = {
     {"most destination bytes", &PlanSummary::destinationMax},
     {"messages", &PlanSummary::messages},
     {"waves", &PlanSummary::waves},
-    {"collectives", &PlanSummary::collectives},
+    {"multicasts", &PlanSummary::multicasts},
 };
 constexpr Row kOfLayouts[] = {
     {"wire bytes", &PlanSummary::bytesWireLowerBound},
@@ -110,7 +110,7 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   out.destinationMax = totals.destinationMax;
   out.waves = countWaves(totals.sends);
   out.messages = totals.sends.size();
-  out.collectives = totals.collectives;
+  out.multicasts = totals.multicasts;
   return out;
 }
 

@@ -30,11 +30,11 @@ namespace dtrt {
 
 namespace {
 
-auto pairKey(const MessageEnd &end) {
+auto pairKey(const UnpairedEnd &end) {
   return std::make_tuple(end.wave, end.source, end.destination);
 }
 
-Status unpaired(const MessageEnd &end, bool isSend) {
+Status unpaired(const UnpairedEnd &end, bool isSend) {
   uint32_t device = isSend ? end.source : end.destination;
   uint32_t peer = isSend ? end.destination : end.source;
   return makeError("device ", device, ", instruction ", end.instruction,
@@ -43,7 +43,7 @@ Status unpaired(const MessageEnd &end, bool isSend) {
                    peer, isSend ? " does not receive" : " does not send");
 }
 
-Status checkPair(const MessageEnd &send, const MessageEnd &receive) {
+Status checkPair(const UnpairedEnd &send, const UnpairedEnd &receive) {
   auto where = [&] {
     return "device " + std::to_string(send.source) + ", instruction " +
            std::to_string(send.instruction) + " and device " +
@@ -60,7 +60,7 @@ Status checkPair(const MessageEnd &send, const MessageEnd &receive) {
 }
 
 Status checkPairing(ProgramTotals &totals) {
-  auto before = [](const MessageEnd &a, const MessageEnd &b) {
+  auto before = [](const UnpairedEnd &a, const UnpairedEnd &b) {
     return pairKey(a) < pairKey(b);
   };
   auto &sends = totals.sends, &receives = totals.receives;
@@ -225,9 +225,9 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
     return paired;
   }
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
-  auto collectives = countMulticasts(plan, std::move(totals.passedOn));
-  DTRT_RETURN_IF_ERROR(collectives);
-  totals.collectives = *collectives;
+  auto multicasts = countMulticasts(plan, std::move(totals.passedOn));
+  DTRT_RETURN_IF_ERROR(multicasts);
+  totals.multicasts = *multicasts;
   return verified;
 }
 

@@ -40,11 +40,11 @@ struct Device {
 
 class Waiting {
 public:
-  Waiting(const std::vector<MessageEnd> &sends,
-          const std::vector<MessageEnd> &receives) {
-    for (const MessageEnd &end : sends)
+  Waiting(const std::vector<UnpairedEnd> &sends,
+          const std::vector<UnpairedEnd> &receives) {
+    for (const UnpairedEnd &end : sends)
       ends.push_back({end.source, end.destination, end.instruction, false});
-    for (const MessageEnd &end : receives)
+    for (const UnpairedEnd &end : receives)
       ends.push_back({end.destination, end.source, end.instruction, true});
     std::sort(ends.begin(), ends.end(), [](const End &a, const End &b) {
       return std::tie(a.device, a.instruction, a.receive, a.peer) <
@@ -169,8 +169,8 @@ private:
 
 } // namespace
 
-Status checkWaiting(const std::vector<MessageEnd> &sends,
-                    const std::vector<MessageEnd> &receives) {
+Status checkWaiting(const std::vector<UnpairedEnd> &sends,
+                    const std::vector<UnpairedEnd> &receives) {
   return Waiting(sends, receives).check();
 }
 

@@ -10,8 +10,8 @@ namespace dtrt {
 /// Matches the ends of messages in the order in which their devices come to
 /// them, simulates all groups, and fails when devices wait on each other
 /// in a circle: names them and the instructions that they wait in.
-Status checkWaiting(const std::vector<MessageEnd> &sends,
-                    const std::vector<MessageEnd> &receives);
+Status checkWaiting(const std::vector<UnpairedEnd> &sends,
+                    const std::vector<UnpairedEnd> &receives);
 
 } // namespace dtrt
 

@@ -1,6 +1,7 @@
 //===- LoopbackRun.cpp - A whole plan in one process ----------------------===//
 
 #include "dtrt/world/LoopbackRun.h"
+#include "dtrt/core/ArenaStorage.h"
 
 #include <algorithm>
 #include <chrono>

@@ -128,3 +128,26 @@ dt.program @t device 0 {
   // expected-error@+1 {{has 1 dims, but @w has 2}}
   %new = dt.shard destination @w <[[0:4]]> : !dt.buffer<8>
 }
+
+// -----
+
+// A side as the generic form has it; 256 has the low bits of a source.
+dt.program @t device 0 {
+  // expected-error@+1 {{expected side 0 (source) or 1 (destination), found 256 : i16}}
+  %new = "dt.shard"() <{side = 256 : i16, param = @w, shard = #dt.shard<[[0:4]]>}> : () -> !dt.buffer<8>
+}
+
+// -----
+
+dt.program @t device 0 {
+  // expected-error@+1 {{expected side 0 (source) or 1 (destination), found "source"}}
+  %new = "dt.shard"() <{side = "source", param = @w, shard = #dt.shard<[[0:4]]>}> : () -> !dt.buffer<8>
+}
+
+// -----
+
+dt.program @t device 0 {
+  // expected-error@+2 {{expected 'source' or 'destination', found 'middle'}}
+  // expected-error@+1 {{invalid value for property side}}
+  %new = dt.shard middle @w <[[0:4]]> : !dt.buffer<8>
+}

@@ -7,7 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
+#include "dtrt/format/PlanWriter.h"
 
 #include "flatbuffers/flatbuffers.h"
 
@@ -357,7 +358,7 @@ std::vector<Fault> commonFaults() {
                [](PlanCommon &c) {
                  for (Family &family : c.families)
                    if (family.states.size() > 1) {
-                     int32_t &from = family.states[0].madeFrom;
+                     int32_t &from = family.states[0].derivedFrom;
                      from = from == 1 ? -1 : 1;
                      return true;
                    }
@@ -444,7 +445,7 @@ std::vector<Fault> summaryFaults() {
       inNumber("peak of a device", &PlanSummary::devicePeak),
       inNumber("number of waves", &PlanSummary::waves),
       inNumber("number of messages", &PlanSummary::messages),
-      inNumber("number of multicasts", &PlanSummary::collectives),
+      inNumber("number of multicasts", &PlanSummary::multicasts),
       inCommon(
           "a number, after the check",
           [](PlanCommon &c) { return ++c.summary.bytesWire; }, 1),

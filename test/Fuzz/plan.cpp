@@ -11,7 +11,12 @@
 #include "PlanMutator.h"
 
 #include "dtrt/format/ShardView.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Diff.h"
+#include "dtrt/report/Draw.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 #include "dtrt/verify/Verifier.h"
 #include "dtrt/world/LoopbackRun.h"
 

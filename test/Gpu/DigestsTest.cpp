@@ -3,8 +3,13 @@
 #include "BorrowedTransport.h"
 #include "GpuPlans.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/MessageRegions.h"
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuDigests.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuLoopbackWorld.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include "RegionHash.h"
 

@@ -12,7 +12,12 @@
 #include "GpuPlans.h"
 #include "TransportContract.h"
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/core/ArenaStorage.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuLoopbackWorld.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>

@@ -1,6 +1,7 @@
 //===- FakeGpu.cpp - GPUs whose work the CPU does -------------------------===//
 
 #include "FakeMachine.h"
+#include "dtrt/core/MemorySource.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,11 @@
 //===- FakeWorld.cpp - NCCL worlds of threads -----------------------------===//
 
 #include "FakeWorld.h"
+#include "dtrt/core/ArenaStorage.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <algorithm>
 #include <thread>

@@ -7,7 +7,6 @@
 #include "GpuPlans.h"
 #include "TransportContract.h"
 
-#include "dtrt/cuda/Cuda.h"
 #include "dtrt/nccl/NcclTransport.h"
 
 #include <chrono>

@@ -2,7 +2,11 @@
 
 #include "GpuPlans.h"
 
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/core/BoxTable.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuBoxTable.h"
+#include "dtrt/cuda/GpuLoopback.h"
+#include "dtrt/cuda/GpuMemory.h"
 
 #include <gtest/gtest.h>
 #include <random>

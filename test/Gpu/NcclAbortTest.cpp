@@ -7,6 +7,9 @@
 //===----------------------------------------------------------------------===//
 
 #include "FakeWorld.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <gtest/gtest.h>
 #include <thread>

@@ -8,7 +8,12 @@
 #include "ExpectContains.h"
 #include "FakeWorld.h"
 
+#include "dtrt/core/ArenaStorage.h"
+#include "dtrt/core/MemorySource.h"
+#include "dtrt/cuda/GpuExecutor.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/nccl/NcclRun.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <algorithm>
 #include <fstream>

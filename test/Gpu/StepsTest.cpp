@@ -2,6 +2,7 @@
 
 #include "FirstOf.h"
 #include "GpuSteps.h"
+#include "dtrt/core/ArenaStorage.h"
 
 #include <gtest/gtest.h>
 
@@ -39,8 +40,8 @@ TEST(GpuSteps, AGroupThatSendsFromATensorWaitsForWhatIsUnpackedThere) {
   receiveByStaging(plan.programs[1]);
   std::vector<GpuStep> steps = stepsOn(plan, 1);
   ASSERT_EQ(steps.size(), 3u); // receives, unpacks, passes on
-  EXPECT_EQ(steps[1].after[size_t(Lane::Wire)], 0u);
-  EXPECT_EQ(steps[2].after[size_t(Lane::Unpacking)], 1u);
+  EXPECT_EQ(steps[1].after[size_t(GpuLane::Wire)], 0u);
+  EXPECT_EQ(steps[2].after[size_t(GpuLane::Unpacking)], 1u);
 }
 
 TEST(GpuSteps, LaunchesJoinThatShareNoStagingByte) {

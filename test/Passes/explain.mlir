@@ -19,7 +19,7 @@ dt.layout @dst of @model on [@eight] world 8 {
 // CHECK-NEXT: broadcast among 9 devices across nodes: 1 group, 34.360 GB;
 // CHECK-SAME: sends 1374.470 ms, forwards 171.879 ms, ring broadcast 171.879 ms, so receivers forward it: a library's collective wins nothing
 // STAGED: messages:
-// STAGED: collectives: 1 broadcast among 9 devices, made of sends and forwards
+// STAGED: multicasts: 1 broadcast among 9 devices, made of sends and forwards
 dt.transition @fan_out from @src to @dst
 
 // A scalar for the same: whoever has it sends it, in four waves, not eight.

@@ -152,7 +152,7 @@ def check_case(tools, case, folder, twice):
         inter_node_bound=inspect["bytes"]["inter_node_lower_bound"],
         deliveries=len(deliveries),
         adversarial_runs=ADVERSARIAL_RUNS,
-        collectives=inspect["counts"]["collectives"],
+        multicasts=inspect["counts"]["collectives"],
     )
     figures.update(features_of(case.request, inspect, deliveries))
     return problems, figures
@@ -222,7 +222,7 @@ def main():
         f"{totals['adversarial_runs']} runs on the adversarial machine, "
         "bytes checked"
     )
-    print(f"{totals['collectives']} collectives; cases with")
+    print(f"{totals['multicasts']} multicasts; cases with")
     for feature in FEATURES:
         print(f"  {feature}: {totals[feature]}")
         if not totals[feature] and options.count >= REPRESENTATIVE_COUNT:

@@ -156,44 +156,44 @@ def test_dtensor_strided_shard_after_a_shard_interleaves_its_part():
     }  # fmt: skip
 
 
+def assert_cut_in_turn(mesh, placements, cuts):
+    """Each of 12 ranks holds what is left by its `cuts`, one after the other:
+    of so many equal parts, the last ones smaller, the one with this number."""
+    for size in (24, 25, 31):
+        layout = capture.from_dtensors(
+            {"w": dtensor([size], mesh, *placements)}, 12
+        )
+        held = rows_on(layout)
+        for rank in range(12):
+            own = list(range(size))
+            for parts, number in cuts(rank):
+                each = -(-len(own) // parts)
+                own = own[number * each : (number + 1) * each]
+            assert held[rank] == own, (size, rank)
+
+
 def test_dtensor_strided_shards_count_each_other():
     """FSDP2 over experts over tensor parallelism, all along one dim: the
     innermost mesh dim cuts first, the outermost last."""
     mesh = [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
     placements = strided(0, 6), strided(0, 2), shard(0)
 
-    def part(elements, parts, number):
-        each = -(-len(elements) // parts)
-        return elements[number * each : (number + 1) * each]
-
-    for size in (24, 25, 31):
-        layout = capture.from_dtensors(
-            {"w": dtensor([size], mesh, *placements)}, 12
-        )
-        held = rows_on(layout)
-        for rank in range(12):
-            own = part(list(range(size)), 2, rank % 2)
-            own = part(part(own, 3, rank // 2 % 3), 2, rank // 6)
-            assert held[rank] == own, (size, rank)
+    assert_cut_in_turn(
+        mesh,
+        placements,
+        lambda rank: [(2, rank % 2), (3, rank // 2 % 3), (2, rank // 6)],
+    )
 
 
 def test_dtensor_shards_before_a_strided_shard_cut_from_left_to_right():
     mesh = [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
     placements = strided(0, 6), shard(0), shard(0)
 
-    def part(elements, parts, number):
-        each = -(-len(elements) // parts)
-        return elements[number * each : (number + 1) * each]
-
-    for size in (24, 25, 31):
-        layout = capture.from_dtensors(
-            {"w": dtensor([size], mesh, *placements)}, 12
-        )
-        held = rows_on(layout)
-        for rank in range(12):
-            own = part(list(range(size)), 2, rank // 3 % 2)
-            own = part(part(own, 3, rank % 3), 2, rank // 6)
-            assert held[rank] == own, (size, rank)
+    assert_cut_in_turn(
+        mesh,
+        placements,
+        lambda rank: [(2, rank // 3 % 2), (3, rank % 3), (2, rank // 6)],
+    )
 
 
 def test_dtensor_neighbouring_pieces_are_one_box():

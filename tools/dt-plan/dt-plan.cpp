@@ -1,7 +1,12 @@
 //===- dt-plan.cpp - Looks at plan files ----------------------------------===//
 
 #include "dtrt/format/OutputFile.h"
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Diff.h"
+#include "dtrt/report/Draw.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 #include "dtrt/report/Simulate.h"
 #include "dtrt/report/TerminalProgress.h"
 #include "dtrt/verify/Verifier.h"

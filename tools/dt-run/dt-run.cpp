@@ -1,7 +1,7 @@
 //===- dt-run.cpp - Runs a plan -------------------------------------------===//
 
 #include "dtrt/core/Executor.h"
-#include "dtrt/cuda/Cuda.h"
+#include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/nccl/NcclRun.h"
 #include "dtrt/report/TerminalProgress.h"

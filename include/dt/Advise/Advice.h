@@ -24,7 +24,7 @@ struct AdviceRow {
   double transitionSeconds = 0;
   bool isCompiled = false;    // else bytes are counted, seconds estimated
   int64_t transitionPeak = 0; // bytes on a device while it lasts; compiled only
-  bool isFlat = false;        // memory mode of the request
+  MemoryMode mode = MemoryMode::Rollback; // of the request
   double evenStep = 0; // the same sizes with layers by count; 0: does not fit
   std::optional<int64_t> paysAfterSteps;
   bool isPacked = false; // the fewest devices within AdviceOptions::packWithin
@@ -53,10 +53,6 @@ std::optional<Advice> advise(const Job &job, const AdviceOptions &options,
 /// each pays: against today's layout where that still runs, else against the
 /// row with the quickest transition.
 void rankRows(const Job &job, Advice &advice);
-
-/// The request of a row, to be read from `folder`.
-std::string requestText(const Job &job, const Advice &advice,
-                        const AdviceRow &row, const std::string &folder);
 
 } // namespace dt::advise
 

@@ -10,6 +10,7 @@
 
 #include "dt/Advise/ModelShape.h"
 #include "dt/Cost/Cluster.h"
+#include "dt/Geometry/DType.h"
 
 #include <map>
 #include <memory>
@@ -110,7 +111,7 @@ struct Job {
   Profile profile;
   int64_t gradientBytes = 4; // per parameter
   int64_t staging = int64_t(1) << 30;
-  std::string mode; // "rollback", "flat", or "" for what fits
+  std::optional<MemoryMode> mode; // none: what fits
   int64_t vocabMultiple = 128;
   int64_t horizon = 1000; // steps that a change has to pay in
   std::vector<std::string> warnings;

@@ -8,14 +8,13 @@
 #ifndef DT_ADVISE_MODELSHAPE_H
 #define DT_ADVISE_MODELSHAPE_H
 
+#include "dt/Megatron/Model.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace dt::advise {
-
-/// Where a tensor lies in the pipeline.
-enum class Home { Layer, First, Last, FirstAndLast };
 
 /// Tensors that are cut alike have one class.
 struct TensorClass {
@@ -33,7 +32,7 @@ struct TensorClass {
 /// One tensor, in registration order.
 struct ShapeTensor {
   int32_t kind = 0; // index into ModelShape::classes
-  Home home = Home::Layer;
+  megatron::Stage stage = megatron::Stage::Layer;
   int32_t layer = -1;
   int32_t expert = -1;
 };

@@ -1,4 +1,4 @@
-//===- Report.h - Advice in words, JSON and on a page -----------*- C++ -*-===//
+//===- Report.h - Advice in words and JSON ----------------------*- C++ -*-===//
 
 #ifndef DT_ADVISE_REPORT_H
 #define DT_ADVISE_REPORT_H
@@ -19,10 +19,6 @@ std::string adviceJson(const Job &job, const Advice &advice);
 
 /// A table for people.
 void writeTable(std::ostream &out, const Job &job, const Advice &advice);
-
-/// One self-contained HTML page: step time against transition time, and the
-/// rows.
-std::string advicePage(const Job &job, const Advice &advice);
 
 /// Operations of a step of the row's layout and the slowdowns of stages that
 /// cost no time, as JSON. Steps of more operations than `most` are cut to as

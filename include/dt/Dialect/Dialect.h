@@ -19,6 +19,7 @@
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/BuiltinAttributes.h"
 #include "mlir/IR/Dialect.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "mlir/IR/OpDefinition.h"
 #include "mlir/IR/OpImplementation.h"
 #include "llvm/ADT/bit.h"
@@ -67,14 +68,6 @@ struct AxisEntry {
   }
 };
 
-/// One row of an explicit layout: a rank holds a box, or only elements
-/// [range.lo, range.hi) of each member's part of it.
-struct RankBox {
-  int64_t rank = 0;
-  Box box;
-  std::optional<Interval> range;
-};
-
 /// Marks the levels at which an op may appear inside a transition or program.
 template <typename ConcreteType>
 class LayoutLevelOp
@@ -97,34 +90,33 @@ inline llvm::hash_code hash_value(const Link &link) {
   return llvm::hash_combine(link.from.isNode, link.from.index, link.to.isNode,
                             link.to.index, llvm::bit_cast<uint64_t>(link.GBps));
 }
+
+// What IR and bytecode have of a side is documented by DT_Side.
+static_assert(int(Side::Source) == 0 && int(Side::Destination) == 1);
+
+inline llvm::raw_ostream &operator<<(llvm::raw_ostream &out, Side side) {
+  return out << sideName(side);
+}
 } // namespace dtrt
 
+namespace mlir {
+template <> struct FieldParser<dtrt::Side, dtrt::Side> {
+  template <typename Parser>
+  static FailureOr<dtrt::Side> parse(Parser &parser) {
+    llvm::SMLoc loc = parser.getCurrentLocation();
+    StringRef found;
+    if (failed(parser.parseKeyword(&found)))
+      return failure();
+    for (dtrt::Side side : {dtrt::Side::Source, dtrt::Side::Destination})
+      if (found == dtrt::sideName(side))
+        return side;
+    return parser.emitError(loc)
+           << "expected 'source' or 'destination', found '" << found << "'";
+  }
+};
+} // namespace mlir
+
 #include "dt/Dialect/DtDialect.h.inc"
-#include "dt/Dialect/DtEnums.h.inc"
-
-namespace dt {
-
-/// The side of a shard as plans have it, and back.
-inline Side toSide(ShardSide side) {
-  switch (side) {
-  case ShardSide::Source:
-    return Side::Source;
-  case ShardSide::Destination:
-    return Side::Destination;
-  }
-  llvm_unreachable("not a side");
-}
-inline ShardSide toShardSide(Side side) {
-  switch (side) {
-  case Side::Source:
-    return ShardSide::Source;
-  case Side::Destination:
-    return ShardSide::Destination;
-  }
-  llvm_unreachable("not a side");
-}
-
-} // namespace dt
 
 #define GET_ATTRDEF_CLASSES
 #include "dt/Dialect/DtAttrs.h.inc"

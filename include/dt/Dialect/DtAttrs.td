@@ -227,7 +227,8 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
     Example: `#dt.memory<staging 1073741824, device 85899345920, rollback>`
   }];
   let parameters = (ins "int64_t":$stagingBytes, "int64_t":$deviceBytes,
-                        "bool":$flat, "bool":$byTensor);
+                        "::dtrt::MemoryMode":$mode,
+                        "::dtrt::Granularity":$granularity);
   let genVerifyDecl = 1;
 }
 

@@ -186,6 +186,11 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
     /// The mesh of the placement: its own, or the layout's first.
     ::dt::MeshOp lookupMesh(::mlir::SymbolTableCollection &tables);
+    /// Its holdings, by device. A `bucketed` place is evaluated as its
+    /// placement cuts it, before the buckets do. On a placement that does not
+    /// fit, emits an error at the op.
+    ::mlir::FailureOr<std::vector<::dt::Holding>>
+    evaluate(::mlir::SymbolTableCollection &tables);
   }];
   let hasVerifier = 1;
 }

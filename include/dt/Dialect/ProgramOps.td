@@ -52,11 +52,24 @@ def DT_ProgramOp : DT_BodyOp<"program", [DT_ProgramLevel, IsolatedFromAbove,
   let hasRegionVerifier = 1;
 }
 
-def DT_SideSource : I32EnumCase<"Source", 0, "source">;
-def DT_SideDestination : I32EnumCase<"Destination", 1, "destination">;
-def DT_ShardSide : I32Enum<"ShardSide", "which layout a shard belongs to",
-                           [DT_SideSource, DT_SideDestination]> {
-  let cppNamespace = "::dt";
+def DT_SideSource : EnumCase<"Source", 0, "source", 8>;
+def DT_SideDestination : EnumCase<"Destination", 1, "destination", 8>;
+// The runtime's own enum, and as wide: none is made of this, and Dialect.h
+// parses it.
+def DT_Side : IntEnum<"Side", "which layout a shard belongs to",
+                      [DT_SideSource, DT_SideDestination], 8> {
+  let cppNamespace = "::dtrt";
+}
+/// EnumProp itself keeps the low bits of a number, so that 256 was a source.
+def DT_SideProp : EnumProp<DT_Side> {
+  let convertFromAttribute = [{
+    auto number = ::llvm::dyn_cast_if_present<::mlir::IntegerAttr>($_attr);
+    if (!number || number.getValue().ugt(1))
+      return $_diag() << "expected side 0 (source) or 1 (destination), found "
+                      << $_attr;
+    $_storage = static_cast<::dtrt::Side>(number.getValue().getZExtValue());
+    return ::mlir::success();
+  }];
 }
 def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
   let opDocGroup = DT_ProgramChapter;
@@ -72,7 +85,7 @@ def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
     %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
     ```
   }];
-  let arguments = (ins EnumProp<DT_ShardSide>:$side, FlatSymbolRefAttr:$param,
+  let arguments = (ins DT_SideProp:$side, FlatSymbolRefAttr:$param,
     OptionalAttr<StrArrayAttr>:$states, DT_ShardAttr:$shard);
   let results = (outs DT_Buffer:$buffer);
   let assemblyFormat = [{

@@ -26,6 +26,10 @@ def DT_RowsAttr : DT_Attr<"Rows", "rows"> {
   let builders = [AttrBuilder<(ins "const ::dt::RowSet &":$rows)>];
   let genVerifyDecl = 1;
   let extraClassDeclaration = [{
+    /// Rows read from text, checked, at most kMaxPieces of them. Null after an
+    /// error.
+    static RowsAttr getChecked(::mlir::AsmParser &parser, ::llvm::SMLoc loc,
+                               const ::dt::RowSet &rows);
     ::dt::RowSet toRowSet() const;
     int64_t numRows() const;
     /// The classes alone, decoded.

@@ -9,7 +9,7 @@
 namespace dt {
 
 /// Devices that share data which some of them pass on, as
-/// dtrt::PlanSummary::collectives defines it.
+/// dtrt::PlanSummary::multicasts defines it.
 struct Multicast {
   std::vector<int64_t> devices; // ascending
   /// Of these, who sends what it had before.

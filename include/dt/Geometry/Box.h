@@ -9,6 +9,8 @@
 #ifndef DT_GEOMETRY_BOX_H
 #define DT_GEOMETRY_BOX_H
 
+#include "dtrt/types/Interval.h"
+
 #include <array>
 #include <cstdint>
 #include <string>
@@ -16,33 +18,12 @@
 
 namespace dt {
 
+using dtrt::intersect;
+using dtrt::Interval;
+
 /// Most dims of a param, leading dims (layers, experts) included. A limit, so
 /// that boxes need no allocation; importers report it as an error.
 constexpr unsigned kMaxRank = 8;
-
-/// Half-open range [lo, hi) of integers. Empty when hi <= lo.
-struct Interval {
-  int64_t lo = 0;
-  int64_t hi = 0;
-
-  int64_t size() const { return hi > lo ? hi - lo : 0; }
-  bool empty() const { return hi <= lo; }
-  bool contains(Interval other) const {
-    return other.empty() || (lo <= other.lo && other.hi <= hi);
-  }
-  friend bool operator==(Interval a, Interval b) {
-    return a.lo == b.lo && a.hi == b.hi;
-  }
-  friend bool operator!=(Interval a, Interval b) { return !(a == b); }
-  friend bool operator<(Interval a, Interval b) {
-    return a.lo != b.lo ? a.lo < b.lo : a.hi < b.hi;
-  }
-};
-
-/// [0:4) ∩ [2:6) -> [2:4)
-inline Interval intersect(Interval a, Interval b) {
-  return {a.lo > b.lo ? a.lo : b.lo, a.hi < b.hi ? a.hi : b.hi};
-}
 
 /// A product of intervals, one per dim. Rank 0 is a scalar: one element.
 class Box {

@@ -82,6 +82,14 @@ struct HeldBox {
   std::optional<Interval> range = {};
 };
 
+/// One row of an explicit layout: a rank holds a box, or only elements
+/// [range.lo, range.hi) of each member's part of it.
+struct RankBox {
+  int64_t rank = 0;
+  Box box;
+  std::optional<Interval> range;
+};
+
 /// Explicit regions as holdings, in order of first row; devices that hold the
 /// same shard share one holding. The first `numLeading` dims are leading dims.
 std::vector<Holding> holdingsOf(const std::vector<HeldBox> &rows,

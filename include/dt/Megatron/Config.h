@@ -52,9 +52,6 @@ struct MegatronConfig {
 
 MegatronConfig readMegatronConfig(const Json &config, const std::string &path);
 
-/// All tensors in Megatron-Core's registration order.
-Model listMegatronTensors(const MegatronConfig &config);
-
 /// Tensors of a Hugging Face config.json of a known model type, as
 /// Megatron-Core (Transformer Engine spec) names and fuses them.
 Model readConfig(const Json &config, const std::string &path);

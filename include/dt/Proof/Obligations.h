@@ -30,8 +30,6 @@ struct Obligation {
   std::string theorem = {};
 };
 
-const std::vector<Obligation> &lemmas();
-
 /// All obligations as one SMT-LIB file; each check-sat shall say "unsat".
 /// `header` lines become comments at its start.
 std::string toSmtLib(const std::vector<Obligation> &obligations,

@@ -79,9 +79,6 @@ PlanClasses classify(const Arrivals &arrivals,
                      const std::vector<PlanSlot> &slots, const Wanted &wanted,
                      int64_t stagingLimit);
 
-/// One obligation per class.
-std::vector<Obligation> planObligations(const PlanClasses &classes);
-
 } // namespace dt
 
 #endif // DT_PROOF_PLANCLASSES_H

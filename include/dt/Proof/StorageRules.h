@@ -9,6 +9,7 @@
 #ifndef DT_PROOF_STORAGERULES_H
 #define DT_PROOF_STORAGERULES_H
 
+#include "dt/Geometry/DType.h"
 #include "dt/Proof/Certificate.h"
 
 namespace dt {
@@ -31,8 +32,8 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan);
 struct MemoryLimits {
   int64_t staging = 0; // bytes per device
   int64_t device = 0;  // bytes per device; 0: none
-  /// The peak keeps to max(source, destination) + staging.
-  bool flat = false;
+  /// Flat: the peak keeps to max(source, destination) + staging.
+  MemoryMode mode = MemoryMode::Rollback;
 };
 MaybeFault checkMemory(const std::map<int64_t, DeviceMemory> &memory,
                        const MemoryLimits &limits);

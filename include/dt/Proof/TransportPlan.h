@@ -17,6 +17,7 @@
 #ifndef DT_PROOF_TRANSPORTPLAN_H
 #define DT_PROOF_TRANSPORTPLAN_H
 
+#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 
 #include <string>
@@ -88,9 +89,9 @@ struct PlanFlow {
   /// `readsFrom`, mostly its own.
   uint32_t readsFrom = 0;
   uint64_t readStates = 0;
-  /// The flow and state that elements may be made from on their own device.
-  std::optional<uint32_t> deriveFrom;
-  uint64_t madeFrom = 0;
+  /// The flow and state that elements may be derived from on their own device.
+  std::optional<uint32_t> derivedFrom;
+  uint64_t derivedFromStates = 0;
   std::vector<FlowBuffers> sourceBuffers, destinationBuffers;
   /// Of a param that shares storages: their numbers, by state. Empty: every
   /// tensor has its own for each state. On a side of a device, a number is one
@@ -107,8 +108,9 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
-  /// Flat memory: storages come and go whole.
-  bool byTensor = false;
+  /// Flat memory: how storages come and go.
+  Granularity granularity = Granularity::Page;
+  bool isByTensor() const { return granularity == Granularity::Tensor; }
   /// Whether every wave has its slots.
   bool isStaged = true;
 };

@@ -11,6 +11,7 @@
 #define DT_REQUEST_REQUEST_H
 
 #include "dt/Cost/Cluster.h"
+#include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/StateDecl.h"
 #include "dt/Json/JsonKey.h"
@@ -36,13 +37,6 @@ struct TensorDecl {
   JsonKey key = {}; // of a model file's tensor: model
 };
 
-/// One row of an explicit layout.
-struct ShardRow {
-  int64_t rank = 0;
-  Box box;
-  std::optional<Interval> range; // in elements of the box, row-major
-};
-
 /// Where some states of one tensor lie on one side.
 struct PlaceDecl {
   uint32_t tensor = 0;             // index into Request::tensors
@@ -57,7 +51,7 @@ struct PlaceDecl {
   /// Model chunk (VPP) on each coordinate of the placement's "pp" restriction,
   /// one entry without such a restriction. Empty: chunk 0.
   std::vector<int64_t> chunks;
-  std::vector<ShardRow> rows;
+  std::vector<RankBox> rows;
   JsonKey key = {}; // of explicit shards: the first of `rows`
 };
 
@@ -93,9 +87,9 @@ struct LayoutDecl {
 struct MemoryDecl {
   int64_t stagingBytes = int64_t(1) << 30; // per device
   int64_t deviceBytes = 0;                 // 0: no limit given
-  bool flat = false;                       // else rollback
-  /// Flat: storages come and go whole, not by pages.
-  bool byTensor = false;
+  MemoryMode mode = MemoryMode::Rollback;
+  /// Flat: whether storages come and go whole, or by pages.
+  Granularity granularity = Granularity::Page;
 };
 
 struct Request {

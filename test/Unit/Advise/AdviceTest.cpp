@@ -3,7 +3,9 @@
 #include "JobTesting.h"
 
 #include "dt/Advise/Advice.h"
+#include "dt/Advise/AdvicePage.h"
 #include "dt/Advise/Report.h"
+#include "dt/Advise/RequestText.h"
 #include "dt/Request/Request.h"
 
 #include <set>

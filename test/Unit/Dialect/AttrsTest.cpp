@@ -199,12 +199,12 @@ TEST_F(DialectTest, HoldingsNameDevices) {
   mlir::SymbolTableCollection tables;
   auto layout = *module->getOps<LayoutOp>().begin();
   auto places = llvm::to_vector(layout.getOps<PlaceOp>());
-  auto cut = evaluateHoldings(places[0], tables);
+  auto cut = places[0].evaluate(tables);
   ASSERT_TRUE(mlir::succeeded(cut));
   ASSERT_EQ(cut->size(), 2u);
   EXPECT_EQ((*cut)[0].devices, (std::vector<int64_t>{4, 8}));
   EXPECT_EQ((*cut)[1].devices, (std::vector<int64_t>{5, 9}));
-  auto rows = evaluateHoldings(places[1], tables);
+  auto rows = places[1].evaluate(tables);
   ASSERT_TRUE(mlir::succeeded(rows));
   ASSERT_EQ(rows->size(), 1u);
   EXPECT_EQ((*rows)[0].devices, (std::vector<int64_t>{4, 5}));
@@ -222,7 +222,7 @@ TEST_F(DialectTest, HoldingsThatDoNotFitAreAnError) {
     message = d.str();
     return mlir::success();
   });
-  EXPECT_TRUE(mlir::failed(evaluateHoldings(places[2], tables)));
+  EXPECT_TRUE(mlir::failed(places[2].evaluate(tables)));
   EXPECT_NE(message.find("does not fit @u"), std::string::npos) << message;
 }
 

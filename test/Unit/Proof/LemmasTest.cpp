@@ -1,5 +1,6 @@
 //===- LemmasTest.cpp - The rules imply safety, and are needed ------------===//
 
+#include "dt/Proof/Lemmas.h"
 #include "dt/Proof/Solver.h"
 
 #include "gtest/gtest.h"

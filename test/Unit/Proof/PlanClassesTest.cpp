@@ -1,6 +1,7 @@
 //===- PlanClassesTest.cpp - What a solver is asked of one plan -----------===//
 
 #include "dt/Proof/PlanClasses.h"
+#include "dt/Proof/PlanObligations.h"
 #include "dt/Proof/Solver.h"
 
 #include "gtest/gtest.h"

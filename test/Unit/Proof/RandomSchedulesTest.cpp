@@ -8,6 +8,7 @@
 #include "SolvedWaves.h"
 #include "dt/Proof/Certificate.h"
 #include "dt/Scheduling/Staging.h"
+#include "dtrt/transport/AdversarialSimulation.h"
 #include "dtrt/transport/AdversarialTransport.h"
 
 #include "gtest/gtest.h"

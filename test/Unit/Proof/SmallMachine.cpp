@@ -144,11 +144,11 @@ public:
 
   void read() {
     for (const ShardRecord &shard : program.source)
-      for (const Range &range : shard.dims[0])
+      for (const Interval &range : shard.dims[0])
         for (int64_t i = range.lo; i < range.hi; ++i)
           out.sourceHeld |= Elements(1) << i;
     for (const ShardRecord &shard : program.destination)
-      for (const Range &range : shard.dims[0])
+      for (const Interval &range : shard.dims[0])
         for (int64_t i = range.lo; i < range.hi; ++i)
           out.wanted |= Elements(1) << i;
     out.arena = program.stagingBytes;

@@ -63,8 +63,7 @@ BuiltPlan::BuiltPlan(const SmallPlan &small)
     : small(small),
       common(smallCommon(kMostDevices, small.pieces, small.devicesPerNode,
                          uint64_t(small.limit * kBytes))) {
-  common.summary.mode =
-      small.flat ? dtrt::MemoryMode::Flat : dtrt::MemoryMode::Rollback;
+  common.summary.mode = small.mode;
   addShards();
   addSteps();
   Worlds worlds;
@@ -190,7 +189,7 @@ MaybeFault BuiltPlan::certificate() {
   if (auto fault = placePieces(own))
     return fault;
   Arrivals arrivals(own.pieces, own.flows);
-  MemoryLimits limits = {small.limit * kBytes, 0, small.flat};
+  MemoryLimits limits = {small.limit * kBytes, 0, small.mode};
   return checkRules(own, arrivals, wantedOf(own.flows), common.cluster, limits);
 }
 

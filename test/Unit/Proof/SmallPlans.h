@@ -6,7 +6,6 @@
 
 #include "SmallMachine.h"
 #include "dt/Proof/PlanRules.h"
-#include "dtrt/format/PlanFile.h"
 
 #include <array>
 #include <map>
@@ -48,7 +47,7 @@ struct SmallPlan {
   /// First cell of an end, or kDirect. Others have cells of their own.
   std::map<SmallEnd, int> slots;
   std::vector<SmallStorage> creates, releases;
-  bool flat = false;
+  dtrt::MemoryMode mode = dtrt::MemoryMode::Rollback;
   int64_t limit = kMostCells - 2; // of staging, in cells
   int64_t devicesPerNode = 8;
 

@@ -528,7 +528,7 @@ TEST(SmallWorlds, Ends) {
 TEST(SmallWorlds, Storage) {
   Tally line = {"storage that comes and goes"};
   forEachShape(true, [&](SmallPlan plan, uint8_t device) {
-    plan.flat = true;
+    plan.mode = MemoryMode::Flat;
     std::vector<int> places; // waves of the device's groups, and the end
     for (const auto &[end, size] : plan.endsOf(device))
       if (places.empty() || places.back() != end.wave)

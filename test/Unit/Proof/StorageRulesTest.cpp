@@ -36,7 +36,7 @@ struct Transition {
 
   /// By tensor, with @v beside @w, which share a storage; @u has its own.
   void goWhole() {
-    plan.byTensor = true;
+    plan.granularity = Granularity::Tensor;
     for (const char *name : {"@v", "@u"}) {
       plan.flows.push_back(plan.flows.front());
       plan.flows.back().name = name;
@@ -214,7 +214,7 @@ TEST(StorageRules, ByTensorStorageComesAndGoesWhole) {
   { // By page, what shares a storage is of no account.
     Transition t;
     t.goWhole();
-    t.plan.byTensor = false;
+    t.plan.granularity = Granularity::Page;
     t.addStorage(/*creates=*/true, {0, 12}, 0);
     EXPECT_EQ(t.check(), "");
   }
@@ -258,12 +258,12 @@ TEST(StorageRules, LimitsCountWhatIsAboveTheLargerSide) {
     MaybeFault fault = checkMemory(memory, limits);
     return fault ? fault->text : "";
   };
-  EXPECT_EQ(text({/*staging=*/18, /*device=*/0, /*flat=*/true}), "");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/0, /*flat=*/true}),
+  EXPECT_EQ(text({/*staging=*/18, /*device=*/0, MemoryMode::Flat}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/0, MemoryMode::Flat}),
             "holds 18 bytes above the larger of source and destination on "
             "device 3, more than the limit of 17 (memory.staging)");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/118, /*flat=*/false}), "");
-  EXPECT_EQ(text({/*staging=*/17, /*device=*/117, /*flat=*/false}),
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/118, MemoryMode::Rollback}), "");
+  EXPECT_EQ(text({/*staging=*/17, /*device=*/117, MemoryMode::Rollback}),
             "needs 118 bytes on device 3 (100 source, 60 destination, 8 "
             "staging), more than the limit of 117 (memory.device)");
 }

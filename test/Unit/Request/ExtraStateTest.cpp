@@ -18,7 +18,7 @@ std::vector<std::vector<int64_t>> taken(const Request &request) {
   std::vector<std::vector<int64_t>> out;
   const PlaceDecl &place = request.destination.places.back();
   size_t axes = request.tensors[place.tensor].shape.size() - 1;
-  for (const ShardRow &row : place.rows) {
+  for (const RankBox &row : place.rows) {
     out.emplace_back();
     for (size_t d = 0; d < axes; ++d)
       out.back().push_back(row.box[d].lo);

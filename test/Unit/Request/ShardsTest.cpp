@@ -78,9 +78,9 @@ TEST(Memory, readsBytesWithUnits) {
 }
 
 TEST(Memory, hasTwoModesAndRollsBackByDefault) {
-  EXPECT_FALSE(readMemory("{}").flat);
-  EXPECT_FALSE(readMemory(R"({"mode": "rollback"})").flat);
-  EXPECT_TRUE(readMemory(R"({"mode": "flat"})").flat);
+  EXPECT_EQ(readMemory("{}").mode, MemoryMode::Rollback);
+  EXPECT_EQ(readMemory(R"({"mode": "rollback"})").mode, MemoryMode::Rollback);
+  EXPECT_EQ(readMemory(R"({"mode": "flat"})").mode, MemoryMode::Flat);
 }
 
 TEST(Cluster, hasTwoLevelsAndUnequalLinks) {

@@ -13,7 +13,7 @@
 #define DTRT_TEST_ADVERSARIALMACHINE_H
 
 #include "dtrt/cost/KernelPlans.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt::test {
 

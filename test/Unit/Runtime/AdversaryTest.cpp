@@ -7,8 +7,10 @@
 
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/core/Executor.h"
+#include "dtrt/transport/AdversarialSimulation.h"
 #include "dtrt/transport/AdversarialTransport.h"
 
 #include <gtest/gtest.h>

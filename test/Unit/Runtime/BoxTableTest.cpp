@@ -7,7 +7,9 @@
 
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/BoxCopy.h"
+#include "dtrt/core/BoxTable.h"
 #include "dtrt/core/CheckPattern.h"
 
 #include <algorithm>

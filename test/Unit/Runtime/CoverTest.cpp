@@ -24,8 +24,8 @@ struct Case {
 };
 
 /// Intervals of a dim, in any order, `extent` elements in all.
-std::vector<Range> randomIntervals(Random &random, int64_t extent) {
-  std::vector<Range> out;
+std::vector<Interval> randomIntervals(Random &random, int64_t extent) {
+  std::vector<Interval> out;
   int64_t at = 0;
   while (extent > 0) {
     at += random.number(0, 2);
@@ -40,11 +40,11 @@ std::vector<Range> randomIntervals(Random &random, int64_t extent) {
 }
 
 /// Calls fn(coordinates) for the elements of a product of intervals.
-void forEachElement(const std::vector<std::vector<Range>> &dims,
+void forEachElement(const std::vector<std::vector<Interval>> &dims,
                     std::vector<int64_t> &at, const std::function<void()> &fn) {
   if (at.size() == dims.size())
     return fn();
-  for (const Range &interval : dims[at.size()])
+  for (const Interval &interval : dims[at.size()])
     for (int64_t i = interval.lo; i < interval.hi; ++i) {
       at.push_back(i);
       forEachElement(dims, at, fn);
@@ -66,7 +66,7 @@ std::vector<TestBox> cutGreedily(Random &random, const Case &of) {
       continue;
     TestBox box = {first, std::vector<int64_t>(first.size(), 1)};
     auto isFree = [&](const TestBox &part) {
-      std::vector<std::vector<Range>> dims;
+      std::vector<std::vector<Interval>> dims;
       for (size_t d = 0; d < part.size.size(); ++d)
         dims.push_back({{part.offset[d], part.offset[d] + part.size[d]}});
       bool all = true;
@@ -80,7 +80,7 @@ std::vector<TestBox> cutGreedily(Random &random, const Case &of) {
     auto inOneInterval = [&](const TestBox &part) {
       for (size_t d = 0; d < part.size.size(); ++d)
         if (std::none_of(of.shard.dims[d].begin(), of.shard.dims[d].end(),
-                         [&](const Range &interval) {
+                         [&](const Interval &interval) {
                            return interval.lo <= part.offset[d] &&
                                   part.offset[d] + part.size[d] <= interval.hi;
                          }))
@@ -93,7 +93,7 @@ std::vector<TestBox> cutGreedily(Random &random, const Case &of) {
       if (inOneInterval(larger) && isFree(larger))
         box = larger;
     }
-    std::vector<std::vector<Range>> dims;
+    std::vector<std::vector<Interval>> dims;
     for (size_t d = 0; d < box.size.size(); ++d)
       dims.push_back({{box.offset[d], box.offset[d] + box.size[d]}});
     std::vector<int64_t> at;

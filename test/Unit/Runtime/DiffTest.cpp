@@ -3,7 +3,7 @@
 #include "FirstOf.h"
 #include "PlanFields.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Diff.h"
 
 #include <gtest/gtest.h>
 

@@ -3,6 +3,7 @@
 #include "BorrowedTransport.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/core/Executor.h"
 #include "dtrt/transport/DigestTransport.h"

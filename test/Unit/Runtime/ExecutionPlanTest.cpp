@@ -6,32 +6,17 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "PlanBuilder.h"
+
 #include "dtrt/core/ExecutionPlan.h"
 
 #include <gtest/gtest.h>
 #include <sstream>
 
 using namespace dtrt;
+using namespace dtrt::test;
 
 namespace {
-
-Instruction work(Opcode op, Side side, uint64_t slot = 0, uint64_t bytes = 0) {
-  Instruction instruction;
-  instruction.op = op;
-  instruction.slot = slot;
-  instruction.bytes = bytes;
-  instruction.segments.resize(1);
-  instruction.segments[0].side = side;
-  return instruction;
-}
-
-Instruction pack(uint64_t slot, uint64_t bytes) {
-  return work(Opcode::Pack, Side::Source, slot, bytes);
-}
-
-Instruction unpack(uint64_t slot, uint64_t bytes) {
-  return work(Opcode::Unpack, Side::Destination, slot, bytes);
-}
 
 Message message(bool receive, uint32_t peer, uint64_t slot, uint64_t bytes) {
   Message message;
@@ -42,18 +27,11 @@ Message message(bool receive, uint32_t peer, uint64_t slot, uint64_t bytes) {
   return message;
 }
 
-Instruction group(std::vector<Message> messages) {
-  Instruction instruction;
-  instruction.op = Opcode::Group;
-  instruction.messages = std::move(messages);
-  return instruction;
-}
-
 /// Ten bytes to device 1 and from device 2.
 std::vector<Instruction> exchange() {
-  return {pack(0, 10),
-          group({message(false, 1, 0, 10), message(true, 2, 10, 10)}),
-          unpack(10, 10)};
+  return {packOf(0, 10),
+          groupOf({message(false, 1, 0, 10), message(true, 2, 10, 10)}),
+          unpackOf(10, 10)};
 }
 
 TransportCaps seesAll() {
@@ -119,8 +97,8 @@ TEST(ExecutionPlan, KeepsAPackThatIsMoreThanAMessage) {
 /// A slot is taken again once its message has left.
 TEST(ExecutionPlan, EndsAPackWhereItsSlotIsTakenAgain) {
   auto instructions = exchange();
-  instructions.push_back(pack(0, 5));
-  instructions.push_back(group({message(false, 1, 0, 5)}));
+  instructions.push_back(packOf(0, 5));
+  instructions.push_back(groupOf({message(false, 1, 0, 5)}));
   Planned planned(instructions, seesAll());
   EXPECT_EQ(planned.skipped(), (List{0, 2, 3}));
   EXPECT_EQ(planned.plan.steps[4].views[0], 3u);
@@ -129,14 +107,14 @@ TEST(ExecutionPlan, EndsAPackWhereItsSlotIsTakenAgain) {
 TEST(ExecutionPlan, KeepsAPackOfWhatIsReleasedBeforeItLeaves) {
   auto instructions = exchange();
   instructions.insert(instructions.begin() + 1,
-                      work(Opcode::Release, Side::Source));
+                      workOf(Opcode::Release, Side::Source));
   EXPECT_EQ(Planned(instructions, seesAll()).skipped(), List{3});
 }
 
 TEST(ExecutionPlan, KeepsAnUnpackIntoWhatIsCreatedAfterItsMessage) {
   auto instructions = exchange();
   instructions.insert(instructions.begin() + 2,
-                      work(Opcode::Create, Side::Destination));
+                      workOf(Opcode::Create, Side::Destination));
   EXPECT_EQ(Planned(instructions, seesAll()).skipped(), List{0});
 }
 
@@ -145,8 +123,8 @@ TEST(ExecutionPlan, IsPrinted) {
   caps.overlaps = true;
   caps.unpacksFrom = {2};
   auto instructions = exchange();
-  instructions.push_back(pack(20, 4));
-  instructions.push_back(group({message(false, 1, 20, 4)}));
+  instructions.push_back(packOf(20, 4));
+  instructions.push_back(groupOf({message(false, 1, 20, 4)}));
   EXPECT_EQ(Planned(instructions, caps).text(),
             "device 0: 5 instructions, 1 left out, staging 20 bytes\n"
             "  0: pack staging [0:10)\n"

@@ -8,6 +8,7 @@
 #include "ExpectContains.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/TensorBinding.h"
 #include "dtrt/transport/LoopbackTransport.h"
 #include "dtrt/verify/Verifier.h"
@@ -65,13 +66,13 @@ bool swapTwoBoxes(std::vector<Segment> &segments) {
 }
 
 /// Cuts [0, extent) at random places into `parts` pieces.
-std::vector<Range> randomCuts(std::mt19937_64 &random, int64_t extent,
-                              size_t parts) {
+std::vector<Interval> randomCuts(std::mt19937_64 &random, int64_t extent,
+                                 size_t parts) {
   std::vector<int64_t> cuts = {0, extent};
   while (cuts.size() < parts + 1)
     cuts.push_back(int64_t(random() % uint64_t(extent + 1)));
   std::sort(cuts.begin(), cuts.end());
-  std::vector<Range> out;
+  std::vector<Interval> out;
   for (size_t i = 0; i < parts; ++i)
     out.push_back({cuts[i], cuts[i + 1]});
   return out;
@@ -81,7 +82,7 @@ std::vector<Range> randomCuts(std::mt19937_64 &random, int64_t extent,
 Holdings randomHoldings(std::mt19937_64 &random, const Family &family,
                         size_t devices) {
   Holdings out(devices);
-  std::vector<Range> whole;
+  std::vector<Interval> whole;
   for (const LeadingDim &dim : family.leading)
     whole.push_back({0, dim.count});
   int64_t elements = 1;

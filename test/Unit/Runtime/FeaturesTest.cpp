@@ -4,6 +4,7 @@
 #include "PlanBytes.h"
 
 #include "dtrt/format/Features.h"
+#include "dtrt/format/PlanWriter.h"
 #include "dtrt/verify/Verifier.h"
 
 #include <gtest/gtest.h>

@@ -2,6 +2,7 @@
 
 #include "GuardedDevice.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/format/Forwards.h"
 
@@ -144,8 +145,8 @@ bool GuardedDevice::isAbsent(const PreparedSegment &segment,
                              std::byte *buffer) const {
   const ShardRecord &shard = storage->shards(segment.side)[segment.shard];
   unsigned state =
-      statesOf(storingStates(common.families[shard.family],
-                             uint64_t(1) << part.state, segment.side))
+      statesOf(resolveDerived(common.families[shard.family],
+                              uint64_t(1) << part.state, segment.side))
           .front();
   auto found = absent.find({segment.side, segment.shard, state, member});
   if (!buffer || found == absent.end())
@@ -199,7 +200,7 @@ Status GuardedDevice::deliver(const PreparedSegment &segment) {
 void GuardedDevice::change(const Segment &range, bool isThere) {
   const auto &shards = storage->shards(range.side);
   const Family &family = common.families[range.family];
-  Range elements = storageRange(family, range);
+  Interval elements = storageRange(family, range);
   for (unsigned state : statesOf(range.states))
     for (int64_t member : membersOf(family, shards[range.shard], range)) {
       int64_t width = byteWidth(dtypeOf(family, state, range.side));

@@ -9,6 +9,7 @@
 #ifndef DTRT_TEST_GUARDEDDEVICE_H
 #define DTRT_TEST_GUARDEDDEVICE_H
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/Packing.h"
 #include "dtrt/core/Transport.h"
 

@@ -127,14 +127,6 @@ struct Trainer {
   std::vector<const TensorBinding *> twins;
 };
 
-TestPlan planByTensor(bool shared) {
-  TestPlan plan = reshapePlan(MemoryMode::Flat);
-  plan.common.summary.granularity = Granularity::Tensor;
-  for (Family &family : plan.common.families)
-    family.storage = shared ? "all" : "";
-  return plan;
-}
-
 uint64_t bytesOn(const Trainer &trainer, Side side) {
   uint64_t bytes = 0;
   for (const TensorBinding &tensor : trainer.tensors)

@@ -91,10 +91,10 @@ private:
     const StateInfo &info = plan.common.families[f].states[s];
     DeviceSet holders = having(f, s, Side::Source, at);
     DeviceSet lacking = having(f, s, Side::Destination, at);
-    DeviceSet makers;
-    if (info.madeFrom >= 0 && info.inSource)
-      makers = having(f, unsigned(info.madeFrom), Side::Destination, at);
-    for (const DeviceSet *set : {&holders, &makers})
+    DeviceSet deriving;
+    if (info.derivedFrom >= 0 && info.inSource)
+      deriving = having(f, unsigned(info.derivedFrom), Side::Destination, at);
+    for (const DeviceSet *set : {&holders, &deriving})
       for (uint32_t device : *set)
         lacking.erase(device);
     auto bytes = uint64_t(byteWidth(wireDType(info)));
@@ -242,27 +242,27 @@ void expectBounds(const TestPlan &plan) {
 }
 
 /// Cuts a box at random, down to single elements where luck has it.
-void cutBox(std::vector<Range> box, int depth, std::mt19937_64 &rng,
-            std::vector<std::vector<Range>> &out) {
+void cutBox(std::vector<Interval> box, int depth, std::mt19937_64 &rng,
+            std::vector<std::vector<Interval>> &out) {
   size_t dim = rng() % box.size();
   if (depth == 0 || box[dim].size() < 2 || rng() % 6 == 0) {
     out.push_back(box);
     return;
   }
   int64_t at = box[dim].lo + 1 + int64_t(rng() % uint64_t(box[dim].size() - 1));
-  std::vector<Range> second = box;
+  std::vector<Interval> second = box;
   box[dim].hi = second[dim].lo = at;
   cutBox(box, depth - 1, rng, out);
   cutBox(second, depth - 1, rng, out);
 }
 
 /// Everything is somewhere; some of it on several devices, some twice on one.
-Holdings randomHoldings(int64_t devices, const std::vector<Range> &whole,
+Holdings randomHoldings(int64_t devices, const std::vector<Interval> &whole,
                         uint64_t states, std::mt19937_64 &rng) {
-  std::vector<std::vector<Range>> parts;
+  std::vector<std::vector<Interval>> parts;
   cutBox(whole, 4, rng, parts);
   Holdings out(static_cast<size_t>(devices));
-  for (const std::vector<Range> &part : parts)
+  for (const std::vector<Interval> &part : parts)
     for (size_t copies = 1 + rng() % 3; copies > 0; --copies) {
       ShardRecord shard = box(0, part, states);
       auto &own = out[rng() % uint64_t(devices)];
@@ -289,10 +289,10 @@ TestPlan randomLayouts(std::mt19937_64 &rng) {
                                    {"param", DType::F32, DType::BF16},
                                    {"exp_avg", DType::BF16, DType::F32}};
   if (rng() % 2)
-    states[1].madeFrom = 0;
+    states[1].derivedFrom = 0;
   plan.common.families = {
       makeFamily("layers.{}.w", {{0, 1, 3}}, {6, 5}, states)};
-  std::vector<Range> padded = {{0, 3}, {0, 7}, {0, 5}};
+  std::vector<Interval> padded = {{0, 3}, {0, 7}, {0, 5}};
   for (uint32_t d = 0, device = 0; d < devices; ++d) {
     plan.programs.emplace_back();
     plan.programs.back().device = device;
@@ -389,7 +389,7 @@ TEST(LayoutCells, EndWhereThereAreTooMany) {
   for (Side side : {Side::Source, Side::Destination})
     for (unsigned dim = 0; dim < 3; ++dim)
       for (int64_t i = 0; i < 2000; ++i) {
-        std::vector<Range> dims = {{0, 4000}, {0, 4000}, {0, 4000}};
+        std::vector<Interval> dims = {{0, 4000}, {0, 4000}, {0, 4000}};
         dims[dim] = {2 * i, 2 * i + 2};
         auto &list = side == Side::Source ? plan.programs[0].source
                                           : plan.programs[0].destination;

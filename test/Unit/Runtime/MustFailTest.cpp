@@ -26,14 +26,6 @@ std::string verdict(const TestPlan &plan) {
   return status.ok() ? "" : status.message();
 }
 
-Instruction groupOf(int32_t wave, std::vector<Message> messages) {
-  Instruction group;
-  group.op = Opcode::Group;
-  group.wave = wave;
-  group.messages = std::move(messages);
-  return group;
-}
-
 /// Device d holds row d, and wants the rows that `wants` names, each moved
 /// directly in the wave given.
 struct Hop {
@@ -79,7 +71,7 @@ TestPlan rowPlan(uint32_t devices, const std::vector<Hop> &hops) {
     program.instructions.clear();
     program.stagingBytes = 0;
     for (const auto &[wave, messages] : waves[program.device])
-      program.instructions.push_back(groupOf(wave, messages));
+      program.instructions.push_back(inWave(wave, groupOf(messages)));
     keepUnmoved(program, hops);
   }
   summarize(plan);
@@ -162,7 +154,7 @@ TestPlan oneGroupPlan(int64_t ranks, int64_t times) {
         messages.push_back({false, uint32_t(peer), 2, true, 0, out});
         messages.push_back({true, uint32_t(peer), 2, true, 0, in});
       }
-    program.instructions = {groupOf(0, std::move(messages))};
+    program.instructions = {inWave(0, groupOf(std::move(messages)))};
     program.stagingBytes = 0;
   }
   summarize(plan);
@@ -253,9 +245,9 @@ TEST(MustFail, RegionDeliveredTwiceIsCaught) {
   Segment held = {0, 1, Side::Source, 0, {0, 0}, {4, 4}};
   Segment wanted = {0, 1, Side::Destination, 0, {0, 0}, {4, 4}};
   plan.programs[0].instructions.push_back(
-      groupOf(2, {{false, 2, 32, true, 0, held}}));
+      inWave(2, groupOf({{false, 2, 32, true, 0, held}})));
   plan.programs[2].instructions.push_back(
-      groupOf(2, {{true, 0, 32, true, 0, wanted}}));
+      inWave(2, groupOf({{true, 0, 32, true, 0, wanted}})));
   summarize(plan);
   expectRefused(plan, "write the same elements");
   EXPECT_EQ(failingRuns(plan, "a second time"), 20);

@@ -5,7 +5,7 @@
 #include "AdversarialMachine.h"
 #include "PlanFields.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Diff.h"
 #include "dtrt/verify/Verifier.h"
 #include "dtrt/world/LoopbackRun.h"
 

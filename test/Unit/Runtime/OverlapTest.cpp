@@ -16,18 +16,6 @@ using namespace dtrt::test;
 
 namespace {
 
-Instruction staged(Opcode op, uint64_t slot, uint64_t bytes,
-                   Side side = Side::Source) {
-  Instruction instruction;
-  instruction.op = op;
-  instruction.slot = slot;
-  instruction.bytes = bytes;
-  instruction.segments.resize(1);
-  instruction.segments[0].side =
-      op == Opcode::Unpack ? Side::Destination : side;
-  return instruction;
-}
-
 Instruction group(uint64_t sendSlot, uint64_t receiveSlot, uint64_t bytes) {
   Instruction instruction;
   instruction.op = Opcode::Group;
@@ -53,35 +41,30 @@ Lists overlaps(std::vector<Instruction> instructions) {
 
 TEST(Overlap, TakesTheNextPackAndTheLastUnpack) {
   // Two waves, in slots of their own.
-  EXPECT_EQ(
-      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
-                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 20, 10),
-                group(20, 30, 10), staged(Opcode::Unpack, 30, 10)}),
-      (Lists{{}, {3}, {}, {}, {2}, {}}));
+  EXPECT_EQ(overlaps({packOf(0, 10), group(0, 10, 10), unpackOf(10, 10),
+                      packOf(20, 10), group(20, 30, 10), unpackOf(30, 10)}),
+            (Lists{{}, {3}, {}, {}, {2}, {}}));
 }
 
 TEST(Overlap, LeavesWhatSharesASlot) {
   // The second wave's pack takes the slot that the first one's unpack frees.
-  EXPECT_EQ(
-      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
-                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 10, 10),
-                group(10, 0, 10), staged(Opcode::Unpack, 0, 10)}),
-      Lists(6));
+  EXPECT_EQ(overlaps({packOf(0, 10), group(0, 10, 10), unpackOf(10, 10),
+                      packOf(10, 10), group(10, 0, 10), unpackOf(0, 10)}),
+            Lists(6));
   // The second wave receives where the first one's unpack reads, and its pack
   // writes where the first one still sends.
-  EXPECT_EQ(
-      overlaps({staged(Opcode::Pack, 0, 10), group(0, 10, 10),
-                staged(Opcode::Unpack, 10, 10), staged(Opcode::Pack, 5, 4),
-                group(5, 12, 4), staged(Opcode::Unpack, 12, 4)}),
-      Lists(6));
+  EXPECT_EQ(overlaps({packOf(0, 10), group(0, 10, 10), unpackOf(10, 10),
+                      packOf(5, 4), group(5, 12, 4), unpackOf(12, 4)}),
+            Lists(6));
 }
 
 /// A pack or unpack of rows [row, row + 1) of the destination shard.
 Instruction stagedRow(Opcode op, uint64_t slot, int64_t row) {
-  Instruction instruction = staged(op, slot, 10, Side::Destination);
+  Instruction instruction = op == Opcode::Pack
+                                ? packOf(slot, 10, Side::Destination)
+                                : unpackOf(slot, 10);
   instruction.segments[0].offset = {row};
   instruction.segments[0].size = {1};
-  instruction.segments[0].states = 1;
   return instruction;
 }
 
@@ -92,9 +75,9 @@ TEST(Overlap, LeavesWhatReadsTheDestination) {
             Lists(4));
   Instruction copy;
   copy.op = Opcode::Copy;
-  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10), copy,
-                      group(20, 30, 10)}),
-            Lists(4));
+  EXPECT_EQ(
+      overlaps({group(0, 10, 10), unpackOf(10, 10), copy, group(20, 30, 10)}),
+      Lists(4));
 }
 
 TEST(Overlap, TakesAPackOfWhatCameAWaveBefore) {
@@ -134,11 +117,11 @@ TEST(Overlap, LeavesWhatSendsTheDestinationDirectly) {
 
 // Slots are placed for packs and unpacks that pass one group.
 TEST(Overlap, PassesOneGroupAtMost) {
-  EXPECT_EQ(overlaps({group(0, 10, 10), group(20, 30, 10),
-                      staged(Opcode::Pack, 40, 10), group(40, 50, 10)}),
+  EXPECT_EQ(overlaps({group(0, 10, 10), group(20, 30, 10), packOf(40, 10),
+                      group(40, 50, 10)}),
             (Lists{{}, {2}, {}, {}}));
-  EXPECT_EQ(overlaps({group(0, 10, 10), staged(Opcode::Unpack, 10, 10),
-                      group(20, 30, 10), group(40, 50, 10)}),
+  EXPECT_EQ(overlaps({group(0, 10, 10), unpackOf(10, 10), group(20, 30, 10),
+                      group(40, 50, 10)}),
             (Lists{{}, {}, {1}, {}}));
 }
 
@@ -148,10 +131,9 @@ TEST(Overlap, LeavesCreatesAndReleasesAtTheirPlace) {
   Instruction create, release;
   create.op = Opcode::Create;
   release.op = Opcode::Release;
-  EXPECT_EQ(overlaps({create, staged(Opcode::Pack, 0, 10), group(0, 10, 10),
-                      release, staged(Opcode::Unpack, 10, 10), create,
-                      staged(Opcode::Pack, 20, 10), group(20, 30, 10), release,
-                      staged(Opcode::Unpack, 30, 10)}),
+  EXPECT_EQ(overlaps({create, packOf(0, 10), group(0, 10, 10), release,
+                      unpackOf(10, 10), create, packOf(20, 10),
+                      group(20, 30, 10), release, unpackOf(30, 10)}),
             (Lists{{}, {}, {6}, {}, {}, {}, {}, {4}, {}, {}}));
 }
 

@@ -62,12 +62,12 @@ std::vector<Box> subtract(Box a, const Box &b) {
 }
 
 /// All boxes that take one interval of each dim, row-major.
-std::vector<Box> productBoxes(const std::vector<std::vector<Range>> &dims) {
+std::vector<Box> productBoxes(const std::vector<std::vector<Interval>> &dims) {
   std::vector<Box> boxes = {{}};
   for (const auto &intervals : dims) {
     std::vector<Box> next;
     for (const Box &box : boxes)
-      for (const Range &interval : intervals) {
+      for (const Interval &interval : intervals) {
         if (interval.size() == 0)
           continue;
         next.push_back(box);
@@ -83,10 +83,10 @@ std::vector<Box> productBoxes(const std::vector<std::vector<Range>> &dims) {
 std::vector<Box> shardBoxes(const Family &family, const ShardRecord &shard) {
   if (!shard.flat)
     return productBoxes(shard.dims);
-  std::vector<std::vector<Range>> rows = shard.dims;
+  std::vector<std::vector<Interval>> rows = shard.dims;
   for (size_t d = family.numLeading(); d + 1 < rows.size(); ++d) {
-    std::vector<Range> single;
-    for (const Range &interval : shard.dims[d])
+    std::vector<Interval> single;
+    for (const Interval &interval : shard.dims[d])
       for (int64_t i = interval.lo; i < interval.hi; ++i)
         single.push_back({i, i + 1});
     rows[d] = single;
@@ -462,12 +462,12 @@ Family makeFamily(std::string name, std::vector<LeadingDim> leading,
           std::move(states), /*partial=*/false,  /*storage=*/""};
 }
 
-ShardRecord box(uint32_t family, const std::vector<Range> &dims,
+ShardRecord box(uint32_t family, const std::vector<Interval> &dims,
                 uint64_t states) {
   ShardRecord shard;
   shard.family = family;
   shard.states = states;
-  for (const Range &range : dims)
+  for (const Interval &range : dims)
     shard.dims.push_back({range});
   return shard;
 }
@@ -526,7 +526,7 @@ TestPlan forwardingPlan() {
   for (RankProgram &program : programs)
     program.stagingBytes = 0;
   summarize(plan);
-  plan.common.summary.collectives = 1;
+  plan.common.summary.multicasts = 1;
   return plan;
 }
 
@@ -537,7 +537,7 @@ TestPlan derivedPlan() {
   StateInfo grad = {"grad", DType::F32, DType::F32, -1, true, false};
   Family family = makeFamily("layers.{}.w{}", {{0, 1, 2}, {3, 2, 2}}, {8, 6},
                              {master, param, moment, grad});
-  auto shard = [](Range rows, Range columns, uint64_t states) {
+  auto shard = [](Interval rows, Interval columns, uint64_t states) {
     return box(0, {{0, 2}, {0, 2}, rows, columns}, states);
   };
   // Device 1 gets a part of the master and makes its own param; device 0 gets
@@ -577,7 +577,7 @@ TestPlan randomPlan(std::mt19937_64 &rng) {
     int64_t cuts = 1 + int64_t(rng() % uint64_t(devices));
     unsigned dim = 1 + unsigned(rng() % 2);
     for (int64_t d = 0; d < devices; ++d) {
-      std::vector<Range> dims = {{0, 2}, {0, 60}, {0, 4}};
+      std::vector<Interval> dims = {{0, 2}, {0, 60}, {0, 4}};
       if (dim == 2)
         cuts = std::min<int64_t>(cuts, 4);
       int64_t extent = dims[dim].hi, part = d % cuts;
@@ -605,6 +605,45 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   default:
     return randomPlan(rng);
   }
+}
+
+TestPlan planByTensor(bool shared) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  plan.common.summary.granularity = Granularity::Tensor;
+  for (Family &family : plan.common.families)
+    family.storage = shared ? "all" : "";
+  return plan;
+}
+
+Instruction workOf(Opcode op, Side side, uint64_t slot, uint64_t bytes) {
+  Instruction instruction;
+  instruction.op = op;
+  instruction.slot = slot;
+  instruction.bytes = bytes;
+  instruction.segments.resize(1);
+  instruction.segments[0].side = side;
+  instruction.segments[0].states = 1;
+  return instruction;
+}
+
+Instruction packOf(uint64_t slot, uint64_t bytes, Side side) {
+  return workOf(Opcode::Pack, side, slot, bytes);
+}
+
+Instruction unpackOf(uint64_t slot, uint64_t bytes) {
+  return workOf(Opcode::Unpack, Side::Destination, slot, bytes);
+}
+
+Instruction groupOf(std::vector<Message> messages) {
+  Instruction instruction;
+  instruction.op = Opcode::Group;
+  instruction.messages = std::move(messages);
+  return instruction;
+}
+
+Instruction inWave(int32_t wave, Instruction instruction) {
+  instruction.wave = wave;
+  return instruction;
 }
 
 } // namespace dtrt::test

@@ -8,7 +8,7 @@
 #ifndef DTRT_TEST_PLANBUILDER_H
 #define DTRT_TEST_PLANBUILDER_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 #include "dtrt/format/ShardView.h"
 
 #include <random>
@@ -50,7 +50,7 @@ Family makeFamily(std::string name, std::vector<LeadingDim> leading,
                   std::vector<StateInfo> states = {
                       {"param", DType::BF16, DType::BF16}});
 /// A shard of all states whose dims are single intervals.
-ShardRecord box(uint32_t family, const std::vector<Range> &dims,
+ShardRecord box(uint32_t family, const std::vector<Interval> &dims,
                 uint64_t states = 1);
 
 /// TP 4 -> 2 of a GLU-packed weight with two states, four layers, a padded
@@ -66,6 +66,17 @@ TestPlan derivedPlan();
 TestPlan randomPlan(std::mt19937_64 &rng);
 /// One of these.
 TestPlan anyPlan(std::mt19937_64 &rng);
+/// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
+/// one storage.
+TestPlan planByTensor(bool shared);
+
+/// Instructions of one segment without elements.
+Instruction workOf(Opcode op, Side side, uint64_t slot = 0, uint64_t bytes = 0);
+Instruction packOf(uint64_t slot, uint64_t bytes, Side side = Side::Source);
+Instruction unpackOf(uint64_t slot, uint64_t bytes);
+Instruction groupOf(std::vector<Message> messages);
+/// The same in another wave.
+Instruction inWave(int32_t wave, Instruction instruction);
 
 } // namespace dtrt::test
 

@@ -5,6 +5,8 @@
 #include "SectionEncoder.h"
 
 #include "dtrt/format/Features.h"
+#include "dtrt/format/PlanReader.h"
+#include "dtrt/format/PlanWriter.h"
 
 #include <flatbuffers/flatbuffers.h>
 

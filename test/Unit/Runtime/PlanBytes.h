@@ -9,9 +9,11 @@
 
 #include "FileLayout.h"
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/Features.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace dtrt::test {
 

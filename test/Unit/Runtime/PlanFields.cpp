@@ -206,12 +206,12 @@ private:
     leaf("family.partial", partial);
     leaf("family.storage", storage);
     list("family.states", states);
-    for (auto &[name, source, destination, madeFrom, inSource, inDestination] :
-         states) {
+    for (auto &[name, source, destination, derivedFrom, inSource,
+                inDestination] : states) {
       leaf("state.name", name);
       leaf("state.sourceDType", source);
       leaf("state.destinationDType", destination);
-      leaf("state.madeFrom", madeFrom);
+      leaf("state.derivedFrom", derivedFrom);
       leaf("state.inSource", inSource);
       leaf("state.inDestination", inDestination);
     }
@@ -242,7 +242,7 @@ private:
     auto &[bytesDestination, bytesLocal, bytesWire, bytesWireLowerBound,
            bytesInterNode, bytesInterNodeLowerBound, timePredicted,
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
-           deviceLimit, sourceMax, destinationMax, waves, messages, collectives,
+           deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
            granularity] = summary;
     leaf("summary.bytesDestination", bytesDestination);
@@ -262,7 +262,7 @@ private:
     leaf("summary.destinationMax", destinationMax);
     leaf("summary.waves", waves);
     leaf("summary.messages", messages);
-    leaf("summary.collectives", collectives);
+    leaf("summary.multicasts", multicasts);
     leaf("summary.coverage", coverage);
     leaf("summary.deadlockFree", deadlockFree);
     leaf("summary.memorySafe", memorySafe);
@@ -296,7 +296,7 @@ private:
     mask("shard.states", states);
     leaf("shard.flat", flat);
     list("shard.dims", dims);
-    for (std::vector<Range> &intervals : dims) {
+    for (std::vector<Interval> &intervals : dims) {
       list("shard.intervals", intervals);
       for (auto &[lo, hi] : intervals) {
         leaf("interval.lo", lo);

@@ -10,6 +10,8 @@
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
+#include "dtrt/format/PlanWriter.h"
+
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -341,7 +343,7 @@ TEST(HostilePlan, MadeStatesLieWithTheirOrigin) {
   auto makeSecond = [](TestPlan &plan) {
     StateInfo &second = plan.common.families[0].states[1];
     second.inSource = false;
-    second.madeFrom = 0;
+    second.derivedFrom = 0;
     second.sourceDType = plan.common.families[0].states[0].sourceDType;
     plan.programs[0].source[0].states = 2;
   };

@@ -19,7 +19,7 @@ using namespace dtrt::test;
 
 namespace {
 
-ShardRecord shard(std::vector<std::vector<Range>> dims) {
+ShardRecord shard(std::vector<std::vector<Interval>> dims) {
   ShardRecord record;
   record.states = 1;
   record.dims = std::move(dims);
@@ -27,7 +27,7 @@ ShardRecord shard(std::vector<std::vector<Range>> dims) {
 }
 
 /// Device 0 holds `family` as `dims`, device 1 gets it.
-TestPlan movingPlan(Family family, std::vector<std::vector<Range>> dims) {
+TestPlan movingPlan(Family family, std::vector<std::vector<Interval>> dims) {
   family.partial = true; // the record may be a part of it
   ShardRecord record = shard(std::move(dims));
   return makePlan({std::move(family)}, {{record}, {}}, {{}, {record}});

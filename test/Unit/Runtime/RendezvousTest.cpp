@@ -6,6 +6,7 @@
 
 #include "ExpectContains.h"
 
+#include "dtrt/store/MemoryStore.h"
 #include "dtrt/store/Rendezvous.h"
 
 #include <condition_variable>

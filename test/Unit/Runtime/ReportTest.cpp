@@ -2,7 +2,11 @@
 
 #include "PlanBuilder.h"
 
-#include "dtrt/report/Report.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/report/Draw.h"
+#include "dtrt/report/Dump.h"
+#include "dtrt/report/Inspect.h"
+#include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
 
@@ -101,7 +105,7 @@ TEST(Report, InspectionHasThePlansNumbers) {
   PlanSummary &summary = source.common.summary;
   summary.bytesWireLowerBound = 100;
   summary.bytesInterNodeLowerBound = 50;
-  summary.collectives = 7;
+  summary.multicasts = 7;
   summary.coverage = "proved";
   summary.solver = "z3 4.8.12";
   PlanReader plan = source.reader();
@@ -150,7 +154,7 @@ TEST(Report, InspectionAsText) {
         "staging               128 B of 1.00 MiB\n",
         "device peak           288 B, mode rollback\n",
         "shards                at most 128 B before, 64 B after\n",
-        "schedule              2 waves, 2 messages, 0 collectives\n",
+        "schedule              2 waves, 2 messages, 0 multicasts\n",
         "features              -\n",
         "device                0, source rank 0, destination rank 0\n",
         "  holds               128 B before, 32 B after\n",

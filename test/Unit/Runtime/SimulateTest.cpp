@@ -19,28 +19,6 @@ namespace {
 
 using Kind = DeviceStep::Kind;
 
-Instruction staged(Opcode op, int32_t wave, uint64_t slot, uint64_t bytes,
-                   Side side = Side::Source) {
-  Instruction instruction;
-  instruction.op = op;
-  instruction.wave = wave;
-  instruction.slot = slot;
-  instruction.bytes = bytes;
-  instruction.segments.resize(1);
-  instruction.segments[0].states = 1;
-  instruction.segments[0].side =
-      op == Opcode::Unpack ? Side::Destination : side;
-  return instruction;
-}
-
-Instruction group(int32_t wave, std::vector<Message> messages) {
-  Instruction instruction;
-  instruction.op = Opcode::Group;
-  instruction.wave = wave;
-  instruction.messages = std::move(messages);
-  return instruction;
-}
-
 /// A copy, two packs, and a part that comes and is passed on.
 TestPlan forwarder(MemoryMode mode) {
   TestPlan plan;
@@ -54,16 +32,19 @@ TestPlan forwarder(MemoryMode mode) {
   plan.programs.emplace_back();
   plan.programs[0].instructions = {
       copy,
-      staged(Opcode::Pack, 0, 0, 10),
-      staged(Opcode::Pack, 0, 10, 6),
-      group(0, {{false, 1, 10, false, 0, {}}, {false, 2, 6, false, 10, {}}}),
-      staged(Opcode::Pack, 1, 100, 20),
-      group(1, {{false, 1, 20, false, 100, {}}, {true, 2, 7, false, 200, {}}}),
-      staged(Opcode::Unpack, 1, 200, 7),
-      staged(Opcode::Pack, 2, 300, 7, Side::Destination),
-      group(2, {{false, 1, 7, false, 300, {}}, {true, 2, 9, false, 400, {}}}),
-      staged(Opcode::Unpack, 2, 400, 9),
-      group(3, {{false, 1, 5, true, 0, all}})};
+      inWave(0, packOf(0, 10)),
+      inWave(0, packOf(10, 6)),
+      inWave(0, groupOf({{false, 1, 10, false, 0, {}},
+                         {false, 2, 6, false, 10, {}}})),
+      inWave(1, packOf(100, 20)),
+      inWave(1, groupOf({{false, 1, 20, false, 100, {}},
+                         {true, 2, 7, false, 200, {}}})),
+      inWave(1, unpackOf(200, 7)),
+      inWave(2, packOf(300, 7, Side::Destination)),
+      inWave(2, groupOf({{false, 1, 7, false, 300, {}},
+                         {true, 2, 9, false, 400, {}}})),
+      inWave(2, unpackOf(400, 9)),
+      inWave(3, groupOf({{false, 1, 5, true, 0, all}}))};
   return plan;
 }
 

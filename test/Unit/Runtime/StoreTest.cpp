@@ -5,6 +5,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "dtrt/store/FileStore.h"
+#include "dtrt/store/MemoryStore.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>

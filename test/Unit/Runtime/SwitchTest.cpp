@@ -8,7 +8,9 @@
 #include "ExpectContains.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
+#include "dtrt/store/MemoryStore.h"
 #include "dtrt/transport/DigestTransport.h"
 #include "dtrt/transport/LoopbackTransport.h"
 #include "dtrt/world/Switch.h"

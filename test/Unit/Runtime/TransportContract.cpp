@@ -4,6 +4,7 @@
 
 #include "PlanBuilder.h"
 
+#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/core/Executor.h"
 

@@ -319,17 +319,9 @@ TEST(Verifier, SeesPartsOfStorageComeLateOrGoEarly) {
                  "before it is created");
 }
 
-TestPlan byTensor(bool shared) {
-  TestPlan plan = reshapePlan(MemoryMode::Flat);
-  plan.common.summary.granularity = Granularity::Tensor;
-  for (Family &family : plan.common.families)
-    family.storage = shared ? "all" : "";
-  return plan;
-}
-
 TEST(Verifier, SeesPartsOfStorageByTensor) {
-  EXPECT_EQ(verdict(byTensor(/*shared=*/false)), "");
-  expectContains(broken(byTensor(/*shared=*/false),
+  EXPECT_EQ(verdict(planByTensor(/*shared=*/false)), "");
+  expectContains(broken(planByTensor(/*shared=*/false),
                         [](TestPlan &plan) {
                           moveHalf(plan, Opcode::Release, /*toFront=*/false);
                         }),
@@ -337,9 +329,9 @@ TEST(Verifier, SeesPartsOfStorageByTensor) {
 }
 
 TEST(Verifier, SeesSharedStorageComeOrGoInParts) {
-  EXPECT_EQ(verdict(byTensor(/*shared=*/true)), "");
+  EXPECT_EQ(verdict(planByTensor(/*shared=*/true)), "");
   // The first member is released alone, with something else in between.
-  expectContains(broken(byTensor(/*shared=*/true),
+  expectContains(broken(planByTensor(/*shared=*/true),
                         [](TestPlan &plan) {
                           releaseFirstMember(plan, false, false);
                           auto &own = plan.programs[2].instructions;
@@ -348,7 +340,7 @@ TEST(Verifier, SeesSharedStorageComeOrGoInParts) {
                           own.insert(own.end() - 1, create);
                         }),
                  "expected nothing else between them");
-  expectContains(broken(byTensor(/*shared=*/true),
+  expectContains(broken(planByTensor(/*shared=*/true),
                         [](TestPlan &plan) {
                           auto &last = plan.programs[2].instructions.back();
                           ASSERT_EQ(last.op, Opcode::Release);
@@ -411,16 +403,15 @@ TEST(Verifier, SeesAFalseSummary) {
 }
 
 TEST(Verifier, CountsMulticasts) {
-  auto claim = [](uint64_t collectives) {
-    return
-        [=](TestPlan &plan) { plan.common.summary.collectives = collectives; };
+  auto claim = [](uint64_t multicasts) {
+    return [=](TestPlan &plan) { plan.common.summary.multicasts = multicasts; };
   };
   expectContains(broken(forwardingPlan(), claim(0)),
-                 "summary says 0 collectives, the programs have 1");
+                 "summary says 0 multicasts, the programs have 1");
   expectContains(broken(forwardingPlan(), claim(2)),
-                 "summary says 2 collectives, the programs have 1");
+                 "summary says 2 multicasts, the programs have 1");
   expectContains(broken(reshapePlan(), claim(1)),
-                 "summary says 1 collectives, the programs have 0");
+                 "summary says 1 multicasts, the programs have 0");
 }
 
 TEST(Verifier, CountsAMulticastBySharedDevices) {
@@ -447,7 +438,7 @@ TEST(Verifier, CountsAMulticastBySharedDevices) {
   auto &program = plan.programs[2].instructions;
   program.insert(program.begin(), group);
   summarize(plan);
-  plan.common.summary.collectives = 1;
+  plan.common.summary.multicasts = 1;
   EXPECT_EQ(verdict(plan), "");
 }
 

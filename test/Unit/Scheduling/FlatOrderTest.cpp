@@ -287,6 +287,25 @@ size_t countRightPhases(std::mt19937 &random) {
   return phases.size();
 }
 
+/// Schedules the case in little room, at random. The most that a device holds
+/// is at most that room; `tight` counts cases that take more than half of it.
+void keepsToRoom(const FlatCase &flat, const FlatInput &input,
+                 std::mt19937 &random, int &tight) {
+  // The room that jobs one after the other need, and somewhat more.
+  FlatOrder order(input, 1 + int64_t(random() % 200));
+  int64_t room = order.neededBytes() + int64_t(random() % 64);
+  int64_t moved = 0, all = 0, wave = 0;
+  for (const Move &move : flat.routing.moves)
+    all += move.box.volume();
+  std::vector<Step> steps;
+  for (const FlatPhase &phase : order.phases(room))
+    moved += addSteps(flat, phase, wave, random, steps);
+  ASSERT_EQ(moved, all) << "not all was scheduled";
+  int64_t peak = Accountant(flat, std::move(steps)).peak();
+  ASSERT_LE(peak, room);
+  tight += 2 * peak > room;
+}
+
 } // namespace
 
 TEST(FlatOrder, PhasesHaveEveryPieceWithoutLossOrRepeat) {
@@ -309,19 +328,8 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
   for (int trial = 0; trial < 200; ++trial) {
     FlatCase flat(random);
     FlatInput input = flat.input(/*pageBytes=*/1);
-    // The room that jobs one after the other need, and somewhat more.
-    FlatOrder order(input, 1 + int64_t(random() % 200));
-    int64_t room = order.neededBytes() + int64_t(random() % 64);
-    int64_t moved = 0, all = 0, wave = 0;
-    for (const Move &move : flat.routing.moves)
-      all += move.box.volume();
-    std::vector<Step> steps;
-    for (const FlatPhase &phase : order.phases(room))
-      moved += addSteps(flat, phase, wave, random, steps);
-    ASSERT_EQ(moved, all) << "not all was scheduled";
-    int64_t peak = Accountant(flat, std::move(steps)).peak();
-    ASSERT_LE(peak, room) << "trial " << trial;
-    tight += 2 * peak > room;
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    ASSERT_NO_FATAL_FAILURE(keepsToRoom(flat, input, random, tight));
   }
   EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
 }
@@ -335,18 +343,8 @@ TEST(FlatOrder, WholeStoragesKeepToTheRoomToo) {
     FlatCase flat(random);
     flat.goWhole(random);
     FlatInput input = flat.input(kWholeBuffers);
-    FlatOrder order(input, 1 + int64_t(random() % 200));
-    int64_t room = order.neededBytes() + int64_t(random() % 64);
-    int64_t moved = 0, all = 0, wave = 0;
-    for (const Move &move : flat.routing.moves)
-      all += move.box.volume();
-    std::vector<Step> steps;
-    for (const FlatPhase &phase : order.phases(room))
-      moved += addSteps(flat, phase, wave, random, steps);
-    ASSERT_EQ(moved, all) << "not all was scheduled";
-    int64_t peak = Accountant(flat, std::move(steps)).peak();
-    ASSERT_LE(peak, room) << "trial " << trial;
-    tight += 2 * peak > room;
+    SCOPED_TRACE("trial " + std::to_string(trial));
+    ASSERT_NO_FATAL_FAILURE(keepsToRoom(flat, input, random, tight));
     for (const FlatFlow &flow : flat.flows)
       shared += flow.source[0].storage >= 0;
   }

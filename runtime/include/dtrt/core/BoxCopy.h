@@ -1,4 +1,4 @@
-//===- BoxCopy.h - Tables of strided copies, for CPUs and GPUs --*- C++ -*-===//
+//===- BoxCopy.h - Strided copies, for CPUs and GPUs --------- --*- C++ -*-===//
 //
 // A wave's packs, unpacks, copies and zeros as one flat table, so that a GPU
 // does them all in one launch. The index arithmetic stands here once and is
@@ -307,34 +307,6 @@ DTRT_HOST_DEVICE inline void moveShare(const BoxCopy &copy, uint32_t tile,
     return copyShare<1>(copy, tile, thread);
   }
 }
-
-/// The copies of one launch, in any order; none reads what another writes.
-class BoxTable {
-public:
-  /// Each fails only when a buffer is not bound. Packed bytes come in the order
-  /// of Segment's packed form. Nothing is read or written.
-  Status addPack(const PreparedSegment &segment, const LocalStorage &storage,
-                 std::byte *packed);
-  Status addUnpack(const PreparedSegment &segment, const LocalStorage &storage,
-                   const std::byte *packed);
-  Status addCopy(const PreparedCopy &copy, const LocalStorage &storage);
-  Status addZero(const PreparedSegment &segment, const LocalStorage &storage);
-  /// The copies of another table after those of this one.
-  void append(const BoxTable &other);
-  /// From null: zeros.
-  void add(std::byte *to, const std::byte *from, const StridedCopy &copy);
-
-  const std::vector<BoxCopy> &copies() const { return rows; }
-  uint64_t tiles() const { return numTiles; }
-  /// The kernel's work, as so many blocks of threads do it, done here.
-  void runOnHost(uint32_t blocks = 1) const;
-
-private:
-  void addRow(BoxCopy row);
-
-  std::vector<BoxCopy> rows;
-  uint64_t numTiles = 0;
-};
 
 } // namespace dtrt
 

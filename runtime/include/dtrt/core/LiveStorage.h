@@ -13,6 +13,7 @@
 #include "dtrt/core/TensorBinding.h"
 
 #include <map>
+#include <memory>
 #include <set>
 
 namespace dtrt {
@@ -71,6 +72,7 @@ private:
   bool isByTensor() const {
     return common().summary.granularity == Granularity::Tensor;
   }
+  using LocalStorage::indexOf;
   size_t indexOf(const Noted &noted) const {
     return index(noted.tensor.side, noted.shard, noted.state, noted.member);
   }
@@ -80,8 +82,6 @@ private:
   void findMoving();
   Status createOthers();
   uint64_t bytesOn(Side side) const;
-  /// Calls fn(place, state, member, bytes of the buffer).
-  template <typename Fn> Status forEachPlace(const Segment &range, Fn fn);
 
   std::vector<Place> places; // by index()
   std::vector<Noted> noted;

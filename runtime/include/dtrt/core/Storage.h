@@ -13,8 +13,6 @@
 #include "dtrt/types/Status.h"
 
 #include <cstddef>
-#include <functional>
-#include <memory>
 
 namespace dtrt {
 
@@ -41,8 +39,8 @@ public:
     pointers[index(side, shard, state, member)] = data;
   }
 
-  /// Points source states that are read from another (StateInfo::madeFrom) to
-  /// its buffers. Call it when those are bound.
+  /// Points source states that are read from another (StateInfo::derivedFrom)
+  /// to its buffers. Call it when those are bound.
   void bindMade();
 
   /// Bytes of one member's buffer for one state.
@@ -73,8 +71,16 @@ public:
   }
 
 protected:
-  /// Members, of the segment's shard, that it covers.
-  std::vector<int64_t> membersIn(const Segment &segment) const;
+  /// Bytes of the buffer of one member and state, counted from its start.
+  struct BufferPart {
+    Side side = Side::Source;
+    uint32_t shard = 0;
+    unsigned state = 0;
+    int64_t member = 0;
+    Interval bytes;
+  };
+  /// What a storage segment names.
+  std::vector<BufferPart> partsOf(const Segment &range) const;
   /// Where the buffer of a member stands among all buffers of the device.
   size_t index(Side side, uint32_t shard, unsigned state,
                int64_t member) const {
@@ -83,6 +89,9 @@ protected:
     return layout.first +
            size_t(__builtin_popcountll(below)) * size_t(layout.members) +
            size_t(member);
+  }
+  size_t indexOf(const BufferPart &part) const {
+    return index(part.side, part.shard, part.state, part.member);
   }
   size_t numBuffers() const { return pointers.size(); }
 
@@ -103,77 +112,6 @@ private:
   std::vector<ShardLayout> layouts[2];
   std::vector<std::byte *> pointers;
   uint64_t live = 0, peak = 0;
-};
-
-/// Where owned buffers come from: host memory, or a device's. `allocate` gives
-/// nothing when there is no more.
-struct MemorySource {
-  std::function<std::byte *(uint64_t)> allocate;
-  std::function<void(std::byte *)> free;
-  /// Gives whole pages of a block back to the machine; they may be written
-  /// again. Empty where a block can only be freed whole.
-  std::function<void(std::byte *, uint64_t)> discard;
-  uint64_t page = 0; // bytes; blocks start on one
-};
-/// Zeroed, on cache lines.
-MemorySource hostMemory();
-/// Addresses whose pages exist from the first write until they are discarded.
-MemorySource hostPages();
-
-/// Owns all buffers: one arena per side. In flat mode the pages of an arena
-/// come and go with the program's Create and Release; where the memory cannot
-/// give pages back, every member has a block, from its first Create to its
-/// last Release.
-class ArenaStorage : public LocalStorage {
-public:
-  static Result<std::unique_ptr<ArenaStorage>>
-  allocate(const PlanCommon &common, const RankProgram &program,
-           MemorySource memory = {});
-  ~ArenaStorage() override;
-
-  Status create(const Segment &range) override;
-  Status release(const Segment &range) override;
-  /// Most bytes of pages that held live storage at any time; 0 where nothing
-  /// comes or goes by pages.
-  uint64_t peakPageBytes() const { return peakPages * memory.page; }
-
-private:
-  using Block = std::unique_ptr<std::byte, std::function<void(std::byte *)>>;
-  /// Flat mode: a buffer of one member and state.
-  struct Buffer {
-    uint64_t place = 0; // in its arena, when there is one
-    uint64_t live = 0;  // bytes
-    Block block;        // when there is none
-  };
-
-  ArenaStorage(const PlanCommon &common, const RankProgram &program,
-               MemorySource memory)
-      : LocalStorage(common, program), memory(std::move(memory)) {}
-  Result<Block> allocateBlock(uint64_t bytes);
-  Status allocateArena(Side side);
-  std::byte *bindShard(Side side, uint32_t shard, std::byte *from);
-
-  Status allocateFlat();
-  uint64_t placeBuffers(Side side);
-  /// Bytes of one buffer, counted from its start.
-  struct Place {
-    Side side;
-    uint32_t shard;
-    unsigned state;
-    int64_t member;
-    Range bytes;
-  };
-  template <typename Fn> void forEachBuffer(const Segment &range, Fn fn);
-  template <typename Fn> void forEachPage(const Place &at, Fn fn);
-  void count(const Place &at, bool live);
-  Status appear(const Place &at);
-  void discard(const Place &at);
-
-  MemorySource memory;
-  Block arenas[2];
-  std::vector<Buffer> buffers;    // flat mode, by index()
-  std::vector<uint32_t> pages[2]; // live bytes of each page of an arena
-  uint64_t livePages = 0, peakPages = 0;
 };
 
 } // namespace dtrt

@@ -10,7 +10,7 @@
 #ifndef DTRT_CORE_TRANSPORT_H
 #define DTRT_CORE_TRANSPORT_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 #include "dtrt/types/Status.h"
 
 #include <algorithm>

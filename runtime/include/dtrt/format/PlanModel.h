@@ -16,6 +16,7 @@
 #define DTRT_FORMAT_PLANMODEL_H
 
 #include "dtrt/cost/Cluster.h"
+#include "dtrt/types/Interval.h"
 #include "dtrt/types/Types.h"
 
 #include <array>
@@ -34,14 +35,6 @@ constexpr uint16_t kFormatMinor = 4;
 /// Bit i stands for the feature of that number (dtrt/format/Features.h).
 using FeatureSet = uint64_t;
 
-/// Half-open [lo, hi), in elements.
-struct Range {
-  int64_t lo = 0;
-  int64_t hi = 0;
-  int64_t size() const { return hi > lo ? hi - lo : 0; }
-  bool operator==(const Range &o) const { return lo == o.lo && hi == o.hi; }
-};
-
 /// One leading dim of a family: index i stands for number first + step * i.
 struct LeadingDim {
   int64_t first = 0;
@@ -54,11 +47,11 @@ struct StateInfo {
   std::string name;
   DType sourceDType = DType::BF16;
   DType destinationDType = DType::BF16;
-  /// Index of the state that elements of this one may be made from by changing
-  /// the dtype; -1: none.
-  int32_t madeFrom = -1;
-  /// Not in the source: source shards that hold `madeFrom` may have this state
-  /// too, which is then read from that one's bytes, and has its dtype.
+  /// Index of the state that elements of this one may be derived from, by a
+  /// change of dtype; -1: none.
+  int32_t derivedFrom = -1;
+  /// Not in the source: source shards that hold `derivedFrom` may have this
+  /// state too, which is then read from that one's bytes, and has its dtype.
   bool inSource = true;
   /// Not in the destination: dropped.
   bool inDestination = true;
@@ -99,9 +92,9 @@ struct Family {
 struct ShardRecord {
   uint32_t family = 0;
   uint64_t states = 0;
-  std::vector<std::vector<Range>> dims; // leading dims first
+  std::vector<std::vector<Interval>> dims; // leading dims first
   bool flat = false;
-  Range range;
+  Interval range;
 };
 
 /// A box of a family inside one shard of this device, for all states in the
@@ -176,15 +169,6 @@ struct RankProgram {
   uint64_t stagingBytes = 0; // arena this program needs
 };
 
-enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
-
-/// Flat mode: whether storage comes and goes by pages of each tensor's buffer,
-/// or whole: a tensor's buffer, or all that lies in one storage.
-enum class Granularity : uint8_t { Page = 0, Tensor = 1 };
-
-/// "rollback", "flat", "flat by tensor"
-const char *memoryModeName(MemoryMode mode, Granularity granularity);
-
 /// What `dt-plan inspect` prints; computed by the compiler.
 struct PlanSummary {
   uint64_t bytesDestination = 0; // all destination bytes, padding excluded
@@ -210,7 +194,7 @@ struct PlanSummary {
   /// the same devices belong to the same one, whatever tensor, state or wave.
   /// It is a broadcast where one device had the data before, an all-gather
   /// where every device had a part.
-  uint64_t collectives = 0;
+  uint64_t multicasts = 0;
   /// Empty, or "proved".
   std::string coverage, deadlockFree, memorySafe;
   std::string solver; // "z3 4.8.12"; empty when no solver ran

@@ -43,7 +43,7 @@ std::vector<int64_t> membersOf(const Family &family, const ShardRecord &shard,
 /// The storage segment of elements `range` of the members that the leading
 /// dims of `members` name.
 Segment storageSegment(const Family &family, const Segment &members,
-                       Range range);
+                       Interval range);
 /// Storage segments over all members and states of a shard.
 std::vector<Segment> wholeStorage(const Family &family,
                                   const ShardRecord &shard, Side side,
@@ -52,16 +52,16 @@ std::vector<Segment> wholeStorage(const Family &family,
 Status checkStorage(const Family &family, const ShardRecord &shard,
                     const Segment &segment);
 /// Elements, of each member, that a storage segment names.
-Range storageRange(const Family &family, const Segment &segment);
+Interval storageRange(const Family &family, const Segment &segment);
 /// Their bytes in the segment's states, all members together.
 uint64_t storageBytes(const Family &family, const Segment &segment);
 /// The elements, of each member's storage, from the first to the last that a
 /// box touches. The box lies in the shard.
-Range storageHull(const Family &family, const ShardRecord &shard,
-                  const Segment &box);
+Interval storageHull(const Family &family, const ShardRecord &shard,
+                     const Segment &box);
 /// The states whose bytes are used for those of a mask: themselves, or those
-/// that the source reads them from.
-uint64_t storingStates(const Family &family, uint64_t states, Side side);
+/// that they are derived from (StateInfo::inSource).
+uint64_t resolveDerived(const Family &family, uint64_t states, Side side);
 
 /// Bytes of the segment's packed form, in the dtypes that travel.
 uint64_t segmentBytes(const Family &family, const Segment &segment);

@@ -3,7 +3,13 @@
 #ifndef DTRT_REPORT_SIMULATE_H
 #define DTRT_REPORT_SIMULATE_H
 
-#include "dtrt/report/Report.h"
+#include "dtrt/format/PlanReader.h"
+#include "dtrt/report/OutputFormat.h"
+
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
 
 namespace dtrt {
 

@@ -4,7 +4,7 @@
 #define DTRT_REPORT_SIMULATEDPROGRAMS_H
 
 #include "dtrt/cost/SimulatedPlan.h"
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

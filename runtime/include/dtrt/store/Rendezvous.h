@@ -26,6 +26,7 @@
 #include "dtrt/store/StoreClient.h"
 
 #include <atomic>
+#include <mutex>
 #include <set>
 
 namespace dtrt {

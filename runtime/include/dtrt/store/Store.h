@@ -13,9 +13,8 @@
 #include "dtrt/types/Status.h"
 
 #include <cstdint>
-#include <map>
-#include <mutex>
-#include <vector>
+#include <optional>
+#include <string>
 
 namespace dtrt {
 
@@ -35,23 +34,6 @@ public:
   virtual Result<int64_t> add(const std::string &key, int64_t amount) = 0;
   /// A key that is not there is no error.
   virtual Status remove(const std::string &key) = 0;
-};
-
-class MemoryStore : public Store {
-public:
-  Status set(const std::string &key, const std::string &value) override;
-  Result<std::optional<std::string>> get(const std::string &key) override;
-  Result<std::string> compareAndSet(const std::string &key,
-                                    const std::string &expected,
-                                    const std::string &desired) override;
-  Result<int64_t> add(const std::string &key, int64_t amount) override;
-  Status remove(const std::string &key) override;
-  /// All keys, ascending.
-  std::vector<std::string> keys();
-
-private:
-  std::mutex mutex;
-  std::map<std::string, std::string> values;
 };
 
 } // namespace dtrt

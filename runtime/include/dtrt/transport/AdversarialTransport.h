@@ -16,15 +16,6 @@
 
 namespace dtrt {
 
-/// Groups of one rank, in order. Peers are ranks.
-using RankGroups = std::vector<std::vector<GroupOperation>>;
-
-/// Runs the groups of all ranks without data or threads. An error says which
-/// rank is stuck, and on whom it waits. Ranks are numbered node by node, with
-/// `perNode` on each; the last node may have fewer.
-Status simulateGroups(const std::vector<RankGroups> &ranks, uint32_t perNode,
-                      const Adversary &adversary, uint64_t seed);
-
 /// A world of threads that moves real bytes in the same order. Ranks are the
 /// devices in ascending order.
 class AdversarialWorld {

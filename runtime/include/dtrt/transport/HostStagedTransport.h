@@ -8,6 +8,7 @@
 #ifndef DTRT_TRANSPORT_HOSTSTAGEDTRANSPORT_H
 #define DTRT_TRANSPORT_HOSTSTAGEDTRANSPORT_H
 
+#include "dtrt/core/MemorySource.h"
 #include "dtrt/core/Storage.h"
 #include "dtrt/core/Transport.h"
 

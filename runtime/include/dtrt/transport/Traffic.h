@@ -10,7 +10,7 @@
 #ifndef DTRT_TRANSPORT_TRAFFIC_H
 #define DTRT_TRANSPORT_TRAFFIC_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

@@ -1,7 +1,7 @@
-//===- Types.h - Element types and sides ------------------------*- C++ -*-===//
+//===- Types.h - Element types, sides, memory modes -------------*- C++ -*-===//
 //
-// What compiler, plan file and runtime mean by a dtype and a side. Headers
-// alone, so that the compiler's lowest layers use them as well.
+// What compiler, plan file and runtime mean by a dtype, a side and a memory
+// mode. Headers alone, so that the compiler's lowest layers use them as well.
 //
 //===----------------------------------------------------------------------===//
 
@@ -76,6 +76,25 @@ enum class Side : uint8_t { Source = 0, Destination = 1 };
 /// "source", "destination".
 constexpr const char *sideName(Side side) {
   return side == Side::Source ? "source" : "destination";
+}
+
+/// Rollback keeps the source until commit; flat releases it while the
+/// destination is filled. The numbers are written to files and never change.
+enum class MemoryMode : uint8_t { Rollback = 0, Flat = 1 };
+
+/// Flat mode: whether storage comes and goes by pages of each tensor's buffer,
+/// or whole: a tensor's buffer, or all that lies in one storage.
+enum class Granularity : uint8_t { Page = 0, Tensor = 1 };
+
+/// "rollback", "flat".
+constexpr const char *memoryModeName(MemoryMode mode) {
+  return mode == MemoryMode::Flat ? "flat" : "rollback";
+}
+/// "rollback", "flat", "flat by tensor".
+constexpr const char *memoryModeName(MemoryMode mode, Granularity granularity) {
+  return mode == MemoryMode::Flat && granularity == Granularity::Tensor
+             ? "flat by tensor"
+             : memoryModeName(mode);
 }
 
 } // namespace dtrt

@@ -29,7 +29,7 @@
 #ifndef DTRT_VERIFY_VERIFIER_H
 #define DTRT_VERIFY_VERIFIER_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

@@ -16,7 +16,7 @@
 #ifndef DTRT_VERIFY_VERIFYONCE_H
 #define DTRT_VERIFY_VERIFYONCE_H
 
-#include "dtrt/format/PlanFile.h"
+#include "dtrt/format/PlanReader.h"
 
 namespace dtrt {
 

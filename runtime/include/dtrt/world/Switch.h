@@ -29,6 +29,8 @@
 #include "dtrt/store/Rendezvous.h"
 #include "dtrt/transport/Secret.h"
 
+#include <mutex>
+
 namespace dtrt {
 
 /// Where a rank stands among those that take part.

@@ -1,27 +1,18 @@
-//===- PlanFile.h - Writing and reading plan files --------------*- C++ -*-===//
+//===- PlanWriter.h - Writing plan files ------------------------*- C++ -*-===//
 //
-// A plan file is a fixed header, one section per device program, the common
-// section and a section table; all little-endian, every section 8-byte aligned
-// and with a checksum of its own, so that a rank maps and verifies only what
-// concerns it. The digest covers header and table, and the table the checksums:
-// two ranks with equal digests have the same plan.
+// The format is said in PlanReader.h.
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DTRT_FORMAT_PLANFILE_H
-#define DTRT_FORMAT_PLANFILE_H
+#ifndef DTRT_FORMAT_PLANWRITER_H
+#define DTRT_FORMAT_PLANWRITER_H
 
-#include "dtrt/format/PlanModel.h"
-#include "dtrt/types/Status.h"
+#include "dtrt/format/PlanReader.h"
 
 #include <functional>
 #include <memory>
 
 namespace dtrt {
-
-/// 128 bits, lower half first.
-using Digest = std::array<uint64_t, 2>;
-std::string digestText(const Digest &digest);
 
 /// A program as its section of the file holds it.
 struct EncodedProgram {
@@ -37,8 +28,6 @@ Result<EncodedProgram> encodeSection(const RankProgram &program);
 /// A common part as its section of the file holds it: two parts are the same
 /// exactly if their bytes are.
 std::string encodeCommonSection(const PlanCommon &common);
-
-class PlanReader;
 
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
 /// the path before `finish` has succeeded (dtrt/format/OutputFile.h).
@@ -72,39 +61,6 @@ private:
   std::unique_ptr<State> state;
 };
 
-/// Reads a plan that may be damaged or hostile. What it returns has passed the
-/// checksum, the FlatBuffers verifier and a check of every index, size and
-/// range in it, so its users need no bounds checks; and it has unpacked to no
-/// more than the size of its section allows (docs/PlanFile.md).
-class PlanReader {
-public:
-  /// Reads small files whole, and of large ones a section when it is asked for:
-  /// a file that is cut or changed meanwhile is an error of that read. "-" is
-  /// standard input.
-  static Result<PlanReader> open(const std::string &path);
-  static Result<PlanReader> fromBytes(std::string bytes);
-
-  PlanReader(PlanReader &&) noexcept;
-  PlanReader &operator=(PlanReader &&) noexcept;
-  ~PlanReader();
-
-  const PlanCommon &common() const;
-  const Digest &digest() const;
-  uint16_t formatMajor() const;
-  uint16_t formatMinor() const;
-  /// Compares the checksums of all sections. `program` checks only its own.
-  Status checkSections() const;
-  /// Devices that have a program, ascending.
-  const std::vector<uint32_t> &devices() const;
-  /// May be called from several threads at once.
-  Result<RankProgram> program(uint32_t device) const;
-
-private:
-  struct State;
-  explicit PlanReader(std::unique_ptr<State> state);
-  std::unique_ptr<State> state;
-};
-
 } // namespace dtrt
 
-#endif // DTRT_FORMAT_PLANFILE_H
+#endif // DTRT_FORMAT_PLANWRITER_H

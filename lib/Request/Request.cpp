@@ -1,14 +1,16 @@
-//===- ReadRequest.cpp - From the text of a request to its structs --------===//
+//===- Request.cpp - From the text of a request to its structs ------------===//
+
+#include "dt/Request/Request.h"
 
 #include "Cluster.h"
 #include "ExtraState.h"
-#include "Layouts.h"
 #include "Rules.h"
+#include "ShardedLayout.h"
+#include "SizedLayout.h"
 #include "States.h"
 
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
-#include "dt/Request/Request.h"
 
 #include <exception>
 #include <set>

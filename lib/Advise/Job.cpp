@@ -1,13 +1,14 @@
-//===- ReadJob.cpp - From the text of a job to its structs ----------------===//
+//===- Job.cpp - From the text of a job to its structs --------------------===//
+
+#include "dt/Advise/Job.h"
 
 #include "ReadModelShape.h"
 
-#include "Layouts.h"
+#include "Cluster.h"
 #include "ParallelSizes.h"
+#include "SizedLayout.h"
 #include "States.h"
 #include "Units.h"
-
-#include "dt/Advise/Job.h"
 
 #include <nlohmann/json.hpp>
 
@@ -329,12 +330,8 @@ void readTransition(const Json &json, Job &job) {
   checkKeys(json, "transition", {"staging", "mode", "horizon_steps"});
   if (const Json *value = json.find("staging"))
     job.staging = request::readBytes(*value, "transition.staging");
-  if (const Json *value = json.find("mode")) {
-    job.mode = json::asString(*value, "transition.mode");
-    if (job.mode != "flat" && job.mode != "rollback")
-      fail("transition.mode must be \"flat\" or \"rollback\", not " +
-           inQuotes(job.mode));
-  }
+  if (const Json *value = json.find("mode"))
+    job.mode = request::readMemoryMode(*value, "transition.mode");
   job.horizon = integerOr(json, "transition", "horizon_steps", job.horizon, 1,
                           int64_t(1) << 40);
 }

@@ -1,7 +1,7 @@
-//===- Kernels.h - What runs on the GPU -------------------------*- C++ -*-===//
+//===- BoxKernels.h - Strided copies on a GPU -------------------*- C++ -*-===//
 
-#ifndef DTRT_LIB_CUDA_KERNELS_H
-#define DTRT_LIB_CUDA_KERNELS_H
+#ifndef DTRT_LIB_CUDA_BOXKERNELS_H
+#define DTRT_LIB_CUDA_BOXKERNELS_H
 
 #include "dtrt/core/BoxCopy.h"
 
@@ -19,11 +19,6 @@ Status launchBoxCopies(const BoxCopy *rows, uint32_t count, uint64_t tiles,
                        uint32_t blocks, cudaStream_t stream,
                        const volatile uint64_t *stopped = nullptr);
 
-struct HashRow;
-/// Adds to the sum of each row, which lie on the GPU as the sums do.
-Status launchHashes(const HashRow *rows, uint32_t count, uint64_t tiles,
-                    uint32_t blocks, cudaStream_t stream);
-
 } // namespace dtrt
 
-#endif // DTRT_LIB_CUDA_KERNELS_H
+#endif // DTRT_LIB_CUDA_BOXKERNELS_H

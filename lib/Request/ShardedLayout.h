@@ -1,19 +1,13 @@
-//===- Layouts.h - Where every tensor lies on one side ----------*- C++ -*-===//
+//===- ShardedLayout.h - Placements by explicit shards ----------*- C++ -*-===//
 
-#ifndef DT_LIB_REQUEST_LAYOUTS_H
-#define DT_LIB_REQUEST_LAYOUTS_H
+#ifndef DT_LIB_REQUEST_SHARDEDLAYOUT_H
+#define DT_LIB_REQUEST_SHARDEDLAYOUT_H
 
 #include "ModelFile.h"
 
 #include "dt/Request/Request.h"
 
 namespace dt::request {
-
-/// Places every tensor by parallel sizes. The model's rules are applied.
-LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
-                           const Model &model,
-                           const std::vector<TensorDecl> &tensors,
-                           int64_t vocabMultiple);
 
 /// Places tensors by one row per region held.
 LayoutDecl layoutFromShards(const Json &json, const std::string &path,
@@ -27,4 +21,4 @@ std::vector<std::string> holesOf(const LayoutDecl &layout,
 
 } // namespace dt::request
 
-#endif // DT_LIB_REQUEST_LAYOUTS_H
+#endif // DT_LIB_REQUEST_SHARDEDLAYOUT_H

@@ -1,0 +1,21 @@
+//===- GpuLoopback.h - A whole plan on one GPU ------------------*- C++ -*-===//
+
+#ifndef DTRT_CUDA_GPULOOPBACK_H
+#define DTRT_CUDA_GPULOOPBACK_H
+
+#include "dtrt/world/LoopbackRun.h"
+
+namespace dtrt {
+
+/// Every device of a plan on one GPU, a thread each.
+Result<LoopbackReport> runGpuLoopback(const PlanReader &plan, bool check,
+                                      int gpu = 0);
+
+/// For checked runs, of shards on a GPU: known values in the source, poison in
+/// the destination; and the comparison afterwards.
+Status fillGpuShards(LocalStorage &storage);
+Status checkGpuShards(const LocalStorage &storage, CheckReport &report);
+
+} // namespace dtrt
+
+#endif // DTRT_CUDA_GPULOOPBACK_H
