@@ -1,11 +1,11 @@
-//===- SmallPlans.h - Plans of three devices, and who judges them -*- C++
-//-*-===//
+//===- SmallPlans.h - Plans of three devices, and who judges ---*- C++ -*-===//
 
 #ifndef DT_TEST_SMALLPLANS_H
 #define DT_TEST_SMALLPLANS_H
 
 #include "SmallMachine.h"
 #include "dt/Proof/PlanRules.h"
+#include "dtrt/types/Status.h"
 
 #include <array>
 #include <map>
