@@ -55,7 +55,7 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
   if (isa<ZeroOp>(op))
     return {kDestination, kDestination};
   auto transfer = dyn_cast<TransferOp>(op);
-  if (isa<CopyOp>(op) || (transfer && transfer.getHop() == 0))
+  if (isa<KeepOp, CopyOp>(op) || (transfer && transfer.getHop() == 0))
     return {kSource, kDestination};
   return {kEither, kDestination};
 }

@@ -6,6 +6,7 @@ using namespace mlir;
 
 namespace dt {
 
+LogicalResult KeepOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult CopyOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult DeriveOp::verify() { return verifyLocal(*this, getPieces()); }
 LogicalResult ZeroOp::verify() { return verifyLocal(*this, getPieces()); }

@@ -49,14 +49,49 @@ private:
   OpBuilder builder;
 };
 
+/// Devices whose shards of a flow are the same on both sides: their storage
+/// can stay as it is.
+std::vector<int64_t> unchangedDevices(const FlowInfo &flow) {
+  for (auto [i, entry] : llvm::enumerate(flow.allStates().getEntries()))
+    if (flow.states >> i & 1 && entry.source != entry.destination)
+      return {};
+  std::map<int64_t, std::vector<const Shard *>> before, after;
+  for (const Holding &holding : flow.source)
+    for (int64_t device : holding.devices)
+      before[device].push_back(&holding.shard);
+  for (const Holding &holding : flow.destination)
+    for (int64_t device : holding.devices)
+      after[device].push_back(&holding.shard);
+  std::vector<int64_t> out;
+  for (const auto &[device, shards] : after) {
+    auto it = before.find(device);
+    if (it != before.end() &&
+        std::equal(shards.begin(), shards.end(), it->second.begin(),
+                   it->second.end(),
+                   [](const Shard *a, const Shard *b) { return *a == *b; }))
+      out.push_back(device);
+  }
+  return out;
+}
+
 void writeLocals(const TransitionInfo &info, const Routing &routing,
                  Writer &writer) {
-  std::vector<Rows> copies(info.flows.size());
-  for (const LocalMove &local : routing.locals)
-    appendRow(copies[local.flow], local.device, local.device, local.box);
-  for (uint32_t flow = 0; flow < info.flows.size(); ++flow)
+  std::vector<Rows> keeps(info.flows.size()), copies(info.flows.size());
+  std::vector<std::vector<int64_t>> unchanged;
+  for (const FlowInfo &flow : info.flows)
+    unchanged.push_back(unchangedDevices(flow));
+  for (const LocalMove &local : routing.locals) {
+    bool keep = std::binary_search(unchanged[local.flow].begin(),
+                                   unchanged[local.flow].end(), local.device);
+    appendRow((keep ? keeps : copies)[local.flow], local.device, local.device,
+              local.box);
+  }
+  for (uint32_t flow = 0; flow < info.flows.size(); ++flow) {
+    if (!keeps[flow].empty())
+      writer.write<KeepOp>(flow, keeps[flow]);
     if (!copies[flow].empty())
       writer.write<CopyOp>(flow, copies[flow]);
+  }
 }
 
 void writeDerived(const TransitionInfo &info, Writer &writer) {

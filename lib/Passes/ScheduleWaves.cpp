@@ -235,7 +235,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     numMessages += messages.size();
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
-      if (isa<TransferOp>(op) || (problem.storage && isa<CopyOp>(op)))
+      if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
         op.erase();
     std::vector<WaveContents> waves = splitWaves(schedule);
     for (const WaveContents &wave : waves)

@@ -85,68 +85,68 @@ dt.transition @t from @a to @b memory <staging 64, rollback by tensor>
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{no range is named 'k'}}
-  dt.copy @w <[i: 2] on k at [0] size [4]>
+  dt.keep @w <[i: 2] on k at [0] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{expected positive counts, found 0}}
-  dt.copy @w <[i: 0] on i at [0] size [4]>
+  dt.keep @w <[i: 0] on i at [0] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{expected positive sizes in dim 0, found 0}}
-  dt.copy @w <[i: 2] on i at [0] size [i]>
+  dt.keep @w <[i: 2] on i at [0] size [i]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{expected offsets from 0 in dim 0, found -4}}
-  dt.copy @w <on 0 at [-4] size [4]>
+  dt.keep @w <on 0 at [-4] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{the offset has 2 dims but the size has 1}}
-  dt.copy @w <on 0 at [0, 0] size [4]>
+  dt.keep @w <on 0 at [0, 0] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{the row has 4 columns, expected 6}}
-  dt.copy @w <on 0 at [0, 0] size [4, 4], on 0 at [0] size [4]>
+  dt.keep @w <on 0 at [0, 0] size [4, 4], on 0 at [0] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{the table has 5 integers, not a multiple of 4 columns}}
-  dt.copy @w <dims 1, table "0 0 0 1; 2">
+  dt.keep @w <dims 1, table "0 0 0 1; 2">
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{a class of 9223372036854775807 rows makes more than the limit of 16777216}}
-  dt.copy @w <[i: 4294967296, j: 4294967296] on 0 at [0] size [4]>
+  dt.keep @w <[i: 4294967296, j: 4294967296] on 0 at [0] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{column 2 of a class overflows 64 bits}}
-  dt.copy @w <[i: 4] on 0 at [i * 9223372036854775807] size [4]>
+  dt.keep @w <[i: 4] on 0 at [i * 9223372036854775807] size [4]>
 }
 
 // -----
 
 dt.transition @t from @a to @b {
   // expected-error@+1 {{has 9 dims, more than the limit of 8}}
-  dt.copy @w <dims 9>
+  dt.keep @w <dims 9>
 }

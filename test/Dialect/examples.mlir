@@ -45,7 +45,7 @@ dt.layout @src of @model on [@after] world 4 {
 dt.layout @dst of @model on [@after] world 4 {
 }
 dt.transition @routed from @src to @dst {
-  dt.copy @norm <[i: 2] on i at [0, 0] size [32, 4096]>
+  dt.keep @norm <[i: 2] on i at [0, 0] size [32, 4096]>
   dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
   dt.derive @bias for ["param"] <on 3 at [0, 2048] size [32, 64]>
   dt.transfer @proj <[i: 32, j: 3] from j + 1 to 0 at [i, 0, j * 1024] size [1, 4096, 1024]> hop 0

@@ -21,7 +21,7 @@ dt.transition @t from @a to @b
 // -----
 
 // expected-error@+1 {{has no dt.transition around it, expected one}}
-dt.copy @w <on 0 at [0] size [4]>
+dt.keep @w <on 0 at [0] size [4]>
 
 // -----
 
@@ -32,7 +32,7 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   // expected-error@+1 {{moves @v, which space @model does not have}}
-  dt.copy @v <on 0 at [0] size [4]>
+  dt.keep @v <on 0 at [0] size [4]>
 }
 
 // -----
@@ -45,7 +45,7 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   // expected-error@+1 {{names state "grad", which @w does not have}}
-  dt.copy @w for ["grad"] <on 0 at [0] size [4]>
+  dt.keep @w for ["grad"] <on 0 at [0] size [4]>
 }
 
 // -----
@@ -58,7 +58,7 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   // expected-error@+1 {{has pieces of 2 dims, but @w has 1}}
-  dt.copy @w <on 0 at [0, 0] size [4, 4]>
+  dt.keep @w <on 0 at [0, 0] size [4, 4]>
 }
 
 // -----
@@ -71,9 +71,9 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   dt.zero @w <on 0 at [4, 0] size [1, 8]>
-  dt.copy @w <[i: 4, j: 2] on j at [i, j * 4] size [1, 4]>
+  dt.keep @w <[i: 4, j: 2] on j at [i, j * 4] size [1, 4]>
   // expected-error@+1 {{has a piece that ends at 9 in dim 1, but @w ends at 8}}
-  dt.copy @w <[i: 4, j: 2] on j at [i, j * 5] size [1, 4]>
+  dt.keep @w <[i: 4, j: 2] on j at [i, j * 5] size [1, 4]>
 }
 
 // -----
@@ -86,7 +86,7 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   // expected-error@+1 {{has a piece that ends at 5 in dim 0, but @w ends at 4}}
-  dt.copy @w <on 0 at [0] size [4], on 1 at [3] size [2]>
+  dt.keep @w <on 0 at [0] size [4], on 1 at [3] size [2]>
 }
 
 // -----
@@ -128,7 +128,7 @@ dt.layout @a of @model world 2 {
 }
 dt.transition @t from @a to @a {
   // expected-error@+1 {{stays on one device, but a piece is from 0 to 1}}
-  dt.copy @w <[i: 2] from 0 to i at [0] size [4]>
+  dt.keep @w <[i: 2] from 0 to i at [0] size [4]>
 }
 
 // -----
@@ -182,7 +182,7 @@ dt.transition @t from @a to @a {
 dt.transition @t from @a to @a {
   dt.wave 0 {
     // expected-error@+1 {{is not allowed in a wave, expected dt.sendrecv}}
-    dt.copy @w <on 0 at [0] size [4]>
+    dt.keep @w <on 0 at [0] size [4]>
   }
 }
 

@@ -21,8 +21,8 @@ dt.layout @dst of @model on [@after] world 2 {
 
 // CHECK-LABEL: dt.transition @shrink
 dt.transition @shrink from @src to @dst {
-  // CHECK-NEXT: dt.copy @norm <[i: 2] on i at [0, 0] size [32, 4096]>
-  dt.copy @norm <[i: 2] on i at [0, 0] size [32, 4096]>
+  // CHECK-NEXT: dt.keep @norm <[i: 2] on i at [0, 0] size [32, 4096]>
+  dt.keep @norm <[i: 2] on i at [0, 0] size [32, 4096]>
   // Ranges have canonical names, whatever they were called.
   // CHECK-NEXT: dt.copy @proj for ["param"] <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
   dt.copy @proj for ["param"] <[layer: 32] on 0 at [layer, 0, 0] size [1, 4096, 1024]>
@@ -38,8 +38,8 @@ dt.transition @shrink from @src to @dst {
   dt.copy @norm <on 1 at [4, 0] size [1, 4096]>
   // CHECK-NEXT: dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
   dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
-  // CHECK-NEXT: dt.copy @norm <dims 2>
-  dt.copy @norm <dims 2>
+  // CHECK-NEXT: dt.keep @norm <dims 2>
+  dt.keep @norm <dims 2>
 }
 
 // More than 64 single rows are one string.

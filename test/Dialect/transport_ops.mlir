@@ -19,8 +19,8 @@ dt.layout @dst of @model on [@world] world 4 {
 
 // CHECK-LABEL: dt.transition @gather
 dt.transition @gather from @src to @dst {
-  // CHECK-NEXT: dt.copy @norm <[i: 4] on i at [0, 0] size [32, 4096]>
-  dt.copy @norm <[i: 4] on i at [0, 0] size [32, 4096]>
+  // CHECK-NEXT: dt.keep @norm <[i: 4] on i at [0, 0] size [32, 4096]>
+  dt.keep @norm <[i: 4] on i at [0, 0] size [32, 4096]>
   // CHECK-NEXT: dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608), (2, 0, 1, 0, 4)> {
   dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608), (2, 0, 1, 0, 4)> {
     // CHECK-NEXT: dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>

@@ -9,5 +9,5 @@ dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @t from @src to @src {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }

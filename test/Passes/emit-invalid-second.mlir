@@ -10,9 +10,9 @@ dt.layout @src of @model world 1 {
   dt.place @w shards rank 0 at [0] size [8]
 }
 dt.transition @first from @src to @src {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }
 // expected-error@+1 {{is the second transition: a plan file holds one}}
 dt.transition @second from @src to @src {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }

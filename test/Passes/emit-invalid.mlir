@@ -34,5 +34,5 @@ dt.layout @src of @model world 1 {
 // 32 bytes before and 32 after, both held until the switch is committed.
 // expected-error@+1 {{needs 64 bytes on device 0 (32 source, 32 destination, 0 staging), more than the limit of 63}}
 dt.transition @device_memory from @src to @src memory <staging 0, device 63, rollback> {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }

@@ -42,7 +42,7 @@ dt.layout @src of @model world 1 {
 }
 // expected-error@+1 {{is routed already}}
 dt.transition @twice from @src to @src {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }
 
 // -----

@@ -20,7 +20,7 @@ dt.transition @local_first from @src to @dst
 
 // -----
 
-// Shards that stay as they are do not move either.
+// Shards that stay as they are are kept, not copied.
 dt.space @model {
   dt.param @w [8, 6] of <param = bf16>
 }
@@ -33,7 +33,7 @@ dt.layout @dst of @model on [@after] world 4 {
   dt.place @w [{"tp"}, {}]
 }
 // CHECK-LABEL: dt.transition @unchanged_shards
-// CHECK-NEXT: dt.copy @w <on 0 at [0, 0] size [4, 6], on 1 at [4, 0] size [4, 6]>
+// CHECK-NEXT: dt.keep @w <on 0 at [0, 0] size [4, 6], on 1 at [4, 0] size [4, 6]>
 // CHECK-NEXT: dt.transfer @w <from 0 to 2 at [0, 0] size [4, 6], from 1 to 3 at [4, 0] size [4, 6]>
 // CHECK-NEXT: }
 dt.transition @unchanged_shards from @src to @dst

@@ -9,7 +9,7 @@ dt.layout @src of @model world 1 {
 }
 // expected-error@+1 {{has no device 7}}
 dt.transition @unknown_device from @src to @src {
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }
 
 // -----

@@ -22,7 +22,7 @@ dt.layout @src of @model world 1 {
 }
 dt.transition @t from @src to @src {
   // expected-error@+1 {{is illegal at the layout level: the body of a transition is empty there}}
-  dt.copy @w <on 0 at [0] size [8]>
+  dt.keep @w <on 0 at [0] size [8]>
 }
 
 // -----

@@ -24,13 +24,30 @@ class DT_MovementOp<string mnemonic, list<Trait> traits = []>
   let extraClassDefinition = sharedVerifySymbolUses;
 }
 
+def DT_KeepOp : DT_MovementOp<"keep", [DT_RoutingLevel, DT_TransportLevel]> {
+  let opDocGroup = DT_RoutingChapter;
+  let summary = "destination bytes that their device already holds in place";
+  let description = [{
+    The device's shards of these states are the same on both sides. They are
+    distinct storage all the same, and programs copy from one to the other; a
+    trainer that gives one tensor for both sides has nothing written to it.
+
+    **Constraints:**
+    - `from` and `to` are the same device;
+    - the pieces are inside the param; the states are the param's.
+
+    Example:
+    ```mlir
+    dt.keep @norm <[i: 2] on i at [0, 0] size [32, 4096]>
+    ```
+  }];
+  let hasVerifier = 1;
+}
+
 def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "copies pieces on one device, from source to destination shard";
   let description = [{
-    Both shards are storage of their own, also where they hold the same; a
-    trainer that gives one tensor for both sides has nothing written to it.
-
     **Constraints:**
     - `from` and `to` are the same device;
     - the pieces are inside the param; the states are the param's.

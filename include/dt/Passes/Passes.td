@@ -28,9 +28,9 @@ def RouteTransfers : Pass<"dt-route", "::mlir::ModuleOp"> {
   let summary = "names every destination byte once, with its source";
   let description = [{
     Intersects the regions of both layouts and fills each `dt.transition` with
-    `dt.copy`, `dt.transfer` and `dt.zero`. Local first, then the same node,
-    then across the network once per node, balanced over all devices that hold
-    the data (see dt/Routing/RoutingProblem.h).
+    `dt.keep`, `dt.copy`, `dt.transfer` and `dt.zero`. Local first, then the
+    same node, then across the network once per node, balanced over all
+    devices that hold the data (see dt/Routing/RoutingProblem.h).
   }];
   let options = [
     Option<"balanceParts", "balance-parts", "int64_t", "64",
