@@ -23,6 +23,7 @@ from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
 from .errors import TensorError
+from .gathered import shard_again
 from .hollow import give_back, is_hollow
 
 #: A model, or tensors by name: parameters and what else belongs to the state.
@@ -65,6 +66,7 @@ def named_tensors(parameters: Parameters) -> dict[str, torch.Tensor]:
         return dict(parameters)
     while isinstance(parameters, DistributedDataParallel):
         parameters = parameters.module
+    shard_again(parameters)
     named = dict(parameters.named_parameters())
     named.update(_buffers(parameters))
     return {_plain(name): tensor for name, tensor in named.items()}

@@ -9,7 +9,14 @@ from pathlib import Path
 import dynatrain
 import pytest
 from dynatrain import world as world_module
-from processes import KILLED, make_tensors, meet, run_ranks, store_of_rank_0
+from processes import (
+    KILLED,
+    make_tensors,
+    meet,
+    run_ranks,
+    store_of_rank_0,
+    torch,
+)
 
 PLAN = "llama-tiny-8-to-4-shrink"
 # Seconds. Waits start when all that will come are there, so that load only has
@@ -196,3 +203,37 @@ def test_rank_that_never_transfers(compile_plan, tmp_path):
     assert outcomes[3] == "slow"
     for text in outcomes[:3]:
         assert f"timeout of {TIMEOUT} s waiting for rank 3" in text
+
+
+class _Clock:
+    """Time that passes only while somebody sleeps."""
+
+    def __init__(self):
+        self.now = 0.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+@pytest.mark.parametrize("answers, waits", [([], 2), (["name"], 12)])
+def test_waits_for_process_0(answers, waits, monkeypatch):
+    """Twice the timeout for its word; ten times more while it compiles."""
+    timeout, store, clock = 30.0, torch.distributed.HashStore(), _Clock()
+    first, second = (
+        dynatrain.World(store=store, rank=rank, world_size=2, timeout=timeout)
+        for rank in range(2)
+    )
+    board = first.exchange("plan_between")
+    for key in answers:
+        board.post_result(key, lambda: b"a plan's name")
+    monkeypatch.setattr("dynatrain.board.time", clock)
+    held = {("w", "param"): torch.zeros(2)}
+    with pytest.raises(dynatrain.PeerTimeoutError) as raised:
+        dynatrain.plan_between(held, held, second)
+    assert f"no answer within {waits * timeout:g} s from rank 0" in str(
+        raised.value
+    )
+    assert waits * timeout <= clock.now < waits * timeout + 1

@@ -362,6 +362,37 @@ def test_wrappers(tmp_path):
     assert counts == [6 * 4 + 3] * 4, counts
 
 
+def _gathered(rank, store, folder):
+    """Switches to and from models that have made a forward pass only."""
+    join(rank, folder)
+    inputs = torch.arange(24.0).view(4, 6) / 24
+
+    def state(kind, seed):
+        model = _wrapped(kind, seed)
+        optimizer = torch.optim.AdamW(model.parameters())
+        return dynatrain.State(model=model, optimizer=optimizer)
+
+    def outputs(now):
+        with torch.no_grad():
+            return now.model.eval()(inputs)
+
+    old = state("ddp", 0)
+    old.model(inputs).square().mean().backward()
+    old.optimizer.step()
+    wanted = outputs(old)
+    for number, kind in enumerate(["fsdp2", "hsdp", "fsdp1", "ddp"]):
+        new = state(kind, 1 + number)
+        assert not torch.allclose(outputs(new), wanted, atol=1e-3)
+        switch_now(old, new)
+        assert torch.allclose(outputs(new), wanted, atol=1e-6), kind
+        old = new
+
+
+def test_gathered_weights(tmp_path):
+    """FSDP2 leaves the root's weights gathered after a forward pass."""
+    run_ranks(4, _gathered, tmp_path, str(tmp_path))
+
+
 def _flat_refused(rank, store, folder):
     join(rank, folder, 2)
     model = FullyShardedDataParallel(_net(), device_id=torch.device("cpu"))
