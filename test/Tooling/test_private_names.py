@@ -1,5 +1,5 @@
-"""docs/Trainers.md lists what the package and the examples use of others that is
-not public."""
+"""docs/Trainers.md lists what the package and the examples use of others that
+is not public."""
 
 import ast
 import re
@@ -53,8 +53,7 @@ def private_names(node):
             yield from module.split(".")
     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     if is_call and node.func.id in ("getattr", "hasattr", "setattr"):
-        if isinstance(node.args[1], ast.Constant):
-            yield node.args[1].value
+        yield str(getattr(node.args[1], "value", ""))
 
 
 def found_names():
