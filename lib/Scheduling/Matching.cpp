@@ -20,7 +20,8 @@ constexpr double kEfficient = 0.98;
 
 Matching::Matching(uint32_t numPorts, double latency)
     : latency(latency), linksOf(numPorts), remaining(numPorts, 0),
-      missing(numPorts, 0), feeding(numPorts, 0), visited(numPorts, 0) {}
+      missing(numPorts, 0), feeding(numPorts, 0), hasMoved(numPorts, false),
+      visited(numPorts, 0) {}
 
 uint32_t Matching::add(uint32_t sender, uint32_t receiver, double most) {
   uint32_t index = pairs.size();
@@ -30,7 +31,15 @@ uint32_t Matching::add(uint32_t sender, uint32_t receiver, double most) {
   linksOf[sender].push_back({index, receiver});
   linksOf[receiver].push_back({index, sender});
   longest = std::max(longest, most);
+  noteMove(sender);
+  noteMove(receiver);
   return index;
+}
+
+void Matching::noteMove(uint32_t port) {
+  if (!hasMoved[port])
+    moved.push_back(port);
+  hasMoved[port] = true;
 }
 
 void Matching::set(uint32_t index, const Pair &now) {
@@ -38,8 +47,11 @@ void Matching::set(uint32_t index, const Pair &now) {
   uint32_t sender = ports[index][0];
   missing[sender] += (now.left - now.ready) - (pair.left - pair.ready);
   feeding[sender] += int(now.chain > 0) - int(pair.chain > 0);
-  for (uint32_t port : ports[index])
-    remaining[port] += now.left - pair.left;
+  if (now.left != pair.left)
+    for (uint32_t port : ports[index]) {
+      remaining[port] += now.left - pair.left;
+      noteMove(port);
+    }
   pair = now;
 }
 
@@ -141,10 +153,18 @@ bool Matching::coverCritical(bool isStrict) {
   return isCovered;
 }
 
+/// Looks at no port whose other side has nobody free: of many senders to few
+/// receivers, nearly all.
 void Matching::coverRest() {
+  std::array<uint32_t, 2> numFree = {0, 0}; // that send, that receive
   for (uint32_t port : order)
-    if (matched[port] < 0)
-      cover(port, /*isCritical=*/false);
+    numFree[port % 2] += matched[port] < 0;
+  for (uint32_t port : order)
+    if (matched[port] < 0 && numFree[1 - port % 2] > 0 &&
+        cover(port, /*isCritical=*/false)) {
+      --numFree[0];
+      --numFree[1];
+    }
 }
 
 /// What the wave takes off the busiest port, over what it costs.
@@ -164,13 +184,38 @@ void Matching::start(double seconds) {
   matched.assign(remaining.size(), -1);
 }
 
-/// Forgets pairs that have nothing left.
+/// Forgets pairs that have nothing left, and ports without others.
 void Matching::dropFinished() {
   for (auto &list : linksOf)
     list.erase(
         std::remove_if(list.begin(), list.end(),
                        [&](Link link) { return pairs[link.pair].left <= 0; }),
         list.end());
+  for (uint32_t port : order)
+    if (linksOf[port].empty())
+      noteMove(port);
+}
+
+/// Brings the ports into order again: those of the last wave are put into
+/// their new places among the others.
+void Matching::sortPorts() {
+  auto isBusier = [&](uint32_t a, uint32_t b) {
+    return std::make_pair(-remaining[a], a) < std::make_pair(-remaining[b], b);
+  };
+  order.erase(std::remove_if(order.begin(), order.end(),
+                             [&](uint32_t port) { return hasMoved[port]; }),
+              order.end());
+  size_t numOthers = order.size();
+  for (uint32_t port : moved) {
+    hasMoved[port] = false;
+    if (!linksOf[port].empty())
+      order.push_back(port);
+  }
+  moved.clear();
+  std::sort(order.begin() + numOthers, order.end(), isBusier);
+  std::inplace_merge(order.begin(), order.begin() + numOthers, order.end(),
+                     isBusier);
+  busiest = order.empty() ? 0 : remaining[order.front()];
 }
 
 /// The longest that the next wave may be.
@@ -225,15 +270,7 @@ void Matching::findBest() {
 std::vector<Meeting> Matching::choose() {
   if (wave++ % 16 == 0)
     dropFinished();
-  std::vector<std::pair<double, uint32_t>> rated;
-  for (uint32_t port = 0; port < remaining.size(); ++port)
-    if (!linksOf[port].empty())
-      rated.push_back({-remaining[port], port});
-  std::sort(rated.begin(), rated.end());
-  order.clear();
-  for (auto [less, port] : rated)
-    order.push_back(port);
-  busiest = order.empty() ? 0 : remaining[order.front()];
+  sortPorts();
   takesTrickles = false;
   if (!findFull())
     findBest();

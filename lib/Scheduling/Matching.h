@@ -88,6 +88,8 @@ private:
   };
   double longestNow() const;
   void start(double seconds);
+  void noteMove(uint32_t port);
+  void sortPorts();
   void match(uint32_t pair);
   bool cover(uint32_t port, bool isCritical);
   bool augment(uint32_t port);
@@ -109,7 +111,9 @@ private:
   std::vector<double> remaining;              // per port, seconds
   std::vector<double> missing;                // of these, not at the sender
   std::vector<uint32_t> feeding; // per port, pairs whose next box others await
-  std::vector<uint32_t> order;   // ports, busiest first
+  std::vector<uint32_t> order;   // ports that have pairs, busiest first
+  std::vector<uint32_t> moved;   // ports that have to be put into it anew
+  std::vector<bool> hasMoved;    // per port
   double busiest = 0;
   double longest = 0; // that any pair may send
   double ends = 0;    // the first and last wave; 0: as all others
