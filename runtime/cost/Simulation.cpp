@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <unordered_map>
+#include <utility>
 
 namespace dtrt {
 
@@ -111,7 +112,7 @@ private:
   Group &groupOf(int64_t device);
   void formGroups(const TimedMessage *first, const TimedMessage *last);
   double prepare(uint32_t number, const Group &group);
-  void pack(uint32_t number, int64_t bytes, double earliest);
+  double work(uint32_t number, Lane what, int64_t bytes, double earliest);
   void unpack(uint32_t number);
   void copy(uint32_t number);
   void send(const TimedMessage &message);
@@ -170,7 +171,7 @@ double Simulation<Record>::prepare(uint32_t number, const Group &group) {
   Lanes &lane = lanes[number];
   double start = std::max(lane.ended, lane.unpacked);
   if (group.packBytes > 0) {
-    pack(number, group.packBytes, lane.started);
+    work(number, Lane::Pack, group.packBytes, lane.started);
     start = std::max(start, lane.copy);
   }
   unpack(number);
@@ -179,38 +180,34 @@ double Simulation<Record>::prepare(uint32_t number, const Group &group) {
   copy(number);
   start = std::max(start, lane.copied);
   if (group.forwardBytes > 0) {
-    pack(number, group.forwardBytes, lane.ended);
+    work(number, Lane::Pack, group.forwardBytes, lane.ended);
     start = std::max(start, lane.copy);
   }
   return start;
 }
 
+/// A device copies `bytes` as soon as it can, not before `earliest`; returns
+/// when that ends.
 template <typename Record>
-void Simulation<Record>::pack(uint32_t number, int64_t bytes, double earliest) {
+double Simulation<Record>::work(uint32_t number, Lane what, int64_t bytes,
+                                double earliest) {
   Lanes &lane = lanes[number];
   double begin = std::max(lane.copy, earliest);
   lane.copy = begin + cluster.packSeconds(bytes);
-  record.copied(index.all()[number], Lane::Pack, begin, lane.copy);
+  record.copied(index.all()[number], what, begin, lane.copy);
+  return lane.copy;
 }
 
 template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
   Lanes &lane = lanes[number];
-  if (lane.toUnpack == 0)
-    return;
-  double begin = std::max(lane.copy, lane.ended);
-  lane.copy = lane.unpacked = begin + cluster.packSeconds(lane.toUnpack);
-  lane.toUnpack = 0;
-  record.copied(index.all()[number], Lane::Unpack, begin, lane.copy);
+  if (int64_t bytes = std::exchange(lane.toUnpack, 0))
+    lane.unpacked = work(number, Lane::Unpack, bytes, lane.ended);
 }
 
 template <typename Record> void Simulation<Record>::copy(uint32_t number) {
   Lanes &lane = lanes[number];
-  if (lane.toCopy == 0)
-    return;
-  double begin = std::max(lane.copy, lane.ended);
-  lane.copy = lane.copied = begin + cluster.packSeconds(lane.toCopy);
-  lane.toCopy = 0;
-  record.copied(index.all()[number], Lane::Local, begin, lane.copy);
+  if (int64_t bytes = std::exchange(lane.toCopy, 0))
+    lane.copied = work(number, Lane::Local, bytes, lane.ended);
 }
 
 template <typename Record>
