@@ -45,6 +45,7 @@ from .plan import Plan
 from .planning import plan_between
 from .profile import Profile, merge_profiles
 from .redistribution import redistribute
+from .samples import MicroBatch, Samples
 from .state import Part, PerRank, State
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
@@ -60,6 +61,7 @@ __all__ = [
     "ExpectedTensor",
     "FreshState",
     "InvalidError",
+    "MicroBatch",
     "MismatchError",
     "OutOfMemoryError",
     "Part",
@@ -69,6 +71,7 @@ __all__ = [
     "Plan",
     "PlatformError",
     "Profile",
+    "Samples",
     "State",
     "StoreLostError",
     "Switch",
