@@ -182,19 +182,25 @@ std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
 
 std::optional<FlatOrder> dt::orderWithin(const FlatInput &input,
                                          int64_t roomBytes) {
+  // The best first. Where it does not fit: larger jobs, whose pages are fewer,
+  // and then smaller ones.
+  constexpr int64_t kBest = 32;
   std::optional<FlatOrder> best;
-  int64_t bestNeeded = roomBytes + 1;
-  for (int64_t parts = 8; parts <= 256; parts *= 2) {
+  int64_t bestNeeded = roomBytes + 1, tooMany = INT64_MAX;
+  for (int64_t parts :
+       {kBest, kBest / 4, kBest / 2, 2 * kBest, 4 * kBest, 8 * kBest}) {
+    bool isBelowPages = input.pageBytes < kWholeBuffers && parts > kBest &&
+                        2 * (roomBytes / parts) < input.pageBytes;
+    if (isBelowPages || parts > tooMany || bestNeeded <= roomBytes / 2)
+      break;
     FlatOrder order(input, roomBytes / parts);
     int64_t needed = order.neededBytes();
+    if (needed == INT64_MAX)
+      tooMany = parts;
     if (needed < bestNeeded) {
       bestNeeded = needed;
       best = std::move(order);
     }
-    bool isFinest =
-        input.pageBytes < kWholeBuffers && roomBytes / parts < input.pageBytes;
-    if (needed == INT64_MAX || bestNeeded <= roomBytes / 2 || isFinest)
-      break;
   }
   return best;
 }

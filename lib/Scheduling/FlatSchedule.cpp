@@ -35,6 +35,7 @@
 #include "dt/Scheduling/FlatOrder.h"
 
 #include <algorithm>
+#include <cmath>
 
 using namespace dt;
 
@@ -80,7 +81,7 @@ private:
   const WaveOptions &options;
   WaveSchedule &schedule;
   ShardIndex source, destination;
-  size_t lastBest = 0; // candidate for chunks
+  ChunkBytes lastBest; // of the phase before
   int32_t wave = 0;    // the next one
 };
 
@@ -176,8 +177,18 @@ void FlatScheduler::addCopies(const FlatPhase &phase) {
   wave += int32_t(steps.size());
 }
 
+/// How unlike two sizes are; one that cuts no message is like no other.
+double distance(const ChunkBytes &a, const ChunkBytes &b) {
+  constexpr double kOtherKind = 64;
+  auto apart = [](int64_t x, int64_t y) {
+    return std::abs(std::log2(double(x + 1) / double(y + 1)));
+  };
+  return apart(a.inter, b.inter) + apart(a.intra, b.intra) +
+         (a.isWhole == b.isWhole ? 0 : kOtherKind);
+}
+
 /// With the chunk size that is predicted to be fastest of those that are tried:
-/// first the one that suited the phase before.
+/// first those that are most like what suited the phase before.
 std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
                                                    int64_t effort) {
   WaveProblem phase = phaseOf(std::move(moves), storage.limitBytes);
@@ -185,15 +196,16 @@ std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
     return refuseLimit();
-  size_t first = lastBest < candidates.size() ? lastBest : 0;
-  std::rotate(candidates.begin(), candidates.begin() + first,
-              candidates.begin() + first + 1);
+  if (!schedule.moves.empty())
+    std::stable_sort(candidates.begin(), candidates.end(),
+                     [&](const ChunkBytes &a, const ChunkBytes &b) {
+                       return distance(a, lastBest) < distance(b, lastBest);
+                     });
   ChunkChoice best = fastestOf(phase, candidates, effort, /*enough=*/0);
   if (best.moves.empty() ||
       int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
     return refuseMessages();
-  size_t i = best.candidate;
-  lastBest = i == 0 ? first : i <= first ? i - 1 : i;
+  lastBest = candidates[best.candidate];
   for (ScheduledMove &entry : best.moves) {
     entry.wave += wave;
     schedule.moves.push_back(std::move(entry));
@@ -210,20 +222,25 @@ std::optional<std::string> FlatScheduler::run() {
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));
-  // Phases are much alike: several sizes are tried in a few of them.
-  constexpr size_t kSearched = 32;
+  // Phases are much alike: all sizes are tried in the first, and in a few
+  // others those like the last that was best.
+  constexpr size_t kSearched = 32, kLeastTries = 4;
   size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
-  int64_t share =
-      options.effort / int64_t(std::min(phases.size() + 1, kSearched));
+  auto effortOf = [&](const FlatPhase &phase) {
+    if (number == 0)
+      return options.effort;
+    return number % stride ? 0 : int64_t(kLeastTries * phase.moves.size());
+  };
   // Invariant: waves [0, wave) have all copies and moves of the phases before,
   // and what they have freed is what the phase has room in.
   for (FlatPhase &phase : phases) {
     addCopies(phase);
     if (phase.moves.empty())
       continue;
-    if (auto error =
-            addMoves(std::move(phase.moves), number++ % stride ? 0 : share))
+    int64_t effort = effortOf(phase);
+    if (auto error = addMoves(std::move(phase.moves), effort))
       return error;
+    ++number;
   }
   return std::nullopt;
 }

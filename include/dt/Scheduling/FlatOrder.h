@@ -116,8 +116,10 @@ private:
   std::map<int64_t, Device> devices;
 };
 
-/// An order of jobs that are large but leave half of `roomBytes` above the
-/// larger of source and destination for others; nullopt when none fit.
+/// An order of jobs that leave half of `roomBytes` above the larger of source
+/// and destination for others; nullopt when none fit. A 32nd of the room each:
+/// with larger ones devices wait for each other, smaller ones only where these
+/// do not fit.
 std::optional<FlatOrder> orderWithin(const FlatInput &input, int64_t roomBytes);
 
 } // namespace dt
