@@ -1,5 +1,4 @@
-//===- PeakMemory.h - Memory that an input takes -----------------*- C++
-//-*-===//
+//===- PeakMemory.h - Memory that an input takes ----------------*- C++ -*-===//
 
 #ifndef DTRT_FUZZ_PEAKMEMORY_H
 #define DTRT_FUZZ_PEAKMEMORY_H

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileModule.h"
+#include "CpuLimit.h"
 #include "dt/Passes/Files.h"
 
 #include "mlir/Parser/Parser.h"
@@ -17,6 +18,7 @@
 using namespace mlir;
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  dtrt::fuzz::CpuLimit limit;
   std::string text(reinterpret_cast<const char *>(data), size);
   // Other dialects are MLIR's own, and their parsers not for us to mend.
   if (!dt::problemOfNesting(text).empty() ||

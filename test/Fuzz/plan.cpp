@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AdversarialMachine.h"
+#include "CpuLimit.h"
 #include "PeakMemory.h"
 #include "PlanMutator.h"
 
@@ -125,6 +126,7 @@ bool accepts(const std::string &bytes, std::optional<PlanReader> &out) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz::CpuLimit limit;
   std::optional<PlanReader> plan;
   bool right =
       accepts(std::string(reinterpret_cast<const char *>(data), size), plan);

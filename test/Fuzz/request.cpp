@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "CompileModule.h"
+#include "CpuLimit.h"
 #include "dt/Passes/ImportRequest.h"
 
 #include "mlir/IR/Verifier.h"
@@ -26,6 +27,7 @@ void require(bool holds, const char *what, const std::string &text) {
 } // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  dtrt::fuzz::CpuLimit limit;
   std::string text(reinterpret_cast<const char *>(data), size), error;
   // No folder: model files are not for inputs to choose.
   auto request = dt::readRequest(text, "/nonexistent", error);
