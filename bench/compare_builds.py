@@ -2,16 +2,19 @@
 """Two builds of this project, side by side: is the later one as good?
 
     bench/compare_builds.py --before BIN [--after build/bin] [--repeat 3]
-                            [--only NAME...] [--executor NAME...] [--json FILE]
+                            [--verify-before] [--only NAME...]
+                            [--executor NAME...] [--json FILE]
 
 Compiles every case of bench/cases.py with both builds in turn, and prints CPU
 seconds of dt-opt (the least of all runs), bytes on the wire, and the time that
 each plan takes by the event simulation of the later build, which judges both
-plans alike. Then runs `executor-bw` of both on the cases of bench/executor,
-each with its own compiler's plan: bytes per CPU second over those of a memcpy
-in the same run (medians). --only and --executor choose cases; `--only -` or
-`--executor -` none. Ends with the geometric means, later over earlier; exits
-with 1 where a plan moves more bytes, or a mean is worse by more than 3 %.
+plans alike. dt-opt verifies what it writes; with --verify-before the earlier
+one did not, and its `dt-plan verify` counts as part of its work. Then runs
+`executor-bw` of both on the cases of bench/executor, each with its own
+compiler's plan: bytes per CPU second over those of a memcpy in the same run
+(medians). --only and --executor choose cases; `--only -` or `--executor -`
+none. Ends with the geometric means, later over earlier; exits with 1 where a
+plan moves more bytes, or a mean is worse by more than 3 %.
 """
 
 import argparse
@@ -40,6 +43,7 @@ def parse_arguments():
     parser.add_argument("--before", type=Path, required=True)
     parser.add_argument("--after", type=Path, default=ROOT / "build" / "bin")
     parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--verify-before", action="store_true")
     parser.add_argument("--only", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--executor", nargs="+", default=[], metavar="NAME")
     parser.add_argument("--json", type=Path)
@@ -78,8 +82,11 @@ def compile_case(case, options, folder):
     cpu = {side: [] for side in plans}
     for _ in range(options.repeat):
         for side, plan in plans.items():
-            tool = getattr(options, side) / "dt-opt"
-            cpu[side].append(cpu_seconds(tool, request, "-o", plan))
+            tools = getattr(options, side)
+            seconds = cpu_seconds(tools / "dt-opt", request, "-o", plan)
+            if side == "before" and options.verify_before:
+                seconds += cpu_seconds(tools / "dt-plan", "verify", plan)
+            cpu[side].append(seconds)
     for side, plan in plans.items():
         row[side] = {"cpu_s": min(cpu[side]), **facts_of(plan, options)}
         plan.unlink()
