@@ -1,5 +1,4 @@
-//===- PlanCheck.h - Bounds of everything a plan says ------------*- C++
-//-*-===//
+//===- PlanCheck.h - Bounds of everything a plan says -----------*- C++ -*-===//
 
 #ifndef DTRT_LIB_FORMAT_PLANCHECK_H
 #define DTRT_LIB_FORMAT_PLANCHECK_H

@@ -1,5 +1,4 @@
-//===- PlanSource.h - The bytes of a plan file -------------------*- C++
-//-*-===//
+//===- PlanSource.h - The bytes of a plan file ------------------*- C++ -*-===//
 //
 // Whoever wrote a plan may write to it again, or cut it, while it is in use. A
 // mapping would show that, or end the program; so bytes are copied before they

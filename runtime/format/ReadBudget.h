@@ -1,5 +1,4 @@
-//===- ReadBudget.h - What a section may grow to -----------------*- C++
-//-*-===//
+//===- ReadBudget.h - What a section may grow to ----------------*- C++ -*-===//
 //
 // A file shares what occurs twice: names, lists of coordinates, and members,
 // which one box names by the thousand. So a hostile file of kilobytes could

@@ -1,5 +1,4 @@
-//===- Cover.h - Is every element of a shard written once? -------*- C++
-//-*-===//
+//===- Cover.h - Is every element of a shard written once? ------*- C++ -*-===//
 //
 // How often boxes hold an element is a function of the element. Taken to its
 // differences, dim by dim, a box is nothing but its corners: +1 and -1. Boxes

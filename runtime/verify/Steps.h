@@ -1,5 +1,4 @@
-//===- Steps.h - Work that a hostile plan could make endless -----*- C++
-//-*-===//
+//===- Steps.h - Work that a hostile plan could make endless ----*- C++ -*-===//
 
 #ifndef DTRT_LIB_VERIFY_STEPS_H
 #define DTRT_LIB_VERIFY_STEPS_H

@@ -1,5 +1,4 @@
-//===- Mutants.h - Do all judges of a changed plan agree? --------*- C++
-//-*-===//
+//===- Mutants.h - Do all judges of a changed plan agree? -------*- C++ -*-===//
 //
 // Whatever the verifier lets pass must be right: run to the letter and from
 // shard to shard, with packs as early and unpacks as late as they may be, and

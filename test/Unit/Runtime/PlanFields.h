@@ -1,5 +1,4 @@
-//===- PlanFields.h - Every field of a plan, one by one ----------*- C++
-//-*-===//
+//===- PlanFields.h - Every field of a plan, one by one ---------*- C++ -*-===//
 //
 // The structs of PlanModel.h taken apart by structured bindings: a field that
 // is added to one does not compile here before it is listed.

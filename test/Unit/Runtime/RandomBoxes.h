@@ -1,5 +1,4 @@
-//===- RandomBoxes.h - Boxes to try out --------------------------*- C++
-//-*-===//
+//===- RandomBoxes.h - Boxes to try out -------------------------*- C++ -*-===//
 
 #ifndef DTRT_TEST_RANDOMBOXES_H
 #define DTRT_TEST_RANDOMBOXES_H

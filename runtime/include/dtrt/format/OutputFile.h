@@ -1,5 +1,4 @@
-//===- OutputFile.h - A file that appears when whole --------------*- C++
-//-*-===//
+//===- OutputFile.h - A file that appears when whole ------------*- C++ -*-===//
 
 #ifndef DTRT_FORMAT_OUTPUTFILE_H
 #define DTRT_FORMAT_OUTPUTFILE_H

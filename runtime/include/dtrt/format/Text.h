@@ -1,5 +1,4 @@
-//===- Text.h - Text that comes from outside ---------------------*- C++
-//-*-===//
+//===- Text.h - Text that comes from outside --------------------*- C++ -*-===//
 //
 // Names in a plan file go into JSON, into terminals and into error messages, so
 // they are UTF-8 without control characters and not longer than a name may be.
