@@ -227,6 +227,7 @@ void JobMember::conclude(bool committed, const Status &why) {
   JobAction action;
   action.what = committed ? JobAction::What::Adopt : JobAction::What::Discard;
   action.attempt = ownAttempt;
+  action.desired = known;
   action.why = why;
   actions.push_back(action);
   bool overtaken = known.attempt > ownAttempt;
@@ -350,9 +351,7 @@ bool JobMember::nextOfLate() {
 /// Promises not to go beyond the horizon, which is put off where this process
 /// is there already.
 bool JobMember::nextOfReady() {
-  bool mustRaise = isSource() && (isPromised ? ownStep >= known.horizon
-                                             : ownStep > known.horizon);
-  if (mustRaise) {
+  if (isSource() && ownStep >= known.horizon) {
     replace(known.raised(ownStep + lead));
     return true;
   }
@@ -410,6 +409,9 @@ bool JobMember::nextOfRequest() {
     return true;
   }
   JobRecord opened = known.opened(wish, self);
+  // A member knows how far training is.
+  if (ownEpoch != 0 && opened.horizon < ownStep + lead)
+    opened.horizon = ownStep + lead;
   const JobWorld &base = known.isOpen() ? *known.target : *known.world;
   bool changes = opened.target->members != base.members ||
                  opened.target->layout != base.layout ||

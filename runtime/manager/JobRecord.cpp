@@ -204,6 +204,8 @@ JobRecord JobRecord::advanced() const {
 }
 
 std::string JobRecord::text() const {
+  if (attempt == 0)
+    return "";
   Json json = {{"form", kForm},
                {"epoch", epoch},
                {"world", world->name},

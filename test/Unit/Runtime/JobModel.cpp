@@ -206,7 +206,7 @@ private:
   void adopt(State &state, Process &process, const JobAction &action) const;
   void stop(State &state, Process &process, const JobAction &action) const;
   JobEvent callStore(State &state, Process &process) const;
-  void replace(State &state, Process &process, const JobAction &call) const;
+  void replace(State &state, const JobAction &call) const;
   uint64_t count(State &state, const JobAction &call) const;
   void endTask(State &state, const Move &move) const;
   void timeOut(State &state, size_t index) const;
@@ -394,11 +394,12 @@ std::string Model::textOf(const State &state, const Move &move) const {
 // The store
 //===----------------------------------------------------------------------===//
 
-void Model::replace(State &state, Process &process,
-                    const JobAction &call) const {
+void Model::replace(State &state, const JobAction &call) const {
   JobRecord desired = call.desired;
   bool fits = state.record == call.expected;
-  if (mutates(JobMutation::NoCompareAndSet))
+  bool decides = desired.phase == JobPhase::Committed ||
+                 desired.phase == JobPhase::Aborted;
+  if (mutates(JobMutation::NoCompareAndSet) && decides)
     fits = true;
   if (mutates(JobMutation::BoundaryNotCompared) &&
       desired.phase == JobPhase::Transferring &&
@@ -431,7 +432,9 @@ void Model::replace(State &state, Process &process,
 
 uint64_t Model::count(State &state, const JobAction &call) const {
   uint64_t attempt =
-      mutates(JobMutation::NumberReused) ? 0 : call.attempt;
+      mutates(JobMutation::NumberReused) && call.vote == JobVote::Done
+          ? 0
+          : call.attempt;
   auto key = std::make_pair(attempt, call.vote);
   if (call.amount == 0 && !state.counters.count(key))
     return 0;
@@ -450,7 +453,7 @@ JobEvent Model::callStore(State &state, Process &process) const {
       answer.count = 100;
   } else {
     answer.what = Event::Replaced;
-    replace(state, process, call);
+    replace(state, call);
   }
   answer.record = state.record;
   process.call.reset();
@@ -540,9 +543,8 @@ void Model::carryOut(State &state, Process &process,
                        " takes it for aborted");
     return;
   case Act::Sweep:
-    if (!mutates(JobMutation::NumberReused))
-      state.counters.erase(state.counters.lower_bound({action.attempt, {}}),
-                           state.counters.lower_bound({action.attempt + 1, {}}));
+    state.counters.erase(state.counters.lower_bound({action.attempt, {}}),
+                         state.counters.lower_bound({action.attempt + 1, {}}));
     return;
   case Act::Stop:
     return stop(state, process, action);
@@ -593,6 +595,7 @@ void Model::timeOut(State &state, size_t index) const {
     event.record.phase = JobPhase::Aborted;
     process.call.reset();
     process.answer.reset();
+    process.isDeaf = true;
     return give(state, index, event);
   }
   give(state, index, eventOf(Event::TimedOut, 0));
@@ -714,7 +717,8 @@ std::string Model::faultOfEnd(const State &state) const {
 /// Breadth first, so that what is found first has the shortest trace.
 class Exploration {
 public:
-  explicit Exploration(const JobModelSetup &setup) : model(setup) {}
+  explicit Exploration(const JobModelSetup &setup)
+      : model(setup), seeks(setup.seeks) {}
 
   JobModelReport run();
 
@@ -731,6 +735,7 @@ private:
   bool hasCircle() const;
 
   Model model;
+  const std::string seeks;
   std::unordered_map<Key, uint32_t, HashOfKey> known;
   std::vector<Node> nodes;
   std::vector<std::pair<uint32_t, uint32_t>> edges;
@@ -746,13 +751,14 @@ uint32_t Exploration::visit(State state, uint32_t before, size_t move) {
   uint32_t index = found->second;
   if (!state.violation.empty())
     fail(index, state.violation);
+  state.violation.clear();
   open.emplace_back(std::move(state), index);
   return index;
 }
 
 /// Replays what has led there.
 void Exploration::fail(uint32_t index, const std::string &what) {
-  if (!report.violation.empty())
+  if (!report.violation.empty() || what.find(seeks) == std::string::npos)
     return;
   report.violation = what;
   std::vector<uint16_t> path;
@@ -827,7 +833,7 @@ JobModelReport Exploration::run() {
   }
   report.states = nodes.size();
   report.transitions = edges.size();
-  if (report.violation.empty() && hasCircle())
+  if (report.violation.empty() && seeks.empty() && hasCircle())
     report.violation = "processes may go round for ever";
   return std::move(report);
 }

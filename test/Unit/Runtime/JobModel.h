@@ -54,6 +54,8 @@ struct JobModelSetup {
   /// Answers of the store are on their way for any time.
   bool slowAnswers = true;
   JobMutation mutation = JobMutation::None;
+  /// Only a violation whose text has this in it ends the exploration.
+  std::string seeks;
 };
 
 struct JobModelReport {

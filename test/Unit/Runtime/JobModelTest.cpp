@@ -232,7 +232,9 @@ class JobMistakes : public testing::TestWithParam<Mistake> {};
 } // namespace
 
 TEST_P(JobMistakes, AreFound) {
-  JobModelReport report = explore(setupOf(GetParam().mutation));
+  JobModelSetup setup = setupOf(GetParam().mutation);
+  setup.seeks = GetParam().violation;
+  JobModelReport report = explore(setup);
   EXPECT_NE(report.violation.find(GetParam().violation), std::string::npos)
       << textOf(report);
   EXPECT_LE(report.trace.size(), 40u);

@@ -23,8 +23,9 @@
 #define DTRT_MANAGER_JOBDRIVER_H
 
 #include "dtrt/manager/JobMember.h"
-#include "dtrt/store/StoreClient.h"
+#include "dtrt/store/Pause.h"
 
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <mutex>
@@ -69,13 +70,13 @@ public:
 
   // From any thread.
   void ask(const JobRequest &request);
-  /// `steps` of this world are over, counted from its first.
+  /// So many steps of the job are over.
   void atBoundary(uint64_t step);
   /// The work that was asked for last.
   void ended(JobAction::What work, uint64_t attempt);
   void failed(uint64_t attempt, const Status &why);
   /// Ends a call of the store, and all of this process's part.
-  void cancel(const Status &why) { client.cancel(why); }
+  void cancel(const Status &why);
   /// Whether the trainer may begin another step.
   bool mayStep() const;
   JobMember::State state() const;
@@ -90,37 +91,38 @@ public:
 private:
   using Wait = StoreClient::Wait;
 
-  void give(JobEvent event);
+  void give(const JobEvent &event);
   void carryOut(const JobAction &action);
-  void work(const JobAction &action);
-  JobEvent callStore(const JobAction &action);
-  Result<JobRecord> readRecord(const std::string &text);
+  void callStore(const JobAction &action);
+  Result<JobRecord> parse(const std::string &text);
   Result<JobRecord> load();
   Result<JobRecord> replace(const JobAction &action);
   Result<JobWorldRef> loadWorld(const std::string &name);
   void sweep(const JobAction &action);
-  bool giveNext();
-  void look(Deadline now);
-  Status beat(Deadline now);
-  void watchNext(uint64_t count);
+  Deadline passTime(Deadline now);
+  Status beat();
+  void watch(const std::optional<std::string> &sign);
+  std::string key(const std::string &name) const { return root + "/" + name; }
   Wait answer() const { return {deadlineIn(times.answer)}; }
-  std::string counterKey(uint64_t attempt, JobVote vote) const;
 
   StoreClient client;
+  const ProcessName self;
   const std::string root;
   const JobTimes times;
   JobWork &trainer;
 
   mutable std::mutex mutex; // of what follows
+  std::condition_variable changed; // actions
   JobMember member;
-  std::deque<JobEvent> events; // from other threads
+  std::deque<JobAction> actions; // to be carried out
 
   // Of the thread that turns.
-  std::optional<JobAction> call;
-  std::map<std::string, JobWorldRef> worlds; // that were read
-  uint64_t waiting = 0;                      // which wait of the member's
+  std::map<std::string, JobWorldRef> worlds; // that were read or written
+  std::string lastText; // of the record, and what it says
+  JobRecord lastRecord;
+  uint64_t waiting = 0; // which wait of the member's
+  Pause pause{1};
   Deadline late{}, nextLook{}, nextBeat{};
-  Seconds pause{0};
   ProcessName watched;
   std::string lastSign;
   uint64_t silence = 0; // beats

@@ -36,7 +36,7 @@ struct JobEvent {
     // From the trainer, or from who watches.
     Ask,      // `request`
     Look,     // at the record
-    Boundary, // `step` steps of the world are over
+    Boundary, // `step` steps of the job are over
     TimedOut, // what this process waits for has taken too long
     // Answers of the store to the one call that was made.
     Read,     // `record`
