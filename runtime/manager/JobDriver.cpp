@@ -193,11 +193,14 @@ Deadline JobDriver::passTime(Deadline now) {
 }
 
 void JobDriver::run() {
-  while (state() != JobMember::State::Stopped) {
+  while (true) {
     Deadline next = turn();
     std::unique_lock<std::mutex> lock(mutex);
-    changed.wait_until(lock, next, [this] {
-      return !actions.empty() || !client.cancelled().ok();
+    bool isOver = member.state() == JobMember::State::Stopped;
+    if (isOver && actions.empty())
+      return;
+    changed.wait_until(lock, next, [&] {
+      return isOver || !actions.empty() || !client.cancelled().ok();
     });
   }
 }
