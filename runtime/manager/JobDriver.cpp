@@ -72,10 +72,9 @@ void JobDriver::atBoundary(uint64_t step) {
 
 void JobDriver::ended(JobAction::What work, uint64_t attempt) {
   JobEvent event;
-  event.what = work == JobAction::What::Prepare ? JobEvent::What::Prepared
-               : work == JobAction::What::Transfer
-                   ? JobEvent::What::Transferred
-                   : JobEvent::What::Verified;
+  event.what = work == JobAction::What::Prepare    ? JobEvent::What::Prepared
+               : work == JobAction::What::Transfer ? JobEvent::What::Transferred
+                                                   : JobEvent::What::Verified;
   event.attempt = attempt;
   give(event);
 }
@@ -214,9 +213,9 @@ void JobDriver::callStore(const JobAction &action) {
   Status status;
   if (action.what == JobAction::What::Count) {
     event.what = JobEvent::What::Counted;
-    auto count = client.add(key(std::to_string(action.attempt) + "/" +
-                                jobVoteName(action.vote)),
-                            int64_t(action.amount), answer());
+    auto count = client.add(
+        key(std::to_string(action.attempt) + "/" + jobVoteName(action.vote)),
+        int64_t(action.amount), answer());
     status = statusOf(count);
     if (count.ok())
       event.count = uint64_t(*count);
@@ -286,8 +285,8 @@ Result<JobRecord> JobDriver::replace(const JobAction &action) {
     worlds[desired.target->name] = desired.target;
   }
   std::string text = desired.text();
-  auto now = client.compareAndSet(key("job"), action.expected.text(), text,
-                                  answer());
+  auto now =
+      client.compareAndSet(key("job"), action.expected.text(), text, answer());
   DTRT_RETURN_IF_ERROR(now);
   if (*now == text) {
     lastText = text;
@@ -324,12 +323,11 @@ Status JobDriver::beat() {
   }
   auto beats = client.add(key("alive/" + self), 1, answer());
   DTRT_RETURN_IF_ERROR(beats);
-  auto place =
-      std::find(world->members.begin(), world->members.end(), self);
-  auto next = place == world->members.end() ||
-                      std::next(place) == world->members.end()
-                  ? world->members.begin()
-                  : std::next(place);
+  auto place = std::find(world->members.begin(), world->members.end(), self);
+  auto next =
+      place == world->members.end() || std::next(place) == world->members.end()
+          ? world->members.begin()
+          : std::next(place);
   if (*next != watched) {
     watched = *next;
     lastSign.clear();

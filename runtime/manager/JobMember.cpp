@@ -10,9 +10,9 @@ const char *jobVoteName(JobVote vote) {
 }
 
 const char *jobStateName(JobMember::State state) {
-  constexpr const char *names[] = {"idle",     "preparing",    "ready",
+  constexpr const char *names[] = {"idle",      "preparing",    "ready",
                                    "beginning", "transferring", "verifying",
-                                   "voted",    "decided",      "stopped"};
+                                   "voted",     "decided",      "stopped"};
   return names[size_t(state)];
 }
 
@@ -135,6 +135,7 @@ void JobMember::answered(const JobEvent &event) {
     sweepAfter(event.record);
   else if (was == Call::Open)
     asks = true; // still
+  sent = {};
   bool isNews = !(event.record == known);
   learn(event.record);
   // Whatever took so long has happened meanwhile.
@@ -188,9 +189,8 @@ void JobMember::learnOfOwn() {
                           known.epoch, " without this process, which was ",
                           "about to leave world ", fromEpoch));
   if (known.attempt > ownAttempt)
-    return conclude(false,
-                    makeError(ErrorCode::Cancelled, "superseded by attempt ",
-                              known.attempt));
+    return conclude(false, makeError(ErrorCode::Cancelled,
+                                     "superseded by attempt ", known.attempt));
   if (known.phase == JobPhase::Aborted)
     return conclude(false, makeError(known.code, known.by,
                                      " has ended the attempt: ", known.why));

@@ -35,9 +35,9 @@ JobRecord recordOf(const Json &json) {
   record.bornOf = json.at("born_of");
   record.attempt = json.at("attempt");
   std::string phase = json.at("phase");
-  record.phase = JobPhase(std::find(std::begin(kPhases), std::end(kPhases),
-                                    phase) -
-                          std::begin(kPhases));
+  record.phase =
+      JobPhase(std::find(std::begin(kPhases), std::end(kPhases), phase) -
+               std::begin(kPhases));
   record.lost = json.value("lost", std::vector<ProcessName>());
   record.parties = json.at("parties");
   record.flat = json.at("flat");
@@ -134,8 +134,8 @@ bool JobRecord::isParty(const ProcessName &process) const {
 bool JobRecord::operator==(const JobRecord &other) const {
   auto all = [](const JobRecord &r) {
     return std::tie(r.epoch, r.world->name, r.firstStep, r.bornOf, r.attempt,
-                    r.phase, r.target->name, r.lost, r.parties, r.flat, r.horizon, r.leaving,
-                    r.by, r.code, r.why, r.gone);
+                    r.phase, r.target->name, r.lost, r.parties, r.flat,
+                    r.horizon, r.leaving, r.by, r.code, r.why, r.gone);
   };
   return all(*this) == all(other);
 }
@@ -238,9 +238,9 @@ Result<JobRecord> JobRecord::parse(const std::string &text,
   try {
     int form = json.at("form");
     if (form != kForm)
-      return makeError(ErrorCode::Mismatch, "the store's record of the job has ",
-                       "form ", form, ", expected ", kForm,
-                       ": the processes run different versions");
+      return makeError(
+          ErrorCode::Mismatch, "the store's record of the job has ", "form ",
+          form, ", expected ", kForm, ": the processes run different versions");
     JobRecord record = recordOf(json);
     if (size_t(record.phase) >= std::size(kPhases))
       return makeError("the store's record of the job is damaged: no phase ",

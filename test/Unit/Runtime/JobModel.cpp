@@ -33,9 +33,9 @@ struct Process {
   JobMember member;
   bool isAlive = true;
   bool hasAsked = false;
-  bool isDeaf = false; // a mutation: does not look any more
-  std::optional<JobAction> call;   // on its way to the store
-  std::optional<JobEvent> answer;  // on its way back
+  bool isDeaf = false;            // a mutation: does not look any more
+  std::optional<JobAction> call;  // on its way to the store
+  std::optional<JobEvent> answer; // on its way back
   std::vector<Task> tasks;
   /// The world whose state it holds, and the attempt of which it holds the
   /// new one; 0: none.
@@ -144,7 +144,7 @@ Key keyOf(const State &state) {
 /// One thing that may happen next.
 struct Move {
   enum class What {
-    Call,    // the store carries the call out
+    Call, // the store carries the call out
     CallTwice,
     Answer,  // comes back
     Work,    // a task ends
@@ -162,13 +162,18 @@ struct Move {
   size_t task = 0;
 };
 
-const char *const kMoves[] = {
-    "the store carries out", "the store carries out twice",
-    "gets the answer",       "has finished",
-    "fails in",              "takes a step",
-    "looks at the record",   "has waited too long",
-    "asks for another world", "crashes",
-    "loses the store before", "loses the store after"};
+const char *const kMoves[] = {"the store carries out",
+                              "the store carries out twice",
+                              "gets the answer",
+                              "has finished",
+                              "fails in",
+                              "takes a step",
+                              "looks at the record",
+                              "has waited too long",
+                              "asks for another world",
+                              "crashes",
+                              "loses the store before",
+                              "loses the store after"};
 
 uint64_t bit(uint64_t number) { return uint64_t(1) << number; }
 
@@ -183,8 +188,7 @@ public:
   /// Of a state in which nothing but faults can happen.
   std::string faultOfEnd(const State &state) const;
   static bool isFault(const Move &move) {
-    return move.what == Move::What::Crash ||
-           move.what == Move::What::Failure ||
+    return move.what == Move::What::Crash || move.what == Move::What::Failure ||
            move.what == Move::What::LoseBefore ||
            move.what == Move::What::LoseAfter ||
            move.what == Move::What::CallTwice;
@@ -307,8 +311,7 @@ void Model::addMoves(const State &state, size_t index,
     found.push_back({Move::What::Step, index});
   if (member.state() == JobMember::State::Stopped)
     return;
-  if (!member.calls() && !process.isDeaf &&
-      !(member.record() == state.record))
+  if (!member.calls() && !process.isDeaf && !(member.record() == state.record))
     found.push_back({Move::What::Look, index});
   if (!process.hasAsked && setup.asks.count(member.name()))
     found.push_back({Move::What::Ask, index});
@@ -369,10 +372,9 @@ std::string Model::textOf(const State &state, const Move &move) const {
   }
   if (move.what == Move::What::Step)
     text += " to " + std::to_string(process.member.step() + 1);
-  bool isCall = move.what == Move::What::Call ||
-                move.what == Move::What::CallTwice ||
-                move.what == Move::What::LoseBefore ||
-                move.what == Move::What::LoseAfter;
+  bool isCall =
+      move.what == Move::What::Call || move.what == Move::What::CallTwice ||
+      move.what == Move::What::LoseBefore || move.what == Move::What::LoseAfter;
   if (!isCall)
     return text;
   const JobAction &call = *process.call;
@@ -476,8 +478,8 @@ void Model::transfer(State &state, Process &process,
   if (record.flat) {
     if (state.record.attempt == action.attempt &&
         state.record.phase < JobPhase::Passed)
-      blame(state, member.name() +
-                       " gives the old world back before all have begun");
+      blame(state,
+            member.name() + " gives the old world back before all have begun");
     process.holds = 0;
   }
 }
@@ -485,8 +487,8 @@ void Model::transfer(State &state, Process &process,
 void Model::adopt(State &state, Process &process,
                   const JobAction &action) const {
   if (!(state.committed & bit(action.attempt)))
-    blame(state, process.member.name() +
-                     " releases the old world without a decision");
+    blame(state,
+          process.member.name() + " releases the old world without a decision");
   process.holds = process.member.epoch();
   process.made = 0;
 }
@@ -496,8 +498,7 @@ void Model::stop(State &state, Process &process,
   const std::string &name = process.member.name();
   if (action.end == JobEnd::Overtaken && state.record.world->has(name))
     blame(state, name + " leaves a world that it is in");
-  if (action.end == JobEnd::Left && state.record.world->has(name) &&
-      state.record.bornOf == action.attempt)
+  if (action.end == JobEnd::Left && state.record.world->has(name))
     blame(state, name + " has left a world that it is in");
 }
 
@@ -781,8 +782,8 @@ void Exploration::atEnd(const State &state, uint32_t index) {
   report.gone += record.gone;
   report.open += record.isOpen();
   report.aborted += record.phase == JobPhase::Aborted && !record.gone;
-  report.committed += record.phase == JobPhase::Committed ||
-                      record.phase == JobPhase::Released;
+  report.committed +=
+      record.phase == JobPhase::Committed || record.phase == JobPhase::Released;
 }
 
 void Exploration::expand(const State &state, uint32_t index) {

@@ -20,20 +20,20 @@ namespace dtrt::test {
 /// What may be wrong with a protocol; each is found by the model.
 enum class JobMutation {
   None,
-  NoCompareAndSet,    // the record is set, whatever is there
-  TornDownEarly,      // the old world goes when a process is done
-  NumberReused,       // votes for an attempt count for the next one
-  VoteCountedTwice,   // a vote whose answer is lost is sent again
-  TimeoutDecides,     // who has waited too long takes it for aborted
-  StaleWork,          // what an attempt has moved counts for the next one
-  LeaversNotAwaited,  // the new world's members decide alone
+  NoCompareAndSet,     // the record is set, whatever is there
+  TornDownEarly,       // the old world goes when a process is done
+  NumberReused,        // votes for an attempt count for the next one
+  VoteCountedTwice,    // a vote whose answer is lost is sent again
+  TimeoutDecides,      // who has waited too long takes it for aborted
+  StaleWork,           // what an attempt has moved counts for the next one
+  LeaversNotAwaited,   // the new world's members decide alone
   BoundaryNotCompared, // a boundary is set whatever was promised meanwhile
-  PromiseBroken,      // a trainer goes beyond the horizon without asking
-  CommitForgotten,    // the record does not say what made the world
-  SourceGoneEarly,    // flat: bytes move before all have begun
-  ReturnedGoesOn,     // who was given up goes on when it comes back
-  TimeoutIgnored,     // nobody looks at the clock
-  AnySilenceCommits,  // who finds the counter not full commits all the same
+  PromiseBroken,       // a trainer goes beyond the horizon without asking
+  CommitForgotten,     // the record does not say what made the world
+  SourceGoneEarly,     // flat: bytes move before all have begun
+  ReturnedGoesOn,      // who was given up goes on when it comes back
+  TimeoutIgnored,      // nobody looks at the clock
+  AnySilenceCommits,   // who finds the counter not full commits all the same
 };
 
 struct JobModelSetup {

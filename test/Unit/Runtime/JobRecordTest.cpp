@@ -135,8 +135,9 @@ TEST(JobRecord, RefusesWhatIsDamaged) {
     return JobRecord::parse(other, worlds).status().message();
   };
   expectContains(JobRecord::parse("{", worlds).status().message(), "damaged");
-  expectContains(changed("\"form\":1", "\"form\":2"),
-                 "has form 2, expected 1: the processes run different versions");
+  expectContains(
+      changed("\"form\":1", "\"form\":2"),
+      "has form 2, expected 1: the processes run different versions");
   expectContains(changed("released", "resting"), "no phase resting");
   expectContains(changed("\"epoch\":1", "\"epoch\":\"x\""), "damaged");
   EXPECT_FALSE(JobWorld::parse("w", "[]").ok());

@@ -111,14 +111,14 @@ private:
   const JobTimes times;
   JobWork &trainer;
 
-  mutable std::mutex mutex; // of what follows
+  mutable std::mutex mutex;        // of what follows
   std::condition_variable changed; // actions
   JobMember member;
   std::deque<JobAction> actions; // to be carried out
 
   // Of the thread that turns.
   std::map<std::string, JobWorldRef> worlds; // that were read or written
-  std::string lastText; // of the record, and what it says
+  std::string lastText;                      // of the record, and what it says
   JobRecord lastRecord;
   uint64_t waiting = 0; // which wait of the member's
   Pause pause{1};

@@ -142,7 +142,7 @@ public:
   /// All that what happens next depends on.
   template <typename Visit> void visit(Visit visit) const {
     visit(uint64_t(now)), visit(uint64_t(call)), visit(uint64_t(counted));
-    visit(known), visit(ownEpoch), visit(ownAttempt), visit(fromEpoch);
+    visit(known), visit(sent), visit(ownEpoch), visit(ownAttempt), visit(fromEpoch);
     visit(ownStep), visit(promise), visit(uint64_t(hasVoted));
     visit(uint64_t(isFull)), visit(uint64_t(isLate)), visit(uint64_t(asks));
     visit(uint64_t(wantsLook)), visit(uint64_t(stays)), visit(wish);

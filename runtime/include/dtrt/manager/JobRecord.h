@@ -1,4 +1,5 @@
-//===- JobRecord.h - Which world a job is in, and who decides it -*- C++ -*-===//
+//===- JobRecord.h - Which world a job is in, and who decides it -*- C++
+//-*-===//
 //
 // A job has one record in its store. It says which world the job is in, and
 // which attempt to leave it is under way or was the last:
@@ -7,10 +8,9 @@
 //   (any ended) ----------> Preparing --------------------> Transferring
 //                            |    ^ |                        |    |
 //                            |    '-' a newer request:       |    | flat: the
-//                            |        the next attempt       |    v last to begin
-//                            |                               |  Passed
-//                            | anybody                       |    |
-//                            v                               v    v
+//                            |        the next attempt       |    v last to
+//                            begin |                               |  Passed |
+//                            anybody                       |    | v v    v
 //                         Aborted <------------------- the last to be done
 //                                       anybody              |
 //                                                            v
