@@ -94,6 +94,7 @@ public:
   void discard(uint64_t, const Status &why) override {
     fprintf(stderr, "%s: %s\n", name.c_str(), why.message().c_str());
   }
+  void refused(const Status &why) override { discard(0, why); }
   void stopped(JobEnd, const Status &) override { isSilent = true; }
 
   /// As threads of its own would.

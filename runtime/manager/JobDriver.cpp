@@ -127,6 +127,8 @@ void JobDriver::carryOut(const JobAction &action) {
     return trainer.adopt(action.desired);
   case JobAction::What::Discard:
     return trainer.discard(action.attempt, action.why);
+  case JobAction::What::Refuse:
+    return trainer.refused(action.why);
   case JobAction::What::Sweep:
     return sweep(action);
   case JobAction::What::Stop:
@@ -345,7 +347,8 @@ void JobDriver::watch(const std::optional<std::string> &sign) {
   bool isAlive = sign.value_or("") != lastSign;
   lastSign = sign.value_or("");
   silence = isAlive ? 0 : silence + 1;
-  if (silence != times.silentBeats)
+  // Again, where that has failed.
+  if (silence == 0 || silence % times.silentBeats != 0)
     return;
   JobEvent event;
   event.what = JobEvent::What::Ask;

@@ -2,6 +2,8 @@
 
 #include "dtrt/manager/JobMember.h"
 
+#include <utility>
+
 namespace dtrt {
 
 const char *jobVoteName(JobVote vote) {
@@ -104,7 +106,7 @@ std::vector<JobAction> JobMember::on(const JobEvent &event) {
     worked(event);
   }
   next();
-  return std::move(actions);
+  return std::exchange(actions, {});
 }
 
 /// What an attempt that has ended still brings says nothing about this one.
@@ -112,9 +114,10 @@ void JobMember::worked(const JobEvent &event) {
   using What = JobEvent::What;
   if (event.attempt != ownAttempt || ownAttempt == 0)
     return;
-  if (event.what == What::Failed && now <= State::Voted)
+  if (event.what == What::Failed && now <= State::Voted) {
     fault = event.why;
-  else if (event.what == What::Prepared && now == State::Preparing)
+    isFaultOfTime = false;
+  } else if (event.what == What::Prepared && now == State::Preparing)
     enter(State::Ready);
   else if (event.what == What::Transferred && now == State::Transferring) {
     enter(State::Verifying);
@@ -138,11 +141,13 @@ void JobMember::answered(const JobEvent &event) {
   sent = {};
   bool isNews = !(event.record == known);
   learn(event.record);
+  if (!isNews)
+    return;
   // Whatever took so long has happened meanwhile.
-  if (isNews && fault.is(ErrorCode::Timeout))
+  isLate = false;
+  if (isFaultOfTime)
     fault = {};
-  if (isNews)
-    isLate = false;
+  isFaultOfTime = false;
 }
 
 void JobMember::countIs(uint64_t count) {
@@ -150,10 +155,17 @@ void JobMember::countIs(uint64_t count) {
   counted = false;
   hasVoted = hasVoted || wasVote;
   isFull = count >= known.parties;
-  if (!wasVote && !isFull && fault.ok())
-    fault = makeError(ErrorCode::Timeout, "timeout waiting for processes to ",
-                      "be ", jobVoteName(voteOf()), ": ", count, " of ",
-                      known.parties, " are");
+  if (!wasVote && !isFull)
+    takeTooLong(makeError(ErrorCode::Timeout, "timeout waiting for processes ",
+                          "to be ", jobVoteName(voteOf()), ": ", count, " of ",
+                          known.parties, " are"));
+}
+
+void JobMember::takeTooLong(const Status &why) {
+  if (!fault.ok())
+    return;
+  fault = why;
+  isFaultOfTime = true;
 }
 
 /// The attempt before has ended, and so has the world that was left.
@@ -217,6 +229,7 @@ void JobMember::begin() {
   fromEpoch = known.epoch;
   stays = known.target->has(self);
   fault = {};
+  isFaultOfTime = false;
   if (asks && known.target->has(self) && ownEpoch == 0)
     asks = false; // to join: it is under way
   enter(State::Preparing);
@@ -232,7 +245,6 @@ void JobMember::conclude(bool committed, const Status &why) {
   actions.push_back(action);
   bool overtaken = known.attempt > ownAttempt;
   fault = {};
-  failure = why;
   isPromised = false;
   if (overtaken)
     sweep(ownAttempt, "");
@@ -241,25 +253,23 @@ void JobMember::conclude(bool committed, const Status &why) {
     return enter(State::Idle);
   }
   ownEpoch = stays ? fromEpoch + 1 : 0;
-  if (stays && known.bornOf == ownAttempt)
+  if (stays)
     ownStep = known.firstStep;
   enter(State::Decided);
   hasVoted = overtaken || known.phase == JobPhase::Released;
 }
 
 void JobMember::stop(JobEnd end, const Status &why) {
-  if (end == JobEnd::Stranded && now == State::Voted)
-    failure = makeError(ErrorCode::Undecided,
-                        "cannot learn whether this was committed or aborted: ",
-                        why.message(), "; keep what both worlds hold");
-  else
-    failure = why;
-  ended = end;
+  bool isUndecided = end == JobEnd::Stranded && now == State::Voted;
   enter(State::Stopped);
   JobAction action;
   action.what = JobAction::What::Stop;
   action.end = end;
-  action.why = failure;
+  action.why = isUndecided ? makeError(ErrorCode::Undecided,
+                                       "cannot learn whether this was ",
+                                       "committed or aborted: ", why.message(),
+                                       "; keep what both worlds hold")
+                           : why;
   actions.push_back(action);
 }
 
@@ -342,8 +352,8 @@ bool JobMember::nextOfLate() {
     count(0);
     return true;
   }
-  fault = makeError(ErrorCode::Timeout, "timeout of this process while it is ",
-                    jobStateName(now));
+  takeTooLong(makeError(ErrorCode::Timeout, "timeout of this process while it ",
+                        "is ", jobStateName(now)));
   replace(known.aborted(self, fault));
   return true;
 }
@@ -416,14 +426,17 @@ bool JobMember::nextOfRequest() {
   bool changes = opened.target->members != base.members ||
                  opened.target->layout != base.layout ||
                  opened.lost.size() != (known.isOpen() ? known.lost.size() : 0);
-  if (!changes || opened.target->members.empty() || known.gone) {
-    asks = false;
-    if (changes)
-      failure = makeError(known.gone ? "the job has no world any more"
-                                     : "the world would have no member");
+  asks = false;
+  if (!changes)
+    return false;
+  if (opened.target->members.empty() || known.gone) {
+    JobAction refusal;
+    refusal.what = JobAction::What::Refuse;
+    refusal.why = makeError(known.gone ? "the job has no world any more"
+                                       : "the world would have no member");
+    actions.push_back(std::move(refusal));
     return false;
   }
-  asks = false;
   replace(opened);
   call = Call::Open;
   return true;

@@ -56,6 +56,7 @@ public:
     epoch = stays ? record.epoch : 0;
   }
   void discard(uint64_t, const Status &reason) override { note(reason); }
+  void refused(const Status &reason) override { note(reason); }
   void stopped(JobEnd end, const Status &reason) override {
     note(reason);
     ended = end;
@@ -251,6 +252,21 @@ TEST(JobDriver, EndsWithItsStoreAndKeepsWhatItHas) {
   await([&] { return a.ended != JobEnd::None; });
   EXPECT_EQ(a.ended.load(), JobEnd::Stranded);
   expectContains(a.why(), "damaged");
+}
+
+TEST(JobDriver, SaysWhatCannotBe) {
+  auto store = std::make_shared<MemoryStore>();
+  Process a(store, "a", kAmple);
+  JobRequest request;
+  request.join = {"a"};
+  a.driver.ask(request);
+  await([&] { return a.epoch == 1; });
+  request = {};
+  request.leave = {"a"};
+  a.driver.ask(request);
+  await([&] { return !a.why().empty(); });
+  EXPECT_EQ(a.why(), "the world would have no member\n");
+  EXPECT_EQ(a.epoch, 1u);
 }
 
 TEST(JobDriver, TimesEncloseEachOther) {

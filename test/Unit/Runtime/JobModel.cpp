@@ -547,6 +547,8 @@ void Model::carryOut(State &state, Process &process,
     state.counters.erase(state.counters.lower_bound({action.attempt, {}}),
                          state.counters.lower_bound({action.attempt + 1, {}}));
     return;
+  case Act::Refuse:
+    return;
   case Act::Stop:
     return stop(state, process, action);
   }

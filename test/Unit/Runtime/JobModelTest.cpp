@@ -139,7 +139,7 @@ TEST(JobModel, AProcessIsLostOrOnlyTakenForIt) {
   expectSound("1 of 3 is taken for lost", takenForLost());
 }
 
-/// Also while the process leaves by itself.
+/// Also while that process wants something itself.
 TEST(JobModel, ALossSupersedesAnotherSwitch) {
   auto setup = among({"a", "b"}, 2);
   setup.asks["a"] = lost({"b"});
@@ -175,6 +175,15 @@ TEST(JobModel, FourProcesses) {
   expectSound("1 of 3 is replaced", setup);
 }
 
+TEST(JobModel, OneOfFourIsLost) {
+  auto setup = among({"a", "b", "c", "d"}, 4);
+  setup.asks["a"] = lost({"d"});
+  setup.crashes = 1;
+  setup.steps = 0;
+  setup.timeouts = 1;
+  expectSound("1 of 4 is taken for lost", setup);
+}
+
 /// Answers of the store are late by any time, in which the process sees its
 /// work end and its time pass.
 TEST(JobModel, AnswersAreLate) {
@@ -184,6 +193,23 @@ TEST(JobModel, AnswersAreLate) {
   for (bool flat : {false, true}) {
     setup.asks["a"] = laidOut("x", flat);
     expectSound(flat ? "late answers, flat" : "late answers", setup);
+  }
+}
+
+TEST(JobModel, AnswersToThreeAreLate) {
+  auto setup = takenForLost();
+  setup.slowAnswers = true;
+  setup.storeLosses = 0;
+  setup.steps = 0;
+  expectSound("late answers, 1 of 3 is taken for lost", setup);
+  for (bool flat : {false, true}) {
+    setup = oneOfTwoReplaced(flat);
+    setup.slowAnswers = true;
+    setup.storeLosses = setup.failures = 0;
+    setup.timeouts = 1;
+    expectSound(flat ? "late answers, 1 of 2 is replaced, flat"
+                     : "late answers, 1 of 2 is replaced",
+                setup);
   }
 }
 
@@ -203,7 +229,7 @@ std::ostream &operator<<(std::ostream &out, const Mistake &mistake) {
   return out << mistake.name;
 }
 
-/// One of the worlds above.
+/// One of the worlds above, without what the mistake does not need.
 JobModelSetup setupOf(JobMutation mutation) {
   JobModelSetup setup;
   switch (mutation) {
@@ -221,6 +247,7 @@ JobModelSetup setupOf(JobMutation mutation) {
     break;
   default:
     setup = oneOfTwoReplaced(mutation == JobMutation::SourceGoneEarly);
+    setup.crashes = setup.storeLosses = setup.failures = 0; // none is needed
     break;
   }
   setup.mutation = mutation;

@@ -58,6 +58,8 @@ public:
   virtual void adopt(const JobRecord &record) = 0;
   /// The old world goes on; what the attempt has made is not needed.
   virtual void discard(uint64_t attempt, const Status &why) = 0;
+  /// What was asked for cannot be. A failed attempt is told by `discard`.
+  virtual void refused(const Status &why) = 0;
   virtual void stopped(JobEnd end, const Status &why) = 0;
 };
 

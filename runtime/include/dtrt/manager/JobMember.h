@@ -80,6 +80,7 @@ struct JobAction {
     // Work that is done at once.
     Adopt,   // the new world is the world: the old one may be released
     Discard, // what was made for the attempt; the old world goes on
+    Refuse,  // what was asked for: `why`
     Sweep,   // keys that nobody needs: of `attempt`, and the world `world`
     Stop,    // for good: `end`
   };
@@ -135,19 +136,16 @@ public:
   /// As it was last seen.
   const JobRecord &record() const { return known; }
   uint64_t step() const { return ownStep; }
-  /// What became of the last attempt that this process took part in.
-  const Status &lastFailure() const { return failure; }
-  JobEnd end() const { return ended; }
 
   /// All that what happens next depends on.
   template <typename Visit> void visit(Visit visit) const {
     visit(uint64_t(now)), visit(uint64_t(call)), visit(uint64_t(counted));
-    visit(known), visit(sent), visit(ownEpoch), visit(ownAttempt), visit(fromEpoch);
+    visit(known), visit(sent), visit(ownEpoch), visit(ownAttempt),
+        visit(fromEpoch);
     visit(ownStep), visit(promise), visit(uint64_t(hasVoted));
     visit(uint64_t(isFull)), visit(uint64_t(isLate)), visit(uint64_t(asks));
     visit(uint64_t(wantsLook)), visit(uint64_t(stays)), visit(wish);
-    visit(uint64_t(fault.ok())), visit(uint64_t(fault.is(ErrorCode::Timeout)));
-    visit(uint64_t(ended));
+    visit(uint64_t(fault.ok())), visit(uint64_t(isFaultOfTime));
     visit(uint64_t(isPromised));
   }
 
@@ -158,6 +156,7 @@ private:
   void worked(const JobEvent &event);
   void answered(const JobEvent &event);
   void countIs(uint64_t count);
+  void takeTooLong(const Status &why);
   void learn(const JobRecord &record);
   void learnOfOwn();
   void learnOfOthers();
@@ -210,8 +209,7 @@ private:
   bool stays = false; // is a member of the new world
   JobRequest wish;
   Status fault; // why this process cannot go on with the attempt
-  Status failure;
-  JobEnd ended = JobEnd::None;
+  bool isFaultOfTime = false;
   uint64_t waitNumber = 0;
   std::vector<JobAction> actions;
 };
