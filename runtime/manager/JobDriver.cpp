@@ -306,7 +306,8 @@ void JobDriver::sweep(const JobAction &action) {
   std::string attempt = std::to_string(action.attempt) + "/";
   for (JobVote vote :
        {JobVote::Ready, JobVote::Begun, JobVote::Done, JobVote::Read})
-    (void)client.remove(key(attempt + jobVoteName(vote)), answer());
+    if (!client.remove(key(attempt + jobVoteName(vote)), answer()).ok())
+      return;
   if (!action.world.empty())
     (void)client.remove(key("world/" + action.world), answer());
 }
