@@ -106,6 +106,10 @@ std::vector<JobAction> JobMember::on(const JobEvent &event) {
     worked(event);
   }
   next();
+  // Who begins to wait for others has all its time, however long it was idle.
+  if (waits() && !waited)
+    ++waitNumber;
+  waited = waits();
   return std::exchange(actions, {});
 }
 
@@ -178,6 +182,8 @@ void JobMember::sweepAfter(const JobRecord &record) {
 }
 
 void JobMember::learn(const JobRecord &record) {
+  if (record.attempt != known.attempt)
+    ++waitNumber; // for another one
   known = record;
   if (ownAttempt != 0)
     learnOfOwn();

@@ -210,7 +210,9 @@ private:
   JobRequest wish;
   Status fault; // why this process cannot go on with the attempt
   bool isFaultOfTime = false;
+  // For the clock; nothing here depends on them.
   uint64_t waitNumber = 0;
+  bool waited = false;
   std::vector<JobAction> actions;
 };
 
