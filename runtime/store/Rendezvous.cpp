@@ -2,6 +2,8 @@
 
 #include "dtrt/store/Rendezvous.h"
 
+#include "dtrt/store/Pause.h"
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sys/random.h>
@@ -24,28 +26,6 @@ constexpr double kAnswerShare = 0.2;
 constexpr Seconds kLastWord(5);
 /// What the store and other ranks have at least to answer.
 constexpr Seconds kLeastAnswer(1);
-
-/// Polling starts quickly, for ranks that come together, and slows down, more
-/// so in a large world, so that waiting ranks leave the store to the others.
-constexpr Seconds kFirstPause(0.0002);
-constexpr Seconds kLongestPause(0.02);
-constexpr Seconds kLongestPausePerRank(0.00005);
-
-class Pause {
-public:
-  explicit Pause(uint32_t world)
-      : longest(std::max(kLongestPause, kLongestPausePerRank * double(world))) {
-  }
-  Status operator()(StoreClient &client) {
-    Seconds pause = next;
-    next = std::min(next * 2, longest);
-    return client.sleepUntil(deadlineIn(pause));
-  }
-
-private:
-  Seconds next = kFirstPause;
-  Seconds longest;
-};
 
 const Step kSteps[] = {Step::Here,  Step::Nccl,  Step::Arena, Step::Connected,
                        Step::Waves, Step::Begun, Step::Done,  Step::Report};

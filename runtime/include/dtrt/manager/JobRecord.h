@@ -1,0 +1,143 @@
+//===- JobRecord.h - Which world a job is in, and who decides it -*- C++
+//-*-===//
+//
+// A job has one record in its store. It says which world the job is in, and
+// which attempt to leave it is under way or was the last:
+//
+//                 anybody             the last to be ready
+//   (any ended) ----------> Preparing --------------------> Transferring
+//                            |    ^ |                        |    |
+//                            |    '-' a newer request:       |    | flat: the
+//                            |        the next attempt       |    v last to
+//                            begin |                               |  Passed |
+//                            anybody                       |    | v v    v
+//                         Aborted <------------------- the last to be done
+//                                       anybody              |
+//                                                            v
+//                         Released <-------------------- Committed
+//                                   the last to read that
+//
+// Every change is one compare-and-set of the whole record. So each attempt has
+// one decision, which is written once: Committed, or Aborted, or that the next
+// attempt has been opened in the same world. Numbers of attempts grow and are
+// never used again.
+//
+// Names of processes and layouts of a world are in a record of its own, which
+// never changes, so that this one stays small however large the world is.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_MANAGER_JOBRECORD_H
+#define DTRT_MANAGER_JOBRECORD_H
+
+#include "dtrt/types/Status.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace dtrt {
+
+/// One start of one process: a process that is started again has another name.
+using ProcessName = std::string;
+
+/// Who is in a world, and as what. Never changes under its name.
+struct JobWorld {
+  std::string name;                 // of its record; empty: nobody's world
+  std::vector<ProcessName> members; // by rank
+  std::string layout;
+
+  bool has(const ProcessName &process) const;
+  std::string text() const;
+  static Result<JobWorld> parse(const std::string &name,
+                                const std::string &text);
+};
+
+/// Many records name one world. Never null.
+using JobWorldRef = std::shared_ptr<const JobWorld>;
+/// The world without members, before the first one.
+const JobWorldRef &nobodysWorld();
+
+/// What somebody wants of the next world.
+struct JobRequest {
+  std::vector<ProcessName> join, leave;
+  /// Processes that are gone: nothing is awaited of them.
+  std::vector<ProcessName> lost;
+  std::string layout; // empty: as it is
+  /// The plan's mode: beyond the point of no return the old world is gone.
+  bool flat = false;
+
+  /// This request, and then the next.
+  JobRequest followedBy(const JobRequest &next) const;
+  /// The world as this request makes it; without a name.
+  JobWorld appliedTo(const JobWorld &world) const;
+};
+
+enum class JobPhase {
+  Preparing,    // parties get ready, and training goes on
+  Transferring, // all are ready: the boundary is fixed
+  Passed,       // flat: all have begun, the old world goes
+  Committed,
+  Released, // and all parties have read that
+  Aborted,
+};
+
+const char *jobPhaseName(JobPhase phase);
+
+struct JobRecord {
+  // The world that the job is in.
+  uint64_t epoch = 0; // its number; 0: before the first world
+  JobWorldRef world = nobodysWorld();
+  uint64_t firstStep = 0;
+  uint64_t bornOf = 0; // the attempt that has made it
+
+  // The attempt that is under way, or was the last.
+  uint64_t attempt = 0; // 0: there was none
+  JobPhase phase = JobPhase::Released;
+  JobWorldRef target = nobodysWorld();
+  std::vector<ProcessName> lost;
+  /// How many processes take part: `isParty`.
+  uint64_t parties = 0;
+  bool flat = false;
+  /// Preparing: no party that is ready goes beyond this step without asking.
+  /// Later: the step to switch at.
+  uint64_t horizon = 0;
+
+  // What is left of the one before.
+  std::string leaving; // Committed: the name of the world that was left
+
+  // Aborted.
+  ProcessName by;
+  ErrorCode code = ErrorCode::Cancelled;
+  std::string why;
+  /// After the point of no return: there is no world any more.
+  bool gone = false;
+
+  bool isOpen() const { return phase <= JobPhase::Passed; }
+  /// Of the attempt under way: the members of both worlds, but for the lost.
+  bool isParty(const ProcessName &process) const;
+  bool isLost(const ProcessName &process) const;
+  bool operator==(const JobRecord &other) const;
+
+  /// The next attempt, in the place of one that has ended or only prepares;
+  /// of the latter it takes over what was wanted.
+  JobRecord opened(const JobRequest &request, const ProcessName &by) const;
+  JobRecord raised(uint64_t horizon) const;
+  JobRecord aborted(const ProcessName &by, const Status &why) const;
+  /// What follows when all parties have voted for it: Transferring, Passed,
+  /// Committed, Released.
+  JobRecord advanced() const;
+
+  /// Worlds are in it by name: equal texts are equal records.
+  std::string text() const;
+  using LoadWorld = std::function<Result<JobWorldRef>(const std::string &name)>;
+  /// An empty text is the record of a job that has not begun.
+  static Result<JobRecord> parse(const std::string &text,
+                                 const LoadWorld &load);
+};
+
+} // namespace dtrt
+
+#endif // DTRT_MANAGER_JOBRECORD_H

@@ -1,0 +1,76 @@
+//===- JobMemberTest.cpp - What a process does about a switch -------------===//
+//
+// Single steps; JobModelTest.cpp has all orders of them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dtrt/manager/JobMember.h"
+
+#include <gtest/gtest.h>
+
+using namespace dtrt;
+
+namespace {
+
+using What = JobAction::What;
+
+JobEvent eventOf(JobEvent::What what) {
+  JobEvent event;
+  event.what = what;
+  return event;
+}
+
+std::vector<JobAction> read(JobMember &member, const JobRecord &record) {
+  JobEvent event = eventOf(JobEvent::What::Read);
+  event.record = record;
+  return member.on(event);
+}
+
+JobRequest joined(const ProcessName &name) {
+  JobRequest request;
+  request.join = {name};
+  return request;
+}
+
+} // namespace
+
+/// A clock that began before would end it at once, and the attempt with it.
+TEST(JobMember, WhoBeginsToWaitForAnAttemptOfOthersHasAllItsTime) {
+  JobMember member("c");
+  JobRecord moves = JobRecord().opened(joined("a"), "a").advanced();
+  (void)member.on(eventOf(JobEvent::What::Look));
+  (void)read(member, moves);
+  EXPECT_FALSE(member.waits());
+  uint64_t before = member.wait();
+  JobEvent ask = eventOf(JobEvent::What::Ask);
+  ask.request = joined("c");
+  ASSERT_EQ(member.on(ask).size(), 1u); // looks
+  EXPECT_TRUE(read(member, moves).empty());
+  EXPECT_TRUE(member.waits());
+  EXPECT_GT(member.wait(), before);
+  // Only when its time has passed does it end the other attempt.
+  auto actions = member.on(eventOf(JobEvent::What::TimedOut));
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(actions[0].what, What::Replace);
+  EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);
+}
+
+/// A transport's timeout is a failure like any other: news do not mend it.
+TEST(JobMember, AFailureStaysWhateverTheRecordSays) {
+  JobMember member("a");
+  JobRecord opened = JobRecord().opened(joined("a"), "a");
+  (void)member.on(eventOf(JobEvent::What::Look));
+  (void)read(member, opened);
+  JobEvent failed = eventOf(JobEvent::What::Failed);
+  failed.attempt = opened.attempt;
+  failed.why = makeError(ErrorCode::Timeout, "a peer does not answer");
+  auto actions = member.on(failed);
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);
+  JobEvent refused = eventOf(JobEvent::What::Replaced);
+  refused.record = opened.raised(9);
+  actions = member.on(refused);
+  ASSERT_EQ(actions.size(), 1u);
+  EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);
+  EXPECT_EQ(actions[0].desired.why, "a peer does not answer");
+}
