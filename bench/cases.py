@@ -151,6 +151,22 @@ REFERENCE = [
         why="expert-TP with GLU",
     ),
     Case(
+        "Q235-d",
+        "qwen3-235b-a22b",
+        sizes(128, tp=2, ep=16, etp=1, pp=4, dp=16, pp_layers=Q235_UNEVEN),
+        sizes(128, tp=4, ep=32, etp=1, pp=2, dp=16),
+        why="TP, EP and PP at once, twice the devices",
+    ),
+    Case(
+        "Q235-e",
+        "qwen3-235b-a22b",
+        sizes(
+            128, tp=2, ep=16, etp=1, pp=4, dp=16, pp_layers=Q235_UNEVEN, zero=1
+        ),
+        sizes(128, tp=4, ep=32, etp=1, pp=2, dp=16, zero=1),
+        why="the same with ZeRO-1",
+    ),
+    Case(
         "DS-a",
         "deepseek-v3",
         sizes(64, ep=16, pp=4, dp=16, pp_layers=DS_PP4),

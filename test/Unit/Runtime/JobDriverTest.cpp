@@ -197,7 +197,7 @@ TEST_P(JobDrivers, AFailureLeavesTheOldWorldAndMayBeTriedAgain) {
 }
 
 TEST_P(JobDrivers, NobodyWaitsLongerThanTheTimeout) {
-  found({"a", "b"}, Seconds(5));
+  found({"a", "b"}, Seconds(20));
   processes[1]->hangs = true;
   JobRequest request;
   request.layout = "x";
@@ -210,7 +210,7 @@ TEST_P(JobDrivers, NobodyWaitsLongerThanTheTimeout) {
 }
 
 TEST_P(JobDrivers, ASilentProcessIsLost) {
-  found({"a", "b", "c"}, Seconds(10));
+  found({"a", "b", "c"}, Seconds(60));
   processes[1]->stop();
   awaitWorld(2);
   EXPECT_EQ(processes[0]->driver.record().world->members,
