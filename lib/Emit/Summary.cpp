@@ -5,6 +5,7 @@
 #include "dt/Cost/CostModel.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
+#include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
 #include "dt/Routing/RoutingProblem.h"
 
@@ -30,6 +31,13 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
       out.bytesLocal += isLocal ? stored : 0;
     }
   }
+}
+
+void countStaying(const TransportPlan &plan, dtrt::PlanSummary &out) {
+  StayingShards staying(plan);
+  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
+    for (int64_t device : staying.devicesOf(flow))
+      out.bytesInPlace += uint64_t(staying.bytesOf(flow, device));
 }
 
 void countMessages(const std::vector<PlanMessage> &messages,
@@ -60,6 +68,7 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
   countBytes(plan, flows, out);
+  countStaying(plan, out);
   countMessages(messagesOf(plan), cluster, out);
   out.collectives = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {

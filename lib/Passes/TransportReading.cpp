@@ -115,6 +115,7 @@ public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
     reading.plan.flows = readFlows(info);
+    reading.plan.flat = info.flat;
     reading.plan.byTensor = info.byTensor;
   }
 

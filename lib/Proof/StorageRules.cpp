@@ -4,6 +4,7 @@
 
 #include "FirstFault.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Proof/StayingShards.h"
 
 #include <algorithm>
 #include <tuple>
@@ -390,8 +391,12 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
                    row.states);
   };
   std::map<int64_t, int64_t> live; // of both sides
-  for (const auto &[device, memory] : out)
+  StayingShards staying(plan);
+  for (const auto &[device, memory] : out) {
     live[device] = memory.source + memory.destination;
+    for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
+      live[device] -= staying.bytesOf(flow, device);
+  }
   auto isKind = [](const PlanStep &step, PlanStep::Kind kind) {
     return step.kind == kind;
   };

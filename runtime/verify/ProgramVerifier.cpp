@@ -6,6 +6,7 @@
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
@@ -93,7 +94,7 @@ void ProgramTotals::add(ProgramTotals &&other) {
   shards.add(std::move(other.shards));
   for (auto sum :
        {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
-        &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
+        &ProgramTotals::bytesInPlace, &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
         &ProgramTotals::sourceRanks, &ProgramTotals::destinationRanks})
     addBytes(this->*sum, other.*sum);
   for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
@@ -480,6 +481,7 @@ Status ProgramVerifier::checkMemory() {
     return makeError("holds ", above, " bytes above the larger of source and ",
                      "destination, more than the limit of ",
                      summary.stagingLimit);
+  addBytes(totals.bytesInPlace, stayingBytes(common, program));
   totals.mostAbove = std::max(totals.mostAbove, above);
   totals.stagingPeak = std::max(totals.stagingPeak, program.stagingBytes);
   totals.devicePeak = std::max(totals.devicePeak, peak);

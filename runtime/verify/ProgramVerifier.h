@@ -34,6 +34,7 @@ struct ProgramTotals {
   uint64_t collectives = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
+  uint64_t bytesInPlace = 0;
   uint64_t bytesWire = 0;
   uint64_t bytesInterNode = 0;
   uint64_t stagingPeak = 0;

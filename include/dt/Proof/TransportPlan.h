@@ -107,6 +107,8 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
+  /// Flat memory: storage comes and goes, and what does not change stays.
+  bool flat = false;
   /// Flat memory: storages come and go whole.
   bool byTensor = false;
   /// Whether every wave has its slots.

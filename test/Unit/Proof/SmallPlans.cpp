@@ -95,6 +95,7 @@ void BuiltPlan::addShards() {
   flow.source = &source;
   flow.destination = &destination;
   plan.flows = {flow};
+  plan.flat = small.flat;
 }
 
 void BuiltPlan::addSteps() {

@@ -4,6 +4,7 @@
 
 #include "PlanBytes.h"
 
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
@@ -341,6 +342,7 @@ void summarize(TestPlan &plan) {
     summary.stagingPeak = std::max(summary.stagingPeak, program.stagingBytes);
     summary.devicePeak =
         std::max(summary.devicePeak, peakBytes(plan.common, program));
+    summary.bytesInPlace += stayingBytes(plan.common, program);
     for (const Instruction &instruction : program.instructions) {
       if (instruction.op == Opcode::Copy)
         for (size_t i = 1; i < instruction.segments.size(); i += 2) {

@@ -221,6 +221,8 @@ struct PlanSummary {
   /// itself; 0 when no solver ran.
   uint64_t solverSteps = 0;
   Granularity granularity = Granularity::Page;
+  /// Of the local ones, those that stay where they are (StayingStates.h).
+  uint64_t bytesInPlace = 0;
 };
 
 /// Everything that is not per rank.
