@@ -146,12 +146,14 @@ Status verifyOnce(const PlanReader &plan, const std::string &folder) {
     return {};
   std::string lockName = name + ".lock";
   File lock = markers.lock(lockName);
-  if (markers.has(name)) // by who had the lock before
-    return {};
-  Status status = verified(plan);
-  if (status.ok())
-    markers.add(name);
-  // Who waits for this lock has it open, and sees the marker.
+  Status status;
+  if (!markers.has(name)) { // by who had the lock before
+    status = verified(plan);
+    if (status.ok())
+      markers.add(name);
+  }
+  // Who waits for this lock has it open, and sees the marker. It may have been
+  // removed since, and made anew here: so whoever had it removes it.
   markers.remove(lockName);
   return status;
 }

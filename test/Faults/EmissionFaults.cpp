@@ -396,6 +396,15 @@ std::vector<Fault> commonFaults() {
       inText("text of the source layout", &PlanCommon::sourceLayout),
       inText("text of the destination layout", &PlanCommon::destinationLayout),
       inText("version of the compiler", &PlanCommon::compilerVersion),
+      inCommon("predicted time",
+               [](PlanCommon &c) { return c.summary.timePredicted *= 1.01; }),
+      inCommon("lower bound of the time",
+               [](PlanCommon &c) { return c.summary.timeLowerBound *= 0.99; }),
+  };
+}
+
+std::vector<Fault> memoryFaults() {
+  return {
       inCommon("memory mode",
                [](PlanCommon &c) {
                  MemoryMode &mode = c.summary.mode;
@@ -420,10 +429,6 @@ std::vector<Fault> commonFaults() {
                    }
                  return false;
                }),
-      inCommon("predicted time",
-               [](PlanCommon &c) { return c.summary.timePredicted *= 1.01; }),
-      inCommon("lower bound of the time",
-               [](PlanCommon &c) { return c.summary.timeLowerBound *= 0.99; }),
   };
 }
 
@@ -473,8 +478,9 @@ std::vector<Fault> summaryFaults() {
 const std::vector<Fault> &allFaults() {
   static const std::vector<Fault> all = [] {
     std::vector<Fault> out;
-    for (auto faults : {segmentFaults, instructionFaults, messageFaults,
-                        programFaults, commonFaults, summaryFaults})
+    for (auto faults :
+         {segmentFaults, instructionFaults, messageFaults, programFaults,
+          commonFaults, memoryFaults, summaryFaults})
       for (Fault &fault : faults())
         out.push_back(std::move(fault));
     return out;

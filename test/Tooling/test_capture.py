@@ -177,6 +177,25 @@ def test_dtensor_strided_shards_count_each_other():
             assert held[rank] == own, (size, rank)
 
 
+def test_dtensor_shards_before_a_strided_shard_cut_from_left_to_right():
+    mesh = [[[0, 1, 2], [3, 4, 5]], [[6, 7, 8], [9, 10, 11]]]
+    placements = strided(0, 6), shard(0), shard(0)
+
+    def part(elements, parts, number):
+        each = -(-len(elements) // parts)
+        return elements[number * each : (number + 1) * each]
+
+    for size in (24, 25, 31):
+        layout = capture.from_dtensors(
+            {"w": dtensor([size], mesh, *placements)}, 12
+        )
+        held = rows_on(layout)
+        for rank in range(12):
+            own = part(list(range(size)), 2, rank // 3 % 2)
+            own = part(part(own, 3, rank % 3), 2, rank // 6)
+            assert held[rank] == own, (size, rank)
+
+
 def test_dtensor_neighbouring_pieces_are_one_box():
     """A mesh dim of one rank cuts into pieces that all stay together."""
     placements = strided(0, 3), shard(1)

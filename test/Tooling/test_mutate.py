@@ -54,6 +54,23 @@ def entry(name, into, **others):
     } | others
 
 
+def test_a_filter_that_finds_no_test_is_of_no_use(
+    mutate, monkeypatch, tmp_path
+):
+    """GoogleTest passes where no test was selected."""
+    binary = mutate.TREE / "build/bin/dt-some-tests"
+    binary.parent.mkdir(parents=True)
+    binary.write_text(
+        "#!/bin/sh\necho Suite.\n"
+        "case $* in *Suite.Test*) echo '  Test';; esac\n"
+    )
+    binary.chmod(0o755)
+    tests = ["dt-some-tests:Suite.Test", "dt-some-tests:Suite.Gone"]
+    assert mutate.try_originals(tests) == {
+        tests[1]: f"{tests[1]} finds no test"
+    }
+
+
 def run(mutate, monkeypatch, entries, *arguments):
     mutate.MUTANTS.write_text(json.dumps(entries))
     monkeypatch.setattr(sys, "argv", ["mutate", *arguments])

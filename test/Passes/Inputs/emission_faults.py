@@ -4,7 +4,8 @@ the file, for each change that it knows: none may leave a file.
 usage: emission_faults.py COMPILER VERIFIER FOLDER REQUEST...
 
 Each change is tried on the requests, in both memory modes and by tensor with
-storages that tensors share, until one has a place for it. Prints who refused what, and "N faults, none left a file".
+storages that tensors share, until one has a place for it. Prints who refused
+what, and "N faults, none left a file".
 """
 
 import json
@@ -12,7 +13,6 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-
 
 VARIANTS = {
     "flat": {"mode": "flat"},

@@ -28,7 +28,8 @@ TEST(Batches, EndsAsEarlyAsTheBestOfAllDeals) {
     size_t replicas = 1 + random() % 4;
     int64_t parts = int64_t(replicas) + random() % 8;
     problem.microBatch = 1 + random() % 3;
-    problem.globalBatch = parts * problem.microBatch;
+    problem.multiple = 1 + random() % 3;
+    problem.globalBatch = parts * problem.multiple * problem.microBatch;
     for (size_t r = 0; r < replicas; ++r)
       problem.slowness.push_back(1 + random() % 9);
     int64_t best = INT64_MAX;
@@ -55,7 +56,8 @@ TEST(Batches, EndsAsEarlyAsTheBestOfAllDeals) {
     for (const ReplicaShare &share : *shares) {
       EXPECT_EQ(share.firstMicroBatch, next);
       next += share.microBatches;
-      count.push_back(share.microBatches);
+      EXPECT_EQ(share.microBatches % problem.multiple, 0);
+      count.push_back(share.microBatches / problem.multiple);
       samples += share.samples;
       weights += share.weight;
     }

@@ -354,6 +354,28 @@ TEST(Bounds, CountNicsAndNotDevices) {
   }
 }
 
+/// `kBytes` from device 0 to each of these.
+Flow spread(const std::vector<int64_t> &devices) {
+  std::vector<int64_t> shape = {1, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  flow.source = overlay(holdingsOf({{0, Box::whole(shape)}}), shape);
+  std::vector<Holding> wanted = holdingsOf({{0, Box::whole(shape)}});
+  wanted.front().devices = devices;
+  flow.destination = overlay(wanted, shape);
+  return flow;
+}
+
+TEST(Bounds, CountNicsForWhatCrossesNodesOnly) {
+  Cluster cluster;
+  auto seconds = [&](const std::vector<int64_t> &devices) {
+    return computeBounds({spread(devices)}, cluster).seconds;
+  };
+  EXPECT_LT(seconds({1}), kOnNic / 2);
+  EXPECT_NEAR(seconds({8}), kOnNic, 1e-12);
+  EXPECT_NEAR(seconds({1, 8}), kOnNic, 1e-12);
+}
+
 TEST(Bounds, HoldWithUnequalLinksAndSharedNics) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

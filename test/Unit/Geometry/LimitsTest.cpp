@@ -171,8 +171,9 @@ TEST(Names, OfTensorsAndFamilies) {
 
 // Longer than they need be, cut short, surrogates, beyond U+10FFFF.
 TEST(Names, AreUtf8) {
-  for (const char *name : {"w\xff", "w\xc0\xaf", "w\xe0\x80\xaf", "w\xc3",
-                           "w\xed\xa0\x80", "w\xf4\x90\x80\x80", "w\x80"})
+  for (const char *name :
+       {"w\xff", "w\xc0\xaf", "w\xe0\x80\xaf", "w\xc3", "w\xed\xa0\x80",
+        "w\xf4\x90\x80\x80", "w\x80", "w\xf5\x80\x80\x80"})
     EXPECT_EQ(problemOfName(name), "is no UTF-8 at byte 1") << name;
   for (const char *name : {"\xc2\x80", "\xe0\xa0\x80", "\xed\x9f\xbf",
                            "\xf0\x90\x80\x80", "\xf4\x8f\xbf\xbf"})

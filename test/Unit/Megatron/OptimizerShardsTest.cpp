@@ -114,6 +114,31 @@ TEST(OptimizerShards, countsTheChunksOfAFamilyByItsOwners) {
     EXPECT_EQ(holding.shard.range->size(), 64);
 }
 
+/// Four layers of a family: one bucket each, or one bucket of all.
+TEST(OptimizerShards, joinsLayersThatFollowOneAnother) {
+  Mesh mesh{{{"dp", 2}}, {}};
+  BucketedParam layers = tensor(mesh, 0, 128);
+  layers.shape = {4, 128};
+  layers.numLeading = 1;
+  layers.orderStrides = {1};
+  layers.placement.dims.resize(2);
+  auto runsOf = [&](int64_t bucketSize) {
+    size_t culprit = 0;
+    std::string error;
+    auto holdings = evaluateBucketed({layers}, bucketSize, culprit, error);
+    EXPECT_TRUE(holdings) << error;
+    std::map<int64_t, std::vector<Interval>> runs; // by device
+    for (const Holding &holding : (*holdings)[0])
+      if (!holding.shard.range)
+        runs[holding.devices.front()].push_back(holding.shard.dims[0].front());
+    return runs;
+  };
+  using Runs = std::map<int64_t, std::vector<Interval>>;
+  // Buckets of two layers: each rank has one of each.
+  EXPECT_EQ(runsOf(256), (Runs{{0, {{1, 2}, {3, 4}}}, {1, {{0, 1}, {2, 3}}}}));
+  EXPECT_EQ(runsOf(1 << 20), (Runs{{0, {{2, 4}}}, {1, {{0, 2}}}}));
+}
+
 TEST(OptimizerShards, keepsExpertsInBuffersOverExpertDataParallelism) {
   // tp 1, ep 2 over 4 ranks: dense buffers over 4, expert buffers over 2.
   Mesh dense{{{"dp", 4}}, {}};

@@ -128,6 +128,27 @@ TEST(StorageRules, ViewsTouchElementsBetweenTheirRuns) {
   EXPECT_FALSE(touches(view, {15, 24}));
   EXPECT_FALSE(touches(view, {0, 5}));
   EXPECT_TRUE(touches(view, {0, 24}));
+  LocalView scalar = {5, {}, {}};
+  EXPECT_EQ(hullOf(scalar), (Interval{5, 6}));
+  EXPECT_TRUE(touches(scalar, {5, 6}));
+  EXPECT_FALSE(touches(scalar, {4, 5}));
+  EXPECT_FALSE(touches(scalar, {6, 7}));
+}
+
+TEST(StorageRules, TheArenaEndsWithItsLastSlot) {
+  auto staging = [](std::vector<std::pair<int64_t, int64_t>> slots) {
+    Transition t;
+    for (auto [offset, bytes] : slots) {
+      PlanSlot slot;
+      slot.offset = offset;
+      slot.bytes = bytes;
+      t.plan.slots.push_back(slot);
+    }
+    return measureMemory(t.plan).at(0).staging;
+  };
+  EXPECT_EQ(staging({{0, 8}}), 8);
+  EXPECT_EQ(staging({{8, 4}, {0, 8}}), 12);
+  EXPECT_EQ(staging({{-1, 8}}), 0); // not placed
 }
 
 TEST(StorageRules, FaultsAreNamed) {

@@ -345,6 +345,12 @@ TEST(HostileProgram, SegmentsAreChecked) {
         },
         "pair 0 copies a box to another box"},
        {[](TestPlan &p) {
+          auto &segments = firstOf(p, 0, Opcode::Copy).segments;
+          segments[0].states = 1;
+          segments[1].states = 2;
+        },
+        "pair 0 copies a box to another box"},
+       {[](TestPlan &p) {
           auto &segments = firstOf(p, 1, Opcode::Copy).segments;
           segments[1] = segments[0];
         },

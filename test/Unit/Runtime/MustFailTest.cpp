@@ -188,6 +188,16 @@ TEST(MustFail, CrossedPairGetsStuck) {
   EXPECT_EQ(failingRuns(plan, "stuck: device "), 20);
 }
 
+/// Device 0's group waits for device 2 and not for device 1, which it has met.
+TEST(MustFail, AMessageThatIsDoneIsNotTheReason) {
+  TestPlan plan = rowPlan(3, {{0, 1, 0, 0}, {0, 2, 0, 1}, {2, 0, 0, 1}});
+  expectRefused(plan,
+                "devices 0 and 2 wait on each other: device 0, instruction 0 "
+                "(group) waits for device 2; device 2, instruction 0 (group) "
+                "waits for device 0");
+  EXPECT_EQ(failingRuns(plan, "stuck: device "), 20);
+}
+
 TEST(MustFail, RingGetsStuck) {
   TestPlan plan = rowPlan(3, {{0, 1, 1, 0}, {1, 2, 1, 0}, {2, 0, 1, 0}});
   expectRefused(plan, "devices 0, 1 and 2 wait on each other: device 0, "

@@ -210,6 +210,22 @@ TEST(Report, DeliveriesAddUpToTheDestination) {
   EXPECT_EQ(bytes, plan.common.summary.bytesDestination);
 }
 
+/// Of a run of members in two dims, which starts at neither's first.
+TEST(Report, DeliveriesNameEachMember) {
+  Family family =
+      makeFamily("layers.{}.experts.{}.w", {{0, 1, 4}, {0, 1, 4}}, {6});
+  ShardRecord some = box(0, {{1, 3}, {2, 4}, {0, 6}});
+  PlanReader plan = makePlan({family}, {{some}}, {{some}}).reader();
+  std::istringstream lines(
+      written([&](std::ostream &out) { return writeDeliveries(plan, out); }));
+  std::vector<std::string> names;
+  for (std::string line; std::getline(lines, line);)
+    names.push_back(nlohmann::json::parse(line)["tensor"]);
+  EXPECT_EQ(names, (std::vector<std::string>{
+                       "layers.1.experts.2.w", "layers.1.experts.3.w",
+                       "layers.2.experts.2.w", "layers.2.experts.3.w"}));
+}
+
 TEST(Report, DeliveriesOfForwardedTensors) {
   PlanReader reader = forwardingPlan().reader();
   EXPECT_EQ(

@@ -206,6 +206,30 @@ TEST(Verifier, SeesASlotReusedInFlight) {
                  "is being sent");
 }
 
+/// A pack may run while the group before its own does, which sends the slot.
+TEST(Verifier, SeesASlotPackedAgainWhileItIsSent) {
+  auto third = [](int64_t i) { return box(0, {{0, 4}, {2 * i, 2 * i + 2}}); };
+  TestPlan plan = makePlan({makeFamily("w", {}, {4, 6})},
+                           {{box(0, {{0, 4}, {0, 6}})}, {}, {}},
+                           {{third(0)}, {third(1)}, {third(2)}});
+  ASSERT_EQ(verdict(plan), "");
+  expectContains(broken(plan,
+                        [](TestPlan &plan) {
+                          auto &list = plan.programs[0].instructions;
+                          int packs = 0, groups = 0;
+                          for (Instruction &i : list) {
+                            packs += i.op == Opcode::Pack;
+                            groups += i.op == Opcode::Group;
+                            i.slot = 0;
+                            for (Message &m : i.messages)
+                              m.slot = 0;
+                          }
+                          EXPECT_EQ(packs, 2);
+                          EXPECT_EQ(groups, 2);
+                        }),
+                 "is still in flight");
+}
+
 TEST(Verifier, SeesUseAfterReleaseAndBeforeCreation) {
   expectContains(broken(reshapePlan(MemoryMode::Flat),
                         [](TestPlan &plan) {

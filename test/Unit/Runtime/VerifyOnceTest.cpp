@@ -7,10 +7,13 @@
 #include "gtest/gtest.h"
 
 #include <cstdlib>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 using namespace dtrt;
@@ -148,6 +151,38 @@ TEST_F(VerifyOnce, ProcessesWaitForTheFirst) {
   fs::remove(folder / markerOf(plan));
   std::ofstream(folder / (markerOf(plan) + ".lock")).close();
   EXPECT_TRUE(verifyOnce(plan, folder).ok());
+  EXPECT_EQ(files(), std::vector<std::string>{markerOf(plan)});
+}
+
+// One that finds no marker, and gets the lock when there is one.
+TEST_F(VerifyOnce, WhoWaitedLeavesNoLock) {
+  PlanReader plan = reshapePlan().reader();
+  fs::create_directories(folder);
+  chmod(folder.c_str(), 0700);
+  fs::path lock = folder / (markerOf(plan) + ".lock");
+  int held = open(lock.c_str(), O_RDWR | O_CREAT, 0600);
+  ASSERT_EQ(flock(held, LOCK_EX), 0);
+  pid_t child = fork();
+  if (child == 0) {
+    close(held);
+    _exit(verifyOnce(plan, folder).ok() ? 0 : 1);
+  }
+  fs::path descriptors = "/proc/" + std::to_string(child) + "/fd";
+  auto hasOpened = [&] {
+    std::error_code gone;
+    for (fs::directory_iterator at(descriptors, gone), end; !gone && at != end;
+         at.increment(gone))
+      if (fs::read_symlink(*at, gone) == lock)
+        return true;
+    return false;
+  };
+  while (!hasOpened() && waitpid(child, nullptr, WNOHANG) == 0)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  close(open((folder / markerOf(plan)).c_str(), O_WRONLY | O_CREAT, 0600));
+  close(held);
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
   EXPECT_EQ(files(), std::vector<std::string>{markerOf(plan)});
 }
 

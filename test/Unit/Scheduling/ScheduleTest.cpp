@@ -193,6 +193,21 @@ TEST(Schedule, WhatOthersWaitForGoesFirst) {
   EXPECT_LT(loss(wavesOf(moves), {8 << 20, 8 << 20}), 1.06);
 }
 
+TEST(Schedule, AForwardWaitsForAllThatFeedsIt) {
+  // Device 8 gets the halves of what it passes on from two devices, in turns.
+  auto box = [](int64_t at, int64_t size) {
+    return Box::fromOffsetSize({at}, {size});
+  };
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(wavesOf({{0, 0, 0, 8, box(0, 4)},
+                             {0, 0, 1, 8, box(4, 4)},
+                             {0, 1, 8, 16, box(0, 8)}}),
+                    {64, 64});
+  ASSERT_EQ(scheduled.size(), 3u);
+  EXPECT_EQ(scheduled.back().move.hop, 1u);
+  EXPECT_EQ(scheduled.back().wave, 2);
+}
+
 TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   WaveProblem problem = wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}});
   problem.elementBytes = {4096};
