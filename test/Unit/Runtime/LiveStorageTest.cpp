@@ -35,6 +35,18 @@ public:
     all -= pages ? hi - lo : exists() ? 0 : content.size();
     return {};
   }
+  bool canTake(const LiveMemory &from) const override {
+    return static_cast<const FakeMemory &>(from).live.size() == live.size();
+  }
+  void take(LiveMemory &from) override {
+    auto &other = static_cast<FakeMemory &>(from);
+    EXPECT_TRUE(other.exists());
+    if (exists())
+      all -= content.size();
+    std::swap(content, other.content);
+    std::fill(live.begin(), live.end(), true);
+    std::fill(other.live.begin(), other.live.end(), false);
+  }
   bool exists() const {
     return std::find(live.begin(), live.end(), true) != live.end();
   }

@@ -4,6 +4,7 @@
 
 #include "PlanBytes.h"
 
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
@@ -341,12 +342,15 @@ void summarize(TestPlan &plan) {
     summary.stagingPeak = std::max(summary.stagingPeak, program.stagingBytes);
     summary.devicePeak =
         std::max(summary.devicePeak, peakBytes(plan.common, program));
+    std::vector<uint64_t> staying = stayingMasks(plan.common, program);
     for (const Instruction &instruction : program.instructions) {
       if (instruction.op == Opcode::Copy)
         for (size_t i = 1; i < instruction.segments.size(); i += 2) {
-          const Segment &segment = instruction.segments[i];
-          summary.bytesLocal +=
-              storedBytes(plan.common.families[segment.family], segment);
+          const Segment &to = instruction.segments[i];
+          const Family &family = plan.common.families[to.family];
+          uint64_t moved = storedBytes(family, movedPart(to, staying));
+          summary.bytesLocal += moved;
+          summary.bytesInPlace += storedBytes(family, to) - moved;
         }
       for (const Message &message : instruction.messages) {
         waves.push_back(instruction.wave);
