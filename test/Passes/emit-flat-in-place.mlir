@@ -31,7 +31,7 @@
 // By tensor, what shares a storage with what moves comes and goes with it.
 // RUN: sed 's/flat>$/flat by tensor>/' %s > %t.tensor.mlir
 // RUN: dt-opt %t.tensor.mlir --dt-lower | FileCheck %s
-// RUN: sed 's/<param = f32>/& storage "all"/; s/staging 65536/staging 1048576/' %t.tensor.mlir > %t.shared.mlir
+// RUN: sed 's/dt.param .*/& storage "all"/; s/staging 65536/staging 1048576/' %t.tensor.mlir > %t.shared.mlir
 // RUN: dt-opt %t.shared.mlir --dt-lower | FileCheck %s --check-prefix=SHARED
 // RUN: dt-opt %t.shared.mlir -o %t.shared.dtplan
 // RUN: dt-plan verify %t.shared.dtplan

@@ -185,9 +185,9 @@ def _fails(rank, store, path):
     source, destination = sides(plan, rank, paged=False)
     world = dynatrain.World(store=store, rank=rank, timeout=10)
     switch = plan.prepare(world, source, destination)
-    switch.wait()
-    switch.abort("no")
     with pytest.raises(dynatrain.Error):
+        switch.wait()
+        switch.abort("no")
         switch.transfer()
     return [
         entry.tensor

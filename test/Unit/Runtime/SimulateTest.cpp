@@ -122,9 +122,11 @@ TEST(Simulate, TheFormulaKnowsLocalWorkOfFlatMemory) {
 
 TEST(Simulate, WhatStaysIsNoWork) {
   TestPlan plan = forwarder(MemoryMode::Flat);
-  plan.programs[0].destination = plan.programs[0].source;
-  EXPECT_TRUE(localWork(plan.common, plan.programs[0]).empty());
-  std::vector<DeviceStep> steps = stepsOf(plan.common, plan.programs[0]);
+  RankProgram &program = plan.programs[0];
+  program.destination.push_back(program.source[0]);
+  program.instructions[0].segments[1].shard = 1;
+  EXPECT_TRUE(localWork(plan.common, program).empty());
+  std::vector<DeviceStep> steps = stepsOf(plan.common, program);
   ASSERT_EQ(steps.size(), 7u);
   EXPECT_EQ(steps[0].kind, Kind::Pack);
   EXPECT_FALSE(steps[0].afterLocal);
