@@ -20,62 +20,6 @@ namespace {
 
 constexpr uint64_t kParam = 16 * 2, kMaster = 16 * 4; // bytes
 
-/// The first copy names both states; those of one go.
-void copyBothStatesAtOnce(RankProgram &program) {
-  auto &all = program.instructions;
-  bool isFirst = true;
-  for (Instruction &instruction : all) {
-    if (instruction.op != Opcode::Copy)
-      continue;
-    instruction.segments.resize(isFirst ? 2 : 0);
-    for (Segment &segment : instruction.segments)
-      segment.states = 3;
-    isFirst = false;
-  }
-  all.erase(std::remove_if(all.begin(), all.end(),
-                           [](const Instruction &instruction) {
-                             return instruction.op == Opcode::Copy &&
-                                    instruction.segments.empty();
-                           }),
-            all.end());
-}
-
-/// Device 0 keeps a square in two states, 4 x 4 elements, and gets a vector;
-/// device 1 has the vector. Storage of the square neither comes nor goes.
-TestPlan keptSquare() {
-  Family square = makeFamily("square", {}, {4, 4},
-                             {{"param", DType::BF16, DType::BF16},
-                              {"master", DType::F32, DType::F32}});
-  Family vector = makeFamily("vector", {}, {8});
-  ShardRecord held = box(0, {{0, 4}, {0, 4}}, 3);
-  ShardRecord moved = box(1, {{0, 8}});
-  TestPlan plan = makePlan({square, vector}, {{held}, {moved}},
-                           {{held, moved}, {}}, MemoryMode::Flat);
-  auto isLifetime = [](const Instruction &instruction) {
-    return instruction.op == Opcode::Create ||
-           instruction.op == Opcode::Release;
-  };
-  for (RankProgram &program : plan.programs) {
-    auto &all = program.instructions;
-    for (Instruction &instruction : all)
-      if (auto &own = instruction.segments; isLifetime(instruction))
-        own.erase(std::remove_if(own.begin(), own.end(),
-                                 [](const Segment &segment) {
-                                   return segment.family == 0;
-                                 }),
-                  own.end());
-    all.erase(std::remove_if(all.begin(), all.end(),
-                             [&](const Instruction &instruction) {
-                               return isLifetime(instruction) &&
-                                      instruction.segments.empty();
-                             }),
-              all.end());
-  }
-  copyBothStatesAtOnce(plan.programs[0]);
-  makeSummaryTrue(plan);
-  return plan;
-}
-
 /// What stays on device 0 when something is changed.
 uint64_t bytesAfter(const std::function<void(TestPlan &)> &change) {
   TestPlan plan = keptSquare();
