@@ -67,9 +67,7 @@ class Case:
     why: str = ""
     published: str = ""  # what its authors measured
 
-    def request(
-        self, model_path, staging="1GiB", mode="rollback", **memory
-    ):
+    def request(self, model_path, staging="1GiB", mode="rollback", **memory):
         return {
             "model": str(model_path),
             "state": self.state,

@@ -272,8 +272,8 @@ TEST(LiveStorage, CopiesWhatItCannotHandOver) {
   EXPECT_FALSE((*storage)->givesBack());
   EXPECT_NE((*storage)->data(Side::Destination, 0, 0, 0),
             (*storage)->data(Side::Source, 0, 0, 0));
-  EXPECT_EQ(trainer.all,
-            bytesOn(trainer, Side::Source) + bytesOn(trainer, Side::Destination));
+  EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source) +
+                             bytesOn(trainer, Side::Destination));
 }
 
 TEST(LiveStorage, MakesNothingWhereNotAllFits) {
