@@ -280,7 +280,7 @@ TEST(StorageRules, WhatIsKeptMustStay) {
     auto fault =
         faultOf([&](Transition &t) { t.addStorage(creates, {20, 24}); });
     ASSERT_TRUE(fault);
-    EXPECT_EQ(fault->text, "keeps @w[0:6)[0:4) on device 0, where not all of "
+    EXPECT_EQ(fault->text, "keeps @w[0:6)x[0:4) on device 0, where not all of "
                            "its shard stays");
   }
   EXPECT_TRUE(faultOf([](Transition &t) {
