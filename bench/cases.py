@@ -67,14 +67,14 @@ class Case:
     why: str = ""
     published: str = ""  # what its authors measured
 
-    def request(self, model_path, staging="1GiB", mode="rollback"):
+    def request(self, model_path, staging="1GiB", mode="rollback", **memory):
         return {
             "model": str(model_path),
             "state": self.state,
             "source": self.source,
             "destination": self.destination,
             "cluster": self.cluster,
-            "memory": {"staging": staging, "mode": mode},
+            "memory": {"staging": staging, "mode": mode, **memory},
         }
 
     def write(self, folder, **memory):

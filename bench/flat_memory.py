@@ -190,10 +190,17 @@ def run_scaled(folder, case, cap, options, granularity):
     row["larger"] = max(memory["source_max"], memory["destination_max"])
     row["held"] = held
     row["planned"] = memory["device_peak"]
+    row |= local_bytes(facts)
     row["checked"] = int(re.search(r"checked (\d+)", done.stdout).group(1))
     if held > row["larger"] + limit:
         row["problem"] = f"held {held} bytes of {row['larger']} and {limit}"
     return row
+
+
+def local_bytes(facts):
+    """What devices copy, and what stays where it is."""
+    found = facts["bytes"]
+    return {"copied": found["local"], "in_place": found.get("in_place", 0)}
 
 
 def compare_modes(folder, case, cap, options, granularity):
@@ -228,6 +235,7 @@ def compare_modes(folder, case, cap, options, granularity):
         "messages": facts["counts"]["messages"],
         "plan_bytes": plan.stat().st_size,
         "verify_s": verify_s,
+        **local_bytes(facts),
     }
     if above > row["limit"]:
         row["problem"] = f"holds {above} bytes above, more than {row['limit']}"
@@ -237,7 +245,8 @@ def compare_modes(folder, case, cap, options, granularity):
 def print_scaled(rows):
     heads = ["case", "granularity", "cap", "limit KiB", "larger side KiB"]
     heads += ["held KiB"]
-    heads += ["over limit", "checked MB", "compile s", "run s"]
+    heads += ["over limit", "copied MB", "in place MB", "checked MB"]
+    heads += ["compile s", "run s"]
     table(
         heads,
         [
@@ -249,6 +258,8 @@ def print_scaled(rows):
                 f"{row['larger'] / 2**10:.1f}",
                 f"{row['held'] / 2**10:.1f}",
                 f"{(row['held'] - row['larger']) / row['limit']:.2f}",
+                f"{row['copied'] / 1e6:.1f}",
+                f"{row['in_place'] / 1e6:.1f}",
                 f"{row['checked'] / 1e6:.1f}",
                 f"{row['compile_s']:.1f}",
                 f"{row['run_s']:.1f}",
@@ -262,6 +273,7 @@ def print_scaled(rows):
 def print_rows(rows):
     heads = ["case", "granularity", "cap", "limit MiB", "above MiB"]
     heads += ["device GiB", "rollback GiB", "time/rollback", "time/bound"]
+    heads += ["copied GB", "in place GB"]
     heads += ["waves", "rollback waves", "messages", "plan MB"]
     heads += ["compile s", "verify s"]
     table(
@@ -277,6 +289,8 @@ def print_rows(rows):
                 f"{row['rollback_peak'] / 2**30:.1f}",
                 f"{row['over_rollback']:.3f}",
                 f"{row['over_bound']:.3f}",
+                f"{row['copied'] / 1e9:.1f}",
+                f"{row['in_place'] / 1e9:.1f}",
                 str(row["waves"]),
                 str(row["rollback_waves"]),
                 str(row["messages"]),

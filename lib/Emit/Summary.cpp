@@ -5,6 +5,7 @@
 #include "dt/Cost/CostModel.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
+#include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
 #include "dt/Routing/RoutingProblem.h"
 #include "dt/Scheduling/Forwards.h"
@@ -18,9 +19,10 @@ namespace {
 
 using Kind = PlanStep::Kind;
 
-/// Every destination element is written once, on its device or by a message.
+/// Every destination element is written once, on its device or by a message, or
+/// stays.
 void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
-                dtrt::PlanSummary &out) {
+                const StayingShards &staying, dtrt::PlanSummary &out) {
   for (const PlanStep &step : plan.steps) {
     bool isLocal = step.kind == Kind::Copy || step.kind == Kind::Derive;
     if (!isLocal && step.kind != Kind::Wave)
@@ -29,7 +31,9 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
       const PlanPiece &piece = plan.pieces[i];
       int64_t stored = piece.box.volume() * flows[piece.flow].destinationBytes;
       out.bytesDestination += stored;
-      out.bytesLocal += isLocal ? stored : 0;
+      int64_t stays = step.kind == Kind::Copy ? staying.bytesOf(piece) : 0;
+      out.bytesInPlace += stays;
+      out.bytesLocal += isLocal ? stored - stays : 0;
     }
   }
 }
@@ -37,6 +41,7 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
 /// In flat memory local work stays between groups; elsewhere it goes beside.
 std::vector<dtrt::TimedCopy> localWork(const TransportPlan &plan,
                                        const std::vector<Flow> &flows,
+                                       const StayingShards &staying,
                                        const dtrt::PlanSummary &summary) {
   std::vector<dtrt::TimedCopy> out;
   if (summary.mode != dtrt::MemoryMode::Flat)
@@ -57,7 +62,11 @@ std::vector<dtrt::TimedCopy> localWork(const TransportPlan &plan,
       const PlanPiece &piece = plan.pieces[i];
       // Padding is of flows of its own, which stand behind the others.
       size_t flow = isZero ? piece.flow - plan.flows.size() : piece.flow;
-      bytes[piece.to] += piece.box.volume() * flows[flow].destinationBytes;
+      int64_t moved = piece.box.volume() * flows[flow].destinationBytes;
+      if (step.kind == Kind::Copy)
+        moved -= staying.bytesOf(piece);
+      if (moved > 0)
+        bytes[piece.to] += moved;
     }
   }
   close(INT32_MAX);
@@ -99,9 +108,10 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   out.bytesWireLowerBound = bounds.wireBytes;
   out.bytesInterNodeLowerBound = bounds.interNodeBytes;
   out.timeLowerBound = bounds.seconds;
-  countBytes(plan, flows, out);
-  countMessages(plan, messagesOf(plan), localWork(plan, flows, out), cluster,
-                out);
+  StayingShards staying(plan);
+  countBytes(plan, flows, staying, out);
+  countMessages(plan, messagesOf(plan), localWork(plan, flows, staying, out),
+                cluster, out);
   out.multicasts = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);

@@ -9,6 +9,8 @@
 //   step 3 writes          ..xx xx..          pages 0, 1 exist for step 3
 //   step 5 writes                 x.. ..xx    page 2 exists for step 5
 //
+// What does not change has one storage for both sides, which stays as it is.
+//
 // By tensor, a page is a whole buffer, and the buffers of tensors that share a
 // storage come with the first of them and go with the last.
 //
@@ -27,6 +29,7 @@
 #include "TransportReading.h"
 #include "dt/Geometry/Painted.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Proof/StayingShards.h"
 #include "dt/Proof/StorageRules.h"
 
 #include "mlir/IR/Threading.h"
@@ -153,9 +156,9 @@ void memberAt(const Shard &shard, int64_t position, Box &out) {
 class DeviceStorage {
 public:
   DeviceStorage(const TransportPlan &plan, const ShardIndex &source,
-                const ShardIndex &destination, int64_t pageBytes,
-                int64_t device)
-      : plan(plan), source(source), destination(destination),
+                const ShardIndex &destination, const StayingShards &staying,
+                int64_t pageBytes, int64_t device)
+      : plan(plan), source(source), destination(destination), staying(staying),
         pageBytes(pageBytes), device(device) {}
 
   /// `pieces`: those that the device reads or writes, with the kinds of their
@@ -175,6 +178,7 @@ private:
 
   const TransportPlan &plan;
   const ShardIndex &source, &destination;
+  const StayingShards &staying;
   int64_t pageBytes, device;
   std::vector<Touch> touches;
   DeviceRuns found;
@@ -184,7 +188,7 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
                           int64_t step, const Box &box) {
   const ShardIndex &index = creates ? destination : source;
   auto found = index.find(flow, device, box);
-  if (!found)
+  if (!found || staying.allOf(flow, device))
     return;
   const std::vector<uint32_t> &numbers = index.numbersOf(flow, device);
   auto k = uint32_t(llvm::lower_bound(numbers, found->shard) - numbers.begin());
@@ -206,6 +210,8 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
 void DeviceStorage::touchUnread() {
   for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
     const std::vector<uint32_t> &numbers = source.numbersOf(flow, device);
+    if (staying.allOf(flow, device))
+      continue;
     for (uint32_t k = 0; k < numbers.size(); ++k) {
       const Shard &shard = *source.shardsOf(device)[numbers[k]].shard;
       int64_t elements = shard.elementsPerMember();
@@ -497,13 +503,14 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   MLIRContext *context = reading.info->op().getContext();
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
+  StayingShards staying(plan);
   auto pieces = piecesByDevice(plan);
   std::vector<int64_t> devices;
   for (const auto &[device, own] : pieces)
     devices.push_back(device);
   std::vector<DeviceRuns> runs(devices.size());
   parallelFor(context, 0, devices.size(), [&](size_t i) {
-    runs[i] = DeviceStorage(plan, source, destination,
+    runs[i] = DeviceStorage(plan, source, destination, staying,
                             reading.info->pageBytes(), devices[i])
                   .find(pieces.at(devices[i]));
   });

@@ -3,13 +3,15 @@
 // Reads the pieces of all transfers, and in flat mode the copies and what
 // devices hold, into a WaveProblem, asks a solver, and writes one `dt.wave` per
 // wave with one `dt.sendrecv` per param and group of states, and waves of
-// copies between them.
+// copies between them. In flat mode what does not change stays: `dt.keep` says
+// so, before all waves.
 //
 //===----------------------------------------------------------------------===//
 
 #include "ProblemFile.h"
 #include "TransportReading.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Proof/StayingShards.h"
 #include "dt/Scheduling/RouteSchedule.h"
 #include "dt/Scheduling/WaveProblemText.h"
 #include "dt/Scheduling/WaveSolver.h"
@@ -43,15 +45,31 @@ std::vector<Move> collectMoves(const TransportPlan &plan) {
   return moves;
 }
 
-std::vector<LocalMove> collectCopies(const TransportPlan &plan) {
+/// Copies of what stays where it is, or of all else.
+std::vector<LocalMove> collectCopies(const TransportPlan &plan,
+                                     const StayingShards &staying, bool stay) {
   std::vector<LocalMove> copies;
   for (const PlanStep &step : plan.steps)
     if (step.kind == PlanStep::Kind::Copy)
       for (size_t i = step.first; i < step.last; ++i) {
         const PlanPiece &piece = plan.pieces[i];
-        copies.push_back({piece.flow, piece.from, piece.box});
+        if (staying.allOf(piece.flow, piece.to) == stay)
+          copies.push_back({piece.flow, piece.from, piece.box});
       }
   return copies;
+}
+
+/// Devices on which all of a flow stays, ascending.
+std::vector<int64_t> stayingDevices(const PlanFlow &flow, uint32_t number,
+                                    const StayingShards &staying) {
+  std::vector<int64_t> out;
+  for (const Holding &holding : *flow.destination)
+    for (int64_t device : holding.devices)
+      if (staying.allOf(number, device))
+        out.push_back(device);
+  llvm::sort(out);
+  out.erase(llvm::unique(out), out.end());
+  return out;
 }
 
 std::vector<FlatStates> statesOf(const PlanFlow &flow,
@@ -65,17 +83,19 @@ std::vector<FlatStates> statesOf(const PlanFlow &flow,
   return out;
 }
 
-Storage readStorage(const TransitionReading &reading) {
+Storage readStorage(const TransitionReading &reading,
+                    const StayingShards &staying) {
   const TransitionInfo &info = *reading.info;
   Storage storage;
   storage.pageBytes = info.pageBytes();
   storage.limitBytes = info.stagingLimit;
-  for (size_t i = 0; i < info.flows.size(); ++i) {
+  for (uint32_t i = 0; i < info.flows.size(); ++i) {
     const PlanFlow &flow = reading.plan.flows[i];
     ParamOp param = info.flows[i].param;
-    storage.flows.push_back(
-        {param.numLeading(), statesOf(flow, flow.sourceBuffers),
-         statesOf(flow, flow.destinationBuffers), flow.readsFrom});
+    storage.flows.push_back({param.numLeading(),
+                             statesOf(flow, flow.sourceBuffers),
+                             statesOf(flow, flow.destinationBuffers),
+                             flow.readsFrom, stayingDevices(flow, i, staying)});
     storage.source.push_back(*flow.source);
     storage.destination.push_back(*flow.destination);
   }
@@ -83,7 +103,8 @@ Storage readStorage(const TransitionReading &reading) {
 }
 
 /// Copies matter where storage does: elsewhere they need no order.
-WaveProblem readProblem(const TransitionReading &reading) {
+WaveProblem readProblem(const TransitionReading &reading,
+                        const StayingShards &staying) {
   const TransitionInfo &info = *reading.info;
   WaveProblem problem;
   problem.moves = collectMoves(reading.plan);
@@ -91,8 +112,8 @@ WaveProblem readProblem(const TransitionReading &reading) {
   problem.cluster = info.cluster;
   problem.stagingBytes = info.stagingLimit;
   if (info.isFlat()) {
-    problem.copies = collectCopies(reading.plan);
-    problem.storage = readStorage(reading);
+    problem.copies = collectCopies(reading.plan, staying, /*stay=*/false);
+    problem.storage = readStorage(reading, staying);
   }
   return problem;
 }
@@ -192,6 +213,19 @@ void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
   }
 }
 
+/// What stays where it is comes to no wave and needs no order.
+void writeKeeps(const TransitionInfo &info,
+                const std::vector<LocalMove> &keeps) {
+  std::vector<ScheduledCopy> all;
+  for (const LocalMove &keep : keeps)
+    all.push_back({keep, 0});
+  WaveContents contents;
+  contents.copies = all;
+  OpBuilder builder(info.op().getContext());
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
+  writeLoads<KeepOp>(info, compressWave(info, contents), builder);
+}
+
 /// What has no place among waves: derived states come last, and in flat mode
 /// padding too, whose storage comes when all else is in place.
 void moveToEnd(const TransitionInfo &info) {
@@ -224,6 +258,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   }
 
   void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
+                     const std::vector<LocalMove> &keeps,
                      const WaveSchedule &schedule) {
     std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
@@ -237,6 +272,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
          llvm::make_early_inc_range(info.op().getBody().front()))
       if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
         op.erase();
+    writeKeeps(info, keeps);
     std::vector<WaveContents> waves = splitWaves(schedule);
     for (const WaveContents &wave : waves)
       numWaves += !wave.moves.empty();
@@ -248,7 +284,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     auto reading = readRouting(info);
     if (failed(reading))
       return failure();
-    WaveProblem problem = readProblem(*reading);
+    StayingShards staying(reading->plan);
+    WaveProblem problem = readProblem(*reading, staying);
     if (!writeProblem.empty() &&
         failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();
@@ -257,7 +294,10 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     WaveSchedule schedule;
     if (failed(solve(info, problem, schedule)))
       return failure();
-    writeSchedule(info, problem, schedule);
+    std::vector<LocalMove> keeps;
+    if (problem.storage)
+      keeps = collectCopies(reading->plan, staying, /*stay=*/true);
+    writeSchedule(info, problem, keeps, schedule);
     return success();
   }
 

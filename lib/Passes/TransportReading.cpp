@@ -115,6 +115,7 @@ public:
   explicit BodyReader(const TransitionInfo &info) : info(info) {
     reading.info = &info;
     reading.plan.flows = readFlows(info);
+    reading.plan.isFlat = info.isFlat();
     reading.plan.granularity = info.granularity;
   }
 
@@ -185,6 +186,7 @@ LogicalResult BodyReader::addLocal(Operation *op) {
   addStep(isa<ZeroOp>(op)     ? Kind::Zero
           : isa<DeriveOp>(op) ? Kind::Derive
                               : Kind::Copy);
+  reading.plan.steps.back().keeps = isa<KeepOp>(op);
   return addPieces(cast<MovementOpInterface>(op), /*wave=*/-1);
 }
 

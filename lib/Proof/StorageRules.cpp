@@ -4,6 +4,7 @@
 
 #include "FirstFault.h"
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Proof/StayingShards.h"
 
 #include <algorithm>
 #include <tuple>
@@ -44,6 +45,8 @@ public:
     if (plan.isByTensor())
       if (auto fault = checkShared())
         return fault;
+    if (auto fault = checkKept())
+      return fault;
     for (const PlanStep &step : plan.steps)
       addTouches(step);
     std::vector<std::pair<const StorageKey *, const ShardStorage *>> all;
@@ -59,6 +62,7 @@ private:
   MaybeFault checkRow(const PlanStorage &row, const Shard &shard,
                       bool creates) const;
   MaybeFault checkShared() const;
+  MaybeFault checkKept() const;
   void addTouches(const PlanStep &step);
   void addTouch(bool creates, uint32_t flow, int64_t device,
                 const PlanPiece &piece);
@@ -199,6 +203,20 @@ MaybeFault StorageChecker::checkShared() const {
               "at once",
           shared.last->op, "the last of it is here"};
   }
+  return std::nullopt;
+}
+
+/// In flat memory, what is said to stay does.
+MaybeFault StorageChecker::checkKept() const {
+  if (!plan.isFlat)
+    return std::nullopt;
+  StayingShards staying(plan);
+  for (const PlanStep &step : plan.steps)
+    for (size_t i = step.first; step.keeps && i < step.last; ++i)
+      if (const PlanPiece &piece = plan.pieces[i]; !staying.isKept(piece))
+        return Fault{piece.op, "keeps " + nameOf(piece.flow, piece.box) +
+                                   " on device " + std::to_string(piece.to) +
+                                   ", where not all of its shard stays"};
   return std::nullopt;
 }
 
@@ -392,8 +410,12 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
                    row.states);
   };
   std::map<int64_t, int64_t> live; // of both sides
-  for (const auto &[device, memory] : out)
+  StayingShards staying(plan);
+  for (const auto &[device, memory] : out) {
     live[device] = memory.source + memory.destination;
+    for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
+      live[device] -= staying.bytesOf(flow, device);
+  }
   auto isKind = [](const PlanStep &step, PlanStep::Kind kind) {
     return step.kind == kind;
   };

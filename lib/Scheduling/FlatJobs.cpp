@@ -269,7 +269,9 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
     uint32_t readsFrom = input.flows[shape.flow].readsFrom;
     for (bool destination : {false, true}) {
       int64_t shard = destination ? shape.destinationShard : shape.sourceShard;
-      if (shard < 0)
+      int64_t device = destination ? shape.to : shape.from;
+      uint32_t flow = destination ? shape.flow : readsFrom;
+      if (shard < 0 || input.flows[flow].stays(device))
         continue;
       list.clear();
       for (size_t block = 0; block < steps.size(); ++block)
@@ -291,8 +293,7 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
         if (list[i - 1].block / row == list[i].block / row)
           list[i - 1].elements.hi =
               std::max(list[i - 1].elements.hi, list[i].elements.lo);
-      auto &own = touches[{destination ? shape.to : shape.from, destination,
-                           shard, destination ? shape.flow : readsFrom}];
+      auto &own = touches[{device, destination, shard, flow}];
       own.insert(own.end(), list.begin(), list.end());
     }
   }

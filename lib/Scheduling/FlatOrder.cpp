@@ -25,6 +25,8 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
         const FlatFlow &flow = input.flows[entry.flow];
         bool isSource = index == &input.source;
         Device &held = devices[device];
+        if (flow.stays(device))
+          continue;
         (isSource ? held.source : held.destination) +=
             entry.shard->numMembers() * entry.shard->elementsPerMember() *
             bytesOf(isSource ? flow.source : flow.destination);

@@ -113,6 +113,8 @@ public:
       const auto &shards = index.shardsOf(device);
       for (uint32_t i = 0; i < shards.size(); ++i) {
         const FlatFlow &flow = storage.flows[shards[i].flow];
+        if (flow.stays(device))
+          continue;
         auto found = touches.find({device, i});
         for (FlatStates states : destination ? flow.destination : flow.source)
           addPages(*shards[i].shard,
@@ -135,6 +137,18 @@ private:
   ShardIndex index;
   std::map<std::pair<int64_t, uint32_t>, std::vector<Touch>> touches;
 };
+
+/// Bytes of a device that stay from before to after.
+int64_t stayingBytes(const Storage &storage, const ShardIndex &index,
+                     int64_t device) {
+  int64_t bytes = 0;
+  for (const ShardIndex::Entry &entry : index.shardsOf(device))
+    if (const FlatFlow &flow = storage.flows[entry.flow]; flow.stays(device))
+      for (const FlatStates &states : flow.source)
+        bytes += entry.shard->numMembers() * entry.shard->elementsPerMember() *
+                 states.width * states.count;
+  return bytes;
+}
 
 StoragePeak peakOf(const Changes &created, const Changes &freed) {
   StoragePeak peak;
@@ -187,7 +201,13 @@ std::map<int64_t, StoragePeak> dt::storagePeaks(const Storage &storage,
   for (const auto &[device, unused] : created)
     freed[device];
   std::map<int64_t, StoragePeak> out;
-  for (const auto &[device, changes] : freed)
-    out[device] = peakOf(created[device], changes);
+  ShardIndex before = shardsOn(storage, /*destination=*/false);
+  for (const auto &[device, changes] : freed) {
+    StoragePeak peak = peakOf(created[device], changes);
+    int64_t staying = stayingBytes(storage, before, device);
+    peak.bytes += staying;
+    peak.larger += staying;
+    out[device] = peak;
+  }
   return out;
 }

@@ -158,6 +158,8 @@ MaybeError checkFlow(const WaveProblem &problem, uint32_t number) {
         return what + " stores " + std::to_string(states.count) +
                " states of " + bytesText(states.width) +
                " per element, expected at least 1 of each";
+  if (!std::is_sorted(flow.staying.begin(), flow.staying.end()))
+    return what + " stays on devices that do not ascend";
   for (const auto *side :
        {&storage.source[number], &storage.destination[number]})
     for (const Holding &holding : *side) {
@@ -171,6 +173,38 @@ MaybeError checkFlow(const WaveProblem &problem, uint32_t number) {
         return what + " has a shard whose devices are not one or more in "
                       "ascending order";
     }
+  return std::nullopt;
+}
+
+/// A device has the same of a flow that stays on both sides, and nothing comes.
+MaybeError checkStaying(const WaveProblem &problem, const ShardIndex &source,
+                        const ShardIndex &destination) {
+  auto shardsOf = [](const ShardIndex &index, uint32_t flow, int64_t device) {
+    std::set<Shard> out;
+    for (uint32_t number : index.numbersOf(flow, device))
+      out.insert(*index.shardsOf(device)[number].shard);
+    return out;
+  };
+  const std::vector<FlatFlow> &flows = problem.storage->flows;
+  for (uint32_t i = 0; i < flows.size(); ++i) {
+    std::string what = "flow " + std::to_string(i) + " stays on ";
+    for (int64_t device : flows[i].staying)
+      if (shardsOf(source, i, device) != shardsOf(destination, i, device))
+        return what + deviceText(device) +
+               ", which does not hold the same of it on both sides";
+  }
+  auto comes = [&](uint32_t flow, int64_t device) -> MaybeError {
+    if (!flows[flow].stays(device))
+      return std::nullopt;
+    return "flow " + std::to_string(flow) + " stays on " + deviceText(device) +
+           ", and some of it comes there";
+  };
+  for (const Move &move : problem.moves)
+    if (MaybeError error = comes(move.flow, move.destination))
+      return error;
+  for (const LocalMove &copy : problem.copies)
+    if (MaybeError error = comes(copy.flow, copy.device))
+      return error;
   return std::nullopt;
 }
 
@@ -205,7 +239,7 @@ MaybeError checkShards(const WaveProblem &problem) {
                             "destination"))
       return error;
   }
-  return std::nullopt;
+  return checkStaying(problem, source, destination);
 }
 
 MaybeError checkStorage(const WaveProblem &problem) {

@@ -87,6 +87,9 @@ std::string storageText(const Storage &storage) {
         ",\n        \"source_states\": " + statesToJson(flow.source).dump() +
         ",\n        \"destination_states\": " +
         statesToJson(flow.destination).dump() +
+        (flow.staying.empty()
+             ? ""
+             : ",\n        \"staying\": " + ordered_json(flow.staying).dump()) +
         ",\n        \"source\": " + holdingsText(storage.source[i]) +
         ",\n        \"destination\": " + holdingsText(storage.destination[i]) +
         "}";
@@ -102,12 +105,15 @@ Storage readStorage(const JsonPlace &at) {
   JsonPlace flows = at["flows"];
   for (size_t i = 0; i < flows.size(); ++i) {
     flows[i].expectKeys({"leading", "reads_from", "source_states",
-                         "destination_states", "source", "destination"});
+                         "destination_states", "staying", "source",
+                         "destination"});
     FlatFlow &flow = out.flows.emplace_back();
     flow.numLeading = flows[i]["leading"].number();
     flow.readsFrom = flows[i]["reads_from"].number();
     flow.source = readStates(flows[i]["source_states"]);
     flow.destination = readStates(flows[i]["destination_states"]);
+    if (flows[i].has("staying"))
+      flow.staying = flows[i]["staying"].integers();
     out.source.push_back(readHoldings(flows[i]["source"], flow.numLeading));
     out.destination.push_back(
         readHoldings(flows[i]["destination"], flow.numLeading));

@@ -2,6 +2,7 @@
 
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 
 #include <algorithm>
 #include <cstring>
@@ -114,9 +115,14 @@ uint64_t ArenaStorage::placeBuffers(Side side) {
   return roundUp(next, memory.page);
 }
 
-/// All storage but that which the program creates.
+/// All storage but that which the program creates. What stays has the storage
+/// of its source.
 Status ArenaStorage::allocateFlat() {
   buffers.resize(numBuffers());
+  std::vector<uint64_t> staying(shards(Side::Destination).size());
+  std::vector<StayingState> stays = stayingStates(common(), program());
+  for (const StayingState &own : stays)
+    staying[own.destination] |= uint64_t(1) << own.state;
   for (Side side : {Side::Source, Side::Destination}) {
     if (memory.page > 0) {
       uint64_t bytes = placeBuffers(side);
@@ -128,9 +134,12 @@ Status ArenaStorage::allocateFlat() {
     for (uint32_t shard = 0; shard < shards(side).size(); ++shard) {
       const ShardRecord &record = shards(side)[shard];
       const Family &family = common().families[record.family];
-      for (const Segment &all : wholeStorage(family, record, side, shard))
+      for (Segment all : wholeStorage(family, record, side, shard)) {
+        if (side == Side::Destination)
+          all.states &= ~staying[shard];
         for (const BufferPart &at : partsOf(all))
           count(at, /*live=*/true);
+      }
     }
   }
   for (const Instruction &instruction : program().instructions)
@@ -145,6 +154,10 @@ Status ArenaStorage::allocateFlat() {
         for (int64_t member = 0; member < members(side, shard); ++member)
           if (buffers[index(side, shard, state, member)].live > 0)
             DTRT_RETURN_IF_ERROR(appear({side, shard, state, member, {}}));
+  for (const StayingState &own : stays)
+    for (int64_t m = 0; m < members(Side::Destination, own.destination); ++m)
+      bind(Side::Destination, own.destination, own.state, m,
+           data(Side::Source, own.source, own.state, m));
   return {};
 }
 

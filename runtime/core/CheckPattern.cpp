@@ -279,6 +279,13 @@ void poisonDestination(LocalStorage &storage, uint32_t shard) {
       });
 }
 
+void fillShards(LocalStorage &storage) {
+  for (uint32_t i = 0; i < storage.shards(Side::Destination).size(); ++i)
+    poisonDestination(storage, i);
+  for (uint32_t i = 0; i < storage.shards(Side::Source).size(); ++i)
+    fillSource(storage, i);
+}
+
 void checkDestination(const LocalStorage &storage, uint32_t shard,
                       CheckReport &report) {
   const ShardRecord &record = storage.shards(Side::Destination)[shard];

@@ -2,6 +2,9 @@
 
 #include "dtrt/core/Executor.h"
 
+#include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
+
 #include <algorithm>
 #include <chrono>
 #include <new>
@@ -23,8 +26,9 @@ Result<Executor> Executor::prepareAll(LocalStorage &storage,
                                       const ExecutionOptions &options) {
   const RankProgram &program = storage.program();
   Executor executor(storage, transport);
+  std::vector<uint64_t> staying = stayingMasks(storage.common(), program);
   for (size_t i = 0; i < program.instructions.size(); ++i) {
-    auto step = executor.prepareStep(program.instructions[i]);
+    auto step = executor.prepareStep(program.instructions[i], staying);
     if (!step.ok())
       return makeError("device ", program.device, ", instruction ", i, ": ",
                        step.status().message());
@@ -97,17 +101,20 @@ Status Executor::prepareSegments(const std::vector<Segment> &segments,
 }
 
 Result<Executor::Step>
-Executor::prepareStep(const Instruction &instruction) const {
+Executor::prepareStep(const Instruction &instruction,
+                      const std::vector<uint64_t> &staying) const {
   Step step;
   step.instruction = &instruction;
   if (instruction.op == Opcode::Copy) {
     const RankProgram &program = storage->program();
     for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
-      auto copy =
-          prepareCopy(storage->common(), program, instruction.segments[i],
-                      program, instruction.segments[i + 1]);
+      const Segment &to = instruction.segments[i + 1];
+      auto copy = prepareCopy(storage->common(), program,
+                              instruction.segments[i], program, to);
       DTRT_RETURN_IF_ERROR(copy);
       step.copies.push_back(std::move(*copy));
+      step.bytesCopied += segmentBytes(storage->common().families[to.family],
+                                       movedPart(to, staying));
     }
     return step;
   }
@@ -187,10 +194,9 @@ Status Executor::runStep(size_t index) {
 }
 
 Status Executor::runCopy(const Step &step) {
-  for (const PreparedCopy &prepared : step.copies) {
+  for (const PreparedCopy &prepared : step.copies)
     DTRT_RETURN_IF_ERROR(copy(prepared, *storage, *storage));
-    statistics.bytesCopied += prepared.source.bytes;
-  }
+  statistics.bytesCopied += step.bytesCopied;
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include "InPlace.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 
 #include <map>
 #include <tuple>
@@ -34,10 +35,7 @@ private:
     const ShardRecord &to =
         storage.shards(Side::Destination)[buffer.destination];
     const Family &family = storage.common().families[to.family];
-    return from.family == to.family && from.dims == to.dims &&
-           from.flat == to.flat && (!from.flat || from.range == to.range) &&
-           dtypeOf(family, buffer.state, Side::Source) ==
-               dtypeOf(family, buffer.state, Side::Destination);
+    return areAlike(family, from, to, buffer.state);
   }
 
   void look(const Instruction &instruction) {
@@ -58,9 +56,7 @@ private:
   void addWrite(const Segment &to, const Segment *from) {
     const ShardRecord &shard = storage.shards(Side::Destination)[to.shard];
     const Family &family = storage.common().families[to.family];
-    bool samePlace = from && from->side == Side::Source &&
-                     from->states == to.states && from->offset == to.offset &&
-                     from->size == to.size;
+    bool samePlace = from && isSamePlace(*from, to);
     for (unsigned state : statesOf(to.states))
       for (int64_t member : membersOf(family, shard, to)) {
         auto found = numbers.find({to.shard, state, member});

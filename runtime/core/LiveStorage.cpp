@@ -3,6 +3,7 @@
 #include "dtrt/core/LiveStorage.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 
 #include <algorithm>
 
@@ -15,6 +16,7 @@ LiveStorage::bind(const PlanCommon &common, const RankProgram &program,
   made->places.resize(made->numBuffers());
   DTRT_RETURN_IF_ERROR(bindTensors(tensors, *made));
   made->findTwins();
+  made->findHandOvers();
   if (made->isByTensor())
     DTRT_RETURN_IF_ERROR(made->checkTogether());
   made->findMoving();
@@ -44,6 +46,40 @@ void LiveStorage::findTwins() {
     if (own.tensor.side == Side::Destination &&
         sources.count({own.tensor.memory, own.tensor.offset}))
       staying.insert(own.tensor.memory);
+}
+
+/// What stays is handed over where a tensor of either side has all of its
+/// memory, and that may go.
+void LiveStorage::findHandOvers() {
+  std::map<const LiveMemory *, unsigned> users;
+  std::map<size_t, const Noted *> known;
+  for (const Noted &own : noted) {
+    ++users[own.tensor.memory];
+    known[indexOf(own)] = &own;
+  }
+  auto find = [&](Side side, uint32_t shard, unsigned state,
+                  int64_t member) -> const Noted * {
+    auto found = known.find(index(side, shard, state, member));
+    bool isAlone = found != known.end() &&
+                   users[found->second->tensor.memory] == 1 &&
+                   found->second->tensor.offset == 0;
+    return isAlone ? found->second : nullptr;
+  };
+  for (const StayingState &stays : stayingStates(common(), program()))
+    for (int64_t member = 0;
+         member < members(Side::Destination, stays.destination); ++member) {
+      const Noted *from = find(Side::Source, stays.source, stays.state, member);
+      const Noted *to =
+          find(Side::Destination, stays.destination, stays.state, member);
+      if (!from || !to || !to->tensor.memory->canTake(*from->tensor.memory) ||
+          !(isByTensor() || from->tensor.memory->hasPages()))
+        continue;
+      handOvers.push_back({from->tensor.memory, to->tensor.memory});
+      staying.insert({from->tensor.memory, to->tensor.memory});
+      LocalStorage::bind(Side::Destination, stays.destination, stays.state,
+                         member,
+                         data(Side::Source, stays.source, stays.state, member));
+    }
 }
 
 /// Tensors of one memory are those of one storage in the plan.
@@ -127,9 +163,11 @@ Status LiveStorage::createOthers() {
 }
 
 bool LiveStorage::givesBack() const {
-  return std::any_of(noted.begin(), noted.end(), [&](const Noted &own) {
-    return own.tensor.side == Side::Source && places[indexOf(own)].memory;
-  });
+  return !handOvers.empty() ||
+         std::any_of(noted.begin(), noted.end(), [&](const Noted &own) {
+           return own.tensor.side == Side::Source &&
+                  places[indexOf(own)].memory;
+         });
 }
 
 Status LiveStorage::clear() {
@@ -140,6 +178,8 @@ Status LiveStorage::clear() {
       DTRT_RETURN_IF_ERROR(
           tensor.memory->release(tensor.offset, tensor.offset + tensor.bytes));
   }
+  for (const HandOver &own : handOvers)
+    own.to->take(*own.from);
   return {};
 }
 

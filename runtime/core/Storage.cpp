@@ -3,6 +3,7 @@
 #include "dtrt/core/Storage.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/format/Text.h"
 
 namespace dtrt {
@@ -24,6 +25,7 @@ LocalStorage::LocalStorage(const PlanCommon &common, const RankProgram &program)
   for (Side side : {Side::Source, Side::Destination})
     for (const ShardRecord &shard : shards(side))
       live += shardBytes(common.families[shard.family], shard, side);
+  live -= stayingBytes(common, program);
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)

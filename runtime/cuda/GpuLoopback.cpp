@@ -31,13 +31,9 @@ Status copyBuffers(const CopyBytes &copy, const LocalStorage &from,
 } // namespace
 
 Status fillGpuShards(LocalStorage &storage) {
-  const RankProgram &program = storage.program();
-  auto host = ArenaStorage::allocate(storage.common(), program);
+  auto host = ArenaStorage::allocate(storage.common(), storage.program());
   DTRT_RETURN_IF_ERROR(host);
-  for (uint32_t i = 0; i < program.source.size(); ++i)
-    fillSource(**host, i);
-  for (uint32_t i = 0; i < program.destination.size(); ++i)
-    poisonDestination(**host, i);
+  fillShards(**host);
   CopyBytes copy = gpuCopies();
   DTRT_RETURN_IF_ERROR(copyBuffers(copy, **host, storage, Side::Source));
   return copyBuffers(copy, **host, storage, Side::Destination);

@@ -87,7 +87,8 @@ FeatureSet featuresOf(const PlanCommon &common) {
   FeatureSet out = only(!common.cluster.links.empty(), Feature::UnequalLinks) |
                    only(common.cluster.devicesPerNic > 1, Feature::SharedNics) |
                    only(common.summary.granularity == Granularity::Tensor,
-                        Feature::FlatByTensor);
+                        Feature::FlatByTensor) |
+                   only(common.summary.bytesInPlace > 0, Feature::InPlace);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

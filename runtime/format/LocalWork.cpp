@@ -3,15 +3,20 @@
 #include "dtrt/format/LocalWork.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 
 namespace dtrt {
 
-int64_t localBytes(const PlanCommon &common, const Instruction &instruction) {
-  size_t step = instruction.op == Opcode::Copy ? 2 : 1;
+int64_t localBytes(const PlanCommon &common, const Instruction &instruction,
+                   const std::vector<uint64_t> &staying) {
+  bool isCopy = instruction.op == Opcode::Copy;
+  size_t step = isCopy ? 2 : 1;
   uint64_t bytes = 0;
-  for (size_t i = step - 1; i < instruction.segments.size(); i += step)
-    bytes += storedBytes(common.families[instruction.segments[i].family],
-                         instruction.segments[i]);
+  for (size_t i = step - 1; i < instruction.segments.size(); i += step) {
+    const Segment &to = instruction.segments[i];
+    bytes += storedBytes(common.families[to.family],
+                         isCopy ? movedPart(to, staying) : to);
+  }
   return int64_t(bytes);
 }
 
@@ -20,6 +25,7 @@ std::vector<TimedCopy> localWork(const PlanCommon &common,
   std::vector<TimedCopy> out;
   if (common.summary.mode != MemoryMode::Flat)
     return out;
+  std::vector<uint64_t> staying = stayingMasks(common, program);
   int64_t bytes = 0;
   auto close = [&](int32_t wave) {
     if (bytes > 0)
@@ -30,7 +36,7 @@ std::vector<TimedCopy> localWork(const PlanCommon &common,
     if (instruction.op == Opcode::Group)
       close(instruction.wave);
     else if (instruction.op == Opcode::Copy || instruction.op == Opcode::Zero)
-      bytes += localBytes(common, instruction);
+      bytes += localBytes(common, instruction, staying);
   close(INT32_MAX);
   return out;
 }

@@ -335,6 +335,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.timeLowerBound = from.time_lower_bound();
   summary.mode = MemoryMode(from.mode());
   summary.granularity = Granularity(from.granularity());
+  summary.bytesInPlace = from.bytes_in_place();
   summary.stagingLimit = from.staging_limit();
   summary.stagingPeak = from.staging_peak();
   summary.devicePeak = from.device_peak();

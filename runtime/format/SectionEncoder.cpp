@@ -215,7 +215,7 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
-      solver, verifier, s.solverSteps, uint8_t(s.granularity));
+      solver, verifier, s.solverSteps, uint8_t(s.granularity), s.bytesInPlace);
 }
 
 } // namespace

@@ -2,6 +2,7 @@
 
 #include "dtrt/format/ShardView.h"
 
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
@@ -276,6 +277,7 @@ uint64_t peakBytes(const PlanCommon &common, const RankProgram &program) {
     live += bytesOf(shard, Side::Source);
   for (const ShardRecord &shard : program.destination)
     live += bytesOf(shard, Side::Destination);
+  live -= stayingBytes(common, program);
   auto bytesIn = [&](const Segment &segment) {
     return storageBytes(common.families[segment.family], segment);
   };

@@ -2,6 +2,7 @@
 
 #include "dtrt/report/DeviceTraffic.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 
 #include <algorithm>
 
@@ -38,12 +39,14 @@ DeviceTraffic trafficOf(const PlanCommon &common, const RankProgram &program) {
         shardBytes(common.families[shard.family], shard, Side::Destination);
   device.stagingBytes = program.stagingBytes;
   device.peakBytes = peakBytes(common, program);
+  std::vector<uint64_t> staying = stayingMasks(common, program);
   device.instructions = program.instructions.size();
   for (const Instruction &instruction : program.instructions) {
     if (instruction.op == Opcode::Copy)
       for (size_t i = 1; i < instruction.segments.size(); i += 2) {
-        const Segment &segment = instruction.segments[i];
-        device.copied += storedBytes(common.families[segment.family], segment);
+        const Segment &to = instruction.segments[i];
+        device.copied +=
+            storedBytes(common.families[to.family], movedPart(to, staying));
       }
     for (const Message &message : instruction.messages)
       (message.receive ? device.received : device.sent) += message.bytes;

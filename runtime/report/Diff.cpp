@@ -209,12 +209,13 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
-               solverSteps, granularity] = summary;
+               solverSteps, granularity, bytesInPlace] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
       {bytesRow("destination bytes", bytesDestination),
        bytesRow("local bytes", bytesLocal),
+       bytesRow("bytes in place", bytesInPlace),
        bytesRow("wire bytes", bytesWire),
        bytesRow("lower bound of wire bytes", bytesWireLowerBound),
        bytesRow("inter-node bytes", bytesInterNode),

@@ -176,7 +176,7 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic,
   out["destinationWorld"] = common.destinationWorld;
   out["mode"] = memoryModeName(s.mode, s.granularity);
   out["bytes"] = {s.bytesDestination, s.bytesLocal, s.bytesWire,
-                  s.bytesInterNode};
+                  s.bytesInterNode, s.bytesInPlace};
   out["predicted"] = s.timePredicted;
   out["bound"] = s.timeLowerBound;
   out["stagingLimit"] = s.stagingLimit;

@@ -98,10 +98,12 @@ function label(svg, x, y, text, anchor) {
     .textContent = text;
 }
 function cards() {
-  const [destination, local, wire, inter] = plan.bytes;
+  const [destination, local, wire, inter, inPlace] = plan.bytes;
   const moved = plan.waves.reduce((sum, wave) => sum + wave[3], 0);
   const all = [
-    [bytes(destination), 'arrive'], [bytes(local), 'stay on their device'],
+    [bytes(destination), 'arrive'],
+    [bytes(local + inPlace), 'stay on their device'],
+    ...(inPlace ? [[bytes(inPlace), 'of them in their place']] : []),
     [bytes(wire), 'on the wire'], [bytes(inter), 'between nodes'],
     [plan.waves.length, 'waves'], [moved, 'messages'],
     [time(plan.predicted), 'predicted (bound ' + time(plan.bound) + ')'],

@@ -7,6 +7,7 @@
 
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
@@ -86,14 +87,15 @@ Json messageJson(const PlanCommon &common, const Message &message) {
   return out;
 }
 
-Json instructionJson(const PlanCommon &common, const Instruction &from) {
+Json instructionJson(const PlanCommon &common, const Instruction &from,
+                     const std::vector<uint64_t> &staying) {
   Json out = {{"op", opcodeName(from.op)}, {"wave", from.wave}};
   if (isStaged(from.op)) {
     out["slot"] = from.slot;
     out["bytes"] = from.bytes;
   }
   if (from.op == Opcode::Copy || from.op == Opcode::Zero)
-    out["bytes"] = localBytes(common, from);
+    out["bytes"] = localBytes(common, from, staying);
   for (const Segment &segment : from.segments)
     out["segments"].push_back(segmentJson(common, segment));
   for (const Message &message : from.messages)
@@ -107,12 +109,19 @@ Json programJson(const PlanCommon &common, const RankProgram &program) {
               {"destination_rank", program.destinationRank},
               {"staging_bytes", program.stagingBytes}};
   out["source"] = out["destination"] = out["instructions"] = Json::array();
+  std::vector<uint64_t> staying = stayingMasks(common, program);
   for (const ShardRecord &shard : program.source)
     out["source"].push_back(shardJson(common, shard, Side::Source));
-  for (const ShardRecord &shard : program.destination)
-    out["destination"].push_back(shardJson(common, shard, Side::Destination));
+  for (size_t i = 0; i < program.destination.size(); ++i) {
+    const ShardRecord &shard = program.destination[i];
+    Json row = shardJson(common, shard, Side::Destination);
+    if (staying[i])
+      row["stays"] = stateNames(common.families[shard.family], staying[i]);
+    out["destination"].push_back(std::move(row));
+  }
   for (const Instruction &instruction : program.instructions)
-    out["instructions"].push_back(instructionJson(common, instruction));
+    out["instructions"].push_back(
+        instructionJson(common, instruction, staying));
   return out;
 }
 
@@ -165,8 +174,22 @@ void writeMessage(const PlanCommon &common, const Message &message,
         << "\n";
 }
 
+void writeCopies(const PlanCommon &common, const Instruction &copy,
+                 const std::vector<uint64_t> &staying, std::ostream &out) {
+  for (size_t i = 0; i + 1 < copy.segments.size(); i += 2) {
+    const Segment &from = copy.segments[i], &to = copy.segments[i + 1];
+    uint64_t stays = to.states & staying[to.shard];
+    out << "       " << boxText(common, from) << " " << placeText(from)
+        << " -> " << placeText(to);
+    if (stays)
+      out << ", where " << statesText(common.families[to.family], stays)
+          << " stays";
+    out << "\n";
+  }
+}
+
 void writeInstruction(const PlanCommon &common, const Instruction &from,
-                      std::ostream &out) {
+                      const std::vector<uint64_t> &staying, std::ostream &out) {
   out << opcodeName(from.op);
   if (from.wave >= 0)
     out << " wave " << from.wave;
@@ -174,13 +197,8 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
     out << " staging "
         << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
   out << "\n";
-  if (from.op == Opcode::Copy) {
-    for (size_t i = 0; i + 1 < from.segments.size(); i += 2)
-      out << "       " << boxText(common, from.segments[i]) << " "
-          << placeText(from.segments[i]) << " -> "
-          << placeText(from.segments[i + 1]) << "\n";
-    return;
-  }
+  if (from.op == Opcode::Copy)
+    return writeCopies(common, from, staying, out);
   bool isStorage = from.op == Opcode::Create || from.op == Opcode::Release;
   for (const Segment &segment : from.segments)
     out << "       " << placeText(segment) << " "
@@ -203,10 +221,11 @@ void writeProgram(const PlanCommon &common, const RankProgram &program,
       << program.stagingBytes << " bytes\n";
   writeShards(common, Side::Source, program.source, out);
   writeShards(common, Side::Destination, program.destination, out);
+  std::vector<uint64_t> staying = stayingMasks(common, program);
   out << "program:\n";
   for (size_t i = 0; i < program.instructions.size(); ++i) {
     out << "  " << i << ": ";
-    writeInstruction(common, program.instructions[i], out);
+    writeInstruction(common, program.instructions[i], staying, out);
   }
 }
 

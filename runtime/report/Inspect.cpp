@@ -55,6 +55,8 @@ Json planJson(const PlanReader &plan) {
                   {"wire_lower_bound", s.bytesWireLowerBound},
                   {"inter_node", s.bytesInterNode},
                   {"inter_node_lower_bound", s.bytesInterNodeLowerBound}};
+  if (s.bytesInPlace > 0)
+    out["bytes"]["in_place"] = s.bytesInPlace;
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
   out["memory"] = {
@@ -135,6 +137,8 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
            std::to_string(countTensors(common)) + " in " +
                std::to_string(common.families.size()) + " families");
   writeRow(out, "destination bytes", bytesText(s.bytesDestination));
+  if (s.bytesInPlace > 0)
+    writeRow(out, "bytes in place", bytesText(s.bytesInPlace));
   writeRow(out, "local bytes", bytesText(s.bytesLocal));
   writeRow(out, "wire bytes", boundedText(s.bytesWire, s.bytesWireLowerBound));
   writeRow(out, "inter-node bytes",

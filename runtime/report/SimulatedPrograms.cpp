@@ -4,6 +4,7 @@
 
 #include "dtrt/core/Overlap.h"
 #include "dtrt/format/LocalWork.h"
+#include "dtrt/format/StayingStates.h"
 
 namespace dtrt {
 
@@ -29,7 +30,7 @@ public:
   Builder(const PlanCommon &common, const RankProgram &program)
       : common(common), program(program),
         localStays(common.summary.mode == MemoryMode::Flat),
-        besideOf(overlapsOf(program)) {}
+        staying(stayingMasks(common, program)), besideOf(overlapsOf(program)) {}
 
   std::vector<DeviceStep> run() {
     std::vector<bool> isBeside(program.instructions.size());
@@ -54,15 +55,16 @@ private:
     if (step.kind == Kind::Group)
       addGroup(index, step);
     else if (step.kind == Kind::Local)
-      step.bytes = localBytes(common, instruction);
+      step.bytes = localBytes(common, instruction, staying);
     else
       step.bytes = int64_t(instruction.bytes);
     bool isLocal = step.kind == Kind::Local;
+    if (isLocal && step.bytes == 0)
+      return;
     step.afterLocal =
         !isLocal && hasLocal && (localStays || readsDestination(instruction));
     hasLocal = isLocal || (hasLocal && !step.afterLocal);
-    if (!isLocal || step.bytes > 0)
-      append(std::move(step));
+    append(std::move(step));
   }
 
   void addGroup(size_t index, DeviceStep &group) {
@@ -88,6 +90,7 @@ private:
   const PlanCommon &common;
   const RankProgram &program;
   const bool localStays;
+  const std::vector<uint64_t> staying;             // stayingMasks
   const std::vector<std::vector<size_t>> besideOf; // groups, by instruction
   bool hasLocal = false; // that no step has waited for
   std::vector<DeviceStep> steps;

@@ -617,15 +617,12 @@ void withStorage(const Plan &plan, uint32_t device,
 void fillPattern(const Plan &plan, uint32_t device,
                  const std::vector<Tensor> &tensors) {
   withStorage(plan, device, tensors,
-              [&](LocalStorage &storage, const RankProgram &program) {
+              [&](LocalStorage &storage, const RankProgram &) {
 #ifdef DT_HAS_CUDA
                 if (gpuOf(tensors))
                   return check(fillGpuShards(storage));
 #endif
-                for (uint32_t i = 0; i < program.source.size(); ++i)
-                  fillSource(storage, i);
-                for (uint32_t i = 0; i < program.destination.size(); ++i)
-                  poisonDestination(storage, i);
+                fillShards(storage);
               });
 }
 

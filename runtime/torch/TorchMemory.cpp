@@ -195,4 +195,25 @@ Status TorchMemory::release(uint64_t lo, uint64_t hi) {
   return {};
 }
 
+bool TorchMemory::canTake(const LiveMemory &from) const {
+  const auto *other = dynamic_cast<const TorchMemory *>(&from);
+  auto storage = weak.lock();
+  auto source = other ? other->weak.lock() : nullptr;
+  return storage && source && storage != source && other->needed == needed &&
+         source->nbytes() == needed &&
+         (storage->nbytes() == 0 || storage->nbytes() == needed) &&
+         storage->resizable() && storage->device() == source->device();
+}
+
+void TorchMemory::take(LiveMemory &from) {
+  auto &other = static_cast<TorchMemory &>(from);
+  auto storage = weak.lock(), source = other.weak.lock();
+  if (!storage || !source)
+    return;
+  uint64_t bytes = source->nbytes();
+  at::DataPtr data = source->set_data_ptr(at::DataPtr());
+  other.set(*source, at::DataPtr(), 0);
+  set(*storage, std::move(data), bytes);
+}
+
 } // namespace dtrt

@@ -40,6 +40,8 @@ public:
   bool hasPages() const override;
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
   Status release(uint64_t lo, uint64_t hi) override;
+  bool canTake(const LiveMemory &from) const override;
+  void take(LiveMemory &from) override;
 
 private:
   bool isMapped(const c10::StorageImpl &storage) const;

@@ -9,6 +9,7 @@
 #include "dtrt/format/Forwards.h"
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
@@ -90,10 +91,10 @@ void ProgramTotals::add(ProgramTotals &&other) {
   copies.insert(copies.end(), other.copies.begin(), other.copies.end());
   passedOn.add(std::move(other.passedOn));
   shards.add(std::move(other.shards));
-  for (auto sum :
-       {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
-        &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
-        &ProgramTotals::sourceRanks, &ProgramTotals::destinationRanks})
+  for (auto sum : {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
+                   &ProgramTotals::bytesInPlace, &ProgramTotals::bytesWire,
+                   &ProgramTotals::bytesInterNode, &ProgramTotals::sourceRanks,
+                   &ProgramTotals::destinationRanks})
     addBytes(this->*sum, other.*sum);
   for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
                     &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
@@ -106,7 +107,8 @@ ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  const RankProgram &program,
                                  ProgramTotals &totals)
     : common(common), program(program), totals(totals),
-      steps(Steps::forProgram(program)), lifetimes(common, program, steps) {}
+      staying(stayingMasks(common, program)), steps(Steps::forProgram(program)),
+      lifetimes(common, program, steps) {}
 
 Status ProgramVerifier::verify() {
   auto found = findForwards(program);
@@ -204,7 +206,9 @@ Status ProgramVerifier::stepCopy(const Instruction &instruction) {
     const Segment &to = instruction.segments[i + 1];
     DTRT_RETURN_IF_ERROR(read(from));
     DTRT_RETURN_IF_ERROR(write(to, /*zero=*/false));
-    addBytes(totals.bytesLocal, storedBytes(familyOf(to), to));
+    uint64_t moved = storedBytes(familyOf(to), movedPart(to, staying));
+    addBytes(totals.bytesLocal, moved);
+    addBytes(totals.bytesInPlace, storedBytes(familyOf(to), to) - moved);
   }
   return {};
 }

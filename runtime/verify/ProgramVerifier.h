@@ -37,6 +37,7 @@ struct ProgramTotals {
   uint64_t multicasts = 0;
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
+  uint64_t bytesInPlace = 0;
   uint64_t bytesWire = 0;
   uint64_t bytesInterNode = 0;
   uint64_t stagingPeak = 0;
@@ -107,6 +108,7 @@ private:
   const PlanCommon &common;
   const RankProgram &program;
   ProgramTotals &totals;
+  std::vector<uint64_t> staying; // stayingMasks
   Steps steps;
   uint32_t current = 0;                    // index of the instruction
   std::vector<std::vector<bool>> forwards; // by instruction and message

@@ -62,6 +62,7 @@ struct Row {
 constexpr Row kOfPrograms[] = {
     {"destination bytes", &PlanSummary::bytesDestination},
     {"local bytes", &PlanSummary::bytesLocal},
+    {"bytes in place", &PlanSummary::bytesInPlace},
     {"wire bytes", &PlanSummary::bytesWire},
     {"inter-node bytes", &PlanSummary::bytesInterNode},
     {"staging peak", &PlanSummary::stagingPeak},
@@ -97,6 +98,7 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   PlanSummary out = common.summary;
   out.bytesDestination = totals.bytesDestination;
   out.bytesLocal = totals.bytesLocal;
+  out.bytesInPlace = totals.bytesInPlace;
   out.bytesWire = totals.bytesWire;
   out.bytesWireLowerBound = bounds->wireBytes;
   out.bytesInterNode = totals.bytesInterNode;

@@ -25,13 +25,6 @@ uint64_t numberInFile(const char *path) {
   return file >> number ? number : ~uint64_t(0);
 }
 
-void fill(LocalStorage &storage) {
-  for (uint32_t i = 0; i < storage.program().source.size(); ++i)
-    fillSource(storage, i);
-  for (uint32_t i = 0; i < storage.program().destination.size(); ++i)
-    poisonDestination(storage, i);
-}
-
 } // namespace
 
 struct LoopbackSession::Device {
@@ -91,7 +84,7 @@ LoopbackSession::prepare(const PlanReader &plan,
       return;
     device.storage = std::move(*storage);
     if (options.check)
-      fill(*device.storage);
+      fillShards(*device.storage);
     session->tell("fill", session->filled);
   }));
   for (auto &device : session->devices)

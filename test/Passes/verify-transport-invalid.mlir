@@ -459,7 +459,61 @@ dt.layout @dst of @model world 1 {
 }
 // expected-error@+1 {{holds 32 bytes above the larger of source and destination on device 0, more than the limit of 16}}
 dt.transition @above_the_limit from @src to @dst memory <staging 16, flat> {
+  dt.create @w <on 0 at [0] size [8]>
   dt.copy @w <on 0 at [0] size [8]>
+}
+
+// -----
+
+// In flat memory what is kept has one storage, which does not come.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @kept_and_created from @src to @dst memory <staging 64, flat> {
+  dt.create @w <on 0 at [6] size [2]>
+  // expected-error@+1 {{keeps @w[0:8) on device 0, where not all of its shard stays}}
+  dt.keep @w <on 0 at [0] size [8]>
+}
+
+// -----
+
+// Nor does it go.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @kept_and_released from @src to @dst memory <staging 64, flat> {
+  // expected-error@+1 {{keeps @w[0:8) on device 0, where not all of its shard stays}}
+  dt.keep @w <on 0 at [0] size [8]>
+  dt.release @w <on 0 at [0] size [8]>
+}
+
+// -----
+
+// What is kept is the same on both sides.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 devices [0, 1] {
+  dt.place @w shards rank 0 at [0] size [8], rank 1 at [0] size [8]
+}
+dt.layout @dst of @model world 2 devices [0, 1] {
+  dt.place @w shards rank 0 at [0] size [8], rank 1 at [0] size [4]
+}
+dt.transition @kept_in_part from @src to @dst memory <staging 64, flat> {
+  // expected-error@+1 {{keeps @w[0:4) on device 1, where not all of its shard stays}}
+  dt.keep @w <on 0 at [0] size [8], on 1 at [0] size [4]>
 }
 
 // -----

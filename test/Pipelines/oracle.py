@@ -144,6 +144,7 @@ class Transition:
         }
         self.source, self.destination = map(self.evaluate, self.on)
         self.per_node = request.get("cluster", {}).get("devices_per_node", 8)
+        self.is_flat = request.get("memory", {}).get("mode") == "flat"
         self.masks = {}
         self.totals = Counter()
         for number, tensor in enumerate(self.tensors):
@@ -205,6 +206,8 @@ class Transition:
             self.totals["destination"] += int(wanted.sum()) * stored
             self.totals["local"] += int((wanted & ~missing).sum()) * stored
             self.totals["wire"] += int(missing.sum()) * width
+            if state.source == state.destination and (wanted == held).all():
+                self.totals["unchanged"] += int(wanted.sum()) * stored
             node = self.node(device)
             nodes[node] = nodes.get(node, False) | missing
         for node, missing in nodes.items():
@@ -238,6 +241,8 @@ def check_inspect(transition, inspect):
     for key, inner in INSPECT_KEYS.items():
         found = inspect.get(key, {})
         more = {"granularity"} if key == "memory" and by_tensor else set()
+        if key == "bytes" and transition.is_flat:
+            more = {"in_place"} & set(found)
         expect(
             problems,
             f"inspect's {key} keys",
@@ -254,7 +259,8 @@ def check_inspect(transition, inspect):
     for what, found, expected in [
         ("tensors", inspect["tensors"], len(transition.tensors)),
         ("bytes.destination", bytes_["destination"], totals["destination"]),
-        ("bytes.local", bytes_["local"], totals["local"]),
+        ("bytes that stay on their device",
+         bytes_["local"] + bytes_.get("in_place", 0), totals["local"]),
         ("bytes.wire", bytes_["wire"], totals["wire"]),
         ("wire_lower_bound", bytes_["wire_lower_bound"], totals["wire"]),
         ("inter_node_lower_bound", bytes_["inter_node_lower_bound"],
@@ -268,6 +274,11 @@ def check_inspect(transition, inspect):
         ("destination_max", memory["destination_max"], most["destination"]),
     ]:  # fmt: skip
         expect(problems, what, found, expected)
+    if bytes_.get("in_place", 0) > totals["unchanged"]:
+        problems.append(
+            f"{bytes_['in_place']} bytes stay in place, of which"
+            f" {totals['unchanged']} do not change"
+        )
     return problems + check_limits(request.get("memory", {}), inspect)
 
 

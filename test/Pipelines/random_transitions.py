@@ -37,6 +37,7 @@ FEATURES = [
     "multicasts in flat mode",
     "multicasts over unequal links",
     "multicasts in parts",
+    "bytes in place",
 ]
 
 
@@ -64,6 +65,11 @@ def compile_within_limit(tools, case, request, plan):
 
 def features_of(request, inspect, deliveries):
     """Which of FEATURES a case has."""
+    kept = ["bytes in place"] if "in_place" in inspect["bytes"] else []
+    return kept + multicast_features(request, inspect, deliveries)
+
+
+def multicast_features(request, inspect, deliveries):
     waves = {}  # of each pair
     for row in deliveries:
         waves.setdefault((row["src"], row["dst"]), set()).add(row["wave"])

@@ -28,9 +28,11 @@ def DT_KeepOp : DT_MovementOp<"keep", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "destination bytes that their device already holds in place";
   let description = [{
-    The device's shards of these states are the same on both sides. They are
-    distinct storage all the same, and programs copy from one to the other; a
-    trainer that gives one tensor for both sides has nothing written to it.
+    The device's shards of these states are the same on both sides. In flat
+    memory what stays at the transport level has one storage for both, which
+    neither comes nor goes. In mode rollback they are distinct storage all the
+    same, and programs copy from one to the other; a trainer that gives one
+    tensor for both sides has nothing written to it.
 
     **Constraints:**
     - `from` and `to` are the same device;

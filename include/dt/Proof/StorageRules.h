@@ -23,7 +23,7 @@ MaybeFault checkStorage(const TransportPlan &plan,
                         const ParallelFor &parallel = serialFor);
 
 /// Bytes that a device holds: all of each side, its staging arena, and the most
-/// of them at any time.
+/// of them at any time. Of both sides, what stays (StayingShards) exists once.
 struct DeviceMemory {
   int64_t source = 0, destination = 0, staging = 0, peak = 0;
 };

@@ -65,7 +65,8 @@ struct PlanStorage {
 struct PlanStep {
   enum class Kind { Copy, Derive, Zero, Wave, Create, Release };
   Kind kind = Kind::Copy;
-  int32_t wave = -1; // number of a wave, else -1
+  int32_t wave = -1;  // number of a wave, else -1
+  bool keeps = false; // of copies: what they name stays, in flat memory
   /// Ranges of `pieces`, `slots` or `storage`. Those of a wave are sorted by
   /// (from, to): one run per message, in packing order.
   size_t first = 0, last = 0;
@@ -108,6 +109,8 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
+  /// Flat memory: storage comes and goes, and what does not change stays.
+  bool isFlat = false;
   /// Flat memory: how storages come and go.
   Granularity granularity = Granularity::Page;
   bool isByTensor() const { return granularity == Granularity::Tensor; }

@@ -32,9 +32,10 @@
 //             that first writes any element between the first and the last of
 //             a piece; pages of source storage go at the end of the wave that
 //             last reads such an element, those that nobody reads before wave
-//             0. No device ever holds more, its arena included, than the larger
-//             of its source and its destination and the limit. All copies of a
-//             wave are created for before any of them frees.
+//             0. What stays on a device exists once and never goes. No device
+//             ever holds more, its arena included, than the larger of its
+//             source and its destination and the limit. All copies of a wave
+//             are created for before any of them frees.
 //
 // **Objective.** Seconds by the cost model (dt/Cost/CostModel.h), every message
 // packed and unpacked.
@@ -55,6 +56,7 @@
 #include "dt/Cost/CostModel.h"
 #include "dt/Routing/Moves.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -100,6 +102,13 @@ struct FlatFlow {
   /// The flow whose source buffers are read: itself, or the one that its state
   /// is made from.
   uint32_t readsFrom = 0;
+  /// Devices, ascending, that hold the same of it on both sides, where it stays
+  /// as it is: there is one storage for both, which neither comes nor goes.
+  std::vector<int64_t> staying = {};
+
+  bool stays(int64_t device) const {
+    return std::binary_search(staying.begin(), staying.end(), device);
+  }
 };
 
 /// Flat memory: the storage part of an instance.

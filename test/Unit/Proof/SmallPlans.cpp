@@ -94,6 +94,7 @@ void BuiltPlan::addShards() {
   flow.source = &source;
   flow.destination = &destination;
   plan.flows = {flow};
+  plan.isFlat = small.mode == dtrt::MemoryMode::Flat;
 }
 
 void BuiltPlan::addSteps() {

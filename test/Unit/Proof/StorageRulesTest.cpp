@@ -220,6 +220,79 @@ TEST(StorageRules, ByTensorStorageComesAndGoesWhole) {
   }
 }
 
+// What does not change has one storage: where storage may come and go, and
+// nothing is created, released or brought there.
+TEST(StorageRules, WhatStaysExistsOnce) {
+  auto peakOf = [](auto change) {
+    Transition t;
+    t.plan.isFlat = true;
+    t.addCopy(Box::whole({6, 4}));
+    change(t);
+    return measureMemory(t.plan).at(0).peak;
+  };
+  constexpr int64_t kOnce = 48, kTwice = 96;
+  EXPECT_EQ(peakOf([](Transition &) {}), kOnce);
+  EXPECT_EQ(peakOf([](Transition &t) { t.plan.isFlat = false; }), kTwice);
+  for (bool creates : {true, false})
+    EXPECT_EQ(peakOf([&](Transition &t) { t.addStorage(creates, {20, 24}); }),
+              kTwice);
+  for (auto kind :
+       {PlanStep::Kind::Wave, PlanStep::Kind::Derive, PlanStep::Kind::Zero})
+    EXPECT_EQ(peakOf([&](Transition &t) { t.plan.steps[0].kind = kind; }),
+              kTwice);
+  EXPECT_EQ(peakOf([](Transition &t) { t.plan.pieces[0].from = 1; }), kTwice);
+  EXPECT_EQ(peakOf([](Transition &t) { t.plan.pieces[0].atSource = false; }),
+            kTwice);
+  EXPECT_EQ(
+      peakOf([](Transition &t) { t.plan.flows[0].destinationConverts = true; }),
+      kTwice);
+  EXPECT_EQ(peakOf([](Transition &t) {
+              t.plan.flows[0].destinationBuffers = {{1, 4}};
+              t.plan.flows[0].sourceConverts = true;
+            }),
+            kTwice / 2 + 96);
+  EXPECT_EQ(peakOf([](Transition &t) {
+              t.source = holdingsOf({{0, Box::whole({6, 5})}});
+            }),
+            48 + 60);
+  // By tensor, in a storage that others have too.
+  EXPECT_EQ(
+      peakOf([](Transition &t) { t.plan.granularity = Granularity::Tensor; }),
+      kOnce);
+  EXPECT_EQ(peakOf([](Transition &t) {
+              t.plan.granularity = Granularity::Tensor;
+              t.plan.flows[0].storages = {7};
+            }),
+            kTwice);
+}
+
+TEST(StorageRules, WhatIsKeptMustStay) {
+  auto faultOf = [](auto change) {
+    Transition t;
+    t.plan.isFlat = true;
+    t.addCopy(Box::whole({6, 4}));
+    t.plan.steps[0].keeps = true;
+    change(t);
+    return checkStorage(t.plan);
+  };
+  EXPECT_FALSE(faultOf([](Transition &) {}));
+  for (bool creates : {true, false}) {
+    auto fault =
+        faultOf([&](Transition &t) { t.addStorage(creates, {20, 24}); });
+    ASSERT_TRUE(fault);
+    EXPECT_EQ(fault->text, "keeps @w[0:6)x[0:4) on device 0, where not all of "
+                           "its shard stays");
+  }
+  EXPECT_TRUE(faultOf([](Transition &t) {
+    t.destination = holdingsOf({{0, Box::whole({6, 5})}});
+  }));
+  // In mode rollback it is a copy like others.
+  EXPECT_FALSE(faultOf([](Transition &t) {
+    t.plan.isFlat = false;
+    t.destination = holdingsOf({{0, Box::whole({6, 5})}});
+  }));
+}
+
 TEST(StorageRules, AgreeWithElementsOneByOne) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

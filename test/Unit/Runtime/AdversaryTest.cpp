@@ -72,10 +72,7 @@ Status runAdversarial(const PlanReader &plan, uint64_t seed,
     DTRT_RETURN_IF_ERROR(program);
     auto storage = ArenaStorage::allocate(plan.common(), *program);
     DTRT_RETURN_IF_ERROR(storage);
-    for (uint32_t s = 0; s < program->source.size(); ++s)
-      fillSource(**storage, s);
-    for (uint32_t s = 0; s < program->destination.size(); ++s)
-      poisonDestination(**storage, s);
+    fillShards(**storage);
     auto executor = Executor::prepare(**storage, transport);
     DTRT_RETURN_IF_ERROR(executor);
     DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), executor->peers()));

@@ -56,6 +56,7 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"flat", "zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(planByTensor())),
             (Names{"flat", "zero-fill", "element-ranges", "flat-by-tensor"}));
+  EXPECT_EQ(featureNames(neededBy(keptSquare())), (Names{"flat", "in-place"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -67,7 +68,7 @@ TEST(Features, AreFoundInTheContent) {
 
 TEST(Features, AreStatedByTheWriter) {
   for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
-                               forwardingPlan(), derivedPlan()}) {
+                               keptSquare(), forwardingPlan(), derivedPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)
@@ -81,7 +82,7 @@ TEST(Features, AreStatedByTheWriter) {
 
 TEST(Features, NeitherUnderstatedNorOverstated) {
   for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
-                               forwardingPlan(), derivedPlan()}) {
+                               keptSquare(), forwardingPlan(), derivedPlan()}) {
     FeatureSet needed = neededBy(plan);
     EXPECT_EQ(verdictOf(plan, needed), "");
     for (FeatureSet bit = 1; bit <= bitOf(Feature::FlatByTensor); bit <<= 1) {

@@ -122,10 +122,7 @@ Status GuardedDevice::allocate() {
   auto allocated = ArenaStorage::allocate(common, program);
   DTRT_RETURN_IF_ERROR(allocated);
   storage = std::move(*allocated);
-  for (uint32_t s = 0; s < program.source.size(); ++s)
-    fillSource(*storage, s);
-  for (uint32_t s = 0; s < program.destination.size(); ++s)
-    poisonDestination(*storage, s);
+  fillShards(*storage);
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Create)
       for (const Segment &segment : instruction.segments)

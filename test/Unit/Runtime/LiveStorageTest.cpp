@@ -35,6 +35,18 @@ public:
     all -= pages ? hi - lo : exists() ? 0 : content.size();
     return {};
   }
+  bool canTake(const LiveMemory &from) const override {
+    return static_cast<const FakeMemory &>(from).live.size() == live.size();
+  }
+  void take(LiveMemory &from) override {
+    auto &other = static_cast<FakeMemory &>(from);
+    EXPECT_TRUE(other.exists());
+    if (exists())
+      all -= content.size();
+    std::swap(content, other.content);
+    std::fill(live.begin(), live.end(), true);
+    std::fill(other.live.begin(), other.live.end(), false);
+  }
   bool exists() const {
     return std::find(live.begin(), live.end(), true) != live.end();
   }
@@ -221,6 +233,47 @@ TEST(LiveStorage, LeavesTensorsThatAreTheirOwnDestination) {
     }
     EXPECT_GT(found, 0u);
   }
+}
+
+TEST(LiveStorage, HandsOverTheMemoryOfWhatStays) {
+  for (bool pages : {true, false}) {
+    SCOPED_TRACE(pages ? "by page" : "by tensor");
+    TestPlan plan = keptSquare();
+    if (!pages)
+      plan.common.summary.granularity = Granularity::Tensor;
+    Trainer trainer(plan, 0, /*shared=*/false, UINT64_MAX, pages);
+    std::map<std::string, void *> before;
+    for (const TensorBinding &tensor : trainer.tensors)
+      if (tensor.side == Side::Source)
+        before[tensor.state] = tensor.data;
+    auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                     trainer.tensors);
+    ASSERT_TRUE(storage.ok()) << storage.status().message();
+    EXPECT_TRUE((*storage)->givesBack());
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source));
+    ASSERT_TRUE((*storage)->clear().ok());
+    uint64_t most = trainer.run(**storage);
+    EXPECT_EQ(most, (*storage)->peakLiveBytes());
+    EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Destination));
+    for (const TensorBinding &tensor : trainer.tensors)
+      EXPECT_EQ(static_cast<FakeMemory *>(tensor.memory)->exists(),
+                tensor.side == Side::Destination);
+    EXPECT_EQ((*storage)->data(Side::Destination, 0, 0, 0), before["param"]);
+    EXPECT_EQ((*storage)->data(Side::Destination, 0, 1, 0), before["master"]);
+  }
+}
+
+// Memory that cannot go by page stays the source's.
+TEST(LiveStorage, CopiesWhatItCannotHandOver) {
+  Trainer trainer(keptSquare(), 0, /*shared=*/false);
+  auto storage = LiveStorage::bind(trainer.reader.common(), trainer.program,
+                                   trainer.tensors);
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  EXPECT_FALSE((*storage)->givesBack());
+  EXPECT_NE((*storage)->data(Side::Destination, 0, 0, 0),
+            (*storage)->data(Side::Source, 0, 0, 0));
+  EXPECT_EQ(trainer.all, bytesOn(trainer, Side::Source) +
+                             bytesOn(trainer, Side::Destination));
 }
 
 TEST(LiveStorage, MakesNothingWhereNotAllFits) {

@@ -4,6 +4,7 @@
 
 #include "PlanBytes.h"
 
+#include "dtrt/format/StayingStates.h"
 #include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
@@ -341,12 +342,15 @@ void summarize(TestPlan &plan) {
     summary.stagingPeak = std::max(summary.stagingPeak, program.stagingBytes);
     summary.devicePeak =
         std::max(summary.devicePeak, peakBytes(plan.common, program));
+    std::vector<uint64_t> staying = stayingMasks(plan.common, program);
     for (const Instruction &instruction : program.instructions) {
       if (instruction.op == Opcode::Copy)
         for (size_t i = 1; i < instruction.segments.size(); i += 2) {
-          const Segment &segment = instruction.segments[i];
-          summary.bytesLocal +=
-              storedBytes(plan.common.families[segment.family], segment);
+          const Segment &to = instruction.segments[i];
+          const Family &family = plan.common.families[to.family];
+          uint64_t moved = storedBytes(family, movedPart(to, staying));
+          summary.bytesLocal += moved;
+          summary.bytesInPlace += storedBytes(family, to) - moved;
         }
       for (const Message &message : instruction.messages) {
         waves.push_back(instruction.wave);
@@ -592,8 +596,69 @@ TestPlan randomPlan(std::mt19937_64 &rng) {
                   rng() % 2 ? MemoryMode::Flat : MemoryMode::Rollback);
 }
 
+static bool isLifetime(const Instruction &instruction) {
+  return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
+}
+
+static void letStay(const PlanCommon &common, RankProgram &program) {
+  RankProgram without = program;
+  auto &others = without.instructions;
+  others.erase(std::remove_if(others.begin(), others.end(), isLifetime),
+               others.end());
+  std::vector<StayingState> staying = stayingStates(common, without);
+  auto &all = program.instructions;
+  for (Instruction &instruction : all) {
+    if (!isLifetime(instruction))
+      continue;
+    for (Segment &segment : instruction.segments)
+      for (const StayingState &own : staying)
+        if (segment.shard ==
+            (segment.side == Side::Source ? own.source : own.destination))
+          segment.states &= ~(uint64_t(1) << own.state);
+    auto &named = instruction.segments;
+    named.erase(
+        std::remove_if(named.begin(), named.end(),
+                       [](const Segment &segment) { return !segment.states; }),
+        named.end());
+  }
+  all.erase(std::remove_if(all.begin(), all.end(),
+                           [](const Instruction &instruction) {
+                             return isLifetime(instruction) &&
+                                    instruction.segments.empty();
+                           }),
+            all.end());
+}
+
+void letStay(TestPlan &plan) {
+  for (RankProgram &program : plan.programs)
+    letStay(plan.common, program);
+  makeSummaryTrue(plan);
+}
+
+TestPlan keptSquare() {
+  Family square = makeFamily("square", {}, {4, 4},
+                             {{"param", DType::BF16, DType::BF16},
+                              {"master", DType::F32, DType::F32}});
+  ShardRecord held = box(0, {{0, 4}, {0, 4}}, 3);
+  ShardRecord moved = box(1, {{0, 8}});
+  TestPlan plan =
+      makePlan({square, makeFamily("vector", {}, {8})}, {{held}, {moved}},
+               {{held, moved}, {}}, MemoryMode::Flat);
+  auto &all = plan.programs[0].instructions;
+  auto isCopy = [](const Instruction &instruction) {
+    return instruction.op == Opcode::Copy;
+  };
+  auto first = std::find_if(all.begin(), all.end(), isCopy);
+  require(first != all.end(), "the square is copied");
+  first->segments.resize(2);
+  first->segments[0].states = first->segments[1].states = 3;
+  all.erase(std::remove_if(first + 1, all.end(), isCopy), all.end());
+  letStay(plan);
+  return plan;
+}
+
 TestPlan anyPlan(std::mt19937_64 &rng) {
-  switch (rng() % 6) {
+  switch (rng() % 8) {
   case 0:
     return reshapePlan();
   case 1:
@@ -602,6 +667,13 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
     return forwardingPlan();
   case 3:
     return derivedPlan();
+  case 4:
+    return keptSquare();
+  case 5: {
+    TestPlan plan = reshapePlan(MemoryMode::Flat);
+    letStay(plan);
+    return plan;
+  }
   default:
     return randomPlan(rng);
   }

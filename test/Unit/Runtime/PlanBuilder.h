@@ -66,6 +66,13 @@ TestPlan derivedPlan();
 TestPlan randomPlan(std::mt19937_64 &rng);
 /// One of these.
 TestPlan anyPlan(std::mt19937_64 &rng);
+/// Lets all stay in a flat plan that does not change: it is neither created nor
+/// released.
+void letStay(TestPlan &plan);
+/// Device 0 keeps a square in two states, 4 x 4 elements, with one copy, and
+/// gets a vector of 8; device 1 has the vector. In flat memory: the square
+/// stays.
+TestPlan keptSquare();
 /// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
 /// one storage.
 TestPlan planByTensor(bool shared);

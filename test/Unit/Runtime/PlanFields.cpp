@@ -244,7 +244,7 @@ private:
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
-           granularity] = summary;
+           granularity, bytesInPlace] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -270,6 +270,7 @@ private:
     leaf("summary.verifier", verifier);
     leaf("summary.solverSteps", solverSteps);
     leaf("summary.granularity", granularity);
+    leaf("summary.bytesInPlace", bytesInPlace);
   }
 
   void add(RankProgram &program) {

@@ -322,7 +322,7 @@ TEST(Report, DrawingHasThePlansNumbers) {
   EXPECT_EQ(json["sourceWorld"], 3);
   EXPECT_EQ(json["destinationWorld"], 3);
   EXPECT_EQ(json["mode"], "rollback");
-  EXPECT_EQ(json["bytes"], (Json{160, 32, 128, 64}));
+  EXPECT_EQ(json["bytes"], (Json{160, 32, 128, 64, 0}));
   EXPECT_EQ(json["predicted"], 3e-6);
   EXPECT_EQ(json["bound"], 1.5e-6);
   EXPECT_EQ(json["stagingLimit"], 1 << 20);

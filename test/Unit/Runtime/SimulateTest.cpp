@@ -30,6 +30,8 @@ TestPlan forwarder(MemoryMode mode) {
   copy.segments = {all, all};
   copy.segments[1].side = Side::Destination;
   plan.programs.emplace_back();
+  plan.programs[0].source = {box(0, {{0, 4}, {0, 4}})};
+  plan.programs[0].destination = {box(0, {{0, 4}, {0, 5}})};
   plan.programs[0].instructions = {
       copy,
       inWave(0, packOf(0, 10)),
@@ -116,6 +118,18 @@ TEST(Simulate, TheFormulaKnowsLocalWorkOfFlatMemory) {
   EXPECT_EQ(copies[0].bytes, 64);
   EXPECT_EQ(copies[1].wave, INT32_MAX);
   EXPECT_EQ(copies[1].bytes, 64);
+}
+
+TEST(Simulate, WhatStaysIsNoWork) {
+  TestPlan plan = forwarder(MemoryMode::Flat);
+  RankProgram &program = plan.programs[0];
+  program.destination.push_back(program.source[0]);
+  program.instructions[0].segments[1].shard = 1;
+  EXPECT_TRUE(localWork(plan.common, program).empty());
+  std::vector<DeviceStep> steps = stepsOf(plan.common, program);
+  ASSERT_EQ(steps.size(), 7u);
+  EXPECT_EQ(steps[0].kind, Kind::Pack);
+  EXPECT_FALSE(steps[0].afterLocal);
 }
 
 TEST(Simulate, AForwardTakesTwoMessages) {

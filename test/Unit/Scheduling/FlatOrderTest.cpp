@@ -50,6 +50,27 @@ struct FlatCase {
           int64_t(random() % 3) - 1;
   }
   bool isWhole = false;
+  /// What devices hold alike on both sides stays there.
+  void letStay() {
+    for (uint32_t i = 0; i < flows.size(); ++i)
+      for (int64_t device : destination.devices())
+        if (shardsOf(source, i, device) == shardsOf(destination, i, device) &&
+            !shardsOf(source, i, device).empty())
+          flows[i].staying.push_back(device);
+    auto &locals = routing.locals;
+    locals.erase(std::remove_if(locals.begin(), locals.end(),
+                                [&](const LocalMove &local) {
+                                  return flows[local.flow].stays(local.device);
+                                }),
+                 locals.end());
+  }
+  static std::set<Shard> shardsOf(const ShardIndex &index, uint32_t flow,
+                                  int64_t device) {
+    std::set<Shard> out;
+    for (uint32_t number : index.numbersOf(flow, device))
+      out.insert(*index.shardsOf(device)[number].shard);
+    return out;
+  }
   FlatInput input(int64_t pageBytes) const {
     return {routing.moves, routing.locals, flows,
             source,        destination,    pageBytes};
@@ -102,6 +123,11 @@ public:
       useWhole(flat.source, lastRead, /*first=*/false);
     }
     noteChanges();
+    for (int64_t device : flat.source.devices())
+      for (const ShardIndex::Entry &entry : flat.source.shardsOf(device))
+        if (flat.flows[entry.flow].stays(device))
+          live[device] += entry.shard->elementsPerMember() *
+                          flat.transition.flows[entry.flow].bytesPerElement;
     for (const auto &[key, uses] : lastRead)
       live[std::get<0>(key)] +=
           widthOf(key) * std::count_if(uses.begin(), uses.end(),
@@ -134,6 +160,8 @@ private:
   void span(const ShardIndex &index, size_t step, uint32_t flow, const Box &box,
             std::map<Key, std::vector<int64_t>> &uses, bool first) {
     int64_t device = steps[step].device;
+    if (flat.flows[flow].stays(device))
+      return;
     auto found = index.find(flow, device, box);
     if (!found)
       return; // a forward, read from the destination
@@ -332,6 +360,30 @@ TEST(FlatOrder, DevicesHoldNoMoreThanTheLargerSideAndTheRoom) {
     ASSERT_NO_FATAL_FAILURE(keepsToRoom(flat, input, random, tight));
   }
   EXPECT_GT(tight, 20) << "the bound was hardly ever put to the test";
+}
+
+TEST(FlatOrder, WhatStaysTakesNoRoom) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  size_t stayed = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    FlatCase flat(random);
+    int64_t before = FlatOrder(flat.input(/*pageBytes=*/1), 100).neededBytes();
+    flat.letStay();
+    FlatInput input = flat.input(/*pageBytes=*/1);
+    FlatOrder order(input, 100);
+    ASSERT_LE(order.neededBytes(), before) << "trial " << trial;
+    int64_t wave = 0;
+    std::vector<Step> steps;
+    for (const FlatPhase &phase : order.phases(order.neededBytes()))
+      addSteps(flat, phase, wave, random, steps);
+    ASSERT_LE(Accountant(flat, std::move(steps)).peak(), order.neededBytes())
+        << "trial " << trial;
+    for (const FlatFlow &flow : flat.flows)
+      stayed += flow.staying.size();
+  }
+  EXPECT_GT(stayed, 50u) << "hardly anything stayed";
 }
 
 TEST(FlatOrder, WholeStoragesKeepToTheRoomToo) {

@@ -469,6 +469,38 @@ TEST(WaveStorage, FreesWhatNobodyReadsFirst) {
   EXPECT_FALSE(error) << *error;
 }
 
+TEST(WaveStorage, CountsWhatStaysOnce) {
+  // As in CountsPagesByWave, but that the tensor that both keep is not copied.
+  WaveProblem p = swapProblem(16 + 256);
+  p.copies.clear();
+  p.storage->flows[1].staying = {0, 1};
+  auto fault = p.check();
+  ASSERT_FALSE(fault) << *fault;
+  WaveSchedule s = swapSchedule(1);
+  s.copies.clear();
+  auto error = p.verify(s);
+  EXPECT_FALSE(error) << *error;
+  --p.storage->limitBytes;
+  error = p.verify(s);
+  ASSERT_TRUE(error);
+  EXPECT_EQ(*error, "device 0 holds 304 bytes in wave 1, 272 above the larger "
+                    "of its source and its destination, more than the limit "
+                    "of 271");
+}
+
+TEST(WaveStorage, NamesWhatDoesNotStay) {
+  WaveProblem p = swapProblem(0);
+  p.storage->flows[1].staying = {1};
+  expectUnsound(p, "flow 1 stays on device 1, and some of it comes there");
+  p.storage->flows[1].staying = {1, 0};
+  expectUnsound(p, "flow 1 stays on devices that do not ascend");
+  p.copies.clear();
+  p.storage->flows[1].staying.clear();
+  p.storage->flows[0].staying = {0};
+  expectUnsound(p, "flow 0 stays on device 0, which does not hold the same of "
+                   "it on both sides");
+}
+
 TEST(WaveStorage, CountsMembersOneByOne) {
   // Two layers; only the second moves, in a wave of its own.
   WaveProblem p;

@@ -65,6 +65,9 @@ TEST(WaveProblemText, ReadsBackWhatItWrote) {
     for (FlatFlow &flow : p.storage->flows)
       for (FlatStates &states : flow.source)
         states.storage = states.count == 1 ? int64_t(random() % 3) - 1 : -1;
+    for (FlatFlow &flow : p.storage->flows)
+      for (int64_t device = random() % 3; device < 5; ++device)
+        flow.staying.push_back(device);
     if (random() % 2)
       p.storage.reset();
     if (random() % 2)

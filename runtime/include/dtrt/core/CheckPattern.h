@@ -29,6 +29,9 @@ inline uint64_t patternValue(uint64_t seed, uint64_t position) {
 void fillSource(LocalStorage &storage, uint32_t shard);
 /// Overwrites a destination shard's buffers with a poison value.
 void poisonDestination(LocalStorage &storage, uint32_t shard);
+/// Poisons all of the destination, then fills all of the source: what stays
+/// (StayingStates.h) has one buffer for both.
+void fillShards(LocalStorage &storage);
 
 struct CheckReport {
   uint64_t bytesChecked = 0;

@@ -13,7 +13,8 @@ namespace dtrt {
 struct ExecutionStats {
   uint64_t bytesSent = 0;
   uint64_t bytesReceived = 0;
-  /// By copies of the program, those of tensors that stay in place included.
+  /// By copies of the program, without what stays in mode flat
+  /// (StayingStates.h); tensors that are given for both sides included.
   uint64_t bytesCopied = 0;
   uint64_t bytesZeroed = 0;
   uint64_t messages = 0;
@@ -62,6 +63,7 @@ private:
     const Instruction *instruction = nullptr;
     std::vector<PreparedSegment> segments; // or of direct messages, in order
     std::vector<PreparedCopy> copies;
+    uint64_t bytesCopied = 0; // of the copies, without what is there already
     std::vector<TransportMessage> messages;
     MessageView view; // Pack, Unpack: the segments as a message
   };
@@ -71,7 +73,8 @@ private:
   static Result<Executor> prepareAll(LocalStorage &storage,
                                      Transport &transport,
                                      const ExecutionOptions &options);
-  Result<Step> prepareStep(const Instruction &instruction) const;
+  Result<Step> prepareStep(const Instruction &instruction,
+                           const std::vector<uint64_t> &staying) const;
   Status prepareSegments(const std::vector<Segment> &segments,
                          Step &step) const;
   Status findRegions();

@@ -29,12 +29,19 @@ public:
   virtual Result<std::byte *> create(uint64_t lo, uint64_t hi) = 0;
   /// Gives bytes [lo, hi) back: nobody reads them any more.
   virtual Status release(uint64_t lo, uint64_t hi) = 0;
+  /// Whether `take` can be called: both are of one kind and of one size.
+  virtual bool canTake(const LiveMemory &from) const = 0;
+  /// Has what is in the memory of another, which has none afterwards; what was
+  /// here is gone.
+  virtual void take(LiveMemory &from) = 0;
 };
 
 /// Bound tensors, of which those with a memory come and go with the program: by
 /// tensor all of them, by page those that have pages. Other memory of the
 /// destination is made at once, and of the source stays; so does all memory in
-/// which a tensor lies that is its own destination.
+/// which a tensor lies that is its own destination. A tensor that does not
+/// change (StayingStates.h) gives its memory to its destination, where each has
+/// one of its own; else it is copied.
 class LiveStorage : public LocalStorage {
 public:
   /// Binds all tensors as `bindTensors` does. Fails also where tensors of one
@@ -51,7 +58,8 @@ public:
 
   /// Whether the program gives memory of the source back.
   bool givesBack() const;
-  /// Gives back what there is of a destination that the program creates.
+  /// Gives back what there is of a destination that the program creates, and
+  /// hands over the memory of what stays.
   Status clear();
 
 private:
@@ -67,6 +75,9 @@ private:
     unsigned state = 0;
     int64_t member = 0;
   };
+  struct HandOver {
+    LiveMemory *from = nullptr, *to = nullptr;
+  };
 
   using LocalStorage::LocalStorage;
   bool isByTensor() const {
@@ -78,6 +89,7 @@ private:
   }
   const std::string &groupOf(const Noted &noted) const;
   void findTwins();
+  void findHandOvers();
   Status checkTogether() const;
   void findMoving();
   Status createOthers();
@@ -86,6 +98,7 @@ private:
   std::vector<Place> places; // by index()
   std::vector<Noted> noted;
   std::set<const LiveMemory *> staying;
+  std::vector<HandOver> handOvers;
 };
 
 } // namespace dtrt

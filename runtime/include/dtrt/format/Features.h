@@ -29,7 +29,8 @@ namespace dtrt {
   X(PartialTensors, "partial-tensors", "tensors that layouts hold in part")    \
   X(UnequalLinks, "unequal-links", "bandwidths of single links")               \
   X(SharedNics, "shared-nics", "devices that share a NIC")                     \
-  X(FlatByTensor, "flat-by-tensor", "storages come and go whole")
+  X(FlatByTensor, "flat-by-tensor", "storages come and go whole")              \
+  X(InPlace, "in-place", "storage of both sides that stays")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

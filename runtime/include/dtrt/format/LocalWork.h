@@ -14,8 +14,10 @@
 
 namespace dtrt {
 
-/// Bytes that a Copy or Zero writes.
-int64_t localBytes(const PlanCommon &common, const Instruction &instruction);
+/// Bytes that a Copy or Zero writes, without what is there already
+/// (stayingMasks).
+int64_t localBytes(const PlanCommon &common, const Instruction &instruction,
+                   const std::vector<uint64_t> &staying);
 
 /// What stays between two groups of a program, in its order; what comes after
 /// the last group has the wave INT32_MAX.

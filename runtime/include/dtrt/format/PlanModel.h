@@ -172,7 +172,7 @@ struct RankProgram {
 /// What `dt-plan inspect` prints; computed by the compiler.
 struct PlanSummary {
   uint64_t bytesDestination = 0; // all destination bytes, padding excluded
-  uint64_t bytesLocal = 0;
+  uint64_t bytesLocal = 0;       // of them, those copied on their device
   uint64_t bytesWire = 0;
   uint64_t bytesWireLowerBound = 0;
   uint64_t bytesInterNode = 0;
@@ -205,6 +205,9 @@ struct PlanSummary {
   /// itself; 0 when no solver ran.
   uint64_t solverSteps = 0;
   Granularity granularity = Granularity::Page;
+  /// Destination bytes that stay where they are (StayingStates.h), padding
+  /// excluded.
+  uint64_t bytesInPlace = 0;
 };
 
 /// Everything that is not per rank.

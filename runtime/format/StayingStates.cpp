@@ -1,0 +1,186 @@
+//===- StayingStates.cpp - Storage that is the same before and after ------===//
+
+#include "dtrt/format/StayingStates.h"
+
+#include "dtrt/format/ShardView.h"
+
+#include <map>
+
+namespace dtrt {
+
+namespace {
+
+/// What shards have in common that are alike, with a state.
+std::vector<int64_t> keyOf(const ShardRecord &shard, unsigned state) {
+  std::vector<int64_t> out = {int64_t(state), int64_t(shard.family),
+                              int64_t(shard.flat)};
+  if (shard.flat)
+    out.insert(out.end(), {shard.range.lo, shard.range.hi});
+  for (const auto &intervals : shard.dims) {
+    out.push_back(int64_t(intervals.size()));
+    for (const Interval &interval : intervals)
+      out.insert(out.end(), {interval.lo, interval.hi});
+  }
+  return out;
+}
+
+/// A source and a destination shard that are alike, and the states that stay.
+struct Pair {
+  uint32_t source = 0, destination = 0;
+  uint64_t states = 0;
+  uint64_t copied = 0; // of them, those that copies name
+};
+
+class Search {
+public:
+  Search(const PlanCommon &common, const RankProgram &program)
+      : common(common), program(program), ofSource(program.source.size()),
+        ofDestination(program.destination.size()) {
+    pairAll();
+  }
+
+  std::vector<StayingState> run() {
+    for (const Instruction &instruction : program.instructions)
+      look(instruction);
+    std::vector<StayingState> out;
+    for (const Pair &pair : pairs)
+      for (unsigned state : statesOf(pair.states & pair.copied))
+        out.push_back({pair.source, pair.destination, state});
+    return out;
+  }
+
+private:
+  struct Alike {
+    std::vector<uint32_t> source, destination; // two at most
+  };
+
+  bool canStay(const Family &family) const {
+    return common.summary.granularity != Granularity::Tensor ||
+           family.storage.empty();
+  }
+  void note(const ShardRecord &shard, uint32_t number, Side side,
+            std::map<std::vector<int64_t>, Alike> &alike) const {
+    const Family &family = common.families[shard.family];
+    if (!canStay(family))
+      return;
+    for (unsigned state : statesOf(shard.states)) {
+      auto &own = alike[keyOf(shard, state)];
+      auto &list = side == Side::Source ? own.source : own.destination;
+      if (list.size() < 2)
+        list.push_back(number);
+    }
+  }
+
+  /// As if all that is alike stayed.
+  void pairAll() {
+    std::map<std::vector<int64_t>, Alike> alike;
+    for (uint32_t i = 0; i < program.source.size(); ++i)
+      note(program.source[i], i, Side::Source, alike);
+    for (uint32_t i = 0; i < program.destination.size(); ++i)
+      note(program.destination[i], i, Side::Destination, alike);
+    std::map<std::pair<uint32_t, uint32_t>, uint64_t> found;
+    for (const auto &[key, own] : alike) {
+      if (own.source.size() != 1 || own.destination.size() != 1)
+        continue;
+      uint32_t from = own.source.front(), to = own.destination.front();
+      auto state = unsigned(key.front());
+      const ShardRecord &after = program.destination[to];
+      if (areAlike(common.families[after.family], program.source[from], after,
+                   state))
+        found[{to, from}] |= uint64_t(1) << state;
+    }
+    for (const auto &[numbers, states] : found) {
+      auto [to, from] = numbers;
+      ofSource[from].push_back(pairs.size());
+      ofDestination[to].push_back(pairs.size());
+      pairs.push_back({from, to, states, 0});
+    }
+  }
+
+  void look(const Instruction &instruction) {
+    const std::vector<Segment> &segments = instruction.segments;
+    if (instruction.op == Opcode::Copy)
+      for (size_t i = 0; i + 1 < segments.size(); i += 2)
+        write(segments[i + 1], &segments[i]);
+    if (instruction.op == Opcode::Create || instruction.op == Opcode::Unpack)
+      for (const Segment &segment : segments)
+        write(segment, nullptr);
+    if (instruction.op == Opcode::Release)
+      for (const Segment &segment : segments)
+        for (size_t pair : ofSource[segment.shard])
+          pairs[pair].states &= ~segment.states;
+    for (const Message &message : instruction.messages)
+      if (message.receive && message.direct)
+        write(message.segment, nullptr);
+  }
+
+  /// Nothing of the states stays, but for what is copied from its own place.
+  void write(const Segment &to, const Segment *from) {
+    bool stays = from && isSamePlace(*from, to);
+    for (size_t number : ofDestination[to.shard]) {
+      Pair &pair = pairs[number];
+      bool isOwn = stays && from->shard == pair.source;
+      if (isOwn)
+        pair.copied |= to.states;
+      else
+        pair.states &= ~to.states;
+    }
+  }
+
+  const PlanCommon &common;
+  const RankProgram &program;
+  std::vector<Pair> pairs;                                  // by destination
+  std::vector<std::vector<size_t>> ofSource, ofDestination; // pairs, by shard
+};
+
+} // namespace
+
+bool areAlike(const Family &family, const ShardRecord &source,
+              const ShardRecord &destination, unsigned state) {
+  const StateInfo &info = family.states[state];
+  return source.family == destination.family &&
+         source.dims == destination.dims && source.flat == destination.flat &&
+         (!source.flat || source.range == destination.range) && info.inSource &&
+         info.inDestination && info.sourceDType == info.destinationDType;
+}
+
+bool isSamePlace(const Segment &from, const Segment &to) {
+  return from.side == Side::Source && to.side == Side::Destination &&
+         from.states == to.states && from.offset == to.offset &&
+         from.size == to.size;
+}
+
+std::vector<StayingState> stayingStates(const PlanCommon &common,
+                                        const RankProgram &program) {
+  if (common.summary.mode != MemoryMode::Flat)
+    return {};
+  return Search(common, program).run();
+}
+
+std::vector<uint64_t> stayingMasks(const PlanCommon &common,
+                                   const RankProgram &program) {
+  std::vector<uint64_t> masks(program.destination.size());
+  for (const StayingState &own : stayingStates(common, program))
+    masks[own.destination] |= uint64_t(1) << own.state;
+  return masks;
+}
+
+Segment movedPart(const Segment &to, const std::vector<uint64_t> &masks) {
+  Segment moved = to;
+  moved.states &= ~masks[to.shard];
+  return moved;
+}
+
+uint64_t stayingBytes(const PlanCommon &common, const RankProgram &program) {
+  uint64_t bytes = 0;
+  std::vector<uint64_t> masks = stayingMasks(common, program);
+  for (size_t i = 0; i < masks.size(); ++i) {
+    ShardRecord shard = program.destination[i];
+    shard.states = masks[i];
+    bytes +=
+        shardBytes(common.families[shard.family], shard, Side::Destination);
+  }
+  return bytes;
+}
+
+} // namespace dtrt
