@@ -399,7 +399,8 @@ Result<bool> Rendezvous::turnBack(const Record &old, ArrivalStep &step) {
 }
 
 /// Says that this rank is here. False: the attempt has ended meanwhile, and
-/// another one has taken its place.
+/// another one has taken its place. Fails where a later process of this rank
+/// has opened that: the two would end each other in turn.
 Result<bool> Rendezvous::enter(const std::string &said) {
   Wait wait = coming();
   DTRT_RETURN_IF_ERROR(put(recordOf(Step::Here, self), said, wait));
@@ -407,7 +408,14 @@ Result<bool> Rendezvous::enter(const std::string &said) {
   DTRT_RETURN_IF_ERROR(record);
   if (record->isOf(idOf()))
     return true;
+  Status why;
+  if (record->attempt && record->attempt->opener == self) {
+    auto past = lookPast(*record, wait);
+    DTRT_RETURN_IF_ERROR(past);
+    why = past->why;
+  }
   removeOwn();
+  DTRT_RETURN_IF_ERROR(why);
   return false;
 }
 

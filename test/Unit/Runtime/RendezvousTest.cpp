@@ -36,6 +36,8 @@ public:
   void heal() { lost = false; }
   /// Calls wait until `answer`.
   void stick() { stuck = true; }
+  /// The same, once this rank has changed a key that has this in it.
+  void stickAfter(const std::string &part) { sticksAfter = part; }
   void answer() {
     std::lock_guard<std::mutex> lock(mutex);
     stuck = false;
@@ -86,6 +88,11 @@ private:
     return {};
   }
   void afterChange(const std::string &what) {
+    if (!sticksAfter.empty() && what.find(sticksAfter) != std::string::npos) {
+      std::lock_guard<std::mutex> lock(mutex);
+      sticksAfter.clear();
+      stuck = true;
+    }
     if (!losesAfter.empty() && what.find(losesAfter) != std::string::npos) {
       losesAfter.clear();
       lost = true;
@@ -93,7 +100,7 @@ private:
   }
 
   std::shared_ptr<MemoryStore> store;
-  std::string losesAfter;
+  std::string losesAfter, sticksAfter;
   std::atomic<bool> lost{false};
   std::chrono::microseconds slowness{0};
   std::minstd_rand random{std::random_device()()};
@@ -287,6 +294,33 @@ TEST(Rendezvous, ASecondProcessOfARankEndsTheFirst) {
   world.await("/here/1", 1);
   auto second = world.make(1);
   std::thread waitsToo([&] { EXPECT_EQ(attempt(*second, "5").message(), ""); });
+  waits.join();
+  EXPECT_EQ(error, "it has begun another switch before this one ended, or has "
+                   "been restarted");
+  auto other = world.make(0);
+  EXPECT_EQ(attempt(*other, "5").message(), "");
+  waitsToo.join();
+  world.expectClean();
+}
+
+/// The later one is not ended in turn by the one that it has ended.
+TEST(Rendezvous, ASecondProcessComesWhileTheFirstDoes) {
+  Ranks world(2);
+  auto first = world.make(1);
+  world.ways[1]->stickAfter("/here/1");
+  std::string error;
+  std::thread waits([&] { error = attempt(*first, "5").message(); });
+  world.await("/here/1", 1);
+  Rendezvous second(std::make_shared<Way>(world.store), 1, 2, kAmple);
+  std::thread waitsToo([&] { EXPECT_EQ(attempt(second, "5").message(), ""); });
+  auto isOpened = [&] {
+    auto record = world.store->get("dynatrain/attempt");
+    return record.ok() && *record &&
+           (*record)->find("restarted") != std::string::npos;
+  };
+  while (!isOpened())
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  world.ways[1]->answer();
   waits.join();
   EXPECT_EQ(error, "it has begun another switch before this one ended, or has "
                    "been restarted");
