@@ -151,3 +151,8 @@ def test_builds_only_what_a_test_needs(mutate, monkeypatch):
         "build/bin/dt-cost-tests",
         "--gtest_filter=CostModel.*:Bounds.*",
     ]
+
+
+def test_every_mutant_has_its_line_and_its_test():
+    done = subprocess.run([SCRIPT, "--check"], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
