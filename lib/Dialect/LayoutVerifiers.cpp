@@ -11,6 +11,7 @@
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
 
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -50,10 +51,48 @@ forEachMember(ParamOp param,
   return failure();
 }
 
+// A name template but for its numbers: a run of digits, signs and holes becomes
+// one '#'. Two params have a name in common only where this is the same. Where
+// no run has two holes, the members of a param have names of their own.
+static std::string withoutNumbers(StringRef name, bool &hasOwnNames) {
+  std::string out;
+  unsigned holes = 0; // of the run at the end
+  for (size_t i = 0; i < name.size(); ++i) {
+    bool isHole = name.substr(i).starts_with("{}");
+    if (!isHole && !llvm::isDigit(name[i]) && name[i] != '-') {
+      out += name[i];
+      holes = 0;
+      continue;
+    }
+    if (out.empty() || out.back() != '#')
+      out += '#';
+    holes += isHole;
+    hasOwnNames &= holes < 2;
+    i += isHole;
+  }
+  return out;
+}
+
 // No two params name one tensor.
 static LogicalResult verifyTensorNames(SpaceOp space) {
-  llvm::StringMap<ParamOp> known;
+  struct Template {
+    ParamOp param;
+    std::string text;
+    bool hasOwnNames = true;
+  };
+  std::vector<Template> templates;
+  llvm::StringMap<unsigned> counts;
   for (auto param : space.getOps<ParamOp>()) {
+    Template &added = templates.emplace_back();
+    added.param = param;
+    added.text = withoutNumbers(param.nameTemplate(), added.hasOwnNames);
+    ++counts[added.text];
+  }
+  llvm::StringMap<ParamOp> known;
+  for (Template &entry : templates) {
+    ParamOp param = entry.param;
+    if (entry.hasOwnNames && counts[entry.text] == 1)
+      continue;
     LogicalResult result = forEachMember(param, [&](ArrayRef<int64_t> member) {
       auto [at, isNew] = known.try_emplace(param.memberName(member), param);
       if (isNew)

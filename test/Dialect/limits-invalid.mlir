@@ -33,6 +33,24 @@ dt.space @model {
 
 // -----
 
+// Numbers that touch: 1 and 11, 11 and 1.
+dt.space @model {
+  // expected-note@+2 {{the first time is here}}
+  // expected-error@+1 {{names tensor 'l.111.w' a second time}}
+  dt.param @w [11, 12, 8] of <param = f32> named "l.{}{}.w" [1, 1]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the first time is here}}
+  dt.param @w [2, 3, 8] of <param = f32> named "l.{}.{}.w" [0, 0]
+  // expected-error@+1 {{names tensor 'l.1.2.w' a second time}}
+  dt.param @v [3, 8] of <param = f32> named "l.1.{}.w" [0]
+}
+
+// -----
+
 dt.space @model {
   // expected-error@+1 {{has 1 {} in its name, expected one for each of 0 leading dims}}
   dt.param @"w{}" [4, 6] of <param = f32>
