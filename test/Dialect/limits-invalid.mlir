@@ -45,7 +45,7 @@ dt.space @model {
 dt.space @model {
   // expected-note@+1 {{the first time is here}}
   dt.param @w [2, 3, 8] of <param = f32> named "l.{}.{}.w" [0, 0]
-  // expected-error@+1 {{names tensor 'l.1.2.w' a second time}}
+  // expected-error@+1 {{names tensor 'l.1.0.w' a second time}}
   dt.param @v [3, 8] of <param = f32> named "l.1.{}.w" [0]
 }
 
