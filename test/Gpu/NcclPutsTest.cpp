@@ -108,13 +108,15 @@ TEST(NcclPuts, WhatIsPutLateMeetsNoMemoryInUse) {
     breakFakeNccl(/*rank=*/2, /*afterGroups=*/5);
   });
   Outcomes outcomes = runOnFakeNccl(plan, how);
+  // A rank that had not launched any yet when the other failed frees its own.
+  size_t keep = 0;
   for (const auto &[device, outcome] : outcomes) {
     EXPECT_NE(outcome.error.find("remote process exited"), std::string::npos)
         << "device " << device << ": " << outcome.error;
-    EXPECT_NE(outcome.error.find("its memory is not freed"), std::string::npos)
-        << "device " << device << ": " << outcome.error;
+    keep += outcome.error.find("its memory is not freed") != std::string::npos;
     EXPECT_LT(outcome.seconds, 5) << "device " << device;
   }
+  EXPECT_GT(keep, 0u);
   size_t stuck = fakeGpuPending();
   haltFakePuts(false);
   for (int i = 0; i < 20000; ++i)
