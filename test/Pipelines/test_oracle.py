@@ -239,6 +239,7 @@ def test_totals_of_a_small_shift(plan):
     assert transition.totals == {
         "destination": 2 * (6 + 6 + 5 + 5),
         "local": 2 * 5,
+        "unchanged": 2 * 5,
         "wire": 2 * (6 + 6 + 5),
         "inter_node": 2 * (6 + 5),
     }
