@@ -11,7 +11,8 @@ def main():
     plan = json.load(sys.stdin)
     moved, memory = plan["bytes"], plan["memory"]
     print(moved, memory)
-    assert moved["local"] + moved["wire"] == moved["destination"]
+    kept = moved["local"] + moved.get("in_place", 0)
+    assert kept + moved["wire"] == moved["destination"]
     assert moved["wire"] == moved["wire_lower_bound"] > 0
     assert moved["inter_node"] == moved["inter_node_lower_bound"]
     assert memory["staging_peak"] <= memory["staging_limit"]
