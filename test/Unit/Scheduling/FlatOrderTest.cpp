@@ -369,7 +369,7 @@ TEST(FlatOrder, WhatStaysTakesNoRoom) {
   size_t stayed = 0;
   // Of one case, another order may need a little more.
   int64_t before = 0, after = 0;
-  for (int trial = 0; trial < 200; ++trial) {
+  for (int trial = 0; trial < 600; ++trial) {
     FlatCase flat(random);
     before += FlatOrder(flat.input(/*pageBytes=*/1), 100).neededBytes();
     flat.letStay();
