@@ -7,12 +7,12 @@
 //===----------------------------------------------------------------------===//
 
 #include "RowText.h"
+#include "TensorNames.h"
 #include "dt/Dialect/Ops.h"
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
 
 #include "llvm/ADT/StringExtras.h"
-#include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
 
@@ -33,80 +33,6 @@ static std::optional<int64_t> bytesOf(ParamOp param) {
     if (__builtin_mul_overflow(bytes, size, &bytes))
       return std::nullopt;
   return bytes;
-}
-
-// Calls fn with one index per leading dim for each member, the last fastest;
-// stops where it fails.
-static LogicalResult
-forEachMember(ParamOp param,
-              llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> fn) {
-  SmallVector<int64_t> member(param.numLeading(), 0);
-  while (succeeded(fn(member))) {
-    size_t d = member.size();
-    while (d > 0 && ++member[d - 1] == param.getShape()[d - 1])
-      member[--d] = 0;
-    if (d == 0)
-      return success();
-  }
-  return failure();
-}
-
-// A name template but for its numbers: a run of digits, signs and holes becomes
-// one '#'. Two params have a name in common only where this is the same. Where
-// no run has two holes, the members of a param have names of their own.
-static std::string withoutNumbers(StringRef name, bool &hasOwnNames) {
-  std::string out;
-  unsigned holes = 0; // of the run at the end
-  for (size_t i = 0; i < name.size(); ++i) {
-    bool isHole = name.substr(i).starts_with("{}");
-    if (!isHole && !llvm::isDigit(name[i]) && name[i] != '-') {
-      out += name[i];
-      holes = 0;
-      continue;
-    }
-    if (out.empty() || out.back() != '#')
-      out += '#';
-    holes += isHole;
-    hasOwnNames &= holes < 2;
-    i += isHole;
-  }
-  return out;
-}
-
-// No two params name one tensor.
-static LogicalResult verifyTensorNames(SpaceOp space) {
-  struct Template {
-    ParamOp param;
-    std::string text;
-    bool hasOwnNames = true;
-  };
-  std::vector<Template> templates;
-  llvm::StringMap<unsigned> counts;
-  for (auto param : space.getOps<ParamOp>()) {
-    Template &added = templates.emplace_back();
-    added.param = param;
-    added.text = withoutNumbers(param.nameTemplate(), added.hasOwnNames);
-    ++counts[added.text];
-  }
-  llvm::StringMap<ParamOp> known;
-  for (Template &entry : templates) {
-    ParamOp param = entry.param;
-    if (entry.hasOwnNames && counts[entry.text] == 1)
-      continue;
-    LogicalResult result = forEachMember(param, [&](ArrayRef<int64_t> member) {
-      auto [at, isNew] = known.try_emplace(param.memberName(member), param);
-      if (isNew)
-        return success();
-      InFlightDiagnostic error = param.emitOpError()
-                                 << "names tensor '" << at->first()
-                                 << "' a second time";
-      error.attachNote(at->second.getLoc()) << "the first time is here";
-      return LogicalResult(error);
-    });
-    if (failed(result))
-      return failure();
-  }
-  return success();
 }
 
 LogicalResult SpaceOp::verifyRegions() {

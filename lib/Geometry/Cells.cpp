@@ -371,10 +371,15 @@ void appendHoles(const Box &box, const std::vector<Cell> &cells,
     return;
   }
   int64_t covered = 0;
-  for (const Cell &cell : cells)
+  for (const Cell &cell : cells) {
+    if (cell.box == box)
+      return;
     covered += cell.box.volume();
+  }
   if (covered == box.volume())
     return;
+  // No cell is the whole box, so each has an end inside it: both halves are
+  // smaller, whether cells are disjoint or not.
   Plane cut = chooseCut(
       cells, box, [](const Cell &cell) -> const Box & { return cell.box; });
   for (Interval side :
@@ -422,8 +427,10 @@ std::optional<Box> firstUncovered(const std::vector<Cell> &wanted,
     for (const CellPair &pair : pairs)
       if (pair.left == i)
         inside.push_back({pair.box, 0});
-    WorkLimit holes(kMostHoles);
-    return uncovered(wanted[i].box, inside, &holes).front();
+    WorkLimit limited(kMostHoles);
+    std::vector<Box> holes = uncovered(wanted[i].box, inside, &limited);
+    if (!holes.empty())
+      return holes.front();
   }
   return std::nullopt;
 }

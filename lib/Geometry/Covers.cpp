@@ -42,7 +42,10 @@ std::optional<Box> firstUncovered(const std::vector<Box> &boxes,
     for (IndexPair pair : pairs)
       if (pair.first == i)
         inside.push_back({cover[pair.second], 0});
-    return uncovered(boxes[i], inside).front();
+    // None where boxes of `cover` share elements, which then count twice.
+    std::vector<Box> holes = uncovered(boxes[i], inside);
+    if (!holes.empty())
+      return holes.front();
   }
   return std::nullopt;
 }

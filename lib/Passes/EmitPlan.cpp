@@ -32,13 +32,12 @@ constexpr size_t kBatch = 64;
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
 
-  /// Whether the file as written is right and of this transition, and what it
-  /// may say of itself then. Numbers of the summary are the verifier's to
-  /// judge.
-  dtrt::Result<dtrt::PlanCommon> verify(const TransitionInfo &info,
+  /// Whether the file as written is right and says what the transition does,
+  /// `common`, and what it may say of itself then. Numbers of the summary are
+  /// the verifier's to judge.
+  dtrt::Result<dtrt::PlanCommon> verify(dtrt::PlanCommon common,
                                         const dtrt::PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(dtrt::verifyPlan(plan));
-    dtrt::PlanCommon common = commonSection(info);
     dtrt::PlanSummary meant = common.summary;
     dtrt::PlanSummary &summary = common.summary;
     summary = plan.common().summary;
@@ -101,7 +100,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return failure();
     dtrt::Status status =
         writer->finish(common, [&](const dtrt::PlanReader &plan) {
-          return verify(*reading.info, plan);
+          return verify(common, plan);
         });
     if (!status.ok())
       return op.emitOpError() << status.message();

@@ -66,8 +66,9 @@ struct ProvePlanPass : impl::ProvePlanBase<ProvePlanPass> {
     size_t numLemmas = lemmas().size(), openClasses = 0;
     bool lemmasHold[] = {true, true, true}; // by claim
     uint64_t proved = 0;
-    for (auto [i, obligation] : llvm::enumerate(obligations)) {
-      SolverAnswer answer = dt::solve(obligation, maxSteps);
+    for (auto [i, answer] :
+         llvm::enumerate(dt::solveAll(obligations, maxSteps))) {
+      const Obligation &obligation = obligations[i];
       mostSteps = std::max<uint64_t>(mostSteps, answer.steps);
       proved += answer.verdict == Verdict::Proved;
       if (answer.verdict == Verdict::Proved)

@@ -270,7 +270,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     numMessages += messages.size();
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
-      if (isa<TransferOp>(op) || (problem.storage && isa<KeepOp, CopyOp>(op)))
+      if (isa<TransferOp, CollectiveOp>(op) ||
+          (problem.storage && isa<KeepOp, CopyOp>(op)))
         op.erase();
     writeKeeps(info, keeps);
     std::vector<WaveContents> waves = splitWaves(schedule);

@@ -318,7 +318,8 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
   for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<TransportLevelOp>())
       return op.emitOpError("is illegal at the transport level")
-             << (isa<TransferOp>(op) ? ": run --dt-schedule first" : "");
+             << (isa<TransferOp, CollectiveOp>(op) ? ": run --dt-schedule first"
+                                                   : "");
     auto wave = dyn_cast<WaveOp>(op);
     LogicalResult added = wave                           ? addWave(wave, last)
                           : isa<CreateOp, ReleaseOp>(op) ? addStorage(&op)
@@ -344,6 +345,12 @@ FailureOr<TransitionReading> BodyReader::readRouting() {
   for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<RoutingLevelOp>())
       return op.emitOpError("is illegal at the routing level");
+    // A collective is its transfers.
+    if (auto collective = dyn_cast<CollectiveOp>(op)) {
+      for (auto transfer : collective.getBody().front().getOps<TransferOp>())
+        byTime[transfer.getHop()].push_back(transfer);
+      continue;
+    }
     auto transfer = dyn_cast<TransferOp>(op);
     byTime[transfer            ? transfer.getHop()
            : isa<DeriveOp>(op) ? INT64_MAX

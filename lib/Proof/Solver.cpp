@@ -3,7 +3,7 @@
 // The only file that knows Z3. Its C API reports errors by codes once a
 // handler that does nothing is set, so no exception is involved.
 //
-// Each problem gets a context and the tactic `smt` on its own, which looks at
+// Each problem gets a solver of its own from the tactic `smt`, which looks at
 // the problem before it chooses how to reason. Z3's simple solver chooses once,
 // for the first problem that it is given, and takes half a minute for integers
 // where the tactic takes a twentieth of a second. The tactics that are made for
@@ -22,15 +22,30 @@ namespace {
 
 void ignoreError(Z3_context, Z3_error_code) {}
 
-/// A context with one solver and its budget, for one problem: what another
-/// leaves behind in a context changes the steps of the next.
+/// A context. Making one takes longer than most problems.
 class Session {
 public:
-  explicit Session(unsigned steps) {
+  Session() {
     Z3_config config = Z3_mk_config();
     context = Z3_mk_context_rc(config);
     Z3_del_config(config);
     Z3_set_error_handler(context, ignoreError);
+  }
+  ~Session() { Z3_del_context(context); }
+  Session(const Session &) = delete;
+  Session &operator=(const Session &) = delete;
+
+  /// By a solver of its own. What earlier problems leave behind in the context
+  /// may change how many steps it takes.
+  dt::SolverAnswer check(const std::string &problem, unsigned budget) {
+    makeSolver(budget);
+    dt::SolverAnswer answer = ask(problem);
+    Z3_solver_dec_ref(context, solver);
+    return answer;
+  }
+
+private:
+  void makeSolver(unsigned budget) {
     Z3_tactic tactic = Z3_mk_tactic(context, "smt");
     Z3_tactic_inc_ref(context, tactic);
     solver = Z3_mk_solver_from_tactic(context, tactic);
@@ -39,43 +54,40 @@ public:
     Z3_params params = Z3_mk_params(context);
     Z3_params_inc_ref(context, params);
     Z3_params_set_uint(context, params, Z3_mk_string_symbol(context, "rlimit"),
-                       steps);
+                       budget);
     Z3_solver_set_params(context, solver, params);
     Z3_params_dec_ref(context, params);
   }
-  ~Session() {
-    Z3_solver_dec_ref(context, solver);
-    Z3_del_context(context);
-  }
-  Session(const Session &) = delete;
-  Session &operator=(const Session &) = delete;
 
-  dt::SolverAnswer check(const std::string &problem) {
+  dt::SolverAnswer ask(const std::string &problem) {
     Z3_solver_from_string(context, solver, problem.c_str());
     if (failed())
       return {dt::Verdict::Unknown, error(), 0};
+    uint64_t before = spent;
     Z3_lbool answer = Z3_solver_check(context, solver);
+    spent = count();
+    uint64_t steps = spent - before;
     if (failed())
-      return {dt::Verdict::Unknown, error(), steps()};
+      return {dt::Verdict::Unknown, error(), steps};
     if (answer == Z3_L_FALSE)
-      return {dt::Verdict::Proved, "", steps()};
+      return {dt::Verdict::Proved, "", steps};
     if (answer == Z3_L_TRUE)
-      return {dt::Verdict::Refuted, model(), steps()};
+      return {dt::Verdict::Refuted, model(), steps};
     return {dt::Verdict::Unknown, Z3_solver_get_reason_unknown(context, solver),
-            steps()};
+            steps};
   }
 
-private:
-  uint64_t steps() const {
-    uint64_t count = 0;
+  /// Steps that the context has taken so far.
+  uint64_t count() const {
+    uint64_t steps = 0;
     Z3_stats stats = Z3_solver_get_statistics(context, solver);
     Z3_stats_inc_ref(context, stats);
     for (unsigned i = 0; i < Z3_stats_size(context, stats); ++i)
       if (Z3_stats_is_uint(context, stats, i) &&
           std::string(Z3_stats_get_key(context, stats, i)) == "rlimit count")
-        count = Z3_stats_get_uint_value(context, stats, i);
+        steps = Z3_stats_get_uint_value(context, stats, i);
     Z3_stats_dec_ref(context, stats);
-    return count;
+    return steps;
   }
 
   bool failed() const { return Z3_get_error_code(context) != Z3_OK; }
@@ -88,7 +100,8 @@ private:
   }
 
   Z3_context context;
-  Z3_solver solver;
+  Z3_solver solver = nullptr; // of the problem at hand
+  uint64_t spent = 0;         // steps of all problems
 };
 
 } // namespace
@@ -103,7 +116,22 @@ std::string dt::solverName() {
 dt::SolverAnswer dt::solve(const Obligation &obligation, unsigned steps) {
   if (steps == 0) // Z3 takes 0 for no limit.
     return {Verdict::Unknown, "no step is left", 0};
-  return Session(steps).check(obligation.problem);
+  return Session().check(obligation.problem, steps);
+}
+
+std::vector<dt::SolverAnswer>
+dt::solveAll(const std::vector<Obligation> &obligations, unsigned steps) {
+  std::vector<SolverAnswer> answers;
+  Session session;
+  for (const Obligation &obligation : obligations) {
+    answers.push_back(steps == 0 ? solve(obligation, steps)
+                                 : session.check(obligation.problem, steps));
+    if (answers.back().verdict == Verdict::Unknown)
+      answers.back() = solve(obligation, steps);
+    if (answers.back().verdict == Verdict::Refuted)
+      break;
+  }
+  return answers;
 }
 
 #else
@@ -112,6 +140,11 @@ std::string dt::solverName() { return ""; }
 
 dt::SolverAnswer dt::solve(const Obligation &, unsigned) {
   return {Verdict::Unknown, "this compiler was built without a solver", 0};
+}
+
+std::vector<dt::SolverAnswer>
+dt::solveAll(const std::vector<Obligation> &obligations, unsigned steps) {
+  return {obligations.size(), solve({}, steps)};
 }
 
 #endif

@@ -3,7 +3,8 @@
 //   1. The greedy route that spreads items is the first.
 //   2. Where there are few deliveries, all their sources are tried.
 //   3. Where a box goes to several devices and the best so far takes more than
-//      1 % above the bound, items go along chains, then along trees.
+//      1 % above the bound, items go along chains, then along trees, then in
+//      rounds.
 //   4. The first of those that are equally fast is kept.
 //
 // test/Problems/route-spread.json, 12 MB for four devices, bound 0.490 ms:
@@ -25,8 +26,9 @@ using namespace dt;
 
 namespace {
 
-/// Routes of more moves are not compared.
-constexpr size_t kMostMoves = 2048;
+/// Routes of more moves are not compared, but for rounds, which are looked for
+/// where the greedy route has at most twice as many: they cut what is long.
+constexpr size_t kMostMoves = 2048, kMostRoundMoves = 16384;
 /// Nor those that are predicted to take no longer than this many bounds.
 constexpr double kGoodEnough = 1.01;
 
@@ -71,8 +73,9 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
                                          Routing &routing) {
   routeGreedily(problem, options, routing);
   if (!options.seconds || routing.moves.empty() ||
-      routing.moves.size() > kMostMoves)
+      routing.moves.size() > 2 * kMostMoves)
     return std::nullopt;
+  bool isLong = routing.moves.size() > kMostMoves;
   Routing exact, other;
   bool isTiny = !routeExactly(problem, options, exact);
   if (!isTiny && !isShared(routing.moves))
@@ -83,13 +86,18 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   double enough = problem.lowerBound() * kGoodEnough;
   // Invariant: `routing` is the fastest of the routes so far, and takes
   // `choice.seconds()`.
-  for (Forwarding forwarding : {Forwarding::Chain, Forwarding::Tree}) {
+  for (Forwarding forwarding :
+       {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds}) {
     if (choice.seconds() <= enough)
       break;
+    if (isLong && forwarding != Forwarding::Rounds)
+      continue;
     RouterOptions changed = options;
     changed.forwarding = forwarding;
+    changed.mostRoundMoves = kMostRoundMoves;
     routeGreedily(problem, changed, other);
-    if (other.moves.size() <= kMostMoves)
+    // Rounds keep to their own limit, but for pieces that boxes do not cut to.
+    if (forwarding == Forwarding::Rounds || other.moves.size() <= kMostMoves)
       choice.judge(other);
   }
   return std::nullopt;

@@ -38,6 +38,7 @@
 #include "dt/Routing/Router.h"
 
 #include "Balance.h"
+#include "dt/Routing/RoundTree.h"
 
 #include <algorithm>
 #include <functional>
@@ -171,6 +172,10 @@ private:
   Devices fanOutOrder(const Devices &wanters, const Device *entry) const;
   Device *cheapestEntry(const Devices &wanters, int64_t bytes);
   void setBudget();
+  void routeInRounds();
+  RoundTree roundTree(const Demand &demand);
+  void routeGroup(const Demand &demand, const std::vector<const Item *> &group,
+                  int64_t bytes, int64_t mostMoves);
   void addHolder(Device *device, int64_t hop, int64_t ready = 0);
   void move(const Item &item, uint32_t from, Device *destination);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
@@ -319,6 +324,7 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
   case Forwarding::Chain:
     return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load, number};
   case Forwarding::Tree:
+  case Forwarding::Rounds: // of what goes to one device
     break;
   }
   return {holder.ready + sends, holder.hop, 0, number};
@@ -482,11 +488,122 @@ void Router::routeItem(const Item &item) {
     serveNode(item, demand.nodes[node]);
 }
 
+/// From the idlest holder to the idlest NIC of each node.
+RoundTree Router::roundTree(const Demand &demand) {
+  RoundTree tree;
+  auto numbers = [](const Devices &wanters, Device *first) {
+    RoundTree::Devices out = {first->number};
+    for (const Device *device : wanters)
+      if (device != first)
+        out.push_back(device->number);
+    return out;
+  };
+  auto sendsLess = [](const Device *a, const Device *b) {
+    return a->nic->out < b->nic->out;
+  };
+  auto receivesLess = [](const Device *a, const Device *b) {
+    return a->nic->in < b->nic->in;
+  };
+  const Devices &holding = demand.holding;
+  tree.root =
+      (*std::min_element(holding.begin(), holding.end(), sendsLess))->number;
+  for (const Devices &wanters : demand.nodes) {
+    uint32_t node = wanters.front()->node;
+    auto near = std::find_if(holding.begin(), holding.end(),
+                             [&](Device *own) { return own->node == node; });
+    if (near != holding.end())
+      tree.holding.push_back(numbers(wanters, *near));
+    else
+      tree.nodes.push_back(
+          numbers(wanters, *std::min_element(wanters.begin(), wanters.end(),
+                                             receivesLess)));
+  }
+  return tree;
+}
+
+/// Cuts items of one demand into blocks of about the same size, and sends them
+/// in rounds: the hop of a forward is its round.
+void Router::routeGroup(const Demand &demand,
+                        const std::vector<const Item *> &group, int64_t bytes,
+                        int64_t mostMoves) {
+  RoundTree tree = roundTree(demand);
+  int64_t most = std::max<int64_t>(1, mostMoves / demand.remote);
+  int64_t blocks = tree.bestBlocks(bytes, most, cluster);
+  // Pieces of several items fill blocks less evenly.
+  int64_t perBlock = (bytes + blocks - 1) / blocks;
+  int64_t perPiece = group.size() > 1 ? (perBlock + 3) / 4 : perBlock;
+  std::vector<std::vector<std::pair<uint32_t, Box>>> contents;
+  int64_t room = 0;
+  for (const Item *item : group) {
+    int64_t width = flows[item->flow].bytesPerElement;
+    for (const Box &box :
+         splitBox(item->box, std::max<int64_t>(1, perPiece / width))) {
+      if (contents.empty() || room <= 0) {
+        contents.emplace_back();
+        room = group.size() > 1 ? perBlock - perPiece / 2 : 0;
+      }
+      contents.back().push_back({item->flow, box});
+      room -= box.volume() * width;
+    }
+  }
+  auto isHolder = [&](int64_t device) {
+    return std::binary_search(demand.holders->begin(), demand.holders->end(),
+                              device);
+  };
+  for (const BlockStep &step : tree.steps(int64_t(contents.size()))) {
+    bool interNode = !cluster.sameNode(step.source, step.destination);
+    auto hop = isHolder(step.source) ? 0 : uint32_t(step.round);
+    Device &sender = *find(step.source), &receiver = *find(step.destination);
+    for (const auto &[flow, box] : contents[step.block]) {
+      double seconds =
+          cluster.wireSeconds(step.source, step.destination,
+                              box.volume() * flows[flow].bytesPerElement);
+      (interNode ? *sender.nic : sender.island).out += seconds;
+      if (interNode)
+        receiver.nic->in += seconds;
+      routing.moves.push_back({flow, hop, step.source, step.destination, box});
+    }
+  }
+}
+
+/// Routes all items that go to several devices, and leaves the others.
+void Router::routeInRounds() {
+  using Key = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
+  std::map<Key, std::vector<const Item *>> groups; // by holders and receivers
+  std::vector<Item> others;
+  int64_t total = 0; // bytes
+  for (const Item &item : items) {
+    const Demand &demand = demands[item.demand];
+    if (demand.remote < 2) {
+      others.push_back(item);
+      continue;
+    }
+    Key key = {*demand.holders, {}};
+    for (const Devices &wanters : demand.nodes)
+      for (const Device *device : wanters)
+        key.second.push_back(device->number);
+    groups[key].push_back(&item);
+    total += item.bytes;
+    for (int64_t device : demand.locals)
+      routing.locals.push_back({item.flow, device, item.box});
+  }
+  for (const auto &[key, group] : groups) {
+    int64_t bytes = 0;
+    for (const Item *item : group)
+      bytes += item->bytes;
+    auto share = int64_t(double(options.mostRoundMoves) * bytes / total);
+    routeGroup(demands[group.front()->demand], group, bytes, share);
+  }
+  items = std::move(others);
+}
+
 void Router::run() {
   indexDevices();
   for (uint32_t i = 0; i < flows.size(); ++i)
     collectItems(i);
   setBudget();
+  if (options.forwarding == Forwarding::Rounds)
+    routeInRounds();
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
   auto order = [&](const Item &item) {

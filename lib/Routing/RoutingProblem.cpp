@@ -44,9 +44,13 @@ std::optional<Hole> joinFlow(const std::vector<Flow> &flows, uint32_t index,
                volume * flow.bytesPerElement);
   for (size_t i = 0; i < covered.size(); ++i) {
     const Cell &cell = flow.destination.cells[i];
-    if (covered[i] != cell.box.volume())
+    if (covered[i] == cell.box.volume())
+      continue;
+    // None where source cells meet, which is for check() to say.
+    Boxes holes = uncovered(cell.box, flow.source.cells);
+    if (!holes.empty())
       return Hole{index, flow.destination.ownerSets[cell.owners].front(),
-                  uncovered(cell.box, flow.source.cells).front()};
+                  holes.front()};
   }
   return std::nullopt;
 }

@@ -2,11 +2,14 @@
 //
 //   1. Chunk sizes are scheduled one after the other, the most promising first
 //      (ChunkSizes.h), and timed: where data is forwarded with forwards held,
-//      and then all once more without.
+//      and then once more without, those first that were fast with.
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
-//      carries, or when `effort` pieces have been scheduled.
-//   3. Where there are few messages, all their waves are tried.
-//   4. Of those that are equally fast the one of the fewest waves is kept, and
+//      carries, or when `effort` pieces have been scheduled. Where there are
+//      many pieces, two sizes in a row that gain nothing end a round.
+//   3. What is forwarded is also tried in the rounds that its route names
+//      (RoundSchedule.h).
+//   4. Where there are few messages, all their waves are tried.
+//   5. Of those that are equally fast the one of the fewest waves is kept, and
 //      of these the first.
 //
 // test/Problems/waves-unequal.json, where port 0 sends 5 MB:
@@ -23,6 +26,7 @@
 #include "dt/Scheduling/BestSchedule.h"
 
 #include "dt/Scheduling/ExactSchedule.h"
+#include "dt/Scheduling/RoundSchedule.h"
 #include "dt/Scheduling/Schedule.h"
 
 #include <algorithm>
@@ -43,8 +47,11 @@ public:
   Trials(const WaveProblem &problem, int64_t effort, double enough)
       : problem(problem), effort(effort), enough(enough) {}
 
-  /// Invariant: `best` is the fastest of the trials so far.
-  void add(const ChunkBytes &chunks, size_t candidate);
+  /// Invariant: `best` is the fastest of the trials so far. Returns the seconds
+  /// of this one, if it has been scheduled.
+  std::optional<double> add(const ChunkBytes &chunks, size_t candidate);
+  /// Of the sizes that come after those of another kind.
+  void beginRound() { misses = 0; }
   ChunkChoice best;
 
 private:
@@ -53,15 +60,19 @@ private:
   const double enough;
   double busiest = 0; // of the best
   int64_t tried = 0;  // pieces
+  int misses = 0;     // trials in a row that gained nothing
 };
 
-void Trials::add(const ChunkBytes &chunks, size_t candidate) {
-  if (tried > effort || best.seconds < enough * busiest)
-    return;
+std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
+  constexpr int kMostMisses = 2;
+  constexpr int64_t kManyPieces = 20000;
+  if (tried > effort || best.seconds < enough * busiest ||
+      (tried > kManyPieces && misses >= kMostMisses))
+    return std::nullopt;
   std::vector<ScheduledMove> scheduled = schedule(problem, chunks);
   tried += int64_t(scheduled.size());
   if (scheduled.empty() && !problem.moves.empty())
-    return; // more messages than the limit
+    return std::nullopt; // more messages than the limit
   std::vector<TimedMessage> messages = problem.messages(scheduled);
   double seconds = predictSeconds(messages, problem.cluster);
   auto isBetter = [&] {
@@ -69,11 +80,14 @@ void Trials::add(const ChunkBytes &chunks, size_t candidate) {
       return seconds < best.seconds;
     return scheduled.back().wave < best.moves.back().wave;
   };
+  ++misses;
   if (!best.moves.empty() && !isBetter())
-    return;
+    return seconds;
+  misses = 0;
   best = {std::move(scheduled), seconds, candidate};
   PortSeconds ports = busiestPorts(messages, problem.cluster);
   busiest = std::max(ports.nic, ports.island);
+  return seconds;
 }
 
 } // namespace
@@ -85,13 +99,21 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   // What holding forwards gains depends on the size: a chain of few chunks
   // waits for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
-  for (bool holds : {true, false})
-    for (size_t i = 0; i < candidates.size() && (forwards || holds); ++i) {
-      ChunkBytes chunks = candidates[i];
-      chunks.holdsForwards = holds && forwards && !chunks.isWhole;
-      if (holds || !chunks.isWhole)
-        trials.add(chunks, i);
-    }
+  std::vector<std::pair<double, size_t>> held; // seconds, candidate
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    ChunkBytes chunks = candidates[i];
+    chunks.holdsForwards = forwards && !chunks.isWhole;
+    std::optional<double> seconds = trials.add(chunks, i);
+    if (seconds && chunks.holdsForwards)
+      held.emplace_back(*seconds, i);
+  }
+  std::sort(held.begin(), held.end());
+  trials.beginRound();
+  for (auto [seconds, i] : held) {
+    ChunkBytes chunks = candidates[i];
+    chunks.holdsForwards = false;
+    trials.add(chunks, i);
+  }
   return std::move(trials.best);
 }
 
@@ -110,11 +132,18 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
   if (best.moves.empty() && !problem.moves.empty())
     return refuseMessages();
   schedule.moves = std::move(best.moves);
-  WaveSchedule exact;
-  if (!scheduleExactly(problem, options, exact) &&
-      problem.seconds(exact.moves) < best.seconds * (1 - 1e-12))
-    schedule = std::move(exact);
-  else
-    putCopiesFirst(problem, schedule);
+  putCopiesFirst(problem, schedule);
+  bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
+  for (WaveSolver solver :
+       {forwards ? scheduleRounds : nullptr, scheduleExactly}) {
+    WaveSchedule other;
+    if (!solver || solver(problem, options, other))
+      continue;
+    double seconds = problem.seconds(other.moves);
+    if (seconds >= best.seconds * (1 - kSame))
+      continue;
+    best.seconds = seconds;
+    schedule = std::move(other);
+  }
   return std::nullopt;
 }

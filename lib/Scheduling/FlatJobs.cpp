@@ -434,7 +434,8 @@ void FlatJobs::boxesOf(uint32_t number, uint32_t shape, int64_t first,
 }
 
 FlatJobs::FlatJobs(const FlatInput &input, int64_t jobBytes)
-    : input(input), jobBytes(std::max<int64_t>(1, jobBytes)) {
+    : input(input), jobBytes(std::max<int64_t>(1, jobBytes)),
+      effects(input.mostEffects) {
   std::vector<std::vector<uint32_t>> movesOf(input.flows.size()),
       localsOf(input.flows.size()); // by storage
   for (uint32_t i = 0; i < input.moves.size(); ++i)

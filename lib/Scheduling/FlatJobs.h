@@ -110,7 +110,7 @@ private:
 
   const FlatInput &input;
   int64_t jobBytes;
-  WorkLimit effects{kMaxFlatEffects};
+  WorkLimit effects;
   std::map<FlatShape, uint32_t> known;
   std::vector<FlatShape> shapes;
   std::vector<Cohort> cohorts;

@@ -41,6 +41,9 @@ using namespace dt;
 
 namespace {
 
+/// Each limit that is tried may have one block of so many that may be.
+constexpr int64_t kOfSearch = 4;
+
 class FlatScheduler {
 public:
   FlatScheduler(const WaveProblem &problem, const WaveOptions &options,
@@ -66,7 +69,12 @@ private:
   }
   int64_t room(int64_t limit) const { return limit - slots(limit); }
   bool isWhole() const { return storage.pageBytes >= kWholeBuffers; }
-  std::optional<FlatOrder> orderFor(int64_t limit) const;
+  std::optional<FlatOrder> orderFor(int64_t limit, int64_t effects) const;
+  /// Blocks that may be put in order.
+  int64_t mostEffects() const {
+    return mostFlatEffects(
+        int64_t(problem.moves.size() + problem.copies.size()));
+  }
   int64_t slotsNeeded() const;
   WaveProblem phaseOf(std::vector<Move> moves, int64_t limit) const;
   bool hasSlots(int64_t limit) const;
@@ -85,11 +93,12 @@ private:
   int32_t wave = 0;    // the next one
 };
 
-std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit) const {
+std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit,
+                                                 int64_t effects) const {
   int64_t page = limit == storage.limitBytes || isWhole() ? storage.pageBytes
                                                           : pageBytesFor(limit);
   return orderWithin({problem.moves, problem.copies, storage.flows, source,
-                      destination, page, problem.cluster},
+                      destination, page, problem.cluster, effects},
                      room(limit));
 }
 
@@ -123,7 +132,7 @@ bool FlatScheduler::hasSlots(int64_t limit) const {
 bool FlatScheduler::fits(int64_t limit) const {
   if (!hasSlots(limit))
     return false;
-  std::optional<FlatOrder> order = orderFor(limit);
+  std::optional<FlatOrder> order = orderFor(limit, mostEffects() / kOfSearch);
   if (!order)
     return false;
   std::vector<FlatPhase> phases = order->phases(room(limit));
@@ -142,11 +151,12 @@ std::string FlatScheduler::refuseLimit() const {
     return text + "the smallest limit that works is " +
            std::to_string(smallest);
   return text + "nor to any other limit within " +
-         std::to_string(kMaxFlatEffects) + " blocks and " +
+         std::to_string(mostEffects()) + " blocks and " +
          std::to_string(kMaxMessages) + " messages";
 }
 
-/// To one part in sixteen; 0 when there is none.
+/// To one part in sixteen, among those that need few of the blocks that may be:
+/// many are tried. 0 when there is none.
 int64_t FlatScheduler::smallestLimit() const {
   int64_t works = 2 * std::max<int64_t>(storage.limitBytes, 256);
   while (works <= kMaxBytes && !fits(works))
@@ -218,7 +228,7 @@ std::optional<std::string> FlatScheduler::run() {
   int64_t limit = storage.limitBytes;
   std::optional<FlatOrder> order;
   if (hasSlots(limit))
-    order = orderFor(limit);
+    order = orderFor(limit, mostEffects());
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));

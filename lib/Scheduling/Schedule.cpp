@@ -40,6 +40,7 @@
 
 #include "dt/Scheduling/Schedule.h"
 
+#include "Feeds.h"
 #include "Matching.h"
 #include "dt/Geometry/Limits.h"
 #include "dtrt/types/DeviceIndex.h"
@@ -125,7 +126,7 @@ private:
   int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
   void index();
   void shortenEnds();
-  void findFeeders();
+  void linkForwards();
   void makeReady(uint32_t move, const Box &box);
   void update(uint32_t edge);
   int64_t fill(Edge &edge, int64_t room, int32_t wave);
@@ -228,37 +229,13 @@ void Scheduler::update(uint32_t index) {
 }
 
 /// Links every forward to the moves that bring its box to its sender.
-void Scheduler::findFeeders() {
-  feeds.resize(moves.size());
+void Scheduler::linkForwards() {
+  feeds = findFeeds(moves);
   missing.assign(moves.size(), 0);
   chain.assign(moves.size(), 0);
-  // Arrivals per (flow, device), only where something is forwarded from.
-  std::map<std::pair<uint32_t, int64_t>, std::vector<uint32_t>> arrivals;
-  for (const Move &move : moves)
-    if (move.hop > 0)
-      arrivals[{move.flow, move.source}];
-  if (arrivals.empty())
-    return;
-  std::map<std::pair<uint32_t, int64_t>, std::map<Box, uint32_t>> exact;
-  for (uint32_t i = 0; i < moves.size(); ++i) {
-    const Move &move = moves[i];
-    if (move.hop > 0) {
-      missing[i] = move.box.volume();
-      auto key = std::make_pair(move.flow, move.source);
-      auto same = exact[key].find(move.box);
-      if (same != exact[key].end())
-        feeds[same->second].push_back(i);
-      else
-        for (uint32_t other : arrivals[key])
-          if (overlaps(moves[other].box, move.box))
-            feeds[other].push_back(i);
-    }
-    auto it = arrivals.find({move.flow, move.destination});
-    if (it == arrivals.end())
-      continue;
-    it->second.push_back(i);
-    exact[it->first].emplace(move.box, i);
-  }
+  for (uint32_t i = 0; i < moves.size(); ++i)
+    if (moves[i].hop > 0)
+      missing[i] = moves[i].box.volume();
   for (uint32_t i = moves.size(); i-- > 0;)
     for (uint32_t forward : feeds[i])
       chain[i] = std::max(chain[i], chain[forward] + 1);
@@ -383,11 +360,14 @@ void Scheduler::releaseForwards(size_t first, size_t last) {
 }
 
 bool Scheduler::run() {
-  scheduled.reserve(moves.size());
   index();
+  size_t pieces = moves.size();
+  for (const Edge &edge : edges)
+    pieces += size_t(edge.leftBytes / std::max<int64_t>(edge.largest, 1));
+  scheduled.reserve(pieces), moveOf.reserve(pieces);
   if (hasShortEnds)
     shortenEnds();
-  findFeeders();
+  linkForwards();
   std::vector<uint32_t> first;
   for (uint32_t i = 0; i < moves.size(); ++i)
     if (missing[i] == 0)

@@ -485,33 +485,11 @@ MaybeError Verifier::feeding() {
 }
 
 MaybeError Verifier::slots() {
-  struct Arena {
-    int32_t wave = -1;
-    int64_t group = -1;
-    int64_t used[2] = {0, 0};              // by this group: to send, received
-    int64_t area[2][2] = {{0, 0}, {0, 0}}; // the same, by parity of the group
-  };
-  std::map<int64_t, Arena> devices;
-  for (const TimedMessage &m : messages)
-    for (bool receive : {false, true}) {
-      Arena &arena = devices[receive ? m.destination : m.source];
-      if (arena.wave != m.wave) {
-        arena.wave = m.wave;
-        ++arena.group;
-        arena.used[0] = arena.used[1] = 0;
-      }
-      arena.used[receive] += alignSlot(m.bytes);
-      int64_t &area = arena.area[receive][arena.group % 2];
-      area = std::max(area, arena.used[receive]);
-    }
-  for (const auto &[device, arena] : devices) {
-    const auto &[sent, received] = arena.area;
-    int64_t bytes = sent[0] + sent[1] + received[0] + received[1];
+  arenas = arenaBytes(messages);
+  for (const auto &[device, bytes] : arenas)
     if (bytes > problem.stagingBytes)
       return "slots of " + deviceText(device) + " take " + bytesText(bytes) +
              ", more than the limit of " + std::to_string(problem.stagingBytes);
-    arenas[device] = bytes;
-  }
   return std::nullopt;
 }
 
@@ -577,6 +555,35 @@ std::vector<double> earliestStarts(const WaveProblem &problem) {
 }
 
 } // namespace
+
+std::map<int64_t, int64_t>
+dt::arenaBytes(const std::vector<TimedMessage> &messages) {
+  struct Arena {
+    int32_t wave = -1;
+    int64_t group = -1;
+    int64_t used[2] = {0, 0};              // by this group: to send, received
+    int64_t area[2][2] = {{0, 0}, {0, 0}}; // the same, by parity of the group
+  };
+  std::map<int64_t, Arena> devices;
+  for (const TimedMessage &m : messages)
+    for (bool receive : {false, true}) {
+      Arena &arena = devices[receive ? m.destination : m.source];
+      if (arena.wave != m.wave) {
+        arena.wave = m.wave;
+        ++arena.group;
+        arena.used[0] = arena.used[1] = 0;
+      }
+      arena.used[receive] += alignSlot(m.bytes);
+      int64_t &area = arena.area[receive][arena.group % 2];
+      area = std::max(area, arena.used[receive]);
+    }
+  std::map<int64_t, int64_t> out;
+  for (const auto &[device, arena] : devices) {
+    const auto &[sent, received] = arena.area;
+    out[device] = sent[0] + sent[1] + received[0] + received[1];
+  }
+  return out;
+}
 
 int64_t dt::pageBytesFor(int64_t limitBytes) {
   int64_t page = 64;

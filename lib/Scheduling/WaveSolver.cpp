@@ -6,6 +6,7 @@
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/ExactSchedule.h"
 #include "dt/Scheduling/FlatSchedule.h"
+#include "dt/Scheduling/RoundSchedule.h"
 #include "dt/Scheduling/Schedule.h"
 
 using namespace dt;
@@ -18,6 +19,7 @@ struct Named {
 };
 constexpr Named kSolvers[] = {{"greedy", scheduleGreedily},
                               {"exact", scheduleExactly},
+                              {"rounds", scheduleRounds},
                               {"best", scheduleBest},
                               {"flat", scheduleFlat}};
 

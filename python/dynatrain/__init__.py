@@ -24,6 +24,7 @@ from .errors import (
     CompileWarning,
     Error,
     InvalidError,
+    JobWarning,
     MismatchError,
     OutOfMemoryError,
     PeerLostError,
@@ -34,6 +35,8 @@ from .errors import (
     UndecidedError,
 )
 from .hollow import hollow, paged
+from .job import Job
+from .job_world import JobWorld
 from .optimizer import (
     FreshState,
     counters,
@@ -61,6 +64,9 @@ __all__ = [
     "ExpectedTensor",
     "FreshState",
     "InvalidError",
+    "Job",
+    "JobWarning",
+    "JobWorld",
     "MicroBatch",
     "MismatchError",
     "OutOfMemoryError",

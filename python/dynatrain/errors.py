@@ -24,6 +24,10 @@ class CompileWarning(UserWarning):
     """What dt-opt warns of while it compiles, such as values that are lost."""
 
 
+class JobWarning(UserWarning):
+    """A switch of an elastic job has failed; its old world goes on."""
+
+
 class MismatchError(Error):
     """The ranks do not have the same tag, plan or tensors; `World.meet` is
     where they find each other again."""
@@ -61,19 +65,34 @@ class PlatformError(Error):
     """The operating system or a library refused."""
 
 
-_C.name_exceptions(
-    {
-        "invalid": InvalidError,
-        "mismatch": MismatchError,
-        "timeout": PeerTimeoutError,
-        "peer_lost": PeerLostError,
-        "store_lost": StoreLostError,
-        "out_of_memory": OutOfMemoryError,
-        "cancelled": AbortedError,
-        "undecided": UndecidedError,
-        "system": PlatformError,
-    }
-)
+#: By the codes of the runtime.
+_BY_CODE: dict[str, type[Error]] = {
+    "invalid": InvalidError,
+    "mismatch": MismatchError,
+    "timeout": PeerTimeoutError,
+    "peer_lost": PeerLostError,
+    "store_lost": StoreLostError,
+    "out_of_memory": OutOfMemoryError,
+    "cancelled": AbortedError,
+    "undecided": UndecidedError,
+    "system": PlatformError,
+}
+_C.name_exceptions(_BY_CODE)
+
+
+def error_of(code: str, text: str) -> Error:
+    """The exception that the runtime's code stands for."""
+    return _BY_CODE[code](text)
+
+
+def code_of(error: BaseException) -> str:
+    """The runtime's code of an exception; that of a trainer's own error is that
+    it has ended the work."""
+    for code, kind in _BY_CODE.items():
+        if isinstance(error, kind):
+            return code
+    return "cancelled"
+
 
 __all__ = [
     "AbortedError",
@@ -81,6 +100,7 @@ __all__ = [
     "CompileWarning",
     "Error",
     "InvalidError",
+    "JobWarning",
     "MismatchError",
     "OutOfMemoryError",
     "PeerLostError",

@@ -17,7 +17,7 @@ from . import _C
 Module = TypeVar("Module", bound=torch.nn.Module)
 
 
-def _own(tensor: torch.Tensor) -> torch.Tensor:
+def local_part(tensor: torch.Tensor) -> torch.Tensor:
     """The local shard of a DTensor itself, anything else as it is."""
     return getattr(tensor, "_local_tensor", tensor)
 
@@ -25,7 +25,7 @@ def _own(tensor: torch.Tensor) -> torch.Tensor:
 def is_hollow(tensor: torch.Tensor) -> bool:
     """Whether the tensor has elements and no memory. Nothing but a switch may
     read or write it then."""
-    own = _own(tensor)
+    own = local_part(tensor)
     return own.numel() > 0 and own.untyped_storage().nbytes() == 0
 
 
@@ -79,14 +79,14 @@ def paged(
         return what._apply(paged)
     made = hollow(what)
     with torch.no_grad():
-        _C.allocate_pages(_own(made))
-        _own(made).copy_(_own(what))
+        _C.allocate_pages(local_part(made))
+        local_part(made).copy_(local_part(what))
     return made
 
 
 def give_back(tensor: torch.Tensor) -> None:
     """Frees the memory of a tensor that keeps its shape."""
-    _own(tensor).untyped_storage().resize_(0)
+    local_part(tensor).untyped_storage().resize_(0)
 
 
 def leave_empty(tensors: Iterable[torch.Tensor]) -> None:
@@ -94,5 +94,5 @@ def leave_empty(tensors: Iterable[torch.Tensor]) -> None:
     then, and not an access to memory that is not there."""
     for tensor in tensors:
         if is_hollow(tensor):
-            own = _own(tensor)
+            own = local_part(tensor)
             own.data = own.new_empty(0)

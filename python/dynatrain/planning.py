@@ -249,12 +249,23 @@ def plan_between(
     Waits for processes as long as the world's timeout, and ten times as long
     for the compiler.
     """
-    folder = None if cache is None else Path(cache)
     with world.exchange("plan_between") as board:
-        board.post_result("own", lambda: _described(old, new, board))
-        if board.rank == 0:
-            _agree(board, folder, more)
-        name = board.read_verdict("name").decode()
-        patience = _COMPILE_SHARE * board.timeout
-        digest = board.read_verdict("digest", patience).decode()
-        return _hand_out(board, folder, name, digest)
+        return plan_on(board, old, new, cache, more)
+
+
+def plan_on(
+    board: Board,
+    old: Side,
+    new: Side,
+    cache: str | os.PathLike[str] | None,
+    more: Mapping[str, Any],
+) -> Plan:
+    """What `plan_between` does, among the processes of a board."""
+    folder = None if cache is None else Path(cache)
+    board.post_result("own", lambda: _described(old, new, board))
+    if board.rank == 0:
+        _agree(board, folder, more)
+    name = board.read_verdict("name").decode()
+    patience = _COMPILE_SHARE * board.timeout
+    digest = board.read_verdict("digest", patience).decode()
+    return _hand_out(board, folder, name, digest)

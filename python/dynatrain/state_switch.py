@@ -32,10 +32,19 @@ class StateSwitch(Switch):
         small_state.offer(self.board, old.small() if old is not None else None)
 
     def commit(self) -> None:
+        self.settle()
+        self.install()
+
+    def settle(self) -> None:
+        """All of `commit` but for the last: this process has what it takes, and
+        all others have theirs, but nothing of it is installed."""
         if self._arrived is None:
             self._arrived = self._run(self._collect)
         super().commit()
-        if self._new is not None:
+
+    def install(self) -> None:
+        """Gives the new State what is no tensor."""
+        if self._new is not None and self._arrived is not None:
             self._new.install(self._arrived)
 
     def _collect(self) -> dict[str, Arrived]:

@@ -16,6 +16,9 @@ constexpr double kAnswerShare = 0.2;
 constexpr double kBeatShare = 0.01;
 constexpr Seconds kLeastTimeout(1);
 
+/// How long a process that stops tries to remove its sign of life.
+constexpr Seconds kLastWord(5);
+
 /// How often a process looks whether anybody wants another world.
 constexpr Seconds kIdleLook(0.25);
 
@@ -132,7 +135,10 @@ void JobDriver::carryOut(const JobAction &action) {
   case JobAction::What::Sweep:
     return sweep(action);
   case JobAction::What::Stop:
-    (void)client.remove(key("alive/" + self), answer());
+    // A process that has been cancelled leaves none either.
+    (void)client.remove(key("alive/" + self),
+                        {deadlineIn(std::min(times.answer, kLastWord)),
+                         StoreClient::Heed::Nothing});
     return trainer.stopped(action.end, action.why);
   }
 }
@@ -310,6 +316,7 @@ void JobDriver::sweep(const JobAction &action) {
       return;
   if (!action.world.empty())
     (void)client.remove(key("world/" + action.world), answer());
+  trainer.swept(action.attempt);
 }
 
 //===----------------------------------------------------------------------===//

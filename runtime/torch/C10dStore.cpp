@@ -23,11 +23,6 @@ std::string reasonOf(const std::exception &error) {
 
 namespace {
 
-using Bytes = std::vector<uint8_t>;
-
-Bytes bytesOf(const std::string &text) { return {text.begin(), text.end()}; }
-std::string textOf(const Bytes &bytes) { return {bytes.begin(), bytes.end()}; }
-
 /// A value that no key has.
 std::string makeNever() {
   std::random_device random;

@@ -16,6 +16,15 @@
 
 namespace dtrt {
 
+/// A value as c10d has it.
+using Bytes = std::vector<uint8_t>;
+inline Bytes bytesOf(const std::string &text) {
+  return {text.begin(), text.end()};
+}
+inline std::string textOf(const Bytes &bytes) {
+  return {bytes.begin(), bytes.end()};
+}
+
 /// The trainer's store. Where it has one connection, which a waiting thread of
 /// the trainer would hold, this has one of its own.
 std::shared_ptr<Store> makeC10dStore(c10::intrusive_ptr<c10d::Store> store);

@@ -8,8 +8,10 @@
 //===----------------------------------------------------------------------===//
 
 #include "C10dStore.h"
+#include "Failure.h"
 #include "GlooTransport.h"
 #include "Interruptible.h"
+#include "JobBinding.h"
 #include "TorchMemory.h"
 
 #include "dtrt/report/Deliveries.h"
@@ -41,13 +43,6 @@ namespace {
 
 using Plan = std::shared_ptr<PlanReader>;
 
-/// What Python sees of a failed Status.
-struct Failure : std::runtime_error {
-  explicit Failure(const Status &status)
-      : std::runtime_error(status.message()), code(status.code()) {}
-  ErrorCode code;
-};
-
 /// The exception of each code, for as long as the process lives. The base class
 /// until the package has named others.
 std::array<PyObject *, kNumErrorCodes> exceptions;
@@ -65,16 +60,6 @@ void raise(std::exception_ptr thrown) {
   } catch (const Failure &failure) {
     PyErr_SetString(exceptions[size_t(failure.code)], failure.what());
   }
-}
-
-void check(const Status &status) {
-  if (!status.ok())
-    throw Failure(status);
-}
-
-template <typename T> T take(Result<T> result) {
-  check(statusOf(result));
-  return std::move(*result);
 }
 
 //===----------------------------------------------------------------------===//
@@ -730,6 +715,7 @@ PYBIND11_MODULE(_C, module) {
       .def("all_have_left", &Rendezvous::allHaveLeft, release)
       .def("has_aborted", &Rendezvous::hasDecidedAbort)
       .def("clean_up", &Rendezvous::cleanUp, release);
+  bindJob(module);
   module.def("features", &features);
   module.def("allocate_pages", &allocatePages);
   module.def("name_exceptions", &nameExceptions);

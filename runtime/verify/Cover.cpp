@@ -60,6 +60,9 @@ public:
   }
 
   std::optional<CoverFault> findFault(const BoxList &boxes) {
+    items.reserve(boxes.count() + 1);
+    lows.reserve((boxes.count() + 1) * extents.size());
+    highs.reserve((boxes.count() + 1) * extents.size());
     for (size_t box = 0; box < boxes.count(); ++box) {
       for (size_t dim = 0; dim < extents.size(); ++dim) {
         int64_t low = dims[dim].local(boxes.low(box)[dim]);
@@ -201,6 +204,7 @@ bool Cover::cancel(size_t level, const Corner *first, const Corner *last) {
   }
   std::vector<Corner> &corners = levels[level];
   corners.clear();
+  corners.reserve(2 * (last - first));
   for (; first != last; ++first) {
     corners.push_back({low(first->box, cut[level]), first->box, first->sign});
     corners.push_back({high(first->box, cut[level]), first->box, -first->sign});

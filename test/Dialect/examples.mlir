@@ -51,6 +51,12 @@ dt.transition @routed from @src to @dst {
   dt.transfer @proj <[i: 32, j: 3] from j + 1 to 0 at [i, 0, j * 1024] size [1, 4096, 1024]> hop 0
   dt.zero @norm <on 1 at [0, 4096] size [32, 64]>
 }
+dt.transition @fused from @src to @dst {
+  dt.collective all_gather of @proj over ["tp"] of @after
+      among <2 columns, [i: 2, j: 2] (i, i * 2 + j)> {
+    dt.transfer @proj <[i: 2, j: 2] from i * 2 + j to i * 2 + j * -1 + 1 at [0, 0, j * 2048] size [32, 4096, 2048]>
+  }
+}
 dt.transition @scheduled from @src to @dst {
   dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608)> {
     dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>

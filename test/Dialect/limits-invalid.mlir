@@ -33,6 +33,58 @@ dt.space @model {
 
 // -----
 
+// Numbers of other intervals and of other remainders, then 2 once more.
+dt.space @model {
+  dt.param @a [3, 8] of <param = f32> named "l.{}.w" [0 step 2]
+  dt.param @b [3, 8] of <param = f32> named "l.{}.w" [1 step 2]
+  dt.param @c [3, 8] of <param = f32> named "l.{}.w" [8 step -1]
+  dt.param @d [2, 3, 8] of <param = f32> named "l.{}.{}.w" [0, 0]
+  dt.param @e [2, 3, 8] of <param = f32> named "l.{}.{}.w" [0, 3]
+}
+
+// -----
+
+// 1, 4 and 7; 2, 4 and 6.
+dt.space @model {
+  // expected-note@+1 {{the first time is here}}
+  dt.param @w [3, 8] of <param = f32> named "l.{}.w" [1 step 3]
+  // expected-error@+1 {{names tensor 'l.4.w' a second time}}
+  dt.param @v [3, 8] of <param = f32> named "l.{}.w" [2 step 2]
+}
+
+// -----
+
+// Downwards: 9 and 7; 8 and 7.
+dt.space @model {
+  // expected-note@+1 {{the first time is here}}
+  dt.param @w [2, 8] of <param = f32> named "l.{}.w" [9 step -2]
+  // expected-error@+1 {{names tensor 'l.7.w' a second time}}
+  dt.param @v [2, 8] of <param = f32> named "l.{}.w" [8 step -1]
+}
+
+// -----
+
+// A sign before a number, and the number of a hole.
+dt.space @model {
+  // expected-note@+1 {{the first time is here}}
+  dt.param @w [3, 8] of <param = f32> named "l.{}.w" [-1]
+  // expected-error@+1 {{names tensor 'l.-1.w' a second time}}
+  dt.param @v [2, 8] of <param = f32> named "l.-{}.w" [1]
+}
+
+// -----
+
+// A number, and what merely looks like one.
+dt.space @model {
+  dt.param @w [3, 8] of <param = f32> named "l.{}.w" [5]
+  // expected-note@+1 {{the first time is here}}
+  dt.param @v [8] of <param = f32> named "l.07.w"
+  // expected-error@+1 {{names tensor 'l.07.w' a second time}}
+  dt.param @u [8] of <param = f32> named "l.07.w"
+}
+
+// -----
+
 // Numbers that touch: 1 and 11, 11 and 1.
 dt.space @model {
   // expected-note@+2 {{the first time is here}}

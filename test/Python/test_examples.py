@@ -197,6 +197,22 @@ def test_rl_of_what_has_changed():
     assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
 
 
+def test_elastic_gpt():
+    """Its losses and every byte are checked by the example itself."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "elastic_gpt/launch.py"],
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "worlds of 4 -> 6 -> 3 -> 4 processes" in done.stdout
+    assert re.search(r"all state is right: [1-9]\d+ bytes", done.stdout)
+    keys = re.search(r"keys left: (.*)", done.stdout)[1].split()
+    assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
+
+
 @pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN, HUGGINGFACE, RL])
 def test_glue_is_short(path):
     lines = glue(path)

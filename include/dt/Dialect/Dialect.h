@@ -15,6 +15,7 @@
 #include "dt/Geometry/Pieces.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/Shard.h"
+#include "dt/Routing/Explain.h"
 
 #include "mlir/IR/Attributes.h"
 #include "mlir/IR/BuiltinAttributes.h"
@@ -82,6 +83,15 @@ template <typename ConcreteType>
 class ProgramLevelOp
     : public mlir::OpTrait::TraitBase<ConcreteType, ProgramLevelOp> {};
 
+/// How IR spells a kind of collective: "all_gather".
+llvm::StringRef keywordOf(Pattern pattern);
+/// The kind that is spelled so; nullopt where there is none.
+std::optional<Pattern> patternOf(llvm::StringRef keyword);
+
+inline llvm::raw_ostream &operator<<(llvm::raw_ostream &out, Pattern pattern) {
+  return out << keywordOf(pattern);
+}
+
 } // namespace dt
 
 namespace dtrt {
@@ -100,6 +110,21 @@ inline llvm::raw_ostream &operator<<(llvm::raw_ostream &out, Side side) {
 } // namespace dtrt
 
 namespace mlir {
+template <> struct FieldParser<dt::Pattern, dt::Pattern> {
+  template <typename Parser>
+  static FailureOr<dt::Pattern> parse(Parser &parser) {
+    llvm::SMLoc loc = parser.getCurrentLocation();
+    StringRef found;
+    if (failed(parser.parseKeyword(&found)))
+      return failure();
+    if (std::optional<dt::Pattern> pattern = dt::patternOf(found))
+      return *pattern;
+    return parser.emitError(loc)
+           << "expected 'scatter', 'gather', 'all_to_all', 'broadcast' or "
+              "'all_gather', found '"
+           << found << "'";
+  }
+};
 template <> struct FieldParser<dtrt::Side, dtrt::Side> {
   template <typename Parser>
   static FailureOr<dtrt::Side> parse(Parser &parser) {

@@ -21,7 +21,7 @@ def DT_Dialect : Dialect {
     | level | ops | says |
     |---|---|---|
     | layout | `space`, `param`, `mesh`, `layout`, `place`, `transition` | what exists, who holds it before and after |
-    | routing | `keep`, `copy`, `transfer`, `derive`, `zero` | every destination byte, named once, with its source |
+    | routing | `keep`, `copy`, `transfer`, `collective`, `derive`, `zero` | every destination byte, named once, with its source |
     | transport | `wave`, `sendrecv`, `create`, `release` | order, concurrency, memory |
     | program | `program`, `shard`, `slot`, `pack`, `send`, `recv`, `unpack`, ... | what one device does |
 

@@ -104,6 +104,90 @@ def DT_TransferOp : DT_MovementOp<"transfer", [DT_RoutingLevel]> {
   let hasVerifier = 1;
 }
 
+def DT_PatternScatter : EnumCase<"Scatter", 1, "scatter", 8>;
+def DT_PatternGather : EnumCase<"Gather", 2, "gather", 8>;
+def DT_PatternAllToAll : EnumCase<"AllToAll", 3, "all_to_all", 8>;
+def DT_PatternBroadcast : EnumCase<"Broadcast", 4, "broadcast", 8>;
+def DT_PatternAllGather : EnumCase<"AllGather", 5, "all_gather", 8>;
+// The router's own enum, and as wide: none is made of this, and Dialect.h
+// parses it.
+def DT_Pattern : IntEnum<"Pattern", "which collective transfers form",
+                         [DT_PatternScatter, DT_PatternGather,
+                          DT_PatternAllToAll, DT_PatternBroadcast,
+                          DT_PatternAllGather], 8> {
+  let cppNamespace = "::dt";
+}
+/// As of a side, EnumProp itself keeps the low bits of a number.
+def DT_PatternProp : EnumProp<DT_Pattern> {
+  let convertFromAttribute = [{
+    auto number = ::llvm::dyn_cast_if_present<::mlir::IntegerAttr>($_attr);
+    if (!number || number.getValue().ult(1) || number.getValue().ugt(5))
+      return $_diag() << "expected a kind of collective from 1 (scatter) to 5 "
+                         "(all_gather), found "
+                      << $_attr;
+    $_storage = static_cast<::dt::Pattern>(number.getValue().getZExtValue());
+    return ::mlir::success();
+  }];
+}
+
+def DT_CollectiveOp : DT_BodyOp<"collective", [DT_RoutingLevel,
+    HasParent<"TransitionOp">,
+    DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let opDocGroup = DT_RoutingChapter;
+  let summary = "transfers that together are a collective";
+  let description = [{
+    What a person would call them: an all-gather of @qkv over "tp". The body is
+    how the data goes, hop by hop, and means what it would mean outside.
+    `among` lists rows of (group, device): groups do the same side by side.
+    `from` lists, likewise, who has data from the start; without it all have.
+    `over` names the axes of a mesh along which the members of a group lie, where
+    there are such. `two_level` members are several on several nodes: data comes
+    to a node once and is passed on there. Of `uneven` collectives not all parts
+    have one size (MPI's v-forms).
+
+    | kind | each group's data |
+    |---|---|
+    | `broadcast` | all of it from one member, or members that hold the same, to all others |
+    | `scatter` | a part of its own from one member to each of the others |
+    | `gather` | the part of each member to the one that is not in `from` |
+    | `all_gather` | the parts of several members to all that lack them |
+    | `all_to_all` | a part of its own from each member of `from` to each other that receives |
+
+    **Constraints:**
+    - only `dt.transfer` of this param and these states inside, at least one,
+      between members of one group;
+    - groups count from 0 and have two members or more; no device is a member
+      twice; what `from` lists are members;
+    - at hop 0 only devices of `from` send, and later hops only what they got;
+    - the devices send, receive and have parts as the kind says.
+
+    Example:
+    ```mlir
+    dt.collective all_gather of @proj over ["tp"] of @after
+        among <2 columns, [i: 2, j: 2] (i, i * 2 + j)> {
+      dt.transfer @proj <[i: 2, j: 2] from i * 2 + j to i * 2 + j * -1 + 1 at [0, 0, j * 2048] size [32, 4096, 2048]>
+    }
+    ```
+  }];
+  let arguments = (ins DT_PatternProp:$kind, UnitAttr:$uneven,
+    UnitAttr:$two_level, FlatSymbolRefAttr:$param,
+    OptionalAttr<StrArrayAttr>:$states, OptionalAttr<StrArrayAttr>:$axes,
+    OptionalAttr<FlatSymbolRefAttr>:$mesh, DT_RowsAttr:$members,
+    OptionalAttr<DT_RowsAttr>:$roots);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind (`uneven` $uneven^)? (`two_level` $two_level^)?
+    `of` $param (`for` $states^)? (`over` $axes^ `of` $mesh)?
+    `among` $members (`from` $roots^)? attr-dict-with-keyword $body
+  }];
+  let extraClassDeclaration = [{
+    /// Columns of a row of `members` and `roots`.
+    static constexpr unsigned kGroup = 0, kMember = 1, kNumMemberColumns = 2;
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
+}
+
 def DT_ZeroOp : DT_MovementOp<"zero", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "padding of the destination, written as zeros";

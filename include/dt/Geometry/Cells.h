@@ -51,7 +51,8 @@ std::vector<CellPair> join(const std::vector<Cell> &a,
 std::optional<CellPair> firstOverlap(const std::vector<Cell> &cells);
 
 /// The parts of `box` that no cell covers (holes), as disjoint boxes. The cells
-/// are disjoint. With a limit, no more holes than it allows.
+/// are disjoint; where they are not, what is found are holes still, but some
+/// may be missed. With a limit, no more holes than it allows.
 std::vector<Box> uncovered(const Box &box, const std::vector<Cell> &cells,
                            WorkLimit *limit = nullptr);
 

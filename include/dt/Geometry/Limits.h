@@ -11,6 +11,7 @@
 #ifndef DT_GEOMETRY_LIMITS_H
 #define DT_GEOMETRY_LIMITS_H
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -63,8 +64,15 @@ constexpr int64_t kMaxMessages = int64_t(1) << 22;
 /// is as large as the staging limit allows.
 constexpr int64_t kMaxPortCuts = int64_t(1) << 16;
 /// Blocks of tensors that flat mode puts in order, counted for each piece, and
-/// for each device whose memory they change.
+/// for each device whose memory they change: so many for each piece that moves
+/// or is copied, at least the second, and never more than the last.
+constexpr int64_t kFlatEffectsPerPiece = 1024;
+constexpr int64_t kLeastFlatEffects = int64_t(1) << 20;
 constexpr int64_t kMaxFlatEffects = int64_t(1) << 26;
+constexpr int64_t mostFlatEffects(int64_t pieces) {
+  return std::clamp(pieces * kFlatEffectsPerPiece, kLeastFlatEffects,
+                    kMaxFlatEffects);
+}
 /// Number of a wave or a hop.
 constexpr int64_t kMaxWave = INT32_MAX;
 

@@ -57,6 +57,36 @@ def VerifyRouting : Pass<"dt-verify-routing", "::mlir::ModuleOp"> {
   }];
 }
 
+def FuseCollectives : Pass<"dt-fuse-collectives", "::mlir::ModuleOp"> {
+  let summary = "raises transfers that form a collective into dt.collective";
+  let description = [{
+    Devices that exchange data of a param form groups. Where all of a group's
+    transfers are a broadcast, a scatter, a gather, an all-gather or an
+    all-to-all (see `dt.collective`), they go into an op that says so, one for all
+    groups of a param and its states that do the same. The others stay: single
+    sends, pairs, and groups that do several things at once. What moves does not
+    change, nor how.
+
+    Pieces are read class by class; time is linear in the classes and the pairs
+    of devices that they name, beside the intersection of both layouts.
+  }];
+  let statistics = [
+    Statistic<"numCollectives", "num-collectives", "dt.collective ops made">,
+    Statistic<"numGroups", "num-groups", "groups of devices in them">,
+    Statistic<"elementsFused", "elements-fused", "elements that they move">,
+    Statistic<"elementsLeft", "elements-left",
+              "elements of transfers that stay">,
+  ];
+}
+
+def LowerCollectives : Pass<"dt-lower-collectives", "::mlir::ModuleOp"> {
+  let summary = "replaces each dt.collective by its transfers";
+  let description = [{
+    Where transfers of a param, of some states and of one hop stand in several
+    ops, they become one op again.
+  }];
+}
+
 def ExplainTransition : Pass<"dt-explain", "::mlir::ModuleOp"> {
   let summary = "says on stderr why data moves the way it does";
   let description = [{
@@ -79,7 +109,7 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
     Option<"effort", "effort", "int64_t", "500000",
            "try chunk sizes until this many moves have been scheduled">,
     Option<"solver", "solver", "std::string", "\"\"",
-           "solver: greedy, exact (few messages), best or flat; best, and "
+           "solver: greedy, exact (few messages), rounds, best or flat; best, and "
            "flat in flat mode, when none is named">,
     Option<"writeProblem", "write-problem", "std::string", "\"\"",
            "also write the wave problem to this file, for dt-solve">,

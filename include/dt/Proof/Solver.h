@@ -31,6 +31,13 @@ constexpr unsigned kSolverSteps = 2'000'000;
 /// else. Never throws; without a solver it is Unknown.
 SolverAnswer solve(const Obligation &obligation, unsigned steps);
 
+/// Checks one after the other, each with at most `steps`, until one is refuted,
+/// which is the last of the answers then. They depend on nothing but the list;
+/// what stays open in it is asked once more by itself. Several times as fast as
+/// `solve` for each of them.
+std::vector<SolverAnswer> solveAll(const std::vector<Obligation> &obligations,
+                                   unsigned steps);
+
 } // namespace dt
 
 #endif // DT_PROOF_SOLVER_H

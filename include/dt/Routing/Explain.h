@@ -19,7 +19,14 @@
 
 namespace dt {
 
-enum class Pattern { Send, Scatter, Gather, AllToAll, Broadcast, AllGather };
+enum class Pattern : uint8_t {
+  Send,
+  Scatter,
+  Gather,
+  AllToAll,
+  Broadcast,
+  AllGather
+};
 const char *patternName(Pattern pattern);    // "all-gather"
 const char *collectiveName(Pattern pattern); // "ring all-gather", "-" for sends
 

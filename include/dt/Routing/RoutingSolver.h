@@ -23,6 +23,8 @@ enum class Forwarding {
   Spread, // each piece enters at another device, which sends it to the others
   Chain,  // each device sends it to one other: long data, few devices
   Tree,   // all that have it send it at once: short data
+  Rounds, // each device sends and receives a block per round (RoundTree.h):
+          // data of middling length
 };
 
 struct RouterOptions {
@@ -32,6 +34,8 @@ struct RouterOptions {
   /// No piece is cut below this many bytes for balance.
   int64_t minPieceBytes = 1 << 20;
   Forwarding forwarding = Forwarding::Spread;
+  /// In rounds no more moves are made than this, or one block of each piece.
+  int64_t mostRoundMoves = 16384;
   /// Seconds of the best schedule of a route. Who compares routes asks it.
   std::function<double(const std::vector<Move> &)> seconds = {};
 };

@@ -28,6 +28,7 @@
 #ifndef DT_SCHEDULING_FLATORDER_H
 #define DT_SCHEDULING_FLATORDER_H
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -44,6 +45,8 @@ struct FlatInput {
   /// Storage comes and goes by pages of this size; kWholeBuffers: whole.
   int64_t pageBytes = 0;
   Cluster cluster = {};
+  /// Blocks that are put in order, counted as in Limits.h; more are too many.
+  int64_t mostEffects = kMaxFlatEffects;
 };
 
 /// What is done before the next phase begins.

@@ -57,6 +57,7 @@
 #include "dt/Routing/Moves.h"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -161,6 +162,11 @@ struct WaveProblem {
   std::vector<dtrt::TimedCopy>
   timedCopies(const std::vector<ScheduledCopy> &scheduled) const;
 };
+
+/// Bytes that the slots of each device take, all messages packed and unpacked;
+/// `messages` are sorted by wave.
+std::map<int64_t, int64_t>
+arenaBytes(const std::vector<TimedMessage> &messages);
 
 /// Orders by (wave, source, destination); what is equal keeps its order.
 void sortByMessage(std::vector<ScheduledMove> &moves);

@@ -4,8 +4,9 @@
 //
 //   greedy  wave by wave, the longest matching  Schedule.h       any size
 //   exact   all orders of whole messages        ExactSchedule.h  few pairs
-//   best    the fastest of several chunk sizes  BestSchedule.h   any size
-//           and the exact one
+//   rounds  whole moves, hop after hop          RoundSchedule.h  many moves
+//   best    the fastest of several chunk sizes, BestSchedule.h   any size
+//           rounds and the exact one
 //   flat    phases that storage has room for    FlatSchedule.h   with storage
 //
 //===----------------------------------------------------------------------===//
@@ -30,7 +31,7 @@ using WaveSolver = std::optional<std::string> (*)(const WaveProblem &problem,
 
 /// The solver of that name; nullptr when there is none.
 WaveSolver findWaveSolver(const std::string &name);
-/// "greedy, exact, best, flat", for errors and help.
+/// "greedy, exact, rounds, best, flat", for errors and help.
 std::string waveSolverNames();
 
 /// What a solver says that does not look at storage and is asked to.

@@ -188,6 +188,29 @@ TEST(CellsTest, findsEveryHole) {
   }
 }
 
+// What cells that meet leave out is not promised, but it is no more than there
+// is, and the search for it ends.
+TEST(CellsTest, findsHolesBesideCellsThatMeet) {
+  Random random;
+  for (int round = 0; round < 200; ++round) {
+    Shape shape = random.shape(random.number(1, 3), 8);
+    std::vector<Cell> cells;
+    for (int64_t i = random.number(2, 8); i > 0; --i)
+      cells.push_back({random.box(shape), 0});
+    cells.push_back(cells.front());
+    Box box = random.box(shape);
+    std::set<Point> expected = pointsOf(box);
+    for (const Cell &cell : cells)
+      for (const Point &point : pointsOf(cell.box))
+        expected.erase(point);
+    for (const Point &point : pointsOf(uncovered(box, cells)))
+      EXPECT_TRUE(expected.count(point));
+  }
+  Box whole = Box::whole({4});
+  EXPECT_TRUE(uncovered(whole, {{whole, 0}, {whole, 0}}).empty());
+  EXPECT_FALSE(firstUncovered({{whole, 0}}, {{whole, 0}, {whole, 0}}));
+}
+
 TEST(CellsTest, scalarsAreCellsToo) {
   CellSet set = overlay({holdingOf(Box(), {2}), holdingOf(Box(), {1})}, {});
   ASSERT_EQ(set.cells.size(), 1u);

@@ -107,4 +107,5 @@ TEST(Covers, NameTheFirst) {
             box(5, 6));
   EXPECT_FALSE(firstUncovered({}, {box(0, 5)}));
   EXPECT_EQ(*firstUncovered({box(0, 4)}, {}), box(0, 4));
+  EXPECT_FALSE(firstUncovered({box(0, 4)}, {box(0, 4), box(0, 4)}));
 }

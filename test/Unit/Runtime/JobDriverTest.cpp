@@ -22,14 +22,30 @@ namespace {
 /// Longer than any process needs on a loaded machine.
 const Seconds kAmple(100);
 
+/// Of processes that nobody takes for lost, however long a loaded machine keeps
+/// them from their signs of life.
+JobTimes patient(Seconds timeout = kAmple) {
+  JobTimes times = *JobTimes::from(timeout);
+  times.silentBeats = uint64_t(1) << 40;
+  return times;
+}
+
+/// Of processes that soon take one for lost: threads of one process, of which
+/// none stands still while another beats so often.
+JobTimes watchful() {
+  JobTimes times = *JobTimes::from(kAmple);
+  times.beat = Seconds(0.05);
+  times.silentBeats = 200;
+  return times;
+}
+
 /// One process: a thread that drives, and a trainer that steps.
 class Process : public JobWork {
 public:
   Process(std::shared_ptr<Store> store, const ProcessName &name,
-          Seconds timeout)
-      : driver(std::move(store), name, *JobTimes::from(timeout), *this),
-        name(name), drives([this] { driver.run(); }),
-        trains([this] { train(); }) {}
+          const JobTimes &times = patient())
+      : driver(std::move(store), name, times, *this), name(name),
+        drives([this] { driver.run(); }), trains([this] { train(); }) {}
   ~Process() { stop(); }
 
   void prepare(const JobRecord &record) override {
@@ -124,14 +140,15 @@ protected:
       return std::make_shared<FileStore>(folder);
     return memory;
   }
-  Process &start(const ProcessName &name, Seconds timeout = kAmple) {
-    processes.push_back(std::make_unique<Process>(open(), name, timeout));
+  Process &start(const ProcessName &name, const JobTimes &times = patient()) {
+    processes.push_back(std::make_unique<Process>(open(), name, times));
     return *processes.back();
   }
   /// A world of these, who are in it when this returns.
-  void found(const std::vector<ProcessName> &names, Seconds timeout = kAmple) {
+  void found(const std::vector<ProcessName> &names,
+             const JobTimes &times = patient()) {
     for (const ProcessName &name : names)
-      start(name, timeout);
+      start(name, times);
     JobRequest request;
     request.join = names;
     processes[0]->driver.ask(request);
@@ -197,7 +214,7 @@ TEST_P(JobDrivers, AFailureLeavesTheOldWorldAndMayBeTriedAgain) {
 }
 
 TEST_P(JobDrivers, NobodyWaitsLongerThanTheTimeout) {
-  found({"a", "b"}, Seconds(20));
+  found({"a", "b"}, patient(Seconds(20)));
   processes[1]->hangs = true;
   JobRequest request;
   request.layout = "x";
@@ -210,7 +227,7 @@ TEST_P(JobDrivers, NobodyWaitsLongerThanTheTimeout) {
 }
 
 TEST_P(JobDrivers, ASilentProcessIsLost) {
-  found({"a", "b", "c"}, Seconds(60));
+  found({"a", "b", "c"}, watchful());
   processes[1]->stop();
   awaitWorld(2);
   EXPECT_EQ(processes[0]->driver.record().world->members,
@@ -222,7 +239,7 @@ INSTANTIATE_TEST_SUITE_P(Runtime, JobDrivers, testing::Values("memory", "file"),
 
 TEST(JobDriver, LeavesFewKeysBehind) {
   auto store = std::make_shared<MemoryStore>();
-  Process a(store, "a", kAmple), b(store, "b", kAmple);
+  Process a(store, "a"), b(store, "b");
   JobRequest request;
   request.join = {"a", "b"};
   for (uint64_t epoch = 1; epoch <= 5; ++epoch) {
@@ -247,7 +264,7 @@ TEST(JobDriver, LeavesFewKeysBehind) {
 
 TEST(JobDriver, EndsWithItsStoreAndKeepsWhatItHas) {
   auto store = std::make_shared<MemoryStore>();
-  Process a(store, "a", kAmple);
+  Process a(store, "a");
   ASSERT_TRUE(store->set("dynatrain/job", "{").ok());
   await([&] { return a.ended != JobEnd::None; });
   EXPECT_EQ(a.ended.load(), JobEnd::Stranded);
@@ -256,7 +273,7 @@ TEST(JobDriver, EndsWithItsStoreAndKeepsWhatItHas) {
 
 TEST(JobDriver, SaysWhatCannotBe) {
   auto store = std::make_shared<MemoryStore>();
-  Process a(store, "a", kAmple);
+  Process a(store, "a");
   JobRequest request;
   request.join = {"a"};
   a.driver.ask(request);

@@ -3,6 +3,8 @@
 #include "dt/Scheduling/FlatSchedule.h"
 #include "RandomStorage.h"
 
+#include "dt/Geometry/Limits.h"
+
 #include <set>
 
 using namespace dt;
@@ -69,4 +71,30 @@ TEST(FlatSchedule, KeepsToStagingToo) {
     }
   }
   EXPECT_GT(tight, 5);
+}
+
+/// Few pieces have few blocks, however large they are: a limit for which there
+/// would be more is refused before they are made.
+TEST(FlatSchedule, BoundsBlocksByPieces) {
+  const int64_t elements = int64_t(1) << 46;
+  Shard shard; // of two devices, one after the other
+  shard.dims = {{{0, elements}}};
+  WaveProblem p;
+  p.cluster = Cluster();
+  p.stagingBytes = 4096;
+  p.elementBytes = {1};
+  Box box(1);
+  box[0] = {0, elements};
+  p.moves = {{0, 0, 0, 1, box}};
+  p.storage = Storage{{FlatFlow{0, {{1, 1}}, {{1, 1}}}},
+                      {{Holding{shard, {0}}}},
+                      {{Holding{shard, {1}}}},
+                      pageBytesFor(4096),
+                      4096};
+  auto fault = p.check();
+  ASSERT_FALSE(fault) << *fault;
+  WaveSchedule s;
+  auto error = scheduleFlat(p, {}, s);
+  ASSERT_TRUE(error);
+  EXPECT_GT(namedLimit(*error), elements / mostFlatEffects(1)) << *error;
 }

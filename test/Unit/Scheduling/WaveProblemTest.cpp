@@ -726,5 +726,5 @@ TEST(WaveSolver, HaveNames) {
   EXPECT_EQ(findWaveSolver("best"), &scheduleBest);
   EXPECT_EQ(findWaveSolver("flat"), &scheduleFlat);
   EXPECT_EQ(findWaveSolver(""), nullptr);
-  EXPECT_EQ(waveSolverNames(), "greedy, exact, best, flat");
+  EXPECT_EQ(waveSolverNames(), "greedy, exact, rounds, best, flat");
 }

@@ -60,6 +60,9 @@ public:
   virtual void discard(uint64_t attempt, const Status &why) = 0;
   /// What was asked for cannot be. A failed attempt is told by `discard`.
   virtual void refused(const Status &why) = 0;
+  /// All have heard how the attempt has ended: keys of the trainer's own that
+  /// belong to it may go, where a process that has died has left some.
+  virtual void swept(uint64_t attempt) { (void)attempt; }
   virtual void stopped(JobEnd end, const Status &why) = 0;
 };
 

@@ -1,0 +1,104 @@
+"""What processes held before and after each switch, on disk, and whether all of
+it is right: every tensor is put together from the parts of the old world, and
+each part of the new world must be a slice of that, bit for bit."""
+
+import math
+from pathlib import Path
+
+import torch
+
+
+def parts_of(state):
+    """{(name, state): (full shape, offset, size, range, values)}."""
+    return {
+        key: (
+            tuple(piece.shape),
+            tuple(piece.offset),
+            tuple(piece.size),
+            tuple(piece.range or (0, math.prod(piece.size))),
+            piece.tensor.detach().clone().flatten(),
+        )
+        for key, piece in state.training.tensors().items()
+    }
+
+
+def rest_of(state):
+    return {"step": state.step, "samples": state.samples.state_dict()}
+
+
+class Recorder:
+    """Writes both sides of each switch that this process has part in."""
+
+    def __init__(self, folder):
+        self.folder = folder and Path(folder)
+
+    def joined(self, job):
+        """This process is in its first world."""
+        if self.folder is not None and not job.world.founded:
+            self._after(job)
+
+    def boundary(self, job):
+        """`Job.boundary`, and what it has done on disk."""
+        if self.folder is None:
+            return job.boundary(job.state.step)
+        epoch, rank = job.world.epoch, job.world.rank
+        before = parts_of(job.state), rest_of(job.state)
+        stays = job.boundary(job.state.step)
+        if not stays or job.world.epoch != epoch:
+            self._write(epoch + 1, "before", rank, before)
+        if stays and job.world.epoch != epoch:
+            self._after(job)
+        return stays
+
+    def _after(self, job):
+        held = parts_of(job.state), rest_of(job.state)
+        self._write(job.world.epoch, "after", job.world.rank, held)
+
+    def _write(self, epoch, side, rank, held):
+        folder = self.folder / str(epoch) / side
+        folder.mkdir(parents=True, exist_ok=True)
+        torch.save(held, folder / f"{rank}.pt")
+
+
+def read(folder):
+    """What each rank has written."""
+    files = sorted(folder.glob("[0-9]*.pt"), key=lambda path: int(path.stem))
+    return [torch.load(path, weights_only=True) for path in files]
+
+
+def gathered(ranks):
+    """{(name, state): full tensor}; holders of one part must agree."""
+    full, known = {}, {}
+    for parts, _ in ranks:
+        for key, (shape, offset, size, (first, end), values) in parts.items():
+            if key not in full:
+                full[key] = torch.zeros(shape, dtype=values.dtype)
+                known[key] = torch.zeros(shape, dtype=torch.bool)
+            box = tuple(slice(o, o + n) for o, n in zip(offset, size))
+            here, there = full[key][box].flatten(), known[key][box].flatten()
+            seen = there[first:end]
+            assert torch.equal(here[first:end][seen], values[seen]), key
+            here[first:end], there[first:end] = values, True
+            full[key][box] = here.view(size)
+            known[key][box] = there.view(size)
+    for key, mask in known.items():
+        assert mask.all(), f"nobody holds all of {key}"
+    return full
+
+
+def check(folder):
+    """Bytes that were compared, over all switches of a job."""
+    compared = 0
+    for epoch in sorted(Path(folder).iterdir()):
+        before, after = read(epoch / "before"), read(epoch / "after")
+        full, rest = gathered(before), before[0][1]
+        for parts, small in after:
+            assert small == rest, (epoch, small, rest)
+            assert parts.keys() == full.keys(), epoch
+            for key, (shape, offset, size, run, values) in parts.items():
+                assert tuple(full[key].shape) == shape
+                box = tuple(slice(o, o + n) for o, n in zip(offset, size))
+                want = full[key][box].flatten()[slice(*run)]
+                assert torch.equal(want, values), (epoch, key)
+                compared += values.nbytes
+    return compared

@@ -1,0 +1,90 @@
+"""One process of an elastic job: a GPT that trains while processes come and go.
+
+python examples/elastic_gpt/train.py HOST:PORT --processes 4 --steps 100
+
+Start it as many times as --processes says, and more later: those join while the
+others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+
+import dynatrain
+import torch
+from record import Recorder
+from trainer import build
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", metavar="HOST:PORT")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--launch", default="start")
+    parser.add_argument("--layout", type=json.loads)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--record", help="folder for what each switch moved")
+    parser.add_argument("--script", help="what to ask for, in which world")
+    return parser.parse_args()
+
+
+class Script:
+    """What a world's first process asks for once it has trained there for some
+    steps: {"EPOCH": {"after": 3, "leave": [..], "layout": .., "end": true}}."""
+
+    def __init__(self, path):
+        self.path, self.entered = path, (0, 0)
+
+    def follow(self, job):
+        """Whether all is done."""
+        if not self.path:
+            return False
+        if self.entered[0] != job.world.epoch:
+            self.entered = job.world.epoch, job.state.step
+        with open(self.path) as file:
+            wish = json.load(file).get(str(job.world.epoch))
+        if wish is None or job.state.step < self.entered[1] + wish["after"]:
+            return False
+        if job.world.rank == 0 and not wish.get("end"):
+            job.request(leave=wish.get("leave", []), layout=wish.get("layout"))
+        return wish.get("end", False)
+
+
+def main():
+    args = options()
+    torch.set_num_threads(1)
+    job = dynatrain.Job(
+        args.store,
+        build,
+        layout=args.layout,
+        processes=args.processes,
+        launch=args.launch,
+        timeout=args.timeout,
+    )
+    recorder, script = Recorder(args.record), Script(args.script)
+    with job:
+        recorder.joined(job)
+        while job.state.step < args.steps and not script.follow(job):
+            state = job.state
+            loss = state.training.step(state.samples, state.step + 1)
+            state.step += 1
+            world = job.world
+            print(
+                f"step {state.step} epoch {world.epoch} rank {world.rank} of "
+                f"{world.size} loss {loss!r}",
+                flush=True,
+            )
+            if not recorder.boundary(job):
+                print(f"left after step {state.step}", flush=True)
+                break
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("default", dynatrain.JobWarning)
+    main()
+    # Gloo's threads may still ask for Python, which would end before them.
+    sys.stdout.flush()
+    os._exit(0)

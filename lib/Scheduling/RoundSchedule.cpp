@@ -1,0 +1,148 @@
+//===- RoundSchedule.cpp - Moves in the rounds that they name -------------===//
+
+#include "dt/Scheduling/RoundSchedule.h"
+
+#include "Feeds.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <tuple>
+
+using namespace dt;
+
+namespace {
+
+/// Problems of more moves are not looked at.
+constexpr size_t kMostMoves = 32768;
+
+/// All that a device sends another in a round.
+struct RoundMessage {
+  int64_t round = 0;
+  int64_t source = 0, destination = 0;
+  std::vector<uint32_t> moves = {};
+};
+
+/// The waves in which a port is busy.
+class BusyWaves {
+public:
+  bool isFree(int32_t wave) const {
+    return wave >= int32_t(busy.size()) || !busy[wave];
+  }
+  void take(int32_t wave) {
+    if (wave >= int32_t(busy.size()))
+      busy.resize(wave + 1, false);
+    busy[wave] = true;
+  }
+
+private:
+  std::vector<bool> busy;
+};
+
+class RoundScheduler {
+public:
+  explicit RoundScheduler(const WaveProblem &problem)
+      : moves(problem.moves), cluster(problem.cluster),
+        feeds(findFeeds(problem.moves)) {}
+
+  /// By message.
+  std::vector<ScheduledMove> run();
+
+private:
+  std::vector<RoundMessage> messages() const;
+  int64_t roundOf(uint32_t move) const;
+  int32_t waveOf(const RoundMessage &message);
+
+  const std::vector<Move> &moves;
+  const Cluster &cluster;
+  std::vector<std::vector<uint32_t>> feeds;
+  std::vector<int32_t> earliest; // per move
+  std::map<std::tuple<bool, bool, int64_t>, BusyWaves> ports;
+};
+
+/// What nobody passes on comes last.
+int64_t RoundScheduler::roundOf(uint32_t move) const {
+  if (moves[move].hop > 0)
+    return moves[move].hop;
+  int64_t round = std::numeric_limits<int64_t>::max();
+  for (uint32_t forward : feeds[move])
+    round = std::min(round, int64_t(moves[forward].hop) - 1);
+  return round;
+}
+
+/// By round. What holders send and nobody passes on is a message by itself: it
+/// may go in any round.
+std::vector<RoundMessage> RoundScheduler::messages() const {
+  using Key = std::tuple<int64_t, int64_t, int64_t, uint32_t>;
+  std::map<Key, RoundMessage> byKey;
+  for (uint32_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    int64_t round = roundOf(i);
+    bool isLast = round == std::numeric_limits<int64_t>::max();
+    RoundMessage &message =
+        byKey[{round, move.source, move.destination, isLast ? i : 0}];
+    message.round = round;
+    message.source = move.source;
+    message.destination = move.destination;
+    message.moves.push_back(i);
+  }
+  std::vector<RoundMessage> out;
+  for (auto &[key, message] : byKey)
+    out.push_back(std::move(message));
+  return out;
+}
+
+int32_t RoundScheduler::waveOf(const RoundMessage &message) {
+  bool inter = !cluster.sameNode(message.source, message.destination);
+  BusyWaves &sender =
+      ports[{inter, false, cluster.port(message.source, inter)}];
+  BusyWaves &receiver =
+      ports[{inter, true, cluster.port(message.destination, inter)}];
+  int32_t wave = 0;
+  for (uint32_t move : message.moves)
+    wave = std::max(wave, earliest[move]);
+  while (!sender.isFree(wave) || !receiver.isFree(wave))
+    ++wave;
+  sender.take(wave);
+  receiver.take(wave);
+  return wave;
+}
+
+std::vector<ScheduledMove> RoundScheduler::run() {
+  earliest.assign(moves.size(), 0);
+  std::vector<ScheduledMove> scheduled;
+  // Invariant: messages of rounds before have waves, and `earliest` is the wave
+  // after all that these bring of a move. Hops ascend along forwards, so what
+  // feeds a message is of a round before its own.
+  for (const RoundMessage &message : messages()) {
+    int32_t wave = waveOf(message);
+    for (uint32_t move : message.moves) {
+      scheduled.push_back({moves[move], wave});
+      for (uint32_t forward : feeds[move])
+        earliest[forward] = std::max(earliest[forward], wave + 1);
+    }
+  }
+  sortByMessage(scheduled);
+  return scheduled;
+}
+
+} // namespace
+
+std::optional<std::string> dt::scheduleRounds(const WaveProblem &problem,
+                                              const WaveOptions &,
+                                              WaveSchedule &schedule) {
+  if (auto error = refuseStorage(problem))
+    return error;
+  if (problem.moves.size() > kMostMoves)
+    return "has " + std::to_string(problem.moves.size()) +
+           " moves, more than the limit of " + std::to_string(kMostMoves) +
+           " for rounds";
+  schedule.moves = RoundScheduler(problem).run();
+  int64_t needed = 0;
+  for (auto [device, bytes] : arenaBytes(problem.messages(schedule.moves)))
+    needed = std::max(needed, bytes);
+  if (needed > problem.stagingBytes)
+    return refuseStaging(problem, needed);
+  putCopiesFirst(problem, schedule);
+  return std::nullopt;
+}

@@ -1,0 +1,416 @@
+"""A job whose processes come and go while it trains.
+
+What a process does is said by a protocol (docs/ElasticJobs.md) that runs in the
+extension, on a thread of its own. It asks the trainer for work; this takes it
+between two steps, where the trainer calls `Job.boundary`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+import warnings
+import weakref
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Callable
+
+import torch.distributed as dist
+
+from . import _C
+from .errors import (
+    Error,
+    InvalidError,
+    JobWarning,
+    PeerTimeoutError,
+    code_of,
+    error_of,
+)
+from .farewell import describe
+from .job_attempt import Attempt, Terms, layout_of
+from .job_launch import Launch
+from .job_world import JobWorld
+from .state import State
+
+# Seconds that a wait for something to do takes at a time.
+_LOOK = 0.5
+# The same of a process that has failed, and looks what has happened.
+_SHORT_LOOK = 0.01
+# Shares of the timeout: of what a process that closes waits for, and of how
+# much longer than it the collectives of a world wait.
+_CLOSE_SHARE, _GROUP_SHARE = 0.2, 2.0
+
+_open: weakref.WeakSet[Job] = weakref.WeakSet()
+
+
+def _name() -> str:
+    """Of this start of this process."""
+    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def _connected(store: dist.Store | str, timeout: float) -> dist.Store:
+    """Connections of the job's own: the trainer's may be waiting."""
+    if not isinstance(store, str):
+        return store.clone()
+    host, _, port = store.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")
+    return dist.TCPStore(
+        host,
+        int(port),
+        is_master=False,
+        timeout=timedelta(seconds=timeout),
+        wait_for_workers=False,
+    )
+
+
+class Job:
+    """This process's part in an elastic job::
+
+        def build(world):
+            model = world.make(Decoder)
+            return dynatrain.State(model=model, optimizer=adamw(model), step=0)
+
+        with dynatrain.Job("10.0.0.1:29500", build, processes=4) as job:
+            while job.state.step < 1000:
+                train_step(job.state, job.world)
+                job.state.step += 1
+                if not job.boundary(job.state.step):
+                    break  # this process has left
+
+    As a context manager it joins the job, and leaves it at the end. The first
+    processes found it; those that come later are taken in while the others
+    train. What the trainer holds and in which world is `state` and `world`:
+    read them anew after every `boundary`, which may have put others there.
+
+    store: one that all processes of the job share, for this job alone, or the
+        "HOST:PORT" of a TCPStore. It should outlive every process of the job.
+    build: makes model, optimizer and the rest for a `JobWorld`, on a thread of
+        its own beside training: it must not touch what is being trained, nor
+        the process's generators of random numbers.
+    layout: any JSON value; `build` finds it in the world. Of the first world;
+        `request` asks for another one.
+    processes: how many are started together with this one, and join together;
+        the first ones found the job. launch: their name, where several such
+        sets start at the same time. rank: the place among them.
+    timeout: no wait for other processes is longer than this many seconds. Take
+        it longer than a few steps and than `build`.
+    name: where the job's keys are in the store.
+    cache: a folder that keeps plans. digests: the receiver of every message
+        checks it. more: further keys of the request of plans.
+    """
+
+    def __init__(
+        self,
+        store: dist.Store | str,
+        build: Callable[[JobWorld], State],
+        *,
+        layout: Any = None,
+        processes: int = 1,
+        launch: str = "start",
+        rank: int | None = None,
+        timeout: float = 300.0,
+        name: str = "dynatrain",
+        cache: str | os.PathLike[str] | None = None,
+        digests: bool = True,
+        **more: Any,
+    ) -> None:
+        self.name = _name()
+        self.timeout = float(timeout)
+        #: What this process holds, and the world that it is in; None before
+        #: `join` and after this process has left.
+        self.state: State | None = None
+        self.world: JobWorld | None = None
+        #: Why the last switch that failed has failed.
+        self.failure: Error | None = None
+        self._store = _connected(store, self.timeout)
+        self._launch = Launch(
+            self._store, f"{name}/launch/{launch}", self.name, processes, rank
+        )
+        self._layout = layout
+        self._native = _C.Job(self._store, self.name, self.timeout, name, 1)
+        self._terms = Terms(
+            name=self.name,
+            root=name,
+            store=self._store,
+            build=build,
+            patience=self._native.patience(),
+            group_timeout=_GROUP_SHARE * self.timeout,
+            digests=digests,
+            cache=cache,
+            request=more,
+        )
+        self._attempt: Attempt | None = None
+        self._step = 0
+        # Steps of a world that was founded, of which state may yet come.
+        self._first_seen: int | None = None
+        self._is_over = self._is_closed = False
+        self._sweeps: list[threading.Thread] = []
+        _open.add(self)
+
+    # The trainer's calls ----------------------------------------------------
+
+    def join(self) -> None:
+        """Waits until this process is in a world: the job's first one, or one
+        that a running job makes with it."""
+        if self.world is not None or self._is_closed:
+            raise InvalidError("join: this process has joined the job already")
+        try:
+            names = self._launch.come()
+            if names is not None:
+                self._ask(join=names, layout=self._layout)
+            until = time.monotonic() + self.timeout
+            while self.world is None:
+                task = self._native.next(_LOOK)
+                if task is not None:
+                    self._do(task)
+                    until = time.monotonic() + self.timeout
+                elif self._attempt is None and time.monotonic() > until:
+                    raise self._never_taken()
+        except BaseException as error:
+            self._launch.withdraw()
+            self.close(describe(error))
+            raise
+
+    def boundary(self, step: int) -> bool:
+        """Between two steps: `step` of the job are over, the same number on all
+        processes. False when this process has left the job.
+
+        While nothing is under way this costs no call of the store. When all
+        processes are ready for another world, all stop at the same boundary;
+        when this returns they are in it, or the old one goes on.
+        """
+        if self._is_closed or self.world is None:
+            raise InvalidError("boundary: this process is in no world")
+        self._step = step
+        if self._native.at_boundary(step) and not self._wants_source():
+            return True
+        while not self._is_over:
+            if self._wants_source():
+                self._attempt.read(self.state)
+            task = self._native.next(_LOOK)
+            if task is not None:
+                self._do(task)
+            elif self._native.at_boundary(self._step):
+                return True
+        return False
+
+    def request(
+        self, *, layout: Any = None, leave: Sequence[int | str] = ()
+    ) -> None:
+        """Asks for another world, and does not wait for it: it is made beside
+        training, and a later `boundary` enters it.
+
+        layout: any JSON value, for `build`; None: as it is. leave: processes by
+        rank in this world, or by name. Of several requests that come before the
+        switch all hold; where layouts differ the newest. When all processes ask
+        for the same, that is one request. What has failed is not tried again:
+        see `failure`.
+        """
+        if self.world is None:
+            raise InvalidError("request: this process is in no world")
+        names = [self._name_of(one) for one in leave]
+        self._ask(leave=names, layout=layout)
+
+    def status(self) -> dict[str, Any]:
+        """How the job stands, as this process knows."""
+        record = self._native.record()
+        return {
+            "process": self.name,
+            "state": self._native.state(),
+            "step": self._step,
+            "epoch": record.epoch,
+            "members": record.members,
+            "layout": layout_of(record.layout),
+            "attempt": record.attempt,
+            "phase": record.phase,
+            "target": record.target_members,
+            "why": record.why,
+        }
+
+    def close(self, why: str = "its trainer has ended") -> None:
+        """Ends this process's part, without a switch: the others go on with it
+        only if they end too. A switch that is under way fails with `why`."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        _open.discard(self)
+        # What reaches the others goes out within this time.
+        self._native.close(why, _CLOSE_SHARE * self.timeout)
+        if self._attempt is not None:
+            self._attempt.discard(why)
+            self._attempt = None
+        for thread in self._sweeps:
+            thread.join(_CLOSE_SHARE * self.timeout)
+
+    def __enter__(self) -> Job:
+        if self.world is None:
+            self.join()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            self.close()
+            return
+        self._hear()
+        if self.failure is not None and hasattr(error, "add_note"):
+            error.add_note(f"the last switch of the job failed: {self.failure}")
+        self.close(describe(error))
+
+    def _hear(self) -> None:
+        """What ended the switch under way: where another process has ended,
+        that is what this one's error comes from."""
+        until = time.monotonic() + _LOOK
+        while self._attempt is not None and time.monotonic() < until:
+            task = self._native.next(0)
+            if task is None:
+                time.sleep(_SHORT_LOOK)
+            elif task.what == "discard" and self._is_at(task):
+                self._attempt.discard(task.why)
+                self._attempt = None
+                self.failure = error_of(task.code, task.why)
+
+    # What the job asks for --------------------------------------------------
+
+    def _ask(
+        self,
+        join: Sequence[str] = (),
+        leave: Sequence[str] = (),
+        layout: Any = None,
+    ) -> None:
+        text = "" if layout is None else json.dumps(layout, sort_keys=True)
+        self._native.ask(list(join), list(leave), text)
+
+    def _name_of(self, member: int | str) -> str:
+        members = self.world.members
+        if member in members:
+            return member
+        if isinstance(member, int) and 0 <= member < len(members):
+            return members[member]
+        raise InvalidError(
+            f"request: {member!r} is no member of the world, which has ranks "
+            f"0 to {len(members) - 1}"
+        )
+
+    def _wants_source(self) -> bool:
+        """Whether an attempt waits to know what this process holds. The
+        optimizer of a world that was founded has no state before a step."""
+        if self._attempt is None or not self._attempt.wants_source:
+            return False
+        if not self.world.founded:
+            return True
+        if self._first_seen is None:
+            self._first_seen = self._step
+        return self._step > self._first_seen
+
+    def _do(self, task: _C.JobTask) -> None:
+        getattr(self, f"_{task.what}")(task)
+
+    def _run(self, task: _C.JobTask, work: Callable[[], None]) -> None:
+        """A part of an attempt, on this thread."""
+        try:
+            work()
+        except Error as error:
+            self._native.failed(task.attempt, code_of(error), str(error))
+        except BaseException as error:
+            why = describe(error)
+            self._native.failed(task.attempt, code_of(error), why)
+            raise
+        else:
+            self._native.ended(task.what, task.attempt)
+
+    def _is_at(self, task: _C.JobTask) -> bool:
+        return self._attempt is not None and (
+            self._attempt.number == task.attempt
+        )
+
+    def _prepare(self, task: _C.JobTask) -> None:
+        if self._attempt is not None:
+            self._attempt.discard("superseded")
+        self._attempt = Attempt(self._native, task.record, self._terms)
+
+    def _transfer(self, task: _C.JobTask) -> None:
+        if self._is_at(task):
+            self._run(task, lambda: self._attempt.transfer(self.state))
+
+    def _verify(self, task: _C.JobTask) -> None:
+        if self._is_at(task):
+            self._run(task, self._attempt.verify)
+
+    def _adopt(self, task: _C.JobTask) -> None:
+        attempt, self._attempt = self._attempt, None
+        attempt.adopt()
+        self.state, self.world = attempt.state, attempt.world
+        self._step = task.record.first_step
+        self._first_seen = None
+
+    def _discard(self, task: _C.JobTask) -> None:
+        if self._is_at(task):
+            self._attempt.discard(task.why)
+            self._attempt = None
+        record = self._native.record()
+        if record.attempt != task.attempt and record.is_open:
+            return  # another one has taken over what was wanted
+        self._tell(task)
+
+    def _refused(self, task: _C.JobTask) -> None:
+        self._tell(task)
+
+    def _tell(self, task: _C.JobTask) -> None:
+        """What failed is an error for a process that has nothing else, and a
+        warning for one that trains on."""
+        self.failure = error_of(task.code, task.why)
+        if self.world is None:
+            raise self.failure
+        warnings.warn(
+            f"a switch of the job failed, training goes on: {task.why}",
+            JobWarning,
+            stacklevel=4,
+        )
+
+    def _swept(self, task: _C.JobTask) -> None:
+        """Nobody needs keys of this attempt; those of a process that has died
+        are still there."""
+        self._sweeps = [one for one in self._sweeps if one.is_alive()]
+        self._sweeps.append(
+            threading.Thread(
+                target=self._sweep, args=(task.attempt,), daemon=True
+            )
+        )
+        self._sweeps[-1].start()
+
+    def _sweep(self, number: int) -> None:
+        prefix = f"{self._terms.root}/{number}/"
+        # Not every store can tell its keys; one that is gone keeps none.
+        with contextlib.suppress(RuntimeError, AttributeError):
+            for key in self._store.list_keys():
+                if key.startswith(prefix):
+                    self._store.delete_key(key)
+
+    def _stopped(self, task: _C.JobTask) -> None:
+        self._is_over = True
+        if task.end == "left":
+            self.state = self.world = None
+            return
+        self.failure = error_of(task.code, task.why)
+        raise self.failure
+
+    def _never_taken(self) -> Error:
+        missing = self._launch.missing()
+        return PeerTimeoutError(
+            f"join: no world within {self.timeout:g} s"
+            + (f", {missing} processes have not come" if missing else "")
+        )
+
+
+@atexit.register
+def _leave() -> None:
+    for job in list(_open):
+        with contextlib.suppress(Exception):
+            job.close("its process has ended")

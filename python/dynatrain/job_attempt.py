@@ -1,0 +1,269 @@
+"""One process's work on one attempt of an elastic job to change its world.
+
+`prepare` runs on a thread of its own, beside training: the groups of the new
+world, its objects, the plan, connections and memory. The rest runs on the
+trainer's thread, between two steps: `transfer`, `verify`, and then `adopt` or
+`discard`. Until it is adopted nothing of the old world has changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Callable
+
+import torch.distributed as dist
+
+from . import _C
+from .board import Board
+from .capture import Piece
+from .errors import AbortedError, InvalidError, code_of
+from .farewell import describe
+from .hollow import local_part
+from .job_world import JobWorld
+from .planning import plan_on
+from .state import State
+from .state_switch import StateSwitch
+from .world import World
+
+if TYPE_CHECKING:
+    from .optimizer import Key
+
+# Of the time that a process waits for others in a phase of the job: what waits
+# inside of it ends first, and names who is missing.
+_SHARE = 0.8
+# Between two looks whether the attempt has ended.
+_LOOK = 0.05
+
+# What a trainer builds may use variables of modules: one at a time.
+_building = threading.Lock()
+
+
+def parties_of(record: _C.JobRecord) -> list[str]:
+    """All that take part, by the rank that each has in the switch: first who is
+    there, then who joins."""
+    here = [name for name in record.members if name not in record.lost]
+    join = [name for name in record.target_members if name not in here]
+    return here + join
+
+
+def layout_of(text: str) -> Any:
+    """What a request asked for; no text: nothing was asked for."""
+    return json.loads(text) if text else None
+
+
+@dataclass
+class Terms:
+    """What is the same for all attempts of a process."""
+
+    name: str
+    root: str
+    store: dist.Store
+    build: Callable[[JobWorld], State]
+    patience: float
+    group_timeout: float
+    digests: bool
+    cache: Any
+    request: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Held(State):
+    """A State whose tensors were read at one moment, between two steps."""
+
+    def __init__(self, state: State) -> None:
+        self.__dict__.update(state.__dict__)
+        self.__dict__["_read"] = state.tensors
+
+    @property
+    def tensors(self) -> dict[Key, Any]:
+        return self.__dict__["_read"]
+
+
+def _place(tensor: Any) -> tuple:
+    """What a tensor is, and where it lies."""
+    if isinstance(tensor, Piece):
+        region = tensor.shape, tensor.offset, tensor.size, tensor.range
+        return (*region, *_place(tensor.tensor))
+    own = local_part(tensor)
+    return own.data_ptr(), tuple(own.shape), own.dtype
+
+
+def _places(tensors: Mapping[Key, Any]) -> dict[Key, list[tuple]]:
+    return {
+        key: [
+            _place(one)
+            for one in (value if isinstance(value, list) else [value])
+        ]
+        for key, value in tensors.items()
+    }
+
+
+class Attempt:
+    """Made when the job asks this process to prepare."""
+
+    def __init__(
+        self, native: _C.Job, record: _C.JobRecord, terms: Terms
+    ) -> None:
+        self.number = record.attempt
+        self.stays = terms.name in record.target_members
+        #: The new world, and what this process holds of it; None: it leaves.
+        self.world: JobWorld | None = None
+        self.state: State | None = None
+        self._native, self._record, self._terms = native, record, terms
+        self._parties = parties_of(record)
+        self._held: Held | None = None
+        self._has_source = threading.Event()
+        if terms.name not in record.members:
+            self._has_source.set()
+        self._switch: StateSwitch | None = None
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._prepare, name="dynatrain-job", daemon=True
+        )
+        self._thread.start()
+
+    # Beside training --------------------------------------------------------
+
+    @property
+    def wants_source(self) -> bool:
+        """Whether the trainer has yet to say what this process holds."""
+        return not self._has_source.is_set()
+
+    def read(self, state: State) -> None:
+        """What this process holds, between two steps."""
+        try:
+            self._held = Held(state)
+        except Exception as error:
+            self._fail(error)
+        self._has_source.set()
+
+    def _prepare(self) -> None:
+        try:
+            if self.stays:
+                self._build()
+            if self._record.members:
+                self._connect()
+            self._go_on()
+        except BaseException as error:
+            self._fail(error)
+            return
+        self._native.ended("prepare", self.number)
+
+    def _go_on(self) -> None:
+        if self._ended.is_set():
+            raise AbortedError("the attempt has ended")
+
+    def _fail(self, error: BaseException) -> None:
+        kind = describe(error) if code_of(error) == "cancelled" else str(error)
+        self._native.failed(self.number, code_of(error), kind)
+
+    def _build(self) -> None:
+        record, terms = self._record, self._terms
+        world = JobWorld(
+            epoch=record.epoch + 1,
+            members=record.target_members,
+            name=terms.name,
+            layout=layout_of(record.target_layout),
+            founded=not record.members,
+            store=self._native.store(self.number),
+            connect=terms.patience,
+            timeout=terms.group_timeout,
+        )
+        with _building:
+            self._go_on()
+            state = terms.build(world)
+        world.close()
+        if not isinstance(state, State):
+            raise InvalidError(
+                f"build has returned a {type(state).__name__}, expected a "
+                "dynatrain.State"
+            )
+        self.world, self.state = world, state
+
+    def _connect(self) -> None:
+        """The plan, and the switch that it is for."""
+        while not self._has_source.wait(_LOOK):
+            self._go_on()
+        terms, rank = self._terms, self._parties.index(self._terms.name)
+        board = Board(
+            self._native.store(self.number),
+            "plan",
+            rank,
+            len(self._parties),
+            terms.patience * _SHARE,
+            "switch of the job",
+        )
+        with board:
+            plan = plan_on(
+                board, self._held, self.state, terms.cache, terms.request
+            )
+        world = World(
+            store=dist.PrefixStore(self._prefix, terms.store),
+            rank=rank,
+            world_size=len(self._parties),
+            timeout=terms.patience,
+        )
+        self._go_on()
+        switch = plan.prepare(
+            world,
+            self._held,
+            self.state,
+            tag=self.number,
+            digests=terms.digests,
+        )
+        self._switch = switch
+        if self._ended.is_set():
+            switch.abort("the job has gone on")
+        switch.wait()
+
+    @property
+    def _prefix(self) -> str:
+        return f"{self._terms.root}/{self.number}"
+
+    # On the trainer's thread ------------------------------------------------
+
+    def transfer(self, state: State | None) -> None:
+        """Moves the bytes; `state` is what the trainer holds now."""
+        if self._switch is None:
+            return
+        if self._held is not None:
+            now = _places(state.tensors)
+            then = _places(self._held.tensors)
+            for key in [*now, *then]:
+                if now.get(key) != then.get(key):
+                    raise InvalidError(
+                        f"tensor '{key[0]}' state '{key[1]}' is not what and "
+                        "where it was when the switch was prepared: ask again"
+                    )
+        self._switch.transfer()
+
+    def verify(self) -> None:
+        """All have their bytes, and shared values are the same."""
+        if self._switch is not None:
+            self._switch.settle()
+        self._native.leave(self.number)
+
+    def adopt(self) -> None:
+        """The new world is the world."""
+        if self._switch is not None:
+            self._switch.install()
+        self._release()
+
+    def discard(self, why: str) -> None:
+        """The old world goes on as if nothing had been."""
+        self._ended.set()
+        if self._switch is not None:
+            with contextlib.suppress(RuntimeError):
+                self._switch.abort(why)
+        self._native.leave(self.number)
+        # What says that the switch was aborted: all know.
+        with contextlib.suppress(RuntimeError):
+            self._terms.store.delete_key(f"{self._prefix}/dynatrain/attempt")
+        self.world = self.state = None
+        self._release()
+
+    def _release(self) -> None:
+        self._held = self._switch = None
