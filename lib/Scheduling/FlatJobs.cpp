@@ -44,33 +44,43 @@ void Blocking::split(int64_t first, int64_t last,
   }
 }
 
-std::vector<Box> Blocking::parts(const Box &inner,
-                                 const std::vector<Interval> &steps) const {
-  std::vector<Box> boxes = {inner};
-  for (size_t d = dims.size(); d-- > 0;) {
-    const Dim &dim = dims[d];
+void Blocking::Dim::meet(const Interval &inner, const Interval &steps,
+                         std::vector<Interval> &out) const {
+  for (size_t i = 1; i < cuts.size(); ++i) {
+    int64_t lo = cuts[i - 1], size = cuts[i] - lo;
+    Interval part = intersect(
+        inner, {lo + size * steps.lo / parts, lo + size * steps.hi / parts});
+    if (part.empty())
+      continue;
+    if (!out.empty() && out.back().hi == part.lo)
+      out.back().hi = part.hi;
+    else
+      out.push_back(part);
+  }
+}
+
+const std::vector<Box> &BlockParts::of(const Box &inner,
+                                       const std::vector<Interval> &steps) {
+  boxes.assign(1, inner);
+  for (size_t d = blocking.dims.size(); d-- > 0;) {
+    const Blocking::Dim &dim = blocking.dims[d];
     if (steps[d].lo == 0 && steps[d].hi == dim.parts)
       continue;
-    std::vector<Interval> own;
-    for (size_t i = 1; i < dim.cuts.size(); ++i) {
-      int64_t lo = dim.cuts[i - 1], size = dim.cuts[i] - lo;
-      Interval part =
-          intersect(inner[d], {lo + size * steps[d].lo / dim.parts,
-                               lo + size * steps[d].hi / dim.parts});
-      if (part.empty())
-        continue;
-      if (!own.empty() && own.back().hi == part.lo)
-        own.back().hi = part.hi;
-      else
-        own.push_back(part);
+    own.clear();
+    dim.meet(inner[d], steps[d], own);
+    // Mostly one, which needs no other boxes.
+    if (own.size() == 1) {
+      for (Box &box : boxes)
+        box[d] = own.front();
+      continue;
     }
-    std::vector<Box> next;
+    next.clear();
     for (Interval part : own)
       for (const Box &box : boxes) {
         next.push_back(box);
         next.back()[d] = part;
       }
-    boxes = std::move(next);
+    boxes.swap(next);
   }
   return boxes;
 }
@@ -264,6 +274,7 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
     cohort.blocking.split(block, block + 1, steps);
   std::map<Buffer, std::vector<Touch>> touches;
   std::vector<Touch> list;
+  BlockParts parts(cohort.blocking);
   for (uint32_t number : cohort.shapes) {
     const FlatShape &shape = shapes[number];
     uint32_t readsFrom = input.flows[shape.flow].readsFrom;
@@ -274,11 +285,14 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
       if (shard < 0 || input.flows[flow].stays(device))
         continue;
       list.clear();
+      const Shard &held = shardOf(shape, destination);
+      Box box = whole(cohort, shape.inner);
+      unsigned outer = box.rank() - shape.inner.rank();
       for (size_t block = 0; block < steps.size(); ++block)
-        for (const Box &part :
-             cohort.blocking.parts(shape.inner, steps[block])) {
-          auto view =
-              localView(shardOf(shape, destination), whole(cohort, part));
+        for (const Box &part : parts.of(shape.inner, steps[block])) {
+          for (unsigned d = 0; d < part.rank(); ++d)
+            box[outer + d] = part[d];
+          auto view = localView(held, box);
           int64_t last = view->offset;
           for (size_t d = 0; d < view->sizes.size(); ++d)
             last += (view->sizes[d] - 1) * view->strides[d];
@@ -307,6 +321,7 @@ void FlatJobs::addTraffic(
   std::vector<std::vector<Interval>> steps;
   for (size_t block = 0; block < byDevice.size(); ++block)
     cohort.blocking.split(int64_t(block), int64_t(block) + 1, steps);
+  BlockParts parts(cohort.blocking);
   for (uint32_t number : cohort.shapes) {
     const FlatShape &shape = shapes[number];
     if (shape.local)
@@ -315,7 +330,7 @@ void FlatJobs::addTraffic(
     int64_t width = bytesOf(input.flows[shape.flow].destination);
     for (size_t block = 0; block < byDevice.size(); ++block) {
       int64_t bytes = 0;
-      for (const Box &part : cohort.blocking.parts(shape.inner, steps[block]))
+      for (const Box &part : parts.of(shape.inner, steps[block]))
         bytes += part.volume() * width;
       if (bytes == 0)
         continue;
@@ -410,6 +425,7 @@ void FlatJobs::boxesOf(uint32_t number, uint32_t shape, int64_t first,
   const Cohort &cohort = cohorts[number];
   const Box &inner = shapes[shape].inner;
   int64_t blocks = cohort.blocking.blocks(), together = jobs[number].together;
+  BlockParts parts(cohort.blocking);
   auto add = [&](int64_t firstGroup, int64_t lastGroup, int64_t firstBlock,
                  int64_t lastBlock) {
     std::vector<std::vector<Interval>> steps;
@@ -417,7 +433,7 @@ void FlatJobs::boxesOf(uint32_t number, uint32_t shape, int64_t first,
     int64_t end =
         std::min<int64_t>(lastGroup * together, cohort.members.size());
     for (const std::vector<Interval> &step : steps)
-      for (const Box &part : cohort.blocking.parts(inner, step))
+      for (const Box &part : parts.of(inner, step))
         addMembers(cohort, firstGroup * together, end, part, out);
   };
   // What is left of the first tensor, whole tensors, the beginning of the last.

@@ -38,6 +38,9 @@ struct Blocking {
     std::vector<int64_t> cuts;
     int64_t parts = 1;
     int64_t largestCell() const;
+    /// Appends what steps hold of an interval; neighbours joined.
+    void meet(const Interval &inner, const Interval &steps,
+              std::vector<Interval> &out) const;
   };
   std::vector<Dim> dims;
 
@@ -48,9 +51,21 @@ struct Blocking {
   /// `dims` together, appended to `out`.
   void split(int64_t first, int64_t last,
              std::vector<std::vector<Interval>> &out) const;
-  /// What steps hold of an inner box; neighbours joined.
-  std::vector<Box> parts(const Box &inner,
-                         const std::vector<Interval> &steps) const;
+};
+
+/// What blocks hold of boxes: asked for millions, it keeps its memory.
+class BlockParts {
+public:
+  /// The blocking must outlive this.
+  explicit BlockParts(const Blocking &blocking) : blocking(blocking) {}
+  /// What steps hold of an inner box; neighbours joined. Until the next call.
+  const std::vector<Box> &of(const Box &inner,
+                             const std::vector<Interval> &steps);
+
+private:
+  const Blocking &blocking;
+  std::vector<Box> boxes, next;
+  std::vector<Interval> own;
 };
 
 /// All moves and copies as jobs: blocks of tensors, or several small tensors.

@@ -258,23 +258,35 @@ class Job:
         if error is None:
             self.close()
             return
-        self._hear()
+        if not self._is_over:
+            self._hear()
         if self.failure is not None and hasattr(error, "add_note"):
-            error.add_note(f"the last switch of the job failed: {self.failure}")
+            what = "job" if self._is_over else "last switch of the job"
+            error.add_note(f"the {what} failed: {self.failure}")
         self.close(describe(error))
 
     def _hear(self) -> None:
-        """What ended the switch under way: where another process has ended,
-        that is what this one's error comes from."""
+        """What ended the job, or the switch under way: where another process
+        has ended, that is what this one's error comes from."""
+        self._native.listen(_CLOSE_SHARE * self.timeout)
         until = time.monotonic() + _LOOK
-        while self._attempt is not None and time.monotonic() < until:
+        while not self._is_over:
             task = self._native.next(0)
-            if task is None:
+            if task is not None:
+                self._note(task)
+            elif self._attempt is None or time.monotonic() > until:
+                return
+            else:
                 time.sleep(_SHORT_LOOK)
-            elif task.what == "discard" and self._is_at(task):
-                self._attempt.discard(task.why)
-                self._attempt = None
-                self.failure = error_of(task.code, task.why)
+
+    def _note(self, task: _C.JobTask) -> None:
+        if task.what == "discard" and self._is_at(task):
+            self._attempt.discard(task.why)
+            self._attempt = None
+            self.failure = error_of(task.code, task.why)
+        elif task.what == "stopped" and task.end != "left":
+            self._is_over = True
+            self.failure = error_of(task.code, task.why)
 
     # What the job asks for --------------------------------------------------
 

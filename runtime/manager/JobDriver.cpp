@@ -240,6 +240,7 @@ void JobDriver::callStore(const JobAction &action) {
     event.why = status;
   }
   give(event);
+  ++numAnswers;
 }
 
 Result<JobWorldRef> JobDriver::loadWorld(const std::string &name) {

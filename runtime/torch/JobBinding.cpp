@@ -147,6 +147,19 @@ void LiveJob::wake() {
   changed.notify_all();
 }
 
+void LiveJob::listen(Seconds seconds) {
+  Deadline deadline = deadlineIn(seconds);
+  // One may have been under way.
+  uint64_t enough = driver.answers() + 2;
+  while (std::chrono::steady_clock::now() < deadline) {
+    bool isOver = driver.state() == JobMember::State::Stopped;
+    std::unique_lock<std::mutex> lock(mutex);
+    if (isOver ? !tasks.empty() : driver.answers() >= enough)
+      return;
+    changed.wait_for(lock, kCloseLook);
+  }
+}
+
 /// Idle, or with no part any more.
 void LiveJob::close(const Status &why, Seconds seconds) {
   Deadline deadline = deadlineIn(seconds);
@@ -215,6 +228,8 @@ std::optional<JobTask> next(LiveJob &job, double seconds) {
   return task;
 }
 
+void listen(LiveJob &job, double seconds) { job.listen(Seconds(seconds)); }
+
 void close(LiveJob &job, const std::string &why, double seconds) {
   job.close(makeError(ErrorCode::Cancelled, why), Seconds(seconds));
 }
@@ -273,6 +288,7 @@ void bindJob(py::module_ &module) {
       .def("ask", &ask, release)
       .def("at_boundary", &LiveJob::atBoundary, release)
       .def("next", &next)
+      .def("listen", &listen, release)
       .def("ended", &ended, release)
       .def("failed", &failed, release)
       .def("store", &LiveJob::store, release)

@@ -66,6 +66,9 @@ public:
   /// nothing: the trainer may take a step, or `seconds` have passed, or `wake`.
   std::optional<JobTask> next(Seconds seconds);
   void wake();
+  /// Waits until the store has been asked anew how the job stands, at most
+  /// `seconds`, and what follows from it can be taken.
+  void listen(Seconds seconds);
   /// Ends this process's part: an attempt that is under way fails with `why`;
   /// one that is decided has up to `seconds` to reach all.
   void close(const Status &why, Seconds seconds);

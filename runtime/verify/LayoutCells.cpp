@@ -111,7 +111,6 @@ private:
     if (boxes.count() == parts.size())
       return; // all padding
     uint32_t set = out.sets.numberOf(row.devices);
-    out.owners.insert(set);
     owners.resize(boxes.count(), set);
     parts.resize(boxes.count(), part);
   }
@@ -217,15 +216,6 @@ uint32_t Overlay::wantersOf(uint32_t held, uint32_t wanted, uint32_t derived) {
   std::set_difference(p.begin(), p.end(), deriving.begin(), deriving.end(),
                       std::back_inserter(rest));
   return out.sets.numberOf(rest);
-}
-
-Devices LayoutCells::devices() const {
-  Devices all;
-  for (uint32_t set : owners)
-    all.insert(all.end(), sets[set].begin(), sets[set].end());
-  std::sort(all.begin(), all.end());
-  all.erase(std::unique(all.begin(), all.end()), all.end());
-  return all;
 }
 
 Result<LayoutCells> LayoutCells::of(const std::vector<Family> &families,

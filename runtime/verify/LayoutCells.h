@@ -17,7 +17,6 @@
 
 #include "dtrt/types/Status.h"
 
-#include <set>
 #include <unordered_map>
 
 namespace dtrt {
@@ -43,13 +42,9 @@ public:
       visit(Cell{sets[uint32_t(key >> 32)], sets[uint32_t(key)], bytes});
   }
 
-  /// Those that hold or want anything.
-  Devices devices() const;
-
 private:
   friend class Overlay;
   DeviceSets sets;
-  std::set<uint32_t> owners; // numbers of the sets that have a shard
   /// Numbers of the holders and of those that want it, to bytes.
   std::unordered_map<uint64_t, uint64_t> sums;
 };

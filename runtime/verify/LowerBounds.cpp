@@ -19,7 +19,7 @@ namespace {
 /// Pairs of devices that links are looked up for: those of 8,192 devices.
 constexpr uint64_t kMostPairs = uint64_t(1) << 26;
 
-/// The fastest link of every port, over the devices of a plan.
+/// The fastest link of every port, over some devices.
 class PortRates {
 public:
   PortRates(const Cluster &cluster, const LinkRates &rates)
@@ -72,7 +72,7 @@ public:
       : cluster(cluster), rates(cluster) {}
 
   void add(const LayoutCells::Cell &cell);
-  Result<LowerBounds> finish(const Devices &devices);
+  Result<LowerBounds> finish();
 
 private:
   /// Devices of one node, which are neighbours in every set.
@@ -99,6 +99,7 @@ private:
   /// With unequal links: by level, device and those that it may exchange with.
   using LinkDemand = std::map<std::tuple<bool, uint32_t, Devices>, uint64_t>;
   LinkDemand received, sent;
+  std::set<uint32_t> busy; // hold what others lack, or lack it
 };
 
 BoundsBuilder::Run BoundsBuilder::nodeAt(const Devices &devices,
@@ -156,6 +157,8 @@ void BoundsBuilder::addLinks(const Devices &holders, const Devices &lacking,
                              uint64_t bytes) {
   if (cluster.links.empty())
     return;
+  busy.insert(holders.begin(), holders.end());
+  busy.insert(lacking.begin(), lacking.end());
   auto split = [&](uint32_t device, const Devices &others) {
     std::pair<Devices, Devices> out; // of the same node, of others
     for (uint32_t other : others)
@@ -242,9 +245,9 @@ double BoundsBuilder::portsSeconds(const PortRates &ports) const {
   return seconds;
 }
 
-Result<LowerBounds> BoundsBuilder::finish(const Devices &devices) {
+Result<LowerBounds> BoundsBuilder::finish() {
   PortRates ports(cluster, rates);
-  DTRT_RETURN_IF_ERROR(ports.find(devices));
+  DTRT_RETURN_IF_ERROR(ports.find({busy.begin(), busy.end()}));
   bounds.seconds = std::max(linksSeconds(), portsSeconds(ports));
   if (bounds.seconds > 0)
     bounds.seconds += cluster.latencySeconds();
@@ -257,7 +260,7 @@ Result<LowerBounds> lowerBounds(const LayoutCells &cells,
                                 const Cluster &cluster) {
   BoundsBuilder builder(cluster);
   cells.visit([&](const LayoutCells::Cell &cell) { builder.add(cell); });
-  return builder.finish(cells.devices());
+  return builder.finish();
 }
 
 } // namespace dtrt

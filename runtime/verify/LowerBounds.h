@@ -30,7 +30,8 @@ struct LowerBounds {
   ///     node lack, over their island ports;
   ///   - with unequal links, per device and set of devices that may send to it,
   ///     or that it may send to: those bytes, over these links together.
-  /// A port's rate is that of its fastest link on that level.
+  /// A port's rate is that of its fastest link on that level, to or from a
+  /// device that lacks something or that holds what another one lacks.
   double seconds = 0;
 };
 

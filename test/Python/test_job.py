@@ -409,8 +409,11 @@ def test_a_store_that_is_lost_ends_the_job(jobs):
     jobs.start(2, layout=0)
     jobs.until_epoch(1)
     jobs.host.kill()
-    for one in jobs.all:
-        assert one.outcome().startswith("StoreLostError: lost the store")
+    # Who hears of it first ends, and the others may miss it in a collective.
+    outcomes = [one.outcome() for one in jobs.all]
+    assert any(one.startswith("StoreLostError") for one in outcomes), outcomes
+    for outcome in outcomes:
+        assert "lost the store" in outcome, outcome
 
 
 def test_who_never_comes_is_counted(jobs):

@@ -97,6 +97,9 @@ private:
     for (const DeviceSet *set : {&holders, &deriving})
       for (uint32_t device : *set)
         lacking.erase(device);
+    if (!lacking.empty())
+      for (const DeviceSet *set : {&holders, &lacking})
+        busy.insert(set->begin(), set->end());
     auto bytes = uint64_t(byteWidth(wireDType(info)));
     bounds.wireBytes += bytes * lacking.size();
     std::map<int64_t, DeviceSet> byNode;
@@ -196,9 +199,8 @@ private:
     double sum = 0;
     for (auto [port, nic, sends] : ports) {
       double best = 0;
-      for (const RankProgram &own : plan.programs)
-        for (const RankProgram &other : plan.programs) {
-          uint32_t a = own.device, b = other.device;
+      for (uint32_t a : busy)
+        for (uint32_t b : busy) {
           bool inter = cluster.node(a) != cluster.node(b);
           if (inter != nic ||
               *portsOf({a}, nic, sends).begin() != Port{port, nic, sends})
@@ -213,6 +215,7 @@ private:
   const TestPlan &plan;
   const Cluster &cluster;
   LowerBounds bounds;
+  DeviceSet busy; // lack something, or hold what others lack
   std::map<Ports, uint64_t> demands; // of what is sent, or received
   std::map<int64_t, uint64_t> nodeBytes;
   std::map<int64_t, Ports> nodePorts;
@@ -359,6 +362,26 @@ TEST(LowerBounds, ByHand) {
   EXPECT_EQ(found->interNodeBytes, 200u);
   // Out of the one NIC at 1 GB/s, and a microsecond.
   EXPECT_DOUBLE_EQ(found->seconds, 200e-9 + 1e-6);
+}
+
+TEST(LowerBounds, ABystandersLinkIsNoRate) {
+  // Device 0 has what device 2 lacks; device 1 has what device 2 has, and a
+  // fast link to it over which nothing needs to go.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {100})};
+  plan.programs.resize(3);
+  for (uint32_t d = 0; d < 3; ++d)
+    plan.programs[d].device = d;
+  plan.programs[0].source = {box(0, {{0, 100}})};
+  plan.programs[1].source = {box(0, {{50, 100}})};
+  plan.programs[2].source = {box(0, {{50, 100}})};
+  plan.programs[2].destination = {box(0, {{0, 100}})};
+  plan.common.cluster = {1, 1, 1, 1, 0, 5, {}, 1};
+  plan.common.cluster.links = {{{false, 1}, {false, 2}, 100}};
+  expectBounds(plan);
+  auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  EXPECT_DOUBLE_EQ(found->seconds, 100e-9); // 100 bytes at 1 GB/s
 }
 
 TEST(LayoutCells, NameWhatALayoutLacks) {

@@ -25,6 +25,7 @@
 #include "dtrt/manager/JobMember.h"
 #include "dtrt/store/Pause.h"
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <map>
@@ -86,6 +87,8 @@ public:
   bool mayStep() const;
   JobMember::State state() const;
   JobRecord record() const;
+  /// How often the store has answered, or failed to, what the member asked.
+  uint64_t answers() const { return numAnswers; }
 
   /// Does what can be done now, of which at most one step waits for the store.
   /// Returns when it has to be called next; earlier does no harm.
@@ -120,6 +123,7 @@ private:
   std::condition_variable changed; // actions
   JobMember member;
   std::deque<JobAction> actions; // to be carried out
+  std::atomic<uint64_t> numAnswers{0};
 
   // Of the thread that turns.
   std::map<std::string, JobWorldRef> worlds; // that were read or written
