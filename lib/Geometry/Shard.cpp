@@ -129,21 +129,29 @@ std::vector<Box> padding(const Shard &shard,
   return out;
 }
 
-bool holds(const Shard &shard, const Box &box) {
+std::optional<Interval> localSpan(const Shard &shard, const Box &box) {
   if (box.rank() != shard.rank() || box.empty())
-    return false;
-  int64_t offset = 0, last = 0, stride = 1; // of the inner dims
+    return std::nullopt;
+  int64_t first = 0, last = 0, stride = 1; // of the inner dims
   for (unsigned dim = shard.rank(); dim-- > 0;) {
     int64_t start = localStart(shard.dims[dim], box[dim]);
     if (start < 0)
-      return false;
-    if (dim < shard.numLeading || !shard.range)
+      return std::nullopt;
+    if (dim < shard.numLeading)
       continue;
-    offset += start * stride;
+    first += start * stride;
     last += (start + box[dim].size() - 1) * stride;
     stride *= extentOf(shard.dims[dim]);
   }
-  return !shard.range || (offset >= shard.range->lo && last < shard.range->hi);
+  if (!shard.range)
+    return Interval{first, last + 1};
+  if (first < shard.range->lo || last >= shard.range->hi)
+    return std::nullopt;
+  return Interval{first - shard.range->lo, last + 1 - shard.range->lo};
+}
+
+bool holds(const Shard &shard, const Box &box) {
+  return localSpan(shard, box).has_value();
 }
 
 std::optional<LocalView> localView(const Shard &shard, const Box &box) {

@@ -46,8 +46,9 @@ void Blocking::split(int64_t first, int64_t last,
 
 void Blocking::Dim::meet(const Interval &inner, const Interval &steps,
                          std::vector<Interval> &out) const {
-  for (size_t i = 1; i < cuts.size(); ++i) {
-    int64_t lo = cuts[i - 1], size = cuts[i] - lo;
+  auto cell = std::upper_bound(cuts.begin() + 1, cuts.end(), inner.lo);
+  for (; cell != cuts.end() && *std::prev(cell) < inner.hi; ++cell) {
+    int64_t lo = *std::prev(cell), size = *cell - lo;
     Interval part = intersect(
         inner, {lo + size * steps.lo / parts, lo + size * steps.hi / parts});
     if (part.empty())
@@ -292,11 +293,7 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
         for (const Box &part : parts.of(shape.inner, steps[block])) {
           for (unsigned d = 0; d < part.rank(); ++d)
             box[outer + d] = part[d];
-          auto view = localView(held, box);
-          int64_t last = view->offset;
-          for (size_t d = 0; d < view->sizes.size(); ++d)
-            last += (view->sizes[d] - 1) * view->strides[d];
-          list.push_back({int64_t(block), {view->offset, last + 1}});
+          list.push_back({int64_t(block), *localSpan(held, box)});
         }
       std::stable_sort(list.begin(), list.end(),
                        [](const Touch &a, const Touch &b) {

@@ -40,8 +40,6 @@ from .state import State
 
 # Seconds that a wait for something to do takes at a time.
 _LOOK = 0.5
-# The same of a process that has failed, and looks what has happened.
-_SHORT_LOOK = 0.01
 # Shares of the timeout: of what a process that closes waits for, and of how
 # much longer than it the collectives of a world wait.
 _CLOSE_SHARE, _GROUP_SHARE = 0.2, 2.0
@@ -269,20 +267,17 @@ class Job:
         """What ended the job, or the switch under way: where another process
         has ended, that is what this one's error comes from."""
         self._native.listen(_CLOSE_SHARE * self.timeout)
-        until = time.monotonic() + _LOOK
         while not self._is_over:
             task = self._native.next(0)
-            if task is not None:
-                self._note(task)
-            elif self._attempt is None or time.monotonic() > until:
+            if task is None:
                 return
-            else:
-                time.sleep(_SHORT_LOOK)
+            self._note(task)
 
     def _note(self, task: _C.JobTask) -> None:
-        if task.what == "discard" and self._is_at(task):
-            self._attempt.discard(task.why)
-            self._attempt = None
+        if task.what == "discard":
+            if self._is_at(task):
+                self._attempt.discard(task.why)
+                self._attempt = None
             self.failure = error_of(task.code, task.why)
         elif task.what == "stopped" and task.end != "left":
             self._is_over = True

@@ -100,6 +100,11 @@ bool JobDriver::mayStep() const {
   return member.mayStep();
 }
 
+bool JobDriver::isQuiet() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return actions.empty() && !isActing;
+}
+
 JobMember::State JobDriver::state() const {
   std::lock_guard<std::mutex> lock(mutex);
   return member.state();
@@ -154,7 +159,8 @@ Deadline JobDriver::turn() {
   std::optional<JobAction> next;
   {
     std::lock_guard<std::mutex> lock(mutex);
-    if (!actions.empty()) {
+    isActing = !actions.empty();
+    if (isActing) {
       next = std::move(actions.front());
       actions.pop_front();
     }

@@ -153,8 +153,9 @@ void LiveJob::listen(Seconds seconds) {
   uint64_t enough = driver.answers() + 2;
   while (std::chrono::steady_clock::now() < deadline) {
     bool isOver = driver.state() == JobMember::State::Stopped;
+    bool isHeard = driver.answers() >= enough && driver.isQuiet();
     std::unique_lock<std::mutex> lock(mutex);
-    if (isOver ? !tasks.empty() : driver.answers() >= enough)
+    if (isOver ? !tasks.empty() : isHeard)
       return;
     changed.wait_for(lock, kCloseLook);
   }

@@ -63,7 +63,9 @@ struct LocalView {
 /// inside a single interval of the shard, or it leaves the flat range. The
 /// box must cover one or more members; the view is the same for each.
 std::optional<LocalView> localView(const Shard &shard, const Box &box);
-/// Whether there is such a view, without making it.
+/// Elements of the local tensor from the first to the last of such a view.
+std::optional<Interval> localSpan(const Shard &shard, const Box &box);
+/// Whether there is such a view.
 bool holds(const Shard &shard, const Box &box);
 
 } // namespace dt

@@ -89,6 +89,8 @@ public:
   JobRecord record() const;
   /// How often the store has answered, or failed to, what the member asked.
   uint64_t answers() const { return numAnswers; }
+  /// Whether all that the member wants has been carried out.
+  bool isQuiet() const;
 
   /// Does what can be done now, of which at most one step waits for the store.
   /// Returns when it has to be called next; earlier does no harm.
@@ -123,6 +125,7 @@ private:
   std::condition_variable changed; // actions
   JobMember member;
   std::deque<JobAction> actions; // to be carried out
+  bool isActing = false;         // carries one out
   std::atomic<uint64_t> numAnswers{0};
 
   // Of the thread that turns.
