@@ -215,7 +215,7 @@ private:
   const TestPlan &plan;
   const Cluster &cluster;
   LowerBounds bounds;
-  DeviceSet busy; // lack something, or hold what others lack
+  DeviceSet busy;                    // lack something, or hold what others lack
   std::map<Ports, uint64_t> demands; // of what is sent, or received
   std::map<int64_t, uint64_t> nodeBytes;
   std::map<int64_t, Ports> nodePorts;
