@@ -96,8 +96,9 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
     changed.forwarding = forwarding;
     changed.mostRoundMoves = kMostRoundMoves;
     routeGreedily(problem, changed, other);
-    // Rounds keep to their own limit, but for pieces that boxes do not cut to.
-    if (forwarding == Forwarding::Rounds || other.moves.size() <= kMostMoves)
+    // Rounds keep to their limit, but where boxes cut to more pieces than named.
+    bool isRounds = forwarding == Forwarding::Rounds;
+    if (other.moves.size() <= (isRounds ? 2 * kMostRoundMoves : kMostMoves))
       choice.judge(other);
   }
   return std::nullopt;
