@@ -75,10 +75,22 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   if (!options.seconds || routing.moves.empty() ||
       routing.moves.size() > 2 * kMostMoves)
     return std::nullopt;
-  bool isLong = routing.moves.size() > kMostMoves;
   Routing exact, other;
   bool isTiny = !routeExactly(problem, options, exact);
   if (!isTiny && !isShared(routing.moves))
+    return std::nullopt;
+  auto forward = [&](Forwarding forwarding) {
+    RouterOptions changed = options;
+    changed.forwarding = forwarding;
+    changed.mostRoundMoves = kMostRoundMoves;
+    routeGreedily(problem, changed, other);
+    // Rounds keep to their limit, but where boxes cut to more pieces than named.
+    bool isRounds = forwarding == Forwarding::Rounds;
+    return other.moves.size() <= (isRounds ? 2 * kMostRoundMoves : kMostMoves);
+  };
+  // Timing a long route is for nothing where rounds are too many.
+  bool isLong = routing.moves.size() > kMostMoves;
+  if (isLong && !forward(Forwarding::Rounds))
     return std::nullopt;
   RouteChoice choice(options, routing);
   if (isTiny)
@@ -86,20 +98,13 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   double enough = problem.lowerBound() * kGoodEnough;
   // Invariant: `routing` is the fastest of the routes so far, and takes
   // `choice.seconds()`.
+  if (isLong && choice.seconds() > enough)
+    choice.judge(other);
+  if (isLong)
+    return std::nullopt;
   for (Forwarding forwarding :
-       {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds}) {
-    if (choice.seconds() <= enough)
-      break;
-    if (isLong && forwarding != Forwarding::Rounds)
-      continue;
-    RouterOptions changed = options;
-    changed.forwarding = forwarding;
-    changed.mostRoundMoves = kMostRoundMoves;
-    routeGreedily(problem, changed, other);
-    // Rounds keep to their limit, but where boxes cut to more pieces than named.
-    bool isRounds = forwarding == Forwarding::Rounds;
-    if (other.moves.size() <= (isRounds ? 2 * kMostRoundMoves : kMostMoves))
+       {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds})
+    if (choice.seconds() > enough && forward(forwarding))
       choice.judge(other);
-  }
   return std::nullopt;
 }
