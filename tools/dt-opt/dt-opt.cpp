@@ -34,6 +34,9 @@
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
+#ifdef DT_HAS_MIMALLOC
+#include <mimalloc.h>
+#endif
 
 using namespace mlir;
 
@@ -356,6 +359,15 @@ static void keepFreedMemory() {
   mallopt(M_TRIM_THRESHOLD, 1 << 30);
   mallopt(M_TOP_PAD, 16 << 20);
   mallopt(M_MMAP_THRESHOLD, 32 << 20);
+#endif
+#ifdef DT_HAS_MIMALLOC
+  // Version 2.1 has another name for it.
+#if MI_MALLOC_VERSION < 210
+  constexpr mi_option_t kDelay = mi_option_decommit_delay;
+#else
+  constexpr mi_option_t kDelay = mi_option_purge_delay;
+#endif
+  mi_option_set(kDelay, /*milliseconds=*/60'000);
 #endif
 }
 
