@@ -2,6 +2,7 @@
 
 #include "dtrt/report/Inspect.h"
 
+#include "LossReport.h"
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
@@ -39,7 +40,8 @@ Json proofJson(const PlanSummary &summary) {
   return proof;
 }
 
-Json planJson(const PlanReader &plan) {
+/// `losses` is null where nobody asks for them.
+Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
   Json out;
@@ -69,6 +71,8 @@ Json planJson(const PlanReader &plan) {
                    {"messages", s.messages},
                    {"collectives", s.multicasts}};
   out["proof"] = proofJson(s);
+  if (losses)
+    out["losses"] = lossesJson(*losses);
   return out;
 }
 
@@ -121,7 +125,8 @@ std::string featuresText(FeatureSet features) {
   return text.empty() ? "-" : text;
 }
 
-void writePlanText(const PlanReader &plan, std::ostream &out) {
+void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
+                   std::ostream &out) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
   writeRow(out, "plan",
@@ -151,9 +156,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
   writeRow(out, "device peak",
            bytesText(s.devicePeak) + ", mode " +
                memoryModeName(s.mode, s.granularity));
-  if (s.granularity == Granularity::Tensor)
-    writeRow(out, "point of no return",
-             "when all processes have begun the transfer");
+  writeRow(out, "point of no return", noReturnText(s.mode, losses));
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +
                bytesText(s.destinationMax) + " after");
@@ -162,6 +165,9 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
                " messages, " + std::to_string(s.multicasts) + " multicasts");
   writeRow(out, "proof", proofText(s));
   writeRow(out, "features", featuresText(common.features));
+  if (losses)
+    for (const auto &[name, value] : lossRows(*losses))
+      writeRow(out, name.c_str(), value);
 }
 
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
@@ -197,14 +203,18 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
   DeviceTraffic traffic;
   if (program)
     traffic = trafficOf(plan.common(), *program);
+  std::optional<Result<PlanLosses>> losses;
+  if (!program && plan.common().summary.mode == MemoryMode::Flat)
+    losses = findLosses(plan);
+  const Result<PlanLosses> *told = losses ? &*losses : nullptr;
   if (format == OutputFormat::Json) {
-    Json json = planJson(plan);
+    Json json = planJson(plan, told);
     if (program)
       json["rank"] = rankJson(*program, traffic);
     out << json.dump(2) << "\n";
     return {};
   }
-  writePlanText(plan, out);
+  writePlanText(plan, told, out);
   if (program)
     writeRankText(*program, traffic, out);
   return {};

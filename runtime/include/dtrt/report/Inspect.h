@@ -10,7 +10,9 @@
 
 namespace dtrt {
 
-/// The plan's numbers; with a device also that device's.
+/// The plan's numbers; with a device also that device's. In flat memory also
+/// what a failure would lose, unless a device is asked for: all programs are
+/// read for it.
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
                        OutputFormat format, std::ostream &out);
 
