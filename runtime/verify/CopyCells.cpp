@@ -230,4 +230,29 @@ void forEachCell(const Family &family, const FamilyHistory &history,
     Divider(history, of, steps, visit).divide();
 }
 
+int64_t bytesOf(const Family &family, const CopyCell &cell) {
+  int64_t bytes = 0;
+  for (unsigned state : statesOf(cell.states))
+    bytes += int64_t(byteWidth(family.states[state].destinationDType));
+  for (size_t dim = 0; dim < family.rank(); ++dim)
+    bytes *= cell.high[dim] - cell.low[dim];
+  return bytes;
+}
+
+Status checkCountable(const PlanCommon &common) {
+  int64_t sum = 0;
+  for (const Family &family : common.families) {
+    std::optional<int64_t> bytes = family.numMembers();
+    for (int64_t size : family.shape)
+      bytes = bytes ? checkedProduct(*bytes, size) : bytes;
+    int64_t width = 0;
+    for (const StateInfo &state : family.states)
+      width += int64_t(byteWidth(state.destinationDType));
+    bytes = bytes ? checkedProduct(*bytes, width) : bytes;
+    if (!bytes || __builtin_add_overflow(sum, *bytes, &sum))
+      return makeError("tensors of more than 2^63 bytes");
+  }
+  return {};
+}
+
 } // namespace dtrt

@@ -30,6 +30,12 @@ void forEachCell(const Family &family, const FamilyHistory &history,
                  Steps &steps,
                  const std::function<void(const CopyCell &)> &visit);
 
+/// Its bytes at a destination, in all its states.
+int64_t bytesOf(const Family &family, const CopyCell &cell);
+
+/// Fails where the bytes of all tensors are more than can be counted.
+Status checkCountable(const PlanCommon &common);
+
 } // namespace dtrt
 
 #endif // DTRT_LIB_VERIFY_COPYCELLS_H

@@ -18,6 +18,11 @@ namespace {
 constexpr uint64_t kRoomAtLeast = 1 << 21, kRoomPerItem = 64;
 constexpr uint64_t kRoomAtMost = 1 << 27;
 
+/// Looks at events, of all boxes that are cut; plans of the compiler take
+/// twenty to thirty per item of their programs.
+constexpr uint64_t kStepsAtLeast = 1 << 22, kStepsPerItem = 256;
+constexpr uint64_t kStepsAtMost = 1 << 30;
+
 uint64_t numbersPerBox(size_t rank) {
   return 2 * rank + sizeof(CopyEvent) / sizeof(int64_t);
 }
@@ -230,9 +235,13 @@ private:
 };
 
 Status CopyHistory::add(const RankProgram &program, Steps &steps) {
-  room = std::max(room, kRoomAtLeast);
-  room = std::min(room + kRoomPerItem * Steps::itemsOf(program), kRoomAtMost);
+  items += Steps::itemsOf(program);
+  room = std::min(kRoomAtLeast + kRoomPerItem * items, kRoomAtMost);
   return CopyReader(*this, program, steps).read();
+}
+
+Steps CopyHistory::cuttingSteps() const {
+  return Steps(std::min(kStepsAtLeast + kStepsPerItem * items, kStepsAtMost));
 }
 
 std::vector<Moment> CopyHistory::waveMoments() const {

@@ -11,8 +11,6 @@
 
 namespace dtrt {
 
-constexpr Moment kForever = INT64_MAX;
-
 /// What happens to the elements of a box on a device.
 struct CopyEvent {
   enum class Kind : uint8_t {
@@ -44,6 +42,20 @@ public:
   /// steps, or boxes more memory, than a program of this size should.
   Status add(const RankProgram &program, Steps &steps);
 
+  /// Adds all programs of a plan, and calls visit(program) for each.
+  template <typename Visit> Status addAll(const PlanReader &plan, Visit visit) {
+    for (uint32_t device : plan.devices()) {
+      auto program = plan.program(device);
+      DTRT_RETURN_IF_ERROR(program);
+      Steps steps = Steps::forProgram(*program);
+      DTRT_RETURN_IF_ERROR(add(*program, steps));
+      visit(*program);
+    }
+    return {};
+  }
+  /// Looks at events that cutting boxes may take.
+  Steps cuttingSteps() const;
+
   const FamilyHistory &of(size_t family) const { return histories[family]; }
   /// Those after a wave, ascending, each once.
   std::vector<Moment> waveMoments() const;
@@ -63,6 +75,7 @@ private:
   std::vector<FamilyHistory> histories;
   std::vector<Moment> waves;
   uint64_t room = 0, used = 0; // numbers in memory
+  uint64_t items = 0;          // of all programs
 };
 
 } // namespace dtrt

@@ -13,10 +13,6 @@ namespace dtrt {
 
 namespace {
 
-/// Looks at events, of all boxes that are cut; plans of the compiler take
-/// twenty to thirty per item of their programs.
-constexpr uint64_t kStepsAtLeast = 1 << 22, kStepsPerItem = 256;
-constexpr uint64_t kStepsAtMost = 1 << 30;
 /// A number of a device at a moment takes as much memory as so many steps may.
 constexpr uint64_t kStepsPerNumber = 16;
 
@@ -111,43 +107,10 @@ private:
   std::vector<End> ends;
 };
 
-/// Fails where the bytes of all tensors are more than can be counted.
-Status checkCountable(const PlanCommon &common) {
-  int64_t sum = 0;
-  for (const Family &family : common.families) {
-    std::optional<int64_t> bytes = family.numMembers();
-    for (int64_t size : family.shape)
-      bytes = bytes ? checkedProduct(*bytes, size) : bytes;
-    int64_t width = 0;
-    for (const StateInfo &state : family.states)
-      width += int64_t(byteWidth(state.destinationDType));
-    bytes = bytes ? checkedProduct(*bytes, width) : bytes;
-    if (!bytes || __builtin_add_overflow(sum, *bytes, &sum))
-      return makeError("tensors of more than 2^63 bytes");
-  }
-  return {};
-}
-
-/// Of one element, in all states of the mask.
-int64_t elementBytes(const Family &family, uint64_t states) {
-  int64_t bytes = 0;
-  for (unsigned state : statesOf(states))
-    bytes += int64_t(byteWidth(family.states[state].destinationDType));
-  return bytes;
-}
-
-int64_t volumeOf(const CopyCell &cell, size_t rank) {
-  int64_t volume = 1;
-  for (size_t dim = 0; dim < rank; ++dim)
-    volume *= cell.high[dim] - cell.low[dim];
-  return volume;
-}
-
 Status addFamily(const Family &family, const FamilyHistory &history,
                  Steps &steps, SoleBytes &sums) {
   forEachCell(family, history, steps, [&](const CopyCell &cell) {
-    sums.add(cell,
-             volumeOf(cell, family.rank()) * elementBytes(family, cell.states));
+    sums.add(cell, bytesOf(family, cell));
   });
   return steps.status();
 }
@@ -180,15 +143,8 @@ Result<PlanLosses> findAll(const PlanReader &plan) {
   const PlanCommon &common = plan.common();
   DTRT_RETURN_IF_ERROR(checkCountable(common));
   CopyHistory history(common);
-  uint64_t items = 0;
-  for (uint32_t device : plan.devices()) {
-    auto program = plan.program(device);
-    DTRT_RETURN_IF_ERROR(program);
-    items += Steps::itemsOf(*program);
-    Steps steps = Steps::forProgram(*program);
-    DTRT_RETURN_IF_ERROR(history.add(*program, steps));
-  }
-  Steps steps(std::min(kStepsAtLeast + kStepsPerItem * items, kStepsAtMost));
+  DTRT_RETURN_IF_ERROR(history.addAll(plan, [](const RankProgram &) {}));
+  Steps steps = history.cuttingSteps();
   SoleBytes sums(steps);
   for (size_t family = 0; family < common.families.size(); ++family)
     DTRT_RETURN_IF_ERROR(

@@ -71,6 +71,35 @@ bool sends(const Instruction &instruction, uint64_t byte) {
                      });
 }
 
+bool isLifetime(const Instruction &instruction) {
+  return instruction.op == Opcode::Create || instruction.op == Opcode::Release;
+}
+
+int64_t numberIn(std::mt19937_64 &rng, int64_t lo, int64_t hi) {
+  return std::uniform_int_distribution<int64_t>(lo, hi)(rng);
+}
+
+/// Some storage of a source shard; nothing where it has none.
+std::optional<Segment> someStorage(const PlanCommon &common,
+                                   const RankProgram &program,
+                                   std::mt19937_64 &rng) {
+  uint32_t index = uint32_t(rng() % program.source.size());
+  const ShardRecord &shard = program.source[index];
+  const Family &family = common.families[shard.family];
+  std::vector<Segment> whole = wholeStorage(family, shard, Side::Source, index);
+  if (whole.empty())
+    return std::nullopt;
+  Segment segment = whole[rng() % whole.size()];
+  uint64_t states = shard.states & rng();
+  segment.states = states ? states : shard.states;
+  for (unsigned dim = 0; dim < family.rank(); ++dim) {
+    int64_t lo = numberIn(rng, 0, segment.size[dim] - 1);
+    segment.size[dim] = numberIn(rng, 1, segment.size[dim] - lo);
+    segment.offset[dim] += lo;
+  }
+  return segment;
+}
+
 } // namespace
 
 LossOracle::LossOracle(const TestPlan &plan) : common(plan.common) {
@@ -310,6 +339,55 @@ void LossOracle::observe(Moment moment) {
       loss.device = device;
     }
   found.moments.push_back(loss);
+}
+
+void releaseAnything(TestPlan &plan, std::mt19937_64 &rng) {
+  plan.common.summary.mode = MemoryMode::Flat;
+  for (RankProgram &program : plan.programs) {
+    auto &all = program.instructions;
+    all.erase(std::remove_if(all.begin(), all.end(), isLifetime), all.end());
+    if (program.source.empty())
+      continue;
+    for (int64_t left = numberIn(rng, 0, 6); left > 0; --left) {
+      Instruction release;
+      release.op = Opcode::Release;
+      for (int64_t more = numberIn(rng, 1, 3); more > 0; --more)
+        if (auto segment = someStorage(plan.common, program, rng))
+          release.segments.push_back(*segment);
+      all.insert(all.begin() + numberIn(rng, 0, int64_t(all.size())), release);
+    }
+  }
+}
+
+TestPlan twoHalves() {
+  Family family = makeFamily("w", {}, {8});
+  TestPlan plan = makePlan({family}, {{box(0, {{0, 8}})}, {}},
+                           {{}, {box(0, {{0, 8}})}}, MemoryMode::Flat);
+  auto half = [](Side side, int64_t at) {
+    return Segment{0, 1, side, 0, {at}, {4}};
+  };
+  for (uint32_t device : {0u, 1u}) {
+    RankProgram &program = plan.programs[device];
+    program.instructions.clear();
+    program.stagingBytes = 16;
+    for (int32_t wave : {3, 5}) {
+      uint64_t slot = wave == 3 ? 0 : 8;
+      int64_t at = wave == 3 ? 0 : 4;
+      Instruction group = inWave(wave, groupOf({}));
+      group.messages = {{device == 1, 1 - device, 8, false, slot, {}}};
+      Instruction local = device ? unpackOf(slot, 8) : packOf(slot, 8);
+      local.segments = {half(device ? Side::Destination : Side::Source, at)};
+      Instruction release;
+      release.op = Opcode::Release;
+      release.segments = {half(Side::Source, at)};
+      auto &all = program.instructions;
+      if (device)
+        all.insert(all.end(), {group, local});
+      else
+        all.insert(all.end(), {local, release, group});
+    }
+  }
+  return plan;
 }
 
 } // namespace dtrt::test

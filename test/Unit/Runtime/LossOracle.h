@@ -61,6 +61,13 @@ private:
   PlanLosses found;
 };
 
+/// Releases of anything at any place: losses are told of wrong plans too.
+void releaseAnything(TestPlan &plan, std::mt19937_64 &rng);
+
+/// A vector of 8 bf16 goes from device 0 to 1 in two messages, of waves 3 and
+/// 5, and 0 lets each half go when it is packed.
+TestPlan twoHalves();
+
 } // namespace dtrt::test
 
 #endif // DTRT_TEST_LOSSORACLE_H

@@ -22,6 +22,8 @@ namespace dtrt {
 /// A moment: the number of the wave that it comes after, or one of these.
 using Moment = int64_t;
 constexpr Moment kAtStart = -2, kBeforeWaves = -1;
+/// After all moments.
+constexpr Moment kForever = INT64_MAX;
 
 /// What the failure of one device would lose at a moment. Bytes are those of
 /// elements that the program brings to some destination, in its dtype, each
