@@ -171,7 +171,7 @@ private:
   LostRegions out;
 };
 
-Status checkDevices(const PlanReader &plan, const Failure &failure) {
+Status checkDevices(const PlanReader &plan, const SeenFailure &failure) {
   std::vector<uint32_t> named = failure.gone;
   named.push_back(failure.device);
   for (uint32_t device : named)
@@ -195,7 +195,8 @@ void addEdges(const std::vector<uint32_t> &devices, const RankProgram &program,
             {instruction.wave, indexOf(program.device), indexOf(message.peer)});
 }
 
-Result<LostRegions> findAll(const PlanReader &plan, const Failure &failure) {
+Result<LostRegions> findAll(const PlanReader &plan,
+                            const SeenFailure &failure) {
   const PlanCommon &common = plan.common();
   const std::vector<uint32_t> &devices = plan.devices();
   DTRT_RETURN_IF_ERROR(checkDevices(plan, failure));
@@ -225,7 +226,7 @@ Result<LostRegions> findAll(const PlanReader &plan, const Failure &failure) {
 } // namespace
 
 Result<LostRegions> findLostRegions(const PlanReader &plan,
-                                    const Failure &failure) {
+                                    const SeenFailure &failure) {
   try {
     return findAll(plan, failure);
   } catch (const std::bad_alloc &) {

@@ -25,8 +25,8 @@ struct Reach {
   Moment first = kAtStart, last = kForever;
 };
 
-/// Of all `count` devices, when device `self` is where `Failure` says. Sorts
-/// the edges.
+/// Of all `count` devices, when device `self` is where `SeenFailure` says.
+/// Sorts the edges.
 std::vector<Reach> findReach(std::vector<WaveEdge> &edges, size_t count,
                              uint32_t self, Moment wave, bool isInGroup);
 

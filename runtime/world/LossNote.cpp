@@ -73,7 +73,7 @@ std::string listText(const PlanCommon &common, const LostRegions &lost,
 
 } // namespace
 
-std::string lossNote(const PlanReader &plan, const Failure &failure,
+std::string lossNote(const PlanReader &plan, const SeenFailure &failure,
                      const std::vector<uint32_t> &devices) {
   std::string with = "with " + ranksOf(failure.gone, devices);
   auto found = findLostRegions(plan, failure);

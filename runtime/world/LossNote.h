@@ -9,7 +9,7 @@ namespace dtrt {
 
 /// One sentence for an error: how much is lost, the largest regions of it, and
 /// which ranks have the rest. `devices`: of each rank.
-std::string lossNote(const PlanReader &plan, const Failure &failure,
+std::string lossNote(const PlanReader &plan, const SeenFailure &failure,
                      const std::vector<uint32_t> &devices);
 
 } // namespace dtrt

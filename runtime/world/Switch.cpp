@@ -252,7 +252,7 @@ void Switch::refuse(const PlanReader &plan, const World &world,
 Status Switch::withLosses(const Status &why) const {
   if (!hasLost || !runner || why.goneRanks().ranks.empty())
     return why;
-  Failure failure;
+  SeenFailure failure;
   failure.device = program.device;
   failure.wave = runner->stats().wave;
   failure.isInGroup = runner->stats().isInGroup;

@@ -12,8 +12,9 @@
 
 namespace dtrt {
 
-struct Failure {
-  /// That is asking, and the wave of the group that it has begun last;
+/// A failure as one of the devices that are left sees it.
+struct SeenFailure {
+  /// Itself, and the wave of the group that it has begun last;
   /// kBeforeWaves when it has begun none, kForever when it has done all.
   uint32_t device = 0;
   Moment wave = kBeforeWaves;
@@ -48,7 +49,7 @@ struct LostRegions {
 
 /// Fails as `findLosses` does, and where the plan lacks one of the devices.
 Result<LostRegions> findLostRegions(const PlanReader &plan,
-                                    const Failure &failure);
+                                    const SeenFailure &failure);
 
 } // namespace dtrt
 
