@@ -3,6 +3,7 @@
 #include "dtrt/report/Inspect.h"
 
 #include "LossReport.h"
+#include "PeakParts.h"
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
@@ -76,7 +77,8 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
   return out;
 }
 
-Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
+Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
+              const PeakParts &parts) {
   return {{"device", program.device},
           {"source_rank", program.sourceRank},
           {"destination_rank", program.destinationRank},
@@ -84,6 +86,10 @@ Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
           {"destination_bytes", traffic.destinationBytes},
           {"staging_bytes", traffic.stagingBytes},
           {"peak_bytes", traffic.peakBytes},
+          {"peak_parts",
+           {{"source", parts.source},
+            {"destination", parts.destination},
+            {"staging", parts.staging}}},
           {"copied_bytes", traffic.copied},
           {"sent_bytes", traffic.sent},
           {"received_bytes", traffic.received},
@@ -171,7 +177,7 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
 }
 
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
-                   std::ostream &out) {
+                   const PeakParts &parts, std::ostream &out) {
   out << "\n";
   writeRow(out, "device",
            std::to_string(program.device) + ", source rank " +
@@ -181,7 +187,11 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
            bytesText(traffic.sourceBytes) + " before, " +
                bytesText(traffic.destinationBytes) + " after");
   writeRow(out, "  staging", bytesText(traffic.stagingBytes));
-  writeRow(out, "  peak", bytesText(traffic.peakBytes));
+  writeRow(out, "  peak",
+           bytesText(traffic.peakBytes) + ": source " +
+               bytesText(parts.source) + ", destination " +
+               bytesText(parts.destination) + ", staging " +
+               bytesText(parts.staging));
   writeRow(out, "  copies", bytesText(traffic.copied));
   writeRow(out, "  sends", bytesText(traffic.sent));
   writeRow(out, "  receives", bytesText(traffic.received));
@@ -201,8 +211,11 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
     program = std::move(*found);
   }
   DeviceTraffic traffic;
-  if (program)
+  PeakParts parts;
+  if (program) {
     traffic = trafficOf(plan.common(), *program);
+    parts = peakPartsOf(plan.common(), *program);
+  }
   std::optional<Result<PlanLosses>> losses;
   if (!program && plan.common().summary.mode == MemoryMode::Flat)
     losses = findLosses(plan);
@@ -210,13 +223,13 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
   if (format == OutputFormat::Json) {
     Json json = planJson(plan, told);
     if (program)
-      json["rank"] = rankJson(*program, traffic);
+      json["rank"] = rankJson(*program, traffic, parts);
     out << json.dump(2) << "\n";
     return {};
   }
   writePlanText(plan, told, out);
   if (program)
-    writeRankText(*program, traffic, out);
+    writeRankText(*program, traffic, parts, out);
   return {};
 }
 
