@@ -203,7 +203,8 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
 } // namespace
 
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
-                       OutputFormat format, std::ostream &out) {
+                       OutputFormat format, std::ostream &out,
+                       TellLosses tell) {
   std::optional<RankProgram> program;
   if (device) {
     auto found = plan.program(*device);
@@ -217,7 +218,8 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
     parts = peakPartsOf(plan.common(), *program);
   }
   std::optional<Result<PlanLosses>> losses;
-  if (!program && plan.common().summary.mode == MemoryMode::Flat)
+  if (tell == TellLosses::Yes && !program &&
+      plan.common().summary.mode == MemoryMode::Flat)
     losses = findLosses(plan);
   const Result<PlanLosses> *told = losses ? &*losses : nullptr;
   if (format == OutputFormat::Json) {
