@@ -229,6 +229,8 @@ Status Executor::runUnpack(const Step &step) {
 
 Status Executor::runGroup(size_t index) {
   Step &step = steps[index];
+  statistics.wave = step.instruction->wave;
+  statistics.isInGroup = true;
   size_t nextDirect = 0;
   for (size_t i = 0; i < step.messages.size(); ++i) {
     const Message &message = step.instruction->messages[i];
@@ -244,7 +246,9 @@ Status Executor::runGroup(size_t index) {
         message.bytes;
     ++statistics.messages;
   }
-  return runMessages(index);
+  Status status = runMessages(index);
+  statistics.isInGroup = !status.ok();
+  return status;
 }
 
 /// Adds the time since `begin`.

@@ -2,6 +2,8 @@
 
 #include "dtrt/report/Inspect.h"
 
+#include "LossReport.h"
+#include "PeakParts.h"
 #include "ReportText.h"
 
 #include "dtrt/format/Features.h"
@@ -39,7 +41,8 @@ Json proofJson(const PlanSummary &summary) {
   return proof;
 }
 
-Json planJson(const PlanReader &plan) {
+/// `losses` is null where nobody asks for them.
+Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
   Json out;
@@ -69,10 +72,13 @@ Json planJson(const PlanReader &plan) {
                    {"messages", s.messages},
                    {"collectives", s.multicasts}};
   out["proof"] = proofJson(s);
+  if (losses)
+    out["losses"] = lossesJson(*losses);
   return out;
 }
 
-Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
+Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
+              const PeakParts &parts) {
   return {{"device", program.device},
           {"source_rank", program.sourceRank},
           {"destination_rank", program.destinationRank},
@@ -80,6 +86,10 @@ Json rankJson(const RankProgram &program, const DeviceTraffic &traffic) {
           {"destination_bytes", traffic.destinationBytes},
           {"staging_bytes", traffic.stagingBytes},
           {"peak_bytes", traffic.peakBytes},
+          {"peak_parts",
+           {{"source", parts.source},
+            {"destination", parts.destination},
+            {"staging", parts.staging}}},
           {"copied_bytes", traffic.copied},
           {"sent_bytes", traffic.sent},
           {"received_bytes", traffic.received},
@@ -121,7 +131,8 @@ std::string featuresText(FeatureSet features) {
   return text.empty() ? "-" : text;
 }
 
-void writePlanText(const PlanReader &plan, std::ostream &out) {
+void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
+                   std::ostream &out) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
   writeRow(out, "plan",
@@ -151,9 +162,7 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
   writeRow(out, "device peak",
            bytesText(s.devicePeak) + ", mode " +
                memoryModeName(s.mode, s.granularity));
-  if (s.granularity == Granularity::Tensor)
-    writeRow(out, "point of no return",
-             "when all processes have begun the transfer");
+  writeRow(out, "point of no return", noReturnText(s.mode, losses));
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +
                bytesText(s.destinationMax) + " after");
@@ -162,10 +171,13 @@ void writePlanText(const PlanReader &plan, std::ostream &out) {
                " messages, " + std::to_string(s.multicasts) + " multicasts");
   writeRow(out, "proof", proofText(s));
   writeRow(out, "features", featuresText(common.features));
+  if (losses)
+    for (const auto &[name, value] : lossRows(*losses))
+      writeRow(out, name.c_str(), value);
 }
 
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
-                   std::ostream &out) {
+                   const PeakParts &parts, std::ostream &out) {
   out << "\n";
   writeRow(out, "device",
            std::to_string(program.device) + ", source rank " +
@@ -175,7 +187,11 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
            bytesText(traffic.sourceBytes) + " before, " +
                bytesText(traffic.destinationBytes) + " after");
   writeRow(out, "  staging", bytesText(traffic.stagingBytes));
-  writeRow(out, "  peak", bytesText(traffic.peakBytes));
+  writeRow(out, "  peak",
+           bytesText(traffic.peakBytes) + ": source " +
+               bytesText(parts.source) + ", destination " +
+               bytesText(parts.destination) + ", staging " +
+               bytesText(parts.staging));
   writeRow(out, "  copies", bytesText(traffic.copied));
   writeRow(out, "  sends", bytesText(traffic.sent));
   writeRow(out, "  receives", bytesText(traffic.received));
@@ -187,7 +203,8 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
 } // namespace
 
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
-                       OutputFormat format, std::ostream &out) {
+                       OutputFormat format, std::ostream &out,
+                       TellLosses tell) {
   std::optional<RankProgram> program;
   if (device) {
     auto found = plan.program(*device);
@@ -195,18 +212,26 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
     program = std::move(*found);
   }
   DeviceTraffic traffic;
-  if (program)
+  PeakParts parts;
+  if (program) {
     traffic = trafficOf(plan.common(), *program);
+    parts = peakPartsOf(plan.common(), *program);
+  }
+  std::optional<Result<PlanLosses>> losses;
+  if (tell == TellLosses::Yes && !program &&
+      plan.common().summary.mode == MemoryMode::Flat)
+    losses = findLosses(plan);
+  const Result<PlanLosses> *told = losses ? &*losses : nullptr;
   if (format == OutputFormat::Json) {
-    Json json = planJson(plan);
+    Json json = planJson(plan, told);
     if (program)
-      json["rank"] = rankJson(*program, traffic);
+      json["rank"] = rankJson(*program, traffic, parts);
     out << json.dump(2) << "\n";
     return {};
   }
-  writePlanText(plan, out);
+  writePlanText(plan, told, out);
   if (program)
-    writeRankText(*program, traffic, out);
+    writeRankText(*program, traffic, parts, out);
   return {};
 }
 

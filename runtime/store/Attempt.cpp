@@ -17,15 +17,19 @@ constexpr int kForm = 1;
 const char *const kStates[] = {"open", "committed", "aborted"};
 
 Json asJson(const Stop &stop) {
-  return {{"rank", stop.rank},
-          {"code", errorCodeName(stop.code)},
-          {"why", stop.why}};
+  Json json = {{"rank", stop.rank},
+               {"code", errorCodeName(stop.code)},
+               {"why", stop.why}};
+  if (!stop.gone.ranks.empty())
+    json["gone"] = stop.gone.ranks;
+  return json;
 }
 
 Stop stopOf(const Json &json) {
   Stop stop;
   stop.rank = json.at("rank");
   stop.why = json.at("why");
+  stop.gone.ranks = json.value("gone", std::vector<uint32_t>());
   std::string code = json.at("code");
   for (size_t i = 0; i < kNumErrorCodes; ++i)
     if (code == errorCodeName(ErrorCode(i)))
@@ -90,7 +94,7 @@ ArrivalStep open(const std::optional<Attempt> &found, const Arrival &arrival,
   next.tag = arrival.tag;
   next.terms = arrival.terms;
   if (found && found->state == Attempt::State::Open)
-    next.before = Stop{arrival.rank, ErrorCode::Cancelled, why};
+    next.before = Stop{arrival.rank, ErrorCode::Cancelled, why, {}};
   else if (found && found->state == Attempt::State::Aborted)
     next.before = found->stop;
   if (next.before)
@@ -125,7 +129,7 @@ ArrivalStep arriveAtOpen(const Attempt &found, const Arrival &arrival,
                 "it waits in a " + arrival.kind + ", to find the other ranks");
   }
   if (auto difference = differs(found, arrival)) {
-    Stop stop{arrival.rank, ErrorCode::Mismatch, *difference};
+    Stop stop{arrival.rank, ErrorCode::Mismatch, *difference, {}};
     return leave(stop.toldTo(arrival.rank), found.aborted(stop, {}));
   }
   return {};
@@ -150,7 +154,8 @@ Status Stop::toldTo(uint32_t reader) const {
   bool isOwn = rank == reader || code == ErrorCode::Mismatch ||
                code == ErrorCode::Timeout;
   return makeError(
-      code, isOwn ? "" : "rank " + std::to_string(rank) + " stopped: ", why);
+      code, gone,
+      isOwn ? "" : "rank " + std::to_string(rank) + " stopped: ", why);
 }
 
 std::string Attempt::text() const {

@@ -563,7 +563,8 @@ Status Rendezvous::late(Step step) {
     auto quiet = silent(*missing);
     DTRT_RETURN_IF_ERROR(quiet);
     if (!quiet->empty())
-      return timeoutOf(*quiet, " came or answered");
+      return makeError(GoneRanks{*quiet},
+                       timeoutOf(*quiet, " came or answered"));
   }
   return timeoutOf(*missing, " came");
 }
@@ -619,7 +620,7 @@ Rendezvous::silent(std::vector<uint32_t> suspects) {
 static Status withoutStore(const Status &failure, const Status &lost) {
   if (failure.is(ErrorCode::StoreLost))
     return failure;
-  return makeError(failure.code(), failure.message(),
+  return makeError(failure,
                    "; the other ranks cannot be asked why: ", lost.message());
 }
 
@@ -642,7 +643,8 @@ Status Rendezvous::causeOf(const Status &failure, bool callsRoll) {
                : quiet.status();
   if (quiet->empty())
     return failure;
-  return makeError(timeoutOf(*quiet, " answered"), ": ", failure.message());
+  return makeError(GoneRanks{*quiet}, timeoutOf(*quiet, " answered"), ": ",
+                   failure.message());
 }
 
 //===----------------------------------------------------------------------===//
@@ -764,7 +766,7 @@ Result<Decision> Rendezvous::decideAbort(const Status &why) {
       DTRT_RETURN_IF_ERROR(found);
       missing = without(*found, self);
     }
-    Stop stop{self, why.code(), why.message()};
+    Stop stop{self, why.code(), why.message(), why.goneRanks()};
     auto replaced =
         replace(*record, record->attempt->aborted(stop, missing), wait);
     DTRT_RETURN_IF_ERROR(replaced);

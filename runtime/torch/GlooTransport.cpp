@@ -77,7 +77,9 @@ Status GlooTransport::lost(const TransportMessage &message,
   if (isTimeout(reason))
     return makeError(ErrorCode::Timeout, "no answer within ", timeout.count(),
                      " s from ", peer.str());
-  return makeError(ErrorCode::PeerLost, "lost ", peer.str(), ": ", reason);
+  return makeError(ErrorCode::PeerLost,
+                   GoneRanks{{uint32_t(pairs[message.peer].rank)}}, "lost ",
+                   peer.str(), ": ", reason);
 }
 
 Status GlooTransport::post(const TransportMessage &message) {

@@ -81,7 +81,8 @@ template <typename Write> std::string textOf(Write write) {
 
 std::string inspect(const Plan &plan, std::optional<uint32_t> device) {
   return textOf([&](std::ostream &out) {
-    return writeInspection(*plan, device, OutputFormat::Json, out);
+    return writeInspection(*plan, device, OutputFormat::Json, out,
+                           TellLosses::No);
   });
 }
 

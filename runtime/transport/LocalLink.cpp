@@ -106,7 +106,8 @@ std::string LocalLink::nameOfPending() const {
 }
 
 Status LocalLink::lost(const std::string &reason) const {
-  return makeError(ErrorCode::PeerLost, "lost ", nameOfPending(), ": ", reason);
+  return makeError(ErrorCode::PeerLost, peer, "lost ", nameOfPending(), ": ",
+                   reason);
 }
 
 Status LocalLink::timedOut(std::chrono::duration<double> timeout) const {

@@ -46,9 +46,10 @@ bool sealSharedMemory(const Descriptor &memory);
 
 class LocalLink {
 public:
-  /// `name`: of the peer, in errors.
-  LocalLink(std::string name, Descriptor socket)
-      : name(std::move(name)), stream(std::move(socket)) {}
+  /// `name`: of the peer, in errors; `peer`: its rank.
+  LocalLink(std::string name, Descriptor socket, GoneRanks peer = {})
+      : name(std::move(name)), peer(std::move(peer)),
+        stream(std::move(socket)) {}
 
   const Descriptor &socket() const { return stream; }
   /// What the peer has handed over; nothing, where it has no arena.
@@ -87,6 +88,7 @@ private:
   std::string nameOfPending() const;
 
   std::string name;
+  GoneRanks peer; // when it is lost
   Descriptor stream;
   PeerArena peerArena;
   std::optional<TransportMessage> incoming, outgoing;

@@ -226,7 +226,8 @@ Status SharedMemoryTransport::shakeHands(LocalHandshake &handshake) {
     DTRT_RETURN_IF_ERROR(await());
   }
   for (auto &[peer, socket] : handshake.takeLinks())
-    links.emplace(peer, LocalLink(nameOf(peer), std::move(socket)));
+    links.emplace(peer, LocalLink(nameOf(peer), std::move(socket),
+                                  GoneRanks{{ranks.at(peer)}}));
   return {};
 }
 

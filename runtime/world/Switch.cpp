@@ -2,6 +2,7 @@
 
 #include "dtrt/world/Switch.h"
 
+#include "LossNote.h"
 #include "dtrt/verify/VerifyOnce.h"
 
 #include <algorithm>
@@ -247,6 +248,22 @@ void Switch::refuse(const PlanReader &plan, const World &world,
 // Phases
 //===----------------------------------------------------------------------===//
 
+/// The error of a phase says what has gone with the ranks that are gone.
+Status Switch::withLosses(const Status &why) const {
+  if (!hasLost || !runner || why.goneRanks().ranks.empty())
+    return why;
+  SeenFailure failure;
+  failure.device = program.device;
+  failure.wave = runner->stats().wave;
+  failure.isInGroup = runner->stats().isInGroup;
+  if (hasArrived)
+    failure.wave = kForever;
+  for (uint32_t rank : why.goneRanks().ranks)
+    if (rank < rankDevices.size())
+      failure.gone.push_back(rankDevices[rank]);
+  return makeError(why, "; ", lossNote(*plan, failure, rankDevices));
+}
+
 /// Every error of a phase says when the old state is no longer whole.
 Status Switch::named(const char *name, const Status &why) const {
   return makeError("rank ", rendezvous->rank(), ", ", name, ": ", why,
@@ -269,7 +286,7 @@ Status Switch::enter(const char *name, Phase expected) {
 /// before: then that is the error of this rank too.
 Status Switch::leave(const char *name, Phase reached, const Status &status) {
   if (!status.ok())
-    return named(name, end(status));
+    return named(name, withLosses(end(status)));
   std::lock_guard<std::mutex> lock(mutex);
   if (phase == Phase::Failed)
     return named(name, stopped);
@@ -432,6 +449,7 @@ Status Switch::runProgram() {
   if (!status.ok())
     return rendezvous->causeOf(status);
   elapsed = Seconds(std::chrono::steady_clock::now() - begin).count();
+  hasArrived = true;
   return {};
 }
 

@@ -121,6 +121,15 @@ SIMULATED = {
         "end_s": float,
     },
 }
+#: Of plans in flat memory.
+LOSSES = {"first_release": {"after_wave": int, "device": int}, "waves": list}
+LOSS = {
+    "first": int,
+    "last": int,
+    "device": int,
+    "bytes": int,
+    "all_bytes": int,
+}
 PROOFS = {"coverage", "deadlock_free", "memory_safe", "solver"}
 
 
@@ -138,6 +147,11 @@ def check(value, promised, path="the top"):
 
 def check_inspect(text):
     plan = json.loads(text)
+    if plan["memory"]["mode"] == "flat":
+        losses = plan.pop("losses")
+        check(losses, LOSSES, "losses")
+        for loss in losses["waves"]:
+            check(loss, LOSS, "losses.waves")
     check(plan, INSPECT)
     assert set(plan["proof"]) <= PROOFS, plan["proof"]
     assert plan["memory"]["mode"] in ("flat", "rollback")

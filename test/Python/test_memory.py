@@ -7,6 +7,7 @@ rows and columns ten times. What they hold is measured from outside.
 import ctypes
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -333,7 +334,8 @@ def test_killed_before_the_point_of_no_return(plans, tmp_path):
 
 
 def test_killed_behind_the_point_of_no_return(plans, tmp_path):
-    """The others say that there is no way back, or the last bytes had left."""
+    """The others say that there is no way back, and what is gone with rank 1:
+    no rank has what another has."""
     path = plans(mode="flat", granularity="tensor")[0]
     told = run_ranks(RANKS, _killed, tmp_path, path, True)
     others = told[:1] + told[2:]
@@ -341,6 +343,9 @@ def test_killed_behind_the_point_of_no_return(plans, tmp_path):
     assert any(
         "the old state is gone" in text or "commit" in text for text in others
     ), told
+    for text in others:
+        lost = re.search(r"lost with rank 1: (\d+) bytes: 'layers\.", text)
+        assert lost and 0 < int(lost[1]) <= 2 * STATE, text
 
 
 def _one_buffer(rank, store, path):

@@ -134,13 +134,15 @@ TEST(Attempt, IsReadAsItWasWritten) {
   attempt.before = Stop{3, ErrorCode::OutOfMemory, "line\nother \xff"};
   for (const Attempt &one :
        {attempt, attempt.committed("{\"a\": 1}"),
-        attempt.aborted({0, ErrorCode::PeerLost, "gone"}, {2, 3})}) {
+        attempt.aborted({0, ErrorCode::PeerLost, "gone", {{1, 2}}}, {2, 3})}) {
     auto read = Attempt::parse(one.text());
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_EQ(read->text(), one.text());
     EXPECT_EQ(read->state, one.state);
     EXPECT_EQ(read->note, one.note);
     EXPECT_EQ(read->missing, one.missing);
+    EXPECT_EQ(read->stop.gone.ranks, one.stop.gone.ranks);
+    EXPECT_EQ(read->stop.toldTo(3).goneRanks().ranks, one.stop.gone.ranks);
     EXPECT_EQ(read->before->code, ErrorCode::OutOfMemory);
   }
 }
@@ -157,6 +159,15 @@ TEST(Attempt, AnotherVersionOrDamageIsSaid) {
     EXPECT_NE(Attempt::parse(text).status().message().find("is damaged"),
               std::string::npos)
         << text;
+}
+
+TEST(Status, AnErrorNamesTheRanksThatItsCauseNames) {
+  Status cause = makeError(GoneRanks{{3, 4}}, "lost two");
+  EXPECT_EQ(cause.message(), "lost two");
+  Status error = makeError("rank 0: ", cause, GoneRanks{{7}});
+  EXPECT_EQ(error.message(), "rank 0: lost two");
+  EXPECT_EQ(error.goneRanks().ranks, (std::vector<uint32_t>{3, 4}));
+  EXPECT_TRUE(makeError("rank ", 0).goneRanks().ranks.empty());
 }
 
 TEST(Status, AnErrorHasTheCodeOfItsCause) {

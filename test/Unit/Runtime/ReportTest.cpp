@@ -159,7 +159,9 @@ TEST(Report, InspectionAsText) {
         "device                0, source rank 0, destination rank 0\n",
         "  holds               128 B before, 32 B after\n",
         "  staging             128 B\n",
-        "  peak                288 B\n",
+        "  peak                288 B: source 128 B, destination 32 B, staging "
+        "128 "
+        "B\n",
         "  copies              32 B\n",
         "  sends               128 B\n",
         "  receives            0 B\n",
@@ -172,18 +174,22 @@ TEST(Report, InspectionOfOneDevice) {
   auto first = nlohmann::json::parse(written([&](std::ostream &out) {
     return writeInspection(nodes, 0, OutputFormat::Json, out);
   }));
-  EXPECT_EQ(first["rank"], (nlohmann::json{{"device", 0},
-                                           {"source_rank", 0},
-                                           {"destination_rank", 0},
-                                           {"source_bytes", 128},
-                                           {"destination_bytes", 32},
-                                           {"staging_bytes", 128},
-                                           {"peak_bytes", 288},
-                                           {"copied_bytes", 32},
-                                           {"sent_bytes", 128},
-                                           {"received_bytes", 0},
-                                           {"messages", 2},
-                                           {"instructions", 5}}));
+  EXPECT_EQ(first["rank"],
+            (nlohmann::json{
+                {"device", 0},
+                {"source_rank", 0},
+                {"destination_rank", 0},
+                {"source_bytes", 128},
+                {"destination_bytes", 32},
+                {"staging_bytes", 128},
+                {"peak_bytes", 288},
+                {"peak_parts",
+                 {{"source", 128}, {"destination", 32}, {"staging", 128}}},
+                {"copied_bytes", 32},
+                {"sent_bytes", 128},
+                {"received_bytes", 0},
+                {"messages", 2},
+                {"instructions", 5}}));
   PlanReader plan = reshapePlan().reader();
   auto json = nlohmann::json::parse(written([&](std::ostream &out) {
     return writeInspection(plan, 2, OutputFormat::Json, out);
@@ -192,6 +198,27 @@ TEST(Report, InspectionOfOneDevice) {
   EXPECT_GT(json["rank"]["sent_bytes"], 0);
   std::ostringstream none;
   EXPECT_FALSE(writeInspection(plan, 17, OutputFormat::Text, none).ok());
+}
+
+// Whatever comes, goes or stays.
+TEST(Report, PartsOfAPeakAddUp) {
+  for (unsigned seed = 1; seed <= 40; ++seed) {
+    std::mt19937_64 rng(seed);
+    TestPlan plan = anyPlan(rng);
+    PlanReader reader = plan.reader();
+    for (const RankProgram &program : plan.programs) {
+      auto json = nlohmann::json::parse(written([&](std::ostream &out) {
+        return writeInspection(reader, program.device, OutputFormat::Json, out);
+      }))["rank"];
+      uint64_t sum = 0;
+      for (const auto &[part, bytes] : json["peak_parts"].items())
+        sum += bytes.get<uint64_t>();
+      EXPECT_EQ(sum, json["peak_bytes"]) << "seed " << seed;
+      EXPECT_EQ(json["peak_parts"]["staging"], program.stagingBytes);
+      EXPECT_LE(json["peak_parts"]["source"], json["source_bytes"]);
+      EXPECT_LE(json["peak_parts"]["destination"], json["destination_bytes"]);
+    }
+  }
 }
 
 TEST(Report, DeliveriesAddUpToTheDestination) {

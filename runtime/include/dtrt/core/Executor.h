@@ -25,6 +25,10 @@ struct ExecutionStats {
   uint64_t stagingPeak = 0;
   /// Most bytes held at any time: live members of both sides and the arena.
   uint64_t devicePeak = 0;
+  /// Wave of the group that was begun last, -1: none; and whether it has not
+  /// ended, as where it has failed.
+  int32_t wave = -1;
+  bool isInGroup = false;
 };
 
 /// What runs one device's program, wherever its shards are.

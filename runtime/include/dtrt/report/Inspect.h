@@ -10,9 +10,15 @@
 
 namespace dtrt {
 
+/// Whether to tell what a failure would lose (Losses.h), in flat memory and
+/// where no device is asked for: all programs are read for it, which a process
+/// of a live job may have neither memory nor time for.
+enum class TellLosses { Yes, No };
+
 /// The plan's numbers; with a device also that device's.
 Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
-                       OutputFormat format, std::ostream &out);
+                       OutputFormat format, std::ostream &out,
+                       TellLosses losses = TellLosses::Yes);
 
 } // namespace dtrt
 

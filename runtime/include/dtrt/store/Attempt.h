@@ -38,6 +38,7 @@ struct Stop {
   uint32_t rank = 0; // that ended it
   ErrorCode code = ErrorCode::Cancelled;
   std::string why;
+  GoneRanks gone{}; // as that rank knows
 
   /// The error as a rank sees it.
   Status toldTo(uint32_t reader) const;

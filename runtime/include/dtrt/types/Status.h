@@ -10,10 +10,12 @@
 #ifndef DTRT_TYPES_STATUS_H
 #define DTRT_TYPES_STATUS_H
 
+#include <cstdint>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace dtrt {
 
@@ -48,14 +50,22 @@ inline const char *errorCodeName(ErrorCode code) {
 }
 constexpr size_t kNumErrorCodes = size_t(ErrorCode::System) + 1;
 
+/// Ranks that are gone or do not answer: a part of an error that is not in its
+/// text.
+struct GoneRanks {
+  std::vector<uint32_t> ranks;
+};
+
 class [[nodiscard]] Status {
 public:
   Status() = default;
-  static Status failure(ErrorCode code, std::string message) {
+  static Status failure(ErrorCode code, std::string message,
+                        GoneRanks gone = {}) {
     Status status;
     status.failed = true;
     status.kind = code;
     status.text = std::move(message);
+    status.gone = std::move(gone);
     return status;
   }
   bool ok() const { return !failed; }
@@ -63,38 +73,51 @@ public:
   /// Of an error.
   ErrorCode code() const { return kind; }
   bool is(ErrorCode code) const { return failed && kind == code; }
+  /// Of an error that comes from them, as far as they are known.
+  const GoneRanks &goneRanks() const { return gone; }
 
 private:
   bool failed = false;
   ErrorCode kind = ErrorCode::Invalid;
   std::string text;
+  GoneRanks gone;
 };
 
 namespace detail {
-inline void addPart(std::ostringstream &out, std::optional<ErrorCode> &code,
+/// What the parts of an error say beside its text.
+struct ErrorFacts {
+  std::optional<ErrorCode> code;
+  GoneRanks gone;
+};
+inline void addPart(std::ostringstream &, ErrorFacts &facts,
+                    const GoneRanks &part) {
+  if (facts.gone.ranks.empty())
+    facts.gone = part;
+}
+inline void addPart(std::ostringstream &out, ErrorFacts &facts,
                     const Status &part) {
-  code = code.value_or(part.code());
+  facts.code = facts.code.value_or(part.code());
+  addPart(out, facts, part.goneRanks());
   out << part.message();
 }
-inline void addPart(std::ostringstream &, std::optional<ErrorCode> &code,
-                    ErrorCode part) {
-  code = code.value_or(part);
+inline void addPart(std::ostringstream &, ErrorFacts &facts, ErrorCode part) {
+  facts.code = facts.code.value_or(part);
 }
 template <typename Part>
-void addPart(std::ostringstream &out, std::optional<ErrorCode> &,
-             const Part &part) {
+void addPart(std::ostringstream &out, ErrorFacts &, const Part &part) {
   out << part;
 }
 } // namespace detail
 
 /// An error whose text is the parts, streamed one after the other. A part that
 /// is a code, or the error that caused this one, gives the code; without one
-/// something given is invalid.
+/// something given is invalid. Ranks that are gone are passed on likewise.
 template <typename... Parts> Status makeError(const Parts &...parts) {
   std::ostringstream stream;
-  std::optional<ErrorCode> code;
-  (detail::addPart(stream, code, parts), ...);
-  return Status::failure(code.value_or(ErrorCode::Invalid), stream.str());
+  detail::ErrorFacts facts;
+  (detail::addPart(stream, facts, parts), ...);
+  return Status::failure(facts.code.value_or(ErrorCode::Invalid), stream.str(),
+                         std::move(facts.gone));
 }
 
 /// A value, or the error that kept it from being made.

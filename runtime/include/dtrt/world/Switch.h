@@ -125,6 +125,7 @@ private:
   Status enter(const char *name, Phase expected);
   Status leave(const char *name, Phase reached, const Status &status);
   Status named(const char *name, const Status &why) const;
+  Status withLosses(const Status &why) const;
   Status end(const Status &why);
   Status readVerdict(const std::string &verdict);
   Status meet(const MakeRunner &make);
@@ -145,6 +146,7 @@ private:
   std::unique_ptr<Watch> watching;       // while the rank is at work
   bool warm = false;
   std::atomic<bool> hasLost{false}; // of the source, with the first byte
+  bool hasArrived = false;          // all that this rank gets
   double elapsed = 0;
   mutable std::mutex mutex; // of what follows, and of setting the transport
   Phase phase = Phase::New;
