@@ -701,7 +701,8 @@ py::list setInfo(const PlanSet &set) {
 Plan openOfSet(const PlanSet &set, size_t index) {
   py::gil_scoped_release release;
   if (index >= set.plans.size())
-    check(makeError("the set has ", set.plans.size(), " plans, no plan ", index));
+    check(
+        makeError("the set has ", set.plans.size(), " plans, no plan ", index));
   return std::make_shared<PlanReader>(
       take(openSetPlan(set.folder, set.plans[index])));
 }
