@@ -4,15 +4,14 @@
 
 #include "Cluster.h"
 #include "ExtraState.h"
+#include "RequestReading.h"
 #include "Rules.h"
 #include "ShardedLayout.h"
 #include "SizedLayout.h"
 #include "States.h"
 
-#include "dt/Geometry/Limits.h"
-#include "dt/Geometry/Names.h"
+#include "dt/Request/RequestSet.h"
 
-#include <exception>
 #include <set>
 
 namespace dt {
@@ -52,13 +51,14 @@ bool isSharded(const Json &layout, const std::string &path) {
 
 struct Reader {
   const Json &json;
+  const Sides &sides;
   Model model;
-  std::vector<TensorDecl> tensors;
+  std::vector<TensorDecl> tensors = {};
   int64_t vocabMultiple = 128;
 
   LayoutDecl layout(Side side) const {
     const char *path = sideName(side);
-    const Json &layout = require(json, "request", path);
+    const Json &layout = sides.of(side);
     std::vector<TensorDecl> existing = tensorsOn(side, tensors);
     LayoutDecl out =
         isSharded(layout, path)
@@ -81,8 +81,8 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
   if (const Json *value = json.find("rules"))
     rules = readRules(*value);
   bool allSharded = true;
-  for (const char *side : {"source", "destination"})
-    allSharded &= isSharded(require(json, "request", side), side);
+  for (Side side : {Side::Source, Side::Destination})
+    allSharded &= isSharded(reader.sides.of(side), sideName(side));
   if (!allSharded)
     applyRules(rules, reader.model);
   applyStorages(rules, reader.model);
@@ -119,7 +119,8 @@ void checkOwnStatesNamed(const Json &json, const Model &model) {
 }
 
 /// The states of the tensors that have none of their own.
-std::vector<StateDecl> readAllStates(const Json &json, Model &model) {
+std::vector<StateDecl> readAllStates(const Json &json, const Sides &sides,
+                                     Model &model) {
   bool anyOwn = false;
   for (ModelTensor &tensor : model.tensors) {
     if (tensor.states.empty())
@@ -127,18 +128,16 @@ std::vector<StateDecl> readAllStates(const Json &json, Model &model) {
     anyOwn = true;
     tensor.states = completeOwnStates(json, tensor.name, tensor.states);
   }
-  std::vector<StateDecl> shared = readStates(json, anyOwn);
+  std::vector<StateDecl> shared = readStates(json, sides, anyOwn);
   if (anyOwn && shared.empty())
     checkOwnStatesNamed(json, model);
   return shared;
 }
 
-Request read(const std::string &text, const std::string &directory) {
-  Json json = parseJson(text, "request");
-  checkKeys(json, "request",
-            {"model", "state", "derive", "drop", "extra", "rules", "source",
-             "destination", "cluster", "memory", "vocab_multiple"});
-  Reader reader{json, {}, {}};
+} // namespace
+
+Request readTransition(const Json &json, const Sides &sides, Model model) {
+  Reader reader{json, sides, std::move(model)};
   if (const Json *value = json.find("vocab_multiple"))
     reader.vocabMultiple =
         asInteger(*value, "vocab_multiple", 1, int64_t(1) << 20);
@@ -148,10 +147,8 @@ Request read(const std::string &text, const std::string &directory) {
     request.cluster = readCluster(*value);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
-  const Json &model = require(json, "request", "model");
-  request.model = keyOf(model, "model");
-  reader.model = readModel(model, directory);
-  std::vector<StateDecl> states = readAllStates(json, reader.model);
+  request.model = keyOf(require(json, "request", "model"), "model");
+  std::vector<StateDecl> states = readAllStates(json, sides, reader.model);
   prepareModel(reader, states);
   request.source = reader.layout(Side::Source);
   request.destination = reader.layout(Side::Destination);
@@ -163,32 +160,16 @@ Request read(const std::string &text, const std::string &directory) {
   return request;
 }
 
-/// Names come from files: an error stays one line, and a short one, whatever
-/// they hold.
-std::string oneLine(const std::string &text) {
-  constexpr size_t kMostShown = 1000;
-  std::string line = shorten(text, kMostShown);
-  for (char &c : line)
-    if (static_cast<unsigned char>(c) < ' ')
-      c = ' ';
-  return line;
-}
-
-} // namespace
-
 } // namespace request
 
 std::optional<Request> readRequest(const std::string &json,
                                    const std::string &directory,
                                    std::string &error) {
-  try {
-    return request::read(json, directory);
-  } catch (const request::JsonError &mistake) {
-    error = request::oneLine(mistake.message);
-  } catch (const std::exception &failure) {
-    error = request::oneLine(std::string("cannot read the request: ") +
-                             failure.what());
-  }
+  std::optional<RequestSet> set = RequestSet::read(json, directory, error);
+  if (set && !set->isFamily())
+    return set->request(0, error);
+  if (set)
+    error = "request is for a set of plans, not for one";
   return std::nullopt;
 }
 

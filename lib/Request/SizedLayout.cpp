@@ -140,6 +140,21 @@ ZeroDecl zeroOver(const ParallelSizes &sizes,
   return zero;
 }
 
+LayoutSizes namedSizes(const ParallelSizes &sizes) {
+  LayoutSizes out;
+  out.sizes = {{"tp", sizes.tp},     {"cp", sizes.cp},
+               {"ep", sizes.ep},     {"etp", sizes.etp},
+               {"fsdp", sizes.fsdp}, {"dp", sizes.dp},
+               {"pp", sizes.pp},     {"vpp", sizes.vpp},
+               {"zero", sizes.zero}, {"vocab_multiple", sizes.vocabMultiple}};
+  if (sizes.zero)
+    out.sizes.push_back({"bucket_size", sizes.bucketSize});
+  for (auto axis = sizes.order.begin(); axis != sizes.order.end(); ++axis)
+    out.order += (axis == sizes.order.begin() ? "" : "-") + *axis;
+  out.ppLayers = sizes.ppLayers;
+  return out;
+}
+
 /// Adds a tensor's place: one for all states, or two when the buckets cut some
 /// of them.
 void addPlaces(PlaceDecl place, const TensorDecl &tensor,
@@ -168,6 +183,7 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
   ParallelSizes sizes = readParallelSizes(json, path, vocabMultiple);
   LayoutDecl layout;
   layout.world = sizes.world;
+  layout.sizes = namedSizes(sizes);
   layout.devices = readDevices(json, path, sizes.world);
   bool hasExperts = model.experts > 0;
   layout.grids = buildGrids(sizes, layout.devices, hasExperts, path);

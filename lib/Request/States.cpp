@@ -44,11 +44,10 @@ std::vector<NamedDType> readDTypes(const Json &json, const std::string &path) {
 }
 
 /// States of one side; empty: none given there nor at the top.
-std::vector<NamedDType> statesOn(const Json &request, Side side) {
-  const Json *layout = request.find(sideName(side));
-  if (layout && layout->isObject())
-    if (const Json *own = layout->find("state"))
-      return readDTypes(*own, std::string(sideName(side)) + ".state");
+std::vector<NamedDType> statesOn(const Json &request, const Sides &sides,
+                                 Side side) {
+  if (const Json *own = sides.of(side).find("state"))
+    return readDTypes(*own, std::string(sideName(side)) + ".state");
   const Json *shared = request.find("state");
   return shared ? readDTypes(*shared, "state") : std::vector<NamedDType>();
 }
@@ -157,9 +156,11 @@ std::vector<StateDecl> completeOwnStates(const Json &request,
   fail("tensor " + inQuotes(tensor) + " has no state in the destination");
 }
 
-std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn) {
-  std::vector<NamedDType> source = statesOn(request, Side::Source);
-  std::vector<NamedDType> destination = statesOn(request, Side::Destination);
+std::vector<StateDecl> readStates(const Json &request, const Sides &sides,
+                                  bool tensorsHaveOwn) {
+  std::vector<NamedDType> source = statesOn(request, sides, Side::Source);
+  std::vector<NamedDType> destination =
+      statesOn(request, sides, Side::Destination);
   if (source.empty() != destination.empty())
     fail("state is given inside one side only: give it inside both, or at the "
          "top");

@@ -11,11 +11,22 @@ namespace dt::request {
 
 using namespace json;
 
+/// The layouts of a transition, as they are written.
+struct Sides {
+  const Json &source;
+  const Json &destination;
+
+  const Json &of(Side side) const {
+    return side == Side::Source ? source : destination;
+  }
+};
+
 /// States of the request: `state` at the top and inside the sides, `derive`
 /// and `drop`. Those of the source come first, in its order. Empty: none
 /// given, which means `param` in each tensor's own dtype. With `tensorsHaveOwn`
 /// none need be given for `derive` and `drop` to have a meaning.
-std::vector<StateDecl> readStates(const Json &request, bool tensorsHaveOwn);
+std::vector<StateDecl> readStates(const Json &request, const Sides &sides,
+                                  bool tensorsHaveOwn);
 
 /// A tensor's own states, with what the request's `derive` and `drop` say of
 /// them.

@@ -45,6 +45,7 @@ from .optimizer import (
     training_state,
 )
 from .plan import Plan
+from .plan_library import LibraryPlan, PlanLibrary, SetLayout
 from .planning import plan_between
 from .profile import Profile, merge_profiles
 from .redistribution import redistribute
@@ -67,6 +68,7 @@ __all__ = [
     "Job",
     "JobWarning",
     "JobWorld",
+    "LibraryPlan",
     "MicroBatch",
     "MismatchError",
     "OutOfMemoryError",
@@ -75,9 +77,11 @@ __all__ = [
     "PeerTimeoutError",
     "PerRank",
     "Plan",
+    "PlanLibrary",
     "PlatformError",
     "Profile",
     "Samples",
+    "SetLayout",
     "State",
     "StoreLostError",
     "Switch",

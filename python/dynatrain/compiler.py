@@ -42,17 +42,11 @@ def _warnings_of(words: str) -> list[str]:
     return found
 
 
-def compile(
+def run_compiler(
     request: str | os.PathLike[str] | Mapping[str, Any],
     output: str | os.PathLike[str],
-) -> Plan:
-    """Compiles a request (a file, or the same as a dict) to a plan file.
-
-    Paths in a dict are relative to the current folder. Raises `CompileError`
-    with the compiler's own words, or when dt-opt is not found. What the
-    compiler warns of, such as elements that no destination rank wants, becomes
-    a `CompileWarning`.
-    """
+) -> None:
+    """Has dt-opt write a plan, or a folder of plans; see `compile`."""
     compiler = find_compiler()
     if compiler is None:
         raise CompileError(
@@ -75,5 +69,20 @@ def compile(
         words = result.stderr.strip() or f"exit code {result.returncode}"
         raise CompileError(f"dt-opt: {words}")
     for text in _warnings_of(result.stderr):
-        warnings.warn(f"dt-opt: {text}", CompileWarning, stacklevel=2)
+        warnings.warn(f"dt-opt: {text}", CompileWarning, stacklevel=3)
+
+
+def compile(
+    request: str | os.PathLike[str] | Mapping[str, Any],
+    output: str | os.PathLike[str],
+) -> Plan:
+    """Compiles a request (a file, or the same as a dict) to a plan file.
+
+    Paths in a dict are relative to the current folder. Raises `CompileError`
+    with the compiler's own words, or when dt-opt is not found. What the
+    compiler warns of, such as elements that no destination rank wants, becomes
+    a `CompileWarning`. A request for several plans is for
+    `PlanLibrary.compile`.
+    """
+    run_compiler(request, output)
     return Plan.load(output)

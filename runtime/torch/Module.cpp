@@ -14,6 +14,7 @@
 #include "JobBinding.h"
 #include "TorchMemory.h"
 
+#include "dtrt/format/PlanSet.h"
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
@@ -651,6 +652,62 @@ py::dict loopback(const Plan &plan, bool checked, bool staged) {
   return out;
 }
 
+//===----------------------------------------------------------------------===//
+// Sets of plans
+//===----------------------------------------------------------------------===//
+
+struct PlanSet {
+  std::string folder;
+  std::vector<SetPlan> plans;
+};
+
+PlanSet openSet(const std::string &folder) {
+  py::gil_scoped_release release;
+  return {folder, take(readSetIndex(folder))};
+}
+
+py::dict setLayoutInfo(const SetLayout &layout) {
+  py::dict sizes;
+  for (const auto &[name, size] : layout.sizes)
+    sizes[py::str(name)] = size;
+  py::dict out;
+  out["name"] = layout.name;
+  out["world"] = layout.world;
+  out["devices"] = layout.devices;
+  out["sizes"] = sizes;
+  out["order"] = layout.order;
+  out["pp_layers"] = layout.ppLayers;
+  out["fingerprint"] = layout.fingerprint;
+  return out;
+}
+
+py::list setInfo(const PlanSet &set) {
+  py::list out;
+  for (const SetPlan &plan : set.plans) {
+    py::dict row;
+    row["name"] = plan.name;
+    row["file"] = plan.file;
+    row["digest"] = plan.digest;
+    row["bytes"] = plan.bytes;
+    row["predicted_s"] = plan.predictedSeconds;
+    row["lost"] = plan.lost;
+    row["source"] = setLayoutInfo(plan.source);
+    row["destination"] = setLayoutInfo(plan.destination);
+    out.append(row);
+  }
+  return out;
+}
+
+/// `index` counts as `setInfo` does.
+Plan openOfSet(const PlanSet &set, size_t index) {
+  py::gil_scoped_release release;
+  if (index >= set.plans.size())
+    check(
+        makeError("the set has ", set.plans.size(), " plans, no plan ", index));
+  return std::make_shared<PlanReader>(
+      take(openSetPlan(set.folder, set.plans[index])));
+}
+
 py::dict planInfo(const Plan &plan) {
   const PlanCommon &common = plan->common();
   py::dict out;
@@ -681,6 +738,10 @@ PYBIND11_MODULE(_C, module) {
       .def("deliveries", &deliveries)
       .def("verify", &verify)
       .def("inventory", &inventory);
+  py::class_<PlanSet>(module, "PlanSet")
+      .def(py::init(&openSet))
+      .def("plans", &setInfo)
+      .def("open", &openOfSet);
   py::class_<Expected>(module, "Expected")
       .def_readonly("tensor", &Expected::tensor)
       .def_readonly("state", &Expected::state)

@@ -1,14 +1,16 @@
 //===- dt-opt.cpp - The compiler's command line ---------------------------===//
 //
-// Three uses of one tool: a JSON request becomes a plan file; a layout-level
-// module does when the output is named *.dtplan or --emit=plan says so;
-// anything else is read, changed by the passes named and printed, as mlir-opt
-// does, which takes over where its own options are used.
+// Three uses of one tool: a JSON request becomes a plan file, or a folder of
+// them where it is for several; a layout-level module becomes a plan file when
+// the output is named *.dtplan or --emit=plan says so; anything else is read,
+// changed by the passes named and printed, as mlir-opt does, which takes over
+// where its own options are used.
 //
 //===----------------------------------------------------------------------===//
 
 #include "dt/Dialect/Dialect.h"
-#include "dt/Geometry/Names.h"
+#include "dt/Passes/CompileSet.h"
+#include "dt/Passes/DiagnosticText.h"
 #include "dt/Passes/Files.h"
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
@@ -29,6 +31,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SourceMgr.h"
+#include "llvm/Support/Threading.h"
 #include "llvm/Support/ToolOutputFile.h"
 
 #ifdef __GLIBC__
@@ -54,63 +57,8 @@ int fail(const llvm::Twine &message) {
   return EXIT_FAILURE;
 }
 
-const char *wordFor(DiagnosticSeverity severity) {
-  switch (severity) {
-  case DiagnosticSeverity::Note:
-    return "note: ";
-  case DiagnosticSeverity::Remark:
-    return "remark: ";
-  case DiagnosticSeverity::Warning:
-    return "warning: ";
-  case DiagnosticSeverity::Error:
-    break;
-  }
-  return "error: ";
-}
-
-/// Names come from inputs: what is said of them stays short.
-std::string textOf(const Diagnostic &diagnostic) {
-  constexpr size_t kMostShown = 1000;
-  return dt::shorten(diagnostic.str(), kMostShown);
-}
-
-/// "source.shards[0] (stay.json:7:5) and 3 more"; "" where nothing is known.
-std::string textOf(Location location) {
-  if (auto fused = dyn_cast<FusedLoc>(location)) {
-    ArrayRef<Location> parts = fused.getLocations();
-    return textOf(parts.front()) + " and " + std::to_string(parts.size() - 1) +
-           " more";
-  }
-  if (auto name = dyn_cast<NameLoc>(location))
-    return (name.getName().getValue() + " (" + textOf(name.getChildLoc()) + ")")
-        .str();
-  auto place = dyn_cast<FileLineColLoc>(location);
-  if (!place)
-    return "";
-  return (place.getFilename().getValue() + ":" + llvm::Twine(place.getLine()) +
-          ":" + llvm::Twine(place.getColumn()))
-      .str();
-}
-
-/// One line for each diagnostic of a request, its notes included, each after
-/// the key at fault where that is another one:
-///   error: destination (grow.json:4:18): 'dt.layout' op ...; NOTE
 LogicalResult printOnOneLine(Diagnostic &diagnostic) {
-  llvm::errs() << wordFor(diagnostic.getSeverity());
-  std::string last;
-  auto print = [&](Diagnostic &part) {
-    if (std::string place = textOf(part.getLocation()); place != last) {
-      llvm::errs() << place << ": ";
-      last = place;
-    }
-    llvm::errs() << textOf(part);
-  };
-  print(diagnostic);
-  for (Diagnostic &note : diagnostic.getNotes()) {
-    llvm::errs() << "; ";
-    print(note);
-  }
-  llvm::errs() << "\n";
+  llvm::errs() << dt::lineOf(diagnostic) << "\n";
   return success();
 }
 
@@ -129,7 +77,7 @@ public:
 
 private:
   void print(Diagnostic &part) {
-    emitDiagnostic(part.getLocation(), textOf(part), part.getSeverity(),
+    emitDiagnostic(part.getLocation(), dt::shortText(part), part.getSeverity(),
                    isShort(part.getLocation()));
   }
 
@@ -163,18 +111,10 @@ private:
   std::optional<ModuleDiagnostics> withLines;
 };
 
-OwningOpRef<ModuleOp> readModule(const llvm::SourceMgr &sources, bool isJson,
-                                 const std::string &path,
-                                 MLIRContext &context) {
-  if (!isJson)
-    return parseSourceFile<ModuleOp>(sources, &context);
-  std::string directory = llvm::sys::path::parent_path(path).str();
+OwningOpRef<ModuleOp> importOne(const dt::RequestSet &set,
+                                const std::string &path, MLIRContext &context) {
   std::string error;
-  const llvm::MemoryBuffer *buffer =
-      sources.getMemoryBuffer(sources.getMainFileID());
-  auto request = dt::readRequest(buffer->getBuffer().str(),
-                                 directory.empty() ? "." : directory, error);
-  if (request)
+  if (auto request = set.request(0, error))
     return dt::importRequest(*request, path == "-" ? "<stdin>" : path,
                              &context);
   fail(error);
@@ -237,17 +177,19 @@ LogicalResult runShown(PassManager &passes, ModuleOp module) {
 }
 
 /// Imports, runs the passes named on the command line (or, for a plan, all),
-/// and writes IR or the plan.
+/// and writes IR or the plan. `set` is the request, of which there is none for
+/// a module.
 int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
-            bool isJson, const MlirOptMainConfig &config,
-            DialectRegistry &registry) {
+            const std::optional<dt::RequestSet> &set,
+            const MlirOptMainConfig &config, DialectRegistry &registry) {
   MLIRContext context(registry);
-  context.printOpOnDiagnostic(!isJson); // nobody wrote the op of a request
+  context.printOpOnDiagnostic(!set); // nobody wrote the op of a request
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(buffer), llvm::SMLoc());
-  Diagnostics diagnostics(sources, isJson, &context);
+  Diagnostics diagnostics(sources, set.has_value(), &context);
   OwningOpRef<ModuleOp> module =
-      readModule(sources, isJson, call.input, context);
+      set ? importOne(*set, call.input, context)
+          : parseSourceFile<ModuleOp>(sources, &context);
   if (!module ||
       (config.shouldVerifyRoundtrip() && failed(verifyRoundTrip(*module))))
     return EXIT_FAILURE;
@@ -269,6 +211,69 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;
   return EXIT_SUCCESS;
+}
+
+/// Whether a set can be written as the command line says; else an error.
+bool checkSetCall(const Invocation &call, const MlirOptMainConfig &config,
+                  MLIRContext &context) {
+  PassManager passes(&context);
+  if (failed(config.setupPassPipeline(passes)))
+    return false;
+  const char *problem =
+      call.emit == Emit::Mlir || !passes.empty()
+          ? "a request for a set of plans is compiled as a whole: neither "
+            "passes nor IR"
+      : call.output == "-"
+          ? "a request for a set of plans is written to a folder: name it "
+            "with -o"
+          : nullptr;
+  if (problem)
+    fail(problem);
+  return !problem;
+}
+
+/// Compiles a request for several plans to a folder.
+int compileSet(const Invocation &call, const dt::RequestSet &set,
+               const MlirOptMainConfig &config, DialectRegistry &registry) {
+  bool isParallel = false;
+  {
+    MLIRContext context(registry);
+    if (!checkSetCall(call, config, context))
+      return EXIT_FAILURE;
+    isParallel = context.isMultithreadingEnabled();
+  }
+  dt::SetOptions options;
+  options.file = call.input == "-" ? "<stdin>" : call.input;
+  options.folder = call.output;
+  if (isParallel)
+    options.threads = llvm::hardware_concurrency().compute_thread_count();
+  dtrt::TerminalProgress progress;
+  dt::SetOutput output;
+  output.say = [&](const std::string &line) {
+    progress.hide();
+    llvm::errs() << line << "\n";
+  };
+  output.progress = [&](size_t done, size_t all) {
+    progress.say("compiled " + std::to_string(done) + " of " +
+                 std::to_string(all) + " plans");
+  };
+  return succeeded(dt::compileSet(set, options, output)) ? EXIT_SUCCESS
+                                                         : EXIT_FAILURE;
+}
+
+/// Reads a request, for one plan or for several, and does what is asked.
+int runRequest(const Invocation &call,
+               std::unique_ptr<llvm::MemoryBuffer> buffer,
+               const MlirOptMainConfig &config, DialectRegistry &registry) {
+  std::string directory = llvm::sys::path::parent_path(call.input).str();
+  std::string error;
+  auto set = dt::RequestSet::read(buffer->getBuffer().str(),
+                                  directory.empty() ? "." : directory, error);
+  if (!set)
+    return fail(error);
+  if (set->isFamily())
+    return compileSet(call, *set, config, registry);
+  return compile(call, std::move(buffer), set, config, registry);
 }
 
 /// By its name, or by its first character: no module starts with either.
@@ -302,12 +307,13 @@ int run(const Invocation &call, DialectRegistry &registry) {
   if (!error.empty())
     return fail(llvm::Twine(call.input) + ": " + error);
   bool namesPlan = llvm::StringRef(call.output).ends_with(".dtplan");
-  if (isJson || call.emit == Emit::Plan ||
-      (call.emit == Emit::Auto && namesPlan))
-    return compile(call, std::move(buffer), isJson, config, registry);
+  if (isJson)
+    return runRequest(call, std::move(buffer), config, registry);
+  if (call.emit == Emit::Plan || (call.emit == Emit::Auto && namesPlan))
+    return compile(call, std::move(buffer), std::nullopt, config, registry);
   if (isPlain(config))
     return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
-                   isJson, config, registry);
+                   std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);

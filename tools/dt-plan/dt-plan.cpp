@@ -1,12 +1,14 @@
 //===- dt-plan.cpp - Looks at plan files ----------------------------------===//
 
 #include "dtrt/format/OutputFile.h"
+#include "dtrt/format/OutputFolder.h"
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/report/Diff.h"
 #include "dtrt/report/Draw.h"
 #include "dtrt/report/Dump.h"
 #include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
+#include "dtrt/report/SetReport.h"
 #include "dtrt/report/Simulate.h"
 #include "dtrt/report/TerminalProgress.h"
 #include "dtrt/verify/Verifier.h"
@@ -47,6 +49,13 @@ int fail(const std::string &message, int code = 1) {
   return code;
 }
 
+/// What has been printed has arrived, and `status` is the end of it.
+int finish(Status status) {
+  if (status.ok())
+    status = flushStandardOutput();
+  return status.ok() ? 0 : fail(status.message());
+}
+
 /// Opens a plan for people, who want to know of damage anywhere in it.
 Result<PlanReader> openWhole(const std::string &path) {
   auto plan = PlanReader::open(path);
@@ -61,13 +70,20 @@ int withPlan(const std::string &path, Command command) {
   auto plan = openWhole(path);
   if (!plan.ok())
     return fail(plan.status().message());
-  Status status = command(*plan);
-  if (status.ok())
-    status = flushStandardOutput();
-  return status.ok() ? 0 : fail(status.message());
+  return finish(command(*plan));
+}
+
+int list(const Options &options) {
+  return finish(writeSetList(options.plan, options.format(), std::cout));
 }
 
 int inspect(const Options &options) {
+  if (isFolder(options.plan)) {
+    if (options.rank)
+      return fail("inspect has no --rank for a folder of plans");
+    return finish(
+        writeSetInspection(options.plan, options.format(), std::cout));
+  }
   return withPlan(options.plan, [&](const PlanReader &plan) {
     return writeInspection(plan, options.rank, options.format(), std::cout);
   });
@@ -85,7 +101,25 @@ int dump(const Options &options) {
   });
 }
 
+int verifyFolder(const std::string &folder) {
+  auto verifyAll = [&] {
+    TerminalProgress progress;
+    return verifySet(folder, [&](const SetPlan &plan) {
+      progress.say("verifying " + plan.file);
+    });
+  };
+  auto count = verifyAll();
+  if (!count.ok())
+    return fail(count.status().message());
+  std::cerr << "verified: " << *count
+            << " plans are those of the index; coverage, pairing and memory "
+               "hold\n";
+  return 0;
+}
+
 int verify(const Options &options) {
+  if (isFolder(options.plan))
+    return verifyFolder(options.plan);
   return withPlan(options.plan, [&](const PlanReader &plan) {
     VerifiedPlan facts;
     auto verifyAll = [&] {
@@ -104,20 +138,26 @@ int verify(const Options &options) {
   });
 }
 
-int diff(const Options &options) {
-  auto a = openWhole(options.plan);
-  if (!a.ok())
-    return fail(a.status().message(), kDiffTrouble);
-  auto b = openWhole(options.other);
-  if (!b.ok())
-    return fail(b.status().message(), kDiffTrouble);
-  auto same = writeDifferences(*a, *b, std::cout, options.diffLength);
+int finishDiff(const Result<bool> &same) {
   if (!same.ok())
     return fail(same.status().message(), kDiffTrouble);
   Status printed = flushStandardOutput();
   if (!printed.ok())
     return fail(printed.message(), kDiffTrouble);
   return *same ? 0 : 1;
+}
+
+int diff(const Options &options) {
+  if (isFolder(options.plan) && isFolder(options.other))
+    return finishDiff(writeSetDifferences(options.plan, options.other,
+                                          std::cout, options.diffLength));
+  auto a = openWhole(options.plan);
+  if (!a.ok())
+    return fail(a.status().message(), kDiffTrouble);
+  auto b = openWhole(options.other);
+  if (!b.ok())
+    return fail(b.status().message(), kDiffTrouble);
+  return finishDiff(writeDifferences(*a, *b, std::cout, options.diffLength));
 }
 
 int draw(const Options &options) {
@@ -176,6 +216,13 @@ CLI::App *addSimulate(CLI::App &app, Options &options) {
   return command;
 }
 
+void addList(CLI::App &app, Options &options) {
+  auto *command =
+      app.add_subcommand("list", "print what the plans of a folder are for");
+  command->add_option("FOLDER", options.plan, "folder of plans")->required();
+  command->add_flag("--json", options.json, "print the index");
+}
+
 } // namespace
 
 int main(int argc, char **argv) {
@@ -185,9 +232,11 @@ int main(int argc, char **argv) {
   app.set_version_flag("--version", versionText());
   app.footer(kExamples);
   app.require_subcommand(1);
+  addList(app, options);
   auto *inspectCommand = addCommand(
       app, options, "inspect",
-      "print the plan's numbers; a collective is data that receivers forward");
+      "print the plan's numbers; a collective is data that receivers forward; "
+      "a folder's: of each plan");
   addRank(inspectCommand, options, "add the numbers of this device");
   auto *dumpCommand =
       addCommand(app, options, "dump", "print every delivery, or one program");
@@ -198,7 +247,8 @@ int main(int argc, char **argv) {
                         "print every device's program");
   auto *diffCommand = addCommand(app, options, "diff",
                                  "print what differs, by meaning; exit code "
-                                 "0 same, 1 different, 2 error");
+                                 "0 same, 1 different, 2 error; of folders "
+                                 "the plans of one name");
   diffCommand->add_option("OTHER", options.other, "the plan to compare with")
       ->required();
   diffCommand->add_flag_callback(
@@ -206,7 +256,8 @@ int main(int argc, char **argv) {
       "list every difference, uncut, in place of one screen");
   auto *verifyCommand =
       addCommand(app, options, "verify",
-                 "check coverage, ownership, pairing, order and memory");
+                 "check coverage, ownership, pairing, order and memory; of a "
+                 "folder its index and every plan");
   auto *drawCommand =
       addCommand(app, options, "draw", "draw the plan as one HTML page");
   drawCommand->add_option("-o", options.output, "HTML file")
@@ -220,6 +271,8 @@ int main(int argc, char **argv) {
     return fail(error.what(), diffCommand->parsed() ? kDiffTrouble : 1);
   }
   try {
+    if (app.got_subcommand("list"))
+      return list(options);
     if (inspectCommand->parsed())
       return inspect(options);
     if (dumpCommand->parsed())

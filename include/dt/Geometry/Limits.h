@@ -31,6 +31,8 @@ constexpr size_t kMaxStates = 64;
 /// Rules of a request, and entries of its `derive` and `drop`, which are
 /// compared with every tensor.
 constexpr size_t kMaxRules = 4096;
+/// Plans that one request may ask for.
+constexpr size_t kMaxSetPlans = 4096;
 /// Tensors of a model, members of families counted one by one.
 constexpr int64_t kMaxTensors = int64_t(1) << 18;
 /// Bytes that a tensor, all of its states together, may have, and that all

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace dt {
@@ -71,6 +72,14 @@ struct NamedMesh {
   Mesh mesh;
 };
 
+/// The parallel sizes that a layout was made from, all of them, defaults
+/// included: what people and programs know it by.
+struct LayoutSizes {
+  std::vector<std::pair<std::string, int64_t>> sizes; // "tp": 4, ...
+  std::string order;
+  std::vector<int64_t> ppLayers; // empty: evenly
+};
+
 struct LayoutDecl {
   int64_t world = 0;
   bool partial = false;         // explicit shards need not hold every element
@@ -81,6 +90,7 @@ struct LayoutDecl {
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
   std::optional<ZeroDecl> zero;
+  std::optional<LayoutSizes> sizes; // none: explicit shards
   JsonKey key = {};
 };
 
@@ -106,7 +116,8 @@ struct Request {
 
 /// Reads a request. `directory` is where relative model paths start. On any
 /// mistake returns nullopt and sets `error` to one sentence, lower case, that
-/// names the key or the tensor and rank at fault.
+/// names the key or the tensor and rank at fault. A request for several plans
+/// is one: dt/Request/RequestSet.h reads these.
 std::optional<Request> readRequest(const std::string &json,
                                    const std::string &directory,
                                    std::string &error);

@@ -1,0 +1,52 @@
+//===- RequestSet.h - One request for several plans -------------*- C++ -*-===//
+//
+// Where `destination` is a list or `{"each_lost": ...}`, or where `swaps` or
+// `steps` take the place of both sides, a request is for a set of plans. The
+// text and the model are read once; each transition is read when it is asked
+// for, so that not all need be in memory. An ordinary request is a set of one.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_REQUEST_REQUESTSET_H
+#define DT_REQUEST_REQUESTSET_H
+
+#include "dt/Request/Request.h"
+
+#include <memory>
+
+namespace dt {
+
+class RequestSet {
+public:
+  /// Reads all but the layouts. On a mistake nullopt, with `error` set to one
+  /// sentence as `readRequest` does.
+  static std::optional<RequestSet> read(const std::string &json,
+                                        const std::string &directory,
+                                        std::string &error);
+  RequestSet(RequestSet &&) noexcept;
+  ~RequestSet();
+
+  /// Whether the plans are for a folder, even where it is but one.
+  bool isFamily() const;
+  size_t size() const;
+  /// Of a plan's transition; letters, digits, '.', '_' and '-', so that files
+  /// can have it. No two are equal. Empty where this is no family.
+  const std::string &name(size_t index) const;
+  /// The layouts' own names; empty where they have none.
+  const std::string &sourceName(size_t index) const;
+  const std::string &destinationName(size_t index) const;
+  /// "node:3" or "17": what the destination does without; mostly empty.
+  const std::string &lost(size_t index) const;
+
+  /// Any thread may ask, at any time. On a mistake nullopt, with `error` set.
+  std::optional<Request> request(size_t index, std::string &error) const;
+
+private:
+  struct State;
+  explicit RequestSet(std::unique_ptr<State> state);
+  std::unique_ptr<State> state;
+};
+
+} // namespace dt
+
+#endif // DT_REQUEST_REQUESTSET_H

@@ -1,0 +1,172 @@
+//===- CompileSet.cpp - A folder of plans from one request ----------------===//
+//
+// Threads take one transition after the other, in the request's order. Each has
+// an MLIR context of its own, which goes when its plan is written, and what it
+// has to say is kept until all are done: so neither the plans nor the words
+// depend on how many threads there are. After a mistake no more are begun;
+// those before it in the request have been, so that the first one is known.
+//
+//===----------------------------------------------------------------------===//
+
+#include "dt/Passes/CompileSet.h"
+
+#include "dt/Dialect/Dialect.h"
+#include "dt/Passes/DiagnosticText.h"
+#include "dt/Passes/ImportRequest.h"
+#include "dt/Passes/Pipelines.h"
+#include "dtrt/format/OutputFolder.h"
+#include "dtrt/format/PlanSet.h"
+
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/Pass/PassManager.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+/// What became of one transition.
+struct Outcome {
+  std::vector<std::string> lines;
+  bool failed = false;
+  dtrt::SetPlan plan;
+};
+
+void addRequestWords(const LayoutDecl &layout, const std::string &name,
+                     dtrt::SetLayout &out) {
+  out.name = name;
+  if (!layout.sizes)
+    return;
+  out.sizes = layout.sizes->sizes;
+  out.order = layout.sizes->order;
+  out.ppLayers = layout.sizes->ppLayers;
+}
+
+class SetCompiler {
+public:
+  SetCompiler(const RequestSet &set, const SetOptions &options,
+              const SetOutput &output, const std::string &folder)
+      : set(set), options(options), output(output), folder(folder),
+        threads(std::min<size_t>(options.threads, set.size())),
+        outcomes(set.size()) {}
+
+  LogicalResult run();
+
+private:
+  void takeTransitions();
+  bool compile(size_t index, Outcome &out) const;
+  bool writePlan(const Request &request, const std::string &subject,
+                 const std::string &path, Outcome &out) const;
+
+  const RequestSet &set;
+  const SetOptions &options;
+  const SetOutput &output;
+  const std::string &folder;
+  const unsigned threads;
+  std::vector<Outcome> outcomes;
+  std::atomic<size_t> next = 0, done = 0;
+  std::atomic<bool> anyFailed = false;
+};
+
+/// In one thread: where there is more than one plan at work, that is where the
+/// cores are.
+bool SetCompiler::writePlan(const Request &request, const std::string &subject,
+                            const std::string &path, Outcome &out) const {
+  auto threading = threads > 1 ? MLIRContext::Threading::DISABLED
+                               : MLIRContext::Threading::ENABLED;
+  MLIRContext context(threading);
+  context.printOpOnDiagnostic(false); // nobody wrote the op of a request
+  ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+    out.lines.push_back(lineOf(diagnostic, subject));
+    return success();
+  });
+  OwningOpRef<ModuleOp> module = importRequest(request, options.file, &context);
+  PassManager passes(&context);
+  buildCompilePipeline(passes, path);
+  return succeeded(passes.run(*module));
+}
+
+bool SetCompiler::compile(size_t index, Outcome &out) const {
+  const std::string &name = set.name(index);
+  std::string subject = "plan '" + name + "'";
+  std::string error;
+  auto request = set.request(index, error);
+  if (!request) {
+    out.lines.push_back("error: " + subject + ": " + error);
+    return false;
+  }
+  std::string file = name + ".dtplan";
+  if (!writePlan(*request, subject, folder + "/" + file, out))
+    return false;
+  auto plan = dtrt::describeSetPlan(folder, file);
+  if (!plan.ok()) {
+    out.lines.push_back("error: " + subject + ": " + plan.status().message());
+    return false;
+  }
+  out.plan = std::move(*plan);
+  out.plan.name = name;
+  out.plan.lost = set.lost(index);
+  addRequestWords(request->source, set.sourceName(index), out.plan.source);
+  addRequestWords(request->destination, set.destinationName(index),
+                  out.plan.destination);
+  return true;
+}
+
+void SetCompiler::takeTransitions() {
+  while (!anyFailed) {
+    size_t index = next++;
+    if (index >= outcomes.size())
+      return;
+    Outcome &out = outcomes[index];
+    out.failed = !compile(index, out);
+    if (out.failed)
+      anyFailed = true;
+    output.progress(++done, outcomes.size());
+  }
+}
+
+LogicalResult SetCompiler::run() {
+  std::vector<std::thread> others;
+  for (unsigned i = 1; i < threads; ++i)
+    others.emplace_back([this] { takeTransitions(); });
+  takeTransitions();
+  for (std::thread &thread : others)
+    thread.join();
+  std::vector<dtrt::SetPlan> plans;
+  for (const Outcome &out : outcomes) {
+    for (const std::string &line : out.lines)
+      output.say(line);
+    if (out.failed)
+      return failure();
+    plans.push_back(out.plan);
+  }
+  dtrt::Status written = dtrt::writeSetIndex(folder, plans);
+  if (written.ok())
+    return success();
+  output.say("error: " + written.message());
+  return failure();
+}
+
+} // namespace
+
+LogicalResult compileSet(const RequestSet &set, const SetOptions &options,
+                         const SetOutput &output) {
+  auto folder = dtrt::OutputFolder::create(options.folder, dtrt::filesOfSet);
+  dtrt::Status status = folder.status();
+  if (folder.ok()) {
+    if (failed(SetCompiler(set, options, output, folder->path()).run()))
+      return failure();
+    status = folder->publish();
+  }
+  if (status.ok())
+    return success();
+  output.say("error: " + status.message());
+  return failure();
+}
+
+} // namespace dt

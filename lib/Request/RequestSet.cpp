@@ -1,0 +1,102 @@
+//===- RequestSet.cpp - One request for several plans ---------------------===//
+
+#include "dt/Request/RequestSet.h"
+
+#include "RequestReading.h"
+#include "SetItems.h"
+
+#include "dt/Geometry/Names.h"
+
+#include <exception>
+
+namespace dt {
+
+using namespace request;
+
+struct RequestSet::State {
+  Json json;
+  Model model;
+  SetItems items;
+};
+
+namespace {
+
+/// Names come from files: an error stays one line, and a short one, whatever
+/// they hold.
+std::string oneLine(const std::string &text) {
+  constexpr size_t kMostShown = 1000;
+  std::string line = shorten(text, kMostShown);
+  for (char &c : line)
+    if (static_cast<unsigned char>(c) < ' ')
+      c = ' ';
+  return line;
+}
+
+/// What `read` gives; nothing, with `error` set, where it throws.
+template <typename Read>
+auto caught(Read read, std::string &error) -> std::optional<decltype(read())> {
+  try {
+    return read();
+  } catch (const JsonError &mistake) {
+    error = oneLine(mistake.message);
+  } catch (const std::exception &failure) {
+    error = oneLine(std::string("cannot read the request: ") + failure.what());
+  }
+  return std::nullopt;
+}
+
+} // namespace
+
+RequestSet::RequestSet(std::unique_ptr<State> state)
+    : state(std::move(state)) {}
+RequestSet::RequestSet(RequestSet &&) noexcept = default;
+RequestSet::~RequestSet() = default;
+
+std::optional<RequestSet> RequestSet::read(const std::string &json,
+                                           const std::string &directory,
+                                           std::string &error) {
+  auto read = [&] {
+    auto state = std::make_unique<State>();
+    state->json = parseJson(json, "request");
+    checkKeys(state->json, "request",
+              {"model", "state", "derive", "drop", "extra", "rules", "source",
+               "destination", "swaps", "steps", "cluster", "memory",
+               "vocab_multiple"});
+    const Json &model = require(state->json, "request", "model");
+    state->items = readItems(state->json);
+    state->model = readModel(model, directory);
+    return RequestSet(std::move(state));
+  };
+  return caught(read, error);
+}
+
+bool RequestSet::isFamily() const { return state->items.isFamily; }
+size_t RequestSet::size() const { return state->items.items.size(); }
+
+const std::string &RequestSet::name(size_t index) const {
+  return state->items.items[index].name;
+}
+const std::string &RequestSet::sourceName(size_t index) const {
+  return state->items.items[index].sourceName;
+}
+const std::string &RequestSet::destinationName(size_t index) const {
+  return state->items.items[index].destinationName;
+}
+const std::string &RequestSet::lost(size_t index) const {
+  return state->items.items[index].lost;
+}
+
+std::optional<Request> RequestSet::request(size_t index,
+                                           std::string &error) const {
+  const SetItem &item = state->items.items[index];
+  auto read = [&] {
+    if (!isFamily())
+      return readTransition(state->json, {*item.source, *item.destination},
+                            state->model);
+    Json source = sourceOf(item), destination = destinationOf(item);
+    return readTransition(state->json, {source, destination}, state->model);
+  };
+  return caught(read, error);
+}
+
+} // namespace dt

@@ -1,0 +1,112 @@
+//===- RequestSetTest.cpp - Which transitions a request is for ------------===//
+
+#include "RequestTesting.h"
+
+#include "dt/Request/RequestSet.h"
+
+using namespace dt;
+
+namespace {
+
+RequestSet readSet(const std::string &sides) {
+  std::string error;
+  auto set = RequestSet::read(
+      R"({"model": {"tensors": [{"name": "w", "shape": [48], "dtype": "f32"}]},
+          "rules": [{"match": "*", "tp": 0}],
+          "cluster": {"devices_per_node": 2},)" +
+          sides + "}",
+      ".", error);
+  EXPECT_TRUE(set) << error;
+  return std::move(*set);
+}
+
+Request requestAt(const RequestSet &set, size_t index) {
+  std::string error;
+  auto request = set.request(index, error);
+  EXPECT_TRUE(request) << error;
+  return request.value_or(Request());
+}
+
+using Numbers = std::vector<int64_t>;
+
+TEST(RequestSet, ofOneTransitionIsNoFamily) {
+  RequestSet set = readSet(R"("source": {"world": 2, "tp": 2},
+                              "destination": {"world": 1})");
+  EXPECT_FALSE(set.isFamily());
+  ASSERT_EQ(set.size(), 1u);
+  EXPECT_EQ(set.name(0), "");
+  EXPECT_EQ(requestAt(set, 0).destination.world, 1);
+}
+
+TEST(RequestSet, lossesKeepTheOrderOfTheSource) {
+  RequestSet set = readSet(
+      R"("source": {"world": 6, "tp": 2, "dp": 3, "devices": [5, 1, 0, 7, 4, 6]},
+         "destination": {"each_lost": "node"})");
+  EXPECT_TRUE(set.isFamily());
+  ASSERT_EQ(set.size(), 3u); // nodes 0, 2 and 3
+  EXPECT_EQ(set.name(1), "lost-node-2");
+  EXPECT_EQ(set.lost(1), "node:2");
+  Request request = requestAt(set, 1);
+  EXPECT_EQ(request.source.devices, (Numbers{5, 1, 0, 7, 4, 6}));
+  EXPECT_EQ(request.destination.devices, (Numbers{1, 0, 7, 6}));
+  EXPECT_EQ(request.destination.world, 4);
+  EXPECT_EQ(request.destination.sizes->sizes[0].second, 2); // tp
+  EXPECT_EQ(request.destination.sizes->sizes[5].second, 2); // dp
+}
+
+TEST(RequestSet, spareDevicesAreTheLast) {
+  RequestSet set = readSet(
+      R"("source": {"world": 4, "tp": 2, "dp": 2},
+         "destination": {"each_lost": "device", "spare": "last"})");
+  ASSERT_EQ(set.size(), 4u);
+  EXPECT_EQ(requestAt(set, 0).destination.devices, (Numbers{1, 2}));
+  EXPECT_EQ(requestAt(set, 1).destination.devices, (Numbers{0, 2}));
+  EXPECT_EQ(requestAt(set, 3).destination.devices, Numbers()); // 0, 1
+}
+
+TEST(RequestSet, theLayoutIsThatOfTheDevicesThatRemain) {
+  RequestSet set = readSet(
+      R"("source": {"world": 3, "tp": 3},
+         "destination": {"each_lost": "node",
+                         "layout": [{"world": 1}, {"world": 2, "tp": 2}]})");
+  ASSERT_EQ(set.size(), 2u);
+  EXPECT_EQ(requestAt(set, 0).destination.devices, (Numbers{2}));
+  EXPECT_EQ(requestAt(set, 1).destination.world, 2);
+}
+
+TEST(RequestSet, swapsAreAllPairsAndStepsAreNeighbours) {
+  const char *layouts = R"([{"name": "a", "world": 1}, {"name": "b", "world": 2,
+      "tp": 2}, {"name": "c", "world": 3, "tp": 3}])";
+  RequestSet swaps = readSet(std::string("\"swaps\": ") + layouts);
+  ASSERT_EQ(swaps.size(), 6u);
+  EXPECT_EQ(swaps.name(1), "a-to-c");
+  EXPECT_EQ(swaps.sourceName(5), "c");
+  EXPECT_EQ(requestAt(swaps, 5).destination.world, 2);
+  RequestSet steps = readSet(std::string("\"steps\": ") + layouts);
+  ASSERT_EQ(steps.size(), 2u);
+  EXPECT_EQ(steps.name(1), "b-to-c");
+  EXPECT_EQ(requestAt(steps, 1).source.world, 2);
+}
+
+TEST(RequestSet, anEarlierMistakeLeavesTheOthersReadable) {
+  RequestSet set = readSet(
+      R"("source": {"world": 2, "tp": 2},
+         "destination": [{"world": 3, "tp": 2}, {"world": 1}])");
+  std::string error;
+  EXPECT_FALSE(set.request(0, error));
+  EXPECT_NE(error.find("destination: tp 2"), std::string::npos) << error;
+  EXPECT_EQ(set.name(1), "destination-1");
+  EXPECT_EQ(requestAt(set, 1).destination.world, 1);
+}
+
+TEST(RequestSet, isNotReadAsOneRequest) {
+  std::string error;
+  EXPECT_FALSE(readRequest(
+      R"({"model": {"tensors": [{"name": "w", "shape": [4], "dtype": "f32"}]},
+          "rules": [{"match": "*", "tp": 0}],
+          "source": {"world": 1}, "destination": [{"world": 2, "tp": 2}]})",
+      ".", error));
+  EXPECT_EQ(error, "request is for a set of plans, not for one");
+}
+
+} // namespace
