@@ -14,6 +14,7 @@ from typing import Any, Callable, TypeVar
 import torch
 import torch.distributed as dist
 
+from .connections import Connection, connections_of, cut, open_sockets
 from .errors import InvalidError
 from .hollow import hollow
 
@@ -68,6 +69,7 @@ class JobWorld:
         self._store: dist.Store | None = store
         self._connect, self._timeout = connect, timeout
         self._made: dict[tuple[int, ...], int] = {}
+        self._connections: list[Connection] = []
         self.group = self.new_group(range(self.size))
 
     @property
@@ -95,13 +97,17 @@ class JobWorld:
             )
         number = self._made[places] = self._made.get(places, 0) + 1
         name = f"group/{'-'.join(map(str, places))}/{number}"
-        return make_group(
+        before = open_sockets()
+        place, size = places.index(self.rank), len(places)
+        group = make_group(
             dist.PrefixStore(name, self._store),
-            places.index(self.rank),
-            len(places),
+            place,
+            size,
             self._connect,
             self._timeout,
         )
+        self._connections += connections_of(group, place, size, before)
+        return group
 
     def make(self, factory: Callable[[], Module]) -> Module:
         """A module for this world: in the job's first one as `factory` makes
@@ -116,6 +122,11 @@ class JobWorld:
     def close(self) -> None:
         """No more groups can be made."""
         self._store = None
+
+    def cut(self) -> None:
+        """Ends what waits in a collective of this world, here and on the other
+        processes, with an error: nothing more can be said in it."""
+        cut(self._connections)
 
     def __repr__(self) -> str:
         return (
