@@ -10,8 +10,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 import torch
 import torch.distributed as dist
@@ -76,21 +77,25 @@ def _ends(connection: Connection) -> tuple[str, str] | None:
 
 def connections_of(
     group: dist.ProcessGroup, rank: int, size: int, before: set[Connection]
-) -> list[Connection]:
-    """Those that a group has made since `before` was read: both ends are among
-    its processes' new ones. Collective."""
+) -> dict[Connection, int]:
+    """Those that a group has made since `before` was read, and to whose place
+    each goes: both ends are among its processes' new ones. Collective."""
     ends = {one: _ends(one) for one in open_sockets() - before}
     own = [pair for pair in ends.values() if pair is not None]
     told = gather_bytes(group, rank, size, json.dumps(own).encode())
-    everyone = {tuple(pair) for data in told for pair in json.loads(data)}
-    return [
-        one
+    places = {
+        tuple(pair): place
+        for place, data in enumerate(told)
+        for pair in json.loads(data)
+    }
+    return {
+        one: places[pair[::-1]]
         for one, pair in ends.items()
-        if pair is not None and pair[::-1] in everyone
-    ]
+        if pair is not None and pair[::-1] in places
+    }
 
 
-def cut(connections: list[Connection]) -> None:
+def cut(connections: Iterable[Connection]) -> None:
     """Whoever waits for one of them gets an error; those that are closed
     already stay as they are."""
     for file, number in connections:
@@ -98,3 +103,32 @@ def cut(connections: list[Connection]) -> None:
             if os.stat(f"{_FILES}/{file}").st_ino == number:
                 with _duplicate(file) as opened:
                     opened.shutdown(socket.SHUT_RDWR)
+
+
+class Pulse:
+    """Connections over which nothing is sent: one that ends says that the
+    process at its other end does. The system tells at once, and no process has
+    to do anything for it."""
+
+    def __init__(self, connections: Mapping[Connection, int]) -> None:
+        self._places: dict[int, int] = {}
+        self._poll = select.poll()
+        for (file, _), place in connections.items():
+            copy = os.dup(file)
+            self._places[copy] = place
+            self._poll.register(copy, select.POLLRDHUP)
+
+    def ended(self, seconds: float) -> list[int]:
+        """Places of those that have ended, each once; waits for one, for so
+        many seconds at most."""
+        found = []
+        for file, _ in self._poll.poll(1000 * seconds):
+            self._poll.unregister(file)
+            found.append(self._places[file])
+        return found
+
+    def close(self) -> None:
+        """The others may see that as an end."""
+        for file in self._places:
+            os.close(file)
+        self._places, self._poll = {}, select.poll()

@@ -36,6 +36,7 @@ from .errors import (
 from .farewell import describe
 from .job_attempt import Attempt, Terms, layout_of
 from .job_launch import Launch
+from .job_losses import LossWatch
 from .job_snapshots import Snapshots
 from .job_world import JobWorld
 from .state import State
@@ -48,8 +49,6 @@ _SHORT_LOOK = 0.01
 # much longer than it the collectives of a world wait.
 _CLOSE_SHARE, _GROUP_SHARE = 0.2, 2.0
 
-# Between two looks whether a process of the world is lost.
-_WATCH = 0.1
 # How often a recovery is tried.
 _TRIES = 3
 
@@ -188,10 +187,11 @@ class Job:
         self._first_seen: int | None = None
         self._is_over = self._is_closed = False
         self._sweeps: list[threading.Thread] = []
-        self._watching = threading.Event()
-        threading.Thread(
-            target=self._watch, name="dynatrain-watch", daemon=True
-        ).start()
+        self._watch: LossWatch | None = None
+        if snapshots:
+            self._watch = LossWatch(
+                self._native, self._store.clone(), f"{name}/alive"
+            )
         _open.add(self)
 
     # The trainer's calls ----------------------------------------------------
@@ -229,9 +229,9 @@ class Job:
         if self._is_closed or self.world is None:
             raise InvalidError("boundary: this process is in no world")
         self._step = step
-        if not self._native.at_boundary(step) or self._wants_source():
-            if not self._stay():
-                return False
+        goes_on = self._native.at_boundary(step) and not self._wants_source()
+        if not goes_on and not self._stay():
+            return False
         self._take_snapshot()
         return True
 
@@ -266,19 +266,10 @@ class Job:
             elif self._is_torn:
                 if self._attempt is None and time.monotonic() > until:
                     raise self._cause or self.failure
-                self._come_to_horizon()
                 time.sleep(_SHORT_LOOK)
             elif self._native.at_boundary(self._step):
                 return True
         return False
-
-    def _come_to_horizon(self) -> None:
-        """Of a process that takes no steps: wherever the others are to stop, it
-        is there."""
-        record = self._native.record()
-        if self._attempt is not None and record.attempt == self._attempt.number:
-            if record.is_open and record.phase != "preparing":
-                self._native.at_boundary(record.horizon)
 
     def _give_up_attempt(self) -> None:
         """Another one, without the lost process, takes its place."""
@@ -332,7 +323,6 @@ class Job:
             return
         self._is_closed = True
         _open.discard(self)
-        self._watching.set()
         if self._terms.snapshots is not None:
             # Another one may need what travels now.
             self._terms.snapshots.wait(_CLOSE_SHARE * self.timeout)
@@ -343,6 +333,9 @@ class Job:
         if self._attempt is not None:
             self._attempt.discard(why)
             self._attempt = None
+        if self._watch is not None:
+            # What says that this process is there has gone before.
+            self._watch.close()
         for thread in self._sweeps:
             thread.join(_CLOSE_SHARE * self.timeout)
 
@@ -372,18 +365,6 @@ class Job:
                 self._attempt.discard(task.why)
                 self._attempt = None
                 self.failure = error_of(task.code, task.why)
-
-    # Losses -----------------------------------------------------------------
-
-    def _watch(self) -> None:
-        """Ends the trainer's collectives in a world that has lost a process;
-        they would wait for it. Calls nothing of the store."""
-        while not self._watching.wait(_WATCH):
-            world, record = self.world, self._native.record()
-            if world is None or record.epoch != world.epoch:
-                continue
-            if record.is_open and record.lost:
-                world.cut()
 
     # What the job asks for --------------------------------------------------
 
@@ -464,12 +445,14 @@ class Job:
         attempt.adopt()
         self.state, self.world = attempt.state, attempt.world
         self._step = task.record.first_step
-        if attempt.goes_back_to is not None:
-            self._step = attempt.goes_back_to
         self._first_seen = None
         self._is_torn, self._cause, self._failures = False, None, 0
         if self._terms.snapshots is not None and self.state is not None:
+            self._watch.enter(self.world, attempt.pulse)
             self._terms.snapshots.take(self.state, self._step)
+            if self.world.founded or attempt.recalls:
+                # Of the one before there is nothing, or no second copy.
+                self._terms.snapshots.wait()
 
     def _discard(self, task: _C.JobTask) -> None:
         ended = self._attempt if self._is_at(task) else None

@@ -21,10 +21,11 @@ import torch.distributed as dist
 from . import _C
 from .board import Board
 from .capture import Piece
+from .connections import Pulse
 from .errors import AbortedError, InvalidError, code_of
 from .farewell import describe
 from .hollow import local_part
-from .job_recovery import Recalled, agree, supplied
+from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots
 from .job_world import JobWorld
 from .planning import plan_on
@@ -124,13 +125,14 @@ class Attempt:
         #: The new world, and what this process holds of it; None: it leaves.
         self.world: JobWorld | None = None
         self.state: State | None = None
-        #: The step of the snapshot that all go back to.
-        self.goes_back_to: int | None = None
+        # The version of the snapshots that all go back to.
         self._recalled: tuple[int, int] | None = None
         #: Why it has failed on this process.
         self.error: BaseException | None = None
         self._is_torn = is_torn
         self._snapshot_group: dist.ProcessGroup | None = None
+        #: Of the new world; None: it takes no snapshots.
+        self.pulse: Pulse | None = None
         self._live: list[Region] | None = None
         self._native, self._record, self._terms = native, record, terms
         self._parties = parties_of(record)
@@ -183,8 +185,11 @@ class Attempt:
             self._go_on()
         except BaseException as error:
             self._fail(error)
+            if self.pulse is not None:
+                self.pulse.close()
             return
-        self._native.ended("prepare", self.number)
+        step = None if self._recalled is None else self._recalled[1]
+        self._native.ended("prepare", self.number, step)
 
     def _go_on(self) -> None:
         if self._ended.is_set():
@@ -209,6 +214,7 @@ class Attempt:
         )
         if terms.snapshots is not None:
             self._snapshot_group = world.new_group(range(world.size))
+            self.pulse = world.new_pulse()
         with _building:
             self._go_on()
             state = terms.build(world)
@@ -266,7 +272,7 @@ class Attempt:
         if not self.is_after_loss:
             return self._held
         record, terms = self._record, self._terms
-        choice = agree(
+        choice = Agreement(
             board,
             self._parties,
             record.members,
@@ -274,10 +280,10 @@ class Attempt:
             terms.snapshots,
             self._live,
             self._is_torn,
-        )
+        ).reach()
         if choice.number is None:
             return self._held
-        self.goes_back_to, self._recalled = choice.step, choice.number
+        self._recalled = choice.number
         self._held = None
         copies = supplied(board.rank, choice, terms.snapshots)
         if not copies:
@@ -350,6 +356,8 @@ class Attempt:
         with contextlib.suppress(RuntimeError):
             self._terms.store.delete_key(f"{self._prefix}/dynatrain/attempt")
         self.world = self.state = None
+        if self.pulse is not None:
+            self.pulse.close()
         self._release()
 
     def _release(self) -> None:

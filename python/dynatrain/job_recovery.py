@@ -9,6 +9,7 @@ held nothing alone and none has stopped in the middle of a step.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,11 +37,6 @@ class Choice:
 
     number: tuple[int, int] | None
     suppliers: Mapping[str, int]
-
-    @property
-    def step(self) -> int | None:
-        """That the job goes back to."""
-        return self.number[1] if self.number is not None else None
 
 
 # What is missing --------------------------------------------------------------
@@ -123,9 +119,10 @@ def offer_of(
 
 
 def _processes(names: Sequence[str], members: Sequence[str]) -> str:
+    ranks = {one: rank for rank, one in enumerate(members)}
     texts = [
-        f"rank {members.index(one)} ({one})" if one in members else one
-        for one in names
+        f"rank {ranks[one]} ({one})" if one in ranks else one
+        for one in sorted(names, key=lambda one: ranks.get(one, len(ranks)))
     ]
     several = "processes" if len(texts) > 1 else "process"
     return f"{several} {' and '.join(texts)}"
@@ -209,62 +206,66 @@ def _choose_live(who: str, offers: Sequence[Mapping[str, Any]]) -> Choice:
     return Choice(None, {})
 
 
-def agree(
-    board: Board,
-    parties: Sequence[str],
-    members: Sequence[str],
-    lost: Sequence[str],
-    snapshots: Snapshots | None,
-    live: list[Region] | None,
-    is_torn: bool,
-) -> Choice:
-    """The same on all processes of the board, which all call this; or the same
-    error. What is supplied then is right."""
-    round_number = 0
-    while True:
-        key = f"recovery/{round_number}"
-        own = offer_of(snapshots, live, is_torn)
-        board.post_result(f"{key}/offer", lambda: own)
-        if board.rank == 0:
+@dataclass
+class Agreement:
+    """How the parties of an attempt come to one choice, through its board; all
+    of them make one. members, lost: of the world that is left."""
 
-            def verdict() -> bytes:
-                offers = [
-                    unpack(data) for data in board.read_results(f"{key}/offer")
-                ]
-                known = snapshots.versions if snapshots is not None else []
-                made = choose(parties, members, lost, offers, known)
-                return pack([made.number, made.suppliers])
+    board: Board
+    parties: Sequence[str]
+    members: Sequence[str]
+    lost: Sequence[str]
+    snapshots: Snapshots | None
+    live: list[Region] | None
+    is_torn: bool
 
-            board.post_result(f"{key}/choice", verdict)
-        number, suppliers = unpack(board.read_verdict(f"{key}/choice"))
-        made = Choice(number and (number[0], number[1]), suppliers)
-        if number is None or _all_right(board, key, made, snapshots):
-            return made
-        round_number += 1
+    def reach(self) -> Choice:
+        """The same on all processes, or the same error. What is supplied then
+        is what it was when it was copied."""
+        for number in itertools.count():
+            made = self._try(f"recovery/{number}")
+            if made is not None:
+                return made
 
-
-def _all_right(
-    board: Board, key: str, made: Choice, snapshots: Snapshots | None
-) -> bool:
-    """Drops what is damaged of this process's; whether nobody had to."""
-
-    def check() -> bytes:
-        is_right = True
-        for owner, copy in supplied(board.rank, made, snapshots).items():
-            if not copy.is_right():
-                snapshots.drop(made.number, owner)
-                is_right = False
-        return b"1" if is_right else b"0"
-
-    board.post_result(f"{key}/right", check)
-    if board.rank == 0:
+    def _try(self, key: str) -> Choice | None:
+        board = self.board
         board.post_result(
-            f"{key}/all",
-            lambda: (
-                b"0" if b"0" in board.read_results(f"{key}/right") else b"1"
-            ),
+            f"{key}/offer",
+            lambda: offer_of(self.snapshots, self.live, self.is_torn),
         )
-    return board.read_verdict(f"{key}/all") == b"1"
+        if board.rank == 0:
+            board.post_result(f"{key}/choice", lambda: self._choose(key))
+        number, suppliers = unpack(board.read_verdict(f"{key}/choice"))
+        if number is None:
+            return Choice(None, {})
+        made = Choice((number[0], number[1]), suppliers)
+        board.post_result(
+            f"{key}/right", lambda: str(self._is_right(made)).encode()
+        )
+        if board.rank == 0:
+            board.post_result(f"{key}/all", lambda: self._all_right(key))
+        return made if board.read_verdict(f"{key}/all") == b"True" else None
+
+    def _choose(self, key: str) -> bytes:
+        offers = [
+            unpack(data) for data in self.board.read_results(f"{key}/offer")
+        ]
+        known = self.snapshots.versions if self.snapshots is not None else []
+        made = choose(self.parties, self.members, self.lost, offers, known)
+        return pack([made.number, made.suppliers])
+
+    def _is_right(self, made: Choice) -> bool:
+        """Of the copies that this process supplies; one that is damaged is
+        offered no more."""
+        copies = supplied(self.board.rank, made, self.snapshots)
+        wrong = [name for name, copy in copies.items() if not copy.is_right()]
+        for name in wrong:
+            self.snapshots.drop(made.number, name)
+        return not wrong
+
+    def _all_right(self, key: str) -> bytes:
+        told = self.board.read_results(f"{key}/right")
+        return str(all(one == b"True" for one in told)).encode()
 
 
 # The source -------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Snapshots of an elastic job: what each process holds, kept by another one too.
+"""Snapshots of an elastic job: what each process holds, kept by another too.
 
 Every so many steps each process copies its state into the host's memory and
 hands the copy to a neighbour, of another node where there is one. The copying

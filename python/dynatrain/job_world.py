@@ -14,7 +14,7 @@ from typing import Any, Callable, TypeVar
 import torch
 import torch.distributed as dist
 
-from .connections import Connection, connections_of, cut, open_sockets
+from .connections import Connection, Pulse, connections_of, cut, open_sockets
 from .errors import InvalidError
 from .hollow import hollow
 
@@ -70,6 +70,7 @@ class JobWorld:
         self._connect, self._timeout = connect, timeout
         self._made: dict[tuple[int, ...], int] = {}
         self._connections: list[Connection] = []
+        self._pulse_group: dist.ProcessGroup | None = None
         self.group = self.new_group(range(self.size))
 
     @property
@@ -85,7 +86,19 @@ class JobWorld:
         take it as `group=`; where they name a process, give `group_src` or
         `group_dst`, the place in the group.
         """
-        places = tuple(ranks)
+        group, connections = self._new_group(tuple(ranks))
+        self._connections += connections
+        return group
+
+    def new_pulse(self) -> Pulse:
+        """Of all members. Each calls this, as `new_group`."""
+        group, connections = self._new_group(tuple(range(self.size)))
+        self._pulse_group = group  # whose connections these are
+        return Pulse(connections)
+
+    def _new_group(
+        self, places: tuple[int, ...]
+    ) -> tuple[dist.ProcessGroup, dict[Connection, int]]:
         if self._store is None:
             raise InvalidError(
                 "groups of a world are made while it is built, not later"
@@ -106,8 +119,7 @@ class JobWorld:
             self._connect,
             self._timeout,
         )
-        self._connections += connections_of(group, place, size, before)
-        return group
+        return group, connections_of(group, place, size, before)
 
     def make(self, factory: Callable[[], Module]) -> Module:
         """A module for this world: in the job's first one as `factory` makes
