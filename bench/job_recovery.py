@@ -18,7 +18,6 @@ import signal
 import statistics
 import sys
 import time
-from datetime import timedelta
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
@@ -156,23 +155,29 @@ def member(port, snapshots, steps, fate, size, told):
     os._exit(0)
 
 
+def _host(pipe):
+    """A process of its own: one that forks must have no threads."""
+    hosted = dist.TCPStore(
+        "127.0.0.1", 0, is_master=True, wait_for_workers=False
+    )
+    pipe.send(hosted.port)
+    while True:
+        time.sleep(TIMEOUT)
+
+
 def run(snapshots, steps, size, fate=None):
     """What the processes of one job tell."""
-    store = dist.TCPStore(
-        "127.0.0.1",
-        0,
-        is_master=True,
-        wait_for_workers=False,
-        timeout=timedelta(seconds=TIMEOUT),
-    )
-    told = fork.Queue()
+    pipe, theirs = fork.Pipe(duplex=False)
+    host = fork.Process(target=_host, args=(theirs,), daemon=True)
+    host.start()
+    told, port = fork.Queue(), pipe.recv()
     processes = []
     for number in range(PROCESSES):
         own = fate if number == 1 else None
         processes.append(
             fork.Process(
                 target=member,
-                args=(store.port, snapshots, steps, own, size, told),
+                args=(port, snapshots, steps, own, size, told),
             )
         )
         processes[-1].start()
@@ -180,6 +185,8 @@ def run(snapshots, steps, size, fate=None):
     found = [told.get(timeout=10 * TIMEOUT) for _ in range(words)]
     for process in processes:
         process.join()
+    host.kill()
+    host.join()
     return found
 
 
@@ -210,6 +217,7 @@ def main():
         (run(0, args.steps, size), run(EVERY, args.steps, size))
         for _ in range(args.pairs)
     ]
+    print(f"{len(pairs)} pairs are done", file=sys.stderr, flush=True)
     for what in ("seconds", "cpu") if pairs else ():
         plain = [per_step(one, what) for one, _ in pairs]
         kept = [per_step(one, what) for _, one in pairs]
