@@ -519,6 +519,8 @@ class Job:
     def _stopped(self, task: _C.JobTask) -> None:
         self._is_over = True
         if task.end == "left":
+            if self._watch is not None:
+                self._watch.leave()
             self.state = self.world = None
             return
         self.failure = error_of(task.code, task.why)

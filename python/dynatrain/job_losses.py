@@ -34,6 +34,7 @@ class LossWatch:
         self._native, self._store, self._signs = native, store, signs
         self._worlds: list[tuple[JobWorld, Pulse]] = []
         self._gone: set[str] = set()
+        self._has_left = False
         self._is_over = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="dynatrain-watch", daemon=True
@@ -45,6 +46,10 @@ class LossWatch:
         # The others look for it from now on.
         self._store.add(f"{self._signs}/{world.members[world.rank]}", 1)
         self._worlds.append((world, pulse))
+
+    def leave(self) -> None:
+        """This process has no part in the job any more, as was asked."""
+        self._has_left = True
 
     def close(self) -> None:
         """The other processes see this one go."""
@@ -67,6 +72,9 @@ class LossWatch:
         """At one world, for a moment."""
         self._gone.update(world.members[at] for at in pulse.ended(_LOOK))
         record = self._native.record()
+        if self._native.state() == "stopped" and not self._has_left:
+            # The others have gone on without it.
+            world.cut()
         if record.epoch != world.epoch:
             return
         news = self._gone.intersection(world.members).difference(record.lost)

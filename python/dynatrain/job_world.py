@@ -22,12 +22,11 @@ Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 def make_group(
-    store: dist.Store, rank: int, size: int, connect: float, timeout: float
+    store: dist.Store, rank: int, size: int, connect: float
 ) -> dist.ProcessGroup:
     """A group over Gloo whose members are all connected when this returns.
 
-    Waits up to `connect` seconds for them, or until the store ends the wait;
-    `timeout` is that of the collectives to come.
+    Waits up to `connect` seconds for them, or until the store ends the wait.
     """
     group = dist.ProcessGroup(store, rank, size)
     backend = dist.ProcessGroupGloo(
@@ -38,8 +37,13 @@ def make_group(
     group._register_backend(torch.device("cpu"), kind, backend)
     # What a first collective makes is made now.
     dist.all_reduce(torch.zeros(1), group=group)
-    backend._set_default_timeout(timedelta(seconds=timeout))
     return group
+
+
+def set_timeout(group: dist.ProcessGroup, seconds: float) -> None:
+    """Of the group's collectives to come."""
+    backend = group._get_backend(torch.device("cpu"))
+    backend._set_default_timeout(timedelta(seconds=seconds))
 
 
 class JobWorld:
@@ -113,13 +117,11 @@ class JobWorld:
         before = open_sockets()
         place, size = places.index(self.rank), len(places)
         group = make_group(
-            dist.PrefixStore(name, self._store),
-            place,
-            size,
-            self._connect,
-            self._timeout,
+            dist.PrefixStore(name, self._store), place, size, self._connect
         )
-        return group, connections_of(group, place, size, before)
+        connections = connections_of(group, place, size, before)
+        set_timeout(group, self._timeout)
+        return group, connections
 
     def make(self, factory: Callable[[], Module]) -> Module:
         """A module for this world: in the job's first one as `factory` makes
