@@ -1,6 +1,9 @@
 """Runs a job through 4 -> 6 -> 3 -> 4 processes while it trains, and checks it.
 
-python examples/elastic_gpt/launch.py
+python examples/elastic_gpt/launch.py [--lose]
+
+With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
+from snapshots; each time the steps since the last one are taken again.
 
 The store is this process's, so it outlives all of the job. Each switch is
 checked bit for bit (record.py), and the losses are held against a run of one
@@ -41,7 +44,7 @@ class Started:
 
     def __init__(self, folder, store):
         self.folder, self.store = Path(folder), store
-        self.all = []
+        self.all, self.lost = [], []
 
     def start(self, count, *arguments):
         """So many processes of train.py, by the names of their outputs."""
@@ -70,7 +73,9 @@ class Started:
                 )
                 if told:
                     step, epoch, size = map(int, told.groups()[:3])
-                    found[step] = epoch, size, float(told[4])
+                    # A step may have been taken again.
+                    if step not in found or found[step][0] <= epoch:
+                        found[step] = epoch, size, float(told[4])
         return found
 
     def until(self, epoch, steps):
@@ -79,15 +84,26 @@ class Started:
         while sum(one[0] == epoch for one in self.steps().values()) < steps:
             self.check(time.monotonic() < end, f"no world {epoch}")
             self.check(
-                all(process.poll() in (None, 0) for process, _ in self.all),
+                all(process.poll() in (None, 0) for process in self.there()),
                 "a process has failed",
             )
             time.sleep(0.1)
 
+    def there(self):
+        """Those that have not been killed."""
+        return [one for one, _ in self.all if one not in self.lost]
+
+    def lose(self, number):
+        """Kills one of them."""
+        process, _ = self.all[number]
+        self.lost.append(process)
+        process.kill()
+        process.wait()
+
     def join(self):
         """Waits for all to end."""
         end = time.monotonic() + HANGS
-        for process, _ in self.all:
+        for process in self.there():
             process.wait(max(1, end - time.monotonic()))
             self.check(process.returncode == 0, "a process has failed")
 
@@ -151,16 +167,39 @@ def alone(folder, steps):
     return job.steps()
 
 
+def losing(folder):
+    """The same of a run that loses two processes."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({"3": {"after": 6, "end": True}}))
+    hosted = store()
+    job = Started(folder, hosted)
+    try:
+        job.start(
+            4, "--processes", "4", "--layout", json.dumps(TP1),
+            "--steps", "100000", "--script", str(script),
+            "--timeout", str(TIMEOUT), "--snapshots", "4",
+        )  # fmt: skip
+        for epoch, number in (1, 0), (2, 2):
+            job.until(epoch, steps=6)
+            job.lose(number)
+        job.join()
+    finally:
+        job.kill()
+    return job.steps(), hosted.list_keys()
+
+
 def main():
+    loses = sys.argv[1:] == ["--lose"]
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        steps, keys = elastic(folder)
-        compared = check(folder / "record")
+        steps, keys = (losing if loses else elastic)(folder)
+        compared = None if loses else check(folder / "record")
         (folder / "alone").mkdir()
         plain = alone(folder / "alone", max(steps))
     worlds = {epoch: size for epoch, size, _ in steps.values()}
     print("worlds of", " -> ".join(map(str, worlds.values())), "processes")
-    print(f"all state is right: {compared} bytes compared")
+    if not loses:
+        print(f"all state is right: {compared} bytes compared")
     assert sorted(steps) == list(range(1, max(steps) + 1)), steps
     far = max(abs(steps[n][2] - plain[n][2]) for n in steps)
     print(f"{len(steps)} losses differ by {far:.1e} from those of one process")

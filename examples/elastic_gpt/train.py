@@ -26,6 +26,7 @@ def options():
     parser.add_argument("--layout", type=json.loads)
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
     return parser.parse_args()
@@ -63,13 +64,19 @@ def main():
         processes=args.processes,
         launch=args.launch,
         timeout=args.timeout,
+        snapshots=args.snapshots,
     )
     recorder, script = Recorder(args.record), Script(args.script)
     with job:
         recorder.joined(job)
         while job.state.step < args.steps and not script.follow(job):
             state = job.state
-            loss = state.training.step(state.samples, state.step + 1)
+            try:
+                loss = state.training.step(state.samples, state.step + 1)
+            except RuntimeError as error:
+                if not job.recover(error):
+                    break
+                continue
             state.step += 1
             world = job.world
             print(

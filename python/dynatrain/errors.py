@@ -41,6 +41,11 @@ class PeerLostError(Error):
     """The connection to a rank is gone; most often its process is."""
 
 
+class LostStateError(Error):
+    """What a process held that is lost is nowhere else; says what it was, and
+    of which process. Go on from a checkpoint."""
+
+
 class StoreLostError(Error):
     """The store is gone, or does not answer."""
 
@@ -101,6 +106,7 @@ __all__ = [
     "Error",
     "InvalidError",
     "JobWarning",
+    "LostStateError",
     "MismatchError",
     "OutOfMemoryError",
     "PeerLostError",

@@ -28,6 +28,7 @@ from .errors import (
     Error,
     InvalidError,
     JobWarning,
+    LostStateError,
     PeerTimeoutError,
     code_of,
     error_of,
@@ -35,6 +36,8 @@ from .errors import (
 from .farewell import describe
 from .job_attempt import Attempt, Terms, layout_of
 from .job_launch import Launch
+from .job_losses import LossWatch
+from .job_snapshots import Snapshots
 from .job_world import JobWorld
 from .state import State
 
@@ -44,12 +47,16 @@ _LOOK = 0.5
 # much longer than it the collectives of a world wait.
 _CLOSE_SHARE, _GROUP_SHARE = 0.2, 2.0
 
+# How often a recovery is tried.
+_TRIES = 3
+
 _open: weakref.WeakSet[Job] = weakref.WeakSet()
 
 
-def _name() -> str:
-    """Of this start of this process."""
-    return f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+def _name(node: str | None) -> str:
+    """Of this start of this process; `job_snapshots.node_of` reads it."""
+    node = node or socket.gethostname()
+    return f"{node}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
 
 
 def _connected(store: dist.Store | str, timeout: float) -> dist.Store:
@@ -82,6 +89,17 @@ class Job:
                 if not job.boundary(job.state.step):
                     break  # this process has left
 
+    With ``snapshots=10`` it survives the loss of processes: what they held
+    comes from the last snapshot, and all go on from its step. The trainer
+    says where it has stopped, in place of the lines within the loop::
+
+        try:
+            train_step(job.state, job.world)
+        except RuntimeError as error:
+            if not job.recover(error):
+                break
+            continue
+
     As a context manager it joins the job, and leaves it at the end. The first
     processes found it; those that come later are taken in while the others
     train. What the trainer holds and in which world is `state` and `world`:
@@ -99,6 +117,10 @@ class Job:
         sets start at the same time. rank: the place among them.
     timeout: no wait for other processes is longer than this many seconds. Take
         it longer than a few steps and than `build`.
+    snapshots: after so many steps each process copies what it holds to another
+        one, of another node where there is one; the same on all processes.
+        0: a process that is lost takes with it what it held.
+    node: what fails together with this process; default: the host's name.
     name: where the job's keys are in the store.
     cache: a folder that keeps plans. digests: the receiver of every message
         checks it. more: further keys of the request of plans.
@@ -114,12 +136,18 @@ class Job:
         launch: str = "start",
         rank: int | None = None,
         timeout: float = 300.0,
+        snapshots: int = 0,
+        node: str | None = None,
         name: str = "dynatrain",
         cache: str | os.PathLike[str] | None = None,
         digests: bool = True,
         **more: Any,
     ) -> None:
-        self.name = _name()
+        if snapshots < 0:
+            raise InvalidError(
+                f"snapshots is {snapshots}, expected a number of steps, or 0"
+            )
+        self.name = _name(node)
         self.timeout = float(timeout)
         #: What this process holds, and the world that it is in; None before
         #: `join` and after this process has left.
@@ -143,13 +171,25 @@ class Job:
             digests=digests,
             cache=cache,
             request=more,
+            snapshots=Snapshots(self.name, snapshots) if snapshots else None,
         )
         self._attempt: Attempt | None = None
         self._step = 0
+        # What has stopped the trainer in the middle of a step, or that nothing
+        # has and the world is given up all the same; and how often a recovery
+        # has failed since.
+        self._cause: BaseException | None = None
+        self._is_torn = False
+        self._failures = 0
         # Steps of a world that was founded, of which state may yet come.
         self._first_seen: int | None = None
         self._is_over = self._is_closed = False
         self._sweeps: list[threading.Thread] = []
+        self._watch: LossWatch | None = None
+        if snapshots:
+            self._watch = LossWatch(
+                self._native, self._store.clone(), f"{name}/alive"
+            )
         _open.add(self)
 
     # The trainer's calls ----------------------------------------------------
@@ -187,17 +227,57 @@ class Job:
         if self._is_closed or self.world is None:
             raise InvalidError("boundary: this process is in no world")
         self._step = step
-        if self._native.at_boundary(step) and not self._wants_source():
-            return True
+        goes_on = self._native.at_boundary(step) and not self._wants_source()
+        if not goes_on and not self._stay():
+            return False
+        self._take_snapshot()
+        return True
+
+    def recover(self, error: BaseException) -> bool:
+        """From an `except` clause around a step that has failed, such as in a
+        collective that misses a process. False when this process has left.
+
+        Waits until the job has found out who is lost, and is in a world without
+        it; `state` and `world` are others then, and the step is that of the
+        last snapshot. What cannot be recovered raises `LostStateError`; where
+        no process is lost `error` is raised again.
+        """
+        if self._is_closed or self.world is None:
+            raise error
+        self._is_torn, self._cause = True, error
+        # Others may wait in collectives that this process has left.
+        self.world.cut()
+        if self._attempt is not None and not self._attempt.is_after_loss:
+            self._give_up_attempt()
+        return self._stay()
+
+    def _stay(self) -> bool:
+        """Between two steps, until the trainer may take one."""
+        until = time.monotonic() + self._terms.patience
         while not self._is_over:
             if self._wants_source():
                 self._attempt.read(self.state)
             task = self._native.next(_LOOK)
             if task is not None:
                 self._do(task)
+                until = time.monotonic() + self._terms.patience
+            elif self._is_torn:
+                if self._attempt is None and time.monotonic() > until:
+                    raise self._cause or self.failure
+                time.sleep(_SHORT_LOOK)
             elif self._native.at_boundary(self._step):
                 return True
         return False
+
+    def _give_up_attempt(self) -> None:
+        """Another one, without the lost process, takes its place."""
+        why = f"a step has failed: {describe(self._cause)}"
+        self._native.failed(self._attempt.number, "cancelled", why)
+
+    def _take_snapshot(self) -> None:
+        snapshots = self._terms.snapshots
+        if snapshots is not None and snapshots.is_due(self._step):
+            snapshots.take(self.state, self._step)
 
     def request(
         self, *, layout: Any = None, leave: Sequence[int | str] = ()
@@ -219,6 +299,7 @@ class Job:
     def status(self) -> dict[str, Any]:
         """How the job stands, as this process knows."""
         record = self._native.record()
+        snapshots = self._terms.snapshots
         return {
             "process": self.name,
             "state": self._native.state(),
@@ -230,6 +311,7 @@ class Job:
             "phase": record.phase,
             "target": record.target_members,
             "why": record.why,
+            "snapshots": snapshots and snapshots.status(),
         }
 
     def close(self, why: str = "its trainer has ended") -> None:
@@ -239,11 +321,19 @@ class Job:
             return
         self._is_closed = True
         _open.discard(self)
+        if self._terms.snapshots is not None:
+            # Another one may need what travels now.
+            self._terms.snapshots.wait(_CLOSE_SHARE * self.timeout)
+            if self.world is not None:
+                self._terms.snapshots.hold(self.world.epoch)
         # What reaches the others goes out within this time.
         self._native.close(why, _CLOSE_SHARE * self.timeout)
         if self._attempt is not None:
             self._attempt.discard(why)
             self._attempt = None
+        if self._watch is not None:
+            # What says that this process is there has gone before.
+            self._watch.close()
         for thread in self._sweeps:
             thread.join(_CLOSE_SHARE * self.timeout)
 
@@ -310,7 +400,7 @@ class Job:
         optimizer of a world that was founded has no state before a step."""
         if self._attempt is None or not self._attempt.wants_source:
             return False
-        if not self.world.founded:
+        if not self.world.founded or self._attempt.is_after_loss:
             return True
         if self._first_seen is None:
             self._first_seen = self._step
@@ -340,7 +430,14 @@ class Job:
     def _prepare(self, task: _C.JobTask) -> None:
         if self._attempt is not None:
             self._attempt.discard("superseded")
-        self._attempt = Attempt(self._native, task.record, self._terms)
+        self._attempt = Attempt(
+            self._native, task.record, self._terms, self._is_torn
+        )
+        if self._attempt.recalls and self.world is not None:
+            # Its groups are cut.
+            self._is_torn = True
+        elif self._is_torn and not self._attempt.is_after_loss:
+            self._give_up_attempt()
 
     def _transfer(self, task: _C.JobTask) -> None:
         if self._is_at(task):
@@ -356,15 +453,41 @@ class Job:
         self.state, self.world = attempt.state, attempt.world
         self._step = task.record.first_step
         self._first_seen = None
+        self._is_torn, self._cause, self._failures = False, None, 0
+        if self._terms.snapshots is not None and self.state is not None:
+            self._watch.enter(self.world, attempt.pulse)
+            self._terms.snapshots.take(self.state, self._step)
+            if self.world.founded or attempt.recalls:
+                # Of the one before there is nothing, or no second copy.
+                self._terms.snapshots.wait()
 
     def _discard(self, task: _C.JobTask) -> None:
-        if self._is_at(task):
-            self._attempt.discard(task.why)
+        ended = self._attempt if self._is_at(task) else None
+        if ended is not None:
+            ended.discard(task.why)
             self._attempt = None
         record = self._native.record()
         if record.attempt != task.attempt and record.is_open:
             return  # another one has taken over what was wanted
-        self._tell(task)
+        if self._is_torn and self.world is not None:
+            self._tell_of_recovery(task, ended)
+        else:
+            self._tell(task)
+
+    def _tell_of_recovery(
+        self, task: _C.JobTask, ended: Attempt | None
+    ) -> None:
+        """It is tried again, as others may have been lost meanwhile; what
+        cannot be recovered is an error on all processes."""
+        self.failure = error_of(task.code, task.why)
+        if ended is None or not ended.is_after_loss:
+            return
+        self._failures += 1
+        if isinstance(ended.error, LostStateError):
+            self.failure = ended.error
+        elif self._failures < _TRIES:
+            return
+        raise self.failure from self._cause
 
     def _refused(self, task: _C.JobTask) -> None:
         self._tell(task)
@@ -403,6 +526,8 @@ class Job:
     def _stopped(self, task: _C.JobTask) -> None:
         self._is_over = True
         if task.end == "left":
+            if self._watch is not None:
+                self._watch.leave()
             self.state = self.world = None
             return
         self.failure = error_of(task.code, task.why)

@@ -15,16 +15,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
+import torch
 import torch.distributed as dist
 
 from . import _C
 from .board import Board
 from .capture import Piece
+from .connections import Pulse
 from .errors import AbortedError, InvalidError, code_of
 from .farewell import describe
 from .hollow import local_part
+from .job_recovery import Agreement, Recalled, supplied
+from .job_snapshots import Snapshots
 from .job_world import JobWorld
 from .planning import plan_on
+from .snapshot import Region, regions_of
 from .state import State
 from .state_switch import StateSwitch
 from .world import World
@@ -68,6 +73,7 @@ class Terms:
     digests: bool
     cache: Any
     request: Mapping[str, Any] = field(default_factory=dict)
+    snapshots: Snapshots | None = None
 
 
 class Held(State):
@@ -102,16 +108,32 @@ def _places(tensors: Mapping[Key, Any]) -> dict[Key, list[tuple]]:
 
 
 class Attempt:
-    """Made when the job asks this process to prepare."""
+    """Made when the job asks this process to prepare.
+
+    is_torn: this process has stopped in the middle of a step.
+    """
 
     def __init__(
-        self, native: _C.Job, record: _C.JobRecord, terms: Terms
+        self,
+        native: _C.Job,
+        record: _C.JobRecord,
+        terms: Terms,
+        is_torn: bool = False,
     ) -> None:
         self.number = record.attempt
         self.stays = terms.name in record.target_members
         #: The new world, and what this process holds of it; None: it leaves.
         self.world: JobWorld | None = None
         self.state: State | None = None
+        # The version of the snapshots that all go back to.
+        self._recalled: tuple[int, int] | None = None
+        #: Why it has failed on this process.
+        self.error: BaseException | None = None
+        self._is_torn = is_torn
+        self._snapshot_group: dist.ProcessGroup | None = None
+        #: Of the new world; None: it takes no snapshots.
+        self.pulse: Pulse | None = None
+        self._live: list[Region] | None = None
         self._native, self._record, self._terms = native, record, terms
         self._parties = parties_of(record)
         self._held: Held | None = None
@@ -128,6 +150,16 @@ class Attempt:
     # Beside training --------------------------------------------------------
 
     @property
+    def is_after_loss(self) -> bool:
+        """A process of the world that it leaves is gone."""
+        return bool(self._record.lost) and bool(self._record.members)
+
+    @property
+    def recalls(self) -> bool:
+        """The world that it leaves is given up, for what snapshots have."""
+        return self.is_after_loss and self._terms.snapshots is not None
+
+    @property
     def wants_source(self) -> bool:
         """Whether the trainer has yet to say what this process holds."""
         return not self._has_source.is_set()
@@ -136,8 +168,12 @@ class Attempt:
         """What this process holds, between two steps."""
         try:
             self._held = Held(state)
+            if self.is_after_loss:
+                self._live = regions_of(state)
         except Exception as error:
-            self._fail(error)
+            # In the middle of a step there may be nothing to be read.
+            if not self._is_torn:
+                self._fail(error)
         self._has_source.set()
 
     def _prepare(self) -> None:
@@ -149,14 +185,18 @@ class Attempt:
             self._go_on()
         except BaseException as error:
             self._fail(error)
+            if self.pulse is not None:
+                self.pulse.close()
             return
-        self._native.ended("prepare", self.number)
+        step = None if self._recalled is None else self._recalled[1]
+        self._native.ended("prepare", self.number, step)
 
     def _go_on(self) -> None:
         if self._ended.is_set():
             raise AbortedError("the attempt has ended")
 
     def _fail(self, error: BaseException) -> None:
+        self.error = error
         kind = describe(error) if code_of(error) == "cancelled" else str(error)
         self._native.failed(self.number, code_of(error), kind)
 
@@ -172,6 +212,9 @@ class Attempt:
             connect=terms.patience,
             timeout=terms.group_timeout,
         )
+        if terms.snapshots is not None:
+            self._snapshot_group = world.new_group(range(world.size))
+            self.pulse = world.new_pulse()
         with _building:
             self._go_on()
             state = terms.build(world)
@@ -185,8 +228,12 @@ class Attempt:
 
     def _connect(self) -> None:
         """The plan, and the switch that it is for."""
-        while not self._has_source.wait(_LOOK):
-            self._go_on()
+        snapshots = self._terms.snapshots
+        if self.recalls:
+            snapshots.hold(self._record.epoch)
+        if not self.recalls or not snapshots.versions:
+            while not self._has_source.wait(_LOOK):
+                self._go_on()
         terms, rank = self._terms, self._parties.index(self._terms.name)
         board = Board(
             self._native.store(self.number),
@@ -197,8 +244,9 @@ class Attempt:
             "switch of the job",
         )
         with board:
+            source = self._source(board)
             plan = plan_on(
-                board, self._held, self.state, terms.cache, terms.request
+                board, source, self.state, terms.cache, terms.request
             )
         world = World(
             store=dist.PrefixStore(self._prefix, terms.store),
@@ -209,7 +257,7 @@ class Attempt:
         self._go_on()
         switch = plan.prepare(
             world,
-            self._held,
+            source,
             self.state,
             tag=self.number,
             digests=terms.digests,
@@ -218,6 +266,39 @@ class Attempt:
         if self._ended.is_set():
             switch.abort("the job has gone on")
         switch.wait()
+
+    def _source(self, board: Board) -> State | None:
+        """What this process supplies. After a loss all agree on it."""
+        if not self.is_after_loss:
+            return self._held
+        record, terms = self._record, self._terms
+        choice = Agreement(
+            board,
+            self._parties,
+            record.members,
+            record.lost,
+            terms.snapshots,
+            self._live,
+            self._is_torn,
+        ).reach()
+        if choice.number is None:
+            return self._held
+        self._recalled = choice.number
+        self._held = None
+        copies = supplied(board.rank, choice, terms.snapshots)
+        if not copies:
+            return None
+        return Recalled(copies, terms.name, self._device())
+
+    def _device(self) -> torch.device:
+        """Of what is to be filled: one process moves tensors of one device."""
+        state = self.state
+        tensors = state.destination_tensors() if state is not None else {}
+        for value in tensors.values():
+            one = value[0] if isinstance(value, list) else value
+            one = one.tensor if isinstance(one, Piece) else one
+            return local_part(one).device
+        return torch.device("cpu")
 
     @property
     def _prefix(self) -> str:
@@ -250,7 +331,19 @@ class Attempt:
         """The new world is the world."""
         if self._switch is not None:
             self._switch.install()
+        if self._snapshot_group is not None:
+            self._terms.snapshots.enter(
+                self.world, self._snapshot_group, self._recalled
+            )
+        if self.world is not None and self.world.rank == 0:
+            self._forget_lost()
         self._release()
+
+    def _forget_lost(self) -> None:
+        """Who is lost has left its sign of life."""
+        with contextlib.suppress(RuntimeError):
+            for name in self._record.lost:
+                self._terms.store.delete_key(f"{self._terms.root}/alive/{name}")
 
     def discard(self, why: str) -> None:
         """The old world goes on as if nothing had been."""
@@ -263,7 +356,9 @@ class Attempt:
         with contextlib.suppress(RuntimeError):
             self._terms.store.delete_key(f"{self._prefix}/dynatrain/attempt")
         self.world = self.state = None
+        if self.pulse is not None:
+            self.pulse.close()
         self._release()
 
     def _release(self) -> None:
-        self._held = self._switch = None
+        self._held = self._switch = self._snapshot_group = None

@@ -14,6 +14,7 @@ from typing import Any, Callable, TypeVar
 import torch
 import torch.distributed as dist
 
+from .connections import Connection, Pulse, connections_of, cut, open_sockets
 from .errors import InvalidError
 from .hollow import hollow
 
@@ -21,12 +22,11 @@ Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 def make_group(
-    store: dist.Store, rank: int, size: int, connect: float, timeout: float
+    store: dist.Store, rank: int, size: int, connect: float
 ) -> dist.ProcessGroup:
     """A group over Gloo whose members are all connected when this returns.
 
-    Waits up to `connect` seconds for them, or until the store ends the wait;
-    `timeout` is that of the collectives to come.
+    Waits up to `connect` seconds for them, or until the store ends the wait.
     """
     group = dist.ProcessGroup(store, rank, size)
     backend = dist.ProcessGroupGloo(
@@ -37,8 +37,13 @@ def make_group(
     group._register_backend(torch.device("cpu"), kind, backend)
     # What a first collective makes is made now.
     dist.all_reduce(torch.zeros(1), group=group)
-    backend._set_default_timeout(timedelta(seconds=timeout))
     return group
+
+
+def set_timeout(group: dist.ProcessGroup, seconds: float) -> None:
+    """Of the group's collectives to come."""
+    backend = group._get_backend(torch.device("cpu"))
+    backend._set_default_timeout(timedelta(seconds=seconds))
 
 
 class JobWorld:
@@ -68,6 +73,8 @@ class JobWorld:
         self._store: dist.Store | None = store
         self._connect, self._timeout = connect, timeout
         self._made: dict[tuple[int, ...], int] = {}
+        self._connections: list[Connection] = []
+        self._pulse_group: dist.ProcessGroup | None = None
         self.group = self.new_group(range(self.size))
 
     @property
@@ -83,7 +90,19 @@ class JobWorld:
         take it as `group=`; where they name a process, give `group_src` or
         `group_dst`, the place in the group.
         """
-        places = tuple(ranks)
+        group, connections = self._new_group(tuple(ranks))
+        self._connections += connections
+        return group
+
+    def new_pulse(self) -> Pulse:
+        """Of all members. Each calls this, as `new_group`."""
+        group, connections = self._new_group(tuple(range(self.size)))
+        self._pulse_group = group  # whose connections these are
+        return Pulse(connections)
+
+    def _new_group(
+        self, places: tuple[int, ...]
+    ) -> tuple[dist.ProcessGroup, dict[Connection, int]]:
         if self._store is None:
             raise InvalidError(
                 "groups of a world are made while it is built, not later"
@@ -95,13 +114,14 @@ class JobWorld:
             )
         number = self._made[places] = self._made.get(places, 0) + 1
         name = f"group/{'-'.join(map(str, places))}/{number}"
-        return make_group(
-            dist.PrefixStore(name, self._store),
-            places.index(self.rank),
-            len(places),
-            self._connect,
-            self._timeout,
+        before = open_sockets()
+        place, size = places.index(self.rank), len(places)
+        group = make_group(
+            dist.PrefixStore(name, self._store), place, size, self._connect
         )
+        connections = connections_of(group, place, size, before)
+        set_timeout(group, self._timeout)
+        return group, connections
 
     def make(self, factory: Callable[[], Module]) -> Module:
         """A module for this world: in the job's first one as `factory` makes
@@ -116,6 +136,11 @@ class JobWorld:
     def close(self) -> None:
         """No more groups can be made."""
         self._store = None
+
+    def cut(self) -> None:
+        """Ends what waits in a collective of this world, here and on the other
+        processes, with an error: nothing more can be said in it."""
+        cut(self._connections)
 
     def __repr__(self) -> str:
         return (

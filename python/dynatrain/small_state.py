@@ -21,12 +21,13 @@ from .errors import Error, MismatchError
 from .state import MERGED, PER_RANK, Arrived, Small
 
 
-def _encode(name: str, value: Any) -> bytes:
+def encode(name: str, value: Any) -> bytes:
+    """A value as bytes, which `decode` takes; an error where it cannot be."""
     out = io.BytesIO()
     torch.save(value, out)
     data = out.getvalue()
     try:
-        _decode(data)
+        decode(data)
     except Exception as error:
         raise Error(
             f"'{name.rstrip('/')}' of a State cannot travel: {error}"
@@ -34,7 +35,7 @@ def _encode(name: str, value: Any) -> bytes:
     return data
 
 
-def _decode(data: bytes) -> Any:
+def decode(data: bytes) -> Any:
     return torch.load(io.BytesIO(data), weights_only=True)
 
 
@@ -74,7 +75,7 @@ def _same(one: Any, other: Any) -> bool:
 def _post_value(board: Board, name: str, value: Any) -> str:
     """Writes a value under its digest; whoever is first does, a second one
     would write the same."""
-    data, digest = _encode(name, value), _digest(value)
+    data, digest = encode(name, value), _digest(value)
     if not board.has(f"value/{digest}"):
         board.post(f"value/{digest}", data)
     return digest
@@ -94,7 +95,7 @@ def offer(board: Board, small: Mapping[str, Small] | None) -> None:
 
 
 def _value(board: Board, digest: str, rank: int) -> Any:
-    return _decode(board.read(f"value/{digest}", rank))
+    return decode(board.read(f"value/{digest}", rank))
 
 
 def _merged(board: Board, name: str, digests: Mapping[int, str]) -> str:

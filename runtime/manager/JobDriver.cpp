@@ -73,12 +73,14 @@ void JobDriver::atBoundary(uint64_t step) {
   give(event);
 }
 
-void JobDriver::ended(JobAction::What work, uint64_t attempt) {
+void JobDriver::ended(JobAction::What work, uint64_t attempt,
+                      std::optional<uint64_t> backTo) {
   JobEvent event;
   event.what = work == JobAction::What::Prepare    ? JobEvent::What::Prepared
                : work == JobAction::What::Transfer ? JobEvent::What::Transferred
                                                    : JobEvent::What::Verified;
   event.attempt = attempt;
+  event.backTo = backTo;
   give(event);
 }
 
@@ -330,23 +332,33 @@ void JobDriver::sweep(const JobAction &action) {
 // Signs of life
 //===----------------------------------------------------------------------===//
 
+/// The one after this process in its world that is not known to be lost: who is
+/// lost watches nobody.
+const ProcessName &JobDriver::nextAlive(const JobRecord &record) const {
+  const std::vector<ProcessName> &members = record.world->members;
+  size_t own =
+      std::find(members.begin(), members.end(), self) - members.begin();
+  for (size_t i = 1; i < members.size(); ++i) {
+    const ProcessName &other = members[(own + i) % members.size()];
+    if (!record.isOpen() || !record.isLost(other))
+      return other;
+  }
+  return self;
+}
+
 Status JobDriver::beat() {
-  JobWorldRef world;
+  JobRecord record;
   {
     std::lock_guard<std::mutex> lock(mutex);
     if (member.epoch() == 0 || member.epoch() != member.record().epoch)
       return {};
-    world = member.record().world;
+    record = member.record();
   }
   auto beats = client.add(key("alive/" + self), 1, answer());
   DTRT_RETURN_IF_ERROR(beats);
-  auto place = std::find(world->members.begin(), world->members.end(), self);
-  auto next =
-      place == world->members.end() || std::next(place) == world->members.end()
-          ? world->members.begin()
-          : std::next(place);
-  if (*next != watched) {
-    watched = *next;
+  const ProcessName &next = nextAlive(record);
+  if (next != watched) {
+    watched = next;
     lastSign.clear();
     silence = 0;
   }

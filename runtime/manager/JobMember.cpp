@@ -121,9 +121,10 @@ void JobMember::worked(const JobEvent &event) {
   if (event.what == What::Failed && now <= State::Voted) {
     fault = event.why;
     isFaultOfTime = false;
-  } else if (event.what == What::Prepared && now == State::Preparing)
+  } else if (event.what == What::Prepared && now == State::Preparing) {
+    backTo = event.backTo;
     enter(State::Ready);
-  else if (event.what == What::Transferred && now == State::Transferring) {
+  } else if (event.what == What::Transferred && now == State::Transferring) {
     enter(State::Verifying);
     startWork(JobAction::What::Verify);
   } else if (event.what == What::Verified && now == State::Verifying)
@@ -236,6 +237,7 @@ void JobMember::begin() {
   stays = known.target->has(self);
   fault = {};
   isFaultOfTime = false;
+  backTo.reset();
   if (asks && known.target->has(self) && ownEpoch == 0)
     asks = false; // to join: it is under way
   enter(State::Preparing);
@@ -304,7 +306,7 @@ void JobMember::arriveAtBoundary() {
   if (known.phase == JobPhase::Preparing)
     return;
   promise = known.horizon;
-  bool isThere = !isSource() || ownStep == promise;
+  bool isThere = !isSource() || backTo || ownStep == promise;
   bool isNext = now == State::Ready && isThere;
   if (isNext && known.flat)
     return enter(State::Beginning);
@@ -365,10 +367,15 @@ bool JobMember::nextOfLate() {
 }
 
 /// Promises not to go beyond the horizon, which is put off where this process
-/// is there already.
+/// is there already. A world that goes back has its first step for a horizon,
+/// and nobody has a step to take before.
 bool JobMember::nextOfReady() {
-  if (isSource() && ownStep >= known.horizon) {
-    replace(known.raised(ownStep + lead));
+  if (backTo && known.horizon != *backTo) {
+    replace(known.withHorizon(*backTo));
+    return true;
+  }
+  if (!backTo && isSource() && ownStep >= known.horizon) {
+    replace(known.withHorizon(ownStep + lead));
     return true;
   }
   promise = known.horizon;

@@ -163,9 +163,9 @@ JobRecord JobRecord::opened(const JobRequest &request,
   return next;
 }
 
-JobRecord JobRecord::raised(uint64_t to) const {
+JobRecord JobRecord::withHorizon(uint64_t step) const {
   JobRecord next = *this;
-  next.horizon = to;
+  next.horizon = step;
   return next;
 }
 

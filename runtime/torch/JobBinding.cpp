@@ -202,19 +202,22 @@ const char *nameOf(JobEnd end) {
 }
 
 void ask(LiveJob &job, std::vector<std::string> join,
-         std::vector<std::string> leave, std::string layout) {
+         std::vector<std::string> leave, std::string layout,
+         std::vector<std::string> lost) {
   JobRequest request;
   request.join = std::move(join);
   request.leave = std::move(leave);
   request.layout = std::move(layout);
+  request.lost = std::move(lost);
   job.ask(request);
 }
 
-void ended(LiveJob &job, const std::string &what, uint64_t attempt) {
+void ended(LiveJob &job, const std::string &what, uint64_t attempt,
+           std::optional<uint64_t> backTo) {
   job.ended(what == "prepare"    ? JobAction::What::Prepare
             : what == "transfer" ? JobAction::What::Transfer
                                  : JobAction::What::Verify,
-            attempt);
+            attempt, backTo);
 }
 
 void failed(LiveJob &job, uint64_t attempt, const std::string &code,
@@ -286,11 +289,13 @@ void bindJob(py::module_ &module) {
       .def(py::init<c10::intrusive_ptr<c10d::Store>, std::string, double,
                     std::string, uint64_t>(),
            release)
-      .def("ask", &ask, release)
+      .def("ask", &ask, py::arg("join"), py::arg("leave"), py::arg("layout"),
+           py::arg("lost") = std::vector<std::string>(), release)
       .def("at_boundary", &LiveJob::atBoundary, release)
       .def("next", &next)
       .def("listen", &listen, release)
-      .def("ended", &ended, release)
+      .def("ended", &ended, py::arg("what"), py::arg("attempt"),
+           py::arg("back_to") = std::nullopt, release)
       .def("failed", &failed, release)
       .def("store", &LiveJob::store, release)
       .def("leave", &LiveJob::leave, release)

@@ -46,8 +46,9 @@ public:
 
   // From any thread; none of these waits.
   void ask(const JobRequest &request) { driver.ask(request); }
-  void ended(JobAction::What work, uint64_t attempt) {
-    driver.ended(work, attempt);
+  void ended(JobAction::What work, uint64_t attempt,
+             std::optional<uint64_t> backTo) {
+    driver.ended(work, attempt, backTo);
   }
   void failed(uint64_t attempt, const Status &why) {
     driver.failed(attempt, why);

@@ -213,6 +213,20 @@ def test_elastic_gpt():
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
+def test_elastic_gpt_loses_processes():
+    """Losses after each are those of a run that has lost nothing."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", "--lose"],
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert "worlds of 4 -> 3 -> 2 processes" in done.stdout
+    assert "differ by" in done.stdout
+
+
 @pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN, HUGGINGFACE, RL])
 def test_glue_is_short(path):
     lines = glue(path)

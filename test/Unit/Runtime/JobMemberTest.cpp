@@ -68,7 +68,7 @@ TEST(JobMember, AFailureStaysWhateverTheRecordSays) {
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);
   JobEvent refused = eventOf(JobEvent::What::Replaced);
-  refused.record = opened.raised(9);
+  refused.record = opened.withHorizon(9);
   actions = member.on(refused);
   ASSERT_EQ(actions.size(), 1u);
   EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);

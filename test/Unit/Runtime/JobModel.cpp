@@ -202,6 +202,9 @@ private:
                 std::vector<Move> &found) const;
   void addFaults(const State &state, size_t index,
                  std::vector<Move> &found) const;
+  bool goesBack(const JobRecord &record) const {
+    return setup.goesBack && !record.lost.empty();
+  }
   bool mayStep(const State &state, const Process &process) const;
   bool isDue(const Process &process) const;
   void give(State &state, size_t index, const JobEvent &event) const;
@@ -471,7 +474,10 @@ void Model::transfer(State &state, Process &process,
   const JobRecord &record = action.desired;
   const JobMember &member = process.member;
   bool isSource = process.holds != 0 && process.holds == record.epoch;
-  if (isSource && member.step() != record.horizon)
+  if (goesBack(record) && record.horizon != 0)
+    blame(state, member.name() + " goes back to step " +
+                     std::to_string(record.horizon) + ", expected 0");
+  if (isSource && !goesBack(record) && member.step() != record.horizon)
     blame(state, member.name() + " moves bytes of step " +
                      std::to_string(member.step()) + ", the boundary is " +
                      std::to_string(record.horizon));
@@ -584,6 +590,8 @@ void Model::endTask(State &state, const Move &move) const {
     process.made = task.attempt;
     process.verified |= bit(task.attempt);
   }
+  if (event.what == Event::Prepared && goesBack(process.member.record()))
+    event.backTo = 0;
   if (mutates(JobMutation::StaleWork))
     event.attempt = process.member.attempt();
   give(state, move.process, event);
@@ -684,8 +692,8 @@ void Model::check(State &state) const {
     if (!holds && !isStated && record.epoch != 0)
       blame(state, "a world is lost: " + name + " holds nothing of world " +
                        std::to_string(record.epoch));
-    if (isFixed && record.isParty(name) && member.epoch() == record.epoch &&
-        member.step() > record.horizon)
+    if (isFixed && !goesBack(record) && record.isParty(name) &&
+        member.epoch() == record.epoch && member.step() > record.horizon)
       blame(state, name + " is at step " + std::to_string(member.step()) +
                        ", beyond the boundary " +
                        std::to_string(record.horizon));

@@ -51,6 +51,8 @@ struct JobModelSetup {
   unsigned timeouts = ~0u;
   /// Steps that trainers take, and more where a boundary asks for it.
   uint64_t steps = 1;
+  /// After a loss all go back, to before the first step.
+  bool goesBack = false;
   /// Answers of the store are on their way for any time.
   bool slowAnswers = true;
   JobMutation mutation = JobMutation::None;

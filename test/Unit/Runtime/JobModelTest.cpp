@@ -139,6 +139,13 @@ TEST(JobModel, AProcessIsLostOrOnlyTakenForIt) {
   expectSound("1 of 3 is taken for lost", takenForLost());
 }
 
+/// What the others go on with is of a step before those that they have taken.
+TEST(JobModel, AfterALossTheOthersGoBack) {
+  auto setup = takenForLost();
+  setup.goesBack = true;
+  expectSound("1 of 3 is taken for lost, the others go back", setup);
+}
+
 /// Also while that process wants something itself.
 TEST(JobModel, ALossSupersedesAnotherSwitch) {
   auto setup = among({"a", "b"}, 2);

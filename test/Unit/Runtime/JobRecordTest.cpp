@@ -81,7 +81,7 @@ TEST(JobRecord, ANewerAttemptTakesOverWhatWasWanted) {
 TEST(JobRecord, GoesFromOneWorldToTheNext) {
   JobRequest request;
   request.layout = "tp 4";
-  JobRecord record = foundedBy({"a", "b"}).opened(request, "a").raised(7);
+  JobRecord record = foundedBy({"a", "b"}).opened(request, "a").withHorizon(7);
   std::string left = record.world->name, target = record.target->name;
   record = record.advanced();
   EXPECT_EQ(record.phase, JobPhase::Transferring);

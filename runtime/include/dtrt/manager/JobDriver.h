@@ -78,8 +78,9 @@ public:
   void ask(const JobRequest &request);
   /// So many steps of the job are over.
   void atBoundary(uint64_t step);
-  /// The work that was asked for last.
-  void ended(JobAction::What work, uint64_t attempt);
+  /// The work that was asked for last. `backTo`: `JobEvent::backTo`.
+  void ended(JobAction::What work, uint64_t attempt,
+             std::optional<uint64_t> backTo = std::nullopt);
   void failed(uint64_t attempt, const Status &why);
   /// Ends a call of the store, and all of this process's part.
   void cancel(const Status &why);
@@ -110,6 +111,7 @@ private:
   Result<JobWorldRef> loadWorld(const std::string &name);
   void sweep(const JobAction &action);
   Deadline passTime(Deadline now);
+  const ProcessName &nextAlive(const JobRecord &record) const;
   Status beat();
   void watch(const std::optional<std::string> &sign);
   std::string key(const std::string &name) const { return root + "/" + name; }

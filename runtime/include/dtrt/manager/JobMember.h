@@ -24,6 +24,8 @@
 
 #include "dtrt/manager/JobRecord.h"
 
+#include <optional>
+
 namespace dtrt {
 
 /// What parties of an attempt count, each a counter of its own.
@@ -55,6 +57,9 @@ struct JobEvent {
   JobRecord record;
   uint64_t count = 0;
   uint64_t attempt = 0;
+  /// Prepared: the old world is given up, for what it was at this step. All
+  /// parties say the same.
+  std::optional<uint64_t> backTo;
   Status why;
 };
 
@@ -146,7 +151,7 @@ public:
     visit(uint64_t(isFull)), visit(uint64_t(isLate)), visit(uint64_t(asks));
     visit(uint64_t(wantsLook)), visit(uint64_t(stays)), visit(wish);
     visit(uint64_t(fault.ok())), visit(uint64_t(isFaultOfTime));
-    visit(uint64_t(isPromised));
+    visit(uint64_t(isPromised)), visit(backTo ? *backTo + 1 : 0);
   }
 
 private:
@@ -201,10 +206,11 @@ private:
   uint64_t ownStep = 0;
   bool isPromised = false; // not to go beyond `promise`
   uint64_t promise = 0;
-  bool hasVoted = false; // in this state
-  bool isFull = false;   // the counter of this state
-  bool isLate = false;   // what is waited for
-  bool asks = false;     // for `wish`
+  std::optional<uint64_t> backTo; // that the attempt's source is of
+  bool hasVoted = false;          // in this state
+  bool isFull = false;            // the counter of this state
+  bool isLate = false;            // what is waited for
+  bool asks = false;              // for `wish`
   bool wantsLook = false;
   bool stays = false; // is a member of the new world
   JobRequest wish;

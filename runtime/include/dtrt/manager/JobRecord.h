@@ -124,7 +124,7 @@ struct JobRecord {
   /// The next attempt, in the place of one that has ended or only prepares;
   /// of the latter it takes over what was wanted.
   JobRecord opened(const JobRequest &request, const ProcessName &by) const;
-  JobRecord raised(uint64_t horizon) const;
+  JobRecord withHorizon(uint64_t step) const;
   JobRecord aborted(const ProcessName &by, const Status &why) const;
   /// What follows when all parties have voted for it: Transferring, Passed,
   /// Committed, Released.

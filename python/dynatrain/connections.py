@@ -1,0 +1,134 @@
+"""The connections of a group over Gloo, so that they can be cut.
+
+A collective that misses a process ends only where its own neighbours are gone,
+or after its timeout; torch has no way to end it. A connection that is cut looks
+like one whose peer has ended: what waits for it raises, here and there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import socket
+from collections.abc import Iterable, Iterator, Mapping
+
+import torch
+import torch.distributed as dist
+
+#: A file descriptor and its socket; another one may come to have the former.
+Connection = tuple[int, int]
+
+_FILES = "/proc/self/fd"
+
+
+def gather_bytes(
+    group: dist.ProcessGroup, rank: int, size: int, data: bytes
+) -> list[bytes]:
+    """What all of a group give, by place. Collective."""
+    lengths = [torch.zeros(1, dtype=torch.int64) for _ in range(size)]
+    dist.all_gather(lengths, torch.tensor([len(data)]), group=group)
+    longest = max(int(length) for length in lengths)
+    own = torch.zeros(longest, dtype=torch.uint8)
+    if data:
+        own[: len(data)] = torch.frombuffer(bytearray(data), dtype=torch.uint8)
+    everyone = [torch.zeros_like(own) for _ in range(size)]
+    if longest:
+        dist.all_gather(everyone, own, group=group)
+    return [
+        one.numpy().tobytes()[: int(length)]
+        for one, length in zip(everyone, lengths)
+    ]
+
+
+def open_sockets() -> set[Connection]:
+    """All of this process; none where the system does not tell."""
+    found = set()
+    with contextlib.suppress(OSError):
+        for name in os.listdir(_FILES):
+            with contextlib.suppress(OSError):
+                what = os.readlink(f"{_FILES}/{name}")
+                if what.startswith("socket:["):
+                    found.add((int(name), os.stat(f"{_FILES}/{name}").st_ino))
+    return found
+
+
+@contextlib.contextmanager
+def _duplicate(file: int) -> Iterator[socket.socket]:
+    copy = os.dup(file)
+    try:
+        opened = socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
+    with opened:
+        yield opened
+
+
+def _ends(connection: Connection) -> tuple[str, str] | None:
+    """Of a connection over TCP: this end and the other one."""
+    with contextlib.suppress(OSError), _duplicate(connection[0]) as opened:
+        if opened.family in (socket.AF_INET, socket.AF_INET6):
+            own, other = opened.getsockname(), opened.getpeername()
+            return f"{own[:2]}", f"{other[:2]}"
+    return None
+
+
+def connections_of(
+    group: dist.ProcessGroup, rank: int, size: int, before: set[Connection]
+) -> dict[Connection, int]:
+    """Those that a group has made since `before` was read, and to whose place
+    each goes: both ends are among its processes' new ones. Collective."""
+    ends = {one: _ends(one) for one in open_sockets() - before}
+    own = [pair for pair in ends.values() if pair is not None]
+    told = gather_bytes(group, rank, size, json.dumps(own).encode())
+    places = {
+        tuple(pair): place
+        for place, data in enumerate(told)
+        for pair in json.loads(data)
+    }
+    return {
+        one: places[pair[::-1]]
+        for one, pair in ends.items()
+        if pair is not None and pair[::-1] in places
+    }
+
+
+def cut(connections: Iterable[Connection]) -> None:
+    """Whoever waits for one of them gets an error; those that are closed
+    already stay as they are."""
+    for file, number in connections:
+        with contextlib.suppress(OSError):
+            if os.stat(f"{_FILES}/{file}").st_ino == number:
+                with _duplicate(file) as opened:
+                    opened.shutdown(socket.SHUT_RDWR)
+
+
+class Pulse:
+    """Connections over which nothing is sent: one that ends says that the
+    process at its other end does. The system tells at once, and no process has
+    to do anything for it."""
+
+    def __init__(self, connections: Mapping[Connection, int]) -> None:
+        self._places: dict[int, int] = {}
+        self._poll = select.poll()
+        for (file, _), place in connections.items():
+            copy = os.dup(file)
+            self._places[copy] = place
+            self._poll.register(copy, select.POLLRDHUP)
+
+    def ended(self, seconds: float) -> list[int]:
+        """Places of those that have ended, each once; waits for one, for so
+        many seconds at most."""
+        found = []
+        for file, _ in self._poll.poll(1000 * seconds):
+            self._poll.unregister(file)
+            found.append(self._places[file])
+        return found
+
+    def close(self) -> None:
+        """The others may see that as an end."""
+        for file in self._places:
+            os.close(file)
+        self._places, self._poll = {}, select.poll()

@@ -1,0 +1,280 @@
+"""Snapshots of an elastic job: what each process holds, kept by another too.
+
+Every so many steps each process copies its state into the host's memory and
+hands the copy to a neighbour, of another node where there is one. The copying
+is done between two steps, the handing over on a thread beside training, in a
+group of its own. A version is whole when all processes know that theirs is
+where it belongs; only then may the one before it go. So one whole version is
+there at any time, but for the first one's first moments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from .connections import gather_bytes
+from .errors import JobWarning
+from .farewell import describe
+from .job_world import JobWorld
+from .snapshot import Region, Snapshot, heard, memory_for, regions_of, told
+from .state import State
+
+# Snapshots that are left out before the trainer is told.
+_MOST_MISSED = 2
+_DIGEST = hashlib.sha256().digest_size
+
+
+def node_of(process: str) -> str:
+    """A process is called NODE-PID-START."""
+    return process.rsplit("-", 2)[0]
+
+
+def holders_of(members: Sequence[str]) -> dict[str, str]:
+    """Who keeps whose copy, each one's. Nobody has one of its own node to keep
+    while no node has more than half of the processes."""
+    nodes = Counter(map(node_of, members))
+    # Sorting keeps the order of ranks within a node.
+    ordered = sorted(members, key=node_of)
+    shift = max(nodes.values()) % len(members) or 1
+    return {
+        one: ordered[(at + shift) % len(members)]
+        for at, one in enumerate(ordered)
+    }
+
+
+@dataclass
+class Version:
+    """What this process has of one step's snapshot: of itself, and of others
+    for whom it keeps it."""
+
+    epoch: int
+    step: int
+    members: tuple[str, ...]
+    copies: dict[str, Snapshot] = field(default_factory=dict)
+    #: What each member held; nothing where not all have told yet.
+    regions: dict[str, list[Region]] = field(default_factory=dict)
+    is_whole: bool = False
+    #: Why it is not; `is_cut`: others may not know.
+    fault: str | None = None
+    is_cut: bool = False
+
+    @property
+    def number(self) -> tuple[int, int]:
+        """Grows with every version of a job."""
+        return self.epoch, self.step
+
+
+class _Wire:
+    """Copies between the members of a world."""
+
+    def __init__(self, world: JobWorld, group: dist.ProcessGroup) -> None:
+        self._group, self._rank, self._size = group, world.rank, world.size
+        own, holders = world.members[world.rank], holders_of(world.members)
+        self._to = world.members.index(holders[own])
+        self.kept_for = next(
+            one for one, holder in holders.items() if holder == own
+        )
+        self._from = world.members.index(self.kept_for)
+        self._known: list[bytes] = []
+        self._layouts: list[list[Region]] = []
+
+    def gather_layouts(self, own: bytes) -> list[list[Region]]:
+        """What all hold, by rank. It is told again where it has changed."""
+        digests = gather_bytes(
+            self._group, self._rank, self._size, hashlib.sha256(own).digest()
+        )
+        if digests != self._known:
+            everyone = gather_bytes(self._group, self._rank, self._size, own)
+            self._layouts = list(map(heard, everyone))
+            self._known = digests
+        return self._layouts
+
+    def exchange(
+        self, copy: Snapshot, room: list[torch.Tensor]
+    ) -> Snapshot | None:
+        """Gives this process's copy away and takes another's; None where it is
+        alone."""
+        if self._size == 1:
+            return None
+        lengths = torch.tensor([len(copy.head), copy.data.numel()])
+        theirs = torch.zeros(2, dtype=torch.int64)
+        self._swap(lengths, theirs)
+        head = torch.zeros(int(theirs[0]) + _DIGEST, dtype=torch.uint8)
+        own = bytearray(copy.head + copy.digest)
+        self._swap(torch.frombuffer(own, dtype=torch.uint8), head)
+        data = memory_for(int(theirs[1]), room)
+        self._swap(copy.data, data)
+        said = head.numpy().tobytes()
+        return Snapshot(said[:-_DIGEST], data, said[-_DIGEST:])
+
+    def _swap(self, out: torch.Tensor, into: torch.Tensor) -> None:
+        works = []
+        if into.numel():
+            works.append(self._group.recv([into], self._from, 0))
+        if out.numel():
+            works.append(self._group.send([out], self._to, 0))
+        for work in works:
+            work.wait()
+
+    def all_say(self, yes: bool) -> bool:
+        """Whether all of the world say so."""
+        word = torch.tensor([int(yes)])
+        dist.all_reduce(word, dist.ReduceOp.MIN, group=self._group)
+        return bool(word[0])
+
+
+class Snapshots:
+    """Those of one process. `enter` a world, then `take` them."""
+
+    def __init__(self, name: str, every: int) -> None:
+        self.every = every
+        self.versions: list[Version] = []
+        self._name = name
+        self._world: JobWorld | None = None
+        self._wire: _Wire | None = None
+        self._thread: threading.Thread | None = None
+        self._missed = 0
+        # Of what is above, but for what the thread fills in.
+        self._lock = threading.RLock()
+
+    def enter(
+        self,
+        world: JobWorld,
+        group: dist.ProcessGroup,
+        recalled: tuple[int, int] | None,
+    ) -> None:
+        """Snapshots to come are those of this world; what is of the one before
+        stays until one of this is whole. recalled: the version that this world
+        has begun with; so it was whole, and is kept by all."""
+        with self._lock:
+            self.wait()
+            if recalled is not None:
+                self.versions = [
+                    one for one in self.versions if one.number == recalled
+                ]
+            for one in self.versions:
+                one.is_whole = one.is_whole or recalled is not None
+            self._world, self._wire = world, _Wire(world, group)
+            self._missed = 0
+
+    def is_due(self, step: int) -> bool:
+        """Whether one is to be made of this step, on all processes."""
+        if self._wire is None or step % self.every:
+            return False
+        number = self._world.epoch, step
+        return not self.versions or self.versions[-1].number < number
+
+    def take(self, state: State, step: int) -> None:
+        """Copies what is held now; the copy travels beside training. Waits
+        for the one before."""
+        with self._lock:
+            self._take(state, step)
+
+    def _take(self, state: State, step: int) -> None:
+        self.wait()
+        if self._wire is None or self._is_cut():
+            return
+        kept = [one for one in self.versions if one.is_whole][-1:]
+        gone = [one for one in self.versions if one not in kept]
+        self.versions = kept
+        room = [copy.data for one in gone for copy in one.copies.values()]
+        copy = Snapshot.of(state, room)
+        version = Version(self._world.epoch, step, self._world.members)
+        version.copies[self._name] = copy
+        self.versions.append(version)
+        layout = told(regions_of(state))
+        self._thread = threading.Thread(
+            target=self._hand_over,
+            args=(self._wire, version, layout, room),
+            name="dynatrain-snapshot",
+            daemon=True,
+        )
+        self._thread.start()
+
+    def _is_cut(self) -> bool:
+        """Whether this world makes no more. Where a process is lost, all know
+        soon; otherwise the trainer has to know."""
+        last = self.versions[-1] if self.versions else None
+        if last is None or last.fault is None:
+            return False
+        if last.epoch != self._world.epoch:
+            return False
+        self._missed += last.is_cut
+        if not last.is_cut or self._missed == _MOST_MISSED:
+            more = ", and none is made until the next switch"
+            warnings.warn(
+                f"there is no whole snapshot of step {last.step}"
+                f"{more if last.is_cut else ''}: {last.fault}",
+                JobWarning,
+                stacklevel=5,
+            )
+        return last.is_cut
+
+    def _hand_over(
+        self,
+        wire: _Wire,
+        version: Version,
+        layout: bytes,
+        room: list[torch.Tensor],
+    ) -> None:
+        own = version.copies[self._name]
+        try:
+            own.seal()
+            layouts = wire.gather_layouts(layout)
+            version.regions = dict(zip(version.members, layouts))
+            other = wire.exchange(own, room)
+            is_right = other is None or other.is_right()
+            if other is not None and is_right:
+                version.copies[wire.kept_for] = other
+            if wire.all_say(is_right):
+                version.is_whole = True
+            else:
+                version.fault = "a copy has arrived with other bytes"
+        except Exception as error:
+            version.fault, version.is_cut = describe(error), True
+
+    def wait(self, seconds: float | None = None) -> None:
+        """Until what is under way is over."""
+        if self._thread is not None:
+            self._thread.join(seconds)
+            if not self._thread.is_alive():
+                self._thread = None
+
+    def hold(self, epoch: int) -> None:
+        """None is made or goes from now on, until a world is entered; what is
+        under way in that of `epoch` ends at once."""
+        world = self._world
+        if world is None or world.epoch != epoch:
+            return
+        world.cut()
+        with self._lock:
+            if self._world is world:
+                self._wire = None
+                self.wait()
+
+    def drop(self, number: tuple[int, int], owner: str) -> None:
+        """A copy that is not what it was."""
+        for one in self.versions:
+            if one.number == number:
+                one.copies.pop(owner, None)
+
+    def status(self) -> dict[str, Any]:
+        """What there is, and what it takes."""
+        return {
+            "every": self.every,
+            "steps": [one.step for one in self.versions if one.is_whole],
+            "bytes": sum(
+                copy.nbytes
+                for one in self.versions
+                for copy in one.copies.values()
+            ),
+        }
