@@ -43,6 +43,8 @@ from .state import State
 
 # Seconds that a wait for something to do takes at a time.
 _LOOK = 0.5
+# Seconds between two looks where another thread acts.
+_SHORT_LOOK = 0.01
 # Shares of the timeout: of what a process that closes waits for, and of how
 # much longer than it the collectives of a world wait.
 _CLOSE_SHARE, _GROUP_SHARE = 0.2, 2.0
