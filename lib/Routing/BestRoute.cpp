@@ -84,7 +84,8 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
     changed.forwarding = forwarding;
     changed.mostRoundMoves = kMostRoundMoves;
     routeGreedily(problem, changed, other);
-    // Rounds keep to their limit, but where boxes cut to more pieces than named.
+    // Rounds keep to their limit, but where boxes cut to more pieces than
+    // named.
     bool isRounds = forwarding == Forwarding::Rounds;
     return other.moves.size() <= (isRounds ? 2 * kMostRoundMoves : kMostMoves);
   };

@@ -211,6 +211,7 @@ class Attempt:
             store=self._native.store(self.number),
             connect=terms.patience,
             timeout=terms.group_timeout,
+            can_be_cut=terms.snapshots is not None,
         )
         if terms.snapshots is not None:
             self._snapshot_group = world.new_group(range(world.size))

@@ -64,6 +64,7 @@ class JobWorld:
         store: dist.Store,
         connect: float,
         timeout: float,
+        can_be_cut: bool = False,
     ) -> None:
         self.epoch = epoch
         self.members = tuple(members)
@@ -72,6 +73,7 @@ class JobWorld:
         self.founded = founded
         self._store: dist.Store | None = store
         self._connect, self._timeout = connect, timeout
+        self._can_be_cut = can_be_cut
         self._made: dict[tuple[int, ...], int] = {}
         self._connections: list[Connection] = []
         self._pulse_group: dist.ProcessGroup | None = None
@@ -114,12 +116,14 @@ class JobWorld:
             )
         number = self._made[places] = self._made.get(places, 0) + 1
         name = f"group/{'-'.join(map(str, places))}/{number}"
-        before = open_sockets()
+        before = open_sockets() if self._can_be_cut else set()
         place, size = places.index(self.rank), len(places)
         group = make_group(
             dist.PrefixStore(name, self._store), place, size, self._connect
         )
-        connections = connections_of(group, place, size, before)
+        connections = {}
+        if self._can_be_cut:
+            connections = connections_of(group, place, size, before)
         set_timeout(group, self._timeout)
         return group, connections
 
