@@ -19,7 +19,7 @@ namespace {
 
 /// Temporary folders that a process which was killed has left may have any name
 /// that is tried.
-constexpr int kMostTries = 100;
+constexpr int kMostFolderTries = 100;
 
 Status systemError(const char *what, const std::string &path) {
   return makeError("cannot ", what, " '", path, "': ", strerror(errno));
@@ -32,7 +32,7 @@ std::string withoutSlashes(std::string path) {
 }
 
 /// What a symbolic link names; else the path itself.
-std::string followed(const std::string &path) {
+std::string followedFolder(const std::string &path) {
   char *real = realpath(path.c_str(), nullptr);
   std::string out = real ? real : path;
   free(real);
@@ -107,10 +107,10 @@ Result<OutputFolder> OutputFolder::create(const std::string &target,
                                           Replaceable replaceable) {
   OutputFolder out;
   out.replaceable = replaceable;
-  out.target = followed(withoutSlashes(target));
+  out.target = followedFolder(withoutSlashes(target));
   DTRT_RETURN_IF_ERROR(checkReplaceable(out.target, replaceable));
   std::string stem = out.target + ".tmp." + std::to_string(getpid()) + ".";
-  for (int i = 0; i < kMostTries; ++i) {
+  for (int i = 0; i < kMostFolderTries; ++i) {
     std::string name = stem + std::to_string(i);
     if (mkdir(name.c_str(), 0777) == 0) {
       out.temporary = name;

@@ -27,7 +27,7 @@ constexpr int64_t kVersion = 1;
 /// times its bytes.
 constexpr uint64_t kMaxIndexBytes = 16 << 20;
 /// An index is 6 deep.
-constexpr int kMaxDepth = 8;
+constexpr int kMaxIndexDepth = 8;
 /// Devices of all plans together, which a few bytes can name.
 constexpr uint64_t kMaxSetDevices = uint64_t(1) << 26;
 constexpr uint64_t kMaxWorld = uint64_t(1) << 17;
@@ -436,7 +436,7 @@ Result<std::vector<SetPlan>> readSetIndex(const std::string &folder) {
   if (!text.ok())
     return makeError("cannot read ", shownPath, ": ", text.status());
   auto keep = [](int depth, Json::parse_event_t, Json &) {
-    return depth <= kMaxDepth; // what is deeper is left out
+    return depth <= kMaxIndexDepth; // what is deeper is left out
   };
   Json index = Json::parse(*text, keep, /*allow_exceptions=*/false);
   if (index.is_discarded())

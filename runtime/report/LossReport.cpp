@@ -16,13 +16,13 @@ using Json = nlohmann::ordered_json;
 constexpr size_t kMostRows = 12;
 
 /// Neighbouring moments, with the most that a failure would lose in them.
-struct Span {
+struct LossSpan {
   Moment first = kAtStart, last = kAtStart;
   Loss most;
   uint64_t allBytes = 0;
   bool isEven = true; // the same at all of them
 
-  void add(const Span &next) {
+  void add(const LossSpan &next) {
     last = next.last;
     isEven = isEven && next.isEven && next.most.bytes == most.bytes &&
              next.most.device == most.device && next.allBytes == allBytes;
@@ -33,11 +33,11 @@ struct Span {
 };
 
 /// Neighbours with the same numbers are one.
-std::vector<Span> spansOf(const PlanLosses &losses) {
-  std::vector<Span> spans;
+std::vector<LossSpan> spansOf(const PlanLosses &losses) {
+  std::vector<LossSpan> spans;
   for (const Loss &loss : losses.moments) {
-    Span own = {loss.moment, loss.moment, loss, loss.allBytes, true};
-    Span both = spans.empty() ? own : spans.back();
+    LossSpan own = {loss.moment, loss.moment, loss, loss.allBytes, true};
+    LossSpan both = spans.empty() ? own : spans.back();
     both.add(own);
     // The start is told by itself: it is what a failure loses without a switch.
     if (spans.size() > 1 && both.isEven)
@@ -49,11 +49,11 @@ std::vector<Span> spansOf(const PlanLosses &losses) {
 }
 
 /// Fewer spans, of about as many waves each; the first two stay, and the last.
-std::vector<Span> mergedSpans(const std::vector<Span> &spans) {
+std::vector<LossSpan> mergedSpans(const std::vector<LossSpan> &spans) {
   if (spans.size() <= kMostRows)
     return spans;
   constexpr size_t before = 2, merged = kMostRows - before - 1;
-  std::vector<Span> out(spans.begin(), spans.begin() + before);
+  std::vector<LossSpan> out(spans.begin(), spans.begin() + before);
   size_t rest = spans.size() - before - 1;
   for (size_t row = 0; row < merged; ++row) {
     size_t begin = before + rest * row / merged;
@@ -78,7 +78,7 @@ std::string momentText(Moment first, Moment last) {
   return "waves " + std::to_string(first) + "-" + std::to_string(last);
 }
 
-std::string spanText(const Span &span) {
+std::string spanText(const LossSpan &span) {
   if (span.most.bytes == 0)
     return bytesText(0);
   std::string device = "device " + std::to_string(span.most.device);
@@ -101,7 +101,7 @@ Json lossesJson(const Result<PlanLosses> &losses) {
     out["first_release"] = {{"after_wave", *losses->firstRelease},
                             {"device", losses->releasingDevice}};
   out["waves"] = Json::array();
-  for (const Span &span : spansOf(*losses))
+  for (const LossSpan &span : spansOf(*losses))
     out["waves"].push_back({{"first", span.first},
                             {"last", span.last},
                             {"device", span.most.device},
@@ -130,15 +130,15 @@ std::vector<std::pair<std::string, std::string>>
 lossRows(const Result<PlanLosses> &losses) {
   if (!losses.ok())
     return {{"lost by a failure", "unknown: " + losses.status().message()}};
-  std::vector<Span> spans = mergedSpans(spansOf(*losses));
-  auto losesSome = [](const Span &span) { return span.most.bytes > 0; };
+  std::vector<LossSpan> spans = mergedSpans(spansOf(*losses));
+  auto losesSome = [](const LossSpan &span) { return span.most.bytes > 0; };
   if (std::none_of(spans.begin(), spans.end(), losesSome))
     return {{"lost by a failure",
              "nothing at any time: all is on two devices at least"}};
   std::vector<std::pair<std::string, std::string>> rows = {
       {"lost by a failure",
        "of one device, the worst; of all bytes that only one device has"}};
-  for (const Span &span : spans)
+  for (const LossSpan &span : spans)
     rows.emplace_back("  " + momentText(span.first, span.last), spanText(span));
   return rows;
 }

@@ -131,7 +131,8 @@ Status writeSetInspection(const std::string &folder, OutputFormat format,
     auto reader = openWhole(folder, plan);
     DTRT_RETURN_IF_ERROR(reader);
     std::ostringstream text;
-    DTRT_RETURN_IF_ERROR(writeInspection(*reader, std::nullopt, format, text));
+    DTRT_RETURN_IF_ERROR(
+        writeInspection(*reader, std::nullopt, format, text, TellLosses::No));
     if (format == OutputFormat::Json)
       all[plan.name] = Json::parse(text.str());
     else

@@ -37,6 +37,7 @@ struct Options {
   bool allRanks = false;
   bool json = false;
   bool deliveries = false;
+  bool losses = false;
   DiffLength diffLength = DiffLength::Screen;
   SimulationRequest simulation;
   OutputFormat format() const {
@@ -85,7 +86,9 @@ int inspect(const Options &options) {
         writeSetInspection(options.plan, options.format(), std::cout));
   }
   return withPlan(options.plan, [&](const PlanReader &plan) {
-    return writeInspection(plan, options.rank, options.format(), std::cout);
+    bool tells = options.losses || !options.json;
+    return writeInspection(plan, options.rank, options.format(), std::cout,
+                           tells ? TellLosses::Yes : TellLosses::No);
   });
 }
 
@@ -238,6 +241,8 @@ int main(int argc, char **argv) {
       "print the plan's numbers; a collective is data that receivers forward; "
       "a folder's: of each plan");
   addRank(inspectCommand, options, "add the numbers of this device");
+  inspectCommand->add_flag("--losses", options.losses,
+                           "add what a failure would lose to the JSON too");
   auto *dumpCommand =
       addCommand(app, options, "dump", "print every delivery, or one program");
   dumpCommand->add_flag("--deliveries", options.deliveries,
