@@ -376,7 +376,7 @@ TEST(LowerBounds, ABystandersLinkIsNoRate) {
   plan.programs[1].source = {box(0, {{50, 100}})};
   plan.programs[2].source = {box(0, {{50, 100}})};
   plan.programs[2].destination = {box(0, {{0, 100}})};
-  plan.common.cluster = {1, 1, 1, 1, 0, 5, {}, 1};
+  plan.common.cluster = {1, 1, 1, 0, 1000, 5, {}, 1};
   plan.common.cluster.links = {{{false, 1}, {false, 2}, 100}};
   expectBounds(plan);
   auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
