@@ -73,8 +73,10 @@ class CMakeBuild(build_ext):
         options = {
             "CMAKE_BUILD_TYPE": "Release",
             # Headers are read once for several files of a library. So no two
-            # of these may give one name to different things.
+            # of these may give one name to different things. As scripts/build
+            # has it: ccache then finds what that one has compiled.
             "CMAKE_UNITY_BUILD": "ON",
+            "CMAKE_UNITY_BUILD_BATCH_SIZE": "16",
             "DT_BUILD_COMPILER": "ON" if with_compiler else "OFF",
             "DT_BUILD_TESTS": "OFF",
             "DT_BUILD_TORCH": "ON",

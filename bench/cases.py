@@ -66,15 +66,17 @@ class Case:
     cluster: dict = field(default_factory=lambda: CLUSTER)
     why: str = ""
     published: str = ""  # what its authors measured
+    memory: dict = field(default_factory=dict)  # where it is its own
 
     def request(self, model_path, staging="1GiB", mode="rollback", **memory):
+        memory = {"staging": staging, "mode": mode, **memory, **self.memory}
         return {
             "model": str(model_path),
             "state": self.state,
             "source": self.source,
             "destination": self.destination,
             "cluster": self.cluster,
-            "memory": {"staging": staging, "mode": mode, **memory},
+            "memory": memory,
         }
 
     def write(self, folder, **memory):
@@ -418,5 +420,115 @@ PUBLISHED = [
         cluster=cluster(8, 450, 50),
         why="BF16, H100 with 400 Gb/s NICs",
         published="2.39-2.83 s",
+    ),
+]
+
+
+def links(*rates):
+    """The cluster with (from, to, GBps) that differ from their level."""
+    listed = [{"from": a, "to": b, "GBps": rate} for a, b, rate in rates]
+    return {**CLUSTER, "links": listed}
+
+
+def between(nodes, others, rate):
+    """Every link between some nodes and others, both ways."""
+    pairs = [(a, b) for a in nodes for b in others]
+    pairs += [(b, a) for a, b in pairs]
+    return [(f"node:{a}", f"node:{b}", rate) for a, b in pairs]
+
+
+def example(name, why):
+    """A request of examples/requests as a case."""
+    text = (MODELS.parent / "requests" / f"{name}.json").read_text()
+    given = json.loads(text)
+    return Case(
+        name,
+        Path(given["model"]).stem,
+        given["source"],
+        given["destination"],
+        state=given.get("state", WEIGHTS),
+        cluster=given["cluster"],
+        why=why,
+        memory=given["memory"],
+    )
+
+
+TP8_TO_TP4 = (
+    "llama3-8b",
+    sizes(16, tp=8, dp=2, zero=1),
+    sizes(16, tp=4, dp=4, zero=1),
+)
+UNEQUAL = [
+    example("links-unequal-bandwidth", "one pair at a tenth, latencies count"),
+    Case(
+        "slow-pair",
+        "llama3-8b",
+        sizes(8, tp=8),
+        at(8, 8, tp=8),
+        cluster=links((3, 11, 0.025)),
+        why="one pair at a thousandth",
+    ),
+    Case(
+        "slow-node",
+        "llama3-8b",
+        sizes(32, tp=8, dp=4, zero=1),
+        sizes(24, tp=8, dp=3, zero=1),
+        cluster=links(*between([0, 1, 2], [3], 2.5)),
+        why="a node at a tenth of the others' rate leaves",
+    ),
+    Case(
+        "three-sites",
+        "llama3-8b",
+        sizes(24, tp=8, dp=3, zero=1),
+        sizes(24, tp=8, pp=3, zero=1, pp_layers=[11, 11, 10]),
+        cluster=links(
+            *between([0], [1], 1.25),
+            *between([0], [2], 0.125),
+            *between([1], [2], 0.001),
+        ),
+        why="sites of a node at 10 Gb/s, 1 Gb/s and 8 Mb/s",
+    ),
+    Case(
+        "broken-nvlink",
+        *TP8_TO_TP4,
+        cluster=links((2, 5, 20), (5, 2, 20)),
+        why="one pair of a node over PCIe",
+    ),
+    Case(
+        "pcie-node",
+        *TP8_TO_TP4,
+        cluster=links(("node:1", "node:1", 20)),
+        why="one node has no NVLink",
+    ),
+    Case(
+        "slow-uplinks",
+        "llama3-70b",
+        sizes(64, tp=8, pp=4, dp=2, zero=1),
+        sizes(64, tp=4, pp=4, dp=4, zero=1),
+        cluster=links(
+            *(
+                (f"node:{a}", f"node:{b}", 5)
+                for a in range(4)
+                for b in range(4, 8)
+            )
+        ),
+        why="half of the nodes reach the others at a fifth, one way",
+    ),
+    Case(
+        "broadcast-far",
+        "llama3-8b",
+        sizes(8, tp=8),
+        at(8, 24, tp=8, dp=3),
+        state=WEIGHTS,
+        cluster=links(*between([0], [2, 3], 1)),
+        why="three nodes want all, two of them are far from who has it",
+    ),
+    Case(
+        "two-sites",
+        "llama3-8b",
+        sizes(16, tp=8, dp=2, zero=1),
+        at(16, 16, tp=4, dp=4, zero=1),
+        cluster=links(*between([0, 1], [2, 3], 1)),
+        why="all goes to another site, whose nodes want much of it twice",
     ),
 ]

@@ -25,6 +25,10 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
 import dynatrain  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from dynatrain.hollow import warm_up  # noqa: E402
+
+# Processes that are forked off share what is imported already.
+warm_up()
 
 PROCESSES, EVERY = 4, 10
 RATE, BETAS, EPSILON = 1e-3, (0.9, 0.95), 1e-8
@@ -155,7 +159,7 @@ def member(port, snapshots, steps, fate, size, told):
     os._exit(0)
 
 
-def _host(pipe):
+def serve(pipe):
     """A process of its own: one that forks must have no threads."""
     hosted = dist.TCPStore(
         "127.0.0.1", 0, is_master=True, wait_for_workers=False
@@ -168,7 +172,7 @@ def _host(pipe):
 def run(snapshots, steps, size, fate=None):
     """What the processes of one job tell."""
     pipe, theirs = fork.Pipe(duplex=False)
-    host = fork.Process(target=_host, args=(theirs,), daemon=True)
+    host = fork.Process(target=serve, args=(theirs,), daemon=True)
     host.start()
     told, port = fork.Queue(), pipe.recv()
     processes = []

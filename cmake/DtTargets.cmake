@@ -13,11 +13,16 @@ endif()
 
 find_program(DT_CCACHE ccache)
 if(DT_CCACHE)
-  # What ccache asks for to cache what precompiled headers are used in. Each
-  # checkout has entries of its own: a header's cache from another checkout
-  # would name that one's files.
-  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
-    CCACHE_SLOPPINESS=pch_defines,time_macros "${DT_CCACHE}")
+  # The slack is what ccache asks for to cache what precompiled headers are used
+  # in. Build folders beside each other share what they compile alike, since
+  # paths are taken relative to them; but for what uses a precompiled header
+  # (DT_CCACHE_ALONE): the cache of one would name another checkout's files.
+  set(DT_CCACHE_ALONE "${CMAKE_COMMAND}" -E env
+    CCACHE_SLOPPINESS=pch_defines,time_macros)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DT_CCACHE_ALONE}
+    "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 "${DT_CCACHE}")
+  set(CMAKE_CUDA_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
+  list(APPEND DT_CCACHE_ALONE "${DT_CCACHE}")
   add_compile_options("$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-fpch-preprocess>")
 endif()
 # GCC takes a linker's name, not its path, so its folder goes on the search

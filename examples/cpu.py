@@ -125,12 +125,20 @@ def _uneven():
     dist.all_gather, dist.reduce_scatter = all_gather, reduce_scatter
 
 
+def _without_compiler():
+    """What is compiled elsewhere runs as it is: Inductor takes longer to be
+    imported than these models to be trained."""
+    torch.compile = lambda model=None, **_: model or (lambda model: model)
+
+
 def for_megatron():
     """Call it before megatron.core is imported; gives the backend to use."""
     if torch.cuda.is_available():
         torch.cuda.set_device(dist.get_node_local_rank(fallback_rank=0))
         return "nccl"
     torch.set_num_threads(1)
+    _without_compiler()
+    sys.modules.setdefault("wandb", None)  # it logs where it is found
     _cuda_names()
     _tensor_names()
     _split_sizes()
@@ -194,6 +202,7 @@ def for_torchtitan():
     if torch.cuda.is_available():
         return
     torch.set_num_threads(1)
+    _without_compiler()
     _cpu_names()
     _plain_calls()
     _plain_sums()

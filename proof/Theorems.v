@@ -5,7 +5,7 @@
 
 From DynaTrain Require Import Rounds Machine KernelPlans Counterexamples.
 From DynaTrain Require Import Slots Boxes Coverage Sweep Corners.
-From DynaTrain Require Import Feeding Memory.
+From DynaTrain Require Import Feeding Memory Signals.
 
 (* NCCL's rounds *)
 Print Assumptions Rounds.every_distance_once.
@@ -59,3 +59,9 @@ Print Assumptions Memory.peak_is_the_most.
 Print Assumptions Memory.never_more_than_the_peak.
 Print Assumptions Memory.creates_and_releases_move_within_waves.
 Print Assumptions Memory.overtaking_is_not_counted.
+
+(* One-sided waves *)
+Print Assumptions Signals.no_deadlock.
+Print Assumptions Signals.every_step_runs_an_action.
+Print Assumptions Signals.a_put_finds_its_slot_free.
+Print Assumptions Signals.what_is_waited_for_is_there.

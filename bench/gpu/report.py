@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Tables for docs/Performance.md from what run_all.sh has left in a folder.
 
-    bench/gpu/report.py FOLDER
+    bench/gpu/report.py FOLDER [--calibration FILE]
 
 A stage that was skipped or failed is named with its reason; no figure is made
-up for it.
+up for it. With --calibration what the stages waves and rates have found is also
+written to FILE, which a request names as `cluster.calibration`.
 """
 
+import argparse
 import json
 import sys
 from pathlib import Path
 
-STAGES = ["build", "kernels", "plans", "processes", "kill", "waves", "live"]
+STAGES = ["build", "kernels", "plans", "processes", "kill", "waves", "rates"]
+STAGES += ["live"]
+#: How `dt-run` and worlds put waves on a GPU.
+OUR_WAY = "on a stream, blocking calls"
 
 
 def load(folder):
@@ -84,6 +89,16 @@ def waves(rows):
     return table(["way", "waves", "bytes", "per wave"], lines)
 
 
+def rates(rows):
+    lines = [
+        [row["level"], row["channels"], row["bytes"]]
+        + [f"{row['GBps']:.1f}", f"{row['small_us']:.1f} us"]
+        for row in of(rows, "pair-rate")
+    ]
+    heads = ["level", "channels", "bytes", "GB/s", "8 bytes"]
+    return table(heads, lines)
+
+
 def live(rows):
     names = ["alone", "beside", "after", "warm_up", "transfer", "commit"]
     lines = [
@@ -111,6 +126,7 @@ TABLES = {
     "processes": processes,
     "kill": kill,
     "waves": waves,
+    "rates": rates,
     "live": live,
 }
 
@@ -136,11 +152,66 @@ def report(folder):
     return "\n\n".join(parts) + "\n"
 
 
+def measured_pairs(rows):
+    """Rates, channels and latency of a request's cluster, as far as there are
+    rows of them."""
+    out = {}
+    pairs = of(rows, "pair-rate")
+    for level in ("intra", "inter"):
+        own = {r["channels"]: r for r in pairs if r["level"] == level}
+        if 1 not in own or len(own) < 2:
+            continue
+        most = max(own)
+        out[f"{level}_node_GBps"] = round(own[most]["GBps"], 2)
+        out[f"{level}_channel_GBps"] = round(own[1]["GBps"], 2)
+        out["channels_per_peer"] = most
+        latency = round(own[most]["small_us"], 2)
+        out["latency_us"] = max(latency, out.get("latency_us", 0))
+    return out
+
+
+def calibration(folder):
+    """What a request may name as `cluster.calibration`, from the stages waves
+    and rates."""
+    found = load(folder)
+    waves, rates = found.get("waves", []), found.get("rates", [])
+    cluster = measured_pairs(rates)
+    for row in of(waves, "nccl-wave"):
+        if row["way"] == OUR_WAY:
+            cluster["launch_us"] = round(row["wave_us"], 2)
+    if "latency_us" in cluster and "launch_us" in cluster:
+        # A message by itself is launched too.
+        latency = cluster["latency_us"] - cluster["launch_us"]
+        cluster["latency_us"] = round(max(0.0, latency), 2)
+    if not cluster:
+        raise ValueError(f"{folder}: neither waves nor rates were measured")
+    about = [row for row in [*rates, *waves] if "gpu" in row][0]
+    versions = {}
+    for row in rates:
+        versions.update(row.get("versions", {}))
+    return {
+        "machine": {"gpu": about["gpu"], "host": about.get("host", "")},
+        "versions": versions,
+        "command": f"bench/gpu/report.py {folder} --calibration",
+        "cluster": cluster,
+    }
+
+
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] == "--help":
-        print(__doc__)
-        return 0 if sys.argv[1:] == ["--help"] else 2
-    print(report(Path(sys.argv[1])), end="")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--calibration", type=Path, metavar="FILE")
+    options = parser.parse_args()
+    print(report(options.folder), end="")
+    if options.calibration:
+        try:
+            text = json.dumps(calibration(options.folder), indent=2)
+        except ValueError as error:
+            print(f"error: {error}", file=sys.stderr)
+            return 1
+        options.calibration.write_text(text + "\n")
     return 0
 
 

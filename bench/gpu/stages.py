@@ -16,6 +16,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build-gpu"
 DEPS = ROOT / ".deps"
 PLANS = ["qwen3-30b-slice", "gpt3-1.3b-full"]
+#: Of a pair: NcclOptions::channelsPerNetPeer.
+CHANNELS = 8
 #: Until all others have ended when a rank is killed.
 SOON = 5.0
 
@@ -217,6 +219,25 @@ def waves():
     yield from rows(run([tool("nccl-wave")], env=environment()))
 
 
+def rates():
+    """What a pair carries by one channel, and by as many as `dt-run` asks
+    for."""
+    listed = run(["nvidia-smi", "-L"])
+    if len(listed.splitlines()) < 2:
+        raise Skip("a pair needs two GPUs, and there is one")
+    for channels in (1, CHANNELS):
+        text = run(
+            ["python3", "-m", "torch.distributed.run", "--standalone"]
+            + ["--nproc-per-node=2", ROOT / "bench" / "gpu" / "pair_rates.py"],
+            env=environment(
+                NCCL_MAX_P2P_NCHANNELS=str(channels),
+                NCCL_NCHANNELS_PER_NET_PEER=str(channels),
+            ),
+        )
+        for row in rows(text):
+            yield {**row, "channels": channels}
+
+
 def live():
     """A switch beside a training loop with a captured step."""
     for segments in ("False", "True"):
@@ -235,7 +256,7 @@ def live():
 
 STAGES = {
     stage.__name__: stage
-    for stage in (build, kernels, plans, processes, kill, waves, live)
+    for stage in (build, kernels, plans, processes, kill, waves, rates, live)
 }
 
 

@@ -11,11 +11,14 @@ import json
 import os
 import sys
 import warnings
+from pathlib import Path
 
 import dynatrain
 import torch
-from record import Recorder
-from trainer import build
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from record import Recorder  # noqa: E402
+from trainer import build  # noqa: E402
 
 
 def options():

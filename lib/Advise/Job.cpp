@@ -225,9 +225,9 @@ void readMeasured(const Json &json, JobCluster &cluster) {
 JobCluster readCluster(const Json &json) {
   const std::string path = "cluster";
   checkKeys(json, path,
-            {"devices", "devices_per_node", "nics_per_node", "memory", "TFLOPs",
-             "memory_GBps", "intra_node_GBps", "inter_node_GBps", "latency_us",
-             "unequal", "links", "measured_GBps"});
+            {"devices", "devices_per_node", "nics_per_node", "pxn", "memory",
+             "TFLOPs", "memory_GBps", "intra_node_GBps", "inter_node_GBps",
+             "latency_us", "unequal", "links", "measured_GBps"});
   JobCluster cluster;
   int64_t n = asInteger(json::require(json, path, "devices"), path + ".devices",
                         1, kMostDevices);
@@ -240,6 +240,7 @@ JobCluster readCluster(const Json &json) {
          std::to_string(cluster.devicesPerNode) +
          " devices of a node, not be " + std::to_string(nics));
   cluster.devicesPerNic = cluster.devicesPerNode / nics;
+  cluster.pxn = boolOr(json, path, "pxn", false);
   cluster.intraNodeGBps = numberOr(json, path, "intra_node_GBps", 200, 1e6);
   cluster.interNodeGBps = numberOr(json, path, "inter_node_GBps", 25, 1e6);
   cluster.latencyUs = numberOr(json, path, "latency_us", 10, 1e9);

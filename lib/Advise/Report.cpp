@@ -17,14 +17,14 @@ namespace dt::advise {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double tokensPerSecond(const Job &job, double step) {
   return step > 0 ? double(job.batch.global) * double(job.batch.sequence) / step
                   : 0;
 }
 
-Json sizesJson(const Sizes &sizes) {
+OrderedJson sizesJson(const Sizes &sizes) {
   return {
       {"world", sizes.world}, {"tp", sizes.tp},           {"cp", sizes.cp},
       {"ep", sizes.ep},       {"etp", sizes.etp},         {"fsdp", sizes.fsdp},
@@ -32,8 +32,9 @@ Json sizesJson(const Sizes &sizes) {
       {"zero", sizes.zero},   {"pp_layers", sizes.blocks}};
 }
 
-Json batchJson(const Destination &destination) {
-  Json counts = Json::array(), weights = Json::array(), first = Json::array();
+OrderedJson batchJson(const Destination &destination) {
+  OrderedJson counts = OrderedJson::array(), weights = OrderedJson::array(),
+              first = OrderedJson::array();
   for (const ReplicaShare &share : destination.shares) {
     counts.push_back(share.microBatches);
     weights.push_back(share.weight);
@@ -49,7 +50,7 @@ Json batchJson(const Destination &destination) {
            "of sample number, layer and tp coordinate: see docs/Advise.md"}};
 }
 
-Json predictionJson(const Job &job, const Destination &destination) {
+OrderedJson predictionJson(const Job &job, const Destination &destination) {
   const StepTime &time = destination.time;
   const DeviceMemory &memory = destination.memory;
   return {{"layout", sizesJson(destination.sizes)},
@@ -69,21 +70,24 @@ Json predictionJson(const Job &job, const Destination &destination) {
             {"state_most", memory.stateMost}}}};
 }
 
-Json rowJson(const Job &job, const AdviceRow &row) {
-  Json out;
-  out["request"] = row.request.empty() ? Json(nullptr) : Json(row.request);
+OrderedJson rowJson(const Job &job, const AdviceRow &row) {
+  OrderedJson out;
+  out["request"] =
+      row.request.empty() ? OrderedJson(nullptr) : OrderedJson(row.request);
   out["name"] = row.name;
   out["step_s"] = row.destination.time.total;
   out["memory_bytes"] = row.destination.memory.total;
   out["moved_bytes"] = row.movedBytes;
   out["transition_s"] = row.transitionSeconds;
-  out["pays_after_steps"] =
-      row.paysAfterSteps ? Json(*row.paysAfterSteps) : Json(nullptr);
+  out["pays_after_steps"] = row.paysAfterSteps
+                                ? OrderedJson(*row.paysAfterSteps)
+                                : OrderedJson(nullptr);
   out["compiled"] = row.isCompiled;
   if (row.isCompiled)
     out["transition_peak_bytes"] = row.transitionPeak;
   out["mode"] = memoryModeName(row.mode);
-  out["even_step_s"] = row.evenStep > 0 ? Json(row.evenStep) : Json(nullptr);
+  out["even_step_s"] =
+      row.evenStep > 0 ? OrderedJson(row.evenStep) : OrderedJson(nullptr);
   out["exact_partition"] = row.destination.isExactPartition;
   out["packed"] = row.isPacked;
   out["give_back"] = row.givenBack;
@@ -91,8 +95,8 @@ Json rowJson(const Job &job, const AdviceRow &row) {
   return out;
 }
 
-Json rowsOf(const Job &job, const Advice &advice) {
-  Json rows = Json::array();
+OrderedJson rowsOf(const Job &job, const Advice &advice) {
+  OrderedJson rows = OrderedJson::array();
   for (const AdviceRow &row : advice.rows)
     rows.push_back(rowJson(job, row));
   return rows;
@@ -128,7 +132,7 @@ std::string rowsJson(const Job &job, const Advice &advice) {
 }
 
 std::string adviceJson(const Job &job, const Advice &advice) {
-  Json out;
+  OrderedJson out;
   out["horizon_steps"] = job.horizon;
   out["global_batch"] = job.batch.global;
   out["sequence"] = job.batch.sequence;
@@ -206,7 +210,8 @@ std::string stageGraphJson(const Job &job, const Destination &destination,
   if (!graph)
     return "";
   constexpr double kMostSlowdown = 4;
-  Json out, operations = Json::array(), edges = Json::array();
+  OrderedJson out, operations = OrderedJson::array(),
+                   edges = OrderedJson::array();
   for (const StageOperation &operation : graph->operations)
     operations.push_back({operation.isBackward ? "backward" : "forward",
                           operation.stage, operation.chunk,
@@ -259,7 +264,7 @@ std::string expertsJson(const Job &job, const Destination &destination) {
     nodes.insert(job.cluster.node(sizes.devices[e * sizes.etp]));
   if (sizes.ep % int64_t(nodes.size()) == 0)
     problem.nodes = int64_t(nodes.size());
-  Json out = Json::array();
+  OrderedJson out = OrderedJson::array();
   for (const std::vector<int64_t> &load : job.profile.expertLoad) {
     problem.load = load;
     std::string error;

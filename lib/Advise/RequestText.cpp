@@ -10,7 +10,7 @@ namespace dt::advise {
 
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Even deals need not be said.
 bool isEven(const Sizes &sizes, int64_t layers) {
@@ -27,8 +27,8 @@ bool isCounted(const std::vector<int64_t> &devices) {
   return true;
 }
 
-Json layoutOf(const Job &job, const Sizes &sizes) {
-  Json out;
+OrderedJson layoutOf(const Job &job, const Sizes &sizes) {
+  OrderedJson out;
   out["world"] = sizes.world;
   auto add = [&](const char *axis, int64_t size, int64_t standard) {
     if (size != standard)
@@ -51,17 +51,19 @@ Json layoutOf(const Job &job, const Sizes &sizes) {
   return out;
 }
 
-Json endOf(LinkEnd end) {
+OrderedJson endOf(LinkEnd end) {
   if (end.isNode)
     return "node:" + std::to_string(end.index);
   return end.index;
 }
 
-Json clusterOf(const JobCluster &cluster) {
-  Json out;
+OrderedJson clusterOf(const JobCluster &cluster) {
+  OrderedJson out;
   out["devices_per_node"] = cluster.devicesPerNode;
   if (cluster.devicesPerNic > 1)
     out["nics_per_node"] = cluster.devicesPerNode / cluster.devicesPerNic;
+  if (cluster.pxn)
+    out["pxn"] = true;
   out["intra_node_GBps"] = cluster.intraNodeGBps;
   out["inter_node_GBps"] = cluster.interNodeGBps;
   out["latency_us"] = cluster.latencyUs;
@@ -97,13 +99,13 @@ std::string pathFrom(const Job &job, const std::string &folder) {
 
 std::string requestText(const Job &job, const Advice &advice,
                         const AdviceRow &row, const std::string &folder) {
-  Json out;
+  OrderedJson out;
   if (job.modelText.empty())
     out["model"] = pathFrom(job, folder);
   else
-    out["model"] = Json::parse(job.modelText);
+    out["model"] = OrderedJson::parse(job.modelText);
   if (!job.stateText.empty())
-    out["state"] = Json::parse(job.stateText);
+    out["state"] = OrderedJson::parse(job.stateText);
   if (job.vocabMultiple != 128)
     out["vocab_multiple"] = job.vocabMultiple;
   out["source"] = layoutOf(job, advice.source);

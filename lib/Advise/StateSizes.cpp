@@ -260,22 +260,20 @@ private:
   bool anyLost = false;
 };
 
-std::string number(int64_t n) { return std::to_string(n); }
-
 } // namespace
 
 bool fitsModel(const ModelShape &model, const Sizes &sizes,
                int64_t vocabMultiple, std::string &error) {
   if (model.heads % sizes.tp != 0)
-    error =
-        number(model.heads) + " heads do not divide by tp " + number(sizes.tp);
+    error = std::to_string(model.heads) + " heads do not divide by tp " +
+            std::to_string(sizes.tp);
   else if (model.groups % sizes.tp != 0 && sizes.tp % model.groups != 0)
-    error = number(model.groups) + " key-value heads do not fit tp " +
-            number(sizes.tp);
+    error = std::to_string(model.groups) + " key-value heads do not fit tp " +
+            std::to_string(sizes.tp);
   else if (model.experts % sizes.ep != 0 ||
            (model.experts == 0 && sizes.ep > 1))
-    error = number(model.experts) + " experts do not divide by ep " +
-            number(sizes.ep);
+    error = std::to_string(model.experts) + " experts do not divide by ep " +
+            std::to_string(sizes.ep);
   else if ((sizes.world / sizes.pp) % (sizes.etp * sizes.ep) != 0)
     error = "etp x ep does not divide the ranks of a stage";
   else if (sizes.fsdp > 1 &&
@@ -287,8 +285,9 @@ bool fitsModel(const ModelShape &model, const Sizes &sizes,
     bool expert = kind.isExpert && (sizes.ep > 1 || sizes.etp != sizes.tp);
     int64_t ways = expert ? sizes.etp : sizes.tp;
     if (localElements(kind, ways, sizes.tp, 1, vocabMultiple) == 0)
-      error = "a tensor's dim " + number(kind.tpDim) + " does not divide by " +
-              (expert ? "etp " : "tp ") + number(ways);
+      error = "a tensor's dim " + std::to_string(kind.tpDim) +
+              " does not divide by " + (expert ? "etp " : "tp ") +
+              std::to_string(ways);
   }
   return error.empty();
 }

@@ -2,7 +2,11 @@
 
 #include "dt/Cost/Bounds.h"
 
+#include "dtrt/cost/LinkRates.h"
+
 #include <algorithm>
+#include <map>
+#include <tuple>
 
 using namespace dt;
 
@@ -13,13 +17,13 @@ class PortRates {
 public:
   PortRates(const Cluster &cluster, const std::set<int64_t> &devices);
 
-  /// Of ports, by the device that stands for them (Cluster::port).
+  /// Of ports, by the device that stands for them (Cluster::port, sendPort).
   double in(int64_t port, bool inter) const {
-    return cluster.links.empty() ? cluster.bytesPerSecond(inter)
+    return cluster.links.empty() ? cluster.portBytesPerSecond(inter)
                                  : fastestIn[inter].at(port);
   }
   double out(int64_t port, bool inter) const {
-    return cluster.links.empty() ? cluster.bytesPerSecond(inter)
+    return cluster.links.empty() ? cluster.portBytesPerSecond(inter)
                                  : fastestOut[inter].at(port);
   }
 
@@ -35,12 +39,145 @@ PortRates::PortRates(const Cluster &cluster, const std::set<int64_t> &devices)
   for (int64_t from : devices)
     for (int64_t to : devices) {
       bool inter = !cluster.sameNode(from, to);
-      double rate = cluster.bytesPerSecond(from, to);
-      double &out = fastestOut[inter][cluster.port(from, inter)];
+      double rate = cluster.portBytesPerSecond(from, to);
+      double &out = fastestOut[inter][cluster.sendPort(from, inter)];
       double &in = fastestIn[inter][cluster.port(to, inter)];
       out = std::max(out, rate);
       in = std::max(in, rate);
     }
+}
+
+using Devices = BoundsBuilder::Devices;
+
+/// The devices that stand for the ports by which others, which are ascending,
+/// send on a level, or receive.
+Devices portsOf(const Cluster &cluster, const Devices &devices, bool inter,
+                bool send) {
+  Devices ports;
+  for (int64_t device : devices)
+    if (int64_t port = send ? cluster.sendPort(device, inter)
+                            : cluster.port(device, inter);
+        ports.empty() || ports.back() != port)
+      ports.push_back(port);
+  return ports;
+}
+
+/// For how long ports are busy over unequal links, each byte over the fastest
+/// link that it can take.
+class BusyPorts {
+public:
+  explicit BusyPorts(const Cluster &cluster)
+      : cluster(cluster), rates(cluster) {}
+
+  /// `lacking` is none of `holders`; both are ascending.
+  void add(const Devices &holders, const Devices &lacking, int64_t bytes);
+  /// Of the busiest port, or the mean of the busiest set of ports.
+  double seconds() const;
+
+private:
+  using ByNode = std::map<int64_t, Devices>;
+
+  ByNode split(const Devices &devices) const;
+  void addInside(const Devices &holders, const Devices &lacking, double bytes);
+  void addAcross(const Devices &others, const Devices &lacking, double bytes);
+  double fastest(const Devices &from, const Devices &to) const;
+  Devices kinds(const Devices &devices) const;
+
+  const Cluster &cluster;
+  const dtrt::LinkRates rates;
+  /// By level, whether they send, and ports.
+  std::map<std::tuple<bool, bool, Devices>, double> busy;
+  /// What a node receives, and by which NICs.
+  std::map<int64_t, std::pair<double, std::set<int64_t>>> nodes;
+};
+
+BusyPorts::ByNode BusyPorts::split(const Devices &devices) const {
+  ByNode out;
+  for (int64_t device : devices)
+    out[cluster.node(device)].push_back(device);
+  return out;
+}
+
+/// One of all that links name in the same way: of those that none names alone,
+/// the first of each node that some name, and the first of all others.
+Devices BusyPorts::kinds(const Devices &devices) const {
+  Devices out;
+  std::set<int64_t> seen; // nodes; -1: not named
+  for (int64_t device : devices)
+    if (rates.isNamedAlone(device) ||
+        seen.insert(rates.isNamed(device, /*asSource=*/true) ||
+                            rates.isNamed(device, /*asSource=*/false)
+                        ? cluster.node(device)
+                        : -1)
+            .second)
+      out.push_back(device);
+  return out;
+}
+
+/// In bytes per second. All pairs are on one level.
+double BusyPorts::fastest(const Devices &from, const Devices &to) const {
+  double best = 0;
+  Devices receivers = kinds(to);
+  for (int64_t source : kinds(from))
+    for (int64_t destination : receivers)
+      best = std::max(best, rates.portBytesPerSecond(source, destination));
+  return best;
+}
+
+/// What some of a node hold and others of it lack.
+void BusyPorts::addInside(const Devices &holders, const Devices &lacking,
+                          double bytes) {
+  busy[{false, true, holders}] += bytes / fastest(holders, lacking);
+  for (int64_t device : lacking) {
+    Devices others = holders;
+    for (int64_t other : lacking)
+      if (other != device)
+        others.push_back(other);
+    busy[{false, false, {device}}] += bytes / fastest(others, {device});
+  }
+}
+
+/// What a node lacks, from devices of other nodes that hold it or lack it too.
+void BusyPorts::addAcross(const Devices &others, const Devices &lacking,
+                          double bytes) {
+  double seconds = bytes / fastest(others, lacking);
+  Devices nics = portsOf(cluster, lacking, /*inter=*/true, /*send=*/false);
+  auto &[sum, all] = nodes[cluster.node(lacking.front())];
+  sum += seconds;
+  all.insert(nics.begin(), nics.end());
+  if (nics.size() == 1)
+    busy[{true, false, nics}] += seconds;
+}
+
+void BusyPorts::add(const Devices &holders, const Devices &lacking,
+                    int64_t bytes) {
+  ByNode holding = split(holders), wanting = split(lacking);
+  Devices remote; // no device of their node holds it
+  for (const auto &[node, devices] : wanting) {
+    if (auto near = holding.find(node); near != holding.end()) {
+      addInside(near->second, devices, double(bytes));
+      continue;
+    }
+    remote.insert(remote.end(), devices.begin(), devices.end());
+    Devices others = holders;
+    for (int64_t device : lacking)
+      if (cluster.node(device) != node)
+        others.push_back(device);
+    addAcross(others, devices, double(bytes));
+  }
+  if (!remote.empty())
+    busy[{true, true,
+          portsOf(cluster, holders, /*inter=*/true,
+                  /*send=*/true)}] += double(bytes) / fastest(holders, remote);
+}
+
+double BusyPorts::seconds() const {
+  double most = 0;
+  for (const auto &[ports, seconds] : busy)
+    most = std::max(most, seconds / double(std::get<Devices>(ports).size()));
+  for (const auto &[node, received] : nodes)
+    most = std::max(most, received.first / double(received.second.size()));
+  return most;
 }
 
 } // namespace
@@ -59,30 +196,18 @@ void BoundsBuilder::addNode(const Devices &holders, const Devices &lacking,
   }
   bounds.interNodeBytes += bytes;
   nodeIn[node] += bytes;
-  Devices nics = nicsOf(lacking);
+  Devices nics = portsOf(cluster, lacking, /*inter=*/true, /*send=*/false);
   nodeNics[node].insert(nics.begin(), nics.end());
   if (nics.size() == 1)
     nicIn[nics.front()] += bytes;
 }
 
-/// The devices that stand for the NICs of others, which are ascending.
-BoundsBuilder::Devices BoundsBuilder::nicsOf(const Devices &devices) const {
-  Devices nics;
-  for (int64_t device : devices)
-    if (int64_t nic = cluster.port(device, /*interNode=*/true);
-        nics.empty() || nics.back() != nic)
-      nics.push_back(nic);
-  return nics;
-}
-
 /// Where only one device wants the bytes, or only one has them, they come or
-/// go over few links.
-void BoundsBuilder::addLinks(const Devices &holders, const Devices &lacking,
+/// go between few pairs.
+void BoundsBuilder::addPairs(const Devices &holders, const Devices &lacking,
                              int64_t bytes) {
-  if (cluster.links.empty() || lacking.empty())
+  if (cluster.channelsPerPeer == 0 || lacking.empty())
     return;
-  devices.insert(holders.begin(), holders.end());
-  devices.insert(lacking.begin(), lacking.end());
   auto split = [&](int64_t device, const Devices &others) {
     std::pair<Devices, Devices> out; // of the same node, of others
     for (int64_t other : others)
@@ -116,7 +241,12 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     lacking[cluster.node(device)].push_back(device);
     remote.push_back(device);
   }
-  addLinks(holders, remote, bytes);
+  if (!cluster.links.empty() && !remote.empty()) {
+    devices.insert(holders.begin(), holders.end());
+    devices.insert(remote.begin(), remote.end());
+    demands[{holders, remote}] += bytes;
+  }
+  addPairs(holders, remote, bytes);
   bool crosses = false;
   for (const auto &[node, devices] : lacking) {
     bounds.wireBytes += bytes * int64_t(devices.size());
@@ -124,13 +254,13 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     addNode(holding[node], devices, bytes);
   }
   if (crosses)
-    nicSets[nicsOf(holders)] += bytes;
+    nicSets[portsOf(cluster, holders, /*inter=*/true, /*send=*/true)] += bytes;
 }
 
-/// A device and the devices that it exchanges bytes with share as many links.
-double BoundsBuilder::linksSeconds() const {
+/// A device and the devices that it exchanges bytes with are as many pairs.
+double BoundsBuilder::pairsSeconds() const {
   double seconds = 0;
-  for (const LinkDemand *side : {&received, &sent})
+  for (const PairDemand *side : {&received, &sent})
     for (const auto &[key, bytes] : *side) {
       const auto &[inter, device, others] = key;
       double rate = 0;
@@ -144,7 +274,10 @@ double BoundsBuilder::linksSeconds() const {
 
 Bounds BoundsBuilder::finish() const {
   Bounds out = bounds;
-  out.seconds = linksSeconds();
+  BusyPorts busy(cluster);
+  for (const auto &[demand, bytes] : demands)
+    busy.add(demand.first, demand.second, bytes);
+  out.seconds = std::max(busy.seconds(), pairsSeconds());
   PortRates rates(cluster, devices);
   auto atLeast = [&](double bytes, double rate) {
     out.seconds = std::max(out.seconds, bytes / rate);
@@ -167,6 +300,6 @@ Bounds BoundsBuilder::finish() const {
       atLeast(bytes, rate);
     }
   if (out.seconds > 0)
-    out.seconds += cluster.latencySeconds();
+    out.seconds += cluster.waveSeconds();
   return out;
 }

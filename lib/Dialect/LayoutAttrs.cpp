@@ -193,7 +193,10 @@ ClusterAttr ClusterAttr::get(MLIRContext *context, const Cluster &cluster) {
              builder.getF64FloatAttr(cluster.intraNodeGBps),
              builder.getF64FloatAttr(cluster.interNodeGBps),
              builder.getF64FloatAttr(cluster.latencyUs), cluster.devicesPerNic,
-             cluster.links);
+             cluster.pxn, builder.getF64FloatAttr(cluster.launchUs),
+             cluster.channelsPerPeer,
+             builder.getF64FloatAttr(cluster.intraChannelGBps),
+             builder.getF64FloatAttr(cluster.interChannelGBps), cluster.links);
 }
 
 Cluster ClusterAttr::toCluster() const {
@@ -204,6 +207,11 @@ Cluster ClusterAttr::toCluster() const {
   out.latencyUs = getLatency().getValueAsDouble();
   out.links = getLinks().vec();
   out.devicesPerNic = getDevicesPerNic();
+  out.pxn = getPxn();
+  out.launchUs = getLaunch().getValueAsDouble();
+  out.channelsPerPeer = getChannelsPerPeer();
+  out.intraChannelGBps = getIntraChannel().getValueAsDouble();
+  out.interChannelGBps = getInterChannel().getValueAsDouble();
   return out;
 }
 
@@ -216,10 +224,12 @@ static LogicalResult verifyRate(EmitError emitError, double GBps) {
   return success();
 }
 
-LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
-                                  FloatAttr intra, FloatAttr inter,
-                                  FloatAttr latency, int64_t devicesPerNic,
-                                  ArrayRef<Link> links) {
+LogicalResult
+ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
+                    FloatAttr intra, FloatAttr inter, FloatAttr latency,
+                    int64_t devicesPerNic, bool /*pxn*/, FloatAttr launch,
+                    int64_t channelsPerPeer, FloatAttr intraChannel,
+                    FloatAttr interChannel, ArrayRef<Link> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
@@ -229,13 +239,18 @@ LogicalResult ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
   if (devicesPerNic <= 0 || devicesPerNode % devicesPerNic != 0)
     return emitError() << "expected devices per NIC that divide "
                        << devicesPerNode << ", found " << devicesPerNic;
-  if (failed(verifyRate(emitError, intra.getValueAsDouble())) ||
-      failed(verifyRate(emitError, inter.getValueAsDouble())))
-    return failure();
-  if (!(latency.getValueAsDouble() >= 0 &&
-        latency.getValueAsDouble() <= kMaxLatencyUs))
-    return emitError() << "expected a latency from 0 to " << kMaxLatencyUs
-                       << ", found " << latency;
+  for (FloatAttr rate : {intra, inter, intraChannel, interChannel})
+    if (failed(verifyRate(emitError, rate.getValueAsDouble())))
+      return failure();
+  for (auto [what, value] :
+       {std::make_pair("latency", latency), std::make_pair("launch", launch)})
+    if (!(value.getValueAsDouble() >= 0 &&
+          value.getValueAsDouble() <= kMaxLatencyUs))
+      return emitError() << "expected a " << what << " from 0 to "
+                         << kMaxLatencyUs << ", found " << value;
+  if (channelsPerPeer < 0 || channelsPerPeer > dtrt::kMostChannels)
+    return emitError() << "expected at most " << dtrt::kMostChannels
+                       << " channels, found " << channelsPerPeer;
   if (links.size() > kMaxLinks)
     return emitError() << "found " << links.size()
                        << " links, more than the limit of " << kMaxLinks;
@@ -303,6 +318,43 @@ static ParseResult parsePerNic(AsmParser &parser, int64_t &devices,
   return success();
 }
 
+// pxn, if it is there; `more`: whether something follows it.
+static void parsePxn(AsmParser &parser, bool &pxn, bool &more) {
+  pxn = succeeded(parser.parseOptionalKeyword("pxn"));
+  if (pxn)
+    more = succeeded(parser.parseOptionalComma());
+}
+
+// launch 5.0, if it is there.
+static ParseResult parseLaunch(AsmParser &parser, double &launch, bool &more) {
+  if (failed(parser.parseOptionalKeyword("launch")))
+    return success();
+  if (parseNumber(parser, launch))
+    return failure();
+  more = succeeded(parser.parseOptionalComma());
+  return success();
+}
+
+// channels 2 of 10.3 and 14.0, if they are there.
+static ParseResult parseChannels(AsmParser &parser, Cluster &cluster,
+                                 bool &more) {
+  if (failed(parser.parseOptionalKeyword("channels")))
+    return success();
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseInteger(cluster.channelsPerPeer))
+    return failure();
+  if (cluster.channelsPerPeer < 1)
+    return parser.emitError(loc, "expected at least one channel, found ")
+           << cluster.channelsPerPeer;
+  if (parser.parseKeyword("of") ||
+      parseNumber(parser, cluster.intraChannelGBps) ||
+      parser.parseKeyword("and") ||
+      parseNumber(parser, cluster.interChannelGBps))
+    return failure();
+  more = succeeded(parser.parseOptionalComma());
+  return success();
+}
+
 Attribute ClusterAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   Cluster cluster;
@@ -314,6 +366,12 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
     return {};
   bool more = succeeded(parser.parseOptionalComma());
   if (more && failed(parsePerNic(parser, cluster.devicesPerNic, more)))
+    return {};
+  if (more)
+    parsePxn(parser, cluster.pxn, more);
+  if (more && failed(parseLaunch(parser, cluster.launchUs, more)))
+    return {};
+  if (more && failed(parseChannels(parser, cluster, more)))
     return {};
   if (more &&
       (parser.parseKeyword("links") ||
@@ -329,6 +387,10 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       builder.getF64FloatAttr(cluster.intraNodeGBps),
       builder.getF64FloatAttr(cluster.interNodeGBps),
       builder.getF64FloatAttr(cluster.latencyUs), cluster.devicesPerNic,
+      cluster.pxn, builder.getF64FloatAttr(cluster.launchUs),
+      cluster.channelsPerPeer,
+      builder.getF64FloatAttr(cluster.intraChannelGBps),
+      builder.getF64FloatAttr(cluster.interChannelGBps),
       ArrayRef<Link>(cluster.links));
 }
 
@@ -353,6 +415,18 @@ void ClusterAttr::print(AsmPrinter &printer) const {
   printNumber(printer, getLatency().getValueAsDouble());
   if (getDevicesPerNic() != 1)
     printer << ", " << getDevicesPerNic() << " per nic";
+  if (getPxn())
+    printer << ", pxn";
+  if (getLaunch().getValueAsDouble() != 0) {
+    printer << ", launch ";
+    printNumber(printer, getLaunch().getValueAsDouble());
+  }
+  if (getChannelsPerPeer() != 0) {
+    printer << ", channels " << getChannelsPerPeer() << " of ";
+    printNumber(printer, getIntraChannel().getValueAsDouble());
+    printer << " and ";
+    printNumber(printer, getInterChannel().getValueAsDouble());
+  }
   if (!getLinks().empty()) {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {

@@ -2,6 +2,7 @@
 
 #include "PieceChecks.h"
 #include "RowText.h"
+#include "TensorNames.h"
 
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -141,17 +142,21 @@ int64_t ParamOp::numMembers() {
 StringRef ParamOp::nameTemplate() { return getTensor().value_or(getSymName()); }
 
 std::string ParamOp::memberName(ArrayRef<int64_t> member) {
-  std::string result;
-  StringRef rest = nameTemplate();
-  for (unsigned d = 0; d < numLeading(); ++d) {
-    auto [before, after] = rest.split("{}");
-    result += before;
-    result +=
-        std::to_string(getLeadingFirst()[d] + getLeadingStep()[d] * member[d]);
-    rest = after;
+  return withNumbers(nameTemplate(), getLeadingFirst(), getLeadingStep(),
+                     member);
+}
+
+LogicalResult ParamOp::forEachMember(
+    llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> fn) {
+  SmallVector<int64_t> member(numLeading(), 0);
+  while (succeeded(fn(member))) {
+    size_t d = member.size();
+    while (d > 0 && ++member[d - 1] == getShape()[d - 1])
+      member[--d] = 0;
+    if (d == 0)
+      return success();
   }
-  result += rest;
-  return result;
+  return failure();
 }
 
 //===----------------------------------------------------------------------===//
@@ -198,6 +203,23 @@ ParamOp PlaceOp::lookupParam(SymbolTableCollection &tables) {
     return {};
   return dyn_cast_or_null<ParamOp>(
       tables.lookupSymbolIn(space, getParamAttr().getAttr()));
+}
+
+std::vector<int64_t> PlaceOp::placedShape(ParamOp param) {
+  ArrayRef<int64_t> shape = param.getShape();
+  if (!getTensorAttr())
+    return shape.vec();
+  std::vector<int64_t> out = shape.take_front(param.numLeading()).vec();
+  std::vector<int64_t> own = getTensorAttr().toGeometry().shape();
+  out.insert(out.end(), own.begin(), own.end());
+  return out;
+}
+
+std::string PlaceOp::placedName() {
+  std::string param = "@" + getParam().str();
+  if (!getTensorAttr())
+    return param;
+  return "'" + getTensorAttr().getName().str() + "' of " + param;
 }
 
 MeshOp PlaceOp::lookupMesh(SymbolTableCollection &tables) {
@@ -249,11 +271,11 @@ PlaceOp::evaluate(SymbolTableCollection &tables) {
   std::string error;
   std::optional<std::vector<Holding>> holdings = dt::evaluate(
       cast<PlacementAttr>(getHow()).toGeometry(), mesh.getMesh().toGeometry(),
-      param.getShape().vec(), param.numLeading(), error);
+      placedShape(param), param.numLeading(), error);
   if (holdings)
     return std::move(*holdings);
   InFlightDiagnostic diagnostic =
-      emitOpError() << "does not fit " << getParamAttr() << ": " << error;
+      emitOpError() << "does not fit " << placedName() << ": " << error;
   diagnostic.attachNote(mesh.getLoc()) << "on this mesh";
   return diagnostic;
 }

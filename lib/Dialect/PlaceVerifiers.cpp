@@ -69,7 +69,7 @@ static LogicalResult verifyAxis(PlaceOp place, MeshOp mesh, StringAttr axis,
 static LogicalResult failSplit(PlacedDim &at, SplitAttr split,
                                const Twine &message) {
   return fail(at.place, at.param, "the param is here",
-              "cuts dim " + Twine(at.dim) + " of @" + at.param.getSymName() +
+              "cuts dim " + Twine(at.dim) + " of " + at.place.placedName() +
                   " over axis " + quoted(split.getAxis()) + " " + message);
 }
 
@@ -113,10 +113,16 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
   if (extent < 0)
     return success();
   int64_t total = 0;
-  for (int64_t block : split.getBlocks()) {
+  for (auto [i, block] : llvm::enumerate(split.getBlocks())) {
     if (__builtin_add_overflow(total, block, &total))
       return failSplit(at, split, "in blocks whose sum overflows 64 bits");
-    if (failed(verifyPart(at, split, block, ways)))
+    int64_t times = split.getReplicas().empty() ? 1 : split.getReplicas()[i];
+    if (ways % times != 0)
+      return failSplit(at, split,
+                       "with " + Twine(times) +
+                           " replicas of each piece, which do not divide its " +
+                           Twine(ways) + " coordinates");
+    if (failed(verifyPart(at, split, block, ways / times)))
       return failure();
   }
   if (!split.getBlocks().empty() && total != extent)
@@ -126,6 +132,7 @@ static LogicalResult verifySplit(PlacedDim &at, SplitAttr split,
   if (split.getBlocks().empty() && failed(verifyPart(at, split, extent, ways)))
     return failure();
   bool even = split.getCuts().empty() && split.getOwners().empty() &&
+              split.getReplicas().empty() &&
               (!split.getChunk() || extent % ways == 0);
   extent = even ? extent / ways : -1;
   return success();
@@ -144,8 +151,8 @@ static LogicalResult verifyAxes(PlaceOp place, ParamOp param, MeshOp mesh,
                       " times, more than the limit of " + Twine(kMaxAxes));
     for (SplitAttr split : attr.getSplits()) {
       if (failed(verifyAxis(place, mesh, split.getAxis(),
-                            "cuts dim " + Twine(dim) + " of @" +
-                                param.getSymName() + " over")))
+                            "cuts dim " + Twine(dim) + " of " +
+                                place.placedName() + " over")))
         return failure();
       cutting.push_back(split.getAxis());
     }
@@ -186,15 +193,16 @@ static LogicalResult verifyRestrictions(PlaceOp place, MeshOp mesh,
 
 static LogicalResult verifyPlacement(PlaceOp place, ParamOp param, MeshOp mesh,
                                      PlacementAttr placement) {
-  if (placement.getDims().size() > param.rank())
+  std::vector<int64_t> shape = place.placedShape(param);
+  if (placement.getDims().size() > shape.size())
     return fail(place, param, "the param is here",
-                "places " + Twine(placement.getDims().size()) + " dims, but @" +
-                    param.getSymName() + " has " + Twine(param.rank()));
+                "places " + Twine(placement.getDims().size()) + " dims, but " +
+                    place.placedName() + " has " + Twine(shape.size()));
   if (failed(verifyAxes(place, param, mesh, placement)) ||
       failed(verifyRestrictions(place, mesh, placement)))
     return failure();
   for (auto [dim, attr] : llvm::enumerate(placement.getDims())) {
-    int64_t size = param.getShape()[dim];
+    int64_t size = shape[dim];
     if (attr.getExtent() != 0 && attr.getExtent() < size)
       return fail(place, param, "the param is here",
                   "pads dim " + Twine(dim) + " to " + Twine(attr.getExtent()) +
@@ -221,7 +229,7 @@ static LogicalResult verifyRow(PlaceOp place, LayoutOp layout, ParamOp param,
     return fail(place, layout, "the layout is here",
                 "names rank " + Twine(held.rank) + " in a world of " +
                     Twine(layout.getWorld()));
-  Box whole = Box::whole(param.getShape().vec());
+  Box whole = Box::whole(place.placedShape(param));
   if (!whole.contains(held.box))
     return fail(place, param, "the param is here",
                 "places " + toString(held.box) + " on rank " +
@@ -242,10 +250,11 @@ static LogicalResult verifyRow(PlaceOp place, LayoutOp layout, ParamOp param,
 static LogicalResult verifyShards(PlaceOp place, ParamOp param,
                                   ShardsAttr shards) {
   auto layout = cast<LayoutOp>(place->getParentOp());
-  if (shards.getRank() != param.rank())
+  size_t rank = place.placedShape(param).size();
+  if (shards.getRank() != rank)
     return fail(place, param, "the param is here",
-                "lists boxes of " + Twine(shards.getRank()) + " dims, but @" +
-                    param.getSymName() + " has " + Twine(param.rank()));
+                "lists boxes of " + Twine(shards.getRank()) + " dims, but " +
+                    place.placedName() + " has " + Twine(rank));
   // One row after the other: there may be many, and they need not be kept.
   LogicalResult result = success();
   shards.forEach([&](const RankBox &held) {
@@ -253,6 +262,26 @@ static LogicalResult verifyShards(PlaceOp place, ParamOp param,
       result = verifyRow(place, layout, param, held);
   });
   return result;
+}
+
+// A side's tensor against the param that it is a view of.
+static LogicalResult verifyTensor(PlaceOp place, ParamOp param) {
+  TensorAttr tensor = place.getTensorAttr();
+  if (!tensor)
+    return success();
+  if (tensor.getFirst().size() != param.numLeading())
+    return fail(place, param, "the param is here",
+                "places " + place.placedName() + " with " +
+                    Twine(tensor.getFirst().size()) +
+                    " numbers, expected one for each of " +
+                    Twine(param.numLeading()) + " leading dims");
+  std::string problem =
+      problemOf(tensor.toGeometry(),
+                param.getShape().drop_front(param.numLeading()).vec());
+  if (problem.empty())
+    return success();
+  return fail(place, param, "the param is here",
+              "places " + place.placedName() + ", which " + problem);
 }
 
 LogicalResult PlaceOp::verifySymbolUses(SymbolTableCollection &tables) {
@@ -263,7 +292,8 @@ LogicalResult PlaceOp::verifySymbolUses(SymbolTableCollection &tables) {
   if (!param)
     return emitOpError() << "places " << getParamAttr() << ", which space "
                          << layout.getSpaceAttr() << " does not have";
-  if (failed(verifyStates(*this, getStatesAttr(), param)))
+  if (failed(verifyStates(*this, getStatesAttr(), param)) ||
+      failed(verifyTensor(*this, param)))
     return failure();
   if (auto shards = dyn_cast<ShardsAttr>(getHow()))
     return verifyShards(*this, param, shards);

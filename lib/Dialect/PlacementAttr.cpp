@@ -29,7 +29,7 @@ static ParseResult parseName(AsmParser &parser, StringAttr &name) {
 static SplitAttr parseSplit(AsmParser &parser) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   StringAttr axis;
-  SmallVector<int64_t> cuts, owners, blocks;
+  SmallVector<int64_t> cuts, owners, blocks, replicas;
   if (parseName(parser, axis))
     return {};
   if (succeeded(parser.parseOptionalKeyword("cuts")) &&
@@ -41,10 +41,14 @@ static SplitAttr parseSplit(AsmParser &parser) {
   if (succeeded(parser.parseOptionalKeyword("blocks")) &&
       parseIntList(parser, blocks))
     return {};
+  if (succeeded(parser.parseOptionalKeyword("replicas")) &&
+      parseIntList(parser, replicas))
+    return {};
   bool chunk = succeeded(parser.parseOptionalKeyword("chunk"));
   return parser.getChecked<SplitAttr>(
       loc, parser.getContext(), axis, ArrayRef<int64_t>(cuts),
-      ArrayRef<int64_t>(owners), ArrayRef<int64_t>(blocks), chunk);
+      ArrayRef<int64_t>(owners), ArrayRef<int64_t>(blocks), chunk,
+      ArrayRef<int64_t>(replicas));
 }
 
 static void printSplit(AsmPrinter &printer, SplitAttr split) {
@@ -58,6 +62,7 @@ static void printSplit(AsmPrinter &printer, SplitAttr split) {
   printList("cuts", split.getCuts());
   printList("owners", split.getOwners());
   printList("blocks", split.getBlocks());
+  printList("replicas", split.getReplicas());
   if (split.getChunk())
     printer << " chunk";
 }
@@ -80,7 +85,8 @@ void SplitAttr::print(AsmPrinter &printer) const {
 LogicalResult SplitAttr::verify(EmitError emitError, StringAttr axis,
                                 llvm::ArrayRef<int64_t> cuts,
                                 llvm::ArrayRef<int64_t> owners,
-                                llvm::ArrayRef<int64_t> blocks, bool chunk) {
+                                llvm::ArrayRef<int64_t> blocks, bool chunk,
+                                llvm::ArrayRef<int64_t> replicas) {
   if (!cuts.empty() && (cuts.size() < 2 || cuts.front() != 0))
     return emitError() << "the cuts over axis " << axis
                        << " need a 0 and an end, found " << cuts.front();
@@ -99,6 +105,15 @@ LogicalResult SplitAttr::verify(EmitError emitError, StringAttr axis,
     if (block <= 0)
       return emitError() << "expected positive blocks on axis " << axis
                          << ", found " << block;
+  if (!replicas.empty() &&
+      (replicas.size() != blocks.size() || !cuts.empty() || !owners.empty()))
+    return emitError() << "axis " << axis << " has " << replicas.size()
+                       << " numbers of replicas, expected one for each of "
+                       << blocks.size() << " blocks, in equal pieces";
+  for (int64_t times : replicas)
+    if (times <= 0)
+      return emitError() << "expected positive replicas on axis " << axis
+                         << ", found " << times;
   if (chunk && !cuts.empty())
     return emitError() << "axis " << axis
                        << " has both cuts and chunk, expected one of them";
@@ -193,9 +208,9 @@ PlacementAttr PlacementAttr::get(MLIRContext *context,
   for (const DimPlacement &dim : placement.dims) {
     SmallVector<SplitAttr> splits;
     for (const Split &split : dim.splits)
-      splits.push_back(
-          SplitAttr::get(context, StringAttr::get(context, split.axis),
-                         split.cuts, split.owners, split.blocks, split.chunk));
+      splits.push_back(SplitAttr::get(
+          context, StringAttr::get(context, split.axis), split.cuts,
+          split.owners, split.blocks, split.chunk, split.replicas));
     dims.push_back(DimAttr::get(context, splits, dim.extent));
   }
   SmallVector<RestrictionAttr> at;
@@ -217,7 +232,7 @@ Placement PlacementAttr::toGeometry() const {
     for (SplitAttr split : dim.getSplits())
       target.splits.push_back({split.getAxis().str(), split.getCuts().vec(),
                                split.getOwners().vec(), split.getBlocks().vec(),
-                               split.getChunk()});
+                               split.getChunk(), split.getReplicas().vec()});
   }
   for (RestrictionAttr restriction : getAt())
     placement.at.push_back(

@@ -56,22 +56,6 @@ struct Template {
   std::optional<SmallVector<Numbers, 2>> numbers;
 };
 
-/// Calls fn with one index per leading dim for each member, the last fastest;
-/// stops where it fails.
-LogicalResult
-forEachMember(ParamOp param,
-              llvm::function_ref<LogicalResult(ArrayRef<int64_t>)> fn) {
-  SmallVector<int64_t> member(param.numLeading(), 0);
-  while (succeeded(fn(member))) {
-    size_t d = member.size();
-    while (d > 0 && ++member[d - 1] == param.getShape()[d - 1])
-      member[--d] = 0;
-    if (d == 0)
-      return success();
-  }
-  return failure();
-}
-
 /// Splits a name into its pattern and its runs.
 std::string split(StringRef name, SmallVectorImpl<Run> &runs) {
   std::string pattern;
@@ -148,6 +132,18 @@ bool isOpen(const Template &entry, ArrayRef<const Template *> samePattern) {
 
 } // namespace
 
+std::string withNumbers(StringRef name, ArrayRef<int64_t> first,
+                        ArrayRef<int64_t> step, ArrayRef<int64_t> member) {
+  std::string result;
+  for (auto [d, index] : llvm::enumerate(member)) {
+    auto [before, after] = name.split("{}");
+    result += before;
+    result += std::to_string(first[d] + step[d] * index);
+    name = after;
+  }
+  return result + name.str();
+}
+
 LogicalResult verifyTensorNames(SpaceOp space) {
   std::vector<Template> templates;
   for (auto param : space.getOps<ParamOp>())
@@ -163,7 +159,7 @@ LogicalResult verifyTensorNames(SpaceOp space) {
       continue;
     if (!isOpen(entry, samePattern))
       continue;
-    LogicalResult result = forEachMember(param, [&](ArrayRef<int64_t> member) {
+    LogicalResult result = param.forEachMember([&](ArrayRef<int64_t> member) {
       auto [at, isNew] = known.try_emplace(param.memberName(member), param);
       if (isNew)
         return success();

@@ -7,6 +7,12 @@
 
 namespace dt {
 
+/// A name with one `{}` per leading dim, for one member of a family: each is
+/// first + step * index.
+std::string withNumbers(llvm::StringRef name, llvm::ArrayRef<int64_t> first,
+                        llvm::ArrayRef<int64_t> step,
+                        llvm::ArrayRef<int64_t> member);
+
 /// No two params name one tensor. Time and memory are of the number of tensors,
 /// at most; families that differ by their numbers cost as much as params.
 mlir::LogicalResult verifyTensorNames(SpaceOp space);

@@ -16,7 +16,7 @@ using Kind = PlanStep::Kind;
 
 bool isSameRegion(const dtrt::ShardRecord &a, const dtrt::ShardRecord &b) {
   return a.family == b.family && a.dims == b.dims && a.flat == b.flat &&
-         a.range == b.range;
+         a.range == b.range && a.view == b.view;
 }
 
 //===----------------------------------------------------------------------===//
@@ -138,6 +138,7 @@ ProgramBuilder::Shards ProgramBuilder::shardsOf(const ShardIndex &index,
     record.dims = entry.shard->dims;
     record.flat = entry.shard->range.has_value();
     record.range = entry.shard->range.value_or(Interval());
+    record.view = entry.shard->view.value_or(dtrt::kNoView);
     if (&index == &source && flow.sourceBuffers.empty()) {
       made.emplace_back(i, std::move(record));
       continue;

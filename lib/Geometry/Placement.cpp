@@ -81,15 +81,35 @@ bool cutPart(const Split &split, Interval part, int64_t axisSize,
   return true;
 }
 
+/// What does not fit of the numbers of replicas; empty when all does.
+std::string misfitReplicas(const Split &split, int64_t axisSize) {
+  if (split.replicas.empty())
+    return "";
+  if (split.replicas.size() != split.blocks.size() || !split.cuts.empty() ||
+      !split.owners.empty())
+    return "axis " + quote(split.axis) + " has " + str(split.replicas.size()) +
+           " numbers of replicas, expected one for each of " +
+           str(split.blocks.size()) + " blocks, in equal pieces";
+  for (int64_t times : split.replicas)
+    if (times < 1 || axisSize % times != 0)
+      return str(times) + " replicas do not divide axis " + quote(split.axis) +
+             " of size " + str(axisSize);
+  return "";
+}
+
 /// The local elements, of `extent` many, that `coordinate` keeps.
 bool cutExtent(const Split &split, int64_t extent, int64_t axisSize,
                int64_t coordinate, Intervals &out, std::string &error) {
   if (split.blocks.empty())
     return cutPart(split, {0, extent}, axisSize, coordinate, out, error);
+  if (error = misfitReplicas(split, axisSize); !error.empty())
+    return false;
   int64_t start = 0;
-  for (int64_t size : split.blocks) {
-    if (!cutPart(split, {start, start + size}, axisSize, coordinate, out,
-                 error))
+  for (size_t block = 0; block < split.blocks.size(); ++block) {
+    int64_t size = split.blocks[block];
+    int64_t times = split.replicas.empty() ? 1 : split.replicas[block];
+    if (!cutPart(split, {start, start + size}, axisSize / times,
+                 coordinate / times, out, error))
       return false;
     start += size;
   }

@@ -4,6 +4,8 @@
 
 #include "LocalIntervals.h"
 
+#include <tuple>
+
 namespace dt {
 
 namespace {
@@ -100,7 +102,7 @@ bool operator<(const Shard &a, const Shard &b) {
     return a.numLeading < b.numLeading;
   if (a.dims != b.dims)
     return a.dims < b.dims;
-  return a.range < b.range;
+  return std::tie(a.range, a.view) < std::tie(b.range, b.view);
 }
 
 void appendRegions(const Shard &shard, const std::vector<int64_t> &shape,

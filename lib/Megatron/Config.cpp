@@ -215,7 +215,13 @@ MegatronConfig readMegatronConfig(const Json &config, const std::string &path) {
 }
 
 Model readConfig(const Json &config, const std::string &path) {
-  return listMegatronTensors(readMegatronConfig(config, path));
+  MegatronConfig sizes = readMegatronConfig(config, path);
+  Model model = listMegatronTensors(sizes);
+  model.type = config.find("model_type")->string;
+  model.heads = sizes.heads;
+  model.groups = sizes.groups;
+  model.headDim = sizes.headDim;
+  return model;
 }
 
 } // namespace dt::megatron

@@ -68,6 +68,18 @@ dtrt::Family familyOf(ParamOp param) {
   return out;
 }
 
+dtrt::NamedView viewOf(const SideTensor &own, uint32_t family) {
+  dtrt::NamedView out;
+  out.side = own.side;
+  out.family = family;
+  out.name = own.tensor.getName().str();
+  for (auto [d, first] : llvm::enumerate(own.tensor.getFirst()))
+    out.leading.push_back(
+        {first, own.tensor.getStep()[d], ParamOp(own.param).getShape()[d]});
+  out.dims = own.tensor.toGeometry().dims;
+  return out;
+}
+
 } // namespace
 
 dtrt::PlanCommon commonSection(const TransitionInfo &info) {
@@ -88,8 +100,13 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.destinationWorld = info.destinationLayout().getWorld();
   out.sourceDevices = narrow(devicesOf(info.sourceLayout(), tables));
   out.destinationDevices = narrow(devicesOf(info.destinationLayout(), tables));
-  for (ParamOp param : info.params)
+  llvm::DenseMap<Operation *, uint32_t> families;
+  for (ParamOp param : info.params) {
+    families[param] = uint32_t(out.families.size());
     out.families.push_back(familyOf(param));
+  }
+  for (const SideTensor &own : info.tensors)
+    out.views.push_back(viewOf(own, families.lookup(own.param)));
   out.cluster = info.cluster;
   out.summary.mode = info.mode;
   out.summary.granularity = info.granularity;

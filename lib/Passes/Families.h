@@ -14,6 +14,7 @@
 #define DT_PASSES_FAMILIES_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +42,31 @@ struct Progression {
 
 /// A product of progressions, one per number of the name, outermost first.
 using Grid = std::vector<Progression>;
+
+/// What a value of each member of a grid changes by along each dim of `counts`,
+/// if it is an affine function of the indices. valueOf(i) is that of member i,
+/// row-major.
+template <typename ValueOf>
+std::optional<std::vector<int64_t>>
+affineSteps(const std::vector<int64_t> &counts, ValueOf valueOf) {
+  std::vector<size_t> strides(counts.size());
+  size_t members = 1;
+  for (size_t d = counts.size(); d-- > 0; members *= size_t(counts[d]))
+    strides[d] = members;
+  const int64_t first = valueOf(0);
+  std::vector<int64_t> steps(counts.size(), 0);
+  for (size_t d = 0; d < counts.size(); ++d)
+    if (counts[d] > 1)
+      steps[d] = valueOf(strides[d]) - first;
+  for (size_t i = 0; i < members; ++i) {
+    int64_t expected = first;
+    for (size_t d = 0; d < counts.size(); ++d)
+      expected += steps[d] * int64_t(i / strides[d] % size_t(counts[d]));
+    if (valueOf(i) != expected)
+      return std::nullopt;
+  }
+  return steps;
+}
 
 /// Covers a set of distinct, equally long tuples with few disjoint grids.
 std::vector<Grid> coverWithGrids(std::vector<std::vector<int64_t>> tuples);

@@ -14,6 +14,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "Families.h"
+#include "FamilyTensors.h"
 #include "dt/Dialect/Ops.h"
 #include "dt/Passes/Passes.h"
 
@@ -81,13 +82,18 @@ public:
   bool analyze();
   /// Number of leading dims: numbers that vary.
   SmallVector<unsigned> varying() const;
+  /// Their counts.
+  std::vector<int64_t> counts() const;
   PlacementAttr placement(unsigned place) const;
+  /// The side's tensor that the place is of; null: it is the param.
+  TensorAttr tensor(unsigned place) const { return tensors[place]; }
   int64_t orderBase() const { return all.members.front()->position; }
   SmallVector<int64_t> orderStrides() const { return strides; }
 
 private:
   bool analyzeOrder();
   bool analyzeAxis(unsigned place, StringRef axis);
+  bool analyzeTensors();
   size_t strideOf(unsigned dim) const {
     size_t stride = 1;
     for (unsigned d = dim + 1; d < grid.size(); ++d)
@@ -99,6 +105,7 @@ private:
   const Candidate &all;
   SmallVector<int64_t> strides;
   SmallVector<std::vector<Follow>> follows; // per place
+  SmallVector<TensorAttr> tensors;          // per place
 };
 
 SmallVector<unsigned> Family::varying() const {
@@ -109,18 +116,20 @@ SmallVector<unsigned> Family::varying() const {
   return out;
 }
 
+std::vector<int64_t> Family::counts() const {
+  std::vector<int64_t> out;
+  for (unsigned d : varying())
+    out.push_back(grid[d].count);
+  return out;
+}
+
 /// Registration order must be affine in the indices.
 bool Family::analyzeOrder() {
-  for (unsigned d : varying())
-    strides.push_back(all.members[strideOf(d)]->position - orderBase());
-  for (size_t i = 0; i < all.members.size(); ++i) {
-    int64_t expected = orderBase();
-    for (auto [k, d] : llvm::enumerate(varying()))
-      expected += strides[k] * int64_t(i / strideOf(d) % grid[d].count);
-    if (all.members[i]->position != expected)
-      return false;
-  }
-  return true;
+  auto steps =
+      affineSteps(counts(), [&](size_t i) { return all.members[i]->position; });
+  if (steps)
+    strides.assign(steps->begin(), steps->end());
+  return steps.has_value();
 }
 
 bool Family::analyzeAxis(unsigned place, StringRef axis) {
@@ -159,8 +168,20 @@ bool Family::analyzeAxis(unsigned place, StringRef axis) {
   return false;
 }
 
+bool Family::analyzeTensors() {
+  for (unsigned p = 0; p < all.members.front()->places.size(); ++p) {
+    SmallVector<TensorAttr> own;
+    for (const Tensor *member : all.members)
+      own.push_back(PlaceOp(member->places[p]).getTensorAttr());
+    tensors.push_back(own.front() ? familyTensor(own, counts()) : TensorAttr());
+    if (own.front() && !tensors.back())
+      return false;
+  }
+  return true;
+}
+
 bool Family::analyze() {
-  if (!analyzeOrder())
+  if (!analyzeOrder() || !analyzeTensors())
     return false;
   const Tensor &first = *all.members.front();
   follows.resize(first.places.size());
@@ -274,6 +295,11 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
     key.identity.push_back(place.getStatesAttr().getAsOpaquePointer());
     key.pattern += place.getBucketed() ? " bucketed" : "";
     key.pattern += place.getAlone() ? " alone" : "";
+    if (TensorAttr own = place.getTensorAttr()) {
+      key.pattern += " as " + splitNumbers(own.getName().str()).pattern();
+      for (int64_t bound : own.getBounds())
+        key.pattern += " " + std::to_string(bound);
+    }
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());
     for (StringAttr axis : placement.getFlat())
@@ -412,6 +438,7 @@ void Grouper::replace(const Candidate &candidate, const Family &family) {
   SmallVector<PlaceOp> kept = candidate.members.front()->places;
   for (auto [p, place] : llvm::enumerate(kept)) {
     place.setHowAttr(family.placement(p));
+    place.setTensorAttr(family.tensor(p));
     place.setParamAttr(reference);
     locations.clear();
     for (const Tensor *tensor : candidate.members)

@@ -28,6 +28,8 @@ private:
                     SmallVector<Attribute> &names);
   void importPlace(const LayoutDecl &layout, const PlaceDecl &place,
                    ArrayRef<Attribute> meshNames);
+  TensorAttr tensorOf(const LayoutDecl &layout, const PlaceDecl &place);
+  size_t rankOf(const LayoutDecl &layout, const PlaceDecl &place) const;
   void importTransition();
   StatesAttr statesOf(const TensorDecl &tensor);
   Location locationOf(const JsonKey &key);
@@ -90,6 +92,25 @@ Placement withChunks(const PlaceDecl &place, const Mesh &mesh) {
   return out;
 }
 
+/// The side's own tensor that is placed; null: the request's.
+TensorAttr Importer::tensorOf(const LayoutDecl &layout,
+                              const PlaceDecl &place) {
+  if (!place.view)
+    return {};
+  const ViewDecl &own = layout.views[*place.view];
+  return TensorAttr::get(builder.getContext(), builder.getStringAttr(own.name),
+                         /*first=*/{}, /*step=*/{}, int64_t(*place.view),
+                         /*orderStrides=*/{}, own.view);
+}
+
+/// Dims of what is placed.
+size_t Importer::rankOf(const LayoutDecl &layout,
+                        const PlaceDecl &place) const {
+  if (place.view)
+    return layout.views[*place.view].view.shape().size();
+  return request.tensors[place.tensor].shape.size();
+}
+
 void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
                            ArrayRef<Attribute> meshNames) {
   MLIRContext *context = builder.getContext();
@@ -97,7 +118,7 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
   Attribute how;
   FlatSymbolRefAttr mesh;
   if (!place.rows.empty() || layout.meshes.empty()) {
-    how = ShardsAttr::get(context, place.rows, tensor.shape.size());
+    how = ShardsAttr::get(context, place.rows, rankOf(layout, place));
   } else {
     how = PlacementAttr::get(context,
                              withChunks(place, layout.meshes[place.mesh].mesh));
@@ -105,11 +126,11 @@ void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }
   SmallVector<StringRef> states(place.states.begin(), place.states.end());
-  auto op = PlaceOp::create(builder, locationOf(place.key),
-                            FlatSymbolRefAttr::get(context, tensor.name), mesh,
-                            states.empty() ? ArrayAttr()
-                                           : builder.getStrArrayAttr(states),
-                            how, place.bucketed);
+  auto op = PlaceOp::create(
+      builder, locationOf(place.key),
+      FlatSymbolRefAttr::get(context, tensor.name), tensorOf(layout, place),
+      mesh, states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
+      place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
 }
 

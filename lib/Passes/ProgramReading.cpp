@@ -19,6 +19,8 @@ public:
       : out(out), info(info) {
     for (auto [i, param] : llvm::enumerate(info.params))
       families[ParamOp(param).getSymNameAttr()] = uint32_t(i);
+    for (auto [i, own] : llvm::enumerate(info.tensors))
+      views[{own.tensor, unsigned(own.side)}] = uint32_t(i);
   }
 
   void read(Operation &op);
@@ -32,6 +34,7 @@ private:
   };
 
   void readShard(ShardOp op);
+  uint32_t viewOf(ShardOp op) const;
   uint64_t statesIn(uint32_t family, ArrayAttr names) const;
   dtrt::Segment segment(Value shard, ViewAttr view) const;
   dtrt::Segment storage(Value shard, ViewAttr view) const;
@@ -46,7 +49,8 @@ private:
 
   ProgramReading &out;
   const TransitionInfo &info;
-  llvm::DenseMap<Attribute, uint32_t> families; // by name
+  llvm::DenseMap<Attribute, uint32_t> families;                   // by name
+  llvm::DenseMap<std::pair<Attribute, unsigned>, uint32_t> views; // with a side
   llvm::DenseMap<Value, Place> shards;
 };
 
@@ -59,6 +63,15 @@ uint64_t Reader::statesIn(uint32_t family, ArrayAttr names) const {
   for (auto name : names.getAsRange<StringAttr>())
     mask |= uint64_t(1) << states.indexOf(name);
   return mask;
+}
+
+/// The number of the shard's tensor; one that no plan has where neither side
+/// has such a tensor.
+uint32_t Reader::viewOf(ShardOp op) const {
+  if (!op.getTensorAttr())
+    return dtrt::kNoView;
+  auto known = views.find({op.getTensorAttr(), unsigned(op.getSide())});
+  return known == views.end() ? uint32_t(info.tensors.size()) : known->second;
 }
 
 void Reader::readShard(ShardOp op) {
@@ -76,6 +89,7 @@ void Reader::readShard(ShardOp op) {
   record.flat = shard.range.has_value();
   record.range = shard.range.value_or(Interval());
   record.dims = std::move(shard.dims);
+  record.view = viewOf(op);
   shards[op.getBuffer()] = place;
 }
 

@@ -79,6 +79,8 @@ void ProgramWriter::writeShards(const std::vector<dtrt::ShardRecord> &records,
     auto op = ShardOp::create(
         builder, loc, BufferType::get(context, bytes), side,
         FlatSymbolRefAttr::get(param.getSymNameAttr()),
+        record.view == dtrt::kNoView ? TensorAttr()
+                                     : info.tensors[record.view].tensor,
         stateNames(param, record.states), ShardAttr::get(context, shard));
     values.push_back(op.getBuffer());
   }

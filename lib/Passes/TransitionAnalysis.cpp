@@ -43,6 +43,7 @@ private:
   llvm::DenseMap<Operation *, int64_t> positions; // of params in their space
 
   int64_t positionOf(ParamOp param);
+  void setOrder(PlaceOp place, ParamOp param, BucketedParam &entry);
 };
 
 /// Position of a param in registration order when it states none.
@@ -51,6 +52,21 @@ int64_t BucketedPlaces::positionOf(ParamOp param) {
     for (auto [i, op] : llvm::enumerate(*param->getBlock()))
       positions[&op] = int64_t(i);
   return positions.lookup(param);
+}
+
+/// A tensor of the side says its own place in the order.
+void BucketedPlaces::setOrder(PlaceOp place, ParamOp param,
+                              BucketedParam &entry) {
+  TensorAttr tensor = place.getTensorAttr();
+  ArrayRef<int64_t> strides =
+      tensor ? tensor.getOrderStrides() : param.getOrderStrides();
+  entry.orderStrides.assign(strides.begin(), strides.end());
+  entry.orderStrides.resize(entry.numLeading, 0);
+  if (tensor)
+    entry.orderBase = tensor.getOrder();
+  else
+    entry.orderBase =
+        param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
 }
 
 LogicalResult BucketedPlaces::add(PlaceOp place) {
@@ -66,16 +82,12 @@ LogicalResult BucketedPlaces::add(PlaceOp place) {
     if (cast<FlatSymbolRefAttr>(name).getAttr() == mesh.getSymNameAttr())
       meshNumber = i;
   BucketedParam entry;
-  entry.shape.assign(param.getShape().begin(), param.getShape().end());
+  entry.shape = place.placedShape(param);
   entry.numLeading = param.numLeading();
   entry.placement = cast<PlacementAttr>(place.getHow()).toGeometry();
   entry.mesh = &it->second;
   entry.axes = axes[meshNumber];
-  entry.orderStrides.assign(param.getOrderStrides().begin(),
-                            param.getOrderStrides().end());
-  entry.orderStrides.resize(entry.numLeading, 0);
-  entry.orderBase =
-      param.getOrder() >= 0 ? param.getOrder() : positionOf(param);
+  setOrder(place, param, entry);
   entry.sharedEmbedding = place.getAlone();
   // Buffers are kept apart by mesh (dense, expert) and by the dtype of the
   // parameter itself.
@@ -106,6 +118,29 @@ LogicalResult BucketedPlaces::evaluate(Holdings &out) {
   return success();
 }
 
+/// Carries what is held of a side's tensors to the params that they are views
+/// of.
+LogicalResult carryToParams(LayoutOp layout, SymbolTableCollection &tables,
+                            Holdings &out) {
+  for (auto place : layout.getOps<PlaceOp>()) {
+    TensorAttr tensor = place.getTensorAttr();
+    if (!tensor)
+      continue;
+    ParamOp param = place.lookupParam(tables);
+    std::vector<Holding> &held = out[place];
+    std::string error;
+    auto carried =
+        throughView(tensor.toGeometry(),
+                    param.getShape().drop_front(param.numLeading()).vec(),
+                    std::move(held), error);
+    if (!carried)
+      return place.emitOpError()
+             << "places " << place.placedName() << ", but " << error;
+    held = std::move(*carried);
+  }
+  return success();
+}
+
 LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
                              Holdings &out) {
   // One evaluation of the buckets per set of states that share a layout:
@@ -122,7 +157,9 @@ LogicalResult evaluatePlaces(LayoutOp layout, SymbolTableCollection &tables,
       return failure();
     out[place] = std::move(*holdings);
   }
-  return bucketed.evaluate(out);
+  if (failed(bucketed.evaluate(out)))
+    return failure();
+  return carryToParams(layout, tables, out);
 }
 
 /// An error whose text goes on with what the place does.
@@ -183,7 +220,9 @@ LogicalResult checkHeld(LayoutOp layout, Side side, const Holdings &holdings,
   return success();
 }
 
-using PlaceOfState = std::vector<PlaceOp>; // one per state of the param
+/// Per state of the param its places: one, or one for each tensor of the side
+/// that is a view of the param.
+using PlacesOfState = std::vector<SmallVector<PlaceOp, 1>>;
 
 /// Whether a state exists on the given side.
 bool existsOn(Side side, const StateEntry &entry) {
@@ -201,51 +240,64 @@ LogicalResult missingPlace(LayoutOp layout, ParamOp param, StringAttr state) {
 /// Every state that exists on the side has a place; what is made from another
 /// state is read where that one lies.
 LogicalResult completePlaces(LayoutOp layout, Side side, ParamOp param,
-                             PlaceOfState &places) {
+                             PlacesOfState &places) {
   StatesAttr states = param.getStates();
   for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
-    if (existsOn(side, entry) && !places[i])
+    if (existsOn(side, entry) && places[i].empty())
       return missingPlace(layout, param, entry.name);
-    if (!existsOn(side, entry) && places[i])
-      return places[i].emitOpError()
+    if (!existsOn(side, entry) && !places[i].empty())
+      return places[i].front().emitOpError()
              << "places state '" << entry.name.getValue() << "' of @"
              << param.getSymName() << ", which does not exist on that side";
   }
   if (side == Side::Source)
     for (auto [i, entry] : llvm::enumerate(states.getEntries()))
-      if (!places[i])
+      if (places[i].empty())
         places[i] = places[states.indexOf(entry.from)];
   return success();
 }
 
-/// The place of every state of every param; null for a dropped one.
-FailureOr<llvm::DenseMap<Attribute, PlaceOfState>>
+/// Whether two places of one state are of one tensor; explicit shards of
+/// several states may be given in several places.
+bool placeSame(PlaceOp a, PlaceOp b) {
+  return !a.getTensorAttr() || !b.getTensorAttr() ||
+         a.getTensorAttr() == b.getTensorAttr();
+}
+
+LogicalResult addPlace(PlaceOp place, ParamOp param, PlacesOfState &slots) {
+  uint64_t mask = param.getStates().mask(place.getStatesAttr());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!(mask >> i & 1))
+      continue;
+    auto known = llvm::find_if(
+        slots[i], [&](PlaceOp other) { return placeSame(other, place); });
+    if (known == slots[i].end()) {
+      slots[i].push_back(place);
+      continue;
+    }
+    InFlightDiagnostic error =
+        place.emitOpError()
+        << "places state '" << param.getStates().getEntries()[i].name.getValue()
+        << "' of " << place.placedName() << " a second time";
+    error.attachNote(known->getLoc()) << "it is placed here";
+    return failure();
+  }
+  return success();
+}
+
+/// The places of every state of every param; none for a dropped one.
+FailureOr<llvm::DenseMap<Attribute, PlacesOfState>>
 indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
-  llvm::DenseMap<Attribute, PlaceOfState> out;
+  llvm::DenseMap<Attribute, PlacesOfState> out;
   llvm::DenseMap<Attribute, ParamOp> byName;
   for (ParamOp param : params) {
     byName[param.getSymNameAttr()] = param;
     out[param.getSymNameAttr()].resize(param.getStates().getEntries().size());
   }
   for (auto place : layout.getOps<PlaceOp>()) {
-    ParamOp param = byName[place.getParamAttr().getAttr()];
-    PlaceOfState &slots = out[place.getParamAttr().getAttr()];
-    uint64_t mask = param.getStates().mask(place.getStatesAttr());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      if (!(mask >> i & 1))
-        continue;
-      // Explicit shards of several states may be given in several places.
-      if (slots[i]) {
-        InFlightDiagnostic error =
-            place.emitOpError()
-            << "places state '"
-            << param.getStates().getEntries()[i].name.getValue() << "' of @"
-            << param.getSymName() << " a second time";
-        error.attachNote(slots[i].getLoc()) << "it is placed here";
-        return failure();
-      }
-      slots[i] = place;
-    }
+    Attribute name = place.getParamAttr().getAttr();
+    if (failed(addPlace(place, byName[name], out[name])))
+      return failure();
   }
   for (ParamOp param : params)
     if (failed(
@@ -269,26 +321,82 @@ void linkDerived(std::vector<FlowInfo> &flows, size_t first) {
   }
 }
 
+/// Tensors of the sides that are not params of the space, numbered in order.
+class SideTensors {
+public:
+  explicit SideTensors(std::vector<SideTensor> &list) : list(list) {}
+
+  /// None where the tensor is the param itself, by name and by element.
+  std::optional<uint32_t> numberOf(PlaceOp place, ParamOp param, Side side) {
+    TensorAttr tensor = place.getTensorAttr();
+    if (!tensor || isParam(tensor, param))
+      return std::nullopt;
+    auto [known, isNew] =
+        numbers.try_emplace({tensor, unsigned(side)}, uint32_t(list.size()));
+    if (isNew)
+      list.push_back({side, param, tensor});
+    return known->second;
+  }
+
+private:
+  static bool isParam(TensorAttr tensor, ParamOp param) {
+    return tensor.getName().getValue() == param.nameTemplate() &&
+           tensor.getFirst() == param.getLeadingFirst() &&
+           tensor.getStep() == param.getLeadingStep() &&
+           tensor.toGeometry().isWhole(
+               param.getShape().drop_front(param.numLeading()).vec());
+  }
+
+  std::vector<SideTensor> &list;
+  llvm::DenseMap<std::pair<Attribute, unsigned>, uint32_t> numbers;
+};
+
+/// What is held of a param on one side, all places together.
+std::vector<Holding> holdingsOfSide(ParamOp param, ArrayRef<PlaceOp> places,
+                                    Side side, const Holdings &holdings,
+                                    SideTensors &tensors) {
+  std::vector<Holding> out;
+  for (PlaceOp place : places) {
+    std::optional<uint32_t> view = tensors.numberOf(place, param, side);
+    for (const Holding &holding : holdings.find(place)->second) {
+      out.push_back(holding);
+      out.back().shard.view = view;
+    }
+  }
+  return out;
+}
+
+/// Both layouts as they were read.
+struct ReadSides {
+  llvm::DenseMap<Attribute, PlacesOfState> sourcePlaces, destinationPlaces;
+  Holdings source, destination;
+};
+
 /// Adds the flows of one param: states grouped by their pair of places. A
 /// state that is or may be made from another has a flow of its own.
-void addFlows(ParamOp param, const PlaceOfState &sources,
-              const PlaceOfState &destinations, const Holdings &sourceHoldings,
-              const Holdings &destinationHoldings,
+void addFlows(ParamOp param, ReadSides &sides, SideTensors &tensors,
               std::vector<FlowInfo> &flows) {
   size_t first = flows.size();
+  const PlacesOfState &sources = sides.sourcePlaces[param.getSymNameAttr()];
+  const PlacesOfState &destinations =
+      sides.destinationPlaces[param.getSymNameAttr()];
   ArrayRef<StateEntry> entries = param.getStates().getEntries();
-  std::vector<std::tuple<PlaceOp, PlaceOp, StringAttr>> keys;
+  std::vector<std::tuple<ArrayRef<PlaceOp>, ArrayRef<PlaceOp>, StringAttr>>
+      keys;
   for (size_t i = 0; i < sources.size(); ++i) {
-    auto key = std::make_tuple(sources[i], destinations[i],
+    auto key = std::make_tuple(ArrayRef<PlaceOp>(sources[i]),
+                               ArrayRef<PlaceOp>(destinations[i]),
                                entries[i].from ? entries[i].name : nullptr);
     size_t known = llvm::find(keys, key) - keys.begin();
     if (known == keys.size()) {
       keys.push_back(key);
       FlowInfo flow;
       flow.param = param;
-      flow.source = sourceHoldings.find(sources[i])->second;
-      if (destinations[i])
-        flow.destination = destinationHoldings.find(destinations[i])->second;
+      flow.source = holdingsOfSide(param, sources[i], Side::Source,
+                                   sides.source, tensors);
+      flow.destination =
+          holdingsOfSide(param, destinations[i], Side::Destination,
+                         sides.destination, tensors);
       flows.push_back(std::move(flow));
     }
     flows[first + known].states |= uint64_t(1) << i;
@@ -383,10 +491,11 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
       evaluateLayout(info.destination, Side::Destination, tables);
   if (failed(destination) || failed(checkRows(op)))
     return failure();
+  ReadSides sides = {std::move(*sourcePlaces), std::move(*destinationPlaces),
+                     std::move(*source), std::move(*destination)};
+  SideTensors tensors(info.tensors);
   for (ParamOp param : info.params)
-    addFlows(param, (*sourcePlaces)[param.getSymNameAttr()],
-             (*destinationPlaces)[param.getSymNameAttr()], *source,
-             *destination, info.flows);
+    addFlows(param, sides, tensors, info.flows);
   info.indexFlows();
   return info;
 }

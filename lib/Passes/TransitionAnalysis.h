@@ -36,6 +36,13 @@ struct FlowInfo {
   StatesAttr allStates() const { return ParamOp(param).getStates(); }
 };
 
+/// A tensor of one side that is a view of a param, or has another name.
+struct SideTensor {
+  Side side = Side::Source;
+  ParamOp param;
+  TensorAttr tensor;
+};
+
 /// One transition with both of its layouts evaluated.
 class TransitionInfo {
 public:
@@ -50,6 +57,7 @@ public:
 
   std::vector<ParamOp> params;
   std::vector<FlowInfo> flows;
+  std::vector<SideTensor> tensors; // numbered as Shard::view has them
   Cluster cluster;
   int64_t stagingLimit = 0; // bytes per device
   int64_t deviceLimit = 0;  // 0: none

@@ -1,6 +1,7 @@
 //===- VerifyLayout.cpp - Closes the layout level -------------------------===//
 
 #include "TransitionAnalysis.h"
+#include "VerifyTensors.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -20,7 +21,7 @@ LogicalResult checkRows(PlaceOp place, SymbolTableCollection &tables) {
   if (!shards)
     return success();
   ParamOp param = place.lookupParam(tables);
-  std::vector<int64_t> shape(param.getShape().begin(), param.getShape().end());
+  std::vector<int64_t> shape = place.placedShape(param);
   std::map<int64_t, std::vector<HeldBox>> byRank;
   for (RankBox &row : shards.toGeometry())
     byRank[row.rank].push_back({row.rank, row.box, row.range});
@@ -32,7 +33,7 @@ LogicalResult checkRows(PlaceOp place, SymbolTableCollection &tables) {
           cells.push_back({box, 0});
     if (auto twice = firstOverlap(cells)) {
       InFlightDiagnostic error = place.emitOpError()
-                                 << "places @" << param.getSymName().str()
+                                 << "places " << place.placedName()
                                  << toString(twice->box) << " on rank " << rank
                                  << " twice";
       error.attachNote(param.getLoc()) << "the param is here";
@@ -51,6 +52,14 @@ LogicalResult checkRows(ModuleOp module) {
   return success();
 }
 
+LogicalResult checkTensors(ModuleOp module) {
+  SymbolTableCollection tables;
+  for (auto layout : module.getOps<LayoutOp>())
+    if (failed(verifyTensors(layout, tables)))
+      return failure();
+  return success();
+}
+
 struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
   void runOnOperation() override {
     for (Operation &op : *getOperation().getBody())
@@ -64,6 +73,8 @@ struct VerifyLayoutPass : impl::VerifyLayoutBase<VerifyLayoutPass> {
                           "transition is empty there");
         return signalPassFailure();
       }
+    if (failed(checkTensors(getOperation())))
+      return signalPassFailure();
     // Evaluating the layouts checks that every state is placed once.
     const auto &transitions = getAnalysis<TransitionAnalysis>();
     auto isRight = [](const TransitionInfo &info) {

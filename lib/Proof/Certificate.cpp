@@ -534,7 +534,8 @@ namespace {
 /// (device that stands for the port, by NIC, receives).
 using Port = std::tuple<int64_t, bool, bool>;
 
-Fault portTwice(const PlanPiece &first, const PlanPiece &second, Port port) {
+Fault tooMany(const PlanPiece &first, const PlanPiece &second, Port port,
+              int64_t most) {
   auto [device, byNic, receives] = port;
   auto ends = [](const PlanPiece &piece) {
     return std::to_string(piece.from) + " -> " + std::to_string(piece.to);
@@ -544,8 +545,11 @@ Fault portTwice(const PlanPiece &first, const PlanPiece &second, Port port) {
                    ends(first) + " and " + ends(second) + " over the " +
                    (byNic ? "NIC" : "island port") + " of device " +
                    std::to_string(device) + " in wave " +
-                   std::to_string(second.wave) +
-                   ": expected one message each way per port and wave",
+                   std::to_string(second.wave) + ": expected " +
+                   (most == 1
+                        ? "one message"
+                        : "at most " + std::to_string(most) + " messages") +
+                   " each way per port and wave",
                first.op, "the first of them is here"};
 }
 
@@ -553,8 +557,9 @@ Fault portTwice(const PlanPiece &first, const PlanPiece &second, Port port) {
 
 MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
                       const Cluster &cluster) {
-  // By port: what uses it, which counts while it is of the wave looked at.
-  std::vector<const PlanPiece *> used;
+  // By port: what uses it, one piece of each message, which count while they
+  // are of the wave looked at.
+  std::vector<std::vector<const PlanPiece *>> used;
   dtrt::DeviceIndex devices;
   const PlanPiece *last = nullptr;
   for (const PlanPiece &piece : pieces) {
@@ -564,16 +569,23 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
       continue;
     last = &piece;
     bool byNic = !cluster.sameNode(piece.from, piece.to);
+    int64_t most = cluster.messagesPerPort(byNic);
     for (bool receives : {false, true}) {
       int64_t device = cluster.port(receives ? piece.to : piece.from, byNic);
       size_t port = 4 * size_t(devices(device)) + 2 * byNic + receives;
       if (port >= used.size())
-        used.resize(std::max(port + 1, 2 * used.size()), nullptr);
-      const PlanPiece *known = used[port];
-      if (known && known->wave == piece.wave &&
-          (known->from != piece.from || known->to != piece.to))
-        return portTwice(*known, piece, {device, byNic, receives});
-      used[port] = &piece;
+        used.resize(std::max(port + 1, 2 * used.size()));
+      std::vector<const PlanPiece *> &known = used[port];
+      if (!known.empty() && known.back()->wave != piece.wave)
+        known.clear();
+      auto isOfMessage = [&](const PlanPiece *other) {
+        return other->from == piece.from && other->to == piece.to;
+      };
+      if (std::any_of(known.begin(), known.end(), isOfMessage))
+        continue;
+      if (int64_t(known.size()) == most)
+        return tooMany(*known.back(), piece, {device, byNic, receives}, most);
+      known.push_back(&piece);
     }
   }
   return std::nullopt;

@@ -51,7 +51,8 @@ void StayingShards::pair(uint32_t flow, const ShardIndex &source) {
     Place place = {before.size(), after.size(), {}};
     for (uint32_t number : after) {
       const Shard *shard = destination.shardsOf(device)[number].shard;
-      if (known.count(*shard))
+      // What has a name of its own on a side is another tensor there.
+      if (!shard->view && known.count(*shard))
         place.shards.push_back({shard, all[flow]});
     }
     if (!place.shards.empty())

@@ -7,9 +7,16 @@
 //
 // each link one way, GBps = 1e9 bytes/s of one pair of devices.
 //
+// "calibration" names a file that bench/gpu/report.py wrote, whose figures
+// stand where the request has none:
+//
+//   {"machine": {...}, "versions": {...}, "command": "...",
+//    "cluster": {"intra_node_GBps": 380, "launch_us": 6.5, ...}}
+//
 //===----------------------------------------------------------------------===//
 
 #include "Cluster.h"
+#include "NamedFile.h"
 #include "Units.h"
 
 #include "dt/Geometry/Limits.h"
@@ -52,16 +59,69 @@ Link readLink(const Json &json, const std::string &path) {
   return link;
 }
 
+/// What can be measured: rates, and what a library adds to the machine.
+void readMeasured(const Json &json, const std::string &path, Cluster &cluster) {
+  auto at = [&](const char *key) { return pathOf(path, key); };
+  for (auto [key, GBps] :
+       {std::make_pair("intra_node_GBps", &cluster.intraNodeGBps),
+        {"inter_node_GBps", &cluster.interNodeGBps}})
+    if (const Json *value = json.find(key))
+      *GBps = readGBps(*value, at(key));
+  for (auto [key, us] : {std::make_pair("latency_us", &cluster.latencyUs),
+                         {"launch_us", &cluster.launchUs}})
+    if (const Json *value = json.find(key))
+      *us = asNumber(*value, at(key), 0, kMaxLatencyUs);
+  if (const Json *value = json.find("channels_per_peer"))
+    cluster.channelsPerPeer =
+        asInteger(*value, at("channels_per_peer"), 1, dtrt::kMostChannels);
+  for (auto [key, GBps] :
+       {std::make_pair("intra_channel_GBps", &cluster.intraChannelGBps),
+        {"inter_channel_GBps", &cluster.interChannelGBps}}) {
+    const Json *value = json.find(key);
+    if (!value)
+      continue;
+    if (cluster.channelsPerPeer == 0)
+      fail(at(key) + " stands without " + at("channels_per_peer"));
+    *GBps = readGBps(*value, at(key));
+  }
+}
+
 } // namespace
 
-Cluster readCluster(const Json &json) {
+Cluster readCalibration(const Json &request, const std::string &directory) {
+  const Json *cluster = request.find("cluster");
+  const Json *file = cluster ? cluster->find("calibration") : nullptr;
+  if (!file)
+    return {};
+  const std::string &path = asString(*file, "cluster.calibration");
+  std::string what = "calibration " + inQuotes(path);
+  Json json = readNamedFile(path, directory, what);
+  checkKeys(json, what, {"machine", "versions", "command", "cluster"});
+  asObject(require(json, what, "machine"), pathOf(what, "machine"));
+  asObject(require(json, what, "versions"), pathOf(what, "versions"));
+  std::string where = pathOf(what, "cluster");
+  const Json &measured = require(json, what, "cluster");
+  checkKeys(measured, where,
+            {"intra_node_GBps", "inter_node_GBps", "latency_us", "launch_us",
+             "channels_per_peer", "intra_channel_GBps", "inter_channel_GBps"});
+  Cluster out;
+  readMeasured(measured, where, out);
+  return out;
+}
+
+int64_t readDevicesPerNode(const Json &json) {
+  const Json *value = json.find("devices_per_node");
+  return value ? asInteger(*value, "cluster.devices_per_node", 1, kMaxDevice)
+               : Cluster().devicesPerNode;
+}
+
+Cluster readCluster(const Json &json, Cluster cluster) {
   checkKeys(json, "cluster",
-            {"devices_per_node", "nics_per_node", "intra_node_GBps",
-             "inter_node_GBps", "latency_us", "links"});
-  Cluster cluster;
-  if (const Json *value = json.find("devices_per_node"))
-    cluster.devicesPerNode =
-        asInteger(*value, "cluster.devices_per_node", 1, kMaxDevice);
+            {"devices_per_node", "nics_per_node", "pxn", "calibration",
+             "intra_node_GBps", "inter_node_GBps", "latency_us", "launch_us",
+             "channels_per_peer", "intra_channel_GBps", "inter_channel_GBps",
+             "links"});
+  cluster.devicesPerNode = readDevicesPerNode(json);
   if (const Json *value = json.find("nics_per_node")) {
     int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
     if (cluster.devicesPerNode % nics != 0)
@@ -70,13 +130,9 @@ Cluster readCluster(const Json &json) {
            " devices of a node, not be " + std::to_string(nics));
     cluster.devicesPerNic = cluster.devicesPerNode / nics;
   }
-  if (const Json *value = json.find("intra_node_GBps"))
-    cluster.intraNodeGBps = readGBps(*value, "cluster.intra_node_GBps");
-  if (const Json *value = json.find("inter_node_GBps"))
-    cluster.interNodeGBps = readGBps(*value, "cluster.inter_node_GBps");
-  if (const Json *value = json.find("latency_us"))
-    cluster.latencyUs =
-        asNumber(*value, "cluster.latency_us", 0, kMaxLatencyUs);
+  if (const Json *value = json.find("pxn"))
+    cluster.pxn = asBool(*value, "cluster.pxn");
+  readMeasured(json, "cluster", cluster);
   if (const Json *links = json.find("links")) {
     checkCount(asArray(*links, "cluster.links").items.size(), kMaxLinks,
                "cluster.links", "links");

@@ -11,7 +11,13 @@ namespace dt::request {
 
 using namespace json;
 
-Cluster readCluster(const Json &json);
+/// What a calibration file has measured, where `cluster.calibration` of a
+/// request names one; else the defaults. Relative paths start at `directory`.
+Cluster readCalibration(const Json &request, const std::string &directory);
+/// By which nodes are told apart.
+int64_t readDevicesPerNode(const Json &json);
+/// `measured` stands where the request says nothing.
+Cluster readCluster(const Json &json, Cluster measured);
 MemoryDecl readMemory(const Json &json);
 /// "flat", "rollback".
 MemoryMode readMemoryMode(const Json &json, const std::string &path);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ModelFile.h"
+#include "NamedFile.h"
 
 #include "dt/Megatron/Config.h"
 
@@ -15,9 +16,6 @@
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <unordered_set>
 
 namespace dt::request {
@@ -26,27 +24,6 @@ namespace {
 
 /// Leading dims that families add to a tensor's own: layer and expert.
 constexpr unsigned kLeadingDims = 2;
-
-std::string readFile(const std::string &path, const std::string &shown) {
-  auto refuse = [&](const std::string &why) {
-    fail("model " + inQuotes(shown) + " cannot be read: " + why);
-  };
-  errno = 0;
-  std::ifstream file(path, std::ios::binary);
-  std::string text;
-  // A device or a pipe does not say how long it is.
-  std::vector<char> part(1 << 20);
-  while (file && int64_t(text.size()) <= kMaxInputBytes) {
-    file.read(part.data(), std::streamsize(part.size()));
-    text.append(part.data(), size_t(file.gcount()));
-  }
-  if (int64_t(text.size()) > kMaxInputBytes)
-    refuse("it has more than the limit of " + std::to_string(kMaxInputBytes) +
-           " bytes");
-  if (!file.eof() || file.bad())
-    refuse(std::strerror(errno ? errno : EISDIR));
-  return text;
-}
 
 void checkShape(const ModelTensor &tensor) {
   constexpr size_t limit = kMaxRank - kLeadingDims;
@@ -173,11 +150,8 @@ Model readAnyModel(const Json &json, const std::string &path) {
 
 Model readModelFile(const Json &model, const std::string &directory) {
   const std::string &path = asString(model, "model");
-  bool absolute = !path.empty() && path[0] == '/';
-  std::string full =
-      absolute || directory.empty() ? path : directory + "/" + path;
   std::string what = "model " + inQuotes(path);
-  Model out = readAnyModel(parseJson(readFile(full, path), what), what);
+  Model out = readAnyModel(readNamedFile(path, directory, what), what);
   for (ModelTensor &tensor : out.tensors)
     tensor.key = {};
   return out;

@@ -66,4 +66,29 @@ bool matchesGlob(const std::string &pattern, const std::string &name) {
   return fnmatch(pattern.c_str(), name.c_str(), FNM_NOESCAPE) == 0;
 }
 
+std::optional<std::vector<std::string>> matchGlob(const std::string &pattern,
+                                                  const std::string &name) {
+  size_t star = pattern.find('*');
+  if (name.compare(0, star, pattern, 0, star) != 0)
+    return std::nullopt;
+  std::vector<std::string> out;
+  size_t at = star; // in the name
+  while (star != std::string::npos) {
+    size_t next = pattern.find('*', star + 1);
+    std::string text = pattern.substr(star + 1, next - star - 1);
+    bool isLast = next == std::string::npos;
+    if (isLast && name.size() < at + text.size())
+      return std::nullopt;
+    size_t found = isLast ? name.size() - text.size() : name.find(text, at);
+    if (found == std::string::npos || name.compare(found, text.size(), text))
+      return std::nullopt;
+    out.push_back(name.substr(at, found - at));
+    at = found + text.size();
+    star = next;
+  }
+  if (out.empty() && name != pattern)
+    return std::nullopt;
+  return out;
+}
+
 } // namespace dt::request

@@ -4,7 +4,9 @@
 #define DT_LIB_REQUEST_NAMES_H
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace dt::request {
 
@@ -24,6 +26,12 @@ NameNumbers readNameNumbers(const std::string &name);
 
 /// Shell-like glob: `*` and `?` match dots too.
 bool matchesGlob(const std::string &pattern, const std::string &name);
+
+/// What each `*` of a pattern stands for, the first ones as short as they can
+/// be; nothing where the name does not match. `*` matches dots too, and no
+/// other character is special.
+std::optional<std::vector<std::string>> matchGlob(const std::string &pattern,
+                                                  const std::string &name);
 
 } // namespace dt::request
 

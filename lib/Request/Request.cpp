@@ -4,11 +4,13 @@
 
 #include "Cluster.h"
 #include "ExtraState.h"
+#include "Frameworks.h"
 #include "RequestReading.h"
 #include "Rules.h"
 #include "ShardedLayout.h"
 #include "SizedLayout.h"
 #include "States.h"
+#include "Views.h"
 
 #include "dt/Request/RequestSet.h"
 
@@ -49,43 +51,119 @@ bool isSharded(const Json &layout, const std::string &path) {
   return asObject(layout, path).find("shards") != nullptr;
 }
 
+/// How a side's own tensors come from the model's, and are cut.
+struct SideWords {
+  std::optional<Json> views;
+  std::string viewsPath;
+  std::vector<Rule> rules;
+  int64_t vocabMultiple = 128;
+};
+
+void append(std::vector<Rule> more, std::vector<Rule> &rules) {
+  for (Rule &rule : more)
+    rules.push_back(std::move(rule));
+}
+
+/// Reads the layouts. Tensors of the model are cut by rules where a side is
+/// given by sizes, and so are a side's own tensors.
 struct Reader {
   const Json &json;
   const Sides &sides;
   Model model;
+  std::vector<Rule> rules = {}; // the request's
   std::vector<TensorDecl> tensors = {};
   int64_t vocabMultiple = 128;
+  std::vector<std::string> warnings = {};
 
-  LayoutDecl layout(Side side) const {
+  LayoutDecl layout(Side side) {
     const char *path = sideName(side);
     const Json &layout = sides.of(side);
-    std::vector<TensorDecl> existing = tensorsOn(side, tensors);
-    LayoutDecl out =
-        isSharded(layout, path)
-            ? layoutFromShards(layout, path, existing)
-            : layoutFromSizes(layout, path, model, existing, vocabMultiple);
+    SideWords words = wordsOf(side);
+    LayoutDecl out = words.views ? layoutOfOwn(side, words)
+                                 : layoutOf(side, words, model, tensors);
     out.key = keyOf(layout, path);
     for (PlaceDecl &place : out.places)
       if (place.key.path.empty())
         place.key = out.key;
-    nameStates(tensors, existing, out);
+    return out;
+  }
+
+  /// One side at least does, and both are views of what all can be made of.
+  bool namesFramework() const {
+    return sides.source.find("framework") ||
+           sides.destination.find("framework");
+  }
+
+private:
+  /// A side's own rules come before the request's, its framework's after.
+  SideWords wordsOf(Side side) const {
+    std::string path = sideName(side);
+    const Json &layout = sides.of(side);
+    SideWords out;
+    out.vocabMultiple = vocabMultiple;
+    std::vector<Rule> own; // of the framework
+    if (const Json *ofSide = layout.find("rules"))
+      out.rules = readRules(*ofSide, path + ".rules");
+    if (namesFramework()) {
+      Framework framework = readFramework(layout, path, model);
+      int64_t tp = readTp(framework, model, layout, path);
+      FrameworkWords words = request::wordsOf(framework, model, tp, path);
+      out.views = std::move(words.views);
+      out.viewsPath = path + ".framework";
+      own = readRules(words.rules, out.viewsPath);
+      out.vocabMultiple = vocabMultipleOf(framework, vocabMultiple);
+    } else if (const Json *views = layout.find("views")) {
+      out.views = *views;
+      out.viewsPath = path + ".views";
+    }
+    append(rules, out.rules);
+    append(std::move(own), out.rules);
+    return out;
+  }
+
+  /// A layout of `all`, tensors that `model` describes.
+  LayoutDecl layoutOf(Side side, const SideWords &words, Model model,
+                      std::vector<TensorDecl> &all) {
+    const char *path = sideName(side);
+    const Json &layout = sides.of(side);
+    std::vector<TensorDecl> existing = tensorsOn(side, all);
+    bool isExplicit = isSharded(layout, path);
+    if (!isExplicit)
+      applyRules(words.rules, model);
+    LayoutDecl out = isExplicit ? layoutFromShards(layout, path, existing)
+                                : layoutFromSizes(layout, path, model, existing,
+                                                  words.vocabMultiple);
+    nameStates(all, existing, out);
+    if (side == Side::Destination)
+      warnings = holesOf(out, path, all);
+    return out;
+  }
+
+  LayoutDecl layoutOfOwn(Side side, const SideWords &words) {
+    const std::string &path = words.viewsPath;
+    for (const TensorDecl &tensor : tensors)
+      if (!tensor.storage.empty())
+        fail(path + " is beside storage " + inQuotes(tensor.storage) +
+             " of tensor " + inQuotes(tensor.name) +
+             ", which is not supported: a view has storage of its own");
+    OwnTensors own = readViews(*words.views, path, model);
+    std::vector<TensorDecl> declared = declareOwn(own, tensors);
+    LayoutDecl out = layoutOf(side, words, own.model, declared);
+    for (size_t i = 0; i < declared.size(); ++i)
+      if (declared[i].partial)
+        tensors[own.views[i].tensor].partial = true;
+    carryToModel(std::move(own), out);
     return out;
   }
 };
 
-/// Rules are needed, and checked against the tensors, only where a side is
-/// given by sizes.
+/// The tensors that a plan is about.
 void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
-  const Json &json = reader.json;
-  std::vector<Rule> rules;
-  if (const Json *value = json.find("rules"))
-    rules = readRules(*value);
-  bool allSharded = true;
-  for (Side side : {Side::Source, Side::Destination})
-    allSharded &= isSharded(reader.sides.of(side), sideName(side));
-  if (!allSharded)
-    applyRules(rules, reader.model);
-  applyStorages(rules, reader.model);
+  if (reader.namesFramework())
+    reader.model = withStackedExperts(std::move(reader.model));
+  if (const Json *value = reader.json.find("rules"))
+    reader.rules = readRules(*value, "rules");
+  applyStorages(reader.rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
   for (const ModelTensor &tensor : reader.model.tensors) {
     reader.tensors.push_back({tensor.name, tensor.shape,
@@ -136,7 +214,8 @@ std::vector<StateDecl> readAllStates(const Json &json, const Sides &sides,
 
 } // namespace
 
-Request readTransition(const Json &json, const Sides &sides, Model model) {
+Request readTransition(const Json &json, const Sides &sides, Model model,
+                       const Cluster &measured) {
   Reader reader{json, sides, std::move(model)};
   if (const Json *value = json.find("vocab_multiple"))
     reader.vocabMultiple =
@@ -144,7 +223,7 @@ Request readTransition(const Json &json, const Sides &sides, Model model) {
   Request request;
   request.key = keyOf(json, "request");
   if (const Json *value = json.find("cluster"))
-    request.cluster = readCluster(*value);
+    request.cluster = readCluster(*value, measured);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
   request.model = keyOf(require(json, "request", "model"), "model");
@@ -153,8 +232,7 @@ Request readTransition(const Json &json, const Sides &sides, Model model) {
   request.source = reader.layout(Side::Source);
   request.destination = reader.layout(Side::Destination);
   request.tensors = std::move(reader.tensors);
-  request.warnings =
-      holesOf(request.destination, "destination", request.tensors);
+  request.warnings = std::move(reader.warnings);
   if (const Json *value = json.find("extra"))
     addExtraState(*value, request);
   return request;

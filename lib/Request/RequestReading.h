@@ -3,14 +3,17 @@
 #ifndef DT_LIB_REQUEST_REQUESTREADING_H
 #define DT_LIB_REQUEST_REQUESTREADING_H
 
+#include "Cluster.h"
 #include "ModelFile.h"
 #include "States.h"
 
 namespace dt::request {
 
 /// The transition between two layouts: `sides` in place of what `json`, the
-/// whole request, has of them, and the model that it names. Throws JsonError.
-Request readTransition(const Json &json, const Sides &sides, Model model);
+/// whole request, has of them, the model that it names, and what is measured of
+/// its cluster. Throws JsonError.
+Request readTransition(const Json &json, const Sides &sides, Model model,
+                       const Cluster &measured);
 
 } // namespace dt::request
 

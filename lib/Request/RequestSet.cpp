@@ -16,6 +16,7 @@ using namespace request;
 struct RequestSet::State {
   Json json;
   Model model;
+  Cluster measured;
   SetItems items;
 };
 
@@ -65,6 +66,7 @@ std::optional<RequestSet> RequestSet::read(const std::string &json,
     const Json &model = require(state->json, "request", "model");
     state->items = readItems(state->json);
     state->model = readModel(model, directory);
+    state->measured = readCalibration(state->json, directory);
     return RequestSet(std::move(state));
   };
   return caught(read, error);
@@ -92,9 +94,10 @@ std::optional<Request> RequestSet::request(size_t index,
   auto read = [&] {
     if (!isFamily())
       return readTransition(state->json, {*item.source, *item.destination},
-                            state->model);
+                            state->model, state->measured);
     Json source = sourceOf(item), destination = destinationOf(item);
-    return readTransition(state->json, {source, destination}, state->model);
+    return readTransition(state->json, {source, destination}, state->model,
+                          state->measured);
   };
   return caught(read, error);
 }

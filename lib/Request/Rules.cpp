@@ -36,24 +36,34 @@ Stage readStage(const Json &value, const std::string &path) {
 }
 
 Rule readRule(const Json &json, const std::string &path) {
-  checkKeys(
-      json, path,
-      {"match", "tp", "fsdp", "ep", "blocks", "replicate", "stage", "storage"});
+  checkKeys(json, path,
+            {"match", "tp", "fsdp", "ep", "blocks", "replicas", "replicate",
+             "stage", "storage"});
   Rule rule;
   rule.match = asString(require(json, path, "match"), path + ".match");
   const Json *replicate = json.find("replicate");
   if (replicate && asBool(*replicate, path + ".replicate")) {
-    for (const char *key : {"tp", "fsdp", "ep", "blocks"})
+    for (const char *key : {"tp", "fsdp", "ep", "blocks", "replicas"})
       if (json.find(key))
         fail(path + " has \"replicate\" beside " + inQuotes(key));
   } else {
     rule.cut.tpDim = readDim(json.find("tp"), path + ".tp", std::nullopt);
     rule.cut.fsdpDim = readDim(json.find("fsdp"), path + ".fsdp", 0);
   }
-  if (const Json *ep = json.find("ep"))
-    rule.cut.expert = asBool(*ep, path + ".ep");
+  if (const Json *ep = json.find("ep")) {
+    if (ep->kind == Json::Kind::Integer)
+      rule.cut.expertDim = asInteger(*ep, path + ".ep", 0);
+    rule.cut.expert = rule.cut.expertDim || asBool(*ep, path + ".ep");
+  }
   if (const Json *blocks = json.find("blocks"))
     rule.cut.blocks = asIntegers(*blocks, path + ".blocks", 1);
+  if (const Json *replicas = json.find("replicas"))
+    rule.cut.replicas = asIntegers(*replicas, path + ".replicas", 1);
+  if (!rule.cut.replicas.empty() &&
+      rule.cut.replicas.size() != rule.cut.blocks.size())
+    fail(path + " has " + std::to_string(rule.cut.replicas.size()) +
+         " \"replicas\" for " + std::to_string(rule.cut.blocks.size()) +
+         " \"blocks\"");
   if (!rule.cut.blocks.empty() && !rule.cut.tpDim)
     fail(path + " has \"blocks\" but no \"tp\" dimension that they lie along");
   if (const Json *stage = json.find("stage"))
@@ -101,6 +111,7 @@ void applyRule(const Rule &rule, ModelTensor &tensor) {
     cut.fsdpDim.reset();
   checkDim(tensor, cut.tpDim, "tp", rule);
   checkDim(tensor, cut.fsdpDim, "fsdp", rule);
+  checkDim(tensor, cut.expertDim, "ep", rule);
   checkBlocks(tensor, rule);
   cut.vocab = vocab;
   tensor.cut = cut;
@@ -126,17 +137,18 @@ void readNumbers(const Rule &rule, bool afterLayers, ModelTensor &tensor) {
     tensor.stage = Stage::Layer;
   else if (!rule.stage)
     tensor.stage = afterLayers ? Stage::Last : Stage::First;
-  tensor.expert = rule.cut.expert ? numbers.expert : -1;
+  bool isOne = rule.cut.expert && !rule.cut.expertDim;
+  tensor.expert = isOne ? numbers.expert : -1;
 }
 
 } // namespace
 
-std::vector<Rule> readRules(const Json &json) {
+std::vector<Rule> readRules(const Json &json, const std::string &path) {
   std::vector<Rule> rules;
-  checkCount(asArray(json, "rules").items.size(), kMaxRules, "rules", "rules");
+  checkCount(asArray(json, path).items.size(), kMaxRules, path, "rules");
   for (const Json &item : json.items)
     rules.push_back(
-        readRule(item, "rules[" + std::to_string(rules.size()) + "]"));
+        readRule(item, path + "[" + std::to_string(rules.size()) + "]"));
   return rules;
 }
 
@@ -164,8 +176,11 @@ void applyRules(const std::vector<Rule> &rules, Model &model) {
       afterLayers |= readNameNumbers(tensor.name).layer >= 0;
       model.layers = std::max(model.layers, tensor.layer + 1);
       model.experts = std::max(model.experts, tensor.expert + 1);
+      if (tensor.cut.expertDim)
+        model.experts =
+            std::max(model.experts, tensor.shape[*tensor.cut.expertDim]);
     }
-    if (tensor.cut.expert && tensor.expert < 0)
+    if (tensor.cut.expert && !tensor.cut.expertDim && tensor.expert < 0)
       fail("rule " + inQuotes(rule->match) + " cuts tensor " +
            inQuotes(tensor.name) +
            " by experts, but its name has no expert number");

@@ -15,7 +15,8 @@ struct Rule {
   bool cuts = true;    // it says more than a storage
 };
 
-std::vector<Rule> readRules(const Json &rules);
+/// `path` is where they stand: "rules", "source.rules".
+std::vector<Rule> readRules(const Json &rules, const std::string &path);
 
 /// Gives every tensor the storage that the first matching rule with one names;
 /// without such a rule it keeps that of its entry in the model.

@@ -108,7 +108,7 @@ void Losses::readLayouts() {
 std::map<int64_t, Loss> Losses::losses(bool byNode) const {
   Cluster cluster;
   if (const Json *value = request.find("cluster"))
-    cluster = readCluster(*value);
+    cluster.devicesPerNode = readDevicesPerNode(*value);
   int64_t world = readWorld(asObject(source, "source"), "source");
   std::vector<int64_t> devices = readDevices(source, "source", world);
   std::map<int64_t, Loss> found;

@@ -39,6 +39,7 @@ public:
 private:
   void cutByTp(const ModelTensor &tensor, const char *axis, int64_t ways,
                Placement &placement) const;
+  void cutByExperts(const ModelTensor &tensor, Placement &placement) const;
   void restrictToStages(const ModelTensor &tensor, PlaceDecl &place) const;
 
   const ParallelSizes &sizes;
@@ -56,18 +57,44 @@ void SizedLayout::cutByTp(const ModelTensor &tensor, const char *axis,
   std::vector<int64_t> parts = tensor.cut.blocks;
   if (parts.empty())
     parts.push_back(extent);
-  for (int64_t part : parts)
-    if (part % ways != 0)
+  for (size_t i = 0; i < parts.size(); ++i) {
+    int64_t times = tensor.cut.replicas.empty() ? 1 : tensor.cut.replicas[i];
+    if (ways % times != 0)
       fail(path + ": tensor " + inQuotes(tensor.name) + " has " +
-           std::to_string(part) + " in " +
+           std::to_string(times) +
+           " replicas of a block, which do not divide " + axis + " " +
+           std::to_string(ways));
+    if (parts[i] % (ways / times) != 0)
+      fail(path + ": tensor " + inQuotes(tensor.name) + " has " +
+           std::to_string(parts[i]) + " in " +
            (tensor.cut.blocks.empty() ? "" : "a block of ") + "dim " +
            std::to_string(dim) + ", which does not divide by " + axis + " " +
-           std::to_string(ways));
+           std::to_string(ways / times));
+  }
   Split split;
   split.axis = axis;
   split.blocks = tensor.cut.blocks;
+  split.replicas = tensor.cut.replicas;
   if (ways > 1)
     placement.dims[dim].splits.push_back(std::move(split));
+}
+
+/// A tensor of one expert has one coordinate, one of all is cut.
+void SizedLayout::cutByExperts(const ModelTensor &tensor,
+                               Placement &placement) const {
+  if (!tensor.cut.expertDim) {
+    placement.at.push_back({"ep", {tensor.expert / expertsPerRank}});
+    return;
+  }
+  int64_t dim = *tensor.cut.expertDim;
+  if (tensor.shape[dim] % sizes.ep != 0)
+    fail(path + ": tensor " + inQuotes(tensor.name) + " has " +
+         std::to_string(tensor.shape[dim]) + " experts in dim " +
+         std::to_string(dim) + ", which do not divide by ep " +
+         std::to_string(sizes.ep));
+  Split split;
+  split.axis = "ep";
+  placement.dims[dim].splits.push_back(std::move(split));
 }
 
 void SizedLayout::restrictToStages(const ModelTensor &tensor,
@@ -114,6 +141,8 @@ PlaceDecl SizedLayout::place(const ModelTensor &tensor) const {
   if (tensor.cut.tpDim)
     cutByTp(tensor, onExpertGrid ? "etp" : "tp",
             onExpertGrid ? sizes.etp : sizes.tp, placement);
+  if (onExpertGrid && sizes.ep > 1)
+    cutByExperts(tensor, placement);
   int64_t shards = onExpertGrid ? sizes.efsdp : sizes.fsdp;
   if (tensor.cut.fsdpDim && shards > 1) {
     Split split;
@@ -122,8 +151,6 @@ PlaceDecl SizedLayout::place(const ModelTensor &tensor) const {
     placement.dims[*tensor.cut.fsdpDim].splits.push_back(std::move(split));
   }
   restrictToStages(tensor, place);
-  if (onExpertGrid && sizes.ep > 1)
-    placement.at.push_back({"ep", {tensor.expert / expertsPerRank}});
   return place;
 }
 

@@ -33,10 +33,10 @@ private:
 
   PortKey portOf(int64_t source, int64_t destination) const {
     bool inter = !cluster.sameNode(source, destination);
-    return {inter, cluster.port(source, inter)};
+    return {inter, inter ? cluster.nicOut(source, destination) : source};
   }
   double seconds(const Move &move, int64_t source) const {
-    return cluster.wireSeconds(source, move.destination,
+    return cluster.portSeconds(source, move.destination,
                                move.box.volume() *
                                    flows[move.flow].bytesPerElement);
   }

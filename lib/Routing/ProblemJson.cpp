@@ -65,6 +65,13 @@ int64_t JsonPlace::integer() const {
   return 0;
 }
 
+bool JsonPlace::truth() const {
+  if (value && value->is_boolean())
+    return value->get<bool>();
+  refuse("true or false");
+  return false;
+}
+
 uint32_t JsonPlace::number() const {
   int64_t found = integer();
   if (found >= 0 && found <= int64_t(UINT32_MAX))
@@ -145,9 +152,17 @@ LinkEnd readEnd(const JsonPlace &at) {
 ordered_json dt::toJson(const Cluster &cluster) {
   ordered_json out = {{"devices_per_node", cluster.devicesPerNode},
                       {"devices_per_nic", cluster.devicesPerNic},
+                      {"pxn", cluster.pxn},
                       {"intra_node_GBps", cluster.intraNodeGBps},
                       {"inter_node_GBps", cluster.interNodeGBps},
                       {"latency_us", cluster.latencyUs}};
+  if (cluster.launchUs > 0)
+    out["launch_us"] = cluster.launchUs;
+  if (cluster.channelsPerPeer > 0) {
+    out["channels_per_peer"] = cluster.channelsPerPeer;
+    out["intra_channel_GBps"] = cluster.intraChannelGBps;
+    out["inter_channel_GBps"] = cluster.interChannelGBps;
+  }
   for (const Link &link : cluster.links)
     out["links"].push_back({{"from", endToJson(link.from)},
                             {"to", endToJson(link.to)},
@@ -174,15 +189,25 @@ Box dt::readBox(const JsonPlace &at) {
 }
 
 Cluster dt::readCluster(const JsonPlace &at) {
-  at.expectKeys({"devices_per_node", "devices_per_nic", "intra_node_GBps",
-                 "inter_node_GBps", "latency_us", "links"});
+  at.expectKeys({"devices_per_node", "devices_per_nic", "pxn",
+                 "intra_node_GBps", "inter_node_GBps", "latency_us",
+                 "launch_us", "channels_per_peer", "intra_channel_GBps",
+                 "inter_channel_GBps", "links"});
   Cluster out;
   out.devicesPerNode = at["devices_per_node"].integer();
   if (at.has("devices_per_nic"))
     out.devicesPerNic = at["devices_per_nic"].integer();
+  out.pxn = at.has("pxn") && at["pxn"].truth();
   out.intraNodeGBps = at["intra_node_GBps"].real();
   out.interNodeGBps = at["inter_node_GBps"].real();
   out.latencyUs = at["latency_us"].real();
+  if (at.has("launch_us"))
+    out.launchUs = at["launch_us"].real();
+  if (at.has("channels_per_peer")) {
+    out.channelsPerPeer = at["channels_per_peer"].integer();
+    out.intraChannelGBps = at["intra_channel_GBps"].real();
+    out.interChannelGBps = at["inter_channel_GBps"].real();
+  }
   if (!at.has("links"))
     return out;
   JsonPlace links = at["links"];

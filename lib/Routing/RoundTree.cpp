@@ -66,7 +66,7 @@ int64_t RoundTree::delay() const {
 int64_t RoundTree::bestBlocks(int64_t bytes, int64_t most,
                               const Cluster &cluster) const {
   double wire = double(bytes) / cluster.bytesPerSecond(!nodes.empty());
-  double latency = cluster.latencySeconds();
+  double latency = cluster.waveSeconds();
   auto seconds = [&](int64_t blocks) {
     return double(blocks + delay()) * (latency + wire / double(blocks));
   };

@@ -302,7 +302,7 @@ void Router::cutItems() {
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
   double bound = problem.lowerBound();
-  budget = std::max(0.0, bound - cluster.latencySeconds()) * kSenderShare;
+  budget = std::max(0.0, bound - cluster.waveSeconds()) * kSenderShare;
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least
@@ -314,7 +314,7 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
   const Device &device = *holder.device;
   const Port &port = sameNode ? device.island : *device.nic;
   double load = port.out + port.due +
-                cluster.wireSeconds(device.number, destination.number, bytes);
+                cluster.portSeconds(device.number, destination.number, bytes);
   bool hasRoom = load <= budget;
   int64_t sends = holder.sends[!sameNode];
   switch (options.forwarding) {
@@ -381,7 +381,7 @@ void Router::move(const Item &item, uint32_t from, Device *destination) {
   int64_t hop = holders[from].hop;
   bool interNode = sender.node != destination->node;
   double seconds =
-      cluster.wireSeconds(sender.number, destination->number, item.bytes);
+      cluster.portSeconds(sender.number, destination->number, item.bytes);
   (interNode ? *sender.nic : sender.island).out += seconds;
   if (interNode)
     destination->nic->in += seconds;
@@ -399,9 +399,12 @@ Device *Router::cheapestEntry(const Devices &wanters, int64_t bytes) {
   Device *best = nullptr;
   double bestLoad = 0;
   for (Device *device : wanters) {
-    double load = device->nic->in;
+    // Over unequal links trees have one entry, so that the same pairs meet.
+    bool isTree =
+        options.forwarding == Forwarding::Tree && !cluster.links.empty();
+    double load = isTree ? 0 : device->nic->in;
     if (!cluster.links.empty())
-      load += cluster.wireSeconds(
+      load += cluster.portSeconds(
           holders[cheapestOutside(*device, bytes)].device->number,
           device->number, bytes);
     if (best && load >= bestLoad)
@@ -426,14 +429,20 @@ void Router::serveNode(const Item &item, const Devices &wanters) {
 
 /// Wanters but the entry, in the order in which they are served: who has least
 /// to send first, since the first may have to pass it on. Chains and trees keep
-/// their order here too.
+/// their order here too; but in a tree over unequal links who receives most
+/// comes last, and has nothing to pass on.
 Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
   Devices order = wanters;
   auto isBefore = [](const Device *a, const Device *b) {
     return a->island.out < b->island.out;
   };
+  auto receivesLess = [](const Device *a, const Device *b) {
+    return a->nic->in < b->nic->in;
+  };
   if (options.forwarding == Forwarding::Spread)
     std::stable_sort(order.begin(), order.end(), isBefore);
+  else if (options.forwarding == Forwarding::Tree && !cluster.links.empty())
+    std::stable_sort(order.begin(), order.end(), receivesLess);
   auto first = std::find(order.begin(), order.end(), entry);
   if (options.forwarding == Forwarding::Chain && first != order.end())
     std::rotate(order.begin(), first, order.end());
@@ -445,11 +454,11 @@ Devices Router::fanOutOrder(const Devices &wanters, const Device *entry) const {
 /// off again (-1).
 void Router::expect(const Item &item, double sign) {
   const Demand &demand = demands[item.demand];
-  double nic = item.bytes / cluster.bytesPerSecond(/*interNode=*/true);
+  double nic = item.bytes / cluster.portBytesPerSecond(/*interNode=*/true);
   if (demand.usesNics)
     for (Device *device : demand.holding)
       device->nic->due += sign * nic / demand.holding.size();
-  double island = item.bytes / cluster.bytesPerSecond(/*interNode=*/false);
+  double island = item.bytes / cluster.portBytesPerSecond(/*interNode=*/false);
   for (const Devices &senders : demand.islandSenders)
     for (Device *device : senders)
       device->island.due += sign * island / senders.size();
@@ -556,7 +565,7 @@ void Router::routeGroup(const Demand &demand,
     Device &sender = *find(step.source), &receiver = *find(step.destination);
     for (const auto &[flow, box] : contents[step.block]) {
       double seconds =
-          cluster.wireSeconds(step.source, step.destination,
+          cluster.portSeconds(step.source, step.destination,
                               box.volume() * flows[flow].bytesPerElement);
       (interNode ? *sender.nic : sender.island).out += seconds;
       if (interNode)

@@ -3,13 +3,18 @@
 //   1. Chunk sizes are scheduled one after the other, the most promising first
 //      (ChunkSizes.h), and timed: where data is forwarded with forwards held,
 //      and then once more without, those first that were fast with.
+//      Where ports carry several messages at once, waves are also joined
+//      (JoinWaves.h).
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
 //      carries, or when `effort` pieces have been scheduled. Where there are
 //      many pieces, two sizes in a row that gain nothing end a round.
 //   3. What is forwarded is also tried in the rounds that its route names
 //      (RoundSchedule.h).
-//   4. Where there are few messages, all their waves are tried.
-//   5. Of those that are equally fast the one of the fewest waves is kept, and
+//   4. Where there are few latencies, pairs are tried as one message each that
+//      need larger slots than step 1 has, if devices send or receive only.
+//   5. Where there are few messages, all their waves are tried.
+//   6. Over unequal links messages are put beside later ones (LaterWaves.h).
+//   7. Of those that are equally fast the one of the fewest waves is kept, and
 //      of these the first.
 //
 // test/Problems/waves-unequal.json, where port 0 sends 5 MB:
@@ -25,7 +30,10 @@
 
 #include "dt/Scheduling/BestSchedule.h"
 
+#include "LaterWaves.h"
+
 #include "dt/Scheduling/ExactSchedule.h"
+#include "dt/Scheduling/JoinWaves.h"
 #include "dt/Scheduling/RoundSchedule.h"
 #include "dt/Scheduling/Schedule.h"
 
@@ -55,6 +63,8 @@ public:
   ChunkChoice best;
 
 private:
+  double take(std::vector<ScheduledMove> scheduled, size_t candidate);
+
   const WaveProblem &problem;
   const int64_t effort; // in pieces
   const double enough;
@@ -73,6 +83,15 @@ std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
   tried += int64_t(scheduled.size());
   if (scheduled.empty() && !problem.moves.empty())
     return std::nullopt; // more messages than the limit
+  auto joined = joinWaves(problem, scheduled);
+  ++misses;
+  double seconds = take(std::move(scheduled), candidate);
+  return joined ? std::min(seconds, take(std::move(*joined), candidate))
+                : seconds;
+}
+
+/// Keeps the schedule if it is the best; returns its seconds.
+double Trials::take(std::vector<ScheduledMove> scheduled, size_t candidate) {
   std::vector<TimedMessage> messages = problem.messages(scheduled);
   double seconds = predictSeconds(messages, problem.cluster);
   auto isBetter = [&] {
@@ -80,7 +99,6 @@ std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
       return seconds < best.seconds;
     return scheduled.back().wave < best.moves.back().wave;
   };
-  ++misses;
   if (!best.moves.empty() && !isBetter())
     return seconds;
   misses = 0;
@@ -88,6 +106,25 @@ std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
   PortSeconds ports = busiestPorts(messages, problem.cluster);
   busiest = std::max(ports.nic, ports.island);
   return seconds;
+}
+
+/// All that a pair has in one message, where slots of that size fit.
+std::optional<std::string> scheduleWhole(const WaveProblem &problem,
+                                         const WaveOptions &,
+                                         WaveSchedule &out) {
+  std::optional<ChunkBytes> chunks = wholeMessages(problem);
+  if (!chunks)
+    return "has too many bytes for whole messages";
+  out.moves = schedule(problem, *chunks);
+  if (out.moves.empty())
+    return refuseMessages();
+  int64_t needed = 0;
+  for (auto [device, bytes] : arenaBytes(problem.messages(out.moves)))
+    needed = std::max(needed, bytes);
+  if (needed > problem.stagingBytes)
+    return refuseStaging(problem, needed);
+  putCopiesFirst(problem, out);
+  return std::nullopt;
 }
 
 } // namespace
@@ -133,13 +170,15 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     return refuseMessages();
   schedule.moves = std::move(best.moves);
   putCopiesFirst(problem, schedule);
+  best.seconds = delayMessages(problem, schedule, best.seconds);
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
   for (WaveSolver solver :
-       {forwards ? scheduleRounds : nullptr, scheduleExactly}) {
+       {forwards ? scheduleRounds : nullptr, scheduleWhole, scheduleExactly}) {
     WaveSchedule other;
     if (!solver || solver(problem, options, other))
       continue;
-    double seconds = problem.seconds(other.moves);
+    double seconds =
+        delayMessages(problem, other, problem.seconds(other.moves));
     if (seconds >= best.seconds * (1 - kSame))
       continue;
     best.seconds = seconds;

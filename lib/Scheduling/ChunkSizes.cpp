@@ -8,6 +8,7 @@
 #include <functional>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <unordered_map>
 
 using namespace dt;
@@ -71,9 +72,12 @@ public:
 
   /// Chunk sizes worth trying that keep to the limits on messages.
   std::vector<ChunkBytes> candidates(int64_t stagingBytes) const;
+  /// All that a pair has as one message, where there are few latencies.
+  std::optional<ChunkBytes> whole() const;
 
 private:
   std::vector<ChunkBytes> allCandidates(int64_t stagingBytes) const;
+  bool slowerLevel() const;
   bool keepsToLimits(ChunkBytes chunks) const;
 
   const Cluster &cluster;
@@ -128,16 +132,22 @@ std::vector<ChunkBytes> Traffic::allCandidates(int64_t stagingBytes) const {
   ChunkBytes least = {alignSlot(levels[0].widest), alignSlot(levels[1].widest)};
   if (least.intra + least.inter > room)
     return {};
+  // Where waves are joined, groups have that many messages of a level.
+  const int64_t joined[2] = {cluster.messagesPerPort(/*interNode=*/false),
+                             cluster.messagesPerPort(/*interNode=*/true)};
+  room = std::max(roundDown(room / std::max(joined[0], joined[1])),
+                  least.intra + least.inter);
   // Where the island carries little, it still has to last several latencies.
   int64_t leastIsland = alignSlot(int64_t(
       std::min(double(std::min(levels[0].busiest, room / 8)),
-               10 * cluster.latencySeconds() * cluster.bytesPerSecond(false))));
+               10 * cluster.waveSeconds() * cluster.bytesPerSecond(false))));
   std::vector<ChunkBytes> candidates;
   auto consider = [&](double waves) {
     constexpr double kMostWaves = 2048;
     if (waves > kMostWaves)
       return;
-    ChunkBytes wanted = {levels[0].chunk(waves), levels[1].chunk(waves)};
+    ChunkBytes wanted = {levels[0].chunk(waves * double(joined[0])),
+                         levels[1].chunk(waves * double(joined[1]))};
     wanted.intra = std::max(wanted.intra, leastIsland);
     ChunkBytes chunks = fitStaging(wanted, least, room);
     if (std::find(candidates.begin(), candidates.end(), chunks) ==
@@ -151,25 +161,35 @@ std::vector<ChunkBytes> Traffic::allCandidates(int64_t stagingBytes) const {
     consider(64);
   consider(128);
   // Sizes that divide the typical pair evenly, on the slower level.
-  bool slower = double(levels[1].busiest) / cluster.bytesPerSecond(true) >
-                double(levels[0].busiest) / cluster.bytesPerSecond(false);
+  bool slower = slowerLevel();
   if (levels[slower].busiest > 0)
     for (int parts = 1; parts <= 4; ++parts)
       consider(double(levels[slower].busiest) * parts /
-               levels[slower].typicalPair());
+               double(levels[slower].typicalPair() * joined[slower]));
   for (double waves : {256, 64, 512, 32, 1024, 16, 1})
     consider(waves);
   // Little data: whole messages, in few waves.
+  if (auto chunks = whole(); chunks && chunks->intra + chunks->inter <= room)
+    candidates.push_back(*chunks);
+  return candidates;
+}
+
+bool Traffic::slowerLevel() const {
+  return double(levels[1].busiest) / cluster.portBytesPerSecond(true) >
+         double(levels[0].busiest) / cluster.portBytesPerSecond(false);
+}
+
+std::optional<ChunkBytes> Traffic::whole() const {
   int64_t widest[2] = {0, 0};
   for (int inter : {0, 1})
     for (auto [pair, bytes] : levels[inter].pairs)
       widest[inter] = std::max(widest[inter], alignSlot(bytes));
+  bool slower = slowerLevel();
   double seconds = double(levels[slower].busiest) /
-                   cluster.bytesPerSecond(/*interNode=*/slower);
-  if (seconds < kLatencyBound * cluster.latencySeconds() &&
-      widest[0] + widest[1] <= room)
-    candidates.push_back({widest[0], widest[1], /*isWhole=*/true});
-  return candidates;
+                   cluster.portBytesPerSecond(/*interNode=*/slower);
+  if (seconds >= kLatencyBound * cluster.waveSeconds())
+    return std::nullopt;
+  return ChunkBytes{widest[0], widest[1], /*isWhole=*/true};
 }
 
 } // namespace
@@ -186,6 +206,10 @@ int64_t dt::stagingNeeded(const WaveProblem &problem) {
 
 std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
   return Traffic(problem).candidates(problem.stagingBytes);
+}
+
+std::optional<ChunkBytes> dt::wholeMessages(const WaveProblem &problem) {
+  return Traffic(problem).whole();
 }
 
 int64_t dt::smallestStaging(const WaveProblem &problem) {
@@ -212,7 +236,7 @@ int64_t dt::largestMessage(int64_t from, int64_t to, int64_t bytes,
   int64_t chunk = inter ? chunks.inter : chunks.intra;
   double share =
       cluster.bytesPerSecond(from, to) / cluster.bytesPerSecond(inter);
-  if (share >= 1)
+  if (share >= 1 || chunks.isWhole)
     return chunk;
   return std::min(
       chunk, std::max({kLeast, bytes / kMostCuts, int64_t(chunk * share)}));

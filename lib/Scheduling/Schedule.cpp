@@ -169,7 +169,7 @@ void Scheduler::index() {
   for (int64_t device : devices)
     dense(device);
   matching = std::make_unique<Matching>(
-      4 * dense.size(), isWhole ? kWholeLatency : cluster.latencySeconds());
+      4 * dense.size(), isWhole ? kWholeLatency : cluster.waveSeconds());
   std::unordered_map<uint64_t, uint32_t> edgesOf;
   edgesOf.reserve(moves.size() / 4);
   edgeOf.resize(moves.size());
@@ -204,7 +204,7 @@ void Scheduler::index() {
 void Scheduler::shortenEnds() {
   constexpr double kLeastLatencies = 10; // two of them are what it costs
   double copy = cluster.packSeconds(chunks.intra + chunks.inter);
-  if (copy > kLeastLatencies * cluster.latencySeconds())
+  if (copy > kLeastLatencies * cluster.waveSeconds())
     matching->shortenEnds(copy);
 }
 

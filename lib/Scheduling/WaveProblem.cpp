@@ -355,22 +355,25 @@ MaybeError Verifier::order() {
 }
 
 MaybeError Verifier::ports() {
-  std::map<std::tuple<int32_t, bool, bool, int64_t>, int64_t> peers;
+  std::map<std::tuple<int32_t, bool, bool, int64_t>, std::vector<int64_t>>
+      peers;
   for (const TimedMessage &m : messages) {
     bool inter = !cluster.sameNode(m.source, m.destination);
     for (bool receive : {false, true}) {
       int64_t device = receive ? m.destination : m.source;
       int64_t peer = receive ? m.source : m.destination;
       int64_t port = cluster.port(device, inter);
-      auto [it, isNew] =
-          peers.try_emplace({m.wave, inter, receive, port}, peer);
-      if (!isNew)
-        return waveText(m.wave) + " has two messages " +
+      std::vector<int64_t> &known = peers[{m.wave, inter, receive, port}];
+      int64_t most = cluster.messagesPerPort(inter);
+      if (int64_t(known.size()) == most)
+        return waveText(m.wave) + " has " +
+               (most == 1 ? "two" : std::to_string(most + 1)) + " messages " +
                (receive ? "into" : "out of") +
                (inter ? " the NIC" : " the island port") + " of " +
                deviceText(port) + ", with devices " +
-               std::to_string(it->second) + " and " + std::to_string(peer) +
-               ", expected one";
+               std::to_string(known.back()) + " and " + std::to_string(peer) +
+               ", expected " + (most == 1 ? "one" : std::to_string(most));
+      known.push_back(peer);
     }
   }
   return std::nullopt;
@@ -546,7 +549,7 @@ std::vector<double> earliestStarts(const WaveProblem &problem) {
     for (uint32_t feeder : feeders[i])
       if (moves[feeder].hop < moves[i].hop)
         starts[i] = std::min(
-            starts[i], starts[feeder] + problem.cluster.latencySeconds() +
+            starts[i], starts[feeder] + problem.cluster.waveSeconds() +
                            problem.cluster.wireSeconds(
                                moves[feeder].source, moves[feeder].destination,
                                problem.elementBytes[moves[feeder].flow]));
@@ -621,7 +624,7 @@ double WaveProblem::lowerBound() const {
     const Move &move = moves[i];
     int64_t bytes = move.box.volume() * elementBytes[move.flow];
     bound = std::max(
-        bound, starts[i] + cluster.latencySeconds() +
+        bound, starts[i] + cluster.waveSeconds() +
                    cluster.wireSeconds(move.source, move.destination, bytes));
     Pair &pair = pairs[{move.source, move.destination}];
     pair.bytes += bytes;
@@ -635,11 +638,18 @@ double WaveProblem::lowerBound() const {
     auto [source, destination] = ends;
     bool inter = !cluster.sameNode(source, destination);
     int64_t messages = (pair.bytes + stagingBytes - 1) / stagingBytes;
-    double seconds = double(messages) * cluster.latencySeconds() +
-                     cluster.wireSeconds(source, destination, pair.bytes);
+    // Launches of the devices of a NIC may be at the same time.
+    bool isOwn = !inter || (cluster.devicesPerNic == 1 && !cluster.pxn);
+    double each = isOwn ? cluster.waveSeconds() : cluster.latencySeconds();
+    double waves = double(messages) / double(cluster.messagesPerPort(inter));
+    double seconds =
+        waves * each + cluster.portSeconds(source, destination, pair.bytes);
     for (bool receive : {false, true}) {
       int64_t device = receive ? destination : source;
-      Port &port = ports[{inter, receive, cluster.port(device, inter)}];
+      bool leaves = inter && !receive;
+      Port &port = ports[{inter, receive,
+                          leaves ? cluster.nicOut(source, destination)
+                                 : cluster.port(device, inter)}];
       port.seconds += seconds;
       port.start = std::min(port.start, pair.start);
     }

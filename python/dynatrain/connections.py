@@ -1,8 +1,7 @@
-"""The connections of a group over Gloo, so that they can be cut.
+"""The connections of a group over Gloo: making them, and cutting them.
 
-A collective that misses a process ends only where its own neighbours are gone,
-or after its timeout; torch has no way to end it. A connection that is cut looks
-like one whose peer has ended: what waits for it raises, here and there.
+A connection that is cut looks like one whose peer has ended: what waits for it
+on the other process raises.
 """
 
 from __future__ import annotations
@@ -12,7 +11,10 @@ import json
 import os
 import select
 import socket
+import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -21,6 +23,28 @@ import torch.distributed as dist
 Connection = tuple[int, int]
 
 _FILES = "/proc/self/fd"
+# As often as its timeout Gloo waits for a process that has said where it is and
+# does not connect (transport/tcp/pair.h, waitUntil).
+_GLOO_WAITS = 5
+# Of the seconds for a connection, what is left for Gloo at least.
+_LEAST = 0.2
+
+
+def connect_gloo(
+    store: dist.Store, rank: int, size: int, seconds: float
+) -> dist.Backend:
+    """A backend that is connected with all others; its operations have to be
+    given a timeout. Each process calls this. It waits for the others for about
+    so many seconds at most, also for one that ends on the way."""
+    end = time.monotonic() + seconds
+    keys = [f"here/{one}" for one in range(size)]
+    store.set(keys[rank], b"1")
+    store.wait(keys, timedelta(seconds=seconds))
+    # All are there.
+    left = max(end - time.monotonic(), _LEAST * seconds)
+    return dist.ProcessGroupGloo(
+        store, rank, size, timedelta(seconds=left / _GLOO_WAITS)
+    )
 
 
 def gather_bytes(
@@ -106,11 +130,19 @@ def cut(connections: Iterable[Connection]) -> None:
 
 
 class Pulse:
-    """Connections over which nothing is sent: one that ends says that the
-    process at its other end does. The system tells at once, and no process has
-    to do anything for it."""
+    """A group in which nothing is sent: a connection of it that ends says that
+    the process at its other end does. The system tells at once, and no process
+    has to do anything for it.
 
-    def __init__(self, connections: Mapping[Connection, int]) -> None:
+    connections: of the group, and to whose place each goes.
+    """
+
+    def __init__(
+        self, group: dist.ProcessGroup, connections: Mapping[Connection, int]
+    ) -> None:
+        # Which keeps them open.
+        self._group: dist.ProcessGroup | None = group
+        self._lock = threading.Lock()  # of what follows
         self._places: dict[int, int] = {}
         self._poll = select.poll()
         for (file, _), place in connections.items():
@@ -122,13 +154,16 @@ class Pulse:
         """Places of those that have ended, each once; waits for one, for so
         many seconds at most."""
         found = []
-        for file, _ in self._poll.poll(1000 * seconds):
-            self._poll.unregister(file)
-            found.append(self._places[file])
+        with self._lock:
+            for file, _ in self._poll.poll(1000 * seconds):
+                self._poll.unregister(file)
+                found.append(self._places[file])
         return found
 
     def close(self) -> None:
         """The others may see that as an end."""
-        for file in self._places:
-            os.close(file)
-        self._places, self._poll = {}, select.poll()
+        with self._lock:
+            for file in self._places:
+                os.close(file)
+            self._places, self._poll = {}, select.poll()
+            self._group = None

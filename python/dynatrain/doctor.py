@@ -48,6 +48,22 @@ def _transports() -> str:
     return words
 
 
+def _nccl() -> str:
+    """What the environment tells NCCL, which reads it once, when it starts."""
+    if "nccl" not in _C.features():
+        return "left out"
+    own_nic = (
+        os.environ.get("NCCL_PXN_DISABLE") == "1"
+        or os.environ.get("NCCL_P2P_PXN_LEVEL") == "0"
+    )
+    if own_nic:
+        return "messages leave by their sender's NIC, as plans expect"
+    return (
+        "messages may leave by another GPU's NIC (PXN): NCCL_PXN_DISABLE=1 "
+        "where predicted times between nodes have to hold"
+    )
+
+
 def _gpus() -> str:
     if not torch.cuda.is_available():
         return "none: tensors on CPUs only"
@@ -117,6 +133,7 @@ def _trainers() -> str:
 _CHECKS: dict[str, Callable[[], str]] = {
     "package": _package,
     "transports": _transports,
+    "NCCL": _nccl,
     "GPUs": _gpus,
     "compiler": _compiler,
     "plan": _plan,

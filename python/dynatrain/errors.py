@@ -81,6 +81,7 @@ _BY_CODE: dict[str, type[Error]] = {
     "cancelled": AbortedError,
     "undecided": UndecidedError,
     "system": PlatformError,
+    "lost_state": LostStateError,
 }
 _C.name_exceptions(_BY_CODE)
 

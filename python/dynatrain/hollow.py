@@ -84,6 +84,12 @@ def paged(
     return made
 
 
+def warm_up() -> None:
+    """What torch imports at the first use of the meta device, which takes as
+    long as a recovery, is imported now."""
+    torch.eye(1, device="meta")
+
+
 def give_back(tensor: torch.Tensor) -> None:
     """Frees the memory of a tensor that keeps its shape."""
     local_part(tensor).untyped_storage().resize_(0)

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import json
 import os
 import socket
 import threading
@@ -18,26 +17,40 @@ import uuid
 import warnings
 import weakref
 from collections.abc import Sequence
-from datetime import timedelta
+from pathlib import Path
 from typing import Any, Callable
 
 import torch.distributed as dist
 
 from . import _C
 from .errors import (
+    AbortedError,
     Error,
     InvalidError,
     JobWarning,
     LostStateError,
+    PeerLostError,
     PeerTimeoutError,
     code_of,
     error_of,
 )
 from .farewell import describe
-from .job_attempt import Attempt, Terms, layout_of
+from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_losses import LossWatch
+from .job_plans import PlansAhead
+from .job_recovery import processes_of
 from .job_snapshots import Snapshots
+from .job_status import (
+    Counters,
+    StatusPost,
+    connected,
+    layout_of,
+    name_of,
+    queued_of,
+    sweep,
+    text_of,
+)
 from .job_world import JobWorld
 from .state import State
 
@@ -59,22 +72,6 @@ def _name(node: str | None) -> str:
     """Of this start of this process; `job_snapshots.node_of` reads it."""
     node = node or socket.gethostname()
     return f"{node}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
-
-
-def _connected(store: dist.Store | str, timeout: float) -> dist.Store:
-    """Connections of the job's own: the trainer's may be waiting."""
-    if not isinstance(store, str):
-        return store.clone()
-    host, _, port = store.rpartition(":")
-    if not host or not port.isdigit():
-        raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")
-    return dist.TCPStore(
-        host,
-        int(port),
-        is_master=False,
-        timeout=timedelta(seconds=timeout),
-        wait_for_workers=False,
-    )
 
 
 class Job:
@@ -124,6 +121,12 @@ class Job:
         0: a process that is lost takes with it what it held.
     node: what fails together with this process; default: the host's name.
     name: where the job's keys are in the store.
+    plans_ahead: plans for the loss of each one process, and for each one's
+        leaving, are made beside training, so that such a switch compiles
+        nothing; the same on all processes. `build` is called for worlds that
+        are not made then; their groups carry nothing.
+    trace: a folder for what each switch has spent its time on, process by
+        process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
     cache: a folder that keeps plans. digests: the receiver of every message
         checks it. more: further keys of the request of plans.
     """
@@ -141,6 +144,8 @@ class Job:
         snapshots: int = 0,
         node: str | None = None,
         name: str = "dynatrain",
+        plans_ahead: bool = False,
+        trace: str | os.PathLike[str] | None = None,
         cache: str | os.PathLike[str] | None = None,
         digests: bool = True,
         **more: Any,
@@ -157,42 +162,75 @@ class Job:
         self.world: JobWorld | None = None
         #: Why the last switch that failed has failed.
         self.failure: Error | None = None
-        self._store = _connected(store, self.timeout)
-        self._launch = Launch(
-            self._store, f"{name}/launch/{launch}", self.name, processes, rank
-        )
+        self._store = connected(store, self.timeout)
         self._layout = layout
         self._native = _C.Job(self._store, self.name, self.timeout, name, 1)
+        self._launch = Launch(
+            self._bounded(),
+            f"{name}/launch/{launch}",
+            self.name,
+            processes,
+            rank,
+        )
+        self._watch = LossWatch(self._native, self._bounded(), f"{name}/alive")
         self._terms = Terms(
             name=self.name,
             root=name,
             store=self._store,
+            keys=self._bounded(),
             build=build,
             patience=self._native.patience(),
             group_timeout=_GROUP_SHARE * self.timeout,
             digests=digests,
             cache=cache,
+            watch=self._watch,
+            trace=Path(trace) if trace is not None else None,
             request=more,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
         )
+        self._ahead = self._planner(name) if plans_ahead else None
+        self.counters = Counters()
+        self._post = StatusPost(
+            self._bounded(),
+            f"{name}/status/{self.name}",
+            self._posted,
+            self._native.beat(),
+        )
         self._attempt: Attempt | None = None
-        self._step = 0
+        self._step = self._first_step = 0
         # What has stopped the trainer in the middle of a step, or that nothing
         # has and the world is given up all the same; and how often a recovery
         # has failed since.
         self._cause: BaseException | None = None
         self._is_torn = False
         self._failures = 0
+        # When the trainer came to the boundary where it stands.
+        self._stands_since: float | None = None
         # Steps of a world that was founded, of which state may yet come.
         self._first_seen: int | None = None
         self._is_over = self._is_closed = False
         self._sweeps: list[threading.Thread] = []
-        self._watch: LossWatch | None = None
-        if snapshots:
-            self._watch = LossWatch(
-                self._native, self._store.clone(), f"{name}/alive"
-            )
         _open.add(self)
+
+    def _bounded(self) -> dist.Store:
+        """The job's store, whose calls end in time wherever its host is."""
+        return _C.bounded_store(
+            self._store.clone(), self.timeout, self._native.answer()
+        )
+
+    def _planner(self, root: str) -> PlansAhead:
+        terms = self._terms
+        return PlansAhead(
+            self.name,
+            self._bounded(),
+            root,
+            terms.build,
+            building,
+            terms.patience,
+            terms.cache,
+            terms.request,
+            terms.snapshots,
+        )
 
     # The trainer's calls ----------------------------------------------------
 
@@ -233,6 +271,9 @@ class Job:
         if not goes_on and not self._stay():
             return False
         self._take_snapshot()
+        # An optimizer may have no state before its first step.
+        if self._ahead is not None and self._step > self._first_step:
+            self._ahead.begin(lambda: Held(self.state))
         return True
 
     def recover(self, error: BaseException) -> bool:
@@ -255,6 +296,7 @@ class Job:
 
     def _stay(self) -> bool:
         """Between two steps, until the trainer may take one."""
+        self._stands_since = time.monotonic()
         until = time.monotonic() + self._terms.patience
         while not self._is_over:
             if self._wants_source():
@@ -295,7 +337,7 @@ class Job:
         """
         if self.world is None:
             raise InvalidError("request: this process is in no world")
-        names = [self._name_of(one) for one in leave]
+        names = [name_of(one, self.world.members) for one in leave]
         self._ask(leave=names, layout=layout)
 
     def status(self) -> dict[str, Any]:
@@ -313,8 +355,18 @@ class Job:
             "phase": record.phase,
             "target": record.target_members,
             "why": record.why,
+            "queued": queued_of(self._native),
             "snapshots": snapshots and snapshots.status(),
+            "plans_ahead": self._ahead and self._ahead.status(),
+            "counters": self.counters.plain(),
         }
+
+    def _posted(self) -> dict[str, Any]:
+        """Of `status`, what is not in the job's record."""
+        told = self.status()
+        own = ("state", "step", "queued", "snapshots")
+        own += ("plans_ahead", "counters")
+        return {name: told[name] for name in own}
 
     def close(self, why: str = "its trainer has ended") -> None:
         """Ends this process's part, without a switch: the others go on with it
@@ -328,14 +380,15 @@ class Job:
             self._terms.snapshots.wait(_CLOSE_SHARE * self.timeout)
             if self.world is not None:
                 self._terms.snapshots.hold(self.world.epoch)
+        self._watch.leave()
+        self._post.end(_CLOSE_SHARE * self.timeout)
+        if self._ahead is not None:
+            self._ahead.pause(_CLOSE_SHARE * self.timeout)
         # What reaches the others goes out within this time.
         self._native.close(why, _CLOSE_SHARE * self.timeout)
-        if self._attempt is not None:
-            self._attempt.discard(why)
-            self._attempt = None
-        if self._watch is not None:
-            # What says that this process is there has gone before.
-            self._watch.close()
+        self._drop(why)
+        # What says that this process is there has gone before.
+        self._watch.close()
         for thread in self._sweeps:
             thread.join(_CLOSE_SHARE * self.timeout)
 
@@ -358,18 +411,27 @@ class Job:
     def _hear(self) -> None:
         """What ended the job, or the switch under way: where another process
         has ended, that is what this one's error comes from."""
-        self._native.listen(_CLOSE_SHARE * self.timeout)
+        # It hears within two answers of the store, however slow these are.
+        self._native.listen(self._terms.patience)
         while not self._is_over:
             task = self._native.next(0)
             if task is None:
-                return
+                break
             self._note(task)
+        record = self._native.record()
+        if self.failure is None and record.phase == "aborted":
+            # It has failed before this process read that it had begun.
+            self.failure = AbortedError(record.why)
+        if not self._is_over and record.lost:
+            # What others have failed with since comes from that.
+            who = processes_of(record.lost, record.members)
+            more = f"; {self.failure}" if self.failure is not None else ""
+            self.failure = PeerLostError(f"{who} lost{more}")
 
     def _note(self, task: _C.JobTask) -> None:
         if task.what == "discard":
             if self._is_at(task):
-                self._attempt.discard(task.why)
-                self._attempt = None
+                self._drop(task.why)
             self.failure = error_of(task.code, task.why)
         elif task.what == "stopped" and task.end != "left":
             self._is_over = True
@@ -383,19 +445,7 @@ class Job:
         leave: Sequence[str] = (),
         layout: Any = None,
     ) -> None:
-        text = "" if layout is None else json.dumps(layout, sort_keys=True)
-        self._native.ask(list(join), list(leave), text)
-
-    def _name_of(self, member: int | str) -> str:
-        members = self.world.members
-        if member in members:
-            return member
-        if isinstance(member, int) and 0 <= member < len(members):
-            return members[member]
-        raise InvalidError(
-            f"request: {member!r} is no member of the world, which has ranks "
-            f"0 to {len(members) - 1}"
-        )
+        self._native.ask(list(join), list(leave), text_of(layout))
 
     def _wants_source(self) -> bool:
         """Whether an attempt waits to know what this process holds. The
@@ -430,8 +480,9 @@ class Job:
         )
 
     def _prepare(self, task: _C.JobTask) -> None:
-        if self._attempt is not None:
-            self._attempt.discard("superseded")
+        self._drop("superseded")
+        if self._ahead is not None:
+            self._ahead.pause()
         self._attempt = Attempt(
             self._native, task.record, self._terms, self._is_torn
         )
@@ -443,6 +494,7 @@ class Job:
 
     def _transfer(self, task: _C.JobTask) -> None:
         if self._is_at(task):
+            self._attempt.has_come = self.world is not None
             self._run(task, lambda: self._attempt.transfer(self.state))
 
     def _verify(self, task: _C.JobTask) -> None:
@@ -451,23 +503,66 @@ class Job:
 
     def _adopt(self, task: _C.JobTask) -> None:
         attempt, self._attempt = self._attempt, None
-        attempt.adopt()
-        self.state, self.world = attempt.state, attempt.world
-        self._step = task.record.first_step
-        self._first_seen = None
-        self._is_torn, self._cause, self._failures = False, None, 0
-        if self._terms.snapshots is not None and self.state is not None:
-            self._watch.enter(self.world, attempt.pulse)
+        self._note_decision(attempt)
+        with attempt.trace.span("adopt"):
+            attempt.adopt()
+            self.state, self.world = attempt.state, attempt.world
+            self._step = self._first_step = task.record.first_step
+            self._first_seen = None
+            self._is_torn, self._cause, self._failures = False, None, 0
+            if self.state is not None:
+                self._enter(attempt)
+        self.counters.committed += 1
+        self.counters.recoveries += attempt.is_after_loss
+        self._account(attempt, "committed")
+
+    def _enter(self, attempt: Attempt) -> None:
+        self._watch.enter(self.world, attempt.pulse)
+        self._post.begin()
+        if self._ahead is not None:
+            self._ahead.enter(attempt.number, self.world)
+        if self._terms.snapshots is not None:
             self._terms.snapshots.take(self.state, self._step)
             if self.world.founded or attempt.recalls:
                 # Of the one before there is nothing, or no second copy.
                 self._terms.snapshots.wait()
 
+    def _drop(self, why: str) -> None:
+        """The attempt under way, if there is one, comes to nothing."""
+        attempt, self._attempt = self._attempt, None
+        if attempt is None:
+            return
+        self._note_decision(attempt)
+        attempt.discard(why)
+        if self._ahead is not None and self.world is not None:
+            self._ahead.enter(attempt.number, self.world)
+        self.counters.aborted += 1
+        self._account(attempt, f"aborted: {why}")
+
+    def _note_decision(self, attempt: Attempt) -> None:
+        """All this time the others have had for theirs."""
+        since = attempt.trace.end_of("verify")
+        if since is not None:
+            attempt.trace.add("decide", since, time.monotonic())
+
+    def _account(self, attempt: Attempt, outcome: str) -> None:
+        """What an attempt has taken; it is over."""
+        self.counters.sent_bytes += attempt.moved.get("bytes_sent", 0)
+        self.counters.received_bytes += attempt.moved.get("bytes_received", 0)
+        if attempt.has_come and self._stands_since is not None:
+            now = time.monotonic()
+            attempt.trace.add("stands", self._stands_since, now)
+            self.counters.stood_s += now - self._stands_since
+            self._stands_since = now
+        try:
+            attempt.write_trace(outcome)
+        except OSError as error:
+            warnings.warn(f"no trace: {error}", JobWarning, stacklevel=4)
+
     def _discard(self, task: _C.JobTask) -> None:
         ended = self._attempt if self._is_at(task) else None
         if ended is not None:
-            ended.discard(task.why)
-            self._attempt = None
+            self._drop(task.why)
         record = self._native.record()
         if record.attempt != task.attempt and record.is_open:
             return  # another one has taken over what was wanted
@@ -485,9 +580,10 @@ class Job:
         if ended is None or not ended.is_after_loss:
             return
         self._failures += 1
-        if isinstance(ended.error, LostStateError):
-            self.failure = ended.error
-        elif self._failures < _TRIES:
+        is_final = isinstance(self.failure, LostStateError)
+        if not is_final and self._failures < _TRIES:
+            # The same on all processes is one request.
+            self._native.ask([], [], "", ended.lost)
             return
         raise self.failure from self._cause
 
@@ -512,24 +608,18 @@ class Job:
         self._sweeps = [one for one in self._sweeps if one.is_alive()]
         self._sweeps.append(
             threading.Thread(
-                target=self._sweep, args=(task.attempt,), daemon=True
+                target=sweep,
+                args=(self._store, self._terms.root, task.attempt),
+                daemon=True,
             )
         )
         self._sweeps[-1].start()
 
-    def _sweep(self, number: int) -> None:
-        prefix = f"{self._terms.root}/{number}/"
-        # Not every store can tell its keys; one that is gone keeps none.
-        with contextlib.suppress(RuntimeError, AttributeError):
-            for key in self._store.list_keys():
-                if key.startswith(prefix):
-                    self._store.delete_key(key)
-
     def _stopped(self, task: _C.JobTask) -> None:
         self._is_over = True
         if task.end == "left":
-            if self._watch is not None:
-                self._watch.leave()
+            self._watch.leave()
+            self._post.end(_CLOSE_SHARE * self.timeout)
             self.state = self.world = None
             return
         self.failure = error_of(task.code, task.why)

@@ -9,10 +9,10 @@ trainer's thread, between two steps: `transfer`, `verify`, and then `adopt` or
 from __future__ import annotations
 
 import contextlib
-import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Callable
 
 import torch
@@ -24,9 +24,13 @@ from .capture import Piece
 from .connections import Pulse
 from .errors import AbortedError, InvalidError, code_of
 from .farewell import describe
-from .hollow import local_part
+from .hollow import local_part, warm_up
+from .job_groups import Groups
+from .job_losses import LossWatch
 from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots
+from .job_status import layout_of
+from .job_trace import SwitchTrace
 from .job_world import JobWorld
 from .planning import plan_on
 from .snapshot import Region, regions_of
@@ -43,8 +47,8 @@ _SHARE = 0.8
 # Between two looks whether the attempt has ended.
 _LOOK = 0.05
 
-# What a trainer builds may use variables of modules: one at a time.
-_building = threading.Lock()
+#: What a trainer builds may use variables of modules: one at a time.
+building = threading.Lock()
 
 
 def parties_of(record: _C.JobRecord) -> list[str]:
@@ -55,11 +59,6 @@ def parties_of(record: _C.JobRecord) -> list[str]:
     return here + join
 
 
-def layout_of(text: str) -> Any:
-    """What a request asked for; no text: nothing was asked for."""
-    return json.loads(text) if text else None
-
-
 @dataclass
 class Terms:
     """What is the same for all attempts of a process."""
@@ -67,11 +66,15 @@ class Terms:
     name: str
     root: str
     store: dist.Store
+    #: The same, whose calls end in time.
+    keys: dist.Store
     build: Callable[[JobWorld], State]
     patience: float
     group_timeout: float
     digests: bool
     cache: Any
+    watch: LossWatch
+    trace: Path | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
     snapshots: Snapshots | None = None
 
@@ -127,14 +130,23 @@ class Attempt:
         self.state: State | None = None
         # The version of the snapshots that all go back to.
         self._recalled: tuple[int, int] | None = None
-        #: Why it has failed on this process.
-        self.error: BaseException | None = None
         self._is_torn = is_torn
         self._snapshot_group: dist.ProcessGroup | None = None
-        #: Of the new world; None: it takes no snapshots.
         self.pulse: Pulse | None = None
+        #: What this process has spent its time on.
+        self.trace = SwitchTrace()
+        #: Whether this process, a member before, stands at the boundary.
+        self.has_come = False
+        #: Bytes of its transfer, once that is over.
+        self.moved: dict[str, Any] = {}
         self._live: list[Region] | None = None
         self._native, self._record, self._terms = native, record, terms
+        self._groups = Groups(
+            native.store(self.number),
+            terms.patience,
+            terms.group_timeout,
+            self.trace,
+        )
         self._parties = parties_of(record)
         self._held: Held | None = None
         self._has_source = threading.Event()
@@ -153,6 +165,11 @@ class Attempt:
     def is_after_loss(self) -> bool:
         """A process of the world that it leaves is gone."""
         return bool(self._record.lost) and bool(self._record.members)
+
+    @property
+    def lost(self) -> list[str]:
+        """The processes that the job goes on without."""
+        return list(self._record.lost)
 
     @property
     def recalls(self) -> bool:
@@ -178,15 +195,14 @@ class Attempt:
 
     def _prepare(self) -> None:
         try:
-            if self.stays:
-                self._build()
-            if self._record.members:
-                self._connect()
+            with self.trace.span("prepare"):
+                if self.stays:
+                    self._build()
+                if self._record.members:
+                    self._connect()
             self._go_on()
         except BaseException as error:
             self._fail(error)
-            if self.pulse is not None:
-                self.pulse.close()
             return
         step = None if self._recalled is None else self._recalled[1]
         self._native.ended("prepare", self.number, step)
@@ -196,7 +212,6 @@ class Attempt:
             raise AbortedError("the attempt has ended")
 
     def _fail(self, error: BaseException) -> None:
-        self.error = error
         kind = describe(error) if code_of(error) == "cancelled" else str(error)
         self._native.failed(self.number, code_of(error), kind)
 
@@ -208,17 +223,19 @@ class Attempt:
             name=terms.name,
             layout=layout_of(record.target_layout),
             founded=not record.members,
-            store=self._native.store(self.number),
-            connect=terms.patience,
-            timeout=terms.group_timeout,
-            can_be_cut=terms.snapshots is not None,
+            groups=self._groups,
         )
+        self.pulse = world.new_pulse()
+        terms.watch.expect(self.number, world, self.pulse)
         if terms.snapshots is not None:
             self._snapshot_group = world.new_group(range(world.size))
-            self.pulse = world.new_pulse()
-        with _building:
+        with building:
             self._go_on()
-            state = terms.build(world)
+            if world.founded:
+                # Later worlds are made on the meta device, and in haste.
+                warm_up()
+            with self.trace.span("build"):
+                state = terms.build(world)
         world.close()
         if not isinstance(state, State):
             raise InvalidError(
@@ -233,8 +250,9 @@ class Attempt:
         if self.recalls:
             snapshots.hold(self._record.epoch)
         if not self.recalls or not snapshots.versions:
-            while not self._has_source.wait(_LOOK):
-                self._go_on()
+            with self.trace.span("wait for a boundary"):
+                while not self._has_source.wait(_LOOK):
+                    self._go_on()
         terms, rank = self._terms, self._parties.index(self._terms.name)
         board = Board(
             self._native.store(self.number),
@@ -246,9 +264,10 @@ class Attempt:
         )
         with board:
             source = self._source(board)
-            plan = plan_on(
-                board, source, self.state, terms.cache, terms.request
-            )
+            with self.trace.span("plan"):
+                plan = plan_on(
+                    board, source, self.state, terms.cache, terms.request
+                )
         world = World(
             store=dist.PrefixStore(self._prefix, terms.store),
             rank=rank,
@@ -256,32 +275,36 @@ class Attempt:
             timeout=terms.patience,
         )
         self._go_on()
-        switch = plan.prepare(
-            world,
-            source,
-            self.state,
-            tag=self.number,
-            digests=terms.digests,
-        )
-        self._switch = switch
-        if self._ended.is_set():
-            switch.abort("the job has gone on")
-        switch.wait()
+        with self.trace.span("connect"):
+            switch = plan.prepare(
+                world,
+                source,
+                self.state,
+                tag=self.number,
+                digests=terms.digests,
+            )
+            self._switch = switch
+            if self._ended.is_set():
+                switch.abort("the job has gone on")
+            switch.wait()
+        if terms.trace is not None:
+            switch.time_steps()
 
     def _source(self, board: Board) -> State | None:
         """What this process supplies. After a loss all agree on it."""
         if not self.is_after_loss:
             return self._held
         record, terms = self._record, self._terms
-        choice = Agreement(
-            board,
-            self._parties,
-            record.members,
-            record.lost,
-            terms.snapshots,
-            self._live,
-            self._is_torn,
-        ).reach()
+        with self.trace.span("choose what to go back to"):
+            choice = Agreement(
+                board,
+                self._parties,
+                record.members,
+                record.lost,
+                terms.snapshots,
+                self._live,
+                self._is_torn,
+            ).reach()
         if choice.number is None:
             return self._held
         self._recalled = choice.number
@@ -311,6 +334,12 @@ class Attempt:
         """Moves the bytes; `state` is what the trainer holds now."""
         if self._switch is None:
             return
+        with self.trace.span("transfer"):
+            self._transfer(state)
+        self.moved = self._switch.stats
+        self.trace.add_steps(self._switch.steps())
+
+    def _transfer(self, state: State | None) -> None:
         if self._held is not None:
             now = _places(state.tensors)
             then = _places(self._held.tensors)
@@ -324,9 +353,10 @@ class Attempt:
 
     def verify(self) -> None:
         """All have their bytes, and shared values are the same."""
-        if self._switch is not None:
-            self._switch.settle()
-        self._native.leave(self.number)
+        with self.trace.span("verify"):
+            if self._switch is not None:
+                self._switch.settle()
+            self._native.leave(self.number)
 
     def adopt(self) -> None:
         """The new world is the world."""
@@ -341,25 +371,45 @@ class Attempt:
         self._release()
 
     def _forget_lost(self) -> None:
-        """Who is lost has left its sign of life."""
+        """Who is lost has left its sign of life, and how it stood."""
+        root, store = self._terms.root, self._terms.keys
         with contextlib.suppress(RuntimeError):
             for name in self._record.lost:
-                self._terms.store.delete_key(f"{self._terms.root}/alive/{name}")
+                for kind in ("alive", "status"):
+                    store.delete_key(f"{root}/{kind}/{name}")
 
     def discard(self, why: str) -> None:
         """The old world goes on as if nothing had been."""
         self._ended.set()
+        self._groups.cut()
         if self._switch is not None:
             with contextlib.suppress(RuntimeError):
                 self._switch.abort(why)
         self._native.leave(self.number)
         # What says that the switch was aborted: all know.
         with contextlib.suppress(RuntimeError):
-            self._terms.store.delete_key(f"{self._prefix}/dynatrain/attempt")
+            self._terms.keys.delete_key(f"{self._prefix}/dynatrain/attempt")
         self.world = self.state = None
         if self.pulse is not None:
             self.pulse.close()
         self._release()
+
+    def write_trace(self, outcome: str) -> None:
+        """Where the trainer wants to see what the time went into."""
+        if self._terms.trace is None:
+            return
+        record, name = self._record, self._terms.name
+        before, after = (
+            f"rank {world.index(name)}" if name in world else "none"
+            for world in (record.members, record.target_members)
+        )
+        self.trace.write(
+            self._terms.trace,
+            self.number,
+            self._parties.index(name),
+            f"{before} -> {after} ({name})",
+            outcome,
+        )
 
     def _release(self) -> None:
         self._held = self._switch = self._snapshot_group = None

@@ -3,17 +3,19 @@
 A process that ends without having left is told to the job at once: its
 connections end, and its sign of life stays in the store. Where the whole host
 goes nothing ends; then the job's count of signs of life finds it
-(docs/ElasticJobs.md).
+(docs/ElasticJobs.md). One that ends while it is about to join ends the attempt.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass, field
 
 import torch.distributed as dist
 
 from . import _C
 from .connections import Pulse
+from .errors import StoreLostError
 from .job_world import JobWorld
 
 # Seconds between two looks at what the job knows.
@@ -21,6 +23,16 @@ _LOOK = 0.1
 # Worlds whose connections stay open: those who have yet to leave the world
 # before must not see this process go.
 _KEPT = 2
+
+
+@dataclass
+class _Prepared:
+    """The world that an attempt prepares, and who has ended in it so far."""
+
+    attempt: int
+    world: JobWorld
+    pulse: Pulse
+    ended: set[str] = field(default_factory=set)
 
 
 class LossWatch:
@@ -33,6 +45,7 @@ class LossWatch:
     def __init__(self, native: _C.Job, store: dist.Store, signs: str) -> None:
         self._native, self._store, self._signs = native, store, signs
         self._worlds: list[tuple[JobWorld, Pulse]] = []
+        self._next: _Prepared | None = None
         self._gone: set[str] = set()
         self._has_left = False
         self._is_over = threading.Event()
@@ -41,10 +54,18 @@ class LossWatch:
         )
         self._thread.start()
 
+    def expect(self, attempt: int, world: JobWorld, pulse: Pulse) -> None:
+        """A world that an attempt prepares."""
+        self._note_ended()
+        self._next = _Prepared(attempt, world, pulse)
+
     def enter(self, world: JobWorld, pulse: Pulse) -> None:
         """The world that this process is in now."""
         # The others look for it from now on.
-        self._store.add(f"{self._signs}/{world.members[world.rank]}", 1)
+        try:
+            self._store.add(f"{self._signs}/{world.members[world.rank]}", 1)
+        except dist.DistError as error:
+            raise StoreLostError(f"lost the store: {error}") from error
         self._worlds.append((world, pulse))
 
     def leave(self) -> None:
@@ -55,35 +76,74 @@ class LossWatch:
         """The other processes see this one go."""
         self._is_over.set()
         self._thread.join()
-        for _, pulse in self._worlds:
-            pulse.close()
+        while self._worlds:
+            self._drop_oldest()
+
+    def _drop_oldest(self) -> None:
+        self._worlds.pop(0)[1].close()
 
     def _run(self) -> None:
         while not self._is_over.is_set():
+            self._look_ahead()
             if not self._worlds:
                 self._is_over.wait(_LOOK)
                 continue
             while len(self._worlds) > _KEPT:
-                self._worlds.pop(0)[1].close()
-                self._gone.clear()
+                self._drop_oldest()
             self._look(*self._worlds[-1])
+
+    def _look_ahead(self) -> None:
+        """At the world that is prepared: nobody else is to wait for one that
+        ends, as no process looks for the signs of life of who joins."""
+        ahead = self._next
+        if ahead is None:
+            return
+        attempt, world = ahead.attempt, ahead.world
+        ended = ahead.pulse.ended(0)
+        ahead.ended.update(world.members[at] for at in ended)
+        record = self._native.record()
+        for at in ended if record.attempt == attempt and record.is_open else ():
+            name = world.members[at]
+            # Without a member of the old world the job goes on as after a loss.
+            if name not in record.members:
+                why = f"rank {at} of the new world ({name}) has ended"
+                self._native.failed(attempt, "peer_lost", why)
+
+    def _note_ended(self) -> None:
+        """Who had ended in a world before this process entered it. In one that
+        nobody enters it means nothing: who discards it ends there too."""
+        ahead = self._next
+        if ahead is not None and any(
+            world is ahead.world for world, _ in self._worlds
+        ):
+            self._gone.update(ahead.ended)
+            ahead.ended.clear()
 
     def _look(self, world: JobWorld, pulse: Pulse) -> None:
         """At one world, for a moment."""
+        self._note_ended()
         self._gone.update(world.members[at] for at in pulse.ended(_LOOK))
         record = self._native.record()
         if self._native.state() == "stopped" and not self._has_left:
             # The others have gone on without it.
             world.cut()
+        killed = self._killed(world, record)
         if record.epoch != world.epoch:
+            # Only copies travel in it yet.
+            if killed:
+                world.cut()
             return
-        news = self._gone.intersection(world.members).difference(record.lost)
-        killed = [name for name in news if self._has_sign(name)]
-        self._gone.difference_update(news)
         if killed:
             self._native.ask([], [], "", killed)
         if record.is_open and record.lost:
             world.cut()
+
+    def _killed(self, world: JobWorld, record: _C.JobRecord) -> list[str]:
+        """Who has ended since the last look, and has not left."""
+        news = self._gone.intersection(world.members).difference(record.lost)
+        killed = [name for name in news if self._has_sign(name)]
+        self._gone.difference_update(news)
+        return killed
 
     def _has_sign(self, process: str) -> bool:
         """Who leaves, or ends with an error, takes it away."""

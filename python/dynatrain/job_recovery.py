@@ -118,7 +118,8 @@ def offer_of(
     )
 
 
-def _processes(names: Sequence[str], members: Sequence[str]) -> str:
+def processes_of(names: Sequence[str], members: Sequence[str]) -> str:
+    """In words, by their ranks among the members of a world."""
     ranks = {one: rank for rank, one in enumerate(members)}
     texts = [
         f"rank {ranks[one]} ({one})" if one in ranks else one
@@ -168,7 +169,7 @@ def choose(
 ) -> Choice:
     """What all go on from. members: of the world that a process is lost of.
     own: versions of the process that chooses, which know who held what."""
-    who = f"{_processes(lost, members)} lost"
+    who = f"{processes_of(lost, members)} lost"
     table = _Table(parties, offers)
     if not table.suppliers:
         return _choose_live(who, offers)
@@ -182,7 +183,7 @@ def choose(
             return Choice(number, table.suppliers[number])
         why = why or (
             f"of the newest snapshot, of step {number[1]}, there is no copy of "
-            f"{_processes(gone, members)}, and nobody else held "
+            f"{processes_of(gone, members)}, and nobody else held "
             + (_named(regions) if regions else "what is not known here")
         )
     raise LostStateError(f"{who}: {why}; go on from a checkpoint")

@@ -275,6 +275,7 @@ class Snapshots:
             "bytes": sum(
                 copy.nbytes
                 for one in self.versions
-                for copy in one.copies.values()
+                # Other threads add to them.
+                for copy in list(one.copies.values())
             ),
         }

@@ -228,6 +228,18 @@ class Switch:
         self.wait()
         return self._native.stats()
 
+    def time_steps(self) -> None:
+        """Once prepared: `transfer` notes when each instruction ran."""
+        self.wait()
+        self._native.time_steps()
+
+    def steps(self) -> list[tuple[str, int, int, float, float]]:
+        """What has run, where `time_steps` has asked for it: what, its wave,
+        bytes, and from when to when by `time.monotonic`. On a GPU nothing, as
+        the host only starts what runs there."""
+        self.wait()
+        return self._native.steps()
+
     def __enter__(self) -> Switch:
         return self
 

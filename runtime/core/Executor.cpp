@@ -146,6 +146,8 @@ std::vector<uint32_t> Executor::peers() const {
 
 Status Executor::run() {
   statistics = {};
+  if (timesSteps)
+    statistics.steps.reserve(steps.size());
   Status status = runSteps();
   statistics.devicePeak = storage->peakLiveBytes();
   return status;
@@ -164,12 +166,47 @@ Status Executor::runSteps() {
   return {};
 }
 
+/// Seconds of the steady clock.
+static double secondsNow() {
+  std::chrono::duration<double> time =
+      std::chrono::steady_clock::now().time_since_epoch();
+  return time.count();
+}
+
+/// Of a step as `StepTime` counts them.
+static uint64_t bytesOf(const Instruction &instruction, uint64_t copied,
+                        const std::vector<PreparedSegment> &segments) {
+  if (instruction.op == Opcode::Copy)
+    return copied;
+  uint64_t bytes = instruction.bytes;
+  for (const Message &message : instruction.messages)
+    bytes += message.bytes;
+  if (instruction.op == Opcode::Zero)
+    for (const PreparedSegment &segment : segments)
+      bytes += segment.bytes;
+  return bytes;
+}
+
 Status Executor::runStep(size_t index) {
   const Step &step = steps[index];
   if (execution.steps[index].skipped) {
     touchStaging(step.instruction->slot, step.instruction->bytes);
     return {};
   }
+  if (!timesSteps)
+    return runInstruction(index);
+  double begin = secondsNow();
+  Status status = runInstruction(index);
+  const Instruction &instruction = *step.instruction;
+  statistics.steps.push_back(
+      {instruction.op, instruction.wave,
+       bytesOf(instruction, step.bytesCopied, step.segments), begin,
+       secondsNow()});
+  return status;
+}
+
+Status Executor::runInstruction(size_t index) {
+  const Step &step = steps[index];
   switch (step.instruction->op) {
   case Opcode::Copy:
     return runCopy(step);

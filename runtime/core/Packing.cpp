@@ -4,6 +4,7 @@
 
 #include "CopyRuns.h"
 #include "dtrt/format/Text.h"
+#include "dtrt/format/Views.h"
 
 #include <algorithm>
 #include <cstring>
@@ -40,7 +41,8 @@ Status unbound(const PreparedSegment &segment, const LocalStorage &storage,
   const ShardRecord &shard = storage.shards(segment.side)[segment.shard];
   const Family &family = storage.common().families[shard.family];
   return makeError("no memory is bound to '",
-                   tensorOf(family, memberIndex(family, shard, member)),
+                   shortened(ownTensorName(storage.common(), shard,
+                                           memberIndex(family, shard, member))),
                    "' state '", shortened(family.states[state].name), "' (",
                    sideName(segment.side), ") on device ",
                    storage.program().device);

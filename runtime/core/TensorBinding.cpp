@@ -5,6 +5,7 @@
 #include "InPlace.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
+#include "dtrt/format/Views.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -34,7 +35,8 @@ void addShard(const LocalStorage &storage, Side side, uint32_t shard,
   tensor.shard = shard;
   for (int64_t member = 0; member < storage.members(side, shard); ++member) {
     tensor.member = member;
-    tensor.tensor = family.tensorName(memberIndex(family, record, member));
+    tensor.tensor = ownTensorName(storage.common(), record,
+                                  memberIndex(family, record, member));
     for (unsigned state : statesOf(storedStates(family, record.states, side))) {
       tensor.stateIndex = state;
       tensor.state = family.states[state].name;

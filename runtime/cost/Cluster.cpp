@@ -31,6 +31,15 @@ std::optional<std::string> Cluster::check() const {
     return "NICs have " + found(interNodeGBps, kRate);
   if (!std::isfinite(latencyUs) || latencyUs < 0)
     return "the latency is " + found(latencyUs, "0 us or more");
+  if (!std::isfinite(launchUs) || launchUs < 0)
+    return "the launch of a wave is " + found(launchUs, "0 us or more");
+  if (channelsPerPeer < 0 || channelsPerPeer > kMostChannels)
+    return "the cluster has " + std::to_string(channelsPerPeer) +
+           " channels per peer, expected 0 to " + std::to_string(kMostChannels);
+  if (!isRate(intraChannelGBps))
+    return "channels inside a node have " + found(intraChannelGBps, kRate);
+  if (!isRate(interChannelGBps))
+    return "channels between nodes have " + found(interChannelGBps, kRate);
   for (size_t i = 0; i < links.size(); ++i)
     if (!isRate(links[i].GBps))
       return "link " + std::to_string(i) + " has " +

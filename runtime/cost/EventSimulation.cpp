@@ -56,6 +56,8 @@ struct Alone {
   double full = 0;   // seconds at full rate
   double jitter = 1; // of that, what was drawn
   double slow = 1;   // how many times slower its device or link is
+  /// Of its port's time, what its channels can use at most.
+  double most = 1;
 };
 
 class Durations {
@@ -79,6 +81,8 @@ public:
     int64_t from = deviceOf(m.source), to = deviceOf(m.destination);
     Alone alone;
     alone.full = double(m.bytes) / rates.bytesPerSecond(from, to);
+    alone.most =
+        rates.bytesPerSecond(from, to) / rates.linkBytesPerSecond(from, to);
     alone.jitter = jitterOf(number);
     alone.slow = std::max(slowness[m.source], slowness[m.destination]);
     auto link = slowLinks.find({from, to});
@@ -148,7 +152,8 @@ struct Busy {
 struct DeviceState {
   size_t at = 0;              // step
   uint32_t last = kNone;      // the activity that let it come there
-  uint32_t openMessages = 0;  // of its group
+  bool isOffered = false;     // its group
+  uint32_t openMessages = 0;  // likewise
   bool hasCopyBeside = false; // of its group, under way
   std::vector<size_t> local;  // steps of the local lane, from `localAt` on
   size_t localAt = 0;
@@ -191,7 +196,9 @@ private:
   static constexpr uint32_t kPorts = 5;
 
   size_t numberPorts();
-  uint32_t resource(uint32_t device, bool interNode, bool out) const;
+  bool isInterNode(uint32_t message) const;
+  uint32_t outOf(uint32_t message) const;
+  uint32_t into(uint32_t message) const;
   bool isMessage(uint32_t activity) const {
     return activity < plan.messages().size();
   }
@@ -201,6 +208,7 @@ private:
   Status stuck(uint32_t device) const;
 
   void advance(uint32_t device);
+  void beginBeside(uint32_t device);
   void offer(uint32_t device);
   void endGroup(uint32_t device, uint32_t activity);
   void beginMessage(uint32_t message, uint32_t device);
@@ -222,7 +230,8 @@ private:
   const Cluster &cluster;
   const Durations durations;
   const double latency, launch;
-  std::vector<uint32_t> nicOf;      // by device: who stands for its NIC
+  std::vector<uint32_t> nicIn;      // by device: the number of its NIC
+  std::vector<uint32_t> nicOut;     // by message; 0 inside a node
   std::vector<Activity> activities; // messages, then copies
   std::vector<Copy> copies;
   std::vector<DeviceState> devices;
@@ -238,19 +247,38 @@ private:
   double now = 0;
 };
 
-/// Devices that share a NIC may have no program, so NICs have numbers of their
+/// NICs may be of devices that have no program, so they have numbers of their
 /// own, after which come those of devices.
 size_t Engine::numberPorts() {
   DeviceIndex index;
   for (const SimulatedPlan::Program &program : plan.programs())
-    nicOf.push_back(index(cluster.port(program.device, true)));
-  return kPorts * plan.programs().size();
+    nicIn.push_back(index(cluster.port(program.device, true)));
+  const auto &programs = plan.programs();
+  for (const SimulatedPlan::Message &message : plan.messages()) {
+    int64_t from = programs[message.source].device;
+    int64_t to = programs[message.destination].device;
+    bool inter = !cluster.sameNode(from, to);
+    nicOut.push_back(inter ? index(cluster.nicOut(from, to)) : 0);
+  }
+  return kPorts * std::max(programs.size(), size_t(index.size()));
 }
 
-uint32_t Engine::resource(uint32_t device, bool interNode, bool out) const {
-  if (interNode)
-    return nicOf[device] * kPorts + (out ? NicOut : NicIn);
-  return device * kPorts + (out ? IslandOut : IslandIn);
+bool Engine::isInterNode(uint32_t message) const {
+  const SimulatedPlan::Message &m = plan.messages()[message];
+  return !cluster.sameNode(plan.programs()[m.source].device,
+                           plan.programs()[m.destination].device);
+}
+
+uint32_t Engine::outOf(uint32_t message) const {
+  if (isInterNode(message))
+    return nicOut[message] * kPorts + NicOut;
+  return plan.messages()[message].source * kPorts + IslandOut;
+}
+
+uint32_t Engine::into(uint32_t message) const {
+  uint32_t device = plan.messages()[message].destination;
+  return isInterNode(message) ? nicIn[device] * kPorts + NicIn
+                              : device * kPorts + IslandIn;
 }
 
 //===----------------------------------------------------------------------===//
@@ -277,6 +305,8 @@ void Engine::advance(uint32_t device) {
                 state.last);
       return;
     case Kind::Group:
+      state.isOffered = false;
+      beginBeside(device);
       events.push({now + launch * durations.slow(device), Event::Kind::Offered,
                    device, 0});
       return;
@@ -284,17 +314,23 @@ void Engine::advance(uint32_t device) {
   }
 }
 
+/// What is copied while a group is launched and under way.
+void Engine::beginBeside(uint32_t device) {
+  DeviceState &state = devices[device];
+  const SimulatedPlan::Step &group = step(device);
+  Kind kind = group.unpackBytes > 0 ? Kind::Unpack : Kind::Pack;
+  int64_t bytes = group.unpackBytes > 0 ? group.unpackBytes : group.packBytes;
+  if (bytes == 0)
+    return;
+  state.hasCopyBeside = true;
+  beginCopy(device, kind, CopyRole::BesideGroup, group.wave, bytes, state.last);
+}
+
 void Engine::offer(uint32_t device) {
   DeviceState &state = devices[device];
   const SimulatedPlan::Step &group = step(device);
+  state.isOffered = true;
   state.openMessages = uint32_t(group.last - group.first);
-  Kind kind = group.unpackBytes > 0 ? Kind::Unpack : Kind::Pack;
-  int64_t bytes = group.unpackBytes > 0 ? group.unpackBytes : group.packBytes;
-  if (bytes > 0) {
-    state.hasCopyBeside = true;
-    beginCopy(device, kind, CopyRole::BesideGroup, group.wave, bytes,
-              state.last);
-  }
   for (size_t end = group.first; end < group.last; ++end)
     beginMessage(plan.ends()[end], device);
   if (state.openMessages == 0 && !state.hasCopyBeside)
@@ -347,12 +383,12 @@ void Engine::beginCopy(uint32_t device, Kind kind, CopyRole role, int32_t wave,
 
 void Engine::flow(uint32_t activity, const Alone &alone, uint32_t a,
                   uint32_t b) {
-  uint32_t user = shares.add(a, b, 1 / alone.slow);
+  uint32_t user = shares.add(a, b, alone.most / alone.slow);
   if (user >= flows.size())
     flows.resize(user + 1);
   Flow &own = flows[user];
   own.activity = activity;
-  own.left = alone.full * alone.jitter;
+  own.left = alone.full * alone.most * alone.jitter;
   own.rate = 0;
   own.since = now;
   setRates();
@@ -427,7 +463,7 @@ void Engine::copyEnded(uint32_t activity) {
       return beginCopy(copy.device, Kind::Pack, copy.role, group.wave,
                        group.packBytes, activity);
     state.hasCopyBeside = false;
-    if (state.openMessages == 0)
+    if (state.isOffered && state.openMessages == 0)
       endGroup(copy.device, activity);
   }
 }
@@ -468,15 +504,10 @@ Status Engine::run() {
     case Event::Kind::Ended:
       ended(event.item);
       break;
-    case Event::Kind::LatencyOver: {
-      const SimulatedPlan::Message &m = plan.messages()[event.item];
-      bool inter = !cluster.sameNode(plan.programs()[m.source].device,
-                                     plan.programs()[m.destination].device);
-      flow(event.item, durations.message(event.item),
-           resource(m.source, inter, true),
-           resource(m.destination, inter, false));
+    case Event::Kind::LatencyOver:
+      flow(event.item, durations.message(event.item), outOf(event.item),
+           into(event.item));
       break;
-    }
     case Event::Kind::Offered:
       offer(event.item);
       break;

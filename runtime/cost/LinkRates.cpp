@@ -19,8 +19,20 @@ LinkRates::LinkRates(const Cluster &cluster) : cluster(cluster) {
 }
 
 double LinkRates::bytesPerSecond(int64_t from, int64_t to) const {
+  return std::min(linkBytesPerSecond(from, to),
+                  cluster.channelsBytesPerSecond(!cluster.sameNode(from, to)));
+}
+
+double LinkRates::portBytesPerSecond(int64_t from, int64_t to) const {
+  bool inter = !cluster.sameNode(from, to);
+  return std::min(linkBytesPerSecond(from, to),
+                  double(cluster.messagesPerPort(inter)) *
+                      cluster.channelsBytesPerSecond(inter));
+}
+
+double LinkRates::linkBytesPerSecond(int64_t from, int64_t to) const {
   if (last.empty())
-    return cluster.bytesPerSecond(!cluster.sameNode(from, to));
+    return cluster.levelBytesPerSecond(!cluster.sameNode(from, to));
   std::optional<size_t> found; // later ones hold
   for (bool fromNode : {false, true})
     for (bool toNode : {false, true}) {
@@ -29,12 +41,17 @@ double LinkRates::bytesPerSecond(int64_t from, int64_t to) const {
         found = std::max(found, std::optional<size_t>(at->second));
     }
   return found ? cluster.links[*found].GBps * 1e9
-               : cluster.bytesPerSecond(!cluster.sameNode(from, to));
+               : cluster.levelBytesPerSecond(!cluster.sameNode(from, to));
 }
 
 bool LinkRates::isNamed(int64_t device, bool asSource) const {
   const std::set<End> &ends = asSource ? sources : targets;
   return ends.count(end(false, device)) || ends.count(end(true, device));
+}
+
+bool LinkRates::isNamedAlone(int64_t device) const {
+  End own = end(false, device);
+  return sources.count(own) || targets.count(own);
 }
 
 } // namespace dtrt

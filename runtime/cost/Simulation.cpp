@@ -32,6 +32,8 @@ struct Group {
   bool forwards = false;
   int64_t forwardBytes = 0;
   double start = 0, begin = 0, end = 0;
+  /// Of its ports, what its messages take, by level.
+  double out[2] = {0, 0}, in[2] = {0, 0};
 };
 
 /// Who only wants to know how long it takes.
@@ -58,7 +60,7 @@ public:
         .push_back({begin, end, wire});
   }
   void grouped(int64_t device) {
-    timeline.devices[device].latency += cluster.latencySeconds();
+    timeline.devices[device].latency += cluster.waveSeconds();
   }
 
 private:
@@ -159,7 +161,15 @@ void Simulation<Record>::formGroups(const TimedMessage *first,
     sender.forwards |= m->isForward;
     if (m->isPacked)
       (m->isForward ? sender.forwardBytes : sender.packBytes) += m->bytes;
-    groupOf(m->destination).unpackBytes += m->isUnpacked ? m->bytes : 0;
+    bool inter = !cluster.sameNode(m->source, m->destination);
+    Group &receiver = groupOf(m->destination);
+    receiver.unpackBytes += m->isUnpacked ? m->bytes : 0;
+    if (cluster.messagesPerPort(inter) == 1)
+      continue;
+    double port =
+        double(m->bytes) / rates.portBytesPerSecond(m->source, m->destination);
+    groupOf(m->source).out[inter] += port;
+    receiver.in[inter] += port;
   }
 }
 
@@ -217,13 +227,16 @@ void Simulation<Record>::send(const TimedMessage &m) {
   Group &sender = groups[index(m.source)];
   Group &receiver = groups[index(m.destination)];
   double start = std::max(sender.start, receiver.start);
-  bool waitsForNics = inter && cluster.devicesPerNic > 1;
+  bool waitsForNics = inter && (cluster.devicesPerNic > 1 || cluster.pxn);
   if (waitsForNics)
-    start = std::max({start, nicOut[cluster.port(m.source, true)],
+    start = std::max({start, nicOut[cluster.nicOut(m.source, m.destination)],
                       nicIn[cluster.port(m.destination, true)]});
-  double end = start + cluster.latencySeconds() + wire;
+  double flows = wire;
+  if (cluster.messagesPerPort(inter) > 1)
+    flows = std::max({wire, sender.out[inter], receiver.in[inter]});
+  double end = start + cluster.latencySeconds() + flows;
   if (waitsForNics)
-    nicOut[cluster.port(m.source, true)] =
+    nicOut[cluster.nicOut(m.source, m.destination)] =
         nicIn[cluster.port(m.destination, true)] = end;
   record.sent(m, inter, start, end, wire);
   for (Group *group : {&sender, &receiver}) {
@@ -239,7 +252,8 @@ void Simulation<Record>::runWave(const TimedMessage *first,
   formGroups(first, last);
   for (uint32_t number : inWave) {
     Group &group = groups[number];
-    group.start = group.begin = prepare(number, group);
+    group.start = group.begin =
+        prepare(number, group) + cluster.launchUs * 1e-6;
   }
   for (const TimedMessage *m = first; m != last; ++m)
     send(*m);
@@ -299,8 +313,9 @@ PortSeconds busiestPorts(const std::vector<TimedMessage> &messages,
   };
   for (const TimedMessage &m : messages) {
     bool inter = !cluster.sameNode(m.source, m.destination);
-    double seconds = cluster.wireSeconds(m.source, m.destination, m.bytes);
-    portsOf(cluster.port(m.source, inter)).out[inter] += seconds;
+    double seconds = cluster.portSeconds(m.source, m.destination, m.bytes);
+    portsOf(inter ? cluster.nicOut(m.source, m.destination) : m.source)
+        .out[inter] += seconds;
     portsOf(cluster.port(m.destination, inter)).in[inter] += seconds;
   }
   double seconds[2] = {0, 0};

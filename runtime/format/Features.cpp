@@ -86,9 +86,13 @@ std::string describe(unsigned bit, const std::string &name) {
 FeatureSet featuresOf(const PlanCommon &common) {
   FeatureSet out = only(!common.cluster.links.empty(), Feature::UnequalLinks) |
                    only(common.cluster.devicesPerNic > 1, Feature::SharedNics) |
+                   only(common.cluster.pxn, Feature::Pxn) |
+                   only(common.cluster.launchUs > 0, Feature::Launches) |
+                   only(common.cluster.channelsPerPeer > 0, Feature::Channels) |
                    only(common.summary.granularity == Granularity::Tensor,
                         Feature::FlatByTensor) |
-                   only(common.summary.bytesInPlace > 0, Feature::InPlace);
+                   only(common.summary.bytesInPlace > 0, Feature::InPlace) |
+                   only(!common.views.empty(), Feature::Views);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

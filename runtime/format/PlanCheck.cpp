@@ -9,6 +9,7 @@
 
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
+#include "dtrt/format/Views.h"
 
 #include <algorithm>
 #include <cmath>
@@ -193,6 +194,14 @@ Status checkCluster(const Cluster &cluster) {
       checkNumber("latency", cluster.latencyUs, 0, kMostMicroseconds));
   DTRT_RETURN_IF_ERROR(checkNumber("start of a pack", cluster.packLaunchUs, 0,
                                    kMostMicroseconds));
+  DTRT_RETURN_IF_ERROR(
+      checkNumber("launch of a wave", cluster.launchUs, 0, kMostMicroseconds));
+  if (cluster.channelsPerPeer < 0 || cluster.channelsPerPeer > kMostChannels)
+    return makeError("cluster has ", cluster.channelsPerPeer,
+                     " channels per peer, expected 0 to ", kMostChannels);
+  for (double rate : {cluster.intraChannelGBps, cluster.interChannelGBps})
+    DTRT_RETURN_IF_ERROR(
+        checkNumber("rate of a channel", rate, kLeastGBps, kMostGBps));
   for (const Link &link : cluster.links)
     DTRT_RETURN_IF_ERROR(checkLink(link));
   return {};
@@ -345,6 +354,8 @@ private:
         status = which == Side::Source ? checkDerivedStates(family, shard)
                                        : checkDropped(family, shard);
       if (status.ok())
+        status = checkInView(shard, which);
+      if (status.ok())
         status = chargeMembers(family, shard);
       if (!status.ok())
         return makeError(side, " shard ", i, " of '", shortened(family.name),
@@ -354,6 +365,18 @@ private:
         return makeError(side, " shards hold ", total, " bytes");
     }
     return {};
+  }
+
+  /// Looks through the intervals of the view.
+  Status checkInView(const ShardRecord &shard, Side side) {
+    if (shard.view >= common.views.size())
+      return dtrt::checkInView(common, shard, side);
+    uint64_t looks = 0;
+    for (const ViewDim &dim : common.views[shard.view].dims)
+      looks += dim.intervals.size();
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("lookups in intervals of views", looks, kLookCost));
+    return dtrt::checkInView(common, shard, side);
   }
 
   /// Its buffers, and the boxes of storage that its members are. A dim without
@@ -632,6 +655,12 @@ Status checkCommon(const PlanCommon &common) {
       return makeError("family ", i, " '", shortened(family.name),
                        "': ", status.message());
   }
+  for (size_t i = 0; i < common.views.size(); ++i) {
+    Status status = checkView(common.families, common.views[i]);
+    if (!status.ok())
+      return makeError("view ", i, " '", shortened(common.views[i].name),
+                       "': ", status.message());
+  }
   DTRT_RETURN_IF_ERROR(checkCluster(common.cluster));
   DTRT_RETURN_IF_ERROR(checkSummary(common.summary));
   DTRT_RETURN_IF_ERROR(checkProse("source layout", common.sourceLayout));
@@ -648,6 +677,10 @@ Status chargeTensors(const PlanCommon &common, ReadBudget &budget) {
     DTRT_RETURN_IF_ERROR(budget.charge("names of tensors",
                                        uint64_t(family.numMembers()),
                                        kNameCost + family.name.size()));
+  for (const NamedView &view : common.views)
+    DTRT_RETURN_IF_ERROR(budget.charge(
+        "names of views", uint64_t(common.families[view.family].numMembers()),
+        kNameCost + view.name.size()));
   return {};
 }
 

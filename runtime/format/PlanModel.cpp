@@ -21,7 +21,10 @@ int64_t Family::numMembers() const {
   return members;
 }
 
-std::string Family::tensorName(const std::vector<int64_t> &member) const {
+/// A name with a number for each "{}".
+static std::string withNumbers(const std::string &name,
+                               const std::vector<LeadingDim> &leading,
+                               const std::vector<int64_t> &member) {
   std::string text;
   size_t from = 0;
   for (size_t dim = 0; dim < leading.size(); ++dim) {
@@ -34,6 +37,14 @@ std::string Family::tensorName(const std::vector<int64_t> &member) const {
     from = hole + 2;
   }
   return text.append(name, from, std::string::npos);
+}
+
+std::string Family::tensorName(const std::vector<int64_t> &member) const {
+  return withNumbers(name, leading, member);
+}
+
+std::string NamedView::tensorName(const std::vector<int64_t> &member) const {
+  return withNumbers(name, leading, member);
 }
 
 } // namespace dtrt

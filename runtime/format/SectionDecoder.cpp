@@ -99,6 +99,7 @@ private:
     record.family = shard.family();
     record.states = shard.states();
     record.flat = shard.flat();
+    record.view = shard.view() - 1; // 0: kNoView
     if (record.flat)
       record.range = {shard.range_lo(), shard.range_hi()};
     if (shard.rank() > kMaxRank)
@@ -271,6 +272,9 @@ private:
 
   Status decodeState(const fb::State &state, Family &family);
   Status decodeFamily(const fb::Family &from);
+  Status decodeLeading(const flatbuffers::Vector<const fb::LeadingDim *> *from,
+                       std::vector<LeadingDim> &leading);
+  Status decodeView(const fb::View &from);
   Status decodeSummary(const fb::Summary &from);
   Status decodeCluster(const fb::Cluster &cluster);
 
@@ -292,18 +296,24 @@ Status CommonDecoder::decodeState(const fb::State &state, Family &family) {
   return {};
 }
 
+Status CommonDecoder::decodeLeading(
+    const flatbuffers::Vector<const fb::LeadingDim *> *from,
+    std::vector<LeadingDim> &leading) {
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("leading dims", count(from), sizeof(LeadingDim)));
+  for (size_t i = 0; i < count(from); ++i)
+    leading.push_back(
+        {from->Get(i)->first(), from->Get(i)->step(), from->Get(i)->count()});
+  return {};
+}
+
 Status CommonDecoder::decodeFamily(const fb::Family &from) {
   DTRT_RETURN_IF_ERROR(
       checkAligned("common section", from.leading(), from.shape()));
   Family family;
   DTRT_RETURN_IF_ERROR(
       text("bytes of names of families", from.name(), family.name));
-  DTRT_RETURN_IF_ERROR(
-      budget.charge("leading dims", count(from.leading()), sizeof(LeadingDim)));
-  for (size_t i = 0; i < count(from.leading()); ++i) {
-    const fb::LeadingDim &dim = *from.leading()->Get(i);
-    family.leading.push_back({dim.first(), dim.step(), dim.count()});
-  }
+  DTRT_RETURN_IF_ERROR(decodeLeading(from.leading(), family.leading));
   DTRT_RETURN_IF_ERROR(list("dims of families", from.shape(), family.shape));
   if (family.rank() > kMaxRank)
     return makeError("family ", to.families.size(), " has ", family.rank(),
@@ -315,6 +325,36 @@ Status CommonDecoder::decodeFamily(const fb::Family &from) {
   family.partial = from.partial();
   DTRT_RETURN_IF_ERROR(text("bytes of names", from.storage(), family.storage));
   to.families.push_back(std::move(family));
+  return {};
+}
+
+Status CommonDecoder::decodeView(const fb::View &from) {
+  DTRT_RETURN_IF_ERROR(checkAligned("common section", from.leading()));
+  if (from.side() > uint8_t(Side::Destination))
+    return makeError("view ", to.views.size(), " is of side ",
+                     int(from.side()));
+  NamedView view;
+  view.side = Side(from.side());
+  view.family = from.family();
+  DTRT_RETURN_IF_ERROR(text("bytes of names of views", from.name(), view.name));
+  DTRT_RETURN_IF_ERROR(decodeLeading(from.leading(), view.leading));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("dims of views", count(from.dims()), sizeof(ViewDim)));
+  for (size_t d = 0; d < count(from.dims()); ++d) {
+    const fb::ViewDim &dim = *from.dims()->Get(d);
+    DTRT_RETURN_IF_ERROR(checkAligned("common section", dim.bounds()));
+    size_t ends = count(dim.bounds());
+    if (ends % 2 != 0)
+      return makeError("view ", to.views.size(), " has ", ends,
+                       " ends of intervals in a dim");
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("intervals of views", ends / 2, sizeof(Interval)));
+    view.dims.push_back({{}, dim.index()});
+    for (size_t i = 0; i < ends; i += 2)
+      view.dims.back().intervals.push_back(
+          {dim.bounds()->Get(i), dim.bounds()->Get(i + 1)});
+  }
+  to.views.push_back(std::move(view));
   return {};
 }
 
@@ -362,7 +402,12 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
                 cluster.pack_gbps(),
                 cluster.pack_launch_us(),
                 {},
-                from.devices_per_nic()};
+                from.devices_per_nic(),
+                from.pxn(),
+                from.launch_us(),
+                from.channels_per_peer(),
+                from.intra_channel_gbps(),
+                from.inter_channel_gbps()};
   DTRT_RETURN_IF_ERROR(
       budget.charge("links", count(from.links()), sizeof(Link)));
   for (size_t i = 0; i < count(from.links()); ++i) {
@@ -396,6 +441,10 @@ Result<PlanCommon> CommonDecoder::decode() {
       budget.charge("families", count(from.families()), sizeof(Family)));
   for (size_t i = 0; i < count(from.families()); ++i)
     DTRT_RETURN_IF_ERROR(decodeFamily(*from.families()->Get(i)));
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("views", count(from.views()), sizeof(NamedView)));
+  for (size_t i = 0; i < count(from.views()); ++i)
+    DTRT_RETURN_IF_ERROR(decodeView(*from.views()->Get(i)));
   DTRT_RETURN_IF_ERROR(decodeCluster(*from.cluster()));
   DTRT_RETURN_IF_ERROR(decodeSummary(*from.summary()));
   DTRT_RETURN_IF_ERROR(

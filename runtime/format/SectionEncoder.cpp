@@ -112,7 +112,8 @@ private:
       }
     }
     return fb::Shard(shard.states, shard.range.lo, shard.range.hi, shard.family,
-                     pool.add(dims), uint16_t(shard.dims.size()), shard.flat);
+                     pool.add(dims), uint16_t(shard.dims.size()), shard.flat,
+                     shard.view + 1);
   }
 
   Status addSegment(const Segment &segment) {
@@ -202,6 +203,25 @@ encodeFamily(const Family &family, flatbuffers::FlatBufferBuilder &builder) {
                           family.partial, storage);
 }
 
+flatbuffers::Offset<fb::View>
+encodeView(const NamedView &view, flatbuffers::FlatBufferBuilder &builder) {
+  std::vector<fb::LeadingDim> leading;
+  for (const LeadingDim &dim : view.leading)
+    leading.emplace_back(dim.first, dim.step, dim.count);
+  std::vector<flatbuffers::Offset<fb::ViewDim>> dims;
+  for (const ViewDim &dim : view.dims) {
+    std::vector<int64_t> bounds;
+    for (const Interval &interval : dim.intervals)
+      bounds.insert(bounds.end(), {interval.lo, interval.hi});
+    dims.push_back(
+        fb::CreateViewDim(builder, builder.CreateVector(bounds), dim.isIndex));
+  }
+  auto name = builder.CreateString(view.name);
+  auto leadingVector = builder.CreateVectorOfStructs(leading);
+  return fb::CreateView(builder, uint8_t(view.side), view.family, name,
+                        leadingVector, builder.CreateVector(dims));
+}
+
 flatbuffers::Offset<fb::Summary>
 encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
   auto coverage = builder.CreateString(s.coverage);
@@ -230,6 +250,9 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
   std::vector<flatbuffers::Offset<fb::Family>> families;
   for (const Family &family : common.families)
     families.push_back(encodeFamily(family, builder));
+  std::vector<flatbuffers::Offset<fb::View>> views;
+  for (const NamedView &view : common.views)
+    views.push_back(encodeView(view, builder));
   auto version = builder.CreateString(common.compilerVersion);
   auto request = builder.CreateString(common.requestHash);
   auto sourcePrint = builder.CreateString(common.sourceFingerprint);
@@ -250,12 +273,18 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
                        link.from.isNode, link.to.isNode);
   auto linkVector = builder.CreateVectorOfStructs(links);
   auto featureVector = builder.CreateVectorOfStrings(featureNames(features));
+  flatbuffers::Offset<flatbuffers::Vector<flatbuffers::Offset<fb::View>>>
+      viewVector;
+  if (!views.empty())
+    viewVector = builder.CreateVector(views);
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
       destinationDevices, familyVector, &cluster, summary, sourceLayout,
       destinationLayout, linkVector, common.cluster.devicesPerNic,
-      featureVector));
+      featureVector, viewVector, common.cluster.pxn, common.cluster.launchUs,
+      common.cluster.channelsPerPeer, common.cluster.intraChannelGBps,
+      common.cluster.interChannelGBps));
 }
 
 } // namespace dtrt

@@ -13,7 +13,7 @@ namespace {
 /// What shards have in common that are alike, with a state.
 std::vector<int64_t> keyOf(const ShardRecord &shard, unsigned state) {
   std::vector<int64_t> out = {int64_t(state), int64_t(shard.family),
-                              int64_t(shard.flat)};
+                              int64_t(shard.flat), int64_t(shard.view)};
   if (shard.flat)
     out.insert(out.end(), {shard.range.lo, shard.range.hi});
   for (const auto &intervals : shard.dims) {
@@ -138,6 +138,9 @@ private:
 bool areAlike(const Family &family, const ShardRecord &source,
               const ShardRecord &destination, unsigned state) {
   const StateInfo &info = family.states[state];
+  // What has a name of its own on a side is another tensor there.
+  if (source.view != kNoView || destination.view != kNoView)
+    return false;
   return source.family == destination.family &&
          source.dims == destination.dims && source.flat == destination.flat &&
          (!source.flat || source.range == destination.range) && info.inSource &&

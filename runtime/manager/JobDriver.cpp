@@ -117,6 +117,12 @@ JobRecord JobDriver::record() const {
   return member.record();
 }
 
+std::optional<JobRequest> JobDriver::queued() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  const JobRequest *request = member.queued();
+  return request ? std::optional<JobRequest>(*request) : std::nullopt;
+}
+
 //===----------------------------------------------------------------------===//
 // The thread that turns
 //===----------------------------------------------------------------------===//

@@ -29,7 +29,7 @@ constexpr std::chrono::microseconds kSpin(200);
 /// Between two looks at NCCL's asynchronous errors.
 constexpr std::chrono::milliseconds kErrorInterval(2);
 /// How long a rank that fails waits until the others have been told, until a
-/// call has come back from NCCL, and until the communicator is gone.
+/// call has come back from NCCL, and until all of its threads are done.
 constexpr Seconds kTellLimit(1), kCallLimit(2), kEndLimit(3);
 /// A rank tells its neighbour so often that it is alive, and is missed after so
 /// many times that the neighbour has looked and seen nothing new. In large
@@ -596,14 +596,15 @@ void NcclCommunicator::leave(Release release,
 }
 
 /// The worker's calls may need the abort to return; its last job may be one for
-/// the aborter.
+/// the aborter. One limit for all: an abort may stay as long as a peer does not
+/// answer.
 void NcclCommunicator::awaitEnd() {
-  (void)state->teller.idleWithin(kTellLimit);
-  (void)state->aborter.idleWithin(kEndLimit);
-  (void)state->worker.idleWithin(
-      std::min(Seconds(state->options.timeout), kEndLimit));
-  (void)state->aborter.idleWithin(kEndLimit);
-  (void)state->watcher.idleWithin(kTellLimit);
+  auto deadline =
+      Clock::now() + std::chrono::duration_cast<Clock::duration>(kEndLimit);
+  auto left = [&] { return Seconds(deadline - Clock::now()); };
+  for (Worker *one : {&state->teller, &state->aborter, &state->worker,
+                      &state->aborter, &state->watcher})
+    (void)one->idleWithin(left());
 }
 
 std::vector<uint32_t>

@@ -156,6 +156,9 @@ Settings settingsOf(size_t rank, size_t ranks, bool sharesGpus,
   if (sharesGpus && !librarySharesGpus)
     unlessSet("NCCL_HOSTID", "dt-run-rank-" + number);
   unlessSet("NCCL_P2P_NET_CHUNKSIZE", kNetChunkBytes);
+  // Else a message leaves by the NIC of its receiver's place in the node, and
+  // neither the plan's waves nor its time hold.
+  unlessSet("NCCL_PXN_DISABLE", "1");
   unlessSet("NCCL_GRAPH_REGISTER", "0");
   return settings;
 }

@@ -2,6 +2,7 @@
 
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/Views.h"
 
 #include <nlohmann/json.hpp>
 
@@ -92,7 +93,9 @@ private:
                        ", \"dst\": " + std::to_string(program.device) +
                        ", \"offset\": " + numbersFrom(segment.offset, leading) +
                        ", \"size\": " + numbersFrom(segment.size, leading) +
-                       ", \"wave\": " + std::to_string(carrier.wave) + "}\n";
+                       ", \"wave\": " + std::to_string(carrier.wave);
+    auto before = ownOf(segment, Side::Source);
+    auto after = ownOf(segment, Side::Destination);
     std::vector<int64_t> member(segment.offset.begin(),
                                 segment.offset.begin() + leading);
     std::vector<std::string> states;
@@ -100,9 +103,27 @@ private:
       states.push_back(nlohmann::json(family.states[state].name).dump());
     do {
       std::string tensor = nlohmann::json(family.tensorName(member)).dump();
+      std::string own = ownText("source", before, member) +
+                        ownText("destination", after, member) + "}\n";
       for (const std::string &state : states)
-        out << "{\"tensor\": " << tensor << ", \"state\": " << state << tail;
+        out << "{\"tensor\": " << tensor << ", \"state\": " << state << tail
+            << own;
     } while (advance(member, segment));
+  }
+
+  /// The segment in a side's own tensor, where that is a view.
+  std::optional<OwnBox> ownOf(const Segment &segment, Side side) const {
+    return ownBox(common, side, segment.family, segment.offset, segment.size);
+  }
+
+  static std::string ownText(const char *side, const std::optional<OwnBox> &box,
+                             const std::vector<int64_t> &member) {
+    if (!box)
+      return "";
+    std::string tensor = nlohmann::json(box->view->tensorName(member)).dump();
+    return std::string(", \"") + side + "\": {\"tensor\": " + tensor +
+           ", \"offset\": " + numbersFrom(box->offset, 0) +
+           ", \"size\": " + numbersFrom(box->size, 0) + "}";
   }
 
   /// Next member of the segment's leading box, row-major.

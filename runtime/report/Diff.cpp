@@ -36,6 +36,7 @@ std::string textOf(bool value) { return value ? "yes" : "no"; }
 std::string textOf(const Interval &range) { return rangeText(range); }
 std::string textOf(const LeadingDim &dim);
 std::string textOf(const StateInfo &state);
+std::string textOf(const ViewDim &dim);
 template <typename T> std::string textOf(const std::vector<T> &list) {
   std::string text = "[";
   for (size_t i = 0; i < list.size(); ++i)
@@ -173,14 +174,40 @@ void compareTensors(const PlanCommon &a, const PlanCommon &b,
       });
 }
 
+std::string textOf(const ViewDim &dim) {
+  const auto &[intervals, isIndex] = dim;
+  return textOf(intervals) + (isIndex ? " index" : "");
+}
+
+std::string textOf(const NamedView &view) {
+  const auto &[side, family, name, leading, dims] = view;
+  return std::string(sideName(side)) + " " + name + " " + textOf(leading) +
+         " of family #" + std::to_string(family) + " " + textOf(dims);
+}
+
+void compareViews(const PlanCommon &a, const PlanCommon &b,
+                  DiffReport &report) {
+  report.section("{} more views differ");
+  report.compare("number of views", textOf(a.views.size()),
+                 textOf(b.views.size()));
+  for (size_t i = 0; i < std::min(a.views.size(), b.views.size()); ++i)
+    report.compare("view " + std::to_string(i), textOf(a.views[i]),
+                   textOf(b.views[i]));
+}
+
 void addRows(const Cluster &cluster, Rows &rows) {
-  const auto &[perNode, intra, inter, latency, pack, packLaunch, links,
-               perNic] = cluster;
+  const auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic,
+               pxn, launch, channels, intraChannel, interChannel] = cluster;
   rows.push_back({"devices per node", textOf(perNode), ""});
   rows.push_back({"devices per NIC", textOf(perNic), ""});
+  rows.push_back({"PXN", pxn ? "on" : "off", ""});
   rows.push_back({"GBps inside a node", textOf(intra), ""});
   rows.push_back({"GBps between nodes", textOf(inter), ""});
   rows.push_back({"latency in us", textOf(latency), ""});
+  rows.push_back({"launch of a wave in us", textOf(launch), ""});
+  rows.push_back({"channels per peer", textOf(channels), ""});
+  rows.push_back({"GBps of a channel inside a node", textOf(intraChannel), ""});
+  rows.push_back({"GBps of a channel between nodes", textOf(interChannel), ""});
   rows.push_back({"GBps of packs", textOf(pack), ""});
   rows.push_back({"start of a pack in us", textOf(packLaunch), ""});
   rows.push_back({"links", textOf(links.size()), ""});
@@ -263,14 +290,16 @@ void compareCommon(const PlanCommon &a, const PlanCommon &b,
                    DiffReport &report) {
   const auto &[compilerVersion, requestHash, sourceFingerprint,
                destinationFingerprint, sourceWorld, destinationWorld,
-               sourceDevices, destinationDevices, families, cluster, summary,
-               sourceLayout, destinationLayout, features] = a;
+               sourceDevices, destinationDevices, families, views, cluster,
+               summary, sourceLayout, destinationLayout, features] = a;
   (void)compilerVersion, (void)requestHash; // who made it, and from what
   (void)sourceWorld, (void)destinationWorld, (void)sourceDevices,
       (void)destinationDevices; // worldRows
   (void)families;               // compareTensors
+  (void)views;                  // compareViews
   (void)features;               // they follow from what is compared
   compareTensors(a, b, report);
+  compareViews(a, b, report);
   report.section();
   compareRows(worldRows(a), worldRows(b), report);
   compareSide("source", sourceFingerprint, b.sourceFingerprint, sourceLayout,
@@ -402,10 +431,11 @@ private:
   }
 
   bool sameItem(const ShardRecord &a, const ShardRecord &b) {
-    const auto &[own, states, dims, flat, range] = a;
+    const auto &[own, states, dims, flat, range, view] = a;
     return family(own, b.family) && field("states", states, b.states) &&
            field("dims", dims, b.dims) && field("flat", flat, b.flat) &&
-           (!flat || field("range", range, b.range));
+           (!flat || field("range", range, b.range)) &&
+           field("view", view, b.view);
   }
 
   bool sameItem(const Segment &a, const Segment &b) {

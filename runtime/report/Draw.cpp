@@ -28,9 +28,9 @@ constexpr size_t kMaxRows = 128;
 constexpr size_t kMaxBins = 400;
 
 /// Maps devices to rows of equal numbers of devices.
-class Rows {
+class DeviceRows {
 public:
-  explicit Rows(const std::vector<uint32_t> &devices)
+  explicit DeviceRows(const std::vector<uint32_t> &devices)
       : devices(devices), perRow(std::max<size_t>(
                               1, (devices.size() + kMaxRows - 1) / kMaxRows)) {}
 
@@ -51,7 +51,7 @@ private:
   size_t perRow;
 };
 
-Json labelsJson(const Rows &rows) {
+Json labelsJson(const DeviceRows &rows) {
   Json labels = Json::array();
   for (size_t row = 0; row < rows.count(); ++row)
     labels.push_back(rows.label(row));
@@ -59,7 +59,7 @@ Json labelsJson(const Rows &rows) {
 }
 
 /// [source row, target row, bytes]; local copies lie on the diagonal.
-Json matrixJson(const PlanTraffic &traffic, const Rows &rows) {
+Json matrixJson(const PlanTraffic &traffic, const DeviceRows &rows) {
   std::map<std::pair<size_t, size_t>, uint64_t> cells;
   for (const auto &[edge, bytes] : traffic.edges)
     cells[{rows.rowOf(edge.first), rows.rowOf(edge.second)}] += bytes;
@@ -73,7 +73,7 @@ Json matrixJson(const PlanTraffic &traffic, const Rows &rows) {
 }
 
 /// [source, destination, staging, peak] per row: its fullest device.
-Json memoryJson(const PlanTraffic &traffic, const Rows &rows) {
+Json memoryJson(const PlanTraffic &traffic, const DeviceRows &rows) {
   std::vector<DeviceTraffic> fullest(rows.count());
   for (const auto &[device, numbers] : traffic.devices) {
     DeviceTraffic &row = fullest[rows.rowOf(device)];
@@ -125,7 +125,7 @@ std::string busyText(const std::vector<const std::vector<Span> *> &lanes,
 }
 
 /// Per row the lanes over time.
-Json lanesJson(const Timeline &timeline, const Rows &rows) {
+Json lanesJson(const Timeline &timeline, const DeviceRows &rows) {
   std::vector<std::vector<const DeviceTimeline *>> devices(rows.count());
   for (const auto &[device, line] : timeline.devices)
     devices[rows.rowOf(uint32_t(device))].push_back(&line);
@@ -145,7 +145,7 @@ Json lanesJson(const Timeline &timeline, const Rows &rows) {
 
 /// [bytes on the busiest port, latency, end] in seconds of each row's last
 /// device.
-Json spentJson(const Timeline &timeline, const Rows &rows) {
+Json spentJson(const Timeline &timeline, const DeviceRows &rows) {
   std::vector<std::array<double, 3>> last(rows.count(), {0, 0, 0});
   for (const auto &[device, line] : timeline.devices) {
     double busiest = 0;
@@ -169,7 +169,7 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic,
                  const Timeline &timeline) {
   const PlanCommon &common = plan.common();
   const PlanSummary &s = common.summary;
-  Rows rows(plan.devices());
+  DeviceRows rows(plan.devices());
   Json out;
   out["digest"] = digestText(plan.digest());
   out["sourceWorld"] = common.sourceWorld;

@@ -8,6 +8,7 @@
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
+#include "dtrt/format/Views.h"
 #include "dtrt/report/OutputFormat.h"
 
 #include <nlohmann/json.hpp>
@@ -34,35 +35,51 @@ bool isStaged(Opcode op) { return op == Opcode::Pack || op == Opcode::Unpack; }
 //===----------------------------------------------------------------------===//
 
 /// Per leading dim, the numbers in the names of the tensors held.
-Json numbersHeld(const Family &family, const ShardRecord &shard) {
+Json numbersHeld(const std::vector<LeadingDim> &leading,
+                 const ShardRecord &shard) {
   Json numbers = Json::array();
-  for (unsigned dim = 0; dim < family.numLeading(); ++dim) {
-    const LeadingDim &leading = family.leading[dim];
+  for (size_t dim = 0; dim < leading.size(); ++dim) {
     Json list = Json::array();
     for (const Interval &interval : shard.dims[dim])
       for (int64_t i = interval.lo; i < interval.hi; ++i)
-        list.push_back(leading.first + leading.step * i);
+        list.push_back(leading[dim].first + leading[dim].step * i);
     numbers.push_back(std::move(list));
   }
   return numbers;
 }
 
-Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {
-  const Family &family = common.families[shard.family];
-  Json dims = Json::array();
-  for (const auto &intervals : shard.dims) {
+Json intervalsJson(const std::vector<std::vector<Interval>> &dims) {
+  Json out = Json::array();
+  for (const auto &intervals : dims) {
     Json list = Json::array();
     for (const Interval &interval : intervals)
       list.push_back({interval.lo, interval.hi});
-    dims.push_back(std::move(list));
+    out.push_back(std::move(list));
   }
+  return out;
+}
+
+/// The side's own tensor: its names' numbers, shape, and what the shard has.
+Json viewJson(const PlanCommon &common, const ShardRecord &shard) {
+  const NamedView &view = common.views[shard.view];
+  OwnPart part = ownPart(common, shard);
+  return {{"name", view.name},
+          {"numbers", numbersHeld(view.leading, shard)},
+          {"shape", part.fullShape},
+          {"dims", intervalsJson(part.dims)}};
+}
+
+Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {
+  const Family &family = common.families[shard.family];
   Json out = {
       {"family", family.name},
-      {"numbers", numbersHeld(family, shard)},
+      {"numbers", numbersHeld(family.leading, shard)},
       {"states", stateNames(family, storedStates(family, shard.states, side))},
-      {"dims", std::move(dims)}};
+      {"dims", intervalsJson(shard.dims)}};
   if (shard.flat)
     out["range"] = {shard.range.lo, shard.range.hi};
+  if (shard.view != kNoView)
+    out["view"] = viewJson(common, shard);
   return out;
 }
 

@@ -41,6 +41,17 @@ Json proofJson(const PlanSummary &summary) {
   return proof;
 }
 
+/// What a library adds to the machine, where the plan was made for it.
+void addLibrary(const Cluster &cluster, Json &time) {
+  if (cluster.launchUs > 0)
+    time["launch_us"] = cluster.launchUs;
+  if (cluster.channelsPerPeer > 0)
+    time["channels"] = {
+        {"per_peer", cluster.channelsPerPeer},
+        {"intra_pair_GBps", cluster.bytesPerSecond(false) / 1e9},
+        {"inter_pair_GBps", cluster.bytesPerSecond(true) / 1e9}};
+}
+
 /// `losses` is null where nobody asks for them.
 Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
   const PlanCommon &common = plan.common();
@@ -62,6 +73,7 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
     out["bytes"]["in_place"] = s.bytesInPlace;
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
+  addLibrary(common.cluster, out["time"]);
   out["memory"] = {
       {"mode", memoryModeName(s.mode)}, {"staging_limit", s.stagingLimit},
       {"staging_peak", s.stagingPeak},  {"device_peak", s.devicePeak},
@@ -131,6 +143,26 @@ std::string featuresText(FeatureSet features) {
   return text.empty() ? "-" : text;
 }
 
+/// "20.6 of 200 GB/s inside a node"
+std::string pairText(const Cluster &cluster, bool interNode) {
+  std::ostringstream text;
+  text << cluster.bytesPerSecond(interNode) / 1e9 << " of "
+       << cluster.levelBytesPerSecond(interNode) / 1e9 << " GB/s "
+       << (interNode ? "between two" : "inside a node");
+  return text.str();
+}
+
+void writeLibrary(const Cluster &cluster, std::ostream &out) {
+  if (cluster.launchUs > 0)
+    writeRow(out, "a wave",
+             secondsText(cluster.launchUs * 1e-6) + " to launch, " +
+                 secondsText(cluster.latencySeconds()) + " of latency");
+  if (cluster.channelsPerPeer > 0)
+    writeRow(out, "a pair",
+             std::to_string(cluster.channelsPerPeer) + " channels: " +
+                 pairText(cluster, false) + ", " + pairText(cluster, true));
+}
+
 void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
                    std::ostream &out) {
   const PlanCommon &common = plan.common();
@@ -157,6 +189,7 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
   writeRow(out, "predicted time",
            secondsText(s.timePredicted) + ", lower bound " +
                secondsText(s.timeLowerBound));
+  writeLibrary(common.cluster, out);
   writeRow(out, "staging",
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));
   writeRow(out, "device peak",

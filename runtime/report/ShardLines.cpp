@@ -116,11 +116,17 @@ std::vector<ShardLine> linesByFamily(const PlanCommon &common, Side side,
     }
     if (shard.flat)
       rest += " flat " + rangeText(shard.range);
-    auto [found, isNew] = known.emplace(
-        std::make_pair(shard.family, states + rest), lines.size());
+    std::string name = family.name;
+    if (shard.view != kNoView) {
+      name = common.views[shard.view].name;
+      rest += " of " + family.name;
+    }
+    auto [found, isNew] =
+        known.emplace(std::make_pair(shard.family, name + "\n" + states + rest),
+                      lines.size());
     if (isNew)
       lines.push_back(
-          {partedAtNumbers(family.name), states, {}, {}, rest, {}, {}, {}});
+          {partedAtNumbers(name), states, {}, {}, rest, {}, {}, {}});
     lines[found->second].members.push_back(members);
     lines[found->second].shards.push_back(i);
     if (auto index = onlyIndex(family, shard))

@@ -74,7 +74,7 @@ Result<SimulationOptions> optionsOf(const PlanReader &plan,
   options.latencyUs =
       request.latencyUs.value_or(plan.common().cluster.latencyUs);
   DTRT_RETURN_IF_ERROR(checkMicroseconds("--latency", options.latencyUs));
-  options.launchUs = request.launchUs;
+  options.launchUs = request.launchUs.value_or(plan.common().cluster.launchUs);
   DTRT_RETURN_IF_ERROR(checkMicroseconds("--launch", options.launchUs));
   if (!(request.jitterPercent >= 0 && request.jitterPercent < 100))
     return makeError("--jitter ", request.jitterPercent,

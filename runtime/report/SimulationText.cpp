@@ -118,11 +118,14 @@ std::vector<PathLeg> legsOf(const std::vector<PathStep> &path,
 }
 
 std::vector<std::pair<const char *, double>>
-lostSeconds(const SpentSeconds &spent, double lowerBound, double latency) {
+lostSeconds(const SpentSeconds &spent, const PlanCommon &plan) {
   std::vector<std::pair<const char *, double>> lost = named(spent);
-  double boundWire = std::max(0.0, lowerBound - latency);
+  const Cluster &cluster = plan.cluster;
+  double boundWire =
+      std::max(0.0, plan.summary.timeLowerBound - cluster.waveSeconds());
   lost[0] = {"order", std::max(0.0, spent.wire - boundWire)};
-  lost[1].second = std::max(0.0, spent.latency - latency);
+  lost[1].second = std::max(0.0, spent.latency - cluster.latencySeconds());
+  lost[2].second = std::max(0.0, spent.launch - cluster.launchUs * 1e-6);
   return lost;
 }
 
@@ -233,8 +236,7 @@ void writeSimulationJson(const PlanReader &plan, const SimulationReport &report,
   json["undisturbed_s"] = report.undisturbed;
   json["predicted_s"] = summary.timePredicted;
   json["lower_bound_s"] = summary.timeLowerBound;
-  json["lost_s"] = object(lostSeconds(result.spent, summary.timeLowerBound,
-                                      plan.common().cluster.latencySeconds()));
+  json["lost_s"] = object(lostSeconds(result.spent, plan.common()));
   json["spent_s"] = object(named(result.spent));
   json["options"] = optionsJson(report.options);
   json["disturbances"] = disturbancesJson(report);
@@ -325,8 +327,7 @@ void writeDisturbances(const SimulationReport &report, std::ostream &out) {
 void writeSpent(const PlanReader &plan, const SimulationReport &report,
                 std::ostream &out) {
   const SpentSeconds &spent = report.result.spent;
-  auto lost = lostSeconds(spent, plan.common().summary.timeLowerBound,
-                          plan.common().cluster.latencySeconds());
+  auto lost = lostSeconds(spent, plan.common());
   const std::vector<int> widths = {12, 16, 12, 28};
   out << "\nwhere the time goes, on the path that decides\n";
   writeRow(out, {"what", "takes", "share", "beyond the lower bound"}, widths);

@@ -40,7 +40,7 @@ struct SimulationReport {
 /// Why the time is not the lower bound: name and seconds. `order` is what the
 /// path has of bytes on the wire beyond the bound's.
 std::vector<std::pair<const char *, double>>
-lostSeconds(const SpentSeconds &spent, double lowerBound, double latency);
+lostSeconds(const SpentSeconds &spent, const PlanCommon &plan);
 
 void writeSimulationText(const PlanReader &plan, const SimulationReport &report,
                          std::ostream &out);

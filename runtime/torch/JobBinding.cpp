@@ -248,6 +248,7 @@ void bindRecord(py::module_ &module) {
       .def_readonly("by", &JobRecord::by)
       .def_readonly("why", &JobRecord::why)
       .def_readonly("gone", &JobRecord::gone)
+      .def_readonly("parties", &JobRecord::parties)
       .def_property_readonly(
           "phase",
           [](const JobRecord &self) { return jobPhaseName(self.phase); })
@@ -262,6 +263,14 @@ void bindRecord(py::module_ &module) {
       .def_property_readonly("target_layout", [](const JobRecord &self) {
         return self.target->layout;
       });
+}
+
+void bindRequest(py::module_ &module) {
+  py::class_<JobRequest>(module, "JobRequest")
+      .def_readonly("join", &JobRequest::join)
+      .def_readonly("leave", &JobRequest::leave)
+      .def_readonly("lost", &JobRequest::lost)
+      .def_readonly("layout", &JobRequest::layout);
 }
 
 void bindTask(py::module_ &module) {
@@ -279,12 +288,24 @@ void bindTask(py::module_ &module) {
           "end", [](const JobTask &self) { return nameOf(self.end); });
 }
 
+/// For calls of a store whose host may be out of reach: c10d itself waits for
+/// ever in some of them.
+c10::intrusive_ptr<c10d::Store>
+boundedStore(c10::intrusive_ptr<c10d::Store> store, double timeout,
+             double answer) {
+  return c10::make_intrusive<JobStore>(std::move(store), "", Seconds(timeout),
+                                       Seconds(answer));
+}
+
 } // namespace
 
 void bindJob(py::module_ &module) {
   bindRecord(module);
+  bindRequest(module);
   bindTask(module);
   py::call_guard<py::gil_scoped_release> release;
+  module.def("bounded_store", &boundedStore, py::arg("store"),
+             py::arg("timeout"), py::arg("answer"), release);
   py::class_<LiveJob>(module, "Job")
       .def(py::init<c10::intrusive_ptr<c10d::Store>, std::string, double,
                     std::string, uint64_t>(),
@@ -303,6 +324,11 @@ void bindJob(py::module_ &module) {
       .def("state",
            [](const LiveJob &self) { return jobStateName(self.state()); })
       .def("record", &LiveJob::record, release)
+      .def("queued", &LiveJob::queued, release)
+      .def("beat",
+           [](const LiveJob &self) { return self.times().beat.count(); })
+      .def("answer",
+           [](const LiveJob &self) { return self.times().answer.count(); })
       .def("patience",
            [](const LiveJob &self) { return self.times().wait.count(); });
 }

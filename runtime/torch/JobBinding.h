@@ -55,6 +55,7 @@ public:
   }
   JobMember::State state() const { return driver.state(); }
   JobRecord record() const { return driver.record(); }
+  std::optional<JobRequest> queued() const { return driver.queued(); }
   const JobTimes &times() const { return limits; }
   /// Of keys of an attempt; stopped when that is discarded.
   c10::intrusive_ptr<c10d::Store> store(uint64_t attempt);

@@ -1,5 +1,7 @@
 //===- JobStore.h - Keys of one attempt of a job ----------------*- C++ -*-===//
 //
+// A store whose calls all end in time, whatever becomes of its host.
+//
 // What c10d makes for an attempt, such as the connections of the new world, and
 // what the processes say to each other, goes through a store of the attempt's
 // own: waits for its keys end with the attempt, and each process removes those

@@ -7,6 +7,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "AbortableBackend.h"
 #include "C10dStore.h"
 #include "Failure.h"
 #include "GlooTransport.h"
@@ -15,6 +16,7 @@
 #include "TorchMemory.h"
 
 #include "dtrt/format/PlanSet.h"
+#include "dtrt/format/Views.h"
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
@@ -114,14 +116,20 @@ struct Expected {
   std::optional<Bounds> range;
 };
 
-/// The coordinates that a shard has of each of its tensors.
-void addCoordinates(const Family &family, const ShardRecord &shard,
+/// The coordinates that a shard has of each of its tensors, and their local
+/// shape.
+void addCoordinates(const PlanCommon &common, const ShardRecord &shard,
                     Expected &expected) {
-  expected.fullShape = family.shape;
-  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim) {
+  OwnPart part = ownPart(common, shard);
+  expected.fullShape = std::move(part.fullShape);
+  for (const std::vector<Interval> &intervals : part.dims) {
     std::vector<Bounds> &spans = expected.intervals.emplace_back();
-    for (const Interval &range : shard.dims[dim])
+    int64_t size = 0;
+    for (const Interval &range : intervals) {
       spans.push_back({range.lo, range.hi});
+      size += range.size();
+    }
+    expected.shape.push_back(size);
   }
   if (shard.flat)
     expected.range = {shard.range.lo, shard.range.hi};
@@ -137,13 +145,9 @@ Expected describe(const PlanCommon &common, const ShardRecord &shard,
   entry.ordinal = tensor.ordinal;
   entry.inPlace = tensor.inPlace;
   entry.dtype = dtypeName(dtypeOf(family, tensor.stateIndex, tensor.side));
-  addCoordinates(family, shard, entry);
-  entry.shape = {shard.range.size()};
-  if (!shard.flat) {
-    entry.shape = localShape(shard);
-    entry.shape.erase(entry.shape.begin(),
-                      entry.shape.begin() + family.numLeading());
-  }
+  addCoordinates(common, shard, entry);
+  if (shard.flat)
+    entry.shape = {shard.range.size()};
   return entry;
 }
 
@@ -370,6 +374,17 @@ public:
     return makeAttemptStore(inner->ranks());
   }
   std::shared_ptr<Rendezvous> ranks() const { return inner->ranks(); }
+  void timeSteps() { inner->timeSteps(); }
+  /// (what, wave, bytes, from, to) of each instruction; seconds of the steady
+  /// clock, which is Python's time.monotonic.
+  using TimedStep = std::tuple<std::string, int32_t, uint64_t, double, double>;
+  std::vector<TimedStep> steps() const {
+    std::vector<TimedStep> out;
+    for (const StepTime &step : inner->stats().steps)
+      out.emplace_back(opcodeName(step.op), step.wave, step.bytes, step.begin,
+                       step.end);
+    return out;
+  }
   double patience() const { return inner->patience().count(); }
   py::dict stats() const {
     const ExecutionStats &stats = inner->stats();
@@ -771,12 +786,15 @@ PYBIND11_MODULE(_C, module) {
       .def("store", &LiveSwitch::store)
       .def("ranks", &LiveSwitch::ranks)
       .def("patience", &LiveSwitch::patience)
+      .def("time_steps", &LiveSwitch::timeSteps)
+      .def("steps", &LiveSwitch::steps)
       .def("stats", &LiveSwitch::stats);
   py::class_<Rendezvous, std::shared_ptr<Rendezvous>>(module, "Ranks")
       .def("check", &checkStopped)
       .def("all_have_left", &Rendezvous::allHaveLeft, release)
       .def("has_aborted", &Rendezvous::hasDecidedAbort)
       .def("clean_up", &Rendezvous::cleanUp, release);
+  bindAbortable(module);
   bindJob(module);
   module.def("features", &features);
   module.def("allocate_pages", &allocatePages);

@@ -20,8 +20,8 @@ constexpr uint64_t kRoomAtMost = 1 << 27;
 
 /// Looks at events, of all boxes that are cut; plans of the compiler take
 /// twenty to thirty per item of their programs.
-constexpr uint64_t kStepsAtLeast = 1 << 22, kStepsPerItem = 256;
-constexpr uint64_t kStepsAtMost = 1 << 30;
+constexpr uint64_t kLooksAtLeast = 1 << 22, kLooksPerItem = 256;
+constexpr uint64_t kLooksAtMost = 1 << 30;
 
 uint64_t numbersPerBox(size_t rank) {
   return 2 * rank + sizeof(CopyEvent) / sizeof(int64_t);
@@ -241,7 +241,7 @@ Status CopyHistory::add(const RankProgram &program, Steps &steps) {
 }
 
 Steps CopyHistory::cuttingSteps() const {
-  return Steps(std::min(kStepsAtLeast + kStepsPerItem * items, kStepsAtMost));
+  return Steps(std::min(kLooksAtLeast + kLooksPerItem * items, kLooksAtMost));
 }
 
 std::vector<Moment> CopyHistory::waveMoments() const {

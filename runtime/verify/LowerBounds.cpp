@@ -33,7 +33,7 @@ public:
       for (bool out : {true, false}) {
         if (!rates.isNamed(device, out)) {
           for (bool inter : {false, true})
-            raise(device, inter, out, cluster.bytesPerSecond(inter));
+            raise(device, inter, out, cluster.portBytesPerSecond(inter));
           continue;
         }
         if (!steps.take(devices.size()))
@@ -41,8 +41,8 @@ public:
                            devices.size(), " devices");
         for (uint32_t other : devices)
           raise(device, !cluster.sameNode(device, other), out,
-                out ? rates.bytesPerSecond(device, other)
-                    : rates.bytesPerSecond(other, device));
+                out ? rates.portBytesPerSecond(device, other)
+                    : rates.portBytesPerSecond(other, device));
       }
     return {};
   }
@@ -50,14 +50,15 @@ public:
   /// In bytes per second, of a port that some device may use.
   double of(uint32_t port, bool interNode, bool out) const {
     if (cluster.links.empty())
-      return cluster.bytesPerSecond(interNode);
+      return cluster.portBytesPerSecond(interNode);
     return fastest.at({port, interNode, out});
   }
 
 private:
   void raise(uint32_t device, bool inter, bool out, double rate) {
-    double &known =
-        fastest[{uint32_t(cluster.port(device, inter)), inter, out}];
+    int64_t port =
+        out ? cluster.sendPort(device, inter) : cluster.port(device, inter);
+    double &known = fastest[{uint32_t(port), inter, out}];
     known = std::max(known, rate);
   }
 
@@ -80,9 +81,16 @@ private:
   Run nodeAt(const Devices &devices, size_t first) const;
   Run ofNode(const Devices &devices, int64_t node) const;
   void addNode(Run holders, Run lacking, uint64_t bytes);
-  void addLinks(const Devices &holders, const Devices &lacking, uint64_t bytes);
-  Devices nicsOf(Run devices) const;
-  double linksSeconds() const;
+  Devices nicsOf(Run devices, bool send) const;
+  /// Holders, and who lacks what they hold.
+  using Demand = std::pair<Devices, Devices>;
+  void occupyNode(const Demand &demand, Run wanters, double bytes);
+  void occupy(const Demand &demand, double bytes);
+  Devices distinct(const Devices &devices) const;
+  double fastest(const Devices &from, const Devices &to);
+  double occupiedSeconds() const;
+  void addPairs(const Devices &holders, const Devices &lacking, uint64_t bytes);
+  double pairsSeconds() const;
   double portsSeconds(const PortRates &ports) const;
 
   const Cluster &cluster;
@@ -96,9 +104,16 @@ private:
   std::map<int64_t, Node> nodeIn;
   /// Bytes that the ports of a set must send together.
   std::map<Devices, uint64_t> nicSets, islandSets;
-  /// With unequal links: by level, device and those that it may exchange with.
-  using LinkDemand = std::map<std::tuple<bool, uint32_t, Devices>, uint64_t>;
-  LinkDemand received, sent;
+  // With unequal links: what is asked for; seconds by level, whether they are
+  // of sending, and ports; seconds of all NICs of a node.
+  std::map<Demand, uint64_t> demands;
+  std::map<std::tuple<bool, bool, Devices>, double> occupied;
+  std::map<int64_t, double> nodeSeconds;
+  Steps pairs{kMostPairs};
+  /// Where channels of pairs do not fill ports: by level, device and those
+  /// that it may exchange with.
+  using PairDemand = std::map<std::tuple<bool, uint32_t, Devices>, uint64_t>;
+  PairDemand received, sent;
   std::set<uint32_t> busy; // hold what others lack, or lack it
 };
 
@@ -121,11 +136,13 @@ BoundsBuilder::Run BoundsBuilder::ofNode(const Devices &devices,
   return nodeAt(devices, size_t(at - devices.begin()));
 }
 
-Devices BoundsBuilder::nicsOf(Run devices) const {
+/// By which the devices receive from other nodes, or send to them.
+Devices BoundsBuilder::nicsOf(Run devices, bool send) const {
   Devices nics;
   for (const uint32_t *device = devices.first; device != devices.second;
        ++device)
-    if (uint32_t nic = uint32_t(cluster.port(*device, true));
+    if (auto nic = uint32_t(send ? cluster.sendPort(*device, true)
+                                 : cluster.port(*device, true));
         nics.empty() || nics.back() != nic)
       nics.push_back(nic);
   return nics;
@@ -145,20 +162,18 @@ void BoundsBuilder::addNode(Run holders, Run lacking, uint64_t bytes) {
   addBytes(bounds.interNodeBytes, bytes);
   Node &node = nodeIn[cluster.node(*lacking.first)];
   addBytes(node.bytes, bytes);
-  Devices nics = nicsOf(lacking);
+  Devices nics = nicsOf(lacking, /*send=*/false);
   node.nics.insert(nics.begin(), nics.end());
   if (nics.size() == 1)
     addBytes(nicIn[nics.front()], bytes);
 }
 
 /// Where only one device wants the bytes, or only one has them, they come or
-/// go over few links.
-void BoundsBuilder::addLinks(const Devices &holders, const Devices &lacking,
+/// go between few pairs.
+void BoundsBuilder::addPairs(const Devices &holders, const Devices &lacking,
                              uint64_t bytes) {
-  if (cluster.links.empty())
+  if (cluster.channelsPerPeer == 0)
     return;
-  busy.insert(holders.begin(), holders.end());
-  busy.insert(lacking.begin(), lacking.end());
   auto split = [&](uint32_t device, const Devices &others) {
     std::pair<Devices, Devices> out; // of the same node, of others
     for (uint32_t other : others)
@@ -187,7 +202,13 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
                       holders.end(), std::back_inserter(lacking));
   if (lacking.empty())
     return;
-  addLinks(holders, lacking, cell.bytes);
+  if (!cluster.links.empty()) {
+    busy.insert(holders.begin(), holders.end());
+    busy.insert(lacking.begin(), lacking.end());
+    if (!holders.empty())
+      addBytes(demands[{holders, lacking}], cell.bytes);
+  }
+  addPairs(holders, lacking, cell.bytes);
   uint64_t all = 0;
   if (__builtin_mul_overflow(cell.bytes, lacking.size(), &all))
     all = UINT64_MAX;
@@ -201,14 +222,95 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
     first = size_t(wanters.second - lacking.data());
   }
   if (crosses && !holders.empty())
-    addBytes(nicSets[nicsOf({holders.data(), holders.data() + holders.size()})],
+    addBytes(nicSets[nicsOf({holders.data(), holders.data() + holders.size()},
+                            /*send=*/true)],
              cell.bytes);
 }
 
-/// A device and the devices that it exchanges bytes with share as many links.
-double BoundsBuilder::linksSeconds() const {
+/// What the devices `wanters` of one node lack, over the fastest links.
+void BoundsBuilder::occupyNode(const Demand &demand, Run wanters,
+                               double bytes) {
+  Run near = ofNode(demand.first, cluster.node(*wanters.first));
+  Devices own(wanters.first, wanters.second), inside(near.first, near.second);
+  if (!inside.empty()) {
+    occupied[{false, true, inside}] += bytes / fastest(inside, own);
+    for (uint32_t device : own) {
+      Devices senders = inside;
+      std::copy_if(own.begin(), own.end(), std::back_inserter(senders),
+                   [&](uint32_t other) { return other != device; });
+      occupied[{false, false, {device}}] += bytes / fastest(senders, {device});
+    }
+    return;
+  }
+  Devices senders = demand.first;
+  std::copy_if(
+      demand.second.begin(), demand.second.end(), std::back_inserter(senders),
+      [&](uint32_t other) { return !cluster.sameNode(other, own.front()); });
+  double seconds = bytes / fastest(senders, own);
+  Devices nics = nicsOf(wanters, /*send=*/false);
+  nodeSeconds[cluster.node(own.front())] += seconds;
+  if (nics.size() == 1)
+    occupied[{true, false, nics}] += seconds;
+}
+
+/// With unequal links: the seconds for which some ports are busy.
+void BoundsBuilder::occupy(const Demand &demand, double bytes) {
+  Devices far; // want it, and nobody in their node has it
+  const Devices &lacking = demand.second;
+  for (size_t first = 0; first < lacking.size();) {
+    Run wanters = nodeAt(lacking, first);
+    occupyNode(demand, wanters, bytes);
+    Run near = ofNode(demand.first, cluster.node(lacking[first]));
+    if (near.first == near.second)
+      far.insert(far.end(), wanters.first, wanters.second);
+    first = size_t(wanters.second - lacking.data());
+  }
+  if (far.empty())
+    return;
+  const Devices &holders = demand.first;
+  Devices nics = nicsOf({holders.data(), holders.data() + holders.size()},
+                        /*send=*/true);
+  occupied[{true, true, nics}] += bytes / fastest(holders, far);
+}
+
+/// Devices that no link tells from one another are looked at once.
+Devices BoundsBuilder::distinct(const Devices &devices) const {
+  Devices out;
+  std::set<std::pair<bool, int64_t>> seen; // by a node that is named, or not
+  for (uint32_t device : devices) {
+    bool isNamed = rates.isNamed(device, true) || rates.isNamed(device, false);
+    if (rates.isNamedAlone(device) ||
+        seen.emplace(isNamed, isNamed ? cluster.node(device) : 0).second)
+      out.push_back(device);
+  }
+  return out;
+}
+
+/// In bytes per second, of a pair of both; the pairs are of one level.
+double BoundsBuilder::fastest(const Devices &from, const Devices &to) {
+  Devices senders = distinct(from), receivers = distinct(to);
+  if (!pairs.take(senders.size() * receivers.size()))
+    return cluster.bytesPerSecond(true);
+  double rate = 0;
+  for (uint32_t sender : senders)
+    for (uint32_t receiver : receivers)
+      rate = std::max(rate, rates.portBytesPerSecond(sender, receiver));
+  return rate;
+}
+
+double BoundsBuilder::occupiedSeconds() const {
+  double most = 0;
+  for (const auto &[ports, seconds] : occupied)
+    most = std::max(most, seconds / double(std::get<Devices>(ports).size()));
+  for (const auto &[node, seconds] : nodeSeconds)
+    most = std::max(most, seconds / double(nodeIn.at(node).nics.size()));
+  return most;
+}
+
+/// A device and the devices that it exchanges bytes with are as many pairs.
+double BoundsBuilder::pairsSeconds() const {
   double seconds = 0;
-  for (const LinkDemand *side : {&received, &sent})
+  for (const PairDemand *side : {&received, &sent})
     for (const auto &[key, bytes] : *side) {
       const auto &[inter, device, others] = key;
       double rate = 0;
@@ -248,9 +350,14 @@ double BoundsBuilder::portsSeconds(const PortRates &ports) const {
 Result<LowerBounds> BoundsBuilder::finish() {
   PortRates ports(cluster, rates);
   DTRT_RETURN_IF_ERROR(ports.find({busy.begin(), busy.end()}));
-  bounds.seconds = std::max(linksSeconds(), portsSeconds(ports));
+  for (const auto &[demand, bytes] : demands)
+    occupy(demand, double(bytes));
+  if (pairs.spent())
+    return makeError("too many links to bound the time of ", busy.size(),
+                     " devices");
+  bounds.seconds = std::max({occupiedSeconds(), pairsSeconds(), portsSeconds(ports)});
   if (bounds.seconds > 0)
-    bounds.seconds += cluster.latencySeconds();
+    bounds.seconds += cluster.waveSeconds();
   return bounds;
 }
 

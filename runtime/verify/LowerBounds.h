@@ -28,10 +28,13 @@ struct LowerBounds {
   ///   - per set of devices that alone hold some bytes: what other nodes lack
   ///     of them, once, over the NICs of the set; what devices of their own
   ///     node lack, over their island ports;
-  ///   - with unequal links, per device and set of devices that may send to it,
-  ///     or that it may send to: those bytes, over these links together.
-  /// A port's rate is that of its fastest link on that level, to or from a
-  /// device that lacks something or that holds what another one lacks.
+  ///   - with unequal links, the same as seconds for which ports are busy: each
+  ///     byte that a device receives over the fastest link from a device that
+  ///     holds it or lacks it too, what a set sends over the fastest link to
+  ///     one that lacks it.
+  /// But for the last, a port's rate is that of its fastest link on that level,
+  /// to or from a device that lacks something or that holds what another one
+  /// lacks.
   double seconds = 0;
 };
 

@@ -1,4 +1,5 @@
-//===- PortCheck.cpp - One message per port and wave ----------------------===//
+//===- PortCheck.cpp - Few messages per port and wave
+//----------------------===//
 
 #include "PortCheck.h"
 
@@ -13,14 +14,16 @@ std::string pairText(const UnpairedEnd &message) {
          std::to_string(message.destination);
 }
 
-Status portTwice(const UnpairedEnd &first, const UnpairedEnd &second,
-                 bool interNode, bool receives, int64_t port) {
-  return makeError("device ", second.source, ", instruction ",
-                   second.instruction, " (group): wave ", second.wave,
-                   " sends ", pairText(first), " and ", pairText(second),
-                   receives ? " into the " : " out of the ",
-                   interNode ? "NIC" : "island link", " of device ", port,
-                   ", expected one message each way per port and wave");
+Status tooMany(const UnpairedEnd &first, const UnpairedEnd &second,
+               bool interNode, bool receives, int64_t port, int64_t most) {
+  return makeError(
+      "device ", second.source, ", instruction ", second.instruction,
+      " (group): wave ", second.wave, " sends ", pairText(first), " and ",
+      pairText(second), receives ? " into the " : " out of the ",
+      interNode ? "NIC" : "island link", " of device ", port, ", expected ",
+      most == 1 ? "one message"
+                : "at most " + std::to_string(most) + " messages",
+      " each way per port and wave");
 }
 
 } // namespace
@@ -28,20 +31,28 @@ Status portTwice(const UnpairedEnd &first, const UnpairedEnd &second,
 Status checkPorts(const std::vector<UnpairedEnd> &sends,
                   const Cluster &cluster) {
   DeviceIndex numbers;
-  // By port and direction: the last message that used it.
-  std::vector<const UnpairedEnd *> used;
+  // By port and direction: the last message that used it, and how many of its
+  // wave have.
+  struct Use {
+    const UnpairedEnd *message = nullptr;
+    int64_t count = 0;
+  };
+  std::vector<Use> used;
   for (const UnpairedEnd &send : sends) {
     bool interNode = !cluster.sameNode(send.source, send.destination);
+    int64_t most = cluster.messagesPerPort(interNode);
     for (bool receives : {false, true}) {
       int64_t port =
           cluster.port(receives ? send.destination : send.source, interNode);
       size_t place = 4 * size_t(numbers(port)) + 2 * interNode + receives;
       if (place >= used.size())
-        used.resize(4 * size_t(numbers.size()), nullptr);
-      const UnpairedEnd *&last = used[place];
-      if (last && last->wave == send.wave)
-        return portTwice(*last, send, interNode, receives, port);
-      last = &send;
+        used.resize(4 * size_t(numbers.size()));
+      Use &last = used[place];
+      if (!last.message || last.message->wave != send.wave)
+        last.count = 0;
+      if (++last.count > most)
+        return tooMany(*last.message, send, interNode, receives, port, most);
+      last.message = &send;
     }
   }
   return {};

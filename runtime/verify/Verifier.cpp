@@ -104,24 +104,50 @@ Status checkRanks(const PlanCommon &common, const ProgramTotals &totals) {
                common.destinationDevices.size());
 }
 
-/// No two tensors have one name: a trainer could not tell them apart.
-Status checkTensorNames(const PlanCommon &common) {
-  std::vector<std::string> names;
-  for (const Family &family : common.families) {
-    std::vector<int64_t> member(family.numLeading(), 0);
-    for (int64_t left = family.numMembers(); left > 0; --left) {
-      names.push_back(family.tensorName(member));
-      for (size_t dim = member.size(); dim-- > 0;) {
-        if (++member[dim] < family.leading[dim].count)
-          break;
-        member[dim] = 0;
-      }
+/// Appends the names of all members of a family, or of a view of it.
+template <typename Named>
+void appendNames(const Family &family, const Named &named,
+                 std::vector<std::string> &names) {
+  std::vector<int64_t> member(family.numLeading(), 0);
+  for (int64_t left = family.numMembers(); left > 0; --left) {
+    names.push_back(named.tensorName(member));
+    for (size_t dim = member.size(); dim-- > 0;) {
+      if (++member[dim] < family.leading[dim].count)
+        break;
+      member[dim] = 0;
     }
   }
+}
+
+Status checkDifferent(std::vector<std::string> names) {
   std::sort(names.begin(), names.end());
   auto twice = std::adjacent_find(names.begin(), names.end());
   if (twice != names.end())
     return makeError("two tensors have the name '", shortened(*twice), "'");
+  return {};
+}
+
+/// No two tensors of a side have one name: a trainer could not tell them apart.
+Status checkTensorNames(const PlanCommon &common) {
+  std::vector<std::string> families;
+  for (const Family &family : common.families)
+    appendNames(family, family, families);
+  DTRT_RETURN_IF_ERROR(checkDifferent(std::move(families)));
+  for (Side side : {Side::Source, Side::Destination}) {
+    std::vector<bool> isViewed(common.families.size());
+    std::vector<std::string> names;
+    for (const NamedView &view : common.views)
+      if (view.side == side) {
+        isViewed[view.family] = true;
+        appendNames(common.families[view.family], view, names);
+      }
+    if (names.empty())
+      continue;
+    for (size_t i = 0; i < common.families.size(); ++i)
+      if (!isViewed[i])
+        appendNames(common.families[i], common.families[i], names);
+    DTRT_RETURN_IF_ERROR(checkDifferent(std::move(names)));
+  }
   return {};
 }
 

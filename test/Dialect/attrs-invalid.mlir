@@ -150,3 +150,17 @@ dt.transition @t from @a to @b {
   // expected-error@+1 {{has 9 dims, more than the limit of 8}}
   dt.keep @w <dims 9>
 }
+
+// -----
+
+dt.layout @l of @model world 1 {
+  // expected-error@+1 {{axis "tp" has 1 numbers of replicas, expected one for each of 2 blocks, in equal pieces}}
+  dt.place @w [{"tp" blocks [3, 3] replicas [2]}]
+}
+
+// -----
+
+dt.layout @l of @model world 1 {
+  // expected-error@+1 {{expected positive replicas on axis "tp", found 0}}
+  dt.place @w [{"tp" blocks [3, 3] replicas [1, 0]}]
+}

@@ -25,6 +25,7 @@ dt.mesh @dense <["pp"=2, "dp"=2, "tp"=2]>
 dt.layout @src of @model on [@dense] world 8 {
   dt.place @heads on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {}]
   dt.place @norm shards [i: 4] rank i at [i * 1024] size [1024]
+  dt.place @qkv as <"h.{}.k" [0] order 1, [{4:5 by 6 x 2}, {0:64}]> [{}, {"tp"}, {}]
 }
 dt.layout @dst of @model on [@dense] world 8 {
 }

@@ -334,3 +334,15 @@ dt.layout @l of @model on [@m] world 2 {
   // expected-error@+1 {{is alone in a bucket, expected 'bucketed' too}}
   dt.place @w [] alone
 }
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 6] of <param = bf16>
+}
+dt.mesh @m <["tp"=2]>
+dt.layout @src of @model on [@m] world 2 {
+  // expected-error@+1 {{cuts dim 1 of @w over axis "tp" with 3 replicas of each piece, which do not divide its 2 coordinates}}
+  dt.place @w [{}, {"tp" blocks [4, 2] replicas [1, 3]}]
+}

@@ -16,6 +16,8 @@ dt.transition @gather from @src to @dst
 dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
   // CHECK-NEXT: [[OLD:%.+]] = dt.shard source @proj for ["param"] <{{\[\[}}0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
   %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:128, 512:640]] leading 1 range 0:99> : !dt.buffer<4194304>
+  // CHECK-NEXT: dt.shard source @proj as <"v{}" [0] order 0, [{0:64}, {0:1024}]> for ["param"] <{{\[\[}}0:1], [0:64], [0:1024]] leading 1> : !dt.buffer<131072>
+  %part = dt.shard source @proj as <"v{}" [0] order 0, [{0:64}, {0:1024}]> for ["param"] <[[0:1], [0:64], [0:1024]] leading 1> : !dt.buffer<131072>
   // CHECK-NEXT: [[NEW:%.+]] = dt.shard destination @proj <{{\[\[}}0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
   %new = dt.shard destination @proj <[[0:1], [0:4096], [0:1024]] leading 1> : !dt.buffer<8388608>
   // CHECK-NEXT: [[SLOT:%.+]] = dt.slot at 4194304 : !dt.buffer<4194304>

@@ -249,7 +249,10 @@ namespace {
 
 /// One device of a plan, with a wire that moves nothing.
 struct OneDevice {
-  PlanReader plan = wavesPlan().reader();
+  explicit OneDevice(const TestPlan &test = wavesPlan())
+      : plan(test.reader()) {}
+
+  PlanReader plan;
   RankProgram program = std::move(*plan.program(0));
   BreakingStreams transport{-1};
   std::unique_ptr<ArenaStorage> storage;
@@ -375,7 +378,7 @@ TEST(GpuExecutor, CopiesBesideAWaveLeaveMostOfTheGpuToIt) {
   FakeGpuOptions gpus;
   gpus.multiprocessors = 16;
   resetFakeGpus(gpus);
-  OneDevice device;
+  OneDevice device(wavesPlan(1200, 1700)); // a wave has more tiles than that
   Status status = device.prepare();
   ASSERT_TRUE(status.ok()) << status.message();
   size_t before = fakeGpuLaunches().size();
@@ -387,6 +390,8 @@ TEST(GpuExecutor, CopiesBesideAWaveLeaveMostOfTheGpuToIt) {
       blocks.push_back(launches[i].blocks);
   ASSERT_GE(blocks.size(), 4u);
   // The first pack and the last unpack have the GPU to themselves.
+  EXPECT_GT(blocks.front(), 16u);
+  EXPECT_GT(blocks.back(), 16u);
   for (size_t i = 1; i + 1 < blocks.size(); ++i)
     EXPECT_LE(blocks[i], 4u) << "launch " << i;
 }

@@ -42,7 +42,8 @@ void FakeMachine::fault(const std::string &text) {
 }
 
 std::vector<std::string> FakeMachine::listFaults() const {
-  std::vector<std::string> all = faults;
+  std::vector<std::string> all = earlierFaults;
+  all.insert(all.end(), faults.begin(), faults.end());
   auto leak = [&](size_t count, const char *what) {
     if (count > 0)
       all.push_back(std::to_string(count) + " " + what + " left");
@@ -135,6 +136,9 @@ void FakeMachine::reset(const FakeGpuOptions &given) {
   executables.clear();
   pools.clear();
   launches.clear();
+  for (const std::string &fault : faults)
+    earlierFaults.push_back(fault + " (seed " + std::to_string(options.seed) +
+                            ")");
   faults.clear();
   paused = false;
   created = process = 0;
@@ -443,6 +447,11 @@ void dtrt::test::resetFakeGpus(const FakeGpuOptions &options) {
 std::vector<std::string> dtrt::test::fakeGpuFaults() {
   Lock lock(fakeMutex());
   return FakeMachine::get().listFaults();
+}
+
+void dtrt::test::clearFakeGpuFaults() {
+  Lock lock(fakeMutex());
+  FakeMachine::get().clearFaults();
 }
 
 size_t dtrt::test::fakeGpuPending() {

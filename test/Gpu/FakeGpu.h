@@ -32,12 +32,14 @@ struct FakeGpuOptions {
   bool hostMemory = false;
 };
 
-/// A machine on which nothing has happened yet. No other thread may be in a
-/// call.
+/// A machine on which nothing has happened yet, but for calls that broke a rule
+/// before: a test may have several machines. No other thread may be in a call.
 void resetFakeGpus(const FakeGpuOptions &options = {});
-/// Calls that broke a rule since then, and what is left: memory, streams,
-/// events, graphs, and work that has not run.
+/// Calls that broke a rule, and what is left: memory, streams, events, graphs,
+/// and work that has not run.
 std::vector<std::string> fakeGpuFaults();
+/// Broken rules were meant to be broken.
+void clearFakeGpuFaults();
 /// Operations on streams that have not run.
 size_t fakeGpuPending();
 /// While paused, nothing runs on any stream.

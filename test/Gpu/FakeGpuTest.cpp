@@ -19,6 +19,7 @@ void expectFault(const std::string &text) {
                             return fault.find(text) != std::string::npos;
                           }))
       << "no fault says '" << text << "'";
+  clearFakeGpuFaults();
   resetFakeGpus();
 }
 

@@ -19,6 +19,7 @@ class Listener : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo &) override {
     FakeGpuOptions options;
     options.gpus = 8;
+    clearFakeGpuFaults();
     resetFakeGpus(options);
     setFakeKernels();
   }

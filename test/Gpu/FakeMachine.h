@@ -75,6 +75,10 @@ public:
   void reset(const FakeGpuOptions &given);
   void fault(const std::string &text);
   std::vector<std::string> listFaults() const;
+  void clearFaults() {
+    faults.clear();
+    earlierFaults.clear();
+  }
 
   /// Null for handles that are none, which is a fault of `call`.
   FakeStream *streamOf(cudaStream_t handle, const char *call);
@@ -126,9 +130,9 @@ private:
   }
   bool advance(FakeStream &stream);
 
-  std::map<int, FakeStream *> legacies; // by GPU
-  std::vector<std::string> faults;
-  int process = 0; // that made the first call
+  std::map<int, FakeStream *> legacies;           // by GPU
+  std::vector<std::string> faults, earlierFaults; // since and before the reset
+  int process = 0;                                // that made the first call
 };
 
 /// Of the calling thread.

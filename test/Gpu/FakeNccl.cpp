@@ -765,7 +765,9 @@ const NcclApi &dtrt::test::fakeNccl() {
 
 void dtrt::test::resetFakeNccl(const FakeNcclOptions &options) {
   Lock lock(fakeMutex());
+  std::vector<std::string> faults = std::move(fake().faults);
   fake() = Fake();
+  fake().faults = std::move(faults);
   fake().options = options;
   fake().random.seed(std::random_device()());
 }
@@ -779,6 +781,11 @@ std::vector<std::string> dtrt::test::fakeNcclFaults() {
   if (left > 0)
     faults.push_back(std::to_string(left) + " communicators left");
   return faults;
+}
+
+void dtrt::test::clearFakeNcclFaults() {
+  Lock lock(fakeMutex());
+  fake().faults.clear();
 }
 
 void dtrt::test::breakFakeNccl(int rank, int afterGroups) {

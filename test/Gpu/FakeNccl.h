@@ -33,10 +33,12 @@ struct FakeNcclOptions {
 
 const NcclApi &fakeNccl();
 
-/// From now on nothing is known of earlier worlds.
+/// From now on nothing is known of earlier worlds but calls that broke a rule.
 void resetFakeNccl(const FakeNcclOptions &options = {});
-/// Calls that break a rule, and communicators that are left.
+/// Calls that broke a rule, and communicators that are left.
 std::vector<std::string> fakeNcclFaults();
+/// Broken rules were meant to be broken.
+void clearFakeNcclFaults();
 /// The communicators of this rank report an asynchronous error, and take no
 /// group, once one of them has seen so many groups.
 void breakFakeNccl(int rank, int afterGroups);

@@ -18,7 +18,10 @@ using Clock = std::chrono::steady_clock;
 
 /// NCCL's faults are faults of the test, like the GPU's.
 class Listener : public testing::EmptyTestEventListener {
-  void OnTestStart(const testing::TestInfo &) override { resetFakeNccl(); }
+  void OnTestStart(const testing::TestInfo &) override {
+    clearFakeNcclFaults();
+    resetFakeNccl();
+  }
   void OnTestEnd(const testing::TestInfo &) override {
     for (const std::string &fault : fakeNcclFaults())
       ADD_FAILURE() << fault;

@@ -136,17 +136,30 @@ TestPlan rowsToColumnsPlan(int64_t of, int64_t wide) {
   return plan;
 }
 
-TestPlan wavesPlan() {
-  constexpr int64_t kDevices = 5, kRows = 60, kColumns = 85;
+TestPlan columnsFromOnePlan() {
+  constexpr int64_t kRows = 256, kColumns = 192;
+  Holdings source(2), destination(2);
+  source[0] = {rows(0, kRows, 0, 1, kColumns)};
+  for (int64_t d : {0, 1})
+    destination[size_t(d)] = {columns(0, kRows, kColumns, d, 2)};
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {kRows, kColumns})}, source, destination);
+  makeDirect(plan);
+  reuseSlots(plan);
+  return plan;
+}
+
+TestPlan wavesPlan(int64_t of, int64_t wide) {
+  constexpr int64_t kDevices = 5;
   std::vector<StateInfo> states = {{"param", DType::F32, DType::BF16},
                                    {"master", DType::F32, DType::F32}};
   Holdings source(kDevices), destination(kDevices);
   for (int64_t d = 0; d < kDevices; ++d) {
-    source[size_t(d)] = {rows(0, kRows, d, kDevices, kColumns, 3)};
-    destination[size_t(d)] = {columns(0, kRows, kColumns, d, kDevices, 3)};
+    source[size_t(d)] = {rows(0, of, d, kDevices, wide, 3)};
+    destination[size_t(d)] = {columns(0, of, wide, d, kDevices, 3)};
   }
-  TestPlan plan = makePlan({makeFamily("w", {}, {kRows, kColumns}, states)},
-                           source, destination);
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {of, wide}, states)}, source, destination);
   reuseSlots(plan);
   return plan;
 }

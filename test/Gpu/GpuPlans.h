@@ -21,9 +21,12 @@ void reuseSlots(TestPlan &plan);
 /// One bf16 weight, cut by rows and then by columns, on two devices: each sends
 /// out of staging into the other's tensor.
 TestPlan rowsToColumnsPlan(int64_t rows = 256, int64_t columns = 192);
+/// One bf16 weight that device 0 has; device 1 gets half of its columns, out of
+/// staging into its tensor.
+TestPlan columnsFromOnePlan();
 /// Every device to every other in four waves, two states, f32 made bf16 on the
 /// way; slots used again by every other wave.
-TestPlan wavesPlan();
+TestPlan wavesPlan(int64_t rows = 60, int64_t columns = 85);
 /// Four devices whose messages are staged at both ends, at one, or at none.
 TestPlan mixedPlan();
 

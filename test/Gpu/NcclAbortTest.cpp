@@ -252,6 +252,121 @@ TEST(NcclAbortWhileConnecting, ARankThatDiesStopsNobodyForLong) {
   expectEndedSoon(outcomes, /*except=*/5, "(device 5) does not respond");
 }
 
+namespace {
+
+/// Since when; in seconds.
+double secondsSince(std::chrono::steady_clock::time_point begin) {
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  return time.count();
+}
+
+/// Of a rank whose process is stopped: no call returns meanwhile.
+class StoppedStore : public MortalStore {
+public:
+  using MortalStore::MortalStore;
+  Status set(const std::string &key, const std::string &value) override {
+    wait();
+    return MortalStore::set(key, value);
+  }
+  Result<std::optional<std::string>> get(const std::string &key) override {
+    wait();
+    return MortalStore::get(key);
+  }
+  Result<std::string> compareAndSet(const std::string &key,
+                                    const std::string &expected,
+                                    const std::string &desired) override {
+    wait();
+    return MortalStore::compareAndSet(key, expected, desired);
+  }
+  Result<int64_t> add(const std::string &key, int64_t amount) override {
+    wait();
+    return MortalStore::add(key, amount);
+  }
+  std::atomic<bool> stopped{false};
+
+private:
+  void wait() const {
+    while (stopped)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+};
+
+/// Device 5's process is stopped: it says nothing, but its connections stay
+/// open, so that no abort of the others ends before its own. They do their
+/// parts, and end.
+Outcomes runBesideOneThatHangs(
+    const std::function<Status(uint32_t, NcclTransport &, Exchange &)> &part) {
+  constexpr double kLimit = 3; // as docs/GPU.md says
+  auto shared = std::make_shared<MemoryStore>();
+  std::atomic<int> ready{0}, ended{0};
+  Outcomes outcomes = onDevices(kDevices, [&](uint32_t device) -> Status {
+    auto store = std::make_shared<StoppedStore>(shared);
+    auto transport = std::move(*NcclTransport::create(
+        fakeOptions(device, kDevices, store, /*timeout=*/60)));
+    Exchange exchange(device);
+    DTRT_RETURN_IF_ERROR(transport->connect(kPlan, others(device)));
+    DTRT_RETURN_IF_ERROR(exchange(*transport, others(device)));
+    for (++ready; ready < int(kDevices.size());)
+      std::this_thread::yield();
+    Status status;
+    if (device == 5) {
+      store->stopped = true;
+      auto begin = std::chrono::steady_clock::now();
+      while (ended < 2 && secondsSince(begin) < 4 * kSoon)
+        std::this_thread::yield();
+      store->stopped = false; // and goes on
+    } else {
+      status = part(device, *transport, exchange);
+    }
+    auto begin = std::chrono::steady_clock::now();
+    transport->abort(makeError("the end"));
+    transport.reset();
+    EXPECT_LT(secondsSince(begin), kLimit + 1) << "device " << device;
+    ++ended;
+    return status;
+  });
+  // Now the aborts of the others end too.
+  for (int i = 0; i < 500 && !fakeNcclFaults().empty(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  return outcomes;
+}
+
+void expectError(const Outcomes &outcomes, uint32_t device,
+                 const std::string &text) {
+  const std::string &error = outcomes.at(device).error;
+  EXPECT_NE(error.find(text), std::string::npos)
+      << "device " << device << ": '" << error << "', expected '" << text
+      << "' in it";
+}
+
+} // namespace
+
+TEST(NcclAbortBesideOneThatHangs, TheOthersNameItAndEnd) {
+  auto outcomes = runBesideOneThatHangs(
+      [](uint32_t device, NcclTransport &transport, Exchange &exchange) {
+        auto begin = std::chrono::steady_clock::now();
+        Status status = exchange(transport, others(device));
+        EXPECT_LT(secondsSince(begin), kSoon) << "device " << device;
+        return status;
+      });
+  for (uint32_t device : {4u, 6u})
+    expectError(outcomes, device, "(device 5) does not respond");
+}
+
+TEST(NcclAbortBesideOneThatHangs, WhoFailsDoesNotWaitForTheAbort) {
+  auto outcomes = runBesideOneThatHangs(
+      [](uint32_t device, NcclTransport &transport, Exchange &exchange) {
+        if (device == 6)
+          return exchange(transport, others(device));
+        Status why = makeError("out of patience");
+        auto begin = std::chrono::steady_clock::now();
+        transport.abort(why);
+        EXPECT_LT(secondsSince(begin), 2) << "device " << device;
+        return why;
+      });
+  expectError(outcomes, 6, "rank 0 stopped: out of patience");
+}
+
 /// The bytes of a transfer that fails are not at rest by chance: what is left
 /// on a stream is a fault of the test.
 TEST(NcclAbortOfAPlan, ATransferThatFailsLeavesNothingOnTheGpu) {

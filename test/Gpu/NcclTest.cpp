@@ -103,7 +103,7 @@ namespace {
 class ContractWorld : public TransportWorld {
 public:
   ContractWorld(const std::vector<uint32_t> &devices, double timeout,
-                NcclCalls calls) {
+                NcclCalls calls, bool oneSided) {
     FakeGpuOptions gpus;
     gpus.gpus = int(devices.size());
     gpus.hostMemory = true; // messages lie in vectors
@@ -113,6 +113,7 @@ public:
       EXPECT_TRUE(useGpu(int(i)).ok());
       NcclOptions options = fakeOptions(devices[i], devices, store, timeout);
       options.calls = calls;
+      options.oneSided = oneSided;
       ends[devices[i]] = std::move(*NcclTransport::create(options));
     }
   }
@@ -122,10 +123,11 @@ private:
   std::map<uint32_t, std::unique_ptr<NcclTransport>> ends;
 };
 
-TransportCase contractCase(const char *name, NcclCalls calls) {
-  auto make = [calls](const std::vector<uint32_t> &devices,
-                      double timeout) -> std::unique_ptr<TransportWorld> {
-    return std::make_unique<ContractWorld>(devices, timeout, calls);
+TransportCase contractCase(const char *name, NcclCalls calls,
+                           bool oneSided = false) {
+  auto make = [=](const std::vector<uint32_t> &devices,
+                  double timeout) -> std::unique_ptr<TransportWorld> {
+    return std::make_unique<ContractWorld>(devices, timeout, calls, oneSided);
   };
   return {name, make};
 }
@@ -135,7 +137,8 @@ TransportCase contractCase(const char *name, NcclCalls calls) {
 INSTANTIATE_TEST_SUITE_P(
     Nccl, TransportContract,
     testing::Values(contractCase("blocking", NcclCalls::Blocking),
-                    contractCase("returning", NcclCalls::Returning)),
+                    contractCase("returning", NcclCalls::Returning),
+                    contractCase("oneSided", NcclCalls::Blocking, true)),
     caseName);
 
 //===----------------------------------------------------------------------===//
@@ -168,10 +171,12 @@ TEST(NcclPlans, EveryByteArrivesWhereCallsReturnAtOnce) {
 //===----------------------------------------------------------------------===//
 
 /// Each rank sends out of staging into the other's tensor. Were the arenas
-/// registered, both messages would be, at one end, and never arrive.
+/// registered, both messages would be, at one end, and never arrive. Device 0
+/// of the last plan cannot know by its own messages.
 TEST(NcclPlans, NoMessageIsRegisteredAtOneEndOnly) {
   expectAllWell(runOnFakeNccl(rowsToColumnsPlan()));
   expectAllWell(runOnFakeNccl(mixedPlan()));
+  expectAllWell(runOnFakeNccl(columnsFromOnePlan()));
 }
 
 TEST(NcclPlans, ArenasAreRegisteredWhereAllMessagesLieInThem) {
@@ -215,23 +220,42 @@ TEST(NcclPlans, TheWarmUpLeavesNothingToConnectOrToRegister) {
   }
 }
 
-/// A trainer's communicator is at work on every GPU while the switch prepares,
+namespace {
+
+/// Groups that were put on this GPU's streams.
+size_t groupsOn(int gpu) {
+  size_t count = 0;
+  for (const FakeLaunch &launch : fakeGpuLaunches())
+    count += launch.gpu == gpu && launch.what == "group";
+  return count;
+}
+
+} // namespace
+
+/// A trainer's communicator is at work on a GPU while the switch prepares,
 /// as collectives of a step are. Only between steps may ours have groups.
 TEST(NcclPlans, PreparingRunsNoGroupBesideATrainers) {
   PlanReader plan = rowsToColumnsPlan().reader();
   auto store = std::make_shared<MemoryStore>();
-  std::atomic<int> prepared{0};
+  std::atomic<int> atWork{0}, prepared{0};
   auto outcomes = onDevices({0, 1}, [&](uint32_t device) -> Status {
     NcclOptions trainers = fakeOptions(device, {0, 1}, store, 30, "trainer");
     auto trainer = std::move(*NcclTransport::create(trainers));
     DTRT_RETURN_IF_ERROR(trainer->connect({1, 2}, {1 - device}));
     MemorySource memory = gpuMemory();
     std::byte *block = memory.allocate(100);
-    // Rank 0's collective waits for rank 1's, which comes in the end.
+    TransportMessage message{device == 1, 1 - device, block, 100};
+    DTRT_RETURN_IF_ERROR(trainer->group({message})); // connects
+    // Rank 0's collective waits on its GPU for rank 1's, which comes in the
+    // end.
     std::thread step;
-    if (device == 0)
-      step = std::thread(
-          [&] { EXPECT_TRUE(trainer->group({{false, 1, block, 100}}).ok()); });
+    if (device == 0) {
+      step = std::thread([&] { EXPECT_TRUE(trainer->group({message}).ok()); });
+      while (groupsOn(0) < 2)
+        std::this_thread::yield();
+    }
+    for (++atWork; atWork < 2;)
+      std::this_thread::yield();
     auto program = plan.program(device);
     auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
     auto transport = std::move(
@@ -242,7 +266,7 @@ TEST(NcclPlans, PreparingRunsNoGroupBesideATrainers) {
     while (prepared < 2)
       std::this_thread::yield();
     if (device == 1) {
-      EXPECT_TRUE(trainer->group({{true, 0, block, 100}}).ok());
+      EXPECT_TRUE(trainer->group({message}).ok());
     }
     if (step.joinable())
       step.join();
@@ -268,7 +292,7 @@ TEST(NcclPlans, PreparingLeavesATrainersCaptureIntact) {
     auto outcomes = onDevices(plan.devices(), [&](uint32_t device) -> Status {
       cudaStream_t stream = nullptr;
       cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking);
-      cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+      cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal);
       auto program = plan.program(device);
       Status status;
       auto transport = std::move(*NcclTransport::create(
@@ -449,19 +473,28 @@ TEST(NcclLaunch, RanksThatShareAGpuAreToldHow) {
   EXPECT_EQ(environmentsOfRanks(NCCL_VERSION(2, 30, 7)), newer);
 }
 
-/// But for what the user has chosen.
-TEST(NcclLaunch, RanksSendInLargeChunks) {
-  std::string chunk = "test \"$NCCL_P2P_NET_CHUNKSIZE\" = ";
-  for (const char *own : {"", "262144"}) {
-    ASSERT_EQ(*own ? setenv("NCCL_P2P_NET_CHUNKSIZE", own, 1)
-                   : unsetenv("NCCL_P2P_NET_CHUNKSIZE"),
-              0);
-    std::string expected = *own ? own : "524288";
-    auto code =
-        launchNcclRanks({"/bin/sh", "-c", chunk + expected}, 1, &fakeNccl());
-    EXPECT_TRUE(code.ok() && *code == 0) << expected;
+namespace {
+
+/// Ranks find this value, but for what the user has chosen.
+void expectSetting(const char *name, const std::string &value) {
+  for (const std::string &own : {std::string(), "own " + value}) {
+    ASSERT_EQ(own.empty() ? unsetenv(name) : setenv(name, own.c_str(), 1), 0);
+    std::string test = "test \"$" + std::string(name) + "\" = \"" +
+                       (own.empty() ? value : own) + "\"";
+    auto code = launchNcclRanks({"/bin/sh", "-c", test}, 1, &fakeNccl());
+    EXPECT_TRUE(code.ok() && *code == 0) << test;
   }
-  unsetenv("NCCL_P2P_NET_CHUNKSIZE");
+  unsetenv(name);
+}
+
+} // namespace
+
+TEST(NcclLaunch, RanksSendInLargeChunks) {
+  expectSetting("NCCL_P2P_NET_CHUNKSIZE", "524288");
+}
+
+TEST(NcclLaunch, RanksSendThroughTheirOwnNics) {
+  expectSetting("NCCL_PXN_DISABLE", "1");
 }
 
 TEST(NcclLaunch, RanksWithAGpuEachAreLeftAlone) {

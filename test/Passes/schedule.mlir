@@ -103,32 +103,56 @@ dt.transition @forward_later from @src to @dst
 
 // -----
 
-// A tensor larger than the staging limit is cut into messages that fit it.
+// A tensor larger than the staging limit is cut into messages of which four fit it.
 dt.space @model {
-  dt.param @w [8, 256] of <param = f32>
+  dt.param @w [5, 256] of <param = f32>
 }
 dt.layout @src of @model world 1 {
-  dt.place @w shards rank 0 at [0, 0] size [8, 256]
+  dt.place @w shards rank 0 at [0, 0] size [5, 256]
 }
 dt.layout @dst of @model world 1 devices [1] {
-  dt.place @w shards rank 0 at [0, 0] size [8, 256]
+  dt.place @w shards rank 0 at [0, 0] size [5, 256]
 }
 // CHECK-LABEL: dt.transition @cut_to_the_limit
 // CHECK-NEXT: dt.wave 0 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [2, 256]>
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [1, 256]>
 // CHECK-NEXT: }
 // CHECK-NEXT: dt.wave 1 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [2, 0] size [2, 256]>
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [1, 0] size [1, 256]>
 // CHECK-NEXT: }
 // CHECK-NEXT: dt.wave 2 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [4, 0] size [2, 256]>
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [2, 0] size [1, 256]>
 // CHECK-NEXT: }
 // CHECK-NEXT: dt.wave 3 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [6, 0] size [2, 256]>
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [3, 0] size [1, 256]>
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 4 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [4, 0] size [1, 256]>
 // CHECK-NEXT: }
 // CHECK-NEXT: }
-dt.transition @cut_to_the_limit from @src to @dst memory <staging 8192, rollback> {
-  dt.transfer @w <from 0 to 1 at [0, 0] size [8, 256]>
+dt.transition @cut_to_the_limit from @src to @dst memory <staging 4096, rollback> {
+  dt.transfer @w <from 0 to 1 at [0, 0] size [5, 256]>
+}
+
+// -----
+
+// Where it fits as a whole, and each device sends or receives only, it is one message.
+dt.space @model {
+  dt.param @w [4, 256] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0, 0] size [4, 256]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0, 0] size [4, 256]
+}
+// CHECK-LABEL: dt.transition @whole_within_the_limit
+// CHECK-NEXT: dt.wave 0 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [4, 256]>
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+dt.transition @whole_within_the_limit from @src to @dst memory <staging 4096, rollback> {
+  dt.transfer @w <from 0 to 1 at [0, 0] size [4, 256]>
 }
 
 // -----

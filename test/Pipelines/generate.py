@@ -179,6 +179,14 @@ def finish(rng, request, layouts):
     if mode == "flat" and rng.random() < 0.5:
         request["memory"]["granularity"] = rng.choice(["page", "tensor"])
         share_storages(rng, request)
+    if rng.random() < 0.2:
+        request["cluster"]["pxn"] = True
+    if rng.random() < 0.2:
+        request["cluster"]["launch_us"] = rng.choice([0.5, 5, 50])
+    if rng.random() < 0.2:
+        request["cluster"]["channels_per_peer"] = rng.choice([1, 2, 8])
+        if rng.random() < 0.5:
+            request["cluster"]["inter_channel_GBps"] = rng.choice([3, 9.5])
     return request
 
 

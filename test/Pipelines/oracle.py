@@ -227,6 +227,13 @@ def expect(problems, what, found, expected):
         problems.append(f"{what} is {found}, expected {expected}")
 
 
+def library_keys(request):
+    """Keys of inspect's time where a request says what a library adds."""
+    cluster = request.get("cluster", {})
+    keys = {"launch_us": "launch_us", "channels": "channels_per_peer"}
+    return {key for key, asked in keys.items() if cluster.get(asked)}
+
+
 def check_inspect(transition, inspect):
     problems = []
     keys = set(inspect) - {"proof"}
@@ -243,6 +250,8 @@ def check_inspect(transition, inspect):
         more = {"granularity"} if key == "memory" and by_tensor else set()
         if key == "bytes" and transition.is_flat:
             more = {"in_place"} & set(found)
+        if key == "time":
+            more = library_keys(transition.request)
         expect(
             problems,
             f"inspect's {key} keys",

@@ -119,7 +119,7 @@ def check_seconds(tools, case, plan, facts):
         if not math.isclose(seconds, time["predicted_s"], rel_tol=1e-9)
     ]
     rng = random.Random(dump)
-    for stated in time.values():
+    for stated in (time["predicted_s"], time["lower_bound_s"]):
         factor = rng.choice([0, 0.5, 1 - 1e-6, 1 + 1e-6, 2])
         liar.write_bytes(with_other_time(plan.read_bytes(), stated, factor))
         done = tools.start("dt-plan", "verify", liar)

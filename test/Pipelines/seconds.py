@@ -39,28 +39,62 @@ class Cluster:
         self.per_node = keys.get("devices_per_node", 8)
         nics = keys.get("nics_per_node", self.per_node)
         self.per_nic = self.per_node // nics
+        self.pxn = keys.get("pxn", False)
         self.latency = keys.get("latency_us", 10) * 1e-6
+        self.launch = keys.get("launch_us", 0) * 1e-6
         self.rates = (
             keys.get("intra_node_GBps", 200),
             keys.get("inter_node_GBps", 25),
         )
+        channels = keys.get("channels_per_peer", math.inf)
+        self.pairs = (
+            channels * keys.get("intra_channel_GBps", 10.3),
+            channels * keys.get("inter_channel_GBps", 14),
+        )
         self.links = keys.get("links", [])
+
+    def nic_out(self, a, b):
+        """By which a message to another node leaves."""
+        rail = self.per_node * (a // self.per_node) + b % self.per_node
+        return (rail if self.pxn else a) // self.per_nic
 
     def between_nodes(self, a, b):
         return a // self.per_node != b // self.per_node
 
-    def seconds(self, message):
-        """Of one message, alone."""
-        ends = (message.source, message.destination)
-        rate = self.rates[self.between_nodes(*ends)]
+    def at_once(self, inter):
+        """Messages that a port carries in a wave, each way."""
+        if inter and (self.per_nic > 1 or self.pxn):
+            return 1
+        filling = math.ceil(self.rates[inter] / self.pairs[inter] - 1e-9)
+        return min(max(filling, 1), 3)
+
+    def link(self, a, b):
+        rate = self.rates[self.between_nodes(a, b)]
         for link in self.links:
             names = (link["from"], link["to"])
             if all(
                 name in (device, f"node:{device // self.per_node}")
-                for name, device in zip(names, ends, strict=True)
+                for name, device in zip(names, (a, b), strict=True)
             ):
                 rate = link["GBps"]
-        return self.latency + message.size / (rate * 1e9)
+        return rate
+
+    def seconds(self, message, pairs=1):
+        """On the wire, alone, by the channels of so many pairs."""
+        ends = (message.source, message.destination)
+        most = pairs * self.pairs[self.between_nodes(*ends)]
+        return message.size / (min(self.link(*ends), most) * 1e9)
+
+    def ports(self, message):
+        """Those of which a message has a part of the time: none where a port
+        carries one message."""
+        inter = self.between_nodes(message.source, message.destination)
+        if self.at_once(inter) == 1:
+            return []
+        return [
+            (inter, "out", message.source),
+            (inter, "in", message.destination),
+        ]
 
 
 def copy_seconds(size):
@@ -119,21 +153,27 @@ def run_wave(cluster, messages, devices, nics):
             packs[m.source] += m.size * m.packed
         unpacks[m.destination] += m.size * m.unpacked
     ready = {
-        device: devices[device].ready(packs[device], forwards.get(device))
+        device: cluster.launch
+        + devices[device].ready(packs[device], forwards.get(device))
         for device in {*packs, *forwards, *unpacks}
     }
     begins, ends = dict(ready), dict.fromkeys(ready, 0.0)
+    busy = defaultdict(float)
+    for m in messages:
+        for port in cluster.ports(m):
+            busy[port] += cluster.seconds(m, cluster.at_once(port[0]))
     for m in messages:
         start = max(ready[m.source], ready[m.destination])
         shared = []
         if cluster.between_nodes(m.source, m.destination):
             shared = [
-                ("out", m.source // cluster.per_nic),
+                ("out", cluster.nic_out(m.source, m.destination)),
                 ("in", m.destination // cluster.per_nic),
             ]
-        if cluster.per_nic > 1:
+        if cluster.per_nic > 1 or cluster.pxn:
             start = max([start, *(nics[nic] for nic in shared)])
-        end = start + cluster.seconds(m)
+        flows = [cluster.seconds(m), *(busy[port] for port in cluster.ports(m))]
+        end = start + cluster.latency + max(flows)
         nics.update(dict.fromkeys(shared, end))
         for device in (m.source, m.destination):
             begins[device] = max(begins[device], start)

@@ -78,6 +78,45 @@ def forwarded(wave, source, destination, size, packed=False):
             {"nics_per_node": 1},
             2 * (10e-6 + WIRE),
         ),
+        # To one place of two nodes, or to two.
+        (
+            [message(0, 0, 2, 50 * MB), message(0, 1, 4, 50 * MB)],
+            {"pxn": True},
+            2 * (10e-6 + WIRE),
+        ),
+        (
+            [message(0, 0, 2, 50 * MB), message(0, 1, 5, 50 * MB)],
+            {"pxn": True},
+            10e-6 + WIRE,
+        ),
+        # Each wave is launched.
+        (
+            [message(wave, 0, 1, 200 * MB) for wave in range(2)],
+            {"launch_us": 5},
+            2 * (15e-6 + WIRE),
+        ),
+        # Half of a port by two channels.
+        (
+            [message(0, 0, 2, 50 * MB)],
+            {"channels_per_peer": 2, "inter_channel_GBps": 12.5},
+            10e-6 + 2 * WIRE,
+        ),
+        (
+            [message(0, 0, 1, 206 * MB)],
+            {"channels_per_peer": 10},
+            10e-6 + 2 * WIRE,
+        ),
+        # Two halves of a port at once, and three, which take their turns.
+        (
+            [message(0, 0, to, 50 * MB) for to in (2, 4)],
+            {"channels_per_peer": 2, "inter_channel_GBps": 12.5},
+            10e-6 + 2 * WIRE,
+        ),
+        (
+            [message(0, 0, to, 50 * MB) for to in (2, 4, 6)],
+            {"channels_per_peer": 2, "inter_channel_GBps": 12.5},
+            10e-6 + 3 * WIRE,
+        ),
         # The last link that fits.
         (
             [message(0, 0, 2, 50 * MB)],

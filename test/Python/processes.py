@@ -13,8 +13,10 @@ pytest.importorskip("dynatrain", reason="the extension is not built")
 
 import dynatrain  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from dynatrain.hollow import warm_up  # noqa: E402
 
 torch.set_num_threads(1)
+warm_up()
 
 # Children share what is imported already, and start at once.
 fork = multiprocessing.get_context("fork")

@@ -35,6 +35,7 @@ import threading
 import time
 import traceback
 from collections import Counter
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -409,13 +410,29 @@ def keys_left(run: Run) -> list[str]:
     ]
 
 
+@contextlib.contextmanager
+def store_of(run: Run) -> Iterator[None]:
+    """A process that hosts the store, where that is none of the ranks."""
+    if run.store != "own":
+        yield
+        return
+    store = fork(lambda: serve_store(run.file("port")))
+    try:
+        run.port, run.store_pid = int(await_file(run.file("port"))), store
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(store, signal.SIGKILL)
+        os.waitpid(store, 0)
+
+
 def execute(run: Run) -> list[str]:
     """What is wrong with the run."""
-    faults = []
-    store = None
-    if run.store == "own":
-        store = fork(lambda: serve_store(run.file("port")))
-        run.port, run.store_pid = int(await_file(run.file("port"))), store
+    with store_of(run):
+        return faults_of(run)
+
+
+def faults_of(run: Run) -> list[str]:
     write_file(run.file("run.json"), json.dumps(dataclasses.asdict(run)))
     pids = start_ranks(run)
     ends = [
@@ -424,7 +441,7 @@ def execute(run: Run) -> list[str]:
         if rank != run.victim or run.fault not in ("kill", "stop")
     ]
     late = await_records(run, ends)
-    faults += [f"rank {rank} hangs" for rank in late]
+    faults = [f"rank {rank} hangs" for rank in late]
     for rank in [*late, *{run.victim} - set(ends) - {-1}]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(run.file(f"pid{rank}").read_text()), signal.SIGKILL)
@@ -435,12 +452,7 @@ def execute(run: Run) -> list[str]:
         for rank in ends
         if rank not in late
     }
-    faults += judge(run, records, keys_left(run))
-    if store:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(store, signal.SIGKILL)
-        os.waitpid(store, 0)
-    return faults
+    return faults + judge(run, records, keys_left(run))
 
 
 # ---------------------------------------------------------------------------
@@ -483,7 +495,8 @@ def judge(run: Run, records: dict[int, dict], left: list[str]) -> list[str]:
             faults.append(f"{who} does not name the cause")
         if not found.get("intact", True):
             faults.append(f"{who}: the source has changed")
-        if found["outcome"] == "committed" and not found["right"]:
+        # Who is interrupted while it looks has not found out.
+        if found["outcome"] == "committed" and not found.get("right", True):
             faults.append(f"{who}: the destination is wrong")
         if found["outcome"] == "undecided" and "cannot learn" not in who:
             faults.append(f"{who} does not say that it is undecided")

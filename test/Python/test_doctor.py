@@ -42,3 +42,22 @@ def test_what_is_broken_is_told(monkeypatch, capsys):
     assert doctor.main() == 1
     printed = capsys.readouterr().out
     assert "FAIL plan: OSError: no such thing" in printed
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "own"),
+    [
+        ("NCCL_PXN_DISABLE", "1", True),
+        ("NCCL_PXN_DISABLE", "0", False),
+        ("NCCL_P2P_PXN_LEVEL", "0", True),
+        ("NCCL_P2P_PXN_LEVEL", "2", False),
+    ],
+)
+def test_by_which_nic_nccl_sends(monkeypatch, name, value, own):
+    monkeypatch.setattr(doctor._C, "features", lambda: ["cuda", "nccl"])
+    for other in ("NCCL_PXN_DISABLE", "NCCL_P2P_PXN_LEVEL"):
+        monkeypatch.delenv(other, raising=False)
+    monkeypatch.setenv(name, value)
+    told = {name: words for name, _, words in doctor.examine()}
+    assert ("sender's NIC" in told["NCCL"]) == own
+    assert ("NCCL_PXN_DISABLE=1" in told["NCCL"]) != own

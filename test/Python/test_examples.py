@@ -213,9 +213,6 @@ def test_elastic_gpt():
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
-@pytest.mark.skipif(
-    not os.environ.get("DT_RECOVERY"), reason="asked for by DT_RECOVERY=1"
-)
 def test_elastic_gpt_loses_processes():
     """Losses after each are those of a run that has lost nothing."""
     done = subprocess.run(
@@ -228,6 +225,63 @@ def test_elastic_gpt_loses_processes():
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
     assert "worlds of 4 -> 3 -> 2 processes" in done.stdout
     assert "differ by" in done.stdout
+
+
+def test_elastic_pipeline():
+    """Layers move to where the partition's optimum has them, at the job's own
+    request. State, order and losses are checked by the example itself."""
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "elastic_pipeline/launch.py"],
+        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert ": layers [4, 4, 4, 4] -> [5, 3, 3, 5]\n" in done.stdout
+    assert "1.333 of the optimum before, 1.000 after" in done.stdout
+    assert re.search(r"all state is right, .*: [1-9]\d+ bytes", done.stdout)
+
+
+def write_sides(record, folder, *sides):
+    """What two ranks hold of a tensor and of a counter, before and after."""
+    import torch
+
+    for side, parts in zip(("before", "after"), sides):
+        at = folder / "2" / side
+        at.mkdir(parents=True)
+        for rank, (offset, values, steps) in enumerate(parts):
+            piece = record.Piece(
+                torch.tensor(values), (4,), (offset,), (len(values),)
+            )
+            rest = {"shared": {"step": 3}, "merged": {"counters": steps}}
+            held = {("w", "param"): record.part_of(piece)}, rest
+            torch.save(held, at / f"{rank}.pt")
+
+
+BEFORE = [(0, [1.0, 0.0], {"w": 5}), (2, [3.0, 4.0], {"v": 6})]
+WRONG = {
+    "a-sign": [(0, [1.0, -0.0, 3.0], {"w": 5}), (3, [4.0], {"v": 6})],
+    "another-place": [(0, [1.0, 3.0, 0.0], {"w": 5}), (3, [4.0], {"v": 6})],
+    "a-hole": [(0, [1.0, 0.0], {"w": 5}), (3, [4.0], {"v": 6})],
+    "a-counter": [(0, [1.0, 0.0, 3.0], {"w": 5}), (3, [4.0], {"v": 5})],
+    "a-counter-too-few": [(0, [1.0, 0.0, 3.0], {"w": 5}), (3, [4.0], {})],
+}
+
+
+@pytest.mark.parametrize("wrong", [None, *WRONG])
+def test_what_a_record_sees(tmp_path, wrong):
+    """Of a switch after which something is not where or what it was."""
+    sys.path.insert(0, str(EXAMPLES))
+    import record
+
+    right = [(0, [1.0, 0.0, 3.0], {"w": 5}), (3, [4.0], {"v": 6})]
+    write_sides(record, tmp_path, BEFORE, WRONG.get(wrong, right))
+    if wrong is None:
+        assert record.check(tmp_path) == 4 * 4
+        return
+    with pytest.raises(AssertionError):
+        record.check(tmp_path)
 
 
 @pytest.mark.parametrize("path", [MEGATRON, TORCHTITAN, HUGGINGFACE, RL])

@@ -26,7 +26,7 @@ SIDE = 1024  # of a square tensor of 4 MiB
 TENSORS = 144
 STATE = TENSORS * SIDE * SIDE * 4 // RANKS  # bytes of each process
 MARGIN = 0.15
-SWITCHES = 10
+SWITCHES = 10  # both ways
 SHARED = 4  # of the tensors, where some lie in one buffer
 
 
@@ -191,13 +191,13 @@ def empty_process(rank, store, paths, pipe, shared_memory):
     return full, world, plans
 
 
-def _job(rank, store, pipes, paths, shared_memory):
+def _job(rank, store, pipes, paths, shared_memory, switches):
     full, world, plans = empty_process(
         rank, store, paths, pipes[rank], shared_memory
     )
     by_page = "granularity" not in plans[0].inspect()["memory"]
     state = fill(plans[0], rank, full, paged=by_page)
-    for number in range(2 * SWITCHES):
+    for number in range(2 * switches):
         plan = plans[number % 2]
         new = shapes(plan, rank)
         old = list(state.values())
@@ -234,15 +234,24 @@ class Watch:
             pipe.send("go")
 
 
-@pytest.mark.parametrize("shared_memory", [True, False])
-@pytest.mark.parametrize("granularity", ["tensor", "page"])
-def test_full_processes(plans, granularity, shared_memory, tmp_path):
+# In either granularity, by shared memory and by wire, one of them for long.
+@pytest.mark.parametrize(
+    ("granularity", "shared_memory", "switches"),
+    [
+        ("tensor", True, SWITCHES),
+        ("tensor", False, 2),
+        ("page", True, 2),
+        ("page", False, SWITCHES),
+    ],
+)
+def test_full_processes(plans, granularity, shared_memory, switches, tmp_path):
     paths = plans(mode="flat", granularity=granularity)
     watch = Watch()
     numbers = run_ranks(
-        RANKS, _job, tmp_path, watch.theirs, paths, shared_memory, limit=600
-    )
-    assert numbers == [2 * SWITCHES - 1] * RANKS, numbers
+        RANKS, _job, tmp_path, watch.theirs, paths, shared_memory, switches,
+        limit=600,
+    )  # fmt: skip
+    assert numbers == [2 * switches - 1] * RANKS, numbers
     watch.thread.join()
     loaded = [dynatrain.Plan.load(path) for path in paths]
     for rank, held in enumerate(watch.held):

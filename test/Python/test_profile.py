@@ -133,27 +133,6 @@ def join(rank, folder):
     )
 
 
-def _pipeline(rank, store, folder):
-    import rebalance_pipeline
-
-    join(rank, folder)
-    options = rebalance_pipeline.parse_arguments(
-        ["--steps=12", "--heavy-from=2", "--every=3"]
-    )
-    return rebalance_pipeline.demonstrate(options, folder)
-
-
-def test_a_pipeline_is_rebalanced_while_it_trains(tmp_path):
-    """Layers move to where the partition's optimum has them, to the bit, and
-    losses are those of a pipeline that was left alone."""
-    told = run_ranks(4, _pipeline, tmp_path, str(tmp_path))
-    # One change, to the best that there is: see `demonstrate`.
-    assert [line for line in told[0] if "layers" in line] == [
-        "step 4: layers [4, 4, 4, 4] -> [5, 3, 3, 5]"
-    ]
-    assert all(one == told[0] for one in told)
-
-
 def _replicas(rank, store, folder):
     import uneven_replicas
 

@@ -1,5 +1,6 @@
 """docs/GPU.md names tests, files and settings that exist."""
 
+import json
 import re
 from pathlib import Path
 
@@ -24,12 +25,30 @@ def test_named_tests_exist():
         assert re.search(pattern, SOURCES), name
 
 
+def rows():
+    return re.findall(r"^\| ([AB]\d+) \|(.*)$", PAGE, re.MULTILINE)
+
+
 def test_every_finding_has_a_row():
-    rows = re.findall(r"^\| ([AB]\d+) \|(.*)$", PAGE, re.MULTILINE)
-    names = [name for name, _ in rows]
+    names = [name for name, _ in rows()]
     assert names == [f"A{i}" for i in range(1, 6)] + [
         f"B{i}" for i in range(6, 11)
     ]
+
+
+def test_every_finding_has_mutants_that_its_tests_see():
+    """scripts/mutate 'finding-*' brings each one back, and runs the test."""
+    mutants = json.loads((ROOT / "test/Mutants/mutants.json").read_text())
+    for finding, text in rows():
+        prefix = f"finding-{finding.lower()}-"
+        own = [m for m in mutants if m["name"].startswith(prefix)]
+        assert own, finding
+        for mutant in own:
+            test = mutant["killed_by"].partition(":")[2]
+            test = test.removeprefix("Calls/").removesuffix("/*")
+            whole = test.split(".")[0] + ".*"
+            shown = re.findall(r"`([^`]+)`", text)
+            assert test in shown or whole in shown, (finding, test)
 
 
 def test_named_files_exist():

@@ -214,7 +214,8 @@ CLI::App *addSimulate(CLI::App &app, Options &options) {
   command->add_option("--latency", request.latencyUs,
                       "us per message; without it the cluster's");
   command->add_option("--launch", request.launchUs,
-                      "us per wave and device, before it offers its messages");
+                      "us per wave and device, before it offers its messages; "
+                      "without it the cluster's");
   command->add_flag("--json", options.json, "print JSON");
   return command;
 }

@@ -12,7 +12,8 @@
 
 #include <map>
 #include <set>
-#include <tuple>
+#include <utility>
+#include <vector>
 
 namespace dt {
 
@@ -25,7 +26,7 @@ struct Bounds {
   int64_t wireBytes = 0;
   /// Per node, the union of the bytes that its devices want and none holds.
   int64_t interNodeBytes = 0;
-  /// One latency (when anything moves) and the largest of:
+  /// One latency and one launch (when anything moves) and the largest of:
   ///   - per device: bytes that its node holds and it lacks, over its island
   ///     port; bytes that it alone in its node wants and the node lacks, over
   ///     its NIC;
@@ -34,10 +35,15 @@ struct Bounds {
   ///   - per set of devices that alone hold some bytes: those bytes that other
   ///     nodes lack, once, over the NICs of the set; and likewise per set
   ///     inside a node, over its island ports;
-  ///   - with unequal links, per device and set of devices that may send to it
-  ///     (or that it may send to): those bytes, over these links together.
-  /// A port's rate is that of its fastest link on that level, to or from a
-  /// device that lacks something or that holds what another one lacks.
+  ///   - with unequal links, all of these once more, as the seconds for which
+  ///     ports are busy: what comes to a device comes over the fastest link
+  ///     from one that holds it or also lacks it; what a set sends goes once,
+  ///     over the fastest link to one that lacks it.
+  ///   - where the channels of a pair do not fill its ports, per device and set
+  ///     of devices that alone may send to it (or that alone it may send to):
+  ///     those bytes, over these pairs together.
+  /// Elsewhere a port's rate is that of its fastest link on that level, to or
+  /// from a device that lacks something or that holds what another one lacks.
   double seconds = 0;
 };
 
@@ -56,12 +62,11 @@ public:
 
 private:
   /// Bytes by level, device and the devices that it may exchange them with.
-  using LinkDemand = std::map<std::tuple<bool, int64_t, Devices>, int64_t>;
+  using PairDemand = std::map<std::tuple<bool, int64_t, Devices>, int64_t>;
 
   void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
-  void addLinks(const Devices &holders, const Devices &lacking, int64_t bytes);
-  double linksSeconds() const;
-  Devices nicsOf(const Devices &devices) const;
+  void addPairs(const Devices &holders, const Devices &lacking, int64_t bytes);
+  double pairsSeconds() const;
 
   const Cluster &cluster;
   Bounds bounds;
@@ -70,8 +75,10 @@ private:
   std::map<int64_t, std::set<int64_t>> nodeNics; // of those who want them
   /// Bytes that some port of a set must send, over all of them.
   std::map<Devices, int64_t> nicSets, islandSets;
-  // With unequal links only.
-  LinkDemand received, sent;
+  // With unequal links only: bytes by who holds and who lacks them; both.
+  std::map<std::pair<Devices, Devices>, int64_t> demands;
+  // Where channels of pairs do not fill ports.
+  PairDemand received, sent;
   std::set<int64_t> devices; // that hold or want anything
 };
 

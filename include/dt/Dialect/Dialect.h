@@ -15,6 +15,7 @@
 #include "dt/Geometry/Pieces.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/Shard.h"
+#include "dt/Geometry/TensorView.h"
 #include "dt/Routing/Explain.h"
 
 #include "mlir/IR/Attributes.h"

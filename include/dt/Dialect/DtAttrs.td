@@ -96,18 +96,21 @@ def DT_SplitAttr : DT_Attr<"Split", "split"> {
     Mirrors `dt::Split`: even pieces, or pieces at `cuts`, held by coordinate
     `owners[i]` (owner v is coordinate v mod size in model chunk v / size,
     Megatron-Core's virtual stage); `blocks` cuts each packed part by itself;
-    `chunk` is torch.chunk's rule for extents that do not divide.
+    `chunk` is torch.chunk's rule for extents that do not divide; `replicas`
+    says of each block how many coordinates that follow each other hold a piece.
 
     **Constraints:**
     - `cuts` start at 0 and do not decrease; `owners` has one entry per piece;
-    - `blocks` are positive.
+    - `blocks` are positive; `replicas` has one positive number for each, and
+      neither `cuts` nor `owners` beside it.
 
     Example: `#dt.split<"pp" cuts [0, 2, 4, 6, 8] owners [0, 1, 0, 1]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$axis,
                         ArrayRefParameter<"int64_t">:$cuts,
                         ArrayRefParameter<"int64_t">:$owners,
-                        ArrayRefParameter<"int64_t">:$blocks, "bool":$chunk);
+                        ArrayRefParameter<"int64_t">:$blocks, "bool":$chunk,
+                        ArrayRefParameter<"int64_t">:$replicas);
   let genVerifyDecl = 1;
 }
 
@@ -164,6 +167,46 @@ def DT_PlacementAttr : DT_Attr<"Placement", "placement"> {
   }];
 }
 
+def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
+  let summary = "a tensor of one side, as a view of a param";
+  let description = [{
+    Frameworks cut one model into different tensors. Its name on this side, with
+    one `{}` per leading dim of the param and the numbers that stand there (as
+    of `dt.param`), `order` its position in this side's registration order, and
+    what it has of each inner dim of the param: intervals in the tensor's own
+    order, `lo:hi by step x count` for several at one distance, or one index,
+    `at 5`, of a dim that the tensor does not have. What is beyond the param's
+    size is padding.
+
+    **Constraints:**
+    - the name is what a plan can hold (as of `dt.param`), and has one `{}` for
+      each number; steps are not 0;
+    - intervals are not empty, and none overlap in a dim.
+
+    Example: two groups of 4 rows of q, 1 of k and 1 of v in one param, of which
+    this is q
+    `#dt.tensor<"layers.{}.q_proj.weight" [0] order 1 + [9], [{0:4 by 6 x 2}, {0:64} ]>`
+  }];
+  let parameters = (ins "::mlir::StringAttr":$name,
+                        ArrayRefParameter<"int64_t">:$first,
+                        ArrayRefParameter<"int64_t">:$step,
+                        "int64_t":$order,
+                        ArrayRefParameter<"int64_t">:$orderStrides,
+                        ArrayRefParameter<"int64_t">:$bounds);
+  let builders = [
+    AttrBuilder<(ins "::mlir::StringAttr":$name,
+                     "::llvm::ArrayRef<int64_t>":$first,
+                     "::llvm::ArrayRef<int64_t>":$step, "int64_t":$order,
+                     "::llvm::ArrayRef<int64_t>":$orderStrides,
+                     "const ::dt::TensorView &":$view)>];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::dt::TensorView toGeometry() const;
+    /// The name for one member of the param; one index per leading dim.
+    std::string memberName(::llvm::ArrayRef<int64_t> member) const;
+  }];
+}
+
 def DT_ZeroAttr : DT_Attr<"Zero", "zero"> {
   let summary = "Megatron-Core's distributed optimizer: axes and bucket size";
   let description = [{
@@ -190,20 +233,29 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
   let description = [{
     Rates in GBps (1e9 bytes/s), latency in microseconds. A NIC, whose rate
     `inter` is, belongs to one device, or to as many consecutive ones as
-    `per nic` says. `links` differ from the two levels, one way each; of several
-    that fit, the last holds.
+    `per nic` says. With `pxn` a message leaves its node by the NIC of its
+    receiver's place in the node, else by its sender's. `launch` is what a wave
+    costs each of its devices, in microseconds. `channels` is how many of a
+    library's channels a pair has, and the rate of one inside a node and between
+    two; without it a pair fills its ports. `links` differ from the two levels,
+    one way each; of several that fit, the last holds.
 
     **Constraints:**
-    - devices per node are positive, rates from 1e-6 to 1e6, the latency from
-      0 to 1e6;
+    - devices per node are positive, rates from 1e-6 to 1e6, the latency and
+      the launch from 0 to 1e6;
+    - a pair has 1 to 64 channels;
     - devices per NIC divide those per node.
 
     Example:
-    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, links [node 0 to device 9 = 12.5]>`
+    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, pxn, launch 5.0, channels 2 of 10.3 and 14.0, links [node 0 to device 9 = 12.5]>`
   }];
   let parameters = (ins "int64_t":$devicesPerNode,
                         "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
                         "::mlir::FloatAttr":$latency, "int64_t":$devicesPerNic,
+                        "bool":$pxn, "::mlir::FloatAttr":$launch,
+                        "int64_t":$channelsPerPeer,
+                        "::mlir::FloatAttr":$intraChannel,
+                        "::mlir::FloatAttr":$interChannel,
                         ArrayRefParameter<"::dt::Link">:$links);
   let builders = [
     AttrBuilder<(ins "const ::dt::Cluster &":$cluster)>];

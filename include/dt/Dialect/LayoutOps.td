@@ -88,6 +88,11 @@ def DT_ParamOp : DT_Op<"param", [Symbol, DT_LayoutLevel,
     ::llvm::StringRef nameTemplate();
     /// The name of one member; one index per leading dim.
     std::string memberName(::llvm::ArrayRef<int64_t> member);
+    /// Calls fn with one index per leading dim for each member, the last
+    /// fastest; stops where it fails.
+    ::llvm::LogicalResult forEachMember(
+        ::llvm::function_ref<::llvm::LogicalResult(::llvm::ArrayRef<int64_t>)>
+            fn);
   }];
   let hasVerifier = 1;
 }
@@ -156,15 +161,21 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
   let summary = "which rank holds which part of some states of one param";
   let description = [{
     Either a placement over a mesh of the layout, or explicit shards. Without
-    `on` the layout's first mesh, without `for` all states. `bucketed` states
+    `on` the layout's first mesh, without `for` all states. With `as` it places
+    a tensor of this side that is a view of the param, in the coordinates of
+    that tensor; leading dims are the param's. `bucketed` states
     are cut by the layout's ZeRO buckets after the placement has cut them:
     `alone` puts the param into a bucket of its own (Megatron-Core's
     shared_embedding).
 
     **Constraints:**
-    - the placement has one entry per dim of the param, its axes are the
-      mesh's, and its cuts, blocks and owners fit the dim and the axis;
+    - the placement has one entry per dim of the param (or of the tensor), its
+      axes are the mesh's, and its cuts, blocks and owners fit the dim and the
+      axis;
     - shards are inside the param, on ranks of the world;
+    - the tensor has one number per leading dim of the param, and of every inner
+      dim a part; tensors of a layout have different names, and every element
+      of the param is in one of them (checked by `--dt-verify-layout`);
     - the states are the param's; `bucketed` needs a placement, and `zero` on
       the layout; `alone` needs `bucketed`.
 
@@ -172,23 +183,30 @@ def DT_PlaceOp : DT_Op<"place", [DT_LayoutLevel, HasParent<"LayoutOp">,
     ```mlir
     dt.place @heads on @dense for ["param", "grad"] [{"pp" cuts [0, 17, 32]}, {"tp"}, {} ]
     dt.place @norm shards [i: 4] rank i at [i * 1024] size [1024]
+    dt.place @qkv as <"h.{}.k" [0] order 1, [{4:5 by 6 x 2}, {0:64} ]> [{}, {"tp"}, {} ]
     ```
   }];
   let arguments = (ins FlatSymbolRefAttr:$param,
+    OptionalAttr<DT_TensorAttr>:$tensor,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, OptionalAttr<StrArrayAttr>:$states,
     AnyAttrOf<[DT_PlacementAttr, DT_ShardsAttr]>:$how, UnitProp:$bucketed,
     UnitProp:$alone);
   let assemblyFormat = [{
-    $param (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
+    $param (`as` $tensor^)? (`on` $mesh^)? (`for` $states^)? custom<Holder>($how)
     (`bucketed` $bucketed^)? (`alone` $alone^)? attr-dict
   }];
   let extraClassDeclaration = [{
     ::dt::ParamOp lookupParam(::mlir::SymbolTableCollection &tables);
+    /// What is placed: the param's leading dims, then the inner dims of the
+    /// tensor or of the param.
+    std::vector<int64_t> placedShape(::dt::ParamOp param);
+    /// What errors call it: "@qkv", "'k_proj' of @qkv".
+    std::string placedName();
     /// The mesh of the placement: its own, or the layout's first.
     ::dt::MeshOp lookupMesh(::mlir::SymbolTableCollection &tables);
-    /// Its holdings, by device. A `bucketed` place is evaluated as its
-    /// placement cuts it, before the buckets do. On a placement that does not
-    /// fit, emits an error at the op.
+    /// Its holdings, by device, in the coordinates of what is placed. A
+    /// `bucketed` place is evaluated as its placement cuts it, before the
+    /// buckets do. On a placement that does not fit, emits an error at the op.
     ::mlir::FailureOr<std::vector<::dt::Holding>>
     evaluate(::mlir::SymbolTableCollection &tables);
   }];

@@ -75,7 +75,9 @@ def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
   let opDocGroup = DT_ProgramChapter;
   let summary = "the storage of one shard of this device";
   let description = [{
-    One buffer for all members of the family and the states named.
+    One buffer for all members of the family and the states named; `as` names
+    the tensor of its side that it is a part of, where that is a view of the
+    param.
 
     **Constraints:**
     - the buffer has a positive size.
@@ -86,10 +88,11 @@ def DT_ShardOp : DT_ProgramLevelOp<"shard", [Pure, HasParent<"ProgramOp">]> {
     ```
   }];
   let arguments = (ins DT_SideProp:$side, FlatSymbolRefAttr:$param,
-    OptionalAttr<StrArrayAttr>:$states, DT_ShardAttr:$shard);
+    OptionalAttr<DT_TensorAttr>:$tensor, OptionalAttr<StrArrayAttr>:$states,
+    DT_ShardAttr:$shard);
   let results = (outs DT_Buffer:$buffer);
   let assemblyFormat = [{
-    $side $param (`for` $states^)? $shard attr-dict `:` qualified(type($buffer))
+    $side $param (`as` $tensor^)? (`for` $states^)? $shard attr-dict `:` qualified(type($buffer))
   }];
 }
 

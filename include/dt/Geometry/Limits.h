@@ -60,6 +60,9 @@ constexpr int64_t kMaxPieces = int64_t(1) << 24;
 /// The same, counted for each device that holds them and so may send them.
 constexpr int64_t kMaxChoices = int64_t(1) << 28;
 
+/// Intervals of a tensor that is a view of a param.
+constexpr int64_t kMaxViewIntervals = int64_t(1) << 16;
+
 /// Messages of a transition.
 constexpr int64_t kMaxMessages = int64_t(1) << 22;
 /// Cuts of what one port of one device sends or receives, where each message

@@ -44,6 +44,10 @@ struct Split {
   /// false: equal pieces must divide the extent exactly. true: torch.chunk's
   /// rule, pieces of ceil(extent / n), the last ones shorter or empty.
   bool chunk = false;
+  /// Per block, how many coordinates that follow each other hold each piece:
+  /// key and value heads that are fewer than the coordinates. A divisor of the
+  /// axis; needs equal pieces. Empty: one each.
+  std::vector<int64_t> replicas = {};
 };
 
 struct DimPlacement {

@@ -26,6 +26,9 @@ struct Shard {
   unsigned numLeading = 0;
   /// Elements of each member's local tensor, flattened row-major.
   std::optional<Interval> range;
+  /// Which of its side's tensors it is a part of, where a side has tensors of
+  /// its own (TensorView.h); none: the param.
+  std::optional<uint32_t> view = {};
 
   unsigned rank() const { return dims.size(); }
   /// Local extent per dim: sums of the interval sizes.
@@ -36,7 +39,7 @@ struct Shard {
   int64_t elementsPerMember() const;
   friend bool operator==(const Shard &a, const Shard &b) {
     return a.numLeading == b.numLeading && a.dims == b.dims &&
-           a.range == b.range;
+           a.range == b.range && a.view == b.view;
   }
   friend bool operator<(const Shard &a, const Shard &b);
 };

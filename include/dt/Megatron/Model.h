@@ -34,7 +34,11 @@ struct Cut {
   std::optional<int64_t> fsdpDim;
   /// Sizes, along `tpDim`, of packed parts that are cut one by one.
   std::vector<int64_t> blocks;
+  /// Per block, how many ranks that follow each other hold a piece; empty: one.
+  std::vector<int64_t> replicas = {};
   bool expert = false; // lives on the expert grid
+  /// The dim that counts experts, of a tensor that has all of them.
+  std::optional<int64_t> expertDim = {};
   /// Dim 0 is a vocabulary: padded to a multiple of vocab_multiple x tp.
   bool vocab = false;
 };
@@ -61,6 +65,10 @@ struct Model {
   std::vector<ModelTensor> tensors;
   int64_t layers = 0;
   int64_t experts = 0;
+  /// Of a config.json: its model type, query heads, groups of key and value
+  /// heads, and rows of a head. Empty: a list of tensors.
+  std::string type = {};
+  int64_t heads = 0, groups = 0, headDim = 0;
 };
 
 } // namespace dt::megatron

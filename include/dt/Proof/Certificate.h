@@ -28,8 +28,7 @@ constexpr unsigned kKernelPlanBatches = (4096 - 32) / 16;
 constexpr unsigned kMaxChannels = 32;
 /// Most messages, out and in, of one rank in one group. A message takes one
 /// batch on each of its channels at most, and NCCL takes it into a plan that
-/// still has that many: so many fit one plan whatever their size. Schedules
-/// need four.
+/// still has that many: so many fit one plan whatever their size.
 constexpr unsigned kMaxGroupMessages = kKernelPlanBatches / kMaxChannels;
 
 /// A rule that is broken: where, in words, and what else has to do with it.

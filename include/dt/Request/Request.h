@@ -14,6 +14,7 @@
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
 #include "dt/Geometry/StateDecl.h"
+#include "dt/Geometry/TensorView.h"
 #include "dt/Json/JsonKey.h"
 
 #include <cstdint>
@@ -38,9 +39,20 @@ struct TensorDecl {
   JsonKey key = {}; // of a model file's tensor: model
 };
 
+/// A tensor of one side: what it has of a tensor of the request.
+struct ViewDecl {
+  std::string name;
+  uint32_t tensor = 0; // index into Request::tensors
+  TensorView view;
+  JsonKey key = {};
+};
+
 /// Where some states of one tensor lie on one side.
 struct PlaceDecl {
-  uint32_t tensor = 0;             // index into Request::tensors
+  uint32_t tensor = 0; // index into Request::tensors
+  /// Index into LayoutDecl::views, in whose coordinates the rest then is; none:
+  /// the tensor itself.
+  std::optional<uint32_t> view = {};
   std::vector<std::string> states; // empty: all of the tensor's
   uint32_t mesh = 0;               // index into LayoutDecl::meshes
   Placement placement;             // unused when `rows` is not empty
@@ -86,6 +98,8 @@ struct LayoutDecl {
   std::vector<int64_t> devices; // of each rank; empty: rank
   std::vector<NamedMesh> meshes;
   std::vector<PlaceDecl> places; // in tensor order
+  /// The side's own tensors, in its registration order; empty: the request's.
+  std::vector<ViewDecl> views;
   /// How the ranks may be counted, whether or not there are tensors that lie
   /// so: dense and expert grid, or "rank" alone.
   std::vector<Mesh> grids;
@@ -114,7 +128,7 @@ struct Request {
   JsonKey model = {}; // what says its tensors
 };
 
-/// Reads a request. `directory` is where relative model paths start. On any
+/// Reads a request. `directory` is where relative paths start. On any
 /// mistake returns nullopt and sets `error` to one sentence, lower case, that
 /// names the key or the tensor and rank at fault. A request for several plans
 /// is one: dt/Request/RequestSet.h reads these.

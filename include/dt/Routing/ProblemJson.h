@@ -41,6 +41,7 @@ public:
   /// An integer that fits 32 bits without a sign.
   uint32_t number() const;
   double real() const;
+  bool truth() const;
   std::string string() const;
   std::vector<int64_t> integers() const;
 

@@ -5,6 +5,8 @@
 
 #include "dt/Scheduling/WaveProblem.h"
 
+#include <optional>
+
 namespace dt {
 
 /// Live slots of a device on one level: send and receive, of two waves.
@@ -35,18 +37,24 @@ int64_t stagingNeeded(const WaveProblem &problem);
 /// Chunk sizes worth trying, the most promising first: the busiest port cut
 /// into few or many messages, and sizes that divide the typical pair evenly.
 /// Each holds every element of its level, and leaves room for two waves' worth
-/// of send and receive slots in the staging of a device; none when that has
-/// less than `stagingNeeded`, or so little that there would be more messages
-/// than the limits (Limits.h). Which is best shows only when they are
+/// of send and receive slots in the staging of a device, where waves are joined
+/// (JoinWaves.h) of as many messages as ports carry, if that can be; none when
+/// that has less than `stagingNeeded`, or so little that there would be more
+/// messages than the limits (Limits.h). Which is best shows only when they are
 /// scheduled.
 std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem);
+
+/// All that a pair has as one message, where few latencies make that worth
+/// trying. Staging may have no room for the slots; who schedules it finds out.
+std::optional<ChunkBytes> wholeMessages(const WaveProblem &problem);
 
 /// The least staging above what the problem has, to one part in sixteen, for
 /// which there are chunk sizes; 0 when there is none.
 int64_t smallestStaging(const WaveProblem &problem);
 
 /// Most bytes of a message of a pair, of which `bytes` travel altogether: a
-/// slow pair sends less, so that the messages of a wave last alike.
+/// slow pair sends less, so that the messages of a wave last alike, but where
+/// all are whole.
 int64_t largestMessage(int64_t from, int64_t to, int64_t bytes,
                        ChunkBytes chunks, const Cluster &cluster);
 

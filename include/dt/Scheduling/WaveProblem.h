@@ -16,8 +16,9 @@
 // **Constraints.**
 //   order     pieces ascend by wave, those of a message stand together
 //   messages  at most one per ordered pair of devices and wave
-//   ports     at most one message each way per port and wave; a port is the NIC
-//             of a device, or of several that share it, or its island port
+//   ports     at most one message each way per port and wave, or as many as
+//             fill it (Cluster::messagesPerPort); a port is the NIC of a
+//             device, or of several that share it, or its island port
 //   cut       pieces cut what moves between two devices at one hop exactly, and
 //             copies what a device copies
 //   feeding   a piece of hop k > 0 goes in a later wave than what brings it to

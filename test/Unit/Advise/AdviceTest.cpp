@@ -63,6 +63,7 @@ TEST(Advice, RequestsAreReadAsTheyAreMeant) {
     text["model"] = std::string("models/") + model + ".json";
     text["layout"]["pp"] = 2;
     text["layout"]["dp"] = 4;
+    text["cluster"]["pxn"] = true;
     if (std::string(model) == "deepseek-tiny")
       text["layout"]["pp_layers"] = {3, 4};
     Job job = mustRead(text, changes);
@@ -73,6 +74,7 @@ TEST(Advice, RequestsAreReadAsTheyAreMeant) {
       auto read = dt::readRequest(request, DT_SOURCE_DIR "/examples", error);
       ASSERT_TRUE(read) << error << request;
       EXPECT_EQ(read->destination.world, row.destination.sizes.world);
+      EXPECT_TRUE(read->cluster.pxn);
     }
   }
 }

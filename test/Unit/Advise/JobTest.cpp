@@ -64,6 +64,8 @@ TEST(Job, EveryMistakeIsOneClearError) {
        [](Text &t) { t["cluster"]["TFLOPS"] = 1; }},
       {"cluster.nics_per_node must divide the 4 devices of a node, not be 3",
        [](Text &t) { t["cluster"]["nics_per_node"] = 3; }},
+      {"cluster.pxn must be true or false, not 1",
+       [](Text &t) { t["cluster"]["pxn"] = 1; }},
       {"cluster.intra_node_GBps is too large, expected at most 1000000.0",
        [](Text &t) { t["cluster"]["intra_node_GBps"] = 1e300; }},
       {"cluster.unequal[0].at names node 9, but the cluster has 16 devices on "

@@ -54,6 +54,87 @@ TEST(CostModel, DevicesOfANicTakeTurns) {
   EXPECT_DOUBLE_EQ(predictSeconds(messages, cluster), kOnIsland);
 }
 
+TEST(CostModel, WithPxnMessagesToOnePlaceTakeTurns) {
+  // Out of node 0: to place 0 of two nodes; to two places.
+  std::vector<TimedMessage> onePlace = {message(0, 0, 8), message(1, 1, 16)};
+  std::vector<TimedMessage> twoPlaces = {message(0, 0, 8), message(1, 1, 17)};
+  Cluster cluster;
+  cluster.pxn = true;
+  EXPECT_DOUBLE_EQ(predictSeconds(onePlace, cluster), 2 * kOnNic);
+  EXPECT_DOUBLE_EQ(predictSeconds(twoPlaces, cluster), kOnNic);
+  EXPECT_DOUBLE_EQ(busiestPorts(onePlace, cluster).nic,
+                   2 * busiestPorts(twoPlaces, cluster).nic);
+  // Two NICs by a place each, two places of one NIC.
+  cluster.devicesPerNic = 2;
+  EXPECT_DOUBLE_EQ(predictSeconds(twoPlaces, cluster), 2 * kOnNic);
+  twoPlaces = {message(0, 0, 8), message(1, 1, 18)};
+  EXPECT_DOUBLE_EQ(predictSeconds(twoPlaces, cluster), kOnNic);
+  // Ports of an island stay their own.
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 2), message(1, 1, 3)}, cluster), kOnIsland);
+}
+
+TEST(CostModel, AWaveCostsALaunchOnEachOfItsDevices) {
+  // 0 and 8 launch twice, whatever 16 and 24 do; messages of one wave share it.
+  Cluster cluster;
+  cluster.launchUs = 5;
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(0, 16, 24), message(1, 0, 8)},
+                     cluster),
+      2 * (kOnNic + 5e-6));
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(0, 0, 1), message(0, 8, 0)},
+                     cluster),
+      kOnNic + 5e-6);
+}
+
+TEST(CostModel, APairCarriesWhatItsChannelsDo) {
+  // Two channels of 5 GB/s carry 10 of a NIC's 25; of 50, 100 of an island
+  // port's 200. Four fill the NIC.
+  Cluster cluster;
+  cluster.channelsPerPeer = 2;
+  cluster.intraChannelGBps = 50;
+  cluster.interChannelGBps = 5;
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 8)}, cluster), 2.5e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 1)}, cluster),
+                   0.25e-3 + 10e-6);
+  cluster.links = {{{false, 0}, {false, 8}, 8}};
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 8)}, cluster),
+                   3.125e-3 + 10e-6);
+  cluster.links.clear();
+  cluster.channelsPerPeer = 5;
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 8)}, cluster), kOnNic);
+}
+
+TEST(CostModel, MessagesAtOnceShareTheTimeOfTheirPort) {
+  // Two pairs of 20 GB/s, one NIC of 25 out of 0; 0 -> 16 alone into 16.
+  Cluster cluster;
+  cluster.channelsPerPeer = 2;
+  cluster.interChannelGBps = 10;
+  EXPECT_EQ(cluster.messagesPerPort(true), 2);
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 8), message(0, 0, 16)}, cluster),
+      2e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 8)}, cluster),
+                   1.25e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(busiestPorts({message(0, 0, 8)}, cluster).nic, 1e-3);
+}
+
+TEST(CostModel, NoMoreMessagesAtOnceThanAKernelPlanHolds) {
+  Cluster cluster;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 2.5;
+  EXPECT_EQ(cluster.messagesPerPort(true), 3);
+  EXPECT_DOUBLE_EQ(cluster.portBytesPerSecond(true), 7.5e9);
+  // NICs that several devices use carry one.
+  cluster.pxn = true;
+  EXPECT_EQ(cluster.messagesPerPort(true), 1);
+  cluster.pxn = false;
+  cluster.devicesPerNic = 2;
+  EXPECT_EQ(cluster.messagesPerPort(true), 1);
+  EXPECT_EQ(Cluster().messagesPerPort(true), 1);
+}
+
 TEST(CostModel, AGroupWaitsForTheGroupBeforeOnBothEnds) {
   // 8 -> 16 waits for 0 -> 8; 24 -> 32 meets neither.
   EXPECT_DOUBLE_EQ(
@@ -214,6 +295,10 @@ TaskGraph::TaskGraph(const std::vector<TimedMessage> &messages,
     bool inter = m.source / cluster.devicesPerNode !=
                  m.destination / cluster.devicesPerNode;
     double rate = inter ? cluster.interNodeGBps : cluster.intraNodeGBps;
+    if (cluster.channelsPerPeer > 0)
+      rate = std::min(rate, double(cluster.channelsPerPeer) *
+                                (inter ? cluster.interChannelGBps
+                                       : cluster.intraChannelGBps));
     size_t task = add(cluster.latencyUs * 1e-6 + double(m.bytes) / rate / 1e9);
     for (bool receive : {false, true}) {
       int64_t device = receive ? m.destination : m.source;
@@ -229,9 +314,13 @@ TaskGraph::TaskGraph(const std::vector<TimedMessage> &messages,
       }
       groups.back().unpackBytes += receive && m.isUnpacked ? m.bytes : 0;
       // Devices of a NIC take turns on it.
-      if (!inter || cluster.devicesPerNic == 1)
+      if (!inter || (cluster.devicesPerNic == 1 && !cluster.pxn))
         continue;
-      auto nic = std::make_pair(device / cluster.devicesPerNic, receive);
+      int64_t place = device;
+      if (cluster.pxn && !receive)
+        place += m.destination % cluster.devicesPerNode -
+                 device % cluster.devicesPerNode;
+      auto nic = std::make_pair(place / cluster.devicesPerNic, receive);
       if (auto last = lastOnNic.find(nic); last != lastOnNic.end())
         tasks[task].afterEnd.push_back(last->second);
       lastOnNic[nic] = task;
@@ -366,7 +455,9 @@ TEST(CostModel, AgreesWithTasksThatWaitForEachOther) {
     Cluster cluster;
     cluster.devicesPerNode = 4;
     cluster.devicesPerNic = 1 << random() % 3;
+    cluster.pxn = random() % 2;
     cluster.latencyUs = 1 + random() % 20;
+    cluster.channelsPerPeer = int64_t(random() % 4);
     std::vector<TimedMessage> messages = randomMessages(random);
     TaskGraph graph(messages, cluster);
     ASSERT_NEAR(predictSeconds(messages, cluster), graph.end(), 1e-12);
@@ -393,8 +484,11 @@ TEST(CostModel, ATimelineEndsWhenPredictedAndEachLaneDoesOneThingAtATime) {
     Cluster cluster;
     cluster.devicesPerNode = 4;
     cluster.devicesPerNic = 1 << random() % 3;
+    cluster.pxn = random() % 2;
     cluster.latencyUs = 1 + random() % 20;
     cluster.links = std::vector<Link>{{{true, 0}, {true, 1}, 7}};
+    cluster.launchUs = random() % 20;
+    cluster.channelsPerPeer = int64_t(random() % 4);
     std::vector<TimedMessage> messages = randomMessages(random);
     dtrt::Timeline timeline = dtrt::drawTimeline(messages, cluster);
     EXPECT_EQ(timeline.seconds, predictSeconds(messages, cluster));
@@ -421,12 +515,77 @@ Flow shifted(int64_t devices, int64_t first) {
   return flow;
 }
 
+/// `kBytes` that all of `holders` have, for each of these.
+Flow spread(const std::vector<int64_t> &devices,
+            const std::vector<int64_t> &holders = {0}) {
+  std::vector<int64_t> shape = {1, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  std::vector<Holding> held = holdingsOf({{0, Box::whole(shape)}});
+  held.front().devices = holders;
+  flow.source = overlay(held, shape);
+  std::vector<Holding> wanted = holdingsOf({{0, Box::whole(shape)}});
+  wanted.front().devices = devices;
+  flow.destination = overlay(wanted, shape);
+  return flow;
+}
+
 TEST(Bounds, SeeTheOneSlowLink) {
   // 3 -> 11 alone takes 5 ms; all other pairs take 1 ms.
   Cluster cluster;
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, kOnNic, 1e-12);
   cluster.links = std::vector<Link>{{{false, 3}, {false, 11}, 5}};
   EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, 5e-3 + 10e-6,
+              1e-12);
+}
+
+TEST(Bounds, AddUpWhatComesToAPortOverUnequalLinks) {
+  // Device 8 wants a part from each of 0 and 1, at 25 and at 5 GB/s: a port
+  // receives one of them at a time.
+  Cluster cluster;
+  cluster.links = std::vector<Link>{{{false, 1}, {false, 8}, 5}};
+  std::vector<int64_t> shape = {2, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  flow.source = overlay(gridHoldings(shape, 2, 1, 1, 0), shape);
+  flow.destination = overlay(holdingsOf({{8, Box::whole(shape)}}), shape);
+  EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 1e-3 + 5e-3 + 10e-6,
+              1e-12);
+}
+
+TEST(Bounds, LetWhatIsLackedTwiceComeOverAFastLink) {
+  // Devices 1 and 2 want all that 0 and 3 have, which are far from them: it
+  // crosses slowly once, half from each, and goes on fast.
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  for (int64_t from : {0, 3})
+    for (int64_t to : {1, 2})
+      cluster.links.push_back({{true, from}, {true, to}, 1});
+  EXPECT_NEAR(computeBounds({spread({1, 2}, {0, 3})}, cluster).seconds,
+              12.5e-3 + 10e-6, 1e-12);
+}
+
+TEST(Bounds, SeeThatAPairDoesNotFillItsPorts) {
+  // 5 of 25 GB/s between two devices; of two holders 10.
+  Cluster cluster;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 5;
+  EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, 5e-3 + 10e-6,
+              1e-12);
+  std::vector<int64_t> shape = {1, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  std::vector<Holding> held = holdingsOf({{0, Box::whole(shape)}});
+  held.front().devices = {0, 1};
+  flow.source = overlay(held, shape);
+  flow.destination = overlay(holdingsOf({{8, Box::whole(shape)}}), shape);
+  EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 2.5e-3 + 10e-6, 1e-12);
+}
+
+TEST(Bounds, HaveOneLaunch) {
+  Cluster cluster;
+  cluster.launchUs = 7;
+  EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds, kOnNic + 7e-6,
               1e-12);
 }
 
@@ -437,18 +596,6 @@ TEST(Bounds, CountNicsAndNotDevices) {
     EXPECT_NEAR(computeBounds({shifted(8, 8)}, cluster).seconds,
                 devices * 1e-3 + 10e-6, 1e-12);
   }
-}
-
-/// `kBytes` from device 0 to each of these.
-Flow spread(const std::vector<int64_t> &devices) {
-  std::vector<int64_t> shape = {1, kBytes};
-  Flow flow;
-  flow.bytesPerElement = 1;
-  flow.source = overlay(holdingsOf({{0, Box::whole(shape)}}), shape);
-  std::vector<Holding> wanted = holdingsOf({{0, Box::whole(shape)}});
-  wanted.front().devices = devices;
-  flow.destination = overlay(wanted, shape);
-  return flow;
 }
 
 TEST(Bounds, CountNicsForWhatCrossesNodesOnly) {
@@ -473,6 +620,13 @@ TEST(Bounds, HoldWithUnequalLinksAndSharedNics) {
                                  double(1 + random() % 400) * 1e9});
     if (random() % 2)
       t.cluster.devicesPerNic = t.cluster.devicesPerNode;
+    t.cluster.pxn = random() % 2;
+    if (random() % 2) {
+      t.cluster.launchUs = t.cluster.latencyUs / double(1 + random() % 4);
+      t.cluster.channelsPerPeer = int64_t(1 + random() % 4);
+      t.cluster.intraChannelGBps = t.cluster.intraNodeGBps / 3;
+      t.cluster.interChannelGBps = t.cluster.interNodeGBps / 2;
+    }
     RoutingProblem problem(t.flows, t.cluster, 1 << 20);
     WaveProblem waves = waveProblem(problem, solved(problem).moves);
     for (ChunkBytes chunks : candidateChunks(waves)) {

@@ -424,6 +424,8 @@ Cluster randomCluster(std::mt19937 &random) {
   cluster.latencyUs = double(random() % 100);
   if (random() % 2)
     cluster.links = {{{true, 0}, {true, 1}, 10}, {{false, 3}, {false, 4}, 90}};
+  cluster.launchUs = double(random() % 20);
+  cluster.channelsPerPeer = int64_t(random() % 4);
   return cluster;
 }
 
@@ -434,6 +436,7 @@ TEST(EventSimulation, IsTheFormulaWhereItsAssumptionsHold) {
     Cluster cluster = randomCluster(random);
     SimulationOptions options;
     options.latencyUs = cluster.latencyUs;
+    options.launchUs = cluster.launchUs;
     auto messages = randomMessages(random, false);
     SimulationResult result = run(messages, cluster, options);
     double predicted = predictSeconds(messages, cluster);
@@ -451,6 +454,7 @@ TEST(EventSimulation, LiesBetweenTheBusiestPortAndTheFormula) {
     Cluster cluster = randomCluster(random);
     SimulationOptions options;
     options.latencyUs = cluster.latencyUs;
+    options.launchUs = cluster.launchUs;
     cluster.packGBps = round % 2 ? 1000 : 20;
     auto messages = randomMessages(random, true);
     double seconds = run(messages, cluster, options).seconds;
@@ -463,13 +467,40 @@ TEST(EventSimulation, LiesBetweenTheBusiestPortAndTheFormula) {
   EXPECT_GT(less, 0u);
 }
 
+/// Pairs that do not fill a port share it, and leave what they cannot use.
+TEST(EventSimulation, PairsHaveTheirChannels) {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  cluster.channelsPerPeer = 2;
+  cluster.interChannelGBps = 5; // 10 of 25
+  SimulationOptions options;
+  options.latencyUs = 0;
+  constexpr int64_t kSize = 25'000'000;
+  auto seconds = [&](int64_t receivers) {
+    std::vector<TimedMessage> messages;
+    for (int64_t to = 1; to <= receivers; ++to)
+      messages.push_back(message(0, 0, to, kSize, false));
+    return run(messages, cluster, options).seconds;
+  };
+  EXPECT_NEAR(seconds(1), 2.5e-3, 1e-12);
+  EXPECT_NEAR(seconds(2), 2.5e-3, 1e-12);
+  EXPECT_NEAR(seconds(3), 3e-3, 1e-12);
+  EXPECT_NEAR(predictSeconds({message(0, 0, 1, kSize, false),
+                              message(0, 0, 2, kSize, false),
+                              message(0, 0, 3, kSize, false)},
+                             cluster) -
+                  cluster.latencySeconds(),
+              3e-3, 1e-12);
+}
+
 /// However NICs are shared, they carry no more than they can.
 TEST(EventSimulation, SharedNicsKeepTheirRate) {
   std::mt19937 random(13);
   for (int round = 0; round < 50; ++round) {
     Cluster cluster;
     cluster.devicesPerNode = 4;
-    cluster.devicesPerNic = 4;
+    cluster.devicesPerNic = round % 3 ? 4 : 1;
+    cluster.pxn = round % 3 != 1;
     auto messages = randomMessages(random, round % 2 == 0);
     PortSeconds ports = busiestPorts(messages, cluster);
     SimulationResult result = run(messages, cluster);

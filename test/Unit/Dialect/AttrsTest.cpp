@@ -166,10 +166,17 @@ TEST_F(DialectTest, ClusterIsThePlansCluster) {
   cluster.latencyUs = 15;
   cluster.links = {{{true, 0}, {false, 9}, 12.5}, {{false, 1}, {true, 2}, 0.7}};
   cluster.devicesPerNic = 2;
+  cluster.pxn = true;
+  cluster.launchUs = 5;
+  cluster.channelsPerPeer = 2;
+  cluster.interChannelGBps = 0.6;
   auto attr = ClusterAttr::get(&context, cluster);
   EXPECT_EQ(attr, ClusterAttr::get(&context, attr.toCluster()));
   EXPECT_EQ(attr.toCluster().links, cluster.links);
+  EXPECT_TRUE(attr.toCluster().pxn);
+  EXPECT_EQ(attr.toCluster().launchUs, 5);
   EXPECT_EQ(attr.toCluster().bytesPerSecond(1, 9), 0.7e9);
+  EXPECT_EQ(attr.toCluster().bytesPerSecond(0, 9), 1.2e9);
   EXPECT_EQ(mlir::parseAttribute(print(attr), &context), attr);
   cluster.links[1].GBps = 0.8;
   EXPECT_NE(attr, ClusterAttr::get(&context, cluster));

@@ -43,9 +43,11 @@ Coords simulateSplit(const Split &split, const Coords &local, int64_t axisSize,
     return simulatePart(split, local, axisSize, coordinate);
   Coords kept;
   auto start = local.begin();
-  for (int64_t size : split.blocks) {
-    for (int64_t value :
-         simulatePart(split, Coords(start, start + size), axisSize, coordinate))
+  for (size_t block = 0; block < split.blocks.size(); ++block) {
+    int64_t size = split.blocks[block];
+    int64_t times = split.replicas.empty() ? 1 : split.replicas[block];
+    for (int64_t value : simulatePart(split, Coords(start, start + size),
+                                      axisSize / times, coordinate / times))
       kept.push_back(value);
     start += size;
   }
@@ -129,6 +131,9 @@ Split randomSplit(Random &random, const MeshAxis &axis, int64_t extent,
   if (isEven && random.chance(50)) {
     if (random.chance(50))
       split.blocks = randomParts(random, extent, axis.size);
+    if (random.chance(50))
+      for (size_t i = 0; i < split.blocks.size(); ++i)
+        split.replicas.push_back(random.chance(50) ? 1 : axis.size);
     return split;
   }
   if (!isFirst || random.chance(40)) {
@@ -363,6 +368,12 @@ TEST(PlacementTest, saysWhatDoesNotFit) {
             "dim 0: axis \"pp\" has no coordinate -1 to own a piece");
   EXPECT_EQ(errorOf({{{{{"pp", {}, {}, {4, 2}}}}}}),
             "dim 0: blocks over axis \"pp\" add up to 6, expected 8");
+  EXPECT_EQ(
+      errorOf({{{{{"pp", {}, {}, {4, 4}, false, {2}}}}}}),
+      "dim 0: axis \"pp\" has 1 numbers of replicas, expected one for each "
+      "of 2 blocks, in equal pieces");
+  EXPECT_EQ(errorOf({{{{{"tp", {}, {}, {6, 2}, false, {1, 2}}}}}}),
+            "dim 0: 2 replicas do not divide axis \"tp\" of size 3");
   EXPECT_EQ(errorOf({{{{{"pp"}}, 6}}}),
             "dim 0: padded extent 6 is less than the size 8");
 }

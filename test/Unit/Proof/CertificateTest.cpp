@@ -284,3 +284,24 @@ TEST(Certificate, PortsCarryOneMessageEachWayPerWave) {
             "sends 0 -> 2 and 1 -> 4 over the NIC of device 0 in wave 4: "
             "expected one message each way per port and wave");
 }
+
+TEST(Certificate, PortsCarryAsManyMessagesAsFillThem) {
+  Cluster cluster;
+  cluster.devicesPerNode = 2;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = cluster.interNodeGBps / 2;
+  std::vector<PlanPiece> pieces = {piece(4, 0, 2, row(0, 1)),
+                                   piece(4, 0, 4, row(1, 2)),
+                                   piece(4, 0, 2, row(2, 3))};
+  // Two pieces of one message, with another between them.
+  EXPECT_EQ(textOf(checkPorts(pieces, cluster)), "");
+  pieces[2].to = 6;
+  EXPECT_EQ(textOf(checkPorts(pieces, cluster)),
+            "sends 0 -> 4 and 0 -> 6 over the NIC of device 0 in wave 4: "
+            "expected at most 2 messages each way per port and wave");
+  // With PXN a NIC carries what several devices send.
+  cluster.pxn = true;
+  EXPECT_EQ(textOf(checkPorts(pieces, cluster)),
+            "sends 0 -> 2 and 0 -> 4 over the NIC of device 0 in wave 4: "
+            "expected one message each way per port and wave");
+}

@@ -22,7 +22,9 @@ void checkPlacements(const Request &request, const LayoutDecl &layout) {
     const TensorDecl &tensor = request.tensors[place.tensor];
     std::string error;
     EXPECT_TRUE(evaluate(place.placement, layout.meshes[place.mesh].mesh,
-                         tensor.shape, 0, error))
+                         place.view ? layout.views[*place.view].view.shape()
+                                    : tensor.shape,
+                         0, error))
         << tensor.name << ": " << error;
   }
 }

@@ -86,13 +86,14 @@ TEST(Memory, hasTwoModesAndRollsBackByDefault) {
 TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
   Cluster cluster =
       readShards(row(0, ""), R"(, "cluster": {"devices_per_node": 4,
-        "nics_per_node": 2,
+        "nics_per_node": 2, "pxn": true,
         "inter_node_GBps": 12.5, "latency_us": 0, "links": [
         {"from": "node:0", "to": "node:1", "GBps": 50},
         {"from": 3, "to": 7, "GBps": 5}]})")
           .cluster;
   EXPECT_EQ(cluster.devicesPerNode, 4);
   EXPECT_EQ(cluster.devicesPerNic, cluster.devicesPerNode / 2);
+  EXPECT_TRUE(cluster.pxn);
   EXPECT_EQ(cluster.interNodeGBps, 12.5);
   EXPECT_EQ(cluster.latencyUs, 0);
   ASSERT_EQ(cluster.links.size(), 2u);
@@ -100,6 +101,35 @@ TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
   EXPECT_EQ(cluster.links[0].to.index, 1);
   EXPECT_FALSE(cluster.links[1].from.isNode);
   EXPECT_EQ(cluster.links[1].GBps, 5);
+}
+
+TEST(Cluster, hasWhatALibraryAdds) {
+  Cluster cluster = readShards(row(0, ""), R"(, "cluster": {"launch_us": 4.5,
+        "channels_per_peer": 2, "inter_channel_GBps": 18.3})")
+                        .cluster;
+  EXPECT_EQ(cluster.launchUs, 4.5);
+  EXPECT_EQ(cluster.channelsPerPeer, 2);
+  EXPECT_EQ(cluster.intraChannelGBps, Cluster().intraChannelGBps);
+  EXPECT_EQ(cluster.interChannelGBps, 18.3);
+  // Nothing unless asked for.
+  cluster = readShards(row(0, ""), "").cluster;
+  EXPECT_EQ(cluster.launchUs, 0);
+  EXPECT_TRUE(cluster.pairsFillPorts());
+}
+
+TEST(Cluster, isWhatWasMeasuredWhereTheRequestSaysNothing) {
+  // test/Pipelines/Inputs/calibration.json
+  Cluster cluster =
+      readShards(row(0, ""), R"(, "cluster": {"latency_us": 4,
+        "nics_per_node": 2, "calibration": ")" DT_SOURCE_DIR
+                             R"(/test/Pipelines/Inputs/calibration.json"})")
+          .cluster;
+  EXPECT_EQ(cluster.latencyUs, 4);
+  EXPECT_EQ(cluster.devicesPerNic, 4);
+  EXPECT_EQ(cluster.launchUs, 6.5);
+  EXPECT_EQ(cluster.intraNodeGBps, 168);
+  EXPECT_EQ(cluster.channelsPerPeer, 2);
+  EXPECT_EQ(cluster.interChannelGBps, 6.05);
 }
 
 } // namespace

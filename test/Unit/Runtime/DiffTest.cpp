@@ -54,7 +54,13 @@ const std::set<std::string> kBound = {"common.destinationDevices",
                                       "segment.shard",
                                       "segment.size[]",
                                       "shard.dims[]",
-                                      "shard.family"};
+                                      "shard.family",
+                                      "shard.view",
+                                      "view.dims[]",
+                                      "view.family",
+                                      "view.isIndex",
+                                      "view.leading[]",
+                                      "view.side"};
 
 std::vector<std::string> namesOf(TestPlan plan) {
   std::set<std::string> names;
@@ -97,7 +103,7 @@ TEST(Diff, SeesEveryField) {
   constexpr int kValues = 4;
   std::map<std::string, int> seen;
   for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
-                               derivedPlan(), forwardingPlan()}) {
+                               derivedPlan(), forwardingPlan(), viewedPlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are
@@ -192,6 +198,16 @@ TEST(Diff, SaysWhatStatesAreMadeFrom) {
                       "[master:f32->f32, "),
             0u)
       << text;
+}
+
+TEST(Diff, SeesThatAPlanHasViews) {
+  std::string text = changed(viewedPlan(), [](TestPlan &plan) {
+    plan.common.views.clear();
+    for (RankProgram &program : plan.programs)
+      for (ShardRecord &shard : program.destination)
+        shard.view = kNoView;
+  });
+  EXPECT_NE(text.find("number of views: 3 -> 0\n"), std::string::npos) << text;
 }
 
 // Families in another order, with all that names them.

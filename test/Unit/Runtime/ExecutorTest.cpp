@@ -168,6 +168,48 @@ TEST(Executor, HoldsNoMoreThanLiveMembers) {
   EXPECT_EQ(runChecked(plan).devicePeak, 4u * 16 + 64);
 }
 
+/// Each instruction's time, where asked for: one after another, but for what
+/// runs while a group is under way.
+TEST(Executor, NotesWhenInstructionsRan) {
+  Family family = makeFamily("w", {}, {8, 8});
+  TestPlan plan =
+      makePlan({family}, {{box(0, {{0, 8}, {0, 8}})}, {}},
+               {{box(0, {{0, 8}, {0, 4}})}, {box(0, {{0, 8}, {4, 8}})}});
+  LoopbackWorld world({0, 1});
+  std::vector<ExecutionStats> found(2);
+  std::vector<std::thread> ranks;
+  for (uint32_t device : {0u, 1u})
+    ranks.emplace_back([&, device] {
+      auto storage = ArenaStorage::allocate(plan.common, plan.programs[device]);
+      ASSERT_TRUE(storage.ok());
+      Transport &transport = world.endpoint(device);
+      auto executor = Executor::prepare(**storage, transport);
+      ASSERT_TRUE(executor.ok());
+      ASSERT_TRUE(transport.connect({}, {1 - device}).ok());
+      executor->timeSteps();
+      EXPECT_TRUE(executor->run().ok());
+      transport.leave();
+      found[device] = executor->stats();
+    });
+  for (std::thread &rank : ranks)
+    rank.join();
+  for (const ExecutionStats &stats : found) {
+    auto group = std::find_if(
+        stats.steps.begin(), stats.steps.end(),
+        [](const StepTime &step) { return step.op == Opcode::Group; });
+    ASSERT_NE(group, stats.steps.end());
+    EXPECT_EQ(group->wave, 0);
+    EXPECT_EQ(group->bytes, stats.bytesSent + stats.bytesReceived);
+    EXPECT_EQ(group->bytes, 64u);
+    for (const StepTime &step : stats.steps) {
+      EXPECT_LE(step.begin, step.end);
+      bool within = group->begin <= step.begin && step.end <= group->end;
+      EXPECT_TRUE(within || step.end <= group->begin ||
+                  group->end <= step.begin);
+    }
+  }
+}
+
 /// Pages that a range of memory has in the machine.
 size_t residentPages(const std::byte *data, uint64_t bytes) {
   auto page = uint64_t(sysconf(_SC_PAGESIZE));

@@ -57,6 +57,7 @@ TEST(Features, AreFoundInTheContent) {
   EXPECT_EQ(featureNames(neededBy(planByTensor())),
             (Names{"flat", "zero-fill", "element-ranges", "flat-by-tensor"}));
   EXPECT_EQ(featureNames(neededBy(keptSquare())), (Names{"flat", "in-place"}));
+  EXPECT_EQ(featureNames(neededBy(viewedPlan())), (Names{"views"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -64,11 +65,20 @@ TEST(Features, AreFoundInTheContent) {
   EXPECT_EQ(featureNames(neededBy(derivedPlan())),
             (Names{"forwards", "derived-states", "dropped-states",
                    "dtype-change", "unequal-links", "shared-nics"}));
+  TestPlan rails = keptSquare();
+  rails.common.cluster.pxn = true;
+  EXPECT_EQ(featureNames(neededBy(rails)), (Names{"flat", "in-place", "pxn"}));
+  TestPlan library = keptSquare();
+  library.common.cluster.launchUs = 5;
+  library.common.cluster.channelsPerPeer = 2;
+  EXPECT_EQ(featureNames(neededBy(library)),
+            (Names{"flat", "in-place", "launches", "channels"}));
 }
 
 TEST(Features, AreStatedByTheWriter) {
-  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
-                               keptSquare(), forwardingPlan(), derivedPlan()}) {
+  for (const TestPlan &plan :
+       {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
+        forwardingPlan(), derivedPlan(), viewedPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)
@@ -85,7 +95,7 @@ TEST(Features, NeitherUnderstatedNorOverstated) {
                                keptSquare(), forwardingPlan(), derivedPlan()}) {
     FeatureSet needed = neededBy(plan);
     EXPECT_EQ(verdictOf(plan, needed), "");
-    for (FeatureSet bit = 1; bit <= bitOf(Feature::FlatByTensor); bit <<= 1) {
+    for (FeatureSet bit = 1; bit <= bitOf(Feature::Views); bit <<= 1) {
       std::string name = "feature '" + featureNames(bit).front() + "' (bit ";
       std::string verdict = verdictOf(plan, needed ^ bit);
       EXPECT_EQ(verdict.find(needed & bit ? "plan needs " + name

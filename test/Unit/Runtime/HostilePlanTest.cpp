@@ -475,7 +475,7 @@ constexpr auto kGroup = uint8_t(Opcode::Group);
 } // namespace
 
 TEST(HostileTables, PlacesInListsAreChecked) {
-  fb::Shard shard(1, 0, 0, 1, 0, 2, false);
+  fb::Shard shard(1, 0, 0, 1, 0, 2, false, 0);
   std::vector<int64_t> pool = {1, 0, 4, 1, 0, 4};
   expectContains(readWith(programSection({1, 0}, {shard}, {}, {}, {})),
                  "coordinates [1, 3) are outside the pool of 2");
@@ -484,7 +484,7 @@ TEST(HostileTables, PlacesInListsAreChecked) {
   expectContains(readWith(programSection({kHuge, 0, 4}, {shard}, {}, {}, {})),
                  "shard has 1152921504606846976 intervals in dim 0");
   expectContains(readWith(programSection(
-                     {}, {fb::Shard(1, 0, 0, 1, 0, 99, false)}, {}, {}, {})),
+                     {}, {fb::Shard(1, 0, 0, 1, 0, 99, false, 0)}, {}, {}, {})),
                  "shard has 99 dims, limit 32");
   expectContains(
       readWith(programSection(pool, {shard}, {}, {},
@@ -520,7 +520,7 @@ TEST(HostileTables, SharedListsAreChargedEachTime) {
   for (int64_t i = 0; i < 3000; ++i)
     pool.insert(pool.end(), {i, i + 1});
   pool.insert(pool.end(), {1, 0, 4});
-  std::vector<fb::Shard> shards(3000, fb::Shard(1, 0, 0, 1, 0, 2, false));
+  std::vector<fb::Shard> shards(3000, fb::Shard(1, 0, 0, 1, 0, 2, false, 0));
   expectContains(readWith(programSection(pool, shards, {}, {}, {})),
                  "3000 intervals of shards make a section of ");
 }

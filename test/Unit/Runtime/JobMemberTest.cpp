@@ -55,6 +55,30 @@ TEST(JobMember, WhoBeginsToWaitForAnAttemptOfOthersHasAllItsTime) {
   EXPECT_EQ(actions[0].desired.phase, JobPhase::Aborted);
 }
 
+/// A request waits for the attempt of others that cannot be put off any more.
+TEST(JobMember, TellsWhatIsQueued) {
+  JobMember member("c");
+  JobRecord moves = JobRecord().opened(joined("a"), "a").advanced();
+  (void)member.on(eventOf(JobEvent::What::Look));
+  (void)read(member, moves);
+  EXPECT_EQ(member.queued(), nullptr);
+  JobEvent ask = eventOf(JobEvent::What::Ask);
+  ask.request = joined("c");
+  (void)member.on(ask);
+  (void)read(member, moves);
+  ASSERT_NE(member.queued(), nullptr);
+  EXPECT_EQ(member.queued()->join, std::vector<ProcessName>{"c"});
+  (void)member.on(eventOf(JobEvent::What::Look));
+  auto actions = read(member, moves.advanced());
+  ASSERT_EQ(actions.size(), 1u);
+  // It opens an attempt: until the store has said so it is not under way.
+  EXPECT_NE(member.queued(), nullptr);
+  JobEvent opened = eventOf(JobEvent::What::Replaced);
+  opened.record = actions[0].desired;
+  (void)member.on(opened);
+  EXPECT_EQ(member.queued(), nullptr);
+}
+
 /// A transport's timeout is a failure like any other: news do not mend it.
 TEST(JobMember, AFailureStaysWhateverTheRecordSays) {
   JobMember member("a");

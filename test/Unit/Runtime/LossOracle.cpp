@@ -178,7 +178,7 @@ void LossOracle::clear(Device &device, uint64_t begin, uint64_t end) {
              : std::next(at);
 }
 
-void LossOracle::release(Device &device, const Segment &segment) const {
+bool LossOracle::release(Device &device, const Segment &segment) const {
   const Family &family = common.families[segment.family];
   bool isScalar = family.shape.empty();
   int64_t first = isScalar ? 0 : segment.offset[family.numLeading()];
@@ -190,11 +190,15 @@ void LossOracle::release(Device &device, const Segment &segment) const {
         return false;
     return position >= first && position < first + count;
   };
+  bool isStored = false;
   for (auto &[key, elements] : device.source)
-    if (key.first == segment.shard && (segment.states >> key.second & 1))
+    if (key.first == segment.shard && (segment.states >> key.second & 1)) {
+      isStored = true;
       for (auto at = elements.begin(); at != elements.end();)
         at =
             isNamed(at->first, at->second) ? elements.erase(at) : std::next(at);
+    }
+  return isStored;
 }
 
 /// Up to the next group.
@@ -209,8 +213,8 @@ void LossOracle::runLocal(Device &device, Moment moment) {
     for (size_t i = 0; i < instruction.segments.size(); ++i) {
       const Segment &segment = instruction.segments[i];
       if (instruction.op == Opcode::Release) {
-        release(device, segment);
-        if (!found.firstRelease || moment < *found.firstRelease) {
+        if (release(device, segment) &&
+            (!found.firstRelease || moment < *found.firstRelease)) {
           found.firstRelease = moment;
           found.releasingDevice = device.program->device;
         }

@@ -46,7 +46,9 @@ private:
 
   void fill(Device &device) const;
   void runLocal(Device &device, Moment moment);
-  void release(Device &device, const Segment &segment) const;
+  /// Whether it has storage of its own: a state that is made from another one
+  /// has none.
+  bool release(Device &device, const Segment &segment) const;
   void exchange(int32_t wave);
   static void dropSent(Device &device, const Message &message);
   static void clear(Device &device, uint64_t begin, uint64_t end);

@@ -63,8 +63,13 @@ public:
     for (const auto &[node, bytes] : nodeBytes)
       bounds.seconds =
           std::max(bounds.seconds, double(bytes) / rateOf(nodePorts[node]));
+    for (const auto &[ports, seconds] : portSeconds)
+      bounds.seconds = std::max(bounds.seconds, seconds / double(ports.size()));
+    for (const auto &[node, seconds] : nodeSeconds)
+      bounds.seconds =
+          std::max(bounds.seconds, seconds / double(nodePorts[node].size()));
     if (bounds.seconds > 0)
-      bounds.seconds += cluster.latencyUs * 1e-6;
+      bounds.seconds += (cluster.latencyUs + cluster.launchUs) * 1e-6;
     return bounds;
   }
 
@@ -116,6 +121,8 @@ private:
     }
     if (crosses)
       add(portsOf(holders, true, true), bytes);
+    if (!cluster.links.empty())
+      occupy(holders, lacking, double(bytes));
     addPairs(holders, lacking, bytes);
   }
 
@@ -138,7 +145,7 @@ private:
   /// Pairs of which one end is the only one.
   void addPairs(const DeviceSet &holders, const DeviceSet &lacking,
                 uint64_t bytes) {
-    if (cluster.links.empty())
+    if (cluster.channelsPerPeer == 0)
       return;
     auto sameNode = [&](uint32_t a, uint32_t b) {
       return cluster.node(a) == cluster.node(b);
@@ -170,18 +177,89 @@ private:
     }
   }
 
+  /// How long ports are busy, each byte over the fastest pair that it can take.
+  void occupy(const DeviceSet &holders, const DeviceSet &lacking,
+              double bytes) {
+    DeviceSet all = holders, far;
+    all.insert(lacking.begin(), lacking.end());
+    for (uint32_t to : lacking) {
+      DeviceSet own, near;
+      for (uint32_t device : all)
+        if (cluster.node(device) == cluster.node(to))
+          (holders.count(device) ? near : own).insert(device);
+      if (near.empty())
+        far.insert(to);
+      bool isFirst = to == *own.begin();
+      if (near.empty() && isFirst) {
+        double seconds = bytes / fastest(all, own, /*inter=*/true);
+        nodeSeconds[cluster.node(to)] += seconds;
+        if (Ports nics = portsOf(own, true, false); nics.size() == 1)
+          portSeconds[nics] += seconds;
+      }
+      if (near.empty())
+        continue;
+      if (isFirst)
+        portSeconds[portsOf(near, false, true)] +=
+            bytes / fastest(near, own, /*inter=*/false);
+      portSeconds[portsOf({to}, false, false)] +=
+          bytes / fastest(all, {to}, /*inter=*/false);
+    }
+    if (!far.empty())
+      portSeconds[portsOf(holders, true, true)] +=
+          bytes / fastest(holders, far, /*inter=*/true);
+  }
+
+  double fastest(const DeviceSet &from, const DeviceSet &to, bool inter) const {
+    double best = 0;
+    for (uint32_t a : from)
+      for (uint32_t b : to)
+        if (a != b && (cluster.node(a) != cluster.node(b)) == inter)
+          best = std::max(best, portRate(a, b));
+    return best;
+  }
+
   Ports portsOf(const DeviceSet &devices, bool nic, bool sends) const {
     Ports out;
+    // With PXN a device sends by many NICs, one message at a time.
+    bool shares = nic && !(sends && cluster.pxn);
     for (uint32_t device : devices)
       out.insert(
-          {nic ? device - device % uint32_t(cluster.devicesPerNic) : device,
+          {shares ? device - device % uint32_t(cluster.devicesPerNic) : device,
            nic, sends});
     return out;
   }
 
   void add(const Ports &ports, uint64_t bytes) { demands[ports] += bytes; }
 
+  /// Of `pairs` pairs on one level.
+  double channelsRate(bool inter, double pairs) const {
+    double channel =
+        inter ? cluster.interChannelGBps : cluster.intraChannelGBps;
+    return cluster.channelsPerPeer == 0
+               ? 1e300
+               : pairs * double(cluster.channelsPerPeer) * channel * 1e9;
+  }
+
   double pairRate(uint32_t from, uint32_t to) const {
+    bool inter = cluster.node(from) != cluster.node(to);
+    return std::min(linkRate(from, to), channelsRate(inter, 1));
+  }
+
+  /// Of the port where all that it carries at once goes from one to the other:
+  /// as few messages as fill it, three at most, by a shared NIC one.
+  double portRate(uint32_t from, uint32_t to) const {
+    bool inter = cluster.node(from) != cluster.node(to);
+    double level =
+        (inter ? cluster.interNodeGBps : cluster.intraNodeGBps) * 1e9;
+    double pairs = 1;
+    while (pairs < 3 && channelsRate(inter, pairs) < level * (1 - 1e-9))
+      ++pairs;
+    if (inter && (cluster.devicesPerNic > 1 || cluster.pxn))
+      pairs = 1;
+    return std::min(linkRate(from, to), channelsRate(inter, pairs));
+  }
+
+  double linkRate(uint32_t from, uint32_t to) const {
     double GBps = cluster.node(from) == cluster.node(to)
                       ? cluster.intraNodeGBps
                       : cluster.interNodeGBps;
@@ -205,7 +283,7 @@ private:
           if (inter != nic ||
               *portsOf({a}, nic, sends).begin() != Port{port, nic, sends})
             continue;
-          best = std::max(best, sends ? pairRate(a, b) : pairRate(b, a));
+          best = std::max(best, sends ? portRate(a, b) : portRate(b, a));
         }
       sum += best;
     }
@@ -223,6 +301,9 @@ private:
   std::map<std::set<std::pair<uint32_t, uint32_t>>,
            std::pair<uint64_t, uint64_t>>
       pairBytes;
+  /// With unequal links.
+  std::map<Ports, double> portSeconds;
+  std::map<int64_t, double> nodeSeconds;
 };
 
 Result<LayoutCells> cellsOf(const TestPlan &plan) {
@@ -315,7 +396,14 @@ TestPlan randomLayouts(std::mt19937_64 &rng) {
   Cluster &cluster = plan.common.cluster;
   cluster.devicesPerNode = 4;
   cluster.devicesPerNic = rng() % 2 ? 1 : 2;
+  cluster.pxn = rng() % 2;
   cluster.latencyUs = 0.001;
+  cluster.launchUs = rng() % 2 ? 0 : 0.002;
+  if (rng() % 2) {
+    cluster.channelsPerPeer = int64_t(1 + rng() % 4);
+    cluster.intraChannelGBps = 60;
+    cluster.interChannelGBps = 9;
+  }
   for (size_t links = rng() % 4; links > 0; --links)
     cluster.links.push_back({{rng() % 2 == 0, int64_t(rng() % 6)},
                              {rng() % 2 == 0, int64_t(rng() % 6)},

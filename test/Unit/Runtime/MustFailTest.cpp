@@ -319,6 +319,24 @@ TEST(MustFail, PortsAreThoseOfTheCluster) {
                       "0, expected one message each way per port and wave");
 }
 
+TEST(MustFail, APortCarriesAsManyMessagesAsFillIt) {
+  // Two pairs fill a NIC: three rows of 64 ms in one wave take 96 ms at least,
+  // and each by itself 128 ms.
+  TestPlan plan = slowPlan(4, {0, 0, 1});
+  Cluster cluster = plan.common.cluster;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = cluster.interNodeGBps / 2;
+  plan.common.cluster = cluster;
+  summarize(plan);
+  EXPECT_EQ(verdict(plan), "");
+  EXPECT_DOUBLE_EQ(plan.common.summary.timePredicted, 0.256);
+  plan = slowPlan(4, {0, 0, 0});
+  plan.common.cluster = cluster;
+  expectRefused(plan, "wave 0 sends 0 -> 2 and 0 -> 3 out of the NIC of device "
+                      "0, expected at most 2 messages each way per port and "
+                      "wave");
+}
+
 TEST(MustFail, UntrueTimesAreRefused) {
   TestPlan right = slowPlan(4, {0, 1, 2}), plan = right;
   EXPECT_DOUBLE_EQ(right.common.summary.timePredicted, 0.192);

@@ -89,8 +89,8 @@ TEST(Mutation, AllFaultsAreRefused) {
 TEST(Mutation, EveryFieldIsJudged) {
   uint64_t seed = std::random_device()();
   std::printf("seed %llu\n", (unsigned long long)seed);
-  std::vector<Mutation> kinds =
-      fieldMutations({reshapePlan(), derivedPlan(), forwardingPlan()});
+  std::vector<Mutation> kinds = fieldMutations(
+      {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan()});
   EXPECT_GE(kinds.size(), 90u);
   EXPECT_EQ(tryKinds(kinds, true, seed), kinds.size());
 }

@@ -658,7 +658,7 @@ TestPlan keptSquare() {
 }
 
 TestPlan anyPlan(std::mt19937_64 &rng) {
-  switch (rng() % 8) {
+  switch (rng() % 9) {
   case 0:
     return reshapePlan();
   case 1:
@@ -674,9 +674,39 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
     letStay(plan);
     return plan;
   }
+  case 6:
+    return viewedPlan();
   default:
     return randomPlan(rng);
   }
+}
+
+TestPlan viewedPlan() {
+  auto rows = [](std::vector<Interval> rows) {
+    ShardRecord shard = box(0, {{0, 2}, {0, 12}, {0, 4}});
+    shard.dims[1] = std::move(rows);
+    return shard;
+  };
+  Holdings source = {{rows({{0, 6}})}, {rows({{6, 12}})}};
+  Holdings destination = {
+      {rows({{0, 4}, {6, 8}}), rows({{4, 5}})},
+      {rows({{8, 10}}), rows({{10, 11}}), rows({{11, 12}, {5, 6}})}};
+  TestPlan plan = makePlan({makeFamily("layers.{}.qkv", {{0, 1, 2}}, {12, 4})},
+                           source, destination);
+  auto add = [&](const char *name, std::vector<Interval> rows) {
+    plan.common.views.push_back({Side::Destination,
+                                 0,
+                                 name,
+                                 {{1, 2, 2}},
+                                 {{std::move(rows)}, {{{0, 4}}}}});
+  };
+  add("h.{}.q", {{0, 4}, {6, 10}});
+  add("h.{}.k", {{4, 5}, {10, 11}});
+  add("h.{}.v", {{11, 12}, {5, 6}});
+  for (RankProgram &program : plan.programs)
+    for (size_t i = 0; i < program.destination.size(); ++i)
+      program.destination[i].view = uint32_t(i);
+  return plan;
 }
 
 TestPlan planByTensor(bool shared) {

@@ -73,6 +73,10 @@ void letStay(TestPlan &plan);
 /// gets a vector of 8; device 1 has the vector. In flat memory: the square
 /// stays.
 TestPlan keptSquare();
+/// [12, 4], two groups of 4 rows of q, 1 of k and 1 of v, from halves to
+/// tensors of their own: q and k on both devices by rows, v, the last group
+/// first, on device 1.
+TestPlan viewedPlan();
 /// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
 /// one storage.
 TestPlan planByTensor(bool shared);

@@ -173,7 +173,7 @@ private:
   void add(PlanCommon &common) {
     auto &[compilerVersion, requestHash, sourceFingerprint,
            destinationFingerprint, sourceWorld, destinationWorld, sourceDevices,
-           destinationDevices, families, cluster, summary, sourceLayout,
+           destinationDevices, families, views, cluster, summary, sourceLayout,
            destinationLayout, features] = common;
     (void)features; // the writer finds them out
     leaf("common.compilerVersion", compilerVersion);
@@ -189,6 +189,9 @@ private:
     list("common.families", families);
     for (Family &family : families)
       add(family);
+    list("common.views", views);
+    for (NamedView &view : views)
+      add(view);
     add(cluster);
     add(summary);
   }
@@ -217,9 +220,35 @@ private:
     }
   }
 
+  void add(NamedView &view) {
+    auto &[side, family, name, leading, dims] = view;
+    leaf("view.side", side);
+    leaf("view.family", family);
+    leaf("view.name", name);
+    list("view.leading", leading);
+    for (auto &[first, step, count] : leading) {
+      leaf("leading.first", first);
+      leaf("leading.step", step);
+      leaf("leading.count", count);
+    }
+    list("view.dims", dims);
+    for (auto &[intervals, isIndex] : dims) {
+      add("view.intervals", intervals);
+      leaf("view.isIndex", isIndex);
+    }
+  }
+
+  void add(const char *name, std::vector<Interval> &intervals) {
+    list(name, intervals);
+    for (auto &[lo, hi] : intervals) {
+      leaf("interval.lo", lo);
+      leaf("interval.hi", hi);
+    }
+  }
+
   void add(Cluster &cluster) {
-    auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic] =
-        cluster;
+    auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic, pxn,
+           launch, channels, intraChannel, interChannel] = cluster;
     leaf("cluster.devicesPerNode", perNode);
     leaf("cluster.intraNodeGBps", intra);
     leaf("cluster.interNodeGBps", inter);
@@ -227,6 +256,11 @@ private:
     leaf("cluster.packGBps", pack);
     leaf("cluster.packLaunchUs", packLaunch);
     leaf("cluster.devicesPerNic", perNic);
+    leaf("cluster.pxn", pxn);
+    leaf("cluster.launchUs", launch);
+    leaf("cluster.channelsPerPeer", channels);
+    leaf("cluster.intraChannelGBps", intraChannel);
+    leaf("cluster.interChannelGBps", interChannel);
     list("cluster.links", links);
     for (auto &[from, to, GBps] : links) {
       for (LinkEnd *end : {&from, &to}) {
@@ -292,18 +326,14 @@ private:
   }
 
   void add(ShardRecord &shard) {
-    auto &[family, states, dims, flat, range] = shard;
+    auto &[family, states, dims, flat, range, view] = shard;
     leaf("shard.family", family);
     mask("shard.states", states);
     leaf("shard.flat", flat);
     list("shard.dims", dims);
-    for (std::vector<Interval> &intervals : dims) {
-      list("shard.intervals", intervals);
-      for (auto &[lo, hi] : intervals) {
-        leaf("interval.lo", lo);
-        leaf("interval.hi", hi);
-      }
-    }
+    for (std::vector<Interval> &intervals : dims)
+      add("shard.intervals", intervals);
+    leaf("shard.view", view);
     if (!flat)
       return; // the range means nothing
     leaf("shard.range.lo", range.lo);

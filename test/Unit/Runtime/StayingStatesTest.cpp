@@ -45,6 +45,15 @@ void addLifetime(TestPlan &plan, Opcode op, uint64_t states) {
 
 } // namespace
 
+TEST(StayingStates, AreNoViews) {
+  // One number is two views: each side has its own.
+  EXPECT_EQ(bytesAfter([](TestPlan &plan) {
+              plan.programs[0].source[0].view = 0;
+              plan.programs[0].destination[0].view = 0;
+            }),
+            0u);
+}
+
 TEST(StayingStates, ExistOnce) {
   TestPlan plan = keptSquare();
   std::vector<StayingState> stay = stayingStates(plan.common, plan.programs[0]);

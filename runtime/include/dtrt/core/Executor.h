@@ -10,6 +10,16 @@
 
 namespace dtrt {
 
+/// When an instruction ran, in seconds of the steady clock. One that runs while
+/// a group is under way lies within the group's.
+struct StepTime {
+  Opcode op = Opcode::Copy;
+  int32_t wave = -1;
+  uint64_t bytes = 0; // of a group, both ways
+  double begin = 0;
+  double end = 0;
+};
+
 struct ExecutionStats {
   uint64_t bytesSent = 0;
   uint64_t bytesReceived = 0;
@@ -29,6 +39,9 @@ struct ExecutionStats {
   /// ended, as where it has failed.
   int32_t wave = -1;
   bool isInGroup = false;
+  /// Where `timeSteps` has asked for it; in the order in which they ended,
+  /// without those that had nothing to do.
+  std::vector<StepTime> steps;
 };
 
 /// What runs one device's program, wherever its shards are.
@@ -37,6 +50,9 @@ public:
   virtual ~ProgramRunner() = default;
   virtual Status run() = 0;
   virtual const ExecutionStats &stats() const = 0;
+  /// Runs to come note `ExecutionStats::steps`, where the host can tell: what
+  /// only starts work elsewhere notes nothing.
+  virtual void timeSteps() {}
   /// Devices that the program talks to, ascending.
   virtual std::vector<uint32_t> peers() const = 0;
   /// Where messages that are not direct lie; null where there are none.
@@ -59,6 +75,7 @@ public:
   /// Lets the next run go over another end, of the same kind, of this device.
   void use(Transport &other) { transport = &other; }
   const ExecutionStats &stats() const override { return statistics; }
+  void timeSteps() override { timesSteps = true; }
   std::vector<uint32_t> peers() const override;
   std::byte *staging() const override { return arena; }
 
@@ -84,6 +101,7 @@ private:
   Status findRegions();
   Status runSteps();
   Status runStep(size_t index);
+  Status runInstruction(size_t index);
   Status runCopy(const Step &step);
   Status runZero(const Step &step);
   Status runPack(const Step &step);
@@ -102,6 +120,7 @@ private:
   std::unique_ptr<std::byte[]> owned; // the arena, unless the transport's
   std::byte *arena = nullptr;
   ExecutionStats statistics;
+  bool timesSteps = false;
 };
 
 } // namespace dtrt

@@ -3,7 +3,9 @@
 // Two levels: devices of one node share a fast island (NVLink), nodes meet
 // over NICs, one for each device or one for several. All links are full duplex:
 // a port may send and receive at its full rate at once, on both levels. Single
-// pairs may be faster or slower than their level.
+// pairs may be faster or slower than their level. What a library adds is part
+// of it: what a wave costs to launch, and the channels of which a pair has a
+// few.
 //
 // One struct from the request to the plan file and its simulation. It has the
 // units in which people give these numbers: 1 GB/s is 1e9 bytes per second.
@@ -13,8 +15,11 @@
 #ifndef DTRT_COST_CLUSTER_H
 #define DTRT_COST_CLUSTER_H
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -39,6 +44,9 @@ struct Link {
   }
 };
 
+/// Of a communicator: MAXCHANNELS in NCCL's src/include/device.h.
+constexpr int64_t kMostChannels = 64;
+
 struct Cluster {
   int64_t devicesPerNode = 8;
   double intraNodeGBps = 200; // of one device's island port, each way
@@ -55,6 +63,23 @@ struct Cluster {
   std::vector<Link> links;
   /// Devices that share a NIC, a divisor of devicesPerNode: consecutive ones.
   int64_t devicesPerNic = 1;
+  /// Whether a message to another node leaves by the NIC of its receiver's
+  /// place in the node, through another device (NCCL's PXN), else by its
+  /// sender's.
+  bool pxn = false;
+  /// Of a wave, on each of its devices, before its messages begin.
+  double launchUs = 0;
+  /// Channels that carry the messages of one pair of devices (NCCL's: a block
+  /// of the kernel each); 0: as many as fill its ports.
+  int64_t channelsPerPeer = 0;
+  /// Of one channel, each way. NCCL's own figures: two channels for each
+  /// NVLink of 20.6 GB/s (Hopper, src/graph/topo.h; ncclTopoGetNchannels in
+  /// src/graph/paths.cc), 14 GB/s of the network (NCCL_P2P_PER_CHANNEL_NET_BW
+  /// there).
+  double intraChannelGBps = kIntraChannelGBps;
+  double interChannelGBps = kInterChannelGBps;
+
+  static constexpr double kIntraChannelGBps = 10.3, kInterChannelGBps = 14;
 
   int64_t node(int64_t device) const { return device / devicesPerNode; }
   bool sameNode(int64_t a, int64_t b) const { return node(a) == node(b); }
@@ -63,21 +88,79 @@ struct Cluster {
   int64_t port(int64_t device, bool interNode) const {
     return interNode ? device - device % devicesPerNic : device;
   }
-  /// Rate of one level where no link says otherwise.
-  double bytesPerSecond(bool interNode) const {
+  /// The port of all that a device sends on a level, whoever receives: where
+  /// the NIC depends on that, its own, as it sends one message at a time.
+  int64_t sendPort(int64_t device, bool interNode) const {
+    return pxn ? device : port(device, interNode);
+  }
+  /// The NIC, by the device that stands for it, by which a message between two
+  /// nodes leaves.
+  int64_t nicOut(int64_t from, int64_t to) const {
+    return port(pxn ? node(from) * devicesPerNode + to % devicesPerNode : from,
+                /*interNode=*/true);
+  }
+  /// Rate of one level, of a port and of a pair, where no link says otherwise
+  /// and channels are enough.
+  double levelBytesPerSecond(bool interNode) const {
     return (interNode ? interNodeGBps : intraNodeGBps) * 1e9;
   }
-  /// Rate from one device to another.
-  double bytesPerSecond(int64_t from, int64_t to) const {
+  /// The same from one device to another, links counted.
+  double linkBytesPerSecond(int64_t from, int64_t to) const {
     for (size_t i = links.size(); i-- > 0;)
       if (fits(links[i].from, from) && fits(links[i].to, to))
         return links[i].GBps * 1e9;
-    return bytesPerSecond(!sameNode(from, to));
+    return levelBytesPerSecond(!sameNode(from, to));
   }
+  /// What the channels of one pair carry at most.
+  double channelsBytesPerSecond(bool interNode) const {
+    return channelsPerPeer == 0
+               ? std::numeric_limits<double>::infinity()
+               : double(channelsPerPeer) *
+                     (interNode ? interChannelGBps : intraChannelGBps) * 1e9;
+  }
+  /// Messages that a port carries at once, each way: one, or as many as fill
+  /// it where the channels of a pair do not; three at most, so that a device's
+  /// fit one kernel plan (KernelPlans.h). A NIC that several devices send by
+  /// carries one.
+  int64_t messagesPerPort(bool interNode) const {
+    constexpr double kMost = 3;
+    if (channelsPerPeer == 0 || (interNode && (devicesPerNic > 1 || pxn)))
+      return 1;
+    double filling =
+        levelBytesPerSecond(interNode) / channelsBytesPerSecond(interNode);
+    return int64_t(std::clamp(std::ceil(filling - 1e-9), 1.0, kMost));
+  }
+  /// Rate of a pair of one level where no link says otherwise.
+  double bytesPerSecond(bool interNode) const {
+    return std::min(levelBytesPerSecond(interNode),
+                    channelsBytesPerSecond(interNode));
+  }
+  /// Rate from one device to another.
+  double bytesPerSecond(int64_t from, int64_t to) const {
+    return std::min(linkBytesPerSecond(from, to),
+                    channelsBytesPerSecond(!sameNode(from, to)));
+  }
+  /// Rate of a port with as many messages at once as it carries.
+  double portBytesPerSecond(bool interNode) const {
+    return std::min(levelBytesPerSecond(interNode), channelsOfAPort(interNode));
+  }
+  /// The same where all of them are from one device to another.
+  double portBytesPerSecond(int64_t from, int64_t to) const {
+    return std::min(linkBytesPerSecond(from, to),
+                    channelsOfAPort(!sameNode(from, to)));
+  }
+  /// Whether each pair has the rate of its ports.
+  bool pairsFillPorts() const { return links.empty() && channelsPerPeer == 0; }
   double latencySeconds() const { return latencyUs * 1e-6; }
-  /// Seconds that a message occupies its ports, without latency.
+  /// What a wave of one message takes beside its bytes.
+  double waveSeconds() const { return (latencyUs + launchUs) * 1e-6; }
+  /// Seconds that a message is on the wire, without latency.
   double wireSeconds(int64_t from, int64_t to, int64_t bytes) const {
     return double(bytes) / bytesPerSecond(from, to);
+  }
+  /// What a message takes of the time of its ports.
+  double portSeconds(int64_t from, int64_t to, int64_t bytes) const {
+    return double(bytes) / portBytesPerSecond(from, to);
   }
   double packSeconds(int64_t bytes) const {
     return bytes == 0 ? 0
@@ -88,6 +171,10 @@ struct Cluster {
   std::optional<std::string> check() const;
 
 private:
+  double channelsOfAPort(bool interNode) const {
+    return double(messagesPerPort(interNode)) *
+           channelsBytesPerSecond(interNode);
+  }
   bool fits(LinkEnd end, int64_t device) const {
     return end.index == (end.isNode ? node(device) : device);
   }

@@ -6,10 +6,11 @@
 // their numbers, so that one input has one result.
 //
 // A device runs its steps in their order, one group at a time. It offers the
-// messages of a group when it comes to it. A message begins when both of its
-// ends have offered it; after the latency its bytes flow. A group has ended
-// when its messages have, and the copies that run beside it. Local work has a
-// lane of its own, for which only those steps wait that say so.
+// messages of a group when it has come to it and launched it. A message begins
+// when both of its ends have offered it; after the latency its bytes flow. A
+// group has ended when its messages have, and the copies that run beside it and
+// its launch. Local work has a lane of its own, for which only those steps wait
+// that say so.
 //
 // Ports, NICs and copy engines are resources that what is under way shares by
 // max-min fairness: nobody gets more without taking from one that has no more.
@@ -19,7 +20,9 @@
 // (Velho et al., "On the validity of flow-level TCP network models", TOMACS 23,
 // 2013, say when flows tell the truth: for messages far above the latency).
 // What is shared is a port's time: a message that has a port for itself goes
-// at the full rate of its pair, and with half of the port's time at half.
+// at the full rate of its pair, and with half of the port's time at half. Where
+// the channels of a pair do not fill its port, it has a part of the port's time
+// at most.
 //
 // Time is O((M + S) log (M + S)) for M messages and S steps where a port's
 // messages are few at once, as the port rule of plans has it.

@@ -32,7 +32,8 @@ constexpr unsigned kMaxChannels = 32;
 /// Most messages, out and in, of a rank in a group. A message takes one batch
 /// on each of its channels at most (addP2pToPlan), and is taken into a plan
 /// that has room for that many (testBudget): so many fit one plan whatever
-/// their size, and the group is not cut. Schedules need four.
+/// their size, and the group is not cut. Schedules need four, and use
+/// all where ports carry several at once (Cluster::messagesPerPort).
 constexpr unsigned kMaxGroupMessages = kKernelPlanBatches / kMaxChannels;
 
 /// Whom a rank sends to, and receives from, in one round.

@@ -11,7 +11,7 @@
 
 namespace dtrt {
 
-/// What Cluster::bytesPerSecond says of pairs, without a look at every link for
+/// What Cluster says of the rates of pairs, without a look at every link for
 /// each: a file may have any number of both.
 class LinkRates {
 public:
@@ -19,9 +19,13 @@ public:
   explicit LinkRates(const Cluster &cluster);
 
   double bytesPerSecond(int64_t from, int64_t to) const;
+  double linkBytesPerSecond(int64_t from, int64_t to) const;
+  double portBytesPerSecond(int64_t from, int64_t to) const;
   /// Whether a link names the device, or its node, as where it starts; or as
   /// where it ends.
   bool isNamed(int64_t device, bool asSource) const;
+  /// Whether one names the device itself.
+  bool isNamedAlone(int64_t device) const;
 
 private:
   using End = std::pair<bool, int64_t>; // whether it is a node, and its number

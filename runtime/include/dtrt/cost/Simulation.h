@@ -8,10 +8,12 @@
 // carry the group of a wave, and a copy lane, which packs the next group's
 // messages while a group is on the wire and unpacks those of the group before.
 // A group starts when the groups before it on both ends of each message have
-// ended, its own messages are packed and the slots of the group before last are
-// unpacked; a message takes latency + bytes / rate of the pair; a group ends
-// with its last message. Where devices share a NIC, their messages take turns
-// in the order in which they stand.
+// ended, its own messages are packed, the slots of the group before last are
+// unpacked, and it is launched; a message takes latency + bytes / rate of the
+// pair; a group ends with its last message. Where a port carries several
+// messages at once, none of them ends before the port has had time for all.
+// Where devices share a NIC, their messages take turns in the order in which
+// they stand.
 //
 // What a device copies on itself between two groups stands between them: after
 // the unpacks of the first, before the second. Other local work goes beside all
@@ -77,7 +79,7 @@ struct Span {
 
 struct DeviceTimeline {
   std::array<std::vector<Span>, kNumLanes> lanes;
-  double latency = 0; // of its groups together
+  double latency = 0; // of its groups together, with their launches
   double end = 0;     // its last byte is in place
 };
 

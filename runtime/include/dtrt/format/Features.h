@@ -30,7 +30,11 @@ namespace dtrt {
   X(UnequalLinks, "unequal-links", "bandwidths of single links")               \
   X(SharedNics, "shared-nics", "devices that share a NIC")                     \
   X(FlatByTensor, "flat-by-tensor", "storages come and go whole")              \
-  X(InPlace, "in-place", "storage of both sides that stays")
+  X(InPlace, "in-place", "storage of both sides that stays")                   \
+  X(Views, "views", "tensors of one side that are views")                      \
+  X(Pxn, "pxn", "messages leave by the NIC of their receiver's place")         \
+  X(Launches, "launches", "waves that cost a launch")                          \
+  X(Channels, "channels", "pairs whose channels do not fill their ports")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

@@ -18,6 +18,7 @@
 #include "dtrt/cost/Cluster.h"
 #include "dtrt/types/Interval.h"
 #include "dtrt/types/Types.h"
+#include "dtrt/types/ViewDim.h"
 
 #include <array>
 #include <cstdint>
@@ -84,6 +85,23 @@ struct Family {
   std::string tensorName(const std::vector<int64_t> &member) const;
 };
 
+/// A tensor that one side has instead of (a part of) a family's tensors, under
+/// a name and with coordinates of its own. Views of one family and side have
+/// different elements.
+struct NamedView {
+  Side side = Side::Source;
+  uint32_t family = 0;
+  /// One "{}" per leading dim of the family, as the family's name.
+  std::string name;
+  std::vector<LeadingDim> leading;
+  std::vector<ViewDim> dims; // one per inner dim of the family
+
+  /// The tensor's own name; `member` holds one index per leading dim.
+  std::string tensorName(const std::vector<int64_t> &member) const;
+};
+
+constexpr uint32_t kNoView = UINT32_MAX;
+
 /// What one device holds of a family on one side, for all states in the mask.
 /// Every member has one dense row-major local tensor whose extent in dim d is
 /// the sum of the sizes of dims[d] (intervals in local order, padded VPS
@@ -95,6 +113,10 @@ struct ShardRecord {
   std::vector<std::vector<Interval>> dims; // leading dims first
   bool flat = false;
   Interval range;
+  /// The tensor that it is a part of, an index into PlanCommon::views; its
+  /// intervals then follow each other as that tensor has them. kNoView: the
+  /// family's.
+  uint32_t view = kNoView;
 };
 
 /// A box of a family inside one shard of this device, for all states in the
@@ -221,6 +243,7 @@ struct PlanCommon {
   std::vector<uint32_t> sourceDevices;      // device of each source rank
   std::vector<uint32_t> destinationDevices; // device of each destination rank
   std::vector<Family> families;
+  std::vector<NamedView> views;
   Cluster cluster;
   PlanSummary summary;
   /// Layouts in words (the layout-level IR), for `inspect` and `diff`.

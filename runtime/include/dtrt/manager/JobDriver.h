@@ -88,6 +88,8 @@ public:
   bool mayStep() const;
   JobMember::State state() const;
   JobRecord record() const;
+  /// `JobMember::queued`.
+  std::optional<JobRequest> queued() const;
   /// How often the store has answered, or failed to, what the member asked.
   uint64_t answers() const { return numAnswers; }
   /// Whether all that the member wants has been carried out.

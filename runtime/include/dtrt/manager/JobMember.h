@@ -141,6 +141,11 @@ public:
   /// As it was last seen.
   const JobRecord &record() const { return known; }
   uint64_t step() const { return ownStep; }
+  /// What this process has asked for and has yet to open an attempt for; null:
+  /// nothing.
+  const JobRequest *queued() const {
+    return asks || call == Call::Open ? &wish : nullptr;
+  }
 
   /// All that what happens next depends on.
   template <typename Visit> void visit(Visit visit) const {

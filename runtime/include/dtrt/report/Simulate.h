@@ -16,7 +16,7 @@ namespace dtrt {
 /// What a plan is simulated with; what is not set is the cluster's.
 struct SimulationRequest {
   std::optional<double> latencyUs; // per message
-  double launchUs = 0;             // per group and device
+  std::optional<double> launchUs;  // per group and device
   double jitterPercent = 0;        // of each message and copy
   uint64_t seed = 1;
   /// "DEVICE=FACTOR" or "FROM-TO=FACTOR": how many times slower.

@@ -39,16 +39,18 @@ enum class ErrorCode {
   Undecided,
   /// The operating system or a library refused.
   System,
+  /// What a lost process held is nowhere else.
+  LostState,
 };
 
 /// In lower case with underscores, as in "peer_lost".
 inline const char *errorCodeName(ErrorCode code) {
-  constexpr const char *names[] = {"invalid",   "mismatch",   "timeout",
-                                   "peer_lost", "store_lost", "out_of_memory",
-                                   "cancelled", "undecided",  "system"};
+  constexpr const char *names[] = {
+      "invalid",       "mismatch",  "timeout",   "peer_lost", "store_lost",
+      "out_of_memory", "cancelled", "undecided", "system",    "lost_state"};
   return names[size_t(code)];
 }
-constexpr size_t kNumErrorCodes = size_t(ErrorCode::System) + 1;
+constexpr size_t kNumErrorCodes = size_t(ErrorCode::LostState) + 1;
 
 /// Ranks that are gone or do not answer: a part of an error that is not in its
 /// text.

@@ -99,6 +99,8 @@ public:
 
   Outcome outcome() const;
   const ExecutionStats &stats() const { return runner->stats(); }
+  /// After `connect`: `ProgramRunner::timeSteps`.
+  void timeSteps() { runner->timeSteps(); }
   const std::vector<uint32_t> &devices() const { return rankDevices; }
   /// Time that the instructions took, without the ranks' agreement.
   double seconds() const { return elapsed; }

@@ -6,24 +6,36 @@ import math
 from pathlib import Path
 
 import torch
+from dynatrain.capture import Piece
 
 
-def parts_of(state):
-    """{(name, state): (full shape, offset, size, range, values)}."""
-    return {
-        key: (
-            tuple(piece.shape),
-            tuple(piece.offset),
-            tuple(piece.size),
-            tuple(piece.range or (0, math.prod(piece.size))),
-            piece.tensor.detach().clone().flatten(),
-        )
-        for key, piece in state.training.tensors().items()
-    }
+def part_of(value):
+    """(full shape, offset, size, range, values) of a tensor or a `Piece`."""
+    if not isinstance(value, Piece):
+        shape = tuple(value.shape)
+        value = Piece(value, shape, (0,) * len(shape), shape)
+    return (
+        tuple(value.shape),
+        tuple(value.offset),
+        tuple(value.size),
+        tuple(value.range or (0, math.prod(value.size))),
+        value.tensor.detach().clone().flatten(),
+    )
 
 
-def rest_of(state):
-    return {"step": state.step, "samples": state.samples.state_dict()}
+def held(state):
+    """Tensors by (name, state), and small values by their rules."""
+    rest = {"shared": {}, "merged": {}}
+    for key, small in state.small().items():
+        if small.rule in rest:
+            rest[small.rule][key] = small.value
+    return {key: part_of(value) for key, value in state.tensors.items()}, rest
+
+
+def same(one, other):
+    """Bit for bit, so that zeros have their signs."""
+    one, other = (t.contiguous().view(torch.uint8) for t in (one, other))
+    return torch.equal(one, other)
 
 
 class Recorder:
@@ -42,7 +54,7 @@ class Recorder:
         if self.folder is None:
             return job.boundary(job.state.step)
         epoch, rank = job.world.epoch, job.world.rank
-        before = parts_of(job.state), rest_of(job.state)
+        before = held(job.state)
         stays = job.boundary(job.state.step)
         if not stays or job.world.epoch != epoch:
             self._write(epoch + 1, "before", rank, before)
@@ -51,13 +63,12 @@ class Recorder:
         return stays
 
     def _after(self, job):
-        held = parts_of(job.state), rest_of(job.state)
-        self._write(job.world.epoch, "after", job.world.rank, held)
+        self._write(job.world.epoch, "after", job.world.rank, held(job.state))
 
-    def _write(self, epoch, side, rank, held):
+    def _write(self, epoch, side, rank, what):
         folder = self.folder / str(epoch) / side
         folder.mkdir(parents=True, exist_ok=True)
-        torch.save(held, folder / f"{rank}.pt")
+        torch.save(what, folder / f"{rank}.pt")
 
 
 def read(folder):
@@ -77,7 +88,7 @@ def gathered(ranks):
             box = tuple(slice(o, o + n) for o, n in zip(offset, size))
             here, there = full[key][box].flatten(), known[key][box].flatten()
             seen = there[first:end]
-            assert torch.equal(here[first:end][seen], values[seen]), key
+            assert same(here[first:end][seen], values[seen]), key
             here[first:end], there[first:end] = values, True
             full[key][box] = here.view(size)
             known[key][box] = there.view(size)
@@ -86,19 +97,31 @@ def gathered(ranks):
     return full
 
 
+def merged(ranks):
+    """All small values of which each rank has a part; parts must agree."""
+    whole = {}
+    for _, rest in ranks:
+        for name, own in rest["merged"].items():
+            for key, value in own.items():
+                assert whole.setdefault((name, key), value) == value, key
+    return whole
+
+
 def check(folder):
     """Bytes that were compared, over all switches of a job."""
     compared = 0
     for epoch in sorted(Path(folder).iterdir()):
         before, after = read(epoch / "before"), read(epoch / "after")
         full, rest = gathered(before), before[0][1]
+        assert merged(after) == merged(before), epoch
+        assert gathered(after).keys() == full.keys(), epoch
         for parts, small in after:
-            assert small == rest, (epoch, small, rest)
-            assert parts.keys() == full.keys(), epoch
+            assert small["shared"] == rest["shared"], (epoch, small, rest)
             for key, (shape, offset, size, run, values) in parts.items():
                 assert tuple(full[key].shape) == shape
                 box = tuple(slice(o, o + n) for o, n in zip(offset, size))
                 want = full[key][box].flatten()[slice(*run)]
-                assert torch.equal(want, values), (epoch, key)
+                assert want.dtype == values.dtype, (epoch, key)
+                assert same(want, values), (epoch, key)
                 compared += values.nbytes
     return compared

@@ -1,0 +1,117 @@
+"""Processes of an elastic job on this machine: started, watched, killed."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import torch.distributed as dist
+
+#: Seconds of any wait in the job, and for it: far more than any takes.
+TIMEOUT, HANGS = 300, 900
+
+
+class Started:
+    """Processes of one program, each with its output in a file."""
+
+    def __init__(self, program, folder, store):
+        self.program, self.folder, self.store = program, folder, store
+        self.all, self.lost = [], []
+
+    def start(self, count, *arguments):
+        """So many processes of the program."""
+        environment = os.environ | {
+            "OMP_NUM_THREADS": "1",
+            # Gloo would look up this host's name.
+            "GLOO_SOCKET_IFNAME": "lo",
+        }
+        command = [sys.executable, str(self.program)]
+        command += [f"127.0.0.1:{self.store.port}", *arguments]
+        for _ in range(count):
+            out = self.folder / f"out-{len(self.all)}"
+            with out.open("w") as file:
+                process = subprocess.Popen(
+                    command, stdout=file, stderr=file, env=environment
+                )
+            self.all.append((process, out))
+
+    def lines(self):
+        """What all of them have told so far."""
+        for _, out in self.all:
+            yield from out.read_text().splitlines()
+
+    def steps(self):
+        """{step: (epoch, size, loss)} that rank 0 of each world has told."""
+        found = {}
+        for line in self.lines():
+            told = re.fullmatch(
+                r"step (\d+) epoch (\d+) rank 0 of (\d+) loss (\S+)", line
+            )
+            if told:
+                step, epoch, size = map(int, told.groups()[:3])
+                # A step may have been taken again.
+                if step not in found or found[step][0] <= epoch:
+                    found[step] = epoch, size, float(told[4])
+        return found
+
+    def until(self, epoch, steps):
+        """Waits until a world has taken so many steps."""
+        end = time.monotonic() + HANGS
+        while sum(one[0] == epoch for one in self.steps().values()) < steps:
+            self.check(time.monotonic() < end, f"no world {epoch}")
+            self.check(
+                all(process.poll() in (None, 0) for process in self.there()),
+                "a process has failed",
+            )
+            time.sleep(0.1)
+
+    def there(self):
+        """Those that have not been killed."""
+        return [one for one, _ in self.all if one not in self.lost]
+
+    def lose(self, number):
+        """Kills one of them."""
+        process, _ = self.all[number]
+        self.lost.append(process)
+        process.kill()
+        process.wait()
+
+    def join(self):
+        """Waits for all to end."""
+        end = time.monotonic() + HANGS
+        for process in self.there():
+            process.wait(max(1, end - time.monotonic()))
+            self.check(process.returncode == 0, "a process has failed")
+
+    def check(self, holds, what):
+        if holds:
+            return
+        self.kill()
+        for _, out in self.all:
+            print(f"--- {out.name}\n{out.read_text()[-4000:]}")
+        raise SystemExit(what)
+
+    def kill(self):
+        for process, _ in self.all:
+            process.kill()
+            process.wait()
+
+
+def store():
+    """On the loopback address, in this process."""
+    return dist.TCPStore(
+        "127.0.0.1",
+        0,
+        is_master=True,
+        timeout=timedelta(seconds=TIMEOUT),
+        wait_for_workers=False,
+    )
+
+
+def keys_left(hosted):
+    """Names of a store's keys, without the numbers that differ each time."""
+    return sorted(
+        re.sub(r"-[0-9a-f]{8}$", "", key) for key in hosted.list_keys()
+    )

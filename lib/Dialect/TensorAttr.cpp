@@ -1,0 +1,237 @@
+//===- TensorAttr.cpp - #dt.tensor ----------------------------------------===//
+//
+//   <"layers.{}.q_proj.weight" [0 step 1] order 1 + [9],
+//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}]>
+//
+// `bounds` has per dim the number of intervals, then lo and hi of each; 0 and
+// the index where the tensor does not have the dim.
+//
+//===----------------------------------------------------------------------===//
+
+#include "RowText.h"
+#include "TensorNames.h"
+
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
+
+#include "mlir/IR/Builders.h"
+
+using namespace mlir;
+using EmitError = llvm::function_ref<InFlightDiagnostic()>;
+
+namespace dt {
+
+TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
+                           llvm::ArrayRef<int64_t> first,
+                           llvm::ArrayRef<int64_t> step, int64_t order,
+                           llvm::ArrayRef<int64_t> orderStrides,
+                           const TensorView &view) {
+  SmallVector<int64_t> bounds;
+  for (const ViewDim &dim : view.dims) {
+    if (dim.isIndex) {
+      bounds.append({0, dim.intervals.front().lo});
+      continue;
+    }
+    bounds.push_back(int64_t(dim.intervals.size()));
+    for (Interval interval : dim.intervals)
+      bounds.append({interval.lo, interval.hi});
+  }
+  return get(context, name, first, step, order, orderStrides, bounds);
+}
+
+TensorView TensorAttr::toGeometry() const {
+  TensorView view;
+  llvm::ArrayRef<int64_t> rest = getBounds();
+  while (!rest.empty()) {
+    ViewDim &dim = view.dims.emplace_back();
+    dim.isIndex = rest[0] == 0;
+    if (dim.isIndex) {
+      dim.intervals.push_back({rest[1], rest[1] + 1});
+      rest = rest.drop_front(2);
+      continue;
+    }
+    for (int64_t i = 0; i < rest[0]; ++i)
+      dim.intervals.push_back({rest[1 + 2 * i], rest[2 + 2 * i]});
+    rest = rest.drop_front(1 + 2 * rest[0]);
+  }
+  return view;
+}
+
+static LogicalResult verifyBounds(EmitError emitError,
+                                  llvm::ArrayRef<int64_t> bounds) {
+  for (llvm::ArrayRef<int64_t> rest = bounds; !rest.empty();) {
+    size_t size = rest[0] == 0 ? 2 : 1 + 2 * rest[0];
+    if (rest[0] < 0 || rest[0] > kMaxViewIntervals || size > rest.size())
+      return emitError() << "has " << rest[0] << " intervals in a dim";
+    for (int64_t end : rest.slice(1, size - 1))
+      if (end < 0 || end > kMaxBytes)
+        return emitError() << "has an end of " << end
+                           << " in a dim, expected one from 0 to " << kMaxBytes;
+    rest = rest.drop_front(size);
+  }
+  return success();
+}
+
+std::string TensorAttr::memberName(llvm::ArrayRef<int64_t> member) const {
+  return withNumbers(getName().getValue(), getFirst(), getStep(), member);
+}
+
+LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
+                                 llvm::ArrayRef<int64_t> first,
+                                 llvm::ArrayRef<int64_t> step, int64_t,
+                                 llvm::ArrayRef<int64_t> orderStrides,
+                                 llvm::ArrayRef<int64_t> bounds) {
+  if (std::string problem = problemOfName(name.getValue(), first.size());
+      !problem.empty())
+    return emitError() << "the tensor has a name that " << problem;
+  if (step.size() != first.size() ||
+      (!orderStrides.empty() && orderStrides.size() != first.size()))
+    return emitError() << "tensor " << name << " has " << first.size()
+                       << " numbers, " << step.size() << " steps and "
+                       << orderStrides.size() << " order strides";
+  if (llvm::is_contained(step, 0))
+    return emitError() << "tensor " << name
+                       << " has a step of 0, expected distinct numbers";
+  return verifyBounds(emitError, bounds);
+}
+
+//===----------------------------------------------------------------------===//
+// Text
+//===----------------------------------------------------------------------===//
+
+// 0:4 by 6 x 2
+static ParseResult parseRun(AsmParser &parser,
+                            SmallVectorImpl<int64_t> &bounds) {
+  int64_t lo = 0, hi = 0, step = 0, count = 1;
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseInteger(lo) || parser.parseColon() || parser.parseInteger(hi))
+    return failure();
+  if (succeeded(parser.parseOptionalKeyword("by")) &&
+      (parser.parseInteger(step) || parser.parseKeyword("x") ||
+       parser.parseInteger(count)))
+    return failure();
+  if (count < 1 || count > kMaxViewIntervals)
+    return parser.emitError(loc) << "expected 1 to " << kMaxViewIntervals
+                                 << " intervals, found " << count;
+  for (int64_t i = 0; i < count; ++i) {
+    int64_t shift = 0, from = 0, to = 0;
+    if (__builtin_mul_overflow(i, step, &shift) ||
+        __builtin_add_overflow(lo, shift, &from) ||
+        __builtin_add_overflow(hi, shift, &to))
+      return parser.emitError(loc) << "the intervals overflow 64 bits";
+    bounds.append({from, to});
+  }
+  return success();
+}
+
+static ParseResult parseViewDim(AsmParser &parser,
+                                SmallVectorImpl<int64_t> &bounds) {
+  size_t start = bounds.size();
+  bounds.push_back(0);
+  if (succeeded(parser.parseOptionalKeyword("at")))
+    return parser.parseInteger(bounds.emplace_back());
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Braces,
+                                     [&] { return parseRun(parser, bounds); }))
+    return failure();
+  bounds[start] = int64_t(bounds.size() - start) / 2;
+  if (bounds[start] == 0)
+    return parser.emitError(loc) << "expected intervals, found none";
+  return success();
+}
+
+static ParseResult parseNumbers(AsmParser &parser,
+                                SmallVectorImpl<int64_t> &first,
+                                SmallVectorImpl<int64_t> &step) {
+  return parser.parseCommaSeparatedList(
+      AsmParser::Delimiter::OptionalSquare, [&]() -> ParseResult {
+        step.push_back(1);
+        if (parser.parseInteger(first.emplace_back()))
+          return failure();
+        if (succeeded(parser.parseOptionalKeyword("step")))
+          return parser.parseInteger(step.back());
+        return success();
+      });
+}
+
+Attribute TensorAttr::parse(AsmParser &parser, Type) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  std::string name;
+  SmallVector<int64_t> first, step, orderStrides, bounds;
+  int64_t order = 0;
+  if (parser.parseLess() || parser.parseString(&name) ||
+      parseNumbers(parser, first, step) || parser.parseKeyword("order") ||
+      parser.parseInteger(order))
+    return {};
+  if (succeeded(parser.parseOptionalPlus()) &&
+      parseIntList(parser, orderStrides))
+    return {};
+  if (parser.parseComma() ||
+      parser.parseCommaSeparatedList(
+          AsmParser::Delimiter::Square,
+          [&] { return parseViewDim(parser, bounds); }) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<TensorAttr>(
+      loc, parser.getContext(), StringAttr::get(parser.getContext(), name),
+      ArrayRef<int64_t>(first), ArrayRef<int64_t>(step), order,
+      ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds));
+}
+
+// Of intervals of one size at one distance, how many follow each other.
+static size_t runLength(llvm::ArrayRef<Interval> intervals) {
+  size_t count = 1;
+  for (; count < intervals.size(); ++count) {
+    Interval last = intervals[count - 1], next = intervals[count];
+    if (next.size() != intervals[0].size() ||
+        next.lo - last.lo != intervals[1].lo - intervals[0].lo)
+      break;
+  }
+  return count;
+}
+
+static void printViewDim(llvm::raw_ostream &os, const ViewDim &dim) {
+  if (dim.isIndex) {
+    os << "at " << dim.intervals.front().lo;
+    return;
+  }
+  os << "{";
+  llvm::ArrayRef<Interval> rest = dim.intervals;
+  while (!rest.empty()) {
+    size_t count = runLength(rest);
+    os << rest[0].lo << ":" << rest[0].hi;
+    if (count > 1)
+      os << " by " << rest[1].lo - rest[0].lo << " x " << count;
+    rest = rest.drop_front(count);
+    os << (rest.empty() ? "" : ", ");
+  }
+  os << "}";
+}
+
+void TensorAttr::print(AsmPrinter &printer) const {
+  printer << "<";
+  printer.printString(getName());
+  if (!getFirst().empty()) {
+    printer << " [";
+    llvm::interleaveComma(llvm::zip(getFirst(), getStep()), printer,
+                          [&](auto pair) {
+                            printer << std::get<0>(pair);
+                            if (std::get<1>(pair) != 1)
+                              printer << " step " << std::get<1>(pair);
+                          });
+    printer << "]";
+  }
+  printer << " order " << getOrder();
+  if (!getOrderStrides().empty()) {
+    printer << " + ";
+    printIntList(printer.getStream(), getOrderStrides());
+  }
+  printer << ", [";
+  TensorView view = toGeometry();
+  llvm::interleaveComma(view.dims, printer, [&](const ViewDim &dim) {
+    printViewDim(printer.getStream(), dim);
+  });
+  printer << "]>";
+}
+
+} // namespace dt

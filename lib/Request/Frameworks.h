@@ -1,0 +1,44 @@
+//===- Frameworks.h - How frameworks cut known models -----------*- C++ -*-===//
+//
+// The model is what Megatron-Core registers, experts of a layer as one tensor.
+// What a framework has of it is told as views and rules: the same that a
+// request may say of any other tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_LIB_REQUEST_FRAMEWORKS_H
+#define DT_LIB_REQUEST_FRAMEWORKS_H
+
+#include "ModelFile.h"
+
+namespace dt::request {
+
+enum class Framework { Megatron, HuggingFace, Vllm };
+
+/// `framework` of a side; Megatron without one. Fails where the model is of no
+/// type that the frameworks are known for.
+Framework readFramework(const Json &layout, const std::string &path,
+                        const Model &model);
+
+/// The model with all experts of a layer in one tensor, experts first.
+Model withStackedExperts(Model model);
+
+/// What a framework's side of `tp` ways says of a model that
+/// `withStackedExperts` made.
+struct FrameworkWords {
+  Json views, rules;
+};
+FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
+                       const std::string &path);
+
+/// Embeddings are padded to a multiple of this times `tp`, unless the side says
+/// another. `standard` is the request's.
+int64_t vocabMultipleOf(Framework framework, int64_t standard);
+
+/// `tp` of a side. Fails where the framework cannot cut the model so.
+int64_t readTp(Framework framework, const Model &model, const Json &layout,
+               const std::string &path);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_FRAMEWORKS_H

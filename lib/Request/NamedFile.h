@@ -1,0 +1,19 @@
+//===- NamedFile.h - JSON files that a request names ------------*- C++ -*-===//
+
+#ifndef DT_LIB_REQUEST_NAMEDFILE_H
+#define DT_LIB_REQUEST_NAMEDFILE_H
+
+#include "dt/Json/Json.h"
+
+namespace dt::request {
+
+using namespace json;
+
+/// Reads and parses the file `path`, which starts at `directory` unless it is
+/// absolute. Errors begin with `what`.
+Json readNamedFile(const std::string &path, const std::string &directory,
+                   const std::string &what);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_NAMEDFILE_H

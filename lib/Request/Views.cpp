@@ -1,0 +1,423 @@
+//===- Views.cpp - A side's own tensors -----------------------------------===//
+
+#include "Views.h"
+
+#include "Names.h"
+
+#include "dt/Geometry/Covers.h"
+#include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace dt::request {
+
+namespace {
+
+/// `count` intervals [from, from + size) at a distance of `step`; of zeros when
+/// there is no `from`.
+struct Take {
+  std::optional<int64_t> from;
+  int64_t size = 0, step = 0, count = 1;
+};
+
+/// One entry of `views`.
+struct Entry {
+  std::string path;
+  std::string of;     // a glob on the model's tensors
+  std::string tensor; // `*` is what the same of `of` matched, `{}` the index
+  std::optional<int64_t> dim;
+  std::vector<Take> takes; // of `dim`, in the tensor's order; empty: all
+  std::optional<int64_t> each;
+  JsonKey key;
+  bool matches = false;
+};
+
+//===----------------------------------------------------------------------===//
+// JSON
+//===----------------------------------------------------------------------===//
+
+Take readTake(const Json &json, const std::string &path) {
+  Take take;
+  if (json.isArray()) {
+    std::vector<int64_t> ends = asIntegers(json, path, 0);
+    if (ends.size() != 2 || ends[0] >= ends[1])
+      fail(path + " must be [begin, end] with elements between them");
+    take.from = ends[0];
+    take.size = ends[1] - ends[0];
+    return take;
+  }
+  if (const Json *zeros = asObject(json, path).find("zeros")) {
+    checkKeys(json, path, {"zeros"});
+    take.size = asInteger(*zeros, path + ".zeros", 1, kMaxBytes);
+    return take;
+  }
+  checkKeys(json, path, {"from", "size", "step", "count"});
+  auto number = [&](const char *key, int64_t least) {
+    return asInteger(require(json, path, key), pathOf(path, key), least,
+                     kMaxBytes);
+  };
+  take.from = number("from", 0);
+  take.size = number("size", 1);
+  take.step = number("step", 1);
+  take.count = number("count", 1);
+  if (take.count > kMaxViewIntervals)
+    fail(path + ".count is more than the limit of " +
+         std::to_string(kMaxViewIntervals) + " intervals");
+  return take;
+}
+
+/// What other tools call views and a plan cannot carry is refused by name.
+void refuseUnsupported(const Json &json, const std::string &path) {
+  for (auto [key, what] :
+       {std::make_pair("transpose", "dims in another order"),
+        {"permute", "dims in another order"},
+        {"reshape", "dims that are joined or parted"},
+        {"fill", "padding of another value than zero"},
+        {"copy_of", "two tensors with the same elements"},
+        {"concat", "one tensor out of several: let the model list that one, "
+                   "and the other side views of it"}})
+    if (json.find(key))
+      fail(pathOf(path, key) + " is not supported: a view cannot have " + what);
+}
+
+Entry readEntry(const Json &json, const std::string &path) {
+  refuseUnsupported(asObject(json, path), path);
+  checkKeys(json, path, {"tensor", "of", "dim", "take", "each"});
+  Entry entry;
+  entry.path = path;
+  entry.key = keyOf(json, path);
+  entry.of = asString(require(json, path, "of"), path + ".of");
+  entry.tensor = asString(require(json, path, "tensor"), path + ".tensor");
+  if (const Json *dim = json.find("dim"))
+    entry.dim = asInteger(*dim, path + ".dim", 0, kMaxRank);
+  if (const Json *each = json.find("each"))
+    entry.each = asInteger(*each, path + ".each", 0, kMaxRank);
+  const Json *takes = json.find("take");
+  if (!takes && entry.dim)
+    fail(path + " has \"dim\" but no \"take\" along it");
+  if (!takes)
+    return entry;
+  if (!entry.dim)
+    entry.dim = 0;
+  if (entry.each == entry.dim)
+    fail(path + " has both \"take\" and \"each\" of dim " +
+         std::to_string(*entry.dim));
+  const std::vector<Json> &items = asArray(*takes, path + ".take").items;
+  for (size_t i = 0; i < items.size(); ++i)
+    entry.takes.push_back(
+        readTake(items[i], path + ".take[" + std::to_string(i) + "]"));
+  if (entry.takes.empty())
+    fail(path + ".take is empty");
+  return entry;
+}
+
+//===----------------------------------------------------------------------===//
+// Names
+//===----------------------------------------------------------------------===//
+
+/// Replaces each `what` of a pattern by one of `texts`, in order.
+std::string filledIn(const Entry &entry, const std::string &pattern,
+                     const std::string &what,
+                     const std::vector<std::string> &texts) {
+  std::string out;
+  size_t at = 0;
+  for (const std::string &text : texts) {
+    size_t hole = pattern.find(what, at);
+    if (hole == std::string::npos)
+      break;
+    out += pattern.substr(at, hole - at) + text;
+    at = hole + what.size();
+  }
+  size_t holes = 0;
+  for (size_t hole = pattern.find(what); hole != std::string::npos;
+       hole = pattern.find(what, hole + what.size()))
+    ++holes;
+  if (holes != texts.size())
+    fail(entry.path + ".tensor is " + inQuotes(pattern) + " with " +
+         std::to_string(holes) + " of " + inQuotes(what) + ", expected " +
+         std::to_string(texts.size()));
+  return out + pattern.substr(at);
+}
+
+//===----------------------------------------------------------------------===//
+// One tensor of the model
+//===----------------------------------------------------------------------===//
+
+/// Makes the views of one tensor of the model.
+class Viewer {
+public:
+  Viewer(const ModelTensor &tensor, uint32_t index)
+      : tensor(tensor), index(index) {
+    for (int64_t size : tensor.shape)
+      padding.push_back(size);
+  }
+
+  void add(const Entry &entry, const std::vector<std::string> &matched);
+  void addWhole();
+  /// All views together are the tensor.
+  void check(const std::string &path) const;
+
+  std::vector<ViewDecl> views;
+  std::vector<ModelTensor> tensors;
+
+private:
+  ViewDim dimOf(const Entry &entry);
+  void checkDim(const Entry &entry, const char *key, int64_t dim) const;
+  void append(ViewDecl view, int64_t each);
+  bool isWhole(const TensorView &view, int64_t dim) const;
+  Cut cutOf(const TensorView &view) const;
+  std::string holderOf(const Box &box, const std::string &but) const;
+
+  const ModelTensor &tensor;
+  uint32_t index;
+  std::vector<int64_t> padding; // where the next zeros of each dim stand
+};
+
+void Viewer::checkDim(const Entry &entry, const char *key, int64_t dim) const {
+  if (dim >= int64_t(tensor.shape.size()))
+    fail(pathOf(entry.path, key) + " is " + std::to_string(dim) +
+         ", but tensor " + inQuotes(tensor.name) + " has " +
+         std::to_string(tensor.shape.size()) + " dims");
+}
+
+/// What the entry takes of its dim.
+ViewDim Viewer::dimOf(const Entry &entry) {
+  ViewDim out;
+  int64_t size = tensor.shape[*entry.dim];
+  auto append = [&](Interval interval) {
+    if (!out.intervals.empty() && out.intervals.back().hi == interval.lo)
+      out.intervals.back().hi = interval.hi;
+    else
+      out.intervals.push_back(interval);
+    if (out.intervals.size() > size_t(kMaxViewIntervals))
+      fail(entry.path + ".take has more than the limit of " +
+           std::to_string(kMaxViewIntervals) + " intervals");
+  };
+  for (const Take &take : entry.takes) {
+    if (!take.from) {
+      int64_t &next = padding[*entry.dim];
+      append({next, next + take.size});
+      next += take.size;
+      if (next > kMaxBytes)
+        fail(entry.path + ".take has more zeros than the limit of " +
+             std::to_string(kMaxBytes));
+      continue;
+    }
+    for (int64_t i = 0; i < take.count; ++i) {
+      int64_t lo = *take.from;
+      if (i > (size - std::min(lo, size)) / std::max<int64_t>(take.step, 1))
+        lo = size; // out of bounds whatever it is
+      else
+        lo += i * take.step;
+      if (take.size > size || lo > size - take.size)
+        fail(entry.path + ".take has " +
+             (lo == size ? "element " + std::to_string(size)
+                         : toString(Box::fromOffsetSize({lo}, {take.size}))) +
+             " of dim " + std::to_string(*entry.dim) + ", but tensor " +
+             inQuotes(tensor.name) + " has " + std::to_string(size) +
+             " elements there");
+      append({lo, lo + take.size});
+    }
+  }
+  return out;
+}
+
+/// Whether the view has all of a dim, in its order; padding may follow.
+bool Viewer::isWhole(const TensorView &view, int64_t dim) const {
+  const ViewDim &own = view.dims[dim];
+  return !own.isIndex && own.size() >= tensor.shape[dim] &&
+         own.intervals == std::vector<Interval>{{0, own.size()}};
+}
+
+/// What is known of how the tensor is cut, for a view of it.
+Cut Viewer::cutOf(const TensorView &view) const {
+  Cut cut = tensor.cut;
+  // Padding of the side's own takes the place of any other.
+  cut.vocab =
+      cut.vocab && isWhole(view, 0) && view.dims[0].size() == tensor.shape[0];
+  if (cut.expertDim && view.dims[*cut.expertDim].isIndex)
+    cut.expertDim.reset();
+  for (std::optional<int64_t> *dim :
+       {&cut.tpDim, &cut.fsdpDim, &cut.expertDim}) {
+    if (!*dim)
+      continue;
+    if (view.dims[**dim].isIndex) {
+      dim->reset();
+      // FSDP cuts the first dim that is left.
+      if (dim == &cut.fsdpDim && !view.shape().empty())
+        cut.fsdpDim = 0;
+      continue;
+    }
+    int64_t before = **dim;
+    for (int64_t d = 0; d < before; ++d)
+      **dim -= view.dims[d].isIndex;
+  }
+  return cut;
+}
+
+void Viewer::append(ViewDecl view, int64_t each) {
+  std::string problem = problemOfName(view.name);
+  if (!problem.empty())
+    fail(view.key.path + " names a tensor " + inQuotes(view.name) +
+         ", a name that " + problem);
+  problem = problemOf(view.view, tensor.shape);
+  if (!problem.empty())
+    fail(view.key.path + ": tensor " + inQuotes(view.name) + " " + problem +
+         " of tensor " + inQuotes(tensor.name));
+  ModelTensor own = tensor;
+  own.name = view.name;
+  own.shape = view.view.shape();
+  own.cut = cutOf(view.view);
+  // Of a part of what is cut, only a rule can say in which blocks.
+  own.hasCut = tensor.hasCut &&
+               (!tensor.cut.tpDim || isWhole(view.view, *tensor.cut.tpDim));
+  if (each >= 0 && tensor.cut.expertDim && !own.cut.expertDim)
+    own.expert = each;
+  tensors.push_back(std::move(own));
+  views.push_back(std::move(view));
+}
+
+void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
+  ViewDecl view;
+  view.tensor = index;
+  view.key = entry.key;
+  for (int64_t size : tensor.shape)
+    view.view.dims.push_back({{{0, size}}, false});
+  if (entry.dim) {
+    checkDim(entry, "dim", *entry.dim);
+    view.view.dims[*entry.dim] = dimOf(entry);
+  }
+  std::string name = filledIn(entry, entry.tensor, "*", matched);
+  if (!entry.each) {
+    view.name = filledIn(entry, name, "{}", {});
+    return append(std::move(view), -1);
+  }
+  checkDim(entry, "each", *entry.each);
+  int64_t count = tensor.shape[*entry.each];
+  if (count > kMaxTensors)
+    fail(entry.path + ".each makes " + std::to_string(count) +
+         " tensors, more than the limit of " + std::to_string(kMaxTensors));
+  for (int64_t i = 0; i < count; ++i) {
+    ViewDecl one = view;
+    one.view.dims[*entry.each] = {{{i, i + 1}}, true};
+    one.name = filledIn(entry, name, "{}", {std::to_string(i)});
+    append(std::move(one), i);
+  }
+}
+
+void Viewer::addWhole() {
+  ViewDecl view;
+  view.tensor = index;
+  view.name = tensor.name;
+  view.key = tensor.key;
+  for (int64_t size : tensor.shape)
+    view.view.dims.push_back({{{0, size}}, false});
+  tensors.push_back(tensor);
+  views.push_back(std::move(view));
+}
+
+/// The first of the views, `but` that one, that has some of the box.
+std::string Viewer::holderOf(const Box &box, const std::string &but) const {
+  for (const ViewDecl &view : views)
+    for (const Box &own : regions(view.view, tensor.shape))
+      if (view.name != but && overlaps(own, box))
+        return view.name;
+  return "";
+}
+
+void Viewer::check(const std::string &path) const {
+  std::vector<Box> boxes;
+  for (const ViewDecl &view : views)
+    for (const Box &box : regions(view.view, tensor.shape))
+      boxes.push_back(box);
+  if (auto twice = firstTwice(boxes)) {
+    std::string first = holderOf(*twice, "");
+    fail(path + ": tensors " + inQuotes(first) + " and " +
+         inQuotes(holderOf(*twice, first)) + " both have " + toString(*twice) +
+         " of tensor " + inQuotes(tensor.name));
+  }
+  if (auto hole = firstUncovered({Box::whole(tensor.shape)}, boxes))
+    fail(path + ": no tensor has " + toString(*hole) + " of tensor " +
+         inQuotes(tensor.name));
+}
+
+/// Shares of what all views of a side may have.
+void take(const Viewer &viewer, const std::string &path, WorkLimit &tensors,
+          WorkLimit &intervals) {
+  tensors.take(int64_t(viewer.views.size()));
+  for (const ViewDecl &view : viewer.views)
+    for (const ViewDim &dim : view.view.dims)
+      intervals.take(int64_t(dim.intervals.size()));
+  if (tensors.isExceeded())
+    fail(path + " make more tensors than the limit of " +
+         std::to_string(kMaxTensors));
+  if (intervals.isExceeded())
+    fail(path + " have more intervals than the limit of " +
+         std::to_string(kMaxRegions));
+}
+
+} // namespace
+
+OwnTensors readViews(const Json &json, const std::string &path,
+                     const Model &model) {
+  std::vector<Entry> entries;
+  checkCount(asArray(json, path).items.size(), kMaxRules, path, "views");
+  for (size_t i = 0; i < json.items.size(); ++i)
+    entries.push_back(
+        readEntry(json.items[i], path + "[" + std::to_string(i) + "]"));
+  OwnTensors own;
+  own.model.layers = model.layers;
+  own.model.experts = model.experts;
+  WorkLimit tensors(kMaxTensors), intervals(kMaxRegions);
+  std::unordered_set<std::string> names;
+  for (uint32_t t = 0; t < model.tensors.size(); ++t) {
+    Viewer viewer(model.tensors[t], t);
+    for (Entry &entry : entries)
+      if (auto matched = matchGlob(entry.of, model.tensors[t].name)) {
+        entry.matches = true;
+        viewer.add(entry, *matched);
+      }
+    if (viewer.views.empty())
+      viewer.addWhole();
+    viewer.check(path);
+    take(viewer, path, tensors, intervals);
+    for (ViewDecl &view : viewer.views) {
+      if (!names.insert(view.name).second)
+        fail(path + " name tensor " + inQuotes(view.name) + " a second time");
+      own.views.push_back(std::move(view));
+    }
+    for (ModelTensor &tensor : viewer.tensors)
+      own.model.tensors.push_back(std::move(tensor));
+  }
+  for (const Entry &entry : entries)
+    if (!entry.matches)
+      fail(entry.path + ".of is " + inQuotes(entry.of) +
+           ", which no tensor of the model matches");
+  return own;
+}
+
+std::vector<TensorDecl> declareOwn(const OwnTensors &own,
+                                   const std::vector<TensorDecl> &tensors) {
+  std::vector<TensorDecl> out;
+  for (const ViewDecl &view : own.views) {
+    TensorDecl decl = tensors[view.tensor];
+    decl.name = view.name;
+    decl.shape = view.view.shape();
+    out.push_back(std::move(decl));
+  }
+  return out;
+}
+
+void carryToModel(OwnTensors own, LayoutDecl &layout) {
+  for (PlaceDecl &place : layout.places) {
+    place.view = place.tensor;
+    place.tensor = own.views[*place.view].tensor;
+    if (place.key.path.empty())
+      place.key = own.views[*place.view].key;
+  }
+  layout.views = std::move(own.views);
+}
+
+} // namespace dt::request

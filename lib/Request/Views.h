@@ -1,0 +1,41 @@
+//===- Views.h - A side's own tensors ---------------------------*- C++ -*-===//
+//
+// A side that names or cuts the model's tensors in another way says how, in
+// "views": each of its own tensors is what it takes of one tensor of the model.
+// Its layout is then made of its own tensors.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_LIB_REQUEST_VIEWS_H
+#define DT_LIB_REQUEST_VIEWS_H
+
+#include "ModelFile.h"
+
+#include "dt/Request/Request.h"
+
+namespace dt::request {
+
+/// The tensors of a side: in the order of the model's tensors, and those of one
+/// in the order in which `views` has them.
+struct OwnTensors {
+  std::vector<ViewDecl> views;
+  /// The same tensors; what model types know of theirs goes over to their
+  /// views.
+  Model model;
+};
+
+/// Reads `views` of a side, at `path`. What no entry names stays what it is.
+/// Fails where the views of a tensor have an element twice, or lack one.
+OwnTensors readViews(const Json &views, const std::string &path,
+                     const Model &model);
+
+/// The views with the states that their tensors have in `tensors`.
+std::vector<TensorDecl> declareOwn(const OwnTensors &own,
+                                   const std::vector<TensorDecl> &tensors);
+
+/// A layout made of own tensors as one of the request's.
+void carryToModel(OwnTensors own, LayoutDecl &layout);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_VIEWS_H

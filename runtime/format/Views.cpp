@@ -1,0 +1,199 @@
+//===- Views.cpp - Tensors of one side, in their own coordinates ----------===//
+
+#include "dtrt/format/Views.h"
+
+#include "dtrt/format/Text.h"
+
+#include <algorithm>
+
+namespace dtrt {
+
+namespace {
+
+/// Ends of intervals stay below this, so that sums never overflow.
+constexpr int64_t kMaxEnd = int64_t(1) << 61;
+
+/// The view has all of the dim, each element at its place: what pads the dim
+/// pads the view.
+bool keepsPlaces(const ViewDim &dim, int64_t size) {
+  return dim.intervals.size() == 1 && dim.intervals.front().lo == 0 &&
+         dim.intervals.front().hi >= size;
+}
+
+/// Walks along a view's intervals. What is asked for ascends in the view.
+class Walk {
+public:
+  Walk(const ViewDim &dim, int64_t size)
+      : intervals(dim.intervals), keepsAll(keepsPlaces(dim, size)) {}
+
+  /// Where the elements of the interval are in the view; nothing where they do
+  /// not follow each other there, or are not behind what was asked for before.
+  std::optional<Interval> next(Interval wanted) {
+    int64_t start = wanted.lo;
+    if (!keepsAll) {
+      while (at < intervals.size() && !isIn(wanted.lo))
+        before += intervals[at++].size();
+      if (at == intervals.size())
+        return std::nullopt;
+      start = before + wanted.lo - intervals[at].lo;
+      while (at + 1 < intervals.size() && intervals[at].hi < wanted.hi &&
+             intervals[at + 1].lo == intervals[at].hi)
+        before += intervals[at++].size();
+      if (intervals[at].hi < wanted.hi)
+        return std::nullopt;
+    }
+    if (start < end)
+      return std::nullopt;
+    end = start + wanted.size();
+    return Interval{start, end};
+  }
+
+private:
+  bool isIn(int64_t element) const {
+    return intervals[at].lo <= element && element < intervals[at].hi;
+  }
+
+  const std::vector<Interval> &intervals;
+  bool keepsAll;
+  size_t at = 0;
+  int64_t before = 0; // elements in the intervals before `at`
+  int64_t end = 0;    // of what was asked for, in the view
+};
+
+Status checkDim(const ViewDim &dim, int64_t size) {
+  std::vector<Interval> sorted = dim.intervals;
+  for (const Interval &interval : sorted)
+    if (interval.lo < 0 || interval.hi <= interval.lo || interval.hi > kMaxEnd)
+      return makeError("has interval [", interval.lo, ", ", interval.hi, ")");
+  if (sorted.empty())
+    return makeError("has no interval");
+  if (dim.isIndex && (sorted.size() != 1 || sorted.front().size() != 1 ||
+                      sorted.front().hi > size))
+    return makeError("has no single index below ", size);
+  std::sort(sorted.begin(), sorted.end(),
+            [](const Interval &a, const Interval &b) { return a.lo < b.lo; });
+  for (size_t i = 1; i < sorted.size(); ++i)
+    if (sorted[i].lo < sorted[i - 1].hi)
+      return makeError("has element ", sorted[i].lo, " twice");
+  return {};
+}
+
+Status checkNumbers(const Family &family, const NamedView &view) {
+  size_t holes = 0;
+  for (size_t at = view.name.find("{}"); at != std::string::npos;
+       at = view.name.find("{}", at + 2))
+    ++holes;
+  if (holes != family.leading.size() ||
+      view.leading.size() != family.leading.size())
+    return makeError("has ", holes, " '{}' in its name and ",
+                     view.leading.size(), " numbers for ",
+                     family.leading.size(), " leading dims");
+  for (size_t dim = 0; dim < view.leading.size(); ++dim) {
+    const LeadingDim &own = view.leading[dim];
+    int64_t last = 0;
+    if (own.count != family.leading[dim].count ||
+        (own.step == 0 && own.count > 1) ||
+        __builtin_mul_overflow(own.step, own.count, &last) ||
+        __builtin_add_overflow(own.first, last, &last))
+      return makeError("has numbers from ", own.first, " step ", own.step, ", ",
+                       own.count, " of them, for ", family.leading[dim].count,
+                       " members");
+  }
+  return {};
+}
+
+} // namespace
+
+std::string ownTensorName(const PlanCommon &common, const ShardRecord &shard,
+                          const std::vector<int64_t> &member) {
+  if (shard.view != kNoView)
+    return common.views[shard.view].tensorName(member);
+  return common.families[shard.family].tensorName(member);
+}
+
+OwnPart ownPart(const PlanCommon &common, const ShardRecord &shard) {
+  const Family &family = common.families[shard.family];
+  unsigned leading = family.numLeading();
+  if (shard.view == kNoView)
+    return {family.shape, {shard.dims.begin() + leading, shard.dims.end()}};
+  OwnPart out;
+  const NamedView &view = common.views[shard.view];
+  for (unsigned d = 0; d < view.dims.size(); ++d) {
+    if (view.dims[d].isIndex)
+      continue;
+    out.fullShape.push_back(view.dims[d].size());
+    std::vector<Interval> &own = out.dims.emplace_back();
+    Walk walk(view.dims[d], family.shape[d]);
+    for (const Interval &interval : shard.dims[leading + d])
+      if (auto place = interval.empty() ? Interval() : walk.next(interval))
+        own.push_back(*place);
+  }
+  return out;
+}
+
+std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
+                             uint32_t family,
+                             const std::vector<int64_t> &offset,
+                             const std::vector<int64_t> &size) {
+  unsigned leading = common.families[family].numLeading();
+  const std::vector<int64_t> &shape = common.families[family].shape;
+  for (const NamedView &view : common.views) {
+    if (view.side != side || view.family != family)
+      continue;
+    OwnBox box = {&view, {}, {}};
+    bool hasAll = true;
+    for (unsigned d = 0; d < view.dims.size() && hasAll; ++d) {
+      Interval wanted = {offset[leading + d],
+                         offset[leading + d] + size[leading + d]};
+      auto place = Walk(view.dims[d], shape[d]).next(wanted);
+      hasAll = place.has_value();
+      if (!hasAll || view.dims[d].isIndex)
+        continue;
+      box.offset.push_back(place->lo);
+      box.size.push_back(place->size());
+    }
+    if (hasAll)
+      return box;
+  }
+  return std::nullopt;
+}
+
+Status checkView(const std::vector<Family> &families, const NamedView &view) {
+  if (view.family >= families.size())
+    return makeError("is of family ", view.family, " of ", families.size());
+  const Family &family = families[view.family];
+  DTRT_RETURN_IF_ERROR(checkName("name", view.name));
+  DTRT_RETURN_IF_ERROR(checkNumbers(family, view));
+  if (view.dims.size() != family.shape.size())
+    return makeError("has ", view.dims.size(), " dims, expected ",
+                     family.shape.size());
+  for (size_t d = 0; d < view.dims.size(); ++d) {
+    Status status = checkDim(view.dims[d], family.shape[d]);
+    if (!status.ok())
+      return makeError("dim ", d, " ", status.message());
+  }
+  return {};
+}
+
+Status checkInView(const PlanCommon &common, const ShardRecord &shard,
+                   Side side) {
+  if (shard.view == kNoView)
+    return {};
+  if (shard.view >= common.views.size())
+    return makeError("names view ", shard.view, " of ", common.views.size());
+  const NamedView &view = common.views[shard.view];
+  std::string name = shortened(view.name);
+  if (view.family != shard.family || view.side != side)
+    return makeError("names view '", name, "' of another family or side");
+  const Family &family = common.families[shard.family];
+  for (unsigned d = 0; d < view.dims.size(); ++d) {
+    Walk walk(view.dims[d], family.shape[d]);
+    for (const Interval &interval : shard.dims[family.numLeading() + d])
+      if (!interval.empty() && !walk.next(interval))
+        return makeError("has [", interval.lo, ", ", interval.hi, ") of dim ",
+                         d, ", which view '", name, "' does not have there");
+  }
+  return {};
+}
+
+} // namespace dtrt

@@ -1,0 +1,34 @@
+//===- ViewDim.h - One dim of a tensor that is a view -----------*- C++ -*-===//
+
+#ifndef DTRT_TYPES_VIEWDIM_H
+#define DTRT_TYPES_VIEWDIM_H
+
+#include "dtrt/types/Interval.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace dtrt {
+
+/// What a view has of one dim: disjoint intervals in the view's order, none
+/// empty. What is beyond the size of the dim is padding.
+struct ViewDim {
+  std::vector<Interval> intervals = {};
+  /// The view does not have the dim: the intervals are one index.
+  bool isIndex = false;
+
+  /// Elements along the dim.
+  int64_t size() const {
+    int64_t size = 0;
+    for (const Interval &interval : intervals)
+      size += interval.size();
+    return size;
+  }
+  friend bool operator==(const ViewDim &a, const ViewDim &b) {
+    return a.isIndex == b.isIndex && a.intervals == b.intervals;
+  }
+};
+
+} // namespace dtrt
+
+#endif // DTRT_TYPES_VIEWDIM_H

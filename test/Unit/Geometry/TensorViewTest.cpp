@@ -1,0 +1,141 @@
+//===- TensorViewTest.cpp - Views against element numbers -----------------===//
+
+#include "dt/Geometry/TensorView.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+using namespace dt;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+/// Positions that intervals name, one after the other.
+Ints positionsOf(const std::vector<Interval> &intervals) {
+  Ints out;
+  for (Interval interval : intervals)
+    for (int64_t i = interval.lo; i < interval.hi; ++i)
+      out.push_back(i);
+  return out;
+}
+
+TensorView rows(std::vector<Interval> intervals) {
+  return {{{std::move(intervals), false}}};
+}
+
+Shard part(std::vector<Interval> intervals) {
+  Shard shard;
+  shard.dims = {std::move(intervals)};
+  return shard;
+}
+
+std::vector<Interval> carried(const TensorView &view, int64_t size,
+                              std::vector<Interval> own) {
+  std::string error;
+  auto out = throughView(view, {size}, {{part(std::move(own)), {0}}}, error);
+  EXPECT_TRUE(out) << error;
+  return out ? out->front().shard.dims.front() : std::vector<Interval>();
+}
+
+/// Random parts of [0, size) in a random order.
+std::vector<Interval> randomIntervals(std::mt19937 &random, int64_t size) {
+  std::vector<Interval> out;
+  for (int64_t lo = 0; lo < size;) {
+    int64_t hi = std::min<int64_t>(size, lo + 1 + int64_t(random() % 4));
+    if (random() % 3)
+      out.push_back({lo, hi});
+    lo = hi;
+  }
+  std::shuffle(out.begin(), out.end(), random);
+  return out;
+}
+
+} // namespace
+
+TEST(TensorView, ShapeLeavesOutIndexDims) {
+  TensorView view = {{{{{5, 6}}, true}, {{{0, 4}, {8, 10}}, false}}};
+  EXPECT_EQ(view.shape(), (Ints{6}));
+}
+
+TEST(TensorView, AShardOfAViewIsAShardOfTheParam) {
+  // Two groups of 4 rows of q, 1 of k and 1 of v; the second half of q.
+  EXPECT_EQ(carried(rows({{0, 4}, {6, 10}}), 12, {{4, 8}}),
+            (std::vector<Interval>{{6, 10}}));
+  // Across the border of two groups.
+  EXPECT_EQ(carried(rows({{0, 4}, {6, 10}}), 12, {{2, 6}}),
+            (std::vector<Interval>{{2, 4}, {6, 8}}));
+}
+
+TEST(TensorView, IntervalsThatTouchInTheViewsOrderAreOne) {
+  EXPECT_EQ(carried(rows({{4, 8}, {0, 4}}), 8, {{0, 8}}),
+            (std::vector<Interval>{{4, 8}, {0, 4}}));
+  EXPECT_EQ(carried(rows({{0, 4}, {4, 8}}), 8, {{2, 6}}),
+            (std::vector<Interval>{{2, 6}}));
+}
+
+TEST(TensorView, ASeamOfTheViewStays) {
+  // Rank 0 of two has the first group's q, k and v: rows that the view, which
+  // has all of q first, has at three places.
+  EXPECT_EQ(carried(rows({{0, 4}, {6, 10}, {4, 5}, {10, 11}, {5, 6}, {11, 12}}),
+                    12, {{0, 4}, {8, 9}, {10, 11}}),
+            (std::vector<Interval>{{0, 4}, {4, 5}, {5, 6}}));
+}
+
+TEST(TensorView, RandomPartsAreThoseOfElementNumbers) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int run = 0; run < 2000; ++run) {
+    TensorView view = rows(randomIntervals(random, 24));
+    Ints own = positionsOf(view.dims.front().intervals);
+    std::vector<Interval> held = randomIntervals(random, int64_t(own.size()));
+    Ints expected;
+    for (int64_t position : positionsOf(held))
+      expected.push_back(own[position]);
+    EXPECT_EQ(positionsOf(carried(view, 24, held)), expected);
+  }
+}
+
+TEST(TensorView, AnIndexDimIsPutBack) {
+  TensorView view = {{{{{0, 4}}, false}, {{{5, 6}}, true}, {{{0, 3}}, false}}};
+  Shard shard;
+  shard.numLeading = 1;
+  shard.dims = {{{2, 3}}, {{1, 2}}, {{0, 3}}};
+  std::string error;
+  auto out = throughView(view, {4, 8, 3}, {{shard, {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  EXPECT_EQ(out->front().shard.dims,
+            (std::vector<std::vector<Interval>>{
+                {{2, 3}}, {{1, 2}}, {{5, 6}}, {{0, 3}}}));
+}
+
+TEST(TensorView, PaddingIsCarriedByWholeDimsOnly) {
+  EXPECT_EQ(carried(rows({{0, 10}}), 10, {{8, 16}}),
+            (std::vector<Interval>{{8, 16}}));
+  std::string error;
+  // Row 8 of the param is another tensor's: it cannot be padding.
+  EXPECT_FALSE(
+      throughView(rows({{0, 8}}), {10}, {{part({{6, 9}}), {0}}}, error));
+  EXPECT_EQ(error, "pads dim 0 of a view that does not have all of the param's "
+                   "in its order");
+}
+
+TEST(TensorView, ProblemsNameTheDimAndTheElements) {
+  EXPECT_EQ(problemOf(rows({{0, 4}, {2, 6}}), {8}), "has [2:4) twice of dim 0");
+  EXPECT_EQ(problemOf(rows({{0, 4}, {4, 4}}), {8}), "has [4:4) of dim 0");
+  EXPECT_EQ(problemOf(rows({}), {8}), "has nothing of dim 0");
+  EXPECT_EQ(problemOf(rows({{0, 8}}), {8, 2}), "has 1 dims, expected 2");
+  EXPECT_EQ(problemOf({{{{{8, 9}}, true}}}, {8}), "has [8:9) of dim 0");
+  EXPECT_EQ(problemOf(rows({{0, 8}, {8, 10}}), {8}), "");
+}
+
+TEST(TensorView, OnlyTheWholeParamInItsOrderIsWhole) {
+  EXPECT_TRUE(rows({{0, 8}}).isWhole({8}));
+  EXPECT_FALSE(rows({{0, 10}}).isWhole({8}));
+  EXPECT_FALSE(rows({{4, 8}, {0, 4}}).isWhole({8}));
+  EXPECT_FALSE((TensorView{{{{{0, 1}}, true}}}).isWhole({1}));
+}

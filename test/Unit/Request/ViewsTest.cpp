@@ -1,0 +1,127 @@
+//===- ViewsTest.cpp - A side's own tensors -------------------------------===//
+
+#include "RequestTesting.h"
+
+using namespace dt;
+
+namespace {
+
+using Ints = std::vector<int64_t>;
+
+/// The source of a request with views on that side.
+LayoutDecl sourceWith(const std::string &views, const std::string &sizes,
+                      const std::string &rules) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "layers.0.w", "shape": [6, 4], "dtype": "f32"},
+            {"name": "layers.1.w", "shape": [6, 4], "dtype": "f32"},
+            {"name": "experts", "shape": [2, 4], "dtype": "f32"}]},
+          "rules": [)" +
+      rules + R"({"match": "*", "replicate": true}],
+          "source": {)" +
+      sizes + R"(, "views": [)" + views + R"(]},
+          "destination": {"world": 1}})");
+  return request.source;
+}
+
+std::vector<std::string> namesOf(const LayoutDecl &layout) {
+  std::vector<std::string> names;
+  for (const ViewDecl &view : layout.views)
+    names.push_back(view.name);
+  return names;
+}
+
+const ViewDecl &viewOf(const LayoutDecl &layout, const std::string &name) {
+  for (const ViewDecl &view : layout.views)
+    if (view.name == name)
+      return view;
+  ADD_FAILURE() << "no view " << name;
+  return layout.views.front();
+}
+
+const std::string kHalves =
+    R"({"of": "layers.*.w", "tensor": "h.*.b", "take": [[3, 6]]},
+       {"of": "layers.*.w", "tensor": "h.*.a", "take": [[0, 3]]})";
+
+} // namespace
+
+TEST(Views, standInTheModelsOrderThenInTheList) {
+  LayoutDecl layout = sourceWith(kHalves, R"("world": 1)", "");
+  EXPECT_EQ(namesOf(layout),
+            (std::vector<std::string>{"h.0.b", "h.0.a", "h.1.b", "h.1.a",
+                                      "experts"}));
+  EXPECT_EQ(viewOf(layout, "h.1.b").tensor, 1u);
+  EXPECT_EQ(viewOf(layout, "h.1.b").view.dims[0].intervals,
+            (std::vector<Interval>{{3, 6}}));
+}
+
+TEST(Views, areCutByRulesOfTheirOwnNames) {
+  LayoutDecl layout = sourceWith(kHalves, R"("world": 2, "tp": 2)",
+                                 R"({"match": "h.*.a", "tp": 1},)");
+  for (const PlaceDecl &place : layout.places) {
+    bool isA = layout.views[*place.view].name.back() == 'a';
+    EXPECT_EQ(place.placement.dims.back().splits.size(), isA ? 1u : 0u);
+  }
+}
+
+TEST(Views, ofEachIndexLoseTheDim) {
+  LayoutDecl layout =
+      sourceWith(R"({"of": "experts", "tensor": "expert.{}", "each": 0})",
+                 R"("world": 1)", "");
+  EXPECT_EQ(namesOf(layout),
+            (std::vector<std::string>{"layers.0.w", "layers.1.w", "expert.0",
+                                      "expert.1"}));
+  EXPECT_EQ(viewOf(layout, "expert.1").view.shape(), (Ints{4}));
+}
+
+TEST(Views, haveZerosBehindTheEndOfTheTensor) {
+  LayoutDecl layout = sourceWith(
+      R"({"of": "experts", "tensor": "e",
+          "take": [{"zeros": 2}, [0, 2], {"zeros": 1}]})",
+      R"("world": 1)", "");
+  EXPECT_EQ(viewOf(layout, "e").view.dims[0].intervals,
+            (std::vector<Interval>{{2, 4}, {0, 2}, {4, 5}}));
+}
+
+TEST(Views, ofAModelTypeKeepItsCutAndStage) {
+  Request request = readGood(
+      R"({"model": "llama-tiny.json",
+          "source": {"world": 4, "tp": 2, "pp": 2, "views": [
+            {"of": "decoder.layers.*.self_attention.linear_proj.weight",
+             "tensor": "layers.*.o"}]},
+          "destination": {"world": 1}})");
+  const LayoutDecl &layout = request.source;
+  for (const PlaceDecl &place : layout.places) {
+    if (layout.views[*place.view].name != "layers.7.o")
+      continue;
+    EXPECT_EQ(place.placement.dims[1].splits.front().axis, "tp");
+    EXPECT_EQ(place.placement.at.front().coordinates, (Ints{1}));
+    return;
+  }
+  FAIL() << "no place of layers.7.o";
+}
+
+TEST(Views, ofAPartOfWhatIsCutNeedARule) {
+  std::string request =
+      R"({"model": "llama-tiny.json",
+          "source": {"world": 2, "tp": 2, "views": [
+            {"of": "decoder.layers.*.mlp.linear_fc1.weight",
+             "tensor": "layers.*.gate", "take": [[0, 384]]},
+            {"of": "decoder.layers.*.mlp.linear_fc1.weight",
+             "tensor": "layers.*.up", "take": [[384, 768]]}]},
+          "destination": {"world": 1}})";
+  EXPECT_EQ(readBad(request), R"(no rule matches tensor "layers.0.gate")");
+}
+
+TEST(Frameworks, stackExpertsOnBothSides) {
+  Request request = readGood(
+      R"({"model": "qwen3-moe-tiny.json", "source": {"world": 2, "dp": 2, "ep": 2},
+          "destination": {"world": 2, "dp": 2, "ep": 2, "framework": "vllm"}})");
+  std::string fc1 = "decoder.layers.0.mlp.experts.linear_fc1.weight";
+  EXPECT_EQ(request.tensors[findTensor(request, fc1)].shape,
+            (Ints{16, 96, 64}));
+  EXPECT_EQ(viewOf(request.source, fc1 + "9").view.shape(), (Ints{96, 64}));
+  EXPECT_EQ(viewOf(request.destination, "model.layers.0.mlp.experts.w13_weight")
+                .view.shape(),
+            (Ints{16, 96, 64}));
+}

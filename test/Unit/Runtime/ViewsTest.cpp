@@ -1,0 +1,129 @@
+//===- ViewsTest.cpp - Tensors of one side in their own coordinates -------===//
+
+#include "ExpectContains.h"
+#include "PlanBuilder.h"
+
+#include "dtrt/format/Views.h"
+#include "dtrt/report/Deliveries.h"
+#include "dtrt/verify/Verifier.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+/// What reading or verifying a plan refuses; empty: nothing.
+std::string refusalOf(const TestPlan &plan) {
+  auto bytes = plan.encoded();
+  if (!bytes.ok())
+    return bytes.status().message();
+  auto reader = PlanReader::fromBytes(*bytes);
+  return reader.ok() ? verifyPlan(*reader).message()
+                     : reader.status().message();
+}
+
+using Dims = std::vector<std::vector<Interval>>;
+
+} // namespace
+
+TEST(Views, APlanWithThemIsRead) {
+  TestPlan plan = viewedPlan();
+  EXPECT_EQ(refusalOf(plan), "");
+  auto again = TestPlan::from(plan.reader());
+  ASSERT_TRUE(again.ok());
+  ASSERT_EQ(again->common.views.size(), 3u);
+  EXPECT_EQ(again->common.views[2].name, "h.{}.v");
+  EXPECT_EQ(again->common.views[2].dims, plan.common.views[2].dims);
+  EXPECT_EQ(again->programs[1].destination[2].view, 2u);
+  EXPECT_EQ(again->programs[1].source[0].view, kNoView);
+}
+
+TEST(Views, ShardsAreToldInOwnCoordinates) {
+  TestPlan plan = viewedPlan();
+  const std::vector<ShardRecord> &shards = plan.programs[1].destination;
+  EXPECT_EQ(ownTensorName(plan.common, shards[0], {1}), "h.3.q");
+  OwnPart q = ownPart(plan.common, shards[0]);
+  EXPECT_EQ(q.fullShape, (std::vector<int64_t>{8, 4}));
+  EXPECT_EQ(q.dims, (Dims{{{6, 8}}, {{0, 4}}}));
+  // Both intervals of v, the last group first.
+  EXPECT_EQ(ownPart(plan.common, shards[2]).dims,
+            (Dims{{{0, 1}, {1, 2}}, {{0, 4}}}));
+  const ShardRecord &half = plan.programs[1].source[0];
+  EXPECT_EQ(ownTensorName(plan.common, half, {1}), "layers.1.qkv");
+  EXPECT_EQ(ownPart(plan.common, half).dims, (Dims{{{6, 12}}, {{0, 4}}}));
+}
+
+TEST(Views, BoxesAreToldInOwnCoordinates) {
+  TestPlan plan = viewedPlan();
+  auto box = ownBox(plan.common, Side::Destination, 0, {0, 6, 1}, {2, 2, 3});
+  ASSERT_TRUE(box);
+  EXPECT_EQ(box->view->name, "h.{}.q");
+  EXPECT_EQ(box->offset, (std::vector<int64_t>{4, 1}));
+  EXPECT_EQ(box->size, (std::vector<int64_t>{2, 3}));
+  // No tensor has rows of both q and k.
+  EXPECT_FALSE(ownBox(plan.common, Side::Destination, 0, {0, 3, 0}, {2, 2, 4}));
+  EXPECT_FALSE(ownBox(plan.common, Side::Source, 0, {0, 6, 1}, {2, 2, 3}));
+}
+
+TEST(Views, DeliveriesHaveTheOwnTensor) {
+  std::ostringstream out;
+  ASSERT_TRUE(writeDeliveries(viewedPlan().reader(), out).ok());
+  expectContains(
+      out.str(),
+      R"("offset": [11, 0], "size": [1, 4], "wave": -1, "destination": )"
+      R"({"tensor": "h.1.v", "offset": [0, 0], "size": [1, 4]}})");
+}
+
+TEST(Views, AShardThatLeavesItsViewIsRefused) {
+  TestPlan plan = viewedPlan();
+  plan.programs[1].destination[0].view = 1;
+  expectContains(refusalOf(plan),
+                 "destination shard 0 of 'layers.{}.qkv': has [8, 10) "
+                 "of dim 0, which view 'h.{}.k' does not have there");
+}
+
+TEST(Views, PartsThatChangePlacesAreRefused) {
+  TestPlan plan = viewedPlan();
+  std::vector<Interval> &rows = plan.programs[1].destination[2].dims[1];
+  std::swap(rows[0], rows[1]);
+  expectContains(refusalOf(plan),
+                 "has [11, 12) of dim 0, which view 'h.{}.v' does "
+                 "not have there");
+}
+
+TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
+  auto refusal = [](auto change) {
+    TestPlan plan = viewedPlan();
+    change(plan.common.views[0]);
+    return refusalOf(plan);
+  };
+  using View = NamedView;
+  expectContains(refusal([](View &v) { v.family = 7; }),
+                 "view 0 'h.{}.q': is of family 7 of 1");
+  expectContains(refusal([](View &v) { v.dims.pop_back(); }),
+                 "view 0 'h.{}.q': has 1 dims, expected 2");
+  expectContains(refusal([](View &v) { v.dims[0].intervals[1] = {3, 7}; }),
+                 "view 0 'h.{}.q': dim 0 has element 3 twice");
+  expectContains(refusal([](View &v) { v.dims[0].intervals[1] = {7, 7}; }),
+                 "view 0 'h.{}.q': dim 0 has interval [7, 7)");
+  expectContains(refusal([](View &v) { v.dims[0].intervals.clear(); }),
+                 "view 0 'h.{}.q': dim 0 has no interval");
+  expectContains(refusal([](View &v) { v.dims[1].isIndex = true; }),
+                 "view 0 'h.{}.q': dim 1 has no single index below 4");
+  expectContains(refusal([](View &v) { v.name = "q"; }),
+                 "has 0 '{}' in its name and 1 numbers for 1 leading dims");
+  expectContains(refusal([](View &v) { v.side = Side::Source; }),
+                 "names view 'h.{}.q' of another family or side");
+  expectContains(refusal([](View &v) { v.name = "h.{}.k"; }),
+                 "two tensors have the name 'h.1.k'");
+}
+
+TEST(Views, AShardOfNoSuchViewIsRefused) {
+  TestPlan plan = viewedPlan();
+  plan.programs[0].destination[0].view = 3;
+  expectContains(refusalOf(plan), "names view 3 of 3");
+}

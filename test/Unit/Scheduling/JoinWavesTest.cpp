@@ -1,0 +1,160 @@
+//===- JoinWavesTest.cpp - Waves whose ports carry several messages -------===//
+
+#include "SolvedWaves.h"
+
+#include "dt/Scheduling/BestSchedule.h"
+#include "dt/Scheduling/JoinWaves.h"
+
+#include "gtest/gtest.h"
+
+#include <algorithm>
+#include <random>
+
+using namespace dt;
+using namespace dt::testing;
+
+namespace {
+
+/// A NIC of 25 GB/s that two pairs fill, and an island port that one does.
+Cluster halfNics() {
+  Cluster cluster;
+  cluster.channelsPerPeer = 1;
+  cluster.intraChannelGBps = 200;
+  cluster.interChannelGBps = 12.5;
+  return cluster;
+}
+
+Box elements(int64_t first, int64_t count) {
+  return Box::fromOffsetSize({first}, {count});
+}
+
+std::vector<int32_t> wavesIn(const std::vector<ScheduledMove> &scheduled) {
+  std::vector<int32_t> waves;
+  for (const ScheduledMove &piece : scheduled)
+    waves.push_back(piece.wave);
+  return waves;
+}
+
+/// What comes of them, verified.
+std::optional<std::vector<ScheduledMove>>
+joined(const WaveProblem &problem, const std::vector<ScheduledMove> &waves) {
+  WaveSchedule schedule;
+  auto moves = joinWaves(problem, waves);
+  if (!moves)
+    return moves;
+  schedule.moves = *moves;
+  auto broken = problem.verify(schedule);
+  EXPECT_FALSE(broken) << *broken;
+  EXPECT_GE(problem.seconds(*moves) * (1 + 1e-9), problem.lowerBound());
+  return moves;
+}
+
+TEST(JoinWaves, APortCarriesAsManyMessagesAsFillIt) {
+  WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
+                                 {0, 0, 0, 16, elements(512, 512)},
+                                 {0, 0, 0, 24, elements(1024, 512)},
+                                 {0, 0, 0, 1, elements(1536, 512)},
+                                 {0, 0, 0, 2, elements(2048, 512)}},
+                                halfNics());
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  // Three by the NIC, two at once; two by the island port, one at a time.
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 0, 1, 1}));
+}
+
+TEST(JoinWaves, WhereAPairFillsItsPortNothingIsJoined) {
+  std::vector<Move> moves = {{0, 0, 0, 8, elements(0, 512)},
+                             {0, 0, 0, 16, elements(512, 512)}};
+  Cluster cluster = halfNics();
+  for (int64_t channels : {0, 2}) {
+    cluster.channelsPerPeer = channels;
+    WaveProblem problem = wavesOf(moves, cluster);
+    EXPECT_FALSE(joined(problem, scheduledWith(problem, {512, 512})));
+  }
+  // A NIC that devices share carries one message.
+  cluster = halfNics();
+  cluster.devicesPerNic = 2;
+  WaveProblem problem = wavesOf(moves, cluster);
+  EXPECT_FALSE(joined(problem, scheduledWith(problem, {512, 512})));
+}
+
+TEST(JoinWaves, AForwardComesAfterWhatBringsIt) {
+  WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
+                                 {0, 1, 8, 16, elements(0, 512)},
+                                 {0, 1, 8, 24, elements(0, 512)}},
+                                halfNics());
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 1, 1}));
+}
+
+TEST(JoinWaves, NoPairHasTwoMessagesInAWave) {
+  WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 2048)}}, halfNics());
+  std::vector<ScheduledMove> apart = scheduledWith(problem, {512, 512});
+  auto waves = joined(problem, apart);
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), wavesIn(apart));
+}
+
+TEST(JoinWaves, SlotsFitStagingOrNothingIsJoined) {
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 8, elements(0, 512)}, {0, 0, 0, 16, elements(512, 512)}},
+      halfNics());
+  // Two slots of 512 bytes in each of the four areas.
+  problem.stagingBytes = 4096;
+  EXPECT_TRUE(joined(problem, scheduledWith(problem, {0, 512})));
+  --problem.stagingBytes;
+  EXPECT_FALSE(joined(problem, scheduledWith(problem, {0, 512})));
+}
+
+TEST(JoinWaves, WavesOfRandomTransitionsKeepTheRules) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  int fewer = 0;
+  for (int trial = 0; trial < 300; ++trial) {
+    RandomTransition t = randomTransition(random);
+    t.cluster.channelsPerPeer = int64_t(1 + random() % 4);
+    t.cluster.intraChannelGBps = t.cluster.intraNodeGBps / 3;
+    t.cluster.interChannelGBps = t.cluster.interNodeGBps / 2;
+    WaveProblem problem = randomWaves(t, 2048 + random() % 8192);
+    std::vector<ChunkBytes> candidates = candidateChunks(problem);
+    std::vector<ScheduledMove> apart =
+        scheduledWith(problem, candidates[random() % candidates.size()]);
+    auto waves = joined(problem, apart);
+    if (!waves || waves->empty())
+      continue;
+    EXPECT_LE(waves->back().wave, apart.back().wave);
+    fewer += waves->back().wave < apart.back().wave;
+  }
+  EXPECT_GT(fewer, 0);
+}
+
+/// Each device of one node sends a row to each of another.
+WaveProblem allToAll(const Cluster &cluster) {
+  std::vector<Move> moves;
+  int64_t at = 0;
+  for (int64_t from = 0; from < 8; ++from)
+    for (int64_t to = 8; to < 16; ++to, at += 25'000'000)
+      moves.push_back({0, 0, from, to, elements(at, 25'000'000)});
+  return wavesOf(moves, cluster);
+}
+
+TEST(JoinWaves, TheBestScheduleFillsPortsThatOnePairDoesNot) {
+  // 8 ms by each NIC at its full rate, and twice that by one pair at a time.
+  WaveProblem problem = allToAll(halfNics());
+  WaveSchedule schedule = solved(problem, scheduleBest);
+  EXPECT_LT(problem.seconds(schedule.moves), 1.05 * 8e-3);
+}
+
+TEST(JoinWaves, WhereLaunchesCostThereAreFewerWaves) {
+  Cluster cluster = halfNics();
+  auto waves = [&](double launchUs) {
+    cluster.launchUs = launchUs;
+    WaveProblem problem = allToAll(cluster);
+    return solved(problem, scheduleBest).moves.back().wave + 1;
+  };
+  EXPECT_LT(waves(5000), waves(0));
+}
+
+} // namespace
