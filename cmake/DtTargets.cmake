@@ -53,6 +53,14 @@ function(dt_set_warnings name)
   endif()
   if(DT_WARNINGS_AS_ERRORS)
     target_compile_options(${name} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
+    # What GCC says only after inlining depends on the files that are compiled
+    # as one and is often wrong: it is shown and fails nothing.
+    foreach(late array-bounds dangling-pointer free-nonheap-object
+                 maybe-uninitialized restrict stringop-overflow
+                 stringop-overread use-after-free)
+      target_compile_options(${name} PRIVATE
+        "$<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CXX_COMPILER_ID:GNU>>:-Wno-error=${late}>")
+    endforeach()
   endif()
 endfunction()
 

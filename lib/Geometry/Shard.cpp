@@ -28,7 +28,7 @@ struct RegionWalk {
   Box box;
 
   void visit(unsigned dim) {
-    if (dim == shard.rank()) {
+    if (dim >= shard.rank()) {
       out.push_back(box);
       return;
     }
