@@ -16,6 +16,7 @@
 
 #include "dt/Routing/BestRoute.h"
 
+#include "dt/Cost/SameSeconds.h"
 #include "dt/Routing/ExactRoute.h"
 #include "dt/Routing/Router.h"
 
@@ -42,7 +43,7 @@ public:
   double seconds() const { return bestSeconds; }
   void judge(Routing &other) {
     double seconds = options.seconds(other.moves);
-    if (seconds >= bestSeconds * (1 - 1e-12))
+    if (!isFaster(seconds, bestSeconds))
       return;
     bestSeconds = seconds;
     best = std::move(other);

@@ -20,6 +20,7 @@
 
 #include "dt/Routing/ExactRoute.h"
 
+#include "dt/Cost/SameSeconds.h"
 #include "dt/Routing/Router.h"
 
 #include <algorithm>
@@ -144,7 +145,7 @@ void SourceSearch::judge() {
   std::stable_sort(moves.begin(), moves.end(),
                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
   double seconds = options.seconds(moves);
-  if (seconds >= bestSeconds * (1 - 1e-12))
+  if (!isFaster(seconds, bestSeconds))
     return;
   bestSeconds = seconds;
   best = std::move(moves);

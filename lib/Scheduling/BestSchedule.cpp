@@ -32,6 +32,7 @@
 
 #include "LaterWaves.h"
 
+#include "dt/Cost/SameSeconds.h"
 #include "dt/Scheduling/ExactSchedule.h"
 #include "dt/Scheduling/JoinWaves.h"
 #include "dt/Scheduling/RoundSchedule.h"
@@ -46,8 +47,6 @@ namespace {
 
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
-/// Sums of the same seconds in another order.
-constexpr double kSame = 1e-12;
 
 /// Schedules and times, until there is no more to gain or no effort left.
 class Trials {
@@ -95,7 +94,7 @@ double Trials::take(std::vector<ScheduledMove> scheduled, size_t candidate) {
   std::vector<TimedMessage> messages = problem.messages(scheduled);
   double seconds = predictSeconds(messages, problem.cluster);
   auto isBetter = [&] {
-    if (std::abs(seconds - best.seconds) > kSame * best.seconds)
+    if (std::abs(seconds - best.seconds) > kSameSeconds * best.seconds)
       return seconds < best.seconds;
     return scheduled.back().wave < best.moves.back().wave;
   };
@@ -179,7 +178,7 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
       continue;
     double seconds =
         delayMessages(problem, other, problem.seconds(other.moves));
-    if (seconds >= best.seconds * (1 - kSame))
+    if (!isFaster(seconds, best.seconds))
       continue;
     best.seconds = seconds;
     schedule = std::move(other);

@@ -22,6 +22,7 @@
 
 #include "dt/Scheduling/ExactSchedule.h"
 
+#include "dt/Cost/SameSeconds.h"
 #include "dt/Scheduling/ChunkSizes.h"
 
 #include <algorithm>
@@ -184,7 +185,7 @@ void WholeMessages::judge() {
                      return a.wave < b.wave;
                    });
   double seconds = predictSeconds(sorted, cluster);
-  if (seconds >= bestSeconds * (1 - 1e-12))
+  if (!isFaster(seconds, bestSeconds))
     return;
   bestSeconds = seconds;
   bestWaves.clear();

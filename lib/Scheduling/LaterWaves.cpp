@@ -2,6 +2,8 @@
 
 #include "LaterWaves.h"
 
+#include "dt/Cost/SameSeconds.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
@@ -13,8 +15,6 @@ namespace {
 
 /// Each try predicts a whole schedule.
 constexpr size_t kMostMessages = 64;
-/// Sums of the same seconds in another order.
-constexpr double kSame = 1e-12;
 
 /// A message by its wave and ends.
 using Message = std::tuple<int32_t, int64_t, int64_t>;
@@ -61,7 +61,7 @@ bool delayOne(const WaveProblem &problem, WaveSchedule &schedule,
       WaveSchedule other = schedule;
       other.moves = moved(schedule.moves, message, wave);
       double found = problem.seconds(other.moves);
-      if (found >= seconds * (1 - kSame) || problem.verify(other) ||
+      if (!isFaster(found, seconds) || problem.verify(other) ||
           !fitsStaging(problem, other.moves))
         continue;
       schedule = std::move(other);
