@@ -355,7 +355,8 @@ Result<LowerBounds> BoundsBuilder::finish() {
   if (pairs.spent())
     return makeError("too many links to bound the time of ", busy.size(),
                      " devices");
-  bounds.seconds = std::max({occupiedSeconds(), pairsSeconds(), portsSeconds(ports)});
+  bounds.seconds =
+      std::max({occupiedSeconds(), pairsSeconds(), portsSeconds(ports)});
   if (bounds.seconds > 0)
     bounds.seconds += cluster.waveSeconds();
   return bounds;
