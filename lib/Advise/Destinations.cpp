@@ -15,12 +15,10 @@ namespace dt::advise {
 
 namespace {
 
-/// Slowness is counted in parts of this.
-constexpr int64_t kSlownessUnit = 1024;
 /// Bandwidths that differ by less are one level of links.
 constexpr double kLevelGap = 2;
 /// Most replicas, stages and chunks that make sense to try.
-constexpr int64_t kMostStages = 256;
+constexpr int64_t kMostStagesTried = 256;
 constexpr int64_t kMostChunks = 8;
 constexpr int64_t kMostContext = 64;
 
@@ -344,7 +342,7 @@ private:
     return cp == 1 || (isAsked && cp <= kMostContext && !(cp & (cp - 1)));
   }
   bool fitsPp(int64_t pp) const {
-    return pp <= std::min(kMostStages, job.model.layers);
+    return pp <= std::min(kMostStagesTried, job.model.layers);
   }
 
   /// What is left over is data parallel, or sharded where today's layout is.

@@ -17,7 +17,7 @@ namespace dt::advise {
 namespace {
 
 /// Operations of a step that are written; more are cut.
-constexpr int64_t kMostOperations = 20000;
+constexpr int64_t kMostWritten = 20000;
 
 bool writeFile(const std::string &path, const std::string &text,
                std::string &error) {
@@ -98,7 +98,7 @@ bool writeFolder(const Job &job, const FolderOptions &options, Advice &advice,
       !compileRows(job, options, advice, progress, error))
     return false;
   const Destination &best = advice.rows.front().destination;
-  std::string stages = stageGraphJson(job, best, kMostOperations, error);
+  std::string stages = stageGraphJson(job, best, kMostWritten, error);
   std::string experts = expertsJson(job, best);
   const std::string &folder = options.folder;
   return !stages.empty() && writeFile(folder + "/stages.json", stages, error) &&

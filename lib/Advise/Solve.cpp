@@ -9,6 +9,7 @@
 #include "dt/Advise/ExpertPlacement.h"
 #include "dt/Advise/LinkClusters.h"
 #include "dt/Advise/Rebalance.h"
+#include "dt/Advise/StepTime.h"
 
 #include <nlohmann/json.hpp>
 
@@ -32,8 +33,7 @@ using Out = nlohmann::ordered_json;
 constexpr int64_t kMostLayers = 4096;
 constexpr int64_t kMostStages = 1024;
 constexpr int64_t kMostExperts = 4096;
-constexpr int64_t kMostDevices = 2048;
-constexpr double kSlownessUnit = 1024;
+constexpr int64_t kMostLinkedDevices = 2048;
 
 /// A number that is 0 or more.
 double asNumber(const Json &json, const std::string &path) {
@@ -123,7 +123,7 @@ ChunkProblem readStages(const Json &json, double &unit) {
   if (const Json *bytes = json.find("activation_bytes"))
     chain.activationBytes = spread(*bytes, "stages.activation_bytes", n);
   StageLimits standard;
-  standard.slowness = int64_t(kSlownessUnit);
+  standard.slowness = kSlownessUnit;
   const Json &stages = require(json, path, "stages");
   if (stages.isArray()) {
     for (const Json &item : stages.items) {
@@ -289,7 +289,7 @@ Out solveBatches(const Json &json) {
   } else {
     int64_t replicas = asInteger(require(json, path, "replicas"),
                                  "batches.replicas", 1, int64_t(1) << 20);
-    problem.slowness.assign(replicas, int64_t(kSlownessUnit));
+    problem.slowness.assign(replicas, kSlownessUnit);
   }
   std::string error;
   auto shares = dealBatches(problem, error);
@@ -312,8 +312,8 @@ Out solveLinks(const Json &json) {
   Bandwidths bandwidths;
   const Json &rows = json::asArray(require(json, path, "GBps"), "links.GBps");
   bandwidths.devices = int64_t(rows.items.size());
-  if (bandwidths.devices > kMostDevices)
-    fail("links.GBps has more than " + std::to_string(kMostDevices) +
+  if (bandwidths.devices > kMostLinkedDevices)
+    fail("links.GBps has more than " + std::to_string(kMostLinkedDevices) +
          " devices");
   for (const Json &row : rows.items)
     for (double rate : numbers(row, "links.GBps", true))
@@ -330,10 +330,10 @@ Out solveLinks(const Json &json) {
     out["levels"].push_back(
         {{"slowest_GBps", level.slowest}, {"island_of", level.islandOf}});
   if (const Json *size = json.find("group")) {
-    int64_t group = asInteger(*size, "links.group", 1, kMostDevices);
+    int64_t group = asInteger(*size, "links.group", 1, kMostLinkedDevices);
     int64_t count = bandwidths.devices / group;
     if (const Json *groups = json.find("groups"))
-      count = asInteger(*groups, "links.groups", 1, kMostDevices);
+      count = asInteger(*groups, "links.groups", 1, kMostLinkedDevices);
     auto chosen = groupDevices(*clusters, group, count, error);
     if (!chosen)
       fail("links: " + error);

@@ -4,6 +4,7 @@
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/bit.h"
 
 #include <tuple>
 
@@ -285,20 +286,32 @@ void BodyReader::readSlots(SlotJob &job) {
   });
 }
 
-/// Brings the pieces of a wave into packing order.
+/// How many halvings of 16 B, the widest unit of a copy, lie between it and
+/// what divides `bytes`.
+int narrowness(int64_t bytes) {
+  constexpr int64_t widest = 16;
+  return llvm::countr_zero(uint64_t(widest)) -
+         llvm::countr_zero(uint64_t(bytes | widest));
+}
+
+/// Brings the pieces of a wave into packing order: within a message, pieces
+/// whose size wider units divide come first. So every piece begins where its
+/// own unit divides the offset, without gaps, and a piece of odd size narrows
+/// the copies of no other one.
 void BodyReader::sortMessages(PlanStep &step) {
-  using Key = std::tuple<int64_t, int64_t, uint32_t>;
+  using Key = std::tuple<int64_t, int64_t, int, uint32_t>;
   PlanPiece *first = reading.plan.pieces.data() + step.first;
   std::vector<Key> keys;
   keys.reserve(step.last - step.first);
   for (uint32_t i = 0; i < step.last - step.first; ++i)
-    keys.emplace_back(first[i].from, first[i].to, i);
+    keys.emplace_back(first[i].from, first[i].to, narrowness(first[i].bytes),
+                      i);
   if (std::is_sorted(keys.begin(), keys.end()))
     return;
   std::sort(keys.begin(), keys.end());
   std::vector<PlanPiece> given(first, first + keys.size());
   for (const Key &key : keys)
-    *first++ = given[std::get<2>(key)];
+    *first++ = given[std::get<3>(key)];
 }
 
 /// Reads all pieces on the threads that there are.

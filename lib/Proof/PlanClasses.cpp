@@ -160,7 +160,7 @@ void classifyArenas(const Arrivals &arrivals,
 /// irregular: a solver takes minutes over eight classes of four indices.
 constexpr size_t kMaxPieceClasses = 8, kMaxIndices = 20;
 /// Ways of more pieces are not tried.
-constexpr size_t kMaxPieces = 4096;
+constexpr size_t kMaxWayPieces = 4096;
 /// So many ways at most are classes, and so many are tried: a bound that does
 /// not grow with the world, and that small plans do not reach.
 constexpr size_t kMaxCovers = 16, kMaxWaysTried = 32;
@@ -279,7 +279,7 @@ public:
     for (size_t i = 0; i < order.size(); ++i) {
       RowSet shape;
       if (i < kMaxWaysTried && out.covers.size() < kMaxCovers &&
-          order[i].group.size() <= kMaxPieces)
+          order[i].group.size() <= kMaxWayPieces)
         shape = shapeOf(order[i].group, lowestCorner(order[i].group));
       if (!isRegular(shape))
         out.otherCovers += order[i].users;

@@ -1,4 +1,5 @@
-"""A source implements the header of its own name; a type has one definition.
+"""A source implements the header of its own name; a type has one definition,
+a constant one value wherever it is read.
 
 What TableGen declares has no header in the tree: sources of the dialect that
 define methods of ops and attributes, and passes.
@@ -110,3 +111,36 @@ def test_types_are_seen():
     template <> struct Four<int> {}; struct Five; } // namespace a
     """
     assert list(named_types(text)) == ["a::One", "a::Two", "a::Three"]
+
+
+CONSTANT = re.compile(r"^(?:inline )?constexpr [^;]*?;", re.MULTILINE)
+CONSTANT_NAME = re.compile(r"\b(k[A-Z]\w*)\s*(?=[={])")
+
+
+def constants_of(path):
+    """Constants of a file, outside functions and classes."""
+    for found in CONSTANT.findall(NOISE.sub(" ", path.read_text())):
+        yield from CONSTANT_NAME.findall(found)
+
+
+def test_constants_hide_no_other():
+    """Where files are compiled as one, a constant of a source would be read in
+    the others instead of the header's of that name, and nobody would say so."""
+    read = defaultdict(set)
+    of_headers = defaultdict(set)
+    for path in sources(".h"):
+        for name in constants_of(path):
+            part = path.relative_to(ROOT).parts[0]
+            of_headers[name, part == "runtime"].add(path)
+    for path in sources(".cpp", ".cu"):
+        part = path.relative_to(ROOT).parts[0]
+        for name in constants_of(path):
+            key = str(path.parent.relative_to(ROOT)), name
+            read[key] |= {path} | of_headers[name, part == "runtime"]
+    assert len(read) > 200, "hardly any constant was found"
+    twice = {
+        name: sorted(str(path.relative_to(ROOT)) for path in paths)
+        for name, paths in read.items()
+        if len(paths) > 1
+    }
+    assert twice == {}

@@ -46,6 +46,9 @@ struct LayerTimes {
 LayerTimes layerTimes(const Job &job, const Sizes &sizes, const Batch &batch,
                       const AxisRates &rates);
 
+/// Slowness is counted in parts of this.
+constexpr int64_t kSlownessUnit = 1024;
+
 /// Time of a device's work over the fastest one's, per stage (the slowest
 /// device of any replica) and per replica (of any stage).
 struct Slowness {

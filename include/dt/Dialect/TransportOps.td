@@ -11,7 +11,8 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
   let summary = "transfers that run concurrently";
   let description = [{
     Waves run in ascending number. All pieces that go from one device to
-    another in a wave form one message: in op order, packed. `slots` says
+    another in a wave form one message, packed: first those whose bytes 16
+    divides, then those that 8, 4, 2 and 1 do, each in op order. `slots` says
     where in staging each message is: rows of (device, peer, receive 0 or 1,
     offset in bytes, bytes); offset -1 is a direct end, which has no slot.
 
