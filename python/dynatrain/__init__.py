@@ -15,6 +15,9 @@ Tensors come by name, ``{(tensor, state): tensor}`` or
 running plans needs no compiler; `compile` calls ``dt-opt`` where it is found.
 """
 
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
 from .compiler import compile
@@ -49,12 +52,14 @@ from .plan import Plan
 from .plan_library import LibraryPlan, PlanLibrary, SetLayout
 from .planning import plan_between
 from .profile import Profile, merge_profiles
-from .redistribution import redistribute
 from .samples import MicroBatch, Samples
 from .state import Part, PerRank, State
 from .switch import Switch
 from .tensors import ExpectedTensor, TensorMap
 from .world import World
+
+if _TYPE_CHECKING:
+    from .redistribution import redistribute
 
 __version__ = "0.1.0"
 
@@ -102,3 +107,13 @@ __all__ = [
     "set_counters",
     "training_state",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """`redistribute`, when it is asked for: torch's DTensors take as long to
+    import as half of torch, and few processes need them."""
+    if name != "redistribute":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from .redistribution import redistribute
+
+    return redistribute
