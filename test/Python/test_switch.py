@@ -393,8 +393,8 @@ def test_a_process_ends_after_its_threads(plan_of_two, tmp_path):
 
 
 def test_processes_end_while_they_prepare(plan_of_two, tmp_path):
-    printed, said = _exits(plan_of_two, tmp_path, "12")
-    assert printed == ["code 0", "code 0", "code 1"] * 4
+    printed, said = _exits(plan_of_two, tmp_path, "6")
+    assert printed == ["code 0", "code 0", "code 1"] * 2
     lines = [one for one in said.splitlines() if not one.startswith(" ")]
     assert (
         lines
@@ -402,7 +402,7 @@ def test_processes_end_while_they_prepare(plan_of_two, tmp_path):
             "Traceback (most recent call last):",
             "ZeroDivisionError: a trainer's error",
         ]
-        * 4
+        * 2
     )
 
 
