@@ -224,6 +224,7 @@ Result<PlanReader> PlanReader::fromBytes(std::string bytes) {
 
 const PlanCommon &PlanReader::common() const { return state->common; }
 const Digest &PlanReader::digest() const { return state->digest; }
+uint64_t PlanReader::fileBytes() const { return state->source.size(); }
 uint16_t PlanReader::formatMajor() const { return state->header.major; }
 uint16_t PlanReader::formatMinor() const { return state->header.minor; }
 const std::vector<uint32_t> &PlanReader::devices() const {

@@ -152,9 +152,12 @@ Status checkTensorNames(const PlanCommon &common) {
 }
 
 /// One per core, no more than there are programs, and no more than kMost: each
-/// has a program in memory.
+/// has a program in memory. To start one takes longer than to check kSmall.
 size_t countThreads(const PlanReader &plan) {
   constexpr size_t kMost = 16;
+  constexpr uint64_t kSmall = uint64_t(16) << 10; // bytes of the file
+  if (plan.fileBytes() <= kSmall)
+    return 1;
   size_t here = std::max(1u, std::thread::hardware_concurrency());
   return std::min({here, kMost, std::max<size_t>(plan.devices().size(), 1)});
 }

@@ -40,6 +40,7 @@ public:
 
   const PlanCommon &common() const;
   const Digest &digest() const;
+  uint64_t fileBytes() const;
   uint16_t formatMajor() const;
   uint16_t formatMinor() const;
   /// Compares the checksums of all sections. `program` checks only its own.
