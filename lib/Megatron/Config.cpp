@@ -109,9 +109,8 @@ MegatronConfig readMixtral(const ConfigReader &in) {
   return out;
 }
 
-MegatronConfig readQwen3Moe(const ConfigReader &in) {
-  MegatronConfig out = readLlamaLike(in);
-  out.qkNorm = true;
+/// Which layers of a Qwen model have experts, and how large these are.
+void readQwenExperts(const ConfigReader &in, MegatronConfig &out) {
   out.ffn = in.sizeOr("intermediate_size", 0);
   out.experts = in.size("num_experts");
   out.expertFfn = in.size("moe_intermediate_size");
@@ -122,26 +121,76 @@ MegatronConfig readQwen3Moe(const ConfigReader &in) {
     for (int64_t layer : asIntegers(*dense, in.keyPath("mlp_only_layers"), 0))
       if (layer < static_cast<int64_t>(out.moeLayers.size()))
         out.moeLayers[layer] = false;
+}
+
+MegatronConfig readQwen2Moe(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.qkvBias = in.flag("qkv_bias", true);
+  readQwenExperts(in, out);
+  out.sharedFfn = in.size("shared_expert_intermediate_size");
+  out.sharedGate = true;
   return out;
 }
 
-MegatronConfig readDeepseekV3(const ConfigReader &in) {
+MegatronConfig readQwen3Moe(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.qkNorm = true;
+  readQwenExperts(in, out);
+  return out;
+}
+
+/// What DeepSeek's models and those after them have: dense layers first, shared
+/// experts beside the others.
+void readDeepseekExperts(const ConfigReader &in, MegatronConfig &out) {
+  out.ffn = in.size("intermediate_size");
+  out.experts = in.size("n_routed_experts");
+  out.expertFfn = in.size("moe_intermediate_size");
+  out.sharedFfn = in.sizeOr("n_shared_experts", 0, 0) * out.expertFfn;
+  int64_t firstMoe = in.sizeOr("first_k_dense_replace", 0, 0);
+  int64_t step = in.sizeOr("moe_layer_freq", 1);
+  for (int64_t layer = 0; layer < int64_t(out.moeLayers.size()); ++layer)
+    out.moeLayers[layer] = layer >= firstMoe && layer % step == 0;
+}
+
+MegatronConfig readDeepseekV2(const ConfigReader &in) {
   MegatronConfig out = readLlamaLike(in);
   out.qRank = in.sizeOr("q_lora_rank", 0);
   out.kvRank = in.size("kv_lora_rank");
   out.nopeDim = in.size("qk_nope_head_dim");
   out.ropeDim = in.size("qk_rope_head_dim");
   out.valueDim = in.size("v_head_dim");
-  out.ffn = in.size("intermediate_size");
-  out.experts = in.size("n_routed_experts");
-  out.expertFfn = in.size("moe_intermediate_size");
-  out.sharedFfn = in.sizeOr("n_shared_experts", 0, 0) * out.expertFfn;
+  readDeepseekExperts(in, out);
+  return out;
+}
+
+MegatronConfig readDeepseekV3(const ConfigReader &in) {
+  MegatronConfig out = readDeepseekV2(in);
   out.expertBias = true;
   out.mtpLayers = in.sizeOr("num_nextn_predict_layers", 0, 0);
-  int64_t firstMoe = in.sizeOr("first_k_dense_replace", 0, 0);
-  int64_t step = in.sizeOr("moe_layer_freq", 1);
-  for (int64_t layer = 0; layer < int64_t(out.moeLayers.size()); ++layer)
-    out.moeLayers[layer] = layer >= firstMoe && layer % step == 0;
+  return out;
+}
+
+MegatronConfig readGlm4Moe(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.projBias = false;
+  out.qkNorm = in.flag("use_qk_norm", false);
+  readDeepseekExperts(in, out);
+  out.expertBias = true;
+  out.mtpLayers = in.sizeOr("num_nextn_predict_layers", 0, 0);
+  return out;
+}
+
+MegatronConfig readGemma2(const ConfigReader &in) {
+  MegatronConfig out = readLlama(in);
+  out.tied = in.flag("tie_word_embeddings", true);
+  out.headDim = in.sizeOr("head_dim", 256);
+  out.postNorms = true;
+  return out;
+}
+
+MegatronConfig readGemma3(const ConfigReader &in) {
+  MegatronConfig out = readGemma2(in);
+  out.qkNorm = true;
   return out;
 }
 
@@ -175,9 +224,15 @@ constexpr ModelType kModelTypes[] = {
     {"mistral", readLlama},
     {"qwen2", readQwen2},
     {"qwen3", readQwen3},
+    {"phi3", readLlama},
+    {"gemma2", readGemma2},
+    {"gemma3_text", readGemma3},
     {"mixtral", readMixtral},
+    {"qwen2_moe", readQwen2Moe},
     {"qwen3_moe", readQwen3Moe},
+    {"deepseek_v2", readDeepseekV2},
     {"deepseek_v3", readDeepseekV3},
+    {"glm4_moe", readGlm4Moe},
     {"gpt2", readGpt2},
 };
 
@@ -221,6 +276,7 @@ Model readConfig(const Json &config, const std::string &path) {
   model.heads = sizes.heads;
   model.groups = sizes.groups;
   model.headDim = sizes.headDim;
+  model.queryRank = sizes.qRank;
   return model;
 }
 

@@ -52,6 +52,7 @@ private:
                    Cut cut);
   void addNorm(const std::string &weight, const std::string &bias,
                int64_t size);
+  void addPostNorm(const std::string &linear);
   void addEmbedding();
   void addAttention(const std::string &prefix);
   void addLatentAttention(const std::string &prefix);
@@ -92,6 +93,13 @@ void TensorLister::addNorm(const std::string &weight, const std::string &bias,
     add(bias, {size}, replicated());
 }
 
+/// The norm of what a linear gives is a module of it.
+void TensorLister::addPostNorm(const std::string &linear) {
+  if (config.postNorms)
+    addNorm(linear + "post_layernorm.weight", linear + "post_layernorm.bias",
+            config.hidden);
+}
+
 void TensorLister::addEmbedding() {
   ModelTensor &words = add("embedding.word_embeddings.weight",
                            {config.vocab, config.hidden}, vocabulary());
@@ -108,6 +116,7 @@ void TensorLister::addAttention(const std::string &prefix) {
   add(prefix + "linear_proj.weight", {config.hidden, heads}, columns());
   if (config.projBias)
     add(prefix + "linear_proj.bias", {config.hidden}, replicated());
+  addPostNorm(prefix + "linear_proj.");
   addNorm(prefix + "linear_qkv.layer_norm_weight",
           prefix + "linear_qkv.layer_norm_bias", config.hidden);
   add(prefix + "linear_qkv.weight", {qkv, config.hidden}, rows());
@@ -152,6 +161,7 @@ void TensorLister::addMlp(const std::string &prefix) {
   add(prefix + "linear_fc2.weight", {config.hidden, config.ffn}, columns());
   if (config.mlpBias)
     add(prefix + "linear_fc2.bias", {config.hidden}, replicated());
+  addPostNorm(prefix + "linear_fc2.");
 }
 
 void TensorLister::addExperts(const std::string &prefix) {
@@ -175,6 +185,8 @@ void TensorLister::addExperts(const std::string &prefix) {
         .expert = e;
   if (config.sharedFfn == 0)
     return;
+  if (config.sharedGate)
+    add(prefix + "shared_experts.gate_weight", {1, hidden}, replicated());
   add(prefix + "shared_experts.linear_fc1.weight",
       {gatedRowsOf(config.sharedFfn), hidden}, gatedRows(config.sharedFfn));
   add(prefix + "shared_experts.linear_fc2.weight", {hidden, config.sharedFfn},

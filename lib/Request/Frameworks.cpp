@@ -1,11 +1,4 @@
 //===- Frameworks.cpp - How frameworks cut known models -------------------===//
-//
-// Names and fusions: Hugging Face's models of these types as transformers 5
-// builds them (its checkpoints have experts one by one), and vLLM's
-// QKVParallelLinear, MergedColumnParallelLinear, FusedMoE and
-// VocabParallelEmbedding.
-//
-//===----------------------------------------------------------------------===//
 
 #include "Frameworks.h"
 
@@ -18,108 +11,14 @@ namespace dt::request {
 
 namespace {
 
-/// Which part of a tensor of the model a framework has as one tensor.
-enum class Part {
-  All,
-  Query,
-  Key,
-  Value,
-  QueryKeyValue, // of all groups, then the next
-  Gate,
-  Up,
-  Vocabulary, // padded
-};
-
-struct Row {
-  const char *of;
-  const char *tensor; // with {}: one for each expert
-  Part part = Part::All;
-};
-
-#define LAYER "decoder.layers.*."
-#define HF "model.layers.*."
-
-/// What both have.
-constexpr Row kCommon[] = {
-    {"decoder.final_layernorm.weight", "model.norm.weight"},
-    {LAYER "self_attention.linear_proj.weight", HF "self_attn.o_proj.weight"},
-    {LAYER "self_attention.linear_proj.bias", HF "self_attn.o_proj.bias"},
-    {LAYER "self_attention.linear_qkv.layer_norm_weight",
-     HF "input_layernorm.weight"},
-    {LAYER "self_attention.q_layernorm.weight", HF "self_attn.q_norm.weight"},
-    {LAYER "self_attention.k_layernorm.weight", HF "self_attn.k_norm.weight"},
-    {LAYER "mlp.linear_fc1.layer_norm_weight",
-     HF "post_attention_layernorm.weight"},
-    {LAYER "mlp.linear_fc2.weight", HF "mlp.down_proj.weight"},
-    {LAYER "pre_mlp_layernorm.weight", HF "post_attention_layernorm.weight"},
-    {LAYER "mlp.router.weight", HF "mlp.gate.weight"},
-};
-
-constexpr Row kHuggingFace[] = {
-    {"embedding.word_embeddings.weight", "model.embed_tokens.weight"},
-    {"output_layer.weight", "lm_head.weight"},
-    {LAYER "self_attention.linear_qkv.weight", HF "self_attn.q_proj.weight",
-     Part::Query},
-    {LAYER "self_attention.linear_qkv.weight", HF "self_attn.k_proj.weight",
-     Part::Key},
-    {LAYER "self_attention.linear_qkv.weight", HF "self_attn.v_proj.weight",
-     Part::Value},
-    {LAYER "self_attention.linear_qkv.bias", HF "self_attn.q_proj.bias",
-     Part::Query},
-    {LAYER "self_attention.linear_qkv.bias", HF "self_attn.k_proj.bias",
-     Part::Key},
-    {LAYER "self_attention.linear_qkv.bias", HF "self_attn.v_proj.bias",
-     Part::Value},
-    {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_proj.weight", Part::Gate},
-    {LAYER "mlp.linear_fc1.weight", HF "mlp.up_proj.weight", Part::Up},
-    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.gate_up_proj"},
-    {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.down_proj"},
-};
-
-constexpr Row kVllm[] = {
-    {"embedding.word_embeddings.weight", "model.embed_tokens.weight",
-     Part::Vocabulary},
-    {"output_layer.weight", "lm_head.weight", Part::Vocabulary},
-    {LAYER "self_attention.linear_qkv.weight", HF "self_attn.qkv_proj.weight",
-     Part::QueryKeyValue},
-    {LAYER "self_attention.linear_qkv.bias", HF "self_attn.qkv_proj.bias",
-     Part::QueryKeyValue},
-    {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_up_proj.weight"},
-    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.w13_weight"},
-    {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.w2_weight"},
-};
-
-constexpr Row kMegatron[] = {
-    {LAYER "mlp.experts.linear_fc1.weight",
-     LAYER "mlp.experts.linear_fc1.weight{}"},
-    {LAYER "mlp.experts.linear_fc2.weight",
-     LAYER "mlp.experts.linear_fc2.weight{}"},
-};
-
-#undef LAYER
-#undef HF
-
-const std::set<std::string> kTypes = {"llama", "mistral", "qwen2", "qwen3",
-                                      "qwen3_moe"};
-
 /// vLLM's DEFAULT_VOCAB_PADDING_SIZE.
 constexpr int64_t kVllmVocabMultiple = 64;
 
-std::vector<Row> rowsOf(Framework framework) {
-  std::vector<Row> rows;
-  auto add = [&](const auto &table) {
-    rows.insert(rows.end(), std::begin(table), std::end(table));
-  };
-  if (framework == Framework::Megatron) {
-    add(kMegatron);
-    return rows;
-  }
-  add(kCommon);
-  if (framework == Framework::HuggingFace)
-    add(kHuggingFace);
-  else
-    add(kVllm);
-  return rows;
+std::string listOf(const std::vector<std::string> &words) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i)
+    out += (i == 0 ? "" : i + 1 == words.size() ? " and " : ", ") + words[i];
+  return out;
 }
 
 /// Views and rules as a request writes them.
@@ -127,14 +26,15 @@ class Writer {
 public:
   Writer(const Model &model, int64_t tp) : model(model), tp(tp) {}
 
-  void add(const Row &row, const ModelTensor &tensor) {
+  void add(const FrameworkTensor &row, const ModelTensor &tensor) {
     std::string view = "{\"of\": \"" + std::string(row.of) +
                        "\", \"tensor\": \"" + row.tensor + "\"";
     if (std::string(row.tensor).find("{}") != std::string::npos)
       view += ", \"each\": 0";
-    std::string take = takeOf(row.part, tensor.shape[0]);
+    int64_t dim = dimOf(row.part);
+    std::string take = takeOf(row.part, tensor.shape[dim]);
     if (!take.empty())
-      view += ", \"take\": [" + take + "]";
+      view += ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
     append(views, view + "}");
     if (needsRule(row.part))
       append(rules, ruleOf(row));
@@ -160,6 +60,25 @@ private:
   }
   int64_t perGroup() const { return model.heads / model.groups; }
 
+  /// Rows of heads [lo, hi) of each group, the two halves of a head in turns.
+  std::string headsInPairs(int64_t lo, int64_t hi) const {
+    std::string out;
+    int64_t half = model.headDim / 2;
+    for (int64_t group = 0; group < model.groups; ++group)
+      for (int64_t head = lo; head < hi; ++head) {
+        int64_t first = (group * (perGroup() + 2) + head) * model.headDim;
+        for (int64_t row = first; row < first + half; ++row)
+          append(out, span(row, row + 1) + ", " +
+                          span(row + half, row + half + 1));
+      }
+    return out;
+  }
+
+  /// The dim of the model's tensor that a part is taken of.
+  static int64_t dimOf(Part part) {
+    return part == Part::ExpertGate || part == Part::ExpertUp ? 1 : 0;
+  }
+
   std::string takeOf(Part part, int64_t size) const {
     int64_t queries = perGroup();
     std::string query = heads(0, queries), key = heads(queries, queries + 1),
@@ -173,12 +92,22 @@ private:
       return key;
     case Part::Value:
       return value;
+    case Part::QueryPairs:
+      return headsInPairs(0, queries);
+    case Part::KeyPairs:
+      return headsInPairs(queries, queries + 1);
     case Part::QueryKeyValue:
       return query + ", " + key + ", " + value;
     case Part::Gate:
+    case Part::ExpertGate:
       return span(0, size / 2);
     case Part::Up:
+    case Part::ExpertUp:
       return span(size / 2, size);
+    case Part::QueryDown:
+      return span(0, model.queryRank);
+    case Part::KeyValueDown:
+      return span(model.queryRank, size);
     case Part::Vocabulary:
       return padded(size);
     }
@@ -195,12 +124,22 @@ private:
 
   /// A part of what tensor parallelism cuts.
   static bool needsRule(Part part) {
-    return part != Part::All && part != Part::Vocabulary;
+    switch (part) {
+    case Part::All:
+    case Part::QueryDown:
+    case Part::KeyValueDown:
+    case Part::Vocabulary:
+      return false;
+    default:
+      return true;
+    }
   }
 
-  std::string ruleOf(const Row &row) const {
-    std::string rule =
-        "{\"match\": \"" + std::string(row.tensor) + "\", \"tp\": 0";
+  std::string ruleOf(const FrameworkTensor &row) const {
+    std::string rule = "{\"match\": \"" + std::string(row.tensor) +
+                       "\", \"tp\": " + std::to_string(dimOf(row.part));
+    if (dimOf(row.part) == 1)
+      rule += ", \"ep\": 0";
     int64_t keys = model.groups * model.headDim;
     if (row.part == Part::QueryKeyValue)
       rule +=
@@ -223,16 +162,18 @@ private:
   int64_t tp;
 };
 
-std::string nameOf(Framework framework) {
-  switch (framework) {
-  case Framework::Megatron:
-    return "megatron";
-  case Framework::HuggingFace:
-    return "huggingface";
-  case Framework::Vllm:
-    return "vllm";
-  }
-  return "";
+/// Tensor `from` and the one behind it as one tensor.
+void join(const std::string &from, const std::string &behind,
+          const std::string &name, std::vector<ModelTensor> &tensors) {
+  auto first = std::find_if(
+      tensors.begin(), tensors.end(),
+      [&](const ModelTensor &tensor) { return tensor.name == from; });
+  auto second = std::find_if(
+      tensors.begin(), tensors.end(),
+      [&](const ModelTensor &tensor) { return tensor.name == behind; });
+  first->shape[0] += second->shape[0];
+  first->name = name;
+  tensors.erase(second);
 }
 
 } // namespace
@@ -243,22 +184,26 @@ Framework readFramework(const Json &layout, const std::string &path,
   if (layout.find("views"))
     fail(path + ".views is beside a \"framework\", of this side or of the "
                 "other: say \"views\" on both");
-  if (!value)
-    return Framework::Megatron;
   std::string where = path + ".framework";
-  const std::string &name = asString(*value, where);
-  if (!kTypes.count(model.type))
-    fail(where +
-         " is known for models of type llama, mistral, qwen2, qwen3 "
-         "and qwen3_moe, not for " +
+  Framework framework = Framework::Megatron;
+  if (value) {
+    const std::string &name = asString(*value, where);
+    auto found = std::find_if(
+        std::begin(kFrameworks), std::end(kFrameworks),
+        [&](Framework each) { return name == nameOf(each); });
+    if (found == std::end(kFrameworks))
+      fail(where + " must be \"megatron\", \"huggingface\", \"vllm\" or "
+                   "\"torchtitan\", not " +
+           inQuotes(name));
+    framework = *found;
+  }
+  const std::vector<std::string> &types = typesOf(framework);
+  if (value && std::find(types.begin(), types.end(), model.type) == types.end())
+    fail(where + " " + inQuotes(nameOf(framework)) +
+         " is known for models of type " + listOf(types) + ", not for " +
          (model.type.empty() ? "a list of tensors: say \"views\""
                              : inQuotes(model.type)));
-  for (Framework framework :
-       {Framework::Megatron, Framework::HuggingFace, Framework::Vllm})
-    if (name == nameOf(framework))
-      return framework;
-  fail(where + " must be \"megatron\", \"huggingface\" or \"vllm\", not " +
-       inQuotes(name));
+  return framework;
 }
 
 Model withStackedExperts(Model model) {
@@ -280,11 +225,24 @@ Model withStackedExperts(Model model) {
   return model;
 }
 
+Model withJoinedProjections(Model model) {
+  const std::string down = "self_attention.linear_q_down_proj.weight";
+  std::vector<std::string> prefixes;
+  for (const ModelTensor &tensor : model.tensors)
+    if (size_t at = tensor.name.find(down); at != std::string::npos)
+      prefixes.push_back(tensor.name.substr(0, at) + "self_attention.");
+  for (const std::string &prefix : prefixes)
+    join(prefix + "linear_q_down_proj.weight",
+         prefix + "linear_kv_down_proj.weight",
+         prefix + "linear_qkv_down_proj.weight", model.tensors);
+  return model;
+}
+
 FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
                        const std::string &path) {
   Writer writer(model, tp);
   std::set<std::string> named;
-  for (const Row &row : rowsOf(framework)) {
+  for (const FrameworkTensor &row : tensorsOf(framework, model.type)) {
     const ModelTensor *first = nullptr;
     for (const ModelTensor &tensor : model.tensors)
       if (matchGlob(row.of, tensor.name)) {

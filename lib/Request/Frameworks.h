@@ -9,22 +9,24 @@
 #ifndef DT_LIB_REQUEST_FRAMEWORKS_H
 #define DT_LIB_REQUEST_FRAMEWORKS_H
 
+#include "FrameworkTensors.h"
 #include "ModelFile.h"
 
 namespace dt::request {
 
-enum class Framework { Megatron, HuggingFace, Vllm };
-
 /// `framework` of a side; Megatron without one. Fails where the model is of no
-/// type that the frameworks are known for.
+/// type that it is known for.
 Framework readFramework(const Json &layout, const std::string &path,
                         const Model &model);
 
 /// The model with all experts of a layer in one tensor, experts first.
 Model withStackedExperts(Model model);
 
-/// What a framework's side of `tp` ways says of a model that
-/// `withStackedExperts` made.
+/// The model with latent attention's projections down of queries and of keys
+/// and values in one tensor, as vLLM has them.
+Model withJoinedProjections(Model model);
+
+/// What a framework's side of `tp` ways says of a model that these made.
 struct FrameworkWords {
   Json views, rules;
 };

@@ -187,7 +187,7 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
   checkKeys(layout, path,
             {"world", "tp", "cp", "ep", "etp", "fsdp", "dp", "pp", "vpp",
              "zero", "order", "pp_layers", "devices", "vocab_multiple",
-             "bucket_size", "state", "views", "rules", "framework"});
+             "bucket_size", "state", "views", "rules", "framework", "without"});
   ParallelSizes sizes;
   sizes.world = readWorld(layout, path);
   sizes.tp = readSize(layout, path, "tp", 1);

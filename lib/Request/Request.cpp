@@ -57,6 +57,8 @@ struct SideWords {
   std::string viewsPath;
   std::vector<Rule> rules;
   int64_t vocabMultiple = 128;
+  /// Names of the side's tensors in registration order; empty: the model's.
+  std::vector<std::string> order;
 };
 
 void append(std::vector<Rule> more, std::vector<Rule> &rules) {
@@ -74,6 +76,9 @@ struct Reader {
   std::vector<TensorDecl> tensors = {};
   int64_t vocabMultiple = 128;
   std::vector<std::string> warnings = {};
+  /// Of both sides, where one of them names one.
+  std::vector<Framework> frameworks = {};
+  std::vector<std::string> registered = {}; // names of Megatron-Core's tensors
 
   LayoutDecl layout(Side side) {
     const char *path = sideName(side);
@@ -104,10 +109,13 @@ private:
     std::vector<Rule> own; // of the framework
     if (const Json *ofSide = layout.find("rules"))
       out.rules = readRules(*ofSide, path + ".rules");
-    if (namesFramework()) {
-      Framework framework = readFramework(layout, path, model);
-      int64_t tp = readTp(framework, model, layout, path);
-      FrameworkWords words = request::wordsOf(framework, model, tp, path);
+    if (!frameworks.empty()) {
+      Framework framework = frameworks[side == Side::Destination];
+      Model present = tensorsWithStates(side);
+      int64_t tp = readTp(framework, present, layout, path);
+      FrameworkWords words = request::wordsOf(framework, present, tp, path);
+      if (framework == Framework::Megatron)
+        out.order = registered;
       out.views = std::move(words.views);
       out.viewsPath = path + ".framework";
       own = readRules(words.rules, out.viewsPath);
@@ -118,6 +126,17 @@ private:
     }
     append(rules, out.rules);
     append(std::move(own), out.rules);
+    return out;
+  }
+
+  /// What of the model the side has.
+  Model tensorsWithStates(Side side) const {
+    Model out = model;
+    out.tensors.clear();
+    std::vector<TensorDecl> existing = tensorsOn(side, tensors);
+    for (size_t i = 0; i < existing.size(); ++i)
+      if (!existing[i].states.empty())
+        out.tensors.push_back(model.tensors[i]);
     return out;
   }
 
@@ -147,6 +166,8 @@ private:
              " of tensor " + inQuotes(tensor.name) +
              ", which is not supported: a view has storage of its own");
     OwnTensors own = readViews(*words.views, path, model);
+    if (!words.order.empty())
+      sortByName(words.order, own);
     std::vector<TensorDecl> declared = declareOwn(own, tensors);
     LayoutDecl out = layoutOf(side, words, own.model, declared);
     for (size_t i = 0; i < declared.size(); ++i)
@@ -157,10 +178,26 @@ private:
   }
 };
 
+/// The model as one that the tensors of both frameworks are parts of.
+void prepareForFrameworks(Reader &reader) {
+  if (!reader.namesFramework())
+    return;
+  for (Side side : {Side::Source, Side::Destination})
+    reader.frameworks.push_back(readFramework(
+        reader.sides.of(side), sideName(side), reader.model));
+  for (const ModelTensor &tensor : reader.model.tensors)
+    reader.registered.push_back(tensor.name);
+  reader.model = withStackedExperts(std::move(reader.model));
+  for (Framework framework : reader.frameworks)
+    if (framework == Framework::Vllm) {
+      reader.model = withJoinedProjections(std::move(reader.model));
+      return;
+    }
+}
+
 /// The tensors that a plan is about.
 void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
-  if (reader.namesFramework())
-    reader.model = withStackedExperts(std::move(reader.model));
+  prepareForFrameworks(reader);
   if (const Json *value = reader.json.find("rules"))
     reader.rules = readRules(*value, "rules");
   applyStorages(reader.rules, reader.model);
@@ -171,6 +208,7 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
                               tensor.storage, tensor.key});
     checkBytes(reader.tensors.back(), "tensor " + inQuotes(tensor.name));
   }
+  leaveOut(reader.sides, reader.tensors);
 }
 
 /// Every state that `drop` and `derive` name is some tensor's own.

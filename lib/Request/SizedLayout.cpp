@@ -220,6 +220,8 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
   SizedLayout sized(sizes, /*hasExpertMesh=*/layout.meshes.size() > 1, model,
                     path);
   for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].states.empty())
+      continue; // the side is without it
     PlaceDecl place = sized.place(model.tensors[i]);
     place.tensor = i;
     addPlaces(std::move(place), tensors[i], layout.zero, layout);

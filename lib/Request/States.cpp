@@ -9,6 +9,8 @@
 
 #include "States.h"
 
+#include "Names.h"
+
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Names.h"
 
@@ -204,6 +206,34 @@ std::vector<TensorDecl> tensorsOn(Side side,
         tensor.states.end());
   }
   return out;
+}
+
+void leaveOut(const Sides &sides, std::vector<TensorDecl> &tensors) {
+  if (sides.source.find("without"))
+    fail("source.without: what the source does not have, nothing can make: "
+         "leave it out of the model");
+  const Json *list = sides.destination.find("without");
+  if (!list)
+    return;
+  const std::string path = "destination.without";
+  checkCount(asArray(*list, path).items.size(), kMaxRules, path, "entries");
+  for (size_t i = 0; i < list->items.size(); ++i) {
+    std::string where = path + "[" + std::to_string(i) + "]";
+    const std::string &glob = asString(list->items[i], where);
+    bool matches = false;
+    for (TensorDecl &tensor : tensors) {
+      if (!matchesGlob(glob, tensor.name))
+        continue;
+      matches = true;
+      for (StateDecl &state : tensor.states) {
+        state.destination.reset();
+        state.from.clear();
+      }
+      tensor.states = tensorsOn(Side::Source, {tensor}).front().states;
+    }
+    if (!matches)
+      fail(where + " is " + inQuotes(glob) + ", which no tensor matches");
+  }
 }
 
 void nameStates(const std::vector<TensorDecl> &all,

@@ -42,6 +42,10 @@ void checkBytes(const TensorDecl &tensor, const std::string &path);
 std::vector<TensorDecl> tensorsOn(Side side,
                                   const std::vector<TensorDecl> &tensors);
 
+/// Takes the states of the tensors that the destination is `without`, by globs
+/// on their names, from it.
+void leaveOut(const Sides &sides, std::vector<TensorDecl> &tensors);
+
 /// In a layout made for `existing`, a place without state names means all that
 /// exist there: spells them out where the tensor has more.
 void nameStates(const std::vector<TensorDecl> &all,

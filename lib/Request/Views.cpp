@@ -9,6 +9,7 @@
 #include "dt/Geometry/Names.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 
 namespace dt::request {
@@ -396,6 +397,21 @@ OwnTensors readViews(const Json &json, const std::string &path,
       fail(entry.path + ".of is " + inQuotes(entry.of) +
            ", which no tensor of the model matches");
   return own;
+}
+
+void sortByName(const std::vector<std::string> &names, OwnTensors &own) {
+  std::unordered_map<std::string, size_t> from;
+  for (size_t i = 0; i < own.views.size(); ++i)
+    from.emplace(own.views[i].name, i);
+  OwnTensors sorted;
+  sorted.model = own.model;
+  sorted.model.tensors.clear();
+  for (const std::string &name : names) {
+    size_t i = from.at(name);
+    sorted.views.push_back(std::move(own.views[i]));
+    sorted.model.tensors.push_back(std::move(own.model.tensors[i]));
+  }
+  own = std::move(sorted);
 }
 
 std::vector<TensorDecl> declareOwn(const OwnTensors &own,

@@ -29,6 +29,9 @@ struct OwnTensors {
 OwnTensors readViews(const Json &views, const std::string &path,
                      const Model &model);
 
+/// Puts the tensors in the order of these names, which are all of theirs.
+void sortByName(const std::vector<std::string> &names, OwnTensors &own);
+
 /// The views with the states that their tensors have in `tensors`.
 std::vector<TensorDecl> declareOwn(const OwnTensors &own,
                                    const std::vector<TensorDecl> &tensors);

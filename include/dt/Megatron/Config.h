@@ -19,6 +19,8 @@ struct MegatronConfig {
   int64_t positions = 0; // of learned position embeddings; 0: rotary
   bool tied = false;
   bool normBias = false; // LayerNorm, else RMSNorm
+  /// What attention and MLP give is normed too, as Gemma 2 has it.
+  bool postNorms = false;
 
   // Attention.
   int64_t heads = 0;
@@ -45,6 +47,7 @@ struct MegatronConfig {
   int64_t experts = 0;
   int64_t expertFfn = 0;
   int64_t sharedFfn = 0; // 0: no shared experts
+  bool sharedGate = false; // what they give is weighted, token by token
   bool expertBias = false;
 
   int64_t mtpLayers = 0; // multi-token prediction

@@ -66,9 +66,10 @@ struct Model {
   int64_t layers = 0;
   int64_t experts = 0;
   /// Of a config.json: its model type, query heads, groups of key and value
-  /// heads, and rows of a head. Empty: a list of tensors.
+  /// heads, and rows of a head; of latent attention the rank of queries. Empty:
+  /// a list of tensors.
   std::string type = {};
-  int64_t heads = 0, groups = 0, headDim = 0;
+  int64_t heads = 0, groups = 0, headDim = 0, queryRank = 0;
 };
 
 } // namespace dt::megatron

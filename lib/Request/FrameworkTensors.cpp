@@ -1,0 +1,302 @@
+//===- FrameworkTensors.cpp - The tensors of frameworks -------------------===//
+//
+// Hugging Face: models as transformers 5 builds them (its checkpoints have
+// experts one by one). vLLM: QKVParallelLinear, MergedColumnParallelLinear,
+// FusedMoE and VocabParallelEmbedding of its model files. torchtitan: what the
+// state dict adapters of its models map (torchtitan/models/*/). Megatron-Core:
+// norms behind a linear as Megatron-Bridge names them.
+//
+//===----------------------------------------------------------------------===//
+
+#include "FrameworkTensors.h"
+
+#include <set>
+
+namespace dt::request {
+
+namespace {
+
+#define LAYER "decoder.layers.*."
+#define ATTENTION LAYER "self_attention."
+#define HF "model.layers.*."
+#define TITAN "layers.*."
+
+/// Hugging Face and vLLM.
+constexpr FrameworkTensor kCommon[] = {
+    {"decoder.final_layernorm.weight", "model.norm.weight"},
+    {ATTENTION "linear_proj.weight", HF "self_attn.o_proj.weight"},
+    {ATTENTION "linear_proj.bias", HF "self_attn.o_proj.bias"},
+    {ATTENTION "linear_qkv.layer_norm_weight", HF "input_layernorm.weight"},
+    {ATTENTION "q_layernorm.weight", HF "self_attn.q_norm.weight"},
+    {ATTENTION "k_layernorm.weight", HF "self_attn.k_norm.weight"},
+    {LAYER "input_layernorm.weight", HF "input_layernorm.weight"},
+    {ATTENTION "linear_q_proj.weight", HF "self_attn.q_proj.weight"},
+    {ATTENTION "linear_q_up_proj.layer_norm_weight",
+     HF "self_attn.q_a_layernorm.weight"},
+    {ATTENTION "linear_q_up_proj.weight", HF "self_attn.q_b_proj.weight"},
+    {ATTENTION "linear_kv_up_proj.layer_norm_weight",
+     HF "self_attn.kv_a_layernorm.weight"},
+    {ATTENTION "linear_kv_up_proj.weight", HF "self_attn.kv_b_proj.weight"},
+    {LAYER "mlp.linear_fc1.layer_norm_weight",
+     HF "post_attention_layernorm.weight"},
+    {LAYER "mlp.linear_fc2.weight", HF "mlp.down_proj.weight"},
+    {LAYER "pre_mlp_layernorm.weight", HF "post_attention_layernorm.weight"},
+    {LAYER "mlp.router.weight", HF "mlp.gate.weight"},
+    {LAYER "mlp.router.expert_bias", HF "mlp.gate.e_score_correction_bias"},
+    {LAYER "mlp.shared_experts.linear_fc2.weight",
+     HF "mlp.shared_experts.down_proj.weight"},
+};
+
+constexpr FrameworkTensor kHuggingFace[] = {
+    {"embedding.word_embeddings.weight", "model.embed_tokens.weight"},
+    {"output_layer.weight", "lm_head.weight"},
+    {ATTENTION "linear_qkv.weight", HF "self_attn.q_proj.weight", Part::Query},
+    {ATTENTION "linear_qkv.weight", HF "self_attn.k_proj.weight", Part::Key},
+    {ATTENTION "linear_qkv.weight", HF "self_attn.v_proj.weight", Part::Value},
+    {ATTENTION "linear_qkv.bias", HF "self_attn.q_proj.bias", Part::Query},
+    {ATTENTION "linear_qkv.bias", HF "self_attn.k_proj.bias", Part::Key},
+    {ATTENTION "linear_qkv.bias", HF "self_attn.v_proj.bias", Part::Value},
+    {ATTENTION "linear_q_down_proj.weight", HF "self_attn.q_a_proj.weight"},
+    {ATTENTION "linear_kv_down_proj.weight",
+     HF "self_attn.kv_a_proj_with_mqa.weight"},
+    {ATTENTION "linear_qkv_down_proj.weight", HF "self_attn.q_a_proj.weight",
+     Part::QueryDown},
+    {ATTENTION "linear_qkv_down_proj.weight",
+     HF "self_attn.kv_a_proj_with_mqa.weight", Part::KeyValueDown},
+    {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_proj.weight", Part::Gate},
+    {LAYER "mlp.linear_fc1.weight", HF "mlp.up_proj.weight", Part::Up},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.gate_up_proj"},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.down_proj"},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_experts.gate_proj.weight", Part::Gate},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_experts.up_proj.weight", Part::Up},
+};
+
+constexpr FrameworkTensor kVllm[] = {
+    {"embedding.word_embeddings.weight", "model.embed_tokens.weight",
+     Part::Vocabulary},
+    {"output_layer.weight", "lm_head.weight", Part::Vocabulary},
+    {ATTENTION "linear_qkv.weight", HF "self_attn.qkv_proj.weight",
+     Part::QueryKeyValue},
+    {ATTENTION "linear_qkv.bias", HF "self_attn.qkv_proj.bias",
+     Part::QueryKeyValue},
+    {ATTENTION "linear_qkv_down_proj.weight",
+     HF "self_attn.fused_qkv_a_proj.weight"},
+    {ATTENTION "linear_kv_down_proj.weight",
+     HF "self_attn.kv_a_proj_with_mqa.weight"},
+    {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_up_proj.weight"},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.w13_weight"},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.w2_weight"},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_experts.gate_up_proj.weight"},
+};
+
+constexpr FrameworkTensor kTorchtitan[] = {
+    {"embedding.word_embeddings.weight", "tok_embeddings.weight"},
+    {"decoder.final_layernorm.weight", "norm.weight"},
+    {"output_layer.weight", "lm_head.weight"},
+    {ATTENTION "linear_qkv.layer_norm_weight", TITAN "attention_norm.weight"},
+    {LAYER "input_layernorm.weight", TITAN "attention_norm.weight"},
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wq.weight",
+     Part::Query},
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wk.weight",
+     Part::Key},
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wv.weight",
+     Part::Value},
+    {ATTENTION "q_layernorm.weight", TITAN "attention.q_norm.weight"},
+    {ATTENTION "k_layernorm.weight", TITAN "attention.k_norm.weight"},
+    {ATTENTION "linear_proj.weight", TITAN "attention.wo.weight"},
+    {ATTENTION "linear_q_proj.weight", TITAN "attention.wq.weight"},
+    {ATTENTION "linear_q_down_proj.weight", TITAN "attention.wq_a.weight"},
+    {ATTENTION "linear_qkv_down_proj.weight", TITAN "attention.wq_a.weight",
+     Part::QueryDown},
+    {ATTENTION "linear_q_up_proj.layer_norm_weight",
+     TITAN "attention.q_norm.weight"},
+    {ATTENTION "linear_q_up_proj.weight", TITAN "attention.wq_b.weight"},
+    {ATTENTION "linear_kv_down_proj.weight", TITAN "attention.wkv_a.weight"},
+    {ATTENTION "linear_qkv_down_proj.weight", TITAN "attention.wkv_a.weight",
+     Part::KeyValueDown},
+    {ATTENTION "linear_kv_up_proj.layer_norm_weight",
+     TITAN "attention.kv_norm.weight"},
+    {ATTENTION "linear_kv_up_proj.weight", TITAN "attention.wkv_b.weight"},
+    {LAYER "mlp.linear_fc1.layer_norm_weight", TITAN "ffn_norm.weight"},
+    {LAYER "pre_mlp_layernorm.weight", TITAN "ffn_norm.weight"},
+    {LAYER "mlp.linear_fc1.weight", TITAN "feed_forward.w1.weight", Part::Gate},
+    {LAYER "mlp.linear_fc1.weight", TITAN "feed_forward.w3.weight", Part::Up},
+    {LAYER "mlp.linear_fc2.weight", TITAN "feed_forward.w2.weight"},
+    {LAYER "mlp.router.weight", TITAN "moe.router.gate.weight"},
+    {LAYER "mlp.router.expert_bias", TITAN "moe.expert_bias_E"},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     TITAN "moe.routed_experts.inner_experts.w1_EFD", Part::ExpertGate},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     TITAN "moe.routed_experts.inner_experts.w3_EFD", Part::ExpertUp},
+    {LAYER "mlp.experts.linear_fc2.weight",
+     TITAN "moe.routed_experts.inner_experts.w2_EDF"},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     TITAN "moe.shared_experts.w1.weight", Part::Gate},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     TITAN "moe.shared_experts.w3.weight", Part::Up},
+    {LAYER "mlp.shared_experts.linear_fc2.weight",
+     TITAN "moe.shared_experts.w2.weight"},
+};
+
+/// Of decoder layers and prediction layers.
+constexpr FrameworkTensor kMegatron[] = {
+    {"*.mlp.experts.linear_fc1.weight", "*.mlp.experts.linear_fc1.weight{}"},
+    {"*.mlp.experts.linear_fc2.weight", "*.mlp.experts.linear_fc2.weight{}"},
+    {"*.linear_qkv_down_proj.weight", "*.linear_q_down_proj.weight",
+     Part::QueryDown},
+    {"*.linear_qkv_down_proj.weight", "*.linear_kv_down_proj.weight",
+     Part::KeyValueDown},
+};
+
+// What some model types have otherwise.
+
+constexpr FrameworkTensor kGemma[] = {
+    {ATTENTION "linear_proj.post_layernorm.weight",
+     HF "post_attention_layernorm.weight"},
+    {LAYER "mlp.linear_fc1.layer_norm_weight",
+     HF "pre_feedforward_layernorm.weight"},
+    {LAYER "mlp.linear_fc2.post_layernorm.weight",
+     HF "post_feedforward_layernorm.weight"},
+};
+
+constexpr FrameworkTensor kQwen2Moe[] = {
+    {LAYER "mlp.shared_experts.gate_weight",
+     HF "mlp.shared_expert_gate.weight"},
+    {LAYER "mlp.shared_experts.linear_fc2.weight",
+     HF "mlp.shared_expert.down_proj.weight"},
+};
+
+constexpr FrameworkTensor kQwen2MoeApart[] = {
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_expert.gate_proj.weight", Part::Gate},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_expert.up_proj.weight", Part::Up},
+};
+
+constexpr FrameworkTensor kQwen2MoeFused[] = {
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mlp.shared_expert.gate_up_proj.weight"},
+};
+
+constexpr FrameworkTensor kPhi3[] = {
+    {ATTENTION "linear_qkv.weight", HF "self_attn.qkv_proj.weight",
+     Part::QueryKeyValue},
+    {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_up_proj.weight"},
+};
+
+constexpr FrameworkTensor kVllmMixtral[] = {
+    {LAYER "mlp.router.weight", HF "block_sparse_moe.gate.weight"},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     HF "block_sparse_moe.experts.w13_weight"},
+    {LAYER "mlp.experts.linear_fc2.weight",
+     HF "block_sparse_moe.experts.w2_weight"},
+};
+
+/// Its rotary embedding turns neighbouring rows of a head.
+constexpr FrameworkTensor kTorchtitanLlama[] = {
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wq.weight",
+     Part::QueryPairs},
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wk.weight",
+     Part::KeyPairs},
+    {ATTENTION "linear_qkv.weight", TITAN "attention.qkv_linear.wv.weight",
+     Part::Value},
+};
+
+#undef TITAN
+#undef HF
+#undef ATTENTION
+#undef LAYER
+
+template <size_t N>
+void append(const FrameworkTensor (&table)[N],
+            std::vector<FrameworkTensor> &out) {
+  out.insert(out.end(), std::begin(table), std::end(table));
+}
+
+std::vector<FrameworkTensor> ordinary(Framework framework) {
+  std::vector<FrameworkTensor> out;
+  switch (framework) {
+  case Framework::Megatron:
+    append(kMegatron, out);
+    break;
+  case Framework::HuggingFace:
+    append(kCommon, out);
+    append(kHuggingFace, out);
+    break;
+  case Framework::Vllm:
+    append(kCommon, out);
+    append(kVllm, out);
+    break;
+  case Framework::Torchtitan:
+    append(kTorchtitan, out);
+    break;
+  }
+  return out;
+}
+
+/// These take the place of all others of the same tensor of Megatron-Core's.
+std::vector<FrameworkTensor> exceptionsOf(Framework framework,
+                                          const std::string &type) {
+  std::vector<FrameworkTensor> out;
+  bool isHuggingFace = framework == Framework::HuggingFace;
+  bool isVllm = framework == Framework::Vllm;
+  if (type == "llama" && framework == Framework::Torchtitan)
+    append(kTorchtitanLlama, out);
+  if (!isHuggingFace && !isVllm)
+    return out;
+  if (type == "gemma2" || type == "gemma3_text")
+    append(kGemma, out);
+  if (type == "qwen2_moe") {
+    append(kQwen2Moe, out);
+    isVllm ? append(kQwen2MoeFused, out) : append(kQwen2MoeApart, out);
+  }
+  if (type == "phi3" && isHuggingFace)
+    append(kPhi3, out);
+  if (type == "mixtral" && isVllm)
+    append(kVllmMixtral, out);
+  return out;
+}
+
+} // namespace
+
+const char *nameOf(Framework framework) {
+  switch (framework) {
+  case Framework::Megatron:
+    return "megatron";
+  case Framework::HuggingFace:
+    return "huggingface";
+  case Framework::Vllm:
+    return "vllm";
+  case Framework::Torchtitan:
+    return "torchtitan";
+  }
+  return "";
+}
+
+const std::vector<std::string> &typesOf(Framework framework) {
+  static const std::vector<std::string> most = {
+      "llama",     "mistral",     "qwen2",       "qwen3",
+      "phi3",      "gemma2",      "gemma3_text", "mixtral",
+      "qwen2_moe", "qwen3_moe",   "deepseek_v2", "deepseek_v3",
+      "glm4_moe"};
+  static const std::vector<std::string> trained = {"llama", "qwen3",
+                                                   "qwen3_moe", "deepseek_v3"};
+  return framework == Framework::Torchtitan ? trained : most;
+}
+
+std::vector<FrameworkTensor> tensorsOf(Framework framework,
+                                       const std::string &type) {
+  std::vector<FrameworkTensor> out = exceptionsOf(framework, type);
+  std::set<std::string> taken;
+  for (const FrameworkTensor &tensor : out)
+    taken.insert(tensor.of);
+  for (const FrameworkTensor &tensor : ordinary(framework))
+    if (!taken.count(tensor.of))
+      out.push_back(tensor);
+  return out;
+}
+
+} // namespace dt::request

@@ -1,0 +1,58 @@
+//===- FrameworkTensors.h - The tensors of frameworks -----------*- C++ -*-===//
+//
+// Which tensors a framework's model of a known type has, by the tensor of
+// Megatron-Core's that each is a part of.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_LIB_REQUEST_FRAMEWORKTENSORS_H
+#define DT_LIB_REQUEST_FRAMEWORKTENSORS_H
+
+#include <string>
+#include <vector>
+
+namespace dt::request {
+
+enum class Framework { Megatron, HuggingFace, Vllm, Torchtitan };
+
+/// As a request says it.
+const char *nameOf(Framework framework);
+constexpr Framework kFrameworks[] = {
+    Framework::Megatron, Framework::HuggingFace, Framework::Vllm,
+    Framework::Torchtitan};
+
+/// What a framework's tensor has of Megatron-Core's.
+enum class Part {
+  All,
+  Query,
+  Key,
+  Value,
+  QueryPairs, // a head's rows r and r + half of it beside each other
+  KeyPairs,
+  QueryKeyValue, // of all groups, then the next
+  Gate,
+  Up,
+  ExpertGate, // of all experts of a layer
+  ExpertUp,
+  QueryDown, // of latent attention's joined projections down
+  KeyValueDown,
+  Vocabulary, // padded
+};
+
+struct FrameworkTensor {
+  const char *of;     // a glob on Megatron-Core's
+  const char *tensor; // `*` is what that of `of` matched; {}: the expert
+  Part part = Part::All;
+};
+
+/// The model types that a framework is known for.
+const std::vector<std::string> &typesOf(Framework framework);
+
+/// Of a model type that the framework is known for. Some may match no tensor of
+/// a model.
+std::vector<FrameworkTensor> tensorsOf(Framework framework,
+                                       const std::string &type);
+
+} // namespace dt::request
+
+#endif // DT_LIB_REQUEST_FRAMEWORKTENSORS_H
