@@ -1,0 +1,338 @@
+"""What tensors frameworks make of one model, as element numbers.
+
+A model's tensors are Megatron-Core's, with the experts of a layer in one and,
+where vLLM takes part, latent attention's projections down in one. `Truth` makes
+of them what Hugging Face's checkpoints have, by the reshapes that converters
+use, and of that what each framework's own loader makes: torchtitan's by the code
+of its state dict adapters.
+"""
+
+import re
+
+import numpy as np
+
+PADDING = -1
+LAYER, HF = "decoder.layers.{}.", "model.layers.{}."
+
+
+def numbers(*shape):
+    return np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
+
+
+class Tensor:
+    """Some elements of a tensor of the model, in an order of their own."""
+
+    def __init__(self, of, elements):
+        self.of, self.elements = of, elements
+
+    @classmethod
+    def fused(cls, parts, axis=0):
+        assert len({part.of for part in parts}) == 1
+        return cls(parts[0].of, np.concatenate([p.elements for p in parts], axis))
+
+    @classmethod
+    def stacked(cls, parts):
+        assert len({part.of for part in parts}) == 1
+        return cls(parts[0].of, np.stack([p.elements for p in parts]))
+
+
+class Truth:
+    def __init__(self, config, joined=False):
+        self.config, self.joined = config, joined
+        self.type = config["model_type"]
+        self.hidden = config["hidden_size"]
+        self.heads = config["num_attention_heads"]
+        self.groups = config.get("num_key_value_heads", self.heads)
+        self.dim = config.get("head_dim", self.hidden // self.heads)
+        self.latent = "kv_lora_rank" in config
+        self.experts = next(
+            (
+                config[key]
+                for key in ("num_experts", "num_local_experts", "n_routed_experts")
+                if key in config
+            ),
+            0,
+        )
+        self.shapes = {}  # of the model's tensors
+        self.checkpoint = {}
+        self._embeddings()
+        for layer in range(config["num_hidden_layers"]):
+            self._layer(layer)
+
+    # The model's tensors, and Hugging Face's of them.
+
+    def _whole(self, base, *shape):
+        self.shapes[base] = shape
+        return numbers(*shape)
+
+    def _add(self, name, base, elements):
+        self.checkpoint[name] = Tensor(base, elements)
+
+    def _copy(self, name, base, *shape):
+        self._add(name, base, self._whole(base, *shape))
+
+    def _embeddings(self):
+        vocabulary = self.config["vocab_size"], self.hidden
+        self._copy(
+            "model.embed_tokens.weight",
+            "embedding.word_embeddings.weight",
+            *vocabulary,
+        )
+        self._copy("model.norm.weight", "decoder.final_layernorm.weight", self.hidden)
+        if not self.config.get("tie_word_embeddings"):
+            self._copy("lm_head.weight", "output_layer.weight", *vocabulary)
+
+    def _layer(self, n):
+        base, own = LAYER.format(n), HF.format(n)
+        gemma = self.type.startswith("gemma")
+        if self.latent:
+            self._latent(base, own)
+        else:
+            self._attention(base, own)
+        behind = "pre_feedforward" if gemma else "post_attention"
+        moe = self.experts and n >= self.config.get("first_k_dense_replace", 0)
+        norm = "pre_mlp_layernorm.weight" if moe else "mlp.linear_fc1.layer_norm_weight"
+        self._copy(own + f"{behind}_layernorm.weight", base + norm, self.hidden)
+        if gemma:
+            for name, linear in (
+                ("post_attention", "self_attention.linear_proj"),
+                ("post_feedforward", "mlp.linear_fc2"),
+            ):
+                self._copy(
+                    own + name + "_layernorm.weight",
+                    base + linear + ".post_layernorm.weight",
+                    self.hidden,
+                )
+        if moe:
+            self._sparse(base + "mlp.", own + "mlp.")
+        else:
+            self._gated(
+                base + "mlp.", own + "mlp.", self.config["intermediate_size"]
+            )
+
+    def _attention(self, base, own):
+        at, to = base + "self_attention.", own + "self_attn."
+        per = self.heads // self.groups
+        rows = (self.heads + 2 * self.groups) * self.dim
+        self._copy(
+            own + "input_layernorm.weight",
+            at + "linear_qkv.layer_norm_weight",
+            self.hidden,
+        )
+        has_bias = self.type.startswith("qwen2") or self.config.get("attention_bias")
+        for kind, more in (("weight", [self.hidden]), ("bias", [])):
+            if kind == "bias" and not has_bias:
+                continue
+            name = at + "linear_qkv." + kind
+            by_group = self._whole(name, rows, *more).reshape(
+                self.groups, per + 2, self.dim, *more
+            )
+            for letter, part in zip(
+                "qkv",
+                (by_group[:, :per], by_group[:, per], by_group[:, per + 1]),
+                strict=True,
+            ):
+                self._add(
+                    to + f"{letter}_proj.{kind}", name, part.reshape(-1, *more)
+                )
+        width = self.heads * self.dim
+        self._copy(to + "o_proj.weight", at + "linear_proj.weight", self.hidden, width)
+        if self.type in ("qwen3", "qwen3_moe", "gemma3_text") or self.config.get(
+            "use_qk_norm"
+        ):
+            for letter in "qk":
+                self._copy(
+                    to + f"{letter}_norm.weight",
+                    at + f"{letter}_layernorm.weight",
+                    self.dim,
+                )
+
+    def _latent(self, base, own):
+        at, to, c = base + "self_attention.", own + "self_attn.", self.config
+        down = c["kv_lora_rank"] + c["qk_rope_head_dim"]
+        queries = self.heads * (c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
+        values = self.heads * (c["qk_nope_head_dim"] + c["v_head_dim"])
+        self._copy(own + "input_layernorm.weight", base + "input_layernorm.weight", self.hidden)
+        ranks = c.get("q_lora_rank")
+        if ranks and self.joined:
+            both = self._whole(at + "linear_qkv_down_proj.weight", ranks + down, self.hidden)
+            for name, part in (("q_a_proj", both[:ranks]), ("kv_a_proj_with_mqa", both[ranks:])):
+                self._add(to + name + ".weight", at + "linear_qkv_down_proj.weight", part)
+        else:
+            if ranks:
+                self._copy(to + "q_a_proj.weight", at + "linear_q_down_proj.weight", ranks, self.hidden)
+            self._copy(to + "kv_a_proj_with_mqa.weight", at + "linear_kv_down_proj.weight", down, self.hidden)
+        if ranks:
+            self._copy(to + "q_a_layernorm.weight", at + "linear_q_up_proj.layer_norm_weight", ranks)
+            self._copy(to + "q_b_proj.weight", at + "linear_q_up_proj.weight", queries, ranks)
+        else:
+            self._copy(to + "q_proj.weight", at + "linear_q_proj.weight", queries, self.hidden)
+        rank = c["kv_lora_rank"]
+        self._copy(to + "kv_a_layernorm.weight", at + "linear_kv_up_proj.layer_norm_weight", rank)
+        self._copy(to + "kv_b_proj.weight", at + "linear_kv_up_proj.weight", values, rank)
+        self._copy(to + "o_proj.weight", at + "linear_proj.weight", self.hidden, self.heads * c["v_head_dim"])
+
+    def _gated(self, base, own, width):
+        fc1 = self._whole(base + "linear_fc1.weight", 2 * width, self.hidden)
+        self._add(own + "gate_proj.weight", base + "linear_fc1.weight", fc1[:width])
+        self._add(own + "up_proj.weight", base + "linear_fc1.weight", fc1[width:])
+        self._copy(own + "down_proj.weight", base + "linear_fc2.weight", self.hidden, width)
+
+    def _sparse(self, base, own):
+        c, count = self.config, self.experts
+        width = c.get("moe_intermediate_size", c["intermediate_size"])
+        self._copy(own + "gate.weight", base + "router.weight", count, self.hidden)
+        if self.type in ("deepseek_v3", "glm4_moe"):
+            self._copy(own + "gate.e_score_correction_bias", base + "router.expert_bias", count)
+        names = [base + f"experts.linear_fc{i}.weight" for i in (1, 2)]
+        fc1 = self._whole(names[0], count, 2 * width, self.hidden)
+        fc2 = self._whole(names[1], count, self.hidden, width)
+        for e in range(count):
+            each = own + f"experts.{e}."
+            self._add(each + "gate_proj.weight", names[0], fc1[e, :width])
+            self._add(each + "up_proj.weight", names[0], fc1[e, width:])
+            self._add(each + "down_proj.weight", names[1], fc2[e])
+        if self.type == "qwen2_moe":
+            self._copy(own + "shared_expert_gate.weight", base + "shared_experts.gate_weight", 1, self.hidden)
+            self._gated(base + "shared_experts.", own + "shared_expert.", c["shared_expert_intermediate_size"])
+        elif c.get("n_shared_experts"):
+            self._gated(base + "shared_experts.", own + "shared_experts.", c["n_shared_experts"] * width)
+
+    # What frameworks make of it.
+
+    def of(self, framework):
+        return getattr(self, "_" + framework)()
+
+    def _take_experts(self, tensors):
+        """Takes the experts out: {prefix: {projection: one after the other}}."""
+        found = {}
+        for name in list(tensors):
+            if match := re.match(r"(.*\.mlp\.)experts\.\d+\.(\w+)_proj", name):
+                by_kind = found.setdefault(match[1], {})
+                by_kind.setdefault(match[2], []).append(tensors.pop(name))
+        return found
+
+    @staticmethod
+    def _gate_and_up(experts):
+        return Tensor.stacked(
+            [
+                Tensor.fused(pair)
+                for pair in zip(experts["gate"], experts["up"], strict=True)
+            ]
+        )
+
+    def _huggingface(self):
+        """Models of transformers 5: experts stacked; Phi-3 has its fusions."""
+        out = dict(self.checkpoint)
+        for prefix, experts in self._take_experts(out).items():
+            out[prefix + "experts.gate_up_proj"] = self._gate_and_up(experts)
+            out[prefix + "experts.down_proj"] = Tensor.stacked(experts["down"])
+        if self.type == "phi3":
+            self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
+            self._fuse(out, "gate_up_proj", ("gate_proj", "up_proj"))
+        return out
+
+    @staticmethod
+    def _fuse(tensors, name, parts):
+        for first in [key for key in tensors if f".{parts[0]}." in key]:
+            keys = [first.replace(parts[0], part) for part in parts]
+            if all(key in tensors for key in keys):
+                fused = Tensor.fused([tensors.pop(key) for key in keys])
+                tensors[first.replace(parts[0], name)] = fused
+
+    def _vllm(self):
+        """`packed_modules_mapping` and FusedMoE of vLLM's model files."""
+        out = dict(self.checkpoint)
+        for prefix, experts in self._take_experts(out).items():
+            if self.type == "mixtral":
+                router = out.pop(prefix + "gate.weight")
+                prefix = prefix.replace(".mlp.", ".block_sparse_moe.")
+                out[prefix + "gate.weight"] = router
+            out[prefix + "experts.w13_weight"] = self._gate_and_up(experts)
+            out[prefix + "experts.w2_weight"] = Tensor.stacked(experts["down"])
+        if not self.latent:
+            self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
+        self._fuse(out, "fused_qkv_a_proj", ("q_a_proj", "kv_a_proj_with_mqa"))
+        self._fuse(out, "gate_up_proj", ("gate_proj", "up_proj"))
+        for name in ("model.embed_tokens.weight", "lm_head.weight"):
+            if name in out:  # rows up to a multiple of 64
+                rows = out[name].elements
+                rest = -len(rows) % 64
+                padded = np.pad(rows, ((0, rest), (0, 0)), constant_values=PADDING)
+                out[name] = Tensor(out[name].of, padded)
+        return out
+
+    def _torchtitan(self):
+        """What torchtitan's own adapter makes of the checkpoint."""
+        import torch
+
+        adapter = torchtitan_adapter(self)
+        # The adapter moves elements: which tensor they are of goes beside them.
+        names = sorted({tensor.of for tensor in self.checkpoint.values()})
+        marked = {
+            name: torch.from_numpy(
+                tensor.elements * len(names) + names.index(tensor.of)
+            )
+            for name, tensor in self.checkpoint.items()
+        }
+        out = {}
+        for name, tensor in adapter.from_hf(marked).items():
+            elements = tensor.numpy()
+            of = {names[i] for i in np.unique(elements % len(names))}
+            assert len(of) == 1, name
+            out[name] = Tensor(of.pop(), elements // len(names))
+        return out
+
+    def _megatron(self):
+        """Megatron-Core's own, of which the model's are made."""
+        out = {}
+        for base, shape in self.shapes.items():
+            whole = numbers(*shape)
+            if ".mlp.experts." in base:
+                for e in range(self.experts):
+                    out[f"{base}{e}"] = Tensor(base, whole[e])
+            elif "linear_qkv_down" in base:
+                ranks = self.config["q_lora_rank"]
+                for letters, part in (("q", whole[:ranks]), ("kv", whole[ranks:])):
+                    name = base.replace("linear_qkv", f"linear_{letters}")
+                    out[name] = Tensor(base, part)
+            else:
+                out[base] = Tensor(base, whole)
+        return out
+
+
+def torchtitan_adapter(truth):
+    from types import SimpleNamespace as Named
+
+    from torchtitan.models.common.rope import ComplexRoPE, CosSinRoPE
+    from torchtitan.models.deepseek_v3.state_dict_adapter import (
+        DeepSeekV3StateDictAdapter,
+    )
+    from torchtitan.models.llama3.state_dict_adapter import (
+        Llama3StateDictAdapter,
+    )
+    from torchtitan.models.qwen3.state_dict_adapter import (
+        Qwen3StateDictAdapter,
+    )
+
+    adapter, rope = {
+        "llama": (Llama3StateDictAdapter, ComplexRoPE),
+        "qwen3": (Qwen3StateDictAdapter, CosSinRoPE),
+        "qwen3_moe": (Qwen3StateDictAdapter, CosSinRoPE),
+        "deepseek_v3": (DeepSeekV3StateDictAdapter, ComplexRoPE),
+    }[truth.type]
+    attention = Named(
+        n_heads=truth.heads,
+        n_kv_heads=truth.groups,
+        head_dim=truth.dim,
+        q_lora_rank=truth.config.get("q_lora_rank") or 0,
+        rope=object.__new__(rope.Config),
+    )
+    moe = Named(num_experts=truth.experts) if truth.experts else None
+    layer = Named(attention=attention, moe=moe)
+    model = Named(
+        layers=[layer] * truth.config["num_hidden_layers"],
+        dim=truth.hidden,
+        enable_weight_tying=bool(truth.config.get("tie_word_embeddings")),
+    )
+    return adapter(model, None)
