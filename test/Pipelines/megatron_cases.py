@@ -52,33 +52,46 @@ def add_stages(rng, sizes):
 
 
 KINDS = (
-    "llama", "qwen2", "qwen3", "gpt2", "mixtral", "qwen3_moe", "deepseek_v3",
+    "llama", "qwen2", "qwen3", "gpt2", "mixtral", "qwen2_moe", "qwen3_moe",
+    "deepseek_v2", "deepseek_v3", "glm4_moe",
 )  # fmt: skip
-EXPERT_KINDS = ("mixtral", "qwen3_moe", "deepseek_v3")
+LATENT_KINDS = ("deepseek_v2", "deepseek_v3")
+SHARED_KINDS = (*LATENT_KINDS, "glm4_moe")
+EXPERT_KINDS = ("mixtral", "qwen2_moe", "qwen3_moe", *SHARED_KINDS)
+# Others have the same tensors in both specs.
+CONFIG_KINDS = (*SHARED_KINDS, "qwen2_moe")
 
 
 def add_experts(rng, model, sizes, local):
-    step = rng.choice([1, 1, 2]) if model["kind"] == "qwen3_moe" else 1
+    qwen = model["kind"] in ("qwen2_moe", "qwen3_moe")
+    step = rng.choice([1, 1, 2]) if qwen else 1
     model["experts"] = sizes["ep"] * rng.choice([1, 2, 3])
     unit = math.lcm(sizes["etp"], sizes["tp"])  # shared experts are dense
     model["expert_ffn"] = unit * rng.choice([3, 4, 8])
     model["moe_layers"] = [
         (layer + 1) % step == 0 for layer in range(model["layers"])
     ]
-    if local and rng.random() < 0.4:
+    gated = model["kind"] == "qwen2_moe"
+    if gated or local and rng.random() < 0.4:
         model["shared_ffn"] = sizes["tp"] * rng.choice([3, 5])
+        model["shared_gate"] = gated
 
 
-def add_latent_attention(rng, model, sizes):
-    """What DeepSeek-V3 has more: latent attention, shared experts, a router
-    bias, prediction layers, dense layers first."""
+def add_latent_attention(rng, model):
     model["latent"] = {
         "q_rank": rng.choice([0, 6, 9]), "kv_rank": rng.choice([5, 8]),
         "nope": rng.choice([4, 6]), "rope": 4, "value": rng.choice([4, 5]),
     }  # fmt: skip
+
+
+def add_shared_experts(rng, model):
+    """What DeepSeek and GLM have more: shared experts, dense layers first;
+    but for DeepSeek-V2 a router bias and prediction layers."""
     model["shared_ffn"] = model["expert_ffn"] * rng.choice([1, 2])
     dense = rng.randint(0, min(2, model["layers"] - 1))
     model["moe_layers"] = [n >= dense for n in range(model["layers"])]
+    if model["kind"] == "deepseek_v2":
+        return
     model["expert_bias"] = True
     model["mtp"] = rng.choice([0, 1, 2])
     if model["mtp"]:  # megatron-core 0.16.1 cannot tie both
@@ -97,8 +110,9 @@ def random_model(rng, kind, sizes, local):
         "kind": kind, "layers": add_stages(rng, sizes), "hidden": hidden,
         "ffn": sizes["tp"] * rng.choice([3, 5, 8, 16]), "heads": heads,
         "groups": heads if gpt2 else rng.choice(groups), "head_dim": head_dim,
-        "gated": not gpt2, "bias": gpt2, "qkv_bias": kind in ("gpt2", "qwen2"),
-        "qk_norm": kind in ("qwen3", "qwen3_moe"),
+        "gated": not gpt2, "bias": gpt2, 
+        "qkv_bias": kind in ("gpt2", "qwen2", "qwen2_moe", "glm4_moe"),
+        "qk_norm": kind in ("qwen3", "qwen3_moe", "glm4_moe"),
         "positions": rng.choice([10, 33]) if gpt2 else 0,
         "tied": rng.random() < 0.5, "vocab": vocab, "experts": 0,
         "shared_ffn": 0, "vocab_multiple": rng.choice([1, 4, 32]),
@@ -109,8 +123,10 @@ def random_model(rng, kind, sizes, local):
         model["groups"] = rng.choice(few or groups)
     if moe:
         add_experts(rng, model, sizes, local)
-    if kind == "deepseek_v3":
-        add_latent_attention(rng, model, sizes)
+    if kind in LATENT_KINDS:
+        add_latent_attention(rng, model)
+    if kind in SHARED_KINDS:
+        add_shared_experts(rng, model)
     if local and sizes["pp"] > 1:
         model["tied"] = False  # a flat list has no tensor on two stages
     multiple = model["vocab_multiple"] * sizes["tp"]
@@ -121,7 +137,7 @@ def random_model(rng, kind, sizes, local):
 def random_case(seed):
     rng = random.Random(seed)
     kind = rng.choice(KINDS)
-    local = kind != "deepseek_v3" and rng.random() < 0.5
+    local = kind not in CONFIG_KINDS and rng.random() < 0.5
     sizes = random_sizes(rng, moe=kind in EXPERT_KINDS)
     model = random_model(rng, kind, sizes, local)
     if rng.random() < 0.85:
@@ -152,13 +168,30 @@ def config_of(model):
     if model["kind"] == "mixtral":
         config["intermediate_size"] = model["expert_ffn"]
         config["num_local_experts"] = model["experts"]
-    if model["kind"] == "qwen3_moe":
+    if model["kind"] in ("qwen2_moe", "qwen3_moe"):
         config["num_experts"] = model["experts"]
         config["moe_intermediate_size"] = model["expert_ffn"]
         config["mlp_only_layers"] = [
             layer for layer, moe in enumerate(model["moe_layers"]) if not moe
         ]
+    if model["kind"] == "qwen2_moe":
+        config["shared_expert_intermediate_size"] = model["shared_ffn"]
+    if model["kind"] in SHARED_KINDS:
+        config |= shared_config_of(model)
     return config | (latent_config_of(model) if model["latent"] else {})
+
+
+def shared_config_of(model):
+    more = {
+        "n_routed_experts": model["experts"],
+        "moe_intermediate_size": model["expert_ffn"],
+        "n_shared_experts": model["shared_ffn"] // model["expert_ffn"],
+        "num_nextn_predict_layers": model["mtp"],
+        "first_k_dense_replace": model["moe_layers"].count(False),
+    }
+    if model["kind"] == "glm4_moe":
+        more |= {"attention_bias": True, "use_qk_norm": True}
+    return more
 
 
 def latent_config_of(model):
@@ -168,11 +201,6 @@ def latent_config_of(model):
         "kv_lora_rank": latent["kv_rank"],
         "qk_nope_head_dim": latent["nope"],
         "qk_rope_head_dim": latent["rope"], "v_head_dim": latent["value"],
-        "n_routed_experts": model["experts"],
-        "moe_intermediate_size": model["expert_ffn"],
-        "n_shared_experts": model["shared_ffn"] // model["expert_ffn"],
-        "num_nextn_predict_layers": model["mtp"],
-        "first_k_dense_replace": model["moe_layers"].count(False),
     }  # fmt: skip
 
 

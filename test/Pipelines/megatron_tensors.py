@@ -79,11 +79,14 @@ def llama_layer(config):
 
 
 def moe_layer(config, layer):
-    """Mixtral, and Qwen 3 with experts, some of whose layers have none."""
-    hidden, mixtral = config["hidden_size"], config["model_type"] == "mixtral"
+    """Mixtral, and Qwen 2 and 3 with experts, some of whose layers have
+    none."""
+    hidden, kind = config["hidden_size"], config["model_type"]
+    mixtral = kind == "mixtral"
     yield from grouped_attention(
         hidden, config["num_attention_heads"], config["num_key_value_heads"],
-        head_dim_of(config), qk_norm=not mixtral,
+        head_dim_of(config), qkv_bias=kind == "qwen2_moe",
+        qk_norm=kind == "qwen3_moe",
     )  # fmt: skip
     width = config.get("intermediate_size")
     if layer in config.get("mlp_only_layers", []):
@@ -94,6 +97,13 @@ def moe_layer(config, layer):
         yield from experts(
             hidden, config["moe_intermediate_size"], config["num_experts"]
         )
+        shared = config.get("shared_expert_intermediate_size")
+        if shared:
+            prefix = "mlp.shared_experts."
+            yield prefix + "gate_weight", (1, hidden), {}
+            yield from dense_mlp(
+                config, True, hidden, shared, prefix, norm=False
+            )
 
 
 def latent_attention(config):
@@ -121,7 +131,8 @@ def deepseek_moe(config):
     count = config["n_routed_experts"]
     for name, shape, cut in experts(hidden, width, count):
         yield name, shape, cut
-        if name == "mlp.router.weight":
+        balanced = config["model_type"] != "deepseek_v2"
+        if name == "mlp.router.weight" and balanced:
             bias = {"buffer": True, "fsdp": None}
             yield "mlp.router.expert_bias", (count,), bias
     shared = config["n_shared_experts"] * width
@@ -129,8 +140,16 @@ def deepseek_moe(config):
     yield from dense_mlp(config, True, hidden, shared, prefix, norm=False)
 
 
-def deepseek_v3_layer(config, layer):
-    yield from latent_attention(config)
+def deepseek_layer(config, layer):
+    """DeepSeek V2 and V3, and GLM 4, whose attention is grouped."""
+    if config["model_type"] == "glm4_moe":
+        yield from grouped_attention(
+            config["hidden_size"], config["num_attention_heads"],
+            config["num_key_value_heads"], head_dim_of(config),
+            qkv_bias=config["attention_bias"], qk_norm=config["use_qk_norm"],
+        )  # fmt: skip
+    else:
+        yield from latent_attention(config)
     if layer >= config["first_k_dense_replace"]:
         yield from deepseek_moe(config)
     else:
@@ -147,7 +166,7 @@ def prediction_layers(config):
             yield prefix + name + ".weight", (hidden,), {}
         yield prefix + "eh_proj.weight", (hidden, 2 * hidden), {"tp": 0}
         last = config["num_hidden_layers"] - 1
-        for name, shape, cut in deepseek_v3_layer(config, last):
+        for name, shape, cut in deepseek_layer(config, last):
             yield prefix + "mtp_model_layer." + name, shape, cut
         yield prefix + "final_layernorm.weight", (hidden,), {}
 
@@ -164,9 +183,9 @@ def gpt2_layer(config):
 def layer_tensors(config, layer):
     """(name, shape, keywords of Cut) of one layer."""
     kind = config["model_type"]
-    if kind == "deepseek_v3":
-        return deepseek_v3_layer(config, layer)
-    if kind in ("mixtral", "qwen3_moe"):
+    if kind in ("deepseek_v2", "deepseek_v3", "glm4_moe"):
+        return deepseek_layer(config, layer)
+    if kind in ("mixtral", "qwen2_moe", "qwen3_moe"):
         return moe_layer(config, layer)
     return gpt2_layer(config) if kind == "gpt2" else llama_layer(config)
 

@@ -102,6 +102,7 @@ def moe_options(model):
         "moe_ffn_hidden_size": model["expert_ffn"],
         "moe_layer_freq": [int(moe) for moe in model["moe_layers"]],
         "moe_shared_expert_intermediate_size": model["shared_ffn"] or None,
+        "moe_shared_expert_gate": model.get("shared_gate", False),
         "moe_router_load_balancing_type": "none",
         "moe_router_score_function": "sigmoid",
         "moe_router_enable_expert_bias": model["expert_bias"],
