@@ -278,10 +278,9 @@ const char *nameOf(Framework framework) {
 
 const std::vector<std::string> &typesOf(Framework framework) {
   static const std::vector<std::string> most = {
-      "llama",     "mistral",     "qwen2",       "qwen3",
-      "phi3",      "gemma2",      "gemma3_text", "mixtral",
-      "qwen2_moe", "qwen3_moe",   "deepseek_v2", "deepseek_v3",
-      "glm4_moe"};
+      "llama",       "mistral",     "qwen2",   "qwen3",     "phi3",
+      "gemma2",      "gemma3_text", "mixtral", "qwen2_moe", "qwen3_moe",
+      "deepseek_v2", "deepseek_v3", "glm4_moe"};
   static const std::vector<std::string> trained = {"llama", "qwen3",
                                                    "qwen3_moe", "deepseek_v3"};
   return framework == Framework::Torchtitan ? trained : most;

@@ -17,9 +17,9 @@ enum class Framework { Megatron, HuggingFace, Vllm, Torchtitan };
 
 /// As a request says it.
 const char *nameOf(Framework framework);
-constexpr Framework kFrameworks[] = {
-    Framework::Megatron, Framework::HuggingFace, Framework::Vllm,
-    Framework::Torchtitan};
+constexpr Framework kFrameworks[] = {Framework::Megatron,
+                                     Framework::HuggingFace, Framework::Vllm,
+                                     Framework::Torchtitan};
 
 /// What a framework's tensor has of Megatron-Core's.
 enum class Part {

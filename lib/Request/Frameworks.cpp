@@ -34,7 +34,8 @@ public:
     int64_t dim = dimOf(row.part);
     std::string take = takeOf(row.part, tensor.shape[dim]);
     if (!take.empty())
-      view += ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
+      view +=
+          ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
     append(views, view + "}");
     if (needsRule(row.part))
       append(rules, ruleOf(row));
@@ -68,8 +69,8 @@ private:
       for (int64_t head = lo; head < hi; ++head) {
         int64_t first = (group * (perGroup() + 2) + head) * model.headDim;
         for (int64_t row = first; row < first + half; ++row)
-          append(out, span(row, row + 1) + ", " +
-                          span(row + half, row + half + 1));
+          append(out,
+                 span(row, row + 1) + ", " + span(row + half, row + half + 1));
       }
     return out;
   }
@@ -188,12 +189,13 @@ Framework readFramework(const Json &layout, const std::string &path,
   Framework framework = Framework::Megatron;
   if (value) {
     const std::string &name = asString(*value, where);
-    auto found = std::find_if(
-        std::begin(kFrameworks), std::end(kFrameworks),
-        [&](Framework each) { return name == nameOf(each); });
+    auto found =
+        std::find_if(std::begin(kFrameworks), std::end(kFrameworks),
+                     [&](Framework each) { return name == nameOf(each); });
     if (found == std::end(kFrameworks))
-      fail(where + " must be \"megatron\", \"huggingface\", \"vllm\" or "
-                   "\"torchtitan\", not " +
+      fail(where +
+           " must be \"megatron\", \"huggingface\", \"vllm\" or "
+           "\"torchtitan\", not " +
            inQuotes(name));
     framework = *found;
   }
@@ -256,7 +258,8 @@ FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
     for (const ModelTensor &tensor : model.tensors)
       if (!named.count(tensor.name))
         fail(path + ".framework " + inQuotes(nameOf(framework)) +
-             " has no name for tensor " + inQuotes(tensor.name));
+             " has no name for tensor " + inQuotes(tensor.name) +
+             ": a destination may be \"without\" it");
   return {parseJson("[" + writer.views + "]", path + ".framework"),
           parseJson("[" + writer.rules + "]", path + ".framework")};
 }

@@ -184,10 +184,16 @@ std::vector<int64_t> readDevices(const Json &layout, const std::string &path,
 
 ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
                                 int64_t vocabMultiple) {
-  checkKeys(layout, path,
-            {"world", "tp", "cp", "ep", "etp", "fsdp", "dp", "pp", "vpp",
-             "zero", "order", "pp_layers", "devices", "vocab_multiple",
-             "bucket_size", "state", "views", "rules", "framework", "without"});
+  checkKeys(layout, path, {"world",       "tp",
+                           "cp",          "ep",
+                           "etp",         "fsdp",
+                           "dp",          "pp",
+                           "vpp",         "zero",
+                           "order",       "pp_layers",
+                           "devices",     "vocab_multiple",
+                           "bucket_size", "state",
+                           "views",       "rules",
+                           "framework",   "without"});
   ParallelSizes sizes;
   sizes.world = readWorld(layout, path);
   sizes.tp = readSize(layout, path, "tp", 1);

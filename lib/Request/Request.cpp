@@ -183,8 +183,8 @@ void prepareForFrameworks(Reader &reader) {
   if (!reader.namesFramework())
     return;
   for (Side side : {Side::Source, Side::Destination})
-    reader.frameworks.push_back(readFramework(
-        reader.sides.of(side), sideName(side), reader.model));
+    reader.frameworks.push_back(
+        readFramework(reader.sides.of(side), sideName(side), reader.model));
   for (const ModelTensor &tensor : reader.model.tensors)
     reader.registered.push_back(tensor.name);
   reader.model = withStackedExperts(std::move(reader.model));

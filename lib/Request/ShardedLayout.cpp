@@ -293,10 +293,9 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
           "pp_layers", "vocab_multiple", "bucket_size"})
       if (member.first == key)
         fail(path + " has " + inQuotes(key) + " beside \"shards\"");
-  checkKeys(
-      json, path,
-      {"world", "shards", "devices", "state", "partial", "views", "framework",
-       "without"});
+  checkKeys(json, path,
+            {"world", "shards", "devices", "state", "partial", "views",
+             "framework", "without"});
   LayoutDecl layout;
   layout.world = readWorld(json, path);
   layout.devices = readDevices(json, path, layout.world);

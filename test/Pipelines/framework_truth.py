@@ -28,7 +28,9 @@ class Tensor:
     @classmethod
     def fused(cls, parts, axis=0):
         assert len({part.of for part in parts}) == 1
-        return cls(parts[0].of, np.concatenate([p.elements for p in parts], axis))
+        return cls(
+            parts[0].of, np.concatenate([p.elements for p in parts], axis)
+        )
 
     @classmethod
     def stacked(cls, parts):
@@ -48,7 +50,11 @@ class Truth:
         self.experts = next(
             (
                 config[key]
-                for key in ("num_experts", "num_local_experts", "n_routed_experts")
+                for key in (
+                    "num_experts",
+                    "num_local_experts",
+                    "n_routed_experts",
+                )
                 if key in config
             ),
             0,
@@ -78,7 +84,9 @@ class Truth:
             "embedding.word_embeddings.weight",
             *vocabulary,
         )
-        self._copy("model.norm.weight", "decoder.final_layernorm.weight", self.hidden)
+        self._copy(
+            "model.norm.weight", "decoder.final_layernorm.weight", self.hidden
+        )
         if not self.config.get("tie_word_embeddings"):
             self._copy("lm_head.weight", "output_layer.weight", *vocabulary)
 
@@ -91,7 +99,11 @@ class Truth:
             self._attention(base, own)
         behind = "pre_feedforward" if gemma else "post_attention"
         moe = self.experts and n >= self.config.get("first_k_dense_replace", 0)
-        norm = "pre_mlp_layernorm.weight" if moe else "mlp.linear_fc1.layer_norm_weight"
+        norm = (
+            "pre_mlp_layernorm.weight"
+            if moe
+            else "mlp.linear_fc1.layer_norm_weight"
+        )
         self._copy(own + f"{behind}_layernorm.weight", base + norm, self.hidden)
         if gemma:
             for name, linear in (
@@ -119,7 +131,9 @@ class Truth:
             at + "linear_qkv.layer_norm_weight",
             self.hidden,
         )
-        has_bias = self.type.startswith("qwen2") or self.config.get("attention_bias")
+        has_bias = self.type.startswith("qwen2") or self.config.get(
+            "attention_bias"
+        )
         for kind, more in (("weight", [self.hidden]), ("bias", [])):
             if kind == "bias" and not has_bias:
                 continue
@@ -136,10 +150,14 @@ class Truth:
                     to + f"{letter}_proj.{kind}", name, part.reshape(-1, *more)
                 )
         width = self.heads * self.dim
-        self._copy(to + "o_proj.weight", at + "linear_proj.weight", self.hidden, width)
-        if self.type in ("qwen3", "qwen3_moe", "gemma3_text") or self.config.get(
-            "use_qk_norm"
-        ):
+        self._copy(
+            to + "o_proj.weight", at + "linear_proj.weight", self.hidden, width
+        )
+        if self.type in (
+            "qwen3",
+            "qwen3_moe",
+            "gemma3_text",
+        ) or self.config.get("use_qk_norm"):
             for letter in "qk":
                 self._copy(
                     to + f"{letter}_norm.weight",
@@ -152,38 +170,104 @@ class Truth:
         down = c["kv_lora_rank"] + c["qk_rope_head_dim"]
         queries = self.heads * (c["qk_nope_head_dim"] + c["qk_rope_head_dim"])
         values = self.heads * (c["qk_nope_head_dim"] + c["v_head_dim"])
-        self._copy(own + "input_layernorm.weight", base + "input_layernorm.weight", self.hidden)
+        self._copy(
+            own + "input_layernorm.weight",
+            base + "input_layernorm.weight",
+            self.hidden,
+        )
         ranks = c.get("q_lora_rank")
         if ranks and self.joined:
-            both = self._whole(at + "linear_qkv_down_proj.weight", ranks + down, self.hidden)
-            for name, part in (("q_a_proj", both[:ranks]), ("kv_a_proj_with_mqa", both[ranks:])):
-                self._add(to + name + ".weight", at + "linear_qkv_down_proj.weight", part)
+            both = self._whole(
+                at + "linear_qkv_down_proj.weight", ranks + down, self.hidden
+            )
+            for name, part in (
+                ("q_a_proj", both[:ranks]),
+                ("kv_a_proj_with_mqa", both[ranks:]),
+            ):
+                self._add(
+                    to + name + ".weight",
+                    at + "linear_qkv_down_proj.weight",
+                    part,
+                )
         else:
             if ranks:
-                self._copy(to + "q_a_proj.weight", at + "linear_q_down_proj.weight", ranks, self.hidden)
-            self._copy(to + "kv_a_proj_with_mqa.weight", at + "linear_kv_down_proj.weight", down, self.hidden)
+                self._copy(
+                    to + "q_a_proj.weight",
+                    at + "linear_q_down_proj.weight",
+                    ranks,
+                    self.hidden,
+                )
+            self._copy(
+                to + "kv_a_proj_with_mqa.weight",
+                at + "linear_kv_down_proj.weight",
+                down,
+                self.hidden,
+            )
         if ranks:
-            self._copy(to + "q_a_layernorm.weight", at + "linear_q_up_proj.layer_norm_weight", ranks)
-            self._copy(to + "q_b_proj.weight", at + "linear_q_up_proj.weight", queries, ranks)
+            self._copy(
+                to + "q_a_layernorm.weight",
+                at + "linear_q_up_proj.layer_norm_weight",
+                ranks,
+            )
+            self._copy(
+                to + "q_b_proj.weight",
+                at + "linear_q_up_proj.weight",
+                queries,
+                ranks,
+            )
         else:
-            self._copy(to + "q_proj.weight", at + "linear_q_proj.weight", queries, self.hidden)
+            self._copy(
+                to + "q_proj.weight",
+                at + "linear_q_proj.weight",
+                queries,
+                self.hidden,
+            )
         rank = c["kv_lora_rank"]
-        self._copy(to + "kv_a_layernorm.weight", at + "linear_kv_up_proj.layer_norm_weight", rank)
-        self._copy(to + "kv_b_proj.weight", at + "linear_kv_up_proj.weight", values, rank)
-        self._copy(to + "o_proj.weight", at + "linear_proj.weight", self.hidden, self.heads * c["v_head_dim"])
+        self._copy(
+            to + "kv_a_layernorm.weight",
+            at + "linear_kv_up_proj.layer_norm_weight",
+            rank,
+        )
+        self._copy(
+            to + "kv_b_proj.weight",
+            at + "linear_kv_up_proj.weight",
+            values,
+            rank,
+        )
+        self._copy(
+            to + "o_proj.weight",
+            at + "linear_proj.weight",
+            self.hidden,
+            self.heads * c["v_head_dim"],
+        )
 
     def _gated(self, base, own, width):
         fc1 = self._whole(base + "linear_fc1.weight", 2 * width, self.hidden)
-        self._add(own + "gate_proj.weight", base + "linear_fc1.weight", fc1[:width])
-        self._add(own + "up_proj.weight", base + "linear_fc1.weight", fc1[width:])
-        self._copy(own + "down_proj.weight", base + "linear_fc2.weight", self.hidden, width)
+        self._add(
+            own + "gate_proj.weight", base + "linear_fc1.weight", fc1[:width]
+        )
+        self._add(
+            own + "up_proj.weight", base + "linear_fc1.weight", fc1[width:]
+        )
+        self._copy(
+            own + "down_proj.weight",
+            base + "linear_fc2.weight",
+            self.hidden,
+            width,
+        )
 
     def _sparse(self, base, own):
         c, count = self.config, self.experts
         width = c.get("moe_intermediate_size", c["intermediate_size"])
-        self._copy(own + "gate.weight", base + "router.weight", count, self.hidden)
+        self._copy(
+            own + "gate.weight", base + "router.weight", count, self.hidden
+        )
         if self.type in ("deepseek_v3", "glm4_moe"):
-            self._copy(own + "gate.e_score_correction_bias", base + "router.expert_bias", count)
+            self._copy(
+                own + "gate.e_score_correction_bias",
+                base + "router.expert_bias",
+                count,
+            )
         names = [base + f"experts.linear_fc{i}.weight" for i in (1, 2)]
         fc1 = self._whole(names[0], count, 2 * width, self.hidden)
         fc2 = self._whole(names[1], count, self.hidden, width)
@@ -193,10 +277,23 @@ class Truth:
             self._add(each + "up_proj.weight", names[0], fc1[e, width:])
             self._add(each + "down_proj.weight", names[1], fc2[e])
         if self.type == "qwen2_moe":
-            self._copy(own + "shared_expert_gate.weight", base + "shared_experts.gate_weight", 1, self.hidden)
-            self._gated(base + "shared_experts.", own + "shared_expert.", c["shared_expert_intermediate_size"])
+            self._copy(
+                own + "shared_expert_gate.weight",
+                base + "shared_experts.gate_weight",
+                1,
+                self.hidden,
+            )
+            self._gated(
+                base + "shared_experts.",
+                own + "shared_expert.",
+                c["shared_expert_intermediate_size"],
+            )
         elif c.get("n_shared_experts"):
-            self._gated(base + "shared_experts.", own + "shared_experts.", c["n_shared_experts"] * width)
+            self._gated(
+                base + "shared_experts.",
+                own + "shared_experts.",
+                c["n_shared_experts"] * width,
+            )
 
     # What frameworks make of it.
 
@@ -258,7 +355,9 @@ class Truth:
             if name in out:  # rows up to a multiple of 64
                 rows = out[name].elements
                 rest = -len(rows) % 64
-                padded = np.pad(rows, ((0, rest), (0, 0)), constant_values=PADDING)
+                padded = np.pad(
+                    rows, ((0, rest), (0, 0)), constant_values=PADDING
+                )
                 out[name] = Tensor(out[name].of, padded)
         return out
 
@@ -293,7 +392,10 @@ class Truth:
                     out[f"{base}{e}"] = Tensor(base, whole[e])
             elif "linear_qkv_down" in base:
                 ranks = self.config["q_lora_rank"]
-                for letters, part in (("q", whole[:ranks]), ("kv", whole[ranks:])):
+                for letters, part in (
+                    ("q", whole[:ranks]),
+                    ("kv", whole[ranks:]),
+                ):
                     name = base.replace("linear_qkv", f"linear_{letters}")
                     out[name] = Tensor(base, part)
             else:

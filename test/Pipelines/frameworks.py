@@ -169,7 +169,10 @@ def transformers_shapes(config):
             AutoConfig.for_model(**config, **more)
         )
     state = model.state_dict(keep_vars=True)
-    tied = model.get_output_embeddings().weight is state["model.embed_tokens.weight"]
+    tied = (
+        model.get_output_embeddings().weight
+        is state["model.embed_tokens.weight"]
+    )
     return {
         name: tuple(value.shape)
         for name, value in state.items()
@@ -229,7 +232,9 @@ def programs_of(tools, plan, world):
     ]
 
 
-def compare_megatron(tools, truth, side_name, layout, programs, request, folder):
+def compare_megatron(
+    tools, truth, side_name, layout, programs, request, folder
+):
     """That Megatron-Core's side is what it is without frameworks."""
     alone = {key: layout[key] for key in layout if key != "framework"}
     plain = request | {"source": alone, "destination": {"world": 1}}

@@ -110,7 +110,7 @@ def random_model(rng, kind, sizes, local):
         "kind": kind, "layers": add_stages(rng, sizes), "hidden": hidden,
         "ffn": sizes["tp"] * rng.choice([3, 5, 8, 16]), "heads": heads,
         "groups": heads if gpt2 else rng.choice(groups), "head_dim": head_dim,
-        "gated": not gpt2, "bias": gpt2, 
+        "gated": not gpt2, "bias": gpt2,
         "qkv_bias": kind in ("gpt2", "qwen2", "qwen2_moe", "glm4_moe"),
         "qk_norm": kind in ("qwen3", "qwen3_moe", "glm4_moe"),
         "positions": rng.choice([10, 33]) if gpt2 else 0,

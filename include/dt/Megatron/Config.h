@@ -46,7 +46,7 @@ struct MegatronConfig {
   std::vector<bool> moeLayers; // one per layer
   int64_t experts = 0;
   int64_t expertFfn = 0;
-  int64_t sharedFfn = 0; // 0: no shared experts
+  int64_t sharedFfn = 0;   // 0: no shared experts
   bool sharedGate = false; // what they give is weighted, token by token
   bool expertBias = false;
 
