@@ -3,8 +3,8 @@
 A model's tensors are Megatron-Core's, with the experts of a layer in one and,
 where vLLM takes part, latent attention's projections down in one. `Truth` makes
 of them what Hugging Face's checkpoints have, by the reshapes that converters
-use, and of that what each framework's own loader makes: torchtitan's by the code
-of its state dict adapters.
+use, and of that what each framework's own loader makes: torchtitan's by the
+code of its state dict adapters.
 """
 
 import re
@@ -301,7 +301,7 @@ class Truth:
         return getattr(self, "_" + framework)()
 
     def _take_experts(self, tensors):
-        """Takes the experts out: {prefix: {projection: one after the other}}."""
+        """Takes the experts out: {prefix: {projection: one by one}}."""
         found = {}
         for name in list(tensors):
             if match := re.match(r"(.*\.mlp\.)experts\.\d+\.(\w+)_proj", name):

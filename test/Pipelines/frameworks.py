@@ -5,8 +5,8 @@ that framework cuts it, and compared with what the plan's programs say that they
 store. Names and shapes of Hugging Face's side are those of the model that
 transformers builds on `meta`; torchtitan's are made by its own adapters. Where
 one of them is not installed, that is said. Megatron-Core's side stores what it
-stores without frameworks, ZeRO's ranges included. Every byte is run and checked,
-wire bytes are at the lower bound.
+stores without frameworks, ZeRO's ranges included. Every byte is run and
+checked, wire bytes are at the lower bound.
 """
 
 import argparse

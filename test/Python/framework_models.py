@@ -2,12 +2,13 @@
 
     python test/Python/framework_models.py CASE...
 
-Four processes: the first of them hold a model that transformers builds, all hold
-one that Megatron-Core builds, in parallel. A switch takes the weights over, both
-compute logits of the same tokens, and another switch takes them back: logits
-agree to the noise of their arithmetic, and weights are what they were, bit for
-bit. All is imported once, before processes are forked. Megatron-Core's CPU mode
-changes torch, so this is no module of the suite's own process.
+Four processes: the first of them hold a model that transformers builds, all
+hold one that Megatron-Core builds, in parallel. A switch takes the weights
+over, both models compute logits of the same tokens, and another switch takes
+them back. Logits agree to the noise of their arithmetic, and weights are what
+they were, bit for bit. All is imported once, before processes are forked.
+Megatron-Core's CPU mode changes torch, so this is no module of the suite's own
+process.
 """
 
 import argparse
