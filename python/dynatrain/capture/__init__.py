@@ -11,9 +11,11 @@ Each takes the objects or their JSON form (the same field names), and needs
 neither torch nor Megatron itself. `merge` joins what several ranks have read,
 `request(source, destination)` makes the request for `dt-opt`. `gather` does the
 reading and joining for all processes of a world at once. A `Piece` is a plain
-tensor that says which part of a full one it is.
+tensor that says which part of a full one it is. `huggingface` reads no layout but
+how a model of transformers may be cut, for a side with sizes.
 """
 
+from .huggingface import huggingface
 from .layout import CaptureError, Layout, merge
 from .local import gather, local_layout
 from .megatron import describe_sharded, from_sharded_tensors
@@ -30,6 +32,7 @@ __all__ = [
     "from_dtensors",
     "from_sharded_tensors",
     "gather",
+    "huggingface",
     "local_layout",
     "merge",
     "request",

@@ -49,6 +49,7 @@ class Layout:
 def describe_sharded(
     state_dict: Mapping[str, Any], gbuf_ranges: Iterable[Any] = ()
 ) -> list[dict[str, Any]]: ...
+def huggingface(model: Any, experts: bool = False) -> dict[str, Any]: ...
 def from_checkpoint_metadata(
     metadata: Any,
     world: int,
