@@ -11,8 +11,8 @@ Each takes the objects or their JSON form (the same field names), and needs
 neither torch nor Megatron itself. `merge` joins what several ranks have read,
 `request(source, destination)` makes the request for `dt-opt`. `gather` does the
 reading and joining for all processes of a world at once. A `Piece` is a plain
-tensor that says which part of a full one it is. `huggingface` reads no layout but
-how a model of transformers may be cut, for a side with sizes.
+tensor that says which part of a full one it is. `huggingface` reads how a model
+of transformers may be cut, for a side with sizes.
 """
 
 from .huggingface import huggingface
