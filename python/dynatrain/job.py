@@ -37,6 +37,7 @@ from .errors import (
 from .farewell import describe
 from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
+from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
@@ -187,6 +188,7 @@ class Job:
             trace=Path(trace) if trace is not None else None,
             request=more,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
+            log=JobLog(self.name),
         )
         self._ahead = self._planner(name) if plans_ahead else None
         self.counters = Counters()
@@ -514,7 +516,22 @@ class Job:
                 self._enter(attempt)
         self.counters.committed += 1
         self.counters.recoveries += attempt.is_after_loss
+        self._log_committed(attempt)
         self._account(attempt, "committed")
+
+    def _log_committed(self, attempt: Attempt) -> None:
+        log, world = self._terms.log, self.world
+        if world is None:
+            log.ends("left", attempt.number)
+            return
+        log.ends(
+            "recovered" if attempt.is_after_loss else "committed",
+            attempt.number,
+            world=world.epoch,
+            rank=world.rank,
+            size=world.size,
+            step=self._step,
+        )
 
     def _enter(self, attempt: Attempt) -> None:
         self._watch.enter(self.world, attempt.pulse)
@@ -537,6 +554,7 @@ class Job:
         if self._ahead is not None and self.world is not None:
             self._ahead.enter(attempt.number, self.world)
         self.counters.aborted += 1
+        self._terms.log.ends("aborted", attempt.number, why=why)
         self._account(attempt, f"aborted: {why}")
 
     def _note_decision(self, attempt: Attempt) -> None:
@@ -564,8 +582,9 @@ class Job:
         if ended is not None:
             self._drop(task.why)
         record = self._native.record()
-        if record.attempt != task.attempt and record.is_open:
-            return  # another one has taken over what was wanted
+        is_open = record.attempt != task.attempt and record.is_open
+        if is_open and (ended is None or ended.is_taken_over_by(record)):
+            return
         if self._is_torn and self.world is not None:
             self._tell_of_recovery(task, ended)
         else:

@@ -89,14 +89,26 @@ def queued_of(native: _C.Job) -> dict[str, Any] | None:
 
 def sweep(store: dist.Store, root: str, attempt: int) -> None:
     """Removes what those who have died have left of an attempt, and those who
-    were slow of one before."""
+    were slow of one before; and of who has left the job what it would have
+    taken away itself."""
     of_attempt = re.compile(f"{re.escape(root)}/(ahead/|)([0-9]+)/")
+    of_process = re.compile(f"{re.escape(root)}/(alive|status)/(.+)")
     # Not every store can tell its keys; one that is gone keeps none.
     with contextlib.suppress(RuntimeError, AttributeError):
-        for key in store.list_keys():
+        keys = store.list_keys()
+        for key in keys:
             found = of_attempt.match(key)
             # In the world that it has made plans are made under its number.
             if found and int(found[2]) + bool(found[1]) <= attempt:
+                store.delete_key(key)
+        # Who has a sign of life has been in a world of this list, or has left.
+        names = [key for key in keys if key.startswith(f"{root}/world/")]
+        if not names or not store.check(names):
+            return  # the job goes to another one just now
+        worlds = [store.get(name).decode() for name in names]
+        for key in keys:
+            found = of_process.fullmatch(key)
+            if found and not any(found[2] in world for world in worlds):
                 store.delete_key(key)
 
 
