@@ -197,10 +197,11 @@ def test_rl_of_what_has_changed():
     assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
 
 
-def test_elastic_gpt():
+@pytest.mark.parametrize("options", [[], ["--moe"]], ids=["dense", "moe"])
+def test_elastic_gpt(options):
     """Its losses and every byte are checked by the example itself."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_gpt/launch.py"],
+        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", *options],
         env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
         capture_output=True,
         text=True,
