@@ -203,15 +203,20 @@ def seconds_to_recover(found):
     return max(one["recovered"] - killed for one in found if "recovered" in one)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--losses", type=int, default=10)
+def add_size(parser):
+    """What other_recoveries.py takes too."""
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--width", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--seed", type=int, default=0)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pairs", type=int, default=5)
+    parser.add_argument("--losses", type=int, default=10)
+    add_size(parser)
     args = parser.parse_args()
     size = args.width, args.layers, args.batch
     weights = 4 * args.width**2 * args.layers

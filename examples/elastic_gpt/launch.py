@@ -1,10 +1,12 @@
 """Runs a job through 4 -> 6 -> 3 -> 4 processes while it trains, and checks it.
 
-python examples/elastic_gpt/launch.py [--moe | --lose]
+python examples/elastic_gpt/launch.py [--moe | --lose | --torchrun]
 
 With --moe: a mixture of experts, whose experts are on as many processes of each
 replica as the layout says. With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
 from snapshots; each time the steps since the last one are taken again.
+With --torchrun: each process is a worker of an agent of its own, which starts
+it again when it is killed: it joins, 4 -> 3 -> 4.
 
 The store is this process's, so it outlives all of the job. Each switch is
 checked bit for bit (record.py), and the losses are held against a run of one
@@ -84,21 +86,32 @@ def alone(folder, steps, model="gpt"):
     return job.steps()
 
 
-def losing(folder):
-    """The same of a run that loses two processes."""
+#: An agent for each process: where several share one, it ends all of them when
+#: one is lost.
+AGENT = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
+AGENT += ["--max-restarts=1"]
+
+
+def losing(folder, by_agents=False):
+    """The same of a run that loses two processes; or one, which comes again."""
     script = folder / "script.json"
     script.write_text(json.dumps({"3": {"after": 6, "end": True}}))
     hosted = store()
-    job = Started(HERE / "train.py", folder, hosted)
+    agents = AGENT if by_agents else ()
+    job = Started(HERE / "train.py", folder, hosted, agents)
     try:
         job.start(
             4, "--processes", "4", "--layout", json.dumps(TP1),
             "--steps", "100000", "--script", str(script),
             "--timeout", str(TIMEOUT), "--snapshots", "4",
         )  # fmt: skip
-        for epoch, number in (1, 0), (2, 2):
-            job.until(epoch, steps=6)
-            job.lose(number)
+        job.until(1, steps=6)
+        if by_agents:
+            job.lose_worker(1)
+        else:
+            job.lose(0)
+            job.until(2, steps=6)
+            job.lose(2)
         job.join()
     finally:
         job.kill()
@@ -106,11 +119,12 @@ def losing(folder):
 
 
 def main():
-    loses, moe = "--lose" in sys.argv[1:], "--moe" in sys.argv[1:]
+    moe, torchrun = "--moe" in sys.argv[1:], "--torchrun" in sys.argv[1:]
+    loses = torchrun or "--lose" in sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         if loses:
-            steps, keys = losing(folder)
+            steps, keys = losing(folder, torchrun)
         else:
             steps, keys = elastic(folder, *(("moe", MOE) if moe else ()))
         compared = None if loses else check(folder / "record")

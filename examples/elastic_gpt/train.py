@@ -65,6 +65,9 @@ class Script:
 def main():
     args = options()
     torch.set_num_threads(1)
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
+        # torchrun has started it again: it joins, as any other.
+        args.processes = 1
     job = dynatrain.Job(
         args.store,
         MODELS[args.model],

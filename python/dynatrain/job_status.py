@@ -24,6 +24,7 @@ import torch.distributed as dist
 from . import _C
 from .errors import InvalidError, PeerTimeoutError, StoreLostError, error_of
 from .farewell import describe
+from .job_requests import Wish, wish_of
 
 # Seconds between two looks for how a request has ended.
 _LOOK = 0.1
@@ -36,6 +37,10 @@ def connected(store: dist.Store | str, timeout: float) -> dist.Store:
     """Connections of one's own: the store's owner may be waiting."""
     if not isinstance(store, str):
         return store.clone()
+    if store == "env://":
+        # torchrun's agent hosts one.
+        here = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT")
+        store = f"{here[0]}:{here[1]}"
     host, _, port = store.rpartition(":")
     if not host or not port.isdigit():
         raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")
@@ -272,7 +277,11 @@ class JobView:
         return None
 
     def request(
-        self, *, layout: Any = None, leave: Sequence[int | str] = ()
+        self,
+        words: str | None = None,
+        *,
+        layout: Any = None,
+        leave: Sequence[int | str] = (),
     ) -> _C.JobRecord | None:
         """Asks for another world, as `Job.request` does, and returns when the
         job has begun with it: its record then; None where it would change
@@ -284,7 +293,14 @@ class JobView:
             raise InvalidError(f"job '{self._root}' has no world yet")
         before = record.attempt
         names = [name_of(one, record.members) for one in leave]
-        self._native.ask([], names, text_of(layout))
+        wish = wish_of(words, record.members) if words else Wish()
+        if wish.start:
+            raise InvalidError(
+                f"request: '{words}', but dt-ctl starts no processes: start "
+                "them; they join by themselves"
+            )
+        names += wish.leave
+        self._native.ask([], names, text_of(layout), wish.lost)
         until = time.monotonic() + self._timeout
         while (record := self.record()) and self._native.queued() is not None:
             if time.monotonic() > until:

@@ -307,6 +307,7 @@ class Network:
             )
 
     def restore(self) -> None:
+        """As at first; what was said meanwhile has arrived, or never will."""
         for role in ROLES:
             ip("-n", self.hub, "link", "set", role, "up")
             for name, device in (self.hub, role), (f"{self.mark}{role}", "eth0"):
@@ -314,6 +315,19 @@ class Network:
                     ["tc", "-n", name, "qdisc", "del", "dev", device, "root"],
                     capture_output=True,
                 )
+
+    def has_unsent(self, role: str) -> bool:
+        """Whether a process that has ended has left connections on which the
+        system sends yet."""
+        told = subprocess.run(
+            ["ip", "netns", "exec", f"{self.mark}{role}"]
+            + ["cat", "/proc/net/tcp"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        states = {line.split()[3] for line in told.splitlines()[1:]}
+        return bool(states - {"06", "0A"})  # TIME_WAIT, LISTEN
 
 
 def serve_store(pipe, network: Network | None) -> None:
@@ -653,10 +667,9 @@ class Stage:
 
 
 def has_begun(stage: Stage) -> bool:
-    """The founders train, or have ended."""
-    return all(
-        one.end is not None or (one.at and one.at["step"] >= 3)
-        for one in stage.all
+    """The founders train, or one has been hit while they did."""
+    return stage.victim is not None and stage.victim.has_struck or all(
+        one.at and one.at["step"] >= 3 for one in stage.all
     )
 
 
@@ -677,6 +690,9 @@ def play(stage: Stage) -> str:
     heal(run, stage.around, stage.victim.process.pid)
     if not stage.until(lambda: stage.is_at_rest(True)):
         return "to come to rest when healed"
+    if run.fault == "network cut" and stage.victim.end is not None:
+        if not stage.until(lambda: not stage.network.has_unsent(run.role)):
+            return "to send what was unsent"
     return go_on(stage)
 
 
