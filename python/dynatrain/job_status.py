@@ -96,25 +96,47 @@ def sweep(store: dist.Store, root: str, attempt: int) -> None:
     """Removes what those who have died have left of an attempt, and those who
     were slow of one before; and of who has left the job what it would have
     taken away itself."""
-    of_attempt = re.compile(f"{re.escape(root)}/(ahead/|)([0-9]+)/")
-    of_process = re.compile(f"{re.escape(root)}/(alive|status)/(.+)")
     # Not every store can tell its keys; one that is gone keeps none.
     with contextlib.suppress(RuntimeError, AttributeError):
         keys = store.list_keys()
+        of_attempt = re.compile(f"{re.escape(root)}/(ahead/|)([0-9]+)/")
         for key in keys:
             found = of_attempt.match(key)
             # In the world that it has made plans are made under its number.
             if found and int(found[2]) + bool(found[1]) <= attempt:
                 store.delete_key(key)
-        # Who has a sign of life has been in a world of this list, or has left.
-        names = [key for key in keys if key.startswith(f"{root}/world/")]
-        if not names or not store.check(names):
-            return  # the job goes to another one just now
-        worlds = [store.get(name).decode() for name in names]
-        for key in keys:
-            found = of_process.fullmatch(key)
-            if found and not any(found[2] in world for world in worlds):
+        worlds = _sweep_worlds(store, root, attempt, keys)
+        if worlds and store.check(worlds):
+            _sweep_processes(store, root, worlds, keys)
+
+
+def _sweep_worlds(
+    store: dist.Store, root: str, attempt: int, keys: Sequence[str]
+) -> list[str]:
+    """Those of attempts that came to nothing, as another was there before, and
+    whose processes did not live to take them away; gives what is left."""
+    of_world = re.compile(f"{re.escape(root)}/world/(([0-9]+)\\..+)")
+    record = store.get(f"{root}/job").decode()
+    left = []
+    for key in keys:
+        if found := of_world.fullmatch(key):
+            if int(found[2]) <= attempt and json.dumps(found[1]) not in record:
                 store.delete_key(key)
+            else:
+                left.append(key)
+    return left
+
+
+def _sweep_processes(
+    store: dist.Store, root: str, worlds: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Who has a sign of life has been in one of the worlds, or has left."""
+    of_process = re.compile(f"{re.escape(root)}/(alive|status)/(.+)")
+    members = [store.get(name).decode() for name in worlds]
+    for key in keys:
+        found = of_process.fullmatch(key)
+        if found and not any(json.dumps(found[2]) in one for one in members):
+            store.delete_key(key)
 
 
 # What a process posts ---------------------------------------------------------

@@ -316,9 +316,9 @@ class Network:
                     capture_output=True,
                 )
 
-    def has_unsent(self, role: str) -> bool:
-        """Whether a process that has ended has left connections on which the
-        system sends yet."""
+    def has_unsent(self, role: str, port: int) -> bool:
+        """Whether a process that has ended has left connections to the store on
+        which the system sends yet."""
         told = subprocess.run(
             ["ip", "netns", "exec", f"{self.mark}{role}"]
             + ["cat", "/proc/net/tcp"],
@@ -326,8 +326,9 @@ class Network:
             capture_output=True,
             text=True,
         ).stdout
-        states = {line.split()[3] for line in told.splitlines()[1:]}
-        return bool(states - {"06", "0A"})  # TIME_WAIT, LISTEN
+        rows = [line.split() for line in told.splitlines()[1:]]
+        states = {row[3] for row in rows if row[2].endswith(f":{port:04X}")}
+        return bool(states - {"06"})  # TIME_WAIT
 
 
 def serve_store(pipe, network: Network | None) -> None:
@@ -691,7 +692,9 @@ def play(stage: Stage) -> str:
     if not stage.until(lambda: stage.is_at_rest(True)):
         return "to come to rest when healed"
     if run.fault == "network cut" and stage.victim.end is not None:
-        if not stage.until(lambda: not stage.network.has_unsent(run.role)):
+        port = int(stage.address.split(":")[1])
+        network = stage.network
+        if not stage.until(lambda: not network.has_unsent(run.role, port)):
             return "to send what was unsent"
     return go_on(stage)
 
