@@ -14,8 +14,9 @@ still for a switch (median, of the slowest process) and for a restart, from the
 end of a step to the beginning of the next one. copy_s: of a copy of the same
 bytes, all processes at once. boundary_us: microseconds of `boundary` where
 there is nothing to do, and step_us of a step. connections_after: that the steps
-after all switches have made first, in all processes. driver_cpu: CPU seconds per
-second that an idle process's part in the job takes, without Gloo's own threads.
+after all switches have made first, in all processes. driver_cpu: CPU seconds
+per second that an idle process's part in the job takes, without Gloo's own
+threads.
 """
 
 import argparse

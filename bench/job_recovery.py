@@ -5,9 +5,10 @@ python bench/job_recovery.py [--pairs 5] [--losses 10] [--steps 100]
 Four processes train a model of dense layers with ZeRO-1 over Gloo: each holds
 the weights, and a fourth of AdamW's state, which nobody else holds. Cost: runs
 with a snapshot every ten steps beside runs without, in turn, by their seconds
-and CPU time per step; and the CPU time of snapshots alone, which other work on the
-machine disturbs less. Losses: a process is killed at a random step; from there
-to the moment when the others can take their next step.
+and CPU time per step; and the CPU time of snapshots alone, which other work on
+the machine disturbs less. Losses: a process is killed at a random step; from
+there to the moment when the others can take their next step. The same losses
+survived in other ways: other_recoveries.py.
 """
 
 import argparse

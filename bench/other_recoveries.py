@@ -259,9 +259,7 @@ def by_torchft(options, fate):
     lighthouse = LighthouseServer(bind="[::]:0", min_replicas=1)
     fates = [-1, fate, -1, -1]
     try:
-        told = Processes(
-            options, "torchft", lighthouse.address(), fates
-        ).told()
+        told = Processes(options, "torchft", lighthouse.address(), fates).told()
     finally:
         lighthouse.shutdown()
     return told["recovered"] - told["killed"]

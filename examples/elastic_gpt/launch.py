@@ -3,7 +3,8 @@
 python examples/elastic_gpt/launch.py [--moe | --lose | --torchrun]
 
 With --moe: a mixture of experts, whose experts are on as many processes of each
-replica as the layout says. With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
+replica as the layout says.
+With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
 from snapshots; each time the steps since the last one are taken again.
 With --torchrun: each process is a worker of an agent of its own, which starts
 it again when it is killed: it joins, 4 -> 3 -> 4.

@@ -54,7 +54,9 @@ class MixtureOfExperts(Gpt):
         taken = self._exchanged(given)
         moved = self._exchange(rows[order], given, taken)
         chosen = self._exchange(expert[order], given, taken)
-        done = self._exchange(self._expert(moved, chosen, weights), taken, given)
+        done = self._exchange(
+            self._expert(moved, chosen, weights), taken, given
+        )
         back = torch.empty_like(order)
         back[order] = torch.arange(len(order))
         return (done[back] * score[:, None]).view_as(y)

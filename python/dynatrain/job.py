@@ -209,6 +209,11 @@ class Job:
             self._posted,
             self._native.beat(),
         )
+        self._begin()
+        _open.add(self)
+
+    def _begin(self) -> None:
+        """Nothing is under way, and nothing has been."""
         self._attempt: Attempt | None = None
         self._step = self._first_step = 0
         # What has stopped the trainer in the middle of a step, or that nothing
@@ -223,7 +228,6 @@ class Job:
         self._first_seen: int | None = None
         self._is_over = self._is_closed = False
         self._sweeps: list[threading.Thread] = []
-        _open.add(self)
 
     def _bounded(self) -> dist.Store:
         """The job's store, whose calls end in time wherever its host is."""
@@ -369,14 +373,12 @@ class Job:
             if self._start is None:
                 raise InvalidError(
                     f"request: '{what}', but nobody starts processes here: "
-                    "give the job start=, or start them; they join by themselves"
+                    "give the job start=, or start them, and they join"
                 )
             self._start(wish.start)
             if not names and layout is None:
                 return  # who joins asks for it
-        self._ask(
-            leave=[*names, *wish.leave], layout=layout, lost=wish.lost
-        )
+        self._ask(leave=[*names, *wish.leave], layout=layout, lost=wish.lost)
 
     def status(self) -> dict[str, Any]:
         """How the job stands, as this process knows."""
@@ -488,9 +490,7 @@ class Job:
         layout: Any = None,
         lost: Sequence[str] = (),
     ) -> None:
-        self._native.ask(
-            list(join), list(leave), text_of(layout), list(lost)
-        )
+        self._native.ask(list(join), list(leave), text_of(layout), list(lost))
 
     def _wants_source(self) -> bool:
         """Whether an attempt waits to know what this process holds. The

@@ -211,9 +211,7 @@ class Fault(logging.Handler):
 
     def _full_staging(self) -> None:
         """No file grows any more, nor memory that processes share."""
-        resource.setrlimit(
-            resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY)
-        )
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
 
     def _store_slow(self) -> None:
         os.kill(self.around.proxy_pid, signal.SIGUSR1)
@@ -310,7 +308,10 @@ class Network:
         """As at first; what was said meanwhile has arrived, or never will."""
         for role in ROLES:
             ip("-n", self.hub, "link", "set", role, "up")
-            for name, device in (self.hub, role), (f"{self.mark}{role}", "eth0"):
+            for name, device in (
+                (self.hub, role),
+                (f"{self.mark}{role}", "eth0"),
+            ):
                 subprocess.run(
                     ["tc", "-n", name, "qdisc", "del", "dev", device, "root"],
                     capture_output=True,
@@ -601,9 +602,7 @@ class Stage:
         self.store, port = start_server(serve_store, self.network)
         host = "10.78.0.100" if self.network else "127.0.0.1"
         self.address = f"{host}:{port}"
-        self.around = Surroundings(
-            self.store.pid, 0, self.network, self.logs
-        )
+        self.around = Surroundings(self.store.pid, 0, self.network, self.logs)
         self.own_address = self.address
         if self.run.fault in PROXIED:
             delay = self.run.share * TIMEOUT
@@ -669,8 +668,10 @@ class Stage:
 
 def has_begun(stage: Stage) -> bool:
     """The founders train, or one has been hit while they did."""
-    return stage.victim is not None and stage.victim.has_struck or all(
-        one.at and one.at["step"] >= 3 for one in stage.all
+    return (
+        stage.victim is not None
+        and stage.victim.has_struck
+        or all(one.at and one.at["step"] >= 3 for one in stage.all)
     )
 
 
@@ -680,12 +681,12 @@ def play(stage: Stage) -> str:
     stage.start(*ROLES[:-1])
     if not stage.until(lambda: has_begun(stage)):
         return "to begin"
-    if run.phase == "steady" and run.role != "joining":
-        if not stage.until(lambda: stage.victim.has_struck):
-            return "to be hit"
-    stage.start("joining")
+    if run.phase != "steady" or run.role == "joining":
+        stage.start("joining")
     if not stage.until(lambda: stage.victim.has_struck):
         return "to be hit"
+    if run.phase == "steady" and run.role != "joining":
+        stage.start("joining")
     if not stage.until(lambda: stage.is_at_rest(False)):
         return "to come to rest"
     heal(run, stage.around, stage.victim.process.pid)

@@ -215,7 +215,8 @@ def test_elastic_gpt(options):
 
 
 @pytest.mark.parametrize(
-    ("option", "worlds"), [("--lose", "4 -> 3 -> 2"), ("--torchrun", "4 -> 3 -> 4")]
+    ("option", "worlds"),
+    [("--lose", "4 -> 3 -> 2"), ("--torchrun", "4 -> 3 -> 4")],
 )
 def test_elastic_gpt_loses_processes(option, worlds):
     """Losses after each are those of a run that has lost nothing."""
