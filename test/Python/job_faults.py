@@ -815,6 +815,9 @@ def execute(
                 for one in stage.all
                 if not one.finish()
             ]
+    if wrong:
+        seen = {one.role: [one.worlds, one.at, one.end] for one in stage.all}
+        wrong.append(f"seen: {seen}")
     if shared_memory() - before:
         wrong.append(f"in /dev/shm there is {shared_memory() - before}")
     return outcome, wrong, time.monotonic() - begin

@@ -290,7 +290,11 @@ TEST(JobDriver, SaysSoUntilTheKeysOfAnAttemptAreGone) {
   request.join = {"a"};
   driver.ask(request);
   bool hasSwept = false;
-  while (driver.record().phase != JobPhase::Released || driver.sweeps()) {
+  auto isOver = [&] {
+    JobRecord record = driver.record();
+    return record.epoch == 1 && record.phase == JobPhase::Released;
+  };
+  while (!isOver() || driver.sweeps()) {
     driver.turn();
     hasSwept |= driver.sweeps();
   }
