@@ -13,8 +13,10 @@ Prints one line of JSON. downtime_s and restart_s: seconds that training stands
 still for a switch (median, of the slowest process) and for a restart, from the
 end of a step to the beginning of the next one. copy_s: of a copy of the same
 bytes, all processes at once. boundary_us: microseconds of `boundary` where
-there is nothing to do, and step_us of a step. driver_cpu: CPU seconds per
-second that an idle process's part in the job takes, without Gloo's own threads.
+there is nothing to do, and step_us of a step. connections_after: that the steps
+after all switches have made first, in all processes. driver_cpu: CPU seconds
+per second that an idle process's part in the job takes, without Gloo's own
+threads.
 """
 
 import argparse
@@ -32,6 +34,7 @@ import dynatrain
 import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
+from dynatrain.connections import open_sockets
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
@@ -98,6 +101,7 @@ def under_job(options):
     """The trainer; rank 0 prints what it has measured."""
     work = torch.rand(512, 512)
     found = {"downtime_s": [], "boundary_us": [], "step_us": []}
+    made = 0
 
     def build(world):
         device = "cpu" if world.founded else "meta"
@@ -118,8 +122,10 @@ def under_job(options):
             measure_steps(job, work, options.steps, found)
             job.request(layout=1 - number % 2)
             found["downtime_s"].append(until_switched(job, work))
+            made += connections_made(job, work)
         found["copy_s"] = timed_copy(job.state.matrix, job.world.group)
         cost = slowest(found["driver_cpu"], job.world.group)
+        made = total(made, job.world.group)
         rank = job.world.rank
         dist.barrier(group=job.world.group)
     if rank == 0:
@@ -127,7 +133,23 @@ def under_job(options):
             k: statistics.median(v) if isinstance(v, list) else v
             for k, v in found.items()
         }
-        print(json.dumps(told | {"driver_cpu": cost}), flush=True)
+        told |= {"driver_cpu": cost, "connections_after": made}
+        print(json.dumps(told), flush=True)
+
+
+def connections_made(job, work):
+    """By this process, in the first steps of a world."""
+    before = open_sockets()
+    for _ in range(3):
+        one_step(job, work)
+        job.boundary(job.state.step)
+    return len(open_sockets() - before)
+
+
+def total(count, group):
+    told = torch.tensor([count])
+    dist.all_reduce(told, group=group)
+    return told.item()
 
 
 def cpu_seconds():

@@ -2,10 +2,12 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import torch.distributed as dist
 
@@ -14,10 +16,12 @@ TIMEOUT, HANGS = 300, 900
 
 
 class Started:
-    """Processes of one program, each with its output in a file."""
+    """Processes of one program, each with its output in a file; by: what
+    Python runs to start one, such as an agent of torchrun's."""
 
-    def __init__(self, program, folder, store):
+    def __init__(self, program, folder, store, by=()):
         self.program, self.folder, self.store = program, folder, store
+        self.by = by
         self.all, self.lost = [], []
 
     def start(self, count, *arguments):
@@ -27,7 +31,7 @@ class Started:
             # Gloo would look up this host's name.
             "GLOO_SOCKET_IFNAME": "lo",
         }
-        command = [sys.executable, str(self.program)]
+        command = [sys.executable, *self.by, str(self.program)]
         command += [f"127.0.0.1:{self.store.port}", *arguments]
         for _ in range(count):
             out = self.folder / f"out-{len(self.all)}"
@@ -77,6 +81,14 @@ class Started:
         self.lost.append(process)
         process.kill()
         process.wait()
+
+    def lose_worker(self, number):
+        """Kills what an agent has started."""
+        agent, _ = self.all[number]
+        tasks = Path(f"/proc/{agent.pid}/task").glob("*/children")
+        for task in tasks:
+            for worker in task.read_text().split():
+                os.kill(int(worker), signal.SIGKILL)
 
     def join(self):
         """Waits for all to end."""

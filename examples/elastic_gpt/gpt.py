@@ -80,14 +80,17 @@ class Gpt(nn.Module):
             for name in "qkv":
                 self._add(at + name, (WIDTH, WIDTH), 0)
             self._add(at + "o", (WIDTH, WIDTH), 1)
-            self._add(at + "up", (HIDDEN, WIDTH), 0)
-            self._add(at + "down", (WIDTH, HIDDEN), 1)
+            self._add_mlp(at)
             self._add(at + "before", (WIDTH,))
             self._add(at + "after", (WIDTH,))
         self._add("head", (VOCABULARY, WIDTH))
 
-    def _add(self, name, shape, dim=None):
-        offset, size = self.cut.region(shape, dim)
+    def _add_mlp(self, at):
+        self._add(at + "up", (HIDDEN, WIDTH), 0)
+        self._add(at + "down", (WIDTH, HIDDEN), 1)
+
+    def _add(self, name, shape, dim=None, cut=None):
+        offset, size = (cut or self.cut).region(shape, dim)
         self.regions[name] = (shape, offset, size)
         values = torch.ones(size, dtype=torch.float64)
         self.weights[name] = nn.Parameter(values)
@@ -117,8 +120,11 @@ class Gpt(nn.Module):
         y = functional.layer_norm(x, (WIDTH,), weights["before"])
         x = x + self.cut.leave(self._attend(self.cut.enter(y), weights))
         y = functional.layer_norm(x, (WIDTH,), weights["after"])
+        return x + self._mlp(y, weights)
+
+    def _mlp(self, y, weights):
         y = functional.gelu(functional.linear(self.cut.enter(y), weights["up"]))
-        return x + self.cut.leave(functional.linear(y, weights["down"]))
+        return self.cut.leave(functional.linear(y, weights["down"]))
 
     def forward(self, tokens):
         weights = self.weights

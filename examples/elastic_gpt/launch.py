@@ -1,9 +1,13 @@
 """Runs a job through 4 -> 6 -> 3 -> 4 processes while it trains, and checks it.
 
-python examples/elastic_gpt/launch.py [--lose]
+python examples/elastic_gpt/launch.py [--moe | --lose | --torchrun]
 
+With --moe: a mixture of experts, whose experts are on as many processes of each
+replica as the layout says.
 With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
 from snapshots; each time the steps since the last one are taken again.
+With --torchrun: each process is a worker of an agent of its own, which starts
+it again when it is killed: it joins, 4 -> 3 -> 4.
 
 The store is this process's, so it outlives all of the job. Each switch is
 checked bit for bit (record.py), and the losses are held against a run of one
@@ -26,63 +30,89 @@ TP1 = {"tp": 1, "zero": True}
 TP2 = {"tp": 2, "zero": True}
 TP4 = {"tp": 4, "zero": False}
 
-#: In which world its first process asks for what, after so many steps.
-SCRIPT = {
-    2: {"after": 3, "leave": [1, 3, 4], "layout": TP1},
-    4: {"after": 4, "end": True},
-}
+#: Layouts of 4, 6, 3 and 4 processes.
+GPT = [TP1, TP2, TP1, TP4]
+MOE = [
+    {"ep": 4, "zero": True},
+    {"ep": 6, "zero": True},
+    {"ep": 3, "zero": False},
+    {"ep": 2, "zero": True},
+]
 
 
-def elastic(folder):
+def script_of(layouts):
+    """In which world its first process asks for what, after so many steps."""
+    return {
+        2: {"after": 3, "leave": [1, 3, 4], "layout": layouts[2]},
+        4: {"after": 4, "end": True},
+    }
+
+
+def elastic(folder, model="gpt", layouts=GPT):
     """{step: (epoch, size, loss)} of the run, and the keys that are left."""
     script, record = folder / "script.json", folder / "record"
-    script.write_text(json.dumps(SCRIPT))
+    script.write_text(json.dumps(script_of(layouts)))
     record.mkdir()
     hosted = store()
     job = Started(HERE / "train.py", folder, hosted)
-    common = ["--steps", "100000", "--record", str(record)]
+    first, second, _, last = map(json.dumps, layouts)
+    common = ["--steps", "100000", "--record", str(record), "--model", model]
     common += ["--script", str(script), "--timeout", str(TIMEOUT)]
     try:
-        job.start(4, "--processes", "4", "--layout", json.dumps(TP1), *common)
+        job.start(4, "--processes", "4", "--layout", first, *common)
         job.until(epoch=1, steps=3)
         job.start(
             2, "--processes", "2", "--launch", "more",
-            "--layout", json.dumps(TP2), *common,
+            "--layout", second, *common,
         )  # fmt: skip
         job.until(epoch=3, steps=3)
-        job.start(1, "--layout", json.dumps(TP4), *common)
+        job.start(1, "--layout", last, *common)
         job.join()
     finally:
         job.kill()
     return job.steps(), keys_left(hosted)
 
 
-def alone(folder, steps):
+def alone(folder, steps, model="gpt"):
     """The same of one process."""
     job = Started(HERE / "train.py", folder, store())
+    layout = json.dumps({"tp": 1, "ep": 1, "zero": True})
     try:
-        job.start(1, "--layout", json.dumps(TP1), "--steps", str(steps))
+        job.start(
+            1, "--layout", layout, "--steps", str(steps), "--model", model
+        )
         job.join()
     finally:
         job.kill()
     return job.steps()
 
 
-def losing(folder):
-    """The same of a run that loses two processes."""
+#: An agent for each process: where several share one, it ends all of them when
+#: one is lost.
+AGENT = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1"]
+AGENT += ["--max-restarts=1"]
+
+
+def losing(folder, by_agents=False):
+    """The same of a run that loses two processes; or one, which comes again."""
     script = folder / "script.json"
     script.write_text(json.dumps({"3": {"after": 6, "end": True}}))
     hosted = store()
-    job = Started(HERE / "train.py", folder, hosted)
+    agents = AGENT if by_agents else ()
+    job = Started(HERE / "train.py", folder, hosted, agents)
     try:
         job.start(
             4, "--processes", "4", "--layout", json.dumps(TP1),
             "--steps", "100000", "--script", str(script),
             "--timeout", str(TIMEOUT), "--snapshots", "4",
         )  # fmt: skip
-        for epoch, number in (1, 0), (2, 2):
-            job.until(epoch, steps=6)
-            job.lose(number)
+        job.until(1, steps=6)
+        if by_agents:
+            job.lose_worker(1)
+        else:
+            job.lose(0)
+            job.until(2, steps=6)
+            job.lose(2)
         job.join()
     finally:
         job.kill()
@@ -90,13 +120,17 @@ def losing(folder):
 
 
 def main():
-    loses = sys.argv[1:] == ["--lose"]
+    moe, torchrun = "--moe" in sys.argv[1:], "--torchrun" in sys.argv[1:]
+    loses = torchrun or "--lose" in sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        steps, keys = (losing if loses else elastic)(folder)
+        if loses:
+            steps, keys = losing(folder, torchrun)
+        else:
+            steps, keys = elastic(folder, *(("moe", MOE) if moe else ()))
         compared = None if loses else check(folder / "record")
         (folder / "alone").mkdir()
-        plain = alone(folder / "alone", max(steps))
+        plain = alone(folder / "alone", max(steps), "moe" if moe else "gpt")
     # Whose output comes first need not be rank 0 of the first world.
     worlds = dict(sorted(told[:2] for told in steps.values()))
     print("worlds of", " -> ".join(map(str, worlds.values())), "processes")

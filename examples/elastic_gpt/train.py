@@ -1,4 +1,5 @@
-"""One process of an elastic job: a GPT that trains while processes come and go.
+"""One process of an elastic job: a GPT, or a mixture of experts, that trains
+while processes come and go.
 
 python examples/elastic_gpt/train.py HOST:PORT --processes 4 --steps 100
 
@@ -17,8 +18,11 @@ import dynatrain
 import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import moe  # noqa: E402
+import trainer  # noqa: E402
 from record import Recorder  # noqa: E402
-from trainer import build  # noqa: E402
+
+MODELS = {"gpt": trainer.build, "moe": moe.build}
 
 
 def options():
@@ -27,6 +31,7 @@ def options():
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--launch", default="start")
     parser.add_argument("--layout", type=json.loads)
+    parser.add_argument("--model", choices=MODELS, default="gpt")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
@@ -60,9 +65,12 @@ class Script:
 def main():
     args = options()
     torch.set_num_threads(1)
+    if int(os.environ.get("TORCHELASTIC_RESTART_COUNT", 0)) > 0:
+        # torchrun has started it again: it joins, as any other.
+        args.processes = 1
     job = dynatrain.Job(
         args.store,
-        build,
+        MODELS[args.model],
         layout=args.layout,
         processes=args.processes,
         launch=args.launch,

@@ -2,6 +2,7 @@
 
 dt-ctl status --store 10.0.0.1:29500
 dt-ctl request --store 10.0.0.1:29500 --leave 3 --wait 120
+dt-ctl request --store 10.0.0.1:29500 leave node 3
 """
 
 from __future__ import annotations
@@ -118,12 +119,13 @@ def _layout(text: str) -> Any:
 
 
 def _request(options: argparse.Namespace) -> int:
-    if options.layout is None and not options.leave:
-        raise InvalidError("request: give --layout, --leave, or both")
+    if options.layout is None and not options.leave and not options.words:
+        raise InvalidError("request: give words, --layout, or --leave")
     layout = None if options.layout is None else _layout(options.layout)
     leave = [_member(one) for one in options.leave]
     with _view(options) as view:
-        begun = view.request(layout=layout, leave=leave)
+        words = " ".join(options.words)
+        begun = view.request(words, layout=layout, leave=leave)
         if begun is None:
             print("the world is as asked for")
             return 0
@@ -186,6 +188,12 @@ def _add_status(commands: Any) -> None:
 def _add_request(commands: Any) -> None:
     parser = commands.add_parser(
         "request", parents=[_of_job()], help="asks for another world"
+    )
+    parser.add_argument(
+        "words",
+        nargs="*",
+        metavar="WORDS",
+        help="such as: lost node 3; leave rank 2; -1 node",
     )
     parser.add_argument(
         "--layout", metavar="JSON", help="of the next world, for `build`"

@@ -37,10 +37,12 @@ from .errors import (
 from .farewell import describe
 from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
+from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
-from .job_snapshots import Snapshots
+from .job_requests import Notice, wish_of
+from .job_snapshots import Snapshots, node_of
 from .job_status import (
     Counters,
     StatusPost,
@@ -105,7 +107,9 @@ class Job:
     read them anew after every `boundary`, which may have put others there.
 
     store: one that all processes of the job share, for this job alone, or the
-        "HOST:PORT" of a TCPStore. It should outlive every process of the job.
+        "HOST:PORT" of a TCPStore, or "env://" for the one that torchrun says
+        in MASTER_ADDR and MASTER_PORT. It should outlive every process of the
+        job.
     build: makes model, optimizer and the rest for a `JobWorld`, on a thread of
         its own beside training: it must not touch what is being trained, nor
         the process's generators of random numbers.
@@ -125,6 +129,11 @@ class Job:
         leaving, are made beside training, so that such a switch compiles
         nothing; the same on all processes. `build` is called for worlds that
         are not made then; their groups carry nothing.
+    notice: signals (their numbers) and files (their paths) by which a scheduler
+        says that this process's node is to go: all of the node's processes
+        leave then, with all that they hold, as soon as a boundary is reached.
+    start: called with a number of nodes where `request` asks for so many more;
+        what it starts joins the job.
     trace: a folder for what each switch has spent its time on, process by
         process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
     cache: a folder that keeps plans. digests: the receiver of every message
@@ -145,6 +154,8 @@ class Job:
         node: str | None = None,
         name: str = "dynatrain",
         plans_ahead: bool = False,
+        notice: Sequence[int | str | os.PathLike[str]] = (),
+        start: Callable[[int], None] | None = None,
         trace: str | os.PathLike[str] | None = None,
         cache: str | os.PathLike[str] | None = None,
         digests: bool = True,
@@ -187,8 +198,10 @@ class Job:
             trace=Path(trace) if trace is not None else None,
             request=more,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
+            log=JobLog(self.name),
         )
         self._ahead = self._planner(name) if plans_ahead else None
+        self._notice, self._start = Notice(notice), start
         self.counters = Counters()
         self._post = StatusPost(
             self._bounded(),
@@ -196,6 +209,11 @@ class Job:
             self._posted,
             self._native.beat(),
         )
+        self._begin()
+        _open.add(self)
+
+    def _begin(self) -> None:
+        """Nothing is under way, and nothing has been."""
         self._attempt: Attempt | None = None
         self._step = self._first_step = 0
         # What has stopped the trainer in the middle of a step, or that nothing
@@ -210,7 +228,6 @@ class Job:
         self._first_seen: int | None = None
         self._is_over = self._is_closed = False
         self._sweeps: list[threading.Thread] = []
-        _open.add(self)
 
     def _bounded(self) -> dist.Store:
         """The job's store, whose calls end in time wherever its host is."""
@@ -240,6 +257,7 @@ class Job:
         if self.world is not None or self._is_closed:
             raise InvalidError("join: this process has joined the job already")
         try:
+            self._notice.begin()
             names = self._launch.come()
             if names is not None:
                 self._ask(join=names, layout=self._layout)
@@ -267,6 +285,8 @@ class Job:
         if self._is_closed or self.world is None:
             raise InvalidError("boundary: this process is in no world")
         self._step = step
+        if self._notice.is_news():
+            self.request(f"leave node {node_of(self.name)}")
         goes_on = self._native.at_boundary(step) and not self._wants_source()
         if not goes_on and not self._stay():
             return False
@@ -324,21 +344,41 @@ class Job:
             snapshots.take(self.state, self._step)
 
     def request(
-        self, *, layout: Any = None, leave: Sequence[int | str] = ()
+        self,
+        what: Any = None,
+        *,
+        layout: Any = None,
+        leave: Sequence[int | str] = (),
     ) -> None:
         """Asks for another world, and does not wait for it: it is made beside
         training, and a later `boundary` enters it.
 
-        layout: any JSON value, for `build`; None: as it is. leave: processes by
-        rank in this world, or by name. Of several requests that come before the
-        switch all hold; where layouts differ the newest. When all processes ask
-        for the same, that is one request. What has failed is not tried again:
-        see `failure`.
+        what: words, such as "lost node 3", "leave rank 2", "-1 node" or
+        "+2 nodes" (`job_requests`), or a layout that is no text. layout: any
+        JSON value, for `build`; None: as it is. leave: processes by rank in
+        this world, or by name. Of several requests that come before the switch
+        all hold; where layouts differ the newest. When all processes ask for
+        the same, that is one request. What has failed is not tried again: see
+        `failure`.
         """
         if self.world is None:
             raise InvalidError("request: this process is in no world")
-        names = [name_of(one, self.world.members) for one in leave]
-        self._ask(leave=names, layout=layout)
+        members = self.world.members
+        names = [name_of(one, members) for one in leave]
+        if not isinstance(what, str):
+            self._ask(leave=names, layout=layout if what is None else what)
+            return
+        wish = wish_of(what, members)
+        if wish.start:
+            if self._start is None:
+                raise InvalidError(
+                    f"request: '{what}', but nobody starts processes here: "
+                    "give the job start=, or start them, and they join"
+                )
+            self._start(wish.start)
+            if not names and layout is None:
+                return  # who joins asks for it
+        self._ask(leave=[*names, *wish.leave], layout=layout, lost=wish.lost)
 
     def status(self) -> dict[str, Any]:
         """How the job stands, as this process knows."""
@@ -380,12 +420,16 @@ class Job:
             self._terms.snapshots.wait(_CLOSE_SHARE * self.timeout)
             if self.world is not None:
                 self._terms.snapshots.hold(self.world.epoch)
+        self._notice.end()
         self._watch.leave()
         self._post.end(_CLOSE_SHARE * self.timeout)
         if self._ahead is not None:
             self._ahead.pause(_CLOSE_SHARE * self.timeout)
         # What reaches the others goes out within this time.
         self._native.close(why, _CLOSE_SHARE * self.timeout)
+        while (task := self._native.next(0)) is not None:
+            if task.what == "swept":
+                self._swept(task)
         self._drop(why)
         # What says that this process is there has gone before.
         self._watch.close()
@@ -444,8 +488,9 @@ class Job:
         join: Sequence[str] = (),
         leave: Sequence[str] = (),
         layout: Any = None,
+        lost: Sequence[str] = (),
     ) -> None:
-        self._native.ask(list(join), list(leave), text_of(layout))
+        self._native.ask(list(join), list(leave), text_of(layout), list(lost))
 
     def _wants_source(self) -> bool:
         """Whether an attempt waits to know what this process holds. The
@@ -514,7 +559,22 @@ class Job:
                 self._enter(attempt)
         self.counters.committed += 1
         self.counters.recoveries += attempt.is_after_loss
+        self._log_committed(attempt)
         self._account(attempt, "committed")
+
+    def _log_committed(self, attempt: Attempt) -> None:
+        log, world = self._terms.log, self.world
+        if world is None:
+            log.ends("left", attempt.number)
+            return
+        log.ends(
+            "recovered" if attempt.is_after_loss else "committed",
+            attempt.number,
+            world=world.epoch,
+            rank=world.rank,
+            size=world.size,
+            step=self._step,
+        )
 
     def _enter(self, attempt: Attempt) -> None:
         self._watch.enter(self.world, attempt.pulse)
@@ -537,6 +597,7 @@ class Job:
         if self._ahead is not None and self.world is not None:
             self._ahead.enter(attempt.number, self.world)
         self.counters.aborted += 1
+        self._terms.log.ends("aborted", attempt.number, why=why)
         self._account(attempt, f"aborted: {why}")
 
     def _note_decision(self, attempt: Attempt) -> None:
@@ -564,8 +625,9 @@ class Job:
         if ended is not None:
             self._drop(task.why)
         record = self._native.record()
-        if record.attempt != task.attempt and record.is_open:
-            return  # another one has taken over what was wanted
+        is_open = record.attempt != task.attempt and record.is_open
+        if is_open and (ended is None or ended.is_taken_over_by(record)):
+            return
         if self._is_torn and self.world is not None:
             self._tell_of_recovery(task, ended)
         else:

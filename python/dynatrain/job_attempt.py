@@ -26,6 +26,7 @@ from .errors import AbortedError, InvalidError, code_of
 from .farewell import describe
 from .hollow import local_part, warm_up
 from .job_groups import Groups
+from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots
@@ -77,6 +78,7 @@ class Terms:
     trace: Path | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
     snapshots: Snapshots | None = None
+    log: JobLog = field(default_factory=lambda: JobLog(""))
 
 
 class Held(State):
@@ -134,7 +136,7 @@ class Attempt:
         self._snapshot_group: dist.ProcessGroup | None = None
         self.pulse: Pulse | None = None
         #: What this process has spent its time on.
-        self.trace = SwitchTrace()
+        self.trace = SwitchTrace(self._tell)
         #: Whether this process, a member before, stands at the boundary.
         self.has_come = False
         #: Bytes of its transfer, once that is over.
@@ -171,6 +173,22 @@ class Attempt:
         """The processes that the job goes on without."""
         return list(self._record.lost)
 
+    def is_taken_over_by(self, record: _C.JobRecord) -> bool:
+        """Whether another attempt brings what this one was to bring: who was to
+        join is in its world, who was to leave is not."""
+        own = self._record
+        here, then = set(own.members), set(own.target_members)
+        next_ones = set(record.target_members)
+        brings_layout = (
+            own.target_layout == own.layout
+            or record.target_layout != record.layout
+        )
+        return (
+            then - here <= next_ones
+            and not (here - then) & next_ones
+            and brings_layout
+        )
+
     @property
     def recalls(self) -> bool:
         """The world that it leaves is given up, for what snapshots have."""
@@ -180,6 +198,9 @@ class Attempt:
     def wants_source(self) -> bool:
         """Whether the trainer has yet to say what this process holds."""
         return not self._has_source.is_set()
+
+    def _tell(self, what: str, **more: Any) -> None:
+        self._terms.log.begins(what, self.number, **more)
 
     def read(self, state: State) -> None:
         """What this process holds, between two steps."""
@@ -357,6 +378,7 @@ class Attempt:
             if self._switch is not None:
                 self._switch.settle()
             self._native.leave(self.number)
+        self._tell("vote")
 
     def adopt(self) -> None:
         """The new world is the world."""

@@ -25,12 +25,19 @@ from .connections import gather_bytes
 from .errors import JobWarning
 from .farewell import describe
 from .job_world import JobWorld
-from .snapshot import Region, Snapshot, heard, memory_for, regions_of, told
+from .snapshot import (
+    DIGEST_SIZE,
+    Region,
+    Snapshot,
+    heard,
+    memory_for,
+    regions_of,
+    told,
+)
 from .state import State
 
 # Snapshots that are left out before the trainer is told.
 _MOST_MISSED = 2
-_DIGEST = hashlib.sha256().digest_size
 
 
 def node_of(process: str) -> str:
@@ -108,13 +115,13 @@ class _Wire:
         lengths = torch.tensor([len(copy.head), copy.data.numel()])
         theirs = torch.zeros(2, dtype=torch.int64)
         self._swap(lengths, theirs)
-        head = torch.zeros(int(theirs[0]) + _DIGEST, dtype=torch.uint8)
+        head = torch.zeros(int(theirs[0]) + DIGEST_SIZE, dtype=torch.uint8)
         own = bytearray(copy.head + copy.digest)
         self._swap(torch.frombuffer(own, dtype=torch.uint8), head)
         data = memory_for(int(theirs[1]), room)
         self._swap(copy.data, data)
         said = head.numpy().tobytes()
-        return Snapshot(said[:-_DIGEST], data, said[-_DIGEST:])
+        return Snapshot(said[:-DIGEST_SIZE], data, said[-DIGEST_SIZE:])
 
     def _swap(self, out: torch.Tensor, into: torch.Tensor) -> None:
         works = []

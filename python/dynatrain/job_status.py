@@ -24,6 +24,7 @@ import torch.distributed as dist
 from . import _C
 from .errors import InvalidError, PeerTimeoutError, StoreLostError, error_of
 from .farewell import describe
+from .job_requests import Wish, wish_of
 
 # Seconds between two looks for how a request has ended.
 _LOOK = 0.1
@@ -36,6 +37,10 @@ def connected(store: dist.Store | str, timeout: float) -> dist.Store:
     """Connections of one's own: the store's owner may be waiting."""
     if not isinstance(store, str):
         return store.clone()
+    if store == "env://":
+        # torchrun's agent hosts one.
+        here = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT")
+        store = f"{here[0]}:{here[1]}"
     host, _, port = store.rpartition(":")
     if not host or not port.isdigit():
         raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")
@@ -89,15 +94,49 @@ def queued_of(native: _C.Job) -> dict[str, Any] | None:
 
 def sweep(store: dist.Store, root: str, attempt: int) -> None:
     """Removes what those who have died have left of an attempt, and those who
-    were slow of one before."""
-    of_attempt = re.compile(f"{re.escape(root)}/(ahead/|)([0-9]+)/")
+    were slow of one before; and of who has left the job what it would have
+    taken away itself."""
     # Not every store can tell its keys; one that is gone keeps none.
     with contextlib.suppress(RuntimeError, AttributeError):
-        for key in store.list_keys():
+        keys = store.list_keys()
+        of_attempt = re.compile(f"{re.escape(root)}/(ahead/|)([0-9]+)/")
+        for key in keys:
             found = of_attempt.match(key)
             # In the world that it has made plans are made under its number.
             if found and int(found[2]) + bool(found[1]) <= attempt:
                 store.delete_key(key)
+        worlds = _sweep_worlds(store, root, attempt, keys)
+        if worlds and store.check(worlds):
+            _sweep_processes(store, root, worlds, keys)
+
+
+def _sweep_worlds(
+    store: dist.Store, root: str, attempt: int, keys: Sequence[str]
+) -> list[str]:
+    """Those of attempts that came to nothing, as another was there before, and
+    whose processes did not live to take them away; gives what is left."""
+    of_world = re.compile(f"{re.escape(root)}/world/(([0-9]+)\\..+)")
+    record = store.get(f"{root}/job").decode()
+    left = []
+    for key in keys:
+        if found := of_world.fullmatch(key):
+            if int(found[2]) <= attempt and json.dumps(found[1]) not in record:
+                store.delete_key(key)
+            else:
+                left.append(key)
+    return left
+
+
+def _sweep_processes(
+    store: dist.Store, root: str, worlds: Sequence[str], keys: Sequence[str]
+) -> None:
+    """Who has a sign of life has been in one of the worlds, or has left."""
+    of_process = re.compile(f"{re.escape(root)}/(alive|status)/(.+)")
+    members = [store.get(name).decode() for name in worlds]
+    for key in keys:
+        found = of_process.fullmatch(key)
+        if found and not any(json.dumps(found[2]) in one for one in members):
+            store.delete_key(key)
 
 
 # What a process posts ---------------------------------------------------------
@@ -260,7 +299,11 @@ class JobView:
         return None
 
     def request(
-        self, *, layout: Any = None, leave: Sequence[int | str] = ()
+        self,
+        words: str | None = None,
+        *,
+        layout: Any = None,
+        leave: Sequence[int | str] = (),
     ) -> _C.JobRecord | None:
         """Asks for another world, as `Job.request` does, and returns when the
         job has begun with it: its record then; None where it would change
@@ -272,7 +315,14 @@ class JobView:
             raise InvalidError(f"job '{self._root}' has no world yet")
         before = record.attempt
         names = [name_of(one, record.members) for one in leave]
-        self._native.ask([], names, text_of(layout))
+        wish = wish_of(words, record.members) if words else Wish()
+        if wish.start:
+            raise InvalidError(
+                f"request: '{words}', but dt-ctl starts no processes: start "
+                "them; they join by themselves"
+            )
+        names += wish.leave
+        self._native.ask([], names, text_of(layout), wish.lost)
         until = time.monotonic() + self._timeout
         while (record := self.record()) and self._native.queued() is not None:
             if time.monotonic() > until:

@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from .errors import InvalidError
 
@@ -40,9 +40,10 @@ class Span:
 
 class SwitchTrace:
     """One process's part in one attempt. Any thread may add to it; that which
-    has made it is the trainer's."""
+    has made it is the trainer's. tell: is told what begins."""
 
-    def __init__(self) -> None:
+    def __init__(self, tell: Callable[..., None] | None = None) -> None:
+        self._tell = tell
         self.spans: list[Span] = []
         self._trainer = threading.get_ident()
         self._since_epoch = time.time() - time.monotonic()
@@ -51,6 +52,8 @@ class SwitchTrace:
     def span(self, name: str, **more: Any) -> Iterator[dict[str, Any]]:
         """Around something that takes time; what it gives takes more words on
         it."""
+        if self._tell is not None:
+            self._tell(name, **more)
         begin = time.monotonic()
         try:
             yield more

@@ -107,6 +107,14 @@ bool JobDriver::isQuiet() const {
   return actions.empty() && !isActing;
 }
 
+bool JobDriver::sweeps() const {
+  std::lock_guard<std::mutex> lock(mutex);
+  return isSweeping ||
+         std::any_of(actions.begin(), actions.end(), [](const JobAction &one) {
+           return one.what == JobAction::What::Sweep;
+         });
+}
+
 JobMember::State JobDriver::state() const {
   std::lock_guard<std::mutex> lock(mutex);
   return member.state();
@@ -172,6 +180,7 @@ Deadline JobDriver::turn() {
       next = std::move(actions.front());
       actions.pop_front();
     }
+    isSweeping = next && next->what == JobAction::What::Sweep;
   }
   Deadline now = Clock::now();
   if (!next)

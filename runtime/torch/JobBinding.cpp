@@ -161,14 +161,17 @@ void LiveJob::listen(Seconds seconds) {
   }
 }
 
-/// Idle, or with no part any more.
+/// Idle, or with no part any more; what it has to remove is removed.
 void LiveJob::close(const Status &why, Seconds seconds) {
   Deadline deadline = deadlineIn(seconds);
   while (std::chrono::steady_clock::now() < deadline) {
     JobMember::State now = driver.state();
-    if (now == JobMember::State::Idle || now == JobMember::State::Stopped)
+    bool isOver =
+        now == JobMember::State::Idle || now == JobMember::State::Stopped;
+    if (isOver && !driver.sweeps())
       break;
-    driver.failed(driver.record().attempt, why);
+    if (!isOver)
+      driver.failed(driver.record().attempt, why);
     std::this_thread::sleep_for(kCloseLook);
   }
   driver.cancel(why);

@@ -8,6 +8,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "AbortableBackend.h"
+#include "BytesDigest.h"
 #include "C10dStore.h"
 #include "Failure.h"
 #include "GlooTransport.h"
@@ -796,6 +797,7 @@ PYBIND11_MODULE(_C, module) {
       .def("clean_up", &Rendezvous::cleanUp, release);
   bindAbortable(module);
   bindJob(module);
+  bindDigest(module);
   module.def("features", &features);
   module.def("allocate_pages", &allocatePages);
   module.def("name_exceptions", &nameExceptions);

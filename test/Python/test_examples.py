@@ -197,10 +197,11 @@ def test_rl_of_what_has_changed():
     assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
 
 
-def test_elastic_gpt():
+@pytest.mark.parametrize("options", [[], ["--moe"]], ids=["dense", "moe"])
+def test_elastic_gpt(options):
     """Its losses and every byte are checked by the example itself."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_gpt/launch.py"],
+        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", *options],
         env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
         capture_output=True,
         text=True,
@@ -213,17 +214,21 @@ def test_elastic_gpt():
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
-def test_elastic_gpt_loses_processes():
+@pytest.mark.parametrize(
+    ("option", "worlds"),
+    [("--lose", "4 -> 3 -> 2"), ("--torchrun", "4 -> 3 -> 4")],
+)
+def test_elastic_gpt_loses_processes(option, worlds):
     """Losses after each are those of a run that has lost nothing."""
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", "--lose"],
+        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", option],
         env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
         capture_output=True,
         text=True,
         timeout=HANGS,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "worlds of 4 -> 3 -> 2 processes" in done.stdout
+    assert f"worlds of {worlds} processes" in done.stdout
     assert "differ by" in done.stdout
 
 

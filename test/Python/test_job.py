@@ -12,6 +12,7 @@ import traceback
 from datetime import timedelta
 
 import pytest
+from dynatrain.connections import open_sockets
 from processes import KILLED, dist, dynatrain, fork, torch
 
 # A process that is starved for a tenth of it is taken for lost.
@@ -343,6 +344,40 @@ def test_who_comes_alone_joins_alone(jobs):
     assert (at["size"], at["layout"]) == (2, "flat")
     outcomes, keys = jobs.stop()
     assert outcomes == ["stopped"] * 2 and keys == LEFT
+
+
+def _connects(port, rank):
+    """Connections that a world's first steps make, by epoch."""
+    job = dynatrain.Job(
+        connect(port),
+        builder(None),
+        processes=3,
+        rank=rank,
+        layout=0,
+        timeout=TIMEOUT,
+        snapshots=2,
+    )
+    made = {}
+    with job:
+        while job.world.epoch < 4:
+            before, epoch = open_sockets(), job.world.epoch
+            for place in range(job.world.size):
+                told = torch.ones(5)
+                dist.broadcast(told, group=job.world.group, group_src=place)
+                dist.all_reduce(told, group=job.world.group)
+            made[epoch] = len(open_sockets() - before)
+            job.request(layout=epoch % 2)
+            while job.world.epoch == epoch:
+                dist.all_reduce(torch.ones(1), group=job.world.group)
+                job.state.step += 1
+                job.boundary(job.state.step)
+    return made
+
+
+def test_steps_after_a_switch_make_no_connection(jobs):
+    processes = [Process(_connects, jobs.port, rank) for rank in range(3)]
+    for one in processes:
+        assert one.outcome() == {1: 0, 2: 0, 3: 0}
 
 
 # What fails ------------------------------------------------------------------

@@ -173,7 +173,8 @@ def test_what_comes_to_nothing_is_said(jobs, capsys, tmp_path):
         (["--leave", "7"], "7 is no member of the world, which has ranks 0 to"),
         (["--leave", "0", "1"], "the world would have no member"),
         (["--layout", "{"], "--layout is no JSON"),
-        ([], "give --layout, --leave, or both"),
+        ([], "give words, --layout, or --leave"),
+        (["lost", "node", "none"], "there is no node 'none'"),
     ):
         code, out, err = control(jobs, capsys, "request", *words)
         assert (code, out) == (1, "") and why in err, err
@@ -248,7 +249,7 @@ def test_the_tool_of_the_build():
     tool = BUILD / "bin" / "dt-ctl"
     told = subprocess.check_output([tool, "--help"], text=True)
     _, _, examples = told.partition("Examples:\n")
-    assert [line.split()[0] for line in examples.splitlines()] == ["dt-ctl"] * 2
+    assert [line.split()[0] for line in examples.splitlines()] == ["dt-ctl"] * 3
     version = subprocess.check_output([tool, "--version"], text=True)
     assert version.strip() == dynatrain.__version__
     done = subprocess.run(

@@ -262,6 +262,47 @@ TEST(JobDriver, LeavesFewKeysBehind) {
   await(isSwept);
 }
 
+/// Whose work takes no time; its test turns the driver.
+struct Prompt : JobWork {
+  void prepare(const JobRecord &record) override {
+    driver->ended(JobAction::What::Prepare, record.attempt);
+  }
+  void transfer(const JobRecord &record) override {
+    driver->ended(JobAction::What::Transfer, record.attempt);
+  }
+  void verify(const JobRecord &record) override {
+    driver->ended(JobAction::What::Verify, record.attempt);
+  }
+  void adopt(const JobRecord &) override {}
+  void discard(uint64_t, const Status &) override {}
+  void refused(const Status &) override {}
+  void stopped(JobEnd, const Status &) override {}
+
+  JobDriver *driver = nullptr;
+};
+
+TEST(JobDriver, SaysSoUntilTheKeysOfAnAttemptAreGone) {
+  auto store = std::make_shared<MemoryStore>();
+  Prompt work;
+  JobDriver driver(store, "a", patient(), work);
+  work.driver = &driver;
+  JobRequest request;
+  request.join = {"a"};
+  driver.ask(request);
+  bool hasSwept = false;
+  auto isOver = [&] {
+    JobRecord record = driver.record();
+    return record.epoch == 1 && record.phase == JobPhase::Released;
+  };
+  while (!isOver() || driver.sweeps()) {
+    driver.turn();
+    hasSwept |= driver.sweeps();
+  }
+  EXPECT_TRUE(hasSwept);
+  for (const std::string &key : store->keys())
+    EXPECT_EQ(key.find("dynatrain/1/"), std::string::npos) << key;
+}
+
 TEST(JobDriver, EndsWithItsStoreAndKeepsWhatItHas) {
   auto store = std::make_shared<MemoryStore>();
   Process a(store, "a");

@@ -94,6 +94,8 @@ public:
   uint64_t answers() const { return numAnswers; }
   /// Whether all that the member wants has been carried out.
   bool isQuiet() const;
+  /// Whether keys of an attempt that is over have yet to be removed.
+  bool sweeps() const;
 
   /// Does what can be done now, of which at most one step waits for the store.
   /// Returns when it has to be called next; earlier does no harm.
@@ -130,6 +132,7 @@ private:
   JobMember member;
   std::deque<JobAction> actions; // to be carried out
   bool isActing = false;         // carries one out
+  bool isSweeping = false;       // that one
   std::atomic<uint64_t> numAnswers{0};
 
   // Of the thread that turns.
