@@ -47,13 +47,11 @@ print("error: device 5: rank 1 (device 1) does not respond", file=sys.stderr)
 sys.exit(1)
 """
 
+LIVE_TIMES = ["alone", "beside", "after", "warm_up", "transfer", "commit"]
 LIVE = {
     "bench": "live-gpu",
     "plan": "small-waves.dtplan",
-    **{
-        f"{name}_s": 0.001
-        for name in "alone beside after warm_up transfer commit".split()
-    },
+    **{f"{name}_s": 0.001 for name in LIVE_TIMES},
     "mismatches": 0,
 }
 
@@ -66,7 +64,7 @@ def script(path, text):
 
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory):
-    """A checkout's bench/gpu where all that a GPU machine has is stood in for."""
+    """A checkout's bench/gpu, where stand-ins are all of a GPU machine."""
     root = tmp_path_factory.mktemp("machine")
     for folder in ("bench/gpu", "examples/models"):
         shutil.copytree(ROOT / folder, root / folder)
