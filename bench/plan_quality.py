@@ -285,6 +285,28 @@ def print_libraries(rows):
     table(heads, lines)
 
 
+def print_added(rows):
+    """What a wave costs and what a pair carries, as `inspect` has it."""
+    cases = {}
+    for row in rows:
+        for name, one in row["libraries"].items():
+            added = (name, one["launch_us"], *(one["channels"] or {}).values())
+            cases.setdefault(added, []).append(row["case"])
+    lines = []
+    for (name, launch, *channels), names in sorted(
+        cases.items(), key=lambda item: list(LIBRARIES).index(item[0][0])
+    ):
+        per_peer, intra, inter = channels or ("-", "-", "-")
+        lines.append([name, f"{launch:g} us", str(per_peer)])
+        lines[-1] += [
+            rate if rate == "-" else f"{rate:g} GB/s" for rate in (intra, inter)
+        ]
+        lines[-1].append(str(len(names)))
+    heads = ["library", "launch", "channels", "pair in a node", "between"]
+    print()
+    table([*heads, "cases"], lines)
+
+
 def print_published(rows, cases):
     print()
     table(
@@ -350,6 +372,7 @@ def main():
         print_baselines(rows)
     if rows and "libraries" in rows[0]:
         print_libraries(rows)
+        print_added(rows)
     if published:
         print_published(others, published)
     if options.json:

@@ -28,8 +28,12 @@ constexpr const char *kExamples = R"(Examples:
   gpu-bw
   gpu-bw qwen3-30b-slice.dtplan gpt3-1.3b.dtplan)";
 
-/// What one launch of the shape cases moves.
-constexpr int64_t kBytes = int64_t(1) << 30;
+struct Options {
+  std::vector<std::string> plans;
+  unsigned repeat = 7;
+  /// What one launch of the shape cases moves.
+  int64_t bytes = int64_t(1) << 30;
+};
 
 struct Shape {
   const char *name;
@@ -78,11 +82,12 @@ Result<Block> allocate(uint64_t bytes) {
   return block;
 }
 
-Status benchShape(const Shape &shape, unsigned repeat) {
-  int64_t runs = kBytes / shape.run;
+Status benchShape(const Shape &shape, const Options &options) {
+  int64_t runs = std::max<int64_t>(options.bytes / shape.run, 1);
+  int64_t bytes = runs * shape.run;
   auto strided = allocate(uint64_t(runs * shape.pitch));
   DTRT_RETURN_IF_ERROR(strided);
-  auto packed = allocate(uint64_t(kBytes) + 16);
+  auto packed = allocate(uint64_t(bytes) + 16);
   DTRT_RETURN_IF_ERROR(packed);
   BoxTable table;
   StridedCopy copy;
@@ -91,17 +96,18 @@ Status benchShape(const Shape &shape, unsigned repeat) {
   table.add(packed->get() + shape.misaligned, strided->get(), copy);
   auto uploaded = GpuBoxTable::upload(table);
   DTRT_RETURN_IF_ERROR(uploaded);
-  auto kernel = measure(repeat, [&] { return uploaded->run(); });
+  auto kernel = measure(options.repeat, [&] { return uploaded->run(); });
   DTRT_RETURN_IF_ERROR(kernel);
   CopyBytes copyOnGpu = gpuCopies();
-  auto plain = measure(
-      repeat, [&] { return copyOnGpu(packed->get(), strided->get(), kBytes); });
+  auto plain = measure(options.repeat, [&] {
+    return copyOnGpu(packed->get(), strided->get(), uint64_t(bytes));
+  });
   DTRT_RETURN_IF_ERROR(plain);
   double ratio = double((*plain)["median_s"]) / double((*kernel)["median_s"]);
   printf("%s\n", Json{{"bench", "gpu-bw"},
                       {"case", shape.name},
-                      {"bytes", kBytes},
-                      {"repeat", repeat},
+                      {"bytes", bytes},
+                      {"repeat", options.repeat},
                       {"kernel", *kernel},
                       {"device_to_device", *plain},
                       {"ratio", ratio}}
@@ -151,7 +157,7 @@ Status benchPlan(const std::string &path, unsigned repeat) {
   return {};
 }
 
-Status run(const std::vector<std::string> &plans, unsigned repeat) {
+Status run(const Options &options) {
   auto gpus = countGpus();
   if (!gpus.ok()) {
     printf("%s\n",
@@ -160,27 +166,29 @@ Status run(const std::vector<std::string> &plans, unsigned repeat) {
                .c_str());
     return {};
   }
-  for (const std::string &plan : plans)
-    DTRT_RETURN_IF_ERROR(benchPlan(plan, repeat));
-  if (plans.empty())
+  for (const std::string &plan : options.plans)
+    DTRT_RETURN_IF_ERROR(benchPlan(plan, options.repeat));
+  if (options.plans.empty())
     for (const Shape &shape : kShapes)
-      DTRT_RETURN_IF_ERROR(benchShape(shape, repeat));
+      DTRT_RETURN_IF_ERROR(benchShape(shape, options));
   return {};
 }
 
 } // namespace
 
 int main(int argc, char **argv) {
-  std::vector<std::string> plans;
-  unsigned repeat = 7;
+  Options options;
   CLI::App app{"Measures box copies and plans on one GPU"};
-  app.add_option("PLAN", plans, "plan files of mode rollback");
-  app.add_option("--repeat", repeat, "runs of each")
+  app.add_option("PLAN", options.plans, "plan files of mode rollback");
+  app.add_option("--repeat", options.repeat, "runs of each")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--bytes", options.bytes, "bytes of a shape")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.footer(kExamples);
   CLI11_PARSE(app, argc, argv);
-  Status status = run(plans, repeat);
+  Status status = run(options);
   if (status.ok())
     return 0;
   fprintf(stderr, "error: %s\n", status.message().c_str());

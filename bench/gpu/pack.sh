@@ -4,18 +4,20 @@
 # Gathers in FOLDER (default .deps, which git ignores) what a machine with a GPU
 # needs beside the checkout, where it has no network and no code generator:
 # headers, the plan format's generated header, GoogleTest's sources, and plans.
-# Run it where build/bin/dt-opt is. Some 10 MB.
+# Run it where build/bin/dt-opt is, or name that build folder by DT_BUILD. Some
+# 10 MB.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=${1:-$root/.deps}
+build=${DT_BUILD:-$root/build}
 mkdir -p "$folder/include" "$folder/plans"
 for header in flatbuffers nlohmann CLI xxhash.h; do
   cp -r "/usr/include/$header" "$folder/include/"
 done
-cp "$root/build/runtime/format/plan_generated.h" "$folder/include/"
+cp "$build/runtime/format/plan_generated.h" "$folder/include/"
 cp -r /usr/src/googletest "$folder/"
 for request in qwen3-30b-slice gpt3-1.3b-full small-waves; do
-  "$root/build/bin/dt-opt" "$root/bench/gpu/$request.json" \
+  "$build/bin/dt-opt" "$root/bench/gpu/$request.json" \
     -o "$folder/plans/$request.dtplan"
 done
 du -sh "$folder"

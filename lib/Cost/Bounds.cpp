@@ -23,7 +23,7 @@ public:
                                  : fastestIn[inter].at(port);
   }
   double out(int64_t port, bool inter) const {
-    return cluster.links.empty() ? cluster.portBytesPerSecond(inter)
+    return cluster.links.empty() ? cluster.sendBytesPerSecond(inter)
                                  : fastestOut[inter].at(port);
   }
 
@@ -39,11 +39,10 @@ PortRates::PortRates(const Cluster &cluster, const std::set<int64_t> &devices)
   for (int64_t from : devices)
     for (int64_t to : devices) {
       bool inter = !cluster.sameNode(from, to);
-      double rate = cluster.portBytesPerSecond(from, to);
       double &out = fastestOut[inter][cluster.sendPort(from, inter)];
       double &in = fastestIn[inter][cluster.port(to, inter)];
-      out = std::max(out, rate);
-      in = std::max(in, rate);
+      out = std::max(out, cluster.sendBytesPerSecond(from, to));
+      in = std::max(in, cluster.portBytesPerSecond(from, to));
     }
 }
 
@@ -80,7 +79,9 @@ private:
   ByNode split(const Devices &devices) const;
   void addInside(const Devices &holders, const Devices &lacking, double bytes);
   void addAcross(const Devices &others, const Devices &lacking, double bytes);
-  double fastest(const Devices &from, const Devices &to) const;
+  using Rate = double (dtrt::LinkRates::*)(int64_t, int64_t) const;
+  double fastest(const Devices &from, const Devices &to,
+                 Rate rate = &dtrt::LinkRates::portBytesPerSecond) const;
   Devices kinds(const Devices &devices) const;
 
   const Cluster &cluster;
@@ -115,12 +116,13 @@ Devices BusyPorts::kinds(const Devices &devices) const {
 }
 
 /// In bytes per second. All pairs are on one level.
-double BusyPorts::fastest(const Devices &from, const Devices &to) const {
+double BusyPorts::fastest(const Devices &from, const Devices &to,
+                          Rate rate) const {
   double best = 0;
   Devices receivers = kinds(to);
   for (int64_t source : kinds(from))
     for (int64_t destination : receivers)
-      best = std::max(best, rates.portBytesPerSecond(source, destination));
+      best = std::max(best, (rates.*rate)(source, destination));
   return best;
 }
 
@@ -165,10 +167,12 @@ void BusyPorts::add(const Devices &holders, const Devices &lacking,
         others.push_back(device);
     addAcross(others, devices, double(bytes));
   }
-  if (!remote.empty())
-    busy[{true, true,
-          portsOf(cluster, holders, /*inter=*/true,
-                  /*send=*/true)}] += double(bytes) / fastest(holders, remote);
+  if (remote.empty())
+    return;
+  Devices nics = portsOf(cluster, holders, /*inter=*/true, /*send=*/true);
+  busy[{true, true, nics}] +=
+      double(bytes) /
+      fastest(holders, remote, &dtrt::LinkRates::sendBytesPerSecond);
 }
 
 double BusyPorts::seconds() const {

@@ -9,7 +9,7 @@
 //      carries, or when `effort` pieces have been scheduled. Where there are
 //      many pieces, two sizes in a row that gain nothing end a round.
 //   3. What is forwarded is also tried in the rounds that its route names
-//      (RoundSchedule.h).
+//      (RoundSchedule.h), and those joined.
 //   4. Where there are few latencies, pairs are tried as one message each that
 //      need larger slots than step 1 has, if devices send or receive only.
 //   5. Where there are few messages, all their waves are tried.
@@ -126,6 +126,16 @@ std::optional<std::string> scheduleWhole(const WaveProblem &problem,
   return std::nullopt;
 }
 
+/// Joins its waves where that is faster.
+void joinIfFaster(const WaveProblem &problem, WaveSchedule &schedule) {
+  auto joined = joinWaves(problem, schedule.moves);
+  if (!joined ||
+      !isFaster(problem.seconds(*joined), problem.seconds(schedule.moves)))
+    return;
+  schedule.moves = std::move(*joined);
+  putCopiesFirst(problem, schedule);
+}
+
 } // namespace
 
 ChunkChoice dt::fastestOf(const WaveProblem &problem,
@@ -176,6 +186,7 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     WaveSchedule other;
     if (!solver || solver(problem, options, other))
       continue;
+    joinIfFaster(problem, other);
     double seconds =
         delayMessages(problem, other, problem.seconds(other.moves));
     if (!isFaster(seconds, best.seconds))

@@ -632,6 +632,7 @@ double WaveProblem::lowerBound() const {
   }
   struct Port {
     double seconds = 0, start = 1e300;
+    double once = 0; // beside these
   };
   std::map<std::tuple<bool, bool, int64_t>, Port> ports;
   for (const auto &[ends, pair] : pairs) {
@@ -642,20 +643,25 @@ double WaveProblem::lowerBound() const {
     bool isOwn = !inter || (cluster.devicesPerNic == 1 && !cluster.pxn);
     double each = isOwn ? cluster.waveSeconds() : cluster.latencySeconds();
     double waves = double(messages) / double(cluster.messagesPerPort(inter));
-    double seconds =
-        waves * each + cluster.portSeconds(source, destination, pair.bytes);
     for (bool receive : {false, true}) {
       int64_t device = receive ? destination : source;
       bool leaves = inter && !receive;
+      // A NIC of several senders may have all that they send at once.
+      bool isRail = leaves && cluster.pxn && cluster.messagesPerPort(true) > 1;
+      double seconds =
+          isRail ? cluster.nicOutSeconds(source, destination, pair.bytes)
+                 : waves * each +
+                       cluster.portSeconds(source, destination, pair.bytes);
       Port &port = ports[{inter, receive,
                           leaves ? cluster.nicOut(source, destination)
                                  : cluster.port(device, inter)}];
       port.seconds += seconds;
+      port.once = isRail ? each : 0;
       port.start = std::min(port.start, pair.start);
     }
   }
   for (const auto &[key, port] : ports)
-    bound = std::max(bound, port.start + port.seconds);
+    bound = std::max(bound, port.start + port.once + port.seconds);
   return bound;
 }
 

@@ -105,7 +105,7 @@ class Switch:
         try:
             self._note = self._native.compare(tensors, note)
             if self._place.backend == "nccl":
-                self._native.connect_nccl(digests)
+                self._native.connect_nccl(digests, self._place.one_sided)
             else:
                 self._native.connect(
                     self._connect(), self._place.shared_memory, digests

@@ -171,6 +171,7 @@ def main() -> int:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--timeout", type=float, default=300.0)
     parser.add_argument("--no-shared-memory", action="store_true")
+    parser.add_argument("--one-sided", action="store_true")
     options = parser.parse_args()
     try:
         plan = Plan.load(options.plan)
@@ -186,6 +187,7 @@ def main() -> int:
             backend=options.backend,
             timeout=options.timeout,
             shared_memory=not options.no_shared_memory,
+            one_sided=options.one_sided,
         )
         place = local_device(options.device)
         mine = run(plan, world, options.check, options.digests, place)

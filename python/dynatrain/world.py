@@ -53,6 +53,7 @@ class Place:
     native: _C.World
     backend: str
     shared_memory: bool
+    one_sided: bool
     hosts_store: bool
 
     def connect(self, store: dist.Store, seconds: float) -> dist.Backend:
@@ -82,6 +83,9 @@ class World:
         (0.2 while it prepares, else 0.4) goes into finding out who that is.
     shared_memory: gloo only: processes of one host hand each other what lies in
         the host's memory without a wire; False sends it all over gloo.
+    one_sided: nccl only: writes into peers' staging where NCCL (2.29), driver
+        and plan allow it (docs/GPU.md), else as without. After a transfer that
+        fails the process should end: what waits on its GPU stays there.
     """
 
     def __init__(
@@ -95,11 +99,16 @@ class World:
         devices: Sequence[int] | None = None,
         timeout: float = 300.0,
         shared_memory: bool = True,
+        one_sided: bool = False,
     ) -> None:
         if backend not in _BACKENDS:
             raise InvalidError(
                 f"backend '{backend}' is not built into this package; it has: "
                 + ", ".join(_BACKENDS)
+            )
+        if one_sided and backend != "nccl":
+            raise InvalidError(
+                f"one_sided needs backend 'nccl', not '{backend}'"
             )
         if timeout <= 0:
             raise InvalidError(
@@ -126,6 +135,7 @@ class World:
         self.backend = backend
         self.timeout = float(timeout)
         self.shared_memory = shared_memory
+        self.one_sided = one_sided
         self._store = store
         self._devices = list(devices or [])
 
@@ -207,5 +217,6 @@ class World:
             native,
             self.backend,
             self.shared_memory,
+            self.one_sided,
             _hosts(self._store),
         )

@@ -30,6 +30,20 @@ double LinkRates::portBytesPerSecond(int64_t from, int64_t to) const {
                       cluster.channelsBytesPerSecond(inter));
 }
 
+double LinkRates::sendBytesPerSecond(int64_t from, int64_t to) const {
+  bool inter = !cluster.sameNode(from, to);
+  return cluster.sendsByRails(inter)
+             ? double(cluster.messagesPerPort(inter)) * bytesPerSecond(from, to)
+             : portBytesPerSecond(from, to);
+}
+
+double LinkRates::nicOutBytesPerSecond(int64_t from, int64_t to) const {
+  bool inter = !cluster.sameNode(from, to);
+  return cluster.sendsByRails(inter) && cluster.messagesPerPort(inter) > 1
+             ? linkBytesPerSecond(from, to)
+             : portBytesPerSecond(from, to);
+}
+
 double LinkRates::linkBytesPerSecond(int64_t from, int64_t to) const {
   if (last.empty())
     return cluster.levelBytesPerSecond(!cluster.sameNode(from, to));

@@ -6,6 +6,7 @@
 #include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <unordered_map>
 #include <utility>
@@ -34,6 +35,14 @@ struct Group {
   double start = 0, begin = 0, end = 0;
   /// Of its ports, what its messages take, by level.
   double out[2] = {0, 0}, in[2] = {0, 0};
+};
+
+/// A NIC that several devices send by, or receive by.
+struct SharedNic {
+  double free = 0; // of the waves so far
+  /// Of this wave, where its messages go at once: what they take together, and
+  /// when the last one ends.
+  double flows = 0, end = 0;
 };
 
 /// Who only wants to know how long it takes.
@@ -117,7 +126,11 @@ private:
   double work(uint32_t number, Lane what, int64_t bytes, double earliest);
   void unpack(uint32_t number);
   void copy(uint32_t number);
+  using Nics = std::array<SharedNic *, 2>; // out, in
+  bool waitsForNics(bool inter) const;
+  Nics nicsOf(const TimedMessage &message);
   void send(const TimedMessage &message);
+  void freeNics(const TimedMessage *first, const TimedMessage *last);
   void runWave(const TimedMessage *first, const TimedMessage *last);
 
   const Cluster &cluster;
@@ -126,8 +139,8 @@ private:
   DeviceIndex index;
   std::vector<Lanes> lanes; // of devices by number, as are groups
   std::vector<Group> groups;
-  /// When shared NICs are free, by the device that stands for them.
-  std::unordered_map<int64_t, double> nicOut, nicIn;
+  /// By the device that stands for them.
+  std::unordered_map<int64_t, SharedNic> nicOut, nicIn;
   std::vector<bool> isIn;       // the wave that is looked at
   std::vector<uint32_t> inWave; // those that are
 };
@@ -168,6 +181,13 @@ void Simulation<Record>::formGroups(const TimedMessage *first,
       continue;
     double port =
         double(m->bytes) / rates.portBytesPerSecond(m->source, m->destination);
+    if (waitsForNics(inter)) {
+      auto [out, in] = nicsOf(*m);
+      out->flows += double(m->bytes) /
+                    rates.nicOutBytesPerSecond(m->source, m->destination);
+      in->flows += port;
+      continue;
+    }
     groupOf(m->source).out[inter] += port;
     receiver.in[inter] += port;
   }
@@ -221,28 +241,60 @@ template <typename Record> void Simulation<Record>::copy(uint32_t number) {
 }
 
 template <typename Record>
+bool Simulation<Record>::waitsForNics(bool inter) const {
+  return inter && (cluster.devicesPerNic > 1 || cluster.pxn);
+}
+
+template <typename Record>
+typename Simulation<Record>::Nics
+Simulation<Record>::nicsOf(const TimedMessage &m) {
+  return {&nicOut[cluster.nicOut(m.source, m.destination)],
+          &nicIn[cluster.port(m.destination, true)]};
+}
+
+/// Where a NIC carries one message, those of a wave take turns on it; else they
+/// go at once, and end when it has had time for all.
+template <typename Record>
 void Simulation<Record>::send(const TimedMessage &m) {
   bool inter = !cluster.sameNode(m.source, m.destination);
   double wire = double(m.bytes) / rates.bytesPerSecond(m.source, m.destination);
   Group &sender = groups[index(m.source)];
   Group &receiver = groups[index(m.destination)];
   double start = std::max(sender.start, receiver.start);
-  bool waitsForNics = inter && (cluster.devicesPerNic > 1 || cluster.pxn);
-  if (waitsForNics)
-    start = std::max({start, nicOut[cluster.nicOut(m.source, m.destination)],
-                      nicIn[cluster.port(m.destination, true)]});
+  bool takesTurns = cluster.messagesPerPort(inter) == 1;
   double flows = wire;
-  if (cluster.messagesPerPort(inter) > 1)
+  if (!takesTurns)
     flows = std::max({wire, sender.out[inter], receiver.in[inter]});
+  Nics nics = {};
+  if (waitsForNics(inter)) {
+    nics = nicsOf(m);
+    start = std::max({start, nics[0]->free, nics[1]->free});
+    flows = std::max({flows, nics[0]->flows, nics[1]->flows});
+  }
   double end = start + cluster.latencySeconds() + flows;
-  if (waitsForNics)
-    nicOut[cluster.nicOut(m.source, m.destination)] =
-        nicIn[cluster.port(m.destination, true)] = end;
+  for (SharedNic *nic : nics) {
+    if (nic && takesTurns)
+      nic->free = end;
+    else if (nic)
+      nic->end = std::max(nic->end, end);
+  }
   record.sent(m, inter, start, end, wire);
   for (Group *group : {&sender, &receiver}) {
     group->begin = std::max(group->begin, start);
     group->end = std::max(group->end, end);
   }
+}
+
+/// After a wave whose messages went at once.
+template <typename Record>
+void Simulation<Record>::freeNics(const TimedMessage *first,
+                                  const TimedMessage *last) {
+  if (!waitsForNics(/*inter=*/true) || cluster.messagesPerPort(true) == 1)
+    return;
+  for (const TimedMessage *m = first; m != last; ++m)
+    if (!cluster.sameNode(m->source, m->destination))
+      for (SharedNic *nic : nicsOf(*m))
+        *nic = {std::max(nic->free, nic->end)};
 }
 
 /// Runs the messages of one wave, [first, last).
@@ -257,6 +309,7 @@ void Simulation<Record>::runWave(const TimedMessage *first,
   }
   for (const TimedMessage *m = first; m != last; ++m)
     send(*m);
+  freeNics(first, last);
   for (uint32_t number : inWave) {
     Group &group = groups[number];
     Lanes &lane = lanes[number];
@@ -313,10 +366,10 @@ PortSeconds busiestPorts(const std::vector<TimedMessage> &messages,
   };
   for (const TimedMessage &m : messages) {
     bool inter = !cluster.sameNode(m.source, m.destination);
-    double seconds = cluster.portSeconds(m.source, m.destination, m.bytes);
     portsOf(inter ? cluster.nicOut(m.source, m.destination) : m.source)
-        .out[inter] += seconds;
-    portsOf(cluster.port(m.destination, inter)).in[inter] += seconds;
+        .out[inter] += cluster.nicOutSeconds(m.source, m.destination, m.bytes);
+    portsOf(cluster.port(m.destination, inter)).in[inter] +=
+        cluster.portSeconds(m.source, m.destination, m.bytes);
   }
   double seconds[2] = {0, 0};
   for (const Port &port : ports)

@@ -23,8 +23,9 @@ size_t knownBytes(int version) {
   return sizeof(NcclConfig);
 }
 
-/// Of graphUsageMode.
-constexpr int kNoGraphs = 0, kOneGraph = 1;
+/// Of graphUsageMode: none, or graphs beside groups of their own, as those of
+/// the warm-up are.
+constexpr int kNoGraphs = 0, kMixed = 2;
 
 } // namespace
 
@@ -40,7 +41,7 @@ NcclConfig makeNcclConfig(int version, const NcclWishes &wishes) {
     config.nChannelsPerNetPeer = wishes.channelsPerNetPeer;
   if (wishes.maxPeers > 0)
     config.maxP2pPeers = wishes.maxPeers;
-  config.graphUsageMode = wishes.graphs ? kOneGraph : kNoGraphs;
+  config.graphUsageMode = wishes.graphs ? kMixed : kNoGraphs;
   return config;
 }
 

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <sstream>
 #include <thread>
 
 namespace dtrt {
@@ -31,13 +32,46 @@ constexpr std::chrono::seconds kRest(2);
 constexpr const char *kWindow = "window", *kRegister = "register",
                      *kPlain = "plain";
 
+/// Before this, all ranks' windows have to be of one size: a rank maps those of
+/// its peers by its own (symMemoryObtain in NCCL's src/dev_runtime.cc).
+constexpr int kWindowsDiffer = NCCL_VERSION(2, 30, 7);
+/// One-sided operations need this driver (rmaTaskAppend in src/enqueue.cc).
+constexpr int kDriverOfPuts = 12050;
+
+/// What a rank could have, and what all of them have.
+struct ArenaTerms {
+  std::string kind = kPlain;
+  uint64_t bytes = 0;
+
+  std::string text() const { return kind + " " + std::to_string(bytes); }
+  static Result<ArenaTerms> parse(const std::string &text) {
+    std::istringstream in(text);
+    ArenaTerms terms;
+    if (!(in >> terms.kind >> terms.bytes))
+      return makeError("an arena is '", text, "', expected a kind and bytes");
+    return terms;
+  }
+};
+
+/// The least that one of them could have, and the most bytes.
 Result<std::string> judgeArenas(const std::vector<std::string> &records) {
-  auto has = [&](const char *kind) {
-    return std::find(records.begin(), records.end(), kind) != records.end();
-  };
-  return std::string(has(kPlain)      ? kPlain
-                     : has(kRegister) ? kRegister
-                                      : kWindow);
+  ArenaTerms all = {kWindow, 0};
+  for (const std::string &record : records) {
+    auto terms = ArenaTerms::parse(record);
+    DTRT_RETURN_IF_ERROR(terms);
+    if (terms->kind == kPlain || all.kind == kWindow)
+      all.kind = terms->kind;
+    all.bytes = std::max(all.bytes, terms->bytes);
+  }
+  return all.text();
+}
+
+/// Every rank looks for itself: a call that a driver refuses on one rank would
+/// be waited for by the others.
+bool driverHasPuts() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess &&
+         version >= kDriverOfPuts;
 }
 
 constexpr const char *kPuts = "puts", *kPairs = "pairs";
@@ -261,15 +295,19 @@ Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {
   const NcclOptions &options = state->communicator.options();
   bool windows = options.oneSided && traffic.knowsOtherSlots &&
                  options.calls == NcclCalls::Blocking &&
-                 NcclPuts::known(state->communicator.api());
-  const char *best = windows ? kWindow : kRegister;
-  auto agreed = state->communicator.agree(
-      Step::Arena, traffic.staged() ? best : kPlain, judgeArenas);
+                 NcclPuts::known(state->communicator.api()) && driverHasPuts();
+  ArenaTerms own = {windows ? kWindow : kRegister, traffic.arenaBytes};
+  if (!traffic.staged())
+    own.kind = kPlain;
+  auto agreed = state->communicator.agree(Step::Arena, own.text(), judgeArenas);
   DTRT_RETURN_IF_ERROR(agreed);
-  state->arenaKind = *agreed;
-  auto allocate = [self = state, bytes = traffic.arenaBytes] {
-    return self->allocateArena(bytes);
-  };
+  auto terms = ArenaTerms::parse(*agreed);
+  DTRT_RETURN_IF_ERROR(terms);
+  state->arenaKind = terms->kind;
+  bool asLarge =
+      terms->kind == kWindow && state->communicator.version() < kWindowsDiffer;
+  uint64_t bytes = asLarge ? terms->bytes : traffic.arenaBytes;
+  auto allocate = [self = state, bytes] { return self->allocateArena(bytes); };
   DTRT_RETURN_IF_ERROR(state->communicator.run({"arena", {}}, allocate));
   return state->arena;
 }

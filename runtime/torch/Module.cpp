@@ -318,9 +318,9 @@ public:
     check(gpuOf(tensors) ? connectGpu(std::move(transport))
                          : inner->connect(std::move(transport)));
   }
-  void connectNccl(bool digests) {
+  void connectNccl(bool digests, bool oneSided) {
     py::gil_scoped_release release;
-    check(connectNcclOf(digests));
+    check(connectNcclOf(digests, oneSided));
   }
   void cannotConnect(const std::string &why) {
     py::gil_scoped_release release;
@@ -421,7 +421,7 @@ private:
   Status findMemories();
   void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport);
-  Status connectNcclOf(bool digests);
+  Status connectNcclOf(bool digests, bool oneSided);
   Status startAfter(uintptr_t stream);
 
   Plan plan;
@@ -503,7 +503,7 @@ Status LiveSwitch::startAfter(uintptr_t) { return {}; }
 
 #ifdef DT_HAS_NCCL
 /// A rank that holds nothing uses the GPU of the trainer's thread.
-Status LiveSwitch::connectNcclOf(bool digests) {
+Status LiveSwitch::connectNcclOf(bool digests, bool oneSided) {
   std::optional<int> gpu = gpuOf(tensors);
   if (!gpu && !trainerGpu.ok())
     return inner->fail("prepare", trainerGpu.status());
@@ -517,6 +517,7 @@ Status LiveSwitch::connectNcclOf(bool digests) {
   options.devices = inner->devices();
   options.ranks = inner->ranks();
   options.timeout = inner->patience();
+  options.oneSided = oneSided;
   auto transport = NcclTransport::create(options);
   if (!transport.ok())
     return inner->fail("prepare", transport.status());
@@ -526,7 +527,7 @@ Status LiveSwitch::connectNcclOf(bool digests) {
   return inner->connect(std::move(streams), runOnGpu(*plan, *gpu, gpuRunner));
 }
 #else
-Status LiveSwitch::connectNcclOf(bool) {
+Status LiveSwitch::connectNcclOf(bool, bool) {
   return inner->fail("prepare", makeError("built without NCCL"));
 }
 #endif

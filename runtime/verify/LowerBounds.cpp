@@ -33,7 +33,9 @@ public:
       for (bool out : {true, false}) {
         if (!rates.isNamed(device, out)) {
           for (bool inter : {false, true})
-            raise(device, inter, out, cluster.portBytesPerSecond(inter));
+            raise(device, inter, out,
+                  out ? cluster.sendBytesPerSecond(inter)
+                      : cluster.portBytesPerSecond(inter));
           continue;
         }
         if (!steps.take(devices.size()))
@@ -41,7 +43,7 @@ public:
                            devices.size(), " devices");
         for (uint32_t other : devices)
           raise(device, !cluster.sameNode(device, other), out,
-                out ? rates.portBytesPerSecond(device, other)
+                out ? rates.sendBytesPerSecond(device, other)
                     : rates.portBytesPerSecond(other, device));
       }
     return {};
@@ -50,7 +52,8 @@ public:
   /// In bytes per second, of a port that some device may use.
   double of(uint32_t port, bool interNode, bool out) const {
     if (cluster.links.empty())
-      return cluster.portBytesPerSecond(interNode);
+      return out ? cluster.sendBytesPerSecond(interNode)
+                 : cluster.portBytesPerSecond(interNode);
     return fastest.at({port, interNode, out});
   }
 
@@ -87,7 +90,7 @@ private:
   void occupyNode(const Demand &demand, Run wanters, double bytes);
   void occupy(const Demand &demand, double bytes);
   Devices distinct(const Devices &devices) const;
-  double fastest(const Devices &from, const Devices &to);
+  double fastest(const Devices &from, const Devices &to, bool send = false);
   double occupiedSeconds() const;
   void addPairs(const Devices &holders, const Devices &lacking, uint64_t bytes);
   double pairsSeconds() const;
@@ -270,7 +273,7 @@ void BoundsBuilder::occupy(const Demand &demand, double bytes) {
   const Devices &holders = demand.first;
   Devices nics = nicsOf({holders.data(), holders.data() + holders.size()},
                         /*send=*/true);
-  occupied[{true, true, nics}] += bytes / fastest(holders, far);
+  occupied[{true, true, nics}] += bytes / fastest(holders, far, /*send=*/true);
 }
 
 /// Devices that no link tells from one another are looked at once.
@@ -287,14 +290,16 @@ Devices BoundsBuilder::distinct(const Devices &devices) const {
 }
 
 /// In bytes per second, of a pair of both; the pairs are of one level.
-double BoundsBuilder::fastest(const Devices &from, const Devices &to) {
+double BoundsBuilder::fastest(const Devices &from, const Devices &to,
+                              bool send) {
   Devices senders = distinct(from), receivers = distinct(to);
   if (!pairs.take(senders.size() * receivers.size()))
     return cluster.bytesPerSecond(true);
   double rate = 0;
   for (uint32_t sender : senders)
     for (uint32_t receiver : receivers)
-      rate = std::max(rate, rates.portBytesPerSecond(sender, receiver));
+      rate = std::max(rate, send ? rates.sendBytesPerSecond(sender, receiver)
+                                 : rates.portBytesPerSecond(sender, receiver));
   return rate;
 }
 

@@ -110,6 +110,13 @@ cudaError_t cudaGetDeviceCount(int *count) {
   });
 }
 
+cudaError_t cudaDriverGetVersion(int *version) {
+  return call([&] {
+    *version = machine().options.driver;
+    return cudaSuccess;
+  });
+}
+
 cudaError_t cudaGetDevice(int *gpu) {
   return call([&] {
     *gpu = fakeThread().gpu;

@@ -25,6 +25,7 @@ namespace dtrt::test {
 struct FakeGpuOptions {
   int gpus = 1;
   int multiprocessors = 8;
+  int driver = 13000; // cudaDriverGetVersion's
   /// 0: a fresh one, which the faults name.
   uint64_t seed = 0;
   /// Whether kernels and groups may touch memory that no call has allocated:

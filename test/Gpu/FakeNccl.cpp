@@ -5,6 +5,7 @@
 #include "dtrt/cost/KernelPlans.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -52,12 +53,14 @@ struct Comm {
   int gpu = 0;
   bool blocking = true;
   bool sharesWithSplits = false;
+  int graphUsage = NCCL_CONFIG_UNDEF_INT;
   std::shared_ptr<bool> aborted = std::make_shared<bool>(false);
   ncclResult_t error = ncclSuccess;
   std::function<bool()> busy; // until it is true, when there is one
   int looks = 0;
   int calls = 0; // of threads that wait inside
   int groups = 0;
+  int launched = 0; // of them, those that no graph has
   int splits = 0;
   std::shared_ptr<Comm> splitting; // what a split will give
   bool finalized = false;
@@ -96,6 +99,7 @@ struct Fake {
   int registrations = 0;
   int aborts = 0;
   int puts = 0;
+  std::set<size_t> windowSizes;
   bool putsHalted = false;
 };
 
@@ -213,6 +217,13 @@ bool endKernel(Kernel &kernel) {
   return true;
 }
 
+/// What NCCL's types.rst says of graphUsageMode: 0, no graphs; 1, one and
+/// nothing else; 2, any. Before 2.29 a communicator is not told.
+void checkGraphUse(const Comm &comm) {
+  if (comm.graphUsage == 0 || (comm.graphUsage == 1 && comm.launched > 0))
+    fault("groups are captured that the communicator was not made for");
+}
+
 /// Whether the kernel has ended.
 bool runKernel(Kernel &kernel) {
   Comm &comm = *kernel.comm;
@@ -265,6 +276,12 @@ bool isRegistered(Comm &comm, const Operation &operation) {
   return false;
 }
 
+/// Else NCCL_GRAPH_REGISTER, which is on unless it is 0, would register it.
+bool mayCapture() {
+  const char *value = getenv("NCCL_GRAPH_REGISTER");
+  return value && std::string(value) == "0";
+}
+
 void launch(const std::shared_ptr<Comm> &comm,
             std::vector<Operation> operations, cudaStream_t stream) {
   for (const std::shared_ptr<Comm> &other : fake().comms)
@@ -287,9 +304,13 @@ void launch(const std::shared_ptr<Comm> &comm,
     return [kernel] { return runKernel(*kernel); };
   };
   if (fakeCapturing(stream)) {
+    checkGraphUse(*comm);
+    if (!mayCapture())
+      fault("memory of captured messages is registered at each end for itself");
     putOnFakeStream(stream, "group", [add, run] { return run(add()); });
     return;
   }
+  ++comm->launched;
   auto kernel = add();
   putOnFakeStream(stream, "group", [kernel, run] { return run(kernel); });
 }
@@ -341,6 +362,7 @@ std::shared_ptr<Comm> join(const std::shared_ptr<World> &world, int size,
   comm->gpu = fakeGpuOfThread();
   comm->blocking = config.blocking != 0;
   comm->sharesWithSplits = config.splitShare == 1;
+  comm->graphUsage = config.graphUsageMode;
   for (const std::shared_ptr<Comm> &other : world->comms)
     if (other && other->gpu == comm->gpu)
       fault("two ranks of a communicator use one GPU");
@@ -494,6 +516,16 @@ ncclResult_t commDeregister(const ncclComm_t handle, void *registration) {
 // One-sided operations
 //===----------------------------------------------------------------------===//
 
+/// A rank maps its peers' windows by the size of its own until 2.30.7
+/// (symMemoryObtain in src/dev_runtime.cc).
+bool mayDiffer() { return fake().options.version >= NCCL_VERSION(2, 30, 7); }
+
+/// rmaTaskAppend in src/enqueue.cc: one-sided operations need CUDA 12.5.
+bool driverKnowsPuts() {
+  int version = 0;
+  return cudaDriverGetVersion(&version) == cudaSuccess && version >= 12050;
+}
+
 ncclResult_t windowRegister(ncclComm_t handle, void *data, size_t bytes,
                             NcclWindow *window, int flags) {
   Lock lock(fakeMutex());
@@ -506,11 +538,16 @@ ncclResult_t windowRegister(ncclComm_t handle, void *data, size_t bytes,
   comm->window =
       fake().options.oneSided ? static_cast<std::byte *>(data) : nullptr;
   comm->windowBytes = bytes;
+  fake().windowSizes.insert(bytes);
   *window = comm->window;
-  return finishLater(lock, comm, [world = comm->world] {
-    return std::all_of(
-        world->comms.begin(), world->comms.end(),
-        [](const auto &other) { return other && other->hasWindow; });
+  return finishLater(lock, comm, [comm] {
+    for (const auto &other : comm->world->comms)
+      if (!other || !other->hasWindow)
+        return false;
+    for (const auto &other : comm->world->comms)
+      if (other->windowBytes != comm->windowBytes && !mayDiffer())
+        fault("windows of one communicator differ in size");
+    return true;
   });
 }
 
@@ -529,6 +566,8 @@ ncclResult_t startSignals(Lock &lock, const std::shared_ptr<Comm> &comm,
                           cudaStream_t stream) {
   if (!fake().options.oneSided)
     return ncclInvalidArgument;
+  if (!driverKnowsPuts())
+    return ncclInvalidUsage;
   if (*comm->aborted || isKilled(*comm))
     return ncclInternalError;
   if (isBroken(*comm))
@@ -816,6 +855,11 @@ void dtrt::test::haltFakePuts(bool halted) {
 int dtrt::test::fakeNcclPuts() {
   Lock lock(fakeMutex());
   return fake().puts;
+}
+
+size_t dtrt::test::fakeWindowSizes() {
+  Lock lock(fakeMutex());
+  return fake().windowSizes.size();
 }
 
 int dtrt::test::fakeNcclAborts() {

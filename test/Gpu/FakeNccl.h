@@ -53,6 +53,8 @@ void forbidFakeConnecting();
 int fakeNcclRegistrations();
 /// Calls of ncclPutSignal.
 int fakeNcclPuts();
+/// How many sizes the windows of all communicators had.
+size_t fakeWindowSizes();
 /// Communicators that were aborted.
 int fakeNcclAborts();
 /// What the communicators were made with, in no order.

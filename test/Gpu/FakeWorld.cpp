@@ -2,12 +2,14 @@
 
 #include "FakeWorld.h"
 #include "dtrt/core/ArenaStorage.h"
+#include "dtrt/cuda/GpuDigests.h"
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
 #include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/store/MemoryStore.h"
 
 #include <algorithm>
+#include <atomic>
 #include <thread>
 
 namespace dtrt::test {
@@ -43,29 +45,31 @@ Status runRank(const PlanReader &plan, uint32_t device,
   options.oneSided = how.oneSided;
   if (how.api)
     options.api = how.api;
-  auto transport = NcclTransport::create(options);
-  DTRT_RETURN_IF_ERROR(transport);
+  auto made = NcclTransport::create(options);
+  DTRT_RETURN_IF_ERROR(made);
+  std::unique_ptr<StreamTransport> transport = std::move(*made);
+  if (how.digests)
+    transport = makeGpuDigestTransport(std::move(transport));
   auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
   DTRT_RETURN_IF_ERROR(storage);
   DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
   auto run = [&]() -> Status {
-    DTRT_RETURN_IF_ERROR(
-        (*transport)->connect(plan.digest(), peersOf(*program)));
+    DTRT_RETURN_IF_ERROR(transport->connect(plan.digest(), peersOf(*program)));
     GpuExecutorOptions executorOptions;
     executorOptions.plan = &plan;
     executorOptions.graph = how.graph;
     auto executor =
-        GpuExecutor::prepare(**storage, **transport, executorOptions);
+        GpuExecutor::prepare(**storage, *transport, executorOptions);
     DTRT_RETURN_IF_ERROR(executor);
-    DTRT_RETURN_IF_ERROR((*transport)->warmUp());
+    DTRT_RETURN_IF_ERROR(transport->warmUp());
     if (how.beforeRun)
       how.beforeRun(device);
     return (*executor)->run();
   };
   Status status = run();
   if (!status.ok())
-    (*transport)->abort(status);
-  (*transport)->leave();
+    transport->abort(status);
+  transport->leave();
   DTRT_RETURN_IF_ERROR(status);
   CheckReport report;
   DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report));
@@ -117,6 +121,20 @@ Outcomes onDevices(const std::vector<uint32_t> &devices,
 void expectAllWell(const Outcomes &outcomes) {
   for (const auto &[device, outcome] : outcomes)
     EXPECT_EQ(outcome.error, "") << "device " << device;
+}
+
+std::function<void(uint32_t)> onceAllAreHere(size_t ranks,
+                                             std::function<void()> then) {
+  auto here = std::make_shared<std::atomic<size_t>>(0);
+  auto done = std::make_shared<std::atomic<bool>>(false);
+  return [=](uint32_t) {
+    if (++*here == ranks) {
+      then();
+      *done = true;
+    }
+    while (!*done)
+      std::this_thread::yield();
+  };
 }
 
 Outcomes runOnFakeNccl(const TestPlan &test, const FakeRun &how) {

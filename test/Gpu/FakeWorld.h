@@ -10,6 +10,7 @@
 #include "dtrt/nccl/NcclTransport.h"
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -75,11 +76,15 @@ struct FakeRun {
   NcclCalls calls = NcclCalls::Blocking;
   bool graph = false;
   bool oneSided = false;
+  bool digests = false;
   /// Null: the stand-in as it is.
   const NcclApi *api = nullptr;
   /// After the warm-up, before the first wave; by every rank.
   std::function<void(uint32_t device)> beforeRun;
 };
+/// For `beforeRun`: calls `then` once all ranks have warmed up.
+std::function<void(uint32_t)> onceAllAreHere(size_t ranks,
+                                             std::function<void()> then);
 /// The plan on GPUs over NCCL, with every byte compared.
 Outcomes runOnFakeNccl(const TestPlan &plan, const FakeRun &how = {});
 

@@ -22,21 +22,6 @@ FakeRun puts() {
   return how;
 }
 
-/// Once all ranks have warmed up.
-std::function<void(uint32_t)> onceAllAreHere(size_t ranks,
-                                             std::function<void()> then) {
-  auto here = std::make_shared<std::atomic<size_t>>(0);
-  auto done = std::make_shared<std::atomic<bool>>(false);
-  return [=](uint32_t) {
-    if (++*here == ranks) {
-      then();
-      *done = true;
-    }
-    while (!*done)
-      std::this_thread::yield();
-  };
-}
-
 } // namespace
 
 TEST(NcclPuts, EveryByteArrivesInAnyOrder) {
@@ -86,6 +71,30 @@ TEST(NcclPuts, CommunicatorsWithoutThemUsePairs) {
   resetFakeNccl(options);
   expectAllWell(runOnFakeNccl(wavesPlan(), puts()));
   EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+TEST(NcclPuts, DriversWithoutThemUsePairs) {
+  FakeGpuOptions gpus;
+  gpus.gpus = 8;
+  gpus.driver = 12040;
+  resetFakeGpus(gpus);
+  expectAllWell(runOnFakeNccl(wavesPlan(), puts()));
+  EXPECT_EQ(fakeNcclPuts(), 0);
+}
+
+/// The plan's arenas differ in size; a library that is older takes that for
+/// an error of its user.
+TEST(NcclPuts, WindowsAreOfOneSizeWhereALibraryNeedsThat) {
+  for (int version : {NCCL_VERSION(2, 29, 2), NCCL_VERSION(2, 30, 4),
+                      NCCL_VERSION(2, 30, 7)}) {
+    FakeNcclOptions options;
+    options.version = version;
+    resetFakeNccl(options);
+    expectAllWell(runOnFakeNccl(reshapePlan(), puts()));
+    EXPECT_GT(fakeNcclPuts(), 0);
+    EXPECT_EQ(fakeWindowSizes() == 1, version < NCCL_VERSION(2, 30, 7))
+        << version;
+  }
 }
 
 TEST(NcclPuts, TheyAreUsedOnlyWhenAskedFor) {

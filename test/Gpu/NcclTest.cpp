@@ -7,6 +7,7 @@
 
 #include "ExpectContains.h"
 #include "FakeWorld.h"
+#include "StreamEnd.h"
 
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/MemorySource.h"
@@ -99,11 +100,13 @@ TEST(Nccl, ALibraryThatIsMissingIsAnErrorOfAllRanks) {
 namespace {
 
 /// Every end is made by a thread that uses another GPU; the threads of its
-/// calls use GPU 0.
+/// calls use GPU 0. One-sided ends write each message into its receiver's
+/// arena.
 class ContractWorld : public TransportWorld {
 public:
   ContractWorld(const std::vector<uint32_t> &devices, double timeout,
-                NcclCalls calls, bool oneSided) {
+                NcclCalls calls, bool oneSided)
+      : oneSided(oneSided) {
     FakeGpuOptions gpus;
     gpus.gpus = int(devices.size());
     gpus.hostMemory = true; // messages lie in vectors
@@ -115,12 +118,26 @@ public:
       options.calls = calls;
       options.oneSided = oneSided;
       ends[devices[i]] = std::move(*NcclTransport::create(options));
+      if (oneSided)
+        waves[devices[i]] = makeStreamEnd(*ends[devices[i]], devices, int(i));
     }
   }
-  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
+  ~ContractWorld() override {
+    waves.clear();
+    ends.clear();
+    if (oneSided) // a wait that has failed stays on its stream for good
+      resetFakeGpus();
+  }
+  Transport &endpoint(uint32_t device) override {
+    if (oneSided)
+      return *waves.at(device);
+    return *ends.at(device);
+  }
 
 private:
+  const bool oneSided;
   std::map<uint32_t, std::unique_ptr<NcclTransport>> ends;
+  std::map<uint32_t, std::unique_ptr<Transport>> waves;
 };
 
 TransportCase contractCase(const char *name, NcclCalls calls,
@@ -194,28 +211,13 @@ TEST(NcclPlans, ArenasAreRegisteredWhereAllMessagesLieInThem) {
 // First uses
 //===----------------------------------------------------------------------===//
 
-namespace {
-
-/// Nothing may be connected or registered once all ranks are here.
-std::function<void(uint32_t)> forbidWhenAllAreHere(size_t ranks) {
-  auto here = std::make_shared<std::atomic<size_t>>(0);
-  return [=](uint32_t) {
-    if (++*here == ranks)
-      forbidFakeConnecting();
-    while (*here < ranks)
-      std::this_thread::yield();
-  };
-}
-
-} // namespace
-
 TEST(NcclPlans, TheWarmUpLeavesNothingToConnectOrToRegister) {
   FakeNcclOptions small;
   small.simpleBytes = 500; // the waves' messages are larger
   for (const TestPlan &plan : {wavesPlan(), mixedPlan()}) {
     resetFakeNccl(small);
     FakeRun how;
-    how.beforeRun = forbidWhenAllAreHere(plan.programs.size());
+    how.beforeRun = onceAllAreHere(plan.programs.size(), forbidFakeConnecting);
     expectAllWell(runOnFakeNccl(plan, how));
   }
 }

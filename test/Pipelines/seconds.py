@@ -63,8 +63,6 @@ class Cluster:
 
     def at_once(self, inter):
         """Messages that a port carries in a wave, each way."""
-        if inter and (self.per_nic > 1 or self.pxn):
-            return 1
         filling = math.ceil(self.rates[inter] / self.pairs[inter] - 1e-9)
         return min(max(filling, 1), 3)
 
@@ -85,16 +83,33 @@ class Cluster:
         most = pairs * self.pairs[self.between_nodes(*ends)]
         return message.size / (min(self.link(*ends), most) * 1e9)
 
-    def ports(self, message):
-        """Those of which a message has a part of the time: none where a port
-        carries one message."""
-        inter = self.between_nodes(message.source, message.destination)
-        if self.at_once(inter) == 1:
+    def shares_nics(self, inter):
+        """Whether several devices use a NIC."""
+        return inter and (self.per_nic > 1 or self.pxn)
+
+    def nics(self, message):
+        """Those of a message, where devices share them."""
+        ends = (message.source, message.destination)
+        if not self.shares_nics(self.between_nodes(*ends)):
             return []
         return [
-            (inter, "out", message.source),
-            (inter, "in", message.destination),
+            ("nic out", self.nic_out(*ends)),
+            ("nic in", message.destination // self.per_nic),
         ]
+
+    def ports(self, message):
+        """Those of which a message has a part of the time, with that: none
+        where a port carries one message."""
+        ends = (message.source, message.destination)
+        inter = self.between_nodes(*ends)
+        if self.at_once(inter) == 1:
+            return []
+        names = self.nics(message) or [("out", ends[0]), ("in", ends[1])]
+        times = [self.seconds(message, self.at_once(inter))] * 2
+        if inter and self.pxn:
+            # The NIC may have more messages at once than fill it.
+            times[0] = self.seconds(message, math.inf)
+        return [((inter, *n), t) for n, t in zip(names, times, strict=True)]
 
 
 def copy_seconds(size):
@@ -160,24 +175,28 @@ def run_wave(cluster, messages, devices, nics):
     begins, ends = dict(ready), dict.fromkeys(ready, 0.0)
     busy = defaultdict(float)
     for m in messages:
-        for port in cluster.ports(m):
-            busy[port] += cluster.seconds(m, cluster.at_once(port[0]))
+        for port, seconds in cluster.ports(m):
+            busy[port] += seconds
+    # They take turns on a NIC that carries one message.
+    takes_turns = cluster.at_once(inter=True) == 1
+    later = defaultdict(float)
     for m in messages:
-        start = max(ready[m.source], ready[m.destination])
-        shared = []
-        if cluster.between_nodes(m.source, m.destination):
-            shared = [
-                ("out", cluster.nic_out(m.source, m.destination)),
-                ("in", m.destination // cluster.per_nic),
-            ]
-        if cluster.per_nic > 1 or cluster.pxn:
-            start = max([start, *(nics[nic] for nic in shared)])
-        flows = [cluster.seconds(m), *(busy[port] for port in cluster.ports(m))]
+        shared = cluster.nics(m)
+        start = max(
+            [ready[m.source], ready[m.destination]]
+            + [nics[nic] for nic in shared]
+        )
+        flows = [cluster.seconds(m)]
+        flows += [busy[port] for port, _ in cluster.ports(m)]
         end = start + cluster.latency + max(flows)
-        nics.update(dict.fromkeys(shared, end))
+        for nic in shared:
+            until = nics if takes_turns else later
+            until[nic] = max(until[nic], end)
         for device in (m.source, m.destination):
             begins[device] = max(begins[device], start)
             ends[device] = max(ends[device], end)
+    for nic, end in later.items():
+        nics[nic] = max(nics[nic], end)
     for device in ready:
         state = devices[device]
         state.began, state.ended = begins[device], ends[device]

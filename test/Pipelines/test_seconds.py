@@ -117,6 +117,16 @@ def forwarded(wave, source, destination, size, packed=False):
             {"channels_per_peer": 2, "inter_channel_GBps": 12.5},
             10e-6 + 3 * WIRE,
         ),
+        # Two devices of a NIC at once, where a pair does not fill it.
+        (
+            [message(0, 0, 2, 50 * MB), message(0, 1, 3, 50 * MB)],
+            {
+                "channels_per_peer": 2,
+                "inter_channel_GBps": 12.5,
+                "nics_per_node": 1,
+            },
+            10e-6 + 2 * WIRE,
+        ),
         # The last link that fits.
         (
             [message(0, 0, 2, 50 * MB)],

@@ -131,15 +131,34 @@ def on_nccl_with_digests(path, folder):
     return _workers(path, "--backend=nccl", "--digests")
 
 
+def on_nccl_one_sided(path, folder):
+    _needs_gpu("nccl")
+    return _workers(path, "--backend=nccl", "--one-sided")
+
+
 def on_gloo_from_gpus(path, folder):
     _needs_gpu("cuda")
     return _workers(path, "--backend=gloo")
 
 
-def on_dt_run_nccl(path, folder):
+def _dt_run_nccl(path, *arguments):
     _needs_gpu("nccl")
     tool = BUILD / "bin" / "dt-run"
-    return _run_json([tool, "--transport=nccl", "--check", "--json", path])
+    return _run_json(
+        [tool, "--transport=nccl", "--check", "--json", *arguments, path]
+    )
+
+
+def on_dt_run_nccl(path, folder):
+    return _dt_run_nccl(path)
+
+
+def on_dt_run_nccl_graph(path, folder):
+    return _dt_run_nccl(path, "--graph")
+
+
+def on_dt_run_nccl_one_sided(path, folder):
+    return _dt_run_nccl(path, "--one-sided")
 
 
 TRANSPORTS = {
@@ -152,7 +171,10 @@ TRANSPORTS = {
     "gloo-gpus": on_gloo_from_gpus,
     "nccl": on_nccl,
     "nccl-digests": on_nccl_with_digests,
+    "nccl-one-sided": on_nccl_one_sided,
     "nccl-dt-run": on_dt_run_nccl,
+    "nccl-dt-run-graph": on_dt_run_nccl_graph,
+    "nccl-dt-run-one-sided": on_dt_run_nccl_one_sided,
 }
 
 

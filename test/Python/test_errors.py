@@ -143,7 +143,14 @@ def _nccl_without_gpu(rank, store, path, digests):
     source, target = make_tensors(plan, rank)
     bound = dynatrain.tensors.bind(plan.expected(rank), source, target)
     switch.compare(bound, "")
-    switch.connect_nccl(digests)
+    switch.connect_nccl(digests, not digests)
+
+
+def test_one_sided_waves_are_nccls():
+    with pytest.raises(dynatrain.InvalidError, match="needs backend 'nccl'"):
+        dynatrain.World(
+            store=torch.distributed.HashStore(), rank=0, one_sided=True
+        )
 
 
 @pytest.mark.skipif(

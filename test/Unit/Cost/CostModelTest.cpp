@@ -126,13 +126,42 @@ TEST(CostModel, NoMoreMessagesAtOnceThanAKernelPlanHolds) {
   cluster.interChannelGBps = 2.5;
   EXPECT_EQ(cluster.messagesPerPort(true), 3);
   EXPECT_DOUBLE_EQ(cluster.portBytesPerSecond(true), 7.5e9);
-  // NICs that several devices use carry one.
-  cluster.pxn = true;
-  EXPECT_EQ(cluster.messagesPerPort(true), 1);
-  cluster.pxn = false;
-  cluster.devicesPerNic = 2;
-  EXPECT_EQ(cluster.messagesPerPort(true), 1);
   EXPECT_EQ(Cluster().messagesPerPort(true), 1);
+}
+
+TEST(CostModel, DevicesOfANicUseItAtOnceWhereAPairDoesNotFillIt) {
+  // 0 and 1 share a NIC of 25 GB/s; a pair carries 12.5, or 20.
+  Cluster cluster;
+  cluster.devicesPerNic = 2;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 12.5;
+  std::vector<TimedMessage> both = {message(0, 0, 8), message(0, 1, 16)};
+  EXPECT_DOUBLE_EQ(predictSeconds(both, cluster), 2e-3 + 10e-6);
+  cluster.interChannelGBps = 20;
+  EXPECT_DOUBLE_EQ(predictSeconds(both, cluster), 2e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(predictSeconds({message(0, 0, 8)}, cluster),
+                   1.25e-3 + 10e-6);
+  // Those of another wave come after.
+  both[1].wave = 1;
+  EXPECT_DOUBLE_EQ(predictSeconds(both, cluster), 2 * (1.25e-3 + 10e-6));
+}
+
+TEST(CostModel, WithPxnADeviceSendsByTwoNicsAtOnce) {
+  // 0 to the places 1 and 2 of another node, each pair 12.5 of 25 GB/s.
+  Cluster cluster;
+  cluster.pxn = true;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 20;
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 9), message(0, 0, 10)}, cluster),
+      1.25e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(cluster.sendBytesPerSecond(true), 40e9);
+  // To one place: by one NIC, which has time for both.
+  EXPECT_DOUBLE_EQ(
+      predictSeconds({message(0, 0, 9), message(0, 0, 17)}, cluster),
+      2e-3 + 10e-6);
+  EXPECT_DOUBLE_EQ(
+      busiestPorts({message(0, 0, 9), message(0, 1, 17)}, cluster).nic, 2e-3);
 }
 
 TEST(CostModel, AGroupWaitsForTheGroupBeforeOnBothEnds) {
@@ -290,7 +319,18 @@ TaskGraph::TaskGraph(const std::vector<TimedMessage> &messages,
                      const Cluster &cluster)
     : messages(messages), cluster(cluster) {
   std::map<int64_t, int32_t> lastWave;
-  std::map<std::pair<int64_t, bool>, size_t> lastOnNic;
+  // Of each NIC: its messages of the last wave, and of the one before.
+  struct OnNic {
+    int32_t wave = -1;
+    std::vector<size_t> now, before;
+    double seconds = 0; // of this wave, at the port's rate
+  };
+  std::map<std::pair<int64_t, bool>, OnNic> nics;
+  double nicGBps = cluster.interNodeGBps;
+  double pairGBps = std::min(nicGBps, cluster.channelsPerPeer > 0
+                                          ? double(cluster.channelsPerPeer) *
+                                                cluster.interChannelGBps
+                                          : nicGBps);
   for (const TimedMessage &m : messages) {
     bool inter = m.source / cluster.devicesPerNode !=
                  m.destination / cluster.devicesPerNode;
@@ -320,10 +360,20 @@ TaskGraph::TaskGraph(const std::vector<TimedMessage> &messages,
       if (cluster.pxn && !receive)
         place += m.destination % cluster.devicesPerNode -
                  device % cluster.devicesPerNode;
-      auto nic = std::make_pair(place / cluster.devicesPerNic, receive);
-      if (auto last = lastOnNic.find(nic); last != lastOnNic.end())
-        tasks[task].afterEnd.push_back(last->second);
-      lastOnNic[nic] = task;
+      OnNic &nic = nics[{place / cluster.devicesPerNic, receive}];
+      // They take turns where one fills it; else those of a wave go at once.
+      if (nic.wave != m.wave || pairGBps == nicGBps) {
+        nic.before = std::exchange(nic.now, {});
+        nic.seconds = 0;
+      }
+      nic.wave = m.wave;
+      nic.now.push_back(task);
+      nic.seconds += double(m.bytes) / nicGBps / 1e9;
+      tasks[task].afterEnd.insert(tasks[task].afterEnd.end(),
+                                  nic.before.begin(), nic.before.end());
+      for (size_t other : nic.now)
+        tasks[other].seconds = std::max(tasks[other].seconds,
+                                        cluster.latencyUs * 1e-6 + nic.seconds);
     }
   }
   for (auto &[device, groups] : groupsOf) {
@@ -580,6 +630,22 @@ TEST(Bounds, SeeThatAPairDoesNotFillItsPorts) {
   flow.source = overlay(held, shape);
   flow.destination = overlay(holdingsOf({{8, Box::whole(shape)}}), shape);
   EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 2.5e-3 + 10e-6, 1e-12);
+}
+
+TEST(Bounds, WithPxnADeviceSendsByAsManyNicsAsItHasMessages) {
+  // 0 has 25 MB for each of eight, two pairs of 20 GB/s at once.
+  Cluster cluster;
+  cluster.pxn = true;
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 20;
+  std::vector<int64_t> shape = {8, kBytes};
+  Flow flow;
+  flow.bytesPerElement = 1;
+  flow.source = overlay(gridHoldings(shape, 1, 1, 1, 0), shape);
+  flow.destination = overlay(gridHoldings(shape, 8, 1, 1, 8), shape);
+  EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 5e-3 + 10e-6, 1e-12);
+  cluster.pxn = false;
+  EXPECT_NEAR(computeBounds({flow}, cluster).seconds, 8e-3 + 10e-6, 1e-12);
 }
 
 TEST(Bounds, HaveOneLaunch) {

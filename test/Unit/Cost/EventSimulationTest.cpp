@@ -501,6 +501,7 @@ TEST(EventSimulation, SharedNicsKeepTheirRate) {
     cluster.devicesPerNode = 4;
     cluster.devicesPerNic = round % 3 ? 4 : 1;
     cluster.pxn = round % 3 != 1;
+    cluster.channelsPerPeer = int64_t(random() % 4);
     auto messages = randomMessages(random, round % 2 == 0);
     PortSeconds ports = busiestPorts(messages, cluster);
     SimulationResult result = run(messages, cluster);

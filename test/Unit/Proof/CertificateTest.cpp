@@ -299,9 +299,18 @@ TEST(Certificate, PortsCarryAsManyMessagesAsFillThem) {
   EXPECT_EQ(textOf(checkPorts(pieces, cluster)),
             "sends 0 -> 4 and 0 -> 6 over the NIC of device 0 in wave 4: "
             "expected at most 2 messages each way per port and wave");
-  // With PXN a NIC carries what several devices send.
+  // As many with PXN, by whatever NICs.
   cluster.pxn = true;
   EXPECT_EQ(textOf(checkPorts(pieces, cluster)),
-            "sends 0 -> 2 and 0 -> 4 over the NIC of device 0 in wave 4: "
-            "expected one message each way per port and wave");
+            "sends 0 -> 4 and 0 -> 6 over the NIC of device 0 in wave 4: "
+            "expected at most 2 messages each way per port and wave");
+  // And of all devices that share a NIC.
+  cluster.pxn = false;
+  cluster.devicesPerNic = 2;
+  pieces = {piece(4, 0, 2, row(0, 1)), piece(4, 1, 4, row(1, 2))};
+  EXPECT_EQ(textOf(checkPorts(pieces, cluster)), "");
+  pieces.push_back(piece(4, 1, 6, row(2, 3)));
+  EXPECT_EQ(textOf(checkPorts(pieces, cluster)),
+            "sends 1 -> 4 and 1 -> 6 over the NIC of device 0 in wave 4: "
+            "expected at most 2 messages each way per port and wave");
 }

@@ -206,21 +206,22 @@ private:
     }
     if (!far.empty())
       portSeconds[portsOf(holders, true, true)] +=
-          bytes / fastest(holders, far, /*inter=*/true);
+          bytes / fastest(holders, far, /*inter=*/true, /*sends=*/true);
   }
 
-  double fastest(const DeviceSet &from, const DeviceSet &to, bool inter) const {
+  double fastest(const DeviceSet &from, const DeviceSet &to, bool inter,
+                 bool sends = false) const {
     double best = 0;
     for (uint32_t a : from)
       for (uint32_t b : to)
         if (a != b && (cluster.node(a) != cluster.node(b)) == inter)
-          best = std::max(best, portRate(a, b));
+          best = std::max(best, sends ? sendRate(a, b) : portRate(a, b));
     return best;
   }
 
   Ports portsOf(const DeviceSet &devices, bool nic, bool sends) const {
     Ports out;
-    // With PXN a device sends by many NICs, one message at a time.
+    // With PXN a device sends by many NICs, so many messages at a time.
     bool shares = nic && !(sends && cluster.pxn);
     for (uint32_t device : devices)
       out.insert(
@@ -245,18 +246,28 @@ private:
     return std::min(linkRate(from, to), channelsRate(inter, 1));
   }
 
-  /// Of the port where all that it carries at once goes from one to the other:
-  /// as few messages as fill it, three at most, by a shared NIC one.
-  double portRate(uint32_t from, uint32_t to) const {
-    bool inter = cluster.node(from) != cluster.node(to);
+  /// As few messages as fill a port, three at most.
+  double messagesAtOnce(bool inter) const {
     double level =
         (inter ? cluster.interNodeGBps : cluster.intraNodeGBps) * 1e9;
     double pairs = 1;
     while (pairs < 3 && channelsRate(inter, pairs) < level * (1 - 1e-9))
       ++pairs;
-    if (inter && (cluster.devicesPerNic > 1 || cluster.pxn))
-      pairs = 1;
-    return std::min(linkRate(from, to), channelsRate(inter, pairs));
+    return pairs;
+  }
+
+  /// Of the port where all that it carries at once goes from one to the other.
+  double portRate(uint32_t from, uint32_t to) const {
+    bool inter = cluster.node(from) != cluster.node(to);
+    return std::min(linkRate(from, to),
+                    channelsRate(inter, messagesAtOnce(inter)));
+  }
+
+  /// Of all that a device sends: with PXN each message may have a NIC.
+  double sendRate(uint32_t from, uint32_t to) const {
+    bool inter = cluster.node(from) != cluster.node(to);
+    return inter && cluster.pxn ? messagesAtOnce(inter) * pairRate(from, to)
+                                : portRate(from, to);
   }
 
   double linkRate(uint32_t from, uint32_t to) const {
@@ -283,7 +294,7 @@ private:
           if (inter != nic ||
               *portsOf({a}, nic, sends).begin() != Port{port, nic, sends})
             continue;
-          best = std::max(best, sends ? portRate(a, b) : portRate(b, a));
+          best = std::max(best, sends ? sendRate(a, b) : portRate(b, a));
         }
       sum += best;
     }

@@ -4,6 +4,7 @@
 
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/JoinWaves.h"
+#include "dt/Scheduling/RoundSchedule.h"
 
 #include "gtest/gtest.h"
 
@@ -71,11 +72,31 @@ TEST(JoinWaves, WhereAPairFillsItsPortNothingIsJoined) {
     WaveProblem problem = wavesOf(moves, cluster);
     EXPECT_FALSE(joined(problem, scheduledWith(problem, {512, 512})));
   }
-  // A NIC that devices share carries one message.
-  cluster = halfNics();
+}
+
+TEST(JoinWaves, ANicThatDevicesShareCarriesAsManyAsFillIt) {
+  // 0 and 1 by one NIC, 8 and 16 by two.
+  Cluster cluster = halfNics();
   cluster.devicesPerNic = 2;
-  WaveProblem problem = wavesOf(moves, cluster);
-  EXPECT_FALSE(joined(problem, scheduledWith(problem, {512, 512})));
+  WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
+                                 {0, 0, 1, 16, elements(512, 512)},
+                                 {0, 0, 1, 24, elements(1024, 512)}},
+                                cluster);
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
+}
+
+TEST(JoinWaves, WithPxnADeviceSendsByTwoNicsAtOnce) {
+  Cluster cluster = halfNics();
+  cluster.pxn = true;
+  WaveProblem problem = wavesOf({{0, 0, 0, 9, elements(0, 512)},
+                                 {0, 0, 0, 10, elements(512, 512)},
+                                 {0, 0, 0, 11, elements(1024, 512)}},
+                                cluster);
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
 }
 
 TEST(JoinWaves, AForwardComesAfterWhatBringsIt) {
@@ -117,6 +138,9 @@ TEST(JoinWaves, WavesOfRandomTransitionsKeepTheRules) {
     t.cluster.channelsPerPeer = int64_t(1 + random() % 4);
     t.cluster.intraChannelGBps = t.cluster.intraNodeGBps / 3;
     t.cluster.interChannelGBps = t.cluster.interNodeGBps / 2;
+    if (random() % 3 == 0)
+      t.cluster.devicesPerNic = t.cluster.devicesPerNode;
+    t.cluster.pxn = random() % 3 == 0;
     WaveProblem problem = randomWaves(t, 2048 + random() % 8192);
     std::vector<ChunkBytes> candidates = candidateChunks(problem);
     std::vector<ScheduledMove> apart =
@@ -145,6 +169,40 @@ TEST(JoinWaves, TheBestScheduleFillsPortsThatOnePairDoesNot) {
   WaveProblem problem = allToAll(halfNics());
   WaveSchedule schedule = solved(problem, scheduleBest);
   EXPECT_LT(problem.seconds(schedule.moves), 1.05 * 8e-3);
+}
+
+/// However NICs are shared.
+TEST(JoinWaves, TheBestScheduleFillsNicsThatDevicesShare) {
+  for (bool pxn : {false, true}) {
+    Cluster cluster = halfNics();
+    cluster.pxn = pxn;
+    cluster.devicesPerNic = 2;
+    WaveProblem problem = allToAll(cluster);
+    WaveSchedule schedule = solved(problem, scheduleBest);
+    EXPECT_LT(problem.seconds(schedule.moves), 1.05 * 16e-3) << pxn;
+  }
+}
+
+TEST(JoinWaves, RoundsAreJoinedToo) {
+  // 0 sends 8 a block in each round, which 8 sends on in the next: to 16
+  // and 24.
+  std::vector<Move> moves;
+  auto block = [](int64_t number) {
+    return elements(number * 25'000'000, 25'000'000);
+  };
+  for (int64_t number = 0; number < 4; ++number)
+    moves.push_back({0, 0, 0, 8, block(number)});
+  for (int64_t number = 0; number < 4; ++number)
+    for (int64_t to : {16, 24})
+      moves.push_back({0, uint32_t(1 + number), 8, to, block(number)});
+  WaveProblem problem = wavesOf(moves, halfNics());
+  WaveSchedule rounds;
+  ASSERT_FALSE(scheduleRounds(problem, {}, rounds));
+  auto waves = joined(problem, rounds.moves);
+  ASSERT_TRUE(waves);
+  EXPECT_LT(problem.seconds(*waves), 0.8 * problem.seconds(rounds.moves));
+  EXPECT_LE(problem.seconds(solved(problem, scheduleBest).moves),
+            problem.seconds(*waves) * (1 + 1e-9));
 }
 
 TEST(JoinWaves, WhereLaunchesCostThereAreFewerWaves) {

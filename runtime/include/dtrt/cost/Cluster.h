@@ -89,7 +89,7 @@ struct Cluster {
     return interNode ? device - device % devicesPerNic : device;
   }
   /// The port of all that a device sends on a level, whoever receives: where
-  /// the NIC depends on that, its own, as it sends one message at a time.
+  /// the NIC depends on that, its own, as it sends so many messages at a time.
   int64_t sendPort(int64_t device, bool interNode) const {
     return pxn ? device : port(device, interNode);
   }
@@ -120,11 +120,10 @@ struct Cluster {
   }
   /// Messages that a port carries at once, each way: one, or as many as fill
   /// it where the channels of a pair do not; three at most, so that a device's
-  /// fit one kernel plan (KernelPlans.h). A NIC that several devices send by
-  /// carries one.
+  /// fit one kernel plan (KernelPlans.h).
   int64_t messagesPerPort(bool interNode) const {
     constexpr double kMost = 3;
-    if (channelsPerPeer == 0 || (interNode && (devicesPerNic > 1 || pxn)))
+    if (channelsPerPeer == 0)
       return 1;
     double filling =
         levelBytesPerSecond(interNode) / channelsBytesPerSecond(interNode);
@@ -149,6 +148,28 @@ struct Cluster {
     return std::min(linkBytesPerSecond(from, to),
                     channelsOfAPort(!sameNode(from, to)));
   }
+  /// Whether the messages that a device sends at once may leave by a NIC each.
+  bool sendsByRails(bool interNode) const { return pxn && interNode; }
+  /// Rate of the port of all that a device sends (sendPort).
+  double sendBytesPerSecond(bool interNode) const {
+    return sendsByRails(interNode)
+               ? double(messagesPerPort(interNode)) * bytesPerSecond(interNode)
+               : portBytesPerSecond(interNode);
+  }
+  double sendBytesPerSecond(int64_t from, int64_t to) const {
+    bool inter = !sameNode(from, to);
+    return sendsByRails(inter)
+               ? double(messagesPerPort(inter)) * bytesPerSecond(from, to)
+               : portBytesPerSecond(from, to);
+  }
+  /// Rate of the port by which a message leaves (nicOut), and of all that it
+  /// carries: where senders are several, more messages at once than fill it.
+  double nicOutBytesPerSecond(int64_t from, int64_t to) const {
+    bool inter = !sameNode(from, to);
+    return sendsByRails(inter) && messagesPerPort(inter) > 1
+               ? linkBytesPerSecond(from, to)
+               : portBytesPerSecond(from, to);
+  }
   /// Whether each pair has the rate of its ports.
   bool pairsFillPorts() const { return links.empty() && channelsPerPeer == 0; }
   double latencySeconds() const { return latencyUs * 1e-6; }
@@ -158,9 +179,13 @@ struct Cluster {
   double wireSeconds(int64_t from, int64_t to, int64_t bytes) const {
     return double(bytes) / bytesPerSecond(from, to);
   }
-  /// What a message takes of the time of its ports.
+  /// What a message takes of the time of its ports; of that by which it leaves
+  /// (nicOut).
   double portSeconds(int64_t from, int64_t to, int64_t bytes) const {
     return double(bytes) / portBytesPerSecond(from, to);
+  }
+  double nicOutSeconds(int64_t from, int64_t to, int64_t bytes) const {
+    return double(bytes) / nicOutBytesPerSecond(from, to);
   }
   double packSeconds(int64_t bytes) const {
     return bytes == 0 ? 0

@@ -21,6 +21,8 @@ public:
   double bytesPerSecond(int64_t from, int64_t to) const;
   double linkBytesPerSecond(int64_t from, int64_t to) const;
   double portBytesPerSecond(int64_t from, int64_t to) const;
+  double sendBytesPerSecond(int64_t from, int64_t to) const;
+  double nicOutBytesPerSecond(int64_t from, int64_t to) const;
   /// Whether a link names the device, or its node, as where it starts; or as
   /// where it ends.
   bool isNamed(int64_t device, bool asSource) const;
