@@ -12,7 +12,7 @@ namespace {
 
 /// Shorter runs are worth neither a measurement nor the sizes of their planes.
 constexpr size_t kLeastRun = size_t(1) << 12;
-/// Long enough that the clock's steps do not count.
+/// Long enough that the clock's steps do not count; half a block is enough.
 constexpr size_t kLeastSample = size_t(1) << 16, kMostSample = size_t(1) << 18;
 
 /// A run's part in a block: whole elements between what is cut off.
@@ -77,7 +77,7 @@ uint8_t BlockCodec::planesFor(const ElementRun &run, const std::byte *data,
                               size_t bytes, double linkBytesPerSecond) {
   auto known = gains.find({run.family, run.state});
   if (known == gains.end()) {
-    if (bytes < kLeastSample)
+    if (bytes < std::min(kLeastSample, size_t(size) / 2))
       return 0;
     size_t sample = std::min(bytes, kMostSample) / run.width * run.width;
     CodecGain gain = codec->measure(data, sample, run.width);
