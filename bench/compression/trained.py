@@ -59,9 +59,7 @@ class Gpt(nn.Module):
         for layer in self.layers:
             x = layer(x)
         logits = self.head(self.norm(x))
-        return functional.cross_entropy(
-            logits.flatten(0, 1), targets.flatten()
-        )
+        return functional.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def corpus() -> torch.Tensor:

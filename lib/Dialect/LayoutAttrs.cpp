@@ -503,8 +503,7 @@ void MemoryAttr::print(AsmPrinter &printer) const {
 
 CompressionAttr CompressionAttr::get(MLIRContext *context,
                                      const dtrt::Compression &compression) {
-  return get(context,
-             Builder(context).getF64FloatAttr(compression.belowGBps),
+  return get(context, Builder(context).getF64FloatAttr(compression.belowGBps),
              int64_t(compression.blockBytes));
 }
 

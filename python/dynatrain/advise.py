@@ -90,8 +90,9 @@ class Layouts:
     A layout whose ``world`` is the number of processes stays as it was asked
     for. For any other number it is the best row for as many devices, the first
     ones of the job's cluster: the row's ``layout``, in which ``world`` may be
-    smaller, and its ``batch`` beside it. `job` is a dict, as `advise` takes it; what does not fit is an
-    `AdviseError`. Equal calls have equal answers, on every process.
+    smaller, and its ``batch`` beside it. `job` is a dict, as `advise` takes it;
+    what does not fit is an `AdviseError`. Equal calls have equal answers, on
+    every process.
     """
 
     def __init__(self, job: Mapping[str, Any]) -> None:

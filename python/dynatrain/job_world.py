@@ -25,8 +25,9 @@ class JobWorld:
     """Who is in a world, and as what. It never changes; `Job` makes it.
 
     members: names of the processes, by rank. layout: any JSON value: what was
-    asked for, `asked`, or what `Job(layout_for=...)` gives for it. group: of all members, connected. founded: this world is the
-    job's first one, which nothing comes to.
+    asked for, `asked`, or what `Job(layout_for=...)` gives for it. group: of
+    all members, connected. founded: this world is the job's first one, which
+    nothing comes to.
     """
 
     def __init__(

@@ -215,8 +215,8 @@ void addRows(const Cluster &cluster, Rows &rows) {
 
 void addRows(const Compression &compression, Rows &rows) {
   const auto &[belowGBps, blockBytes] = compression;
-  rows.push_back({"GBps below which links are compressed", textOf(belowGBps),
-                  ""});
+  rows.push_back(
+      {"GBps below which links are compressed", textOf(belowGBps), ""});
   rows.push_back(bytesRow("block that is compressed", blockBytes));
 }
 

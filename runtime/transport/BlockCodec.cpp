@@ -52,8 +52,8 @@ std::vector<ElementRun> runsOf(const TransportMessage &message) {
   std::vector<ElementRun> runs;
   uint64_t at = 0;
   for (const MessageRegion &region : message.regions->list) {
-    const StateInfo &state = message.regions->common->families[region.family]
-                                 .states[region.state];
+    const StateInfo &state =
+        message.regions->common->families[region.family].states[region.state];
     if (runs.empty() || runs.back().family != region.family ||
         runs.back().state != region.state)
       runs.push_back({region.family, region.state,
@@ -97,8 +97,7 @@ size_t BlockCodec::encode(const TransportMessage &message,
     const std::byte *data = message.data + part.begin;
     size_t bytes = part.end - part.begin, size = bytes;
     if (part.isEncoded()) {
-      uint8_t planes =
-          planesFor(*part.run, data, bytes, linkBytesPerSecond);
+      uint8_t planes = planesFor(*part.run, data, bytes, linkBytesPerSecond);
       gains |= planes != 0;
       size = codec->encode(data, bytes, part.run->width, planes, out + used,
                            raw - used);
@@ -159,8 +158,9 @@ Status BlockCodec::decode(const TransportMessage &message,
     return status.ok();
   });
   if (status.ok() && used != inBytes)
-    status = makeError(ErrorCode::System, "compressed bytes are damaged: ",
-                       inBytes - used, " bytes are left over");
+    status = makeError(ErrorCode::System,
+                       "compressed bytes are damaged: ", inBytes - used,
+                       " bytes are left over");
   return status;
 }
 

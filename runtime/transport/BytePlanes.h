@@ -1,8 +1,8 @@
 //===- BytePlanes.h - Bytes of one significance, side by side ---*- C++ -*-===//
 //
 // The exponents of a tensor's elements resemble each other, their mantissas do
-// not. Plane p of elements that are `width` bytes wide is the p-th byte of each,
-// in order.
+// not. Plane p of elements that are `width` bytes wide is the p-th byte of
+// each, in order.
 //
 //===----------------------------------------------------------------------===//
 

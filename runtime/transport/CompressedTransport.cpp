@@ -60,9 +60,8 @@ public:
   }
   /// Sender: before the round that announces it.
   void encode(uint64_t block, BlockCodec &codec) {
-    lengthOf(block) =
-        Length(codec.encode(message, runs, block * blockBytes, bytesPerSecond,
-                            frame(block + 1)));
+    lengthOf(block) = Length(codec.encode(message, runs, block * blockBytes,
+                                          bytesPerSecond, frame(block + 1)));
   }
   /// Receiver: what the round has announced.
   Status readHeader(uint64_t round) {
@@ -155,7 +154,7 @@ private:
   std::unique_ptr<BlockCodec> codec; // null: no link is compressed
   std::set<uint32_t> able;           // peers that have the codec
   std::vector<std::byte> frames;
-  std::vector<Stream> streams;       // of the group under way
+  std::vector<Stream> streams;                 // of the group under way
   std::vector<TransportMessage> plain, posted; // likewise
 };
 
@@ -297,12 +296,12 @@ Status CompressedTransport::end() {
 
 bool canCompress() { return codecVersion() > 0; }
 
-std::unique_ptr<Transport> makeCompressedTransport(
-    std::unique_ptr<Transport> inner, const Cluster &cluster,
-    const Compression &compression,
-    std::function<void(const CompressionReport &)> report) {
-  return std::make_unique<CompressedTransport>(
-      std::move(inner), cluster, compression, std::move(report));
+std::unique_ptr<Transport>
+makeCompressedTransport(std::unique_ptr<Transport> inner,
+                        const Cluster &cluster, const Compression &compression,
+                        std::function<void(const CompressionReport &)> report) {
+  return std::make_unique<CompressedTransport>(std::move(inner), cluster,
+                                               compression, std::move(report));
 }
 
 } // namespace dtrt

@@ -19,8 +19,8 @@ namespace dtrt {
 namespace {
 
 /// Exponents gain by their frequencies, not by repeats: these are looked for in
-/// few places, in a table that stays in the cache. Twice as fast as level 1, and
-/// as small.
+/// few places, in a table that stays in the cache. Twice as fast as level 1,
+/// and as small.
 constexpr int kLevel = 1, kWindowLog = 17, kHashLog = 12, kStep = 1024;
 /// A plane that gains less than one part in this is left as it is.
 constexpr size_t kLeastGain = 16;
@@ -80,8 +80,7 @@ public:
 private:
   size_t compress(const std::byte *plane, size_t bytes, std::byte *out,
                   size_t room) {
-    size_t size =
-        ZSTD_compress2(compressor.get(), out, room, plane, bytes);
+    size_t size = ZSTD_compress2(compressor.get(), out, room, plane, bytes);
     return ZSTD_isError(size) ? 0 : size;
   }
   uint8_t planesThatGain(const std::byte *sample, size_t count, unsigned width,
@@ -184,8 +183,8 @@ Result<size_t> ZstdCodec::decode(const std::byte *in, size_t inBytes,
     parts[p] = in + at;
     if (isCompressed) {
       std::byte *plane = sorted.data() + p * count;
-      size_t got = ZSTD_decompressDCtx(decompressor.get(), plane, count,
-                                       in + at, size);
+      size_t got =
+          ZSTD_decompressDCtx(decompressor.get(), plane, count, in + at, size);
       if (ZSTD_isError(got) || got != count)
         return damaged("a plane is not what was compressed");
       parts[p] = plane;

@@ -86,8 +86,8 @@ Bytes throughCodec(BlockCodec &codec, const TransportMessage &sent,
 }
 
 /// As `weights`, then half as many bytes of bf16, behind an odd head.
-struct Message {
-  explicit Message(uint64_t head = 4) : data(weights(60'000, 1)) {
+struct TwoStates {
+  explicit TwoStates(uint64_t head = 4) : data(weights(60'000, 1)) {
     Bytes params(60'000);
     for (size_t i = 0; i < 30'000; ++i)
       std::memcpy(params.data() + 2 * i, data.data() + 4 * i + 2, 2);
@@ -97,7 +97,7 @@ struct Message {
     data.insert(data.begin(), head, std::byte(7));
     message = {false, 1, data.data(), data.size(), nullptr, &regions};
   }
-  Message(const Message &) = delete;
+  TwoStates(const TwoStates &) = delete;
 
   PlanCommon common = twoStates();
   Bytes data;
@@ -142,7 +142,7 @@ TEST(Compression, PaysOnlyWhereTheLinkIsSlower) {
 TEST(Compression, BlocksComeOutAsTheyWentIn) {
   SKIP_WITHOUT_ZSTD();
   for (uint64_t head : {2, 4, 4094}) {
-    Message sent(head);
+    TwoStates sent(head);
     auto codec = BlockCodec::create(1 << 16);
     ASSERT_TRUE(codec.ok());
     uint64_t encoded = 0;
@@ -160,7 +160,7 @@ TEST(Compression, BlocksComeOutAsTheyWentIn) {
 
 TEST(Compression, FastLinksAndNoiseGoRaw) {
   SKIP_WITHOUT_ZSTD();
-  Message sent;
+  TwoStates sent;
   auto codec = BlockCodec::create(1 << 16);
   ASSERT_TRUE(codec.ok());
   uint64_t encoded = 0;
@@ -176,7 +176,7 @@ TEST(Compression, FastLinksAndNoiseGoRaw) {
 
 TEST(Compression, DamagedBlocksAreErrors) {
   SKIP_WITHOUT_ZSTD();
-  Message sent;
+  TwoStates sent;
   auto codec = BlockCodec::create(1 << 16);
   ASSERT_TRUE(codec.ok());
   std::vector<ElementRun> runs = runsOf(sent.message);
@@ -186,7 +186,8 @@ TEST(Compression, DamagedBlocksAreErrors) {
   TransportMessage received = sent.message;
   received.data = out.data();
   for (size_t shorter = 1; shorter < size; shorter = shorter * 3 / 2 + 1)
-    EXPECT_FALSE((*codec)->decode(received, runs, 0, frame.data(), shorter).ok())
+    EXPECT_FALSE(
+        (*codec)->decode(received, runs, 0, frame.data(), shorter).ok())
         << shorter;
   // Whatever a byte becomes, nothing is read or written elsewhere.
   std::mt19937_64 rng(5);
@@ -222,7 +223,7 @@ public:
 
 /// Both devices send the message to each other at once; `compresses` says which
 /// of them can. What each has sent.
-std::array<uint64_t, 2> exchange(const Message &message,
+std::array<uint64_t, 2> exchange(const TwoStates &message,
                                  std::array<bool, 2> compresses) {
   LoopbackWorld world({0, 1});
   std::array<uint64_t, 2> sent = {};
@@ -241,7 +242,8 @@ std::array<uint64_t, 2> exchange(const Message &message,
         std::array<uint32_t, 2> versions = {};
         auto *mine = reinterpret_cast<std::byte *>(versions.data());
         EXPECT_TRUE(
-            transport->group({{false, peer, mine, 4}, {true, peer, mine + 4, 4}})
+            transport
+                ->group({{false, peer, mine, 4}, {true, peer, mine + 4, 4}})
                 .ok());
       }
       Bytes got(message.data.size());
@@ -264,13 +266,13 @@ std::array<uint64_t, 2> exchange(const Message &message,
 
 TEST(Compression, MessagesArriveInFewerBytes) {
   SKIP_WITHOUT_ZSTD();
-  Message message;
+  TwoStates message;
   for (uint64_t sent : exchange(message, {true, true}))
     EXPECT_LT(sent, message.data.size() * 9 / 10);
 }
 
 TEST(Compression, APeerThatCannotIsFoundOutBeforeAnythingMoves) {
-  Message message;
+  TwoStates message;
   for (uint64_t sent : exchange(message, {true, false}))
     EXPECT_GE(sent, message.data.size());
 }

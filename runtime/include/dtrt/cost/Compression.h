@@ -1,4 +1,4 @@
-//===- Compression.h - Which links are compressed, in how much memory -*- C++ -*-===//
+//===- Compression.h - Which links are compressed ---------------*- C++ -*-===//
 //
 // A plan may say that messages between nodes, where a pair is slower than some
 // rate, travel in fewer bytes. Both ends read it in the plan; whether it pays
