@@ -497,4 +497,50 @@ void MemoryAttr::print(AsmPrinter &printer) const {
   printer << memoryModeName(getMode(), getGranularity()) << ">";
 }
 
+//===----------------------------------------------------------------------===//
+// #dt.compression
+//===----------------------------------------------------------------------===//
+
+CompressionAttr CompressionAttr::get(MLIRContext *context,
+                                     const dtrt::Compression &compression) {
+  return get(context, Builder(context).getF64FloatAttr(compression.belowGBps),
+             int64_t(compression.blockBytes));
+}
+
+dtrt::Compression CompressionAttr::toCompression() const {
+  return {getBelow().getValueAsDouble(), uint64_t(getBlock())};
+}
+
+LogicalResult CompressionAttr::verify(EmitError emitError, FloatAttr below,
+                                      int64_t block) {
+  if (failed(verifyRate(emitError, below.getValueAsDouble())))
+    return failure();
+  auto least = int64_t(dtrt::Compression::kLeastBlock);
+  auto most = int64_t(dtrt::Compression::kMostBlock);
+  if (block < least || block > most)
+    return emitError() << "expected a block from " << least << " to " << most
+                       << " bytes, found " << block;
+  return success();
+}
+
+Attribute CompressionAttr::parse(AsmParser &parser, Type) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  double below = 0;
+  int64_t block = 0;
+  if (parser.parseLess() || parser.parseKeyword("below") ||
+      parseNumber(parser, below) || parser.parseComma() ||
+      parser.parseKeyword("block") || parser.parseInteger(block) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<CompressionAttr>(
+      loc, parser.getContext(), parser.getBuilder().getF64FloatAttr(below),
+      block);
+}
+
+void CompressionAttr::print(AsmPrinter &printer) const {
+  printer << "<below ";
+  printNumber(printer, getBelow().getValueAsDouble());
+  printer << ", block " << getBlock() << ">";
+}
+
 } // namespace dt

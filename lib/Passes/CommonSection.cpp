@@ -94,6 +94,8 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.destinationFingerprint = hashText(space + out.destinationLayout);
   std::string limits;
   llvm::raw_string_ostream(limits) << op.getClusterAttr() << op.getMemoryAttr();
+  if (CompressionAttr compression = op.getCompressionAttr())
+    llvm::raw_string_ostream(limits) << compression;
   out.requestHash =
       hashText(space + out.sourceLayout + out.destinationLayout + limits);
   out.sourceWorld = info.sourceLayout().getWorld();
@@ -110,8 +112,11 @@ dtrt::PlanCommon commonSection(const TransitionInfo &info) {
   out.cluster = info.cluster;
   out.summary.mode = info.mode;
   out.summary.granularity = info.granularity;
-  out.summary.stagingLimit = info.stagingLimit;
-  out.summary.deviceLimit = info.deviceLimit;
+  out.compression = info.compression;
+  int64_t frames = info.compressionBytes();
+  out.summary.stagingLimit = info.stagingLimit + frames;
+  out.summary.deviceLimit =
+      info.deviceLimit > 0 ? info.deviceLimit + frames : 0;
   return out;
 }
 

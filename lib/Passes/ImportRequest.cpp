@@ -157,7 +157,10 @@ void Importer::importTransition() {
       builder, locationOf(request.key), "transition", "source", "destination",
       ClusterAttr::get(context, request.cluster),
       MemoryAttr::get(context, memory.stagingBytes, memory.deviceBytes,
-                      memory.mode, memory.granularity));
+                      memory.mode, memory.granularity),
+      request.compression.isOn()
+          ? CompressionAttr::get(context, request.compression)
+          : CompressionAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

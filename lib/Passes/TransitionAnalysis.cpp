@@ -406,7 +406,18 @@ void addFlows(ParamOp param, ReadSides &sides, SideTensors &tensors,
     flows[f].stateNames = stateNames(param, flows[f].states);
 }
 
-void readLimits(TransitionOp op, TransitionInfo &info) {
+/// What a limit leaves when compression has its part of it.
+LogicalResult takeCompression(TransitionOp op, const char *what, int64_t taken,
+                              int64_t &limit) {
+  if (limit > taken) {
+    limit -= taken;
+    return success();
+  }
+  return op.emitOpError() << "has " << limit << " bytes of " << what
+                          << ", of which compression takes " << taken;
+}
+
+LogicalResult readLimits(TransitionOp op, TransitionInfo &info) {
   constexpr int64_t kDefaultStaging = int64_t(1) << 30;
   info.stagingLimit = kDefaultStaging;
   if (ClusterAttr cluster = op.getClusterAttr())
@@ -417,6 +428,15 @@ void readLimits(TransitionOp op, TransitionInfo &info) {
     info.mode = memory.getMode();
     info.granularity = memory.getGranularity();
   }
+  CompressionAttr compression = op.getCompressionAttr();
+  if (!compression)
+    return success();
+  info.compression = compression.toCompression();
+  int64_t taken = info.compressionBytes();
+  if (info.deviceLimit > 0 &&
+      failed(takeCompression(op, "memory", taken, info.deviceLimit)))
+    return failure();
+  return takeCompression(op, "staging", taken, info.stagingLimit);
 }
 
 /// Whether a side stores a state of the flow in another dtype than travels.
@@ -475,7 +495,8 @@ FailureOr<TransitionInfo> TransitionInfo::get(TransitionOp op,
   info.destination = op.lookupDestination(tables);
   for (auto param : op.lookupSpace(tables).getOps<ParamOp>())
     info.params.push_back(param);
-  readLimits(op, info);
+  if (failed(readLimits(op, info)))
+    return failure();
   // One error is enough: the second layout is read when the first is sound.
   auto sourcePlaces = indexPlaces(info.source, Side::Source, info.params);
   if (failed(sourcePlaces))

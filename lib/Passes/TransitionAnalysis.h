@@ -59,8 +59,13 @@ public:
   std::vector<FlowInfo> flows;
   std::vector<SideTensor> tensors; // numbered as Shard::view has them
   Cluster cluster;
-  int64_t stagingLimit = 0; // bytes per device
-  int64_t deviceLimit = 0;  // 0: none
+  /// Bytes per device, without those that compression takes.
+  int64_t stagingLimit = 0;
+  int64_t deviceLimit = 0; // 0: none
+  dtrt::Compression compression;
+  int64_t compressionBytes() const {
+    return int64_t(compression.bytesPerDevice(cluster));
+  }
   MemoryMode mode = MemoryMode::Rollback;
   Granularity granularity = Granularity::Page;
   bool isFlat() const { return mode == MemoryMode::Flat; }

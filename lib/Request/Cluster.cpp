@@ -174,4 +174,21 @@ MemoryDecl readMemory(const Json &json) {
   return memory;
 }
 
+dtrt::Compression readCompression(const Json &json) {
+  checkKeys(json, "compression", {"below_GBps", "block"});
+  dtrt::Compression out;
+  out.belowGBps = readGBps(require(json, "compression", "below_GBps"),
+                           "compression.below_GBps");
+  out.blockBytes = dtrt::Compression::kDefaultBlock;
+  if (const Json *value = json.find("block"))
+    out.blockBytes = uint64_t(readBytes(*value, "compression.block"));
+  if (out.blockBytes < dtrt::Compression::kLeastBlock ||
+      out.blockBytes > dtrt::Compression::kMostBlock)
+    fail("compression.block must be from " +
+         std::to_string(dtrt::Compression::kLeastBlock) + " to " +
+         std::to_string(dtrt::Compression::kMostBlock) + " bytes, not " +
+         std::to_string(out.blockBytes));
+  return out;
+}
+
 } // namespace dt::request

@@ -19,6 +19,7 @@ int64_t readDevicesPerNode(const Json &json);
 /// `measured` stands where the request says nothing.
 Cluster readCluster(const Json &json, Cluster measured);
 MemoryDecl readMemory(const Json &json);
+dtrt::Compression readCompression(const Json &json);
 /// "flat", "rollback".
 MemoryMode readMemoryMode(const Json &json, const std::string &path);
 

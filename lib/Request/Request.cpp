@@ -264,6 +264,8 @@ Request readTransition(const Json &json, const Sides &sides, Model model,
     request.cluster = readCluster(*value, measured);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
+  if (const Json *value = json.find("compression"))
+    request.compression = readCompression(*value);
   request.model = keyOf(require(json, "request", "model"), "model");
   std::vector<StateDecl> states = readAllStates(json, sides, reader.model);
   prepareModel(reader, states);

@@ -62,7 +62,7 @@ std::optional<RequestSet> RequestSet::read(const std::string &json,
     checkKeys(state->json, "request",
               {"model", "state", "derive", "drop", "extra", "rules", "source",
                "destination", "swaps", "steps", "cluster", "memory",
-               "vocab_multiple"});
+               "compression", "vocab_multiple"});
     const Json &model = require(state->json, "request", "model");
     state->items = readItems(state->json);
     state->model = readModel(model, directory);

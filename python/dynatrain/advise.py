@@ -81,6 +81,48 @@ def advise(
     return _run(arguments, json.dumps(job) if inline else None)
 
 
+class Layouts:
+    """What dt-advise would have a job become, for `Job(layout_for=...)`::
+
+        dynatrain.Job(store, build, layout=job["layout"],
+                      layout_for=dynatrain.advise.Layouts(job))
+
+    A layout whose ``world`` is the number of processes stays as it was asked
+    for. For any other number it is the best row for as many devices, the first
+    ones of the job's cluster: the row's ``layout``, in which ``world`` may be
+    smaller, and its ``batch`` beside it. `job` is a dict, as `advise` takes it;
+    what does not fit is an `AdviseError`. Equal calls have equal answers, on
+    every process.
+    """
+
+    def __init__(self, job: Mapping[str, Any]) -> None:
+        self.job = dict(job)
+        self._found: dict[str, dict[str, Any]] = {}
+
+    def __call__(self, layout: Any, size: int) -> Any:
+        today = layout if layout is not None else self.job["layout"]
+        if today["world"] == size:
+            return layout
+        key = json.dumps([today, size], sort_keys=True)
+        if key not in self._found:
+            sizes = {name: today[name] for name in today if name != "batch"}
+            rows = advise(
+                {**self.job, "layout": sizes},
+                devices=range(size),
+                compile=0,
+                rows=1,
+            )
+            best = rows[0]
+            # Such as the size of ZeRO's buckets, which no row changes.
+            kept = {k: v for k, v in sizes.items() if k != "devices"}
+            self._found[key] = {
+                **kept,
+                **best["layout"],
+                "batch": best["batch"],
+            }
+        return self._found[key]
+
+
 def solve(problem: Mapping[str, Any]) -> dict[str, Any]:
     """One problem, as docs/Advise.md describes them under `--solve`."""
     return _run(["--solve", "-"], json.dumps(problem))

@@ -53,7 +53,7 @@ from .job_status import (
     sweep,
     text_of,
 )
-from .job_world import JobWorld
+from .job_world import JobWorld, asked_for
 from .state import State
 
 # Seconds that a wait for something to do takes at a time.
@@ -115,6 +115,11 @@ class Job:
         the process's generators of random numbers.
     layout: any JSON value; `build` finds it in the world. Of the first world;
         `request` asks for another one.
+    layout_for: gives the layout of each world, from the one that was asked for
+        and the number of its processes: what to become after a loss, say
+        (`advise.Layouts`). The same on all processes, and for the same
+        arguments; it runs beside training. Plans ahead are for what it gives.
+        Without it the layout stays what was asked for.
     processes: how many are started together with this one, and join together;
         the first ones found the job. launch: their name, where several such
         sets start at the same time. rank: the place among them.
@@ -146,6 +151,7 @@ class Job:
         build: Callable[[JobWorld], State],
         *,
         layout: Any = None,
+        layout_for: Callable[[Any, int], Any] | None = None,
         processes: int = 1,
         launch: str = "start",
         rank: int | None = None,
@@ -197,6 +203,7 @@ class Job:
             watch=self._watch,
             trace=Path(trace) if trace is not None else None,
             request=more,
+            layout_for=layout_for or asked_for,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
             log=JobLog(self.name),
         )
@@ -247,6 +254,7 @@ class Job:
             terms.cache,
             terms.request,
             terms.snapshots,
+            terms.layout_for,
         )
 
     # The trainer's calls ----------------------------------------------------

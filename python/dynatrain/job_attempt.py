@@ -32,7 +32,7 @@ from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots
 from .job_status import layout_of
 from .job_trace import SwitchTrace
-from .job_world import JobWorld
+from .job_world import JobWorld, asked_for
 from .planning import plan_on
 from .snapshot import Region, regions_of
 from .state import State
@@ -79,6 +79,7 @@ class Terms:
     request: Mapping[str, Any] = field(default_factory=dict)
     snapshots: Snapshots | None = None
     log: JobLog = field(default_factory=lambda: JobLog(""))
+    layout_for: Callable[[Any, int], Any] = asked_for
 
 
 class Held(State):
@@ -238,11 +239,13 @@ class Attempt:
 
     def _build(self) -> None:
         record, terms = self._record, self._terms
+        asked = layout_of(record.target_layout)
         world = JobWorld(
             epoch=record.epoch + 1,
             members=record.target_members,
             name=terms.name,
-            layout=layout_of(record.target_layout),
+            layout=terms.layout_for(asked, len(record.target_members)),
+            asked=asked,
             founded=not record.members,
             groups=self._groups,
         )

@@ -22,7 +22,7 @@ from .errors import AbortedError, InvalidError
 from .farewell import describe
 from .job_recovery import Choice, Recalled, supplied
 from .job_snapshots import Snapshots, holders_of
-from .job_world import JobWorld
+from .job_world import JobWorld, asked_for
 from .planning import plan_on
 
 if TYPE_CHECKING:
@@ -91,13 +91,14 @@ class PlansAhead:
         cache: Any,
         request: Mapping[str, Any],
         snapshots: Snapshots | None,
+        layout_for: Callable[[Any, int], Any] = asked_for,
     ) -> None:
         if not can_imagine():
             raise InvalidError("plans_ahead: this torch has no fake groups")
         self._name, self._store, self._root = name, store, root
         self._build, self._building = build, building
         self._patience, self._cache, self._request = patience, cache, request
-        self._snapshots = snapshots
+        self._snapshots, self._layout_for = snapshots, layout_for
         self._round: _Round | None = None
 
     def enter(self, number: int, world: JobWorld) -> None:
@@ -182,7 +183,8 @@ class PlansAhead:
             epoch=now.world.epoch + 1,
             members=members,
             name=self._name,
-            layout=now.world.layout,
+            layout=self._layout_for(now.world.asked, len(members)),
+            asked=now.world.asked,
             founded=False,
             groups=_Imagined(),
         )

@@ -16,12 +16,18 @@ from .job_groups import Groups
 Module = TypeVar("Module", bound=torch.nn.Module)
 
 
+def asked_for(layout: Any, size: int) -> Any:
+    """The layout of a world, where the job does not say: what was asked for."""
+    return layout
+
+
 class JobWorld:
     """Who is in a world, and as what. It never changes; `Job` makes it.
 
-    members: names of the processes, by rank. layout: what was asked for, any
-    JSON value. group: of all members, connected. founded: this world is the
-    job's first one, which nothing comes to.
+    members: names of the processes, by rank. layout: any JSON value: what was
+    asked for, `asked`, or what `Job(layout_for=...)` gives for it. group: of
+    all members, connected. founded: this world is the job's first one, which
+    nothing comes to.
     """
 
     def __init__(
@@ -32,11 +38,12 @@ class JobWorld:
         layout: Any,
         founded: bool,
         groups: Groups,
+        asked: Any,
     ) -> None:
         self.epoch = epoch
         self.members = tuple(members)
         self.rank = self.members.index(name)
-        self.layout = layout
+        self.layout, self.asked = layout, asked
         self.founded = founded
         self._groups = groups
         self.group = self.new_group(range(self.size))

@@ -224,7 +224,11 @@ class Switch:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """Bytes, messages and seconds of this process's transfer."""
+        """Bytes, messages and seconds of this process's transfer.
+
+        ``compressed``: for each state that this process has sent over links
+        that the plan compresses, its bytes, and those that were sent for
+        them."""
         self.wait()
         return self._native.stats()
 

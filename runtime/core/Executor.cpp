@@ -35,7 +35,7 @@ Result<Executor> Executor::prepareAll(LocalStorage &storage,
     executor.steps.push_back(std::move(*step));
   }
   TransportCaps caps = transport.caps();
-  if (caps.comparesRegions)
+  if (caps.usesRegions)
     DTRT_RETURN_IF_ERROR(executor.findRegions());
   executor.execution = planExecution(storage.common(), program, caps, options);
   executor.setViews();

@@ -38,7 +38,7 @@ public:
   uint32_t device() const override { return inner->device(); }
   TransportCaps caps() const override {
     TransportCaps caps;
-    caps.comparesRegions = true;
+    caps.usesRegions = true;
     return caps;
   }
   Status connect(const Digest &digest,

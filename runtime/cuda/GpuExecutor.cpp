@@ -270,7 +270,7 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   fullBlocks = *blocks;
   fewBlocks = std::max(1u, *cores / kCopyShare);
   wantsGraph = options.graph && streams;
-  if (transport.caps().comparesRegions) {
+  if (transport.caps().usesRegions) {
     auto found = regionsOf(storage.common(), storage.program());
     if (!found.ok())
       return makeError("device ", device, ": ", found.status());

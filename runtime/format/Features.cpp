@@ -89,6 +89,7 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(common.cluster.pxn, Feature::Pxn) |
                    only(common.cluster.launchUs > 0, Feature::Launches) |
                    only(common.cluster.channelsPerPeer > 0, Feature::Channels) |
+                   only(common.compression.isOn(), Feature::Compression) |
                    only(common.summary.granularity == Granularity::Tensor,
                         Feature::FlatByTensor) |
                    only(common.summary.bytesInPlace > 0, Feature::InPlace) |

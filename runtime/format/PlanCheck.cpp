@@ -207,6 +207,20 @@ Status checkCluster(const Cluster &cluster) {
   return {};
 }
 
+Status checkCompression(const Compression &compression) {
+  if (compression.belowGBps == 0 && compression.blockBytes == 0)
+    return {};
+  DTRT_RETURN_IF_ERROR(checkNumber("rate below which links are compressed",
+                                   compression.belowGBps, kLeastGBps,
+                                   kMostGBps));
+  if (compression.blockBytes < Compression::kLeastBlock ||
+      compression.blockBytes > Compression::kMostBlock)
+    return makeError("blocks of ", compression.blockBytes,
+                     " bytes are compressed, expected ",
+                     Compression::kLeastBlock, " to ", Compression::kMostBlock);
+  return {};
+}
+
 Status checkSummary(const PlanSummary &summary) {
   // Memory of one device, which is added to: sums stay in range.
   for (auto [what, bytes] :
@@ -662,6 +676,7 @@ Status checkCommon(const PlanCommon &common) {
                        "': ", status.message());
   }
   DTRT_RETURN_IF_ERROR(checkCluster(common.cluster));
+  DTRT_RETURN_IF_ERROR(checkCompression(common.compression));
   DTRT_RETURN_IF_ERROR(checkSummary(common.summary));
   DTRT_RETURN_IF_ERROR(checkProse("source layout", common.sourceLayout));
   DTRT_RETURN_IF_ERROR(

@@ -446,6 +446,7 @@ Result<PlanCommon> CommonDecoder::decode() {
   for (size_t i = 0; i < count(from.views()); ++i)
     DTRT_RETURN_IF_ERROR(decodeView(*from.views()->Get(i)));
   DTRT_RETURN_IF_ERROR(decodeCluster(*from.cluster()));
+  to.compression = {from.compress_below_gbps(), from.compress_block()};
   DTRT_RETURN_IF_ERROR(decodeSummary(*from.summary()));
   DTRT_RETURN_IF_ERROR(
       text("bytes of a layout", from.source_layout(), to.sourceLayout));

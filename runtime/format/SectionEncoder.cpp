@@ -284,7 +284,8 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
       destinationLayout, linkVector, common.cluster.devicesPerNic,
       featureVector, viewVector, common.cluster.pxn, common.cluster.launchUs,
       common.cluster.channelsPerPeer, common.cluster.intraChannelGBps,
-      common.cluster.interChannelGBps));
+      common.cluster.interChannelGBps, common.compression.belowGBps,
+      common.compression.blockBytes));
 }
 
 } // namespace dtrt

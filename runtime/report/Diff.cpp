@@ -213,6 +213,13 @@ void addRows(const Cluster &cluster, Rows &rows) {
   rows.push_back({"links", textOf(links.size()), ""});
 }
 
+void addRows(const Compression &compression, Rows &rows) {
+  const auto &[belowGBps, blockBytes] = compression;
+  rows.push_back(
+      {"GBps below which links are compressed", textOf(belowGBps), ""});
+  rows.push_back(bytesRow("block that is compressed", blockBytes));
+}
+
 std::string textOf(const Link &link) {
   const auto &[from, to, GBps] = link;
   auto end = [](const LinkEnd &end) {
@@ -291,7 +298,8 @@ void compareCommon(const PlanCommon &a, const PlanCommon &b,
   const auto &[compilerVersion, requestHash, sourceFingerprint,
                destinationFingerprint, sourceWorld, destinationWorld,
                sourceDevices, destinationDevices, families, views, cluster,
-               summary, sourceLayout, destinationLayout, features] = a;
+               compression, summary, sourceLayout, destinationLayout,
+               features] = a;
   (void)compilerVersion, (void)requestHash; // who made it, and from what
   (void)sourceWorld, (void)destinationWorld, (void)sourceDevices,
       (void)destinationDevices; // worldRows
@@ -308,8 +316,9 @@ void compareCommon(const PlanCommon &a, const PlanCommon &b,
               destinationLayout, b.destinationLayout, report);
   report.section();
   Rows left, right;
-  addRows(cluster, left), addRows(summary, left);
-  addRows(b.cluster, right), addRows(b.summary, right);
+  addRows(cluster, left), addRows(compression, left), addRows(summary, left);
+  addRows(b.cluster, right), addRows(b.compression, right);
+  addRows(b.summary, right);
   compareRows(left, right, report);
   compareLinks(cluster, b.cluster, report);
 }

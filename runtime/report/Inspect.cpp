@@ -80,6 +80,11 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
       {"source_max", s.sourceMax},      {"destination_max", s.destinationMax}};
   if (s.granularity == Granularity::Tensor)
     out["memory"]["granularity"] = "tensor";
+  if (common.compression.isOn())
+    out["compression"] = {
+        {"below_GBps", common.compression.belowGBps},
+        {"block", common.compression.blockBytes},
+        {"staging", common.compression.bytesPerDevice(common.cluster)}};
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
                    {"collectives", s.multicasts}};
@@ -163,6 +168,15 @@ void writeLibrary(const Cluster &cluster, std::ostream &out) {
                  pairText(cluster, false) + ", " + pairText(cluster, true));
 }
 
+/// "between nodes, below 0.25 GB/s; 8.0 MiB of the staging"
+std::string compressionText(const PlanCommon &common) {
+  std::ostringstream text;
+  text << "between nodes, below " << common.compression.belowGBps << " GB/s; "
+       << bytesText(common.compression.bytesPerDevice(common.cluster))
+       << " of the staging";
+  return text.str();
+}
+
 void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
                    std::ostream &out) {
   const PlanCommon &common = plan.common();
@@ -195,6 +209,8 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
   writeRow(out, "device peak",
            bytesText(s.devicePeak) + ", mode " +
                memoryModeName(s.mode, s.granularity));
+  if (common.compression.isOn())
+    writeRow(out, "compression", compressionText(common));
   writeRow(out, "point of no return", noReturnText(s.mode, losses));
   writeRow(out, "shards",
            "at most " + bytesText(s.sourceMax) + " before, " +

@@ -21,6 +21,7 @@
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
+#include "dtrt/transport/CompressedTransport.h"
 #include "dtrt/transport/DigestTransport.h"
 #include "dtrt/transport/SharedMemoryTransport.h"
 #include "dtrt/verify/Verifier.h"
@@ -308,8 +309,8 @@ public:
                bool digests) {
     py::gil_scoped_release release;
     Seconds patience = inner->patience();
-    auto transport =
-        makeGlooTransport(std::move(backend), inner->devices(), patience);
+    auto transport = compressing(
+        makeGlooTransport(std::move(backend), inner->devices(), patience));
     if (sharesMemory)
       transport = makeSharedMemoryTransport(
           std::move(transport), inner->devices(), inner->secret(), patience);
@@ -398,10 +399,27 @@ public:
     out["bytes_zeroed"] = stats.bytesZeroed;
     out["messages"] = stats.messages;
     out["staging_peak"] = stats.stagingPeak;
+    out["compressed"] = compressedStates();
     return out;
   }
 
 private:
+  /// Where the plan asks for it: messages to other hosts in fewer bytes.
+  std::unique_ptr<Transport> compressing(std::unique_ptr<Transport> wire) {
+    const PlanCommon &common = plan->common();
+    if (!common.compression.isOn())
+      return wire;
+    return makeCompressedTransport(
+        std::move(wire), common.cluster, common.compression,
+        [this](const CompressionReport &report) { compressed = report; });
+  }
+  /// {state: (bytes, bytes that were sent for them)}
+  py::dict compressedStates() const {
+    py::dict out;
+    for (const auto &[name, state] : compressed.states)
+      out[py::str(name)] = py::make_tuple(state.rawBytes, state.sentBytes);
+    return out;
+  }
   void interruptibly(const std::function<void()> &work) {
     runInterruptibly(work, [&](const Status &why) { inner->cancel(why); });
   }
@@ -429,6 +447,7 @@ private:
   std::vector<Tensor> tensors;
   /// Of tensors on the host, by storage.
   std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
+  CompressionReport compressed;
   std::unique_ptr<Switch> inner;
 #ifdef DT_HAS_CUDA
   Result<int> trainerGpu = makeError("no GPU");
@@ -535,6 +554,8 @@ Status LiveSwitch::connectNcclOf(bool, bool) {
 /// What this build has, beside the host's memory and gloo.
 std::vector<std::string> features() {
   std::vector<std::string> found;
+  if (canCompress())
+    found.push_back("zstd");
 #ifdef DT_HAS_CUDA
   found.push_back("cuda");
 #endif

@@ -17,7 +17,7 @@ public:
   uint32_t device() const override { return inner->device(); }
   TransportCaps caps() const override {
     TransportCaps caps;
-    caps.comparesRegions = inner->caps().comparesRegions;
+    caps.usesRegions = inner->caps().usesRegions;
     return caps;
   }
   Status connect(const Digest &digest,

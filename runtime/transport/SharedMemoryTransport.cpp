@@ -211,6 +211,7 @@ Status SharedMemoryTransport::linkTo(LocalHandshake &handshake,
 TransportCaps SharedMemoryTransport::caps() const {
   TransportCaps caps;
   caps.overlaps = true;
+  caps.usesRegions = inner->caps().usesRegions;
   for (const auto &[peer, link] : links)
     caps.unpacksFrom.push_back(peer);
   return caps;

@@ -469,11 +469,13 @@ Status ProgramVerifier::checkMemory() {
       program.stagingBytes - stagingUsed >= kArenaSlack)
     return makeError("staging arena has ", program.stagingBytes,
                      " bytes, instructions use ", stagingUsed);
-  if (program.stagingBytes > summary.stagingLimit)
-    return makeError("needs ", program.stagingBytes,
+  // Frames of compressed links stand beside the arena.
+  uint64_t frames = common.compression.bytesPerDevice(common.cluster);
+  if (program.stagingBytes + frames > summary.stagingLimit)
+    return makeError("needs ", program.stagingBytes + frames,
                      " bytes of staging, more than the limit of ",
                      summary.stagingLimit);
-  uint64_t peak = peakBytes(common, program);
+  uint64_t peak = peakBytes(common, program) + frames;
   if (summary.deviceLimit > 0 && peak > summary.deviceLimit)
     return makeError("needs ", peak,
                      " bytes of memory, more than the limit of ",
@@ -492,7 +494,7 @@ Status ProgramVerifier::checkMemory() {
                      summary.stagingLimit);
   totals.mostAbove = std::max(totals.mostAbove, above);
   totals.stagingPeak = std::max(totals.stagingPeak, program.stagingBytes);
-  totals.devicePeak = std::max(totals.devicePeak, peak);
+  totals.devicePeak = std::max(totals.devicePeak, peak - frames);
   totals.sourceMax = std::max(totals.sourceMax, source);
   totals.destinationMax = std::max(totals.destinationMax, destination);
   return {};

@@ -164,3 +164,13 @@ dt.layout @l of @model world 1 {
   // expected-error@+1 {{expected positive replicas on axis "tp", found 0}}
   dt.place @w [{"tp" blocks [3, 3] replicas [1, 0]}]
 }
+
+// -----
+
+// expected-error@+1 {{expected a block from 4096 to 67108864 bytes, found 1024}}
+dt.transition @t from @a to @b compression <below 0.25, block 1024>
+
+// -----
+
+// expected-error@+1 {{expected positive rates, found 0}}
+dt.transition @t from @a to @b compression <below 0.0, block 4096>

@@ -90,3 +90,23 @@ def test_energy_frontier_of_a_stage_graph(tmp_path):
     )
     assert len(frontier) > 1
     assert min(seconds for seconds, _ in frontier) <= graph["seconds"] * 1.01
+
+
+def test_a_job_becomes_the_best_row_for_its_processes():
+    job = json.loads((JOBS / "llama-tiny-8.json").read_text())
+    job["model"] = str(JOBS / job["model"])
+    layouts = advise.Layouts(job)
+    today = job["layout"]
+    assert layouts(today, 8) is today
+    four = layouts(today, 4)
+    best = advise.advise(job, devices=range(4), compile=0, rows=1)[0]
+    assert four["batch"] == best["batch"]
+    assert four["bucket_size"] == today["bucket_size"]
+    assert best["layout"].items() <= four.items() and four["world"] == 4
+    # A layout that it gave is one to start from.
+    assert layouts(four, 4) is four
+    eight = layouts(four, 8)
+    del four["batch"]
+    job["layout"] = four
+    best = advise.advise(job, devices=range(8), compile=0, rows=1)[0]
+    assert best["layout"].items() <= eight.items()

@@ -71,9 +71,10 @@ def fate_of(job, number):
     return Fate({**at, "signal": signal.SIGKILL}, job)
 
 
-def found(jobs, fates):
+def found(jobs, fates, **options):
+    options = {"processes": len(fates), "layout": 0, **options}
     jobs.all = [
-        Process(member, jobs.port, number, fate, processes=len(fates), layout=0)
+        Process(member, jobs.port, number, fate, **options)
         for number, fate in enumerate(fates)
     ]
 
@@ -136,3 +137,21 @@ def test_what_is_not_there_is_compiled(jobs):
     assert "nothing is to be compiled any more" in record.why
     outcomes, _ = jobs.stop()
     assert [one[0] for one in outcomes] == ["stopped"] * 2
+
+
+def cut_otherwise(layout, size):
+    """Three processes cut by rows, any other number by columns."""
+    return layout if size == 3 else 1 - layout
+
+
+def test_what_a_loss_makes_of_the_job_is_planned_ahead(jobs):
+    """The layout is not what was asked for, and nothing is compiled for it."""
+    found(jobs, [None, 1, None], layout_for=cut_otherwise)
+    until_made(jobs, cases_of(3))
+    jobs.words.set("closed", "now")
+    at = jobs.until(lambda at: at.get("size") == 2)
+    assert at["failure"] is None and at["layout"] == 1, at
+    jobs.until_next_step()
+    outcomes, _ = jobs.stop()
+    assert outcomes[1] == KILLED
+    assert [one[0] for one in outcomes[::2]] == ["stopped"] * 2, outcomes

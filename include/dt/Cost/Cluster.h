@@ -8,6 +8,7 @@
 #define DT_COST_CLUSTER_H
 
 #include "dtrt/cost/Cluster.h"
+#include "dtrt/cost/Compression.h"
 
 namespace dt {
 

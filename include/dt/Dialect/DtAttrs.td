@@ -284,4 +284,26 @@ def DT_MemoryAttr : DT_Attr<"Memory", "memory"> {
   let genVerifyDecl = 1;
 }
 
+def DT_CompressionAttr : DT_Attr<"Compression", "compression"> {
+  let summary = "which links are compressed, and in which blocks";
+  let description = [{
+    Messages between nodes may travel in fewer bytes where a pair is slower than
+    `below`, in GBps. They go in blocks of so many bytes; what holds these
+    counts as staging.
+
+    **Constraints:**
+    - the rate is from 1e-6 to 1e6;
+    - a block has from 4,096 to 67,108,864 bytes.
+
+    Example: `#dt.compression<below 0.25, block 1048576>`
+  }];
+  let parameters = (ins "::mlir::FloatAttr":$below, "int64_t":$block);
+  let builders = [
+    AttrBuilder<(ins "const ::dtrt::Compression &":$compression)>];
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    ::dtrt::Compression toCompression() const;
+  }];
+}
+
 #endif // DT_DIALECT_DTATTRS_TD

@@ -223,7 +223,8 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
 
     **Constraints:**
     - both layouts are of the same space;
-    - the devices that the ops inside name belong to the layouts.
+    - the devices that the ops inside name belong to the layouts;
+    - staging has room for what compression takes.
 
     Example:
     ```mlir
@@ -234,11 +235,13 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
   }];
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$source,
     FlatSymbolRefAttr:$destination, OptionalAttr<DT_ClusterAttr>:$cluster,
-    OptionalAttr<DT_MemoryAttr>:$memory);
+    OptionalAttr<DT_MemoryAttr>:$memory,
+    OptionalAttr<DT_CompressionAttr>:$compression);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `from` $source `to` $destination (`cluster` $cluster^)?
-    (`memory` $memory^)? attr-dict-with-keyword `` custom<OptionalBody>($body)
+    (`memory` $memory^)? (`compression` $compression^)?
+    attr-dict-with-keyword `` custom<OptionalBody>($body)
   }];
   let extraClassDeclaration = [{
     ::dt::LayoutOp lookupSource(::mlir::SymbolTableCollection &tables);

@@ -122,6 +122,7 @@ struct Request {
   LayoutDecl destination;
   Cluster cluster;
   MemoryDecl memory;
+  dtrt::Compression compression;
   /// What is no mistake by the format's rules and yet may not be meant.
   std::vector<std::string> warnings;
   JsonKey key = {};   // the whole request

@@ -73,6 +73,10 @@ TEST(Features, AreFoundInTheContent) {
   library.common.cluster.channelsPerPeer = 2;
   EXPECT_EQ(featureNames(neededBy(library)),
             (Names{"flat", "in-place", "launches", "channels"}));
+  TestPlan slow = keptSquare();
+  slow.common.compression = {0.25, Compression::kDefaultBlock};
+  EXPECT_EQ(featureNames(neededBy(slow)),
+            (Names{"flat", "in-place", "compression"}));
 }
 
 TEST(Features, AreStatedByTheWriter) {

@@ -173,8 +173,8 @@ private:
   void add(PlanCommon &common) {
     auto &[compilerVersion, requestHash, sourceFingerprint,
            destinationFingerprint, sourceWorld, destinationWorld, sourceDevices,
-           destinationDevices, families, views, cluster, summary, sourceLayout,
-           destinationLayout, features] = common;
+           destinationDevices, families, views, cluster, compression, summary,
+           sourceLayout, destinationLayout, features] = common;
     (void)features; // the writer finds them out
     leaf("common.compilerVersion", compilerVersion);
     leaf("common.requestHash", requestHash);
@@ -193,6 +193,8 @@ private:
     for (NamedView &view : views)
       add(view);
     add(cluster);
+    leaf("compression.belowGBps", compression.belowGBps);
+    leaf("compression.blockBytes", compression.blockBytes);
     add(summary);
   }
 

@@ -4,6 +4,7 @@
 #include "TransportContract.h"
 
 #include "dtrt/transport/AdversarialTransport.h"
+#include "dtrt/transport/CompressedTransport.h"
 #include "dtrt/transport/DigestTransport.h"
 #include "dtrt/transport/HostStagedTransport.h"
 #include "dtrt/transport/LoopbackTransport.h"
@@ -106,6 +107,15 @@ std::unique_ptr<Transport> split(std::unique_ptr<Transport> inner) {
   return std::make_unique<Split>(std::move(inner));
 }
 
+/// All links are slow, and work on while the codec does.
+std::unique_ptr<Transport> compressed(std::unique_ptr<Transport> inner) {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  cluster.interNodeGBps = 1e-6;
+  return makeCompressedTransport(split(std::move(inner)), cluster,
+                                 {1, Compression::kLeastBlock});
+}
+
 /// A rank is a thread here: all are on one host.
 class OneHost : public TransportWorld {
 public:
@@ -152,5 +162,6 @@ INSTANTIATE_TEST_SUITE_P(
                     TransportCase{"shared_memory", makeOneHost},
                     wrapped<digests>("loopback_digests"),
                     wrapped<split>("loopback_split"),
+                    wrapped<compressed>("loopback_compressed"),
                     wrapped<staged>("loopback_host_staged")),
     caseName);

@@ -31,8 +31,8 @@ struct TransportMessage {
   /// shards; then `data` is not used where the transport sees peers' memory.
   /// Only for transports that can do it (TransportCaps).
   const MessageView *view = nullptr;
-  /// Whose bytes they are, for a transport that compares regions; null: not
-  /// told, at either end.
+  /// Whose bytes they are, for a transport that asks for it; null: not told, at
+  /// either end.
   const MessageRegions *regions = nullptr;
 };
 
@@ -42,7 +42,7 @@ struct TransportCaps {
   /// to shard without staging.
   bool seesPeerMemory = false;
   /// It uses the regions of messages, which are not found otherwise.
-  bool comparesRegions = false;
+  bool usesRegions = false;
   /// It works on between `begin` and `end`, while the rank does something else.
   bool overlaps = false;
   /// Devices, ascending. Messages from these may have a view, into which the

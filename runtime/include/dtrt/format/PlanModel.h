@@ -16,6 +16,7 @@
 #define DTRT_FORMAT_PLANMODEL_H
 
 #include "dtrt/cost/Cluster.h"
+#include "dtrt/cost/Compression.h"
 #include "dtrt/types/Interval.h"
 #include "dtrt/types/Types.h"
 #include "dtrt/types/ViewDim.h"
@@ -245,6 +246,7 @@ struct PlanCommon {
   std::vector<Family> families;
   std::vector<NamedView> views;
   Cluster cluster;
+  Compression compression;
   PlanSummary summary;
   /// Layouts in words (the layout-level IR), for `inspect` and `diff`.
   std::string sourceLayout, destinationLayout;

@@ -1,0 +1,71 @@
+//===- StateCodec.h - Elements of one state in fewer bytes ------*- C++ -*-===//
+//
+// Byte planes, of which zstd compresses those that gain by it; without loss.
+// Encoded, a run of elements is
+//
+//   mask      1 byte: bit p says that plane p is compressed
+//   sizes     4 bytes, little-endian, for each of these
+//   planes    in order, each as it is or compressed
+//
+// or, where the mask is zero, the elements as they are.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DTRT_LIB_TRANSPORT_STATECODEC_H
+#define DTRT_LIB_TRANSPORT_STATECODEC_H
+
+#include "BytePlanes.h"
+
+#include "dtrt/types/Status.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace dtrt {
+
+/// What peers compare; 0: this build has no zstd.
+uint32_t codecVersion();
+
+/// What a state gains, found out from a sample of it.
+struct CodecGain {
+  uint8_t planes = 0; // those that gain
+  uint64_t raw = 0, encoded = 0;
+  double encodeSeconds = 0, decodeSeconds = 0;
+
+  double ratio() const { return double(raw) / double(encoded); }
+  /// Of raw bytes, where one end waits for the other.
+  double bytesPerSecond() const {
+    return double(raw) / (encodeSeconds + decodeSeconds);
+  }
+  /// Whether a link of this rate B ends sooner with it, one end after the
+  /// other: raw / C + encoded / B < raw / B, that is C > B r / (r - 1).
+  bool paysOn(double linkBytesPerSecond) const {
+    return planes != 0 && encoded < raw &&
+           encodeSeconds + decodeSeconds <
+               double(raw - encoded) / linkBytesPerSecond;
+  }
+};
+
+class StateCodec {
+public:
+  /// `mostBytes`: of a run. Fails where the build has no zstd.
+  static Result<std::unique_ptr<StateCodec>> create(size_t mostBytes);
+  virtual ~StateCodec() = default;
+
+  /// The bytes that the run has become; 0: it does not fit into `room`.
+  virtual size_t encode(const std::byte *run, size_t bytes, unsigned width,
+                        uint8_t planes, std::byte *out, size_t room) = 0;
+  /// The encoded bytes that were read; an error where they are none.
+  virtual Result<size_t> decode(const std::byte *in, size_t inBytes,
+                                std::byte *run, size_t bytes,
+                                unsigned width) = 0;
+  /// Encodes a sample and decodes it again, on memory of the same size twice.
+  virtual CodecGain measure(const std::byte *sample, size_t bytes,
+                            unsigned width) = 0;
+  /// Of the library's own state.
+  virtual size_t libraryBytes() const = 0;
+};
+
+} // namespace dtrt
+
+#endif // DTRT_LIB_TRANSPORT_STATECODEC_H

@@ -1,0 +1,311 @@
+//===- CompressionTest.cpp - Fewer bytes over slow links, and the same ----===//
+
+#include "BlockCodec.h"
+#include "BorrowedTransport.h"
+#include "ExpectContains.h"
+#include "PlanBuilder.h"
+
+#include "dtrt/core/MessageRegions.h"
+#include "dtrt/transport/CompressedTransport.h"
+#include "dtrt/transport/LoopbackTransport.h"
+#include "dtrt/verify/Verifier.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <thread>
+
+using namespace dtrt;
+using namespace dtrt::test;
+
+namespace {
+
+using Bytes = std::vector<std::byte>;
+
+/// Values as weights have them: exponents alike, mantissas at random.
+Bytes weights(size_t count, unsigned seed) {
+  std::mt19937_64 rng(seed);
+  std::normal_distribution<float> normal(0, 0.02f);
+  Bytes out(count * sizeof(float));
+  for (size_t i = 0; i < count; ++i) {
+    float value = normal(rng);
+    std::memcpy(out.data() + i * sizeof value, &value, sizeof value);
+  }
+  return out;
+}
+
+Bytes noise(size_t bytes, unsigned seed) {
+  std::mt19937_64 rng(seed);
+  Bytes out(bytes);
+  for (std::byte &byte : out)
+    byte = std::byte(rng());
+  return out;
+}
+
+/// Slow links between all devices.
+Cluster slowCluster() {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  cluster.interNodeGBps = 1e-6; // anything is faster
+  return cluster;
+}
+
+constexpr Compression kSmall = {1, 1 << 16};
+
+/// A tensor of each of two states, in one message.
+PlanCommon twoStates() {
+  PlanCommon common;
+  common.families.push_back(makeFamily("w", {}, {1 << 20},
+                                       {{"master", DType::F32, DType::F32},
+                                        {"param", DType::BF16, DType::BF16}}));
+  return common;
+}
+
+MessageRegions regionsOf(const PlanCommon &common, uint64_t master,
+                         uint64_t param) {
+  return {&common, {{0, 0, {}, master}, {0, 1, {}, param}}};
+}
+
+/// The bytes as they come out of blocks that went through the codec, and how
+/// many there were.
+Bytes throughCodec(BlockCodec &codec, const TransportMessage &sent,
+                   double bytesPerSecond, uint64_t &encoded) {
+  Bytes got(sent.bytes), frame(codec.blockBytes());
+  TransportMessage received = sent;
+  received.data = got.data();
+  std::vector<ElementRun> runs = runsOf(sent);
+  for (uint64_t at = 0; at < sent.bytes; at += codec.blockBytes()) {
+    size_t size = codec.encode(sent, runs, at, bytesPerSecond, frame.data());
+    EXPECT_GE(size, 1u);
+    EXPECT_LE(size, codec.bytesAt(sent, at));
+    encoded += size;
+    Status status = codec.decode(received, runs, at, frame.data(), size);
+    EXPECT_TRUE(status.ok()) << status.message();
+  }
+  return got;
+}
+
+/// As `weights`, then half as many bytes of bf16, behind an odd head.
+struct TwoStates {
+  explicit TwoStates(uint64_t head = 4) : data(weights(60'000, 1)) {
+    Bytes params(60'000);
+    for (size_t i = 0; i < 30'000; ++i)
+      std::memcpy(params.data() + 2 * i, data.data() + 4 * i + 2, 2);
+    regions = regionsOf(common, data.size(), params.size());
+    data.insert(data.end(), params.begin(), params.end());
+    regions.list.insert(regions.list.begin(), {0, 1, {}, head});
+    data.insert(data.begin(), head, std::byte(7));
+    message = {false, 1, data.data(), data.size(), nullptr, &regions};
+  }
+  TwoStates(const TwoStates &) = delete;
+
+  PlanCommon common = twoStates();
+  Bytes data;
+  MessageRegions regions;
+  TransportMessage message;
+};
+
+} // namespace
+
+#define SKIP_WITHOUT_ZSTD()                                                    \
+  if (codecVersion() == 0)                                                     \
+  GTEST_SKIP() << "built without zstd"
+
+TEST(Compression, PlanesComeTogetherAgain) {
+  for (unsigned width : {1u, 2u, 4u, 8u})
+    for (size_t count : {1u, 7u, 2048u, 2049u, 5000u}) {
+      Bytes data = noise(count * width, width), planes(data.size()),
+            joined(data.size());
+      Planes<std::byte> parts = {};
+      Planes<const std::byte> read = {};
+      for (unsigned p = 0; p < width; ++p)
+        read[p] = parts[p] = planes.data() + p * count;
+      splitPlanes(data.data(), count, width, parts);
+      for (unsigned p = 0; p < width; ++p)
+        EXPECT_EQ(parts[p][count - 1], data[(count - 1) * width + p]);
+      joinPlanes(read, count, width, joined.data());
+      EXPECT_EQ(joined, data);
+    }
+}
+
+TEST(Compression, PaysOnlyWhereTheLinkIsSlower) {
+  // C = 2 GB/s for the two ends together, r = 1.25: B below C (r - 1) / r.
+  CodecGain gain = {0b1000, 1'000'000, 800'000, 0.0003, 0.0002};
+  EXPECT_EQ(gain.bytesPerSecond(), 2e9);
+  EXPECT_EQ(gain.ratio(), 1.25);
+  EXPECT_TRUE(gain.paysOn(0.39e9));
+  EXPECT_FALSE(gain.paysOn(0.41e9));
+  gain.encoded = gain.raw;
+  EXPECT_FALSE(gain.paysOn(1));
+}
+
+TEST(Compression, BlocksComeOutAsTheyWentIn) {
+  SKIP_WITHOUT_ZSTD();
+  for (uint64_t head : {2, 4, 4094}) {
+    TwoStates sent(head);
+    auto codec = BlockCodec::create(1 << 16);
+    ASSERT_TRUE(codec.ok());
+    uint64_t encoded = 0;
+    EXPECT_EQ(throughCodec(**codec, sent.message, 1, encoded), sent.data);
+    EXPECT_LT(encoded, sent.data.size() * 9 / 10);
+    // Each state by its own ratio: half of bf16 is exponent.
+    auto states = (*codec)->report().states;
+    auto ratio = [&](const char *state) {
+      return double(states[state].rawBytes) / double(states[state].sentBytes);
+    };
+    EXPECT_GT(ratio("master"), 1.1);
+    EXPECT_GT(ratio("param"), ratio("master"));
+  }
+}
+
+TEST(Compression, FastLinksAndNoiseGoRaw) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates sent;
+  auto codec = BlockCodec::create(1 << 16);
+  ASSERT_TRUE(codec.ok());
+  uint64_t encoded = 0;
+  EXPECT_EQ(throughCodec(**codec, sent.message, 1e15, encoded), sent.data);
+  EXPECT_EQ(encoded, sent.data.size());
+
+  Bytes random = noise(200'001, 3);
+  TransportMessage message = {false, 1, random.data(), random.size()};
+  encoded = 0;
+  EXPECT_EQ(throughCodec(**codec, message, 1, encoded), random);
+  EXPECT_EQ(encoded, random.size());
+}
+
+TEST(Compression, DamagedBlocksAreErrors) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates sent;
+  auto codec = BlockCodec::create(1 << 16);
+  ASSERT_TRUE(codec.ok());
+  std::vector<ElementRun> runs = runsOf(sent.message);
+  Bytes frame(1 << 16), out(sent.data.size());
+  size_t size = (*codec)->encode(sent.message, runs, 0, 1, frame.data());
+  ASSERT_LT(size, frame.size());
+  TransportMessage received = sent.message;
+  received.data = out.data();
+  for (size_t shorter = 1; shorter < size; shorter = shorter * 3 / 2 + 1)
+    EXPECT_FALSE(
+        (*codec)->decode(received, runs, 0, frame.data(), shorter).ok())
+        << shorter;
+  // Whatever a byte becomes, nothing is read or written elsewhere.
+  std::mt19937_64 rng(5);
+  for (int i = 0; i < 200; ++i) {
+    Bytes spoilt(frame.begin(), frame.begin() + std::ptrdiff_t(size));
+    spoilt[rng() % (i % 2 ? 64 : size)] = std::byte(rng());
+    (void)(*codec)->decode(received, runs, 0, spoilt.data(), spoilt.size());
+  }
+}
+
+TEST(Compression, TheLibraryKeepsToItsPartOfTheStaging) {
+  SKIP_WITHOUT_ZSTD();
+  Bytes data = weights(1'000'000, 9);
+  auto codec = StateCodec::create(data.size());
+  ASSERT_TRUE(codec.ok());
+  EXPECT_GT((*codec)->measure(data.data(), data.size(), 4).ratio(), 1.1);
+  EXPECT_LE((*codec)->libraryBytes(), Compression::kLibraryBytes);
+}
+
+namespace {
+
+/// Counts what goes through.
+class Counting : public Borrowed {
+public:
+  using Borrowed::Borrowed;
+  Status group(const std::vector<TransportMessage> &messages) override {
+    for (const TransportMessage &message : messages)
+      sent += message.receive ? 0 : message.bytes;
+    return Borrowed::group(messages);
+  }
+  uint64_t sent = 0;
+};
+
+/// Both devices send the message to each other at once; `compresses` says which
+/// of them can. What each has sent.
+std::array<uint64_t, 2> exchange(const TwoStates &message,
+                                 std::array<bool, 2> compresses) {
+  LoopbackWorld world({0, 1});
+  std::array<uint64_t, 2> sent = {};
+  std::vector<std::thread> threads;
+  for (uint32_t device : {0u, 1u})
+    threads.emplace_back([&, device] {
+      auto counted = std::make_unique<Counting>(world.endpoint(device));
+      Counting &count = *counted;
+      std::unique_ptr<Transport> transport = std::move(counted);
+      if (compresses[device])
+        transport = makeCompressedTransport(std::move(transport), slowCluster(),
+                                            kSmall);
+      uint32_t peer = 1 - device;
+      EXPECT_TRUE(transport->connect({1, 2}, {peer}).ok());
+      if (!compresses[device]) { // says so, as a build without zstd does
+        std::array<uint32_t, 2> versions = {};
+        auto *mine = reinterpret_cast<std::byte *>(versions.data());
+        EXPECT_TRUE(
+            transport
+                ->group({{false, peer, mine, 4}, {true, peer, mine + 4, 4}})
+                .ok());
+      }
+      Bytes got(message.data.size());
+      TransportMessage out = message.message, in = message.message;
+      out.peer = in.peer = peer;
+      in.receive = true;
+      in.data = got.data();
+      Status status = transport->group({out, in});
+      EXPECT_TRUE(status.ok()) << status.message();
+      EXPECT_EQ(got, message.data);
+      sent[device] = count.sent;
+      transport->leave();
+    });
+  for (std::thread &thread : threads)
+    thread.join();
+  return sent;
+}
+
+} // namespace
+
+TEST(Compression, MessagesArriveInFewerBytes) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates message;
+  for (uint64_t sent : exchange(message, {true, true}))
+    EXPECT_LT(sent, message.data.size() * 9 / 10);
+}
+
+TEST(Compression, APeerThatCannotIsFoundOutBeforeAnythingMoves) {
+  TwoStates message;
+  for (uint64_t sent : exchange(message, {true, false}))
+    EXPECT_GE(sent, message.data.size());
+}
+
+TEST(Compression, ThePlanHasRoomForIt) {
+  TestPlan plan = reshapePlan();
+  EXPECT_EQ(verifyPlan(plan.reader()).message(), "");
+  plan.common.compression = {25.5, 1 << 16};
+  uint64_t frames = plan.common.compression.bytesPerDevice(plan.common.cluster);
+  EXPECT_EQ(frames, 5 * (65536 + 4) + 65536 + (2 << 20));
+  PlanSummary &summary = plan.common.summary;
+  summary.stagingLimit = summary.stagingPeak + frames;
+  EXPECT_EQ(verifyPlan(plan.reader()).message(), "");
+  summary.stagingLimit -= 1;
+  expectContains(verifyPlan(plan.reader()).message(),
+                 "bytes of staging, more than the limit of");
+  summary.stagingLimit += 1;
+  summary.deviceLimit = summary.devicePeak + frames;
+  EXPECT_EQ(verifyPlan(plan.reader()).message(), "");
+  summary.deviceLimit -= 1;
+  expectContains(verifyPlan(plan.reader()).message(),
+                 "bytes of memory, more than the limit of");
+}
+
+TEST(Compression, BlocksHaveLimits) {
+  for (uint64_t block : {uint64_t(0), Compression::kLeastBlock - 1,
+                         Compression::kMostBlock + 1}) {
+    TestPlan plan = reshapePlan();
+    plan.common.compression = {1, block};
+    auto bytes = plan.encoded();
+    ASSERT_TRUE(bytes.ok());
+    auto reader = PlanReader::fromBytes(*bytes);
+    ASSERT_FALSE(reader.ok());
+    expectContains(reader.status().message(), "are compressed, expected");
+  }
+}
