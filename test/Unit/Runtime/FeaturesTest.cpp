@@ -1,5 +1,6 @@
 //===- FeaturesTest.cpp - A plan says what its readers must know ----------===//
 
+#include "ExpectContains.h"
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
@@ -73,6 +74,18 @@ TEST(Features, AreFoundInTheContent) {
   library.common.cluster.channelsPerPeer = 2;
   EXPECT_EQ(featureNames(neededBy(library)),
             (Names{"flat", "in-place", "launches", "channels"}));
+}
+
+TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  copyBeside(plan);
+  EXPECT_EQ(
+      featureNames(neededBy(plan)),
+      (Names{"flat", "zero-fill", "element-ranges", "copies-beside"}));
+  EXPECT_EQ(verdictOf(plan, neededBy(plan)), "");
+  expectContains(
+      verdictOf(plan, neededBy(plan) & ~bitOf(Feature::CopiesBeside)),
+      "plan needs feature 'copies-beside'");
 }
 
 TEST(Features, AreStatedByTheWriter) {

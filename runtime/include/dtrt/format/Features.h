@@ -34,7 +34,8 @@ namespace dtrt {
   X(Views, "views", "tensors of one side that are views")                      \
   X(Pxn, "pxn", "messages leave by the NIC of their receiver's place")         \
   X(Launches, "launches", "waves that cost a launch")                          \
-  X(Channels, "channels", "pairs whose channels do not fill their ports")
+  X(Channels, "channels", "pairs whose channels do not fill their ports")      \
+  X(CopiesBeside, "copies-beside", "copies that run beside a group")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,
