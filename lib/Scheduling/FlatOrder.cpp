@@ -165,9 +165,10 @@ void FlatOrder::forEachCopy(
     int64_t begin = sequence[own.front()].number;
     for (uint32_t number : jobs->shapesOf(cohort)) {
       const FlatShape &shape = jobs->shape(number);
-      if (!shape.local)
-        continue;
-      const std::vector<uint32_t> &starts = parts.at(shape.from);
+      auto known = parts.find(shape.from);
+      if (!shape.local || known == parts.end())
+        continue; // nothing of it is in these jobs
+      const std::vector<uint32_t> &starts = known->second;
       auto partOf = [&](uint32_t job) {
         return size_t(std::upper_bound(starts.begin(), starts.end(), job) -
                       starts.begin()) -

@@ -22,7 +22,7 @@ using namespace dt;
 namespace {
 
 /// Jobs that are compared at each step.
-constexpr size_t kChoices = 48;
+constexpr size_t kChoices = 192;
 
 class Sequencer {
 public:
