@@ -17,8 +17,10 @@
 // 24 elements take three phases; slots of two waves each way share the other
 // KiB, two elements each.
 //
-//   phase   waves   copied   sent
-//   TABLE
+//   phase   waves   copied           sent
+//   0       0 - 2   [0:3), one each  [0:5)     by two, two and one
+//   1       3 - 5   [3:5)            [5:11)    by two
+//   2       6 - 8   [5:8), one each  [11:16)   by two, two and one
 //
 //===----------------------------------------------------------------------===//
 
@@ -210,8 +212,8 @@ FlatScheduler::partsOf(const FlatPhase &phase,
                        const std::vector<Group> &groups) const {
   std::vector<double> free;
   for (const Group &group : groups)
-    free.push_back(std::max(
-        0.0, group.seconds - problem.cluster.packSeconds(group.bytes)));
+    free.push_back(std::max(0.0, group.seconds -
+                                     problem.cluster.packSeconds(group.bytes)));
   double allFree = std::accumulate(free.begin(), free.end(), 0.0);
   if (allFree == 0) {
     free.assign(free.size(), 1);
