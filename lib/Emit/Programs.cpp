@@ -170,14 +170,18 @@ public:
     program.destination = destination.records;
   }
 
-  void add(const PlanStep &step, const Work *first, const Work *last);
+  /// What the device does in a step, [first, last); `group`: the number of its
+  /// next wave, or -1.
+  void add(const PlanStep &step, const Work *first, const Work *last,
+           int32_t group);
 
 private:
   dtrt::Segment segment(uint32_t flow, dtrt::Side side, const Box &box) const;
   dtrt::Segment segment(const PlanPiece &piece, bool reading) const;
   dtrt::Segment segment(const PlanStorage &row, dtrt::Side side) const;
-  std::vector<dtrt::Segment> &local(dtrt::Opcode op, dtrt::Side firstSide);
-  void addPiece(Kind kind, const PlanPiece &piece);
+  std::vector<dtrt::Segment> &local(dtrt::Opcode op, dtrt::Side firstSide,
+                                    int32_t wave = -1);
+  void addPiece(Kind kind, const PlanPiece &piece, int32_t wave);
   void addStorage(Kind kind, const PlanStorage &row);
   void addWave(int32_t wave, const Work *first, const Work *last);
   void addMessage(const PlanMessage &message, dtrt::Instruction &group,
@@ -246,17 +250,21 @@ dtrt::Segment ProgramBuilder::Writer::segment(const PlanStorage &row,
 /// Segments of the last instruction when that is the same kind of local work,
 /// else of a new one. What is made from another state is read where other
 /// copies wrote it, so copies of different sides are apart.
-std::vector<dtrt::Segment> &
-ProgramBuilder::Writer::local(dtrt::Opcode op, dtrt::Side firstSide) {
+std::vector<dtrt::Segment> &ProgramBuilder::Writer::local(dtrt::Opcode op,
+                                                          dtrt::Side firstSide,
+                                                          int32_t wave) {
   if (program.instructions.empty() || program.instructions.back().op != op ||
+      program.instructions.back().wave != wave ||
       program.instructions.back().segments.front().side != firstSide) {
     program.instructions.emplace_back();
     program.instructions.back().op = op;
+    program.instructions.back().wave = wave;
   }
   return program.instructions.back().segments;
 }
 
-void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece) {
+void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece,
+                                      int32_t wave) {
   if (kind == Kind::Zero) {
     auto flow = uint32_t(piece.flow - plan.flows.size());
     local(dtrt::Opcode::Zero, dtrt::Side::Destination)
@@ -271,7 +279,7 @@ void ProgramBuilder::Writer::addPiece(Kind kind, const PlanPiece &piece) {
   } else {
     from = segment(piece, /*reading=*/true);
   }
-  auto &segments = local(dtrt::Opcode::Copy, from.side);
+  auto &segments = local(dtrt::Opcode::Copy, from.side, wave);
   segments.push_back(std::move(from));
   segments.push_back(std::move(to));
 }
@@ -330,7 +338,7 @@ void ProgramBuilder::Writer::addWave(int32_t wave, const Work *first,
 }
 
 void ProgramBuilder::Writer::add(const PlanStep &step, const Work *first,
-                                 const Work *last) {
+                                 const Work *last, int32_t group) {
   switch (step.kind) {
   case Kind::Wave:
     return addWave(step.wave, first, last);
@@ -342,8 +350,10 @@ void ProgramBuilder::Writer::add(const PlanStep &step, const Work *first,
   case Kind::Copy:
   case Kind::Derive:
   case Kind::Zero:
+    // Beside a wave that it has no part in, a device copies at once.
     for (; first != last; ++first)
-      addPiece(step.kind, plan.pieces[first->item]);
+      addPiece(step.kind, plan.pieces[first->item],
+               step.wave == group ? group : -1);
     return;
   }
 }
@@ -362,11 +372,16 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
   if (own == workOf.end())
     return program;
   const Work *end = own->second.data() + own->second.size();
+  const Work *next = own->second.data(); // of a wave, from `first` on
   for (const Work *first = own->second.data(); first != end;) {
     const Work *last = first;
     while (last != end && last->step == first->step)
       ++last;
-    writer.add(plan.steps[first->step], first, last);
+    next = std::max(next, first);
+    while (next != end && plan.steps[next->step].kind != Kind::Wave)
+      ++next;
+    writer.add(plan.steps[first->step], first, last,
+               next == end ? -1 : plan.steps[next->step].wave);
     first = last;
   }
   for (const dtrt::Instruction &instruction : program.instructions)

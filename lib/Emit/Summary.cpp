@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 using namespace dt;
 
@@ -38,26 +39,33 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
   }
 }
 
-/// In flat memory local work stays between groups; elsewhere it goes beside.
-std::vector<dtrt::TimedCopy> localWork(const TransportPlan &plan,
-                                       const std::vector<Flow> &flows,
-                                       const StayingShards &staying,
-                                       const dtrt::PlanSummary &summary) {
-  std::vector<dtrt::TimedCopy> out;
-  if (summary.mode != dtrt::MemoryMode::Flat)
-    return out;
-  std::map<int64_t, int64_t> bytes; // of devices, since the last wave
-  auto close = [&](int32_t wave) {
-    for (auto [device, count] : bytes)
-      out.push_back({wave, device, count});
-    bytes.clear();
-  };
-  for (const PlanStep &step : plan.steps) {
-    if (step.kind == Kind::Wave)
-      close(step.wave);
+/// In flat memory local work stays between groups, or goes beside the one that
+/// it names where its device has a part in it; elsewhere it goes beside all.
+class LocalWork {
+public:
+  LocalWork(const TransportPlan &plan, const std::vector<Flow> &flows,
+            const StayingShards &staying)
+      : plan(plan), flows(flows), staying(staying) {}
+
+  std::vector<dtrt::TimedCopy> run() {
+    for (const PlanStep &step : plan.steps) {
+      if (step.kind == Kind::Wave) {
+        keepBetween(step);
+        close(step.wave);
+      } else if (step.kind != Kind::Create && step.kind != Kind::Release) {
+        add(step);
+      }
+    }
+    close(INT32_MAX);
+    return std::move(out);
+  }
+
+private:
+  using Bytes = std::map<int64_t, int64_t>; // of devices, since the last wave
+
+  void add(const PlanStep &step) {
     bool isZero = step.kind == Kind::Zero;
-    if (!isZero && step.kind != Kind::Copy && step.kind != Kind::Derive)
-      continue;
+    Bytes &bytes = step.wave >= 0 ? beside : between;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
       // Padding is of flows of its own, which stand behind the others.
@@ -69,9 +77,37 @@ std::vector<dtrt::TimedCopy> localWork(const TransportPlan &plan,
         bytes[piece.to] += moved;
     }
   }
-  close(INT32_MAX);
-  return out;
-}
+
+  /// What goes beside a wave on devices that have no part in it.
+  void keepBetween(const PlanStep &wave) {
+    if (beside.empty())
+      return;
+    std::set<int64_t> devices;
+    for (size_t i = wave.first; i < wave.last; ++i)
+      devices.insert({plan.pieces[i].from, plan.pieces[i].to});
+    for (auto it = beside.begin(); it != beside.end();) {
+      bool isIn = devices.count(it->first) > 0;
+      if (!isIn)
+        between[it->first] += it->second;
+      it = isIn ? std::next(it) : beside.erase(it);
+    }
+  }
+
+  void close(int32_t wave) {
+    for (bool isBeside : {false, true}) {
+      Bytes &bytes = isBeside ? beside : between;
+      for (auto [device, count] : bytes)
+        out.push_back({wave, device, count, isBeside});
+      bytes.clear();
+    }
+  }
+
+  const TransportPlan &plan;
+  const std::vector<Flow> &flows;
+  const StayingShards &staying;
+  Bytes between, beside;
+  std::vector<dtrt::TimedCopy> out;
+};
 
 void countMessages(const TransportPlan &plan,
                    const std::vector<PlanMessage> &messages,
@@ -110,8 +146,10 @@ void dt::summarize(const TransportPlan &plan, const std::vector<Flow> &flows,
   out.timeLowerBound = bounds.seconds;
   StayingShards staying(plan);
   countBytes(plan, flows, staying, out);
-  countMessages(plan, messagesOf(plan), localWork(plan, flows, staying, out),
-                cluster, out);
+  std::vector<dtrt::TimedCopy> copies;
+  if (out.mode == dtrt::MemoryMode::Flat)
+    copies = LocalWork(plan, flows, staying).run();
+  countMessages(plan, messagesOf(plan), copies, cluster, out);
   out.multicasts = multicasts(plan, flows).size();
   for (const auto &[device, memory] : measureMemory(plan)) {
     out.stagingPeak = std::max<uint64_t>(out.stagingPeak, memory.staging);

@@ -9,7 +9,8 @@
 //   step 3 writes          ..xx xx..          pages 0, 1 exist for step 3
 //   step 5 writes                 x.. ..xx    page 2 exists for step 5
 //
-// What does not change has one storage for both sides, which stays as it is.
+// What does not change has one storage for both sides, which stays as it is. A
+// copy that runs beside a wave reads until that has ended.
 //
 // By tensor, a page is a whole buffer, and the buffers of tensors that share a
 // storage come with the first of them and go with the last.
@@ -157,9 +158,9 @@ class DeviceStorage {
 public:
   DeviceStorage(const TransportPlan &plan, const ShardIndex &source,
                 const ShardIndex &destination, const StayingShards &staying,
-                int64_t pageBytes, int64_t device)
+                ArrayRef<uint32_t> lastSteps, int64_t pageBytes, int64_t device)
       : plan(plan), source(source), destination(destination), staying(staying),
-        pageBytes(pageBytes), device(device) {}
+        lastSteps(lastSteps), pageBytes(pageBytes), device(device) {}
 
   /// `pieces`: those that the device reads or writes, with the kinds of their
   /// steps, in order.
@@ -179,6 +180,7 @@ private:
   const TransportPlan &plan;
   const ShardIndex &source, &destination;
   const StayingShards &staying;
+  ArrayRef<uint32_t> lastSteps;
   int64_t pageBytes, device;
   std::vector<Touch> touches;
   DeviceRuns found;
@@ -253,8 +255,8 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
     if (piece.to == device)
       touch(/*creates=*/true, flow, of.states, piece.step, piece.box);
     if (piece.from == device && piece.atSource && kind != Kind::Zero)
-      touch(/*creates=*/false, of.readsFrom, of.readStates, piece.step,
-            piece.box);
+      touch(/*creates=*/false, of.readsFrom, of.readStates,
+            lastSteps[piece.step], piece.box);
   }
   llvm::sort(touches, [](const Touch &a, const Touch &b) {
     return std::make_tuple(a.buffer.key(), a.step, a.elements) <
@@ -504,13 +506,14 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   ShardIndex source = indexShards(plan.flows, /*source=*/true);
   ShardIndex destination = indexShards(plan.flows, /*source=*/false);
   StayingShards staying(plan);
+  std::vector<uint32_t> lastSteps = plan.lastSteps();
   auto pieces = piecesByDevice(plan);
   std::vector<int64_t> devices;
   for (const auto &[device, own] : pieces)
     devices.push_back(device);
   std::vector<DeviceRuns> runs(devices.size());
   parallelFor(context, 0, devices.size(), [&](size_t i) {
-    runs[i] = DeviceStorage(plan, source, destination, staying,
+    runs[i] = DeviceStorage(plan, source, destination, staying, lastSteps,
                             reading.info->pageBytes(), devices[i])
                   .find(pieces.at(devices[i]));
   });

@@ -140,7 +140,7 @@ void Reader::setSlot(dtrt::Instruction &of, Value slot) const {
 }
 
 void Reader::readCopy(CopyLocalOp op) {
-  dtrt::Instruction &copy = add(op, dtrt::Opcode::Copy);
+  dtrt::Instruction &copy = add(op, dtrt::Opcode::Copy, op.getWave());
   auto from = op.getSourceViews().getAsRange<ViewAttr>();
   auto to = op.getDestinationViews().getAsRange<ViewAttr>();
   for (auto [source, sourceView, destination, destinationView] :

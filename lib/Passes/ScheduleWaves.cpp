@@ -122,7 +122,7 @@ WaveProblem readProblem(const TransitionReading &reading,
 // The schedule
 //===----------------------------------------------------------------------===//
 
-/// Which pieces and which copies go in one wave; a solver puts both in none.
+/// Which pieces go in one wave, and which copies go beside them, or alone.
 struct WaveContents {
   ArrayRef<ScheduledMove> moves;
   ArrayRef<ScheduledCopy> copies;
@@ -161,14 +161,25 @@ struct Load {
   PiecesAttr pieces;
 };
 
-/// The pieces of one wave by flow, as classes.
-std::vector<Load> compressWave(const TransitionInfo &info,
-                               const WaveContents &wave) {
-  std::map<uint32_t, std::vector<int64_t>> rows; // per flow
-  for (const auto &[move, number] : wave.moves)
+/// Rows of pieces, per flow.
+using FlowRows = std::map<uint32_t, std::vector<int64_t>>;
+
+FlowRows rowsOf(ArrayRef<ScheduledMove> moves) {
+  FlowRows rows;
+  for (const auto &[move, number] : moves)
     appendRow(rows[move.flow], move.source, move.destination, move.box);
-  for (const auto &[copy, number] : wave.copies)
+  return rows;
+}
+
+FlowRows rowsOf(ArrayRef<ScheduledCopy> copies) {
+  FlowRows rows;
+  for (const auto &[copy, number] : copies)
     appendRow(rows[copy.flow], copy.device, copy.device, copy.box);
+  return rows;
+}
+
+/// Pieces by flow, as classes.
+std::vector<Load> compress(const TransitionInfo &info, const FlowRows &rows) {
   std::vector<Load> out;
   for (const auto &[flow, table] : rows) {
     ParamOp param = info.flows[flow].param;
@@ -179,14 +190,15 @@ std::vector<Load> compressWave(const TransitionInfo &info,
   return out;
 }
 
-template <typename Op>
+/// `wave`: that copies run beside.
+template <typename Op, typename... Wave>
 void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
-                OpBuilder &builder) {
+                OpBuilder &builder, Wave... wave) {
   for (const Load &load : loads) {
     const FlowInfo &flow = info.flows[load.flow];
     Op::create(builder, info.op().getLoc(),
                FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
-               flow.stateNames, load.pieces);
+               flow.stateNames, load.pieces, wave...);
   }
 }
 
@@ -194,22 +206,24 @@ void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
 /// classes on the threads that there are.
 void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
   MLIRContext *context = info.op().getContext();
-  std::vector<std::vector<Load>> loads(waves.size());
-  parallelFor(context, 0, waves.size(),
-              [&](size_t w) { loads[w] = compressWave(info, waves[w]); });
+  std::vector<std::vector<Load>> moves(waves.size()), copies(waves.size());
+  parallelFor(context, 0, waves.size(), [&](size_t w) {
+    moves[w] = compress(info, rowsOf(waves[w].moves));
+    copies[w] = compress(info, rowsOf(waves[w].copies));
+  });
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(&info.op().getBody().front());
   int64_t number = 0;
   for (size_t w = 0; w < waves.size(); ++w) {
-    if (waves[w].moves.empty()) {
-      writeLoads<CopyOp>(info, loads[w], builder);
+    bool isAlone = waves[w].moves.empty();
+    writeLoads<CopyOp>(info, copies[w], builder, isAlone ? -1 : number);
+    if (isAlone)
       continue;
-    }
     auto wave =
         WaveOp::create(builder, info.op().getLoc(), number++, RowsAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&wave.getBody());
-    writeLoads<SendrecvOp>(info, loads[w], builder);
+    writeLoads<SendrecvOp>(info, moves[w], builder);
   }
 }
 
@@ -219,11 +233,9 @@ void writeKeeps(const TransitionInfo &info,
   std::vector<ScheduledCopy> all;
   for (const LocalMove &keep : keeps)
     all.push_back({keep, 0});
-  WaveContents contents;
-  contents.copies = all;
   OpBuilder builder(info.op().getContext());
   builder.setInsertionPointToEnd(&info.op().getBody().front());
-  writeLoads<KeepOp>(info, compressWave(info, contents), builder);
+  writeLoads<KeepOp>(info, compress(info, rowsOf(all)), builder);
 }
 
 /// What has no place among waves: derived states come last, and in flat mode
@@ -263,7 +275,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
     predictedUs += predictSeconds(messages, info.cluster,
-                                  problem.timedCopies(schedule.copies)) *
+                                  problem.timedCopies(schedule)) *
                    1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;

@@ -169,7 +169,7 @@ void ProgramWriter::writeCopy(const dtrt::Instruction &instruction) {
     written.push_back(view(instruction.segments[i + 1]));
   }
   CopyLocalOp::create(builder, loc, from, builder.getArrayAttr(read), to,
-                      builder.getArrayAttr(written));
+                      builder.getArrayAttr(written), int64_t(instruction.wave));
 }
 
 void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {

@@ -153,6 +153,8 @@ private:
   }
   LogicalResult addPieces(MovementOpInterface op, int32_t wave);
   LogicalResult addLocal(Operation *op);
+  LogicalResult addBeside(CopyOp copy);
+  LogicalResult checkBeside(std::optional<int64_t> next);
   LogicalResult addWave(WaveOp wave, int64_t &last);
   LogicalResult addStorage(Operation *op);
   LogicalResult addStorage(Operation *op, uint32_t flow, uint64_t states,
@@ -166,6 +168,7 @@ private:
   TransitionReading reading;
   std::vector<PieceJob> jobs;
   std::vector<SlotJob> slotJobs;
+  CopyOp beside; // the last that runs beside a wave which is still to come
   size_t numPieces = 0, numSlots = 0;
 };
 
@@ -188,7 +191,39 @@ LogicalResult BodyReader::addLocal(Operation *op) {
           : isa<DeriveOp>(op) ? Kind::Derive
                               : Kind::Copy);
   reading.plan.steps.back().keeps = isa<KeepOp>(op);
+  if (auto copy = dyn_cast<CopyOp>(op))
+    if (failed(addBeside(copy)))
+      return failure();
   return addPieces(cast<MovementOpInterface>(op), /*wave=*/-1);
+}
+
+/// A copy may run beside the next wave, in flat memory.
+LogicalResult BodyReader::addBeside(CopyOp copy) {
+  int64_t wave = copy.getWave();
+  if (wave == -1)
+    return success();
+  if (!info.isFlat() || wave < 0 || wave > INT32_MAX)
+    return copy.emitOpError() << "is of wave " << wave
+                              << (info.isFlat() ? ", which there is none of"
+                                                : ", expected flat memory");
+  if (beside && beside.getWave() != wave)
+    return copy.emitOpError() << "is of wave " << wave << ", others before it "
+                              << "are of wave " << beside.getWave();
+  beside = copy;
+  reading.plan.steps.back().wave = int32_t(wave);
+  return success();
+}
+
+LogicalResult BodyReader::checkBeside(std::optional<int64_t> next) {
+  if (!beside || next == beside.getWave())
+    return success();
+  InFlightDiagnostic error = beside.emitOpError()
+                             << "is of wave " << beside.getWave() << ", ";
+  if (next)
+    error << "the next wave is " << *next;
+  else
+    error << "no wave follows";
+  return error;
 }
 
 LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
@@ -200,6 +235,9 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
   if (last > INT32_MAX)
     return wave.emitOpError()
            << "has number " << last << ", more than the limit of " << INT32_MAX;
+  if (failed(checkBeside(last)))
+    return failure();
+  beside = nullptr;
   addStep(Kind::Wave, int32_t(last));
   for (Operation &op : wave.getBody().front())
     if (failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
@@ -340,7 +378,7 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
     if (failed(added))
       return failure();
   }
-  if (failed(finish()))
+  if (failed(checkBeside(std::nullopt)) || failed(finish()))
     return failure();
   std::vector<PlanStep> &steps = reading.plan.steps;
   parallelFor(info.op().getContext(), 0, steps.size(), [&](size_t i) {

@@ -33,7 +33,8 @@ using StorageKey = std::tuple<bool, uint32_t, int64_t, uint32_t>;
 class StorageChecker {
 public:
   explicit StorageChecker(const TransportPlan &plan)
-      : plan(plan), source(indexShards(plan.flows, /*source=*/true)),
+      : plan(plan), lastSteps(plan.lastSteps()),
+        source(indexShards(plan.flows, /*source=*/true)),
         destination(indexShards(plan.flows, /*source=*/false)) {}
 
   MaybeFault check(const ParallelFor &parallel) {
@@ -76,6 +77,7 @@ private:
   }
 
   const TransportPlan &plan;
+  const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
   std::map<StorageKey, ShardStorage> shards; // those that come or go
 };
@@ -303,7 +305,8 @@ MaybeFault StorageChecker::checkShard(const StorageKey &key,
     const PlanStorage &row = *storage.rows[r];
     const Touch &touch = storage.touches[t];
     const PlanPiece &piece = *touch.piece;
-    bool isInOrder = creates ? row.step < piece.step : piece.step < row.step;
+    bool isInOrder =
+        creates ? row.step < piece.step : lastSteps[piece.step] < row.step;
     const PlanFlow &flow = plan.flows[piece.flow % plan.flows.size()];
     uint64_t states = creates ? flow.states : flow.readStates;
     if (isInOrder || !(row.states & states) ||

@@ -311,7 +311,7 @@ FlatJobs::touchesOf(const Cohort &cohort) const {
   return touches;
 }
 
-/// What each block sends, and brings from elsewhere.
+/// What each block copies, sends, and brings from elsewhere.
 void FlatJobs::addTraffic(
     const Cohort &cohort,
     std::vector<std::map<int64_t, JobEffect>> &byDevice) const {
@@ -321,8 +321,6 @@ void FlatJobs::addTraffic(
   BlockParts parts(cohort.blocking);
   for (uint32_t number : cohort.shapes) {
     const FlatShape &shape = shapes[number];
-    if (shape.local)
-      continue;
     bool inter = !input.cluster.sameNode(shape.from, shape.to);
     int64_t width = bytesOf(input.flows[shape.flow].destination);
     for (size_t block = 0; block < byDevice.size(); ++block) {
@@ -332,7 +330,10 @@ void FlatJobs::addTraffic(
       if (bytes == 0)
         continue;
       JobEffect &sender = byDevice[block][shape.from];
-      sender.sends |= shape.sourceShard >= 0;
+      if (shape.local) {
+        sender.copied += bytes;
+        continue;
+      }
       sender.ports[2 * inter] += bytes;
       byDevice[block][shape.to].ports[2 * inter + 1] += bytes;
     }

@@ -40,14 +40,25 @@ FlatOrder::FlatOrder(const FlatInput &input, int64_t jobBytes)
       addAlone(together.front());
 }
 
-void FlatOrder::addAlone(const FlatJob &job) {
+/// Adds the job to the order, with what it copies.
+void FlatOrder::addCopies(const FlatJob &job) {
   auto number = uint32_t(sequence.size());
   sequence.push_back({job.cohort, job.number});
+  for (const JobEffect &effect :
+       jobs->byCohort()[job.cohort].effects[job.block])
+    if (effect.copied > 0)
+      devices[effect.device].copies.push_back(
+          {number, effect.copied * job.numMembers});
+}
+
+void FlatOrder::addAlone(const FlatJob &job) {
+  auto number = uint32_t(sequence.size());
+  addCopies(job);
   for (const JobEffect &effect :
        jobs->byCohort()[job.cohort].effects[job.block]) {
     Device &device = devices[effect.device];
     device.effects.push_back({number, effect.created * job.numMembers,
-                              effect.freed * job.numMembers, effect.sends});
+                              effect.freed * job.numMembers});
     device.read += device.effects.back().freed;
   }
 }
@@ -57,19 +68,18 @@ void FlatOrder::addTogether(const FlatStorages &storages,
                             const std::vector<FlatJob> &together) {
   auto first = uint32_t(sequence.size());
   for (const FlatJob &job : together)
-    sequence.push_back({job.cohort, job.number});
+    addCopies(job);
   auto last = uint32_t(sequence.size() - 1);
   uint32_t group = *storages.groupOf(together.front().cohort);
   for (const auto &[number, effect] : storages.effectsOf(group)) {
     Device &device = devices[number];
     device.read += effect.freed;
     if (first == last) {
-      device.effects.push_back(
-          {first, effect.created, effect.freed, effect.sends});
+      device.effects.push_back({first, effect.created, effect.freed});
       continue;
     }
-    device.effects.push_back({first, effect.created, 0, effect.sends});
-    device.effects.push_back({last, 0, effect.freed, effect.sends});
+    device.effects.push_back({first, effect.created, 0});
+    device.effects.push_back({last, 0, effect.freed});
   }
 }
 
@@ -88,70 +98,94 @@ int64_t FlatOrder::neededBytes() const {
 }
 
 /// The first job, up to `limit`, that a device has no room for in a phase that
-/// begins at `place`. Copies are done as soon as there is room, and free what
-/// they read where no earlier job of the phase has to wait for messages.
-uint32_t FlatOrder::extend(const Device &device, Place place, uint32_t limit,
-                           Steps *steps) const {
+/// begins at `place`.
+uint32_t FlatOrder::extend(const Device &device, Place place,
+                           uint32_t limit) const {
   const std::vector<Effect> &effects = device.effects;
-  size_t open = place.next, finished = place.next;
-  auto mayOpen = [&] {
-    return open < effects.size() && effects[open].job < limit &&
-           effects[open].created <= place.room;
-  };
-  while (mayOpen()) {
-    if (steps)
-      steps->push_back(effects[open].job);
-    for (; mayOpen(); ++open)
-      place.room -= effects[open].created;
-    for (; finished < open && !effects[finished].sends; ++finished)
-      place.room += effects[finished].freed;
+  size_t open = place.next;
+  for (; open < effects.size() && effects[open].job < limit; ++open) {
+    place.room -= effects[open].created;
+    if (place.room < 0)
+      return effects[open].job;
   }
-  return open < effects.size() ? std::min(limit, effects[open].job) : limit;
+  return limit;
 }
 
-/// Jobs [first, last), those of a cohort together.
-void FlatOrder::emit(uint32_t first, uint32_t last,
-                     const std::map<int64_t, Steps> &steps,
-                     FlatPhase &out) const {
-  std::map<uint32_t, std::vector<uint32_t>> byCohort; // jobs, in order
-  for (uint32_t job = first; job < last; ++job)
-    byCohort[sequence[job].cohort].push_back(job);
+/// The jobs of a phase, those of a cohort together and in order.
+std::map<uint32_t, std::vector<uint32_t>>
+FlatOrder::jobsByCohort(const FlatPhase &phase) const {
+  std::map<uint32_t, std::vector<uint32_t>> out;
+  for (uint32_t job = phase.firstJob; job < phase.lastJob; ++job)
+    out[sequence[job].cohort].push_back(job);
+  return out;
+}
+
+void FlatOrder::addMoves(FlatPhase &phase) const {
   std::vector<Box> boxes;
-  for (const auto &[cohort, own] : byCohort) {
+  for (const auto &[cohort, own] : jobsByCohort(phase)) {
     int64_t begin = sequence[own.front()].number;
     for (uint32_t number : jobs->shapesOf(cohort)) {
       const FlatShape &shape = jobs->shape(number);
-      if (!shape.local) {
-        boxes.clear();
-        jobs->boxesOf(cohort, number, begin, begin + int64_t(own.size()),
-                      boxes);
-        for (const Box &box : boxes)
-          out.moves.push_back(
-              {shape.flow, shape.hop, shape.from, shape.to, box});
+      if (shape.local)
         continue;
-      }
-      const Steps &starts = steps.at(shape.from);
-      auto stepOf = [&](uint32_t job) {
-        return uint32_t(std::upper_bound(starts.begin(), starts.end(), job) -
-                        starts.begin());
+      boxes.clear();
+      jobs->boxesOf(cohort, number, begin, begin + int64_t(own.size()), boxes);
+      for (const Box &box : boxes)
+        phase.moves.push_back(
+            {shape.flow, shape.hop, shape.from, shape.to, box});
+    }
+  }
+  // Shapes stand by hop inside a job only when they were met in that order.
+  std::stable_sort(phase.moves.begin(), phase.moves.end(),
+                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
+}
+
+std::map<int64_t, std::vector<FlatCopy>>
+FlatOrder::copiesOf(const FlatPhase &phase) const {
+  std::map<int64_t, std::vector<FlatCopy>> out;
+  auto isBefore = [](const FlatCopy &copy, uint32_t job) {
+    return copy.job < job;
+  };
+  for (const auto &[number, device] : devices) {
+    const std::vector<FlatCopy> &all = device.copies;
+    auto first =
+        std::lower_bound(all.begin(), all.end(), phase.firstJob, isBefore);
+    auto last = std::lower_bound(first, all.end(), phase.lastJob, isBefore);
+    if (first != last)
+      out[number].assign(first, last);
+  }
+  return out;
+}
+
+void FlatOrder::forEachCopy(
+    const FlatPhase &phase, const Parts &parts,
+    const std::function<void(const LocalMove &, size_t)> &fn) const {
+  std::vector<Box> boxes;
+  for (const auto &[cohort, own] : jobsByCohort(phase)) {
+    int64_t begin = sequence[own.front()].number;
+    for (uint32_t number : jobs->shapesOf(cohort)) {
+      const FlatShape &shape = jobs->shape(number);
+      auto known = parts.find(shape.from);
+      if (!shape.local || known == parts.end())
+        continue; // nothing of it is in these jobs
+      const std::vector<uint32_t> &starts = known->second;
+      auto partOf = [&](uint32_t job) {
+        return size_t(std::upper_bound(starts.begin(), starts.end(), job) -
+                      starts.begin()) -
+               1;
       };
       for (size_t i = 0, end = 0; i < own.size(); i = end) {
-        uint32_t step = stepOf(own[i]);
-        for (end = i + 1; end < own.size() && stepOf(own[end]) == step; ++end)
+        size_t part = partOf(own[i]);
+        for (end = i + 1; end < own.size() && partOf(own[end]) == part; ++end)
           continue;
         boxes.clear();
         jobs->boxesOf(cohort, number, begin + int64_t(i), begin + int64_t(end),
                       boxes);
-        for (const Box &box : boxes) {
-          out.locals.push_back({shape.flow, shape.from, box});
-          out.steps.push_back(step);
-        }
+        for (const Box &box : boxes)
+          fn({shape.flow, shape.from, box}, part);
       }
     }
   }
-  // Shapes stand by hop inside a job only when they were met in that order.
-  std::stable_sort(out.moves.begin(), out.moves.end(),
-                   [](const Move &a, const Move &b) { return a.hop < b.hop; });
 }
 
 std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
@@ -164,20 +198,19 @@ std::vector<FlatPhase> FlatOrder::phases(int64_t roomBytes) const {
   for (uint32_t first = 0, last = 0; first < all; first = last) {
     last = all;
     for (const auto &[number, device] : devices)
-      last = extend(device, places[number], last, nullptr);
+      last = extend(device, places[number], last);
     // One job always fits where neededBytes() do.
     last = std::max(last, first + 1);
-    std::map<int64_t, Steps> steps;
     for (const auto &[number, device] : devices) {
       Place &place = places[number];
-      extend(device, place, last, &steps[number]);
       for (; place.next < device.effects.size() &&
              device.effects[place.next].job < last;
            ++place.next)
         place.room += device.effects[place.next].freed -
                       device.effects[place.next].created;
     }
-    emit(first, last, steps, out.emplace_back());
+    out.push_back({{}, first, last});
+    addMoves(out.back());
   }
   return out;
 }

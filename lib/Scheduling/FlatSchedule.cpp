@@ -7,23 +7,20 @@
 //      they fit the room one by one; if they never do, the limit is too small.
 //   3. Neighbouring jobs make a phase while every device has room for all that
 //      it brings.
-//   4. A phase begins with its copies. A copy frees what it reads, so that
-//      others may have to wait for it: each step of these is a wave.
-//   5. What moves in a phase may do so in any order: it is scheduled by itself,
-//      and its waves follow.
+//   4. What moves in a phase may do so in any order: it is scheduled by itself.
+//   5. What a device copies in a phase goes beside its messages, as evenly as
+//      they leave its copy lane time, job by job. Devices without messages copy
+//      in a wave before them.
 //
 // test/Problems/flat-swap.json: two devices swap 16 elements of 128 bytes and
 // copy 8 others, with a limit of 2 KiB. 1 KiB is room for 8 elements, so that
 // 24 elements take three phases; slots of two waves each way share the other
 // KiB, two elements each.
 //
-//   phase   waves   copied   sent
-//   0       0       [0:3)
-//           1 - 3            [0:5)     by two, two and one
-//   1       4       [3:5)
-//           5 - 7            [5:11)    by two
-//   2       8       [5:8)
-//           9 - 11           [11:16)   by two, two and one
+//   phase   waves   copied           sent
+//   0       0 - 2   [0:3), one each  [0:5)     by two, two and one
+//   1       3 - 5   [3:5)            [5:11)    by two
+//   2       6 - 8   [5:8), one each  [11:16)   by two, two and one
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,6 +33,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 using namespace dt;
 
@@ -81,8 +79,19 @@ private:
   bool fits(int64_t limit) const;
   int64_t smallestLimit() const;
   std::string refuseLimit() const;
-  void addCopies(const FlatPhase &phase);
-  std::optional<std::string> addMoves(std::vector<Move> moves, int64_t effort);
+  struct Group;
+  std::map<int64_t, std::vector<Group>>
+  groupsOf(const std::vector<ScheduledMove> &moves) const;
+  std::vector<uint32_t> partsOf(const FlatPhase &phase,
+                                const std::vector<FlatCopy> &copies,
+                                const std::vector<Group> &groups) const;
+  void addCopies(const FlatOrder &order, const FlatPhase &phase,
+                 const std::vector<ScheduledMove> &moves);
+  std::optional<std::string> scheduleMoves(std::vector<Move> moves,
+                                           int64_t effort,
+                                           std::vector<ScheduledMove> &out);
+  std::optional<std::string> addPhase(const FlatOrder &order, FlatPhase phase,
+                                      int64_t effort);
 
   const WaveProblem &problem;
   const Storage &storage;
@@ -171,20 +180,90 @@ int64_t FlatScheduler::smallestLimit() const {
   return works;
 }
 
-/// Each step of a phase's copies is a wave of its own.
-void FlatScheduler::addCopies(const FlatPhase &phase) {
-  std::vector<uint32_t> steps = phase.steps;
-  std::sort(steps.begin(), steps.end());
-  steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  std::vector<std::vector<ScheduledCopy>> waves(steps.size());
-  for (size_t i = 0; i < phase.locals.size(); ++i) {
-    auto number = std::lower_bound(steps.begin(), steps.end(), phase.steps[i]) -
-                  steps.begin();
-    waves[number].push_back({phase.locals[i], wave + int32_t(number)});
+/// A device's part in a wave.
+struct FlatScheduler::Group {
+  int32_t wave = 0;
+  double seconds = 0; // of its longest message
+  int64_t bytes = 0;  // packed and unpacked
+};
+
+std::map<int64_t, std::vector<FlatScheduler::Group>>
+FlatScheduler::groupsOf(const std::vector<ScheduledMove> &moves) const {
+  std::map<int64_t, std::vector<Group>> out;
+  for (const TimedMessage &message : problem.messages(moves)) {
+    double seconds = problem.cluster.portSeconds(
+        message.source, message.destination, message.bytes);
+    for (int64_t device : {message.source, message.destination}) {
+      std::vector<Group> &own = out[device];
+      if (own.empty() || own.back().wave != message.wave)
+        own.push_back({message.wave, 0, 0});
+      own.back().seconds = std::max(own.back().seconds, seconds);
+      own.back().bytes += message.bytes;
+    }
   }
-  for (const std::vector<ScheduledCopy> &copies : waves)
-    schedule.copies.insert(schedule.copies.end(), copies.begin(), copies.end());
-  wave += int32_t(steps.size());
+  return out;
+}
+
+/// The first job of what goes beside each group: jobs in their order, groups
+/// with as much of them as their messages leave the copy lane time for.
+std::vector<uint32_t>
+FlatScheduler::partsOf(const FlatPhase &phase,
+                       const std::vector<FlatCopy> &copies,
+                       const std::vector<Group> &groups) const {
+  std::vector<double> free;
+  for (const Group &group : groups)
+    free.push_back(std::max(0.0, group.seconds -
+                                     problem.cluster.packSeconds(group.bytes)));
+  double allFree = std::accumulate(free.begin(), free.end(), 0.0);
+  if (allFree == 0) {
+    free.assign(free.size(), 1);
+    allFree = double(free.size());
+  }
+  double all = 0, copied = 0, reached = free.front() / allFree;
+  for (const FlatCopy &copy : copies)
+    all += double(copy.bytes);
+  std::vector<uint32_t> starts = {phase.firstJob};
+  for (const FlatCopy &copy : copies) {
+    double middle = (copied + double(copy.bytes) / 2) / all;
+    for (; middle > reached && starts.size() < groups.size();
+         reached += free[starts.size() - 1] / allFree)
+      starts.push_back(copy.job);
+    copied += double(copy.bytes);
+  }
+  return starts;
+}
+
+/// Copies of a phase, beside the moves that have been scheduled of it: their
+/// waves count from `wave`, once the copies have been added.
+void FlatScheduler::addCopies(const FlatOrder &order, const FlatPhase &phase,
+                              const std::vector<ScheduledMove> &moves) {
+  auto copies = order.copiesOf(phase);
+  if (copies.empty())
+    return;
+  auto groups = groupsOf(moves);
+  FlatOrder::Parts parts;
+  bool areAlone = false; // any
+  for (const auto &[device, own] : copies) {
+    auto found = groups.find(device);
+    areAlone |= found == groups.end();
+    parts[device] = found == groups.end()
+                        ? std::vector<uint32_t>{phase.firstJob}
+                        : partsOf(phase, own, found->second);
+  }
+  int32_t begin = wave + areAlone;
+  std::vector<ScheduledCopy> own;
+  order.forEachCopy(phase, parts, [&](const LocalMove &copy, size_t part) {
+    auto found = groups.find(copy.device);
+    own.push_back({copy, found == groups.end()
+                             ? wave
+                             : begin + found->second[part].wave});
+  });
+  std::stable_sort(own.begin(), own.end(),
+                   [](const ScheduledCopy &a, const ScheduledCopy &b) {
+                     return a.wave < b.wave;
+                   });
+  schedule.copies.insert(schedule.copies.end(), own.begin(), own.end());
+  wave = begin;
 }
 
 /// How unlike two sizes are; one that cuts no message is like no other.
@@ -199,8 +278,9 @@ double distance(const ChunkBytes &a, const ChunkBytes &b) {
 
 /// With the chunk size that is predicted to be fastest of those that are tried:
 /// first those that are most like what suited the phase before.
-std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
-                                                   int64_t effort) {
+std::optional<std::string>
+FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
+                             std::vector<ScheduledMove> &out) {
   WaveProblem phase = phaseOf(std::move(moves), storage.limitBytes);
   phase.stagingBytes = std::min(problem.stagingBytes, phase.stagingBytes);
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
@@ -216,11 +296,26 @@ std::optional<std::string> FlatScheduler::addMoves(std::vector<Move> moves,
       int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
     return refuseMessages();
   lastBest = candidates[best.candidate];
-  for (ScheduledMove &entry : best.moves) {
-    entry.wave += wave;
+  out = std::move(best.moves);
+  return std::nullopt;
+}
+
+/// Invariant: waves [0, wave) have all copies and moves of the phases before,
+/// and what they have freed is what the phase has room in.
+std::optional<std::string> FlatScheduler::addPhase(const FlatOrder &order,
+                                                   FlatPhase phase,
+                                                   int64_t effort) {
+  std::vector<ScheduledMove> moves;
+  if (!phase.moves.empty())
+    if (auto error = scheduleMoves(std::move(phase.moves), effort, moves))
+      return error;
+  addCopies(order, phase, moves);
+  int32_t begin = wave;
+  for (ScheduledMove &entry : moves) {
+    entry.wave += begin;
+    wave = entry.wave + 1;
     schedule.moves.push_back(std::move(entry));
   }
-  wave = schedule.moves.back().wave + 1;
   return std::nullopt;
 }
 
@@ -241,16 +336,11 @@ std::optional<std::string> FlatScheduler::run() {
       return options.effort;
     return number % stride ? 0 : int64_t(kLeastTries * phase.moves.size());
   };
-  // Invariant: waves [0, wave) have all copies and moves of the phases before,
-  // and what they have freed is what the phase has room in.
   for (FlatPhase &phase : phases) {
-    addCopies(phase);
-    if (phase.moves.empty())
-      continue;
     int64_t effort = effortOf(phase);
-    if (auto error = addMoves(std::move(phase.moves), effort))
+    number += !phase.moves.empty();
+    if (auto error = addPhase(*order, std::move(phase), effort))
       return error;
-    ++number;
   }
   return std::nullopt;
 }

@@ -21,8 +21,10 @@ using namespace dt;
 
 namespace {
 
-/// Jobs that are compared at each step.
-constexpr size_t kChoices = 48;
+/// Jobs that are compared at each step: with fewer, what many cohorts load that
+/// have to do with few devices each, as with ZeRO, is uneven. So many at most,
+/// and no more than have so many effects together, but some.
+constexpr size_t kMostChoices = 1024, kChoices = 48, kEffects = 8192;
 
 class Sequencer {
 public:
@@ -51,14 +53,31 @@ private:
     }
   };
 
+  /// A job that is due. With it the squares of how far devices are from their
+  /// lines grow, over `changes` c from where they are, now - all * share, by
+  ///
+  ///   sum (2 (now - all * share) + c) c  =  2 ofNow - 2 share ofAll + ofItself
+  ///
+  /// of which only `ofNow` changes, with what is done of its devices.
+  struct Choice {
+    Due due;
+    std::vector<Effect> changes;
+    double ofNow = 0, ofAll = 0, ofItself = 0;
+  };
+
   void index();
   Due dueOf(uint32_t cohort, int64_t number) const;
-  double cost(const Due &due) const;
+  Choice choiceOf(const Due &due) const;
+  void fill(std::priority_queue<Due> &queue);
+  size_t best() const;
   void apply(const Due &due);
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Bytes> total, sofar;        // by device
+  std::vector<const Effect *> done;       // of the job that is applied
+  std::vector<Choice> choices;
+  size_t numChanges = 0;                  // of these
   double allBytes = 0, bytes = 0;
 };
 
@@ -83,6 +102,7 @@ void Sequencer::index() {
     }
   }
   sofar.resize(total.size());
+  done.resize(total.size());
   allBytes = std::max(allBytes, 1.0); // all storages may be shared
 }
 
@@ -104,30 +124,69 @@ Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {
   return due;
 }
 
-/// How much farther from their lines the job takes its devices, squared.
-double Sequencer::cost(const Due &due) const {
+Sequencer::Choice Sequencer::choiceOf(const Due &due) const {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
-  double share = bytes / allBytes;
   double step = block.bytes * members / allBytes;
-  double sum = 0;
-  for (const Effect &effect : block.effects) {
+  Choice out;
+  out.due = due;
+  out.changes = block.effects;
+  for (Effect &effect : out.changes) {
     const Bytes &all = total[effect.device], &now = sofar[effect.device];
     for (size_t i = 0; i < all.size(); ++i) {
-      double off = now[i] - all[i] * share;
-      double change = effect.bytes[i] * members - all[i] * step;
-      sum += (2 * off + change) * change;
+      double &change = effect.bytes[i];
+      change = change * members - all[i] * step;
+      out.ofNow += now[i] * change;
+      out.ofAll += all[i] * change;
+      out.ofItself += change * change;
     }
   }
-  return sum;
+  return out;
+}
+
+/// Takes what is due next into the choices.
+void Sequencer::fill(std::priority_queue<Due> &queue) {
+  while (!queue.empty() && choices.size() < kMostChoices &&
+         (choices.size() < kChoices || numChanges < kEffects)) {
+    choices.push_back(choiceOf(queue.top()));
+    numChanges += choices.back().changes.size();
+    queue.pop();
+  }
+}
+
+/// The one that takes its devices least far from their lines; of several the
+/// one that is due first.
+size_t Sequencer::best() const {
+  double share = bytes / allBytes, least = 0;
+  size_t best = 0;
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const Choice &choice = choices[i];
+    double cost =
+        2 * (choice.ofNow - share * choice.ofAll) + choice.ofItself;
+    bool isEarlier = cost == least && choices[best].due < choice.due;
+    if (i == 0 || cost < least || isEarlier) {
+      least = cost;
+      best = i;
+    }
+  }
+  return best;
 }
 
 void Sequencer::apply(const Due &due) {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
-  for (const Effect &effect : block.effects)
+  for (const Effect &effect : block.effects) {
+    done[effect.device] = &effect;
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
+  }
+  for (Choice &choice : choices)
+    for (const Effect &change : choice.changes)
+      if (const Effect *effect = done[change.device])
+        for (size_t i = 0; i < effect->bytes.size(); ++i)
+          choice.ofNow += effect->bytes[i] * members * change.bytes[i];
+  for (const Effect &effect : block.effects)
+    done[effect.device] = nullptr;
   bytes += block.bytes * members;
 }
 
@@ -137,22 +196,13 @@ std::vector<FlatJob> Sequencer::run() {
   std::vector<int64_t> next(cohorts.size(), 1);
   for (uint32_t cohort = 0; cohort < cohorts.size(); ++cohort)
     queue.push(dueOf(cohort, 0));
-  std::vector<Due> choices;
   std::vector<FlatJob> out;
-  while (!queue.empty() || !choices.empty()) {
-    while (!queue.empty() && choices.size() < kChoices) {
-      choices.push_back(queue.top());
-      queue.pop();
-    }
-    size_t best = 0;
-    double least = cost(choices[0]);
-    for (size_t i = 1; i < choices.size(); ++i)
-      if (double found = cost(choices[i]); found < least) {
-        least = found;
-        best = i;
-      }
-    Due chosen = choices[best];
-    choices.erase(choices.begin() + best);
+  for (fill(queue); !choices.empty(); fill(queue)) {
+    size_t at = best();
+    Due chosen = choices[at].due;
+    numChanges -= choices[at].changes.size();
+    std::swap(choices[at], choices.back());
+    choices.pop_back();
     apply(chosen);
     out.push_back(chosen.job);
     if (next[chosen.cohort] < cohorts[chosen.cohort].count())

@@ -14,7 +14,7 @@ namespace dt {
 struct JobEffect {
   int64_t device = 0;
   int64_t created = 0, freed = 0; // of storages that are not shared
-  bool sends = false;             // of the source, and not only copies
+  int64_t copied = 0;             // from its own source
   /// Sent and received in the island, sent and received by NIC.
   std::array<int64_t, 4> ports = {};
 };

@@ -105,7 +105,6 @@ std::map<int64_t, JobEffect> FlatStorages::effectsOf(uint32_t group) const {
             if (states.storage >= 0)
               used.insert({destination ? shape.to : shape.from, destination,
                            states.storage});
-      out[shape.from].sends |= !shape.local && shape.sourceShard >= 0;
     }
     // States of other params that are made of these may have storages of
     // their own.

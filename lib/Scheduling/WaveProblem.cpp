@@ -316,8 +316,7 @@ MaybeError Verifier::flows() {
   return std::nullopt;
 }
 
-/// Pieces and copies ascend by wave, a message of a pair is in one place, and
-/// waves with copies have nothing else.
+/// Pieces and copies ascend by wave, and a message of a pair is in one place.
 MaybeError Verifier::order() {
   std::set<std::tuple<int32_t, int64_t, int64_t>> known;
   int32_t last = 0;
@@ -336,18 +335,12 @@ MaybeError Verifier::order() {
   });
   if (error)
     return error;
-  std::set<int32_t> waves;
-  for (const ScheduledMove &piece : schedule.moves)
-    waves.insert(waves.end(), piece.wave);
   last = 0;
   for (const ScheduledCopy &copy : schedule.copies) {
     if (copy.wave < last)
       return "copies of " + waveText(copy.wave) +
              " stand after those of wave " + std::to_string(last) +
              ", expected ascending from 0";
-    if (waves.count(copy.wave))
-      return waveText(copy.wave) +
-             " has copies and messages, expected copies alone";
     last = copy.wave;
   }
   messages = problem.messages(schedule.moves);
@@ -700,13 +693,19 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
 }
 
 std::vector<dtrt::TimedCopy>
-WaveProblem::timedCopies(const std::vector<ScheduledCopy> &scheduled) const {
+WaveProblem::timedCopies(const WaveSchedule &schedule) const {
   std::vector<dtrt::TimedCopy> out;
   if (!storage)
     return out;
-  for (const auto &[copy, wave] : scheduled)
-    out.push_back(
-        {wave, copy.device, copy.box.volume() * elementBytes[copy.flow]});
+  std::set<std::pair<int32_t, int64_t>> groups; // wave, device
+  for (const auto &[move, wave] : schedule.moves) {
+    groups.insert({wave, move.source});
+    groups.insert({wave, move.destination});
+  }
+  for (const auto &[copy, wave] : schedule.copies)
+    out.push_back({wave, copy.device,
+                   copy.box.volume() * elementBytes[copy.flow],
+                   groups.count({wave, copy.device}) > 0});
   return out;
 }
 

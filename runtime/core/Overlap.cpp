@@ -3,6 +3,7 @@
 #include "dtrt/core/Overlap.h"
 
 #include "dtrt/format/Forwards.h"
+#include "dtrt/format/LocalWork.h"
 
 #include <algorithm>
 
@@ -49,6 +50,7 @@ public:
     for (size_t i = 0; i < instructions.size(); ++i)
       if (isGroup(i)) {
         addUnpacks(i);
+        addCopies(i);
         addPacks(i);
       }
     return std::move(found);
@@ -85,6 +87,8 @@ private:
     case Opcode::Group:
       return !sharesStaging(instructions[unpack], instructions[later]) &&
              !reads(later, written);
+    case Opcode::Copy:
+      return isCopiedBeside(instructions[later]); // reads the source
     default:
       return false;
     }
@@ -108,6 +112,17 @@ private:
         late.push_back(i);
     }
     found[group].assign(late.rbegin(), late.rend());
+  }
+
+  /// The plan says of which copies nothing is needed until the group has ended,
+  /// and its verifier has looked.
+  void addCopies(size_t group) {
+    size_t first = group;
+    while (first > 0 && !isGroup(first - 1))
+      --first;
+    for (size_t i = first; i < group; ++i)
+      if (isCopiedBeside(instructions[i]))
+        found[group].push_back(i);
   }
 
   /// Those that may precede all that stands between the group and them, what

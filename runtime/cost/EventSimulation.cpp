@@ -155,6 +155,7 @@ struct DeviceState {
   bool isOffered = false;     // its group
   uint32_t openMessages = 0;  // likewise
   bool hasCopyBeside = false; // of its group, under way
+  size_t besideAt = 0;        // the next of these
   std::vector<size_t> local;  // steps of the local lane, from `localAt` on
   size_t localAt = 0;
   bool waitsForLocal = false;
@@ -208,7 +209,7 @@ private:
   Status stuck(uint32_t device) const;
 
   void advance(uint32_t device);
-  void beginBeside(uint32_t device);
+  bool beginBeside(uint32_t device, uint32_t before);
   void offer(uint32_t device);
   void endGroup(uint32_t device, uint32_t activity);
   void beginMessage(uint32_t message, uint32_t device);
@@ -306,7 +307,8 @@ void Engine::advance(uint32_t device) {
       return;
     case Kind::Group:
       state.isOffered = false;
-      beginBeside(device);
+      state.besideAt = 0;
+      state.hasCopyBeside = beginBeside(device, state.last);
       events.push({now + launch * durations.slow(device), Event::Kind::Offered,
                    device, 0});
       return;
@@ -314,16 +316,22 @@ void Engine::advance(uint32_t device) {
   }
 }
 
-/// What is copied while a group is launched and under way.
-void Engine::beginBeside(uint32_t device) {
+/// The next of what is copied while a group is launched and under way; false
+/// where there is no more.
+bool Engine::beginBeside(uint32_t device, uint32_t before) {
   DeviceState &state = devices[device];
   const SimulatedPlan::Step &group = step(device);
-  Kind kind = group.unpackBytes > 0 ? Kind::Unpack : Kind::Pack;
-  int64_t bytes = group.unpackBytes > 0 ? group.unpackBytes : group.packBytes;
-  if (bytes == 0)
-    return;
-  state.hasCopyBeside = true;
-  beginCopy(device, kind, CopyRole::BesideGroup, group.wave, bytes, state.last);
+  const std::pair<Kind, int64_t> order[] = {{Kind::Unpack, group.unpackBytes},
+                                            {Kind::Local, group.localBytes},
+                                            {Kind::Pack, group.packBytes}};
+  while (state.besideAt < std::size(order)) {
+    auto [kind, bytes] = order[state.besideAt++];
+    if (bytes == 0)
+      continue;
+    beginCopy(device, kind, CopyRole::BesideGroup, group.wave, bytes, before);
+    return true;
+  }
+  return false;
 }
 
 void Engine::offer(uint32_t device) {
@@ -458,11 +466,9 @@ void Engine::copyEnded(uint32_t activity) {
     state.last = activity;
     return advance(copy.device);
   case CopyRole::BesideGroup:
-    const SimulatedPlan::Step &group = step(copy.device);
-    if (copy.kind == Kind::Unpack && group.packBytes > 0)
-      return beginCopy(copy.device, Kind::Pack, copy.role, group.wave,
-                       group.packBytes, activity);
-    state.hasCopyBeside = false;
+    state.hasCopyBeside = beginBeside(copy.device, activity);
+    if (state.hasCopyBeside)
+      return;
     if (state.isOffered && state.openMessages == 0)
       endGroup(copy.device, activity);
   }

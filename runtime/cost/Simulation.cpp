@@ -24,6 +24,7 @@ struct Lanes {
   double copied = 0;    // what it copies on itself
   int64_t toUnpack = 0; // bytes of the last group
   int64_t toCopy = 0;   // before the next one
+  int64_t beside = 0;   // beside the next one
 };
 
 /// What one device does in one wave.
@@ -92,8 +93,11 @@ public:
            const std::vector<TimedCopy> &copies) {
     size_t copied = 0;
     auto copyUntil = [&](int32_t wave) {
-      for (; copied < copies.size() && copies[copied].wave <= wave; ++copied)
-        lanes[numberOf(copies[copied].device)].toCopy += copies[copied].bytes;
+      for (; copied < copies.size() && copies[copied].wave <= wave; ++copied) {
+        Lanes &lane = lanes[numberOf(copies[copied].device)];
+        (copies[copied].isBeside ? lane.beside : lane.toCopy) +=
+            copies[copied].bytes;
+      }
     };
     const TimedMessage *end = messages.data() + messages.size();
     for (const TimedMessage *first = messages.data(); first != end;) {
@@ -107,7 +111,7 @@ public:
     copyUntil(INT32_MAX);
     for (uint32_t number = 0; number < lanes.size(); ++number) {
       unpack(number);
-      copy(number);
+      copy(number, lanes[number].toCopy, lanes[number].ended);
     }
   }
 
@@ -125,7 +129,7 @@ private:
   double prepare(uint32_t number, const Group &group);
   double work(uint32_t number, Lane what, int64_t bytes, double earliest);
   void unpack(uint32_t number);
-  void copy(uint32_t number);
+  void copy(uint32_t number, int64_t &bytes, double earliest);
   using Nics = std::array<SharedNic *, 2>; // out, in
   bool waitsForNics(bool inter) const;
   Nics nicsOf(const TimedMessage &message);
@@ -195,11 +199,11 @@ void Simulation<Record>::formGroups(const TimedMessage *first,
 
 /// Packs for the next group beside the last one, then unpacks the last. What
 /// the last one brought is unpacked before it is packed. Returns when the next
-/// group may start.
+/// group may start; what is copied beside it begins then.
 template <typename Record>
 double Simulation<Record>::prepare(uint32_t number, const Group &group) {
   Lanes &lane = lanes[number];
-  double start = std::max(lane.ended, lane.unpacked);
+  double start = std::max({lane.ended, lane.unpacked, lane.copied});
   if (group.packBytes > 0) {
     work(number, Lane::Pack, group.packBytes, lane.started);
     start = std::max(start, lane.copy);
@@ -207,12 +211,13 @@ double Simulation<Record>::prepare(uint32_t number, const Group &group) {
   unpack(number);
   if (group.forwards || lane.toCopy > 0)
     start = std::max(start, lane.unpacked);
-  copy(number);
+  copy(number, lane.toCopy, lane.ended);
   start = std::max(start, lane.copied);
   if (group.forwardBytes > 0) {
     work(number, Lane::Pack, group.forwardBytes, lane.ended);
     start = std::max(start, lane.copy);
   }
+  copy(number, lane.beside, start);
   return start;
 }
 
@@ -234,10 +239,11 @@ template <typename Record> void Simulation<Record>::unpack(uint32_t number) {
     lane.unpacked = work(number, Lane::Unpack, bytes, lane.ended);
 }
 
-template <typename Record> void Simulation<Record>::copy(uint32_t number) {
-  Lanes &lane = lanes[number];
-  if (int64_t bytes = std::exchange(lane.toCopy, 0))
-    lane.copied = work(number, Lane::Local, bytes, lane.ended);
+template <typename Record>
+void Simulation<Record>::copy(uint32_t number, int64_t &bytes,
+                              double earliest) {
+  if (int64_t count = std::exchange(bytes, 0))
+    lanes[number].copied = work(number, Lane::Local, count, earliest);
 }
 
 template <typename Record>

@@ -60,6 +60,7 @@ FeatureSet featuresOf(const Instruction &instruction) {
   case Opcode::Zero:
     return bitOf(Feature::ZeroFill);
   case Opcode::Copy:
+    out |= only(instruction.wave >= 0, Feature::CopiesBeside);
     for (size_t i = 0; i < instruction.segments.size(); i += 2)
       out |= readingOf(instruction.segments[i]);
     return out;

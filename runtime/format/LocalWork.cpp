@@ -26,17 +26,20 @@ std::vector<TimedCopy> localWork(const PlanCommon &common,
   if (common.summary.mode != MemoryMode::Flat)
     return out;
   std::vector<uint64_t> staying = stayingMasks(common, program);
-  int64_t bytes = 0;
+  int64_t between = 0, beside = 0;
   auto close = [&](int32_t wave) {
-    if (bytes > 0)
-      out.push_back({wave, program.device, bytes});
-    bytes = 0;
+    if (between > 0)
+      out.push_back({wave, program.device, between});
+    if (beside > 0)
+      out.push_back({wave, program.device, beside, /*isBeside=*/true});
+    between = beside = 0;
   };
   for (const Instruction &instruction : program.instructions)
     if (instruction.op == Opcode::Group)
       close(instruction.wave);
     else if (instruction.op == Opcode::Copy || instruction.op == Opcode::Zero)
-      bytes += localBytes(common, instruction, staying);
+      (isCopiedBeside(instruction) ? beside : between) +=
+          localBytes(common, instruction, staying);
   close(INT32_MAX);
   return out;
 }

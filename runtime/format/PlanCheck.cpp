@@ -337,6 +337,9 @@ public:
         return makeError("instruction ", i, " (", opcodeName(instruction.op),
                          "): ", status.message());
     }
+    if (besideWave >= 0)
+      return makeError("copies beside wave ", besideWave,
+                       ", which the device has no part in");
     return {};
   }
 
@@ -494,6 +497,22 @@ private:
           from.offset != to.offset || from.size != to.size)
         return makeError("pair ", i / 2, " copies a box to another box");
     }
+    return checkBeside(instruction);
+  }
+
+  /// A copy of a wave runs beside its group, which is the next one.
+  Status checkBeside(const Instruction &copy) {
+    if (copy.wave < 0)
+      return {};
+    if (common.summary.mode != MemoryMode::Flat)
+      return makeError("copies beside a wave in a plan of mode rollback");
+    if (besideWave >= 0 && copy.wave != besideWave)
+      return makeError("copies beside wave ", copy.wave,
+                       ", others before it beside wave ", besideWave);
+    for (size_t i = 0; i < copy.segments.size(); i += 2)
+      DTRT_RETURN_IF_ERROR(
+          checkSide(copy.segments[i], Side::Source, "copies, beside a wave,"));
+    besideWave = copy.wave;
     return {};
   }
 
@@ -577,6 +596,10 @@ private:
     if (instruction.wave <= lastWave)
       return makeError("wave ", instruction.wave, " after wave ", lastWave);
     lastWave = instruction.wave;
+    if (besideWave >= 0 && besideWave != lastWave)
+      return makeError("wave ", lastWave, " after copies beside wave ",
+                       besideWave);
+    besideWave = -1;
     for (size_t i = 0; i < instruction.messages.size(); ++i) {
       Status status = checkMessage(instruction.messages[i]);
       if (!status.ok())
@@ -644,6 +667,7 @@ private:
   const RankProgram &program;
   ReadBudget &budget;
   int32_t lastWave = -1;
+  int32_t besideWave = -1; // of copies whose group is still to come
 };
 
 } // namespace

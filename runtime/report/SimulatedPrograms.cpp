@@ -70,8 +70,11 @@ private:
   void addGroup(size_t index, DeviceStep &group) {
     for (size_t other : besideOf[index]) {
       const Instruction &beside = program.instructions[other];
-      (beside.op == Opcode::Pack ? group.packBytes : group.unpackBytes) +=
-          int64_t(beside.bytes);
+      if (beside.op == Opcode::Copy)
+        group.localBytes += localBytes(common, beside, staying);
+      else
+        (beside.op == Opcode::Pack ? group.packBytes : group.unpackBytes) +=
+            int64_t(beside.bytes);
     }
     for (const Message &message : program.instructions[index].messages)
       group.messages.push_back(

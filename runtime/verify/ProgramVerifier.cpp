@@ -13,6 +13,7 @@
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dtrt {
 
@@ -122,7 +123,7 @@ Status ProgramVerifier::verify() {
       status = steps.status();
     if (!status.ok())
       return makeError("device ", program.device, ", instruction ", current,
-                       " (", opcodeName(instruction.op),
+                       " (", opcodeName(program.instructions[current].op),
                        "): ", status.message());
   }
   Status status = finish();
@@ -141,7 +142,10 @@ Status ProgramVerifier::verify() {
 Status ProgramVerifier::step(const Instruction &instruction) {
   switch (instruction.op) {
   case Opcode::Copy:
-    return stepCopy(instruction);
+    if (!isCopiedBeside(instruction))
+      return stepCopy(instruction, current);
+    beside.push_back(current);
+    return {};
   case Opcode::Zero:
     for (const Segment &segment : instruction.segments)
       DTRT_RETURN_IF_ERROR(write(segment, /*zero=*/true));
@@ -154,7 +158,8 @@ Status ProgramVerifier::step(const Instruction &instruction) {
   case Opcode::Unpack:
     return stepUnpack(instruction);
   case Opcode::Group:
-    return stepGroup(instruction);
+    DTRT_RETURN_IF_ERROR(stepGroup(instruction));
+    return stepBeside();
   }
   return makeError("unknown opcode");
 }
@@ -163,10 +168,11 @@ Status ProgramVerifier::step(const Instruction &instruction) {
 // Shards
 //===----------------------------------------------------------------------===//
 
-Status ProgramVerifier::read(const Segment &segment) {
+Status ProgramVerifier::readUntil(const Segment &segment,
+                                  uint32_t instruction) {
   const Family &family = familyOf(segment);
   if (segment.side == Side::Source) {
-    if (auto by = lifetimes.releasedBefore(segment, current))
+    if (auto by = lifetimes.releasedBefore(segment, instruction))
       return makeError("reads tensor '", tensorOf(family, segment.offset),
                        "' of source shard ", segment.shard,
                        " after its release by instruction ", *by);
@@ -200,16 +206,31 @@ Status ProgramVerifier::write(const Segment &segment, bool zero) {
   return {};
 }
 
-Status ProgramVerifier::stepCopy(const Instruction &instruction) {
+/// `ended`: when it has surely been done, its own place or that of its group.
+Status ProgramVerifier::stepCopy(const Instruction &instruction,
+                                 uint32_t ended) {
   for (size_t i = 0; i + 1 < instruction.segments.size(); i += 2) {
     const Segment &from = instruction.segments[i];
     const Segment &to = instruction.segments[i + 1];
-    DTRT_RETURN_IF_ERROR(read(from));
+    DTRT_RETURN_IF_ERROR(readUntil(from, ended));
     DTRT_RETURN_IF_ERROR(write(to, /*zero=*/false));
     uint64_t moved = storedBytes(familyOf(to), movedPart(to, staying));
     addBytes(totals.bytesLocal, moved);
     addBytes(totals.bytesInPlace, storedBytes(familyOf(to), to) - moved);
   }
+  return {};
+}
+
+/// Copies beside a group that has been looked at: they begin at their place, so
+/// what they write is there by then, and what the group sends they have not
+/// written yet.
+Status ProgramVerifier::stepBeside() {
+  const uint32_t group = current;
+  for (uint32_t copy : std::exchange(beside, {})) {
+    current = copy;
+    DTRT_RETURN_IF_ERROR(stepCopy(program.instructions[copy], group));
+  }
+  current = group;
   return {};
 }
 

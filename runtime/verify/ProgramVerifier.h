@@ -79,7 +79,8 @@ private:
   };
 
   Status step(const Instruction &instruction);
-  Status stepCopy(const Instruction &instruction);
+  Status stepCopy(const Instruction &instruction, uint32_t ended);
+  Status stepBeside();
   Status stepPack(const Instruction &instruction);
   Status stepUnpack(const Instruction &instruction);
   Status stepGroup(const Instruction &instruction);
@@ -90,7 +91,8 @@ private:
   Status unpackSegment(uint64_t slot, uint64_t bytes, const Segment &segment);
   Status clearStaging(uint64_t slot, uint64_t bytes);
 
-  Status read(const Segment &segment);
+  Status read(const Segment &segment) { return readUntil(segment, current); }
+  Status readUntil(const Segment &segment, uint32_t instruction);
   Status write(const Segment &segment, bool zero);
   Status finish();
   Status finishStaging();
@@ -118,6 +120,7 @@ private:
   std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
   std::unordered_map<uint64_t, int64_t> dataVolume;
   uint64_t stagingUsed = 0;
+  std::vector<uint32_t> beside; // copies that the next group waits for
 };
 
 } // namespace dtrt

@@ -29,12 +29,13 @@ std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
   return out;
 }
 
-/// Programs were seen in the order of their devices, on some threads each; two
-/// copies of one wave are of two devices.
+/// Programs were seen in the order of their devices, on some threads each. Of
+/// one device and wave there is one copy beside the group and one before it.
 std::vector<TimedCopy> timedCopies(const ProgramTotals &totals) {
   std::vector<TimedCopy> out = totals.copies;
   std::sort(out.begin(), out.end(), [](const TimedCopy &a, const TimedCopy &b) {
-    return std::tie(a.wave, a.device) < std::tie(b.wave, b.device);
+    return std::tie(a.wave, a.device, a.isBeside) <
+           std::tie(b.wave, b.device, b.isBeside);
   });
   return out;
 }

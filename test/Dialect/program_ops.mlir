@@ -26,6 +26,8 @@ dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
   dt.create_shard %new at [#dt.view<[0, 0] size [1, 4194304]>] : !dt.buffer<8388608>
   // CHECK-NEXT: dt.copy_local [[OLD]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] to [[NEW]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
   dt.copy_local %old at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] to %new at [#dt.view<[0, 0, 0] size [1, 4096, 128]>] : !dt.buffer<4194304> to !dt.buffer<8388608>
+  // CHECK-NEXT: dt.copy_local [[OLD]] at [#dt.view<[0, 0, 1] size [1, 1, 1]>] to [[NEW]] at [#dt.view<[0, 0, 1] size [1, 1, 1]>] wave 0 : !dt.buffer<4194304> to !dt.buffer<8388608>
+  dt.copy_local %old at [#dt.view<[0, 0, 1] size [1, 1, 1]>] to %new at [#dt.view<[0, 0, 1] size [1, 1, 1]>] wave 0 : !dt.buffer<4194304> to !dt.buffer<8388608>
   // CHECK-NEXT: dt.pack [[OLD]], [[OLD]] at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into [[SLOT]] wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
   dt.pack %old, %old at [#dt.view<[0, 0, 0] size [1, 4096, 128]>, #dt.view<[0, 0, 512] size [1, 4096, 128] for ["param"]>] into %slot wave 0 : !dt.buffer<4194304>, !dt.buffer<4194304> into !dt.buffer<4194304>
   // CHECK-NEXT: dt.group wave 0 {

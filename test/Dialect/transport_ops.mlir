@@ -21,6 +21,8 @@ dt.layout @dst of @model on [@world] world 4 {
 dt.transition @gather from @src to @dst {
   // CHECK-NEXT: dt.keep @norm <[i: 4] on i at [0, 0] size [32, 4096]>
   dt.keep @norm <[i: 4] on i at [0, 0] size [32, 4096]>
+  // CHECK-NEXT: dt.copy @proj <on 0 at [0, 0, 0] size [1, 4096, 1024]> wave 0
+  dt.copy @proj <on 0 at [0, 0, 0] size [1, 4096, 1024]> wave 0
   // CHECK-NEXT: dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608), (2, 0, 1, 0, 4)> {
   dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608), (2, 0, 1, 0, 4)> {
     // CHECK-NEXT: dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>

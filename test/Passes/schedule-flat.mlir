@@ -1,5 +1,5 @@
-// In flat mode copies stand between the waves that they wait for and make room
-// for, storage comes and goes around both, blocks of a tensor
+// In flat mode copies stand before the wave that they go beside, storage comes
+// and goes around both, blocks of a tensor
 // follow one another on all devices, and a limit that is too small is refused
 // with one that works.
 // RUN: split-file %s %t
@@ -17,10 +17,11 @@
 //--- fits.mlir
 // 64 KiB of a tensor on each device before and after, 16 KiB to do it in.
 // CHECK: dt.create @w
+// CHECK: dt.copy @w {{.*}} wave 0
 // CHECK: dt.wave 0
 // CHECK: dt.release @w
-// CHECK: dt.copy @w
-// CHECK: dt.wave
+// CHECK: dt.copy @w {{.*}} wave [[N:[0-9]+]]
+// CHECK: dt.wave [[N]]
 // CHECK: dt.release @w
 dt.space @model {
   dt.param @w [256, 256] of <param = f32> named "w"

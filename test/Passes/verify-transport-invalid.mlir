@@ -531,3 +531,84 @@ dt.layout @dst of @model world 1 devices [1] {
 // expected-error@+1 {{does not deliver @w[0:8) to device 1}}
 dt.transition @empty from @src to @dst {
 }
+
+// -----
+
+// A copy beside a wave reads until that has ended.
+dt.space @model {
+  dt.param @v [4] of <param = f32>
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @v shards rank 0 at [0] size [4]
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 2 {
+  dt.place @v shards rank 1 at [0] size [4]
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @released_beside from @src to @dst memory <staging 64, flat> {
+  // expected-error@+1 {{reads @w[0:8) on device 0 after its storage is released}}
+  dt.copy @w <on 0 at [0] size [8]> wave 0
+  // expected-note@+1 {{released here}}
+  dt.release @w <on 0 at [4] size [4]>
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
+    dt.sendrecv @v <from 0 to 1 at [0] size [4]>
+  }
+}
+
+// -----
+
+// It is the next one.
+dt.space @model {
+  dt.param @v [4] of <param = f32>
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @v shards rank 0 at [0] size [4]
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 2 {
+  dt.place @v shards rank 1 at [0] size [4]
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @beside_another from @src to @dst memory <staging 64, flat> {
+  // expected-error@+1 {{is of wave 1, the next wave is 0}}
+  dt.copy @w <on 0 at [0] size [8]> wave 1
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, -1, 16)> {
+    dt.sendrecv @v <from 0 to 1 at [0] size [4]>
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @beside_none from @src to @dst memory <staging 64, flat> {
+  // expected-error@+1 {{is of wave 0, no wave follows}}
+  dt.copy @w <on 0 at [0] size [8]> wave 0
+}
+
+// -----
+
+// Elsewhere copies go beside all waves.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @not_flat from @src to @dst {
+  // expected-error@+1 {{is of wave 0, expected flat memory}}
+  dt.copy @w <on 0 at [0] size [8]> wave 0
+}

@@ -127,6 +127,7 @@ class Device:
     copied: float = 0.0  # what it copied on itself
     waiting: int = 0  # bytes of the last group that are still in slots
     own: int = 0  # bytes that it copies on itself before the next group
+    beside: int = 0  # and beside it
 
     def unpack(self):
         if self.waiting:
@@ -141,11 +142,18 @@ class Device:
             self.copied = self.copies
             self.own = 0
 
+    def copy_beside(self, begin):
+        if self.beside:
+            self.copies = max(self.copies, begin) + copy_seconds(self.beside)
+            self.copied = self.copies
+            self.beside = 0
+
     def ready(self, early, late):
         """When the next group may begin. `early` bytes of it are packed while
         the last group is on the wire; `late` ones, unless None, when all that
-        the last one brought is unpacked. Own copies stand between the two."""
-        free = [self.ended, self.unpacked]
+        the last one brought is unpacked. Own copies stand between the two, or
+        beside the next."""
+        free = [self.ended, self.unpacked, self.copied]
         if early:
             self.copies = max(self.copies, self.began) + copy_seconds(early)
             free.append(self.copies)
@@ -156,6 +164,7 @@ class Device:
         if late:
             self.copies = max(self.copies, self.ended) + copy_seconds(late)
             free.append(self.copies)
+        self.copy_beside(max(free))
         return max(free)
 
 
@@ -205,18 +214,22 @@ def run_wave(cluster, messages, devices, nics):
 
 def seconds_of(messages, keys, copies=()):
     """Until the last byte is in its place; `keys` are the request's cluster,
-    `copies` those that stay between two groups of a device: (wave, device,
-    bytes), the wave being that of the group after them."""
+    `copies` those that stay between two groups of a device or beside one:
+    (wave, device, bytes, beside), the wave being that of the group after them
+    or beside them."""
     cluster, devices = Cluster(keys), defaultdict(Device)
     nics = defaultdict(float)
     order = sorted(messages, key=lambda m: (m.wave, m.source, m.destination))
     local = sorted(copies)
     for number, wave in itertools.groupby(order, key=lambda m: m.wave):
         while local and local[0][0] <= number:
-            _, device, size = local.pop(0)
-            devices[device].own += size
+            _, device, size, beside = local.pop(0)
+            if beside:
+                devices[device].beside += size
+            else:
+                devices[device].own += size
         run_wave(cluster, list(wave), devices, nics)
-    for _, device, size in local:
+    for _, device, size, _ in local:
         devices[device].own += size
     for device in devices.values():
         device.unpack()
@@ -289,18 +302,21 @@ def programs_of(dump):
 
 
 def copies_of(dump):
-    """(wave, device, bytes) of the copies and zeros of a dump, each before the
-    device's group of that wave."""
+    """(wave, device, bytes, beside) of the copies and zeros of a dump, each
+    before the device's group of that wave or beside it."""
     copies = []
     for program in programs_of(dump):
-        size = 0
+        device = program["device"]
+        size = {False: 0, True: 0}
         for instruction in program["instructions"]:
             if instruction["op"] == "group":
-                copies.append((instruction["wave"], program["device"], size))
-                size = 0
+                for beside in size:
+                    wave = instruction["wave"]
+                    copies.append((wave, device, size[beside], beside))
+                    size[beside] = 0
             elif instruction["op"] in ("copy", "zero"):
-                size += instruction["bytes"]
-        copies.append((math.inf, program["device"], size))
+                size[instruction["wave"] >= 0] += instruction["bytes"]
+        copies.append((math.inf, device, size[False], False))
     return [copy for copy in copies if copy[2]]
 
 

@@ -161,13 +161,22 @@ def test_seconds(messages, more, seconds):
     ("copies", "seconds"),
     [
         # Between the groups, at the end, and of others.
-        ([(1, 1, 200 * MB)], 2 * (10e-6 + WIRE) + PACK),
-        ([(2, 1, 200 * MB)], 2 * (10e-6 + WIRE) + PACK),
-        ([(0, 5, 200 * MB)], 2 * (10e-6 + WIRE)),
+        ([(1, 1, 200 * MB, False)], 2 * (10e-6 + WIRE) + PACK),
+        ([(2, 1, 200 * MB, False)], 2 * (10e-6 + WIRE) + PACK),
+        ([(0, 5, 200 * MB, False)], 2 * (10e-6 + WIRE)),
         # Before the first group and between them.
         (
-            [(0, 1, 200 * MB), (1, 1, 200 * MB)],
+            [(0, 1, 200 * MB, False), (1, 1, 200 * MB, False)],
             2 * (10e-6 + WIRE) + 2 * PACK,
+        ),
+        # Beside a group that takes longer, or not as long as they do; the next
+        # waits.
+        ([(0, 1, 200 * MB, True), (1, 1, 200 * MB, True)], 2 * (10e-6 + WIRE)),
+        ([(0, 1, 2000 * MB, True)], 10e-6 + WIRE + 5e-6 + 2e-3),
+        # After what is copied before the group.
+        (
+            [(0, 1, 200 * MB, False), (0, 1, 2000 * MB, True)],
+            PACK + 10e-6 + WIRE + 5e-6 + 2e-3,
         ),
     ],
 )

@@ -171,7 +171,8 @@ def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
   let summary = "copies views of shards to views of others";
   let description = [{
     View i of what is read goes to view i of what is written: the same box, of
-    other states where one is made from another.
+    other states where one is made from another. A copy of a wave may run beside
+    its group, which is the next one.
 
     **Constraints:**
     - as many shards and views on both sides.
@@ -185,10 +186,10 @@ def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
     Arg<Variadic<DT_Buffer>, "the shards read", [MemRead]>:$sources,
     DT_ViewArray:$sourceViews,
     Arg<Variadic<DT_Buffer>, "the shards written", [MemWrite]>:$destinations,
-    DT_ViewArray:$destinationViews);
+    DT_ViewArray:$destinationViews, waveProp:$wave);
   let assemblyFormat = [{
     $sources `at` $sourceViews `to` $destinations `at` $destinationViews
-    attr-dict `:` qualified(type($sources)) `to` qualified(type($destinations))
+    (`wave` $wave^)? attr-dict `:` qualified(type($sources)) `to` qualified(type($destinations))
   }];
   let hasVerifier = 1;
 }

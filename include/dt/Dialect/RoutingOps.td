@@ -50,6 +50,9 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
   let summary = "copies pieces on one device, from source to destination shard";
   let description = [{
+    In flat memory a copy may run beside the messages of the wave that follows,
+    which then says its number: on devices that have a part in that wave.
+
     **Constraints:**
     - `from` and `to` are the same device;
     - the pieces are inside the param; the states are the param's.
@@ -58,6 +61,10 @@ def DT_CopyOp : DT_MovementOp<"copy", [DT_RoutingLevel, DT_TransportLevel]> {
     ```mlir
     dt.copy @proj <[i: 32] on 0 at [i, 0, 0] size [1, 4096, 1024]>
     ```
+  }];
+  let arguments = !con(common, (ins DefaultValuedProp<I64Prop, "-1">:$wave));
+  let assemblyFormat = [{
+    $param (`for` $states^)? $pieces (`wave` $wave^)? attr-dict
   }];
   let hasVerifier = 1;
 }

@@ -65,7 +65,9 @@ struct PlanStorage {
 struct PlanStep {
   enum class Kind { Copy, Derive, Zero, Wave, Create, Release };
   Kind kind = Kind::Copy;
-  int32_t wave = -1;  // number of a wave, else -1
+  /// Number of a wave; of copies, the one that they run beside, which is the
+  /// next; else -1.
+  int32_t wave = -1;
   bool keeps = false; // of copies: what they name stays, in flat memory
   /// Ranges of `pieces`, `slots` or `storage`. Those of a wave are sorted by
   /// (from, to): one run per message, in packing order.
@@ -114,9 +116,25 @@ struct TransportPlan {
   /// Flat memory: how storages come and go.
   Granularity granularity = Granularity::Page;
   bool isByTensor() const { return granularity == Granularity::Tensor; }
+  /// For each step, the one that it has ended with: copies that run beside a
+  /// wave read their sources until that has.
+  std::vector<uint32_t> lastSteps() const;
   /// Whether every wave has its slots.
   bool isStaged = true;
 };
+
+inline std::vector<uint32_t> TransportPlan::lastSteps() const {
+  std::vector<uint32_t> out(steps.size());
+  auto wave = uint32_t(steps.size());
+  for (auto i = uint32_t(steps.size()); i-- > 0;) {
+    if (steps[i].kind == PlanStep::Kind::Wave)
+      wave = i;
+    bool isBeside = steps[i].kind == PlanStep::Kind::Copy &&
+                    steps[i].wave >= 0 && wave < steps.size();
+    out[i] = isBeside ? wave : i;
+  }
+  return out;
+}
 
 } // namespace dt
 

@@ -21,7 +21,8 @@
 //
 // Neighbouring jobs make a *phase* where all devices have room for all that it
 // brings. What travels in a phase may do so in any order, so a phase is
-// scheduled like a transition of its own.
+// scheduled like a transition of its own, and what is copied in it may be at any
+// time of it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -32,6 +33,7 @@
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/WaveProblem.h"
 
+#include <functional>
 #include <memory>
 
 namespace dt {
@@ -49,13 +51,17 @@ struct FlatInput {
   int64_t mostEffects = kMaxFlatEffects;
 };
 
-/// What is done before the next phase begins.
+/// What is done before the next phase begins, in any order: storage for all of
+/// it is there when it begins, and goes when all is done.
 struct FlatPhase {
   std::vector<Move> moves; // by hop
-  /// Done before any of the moves; by step. Copies of one step may be done in
-  /// any order, and each frees what only it reads.
-  std::vector<LocalMove> locals;
-  std::vector<uint32_t> steps; // of `locals`
+  uint32_t firstJob = 0, lastJob = 0;
+};
+
+/// What a device copies of one job.
+struct FlatCopy {
+  uint32_t job = 0;
+  int64_t bytes = 0;
 };
 
 class FlatJobs;
@@ -80,16 +86,27 @@ public:
   /// `neededBytes`, more than the larger of its source and destination.
   std::vector<FlatPhase> phases(int64_t roomBytes) const;
 
+  /// What devices copy in a phase, by job.
+  std::map<int64_t, std::vector<FlatCopy>>
+  copiesOf(const FlatPhase &phase) const;
+  /// Copies of a phase, cut into parts: the first job of each, by device, the
+  /// first of all being the phase's.
+  using Parts = std::map<int64_t, std::vector<uint32_t>>;
+  /// Calls fn(copy, part) for all of them.
+  void forEachCopy(const FlatPhase &phase, const Parts &parts,
+                   const std::function<void(const LocalMove &, size_t)> &fn)
+      const;
+
 private:
   /// What a job does to the memory of a device: destination bytes that exist
   /// when it has begun, source bytes that nobody reads when it is done.
   struct Effect {
     uint32_t job = 0;
     int64_t created = 0, freed = 0;
-    bool sends = false; // and not only copies
   };
   struct Device {
     std::vector<Effect> effects;         // by job
+    std::vector<FlatCopy> copies;        // likewise
     int64_t source = 0, destination = 0; // bytes held before and after
     int64_t read = 0;                    // of the source, by anyone
   };
@@ -98,16 +115,14 @@ private:
     size_t next = 0;  // effect
     int64_t room = 0; // bytes that may be created
   };
-  /// Of a phase, on one device: from which job on copies belong to a step.
-  using Steps = std::vector<uint32_t>;
-
+  void addCopies(const FlatJob &job);
   void addAlone(const FlatJob &job);
   void addTogether(const FlatStorages &storages,
                    const std::vector<FlatJob> &together);
-  uint32_t extend(const Device &device, Place place, uint32_t limit,
-                  Steps *steps) const;
-  void emit(uint32_t first, uint32_t last,
-            const std::map<int64_t, Steps> &steps, FlatPhase &out) const;
+  uint32_t extend(const Device &device, Place place, uint32_t limit) const;
+  std::map<uint32_t, std::vector<uint32_t>>
+  jobsByCohort(const FlatPhase &phase) const;
+  void addMoves(FlatPhase &phase) const;
 
   std::unique_ptr<FlatJobs> jobs;
   /// The order: job `number` of its cohort.

@@ -11,7 +11,8 @@
 // goes, and how much more than the larger side a device may hold.
 //
 // **Solution.** Pieces with waves, in the order in which they are packed, and
-// copies with waves. Copies have waves of their own, which hold nothing else.
+// copies with waves. Copies have waves of their own, or run beside the messages
+// of one.
 //
 // **Constraints.**
 //   order     pieces ascend by wave, those of a message stand together
@@ -77,7 +78,8 @@ struct ScheduledMove {
   int32_t wave = 0;
 };
 
-/// A copy, or a part of one, with the wave of copies that it belongs to.
+/// A copy, or a part of one, with its wave: one of copies alone, or one of
+/// messages, beside which it runs where its device has a part in them.
 struct ScheduledCopy {
   LocalMove move;
   int32_t wave = 0;
@@ -158,10 +160,9 @@ struct WaveProblem {
   /// The messages that its pieces form.
   std::vector<TimedMessage>
   messages(const std::vector<ScheduledMove> &scheduled) const;
-  /// What its copies take from the devices between their groups: nothing, but
-  /// in flat memory.
-  std::vector<dtrt::TimedCopy>
-  timedCopies(const std::vector<ScheduledCopy> &scheduled) const;
+  /// What its copies take from the devices between their groups and beside
+  /// them: nothing, but in flat memory.
+  std::vector<dtrt::TimedCopy> timedCopies(const WaveSchedule &schedule) const;
 };
 
 /// Bytes that the slots of each device take, all messages packed and unpacked;

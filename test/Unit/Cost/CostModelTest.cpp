@@ -253,6 +253,31 @@ TEST(CostModel, WhatADeviceCopiesBetweenGroupsTakesTime) {
   EXPECT_NEAR(seconds(packed, {{1, 0, kBytes}}), 3 * copy + 2 * kOnNic, 1e-12);
 }
 
+TEST(CostModel, WhatIsCopiedBesideAGroupTakesTimeWhereItIsLonger) {
+  const double copy = Cluster().packSeconds(kBytes);
+  std::vector<TimedMessage> direct = {message(0, 0, 8), message(1, 0, 8)};
+  auto seconds = [&](const std::vector<TimedMessage> &messages,
+                     const std::vector<dtrt::TimedCopy> &copies) {
+    return predictSeconds(messages, Cluster(), copies);
+  };
+  EXPECT_NEAR(seconds(direct, {{0, 8, kBytes, true}, {1, 0, kBytes, true}}),
+              2 * kOnNic, 1e-12);
+  // 100 times as much is 2.5 ms; the next group waits, and so does the end.
+  const double longer = Cluster().packSeconds(100 * kBytes);
+  ASSERT_GT(longer, kOnNic);
+  EXPECT_NEAR(seconds(direct, {{0, 8, 100 * kBytes, true}}), longer + kOnNic,
+              1e-12);
+  EXPECT_NEAR(seconds(direct, {{1, 8, 100 * kBytes, true}}), kOnNic + longer,
+              1e-12);
+  // It comes after what is copied before the group, and after the unpacks.
+  EXPECT_NEAR(seconds(direct, {{0, 8, kBytes}, {0, 8, 100 * kBytes, true}}),
+              copy + longer + kOnNic, 1e-12);
+  std::vector<TimedMessage> packed = {message(0, 0, 8, true),
+                                      message(1, 0, 8, true)};
+  EXPECT_NEAR(seconds(packed, {{1, 8, 100 * kBytes, true}}),
+              copy + kOnNic + copy + longer + copy, 1e-12);
+}
+
 TEST(CostModel, ALinkSetsTheRateOfItsPairsOneWay) {
   Cluster cluster;
   cluster.links =

@@ -289,6 +289,30 @@ TEST(EventSimulation, LocalWorkSharesTheCopyEngine) {
   EXPECT_NEAR(run(planOf(devices)).seconds, alone, 1e-12);
 }
 
+TEST(EventSimulation, WhatIsCopiedBesideAGroupFollowsItsUnpack) {
+  std::vector<TimedMessage> messages = {message(0, 0, 8, kBytes, true),
+                                        message(1, 0, 8, kBytes, true)};
+  auto devices = programsOf(messages);
+  const double copy = Cluster().packSeconds(kBytes);
+  std::vector<DeviceStep> &receiver = devices[8];
+  ASSERT_EQ(receiver.size(), 3u);
+  receiver[1].localBytes = kBytes;
+  EXPECT_NEAR(run(planOf(devices)).seconds, copy + 2 * kOnNic + copy, 1e-12);
+  // The group ends when it has, and then the last message is unpacked.
+  receiver[1].localBytes = 100 * kBytes;
+  const double longer = Cluster().packSeconds(100 * kBytes);
+  ASSERT_GT(copy + longer, kOnNic);
+  SimulationResult result = run(planOf(devices));
+  EXPECT_NEAR(result.seconds, copy + kOnNic + copy + longer + copy, 1e-12);
+  EXPECT_NEAR(
+      predictSeconds(messages, Cluster(), {{1, 8, 100 * kBytes, true}}),
+      result.seconds, 1e-12);
+  ASSERT_EQ(result.path.size(), 5u);
+  EXPECT_EQ(result.path[2].kind, Kind::Unpack);
+  EXPECT_EQ(result.path[3].kind, Kind::Local);
+  EXPECT_EQ(result.path[3].wave, 1);
+}
+
 TEST(EventSimulation, EveryGroupIsLaunched) {
   SimulationOptions options;
   options.launchUs = 30;

@@ -1,5 +1,6 @@
 //===- FeaturesTest.cpp - A plan says what its readers must know ----------===//
 
+#include "ExpectContains.h"
 #include "PlanBuilder.h"
 #include "PlanBytes.h"
 
@@ -77,6 +78,18 @@ TEST(Features, AreFoundInTheContent) {
   slow.common.compression = {0.25, Compression::kDefaultBlock};
   EXPECT_EQ(featureNames(neededBy(slow)),
             (Names{"flat", "in-place", "compression"}));
+}
+
+TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  copyBeside(plan);
+  EXPECT_EQ(
+      featureNames(neededBy(plan)),
+      (Names{"flat", "zero-fill", "element-ranges", "copies-beside"}));
+  EXPECT_EQ(verdictOf(plan, neededBy(plan)), "");
+  expectContains(
+      verdictOf(plan, neededBy(plan) & ~bitOf(Feature::CopiesBeside)),
+      "plan needs feature 'copies-beside'");
 }
 
 TEST(Features, AreStatedByTheWriter) {

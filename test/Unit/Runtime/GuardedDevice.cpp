@@ -5,6 +5,7 @@
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/format/Forwards.h"
+#include "dtrt/format/LocalWork.h"
 
 #include <algorithm>
 #include <cstring>
@@ -41,6 +42,7 @@ bool reads(const Instruction &reader, const Instruction &writer) {
 
 /// The instructions as they run: packs at random up to a group early, unpacks
 /// up to a group late, unless one would read what the other has not written.
+/// Copies of a wave are done when it is, at the latest.
 std::vector<const Instruction *>
 overlappedOrder(const std::vector<Instruction> &instructions,
                 std::mt19937_64 &rng) {
@@ -57,6 +59,15 @@ overlappedOrder(const std::vector<Instruction> &instructions,
         break;
       std::swap(list[at], list[at - 1]);
       if (before == Opcode::Group)
+        break;
+    }
+  }
+  for (size_t i = list.size(); i-- > 0;) {
+    if (!isCopiedBeside(*list[i]) || rng() % 2)
+      continue;
+    for (size_t at = i; at + 1 < list.size(); ++at) {
+      std::swap(list[at], list[at + 1]);
+      if (list[at]->op == Opcode::Group)
         break;
     }
   }

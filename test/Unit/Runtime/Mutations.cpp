@@ -272,6 +272,11 @@ std::vector<Mutation> instructionMutations() {
            addTo(place.instruction().wave, sign(rng));
            return true;
          }),
+      at("copy beside another wave", isOp(Opcode::Copy),
+         [](const Place &place, Rng &rng) {
+           addTo(place.instruction().wave, sign(rng));
+           return true;
+         }),
       at("release early", isOp(Opcode::Release), moveAway),
       at("release twice", isOp(Opcode::Release),
          [](const Place &place, Rng &rng) {

@@ -137,6 +137,20 @@ TEST(Overlap, LeavesCreatesAndReleasesAtTheirPlace) {
             (Lists{{}, {}, {6}, {}, {}, {}, {}, {4}, {}, {}}));
 }
 
+// The unpack before it passes both.
+TEST(Overlap, TakesCopiesOfItsWave) {
+  Instruction copy;
+  copy.wave = 1;
+  EXPECT_EQ(overlaps({group(0, 10, 10), unpackOf(10, 10), copy, packOf(20, 10),
+                      group(20, 30, 10), unpackOf(30, 10)}),
+            (Lists{{3}, {}, {}, {}, {1, 2}, {}}));
+  // Others keep their place, and unpacks before it.
+  Instruction between;
+  EXPECT_EQ(overlaps({group(0, 10, 10), unpackOf(10, 10), between, copy,
+                      group(20, 30, 10), copy, group(0, 10, 10)}),
+            (Lists{{}, {}, {}, {}, {3}, {}, {5}}));
+}
+
 TEST(Overlap, FindsSomeInAPlan) {
   size_t found = 0;
   for (const RankProgram &program : reshapePlan().programs)

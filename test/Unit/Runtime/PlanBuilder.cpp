@@ -635,6 +635,22 @@ void letStay(TestPlan &plan) {
   makeSummaryTrue(plan);
 }
 
+void copyBeside(TestPlan &plan) {
+  for (RankProgram &program : plan.programs) {
+    int32_t wave = -1; // of the next group
+    auto &all = program.instructions;
+    for (auto it = all.rbegin(); it != all.rend(); ++it) {
+      bool isCopy = it->op == Opcode::Copy &&
+                    it->segments.front().side == Side::Source;
+      if (it->op == Opcode::Group)
+        wave = it->wave;
+      else if (isCopy)
+        it->wave = wave;
+    }
+  }
+  makeSummaryTrue(plan);
+}
+
 TestPlan keptSquare() {
   Family square = makeFamily("square", {}, {4, 4},
                              {{"param", DType::BF16, DType::BF16},
@@ -658,7 +674,7 @@ TestPlan keptSquare() {
 }
 
 TestPlan anyPlan(std::mt19937_64 &rng) {
-  switch (rng() % 9) {
+  switch (rng() % 10) {
   case 0:
     return reshapePlan();
   case 1:
@@ -676,6 +692,11 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   }
   case 6:
     return viewedPlan();
+  case 7: {
+    TestPlan plan = reshapePlan(MemoryMode::Flat);
+    copyBeside(plan);
+    return plan;
+  }
   default:
     return randomPlan(rng);
   }

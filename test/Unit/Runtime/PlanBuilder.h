@@ -69,6 +69,8 @@ TestPlan anyPlan(std::mt19937_64 &rng);
 /// Lets all stay in a flat plan that does not change: it is neither created nor
 /// released.
 void letStay(TestPlan &plan);
+/// Has the copies of a flat plan run beside the groups that follow them.
+void copyBeside(TestPlan &plan);
 /// Device 0 keeps a square in two states, 4 x 4 elements, with one copy, and
 /// gets a vector of 8; device 1 has the vector. In flat memory: the square
 /// stays.

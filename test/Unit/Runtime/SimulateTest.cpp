@@ -120,6 +120,27 @@ TEST(Simulate, TheFormulaKnowsLocalWorkOfFlatMemory) {
   EXPECT_EQ(copies[1].bytes, 64);
 }
 
+TEST(Simulate, InFlatMemoryCopiesOfAWaveGoBesideIt) {
+  TestPlan plan = forwarder(MemoryMode::Flat);
+  plan.programs[0].instructions[0].wave = 0;
+  std::vector<DeviceStep> steps = stepsOf(plan.common, plan.programs[0]);
+  ASSERT_EQ(steps.size(), 7u);
+  EXPECT_EQ(steps[0].kind, Kind::Pack);
+  EXPECT_FALSE(steps[0].afterLocal);
+  EXPECT_EQ(steps[1].localBytes, 64);
+  EXPECT_EQ(steps[1].packBytes, 20);
+  plan.programs[0].instructions.insert(plan.programs[0].instructions.begin(),
+                                       Instruction());
+  plan.programs[0].instructions[0].segments =
+      plan.programs[0].instructions[1].segments;
+  std::vector<TimedCopy> copies = localWork(plan.common, plan.programs[0]);
+  ASSERT_EQ(copies.size(), 2u);
+  EXPECT_FALSE(copies[0].isBeside);
+  EXPECT_TRUE(copies[1].isBeside);
+  EXPECT_EQ(copies[1].wave, 0);
+  EXPECT_EQ(copies[1].bytes, 64);
+}
+
 TEST(Simulate, WhatStaysIsNoWork) {
   TestPlan plan = forwarder(MemoryMode::Flat);
   RankProgram &program = plan.programs[0];

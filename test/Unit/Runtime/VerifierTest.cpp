@@ -243,6 +243,53 @@ TEST(Verifier, SeesUseAfterReleaseAndBeforeCreation) {
                  "before it is created");
 }
 
+TestPlan besidePlan() {
+  TestPlan plan = reshapePlan(MemoryMode::Flat);
+  copyBeside(plan);
+  return plan;
+}
+
+TEST(Verifier, SeesACopyBesideAGroupThatNeedsItBefore) {
+  EXPECT_EQ(verdict(besidePlan()), "");
+  auto besideOf = [](TestPlan &plan) -> Instruction & {
+    Instruction &copy = firstOf(plan, 2, Opcode::Copy);
+    EXPECT_GE(copy.wave, 0);
+    return copy;
+  };
+  // What it reads goes between it and its group.
+  auto releaseBetween = [&](TestPlan &plan) {
+    auto &all = plan.programs[2].instructions;
+    auto copy = std::find_if(all.begin(), all.end(), [](const auto &i) {
+      return i.op == Opcode::Copy;
+    });
+    Instruction release = firstOf(plan, 2, Opcode::Release);
+    ASSERT_EQ(all.back().op, Opcode::Release);
+    all.pop_back();
+    all.insert(copy + 1, release);
+  };
+  std::string text = broken(besidePlan(), releaseBetween);
+  expectContains(text, "(copy): reads tensor");
+  expectContains(text, "after its release");
+  // Or the group sends what it writes.
+  expectContains(broken(besidePlan(),
+                        [&](TestPlan &plan) {
+                          Segment written = besideOf(plan).segments[1];
+                          Instruction &pack = firstOf(plan, 2, Opcode::Pack);
+                          pack.segments = {written};
+                          pack.bytes = segmentBytes(
+                              plan.common.families[written.family], written);
+                          pack.slot = 0;
+                        }),
+                 "from the destination before it is written there");
+  expectContains(broken(besidePlan(),
+                        [&](TestPlan &plan) { besideOf(plan).wave += 100; }),
+                 "beside wave");
+  expectContains(
+      broken(reshapePlan(),
+             [&](TestPlan &plan) { firstOf(plan, 2, Opcode::Copy).wave = 0; }),
+      "copies beside a wave in a plan of mode rollback");
+}
+
 /// Adds a Release of the first member alone, and takes it out of the last one.
 void releaseFirstMember(TestPlan &plan, bool atStart, bool twice) {
   auto &instructions = plan.programs[2].instructions;

@@ -230,26 +230,32 @@ private:
   std::map<int64_t, int64_t> live;
 };
 
-/// Runs phase after phase, each scheduled by itself: its copies one after the
-/// other, then its waves. Returns the elements that waves carry.
-int64_t addSteps(const FlatCase &flat, const FlatPhase &phase, int64_t &wave,
-                 std::mt19937 &random, std::vector<Step> &out) {
-  std::vector<size_t> copies;
-  for (size_t i = 0; i < phase.locals.size(); ++i)
-    copies.push_back(i);
-  // Those of one step in any order.
-  std::shuffle(copies.begin(), copies.end(), random);
-  std::stable_sort(copies.begin(), copies.end(), [&](size_t a, size_t b) {
-    return phase.steps[a] < phase.steps[b];
-  });
-  for (size_t i = 0; i < copies.size(); ++i) {
-    const LocalMove &local = phase.locals[copies[i]];
-    out.push_back({wave,
-                   i,
-                   local.device,
-                   {{local.flow, local.box}},
-                   {{local.flow, local.box}}});
+/// Copies of a phase, each with the part of its device that it belongs to:
+/// parts begin at jobs that are drawn.
+std::vector<std::pair<LocalMove, size_t>>
+cutCopies(const FlatOrder &order, const FlatPhase &phase,
+          std::mt19937 &random) {
+  FlatOrder::Parts parts;
+  for (const auto &[device, copies] : order.copiesOf(phase)) {
+    std::vector<uint32_t> &starts = parts[device];
+    starts.push_back(phase.firstJob);
+    for (const FlatCopy &copy : copies)
+      if (random() % 2)
+        starts.push_back(copy.job);
   }
+  std::vector<std::pair<LocalMove, size_t>> out;
+  order.forEachCopy(phase, parts, [&](const LocalMove &copy, size_t part) {
+    EXPECT_LT(part, parts.at(copy.device).size());
+    out.push_back({copy, part});
+  });
+  return out;
+}
+
+/// Runs phase after phase, each scheduled by itself, with its copies in any of
+/// its waves. Returns the elements that waves carry.
+int64_t addSteps(const FlatCase &flat, const FlatOrder &order,
+                 const FlatPhase &phase, int64_t &wave, std::mt19937 &random,
+                 std::vector<Step> &out) {
   WaveProblem problem;
   problem.moves = phase.moves;
   problem.elementBytes = elementBytes(flat.transition.flows);
@@ -258,21 +264,30 @@ int64_t addSteps(const FlatCase &flat, const FlatPhase &phase, int64_t &wave,
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
   std::vector<ScheduledMove> scheduled =
       scheduledWith(problem, candidates[random() % candidates.size()]);
-  // After the copies; all of a wave at once, writes first.
+  // All of a wave at once, writes first.
   std::map<std::pair<int64_t, int64_t>, Step> waves;
+  auto stepOf = [&](int64_t number, int64_t device) -> Step & {
+    Step &step = waves[{number, device}];
+    step.wave = wave + number;
+    step.order = SIZE_MAX;
+    step.device = device;
+    return step;
+  };
   int64_t moved = 0, last = 0;
   for (const ScheduledMove &entry : scheduled) {
     moved += entry.move.box.volume();
     last = std::max<int64_t>(last, entry.wave);
     for (bool receive : {false, true}) {
       int64_t device = receive ? entry.move.destination : entry.move.source;
-      Step &step = waves[{entry.wave, device}];
-      step.wave = wave + entry.wave;
-      step.order = SIZE_MAX;
-      step.device = device;
+      Step &step = stepOf(entry.wave, device);
       (receive ? step.writes : step.reads)
           .push_back({entry.move.flow, entry.move.box});
     }
+  }
+  for (const auto &[copy, part] : cutCopies(order, phase, random)) {
+    Step &step = stepOf(int64_t(random() % uint64_t(last + 1)), copy.device);
+    step.writes.push_back({copy.flow, copy.box});
+    step.reads.push_back({copy.flow, copy.box});
   }
   for (auto &[key, step] : waves)
     out.push_back(std::move(step));
@@ -304,9 +319,16 @@ size_t countRightPhases(std::mt19937 &random) {
   for (const FlatPhase &phase : phases) {
     for (const Move &move : phase.moves)
       addElements(move.flow, move.source, move.destination, move.box, after);
-    for (const LocalMove &local : phase.locals)
+    int64_t named = 0, copied = 0;
+    for (const auto &[device, copies] : order.copiesOf(phase))
+      for (const FlatCopy &copy : copies)
+        named += copy.bytes;
+    for (const auto &[local, part] : cutCopies(order, phase, random)) {
       addElements(local.flow, local.device, local.device, local.box, after);
-    EXPECT_EQ(phase.locals.size(), phase.steps.size());
+      copied += local.box.volume() *
+                flat.transition.flows[local.flow].bytesPerElement;
+    }
+    EXPECT_EQ(named, copied);
     EXPECT_TRUE(std::is_sorted(
         phase.moves.begin(), phase.moves.end(),
         [](const Move &a, const Move &b) { return a.hop < b.hop; }));
@@ -327,7 +349,7 @@ void keepsToRoom(const FlatCase &flat, const FlatInput &input,
     all += move.box.volume();
   std::vector<Step> steps;
   for (const FlatPhase &phase : order.phases(room))
-    moved += addSteps(flat, phase, wave, random, steps);
+    moved += addSteps(flat, order, phase, wave, random, steps);
   ASSERT_EQ(moved, all) << "not all was scheduled";
   int64_t peak = Accountant(flat, std::move(steps)).peak();
   ASSERT_LE(peak, room);
@@ -379,7 +401,7 @@ TEST(FlatOrder, WhatStaysTakesNoRoom) {
     int64_t wave = 0;
     std::vector<Step> steps;
     for (const FlatPhase &phase : order.phases(order.neededBytes()))
-      addSteps(flat, phase, wave, random, steps);
+      addSteps(flat, order, phase, wave, random, steps);
     ASSERT_LE(Accountant(flat, std::move(steps)).peak(), order.neededBytes())
         << "trial " << trial;
     for (const FlatFlow &flow : flat.flows)

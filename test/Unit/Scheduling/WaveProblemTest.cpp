@@ -184,12 +184,12 @@ TEST(WaveProblem, WantsWavesInOrder) {
                   "ascending from 0");
 }
 
-TEST(WaveProblem, WantsWavesOfCopiesAlone) {
+TEST(WaveProblem, CopiesGoBesideMessagesOrAlone) {
   WaveSchedule s = rightSchedule();
-  s.copies[0].wave = 2;
-  expectBroken(s, "wave 2 has copies and messages, expected copies alone");
-  s.copies[0].wave = 9;
-  EXPECT_FALSE(rightProblem().verify(s));
+  for (int32_t wave : {2, 9}) {
+    s.copies[0].wave = wave;
+    EXPECT_FALSE(rightProblem().verify(s));
+  }
 }
 
 TEST(WaveProblem, WantsOneMessagePerPairAndWave) {
@@ -431,6 +431,28 @@ TEST(WaveStorage, CreatesForAllCopiesOfAWaveBeforeAnyFrees) {
   expectBroken(p, s,
                "device 0 holds 24 bytes in wave 0, 8 above the larger of its "
                "source and its destination, more than the limit of 4");
+}
+
+TEST(WaveStorage, CopiesBesideMessagesAreThereWithThem) {
+  // As in CountsPagesByWave, in one wave: 16 bytes that are copied, 16 that
+  // come, and slots of one group.
+  WaveProblem p = swapProblem(32 + 256);
+  WaveSchedule s = swapSchedule(1);
+  for (ScheduledCopy &copy : s.copies)
+    copy.wave = 1;
+  auto error = p.verify(s);
+  EXPECT_FALSE(error) << *error;
+  --p.storage->limitBytes;
+  expectBroken(p, s,
+               "device 0 holds 320 bytes in wave 1, 288 above the larger of "
+               "its source and its destination, more than the limit of 287");
+  std::vector<dtrt::TimedCopy> timed = p.timedCopies(s);
+  ASSERT_EQ(timed.size(), 2u);
+  EXPECT_TRUE(timed[0].isBeside);
+  EXPECT_EQ(timed[0].wave, 1);
+  // A device without messages copies by itself.
+  s.moves.clear();
+  EXPECT_FALSE(p.timedCopies(s)[0].isBeside);
 }
 
 TEST(WaveStorage, RoundsToPagesOfEachBuffer) {

@@ -20,11 +20,11 @@ inline uint64_t mostLooks(size_t instructions) {
 
 /// For each instruction that is a group: neighbouring instructions that may run
 /// while its messages are under way, in the order in which they then run.
-/// These are unpacks from before it and packs from after it, up to the next
-/// group on either side, that share no staging byte with it or with what they
-/// change places with, and no bytes of the destination: what a group brings is
-/// unpacked, then packed to be sent on. Each instruction stands in one list at
-/// most.
+/// These are unpacks and copies from before it and packs from after it, up to
+/// the next group on either side. Packs and unpacks are those that share no
+/// staging byte with it or with what they change places with, and no bytes of
+/// the destination: what a group brings is unpacked, then packed to be sent on.
+/// Copies are those of its wave. Each instruction stands in one list at most.
 std::vector<std::vector<size_t>> overlapsOf(const RankProgram &program);
 
 /// Whether a pack or group sends what the program has brought to a destination

@@ -28,8 +28,9 @@ struct DeviceStep {
   bool afterLocal = false;
   int32_t wave = -1;
   int64_t bytes = 0; // that are copied; of a Group 0
-  /// Group: unpacked first, then packed, while its messages are under way.
-  int64_t unpackBytes = 0, packBytes = 0;
+  /// Group: unpacked first, then copied on the device, then packed, while its
+  /// messages are under way.
+  int64_t unpackBytes = 0, localBytes = 0, packBytes = 0;
   std::vector<MessageEnd> messages; // one per peer and way
 };
 
@@ -51,7 +52,7 @@ public:
     DeviceStep::Kind kind = DeviceStep::Kind::Group;
     bool afterLocal = false;
     int32_t wave = -1;
-    int64_t bytes = 0, unpackBytes = 0, packBytes = 0;
+    int64_t bytes = 0, unpackBytes = 0, localBytes = 0, packBytes = 0;
     size_t first = 0, last = 0; // of `ends`
   };
   struct Program {

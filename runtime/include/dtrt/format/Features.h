@@ -35,7 +35,8 @@ namespace dtrt {
   X(Pxn, "pxn", "messages leave by the NIC of their receiver's place")         \
   X(Launches, "launches", "waves that cost a launch")                          \
   X(Channels, "channels", "pairs whose channels do not fill their ports")      \
-  X(Compression, "compression", "slow links whose messages are compressed")
+  X(Compression, "compression", "slow links whose messages are compressed")    \
+  X(CopiesBeside, "copies-beside", "copies that run beside a group")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

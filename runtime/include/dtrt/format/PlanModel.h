@@ -173,7 +173,8 @@ struct Message {
 struct Instruction {
   Opcode op = Opcode::Copy;
   /// The wave this belongs to; -1 for local work outside all waves. Groups of
-  /// a program appear in ascending wave order; one group per wave at most.
+  /// a program appear in ascending wave order; one group per wave at most. A
+  /// Copy of a wave stands before its group and may run until that has ended.
   int32_t wave = -1;
   std::vector<Segment> segments;
   uint64_t slot = 0;             // Pack, Unpack: start of the staging range
