@@ -697,6 +697,8 @@ def play(stage: Stage) -> str:
         network = stage.network
         if not stage.until(lambda: not network.has_unsent(run.role, port)):
             return "to send what was unsent"
+    if run.fault == "store slow":
+        time.sleep(run.share * TIMEOUT)  # what is on its way in the proxy
     return go_on(stage)
 
 
