@@ -272,24 +272,22 @@ TEST(Verifier, SeesACopyBesideAGroupThatNeedsItBefore) {
   expectContains(text, "(copy): reads tensor");
   expectContains(text, "after its release");
   // Or what its group sends is packed from what it writes.
-  expectContains(broken(besidePlan(),
-                        [&](TestPlan &plan) {
-                          std::vector<Segment> copied =
-                              besideOf(plan).segments;
-                          Instruction &pack = firstOf(plan, 2, Opcode::Pack);
-                          pack.segments = {copied[1]};
-                          pack.bytes = segmentBytes(
-                              plan.common.families[copied[1].family],
-                              copied[1]);
-                          pack.slot = 0;
-                          plan.programs[2].stagingBytes =
-                              std::max(plan.programs[2].stagingBytes,
-                                       pack.bytes);
-                        }),
-                 "from the destination before it is written there");
-  expectContains(broken(besidePlan(),
-                        [&](TestPlan &plan) { besideOf(plan).wave += 100; }),
-                 "beside wave");
+  expectContains(
+      broken(besidePlan(),
+             [&](TestPlan &plan) {
+               std::vector<Segment> copied = besideOf(plan).segments;
+               Instruction &pack = firstOf(plan, 2, Opcode::Pack);
+               pack.segments = {copied[1]};
+               pack.bytes = segmentBytes(plan.common.families[copied[1].family],
+                                         copied[1]);
+               pack.slot = 0;
+               plan.programs[2].stagingBytes =
+                   std::max(plan.programs[2].stagingBytes, pack.bytes);
+             }),
+      "from the destination before it is written there");
+  expectContains(
+      broken(besidePlan(), [&](TestPlan &plan) { besideOf(plan).wave += 100; }),
+      "beside wave");
   expectContains(
       broken(reshapePlan(),
              [&](TestPlan &plan) { firstOf(plan, 2, Opcode::Copy).wave = 0; }),
