@@ -274,9 +274,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
                      const WaveSchedule &schedule) {
     std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
-    predictedUs += predictSeconds(messages, info.cluster,
-                                  problem.timedCopies(schedule)) *
-                   1e6;
+    predictedUs +=
+        predictSeconds(messages, info.cluster, problem.timedCopies(schedule)) *
+        1e6;
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
     numMessages += messages.size();

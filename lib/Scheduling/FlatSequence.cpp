@@ -77,7 +77,7 @@ private:
   std::vector<Bytes> total, sofar;        // by device
   std::vector<const Effect *> done;       // of the job that is applied
   std::vector<Choice> choices;
-  size_t numChanges = 0;                  // of these
+  size_t numChanges = 0; // of these
   double allBytes = 0, bytes = 0;
 };
 
@@ -161,8 +161,7 @@ size_t Sequencer::best() const {
   size_t best = 0;
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice &choice = choices[i];
-    double cost =
-        2 * (choice.ofNow - share * choice.ofAll) + choice.ofItself;
+    double cost = 2 * (choice.ofNow - share * choice.ofAll) + choice.ofItself;
     bool isEarlier = cost == least && choices[best].due < choice.due;
     if (i == 0 || cost < least || isEarlier) {
       least = cost;

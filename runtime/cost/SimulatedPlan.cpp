@@ -12,9 +12,9 @@ void SimulatedPlan::addDevice(int64_t device,
                               const std::vector<DeviceStep> &steps) {
   Program program = {device, allSteps.size(), 0};
   for (const DeviceStep &step : steps) {
-    Step added = {step.kind,        step.afterLocal, step.wave,
-                  step.bytes,       step.unpackBytes, step.localBytes,
-                  step.packBytes,   open.size(),     0};
+    Step added = {step.kind,      step.afterLocal,  step.wave,
+                  step.bytes,     step.unpackBytes, step.localBytes,
+                  step.packBytes, open.size(),      0};
     for (const MessageEnd &end : step.messages)
       open.push_back({step.wave, end.receive ? end.peer : device,
                       end.receive ? device : end.peer, end.bytes, end.receive});

@@ -21,8 +21,8 @@
 //
 // Neighbouring jobs make a *phase* where all devices have room for all that it
 // brings. What travels in a phase may do so in any order, so a phase is
-// scheduled like a transition of its own, and what is copied in it may be at any
-// time of it.
+// scheduled like a transition of its own, and what is copied in it may be at
+// any time of it.
 //
 //===----------------------------------------------------------------------===//
 
@@ -93,9 +93,9 @@ public:
   /// first of all being the phase's.
   using Parts = std::map<int64_t, std::vector<uint32_t>>;
   /// Calls fn(copy, part) for all of them.
-  void forEachCopy(const FlatPhase &phase, const Parts &parts,
-                   const std::function<void(const LocalMove &, size_t)> &fn)
-      const;
+  void
+  forEachCopy(const FlatPhase &phase, const Parts &parts,
+              const std::function<void(const LocalMove &, size_t)> &fn) const;
 
 private:
   /// What a job does to the memory of a device: destination bytes that exist

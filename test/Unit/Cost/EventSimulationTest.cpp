@@ -304,9 +304,8 @@ TEST(EventSimulation, WhatIsCopiedBesideAGroupFollowsItsUnpack) {
   ASSERT_GT(copy + longer, kOnNic);
   SimulationResult result = run(planOf(devices));
   EXPECT_NEAR(result.seconds, copy + kOnNic + copy + longer + copy, 1e-12);
-  EXPECT_NEAR(
-      predictSeconds(messages, Cluster(), {{1, 8, 100 * kBytes, true}}),
-      result.seconds, 1e-12);
+  EXPECT_NEAR(predictSeconds(messages, Cluster(), {{1, 8, 100 * kBytes, true}}),
+              result.seconds, 1e-12);
   ASSERT_EQ(result.path.size(), 5u);
   EXPECT_EQ(result.path[2].kind, Kind::Unpack);
   EXPECT_EQ(result.path[3].kind, Kind::Local);

@@ -83,9 +83,8 @@ TEST(Features, AreFoundInTheContent) {
 TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
   TestPlan plan = reshapePlan(MemoryMode::Flat);
   copyBeside(plan);
-  EXPECT_EQ(
-      featureNames(neededBy(plan)),
-      (Names{"flat", "zero-fill", "element-ranges", "copies-beside"}));
+  EXPECT_EQ(featureNames(neededBy(plan)),
+            (Names{"flat", "zero-fill", "element-ranges", "copies-beside"}));
   EXPECT_EQ(verdictOf(plan, neededBy(plan)), "");
   expectContains(
       verdictOf(plan, neededBy(plan) & ~bitOf(Feature::CopiesBeside)),

@@ -640,8 +640,8 @@ void copyBeside(TestPlan &plan) {
     int32_t wave = -1; // of the next group
     auto &all = program.instructions;
     for (auto it = all.rbegin(); it != all.rend(); ++it) {
-      bool isCopy = it->op == Opcode::Copy &&
-                    it->segments.front().side == Side::Source;
+      bool isCopy =
+          it->op == Opcode::Copy && it->segments.front().side == Side::Source;
       if (it->op == Opcode::Group)
         wave = it->wave;
       else if (isCopy)

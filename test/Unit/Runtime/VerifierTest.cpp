@@ -9,6 +9,7 @@
 #include "FirstOf.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/format/ShardView.h"
 #include "dtrt/verify/Verifier.h"
 
 #include <algorithm>
@@ -259,31 +260,34 @@ TEST(Verifier, SeesACopyBesideAGroupThatNeedsItBefore) {
   // What it reads goes between it and its group.
   auto releaseBetween = [&](TestPlan &plan) {
     auto &all = plan.programs[2].instructions;
-    auto copy = std::find_if(all.begin(), all.end(), [](const auto &i) {
-      return i.op == Opcode::Copy;
-    });
     Instruction release = firstOf(plan, 2, Opcode::Release);
     ASSERT_EQ(all.back().op, Opcode::Release);
     all.pop_back();
-    all.insert(copy + 1, release);
+    auto group = std::find_if(all.begin(), all.end(), [](const auto &i) {
+      return i.op == Opcode::Group;
+    });
+    all.insert(group, release);
   };
   std::string text = broken(besidePlan(), releaseBetween);
   expectContains(text, "(copy): reads tensor");
   expectContains(text, "after its release");
-  // Or the group sends what it writes.
-  expectContains(broken(besidePlan(),
-                        [&](TestPlan &plan) {
-                          Segment written = besideOf(plan).segments[1];
-                          Instruction &pack = firstOf(plan, 2, Opcode::Pack);
-                          pack.segments = {written};
-                          pack.bytes = segmentBytes(
-                              plan.common.families[written.family], written);
-                          pack.slot = 0;
-                        }),
-                 "from the destination before it is written there");
-  expectContains(broken(besidePlan(),
-                        [&](TestPlan &plan) { besideOf(plan).wave += 100; }),
-                 "beside wave");
+  // Or what its group sends is packed from what it writes.
+  expectContains(
+      broken(besidePlan(),
+             [&](TestPlan &plan) {
+               std::vector<Segment> copied = besideOf(plan).segments;
+               Instruction &pack = firstOf(plan, 2, Opcode::Pack);
+               pack.segments = {copied[1]};
+               pack.bytes = segmentBytes(plan.common.families[copied[1].family],
+                                         copied[1]);
+               pack.slot = 0;
+               plan.programs[2].stagingBytes =
+                   std::max(plan.programs[2].stagingBytes, pack.bytes);
+             }),
+      "from the destination before it is written there");
+  expectContains(
+      broken(besidePlan(), [&](TestPlan &plan) { besideOf(plan).wave += 100; }),
+      "beside wave");
   expectContains(
       broken(reshapePlan(),
              [&](TestPlan &plan) { firstOf(plan, 2, Opcode::Copy).wave = 0; }),

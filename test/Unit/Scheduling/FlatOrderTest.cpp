@@ -232,9 +232,9 @@ private:
 
 /// Copies of a phase, each with the part of its device that it belongs to:
 /// parts begin at jobs that are drawn.
-std::vector<std::pair<LocalMove, size_t>>
-cutCopies(const FlatOrder &order, const FlatPhase &phase,
-          std::mt19937 &random) {
+std::vector<std::pair<LocalMove, size_t>> cutCopies(const FlatOrder &order,
+                                                    const FlatPhase &phase,
+                                                    std::mt19937 &random) {
   FlatOrder::Parts parts;
   for (const auto &[device, copies] : order.copiesOf(phase)) {
     std::vector<uint32_t> &starts = parts[device];

@@ -15,10 +15,10 @@
 // Where devices share a NIC, their messages take turns in the order in which
 // they stand.
 //
-// What a device copies on itself beside a group follows the unpacks of the group
-// before, and the next group waits for both. What it copies between two groups
-// stands between them: after the unpacks of the first, before the second. Other
-// local work goes beside all of this and takes no time.
+// What a device copies on itself beside a group follows the unpacks of the
+// group before, and the next group waits for both. What it copies between two
+// groups stands between them: after the unpacks of the first, before the
+// second. Other local work goes beside all of this and takes no time.
 //
 // What a device sends on of its last group cannot be packed beside that: the
 // next group waits until all of the last one is unpacked, and then the forwards
