@@ -12,8 +12,9 @@ namespace {
 
 /// Shorter runs are worth neither a measurement nor the sizes of their planes.
 constexpr size_t kLeastRun = size_t(1) << 12;
-/// Long enough that the clock's steps do not count; half a block is enough.
-constexpr size_t kLeastSample = size_t(1) << 16, kMostSample = size_t(1) << 18;
+/// Long enough that the clock's steps do not count, and short beside the run: a
+/// link waits for the first ones. Half a block is enough.
+constexpr size_t kSample = size_t(1) << 16;
 
 /// A run's part in a block: whole elements between what is cut off.
 struct RunPart {
@@ -77,9 +78,9 @@ uint8_t BlockCodec::planesFor(const ElementRun &run, const std::byte *data,
                               size_t bytes, double linkBytesPerSecond) {
   auto known = gains.find({run.family, run.state});
   if (known == gains.end()) {
-    if (bytes < std::min(kLeastSample, size_t(size) / 2))
+    if (bytes < std::min(kSample, size_t(size) / 2))
       return 0;
-    size_t sample = std::min(bytes, kMostSample) / run.width * run.width;
+    size_t sample = std::min(bytes, kSample) / run.width * run.width;
     CodecGain gain = codec->measure(data, sample, run.width);
     known = gains.emplace(std::pair(run.family, run.state), gain).first;
   }
