@@ -126,7 +126,8 @@ private:
   }
 
   /// Those that may precede all that stands between the group and them, what
-  /// the group brings included. Unpacks of the group before run ahead of them.
+  /// the group brings and what is copied beside it included. Unpacks of the
+  /// group before run ahead of them.
   void addPacks(size_t group) {
     size_t next = group + 1;
     while (next < instructions.size() && !isGroup(next))
@@ -136,6 +137,9 @@ private:
     for (const Message &message : instructions[group].messages)
       if (forwards && message.receive && message.direct)
         written.add(message.segment);
+    for (size_t i = group; forwards && i-- > 0 && !isGroup(i);)
+      if (isCopiedBeside(instructions[i]))
+        addWritten(instructions[i], written);
     for (size_t i = group + 1; i < next; ++i) {
       const Instruction &pack = instructions[i];
       if (pack.op != Opcode::Pack) {

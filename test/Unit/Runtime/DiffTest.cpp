@@ -42,6 +42,8 @@ const std::set<std::string> kBound = {"common.destinationDevices",
                                       "common.sourceDevices",
                                       "common.sourceDevices[]",
                                       "common.sourceWorld",
+                                      "compression.belowGBps",
+                                      "compression.blockBytes",
                                       "family.leading[]",
                                       "family.shape[]",
                                       "instruction.bytes",
@@ -145,6 +147,15 @@ TEST(Diff, SeesRanksAndDevices) {
   EXPECT_EQ(text, "destination world: 3 -> 4\n"
                   "destination devices: 0-2 -> 0-3\n"
                   "program of device 3: absent -> present\n");
+}
+
+TEST(Diff, SeesCompression) {
+  EXPECT_NE(changed(reshapePlan(),
+                    [](TestPlan &plan) {
+                      plan.common.compression = {0.25, Compression::kLeastBlock};
+                    })
+                .find("compress"),
+            std::string::npos);
 }
 
 TEST(Diff, SeesWhichShardIsMeant) {

@@ -66,6 +66,8 @@ overlappedOrder(const std::vector<Instruction> &instructions,
     if (!isCopiedBeside(*list[i]) || rng() % 2)
       continue;
     for (size_t at = i; at + 1 < list.size(); ++at) {
+      if (reads(*list[at + 1], *list[at]))
+        break; // a pack that is early
       std::swap(list[at], list[at + 1]);
       if (list[at]->op == Opcode::Group)
         break;

@@ -102,6 +102,21 @@ TEST(Overlap, TakesAPackOfWhatCameAWaveBefore) {
             (Lists{{1}, {}, {}}));
 }
 
+TEST(Overlap, LeavesAPackOfWhatIsCopiedBesideTheGroup) {
+  Instruction copy;
+  copy.op = Opcode::Copy;
+  copy.wave = 0;
+  copy.segments = {stagedRow(Opcode::Pack, 0, 3).segments[0],
+                   stagedRow(Opcode::Pack, 0, 3).segments[0]};
+  copy.segments[0].side = Side::Source;
+  EXPECT_EQ(overlaps({copy, group(0, 10, 10), stagedRow(Opcode::Pack, 20, 3),
+                      group(20, 30, 10)}),
+            (Lists{{}, {0}, {}, {}}));
+  EXPECT_EQ(overlaps({copy, group(0, 10, 10), stagedRow(Opcode::Pack, 20, 4),
+                      group(20, 30, 10)}),
+            (Lists{{}, {0, 2}, {}, {}}));
+}
+
 // A message without staging may forward as well.
 TEST(Overlap, LeavesWhatSendsTheDestinationDirectly) {
   Instruction sends = group(20, 30, 10);
