@@ -21,6 +21,12 @@ warm_up()
 # Children share what is imported already, and start at once.
 fork = multiprocessing.get_context("fork")
 
+#: Of a process that has only imported all this: children of `fork` have the
+#: heaps that the threads of earlier tests have left, and grow in their gaps.
+#: What they run is found by name, in a module.
+fresh = multiprocessing.get_context("forkserver")
+fresh.set_forkserver_preload(["processes"])
+
 #: What a rank that was killed gives.
 KILLED = "killed"
 
@@ -51,14 +57,14 @@ def _take(pipe, process, deadline):
     return outcome
 
 
-def run_ranks(size, body, folder, *arguments, limit=90):
+def run_ranks(size, body, folder, *arguments, limit=90, context=fork):
     """body(rank, store, *arguments) in `size` processes: for each rank its
     value, or its error as "error: TEXT"."""
     store_path = str(folder / f"store-{time.monotonic_ns()}")
     running = []
     for rank in range(size):
         ours, theirs = fork.Pipe(duplex=False)
-        process = fork.Process(
+        process = context.Process(
             target=_child,
             args=(theirs, body, rank, store_path, size, arguments),
         )

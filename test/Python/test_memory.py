@@ -18,7 +18,7 @@ from pathlib import Path
 import dynatrain
 import pytest
 from conftest import BUILD, HANGS
-from processes import fork, run_ranks, torch
+from processes import fork, fresh, run_ranks, torch
 
 RANKS = 4
 MIB = 2**20
@@ -249,7 +249,7 @@ def test_full_processes(plans, granularity, shared_memory, switches, tmp_path):
     watch = Watch()
     numbers = run_ranks(
         RANKS, _job, tmp_path, watch.theirs, paths, shared_memory, switches,
-        limit=600,
+        limit=600, context=fresh,
     )  # fmt: skip
     assert numbers == [2 * switches - 1] * RANKS, numbers
     watch.thread.join()
@@ -291,7 +291,9 @@ def test_rollback_is_refused(plans, tmp_path):
     paths = plans(mode="rollback")
     watch = Watch()
     flat = plans(mode="flat", granularity="tensor")
-    errors = run_ranks(RANKS, _refused, tmp_path, watch.theirs, paths, flat)
+    errors = run_ranks(
+        RANKS, _refused, tmp_path, watch.theirs, paths, flat, context=fresh
+    )
     for text in errors:
         assert "prepare" in text and "cannot allocate" in text, text
 

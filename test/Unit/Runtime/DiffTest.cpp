@@ -152,7 +152,8 @@ TEST(Diff, SeesRanksAndDevices) {
 TEST(Diff, SeesCompression) {
   EXPECT_NE(changed(reshapePlan(),
                     [](TestPlan &plan) {
-                      plan.common.compression = {0.25, Compression::kLeastBlock};
+                      plan.common.compression = {0.25,
+                                                 Compression::kLeastBlock};
                     })
                 .find("compress"),
             std::string::npos);
