@@ -5,6 +5,7 @@
 #include "dt/Scheduling/ChunkSizes.h"
 #include "dtrt/cost/KernelPlans.h"
 
+#include <algorithm>
 #include <tuple>
 
 using namespace dt;
@@ -56,7 +57,8 @@ public:
   int32_t place(const ScheduledMove *first, const ScheduledMove *last);
 
 private:
-  using Port = std::tuple<bool, bool, int64_t>; // NIC, receives, device
+  enum class Way { Out, In, Rail };
+  using Port = std::tuple<bool, Way, int64_t>; // between nodes, way, device
   int32_t afterFeeders(const ScheduledMove *first,
                        const ScheduledMove *last) const;
 
@@ -89,17 +91,28 @@ int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
   bool inter = !cluster.sameNode(from, to);
   int64_t most = cluster.messagesPerPort(inter);
   constexpr int64_t kMost = dtrt::kMaxGroupMessages;
-  Port out = {inter, false, cluster.port(from, inter)};
-  Port in = {inter, true, cluster.port(to, inter)};
+  // The last one is another than the sender's where the NIC by which a message
+  // leaves depends on its receiver (Cluster::nicOut).
+  const Port used[] = {
+      {inter, Way::Out, cluster.sendPort(from, inter)},
+      {inter, Way::In, cluster.port(to, inter)},
+      {inter, Way::Rail, inter ? cluster.nicOut(from, to) : from}};
   int32_t &next = lastOf[{from, to}];
-  int32_t wave =
-      std::max({next, afterFeeders(first, last), ports.first(out, most),
-                ports.first(in, most), devices.first(from, kMost),
-                devices.first(to, kMost)});
-  while (!ports.has(out, wave, most) || !ports.has(in, wave, most) ||
-         !devices.has(from, wave, kMost) || !devices.has(to, wave, kMost))
+  int32_t wave = std::max({next, afterFeeders(first, last),
+                           devices.first(from, kMost),
+                           devices.first(to, kMost)});
+  for (const Port &port : used)
+    wave = std::max(wave, ports.first(port, most));
+  auto hasRoom = [&] {
+    return devices.has(from, wave, kMost) && devices.has(to, wave, kMost) &&
+           std::all_of(std::begin(used), std::end(used), [&](const Port &port) {
+             return ports.has(port, wave, most);
+           });
+  };
+  while (!hasRoom())
     ++wave;
-  ports.take(out, wave), ports.take(in, wave);
+  for (const Port &port : used)
+    ports.take(port, wave);
   devices.take(from, wave), devices.take(to, wave);
   next = wave + 1;
   for (const ScheduledMove *piece = first; piece != last; ++piece)

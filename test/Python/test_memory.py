@@ -23,7 +23,7 @@ from processes import fork, fresh, run_ranks, torch
 RANKS = 4
 MIB = 2**20
 SIDE = 1024  # of a square tensor of 4 MiB
-TENSORS = 144
+TENSORS = 72
 STATE = TENSORS * SIDE * SIDE * 4 // RANKS  # bytes of each process
 MARGIN = 0.15
 SWITCHES = 10  # both ways
@@ -60,7 +60,7 @@ def request(to_columns, memory, storage=None):
         },
         "source": sides[0],
         "destination": sides[1],
-        "memory": {"staging": "8MiB", **memory},
+        "memory": {"staging": "4MiB", **memory},
     }
 
 

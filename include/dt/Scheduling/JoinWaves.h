@@ -3,9 +3,9 @@
 // Where the channels of a pair do not fill a port, waves of one message per
 // port leave it idle, and each of them is launched. Here the messages of such
 // waves are put, in their order, each into the first wave that has room: ports
-// carry as many as fill them (Cluster::messagesPerPort), a device no more than
-// a kernel plan holds, no pair has two, and a forward comes after what brings
-// it.
+// carry as many as fill them (Cluster::messagesPerPort), also the NIC by which
+// a message leaves where that is its receiver's (PXN), a device no more than a
+// kernel plan holds, no pair has two, and a forward comes after what brings it.
 //
 //   2 per port   wave 0          1               2        3
 //   one each     0->2 1->3       0->3 1->2       0->4     1->4

@@ -99,6 +99,19 @@ TEST(JoinWaves, WithPxnADeviceSendsByTwoNicsAtOnce) {
   EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
 }
 
+TEST(JoinWaves, WithPxnTheNicOfAPlaceCarriesAsManyAsFillIt) {
+  // All are to the first place of their nodes, so by the first NIC.
+  Cluster cluster = halfNics();
+  cluster.pxn = true;
+  WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
+                                 {0, 0, 1, 16, elements(512, 512)},
+                                 {0, 0, 2, 24, elements(1024, 512)}},
+                                cluster);
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
+}
+
 TEST(JoinWaves, AForwardComesAfterWhatBringsIt) {
   WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
                                  {0, 1, 8, 16, elements(0, 512)},
@@ -148,7 +161,8 @@ TEST(JoinWaves, WavesOfRandomTransitionsKeepTheRules) {
     auto waves = joined(problem, apart);
     if (!waves || waves->empty())
       continue;
-    EXPECT_LE(waves->back().wave, apart.back().wave);
+    // With PXN, waves apart may have more messages by one NIC than fill it.
+    EXPECT_TRUE(t.cluster.pxn || waves->back().wave <= apart.back().wave);
     fewer += waves->back().wave < apart.back().wave;
   }
   EXPECT_GT(fewer, 0);
