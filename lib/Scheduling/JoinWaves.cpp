@@ -98,9 +98,9 @@ int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
       {inter, Way::In, cluster.port(to, inter)},
       {inter, Way::Rail, inter ? cluster.nicOut(from, to) : from}};
   int32_t &next = lastOf[{from, to}];
-  int32_t wave = std::max({next, afterFeeders(first, last),
-                           devices.first(from, kMost),
-                           devices.first(to, kMost)});
+  int32_t wave =
+      std::max({next, afterFeeders(first, last), devices.first(from, kMost),
+                devices.first(to, kMost)});
   for (const Port &port : used)
     wave = std::max(wave, ports.first(port, most));
   auto hasRoom = [&] {

@@ -157,6 +157,7 @@ def _stopped_by_trainer(rank, store, path):
     world = dynatrain.World(store=store, rank=rank, timeout=TIMEOUT)
     switch = plan.prepare(world, source, target)
     switch.wait()
+    meet(store, "ready", rank, range(4))
     if rank == 1:
         switch.abort("loss is not finite")
         return "aborted"
