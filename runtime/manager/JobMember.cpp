@@ -2,9 +2,13 @@
 
 #include "dtrt/manager/JobMember.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace dtrt {
+
+/// Of steps that take less than a call of the store.
+static constexpr uint64_t kMostPutOffs = 20;
 
 const char *jobVoteName(JobVote vote) {
   constexpr const char *names[] = {"ready", "begun", "done", "read"};
@@ -260,6 +264,7 @@ void JobMember::begin() {
   stays = known.target->has(self);
   fault = {};
   isFaultOfTime = false;
+  putOffs = 0;
   backTo.reset();
   if (asks && known.target->has(self) && ownEpoch == 0)
     asks = false; // to join: it is under way
@@ -399,7 +404,11 @@ bool JobMember::nextOfReady() {
     return true;
   }
   if (!backTo && isSource() && ownStep >= known.horizon) {
-    replace(known.withHorizon(ownStep + lead));
+    // It has yet to catch up with its trainer where it could not promise this.
+    if (isPromised && promise == known.horizon)
+      putOffs = 0;
+    replace(known.withHorizon(ownStep + (lead << putOffs)));
+    putOffs = std::min(putOffs + 1, kMostPutOffs);
     return true;
   }
   promise = known.horizon;
