@@ -2,13 +2,9 @@
 
 #include "dtrt/manager/JobMember.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace dtrt {
-
-/// Of steps that take less than a call of the store.
-static constexpr uint64_t kMostPutOffs = 20;
 
 const char *jobVoteName(JobVote vote) {
   constexpr const char *names[] = {"ready", "begun", "done", "read"};
@@ -264,7 +260,6 @@ void JobMember::begin() {
   stays = known.target->has(self);
   fault = {};
   isFaultOfTime = false;
-  putOffs = 0;
   backTo.reset();
   if (asks && known.target->has(self) && ownEpoch == 0)
     asks = false; // to join: it is under way
@@ -404,11 +399,11 @@ bool JobMember::nextOfReady() {
     return true;
   }
   if (!backTo && isSource() && ownStep >= known.horizon) {
-    // It has yet to catch up with its trainer where it could not promise this.
-    if (isPromised && promise == known.horizon)
-      putOffs = 0;
-    replace(known.withHorizon(ownStep + (lead << putOffs)));
-    putOffs = std::min(putOffs + 1, kMostPutOffs);
+    // Meanwhile its trainer stands: steps that take less than a call of the
+    // store would be at the next horizon before that is there, for ever.
+    promise = ownStep;
+    isPromised = true;
+    replace(known.withHorizon(ownStep + lead));
     return true;
   }
   promise = known.horizon;

@@ -117,8 +117,7 @@ public:
   };
 
   /// `lead`: by how many steps a boundary is put off when a process comes to it
-  /// before all are ready; 1 or more. Twice as many where it has come there
-  /// again before the store has answered.
+  /// before all are ready; 1 or more.
   explicit JobMember(ProcessName self, uint64_t lead = 1)
       : self(std::move(self)), lead(lead) {}
 
@@ -161,7 +160,7 @@ public:
     visit(uint64_t(wantsLook)), visit(uint64_t(stays)), visit(wish);
     visit(uint64_t(fault.ok())), visit(uint64_t(isFaultOfTime));
     visit(uint64_t(isPromised)), visit(backTo ? *backTo + 1 : 0);
-    visit(adopting), visit(unread), visit(putOffs);
+    visit(adopting), visit(unread);
   }
 
 private:
@@ -218,7 +217,6 @@ private:
   uint64_t ownStep = 0;
   bool isPromised = false; // not to go beyond `promise`
   uint64_t promise = 0;
-  uint64_t putOffs = 0; // that it has gone beyond before they were there
   std::optional<uint64_t> backTo; // that the attempt's source is of
   bool hasVoted = false;          // in this state
   bool isFull = false;            // the counter of this state
