@@ -130,8 +130,8 @@ class Job:
         the first ones found the job. Of torchrun's store: by default as many
         as torchrun has started. launch: their name, where several such
         sets start at the same time. rank: the place among them.
-    step: how many steps of the job are over when it begins, as a checkpoint
-        says, say; the same on all processes.
+    step: how many steps of the job are over when it begins, such as those of a
+        checkpoint; the same on all processes.
     timeout: no wait for other processes is longer than this many seconds. Take
         it longer than a few steps and than `build`.
     snapshots: after so many steps each process copies what it holds to another
@@ -150,7 +150,8 @@ class Job:
         what it starts joins the job.
     trace: a folder for what each switch has spent its time on, process by
         process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
-    digests: the receiver of every message checks it. more: further keys of the request of plans.
+    digests: the receiver of every message checks it. more: further keys of
+        the request of plans.
     """
 
     def __init__(
@@ -236,7 +237,7 @@ class Job:
     def _begin(self) -> None:
         """Nothing is under way, and nothing has been."""
         self._attempt: Attempt | None = None
-        self._step = self._first_step = 0
+        self._step = self._first_step = self._begins_at
         self._has_left = False
         # What has stopped the trainer in the middle of a step, or that nothing
         # has and the world is given up all the same; and how often a recovery
@@ -318,7 +319,9 @@ class Job:
         self._step = self._step + 1 if step is None else step
         if self._notice.is_news():
             self.request(f"leave node {node_of(self.name)}")
-        goes_on = self._native.at_boundary(self._step) and not self._wants_source()
+        goes_on = (
+            self._native.at_boundary(self._step) and not self._wants_source()
+        )
         if not goes_on and not self._stay():
             return False
         self._take_snapshot()

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BUILD, HANGS
+from dynatrain.job_start import start_of
 from processes import dist, dynatrain
 
 TRAINER = Path(__file__).with_name("torchrun_job.py")
@@ -30,9 +31,7 @@ def run(tmp_path, plans, *options, path=""):
         command, env=environment, capture_output=True, text=True, timeout=HANGS
     )
     assert agent.returncode == 0, agent.stdout[-2000:] + agent.stderr[-6000:]
-    return [
-        json.loads((out / f"{rank}.json").read_text()) for rank in range(3)
-    ]
+    return [json.loads((out / f"{rank}.json").read_text()) for rank in range(3)]
 
 
 def check(told, begin):
@@ -76,7 +75,7 @@ def test_without_a_store(monkeypatch):
 @pytest.mark.parametrize(
     ("given", "options", "why"),
     [
-        (object(), {}, "first argument is a object, expected a dynatrain.State"),
+        (object(), {}, "is a object, expected a dynatrain.State"),
         ("127.0.0.1:1", {"store": "127.0.0.1:1"}, "there are two stores"),
         ("127.0.0.1:1", {"build": None}, "build is None, expected a function"),
         ("127.0.0.1:1", {"plans": "a", "cache": "b"}, "plans is 'a' and cache"),
@@ -87,6 +86,24 @@ def test_without_a_store(monkeypatch):
 def test_arguments_that_cannot_be(given, options, why):
     with pytest.raises(dynatrain.InvalidError, match=why):
         dynatrain.Job(given, **{"build": build, **options})
+
+
+def test_what_torchrun_says(monkeypatch):
+    for name, number in ("WORLD_SIZE", 4), ("RANK", 2):
+        monkeypatch.setenv(name, str(number))
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "0")
+
+    def told(store=None, processes=None, rank=None):
+        start = start_of(None, build, store, processes, rank, "job")
+        return start.store, start.processes, start.rank, start.root
+
+    assert told() == told("env://") == ("env://", 4, 2, "job")
+    assert told(processes=1) == ("env://", 1, None, "job")
+    assert told("127.0.0.1:1") == ("127.0.0.1:1", 1, None, "job")
+    # The store still has what the workers have left that were there before.
+    monkeypatch.setenv("TORCHELASTIC_RESTART_COUNT", "3")
+    assert told() == ("env://", 4, 2, "job.3")
+    assert told(processes=1) == ("env://", 1, None, "job")
 
 
 def test_who_is_no_member_has_no_boundary():

@@ -1,4 +1,4 @@
-"""A trainer for torchrun whose loop is the one of docs/ElasticJobs.md: a State, a
+"""A trainer for torchrun with the loop of docs/ElasticJobs.md: a State, a
 function, a folder of plans, and nothing else.
 
     torchrun --standalone --nproc-per-node=3 torchrun_job.py OUT PLANS [STEP]
