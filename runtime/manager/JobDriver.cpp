@@ -114,8 +114,7 @@ bool JobDriver::isQuiet() const {
 
 bool JobDriver::sweeps() const {
   std::lock_guard<std::mutex> lock(mutex);
-  return isSweeping ||
-         std::any_of(actions.begin(), actions.end(), removesKeys);
+  return isSweeping || std::any_of(actions.begin(), actions.end(), removesKeys);
 }
 
 JobMember::State JobDriver::state() const {
@@ -259,8 +258,8 @@ void JobDriver::callStore(const JobAction &action) {
   Status status;
   if (action.what == JobAction::What::Count) {
     event.what = JobEvent::What::Counted;
-    auto count = client.add(
-        voteKey(action.attempt, action.vote), int64_t(action.amount), answer());
+    auto count = client.add(voteKey(action.attempt, action.vote),
+                            int64_t(action.amount), answer());
     status = statusOf(count);
     if (count.ok())
       event.count = uint64_t(*count);
