@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import math
 import os
 import socket
 import threading
@@ -43,6 +44,7 @@ from .job_plans import PlansAhead
 from .job_recovery import processes_of
 from .job_requests import Notice, wish_of
 from .job_snapshots import Snapshots, node_of
+from .job_start import folder_of, start_of
 from .job_status import (
     Counters,
     StatusPost,
@@ -81,14 +83,12 @@ class Job:
 
         def build(world):
             model = world.make(Decoder)
-            return dynatrain.State(model=model, optimizer=adamw(model), step=0)
+            return dynatrain.State(model=model, optimizer=adamw(model))
 
-        with dynatrain.Job("10.0.0.1:29500", build, processes=4) as job:
-            while job.state.step < 1000:
+        with dynatrain.Job(state, build=build, plans="plans/") as job:
+            while job.step < 1000:
                 train_step(job.state, job.world)
-                job.state.step += 1
-                if not job.boundary(job.state.step):
-                    break  # this process has left
+                job.boundary()
 
     With ``snapshots=10`` it survives the loss of processes: what they held
     comes from the last snapshot, and all go on from its step. The trainer
@@ -98,7 +98,7 @@ class Job:
             train_step(job.state, job.world)
         except RuntimeError as error:
             if not job.recover(error):
-                break
+                break  # this process has left
             continue
 
     As a context manager it joins the job, and leaves it at the end. The first
@@ -106,13 +106,19 @@ class Job:
     train. What the trainer holds and in which world is `state` and `world`:
     read them anew after every `boundary`, which may have put others there.
 
+    state: what this process holds when the job begins. Without one `build`
+        makes it, as in all later worlds; a process that joins needs none. The
+        store may stand in its place.
     store: one that all processes of the job share, for this job alone, or the
-        "HOST:PORT" of a TCPStore, or "env://" for the one that torchrun says
-        in MASTER_ADDR and MASTER_PORT. It should outlive every process of the
-        job.
+        "HOST:PORT" of a TCPStore. Without one ("env://") it is that which
+        torchrun says in MASTER_ADDR and MASTER_PORT. It should outlive every
+        process of the job.
     build: makes model, optimizer and the rest for a `JobWorld`, on a thread of
         its own beside training: it must not touch what is being trained, nor
         the process's generators of random numbers.
+    plans: a folder that keeps plans, as files that are filled in as worlds
+        come, and found again by this job and by later ones. Processes may
+        share it or not. cache: an older name of it.
     layout: any JSON value; `build` finds it in the world. Of the first world;
         `request` asks for another one.
     layout_for: gives the layout of each world, from the one that was asked for
@@ -121,8 +127,11 @@ class Job:
         arguments; it runs beside training. Plans ahead are for what it gives.
         Without it the layout stays what was asked for.
     processes: how many are started together with this one, and join together;
-        the first ones found the job. launch: their name, where several such
+        the first ones found the job. Of torchrun's store: by default as many
+        as torchrun has started. launch: their name, where several such
         sets start at the same time. rank: the place among them.
+    step: how many steps of the job are over when it begins, such as those of a
+        checkpoint; the same on all processes.
     timeout: no wait for other processes is longer than this many seconds. Take
         it longer than a few steps and than `build`.
     snapshots: after so many steps each process copies what it holds to another
@@ -141,20 +150,23 @@ class Job:
         what it starts joins the job.
     trace: a folder for what each switch has spent its time on, process by
         process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
-    cache: a folder that keeps plans. digests: the receiver of every message
-        checks it. more: further keys of the request of plans.
+    digests: the receiver of every message checks it. more: further keys of
+        the request of plans.
     """
 
     def __init__(
         self,
-        store: dist.Store | str,
-        build: Callable[[JobWorld], State],
+        state: State | dist.Store | str | None = None,
+        build: Callable[[JobWorld], State] | None = None,
         *,
+        store: dist.Store | str | None = None,
+        plans: str | os.PathLike[str] | None = None,
         layout: Any = None,
         layout_for: Callable[[Any, int], Any] | None = None,
-        processes: int = 1,
+        processes: int | None = None,
         launch: str = "start",
         rank: int | None = None,
+        step: int = 0,
         timeout: float = 300.0,
         snapshots: int = 0,
         node: str | None = None,
@@ -171,6 +183,8 @@ class Job:
             raise InvalidError(
                 f"snapshots is {snapshots}, expected a number of steps, or 0"
             )
+        begun = start_of(state, build, store, processes, rank, name)
+        name, folder = begun.root, folder_of(plans, cache)
         self.name = _name(node)
         self.timeout = float(timeout)
         #: What this process holds, and the world that it is in; None before
@@ -179,15 +193,15 @@ class Job:
         self.world: JobWorld | None = None
         #: Why the last switch that failed has failed.
         self.failure: Error | None = None
-        self._store = connected(store, self.timeout)
+        self._store = connected(begun.store, self.timeout)
         self._layout = layout
         self._native = _C.Job(self._store, self.name, self.timeout, name, 1)
         self._launch = Launch(
             self._bounded(),
             f"{name}/launch/{launch}",
             self.name,
-            processes,
-            rank,
+            begun.processes,
+            begun.rank,
         )
         self._watch = LossWatch(self._native, self._bounded(), f"{name}/alive")
         self._terms = Terms(
@@ -195,11 +209,11 @@ class Job:
             root=name,
             store=self._store,
             keys=self._bounded(),
-            build=build,
+            build=begun.build,
             patience=self._native.patience(),
             group_timeout=_GROUP_SHARE * self.timeout,
             digests=digests,
-            cache=cache,
+            cache=folder,
             watch=self._watch,
             trace=Path(trace) if trace is not None else None,
             request=more,
@@ -209,6 +223,7 @@ class Job:
         )
         self._ahead = self._planner(name) if plans_ahead else None
         self._notice, self._start = Notice(notice), start
+        self._begins_at = step
         self.counters = Counters()
         self._post = StatusPost(
             self._bounded(),
@@ -222,7 +237,8 @@ class Job:
     def _begin(self) -> None:
         """Nothing is under way, and nothing has been."""
         self._attempt: Attempt | None = None
-        self._step = self._first_step = 0
+        self._step = self._first_step = self._begins_at
+        self._has_left = False
         # What has stopped the trainer in the middle of a step, or that nothing
         # has and the world is given up all the same; and how often a recovery
         # has failed since.
@@ -282,9 +298,17 @@ class Job:
             self.close(describe(error))
             raise
 
-    def boundary(self, step: int) -> bool:
-        """Between two steps: `step` of the job are over, the same number on all
-        processes. False when this process has left the job.
+    @property
+    def step(self) -> float:
+        """How many steps of the job are over: each `boundary` counts one, and a
+        recovery goes back. Infinite where this process has left: the others
+        take all that there are."""
+        return math.inf if self._has_left else self._step
+
+    def boundary(self, step: int | None = None) -> bool:
+        """Between two steps: one more of the job is over, or `step` of them,
+        the same number on all processes. False when this process has left the
+        job.
 
         While nothing is under way this costs no call of the store. When all
         processes are ready for another world, all stop at the same boundary;
@@ -292,10 +316,12 @@ class Job:
         """
         if self._is_closed or self.world is None:
             raise InvalidError("boundary: this process is in no world")
-        self._step = step
+        self._step = self._step + 1 if step is None else step
         if self._notice.is_news():
             self.request(f"leave node {node_of(self.name)}")
-        goes_on = self._native.at_boundary(step) and not self._wants_source()
+        goes_on = (
+            self._native.at_boundary(self._step) and not self._wants_source()
+        )
         if not goes_on and not self._stay():
             return False
         self._take_snapshot()
@@ -552,7 +578,8 @@ class Job:
 
     def _verify(self, task: _C.JobTask) -> None:
         if self._is_at(task):
-            self._run(task, self._attempt.verify)
+            attempt, step = self._attempt, task.record.horizon
+            self._run(task, lambda: attempt.verify(step))
 
     def _adopt(self, task: _C.JobTask) -> None:
         attempt, self._attempt = self._attempt, None
@@ -561,6 +588,9 @@ class Job:
             attempt.adopt()
             self.state, self.world = attempt.state, attempt.world
             self._step = self._first_step = task.record.first_step
+            if self.world is not None and self.world.founded:
+                self._step = self._first_step = self._begins_at
+            self._terms.build.forget()
             self._first_seen = None
             self._is_torn, self._cause, self._failures = False, None, 0
             if self.state is not None:
@@ -589,7 +619,7 @@ class Job:
         self._post.begin()
         if self._ahead is not None:
             self._ahead.enter(attempt.number, self.world)
-        if self._terms.snapshots is not None:
+        if self._terms.snapshots is not None and attempt.first is None:
             self._terms.snapshots.take(self.state, self._step)
             if self.world.founded or attempt.recalls:
                 # Of the one before there is nothing, or no second copy.
@@ -688,6 +718,7 @@ class Job:
     def _stopped(self, task: _C.JobTask) -> None:
         self._is_over = True
         if task.end == "left":
+            self._has_left = True
             self._watch.leave()
             self._post.end(_CLOSE_SHARE * self.timeout)
             self.state = self.world = None

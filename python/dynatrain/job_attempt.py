@@ -22,14 +22,15 @@ from . import _C
 from .board import Board
 from .capture import Piece
 from .connections import Pulse
-from .errors import AbortedError, InvalidError, code_of
+from .errors import AbortedError, InvalidError, PeerLostError, code_of
 from .farewell import describe
 from .hollow import local_part, warm_up
 from .job_groups import Groups
 from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_recovery import Agreement, Recalled, supplied
-from .job_snapshots import Snapshots
+from .job_snapshots import Snapshots, Version
+from .job_start import Builder
 from .job_status import layout_of
 from .job_trace import SwitchTrace
 from .job_world import JobWorld, asked_for
@@ -69,7 +70,7 @@ class Terms:
     store: dist.Store
     #: The same, whose calls end in time.
     keys: dist.Store
-    build: Callable[[JobWorld], State]
+    build: Builder
     patience: float
     group_timeout: float
     digests: bool
@@ -140,6 +141,9 @@ class Attempt:
         self.trace = SwitchTrace(self._tell)
         #: Whether this process, a member before, stands at the boundary.
         self.has_come = False
+        #: The new world's first snapshot, where all have to have that before
+        #: the decision.
+        self.first: Version | None = None
         #: Bytes of its transfer, once that is over.
         self.moved: dict[str, Any] = {}
         self._live: list[Region] | None = None
@@ -375,13 +379,55 @@ class Attempt:
                     )
         self._switch.transfer()
 
-    def verify(self) -> None:
-        """All have their bytes, and shared values are the same."""
+    def verify(self, step: int) -> None:
+        """All have their bytes, and shared values are the same. step: of the
+        job, that the new world begins with."""
         with self.trace.span("verify"):
             if self._switch is not None:
                 self._switch.settle()
+            if self._snapshot_group is not None and self._copies_leave:
+                self._make_first(step)
             self._native.leave(self.number)
         self._tell("vote")
+
+    @property
+    def _copies_leave(self) -> bool:
+        """Whether who leaves takes copies of the old world with it. Who stays
+        could not go back to these, whatever happened after the decision."""
+        record = self._record
+        there = set(record.members).difference(record.lost)
+        return not there <= set(record.target_members)
+
+    def _make_first(self, step: int) -> None:
+        """Ends with the attempt, whoever is waited for."""
+        snapshots, group = self._terms.snapshots, self._snapshot_group
+        version = Version(self.world.epoch, step, self.world.members)
+
+        def make() -> None:
+            snapshots.make(version, self.world, group, self._switch.coming())
+
+        with self.trace.span("first snapshot"):
+            thread = threading.Thread(
+                target=make, name="dynatrain-first", daemon=True
+            )
+            thread.start()
+            while thread.is_alive():
+                thread.join(_LOOK)
+                if not self._is_under_way():
+                    self._groups.cut()
+        if not version.is_whole:
+            raise PeerLostError(
+                f"there is no whole snapshot of the new world: {version.fault}"
+            )
+        self.first = version
+
+    def _is_under_way(self) -> bool:
+        record = self._native.record()
+        return (
+            record.attempt == self.number
+            and record.is_open
+            and self._native.state() != "stopped"
+        )
 
     def adopt(self) -> None:
         """The new world is the world."""
@@ -389,7 +435,7 @@ class Attempt:
             self._switch.install()
         if self._snapshot_group is not None:
             self._terms.snapshots.enter(
-                self.world, self._snapshot_group, self._recalled
+                self.world, self._snapshot_group, self._recalled, self.first
             )
         if self.world is not None and self.world.rank == 0:
             self._forget_lost()
@@ -414,7 +460,7 @@ class Attempt:
         # What says that the switch was aborted: all know.
         with contextlib.suppress(RuntimeError):
             self._terms.keys.delete_key(f"{self._prefix}/dynatrain/attempt")
-        self.world = self.state = None
+        self.world = self.state = self.first = None
         if self.pulse is not None:
             self.pulse.close()
         self._release()

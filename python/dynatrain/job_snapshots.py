@@ -158,10 +158,12 @@ class Snapshots:
         world: JobWorld,
         group: dist.ProcessGroup,
         recalled: tuple[int, int] | None,
+        first: Version | None = None,
     ) -> None:
         """Snapshots to come are those of this world; what is of the one before
         stays until one of this is whole. recalled: the version that this world
-        has begun with; so it was whole, and is kept by all."""
+        has begun with; so it was whole, and is kept by all. first: one of this
+        world that is whole already (`make`)."""
         with self._lock:
             self.wait()
             if recalled is not None:
@@ -170,8 +172,27 @@ class Snapshots:
                 ]
             for one in self.versions:
                 one.is_whole = one.is_whole or recalled is not None
+            if first is not None:
+                self.versions = [first]
             self._world, self._wire = world, _Wire(world, group)
             self._missed = 0
+
+    def make(
+        self,
+        version: Version,
+        world: JobWorld,
+        group: dist.ProcessGroup,
+        state: State,
+    ) -> None:
+        """One of a world that is yet to be entered, until it is whole or has a
+        fault; what there is already stays."""
+        try:
+            version.copies[self._name] = Snapshot.of(state, [])
+            layout = told(regions_of(state))
+        except Exception as error:
+            version.fault = describe(error)
+            return
+        self._hand_over(_Wire(world, group), version, layout, [])
 
     def is_due(self, step: int) -> bool:
         """Whether one is to be made of this step, on all processes."""

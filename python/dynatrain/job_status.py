@@ -39,8 +39,14 @@ def connected(store: dist.Store | str, timeout: float) -> dist.Store:
         return store.clone()
     if store == "env://":
         # torchrun's agent hosts one.
-        here = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT")
-        store = f"{here[0]}:{here[1]}"
+        here = [os.environ.get(f"MASTER_{what}") for what in ("ADDR", "PORT")]
+        if not all(here):
+            raise InvalidError(
+                "no store is given, and the environment has no MASTER_ADDR and "
+                "MASTER_PORT: start the processes with torchrun, or give "
+                "store='HOST:PORT'"
+            )
+        store = ":".join(map(str, here))
     host, _, port = store.rpartition(":")
     if not host or not port.isdigit():
         raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")

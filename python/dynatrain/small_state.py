@@ -175,5 +175,5 @@ def collect(board: Board) -> dict[str, Arrived]:
         digest, joined = what, False
         if rule == PER_RANK:
             digest, joined = _own(what, board.rank)
-        arrived[name] = Arrived(_value(board, digest, 0), joined)
+        arrived[name] = Arrived(_value(board, digest, 0), joined, rule)
     return arrived

@@ -54,6 +54,7 @@ class Arrived:
 
     value: Any
     joined: bool = False
+    rule: str = SHARED
 
 
 class Part:
@@ -436,6 +437,10 @@ class State:
             for name, part in self._parts.items()
             for key, small in part.small().items()
         }
+
+    def has_part_of(self, name: str) -> bool:
+        """Whether a name of `small` is of a part that is here."""
+        return name.partition("/")[0] in self._parts
 
     def install(self, arrived: Mapping[str, Arrived]) -> None:
         """Takes the values that have come; `Switch.commit` does it. Parts that

@@ -6,8 +6,38 @@ from typing import Any
 
 from . import farewell, small_state
 from .errors import Error
-from .state import Arrived, State
+from .optimizer import Key
+from .state import PER_RANK, Arrived, Small, State
 from .switch import Switch
+
+
+class Coming(State):
+    """What a State is about to hold: its tensors are filled, and what is no
+    tensor has come and is not installed."""
+
+    def __init__(self, state: State, arrived: dict[str, Arrived]) -> None:
+        self.__dict__["_read"] = state.destination_tensors()
+        self.__dict__["_small"] = {
+            **{k: v for k, v in state.small().items() if k not in arrived},
+            **{
+                name: Small(one.rule, one.value)
+                for name, one in arrived.items()
+                if state.has_part_of(name) and not self._is_anothers(one)
+            },
+        }
+
+    @staticmethod
+    def _is_anothers(one: Arrived) -> bool:
+        """`install` makes of it what is this process's own; whoever has nothing
+        of its own gets another's again."""
+        return one.rule == PER_RANK and one.joined
+
+    @property
+    def tensors(self) -> dict[Key, Any]:
+        return self.__dict__["_read"]
+
+    def small(self) -> dict[str, Small]:
+        return self.__dict__["_small"]
 
 
 class StateSwitch(Switch):
@@ -41,6 +71,10 @@ class StateSwitch(Switch):
         if self._arrived is None:
             self._arrived = self._run(self._collect)
         super().commit()
+
+    def coming(self) -> State:
+        """After `settle`: the new State as `install` makes it."""
+        return Coming(self._new, self._arrived)
 
     def install(self) -> None:
         """Gives the new State what is no tensor."""

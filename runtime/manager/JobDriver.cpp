@@ -22,6 +22,11 @@ constexpr Seconds kLastWord(5);
 /// How often a process looks whether anybody wants another world.
 constexpr Seconds kIdleLook(0.25);
 
+bool removesKeys(const JobAction &action) {
+  return action.what == JobAction::What::Sweep ||
+         action.what == JobAction::What::Forget;
+}
+
 } // namespace
 
 Result<JobTimes> JobTimes::from(Seconds timeout) {
@@ -109,10 +114,7 @@ bool JobDriver::isQuiet() const {
 
 bool JobDriver::sweeps() const {
   std::lock_guard<std::mutex> lock(mutex);
-  return isSweeping ||
-         std::any_of(actions.begin(), actions.end(), [](const JobAction &one) {
-           return one.what == JobAction::What::Sweep;
-         });
+  return isSweeping || std::any_of(actions.begin(), actions.end(), removesKeys);
 }
 
 JobMember::State JobDriver::state() const {
@@ -148,13 +150,16 @@ void JobDriver::carryOut(const JobAction &action) {
   case JobAction::What::Verify:
     return trainer.verify(action.desired);
   case JobAction::What::Adopt:
-    return trainer.adopt(action.desired);
+    return adopt(action);
   case JobAction::What::Discard:
     return trainer.discard(action.attempt, action.why);
   case JobAction::What::Refuse:
     return trainer.refused(action.why);
   case JobAction::What::Sweep:
     return sweep(action);
+  case JobAction::What::Forget:
+    (void)client.remove(voteKey(action.attempt, action.vote), answer());
+    return;
   case JobAction::What::Stop:
     // A process that has been cancelled leaves none either.
     (void)client.remove(key("alive/" + self),
@@ -162,6 +167,15 @@ void JobDriver::carryOut(const JobAction &action) {
                          StoreClient::Heed::Nothing});
     return trainer.stopped(action.end, action.why);
   }
+}
+
+/// The trainer hears of it before it may take a step again.
+void JobDriver::adopt(const JobAction &action) {
+  trainer.adopt(action.desired);
+  JobEvent event;
+  event.what = JobEvent::What::Adopted;
+  event.attempt = action.attempt;
+  give(event);
 }
 
 Deadline JobDriver::turn() {
@@ -180,7 +194,7 @@ Deadline JobDriver::turn() {
       next = std::move(actions.front());
       actions.pop_front();
     }
-    isSweeping = next && next->what == JobAction::What::Sweep;
+    isSweeping = next && removesKeys(*next);
   }
   Deadline now = Clock::now();
   if (!next)
@@ -244,9 +258,8 @@ void JobDriver::callStore(const JobAction &action) {
   Status status;
   if (action.what == JobAction::What::Count) {
     event.what = JobEvent::What::Counted;
-    auto count = client.add(
-        key(std::to_string(action.attempt) + "/" + jobVoteName(action.vote)),
-        int64_t(action.amount), answer());
+    auto count = client.add(voteKey(action.attempt, action.vote),
+                            int64_t(action.amount), answer());
     status = statusOf(count);
     if (count.ok())
       event.count = uint64_t(*count);
@@ -333,10 +346,9 @@ Result<JobRecord> JobDriver::replace(const JobAction &action) {
 }
 
 void JobDriver::sweep(const JobAction &action) {
-  std::string attempt = std::to_string(action.attempt) + "/";
   for (JobVote vote :
        {JobVote::Ready, JobVote::Begun, JobVote::Done, JobVote::Read})
-    if (!client.remove(key(attempt + jobVoteName(vote)), answer()).ok())
+    if (!client.remove(voteKey(action.attempt, vote), answer()).ok())
       return;
   if (!action.world.empty())
     (void)client.remove(key("world/" + action.world), answer());

@@ -45,8 +45,10 @@ JobVote JobMember::voteOf() const {
                                    : JobVote::Read;
 }
 
+/// What a trainer that has yet to hear of its new world does is done in the one
+/// that the others have left.
 bool JobMember::mayStep() const {
-  if (isGivenUp())
+  if (adopting != 0 || isGivenUp())
     return false;
   bool stands = now > State::Ready && now != State::Decided;
   return !stands && ownEpoch != 0 && (!isPromised || ownStep < promise);
@@ -93,6 +95,8 @@ std::vector<JobAction> JobMember::on(const JobEvent &event) {
     break;
   case What::TimedOut:
     isLate = waits();
+    // Who leaves learns what has become of its vote.
+    wantsLook = wantsLook || (isLate && now == State::Decided);
     break;
   case What::Lost:
     stop(JobEnd::Stranded, event.why);
@@ -101,6 +105,10 @@ std::vector<JobAction> JobMember::on(const JobEvent &event) {
   case What::Replaced:
   case What::Counted:
     answered(event);
+    break;
+  case What::Adopted:
+    if (event.attempt == adopting)
+      adopting = 0;
     break;
   default:
     worked(event);
@@ -159,6 +167,8 @@ void JobMember::countIs(uint64_t count) {
   bool wasVote = counted;
   counted = false;
   hasVoted = hasVoted || wasVote;
+  if (wasVote && now == State::Decided)
+    unread = ownAttempt;
   isFull = count >= known.parties;
   if (!wasVote && !isFull)
     takeTooLong(makeError(ErrorCode::Timeout, "timeout waiting for processes ",
@@ -186,10 +196,23 @@ void JobMember::learn(const JobRecord &record) {
   if (record.attempt != known.attempt)
     ++waitNumber; // for another one
   known = record;
+  learnOfUnread();
   if (ownAttempt != 0)
     learnOfOwn();
   if (now != State::Stopped && (ownAttempt == 0 || now == State::Decided))
     learnOfOthers();
+}
+
+/// Who opens the next attempt removes the counters of the one before, whether
+/// all have read its end or not: what is counted later would stay.
+void JobMember::learnOfUnread() {
+  if (unread == 0)
+    return;
+  bool isOver = known.attempt != unread;
+  if (isOver)
+    forget(JobVote::Read, unread);
+  if (isOver || known.phase == JobPhase::Released)
+    unread = 0;
 }
 
 /// How the attempt stands that this process takes part in.
@@ -252,6 +275,7 @@ void JobMember::conclude(bool committed, const Status &why) {
   action.why = why;
   actions.push_back(action);
   bool overtaken = known.attempt > ownAttempt;
+  adopting = committed ? ownAttempt : adopting;
   fault = {};
   isPromised = false;
   if (overtaken)
@@ -375,6 +399,10 @@ bool JobMember::nextOfReady() {
     return true;
   }
   if (!backTo && isSource() && ownStep >= known.horizon) {
+    // Meanwhile its trainer stands: steps that take less than a call of the
+    // store would be at the next horizon before that is there, for ever.
+    promise = ownStep;
+    isPromised = true;
     replace(known.withHorizon(ownStep + lead));
     return true;
   }
@@ -397,6 +425,10 @@ bool JobMember::nextOfDecided() {
   }
   bool allKnow =
       known.attempt != ownAttempt || known.phase == JobPhase::Released;
+  if (!stays && isLate && wantsLook) {
+    read();
+    return true;
+  }
   if (!stays && (allKnow || isLate)) {
     stop(JobEnd::Left, {});
     return false;
@@ -482,6 +514,14 @@ void JobMember::count(uint64_t amount) {
   action.amount = amount;
   counted = amount != 0;
   call = Call::Count;
+  actions.push_back(std::move(action));
+}
+
+void JobMember::forget(JobVote vote, uint64_t attempt) {
+  JobAction action;
+  action.what = JobAction::What::Forget;
+  action.vote = vote;
+  action.attempt = attempt;
   actions.push_back(std::move(action));
 }
 

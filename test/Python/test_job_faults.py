@@ -13,6 +13,9 @@ from job_faults import LOST, NEW, OLD, RECOVERED, Run
     [
         ("kill", "staying", "transferring", RECOVERED),
         ("kill", "leaving", "decided", NEW),
+        # What the leaving process had a copy of, others have by then.
+        ("kill", "asking", "decided", RECOVERED),
+        ("kill", "staying", "decided", RECOVERED),
         ("exception", "asking", "preparing", OLD),
         ("stop", "asking", "steady", RECOVERED),
         ("full staging", "joining", "preparing", OLD),

@@ -9,6 +9,8 @@ from datetime import timedelta
 import dynatrain
 import pytest
 from dynatrain import capture
+from dynatrain.state import PER_RANK, SHARED, Arrived, Small
+from dynatrain.state_switch import Coming
 from processes import dist, run_ranks, torch
 
 decoder = pytest.importorskip("decoder")
@@ -296,6 +298,34 @@ def _pipeline(rank, store, folder):
     steps = [int(own[w]["step"]) if w in own else 0 for w in new.model.values()]
     assert steps == [1, 1, 2, 0]
     new.optimizer.step()
+
+
+def test_what_a_state_is_about_to_hold():
+    """A snapshot of it has what `install` gives it, but for what it takes from
+    another process only to make something of its own of it."""
+    state = dynatrain.State(
+        model={"w": torch.ones(2)},
+        step=0,
+        own=dynatrain.PerRank(Loader()),
+        joined=dynatrain.PerRank(Loader()),
+        new=3,
+    )
+    value = {"name": "another"}
+    arrived = {
+        "step/": Arrived(5, False, SHARED),
+        "own/": Arrived(value, False, PER_RANK),
+        "joined/": Arrived(value, True, PER_RANK),
+        "gone/": Arrived(7, False, SHARED),
+    }
+    coming = Coming(state, arrived)
+    small = {k: v for k, v in coming.small().items() if not k.startswith(".")}
+    assert small == {
+        "step/": Small(SHARED, 5),
+        "own/": Small(PER_RANK, value),
+        "new/": Small(SHARED, 3),
+    }
+    assert coming.tensors.keys() == {("w", "param")}
+    assert state.step == 0
 
 
 def test_pipeline_stages(tmp_path):

@@ -273,13 +273,72 @@ struct Prompt : JobWork {
   void verify(const JobRecord &record) override {
     driver->ended(JobAction::What::Verify, record.attempt);
   }
-  void adopt(const JobRecord &) override {}
+  void adopt(const JobRecord &record) override { epoch = record.epoch; }
   void discard(uint64_t, const Status &) override {}
   void refused(const Status &) override {}
   void stopped(JobEnd, const Status &) override {}
 
   JobDriver *driver = nullptr;
+  uint64_t epoch = 0;
 };
+
+/// In a collective there the trainer would wait for those that have left it.
+TEST(JobDriver, NoStepIsTakenInAWorldThatHasBeenLeft) {
+  auto store = std::make_shared<MemoryStore>();
+  Prompt work;
+  JobDriver driver(store, "a", patient(), work);
+  work.driver = &driver;
+  JobRequest request;
+  request.join = {"a"};
+  uint64_t step = 0;
+  for (uint64_t epoch = 1; epoch <= 3; ++epoch) {
+    request.layout = std::to_string(epoch);
+    driver.ask(request);
+    while (work.epoch != epoch) {
+      driver.turn();
+      if (!driver.mayStep())
+        continue;
+      EXPECT_EQ(work.epoch, driver.record().epoch);
+      if (driver.isQuiet())
+        driver.atBoundary(++step);
+    }
+  }
+}
+
+/// A process that is slow to say so has its word in a counter that was removed.
+TEST(JobDriver, WhoHasReadADecisionTooLateLeavesNoCounter) {
+  auto store = std::make_shared<MemoryStore>();
+  std::map<ProcessName, Prompt> works;
+  std::map<ProcessName, std::unique_ptr<JobDriver>> drivers;
+  for (const char *name : {"a", "b"}) {
+    Prompt &work = works[name];
+    drivers[name] = std::make_unique<JobDriver>(store, name, patient(), work);
+    work.driver = drivers[name].get();
+  }
+  auto turn = [&](const ProcessName &name) {
+    JobDriver &driver = *drivers[name];
+    driver.turn();
+    if (driver.mayStep() && driver.isQuiet())
+      driver.atBoundary(driver.record().horizon);
+  };
+  JobRequest request;
+  request.join = {"a", "b"};
+  drivers["a"]->ask(request);
+  while (works["a"].epoch != 1 || works["b"].epoch != 1) {
+    turn("a");
+    if (works["b"].epoch != 1)
+      turn("b");
+  }
+  // "b" has yet to say that it has read this.
+  request.layout = "x";
+  drivers["a"]->ask(request);
+  while (drivers["a"]->record().attempt != 2 || drivers["a"]->sweeps())
+    turn("a");
+  while (works["a"].epoch != 2 || works["b"].epoch != 2)
+    turn("a"), turn("b");
+  auto keys = store->keys();
+  EXPECT_EQ(std::count(keys.begin(), keys.end(), "dynatrain/1/read"), 0);
+}
 
 TEST(JobDriver, SaysSoUntilTheKeysOfAnAttemptAreGone) {
   auto store = std::make_shared<MemoryStore>();

@@ -79,6 +79,50 @@ TEST(JobMember, TellsWhatIsQueued) {
   EXPECT_EQ(member.queued(), nullptr);
 }
 
+/// Steps that take less than a call of the store would be at the next horizon
+/// before that is there, until the attempt ends by its timeout.
+TEST(JobMember, ATrainerStandsWhileItsBoundaryIsPutOff) {
+  JobMember member("a");
+  JobRecord record = JobRecord().opened(joined("a"), "a");
+  auto give = [&](JobEvent::What what, uint64_t number = 0) {
+    JobEvent event = eventOf(what);
+    event.attempt = event.step = number;
+    event.count = 1;
+    event.record = record;
+    return member.on(event);
+  };
+  (void)give(JobEvent::What::Look);
+  (void)give(JobEvent::What::Read);
+  (void)give(JobEvent::What::Prepared, 1);
+  for (JobPhase phase :
+       {JobPhase::Transferring, JobPhase::Committed, JobPhase::Released}) {
+    auto actions = give(JobEvent::What::Counted);
+    record = actions.back().desired;
+    ASSERT_EQ(record.phase, phase);
+    (void)give(JobEvent::What::Replaced);
+    (void)give(JobEvent::What::Transferred, 1);
+    (void)give(JobEvent::What::Verified, 1);
+    (void)give(JobEvent::What::Adopted, 1);
+  }
+  JobRequest request;
+  request.layout = "x";
+  record = record.opened(request, "b");
+  record.parties = 2; // another one is not ready
+  (void)give(JobEvent::What::Look);
+  (void)give(JobEvent::What::Read);
+  (void)give(JobEvent::What::Boundary, 5);
+  EXPECT_TRUE(member.mayStep());
+  auto actions = give(JobEvent::What::Prepared, 2);
+  ASSERT_EQ(actions.size(), 1u);
+  record = actions[0].desired;
+  EXPECT_EQ(record.horizon, 6u);
+  EXPECT_FALSE(member.mayStep());
+  (void)give(JobEvent::What::Replaced);
+  EXPECT_TRUE(member.mayStep());
+  (void)give(JobEvent::What::Boundary, 6);
+  EXPECT_FALSE(member.mayStep());
+}
+
 /// A transport's timeout is a failure like any other: news do not mend it.
 TEST(JobMember, AFailureStaysWhateverTheRecordSays) {
   JobMember member("a");

@@ -187,6 +187,7 @@ public:
   std::string textOf(const State &state, const Move &move) const;
   /// Of a state in which nothing but faults can happen.
   std::string faultOfEnd(const State &state) const;
+  std::string counterLeft(const State &state) const;
   static bool isFault(const Move &move) {
     return move.what == Move::What::Crash || move.what == Move::What::Failure ||
            move.what == Move::What::LoseBefore ||
@@ -211,6 +212,8 @@ private:
   void carryOut(State &state, Process &process, const JobAction &action) const;
   void transfer(State &state, Process &process, const JobAction &action) const;
   void adopt(State &state, Process &process, const JobAction &action) const;
+  void enter(Process &process, uint64_t attempt) const;
+  void hear(State &state, size_t index) const;
   void stop(State &state, Process &process, const JobAction &action) const;
   JobEvent callStore(State &state, Process &process) const;
   void replace(State &state, const JobAction &call) const;
@@ -251,8 +254,8 @@ void found(JobMember &member, const JobRecord &opened) {
         eventOf(Event::Counted, 1), eventOf(Event::Look, 0), seen(moving),
         eventOf(Event::Transferred, 1), eventOf(Event::Verified, 1),
         eventOf(Event::Counted, 1), eventOf(Event::Look, 0), seen(committed),
-        eventOf(Event::Counted, 1), eventOf(Event::Look, 0),
-        seen(committed.advanced())})
+        eventOf(Event::Adopted, 1), eventOf(Event::Counted, 1),
+        eventOf(Event::Look, 0), seen(committed.advanced())})
     (void)member.on(event);
 }
 
@@ -308,8 +311,12 @@ void Model::addMoves(const State &state, size_t index,
     found.push_back({Move::What::Call, index});
   if (process.answer)
     found.push_back({Move::What::Answer, index});
-  for (size_t task = 0; task < process.tasks.size(); ++task)
+  for (size_t task = 0; task < process.tasks.size(); ++task) {
     found.push_back({Move::What::Work, index, task});
+    // A trainer hears of things in their order.
+    if (process.tasks[task].ends == Event::Adopted)
+      break;
+  }
   if (mayStep(state, process))
     found.push_back({Move::What::Step, index});
   if (member.state() == JobMember::State::Stopped)
@@ -334,7 +341,8 @@ void Model::addFaults(const State &state, size_t index,
     found.push_back({Move::What::Crash, index});
   if (state.failures > 0)
     for (size_t task = 0; task < process.tasks.size(); ++task)
-      found.push_back({Move::What::Failure, index, task});
+      if (process.tasks[task].ends != Event::Adopted)
+        found.push_back({Move::What::Failure, index, task});
   if (state.storeLosses > 0 && process.call) {
     found.push_back({Move::What::LoseBefore, index});
     found.push_back({Move::What::LoseAfter, index});
@@ -370,7 +378,8 @@ std::string Model::textOf(const State &state, const Move &move) const {
     const Task &task = process.tasks[move.task];
     text += task.ends == Event::Prepared      ? " preparing"
             : task.ends == Event::Transferred ? " the transfer"
-                                              : " the comparison";
+            : task.ends == Event::Verified    ? " the comparison"
+                                              : " adopting the world";
     text += " of attempt " + std::to_string(task.attempt);
   }
   if (move.what == Move::What::Step)
@@ -495,8 +504,15 @@ void Model::adopt(State &state, Process &process,
   if (!(state.committed & bit(action.attempt)))
     blame(state,
           process.member.name() + " releases the old world without a decision");
+  process.tasks.push_back({Event::Adopted, action.attempt});
+  if (mutates(JobMutation::StepsBeforeAdopting))
+    (void)process.member.on(eventOf(Event::Adopted, action.attempt));
+}
+
+/// The trainer has heard of it.
+void Model::enter(Process &process, uint64_t attempt) const {
   process.holds = process.member.epoch();
-  process.made = 0;
+  process.made = process.made == attempt ? 0 : process.made;
 }
 
 void Model::stop(State &state, Process &process,
@@ -542,7 +558,7 @@ void Model::carryOut(State &state, Process &process,
   case Act::Adopt:
     return adopt(state, process, action);
   case Act::Discard:
-    process.made = 0;
+    process.made = process.made == action.attempt ? 0 : process.made;
     state.discarded |= attempt;
     if (state.committed & attempt)
       blame(state, "split: attempt " + std::to_string(action.attempt) +
@@ -552,6 +568,10 @@ void Model::carryOut(State &state, Process &process,
   case Act::Sweep:
     state.counters.erase(state.counters.lower_bound({action.attempt, {}}),
                          state.counters.lower_bound({action.attempt + 1, {}}));
+    return;
+  case Act::Forget:
+    if (!mutates(JobMutation::LateVoteStays))
+      state.counters.erase({action.attempt, action.vote});
     return;
   case Act::Refuse:
     return;
@@ -573,6 +593,16 @@ void Model::give(State &state, size_t index, const JobEvent &event) const {
     }
     carryOut(state, process, action);
   }
+  if (!setup.slowTrainers)
+    hear(state, index);
+}
+
+/// What its trainer has yet to hear of.
+void Model::hear(State &state, size_t index) const {
+  Process &process = state.processes[index];
+  for (size_t task = 0; task < process.tasks.size(); ++task)
+    if (process.tasks[task].ends == Event::Adopted)
+      return endTask(state, {Move::What::Work, index, task});
 }
 
 /// Work ends with what it was begun for, even if nobody wants it any more.
@@ -590,6 +620,8 @@ void Model::endTask(State &state, const Move &move) const {
     process.made = task.attempt;
     process.verified |= bit(task.attempt);
   }
+  if (task.ends == Event::Adopted)
+    enter(process, task.attempt);
   if (event.what == Event::Prepared && goesBack(process.member.record()))
     event.backTo = 0;
   if (mutates(JobMutation::StaleWork))
@@ -644,6 +676,9 @@ void Model::apply(State &state, const Move &move) const {
     endTask(state, move);
     break;
   case Move::What::Step:
+    if (process.holds != process.member.epoch())
+      blame(state, process.member.name() + " takes a step in world " +
+                       std::to_string(process.holds) + ", which it has left");
     event.what = Event::Boundary;
     event.step = process.member.step() + 1;
     give(state, move.process, event);
@@ -718,6 +753,18 @@ std::string Model::faultOfEnd(const State &state) const {
       return name + " is in world " + std::to_string(member.epoch()) +
              ", expected " + std::to_string(expected);
   }
+  return counterLeft(state);
+}
+
+/// Of an attempt that is over, where all have lived to remove theirs.
+std::string Model::counterLeft(const State &state) const {
+  if (state.crashes < setup.crashes || state.storeLosses < setup.storeLosses)
+    return "";
+  const JobRecord &record = state.record;
+  for (const auto &[counter, count] : state.counters)
+    if (counter.first < record.attempt || record.phase == JobPhase::Released)
+      return "the counter '" + std::string(jobVoteName(counter.second)) +
+             "' of attempt " + std::to_string(counter.first) + " stays";
   return "";
 }
 

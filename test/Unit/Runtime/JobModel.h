@@ -34,6 +34,8 @@ enum class JobMutation {
   ReturnedGoesOn,      // who was given up goes on when it comes back
   TimeoutIgnored,      // nobody looks at the clock
   AnySilenceCommits,   // who finds the counter not full commits all the same
+  StepsBeforeAdopting, // a trainer goes on before it has heard of its new world
+  LateVoteStays,       // who has voted late does not take its vote back
 };
 
 struct JobModelSetup {
@@ -55,6 +57,8 @@ struct JobModelSetup {
   bool goesBack = false;
   /// Answers of the store are on their way for any time.
   bool slowAnswers = true;
+  /// Trainers hear of their new world after any time.
+  bool slowTrainers = false;
   JobMutation mutation = JobMutation::None;
   /// Only a violation whose text has this in it ends the exploration.
   std::string seeks;

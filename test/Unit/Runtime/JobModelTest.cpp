@@ -191,6 +191,22 @@ TEST(JobModel, OneOfFourIsLost) {
   expectSound("1 of 4 is taken for lost", setup);
 }
 
+/// Meanwhile nobody steps in a world that has been left.
+TEST(JobModel, TrainersHearLateOfTheirNewWorld) {
+  auto setup = fourSteps();
+  setup.steps = 2;
+  setup.slowTrainers = true;
+  expectSound("late trainers", setup);
+  setup = takenForLost();
+  setup.slowTrainers = true;
+  setup.storeLosses = 0;
+  setup.goesBack = true;
+  expectSound("late trainers, 1 of 3 is taken for lost", setup);
+  setup = twoRequests();
+  setup.slowTrainers = true;
+  expectSound("late trainers, 2 requests of 2", setup);
+}
+
 /// Answers of the store are late by any time, in which the process sees its
 /// work end and its time pass.
 TEST(JobModel, AnswersAreLate) {
@@ -243,6 +259,7 @@ JobModelSetup setupOf(JobMutation mutation) {
   case JobMutation::NumberReused:
   case JobMutation::StaleWork:
   case JobMutation::CommitForgotten:
+  case JobMutation::LateVoteStays:
     setup = twoRequests();
     break;
   case JobMutation::ReturnedGoesOn:
@@ -251,6 +268,10 @@ JobModelSetup setupOf(JobMutation mutation) {
   case JobMutation::BoundaryNotCompared:
   case JobMutation::PromiseBroken:
     setup = fourSteps();
+    break;
+  case JobMutation::StepsBeforeAdopting:
+    setup = fourSteps();
+    setup.slowTrainers = true;
     break;
   default:
     setup = oneOfTwoReplaced(mutation == JobMutation::SourceGoneEarly);
@@ -299,5 +320,8 @@ INSTANTIATE_TEST_SUITE_P(
         Mistake{"ReturnedGoesOn", JobMutation::ReturnedGoesOn, "is in world"},
         Mistake{"TimeoutIgnored", JobMutation::TimeoutIgnored, "for ever"},
         Mistake{"AnySilenceCommits", JobMutation::AnySilenceCommits,
-                "is committed before"}),
+                "is committed before"},
+        Mistake{"StepsBeforeAdopting", JobMutation::StepsBeforeAdopting,
+                "which it has left"},
+        Mistake{"LateVoteStays", JobMutation::LateVoteStays, "stays"}),
     [](const auto &info) { return info.param.name; });

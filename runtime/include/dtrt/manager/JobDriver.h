@@ -113,12 +113,16 @@ private:
   Result<JobRecord> load();
   Result<JobRecord> replace(const JobAction &action);
   Result<JobWorldRef> loadWorld(const std::string &name);
+  void adopt(const JobAction &action);
   void sweep(const JobAction &action);
   Deadline passTime(Deadline now);
   const ProcessName &nextAlive(const JobRecord &record) const;
   Status beat();
   void watch(const std::optional<std::string> &sign);
   std::string key(const std::string &name) const { return root + "/" + name; }
+  std::string voteKey(uint64_t attempt, JobVote vote) const {
+    return key(std::to_string(attempt) + "/" + jobVoteName(vote));
+  }
   Wait answer() const { return {deadlineIn(times.answer)}; }
 
   StoreClient client;
@@ -132,7 +136,7 @@ private:
   JobMember member;
   std::deque<JobAction> actions; // to be carried out
   bool isActing = false;         // carries one out
-  bool isSweeping = false;       // that one
+  bool isSweeping = false;       // that one removes keys
   std::atomic<uint64_t> numAnswers{0};
 
   // Of the thread that turns.

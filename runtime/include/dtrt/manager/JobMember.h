@@ -49,7 +49,8 @@ struct JobEvent {
     Prepared,
     Transferred,
     Verified,
-    Failed, // `why`
+    Adopted, // the trainer has heard of its new world
+    Failed,  // `why`
   };
   What what = What::Look;
   JobRequest request;
@@ -83,10 +84,12 @@ struct JobAction {
     Transfer,
     Verify,
     // Work that is done at once.
-    Adopt,   // the new world is the world: the old one may be released
+    Adopt,   // the new world is the world: the old one may be released. Ends
+             // with an event too: no step is taken before
     Discard, // what was made for the attempt; the old world goes on
     Refuse,  // what was asked for: `why`
     Sweep,   // keys that nobody needs: of `attempt`, and the world `world`
+    Forget,  // its `vote` of `attempt`, which may have come after a sweep
     Stop,    // for good: `end`
   };
   What what = What::Read;
@@ -157,6 +160,7 @@ public:
     visit(uint64_t(wantsLook)), visit(uint64_t(stays)), visit(wish);
     visit(uint64_t(fault.ok())), visit(uint64_t(isFaultOfTime));
     visit(uint64_t(isPromised)), visit(backTo ? *backTo + 1 : 0);
+    visit(adopting), visit(unread);
   }
 
 private:
@@ -168,6 +172,7 @@ private:
   void countIs(uint64_t count);
   void takeTooLong(const Status &why);
   void learn(const JobRecord &record);
+  void learnOfUnread();
   void learnOfOwn();
   void learnOfOthers();
   void begin();
@@ -191,6 +196,7 @@ private:
   void count(uint64_t amount);
   void sweep(uint64_t attempt, const std::string &world);
   void sweepAfter(const JobRecord &record);
+  void forget(JobVote vote, uint64_t attempt);
 
   bool isSource() const;
   bool isGivenUp() const;
@@ -218,6 +224,10 @@ private:
   bool asks = false;              // for `wish`
   bool wantsLook = false;
   bool stays = false; // is a member of the new world
+  // The attempt that has made a world of which the trainer has yet to hear.
+  uint64_t adopting = 0;
+  // That it has said to have read the end of, where others may not have.
+  uint64_t unread = 0;
   JobRequest wish;
   Status fault; // why this process cannot go on with the attempt
   bool isFaultOfTime = false;
