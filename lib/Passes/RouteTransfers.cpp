@@ -188,9 +188,9 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   void countKept(const Routing &routing, const std::vector<Flow> &flows) {
     OldMoveIndex old(from->moves);
     for (const Move &move : routing.moves)
-      if (old.find(move))
+      for (const OldMove &part : old.partsOf(move))
         from->bytesOnRoute +=
-            move.box.volume() * flows[move.flow].bytesPerElement;
+            part.move.box.volume() * flows[move.flow].bytesPerElement;
   }
 
   LogicalResult routeTransition(const TransitionInfo &info) {

@@ -11,6 +11,7 @@
 #include "dt/Geometry/Overlaps.h"
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 #include <unordered_map>
 
@@ -23,14 +24,16 @@ OldMoveIndex::OldMoveIndex(const OldMoves &old) {
           .push_back(&piece);
 }
 
-const OldMove *OldMoveIndex::find(const Move &move) const {
+std::vector<OldMove> OldMoveIndex::partsOf(const Move &move) const {
+  std::vector<OldMove> parts;
   auto found = moves.find({move.flow, move.source, move.destination});
   if (found == moves.end())
-    return nullptr;
+    return parts;
   for (const OldMove *old : found->second)
-    if (old->move.box.contains(move.box))
-      return old;
-  return nullptr;
+    if (overlaps(old->move.box, move.box))
+      parts.push_back({move, old->wave}),
+          parts.back().move.box = intersect(old->move.box, move.box);
+  return parts;
 }
 
 OldRoute::OldRoute(const std::vector<OldMove> &old,
@@ -154,21 +157,35 @@ bool Keeper::dropUnfed() {
   return anyDropped;
 }
 
+/// Waves cut what goes from one device to another at one hop: it is one move
+/// again, or few.
+std::vector<Move> merged(const std::vector<Move> &moves) {
+  using Key = std::tuple<uint32_t, int64_t, int64_t>; // hop, source, receiver
+  std::map<Key, std::vector<Box>> boxes;
+  for (const Move &move : moves)
+    boxes[{move.hop, move.source, move.destination}].push_back(move.box);
+  std::vector<Move> out;
+  for (auto &[key, list] : boxes)
+    for (const Box &box : mergeAdjacent(std::move(list)))
+      out.push_back({moves.front().flow, std::get<0>(key), std::get<1>(key),
+                     std::get<2>(key), box});
+  return out;
+}
+
 OldRoute::Kept Keeper::run() {
   for (size_t node = 0; node < served.size(); ++node)
     served[node] = !pieces.empty() && isWhole(node);
   while (dropUnfed())
     continue;
-  OldRoute::Kept out;
+  std::vector<Move> moves;
   for (size_t i = 0; i < pieces.size(); ++i) {
     auto node = nodeOf.find(pieces[i].move.destination);
     if (node == nodeOf.end() || !served[node->second])
       continue;
-    out.moves.push_back(pieces[i].move);
-    out.moves.back().hop = uint32_t(hops[i]);
+    moves.push_back(pieces[i].move);
+    moves.back().hop = uint32_t(hops[i]);
   }
-  out.served = std::move(served);
-  return out;
+  return {merged(moves), std::move(served)};
 }
 
 } // namespace

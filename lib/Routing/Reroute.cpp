@@ -14,8 +14,8 @@ namespace {
 
 /// Routes of no more moves are compared by their schedules.
 constexpr size_t kFewMoves = 2048;
-/// A schedule needs some of what is worth keeping: routes get less.
-constexpr double kEvenEnough = 1.02;
+/// A schedule needs most of what is worth keeping: routes get little.
+constexpr double kEvenEnough = 1.01;
 
 /// Seconds that the busiest port carries bytes.
 double busiestPort(const RoutingProblem &problem, const Routing &routing) {

@@ -4,6 +4,7 @@
 
 #include "CutPrefix.h"
 #include "Feeds.h"
+#include "dt/Geometry/Overlaps.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dtrt/cost/KernelPlans.h"
 
@@ -86,57 +87,85 @@ struct Queue {
   std::vector<uint32_t> moves;
 };
 
+/// Pieces that keep their wave and pair: [first, last) in `order`.
+struct KeptMessage {
+  int32_t wave = 0;
+  Pair pair;
+  size_t first = 0, last = 0;
+};
+
 class KeptScheduler {
 public:
   KeptScheduler(const WaveProblem &problem, const WaveOptions &options)
-      : problem(problem), options(options), moves(problem.moves),
-        waves(moves.size(), kFree), rest(moves.size()),
-        ports(problem.cluster) {}
+      : problem(problem), options(options), ports(problem.cluster) {}
 
   std::optional<std::string> run(KeptSchedule &kept);
 
 private:
-  int64_t width(uint32_t move) const {
-    return problem.elementBytes[moves[move].flow];
+  int64_t width(uint32_t piece) const {
+    return problem.elementBytes[pieces[piece].flow];
   }
-  Pair pairOf(uint32_t move) const {
-    return {moves[move].source, moves[move].destination};
+  int64_t bytesOf(uint32_t piece) const {
+    return pieces[piece].box.volume() * width(piece);
   }
-  int32_t takeOldWaves();
+  Pair pairOf(uint32_t piece) const {
+    return {pieces[piece].source, pieces[piece].destination};
+  }
+  void cutByWaves();
   int32_t renumber();
-  void freeUnfed();
+  void formMessages();
   void freeConflicts();
+  void findFeeders();
+  bool isFed(uint32_t piece) const;
+  void freeUnfed();
   void measureWaves();
-  bool isFed(uint32_t move) const;
+  void takeKept(KeptSchedule &kept);
   std::vector<Queue> queues() const;
   void fill(const Queue &queue);
   int64_t fillWave(const Queue &queue, size_t &next, int64_t room,
                    int32_t wave);
   WaveProblem problemOfRest() const;
-  int64_t hopOf(const Move &piece);
+  int64_t hopOf(const Move &part);
   std::optional<std::string> append();
 
   const WaveProblem &problem;
   const WaveOptions &options;
-  const std::vector<Move> &moves;
-  std::vector<int32_t> waves; // of each move, or kFree
-  std::vector<std::vector<Box>> rest; // of each free move, what has no wave
+  /// The moves, those that the old plan has in parts as these, by hop; of each
+  /// its wave or kFree, and of a free one what has no wave yet.
+  std::vector<Move> pieces;
+  std::vector<int32_t> waves;
+  std::vector<std::vector<Box>> rest;
+  std::vector<uint32_t> order; // of kept ones, by wave and pair
+  std::vector<KeptMessage> messages;
   std::vector<std::vector<uint32_t>> feeds, feeders;
   WavePorts ports;
   std::vector<double> seconds; // that a wave lasts
   int64_t largest[2] = {0, 0}; // bytes of a message that is kept, per level
   std::vector<ScheduledMove> out;
   /// Forwards that are left, by flow and pair.
-  std::map<std::pair<uint32_t, Pair>, std::vector<uint32_t>> numbers;
+  std::map<std::pair<uint32_t, Pair>, std::vector<uint32_t>> forwards;
 };
 
-/// Gives moves the waves of old ones that hold them; how many waves that are.
-int32_t KeptScheduler::takeOldWaves() {
+/// Cuts moves into the parts that old ones carried, each with its wave, where
+/// these are all of it.
+void KeptScheduler::cutByWaves() {
   OldMoveIndex known(*options.old);
-  for (uint32_t i = 0; i < moves.size(); ++i)
-    if (const OldMove *old = known.find(moves[i]))
-      waves[i] = old->wave;
-  return renumber();
+  for (const Move &move : problem.moves) {
+    std::vector<OldMove> parts = known.partsOf(move);
+    int64_t volume = 0;
+    std::vector<Box> boxes;
+    for (const OldMove &part : parts) {
+      boxes.push_back(part.move.box);
+      volume += boxes.back().volume();
+    }
+    if (volume != move.box.volume() || firstOverlap(boxes))
+      parts = {{move, kFree}};
+    for (const OldMove &part : parts) {
+      pieces.push_back(part.move);
+      waves.push_back(part.wave);
+    }
+  }
+  rest.resize(pieces.size());
 }
 
 /// Waves without gaps; how many there are.
@@ -154,21 +183,42 @@ int32_t KeptScheduler::renumber() {
   return next;
 }
 
+void KeptScheduler::formMessages() {
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    if (waves[i] != kFree)
+      order.push_back(i);
+  auto key = [&](uint32_t i) { return std::make_pair(waves[i], pairOf(i)); };
+  std::sort(order.begin(), order.end(), [&](uint32_t a, uint32_t b) {
+    return std::make_pair(key(a), a) < std::make_pair(key(b), b);
+  });
+  for (size_t at = 0; at < order.size(); ++at) {
+    auto [wave, pair] = key(order[at]);
+    if (messages.empty() || messages.back().wave != wave ||
+        messages.back().pair != pair)
+      messages.push_back({wave, pair, at, at});
+    messages.back().last = at + 1;
+  }
+}
+
 /// Frees messages that meet others at a port: devices have changed places.
 void KeptScheduler::freeConflicts() {
-  std::map<std::pair<int32_t, Pair>, std::vector<uint32_t>> messages;
-  for (uint32_t i = 0; i < moves.size(); ++i)
-    if (waves[i] != kFree)
-      messages[{waves[i], pairOf(i)}].push_back(i);
-  for (const auto &[key, pieces] : messages) {
-    WavePorts::Users users = ports.usersOf(key.second);
-    if (ports.hasRoom(users, key.first)) {
-      ports.take(users, key.first);
+  for (const KeptMessage &message : messages) {
+    WavePorts::Users users = ports.usersOf(message.pair);
+    if (ports.hasRoom(users, message.wave)) {
+      ports.take(users, message.wave);
       continue;
     }
-    for (uint32_t i : pieces)
-      waves[i] = kFree;
+    for (size_t at = message.first; at < message.last; ++at)
+      waves[order[at]] = kFree;
   }
+}
+
+void KeptScheduler::findFeeders() {
+  feeds = findFeeds(pieces);
+  feeders.resize(pieces.size());
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    for (uint32_t forward : feeds[i])
+      feeders[forward].push_back(i);
 }
 
 bool KeptScheduler::isFed(uint32_t move) const {
@@ -189,7 +239,7 @@ void KeptScheduler::freeUnfed() {
   };
   for (bool changed = true; changed;) {
     changed = false;
-    for (uint32_t i = 0; i < moves.size(); ++i) { // by hop: feeders are known
+    for (uint32_t i = 0; i < pieces.size(); ++i) { // by hop: feeders are known
       if (waves[i] != kFree && !isFed(i))
         free(i, changed);
       bool isPartly = waves[i] == kFree &&
@@ -204,20 +254,31 @@ void KeptScheduler::freeUnfed() {
 
 /// How long waves last and how large their messages are.
 void KeptScheduler::measureWaves() {
-  std::map<std::pair<int32_t, Pair>, int64_t> bytes;
-  for (uint32_t i = 0; i < moves.size(); ++i)
-    if (waves[i] != kFree)
-      bytes[{waves[i], pairOf(i)}] += moves[i].box.volume() * width(i);
-  for (auto [message, size] : bytes) {
-    auto [wave, pair] = message;
-    if (seconds.size() <= size_t(wave))
-      seconds.resize(size_t(wave) + 1);
-    double rate = problem.cluster.bytesPerSecond(pair.first, pair.second);
-    seconds[size_t(wave)] =
-        std::max(seconds[size_t(wave)], double(size) / rate);
-    int64_t &most = largest[!problem.cluster.sameNode(pair.first, pair.second)];
-    most = std::max(most, size);
+  for (const KeptMessage &message : messages) {
+    int64_t bytes = 0;
+    for (size_t at = message.first; at < message.last; ++at)
+      if (waves[order[at]] != kFree)
+        bytes += bytesOf(order[at]);
+    auto [from, to] = message.pair;
+    seconds.resize(size_t(message.wave) + 1);
+    double &longest = seconds.back();
+    longest = std::max(longest, double(bytes) /
+                                    problem.cluster.bytesPerSecond(from, to));
+    int64_t &most = largest[!problem.cluster.sameNode(from, to)];
+    most = std::max(most, bytes);
   }
+}
+
+/// What has kept its wave, message by message; the rest is free.
+void KeptScheduler::takeKept(KeptSchedule &kept) {
+  for (uint32_t i : order)
+    if (waves[i] != kFree) {
+      out.push_back({pieces[i], waves[i]});
+      kept.bytesInWave += bytesOf(i);
+    }
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    if (waves[i] == kFree)
+      rest[i].push_back(pieces[i].box);
 }
 
 /// Free moves that can go beside what is kept: they neither wait for a free
@@ -225,13 +286,13 @@ void KeptScheduler::measureWaves() {
 std::vector<Queue> KeptScheduler::queues() const {
   std::map<Pair, Queue> byPair;
   auto isFree = [&](uint32_t move) { return waves[move] == kFree; };
-  for (uint32_t i = 0; i < moves.size(); ++i) {
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
     if (!isFree(i) || std::any_of(feeds[i].begin(), feeds[i].end(), isFree) ||
         std::any_of(feeders[i].begin(), feeders[i].end(), isFree))
       continue;
     Queue &queue = byPair[pairOf(i)];
     queue.pair = pairOf(i);
-    queue.bytes += moves[i].box.volume() * width(i);
+    queue.bytes += bytesOf(i);
     queue.moves.push_back(i);
     for (uint32_t feeder : feeders[i])
       queue.notBefore = std::max(queue.notBefore, waves[feeder] + 1);
@@ -266,7 +327,7 @@ int64_t KeptScheduler::fillWave(const Queue &queue, size_t &next, int64_t room,
     if (!isWhole && !box.empty())
       rest[i].push_back(box);
     rest[i].insert(rest[i].end(), between.rbegin(), between.rend());
-    Move piece = moves[i];
+    Move piece = pieces[i];
     piece.box = prefix;
     out.push_back({piece, wave});
     sent += prefix.volume() * width(i);
@@ -302,9 +363,9 @@ WaveProblem KeptScheduler::problemOfRest() const {
   left.elementBytes = problem.elementBytes;
   left.cluster = problem.cluster;
   left.stagingBytes = problem.stagingBytes;
-  for (uint32_t i = 0; i < moves.size(); ++i)
+  for (uint32_t i = 0; i < pieces.size(); ++i)
     for (const Box &box : rest[i]) {
-      Move move = moves[i];
+      Move move = pieces[i];
       move.box = box;
       if (feeders[i].empty() || waves[feeders[i].front()] != kFree)
         move.hop = 0;
@@ -315,18 +376,18 @@ WaveProblem KeptScheduler::problemOfRest() const {
   return left;
 }
 
-/// The hop of the move that a piece is cut from.
-int64_t KeptScheduler::hopOf(const Move &piece) {
-  if (numbers.empty())
-    for (uint32_t i = 0; i < moves.size(); ++i)
-      if (!rest[i].empty() && moves[i].hop > 0)
-        numbers[{moves[i].flow, pairOf(i)}].push_back(i);
-  auto found = numbers.find({piece.flow, {piece.source, piece.destination}});
-  if (found != numbers.end())
+/// The hop of the piece that a part is cut from.
+int64_t KeptScheduler::hopOf(const Move &part) {
+  if (forwards.empty())
+    for (uint32_t i = 0; i < pieces.size(); ++i)
+      if (!rest[i].empty() && pieces[i].hop > 0)
+        forwards[{pieces[i].flow, pairOf(i)}].push_back(i);
+  auto found = forwards.find({part.flow, {part.source, part.destination}});
+  if (found != forwards.end())
     for (uint32_t i : found->second)
-      if (moves[i].box.contains(piece.box))
-        return moves[i].hop;
-  return piece.hop;
+      if (pieces[i].box.contains(part.box))
+        return pieces[i].hop;
+  return part.hop;
 }
 
 /// Schedules what is left behind all kept waves.
@@ -349,25 +410,16 @@ std::optional<std::string> KeptScheduler::append() {
 
 std::optional<std::string> KeptScheduler::run(KeptSchedule &kept) {
   constexpr int32_t kMostWaves = 1 << 16;
-  int32_t numWaves = takeOldWaves();
+  cutByWaves();
+  int32_t numWaves = renumber();
   if (numWaves == 0 || numWaves > kMostWaves)
     return "has nothing of the old plan, or too many of its waves";
-  feeds = findFeeds(moves);
-  feeders.resize(moves.size());
-  for (uint32_t i = 0; i < moves.size(); ++i)
-    for (uint32_t forward : feeds[i])
-      feeders[forward].push_back(i);
+  formMessages();
   freeConflicts();
+  findFeeders();
   freeUnfed();
   measureWaves();
-  for (uint32_t i = 0; i < moves.size(); ++i) {
-    if (waves[i] == kFree) {
-      rest[i].push_back(moves[i].box);
-      continue;
-    }
-    out.push_back({moves[i], waves[i]});
-    kept.bytesInWave += moves[i].box.volume() * width(i);
-  }
+  takeKept(kept);
   for (const Queue &queue : queues())
     fill(queue);
   if (auto error = append())

@@ -179,6 +179,9 @@ LogicalResult runShown(PassManager &passes, ModuleOp module) {
   return passes.run(module);
 }
 
+constexpr llvm::StringLiteral kReplansToPlan =
+    "--replan makes a plan: neither passes nor IR go with it";
+
 /// Opens the old plan that the command line names; null, with an error, where
 /// that cannot be.
 std::shared_ptr<dt::Replan> openOld(const std::string &path) {
@@ -224,7 +227,7 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
     return fail("a plan is not printed on a terminal: name a file with -o");
   std::shared_ptr<dt::Replan> from;
   if (!call.replan.empty() && !toPlan)
-    return fail("--replan makes a plan: neither passes nor IR go with it");
+    return fail(kReplansToPlan);
   if (!call.replan.empty() && !(from = openOld(call.replan)))
     return EXIT_FAILURE;
   if (from)
@@ -342,8 +345,10 @@ int run(const Invocation &call, DialectRegistry &registry) {
     return runRequest(call, std::move(buffer), config, registry);
   if (call.emit == Emit::Plan || (call.emit == Emit::Auto && namesPlan))
     return compile(call, std::move(buffer), std::nullopt, config, registry);
+  if (!call.replan.empty())
+    return fail(kReplansToPlan);
   if (isPlain(config))
-    return compile({call.input, call.output, Emit::Mlir, call.replan},
+    return compile({call.input, call.output, Emit::Mlir, /*replan=*/""},
                    std::move(buffer), std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)

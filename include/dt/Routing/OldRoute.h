@@ -43,8 +43,9 @@ public:
   /// `old` must outlive this.
   explicit OldMoveIndex(const OldMoves &old);
 
-  /// The old move of the same flow and pair that has all of its box, or null.
-  const OldMove *find(const Move &move) const;
+  /// The parts of it that went from the same source to the same destination,
+  /// with the hop that it has now.
+  std::vector<OldMove> partsOf(const Move &move) const;
 
 private:
   std::map<std::tuple<uint32_t, int64_t, int64_t>, std::vector<const OldMove *>>
@@ -65,7 +66,7 @@ public:
   OldRoute(const std::vector<OldMove> &old, const std::vector<Box> &boxes);
 
   struct Kept {
-    std::vector<Move> moves;  // a forward after what feeds it
+    std::vector<Move> moves;  // by hop
     std::vector<bool> served; // by node of the wanters
   };
   /// What is right still of how the box of that number went.
