@@ -32,11 +32,11 @@ std::vector<std::string> Replan::report() const {
                     (reason.empty() ? "the old plan moves nothing that moves "
                                       "now between the same devices"
                                     : reason));
-  lines.push_back("replanned: on the wire " +
-                  bytesOf(summary.bytesWire, summary.bytesWireLowerBound) +
-                  ", between nodes " +
-                  bytesOf(summary.bytesInterNode,
-                          summary.bytesInterNodeLowerBound));
+  lines.push_back(
+      "replanned: on the wire " +
+      bytesOf(summary.bytesWire, summary.bytesWireLowerBound) +
+      ", between nodes " +
+      bytesOf(summary.bytesInterNode, summary.bytesInterNodeLowerBound));
   double least = summary.timeLowerBound, time = summary.timePredicted;
   lines.push_back(llvm::formatv(
       "replanned: predicted {0:f3} ms, at least {1:f3} ms: no plan from zero "

@@ -48,13 +48,10 @@ OldRoute::OldRoute(const std::vector<OldMove> &old,
     parts[box].push_back(part);
   }
   for (std::vector<OldMove> &list : parts)
-    std::sort(list.begin(), list.end(),
-              [](const OldMove &a, const OldMove &b) {
-                return std::tie(a.wave, a.move.source, a.move.destination,
-                                a.move.box) <
-                       std::tie(b.wave, b.move.source, b.move.destination,
-                                b.move.box);
-              });
+    std::sort(list.begin(), list.end(), [](const OldMove &a, const OldMove &b) {
+      return std::tie(a.wave, a.move.source, a.move.destination, a.move.box) <
+             std::tie(b.wave, b.move.source, b.move.destination, b.move.box);
+    });
 }
 
 namespace {
@@ -114,8 +111,9 @@ bool Keeper::isWhole(size_t node) const {
       return false;
   }
   bool isInside = std::any_of(
-      demanded.holders.begin(), demanded.holders.end(),
-      [&](int64_t holder) { return cluster.sameNode(holder, wanters.front()); });
+      demanded.holders.begin(), demanded.holders.end(), [&](int64_t holder) {
+        return cluster.sameNode(holder, wanters.front());
+      });
   return entered == (isInside ? 0 : volume);
 }
 

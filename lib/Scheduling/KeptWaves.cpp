@@ -222,11 +222,10 @@ void KeptScheduler::findFeeders() {
 }
 
 bool KeptScheduler::isFed(uint32_t move) const {
-  return std::all_of(feeders[move].begin(), feeders[move].end(),
-                     [&](uint32_t feeder) {
-                       return waves[feeder] != kFree &&
-                              waves[feeder] < waves[move];
-                     });
+  return std::all_of(
+      feeders[move].begin(), feeders[move].end(), [&](uint32_t feeder) {
+        return waves[feeder] != kFree && waves[feeder] < waves[move];
+      });
 }
 
 /// A forward keeps its wave only after all that feeds it. One that is free is
@@ -242,9 +241,10 @@ void KeptScheduler::freeUnfed() {
     for (uint32_t i = 0; i < pieces.size(); ++i) { // by hop: feeders are known
       if (waves[i] != kFree && !isFed(i))
         free(i, changed);
-      bool isPartly = waves[i] == kFree &&
-                      std::any_of(feeders[i].begin(), feeders[i].end(),
-                                  [&](uint32_t f) { return waves[f] == kFree; });
+      bool isPartly =
+          waves[i] == kFree &&
+          std::any_of(feeders[i].begin(), feeders[i].end(),
+                      [&](uint32_t f) { return waves[f] == kFree; });
       if (isPartly)
         for (uint32_t feeder : feeders[i])
           free(feeder, changed);

@@ -63,8 +63,8 @@ TEST(OldRoute, DropsANodeThatLacksAPart) {
 }
 
 TEST(OldRoute, DropsWhatComesTwice) {
-  auto found = kept({oldMove(0, 2, span(0, 5)), oldMove(0, 2, span(4, 7))}, {0},
-                    {{2}});
+  auto found =
+      kept({oldMove(0, 2, span(0, 5)), oldMove(0, 2, span(4, 7))}, {0}, {{2}});
   EXPECT_TRUE(found.moves.empty());
 }
 
@@ -77,8 +77,9 @@ TEST(OldRoute, DropsWhatItsSenderHasNoMore) {
 }
 
 TEST(OldRoute, DropsWhatIsSentBeforeItHasCome) {
-  auto found = kept({oldMove(0, 2, span(0, 8), 1), oldMove(2, 4, span(0, 8), 1)},
-                    {0}, {{2}, {4}});
+  auto found =
+      kept({oldMove(0, 2, span(0, 8), 1), oldMove(2, 4, span(0, 8), 1)}, {0},
+           {{2}, {4}});
   EXPECT_EQ(found.served, (std::vector<bool>{true, false}));
 }
 
@@ -117,8 +118,8 @@ TEST(OldRoute, IsRightAfterAnyOtherRoute) {
       replaceDevice(flow.destination, random);
     RouterOptions options;
     options.minPieceBytes = 16;
-    Routing first = solved(
-        RoutingProblem(before.flows, before.cluster, 1 << 20), options);
+    Routing first =
+        solved(RoutingProblem(before.flows, before.cluster, 1 << 20), options);
     OldMoves old = oldMovesOf(first.moves, t.flows.size());
     options.old = &old;
     RoutingProblem problem(t.flows, t.cluster, 1 << 20);

@@ -1,10 +1,10 @@
 //===- RescheduleTest.cpp - Around the waves of an old plan ---------------===//
 
+#include "dt/Scheduling/Reschedule.h"
 #include "OldMoves.h"
 #include "SolvedWaves.h"
 #include "dt/Routing/Reroute.h"
 #include "dt/Scheduling/BestSchedule.h"
-#include "dt/Scheduling/Reschedule.h"
 
 #include "gtest/gtest.h"
 
@@ -86,9 +86,9 @@ TEST(Reschedule, FreesOneOfTwoMessagesThatMeetAtAPort) {
   // 0 -> 1 and 2 -> 3 were in one wave; 3 has got the place of 1.
   Cluster cluster;
   cluster.devicesPerNode = 1;
-  WaveProblem problem = wavesOf({{0, 0, 0, 3, elements(0, 1 << 20)},
-                                 {1, 0, 2, 3, elements(0, 1 << 20)}},
-                                cluster);
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 3, elements(0, 1 << 20)}, {1, 0, 2, 3, elements(0, 1 << 20)}},
+      cluster);
   OldMoves old = {{{problem.moves[0], 0}}, {{problem.moves[1], 0}}};
   EXPECT_EQ(rescheduled(problem, old).bytesInWave, 1 << 20);
 }
@@ -96,9 +96,9 @@ TEST(Reschedule, FreesOneOfTwoMessagesThatMeetAtAPort) {
 TEST(Reschedule, FreesAForwardWhoseFeederComesLater) {
   Cluster cluster;
   cluster.devicesPerNode = 1;
-  WaveProblem problem = wavesOf({{0, 0, 0, 1, elements(0, 1 << 20)},
-                                 {0, 1, 1, 2, elements(0, 1 << 20)}},
-                                cluster);
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 1, elements(0, 1 << 20)}, {0, 1, 1, 2, elements(0, 1 << 20)}},
+      cluster);
   OldMoves old = {{{problem.moves[0], 1}, {problem.moves[1], 0}}};
   EXPECT_EQ(rescheduled(problem, old).bytesInWave, 1 << 20);
 }
@@ -106,8 +106,7 @@ TEST(Reschedule, FreesAForwardWhoseFeederComesLater) {
 TEST(Reschedule, GoesFromZeroWhereSlotsDoNotFit) {
   Cluster cluster;
   cluster.devicesPerNode = 1;
-  WaveProblem problem =
-      wavesOf({{0, 0, 0, 1, elements(0, 1 << 20)}}, cluster);
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, elements(0, 1 << 20)}}, cluster);
   OldMoves old = {{{problem.moves[0], 0}}};
   problem.stagingBytes = 1 << 18;
   EXPECT_EQ(rescheduled(problem, old).bytesInWave, 0);

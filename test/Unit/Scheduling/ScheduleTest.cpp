@@ -211,10 +211,10 @@ TEST(Schedule, AForwardWaitsForAllThatFeedsIt) {
 TEST(Schedule, AForwardOfAPartGoesOutOnce) {
   // Device 8 passes on the first quarter of what comes to it in four messages:
   // those after the first bring nothing more of that.
-  std::vector<ScheduledMove> scheduled = scheduledWith(
-      wavesOf({{0, 0, 0, 8, Box::fromOffsetSize({0}, {256})},
-               {0, 1, 8, 16, Box::fromOffsetSize({0}, {64})}}),
-      {64, 64});
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(wavesOf({{0, 0, 0, 8, Box::fromOffsetSize({0}, {256})},
+                             {0, 1, 8, 16, Box::fromOffsetSize({0}, {64})}}),
+                    {64, 64});
   EXPECT_EQ(scheduled.size(), 5u);
 }
 
