@@ -13,6 +13,7 @@
 #include "dt/Emit/Programs.h"
 #include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Passes/Replan.h"
 #include "dtrt/format/PlanReader.h"
 #include "dtrt/format/PlanWriter.h"
 #include "dtrt/verify/Verifier.h"
@@ -31,6 +32,8 @@ constexpr size_t kBatch = 64;
 
 struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   using EmitPlanBase::EmitPlanBase;
+  EmitPlanPass(EmitPlanOptions options, std::shared_ptr<Replan> from)
+      : EmitPlanBase(std::move(options)), from(std::move(from)) {}
 
   /// Whether the file as written is right and says what the transition does,
   /// `common`, and what it may say of itself then. Numbers of the summary are
@@ -104,6 +107,8 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
         });
     if (!status.ok())
       return op.emitOpError() << status.message();
+    if (from)
+      from->summary = common.summary;
     return success();
   }
 
@@ -127,7 +132,16 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return signalPassFailure();
     markAllAnalysesPreserved();
   }
+
+private:
+  std::shared_ptr<Replan> from; // null: from zero
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createEmitPlan(EmitPlanOptions options,
+                                     std::shared_ptr<Replan> from) {
+  return std::make_unique<EmitPlanPass>(std::move(options), std::move(from));
+}
+
 } // namespace dt

@@ -21,12 +21,14 @@ struct CompileOptions : PassPipelineOptions<CompileOptions> {
 
 } // namespace
 
-static void addLowering(OpPassManager &passes) {
+/// `from`: the old plan to start from, or null.
+static void addLowering(OpPassManager &passes,
+                        const std::shared_ptr<dt::Replan> &from = nullptr) {
   passes.addPass(dt::createGroupFamilies());
   passes.addPass(dt::createVerifyLayout());
-  passes.addPass(dt::createRouteTransfers());
+  passes.addPass(dt::createRouteTransfers(from));
   passes.addPass(dt::createVerifyRouting());
-  passes.addPass(dt::createScheduleWaves());
+  passes.addPass(dt::createScheduleWaves(from));
   passes.addPass(dt::createAllocateStaging());
   passes.addPass(dt::createPlaceStorage());
 }
@@ -47,6 +49,16 @@ void dt::buildCompilePipeline(OpPassManager &passes, const std::string &output,
   EmitPlanOptions emit;
   emit.output = output;
   passes.addPass(createEmitPlan(emit));
+}
+
+void dt::buildReplanPipeline(OpPassManager &passes,
+                             std::shared_ptr<Replan> from,
+                             const std::string &output) {
+  addLowering(passes, from);
+  passes.addPass(createProvePlan());
+  EmitPlanOptions emit;
+  emit.output = output;
+  passes.addPass(createEmitPlan(emit, std::move(from)));
 }
 
 void dt::registerPipelines() {

@@ -6,10 +6,13 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "OldPlan.h"
 #include "ProblemFile.h"
 #include "TransitionAnalysis.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Passes/Replan.h"
 #include "dt/Routing/ProblemText.h"
+#include "dt/Routing/Reroute.h"
 #include "dt/Routing/RoutingSolver.h"
 #include "dt/Scheduling/RouteSchedule.h"
 
@@ -127,6 +130,8 @@ void writeTransfers(const Routing &routing, Writer &writer) {
 
 struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   using RouteTransfersBase::RouteTransfersBase;
+  explicit RouteTransfersPass(std::shared_ptr<Replan> from)
+      : from(std::move(from)) {}
 
   /// Names the first tensor of the hole as its user knows it.
   LogicalResult refuse(const TransitionInfo &info, const Hole &hole) {
@@ -152,7 +157,10 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     if (!found)
       return info.op().emitOpError() << "has no solver '" << solver
                                      << "', expected " << routingSolverNames();
+    if (from && from->keepsMoves())
+      found = reroute;
     RouterOptions options;
+    options.old = found == reroute ? &from->moves : nullptr;
     options.balanceParts = balanceParts;
     options.seconds = [&](const std::vector<Move> &moves) {
       return routeSeconds(problem, moves);
@@ -160,6 +168,29 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     if (auto error = found(problem, options, routing))
       return info.op().emitOpError() << *error;
     return success();
+  }
+
+  /// What the old plan moved. In flat memory all moves have one order, in which
+  /// storage comes and goes.
+  LogicalResult readOld(const TransitionInfo &info) {
+    auto moves = readOldMoves(info, from->plan);
+    if (failed(moves))
+      return failure();
+    if (info.isFlat()) {
+      from->reason = "flat memory orders all moves anew";
+      return success();
+    }
+    from->moves = std::move(*moves);
+    return success();
+  }
+
+  /// How much goes as it went before.
+  void countKept(const Routing &routing, const std::vector<Flow> &flows) {
+    OldMoveIndex old(from->moves);
+    for (const Move &move : routing.moves)
+      for (const OldMove &part : old.partsOf(move))
+        from->bytesOnRoute +=
+            part.move.box.volume() * flows[move.flow].bytesPerElement;
   }
 
   LogicalResult routeTransition(const TransitionInfo &info) {
@@ -180,10 +211,16 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
       return refuse(info, *problem.hole());
     if (auto error = problem.check())
       return info.op().emitOpError() << "cannot be routed: " << *error;
+    if (from && failed(readOld(info)))
+      return failure();
     Routing routing;
     if (failed(solve(info, problem, routing)))
       return failure();
     const std::vector<Flow> &flows = problem.flows();
+    if (from) {
+      from->lowerBound = problem.lowerBound();
+      countKept(routing, flows);
+    }
     Writer writer(info);
     writeLocals(info, routing, writer);
     writeDerived(info, writer);
@@ -208,7 +245,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
 
 private:
   ProblemFile file;
+  std::shared_ptr<Replan> from; // null: from zero
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createRouteTransfers(std::shared_ptr<Replan> from) {
+  return std::make_unique<RouteTransfersPass>(std::move(from));
+}
+
 } // namespace dt

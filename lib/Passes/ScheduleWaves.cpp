@@ -11,7 +11,9 @@
 #include "ProblemFile.h"
 #include "TransportReading.h"
 #include "dt/Passes/Passes.h"
+#include "dt/Passes/Replan.h"
 #include "dt/Proof/StayingShards.h"
+#include "dt/Scheduling/Reschedule.h"
 #include "dt/Scheduling/RouteSchedule.h"
 #include "dt/Scheduling/WaveProblemText.h"
 #include "dt/Scheduling/WaveSolver.h"
@@ -252,6 +254,23 @@ void moveToEnd(const TransitionInfo &info) {
 
 struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   using ScheduleWavesBase::ScheduleWavesBase;
+  explicit ScheduleWavesPass(std::shared_ptr<Replan> from)
+      : from(std::move(from)) {}
+
+  /// Around the waves of the old plan.
+  LogicalResult solveAgain(const TransitionInfo &info,
+                           const WaveProblem &problem, WaveSchedule &schedule) {
+    WaveOptions options;
+    options.effort = effort;
+    options.old = &from->moves;
+    options.lowerBound = from->lowerBound;
+    KeptSchedule kept;
+    if (auto error = reschedule(problem, options, kept))
+      return info.op().emitOpError() << *error;
+    from->bytesInWave = kept.bytesInWave;
+    schedule = std::move(kept.schedule);
+    return success();
+  }
 
   LogicalResult solve(const TransitionInfo &info, const WaveProblem &problem,
                       WaveSchedule &schedule) {
@@ -305,7 +324,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (auto error = problem.check())
       return info.op().emitOpError() << "cannot be scheduled: " << *error;
     WaveSchedule schedule;
-    if (failed(solve(info, problem, schedule)))
+    bool isAgain = from && from->keepsMoves();
+    if (failed(isAgain ? solveAgain(info, problem, schedule)
+                       : solve(info, problem, schedule)))
       return failure();
     std::vector<LocalMove> keeps;
     if (problem.storage)
@@ -326,7 +347,13 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
 
 private:
   ProblemFile file;
+  std::shared_ptr<Replan> from; // null: from zero
 };
 
 } // namespace
+
+std::unique_ptr<Pass> createScheduleWaves(std::shared_ptr<Replan> from) {
+  return std::make_unique<ScheduleWavesPass>(std::move(from));
+}
+
 } // namespace dt

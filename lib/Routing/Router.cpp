@@ -18,6 +18,9 @@
 // pass on what their sender will have no time for. At last, senders that are
 // busier than the budget give sends to others that hold the same (Balance.h).
 //
+// Of an old plan's route what is right still comes before all that
+// (OldRoute.h), and its loads count.
+//
 // test/Problems/route-spread.json: device 0 holds four elements, 0.12 ms of a
 // NIC each, that device 1 of its node wants, and 2, 4 and 6, one in each of
 // three other nodes. The bound is 0.48 ms: a NIC that receives all, or sends
@@ -96,6 +99,16 @@ struct Device {
 };
 using Devices = std::vector<Device *>;
 
+std::vector<std::vector<int64_t>> numbersOf(const std::vector<Devices> &nodes) {
+  std::vector<std::vector<int64_t>> out;
+  for (const Devices &devices : nodes) {
+    out.emplace_back();
+    for (const Device *device : devices)
+      out.back().push_back(device->number);
+  }
+  return out;
+}
+
 /// Everything about a pair of device sets that does not depend on the box.
 struct Demand {
   const std::vector<int64_t> *holders = nullptr; // the flow's
@@ -112,7 +125,25 @@ struct Demand {
   bool hasChoice() const {
     return remote > 1 || (remote == 1 && holders->size() > 1);
   }
+  void setNodes(std::map<uint32_t, Devices> wanting);
 };
+
+/// Wanters that do not hold it, by node. `holding` is set.
+void Demand::setNodes(std::map<uint32_t, Devices> wanting) {
+  std::map<uint32_t, Devices> inside; // by node
+  for (Device *holder : holding)
+    if (wanting.count(holder->node))
+      inside[holder->node].push_back(holder);
+  for (auto &[node, wanters] : wanting) {
+    remote += int64_t(wanters.size());
+    auto found = inside.find(node);
+    if (found == inside.end())
+      usesNics = true;
+    else
+      islandSenders.push_back(std::move(found->second));
+    nodes.push_back(std::move(wanters));
+  }
+}
 
 /// A box that some devices hold and some want.
 struct Item {
@@ -160,6 +191,9 @@ private:
   void collectItems(uint32_t flow);
   uint32_t demandOf(uint32_t flow, uint32_t sourceOwners,
                     uint32_t destinationOwners);
+  void keepOld(const std::vector<OldMove> &moves, size_t first);
+  uint32_t restOf(uint32_t demand, const std::vector<bool> &served);
+  void addMove(const Move &move);
   void cutItems();
   void expect(const Item &item, double sign);
   std::vector<size_t> nodeOrder(const Demand &demand);
@@ -191,6 +225,8 @@ private:
   std::unordered_map<int64_t, uint32_t> deviceIndex;
   std::vector<Demand> demands;
   std::map<std::pair<uint32_t, uint32_t>, uint32_t> demandIndex; // one flow's
+  /// Demands without some of their nodes.
+  std::map<std::pair<uint32_t, std::vector<bool>>, uint32_t> restIndex;
   std::vector<Item> items;
   std::vector<MovableSend> movable;
   double budget = 0; // seconds that a port may take
@@ -235,7 +271,7 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
   demand.holders = &flows[flow].source.ownerSets[sourceOwners];
   for (int64_t device : *demand.holders)
     demand.holding.push_back(find(device));
-  std::map<uint32_t, Devices> wanting, inside; // by node
+  std::map<uint32_t, Devices> wanting; // by node
   for (int64_t number : flows[flow].destination.ownerSets[destinationOwners]) {
     Device *device = find(number);
     if (std::binary_search(demand.holders->begin(), demand.holders->end(),
@@ -244,18 +280,7 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
     else
       wanting[device->node].push_back(device);
   }
-  for (Device *holder : demand.holding)
-    if (wanting.count(holder->node))
-      inside[holder->node].push_back(holder);
-  for (auto &[node, wanters] : wanting) {
-    demand.remote += wanters.size();
-    auto found = inside.find(node);
-    if (found == inside.end())
-      demand.usesNics = true;
-    else
-      demand.islandSenders.push_back(std::move(found->second));
-    demand.nodes.push_back(std::move(wanters));
-  }
+  demand.setNodes(std::move(wanting));
   demands.push_back(std::move(demand));
   return it->second;
 }
@@ -264,12 +289,77 @@ uint32_t Router::demandOf(uint32_t flow, uint32_t sourceOwners,
 void Router::collectItems(uint32_t index) {
   const Flow &flow = flows[index];
   demandIndex.clear();
+  size_t first = items.size();
   for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
     items.push_back(
         {index, demand, pair.box.volume() * flow.bytesPerElement, pair.box});
   }
+  if (options.old)
+    keepOld((*options.old)[index], first);
+}
+
+/// Takes from the items of a flow, those from `first` on, what an old plan
+/// has routed and what stays where it is.
+void Router::keepOld(const std::vector<OldMove> &moves, size_t first) {
+  std::vector<Box> boxes;
+  for (size_t i = first; i < items.size(); ++i)
+    boxes.push_back(items[i].box);
+  OldRoute old(moves, boxes);
+  std::map<uint32_t, std::vector<std::vector<int64_t>>> wanters; // by demand
+  std::vector<Item> rest;
+  for (size_t i = first; i < items.size(); ++i) {
+    Item item = items[i];
+    auto [known, isNew] = wanters.try_emplace(item.demand);
+    if (isNew)
+      known->second = numbersOf(demands[item.demand].nodes);
+    auto kept = old.keep(
+        i - first, {*demands[item.demand].holders, known->second}, cluster);
+    for (const Move &move : kept.moves)
+      addMove(move);
+    for (int64_t device : demands[item.demand].locals)
+      routing.locals.push_back({item.flow, device, item.box});
+    item.demand = restOf(item.demand, kept.served);
+    if (demands[item.demand].remote > 0)
+      rest.push_back(item);
+  }
+  items.resize(first);
+  items.insert(items.end(), rest.begin(), rest.end());
+}
+
+/// What is left of a demand when some of its nodes, and what stays where it is,
+/// have been seen to.
+uint32_t Router::restOf(uint32_t demand, const std::vector<bool> &served) {
+  auto [it, isNew] =
+      restIndex.try_emplace({demand, served}, uint32_t(demands.size()));
+  if (!isNew)
+    return it->second;
+  Demand rest;
+  rest.holders = demands[demand].holders;
+  rest.holding = demands[demand].holding;
+  std::map<uint32_t, Devices> wanting; // by node
+  for (size_t i = 0; i < served.size(); ++i)
+    if (!served[i]) {
+      const Devices &wanters = demands[demand].nodes[i];
+      wanting[wanters.front()->node] = wanters;
+    }
+  rest.setNodes(std::move(wanting));
+  demands.push_back(std::move(rest));
+  return it->second;
+}
+
+/// Adds a move that has been decided.
+void Router::addMove(const Move &move) {
+  Device &sender = *find(move.source), &receiver = *find(move.destination);
+  bool interNode = !cluster.sameNode(move.source, move.destination);
+  double seconds =
+      cluster.portSeconds(move.source, move.destination,
+                          move.box.volume() * flows[move.flow].bytesPerElement);
+  (interNode ? *sender.nic : sender.island).out += seconds;
+  if (interNode)
+    receiver.nic->in += seconds;
+  routing.moves.push_back(move);
 }
 
 /// Cuts items that have a choice of route to a fraction of the busiest
@@ -560,18 +650,9 @@ void Router::routeGroup(const Demand &demand,
                               device);
   };
   for (const BlockStep &step : tree.steps(int64_t(contents.size()))) {
-    bool interNode = !cluster.sameNode(step.source, step.destination);
     auto hop = isHolder(step.source) ? 0 : uint32_t(step.round);
-    Device &sender = *find(step.source), &receiver = *find(step.destination);
-    for (const auto &[flow, box] : contents[step.block]) {
-      double seconds =
-          cluster.portSeconds(step.source, step.destination,
-                              box.volume() * flows[flow].bytesPerElement);
-      (interNode ? *sender.nic : sender.island).out += seconds;
-      if (interNode)
-        receiver.nic->in += seconds;
-      routing.moves.push_back({flow, hop, step.source, step.destination, box});
-    }
+    for (const auto &[flow, box] : contents[step.block])
+      addMove({flow, hop, step.source, step.destination, box});
   }
 }
 

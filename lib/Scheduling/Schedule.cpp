@@ -40,6 +40,7 @@
 
 #include "dt/Scheduling/Schedule.h"
 
+#include "CutPrefix.h"
 #include "Feeds.h"
 #include "Matching.h"
 #include "dt/Geometry/Limits.h"
@@ -257,37 +258,6 @@ void Scheduler::emit(uint32_t index, const Box &box, int32_t wave) {
   moveOf.push_back(index);
 }
 
-/// Cuts a prefix of at most `elements` off `box`, which becomes the rest; what
-/// lies between (when a slice is cut) goes to `between`, in order. Slices are
-/// cut only when `cutSlices`. False: nothing fits.
-bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
-                std::vector<Box> &between) {
-  unsigned dim = 0;
-  while (dim + 1 < box.rank() && box[dim].size() == 1)
-    ++dim;
-  int64_t slice = box.rank() ? box.volume() / box[dim].size() : 1;
-  int64_t fits = elements / slice;
-  prefix = box;
-  if (fits > 0 && box.rank()) {
-    int64_t cut = std::min(box[dim].hi, box[dim].lo + fits);
-    prefix[dim].hi = cut;
-    box[dim].lo = cut;
-    return true;
-  }
-  if (!cutSlices || elements == 0)
-    return false;
-  Box first = box;
-  first[dim].hi = first[dim].lo + 1;
-  box[dim].lo += 1;
-  std::vector<Box> inner;
-  if (!takePrefix(first, elements, true, prefix, inner))
-    return false;
-  between.insert(between.end(), inner.begin(), inner.end());
-  if (!first.empty())
-    between.push_back(first);
-  return true;
-}
-
 /// Fills one message of an edge, of at most `room` bytes (or one element);
 /// returns its bytes.
 int64_t Scheduler::fill(Edge &edge, int64_t room, int32_t wave) {
@@ -350,8 +320,9 @@ void Scheduler::releaseForwards(size_t first, size_t last) {
         update(edgeOf[forward]);
         continue;
       }
-      missing[forward] -= intersect(moves[forward].box, arrived).volume();
-      if (missing[forward] > 0)
+      int64_t came = intersect(moves[forward].box, arrived).volume();
+      missing[forward] -= came;
+      if (came == 0 || missing[forward] > 0)
         continue;
       makeReady(forward, moves[forward].box);
       update(edgeOf[forward]);

@@ -2,7 +2,8 @@
 //
 // Three uses of one tool: a JSON request becomes a plan file, or a folder of
 // them where it is for several; a layout-level module becomes a plan file when
-// the output is named *.dtplan or --emit=plan says so; anything else is read,
+// the output is named *.dtplan or --emit=plan says so, and either keeps of an
+// old plan what is right still where --replan names one; anything else is read,
 // changed by the passes named and printed, as mlir-opt does, which takes over
 // where its own options are used.
 //
@@ -15,6 +16,7 @@
 #include "dt/Passes/ImportRequest.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Pipelines.h"
+#include "dt/Passes/Replan.h"
 #include "dt/Passes/Version.h"
 #include "dtrt/format/PlanModel.h"
 #include "dtrt/report/TerminalProgress.h"
@@ -50,6 +52,7 @@ enum class Emit { Auto, Plan, Mlir };
 struct Invocation {
   std::string input, output;
   Emit emit = Emit::Auto;
+  std::string replan; // path of the old plan; empty: none
 };
 
 int fail(const llvm::Twine &message) {
@@ -176,6 +179,24 @@ LogicalResult runShown(PassManager &passes, ModuleOp module) {
   return passes.run(module);
 }
 
+constexpr llvm::StringLiteral kReplansToPlan =
+    "--replan makes a plan: neither passes nor IR go with it";
+
+/// Opens the old plan that the command line names; null, with an error, where
+/// that cannot be.
+std::shared_ptr<dt::Replan> openOld(const std::string &path) {
+  auto plan = dtrt::PlanReader::open(path);
+  if (plan.ok())
+    return std::make_shared<dt::Replan>(std::move(*plan));
+  fail("cannot replan: " + plan.status().message());
+  return nullptr;
+}
+
+void sayReplanned(const dt::Replan &from) {
+  for (const std::string &line : from.report())
+    llvm::errs() << line << "\n";
+}
+
 /// Imports, runs the passes named on the command line (or, for a plan, all),
 /// and writes IR or the plan. `set` is the request, of which there is none for
 /// a module.
@@ -204,10 +225,19 @@ int compile(const Invocation &call, std::unique_ptr<llvm::MemoryBuffer> buffer,
       call.emit == Emit::Plan || (call.emit == Emit::Auto && passes.empty());
   if (toPlan && call.output == "-" && llvm::outs().is_displayed())
     return fail("a plan is not printed on a terminal: name a file with -o");
-  if (toPlan)
+  std::shared_ptr<dt::Replan> from;
+  if (!call.replan.empty() && !toPlan)
+    return fail(kReplansToPlan);
+  if (!call.replan.empty() && !(from = openOld(call.replan)))
+    return EXIT_FAILURE;
+  if (from)
+    dt::buildReplanPipeline(passes, from, call.output);
+  else if (toPlan)
     dt::buildCompilePipeline(passes, call.output);
   if (failed(runShown(passes, *module)))
     return EXIT_FAILURE;
+  if (from)
+    sayReplanned(*from);
   if (!toPlan && failed(printModule(*module, call.output)))
     return EXIT_FAILURE;
   return EXIT_SUCCESS;
@@ -220,7 +250,9 @@ bool checkSetCall(const Invocation &call, const MlirOptMainConfig &config,
   if (failed(config.setupPassPipeline(passes)))
     return false;
   const char *problem =
-      call.emit == Emit::Mlir || !passes.empty()
+      !call.replan.empty()
+          ? "--replan goes with a request for one plan, not for a set"
+      : call.emit == Emit::Mlir || !passes.empty()
           ? "a request for a set of plans is compiled as a whole: neither "
             "passes nor IR"
       : call.output == "-"
@@ -298,6 +330,8 @@ bool isPlain(const MlirOptMainConfig &config) {
 int run(const Invocation &call, DialectRegistry &registry) {
   MlirOptMainConfig config = MlirOptMainConfig::createFromCLOptions();
   std::string error;
+  if (call.input == "-" && call.replan == "-")
+    return fail("the request and the old plan are both standard input");
   auto buffer = dt::readInput(call.input, error);
   if (!buffer)
     return fail(error);
@@ -311,9 +345,11 @@ int run(const Invocation &call, DialectRegistry &registry) {
     return runRequest(call, std::move(buffer), config, registry);
   if (call.emit == Emit::Plan || (call.emit == Emit::Auto && namesPlan))
     return compile(call, std::move(buffer), std::nullopt, config, registry);
+  if (!call.replan.empty())
+    return fail(kReplansToPlan);
   if (isPlain(config))
-    return compile({call.input, call.output, Emit::Mlir}, std::move(buffer),
-                   std::nullopt, config, registry);
+    return compile({call.input, call.output, Emit::Mlir, /*replan=*/""},
+                   std::move(buffer), std::nullopt, config, registry);
   auto file = openOutputFile(call.output, &error);
   if (!file)
     return fail(error);
@@ -343,6 +379,7 @@ constexpr llvm::StringLiteral kShownOptions[] = {
     "mlir-timing",
     "o",
     "pass-pipeline",
+    "replan",
     "split-input-file",
     "verify-diagnostics",
     "verify-roundtrip",
@@ -392,10 +429,15 @@ int main(int argc, char **argv) {
                      "a plan for a request without passes, else IR"),
           clEnumValN(Emit::Plan, "plan", "a plan file"),
           clEnumValN(Emit::Mlir, "mlir", "IR")));
+  static llvm::cl::opt<std::string> replan(
+      "replan", llvm::cl::value_desc("old plan"),
+      llvm::cl::desc("keep of this plan file what is right still, change the "
+                     "rest; says how far the result is from a new plan"));
   static llvm::cl::extrahelp examples(
       "\nExamples:\n"
       "  dt-opt request.json -o shrink.dtplan\n"
-      "  dt-opt request.json --dt-group-families --dt-route\n");
+      "  dt-opt request.json --dt-group-families --dt-route\n"
+      "  dt-opt --replan shrink.dtplan changed.json -o again.dtplan\n");
   DialectRegistry registry;
   registry.insert<dt::DTDialect>();
   dt::registerDtPasses();
@@ -404,5 +446,5 @@ int main(int argc, char **argv) {
       registerCLIOptions("DynaTrain transition compiler", registry);
   hideOtherOptions();
   auto [input, output] = parseCLIOptions(argc, argv, overview);
-  return run({input, output, emit}, registry);
+  return run({input, output, emit, replan}, registry);
 }

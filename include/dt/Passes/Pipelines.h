@@ -5,9 +5,12 @@
 
 #include "mlir/Pass/PassManager.h"
 
+#include <memory>
 #include <string>
 
 namespace dt {
+
+struct Replan;
 
 /// From the layout level to staged waves: what `--dt-compile` runs before it
 /// emits. Each level is closed by its verify pass; the transport level, on the
@@ -19,6 +22,12 @@ void buildLoweringPipeline(mlir::OpPassManager &passes);
 void buildCompilePipeline(mlir::OpPassManager &passes,
                           const std::string &output,
                           const std::string &emitSmtlib = "");
+
+/// The whole compiler, which keeps of an old plan what is right still; `from`
+/// says afterwards what that was.
+void buildReplanPipeline(mlir::OpPassManager &passes,
+                         std::shared_ptr<Replan> from,
+                         const std::string &output);
 
 /// Registers `--dt-lower` and `--dt-compile=output=FILE`.
 void registerPipelines();

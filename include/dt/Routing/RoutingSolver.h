@@ -11,6 +11,7 @@
 #ifndef DT_ROUTING_ROUTINGSOLVER_H
 #define DT_ROUTING_ROUTINGSOLVER_H
 
+#include "dt/Routing/OldRoute.h"
 #include "dt/Routing/RoutingProblem.h"
 
 #include <functional>
@@ -38,6 +39,9 @@ struct RouterOptions {
   int64_t mostRoundMoves = 16384;
   /// Seconds of the best schedule of a route. Who compares routes asks it.
   std::function<double(const std::vector<Move> &)> seconds = {};
+  /// A plan that was made before: what is right still of its route is kept, and
+  /// the rest is routed around it. By flow; none: all is routed.
+  const OldMoves *old = nullptr;
 };
 
 /// Fills `routing`, or says in one sentence why it cannot. The problem is

@@ -14,6 +14,7 @@
 #ifndef DT_SCHEDULING_WAVESOLVER_H
 #define DT_SCHEDULING_WAVESOLVER_H
 
+#include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 namespace dt {
@@ -21,6 +22,11 @@ namespace dt {
 struct WaveOptions {
   /// Pieces that may be scheduled to compare schedules.
   int64_t effort = 500000;
+  /// A plan that was made before, by flow: its waves are kept where they can
+  /// be (Reschedule.h).
+  const OldMoves *old = nullptr;
+  /// Seconds that no plan goes below, whatever its route; 0: not known.
+  double lowerBound = 0;
 };
 
 /// Fills `schedule`, or says in one sentence why it cannot. The problem is

@@ -208,6 +208,16 @@ TEST(Schedule, AForwardWaitsForAllThatFeedsIt) {
   EXPECT_EQ(scheduled.back().wave, 2);
 }
 
+TEST(Schedule, AForwardOfAPartGoesOutOnce) {
+  // Device 8 passes on the first quarter of what comes to it in four messages:
+  // those after the first bring nothing more of that.
+  std::vector<ScheduledMove> scheduled =
+      scheduledWith(wavesOf({{0, 0, 0, 8, Box::fromOffsetSize({0}, {256})},
+                             {0, 1, 8, 16, Box::fromOffsetSize({0}, {64})}}),
+                    {64, 64});
+  EXPECT_EQ(scheduled.size(), 5u);
+}
+
 TEST(Schedule, SaysHowMuchStagingAnElementNeeds) {
   WaveProblem problem = wavesOf({{0, 0, 0, 1, Box::fromOffsetSize({0}, {4})}});
   problem.elementBytes = {4096};

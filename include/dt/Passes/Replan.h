@@ -1,0 +1,46 @@
+//===- Replan.h - What is to be kept of an old plan -------------*- C++ -*-===//
+//
+// A compilation that starts from a plan file: what routes and schedules keeps
+// what that plan did where it is right still, and says here what became of it.
+// All else, checks and proofs included, is as in any compilation.
+//
+//===----------------------------------------------------------------------===//
+
+#ifndef DT_PASSES_REPLAN_H
+#define DT_PASSES_REPLAN_H
+
+#include "dt/Routing/OldRoute.h"
+#include "dtrt/format/PlanReader.h"
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace dt {
+
+struct Replan {
+  explicit Replan(dtrt::PlanReader plan) : plan(std::move(plan)) {}
+
+  dtrt::PlanReader plan; // the old one
+  /// What it moved, in the flows of the new transition, as RouteTransfers has
+  /// read it. Empty: nothing can be kept.
+  OldMoves moves;
+  bool keepsMoves() const { return !moves.empty(); }
+
+  /// Seconds that no plan of the transition goes below.
+  double lowerBound = 0;
+  /// Why nothing can be kept; empty where something may.
+  std::string reason;
+  /// Bytes of the new plan that go from where to where they went before; of
+  /// them, those in the wave in which they went.
+  int64_t bytesOnRoute = 0, bytesInWave = 0;
+  dtrt::PlanSummary summary; // of the new plan
+
+  /// For people: what was kept, and how far the new plan is from one that is
+  /// made from zero. One line each, without its end.
+  std::vector<std::string> report() const;
+};
+
+} // namespace dt
+
+#endif // DT_PASSES_REPLAN_H

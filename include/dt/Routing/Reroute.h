@@ -1,0 +1,23 @@
+//===- Reroute.h - Around what an old plan routed ---------------*- C++ -*-===//
+
+#ifndef DT_ROUTING_REROUTE_H
+#define DT_ROUTING_REROUTE_H
+
+#include "dt/Routing/RoutingSolver.h"
+
+namespace dt {
+
+/// A plan may take this much longer than one from zero, so that more of an old
+/// one stays.
+constexpr double kWorthKeeping = 1.05;
+
+/// Keeps of `options.old` what is right still. Where that loads a port clearly
+/// more than the bound, or where there are few moves, all is routed from
+/// zero too, and taken where that is clearly faster.
+std::optional<std::string> reroute(const RoutingProblem &problem,
+                                   const RouterOptions &options,
+                                   Routing &routing);
+
+} // namespace dt
+
+#endif // DT_ROUTING_REROUTE_H

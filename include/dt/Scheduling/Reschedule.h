@@ -1,0 +1,24 @@
+//===- Reschedule.h - Around the waves of an old plan -----------*- C++ -*-===//
+
+#ifndef DT_SCHEDULING_RESCHEDULE_H
+#define DT_SCHEDULING_RESCHEDULE_H
+
+#include "dt/Scheduling/WaveSolver.h"
+
+namespace dt {
+
+struct KeptSchedule {
+  WaveSchedule schedule;
+  int64_t bytesInWave = 0; // of messages that kept their wave
+};
+
+/// Keeps the waves of `options.old` where they can be kept. Where that is not
+/// near `options.lowerBound`, all is scheduled from zero too, and taken where
+/// that is clearly faster.
+std::optional<std::string> reschedule(const WaveProblem &problem,
+                                      const WaveOptions &options,
+                                      KeptSchedule &kept);
+
+} // namespace dt
+
+#endif // DT_SCHEDULING_RESCHEDULE_H

@@ -1,0 +1,50 @@
+//===- Replan.cpp - What is to be kept of an old plan ---------------------===//
+
+#include "dt/Passes/Replan.h"
+
+#include "llvm/Support/FormatVariadic.h"
+
+namespace dt {
+
+namespace {
+
+/// "12.5 %"; what is nothing of nothing is all of it.
+std::string share(double part, double whole) {
+  return llvm::formatv("{0:f1} %", whole > 0 ? 100 * part / whole : 100.0);
+}
+
+std::string bytesOf(uint64_t bytes, uint64_t least) {
+  return llvm::formatv("{0} bytes (at least {1})", bytes, least);
+}
+
+} // namespace
+
+std::vector<std::string> Replan::report() const {
+  std::vector<std::string> lines;
+  auto wire = double(summary.bytesWire);
+  if (bytesOnRoute > 0)
+    lines.push_back("replanned: of the bytes on the wire " +
+                    share(double(bytesOnRoute), wire) +
+                    " go from where to where they went, " +
+                    share(double(bytesInWave), wire) + " in the same wave");
+  else
+    lines.push_back("replanned from zero: " +
+                    (reason.empty() ? "the old plan moves nothing that moves "
+                                      "now between the same devices"
+                                    : reason));
+  lines.push_back(
+      "replanned: on the wire " +
+      bytesOf(summary.bytesWire, summary.bytesWireLowerBound) +
+      ", between nodes " +
+      bytesOf(summary.bytesInterNode, summary.bytesInterNodeLowerBound));
+  double least = summary.timeLowerBound, time = summary.timePredicted;
+  lines.push_back(llvm::formatv(
+      "replanned: predicted {0:f3} ms, at least {1:f3} ms: no plan from zero "
+      "is faster by more than {2}",
+      time * 1e3, least * 1e3, share(time - least, time)));
+  if (time <= 0)
+    lines.back() = "replanned: nothing moves between devices";
+  return lines;
+}
+
+} // namespace dt

@@ -1,0 +1,115 @@
+//===- RescheduleTest.cpp - Around the waves of an old plan ---------------===//
+
+#include "dt/Scheduling/Reschedule.h"
+#include "OldMoves.h"
+#include "SolvedWaves.h"
+#include "dt/Routing/Reroute.h"
+#include "dt/Scheduling/BestSchedule.h"
+
+#include "gtest/gtest.h"
+
+using namespace dt;
+using namespace dt::testing;
+
+namespace {
+
+OldMoves oldMovesOf(const std::vector<ScheduledMove> &scheduled,
+                    size_t numFlows) {
+  OldMoves out(numFlows);
+  for (const ScheduledMove &piece : scheduled)
+    out[piece.move.flow].push_back({piece.move, piece.wave});
+  return out;
+}
+
+KeptSchedule rescheduled(const WaveProblem &problem, const OldMoves &old) {
+  auto fault = problem.check();
+  EXPECT_FALSE(fault) << *fault;
+  WaveOptions options;
+  options.old = &old;
+  KeptSchedule kept;
+  auto error = reschedule(problem, options, kept);
+  EXPECT_FALSE(error) << *error;
+  auto broken = problem.verify(kept.schedule);
+  EXPECT_FALSE(broken) << *broken;
+  return kept;
+}
+
+int64_t bytesOf(const WaveProblem &problem) {
+  int64_t bytes = 0;
+  for (const Move &move : problem.moves)
+    bytes += move.box.volume() * problem.elementBytes[move.flow];
+  return bytes;
+}
+
+Box elements(int64_t lo, int64_t hi) {
+  Box box(1);
+  box[0] = {lo, hi};
+  return box;
+}
+
+TEST(Reschedule, KeepsAllWavesOfWhatHasNotChanged) {
+  std::mt19937 random(3);
+  for (int trial = 0; trial < 100; ++trial) {
+    SCOPED_TRACE(trial);
+    WaveProblem problem = randomWaves(randomTransition(random), 1 << 20);
+    auto before = solved(problem, scheduleBest).moves;
+    auto kept =
+        rescheduled(problem, oldMovesOf(before, problem.elementBytes.size()));
+    EXPECT_EQ(kept.bytesInWave, bytesOf(problem));
+    EXPECT_NEAR(problem.seconds(kept.schedule.moves), problem.seconds(before),
+                1e-12);
+  }
+}
+
+TEST(Reschedule, IsRightWhenDevicesHaveBeenReplaced) {
+  std::mt19937 random(4);
+  int64_t inWave = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    SCOPED_TRACE(trial);
+    RandomTransition t = randomTransition(random);
+    WaveProblem problem = randomWaves(t, 1 << 20);
+    OldMoves old = oldMovesOf(solved(problem, scheduleBest).moves,
+                              problem.elementBytes.size());
+    for (Flow &flow : t.flows)
+      replaceDevice(flow.destination, random);
+    RouterOptions options;
+    options.minPieceBytes = 64;
+    options.old = &old;
+    RoutingProblem changed(t.flows, t.cluster, 1 << 20);
+    problem = waveProblem(changed, dt::testing::solved(changed, options).moves);
+    inWave += rescheduled(problem, old).bytesInWave;
+  }
+  EXPECT_GT(inWave, 0);
+}
+
+TEST(Reschedule, FreesOneOfTwoMessagesThatMeetAtAPort) {
+  // 0 -> 1 and 2 -> 3 were in one wave; 3 has got the place of 1.
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 3, elements(0, 1 << 20)}, {1, 0, 2, 3, elements(0, 1 << 20)}},
+      cluster);
+  OldMoves old = {{{problem.moves[0], 0}}, {{problem.moves[1], 0}}};
+  EXPECT_EQ(rescheduled(problem, old).bytesInWave, 1 << 20);
+}
+
+TEST(Reschedule, FreesAForwardWhoseFeederComesLater) {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf(
+      {{0, 0, 0, 1, elements(0, 1 << 20)}, {0, 1, 1, 2, elements(0, 1 << 20)}},
+      cluster);
+  OldMoves old = {{{problem.moves[0], 1}, {problem.moves[1], 0}}};
+  EXPECT_EQ(rescheduled(problem, old).bytesInWave, 1 << 20);
+}
+
+TEST(Reschedule, GoesFromZeroWhereSlotsDoNotFit) {
+  Cluster cluster;
+  cluster.devicesPerNode = 1;
+  WaveProblem problem = wavesOf({{0, 0, 0, 1, elements(0, 1 << 20)}}, cluster);
+  OldMoves old = {{{problem.moves[0], 0}}};
+  problem.stagingBytes = 1 << 18;
+  EXPECT_EQ(rescheduled(problem, old).bytesInWave, 0);
+}
+
+} // namespace
