@@ -139,8 +139,9 @@ uint64_t statesIn(const dtrt::Family &family, StatesAttr states,
   for (auto [i, entry] : llvm::enumerate(states.getEntries())) {
     if (!(mask >> i & 1))
       continue;
+    llvm::StringRef name = entry.name.getValue();
     auto same = llvm::find_if(family.states, [&](const dtrt::StateInfo &state) {
-      return llvm::StringRef(state.name) == entry.name.getValue();
+      return llvm::StringRef(state.name) == name;
     });
     if (same == family.states.end())
       return 0;

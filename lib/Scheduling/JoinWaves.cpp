@@ -87,7 +87,7 @@ int32_t Joiner::afterFeeders(const ScheduledMove *first,
 }
 
 int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
-  auto [from, to] = std::make_pair(first->move.source, first->move.destination);
+  const int64_t from = first->move.source, to = first->move.destination;
   bool inter = !cluster.sameNode(from, to);
   int64_t most = cluster.messagesPerPort(inter);
   constexpr int64_t kMost = dtrt::kMaxGroupMessages;

@@ -24,21 +24,15 @@ def needs(*packages):
     )
 
 
-def run_example(path, *options, processes=4, first=None):
-    """What the example prints, run by torchrun; or by processes that share what
-    `first`, some Python, has imported."""
+def run_example(path, *options, processes=4):
+    """What the example prints, run by torchrun."""
     environment = os.environ | {
-        "PYTHONPATH": f"{BUILD / 'python'}:{EXAMPLES}",
+        "PYTHONPATH": str(BUILD / "python"),
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
-    if first is None:
-        command = [sys.executable, "-m", "torch.distributed.run"]
-        command += ["--standalone", f"--nproc-per-node={processes}"]
-    else:
-        forked = ROOT / "test/Python/forked_ranks.py"
-        command = [sys.executable, forked, str(processes), first]
-    command += [EXAMPLES / path, *options]
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += [f"--nproc-per-node={processes}", EXAMPLES / path, *options]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=environment, stdout=pipe, stderr=pipe, text=True
@@ -46,7 +40,7 @@ def run_example(path, *options, processes=4, first=None):
         try:
             printed, errors = agent.communicate(timeout=HANGS)
         except subprocess.TimeoutExpired:
-            agent.terminate()  # which then ends its workers; killed, not
+            agent.terminate()  # torchrun then ends its workers; killed, not
             raise
     assert agent.returncode == 0, printed[-2000:] + errors[-6000:]
     return printed
@@ -106,12 +100,6 @@ TORCHTITAN = "torchtitan/switching.py"
 HUGGINGFACE = "huggingface/switching.py"
 RL = "rl/switching.py"
 
-#: What takes longest to import.
-MEGATRON_FIRST = "import trainer"
-TORCHTITAN_FIRST = "import cpu; cpu.for_torchtitan(); import torchtitan.trainer"
-HUGGINGFACE_FIRST = "import transformers, torch.distributed.fsdp, dynatrain"
-LORA_FIRST = "import peft; " + HUGGINGFACE_FIRST
-
 
 def check_losses(printed, layouts):
     """They were held against a run without switches in every layout."""
@@ -170,9 +158,7 @@ def test_runs_that_are_equal_have_the_noise_of_one_place():
     ids=["dense", "experts", "single-precision-without-zero"],
 )
 def test_megatron(options):
-    printed = run_example(
-        MEGATRON, "--steps", "1", *options, first=MEGATRON_FIRST
-    )
+    printed = run_example(MEGATRON, "--steps", "1", *options)
     if "--check" in options:
         assert printed.count("values are right") == 4, printed
         check_losses(printed, 4)
@@ -180,27 +166,21 @@ def test_megatron(options):
 
 @needs("torchtitan")
 def test_torchtitan():
-    printed = run_example(
-        TORCHTITAN, "--steps", "1", "--check", first=TORCHTITAN_FIRST
-    )
+    printed = run_example(TORCHTITAN, "--steps", "1", "--check")
     assert printed.count("values are right") == 3, printed
     check_losses(printed, 3)
 
 
 @needs("transformers")
 def test_huggingface():
-    printed = run_example(
-        HUGGINGFACE, "--check", "--steps", "1", first=HUGGINGFACE_FIRST
-    )
+    printed = run_example(HUGGINGFACE, "--check", "--steps", "1")
     assert printed.count("values are right") == 4, printed
     check_losses(printed, 4)
 
 
 @needs("transformers", "peft")
 def test_huggingface_lora():
-    printed = run_example(
-        HUGGINGFACE, "--check", "--lora", "--steps", "1", first=LORA_FIRST
-    )
+    printed = run_example(HUGGINGFACE, "--check", "--lora", "--steps", "1")
     assert printed.count("values are right") == 4, printed
     check_losses(printed, 4)
 
