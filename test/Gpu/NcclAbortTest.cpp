@@ -58,6 +58,12 @@ private:
   std::byte *block = nullptr;
 };
 
+/// Since when; in seconds.
+double secondsSince(std::chrono::steady_clock::time_point begin) {
+  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
+  return time.count();
+}
+
 /// Three ranks that have connected and run a group; then each does its part of
 /// what is tested.
 class Ranks {
@@ -69,10 +75,16 @@ public:
       stores[device] = std::make_shared<MortalStore>(shared);
   }
 
+  /// Seconds count from when all are ready: how long connecting takes is no
+  /// part of it.
   Outcomes run(const std::function<Status(uint32_t, NcclTransport &,
                                           Exchange &)> &part) {
     std::atomic<size_t> ready{0};
-    return onDevices(kDevices, [&](uint32_t device) -> Status {
+    std::map<uint32_t, double> readyAfter;
+    for (uint32_t device : kDevices)
+      readyAfter[device] = 0;
+    const auto begin = std::chrono::steady_clock::now();
+    Outcomes outcomes = onDevices(kDevices, [&](uint32_t device) -> Status {
       NcclOptions options =
           fakeOptions(device, kDevices, stores[device], /*timeout=*/60);
       options.calls = calls;
@@ -85,12 +97,16 @@ public:
       EXPECT_TRUE(status.ok()) << status.message();
       for (++ready; ready < kDevices.size();)
         std::this_thread::yield();
+      readyAfter.at(device) = secondsSince(begin);
       status = part(device, transport, exchange);
       if (!status.ok() && !stores[device]->dead)
         transport.abort(status);
       transport.leave();
       return status;
     });
+    for (auto &[device, outcome] : outcomes)
+      outcome.seconds -= readyAfter.at(device);
+    return outcomes;
   }
 
   /// As kill -9 does.
@@ -253,12 +269,6 @@ TEST(NcclAbortWhileConnecting, ARankThatDiesStopsNobodyForLong) {
 }
 
 namespace {
-
-/// Since when; in seconds.
-double secondsSince(std::chrono::steady_clock::time_point begin) {
-  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return time.count();
-}
 
 /// Of a rank whose process is stopped: no call returns meanwhile.
 class StoppedStore : public MortalStore {
