@@ -102,8 +102,7 @@ bool haveMilpSolver() { return false; }
 
 std::string milpSolverName() { return "HiGHS is not built in"; }
 
-std::optional<MilpAnswer> solveMilp(const MilpProblem &problem,
-                                    std::string &error) {
+std::optional<MilpAnswer> solveMilp(const MilpProblem &, std::string &error) {
   error = milpSolverName();
   return std::nullopt;
 }
