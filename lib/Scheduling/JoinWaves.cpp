@@ -2,32 +2,31 @@
 
 #include "dt/Scheduling/JoinWaves.h"
 
+#include "WavePorts.h"
 #include "dt/Scheduling/ChunkSizes.h"
-#include "dtrt/cost/KernelPlans.h"
 
 #include <algorithm>
-#include <tuple>
 
 using namespace dt;
 
 namespace {
 
-/// Counts what users of one kind have in each wave.
-template <typename User> class Room {
+/// Counts what ports have in each wave.
+class Room {
 public:
-  /// The first wave in which the user has fewer than `most`: none before it
+  /// The first wave in which the port has fewer than it may: none before it
   /// ever has again.
-  int32_t first(User user, int64_t most) {
-    Use &use = uses[user];
-    while (countIn(use, use.open) >= most)
+  int32_t first(const WavePort &port) {
+    Use &use = uses[port];
+    while (countIn(use, use.open) >= port.most)
       ++use.open;
     return use.open;
   }
-  bool has(User user, int32_t wave, int64_t most) {
-    return countIn(uses[user], wave) < most;
+  bool has(const WavePort &port, int32_t wave) {
+    return countIn(uses[port], wave) < port.most;
   }
-  void take(User user, int32_t wave) {
-    std::vector<int64_t> &counts = uses[user].counts;
+  void take(const WavePort &port, int32_t wave) {
+    std::vector<int64_t> &counts = uses[port].counts;
     if (counts.size() <= size_t(wave))
       counts.resize(size_t(wave) + 1, 0);
     ++counts[size_t(wave)];
@@ -41,7 +40,7 @@ private:
   static int64_t countIn(const Use &use, int32_t wave) {
     return size_t(wave) < use.counts.size() ? use.counts[size_t(wave)] : 0;
   }
-  std::map<User, Use> uses;
+  std::map<WavePort, Use> uses;
 };
 
 /// Puts message after message into waves. Invariant: what it has put there
@@ -57,14 +56,11 @@ public:
   int32_t place(const ScheduledMove *first, const ScheduledMove *last);
 
 private:
-  enum class Way { Out, In, Rail };
-  using Port = std::tuple<bool, Way, int64_t>; // between nodes, way, device
   int32_t afterFeeders(const ScheduledMove *first,
                        const ScheduledMove *last) const;
 
   const Cluster &cluster;
-  Room<Port> ports;
-  Room<int64_t> devices;
+  Room ports;
   std::map<std::pair<int64_t, int64_t>, int32_t> lastOf; // pair
   /// What comes to where it is forwarded from: box, and the wave after it.
   std::map<std::pair<uint32_t, int64_t>, std::vector<std::pair<Box, int32_t>>>
@@ -88,32 +84,16 @@ int32_t Joiner::afterFeeders(const ScheduledMove *first,
 
 int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
   const int64_t from = first->move.source, to = first->move.destination;
-  bool inter = !cluster.sameNode(from, to);
-  int64_t most = cluster.messagesPerPort(inter);
-  constexpr int64_t kMost = dtrt::kMaxGroupMessages;
-  // The last one is another than the sender's where the NIC by which a message
-  // leaves depends on its receiver (Cluster::nicOut).
-  const Port used[] = {
-      {inter, Way::Out, cluster.sendPort(from, inter)},
-      {inter, Way::In, cluster.port(to, inter)},
-      {inter, Way::Rail, inter ? cluster.nicOut(from, to) : from}};
+  const auto used = portsOf(cluster, from, to);
   int32_t &next = lastOf[{from, to}];
-  int32_t wave =
-      std::max({next, afterFeeders(first, last), devices.first(from, kMost),
-                devices.first(to, kMost)});
-  for (const Port &port : used)
-    wave = std::max(wave, ports.first(port, most));
-  auto hasRoom = [&] {
-    return devices.has(from, wave, kMost) && devices.has(to, wave, kMost) &&
-           std::all_of(std::begin(used), std::end(used), [&](const Port &port) {
-             return ports.has(port, wave, most);
-           });
-  };
-  while (!hasRoom())
+  int32_t wave = std::max(next, afterFeeders(first, last));
+  for (const WavePort &port : used)
+    wave = std::max(wave, ports.first(port));
+  auto isFull = [&](const WavePort &port) { return !ports.has(port, wave); };
+  while (std::any_of(used.begin(), used.end(), isFull))
     ++wave;
-  for (const Port &port : used)
+  for (const WavePort &port : used)
     ports.take(port, wave);
-  devices.take(from, wave), devices.take(to, wave);
   next = wave + 1;
   for (const ScheduledMove *piece = first; piece != last; ++piece)
     if (auto at = brought.find({piece->move.flow, to}); at != brought.end())

@@ -4,15 +4,14 @@
 
 #include "CutPrefix.h"
 #include "Feeds.h"
+#include "WavePorts.h"
 #include "dt/Geometry/Overlaps.h"
 #include "dt/Scheduling/BestSchedule.h"
-#include "dtrt/cost/KernelPlans.h"
 
 #include <algorithm>
 #include <array>
 #include <map>
 #include <set>
-#include <tuple>
 
 using namespace dt;
 
@@ -23,9 +22,9 @@ constexpr int32_t kFree = -1;
 using Pair = std::pair<int64_t, int64_t>;
 
 /// What the ports of devices have in each wave.
-class WavePorts {
+class WaveRoom {
 public:
-  explicit WavePorts(const Cluster &cluster) : cluster(cluster) {}
+  explicit WaveRoom(const Cluster &cluster) : cluster(cluster) {}
 
   /// What a message of a pair needs room in.
   struct Users {
@@ -34,7 +33,7 @@ public:
       std::vector<uint8_t> *counts; // by wave
       int64_t most;
     };
-    std::array<Need, 4> needs;
+    std::array<Need, 5> needs;
   };
   Users usersOf(Pair pair);
   /// Whether the pair has no message in the wave, and may have one.
@@ -42,35 +41,27 @@ public:
   void take(const Users &users, int32_t wave);
 
 private:
-  enum Kind { Nic, Island, Group };
-  using User = std::tuple<Kind, bool, int64_t>; // kind, receives, device
-
   const Cluster &cluster;
-  std::map<User, std::vector<uint8_t>> counts;
+  std::map<WavePort, std::vector<uint8_t>> counts;
   std::set<std::pair<int32_t, Pair>> pairs;
 };
 
-WavePorts::Users WavePorts::usersOf(Pair pair) {
-  auto [from, to] = pair;
-  bool inter = !cluster.sameNode(from, to);
-  int64_t most = cluster.messagesPerPort(inter);
-  constexpr int64_t kMost = dtrt::kMaxGroupMessages;
-  Kind kind = inter ? Nic : Island;
-  return {pair,
-          {{{&counts[{kind, false, cluster.port(from, inter)}], most},
-            {&counts[{kind, true, cluster.port(to, inter)}], most},
-            {&counts[{Group, false, from}], kMost},
-            {&counts[{Group, false, to}], kMost}}}};
+WaveRoom::Users WaveRoom::usersOf(Pair pair) {
+  Users users = {pair, {}};
+  size_t next = 0;
+  for (const WavePort &port : portsOf(cluster, pair.first, pair.second))
+    users.needs[next++] = {&counts[port], port.most};
+  return users;
 }
 
-bool WavePorts::hasRoom(const Users &users, int32_t wave) const {
+bool WaveRoom::hasRoom(const Users &users, int32_t wave) const {
   for (auto [own, most] : users.needs)
     if (size_t(wave) < own->size() && (*own)[size_t(wave)] >= most)
       return false;
   return !pairs.count({wave, users.pair});
 }
 
-void WavePorts::take(const Users &users, int32_t wave) {
+void WaveRoom::take(const Users &users, int32_t wave) {
   for (auto [own, most] : users.needs) {
     if (own->size() <= size_t(wave))
       own->resize(size_t(wave) + 1);
@@ -138,7 +129,7 @@ private:
   std::vector<uint32_t> order; // of kept ones, by wave and pair
   std::vector<KeptMessage> messages;
   std::vector<std::vector<uint32_t>> feeds, feeders;
-  WavePorts ports;
+  WaveRoom ports;
   std::vector<double> seconds; // that a wave lasts
   int64_t largest[2] = {0, 0}; // bytes of a message that is kept, per level
   std::vector<ScheduledMove> out;
@@ -203,7 +194,7 @@ void KeptScheduler::formMessages() {
 /// Frees messages that meet others at a port: devices have changed places.
 void KeptScheduler::freeConflicts() {
   for (const KeptMessage &message : messages) {
-    WavePorts::Users users = ports.usersOf(message.pair);
+    WaveRoom::Users users = ports.usersOf(message.pair);
     if (ports.hasRoom(users, message.wave)) {
       ports.take(users, message.wave);
       continue;
@@ -340,7 +331,7 @@ void KeptScheduler::fill(const Queue &queue) {
   auto [from, to] = queue.pair;
   double rate = cluster.bytesPerSecond(from, to);
   int64_t most = largest[!cluster.sameNode(from, to)], left = queue.bytes;
-  WavePorts::Users users = ports.usersOf(queue.pair);
+  WaveRoom::Users users = ports.usersOf(queue.pair);
   size_t next = 0;
   for (int32_t wave = queue.notBefore;
        left > 0 && size_t(wave) < seconds.size(); ++wave) {

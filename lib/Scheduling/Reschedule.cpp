@@ -3,10 +3,17 @@
 #include "dt/Scheduling/Reschedule.h"
 
 #include "KeptWaves.h"
-#include "dt/Routing/Reroute.h"
 #include "dt/Scheduling/BestSchedule.h"
 
 using namespace dt;
+
+namespace {
+
+/// A plan may take this much longer than one from zero, so that more of an old
+/// one stays.
+constexpr double kWorthKeeping = 1.05;
+
+} // namespace
 
 std::optional<std::string> dt::reschedule(const WaveProblem &problem,
                                           const WaveOptions &options,

@@ -7,10 +7,6 @@
 
 namespace dt {
 
-/// A plan may take this much longer than one from zero, so that more of an old
-/// one stays.
-constexpr double kWorthKeeping = 1.05;
-
 /// Keeps of `options.old` what is right still. Where that loads a port clearly
 /// more than the bound, or where there are few moves, all is routed from
 /// zero too, and taken where that is clearly faster.
