@@ -10,23 +10,18 @@ if all messages were packed, so a tiny plan may be one. A failing case keeps its
 files and prints its seed; `--seed S --count 1 --first N` runs it again alone.
 """
 
-import argparse
 import copy
 import json
 import random
 import re
 import sys
-import tempfile
-import time
-import traceback
 import zlib
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from generate import random_request
 from oracle import Transition, problems_of
-from plan_tools import ToolError, Tools, print_closing_line
+from plan_tools import ToolError, print_closing_line
+from random_cases import parse_arguments, run_cases
 from random_transitions import compile_within_limit, write_case
 
 ADVERSARIAL_RUNS = 10
@@ -169,10 +164,10 @@ def check_replanned(tools, case, request, plan, folder):
     return problems, inspect, is_slower
 
 
-def check_case(tools, seed, folder):
+def check_case(tools, seed, number, folder):
     """(problems, figures): a plan, a change, and the plan after it."""
-    rng = random.Random(seed + "/change")
-    case = random_request(seed)
+    rng = random.Random(f"{seed}/{number}/change")
+    case = random_request(f"{seed}/{number}")
     request, old = write_case(case, folder), folder / "old.dtplan"
     compile_within_limit(tools, case, request, old)
     change = rng.choice(CHANGES)
@@ -201,57 +196,9 @@ def check_case(tools, seed, folder):
     return problems + more, Counter(figures)
 
 
-def run_number(arguments):
-    """One case by its number; ([problem], figures). Runs in a worker."""
-    binaries, folder, seed, number = arguments
-    place = Path(folder) / str(number)
-    try:
-        problems, figures = check_case(
-            Tools(binaries), f"{seed}/{number}", place
-        )
-    except ToolError as error:
-        problems, figures = [str(error)], Counter()
-    except Exception:  # noqa: BLE001 - whatever went wrong is this case's result
-        problems, figures = [traceback.format_exc(limit=-3)], Counter()
-    if not problems:
-        for path in place.iterdir():
-            path.unlink()
-        place.rmdir()
-    return number, problems, figures
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--bin", default="build/bin", help="folder of the tools"
-    )
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument(
-        "--first", type=int, default=0, help="number of the first"
-    )
-    parser.add_argument("--seed", default=str(time.time_ns() % 10**9))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", help="folder for the files of failing cases")
-    return parser.parse_args()
-
-
 def main():
-    options = parse_arguments()
-    folder = options.keep or tempfile.mkdtemp(prefix="random-replans-")
-    print(f"seed {options.seed}, {options.count} replans", flush=True)
-    numbers = range(options.first, options.first + options.count)
-    work = [(options.bin, folder, options.seed, number) for number in numbers]
-    totals, failed = Counter(), 0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for number, problems, figures in pool.map(run_number, work):
-            totals += figures
-            if not problems:
-                continue
-            failed += 1
-            print(f"--seed {options.seed} --first {number} --count 1 failed:")
-            print(f"  files in {folder}/{number}")
-            for problem in problems:
-                print("  " + problem.rstrip().replace("\n", "\n  "))
+    options = parse_arguments(__doc__, 200)
+    totals, failed = run_cases(options, check_case, "replans")
     print(
         f"{totals['replanned']} replanned, {totals['slower']} of them more "
         f"than 5 % slower than from zero; {totals['refused']} refused as from "

@@ -6,23 +6,18 @@ Each case is a request from `generate.py`. A failing case keeps its files and
 prints its seed; `--seed S --count 1 --first N` runs it again alone.
 """
 
-import argparse
 import json
 import math
 import random
 import re
 import sys
-import tempfile
-import time
-import traceback
 import zlib
 from collections import Counter
-from concurrent.futures import ProcessPoolExecutor
-from pathlib import Path
 
 from generate import random_request
 from oracle import Transition, problems_of
-from plan_tools import ToolError, Tools, print_closing_line, refusal_problems
+from plan_tools import ToolError, print_closing_line, refusal_problems
+from random_cases import parse_arguments, run_cases
 from seconds import copies_of, messages_of, seconds_of, with_other_time
 
 # Every so many cases are compiled twice: the same request, the same bytes.
@@ -164,61 +159,14 @@ def check_case(tools, case, folder, twice):
     return problems, figures
 
 
-def run_number(arguments):
-    """One case by its number; ([problem], figures). Runs in a worker."""
-    binaries, folder, seed, number = arguments
-    case_seed = f"{seed}/{number}"
-    place = Path(folder) / str(number)
-    try:
-        case = random_request(case_seed)
-        twice = number % DETERMINISM_EVERY == 0
-        problems, figures = check_case(Tools(binaries), case, place, twice)
-    except ToolError as error:
-        problems, figures = [str(error)], Counter()
-    except Exception:  # noqa: BLE001 - whatever went wrong is this case's result
-        problems, figures = [traceback.format_exc(limit=-3)], Counter()
-    if not problems:
-        for path in place.iterdir():
-            path.unlink()
-        place.rmdir()
-    return number, problems, figures
-
-
-def parse_arguments():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "--bin", default="build/bin", help="folder of the tools"
-    )
-    parser.add_argument("--count", type=int, default=500)
-    parser.add_argument(
-        "--first", type=int, default=0, help="number of the first"
-    )
-    parser.add_argument("--seed", default=str(time.time_ns() % 10**9))
-    parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--keep", help="folder for the files of failing cases")
-    return parser.parse_args()
+def check_number(tools, seed, number, folder):
+    case = random_request(f"{seed}/{number}")
+    return check_case(tools, case, folder, number % DETERMINISM_EVERY == 0)
 
 
 def main():
-    options = parse_arguments()
-    folder = options.keep or tempfile.mkdtemp(prefix="random-transitions-")
-    print(f"seed {options.seed}, {options.count} requests", flush=True)
-    numbers = range(options.first, options.first + options.count)
-    work = [(options.bin, folder, options.seed, number) for number in numbers]
-    totals, failed = Counter(), 0
-    with ProcessPoolExecutor(options.jobs) as pool:
-        for number, problems, figures in pool.map(
-            run_number, work, chunksize=4
-        ):
-            totals += figures
-            if problems:
-                failed += 1
-                print(
-                    f"--seed {options.seed} --first {number} --count 1 failed:"
-                )
-                print(f"  files in {folder}/{number}")
-                for problem in problems:
-                    print("  " + problem.rstrip().replace("\n", "\n  "))
+    options = parse_arguments(__doc__, 500)
+    totals, failed = run_cases(options, check_number, "transitions")
     print(
         f"{totals['bytes']} bytes in {totals['deliveries']} deliveries; "
         f"between nodes {totals['inter_node']}, "
