@@ -1,4 +1,4 @@
-"""Random cases by their numbers, in processes. One that fails keeps its files."""
+"""Random cases by their numbers, in processes; failing ones keep files."""
 
 import argparse
 import tempfile
