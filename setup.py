@@ -5,6 +5,8 @@ of a fresh interpreter: CMake asks one. Where LLVM is installed, the compiler
 dt-opt is built too and becomes part of the package.
 """
 
+from __future__ import annotations
+
 import os
 import re
 import shutil
@@ -25,14 +27,23 @@ def clean_environment() -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k not in hidden}
 
 
+def compiler_given() -> Path | None:
+    """A dt-opt that has been built, which becomes part of the package."""
+    asked = os.environ.get("DYNATRAIN_COMPILER", "auto")
+    if asked in ("auto", "on", "off"):
+        return None
+    if not os.access(asked, os.X_OK) or not Path(asked).is_file():
+        raise SystemExit(
+            f"DYNATRAIN_COMPILER is '{asked}', "
+            "expected auto, on, off or the file of a dt-opt"
+        )
+    return Path(asked)
+
+
 def compiler_wanted() -> tuple[bool, str]:
     """Whether dt-opt is built too, and why not. DYNATRAIN_COMPILER=on or off
     decides; else it is built where LLVM 22 with MLIR is installed."""
     asked = os.environ.get("DYNATRAIN_COMPILER", "auto")
-    if asked not in ("auto", "on", "off"):
-        raise SystemExit(
-            f"DYNATRAIN_COMPILER is '{asked}', expected auto, on or off"
-        )
     if asked != "auto":
         return asked == "on", "DYNATRAIN_COMPILER=off"
     config = shutil.which("llvm-config-22")
@@ -44,7 +55,9 @@ def compiler_wanted() -> tuple[bool, str]:
     return found, "no LLVM 22 with MLIR is installed"
 
 
-def summary(configured: str, with_compiler: bool, why_not: str) -> str:
+def summary(
+    configured: str, with_compiler: bool, why_not: str, given: Path | None
+) -> str:
     """What is built and what is left out, in one line, by what CMake said."""
     built, left = ["the extension", "gloo"], []
     for part, what in re.findall(r"^-- (CUDA|NCCL): (.*)$", configured, re.M):
@@ -54,9 +67,10 @@ def summary(configured: str, with_compiler: bool, why_not: str) -> str:
             left.append(part + what.removeprefix("left out"))
     if with_compiler:
         built.append("dt-opt")
-    else:
+    elif not given:
         left.append(f"dt-opt ({why_not})")
     words = f"dynatrain: built {', '.join(built)}"
+    words += f"; with {given}" if given else ""
     return words + (f"; left out {', '.join(left)}" if left else "")
 
 
@@ -69,7 +83,8 @@ class CMakeBuild(build_ext):
         # has compiled.
         build = ROOT / f"build-{sys.implementation.cache_tag}"
         environment = clean_environment()
-        with_compiler, why_not = compiler_wanted()
+        given = compiler_given()
+        with_compiler, why_not = (False, "") if given else compiler_wanted()
         options = {
             "CMAKE_BUILD_TYPE": "Release",
             # Headers are read once for several files of a library. So no two
@@ -103,10 +118,11 @@ class CMakeBuild(build_ext):
             env=environment,
         )
         self._check_built(ext, folder)
-        if with_compiler:
+        if with_compiler or given:
             (folder / "bin").mkdir(exist_ok=True)
-            shutil.copy2(build / "bin" / "dt-opt", folder / "bin" / "dt-opt")
-        print(summary(configured, with_compiler, why_not), flush=True)
+            made = given or build / "bin" / "dt-opt"
+            shutil.copy2(made, folder / "bin" / "dt-opt")
+        print(summary(configured, with_compiler, why_not, given), flush=True)
 
     def _check_built(self, ext: Extension, folder: Path) -> None:
         suffix = sysconfig.get_config_var("EXT_SUFFIX")

@@ -26,6 +26,9 @@ from record import check  # noqa: E402
 
 MOST = 1e-9  # of the difference between losses
 
+#: Who trains leaves the processors to who starts, builds and compiles.
+RESTS = ["--rest", "0.3"]
+
 TP1 = {"tp": 1, "zero": True}
 TP2 = {"tp": 2, "zero": True}
 TP4 = {"tp": 4, "zero": False}
@@ -57,7 +60,7 @@ def elastic(folder, model="gpt", layouts=GPT):
     job = Started(HERE / "train.py", folder, hosted)
     first, second, _, last = map(json.dumps, layouts)
     common = ["--steps", "100000", "--record", str(record), "--model", model]
-    common += ["--script", str(script), "--timeout", str(TIMEOUT)]
+    common += ["--script", str(script), "--timeout", str(TIMEOUT), *RESTS]
     try:
         job.start(4, "--processes", "4", "--layout", first, *common)
         job.until(epoch=1, steps=3)
@@ -104,7 +107,7 @@ def losing(folder, by_agents=False):
         job.start(
             4, "--processes", "4", "--layout", json.dumps(TP1),
             "--steps", "100000", "--script", str(script),
-            "--timeout", str(TIMEOUT), "--snapshots", "4",
+            "--timeout", str(TIMEOUT), "--snapshots", "4", *RESTS,
         )  # fmt: skip
         job.until(1, steps=6)
         if by_agents:

@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import sys
+import time
 import warnings
 from pathlib import Path
 
@@ -34,6 +35,7 @@ def options():
     parser.add_argument("--model", choices=MODELS, default="gpt")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--rest", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
@@ -89,6 +91,7 @@ def main():
                     break
                 continue
             state.step += 1
+            time.sleep(args.rest)
             world = job.world
             print(
                 f"step {state.step} epoch {world.epoch} rank {world.rank} of "

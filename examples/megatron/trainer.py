@@ -30,7 +30,7 @@ from megatron.core.tensor_parallel import model_parallel_cuda_manual_seed
 from megatron.core.transformer import TransformerConfig
 from megatron.core.transformer.module import Float16Module
 
-VOCABULARY, LENGTH, BATCH, LAYERS, NUM_EXPERTS = 128, 32, 8, 4, 4
+VOCABULARY, LENGTH, BATCH, LAYERS, NUM_EXPERTS = 128, 32, 4, 4, 4
 
 
 @dataclass

@@ -14,7 +14,13 @@ BUILD = ROOT / "build"
 # Seconds after which a process is taken to hang: far more than any takes on a
 # machine that is busy with something else.
 HANGS = 1800
-sys.path[:0] = [str(BUILD / "python"), str(Path(__file__).parent)]
+HERE = Path(__file__).parent
+# Of every process that a test starts: where the package is, and what makes
+# Python start quickly.
+PATHS = f"{BUILD / 'python'}:{HERE / 'quick_start'}"
+sys.path[:0] = [str(BUILD / "python"), str(HERE), str(HERE / "quick_start")]
+
+import without_dynamo  # noqa: E402, F401
 
 
 @pytest.fixture(scope="session")

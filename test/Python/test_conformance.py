@@ -13,7 +13,7 @@ from pathlib import Path
 
 import dynatrain
 import pytest
-from conftest import BUILD, HANGS
+from conftest import BUILD, HANGS, PATHS
 from dynatrain import _C, worker
 from processes import run_ranks
 
@@ -100,7 +100,7 @@ def _run_json(command):
     """What a command found that prints the JSON of dt-run."""
     environment = {
         **os.environ,
-        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONPATH": PATHS,
         "OMP_NUM_THREADS": "1",
     }
     done = subprocess.run(

@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from conftest import BUILD, HANGS, ROOT
+from conftest import HANGS, PATHS, ROOT
 
 EXAMPLES = ROOT / "examples"
 MOST_GLUE = 10
@@ -27,7 +27,7 @@ def needs(*packages):
 def run_example(path, *options, processes=4):
     """What the example prints, run by torchrun."""
     environment = os.environ | {
-        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONPATH": PATHS,
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
@@ -78,7 +78,7 @@ def test_a_process_leaves_before_gloo_lets_go(arguments, code, printed):
     """Of a collective's tensors, for which its threads need Python."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", LEAVES, *arguments],
-        env=os.environ | {"PYTHONPATH": str(EXAMPLES)},
+        env=os.environ | {"PYTHONPATH": f"{EXAMPLES}:{PATHS}"},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -202,7 +202,7 @@ def test_elastic_gpt(options):
     """Its losses and every byte are checked by the example itself."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / "elastic_gpt/launch.py", *options],
-        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        env=os.environ | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=HANGS,
@@ -222,7 +222,7 @@ def test_elastic_gpt_loses_processes(option, worlds):
     """Losses after each are those of a run that has lost nothing."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / "elastic_gpt/launch.py", option],
-        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        env=os.environ | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=HANGS,
@@ -237,7 +237,7 @@ def test_elastic_pipeline():
     request. State, order and losses are checked by the example itself."""
     done = subprocess.run(
         [sys.executable, EXAMPLES / "elastic_pipeline/launch.py"],
-        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        env=os.environ | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=HANGS,

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HANGS
+from conftest import BUILD, HANGS, PATHS
 from test_examples import needs
 
 CASES = (
@@ -25,7 +25,7 @@ def test_logits_of_both_frameworks_agree():
         env=os.environ
         | {
             "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
-            "PYTHONPATH": str(BUILD / "python"),
+            "PYTHONPATH": PATHS,
             "PYTHONWARNINGS": "ignore",
             "OMP_NUM_THREADS": "1",
         },

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import BUILD, HANGS
+from conftest import HANGS, PATHS
 from dynatrain.job_start import start_of
 from processes import dist, dynatrain
 
@@ -20,7 +20,7 @@ def run(tmp_path, plans, *options, path=""):
     out = tmp_path / f"out-{len(list(tmp_path.glob('out-*')))}"
     out.mkdir()
     environment = os.environ | {
-        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONPATH": PATHS,
         "PATH": path + os.environ["PATH"],
         "GLOO_SOCKET_IFNAME": "lo",
         "OMP_NUM_THREADS": "1",

@@ -7,7 +7,7 @@ import sys
 import uuid
 
 import pytest
-from conftest import BUILD, HANGS
+from conftest import HANGS, PATHS
 from processes import torch  # noqa: F401  (skips without torch)
 
 PLAN = "adamw-mlp-4-rows-to-columns"
@@ -56,7 +56,7 @@ def test_plan_across_hosts(namespaces, compile_plan):
         side = namespaces[rank // 2]
         environment = {
             **os.environ,
-            "PYTHONPATH": str(BUILD / "python"),
+            "PYTHONPATH": PATHS,
             "OMP_NUM_THREADS": "1",
             "RANK": str(rank),
             "WORLD_SIZE": "4",

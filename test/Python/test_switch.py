@@ -15,7 +15,7 @@ from pathlib import Path
 import dynatrain
 import pytest
 import switch_faults
-from conftest import BUILD
+from conftest import PATHS
 from dynatrain import world as world_module
 from processes import (
     dist,
@@ -376,7 +376,7 @@ def _exits(plan, folder, how):
     """(what is printed, what is complained about) by exits.py."""
     done = subprocess.run(
         [sys.executable, "-W", "ignore", EXITS, plan, folder, how],
-        env=os.environ | {"PYTHONPATH": str(BUILD / "python")},
+        env=os.environ | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=300,

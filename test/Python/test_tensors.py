@@ -5,7 +5,7 @@ import subprocess
 import sys
 
 import dynatrain
-from conftest import BUILD, HANGS, ROOT
+from conftest import BUILD, HANGS, PATHS, ROOT
 from processes import dist, make_tensors, run_ranks, torch
 
 PLAN = "adamw-mlp-4-rows-to-columns"
@@ -64,7 +64,7 @@ def test_what_stays_in_place(compile_plan):
 def _environment():
     return {
         **os.environ,
-        "PYTHONPATH": str(BUILD / "python"),
+        "PYTHONPATH": PATHS,
         "OMP_NUM_THREADS": "1",
     }
 

@@ -27,7 +27,7 @@ TEST(FlatSchedule, KeepsToItsLimitOrNamesOneThatItKeepsTo) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   int refused = 0, withCopies = 0, steps = 0;
-  for (int trial = 0; trial < 300; ++trial) {
+  for (int trial = 0; trial < 100; ++trial) {
     SCOPED_TRACE("trial " + std::to_string(trial));
     WaveProblem p = randomStorageProblem(random);
     auto fault = p.check();
@@ -51,9 +51,9 @@ TEST(FlatSchedule, KeepsToItsLimitOrNamesOneThatItKeepsTo) {
       waves.insert(piece.wave);
     ASSERT_EQ(*waves.rbegin() + 1, int32_t(waves.size()));
   }
-  EXPECT_GT(refused, 5);
-  EXPECT_GT(withCopies, 100);
-  EXPECT_GT(steps, 5) << "copies never waited for each other";
+  EXPECT_GT(refused, 0);
+  EXPECT_GT(withCopies, 30);
+  EXPECT_GT(steps, 0) << "copies never waited for each other";
 }
 
 /// Less staging than the half of the limit that slots may have.

@@ -412,7 +412,7 @@ TEST(Optimal, RoutesAndWavesTogetherAreOptimal) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   int compared = 0, forwarding = 0;
-  for (int trial = 0; trial < 600; ++trial) {
+  for (int trial = 0; trial < 150; ++trial) {
     Cluster cluster;
     cluster.devicesPerNode = 1 + random() % 4;
     unsigned devices = 3 + random() % 3;
@@ -434,7 +434,7 @@ TEST(Optimal, RoutesAndWavesTogetherAreOptimal) {
     for (const Move &move : routing.moves)
       forwarding += move.hop > 0;
   }
-  EXPECT_GT(compared, 50);
+  EXPECT_GT(compared, 12);
   EXPECT_GT(forwarding, 0);
 }
 

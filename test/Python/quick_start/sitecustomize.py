@@ -1,0 +1,3 @@
+"""Python runs this when it starts, if this folder is in PYTHONPATH."""
+
+import without_dynamo  # noqa: F401
