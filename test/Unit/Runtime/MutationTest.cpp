@@ -19,7 +19,7 @@ using namespace dtrt::test;
 namespace {
 
 // Of a kind: few plans have a place for some of them.
-constexpr int kMostTrials = 60, kMostApplied = 15;
+constexpr int kMostTrials = 60, kMostApplied = 8;
 
 struct Tally {
   int applied = 0, refused = 0, equivalent = 0;

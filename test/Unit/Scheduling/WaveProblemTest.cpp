@@ -670,7 +670,8 @@ TEST(WaveSolver, EverySolverAnswersRandomProblems) {
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937 random(seed);
   int exact = 0;
-  for (int trial = 0; trial < 50; ++trial) {
+  // Few are small enough for the exact one.
+  for (int trial = 0; trial < 50 || (exact == 0 && trial < 400); ++trial) {
     RandomTransition t = randomTransition(random);
     if (random() % 2)
       t.cluster.devicesPerNic = t.cluster.devicesPerNode;
