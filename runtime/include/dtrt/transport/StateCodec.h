@@ -1,7 +1,8 @@
 //===- StateCodec.h - Elements of one state in fewer bytes ------*- C++ -*-===//
 //
-// Byte planes, of which zstd compresses those that gain by it; without loss.
-// Encoded, a run of elements is
+// Byte planes, of which those that gain by it are compressed; without loss.
+// On CPUs by zstd (StateCodec.cpp), on GPUs by nvCOMP
+// (dtrt/cuda/NvcompCodec.h). Encoded by zstd, a run of elements is
 //
 //   mask      1 byte: bit p says that plane p is compressed
 //   sizes     4 bytes, little-endian, for each of these
@@ -11,10 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DTRT_LIB_TRANSPORT_STATECODEC_H
-#define DTRT_LIB_TRANSPORT_STATECODEC_H
-
-#include "BytePlanes.h"
+#ifndef DTRT_TRANSPORT_STATECODEC_H
+#define DTRT_TRANSPORT_STATECODEC_H
 
 #include "dtrt/types/Status.h"
 
@@ -23,8 +22,8 @@
 
 namespace dtrt {
 
-/// What peers compare; 0: this build has no zstd.
-uint32_t codecVersion();
+/// Of the bytes that zstd makes, which peers compare; 0: this build has none.
+uint8_t zstdCodecVersion();
 
 /// What a state gains, found out from a sample of it.
 struct CodecGain {
@@ -48,7 +47,7 @@ struct CodecGain {
 
 class StateCodec {
 public:
-  /// `mostBytes`: of a run. Fails where the build has no zstd.
+  /// On CPUs. `mostBytes`: of a run. Fails where the build has no zstd.
   static Result<std::unique_ptr<StateCodec>> create(size_t mostBytes);
   virtual ~StateCodec() = default;
 
@@ -62,10 +61,13 @@ public:
   /// Encodes a sample and decodes it again, on memory of the same size twice.
   virtual CodecGain measure(const std::byte *sample, size_t bytes,
                             unsigned width) = 0;
+  /// Of a sample: so long that its time is that of a long run, and short beside
+  /// the message, for a link waits for the first ones.
+  virtual size_t sampleBytes() const = 0;
   /// Of the library's own state.
   virtual size_t libraryBytes() const = 0;
 };
 
 } // namespace dtrt
 
-#endif // DTRT_LIB_TRANSPORT_STATECODEC_H
+#endif // DTRT_TRANSPORT_STATECODEC_H
