@@ -30,10 +30,10 @@
 #include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
+#include "dtrt/cuda/GpuCompression.h"
 #include "dtrt/cuda/GpuDigests.h"
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
-#include "dtrt/cuda/GpuCompression.h"
 #include "dtrt/cuda/GpuMemory.h"
 #endif
 #ifdef DT_HAS_NCCL

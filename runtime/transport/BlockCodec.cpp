@@ -112,17 +112,39 @@ Status BlockCodec::move(std::byte *to, const std::byte *from,
 uint8_t BlockCodec::planesFor(const ElementRun &run,
                               double linkBytesPerSecond) const {
   auto known = gains.find(run.key);
-  bool pays = known != gains.end() && known->second.paysOn(linkBytesPerSecond);
-  return pays ? known->second.planes : 0;
+  bool pays = known != gains.end() && known->second.isWhole &&
+              known->second.gain.paysOn(linkBytesPerSecond);
+  return pays ? known->second.gain.planes : 0;
 }
 
-Status BlockCodec::measure(const ElementRun &run,
-                           const TransportMessage &message) {
-  uint64_t most = std::min<uint64_t>(codec->sampleBytes(), size);
-  size_t bytes = std::min(run.bytes(), most) / run.width * run.width;
+Result<CodecGain> BlockCodec::measure(const ElementRun &run,
+                                      const TransportMessage &message,
+                                      size_t most) {
+  most = std::min<size_t>(most, size);
+  size_t bytes = std::min<size_t>(run.bytes(), most) / run.width * run.width;
   auto sample = read(message.data + run.begin, bytes);
   DTRT_RETURN_IF_ERROR(sample);
-  gains[run.key] = codec->measure(*sample, bytes, run.width);
+  return codec->measure(*sample, bytes, run.width);
+}
+
+/// As far as it takes to know whether it pays on this link.
+Status BlockCodec::measureFor(double linkBytesPerSecond, const ElementRun &run,
+                              const TransportMessage &message) {
+  Measured &known = gains[run.key];
+  size_t quick = codec->quickSampleBytes();
+  if (!known.isWhole && known.gain.raw == 0 && quick > 0) {
+    auto gain = measure(run, message, quick);
+    DTRT_RETURN_IF_ERROR(gain);
+    known.gain = *gain;
+  }
+  bool isTold = known.isWhole || (known.gain.raw > 0 &&
+                                  !known.gain.mayPayOn(linkBytesPerSecond,
+                                                       StateCodec::kMostOff));
+  if (isTold)
+    return {};
+  auto gain = measure(run, message, codec->sampleBytes());
+  DTRT_RETURN_IF_ERROR(gain);
+  known = {*gain, true};
   return {};
 }
 
@@ -131,8 +153,8 @@ Result<bool> BlockCodec::paysOn(double linkBytesPerSecond,
                                 const std::vector<ElementRun> &runs) {
   bool pays = false;
   for (const ElementRun &run : runs) {
-    if (isMeasured(run) && !gains.count(run.key))
-      DTRT_RETURN_IF_ERROR(measure(run, message));
+    if (isMeasured(run))
+      DTRT_RETURN_IF_ERROR(measureFor(linkBytesPerSecond, run, message));
     pays |= !isTooShort(run) && planesFor(run, linkBytesPerSecond) != 0;
   }
   return pays;

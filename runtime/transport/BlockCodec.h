@@ -4,7 +4,8 @@
 // one state each, which both ends know by the message's regions. A sender
 // measures each state of each family of tensors once, on the first long run of
 // it, and compresses it for links on which that pays; all else travels as it
-// is. A block that would not be shorter is sent raw: its length says so.
+// is. Where a short sample shows that a link is far too fast, that is enough. A
+// block that would not be shorter is sent raw: its length says so.
 //
 //===----------------------------------------------------------------------===//
 
@@ -83,7 +84,10 @@ private:
   }
   bool isAway() const { return copy && !reaches; }
   uint8_t planesFor(const ElementRun &run, double linkBytesPerSecond) const;
-  Status measure(const ElementRun &run, const TransportMessage &message);
+  Status measureFor(double linkBytesPerSecond, const ElementRun &run,
+                    const TransportMessage &message);
+  Result<CodecGain> measure(const ElementRun &run,
+                            const TransportMessage &message, size_t most);
   Result<const std::byte *> read(const std::byte *data, size_t bytes);
   Status move(std::byte *to, const std::byte *from, size_t bytes) const;
   Result<size_t> encodeParts(const std::vector<ElementRun> &runs, uint64_t at,
@@ -99,7 +103,12 @@ private:
   CopyBytes copy;
   bool reaches;
   std::vector<std::byte> here; // a block of a message that lies elsewhere
-  std::map<StateKey, CodecGain> gains;
+  /// Of a long sample, or of a short one.
+  struct Measured {
+    CodecGain gain;
+    bool isWhole = false;
+  };
+  std::map<StateKey, Measured> gains;
   CompressionReport totals;
 };
 

@@ -8,9 +8,9 @@
 // could not hang before cannot now.
 //
 // Where nothing of a message pays, round 0 says so, and round 1 carries all of
-// it as it is. What its long runs hold is settled then for this pair, which
-// both ends know by the same rule: later messages of nothing else take no
-// rounds at all, so that a link that turns out fast is as fast as without.
+// it as it is. What it holds is settled then for this pair, which both ends
+// know by the same rule: later messages of nothing else take no rounds at all,
+// so that a link that turns out fast is as fast as without.
 //
 //===----------------------------------------------------------------------===//
 
@@ -146,25 +146,32 @@ private:
 /// What need not be asked of a pair any more, one way.
 class SettledStates {
 public:
-  /// The message has gone as it is, so that none of its states pays.
+  /// The message has gone as it is, so that nothing of it pays. Of a run that
+  /// was too short to be measured, that is said of short runs alone.
   void add(const Stream &stream, const BlockCodec &codec) {
+    Pair &pair = pairs[{stream.peer(), stream.receives()}];
     for (const ElementRun &run : stream.elements())
-      if (codec.isMeasured(run))
-        states[{stream.peer(), stream.receives()}].insert(run.key);
+      (codec.isMeasured(run) ? pair.all : pair.shortOnes).insert(run.key);
   }
-  /// Whether nothing in a message can pay.
+  /// Whether no run of a message need be asked for.
   bool have(const TransportMessage &message,
-            const std::vector<ElementRun> &runs) const {
-    auto known = states.find({message.peer, message.receive});
-    return known != states.end() &&
-           std::all_of(runs.begin(), runs.end(), [&](const ElementRun &run) {
-             return BlockCodec::isTooShort(run) ||
-                    known->second.count(run.key) > 0;
-           });
+            const std::vector<ElementRun> &runs,
+            const BlockCodec &codec) const {
+    auto found = pairs.find({message.peer, message.receive});
+    if (found == pairs.end())
+      return false;
+    const Pair &pair = found->second;
+    return std::all_of(runs.begin(), runs.end(), [&](const ElementRun &run) {
+      return BlockCodec::isTooShort(run) || pair.all.count(run.key) > 0 ||
+             (!codec.isMeasured(run) && pair.shortOnes.count(run.key) > 0);
+    });
   }
 
 private:
-  std::map<std::pair<uint32_t, bool>, std::set<StateKey>> states;
+  struct Pair {
+    std::set<StateKey> all, shortOnes;
+  };
+  std::map<std::pair<uint32_t, bool>, Pair> pairs; // by peer, whether it sends
 };
 
 class CompressedTransport : public Transport {
@@ -304,7 +311,7 @@ Status CompressedTransport::open(const TransportMessage &message) {
     return {};
   }
   std::vector<ElementRun> runs = runsOf(message);
-  if (settled.have(message, runs)) {
+  if (settled.have(message, runs, *codec->second)) {
     plain.push_back(message);
     if (!message.receive)
       codec->second->countRaw(runs);

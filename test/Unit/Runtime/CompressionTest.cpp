@@ -142,6 +142,15 @@ TEST(Compression, PaysOnlyWhereTheLinkIsSlower) {
   EXPECT_FALSE(gain.paysOn(1));
 }
 
+TEST(Compression, AShortSampleOnlyRulesOutWhatIsFarTooFast) {
+  CodecGain gain = {0b1000, 1'000'000, 800'000, 0.0003, 0.0002};
+  EXPECT_TRUE(gain.mayPayOn(0.8e9, StateCodec::kMostOff));
+  EXPECT_TRUE(gain.mayPayOn(1.1e9, StateCodec::kMostOff));
+  EXPECT_FALSE(gain.mayPayOn(1.3e9, StateCodec::kMostOff));
+  gain.planes = 0; // too short to tell
+  EXPECT_TRUE(gain.mayPayOn(1e15, StateCodec::kMostOff));
+}
+
 TEST(Compression, BlocksComeOutAsTheyWentIn) {
   SKIP_WITHOUT_ZSTD();
   for (uint64_t head : {2, 4, 4094}) {
@@ -341,12 +350,12 @@ TEST(Compression, AStateThatDoesNotPaySettlesNoOther) {
   }
 }
 
-/// Short runs are not measured, so they settle nothing: what comes later may
-/// be long enough to find out that it pays.
-TEST(Compression, WhatWasNotMeasuredIsNotSettled) {
+/// Short runs are not measured, so they settle short ones alone: what comes
+/// later may be long enough to find out that it pays.
+TEST(Compression, WhatWasNotMeasuredIsSettledForShortRunsAlone) {
   SKIP_WITHOUT_ZSTD();
   TwoStates both, few;
-  few.data = weights(5'000, 12); // 20,000 bytes, of which half a block is more
+  few.data = weights(5'000, 12); // 20,000 bytes, less than half a block
   few.regions = regionsOf(few.common, few.data.size(), 0);
   few.regions.list.pop_back();
   few.message = {false,           1,       few.data.data(),
@@ -354,7 +363,8 @@ TEST(Compression, WhatWasNotMeasuredIsNotSettled) {
   for (const auto &end : exchange({&few, &both, &few}, {&kSmall, &kSmall})) {
     EXPECT_EQ(end[0].bytes, few.data.size() + 4);
     EXPECT_LT(end[1].bytes, both.data.size() * 9 / 10);
-    EXPECT_LT(end[2].bytes, few.data.size());
+    EXPECT_EQ(end[2].bytes, few.data.size());
+    EXPECT_EQ(end[2].groups, 1u);
   }
 }
 

@@ -36,6 +36,10 @@ struct CodecGain {
   double bytesPerSecond() const {
     return double(raw) / (encodeSeconds + decodeSeconds);
   }
+  /// Whether it may pay there were it so much faster.
+  bool mayPayOn(double linkBytesPerSecond, double faster) const {
+    return planes == 0 || paysOn(linkBytesPerSecond / faster);
+  }
   /// Whether a link of this rate B ends sooner with it, one end after the
   /// other: raw / C + encoded / B < raw / B, that is C > B r / (r - 1).
   bool paysOn(double linkBytesPerSecond) const {
@@ -64,6 +68,10 @@ public:
   /// Of a sample: so long that its time is that of a long run, and short beside
   /// the message, for a link waits for the first ones.
   virtual size_t sampleBytes() const = 0;
+  /// Of a short one, whose time for a byte is not kMostOff times that of a long
+  /// one; 0: there is no such length.
+  virtual size_t quickSampleBytes() const = 0;
+  static constexpr double kMostOff = 3;
   /// Of the library's own state.
   virtual size_t libraryBytes() const = 0;
 };
