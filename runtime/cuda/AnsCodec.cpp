@@ -117,6 +117,7 @@ public:
   CodecGain measure(const std::byte *sample, size_t bytes,
                     unsigned width) override;
   size_t sampleBytes() const override { return most; }
+  size_t leastSampleBytes() const override { return most / 2; }
   /// A GPU that has little to do takes as long.
   size_t quickSampleBytes() const override { return 0; }
   size_t libraryBytes() const override { return total; }

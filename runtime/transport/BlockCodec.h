@@ -80,7 +80,7 @@ private:
   using PartBytes = std::map<std::string, CompressionReport::State>;
 
   uint64_t leastSample() const {
-    return std::min<uint64_t>(codec->sampleBytes(), size / 2);
+    return std::min<uint64_t>(codec->leastSampleBytes(), size / 2);
   }
   bool isAway() const { return copy && !reaches; }
   uint8_t planesFor(const ElementRun &run, double linkBytesPerSecond) const;

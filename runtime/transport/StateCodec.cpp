@@ -29,7 +29,8 @@ constexpr size_t kLeastGain = 16;
 /// The shorter of two times is the one that nobody has disturbed.
 constexpr int kRounds = 2;
 /// The clock's steps do not count beside it.
-constexpr size_t kSample = size_t(1) << 16, kQuickSample = kSample / 8;
+constexpr size_t kSample = size_t(1) << 16, kLeastSample = kSample / 4,
+                 kQuickSample = kSample / 8;
 
 void putSize(std::byte *out, size_t size) {
   auto word = uint32_t(size);
@@ -77,6 +78,7 @@ public:
   CodecGain measure(const std::byte *sample, size_t bytes,
                     unsigned width) override;
   size_t sampleBytes() const override { return kSample; }
+  size_t leastSampleBytes() const override { return kLeastSample; }
   size_t quickSampleBytes() const override { return kQuickSample; }
   size_t libraryBytes() const override {
     return ZSTD_sizeof_CCtx(compressor.get()) +

@@ -18,6 +18,8 @@ struct FakeNvcompOptions {
   size_t tempBytes = 1024; // of either way
   /// Of the call of Compress by which a chunk fails, counted from 0.
   int failingCompress = -1;
+  /// Every chunk gains: it becomes its number among all that were coded.
+  bool remembers = false;
 };
 
 /// Chunks that went through since the last call of this.

@@ -5,24 +5,16 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "AnsCodec.h"
-#include "BorrowedTransport.h"
+#include "CompressedWorld.h"
 #include "ExpectContains.h"
 #include "FakeGpu.h"
-#include "FakeNvcomp.h"
 #include "PlanBuilder.h"
-#include "TransportContract.h"
 
 #include "dtrt/core/MessageRegions.h"
 #include "dtrt/cuda/GpuCompression.h"
-#include "dtrt/cuda/GpuMemory.h"
-#include "dtrt/transport/CompressedTransport.h"
-#include "dtrt/transport/HostStagedTransport.h"
-#include "dtrt/transport/LoopbackTransport.h"
 
 #include <cstring>
 #include <gtest/gtest.h>
-#include <map>
 #include <random>
 #include <thread>
 
@@ -191,30 +183,10 @@ TEST(Nvcomp, WhereItIsMissingTheLoaderSaysWhy) {
 
 namespace {
 
-/// As `gpuCodecMemory` on a machine with nvCOMP.
-CodecMemory fakeCodecMemory(const FakeNvcompOptions &options = {}) {
-  CodecMemory memory;
-  memory.copy = gpuCopies(0);
-  const NvcompApi &api = fakeNvcomp(options);
-  memory.makeCodec = [&api](size_t blockBytes, uint64_t memoryBytes) {
-    return makeAnsCodec(api, 0, blockBytes, memoryBytes);
-  };
-  memory.codecVersion = kAnsCodecVersion;
-  return memory;
-}
-
 CodecMemory withoutNvcomp() {
   CodecMemory memory;
   memory.copy = gpuCopies(0);
   return memory;
-}
-
-/// Links between all devices, of so many bytes per second.
-Cluster clusterOf(double bytesPerSecond) {
-  Cluster cluster;
-  cluster.devicesPerNode = 1;
-  cluster.interNodeGBps = bytesPerSecond / 1e9;
-  return cluster;
 }
 
 /// A wire of the host, whose bytes are counted.
@@ -228,14 +200,6 @@ public:
   }
   uint64_t sent = 0;
 };
-
-std::unique_ptr<Transport> compressing(std::unique_ptr<Transport> wire,
-                                       const Cluster &cluster, uint64_t block,
-                                       CodecMemory memory) {
-  return makeCompressedTransport(
-      makeHostStagedTransport(std::move(wire), gpuCopies(0), pinnedMemory()),
-      cluster, {1e9, block}, {}, std::move(memory));
-}
 
 /// Both devices send each other what lies on their GPU; bytes on the wire.
 std::array<uint64_t, 2> exchange(const Bytes &data, double bytesPerSecond,
@@ -314,23 +278,7 @@ TEST(Nvcomp, FastLinksCarryWhatTheyAreGiven) {
 
 namespace {
 
-/// The contract's messages, which lie in vectors: the fake GPUs reach those.
-class CompressedWorld : public TransportWorld {
-public:
-  explicit CompressedWorld(const std::vector<uint32_t> &devices)
-      : inner(devices) {
-    for (uint32_t device : devices)
-      ends[device] = compressing(
-          std::make_unique<Borrowed>(inner.endpoint(device)), clusterOf(1e3),
-          Compression::kLeastBlock, fakeCodecMemory());
-  }
-  Transport &endpoint(uint32_t device) override { return *ends.at(device); }
-
-private:
-  LoopbackWorld inner;
-  std::map<uint32_t, std::unique_ptr<Transport>> ends;
-};
-
+/// The messages of the contract lie in vectors.
 std::unique_ptr<TransportWorld>
 makeCompressed(const std::vector<uint32_t> &devices, double) {
   FakeGpuOptions options;

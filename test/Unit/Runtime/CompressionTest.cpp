@@ -355,17 +355,28 @@ TEST(Compression, AStateThatDoesNotPaySettlesNoOther) {
 TEST(Compression, WhatWasNotMeasuredIsSettledForShortRunsAlone) {
   SKIP_WITHOUT_ZSTD();
   TwoStates both, few;
-  few.data = weights(5'000, 12); // 20,000 bytes, less than half a block
-  few.regions = regionsOf(few.common, few.data.size(), 0);
-  few.regions.list.pop_back();
-  few.message = {false,           1,       few.data.data(),
-                 few.data.size(), nullptr, &few.regions};
+  few.data = weights(5'000, 12);
+  few.regions = regionsOf(few.common, 10'000, 10'000);
+  few.message.data = few.data.data();
+  few.message.bytes = few.data.size();
   for (const auto &end : exchange({&few, &both, &few}, {&kSmall, &kSmall})) {
     EXPECT_EQ(end[0].bytes, few.data.size() + 4);
     EXPECT_LT(end[1].bytes, both.data.size() * 9 / 10);
     EXPECT_EQ(end[2].bytes, few.data.size());
     EXPECT_EQ(end[2].groups, 1u);
   }
+}
+
+/// As small messages of slow links have them.
+TEST(Compression, RunsOfTwentyThousandBytesAreCompressed) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates few;
+  few.data = weights(10'000, 13);
+  few.regions = regionsOf(few.common, 20'000, 20'000);
+  few.message.data = few.data.data();
+  few.message.bytes = few.data.size();
+  for (const auto &end : exchange({&few}, {&kSmall, &kSmall}))
+    EXPECT_LT(end[0].bytes, few.data.size() * 9 / 10);
 }
 
 TEST(Compression, ThePlanHasRoomForIt) {

@@ -68,6 +68,9 @@ public:
   /// Of a sample: so long that its time is that of a long run, and short beside
   /// the message, for a link waits for the first ones.
   virtual size_t sampleBytes() const = 0;
+  /// Of the shortest run that stands for others: what it takes longer for a
+  /// byte is to the codec's disadvantage.
+  virtual size_t leastSampleBytes() const = 0;
   /// Of a short one, whose time for a byte is not kMostOff times that of a long
   /// one; 0: there is no such length.
   virtual size_t quickSampleBytes() const = 0;
