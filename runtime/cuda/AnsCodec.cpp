@@ -17,7 +17,7 @@ namespace dtrt {
 namespace {
 
 /// Elements are 8 bytes wide at most.
-constexpr unsigned kMostPlanes = 8;
+constexpr unsigned kMostWidth = 8;
 /// What nvCOMP's header advises: smaller ones pay more for their tables of
 /// frequencies, larger ones leave a GPU idle.
 constexpr size_t kChunk = size_t(1) << 16;
@@ -101,7 +101,7 @@ class AnsCodec : public StateCodec {
 public:
   AnsCodec(const NvcompApi &api, int gpu, size_t mostBytes)
       : api(api), gpu(gpu), most(mostBytes),
-        mostChunks(chunksOf(mostBytes) + kMostPlanes), source(gpuMemory(gpu)) {}
+        mostChunks(chunksOf(mostBytes) + kMostWidth), source(gpuMemory(gpu)) {}
   ~AnsCodec() override {
     UseGpu use(gpu);
     (void)stream.synchronize();
@@ -203,8 +203,8 @@ Status AnsCodec::allocate(uint64_t memoryBytes) {
   slot = roundUp(mostOutput, kNvcompAlignment);
   tempBytes = std::max(compressTemp, decompressTemp);
   Layout layout;
-  rowsAt = layout.add(kMostPlanes * sizeof(BoxCopy));
-  planesAt = layout.add(most + kMostPlanes * kNvcompAlignment);
+  rowsAt = layout.add(kMostWidth * sizeof(BoxCopy));
+  planesAt = layout.add(most + kMostWidth * kNvcompAlignment);
   codedAt = layout.add(mostChunks * slot);
   sampleAt = layout.add(most);
   tempAt = layout.add(tempBytes);
@@ -428,7 +428,7 @@ Result<size_t> AnsCodec::decodePlanes(const std::byte *in, size_t inBytes,
                                       std::byte *run, size_t count,
                                       unsigned width) {
   auto planes = uint8_t(in[0]);
-  if (width < kMostPlanes && planes >> width)
+  if (width < kMostWidth && planes >> width)
     return damaged("there is no such plane");
   auto read = scatter(in, inBytes, count, width, planes);
   DTRT_RETURN_IF_ERROR(read);
