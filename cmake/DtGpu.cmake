@@ -40,26 +40,38 @@ else()
   endif()
 endif()
 
+# The wheels beside the torch that is built against.
+set(gpu_wheels "")
+if(DT_PYTHON)
+  execute_process(COMMAND "${DT_PYTHON}" -c
+    "import sysconfig; print(sysconfig.get_path('purelib'))"
+    OUTPUT_VARIABLE gpu_wheels OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+  string(APPEND gpu_wheels "/nvidia")
+endif()
+
 set(nccl_missing "")
 if(NOT DT_WITH_NCCL)
   set(nccl_missing "DT_WITH_NCCL is ${DT_WITH_NCCL}")
 elseif(cuda_missing)
   set(nccl_missing "no CUDA")
 else()
-  # The wheel, beside the torch that is built against.
-  if(DT_PYTHON)
-    execute_process(COMMAND "${DT_PYTHON}" -c
-      "import sysconfig; print(sysconfig.get_path('purelib'))"
-      OUTPUT_VARIABLE nccl_wheel OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-    string(APPEND nccl_wheel "/nvidia/nccl")
-  endif()
   find_path(DT_NCCL_INCLUDE nccl.h
-    HINTS "${DT_NCCL_ROOT}" "${nccl_wheel}" PATH_SUFFIXES include)
+    HINTS "${DT_NCCL_ROOT}" "${gpu_wheels}/nccl" PATH_SUFFIXES include)
   find_library(DT_NCCL_LIBRARY NAMES libnccl.so.2 nccl
-    HINTS "${DT_NCCL_ROOT}" "${nccl_wheel}" PATH_SUFFIXES lib lib64)
+    HINTS "${DT_NCCL_ROOT}" "${gpu_wheels}/nccl" PATH_SUFFIXES lib lib64)
   if(NOT DT_NCCL_INCLUDE)
     set(nccl_missing "no nccl.h; DT_NCCL_ROOT may name its folder")
   endif()
+endif()
+
+# nvCOMP's library is loaded when it is first used, like NCCL's; builds need
+# nothing of it.
+if(NOT cuda_missing)
+  find_library(DT_NVCOMP_LIBRARY NAMES libnvcomp.so.6
+    HINTS "${gpu_wheels}/libnvcomp" PATH_SUFFIXES lib lib64)
+endif()
+if(DT_NVCOMP_LIBRARY)
+  message(STATUS "nvCOMP: ${DT_NVCOMP_LIBRARY}")
 endif()
 
 foreach(part CUDA NCCL)

@@ -64,6 +64,18 @@ def _nccl() -> str:
     )
 
 
+def _compression() -> str:
+    """What slow links can be compressed with, and where it is done."""
+    if "zstd" in _C.features():
+        words = "zstd on CPUs"
+    else:
+        words = "left out on CPUs (zstd was not there)"
+    why = _C.why_no_gpu_codec()
+    if why:
+        return f"{words}; not on GPUs ({why})"
+    return f"{words}, nvCOMP on GPUs"
+
+
 def _gpus() -> str:
     if not torch.cuda.is_available():
         return "none: tensors on CPUs only"
@@ -134,6 +146,7 @@ _CHECKS: dict[str, Callable[[], str]] = {
     "package": _package,
     "transports": _transports,
     "NCCL": _nccl,
+    "compression": _compression,
     "GPUs": _gpus,
     "compiler": _compiler,
     "plan": _plan,

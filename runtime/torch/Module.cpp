@@ -30,6 +30,7 @@
 #include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
+#include "dtrt/cuda/GpuCompression.h"
 #include "dtrt/cuda/GpuDigests.h"
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
@@ -309,15 +310,19 @@ public:
                bool digests) {
     py::gil_scoped_release release;
     Seconds patience = inner->patience();
-    auto transport = compressing(
-        makeGlooTransport(std::move(backend), inner->devices(), patience));
+    auto transport =
+        makeGlooTransport(std::move(backend), inner->devices(), patience);
     if (sharesMemory)
       transport = makeSharedMemoryTransport(
           std::move(transport), inner->devices(), inner->secret(), patience);
+    // Digests are of the host's memory, and so is what is within them.
+    bool isOnGpu = gpuOf(tensors).has_value();
+    if (!isOnGpu || digests)
+      transport = compressing(std::move(transport), {});
     if (digests)
       transport = makeDigestTransport(std::move(transport));
-    check(gpuOf(tensors) ? connectGpu(std::move(transport))
-                         : inner->connect(std::move(transport)));
+    check(isOnGpu ? connectGpu(std::move(transport), /*compresses=*/!digests)
+                  : inner->connect(std::move(transport)));
   }
   void connectNccl(bool digests, bool oneSided) {
     py::gil_scoped_release release;
@@ -405,13 +410,15 @@ public:
 
 private:
   /// Where the plan asks for it: messages to other hosts in fewer bytes.
-  std::unique_ptr<Transport> compressing(std::unique_ptr<Transport> wire) {
+  std::unique_ptr<Transport> compressing(std::unique_ptr<Transport> wire,
+                                         CodecMemory memory) {
     const PlanCommon &common = plan->common();
     if (!common.compression.isOn())
       return wire;
     return makeCompressedTransport(
         std::move(wire), common.cluster, common.compression,
-        [this](const CompressionReport &report) { compressed = report; });
+        [this](const CompressionReport &report) { compressed = report; },
+        std::move(memory));
   }
   /// {state: (bytes, bytes that were sent for them)}
   py::dict compressedStates() const {
@@ -438,7 +445,7 @@ private:
   }
   Status findMemories();
   void noteStorages();
-  Status connectGpu(std::unique_ptr<Transport> transport);
+  Status connectGpu(std::unique_ptr<Transport> transport, bool compresses);
   Status connectNcclOf(bool digests, bool oneSided);
   Status startAfter(uintptr_t stream);
 
@@ -500,11 +507,14 @@ void LiveSwitch::noteStorages() {
 
 #ifdef DT_HAS_CUDA
 /// Tensors on a GPU over a wire that only sees the host's memory.
-Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport) {
+Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport,
+                              bool compresses) {
   int gpu = *gpuOf(tensors);
-  return inner->connect(makeHostStagedTransport(std::move(transport),
-                                                gpuCopies(gpu), pinnedMemory()),
-                        runOnGpu(*plan, gpu, gpuRunner));
+  transport = makeHostStagedTransport(std::move(transport), gpuCopies(gpu),
+                                      pinnedMemory());
+  if (compresses && plan->common().compression.isOn())
+    transport = compressing(std::move(transport), gpuCodecMemory(gpu));
+  return inner->connect(std::move(transport), runOnGpu(*plan, gpu, gpuRunner));
 }
 
 Status LiveSwitch::startAfter(uintptr_t stream) {
@@ -514,7 +524,7 @@ Status LiveSwitch::startAfter(uintptr_t stream) {
   return status.ok() ? status : inner->fail("transfer", status);
 }
 #else
-Status LiveSwitch::connectGpu(std::unique_ptr<Transport>) {
+Status LiveSwitch::connectGpu(std::unique_ptr<Transport>, bool) {
   return inner->fail("prepare", makeError("built without CUDA"));
 }
 Status LiveSwitch::startAfter(uintptr_t) { return {}; }
@@ -563,6 +573,15 @@ std::vector<std::string> features() {
   found.push_back("nccl");
 #endif
   return found;
+}
+
+/// Why links of tensors on GPUs are not compressed there; empty: they are.
+std::string whyNoGpuCodec() {
+#ifdef DT_HAS_CUDA
+  return whyNoNvcomp();
+#else
+  return "built without CUDA";
+#endif
 }
 
 World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
@@ -821,6 +840,7 @@ PYBIND11_MODULE(_C, module) {
   bindJob(module);
   bindDigest(module);
   module.def("features", &features);
+  module.def("why_no_gpu_codec", &whyNoGpuCodec);
   module.def("allocate_pages", &allocatePages);
   module.def("name_exceptions", &nameExceptions);
   module.def("meet", &meet);

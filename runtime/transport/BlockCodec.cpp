@@ -12,14 +12,14 @@ namespace {
 
 /// Shorter runs are worth neither a measurement nor the sizes of their planes.
 constexpr size_t kLeastRun = size_t(1) << 12;
-/// Long enough that the clock's steps do not count, and short beside the run: a
-/// link waits for the first ones. Half a block is enough.
-constexpr size_t kSample = size_t(1) << 16;
+/// Of bytes whose state is not told: no family has this number.
+constexpr StateKey kUntold = {UINT32_MAX, 0};
 
 /// A run's part in a block: whole elements between what is cut off.
 struct RunPart {
   const ElementRun *run = nullptr;
   uint64_t begin = 0, end = 0; // in the message
+  size_t bytes() const { return size_t(end - begin); }
   /// Whether it is encoded, else it is copied.
   bool isEncoded() const { return end - begin >= kLeastRun; }
 };
@@ -45,21 +45,25 @@ bool forEachPart(const std::vector<ElementRun> &runs, uint64_t begin,
   return true;
 }
 
+void count(CompressionReport::State &state, uint64_t raw, uint64_t sent) {
+  state.rawBytes += raw;
+  state.sentBytes += sent;
+}
+
 } // namespace
 
 std::vector<ElementRun> runsOf(const TransportMessage &message) {
   if (!message.regions)
-    return {{0, 0, 1, 0, message.bytes, "bytes"}};
+    return {{kUntold, 1, 0, message.bytes, "bytes"}};
   std::vector<ElementRun> runs;
   uint64_t at = 0;
   for (const MessageRegion &region : message.regions->list) {
     const StateInfo &state =
         message.regions->common->families[region.family].states[region.state];
-    if (runs.empty() || runs.back().family != region.family ||
-        runs.back().state != region.state)
-      runs.push_back({region.family, region.state,
-                      unsigned(byteWidth(wireDType(state))), at, at,
-                      state.name});
+    StateKey key = {region.family, region.state};
+    if (runs.empty() || runs.back().key != key)
+      runs.push_back(
+          {key, unsigned(byteWidth(wireDType(state))), at, at, state.name});
     at += region.bytes;
     runs.back().end = at;
   }
@@ -69,100 +73,198 @@ std::vector<ElementRun> runsOf(const TransportMessage &message) {
 Result<std::unique_ptr<BlockCodec>> BlockCodec::create(uint64_t blockBytes) {
   auto codec = StateCodec::create(size_t(blockBytes));
   DTRT_RETURN_IF_ERROR(codec);
-  return std::unique_ptr<BlockCodec>(
-      new BlockCodec(blockBytes, std::move(*codec)));
+  return std::make_unique<BlockCodec>(blockBytes, std::move(*codec), nullptr,
+                                      /*reachesMessages=*/true);
 }
+
+BlockCodec::BlockCodec(uint64_t blockBytes, std::unique_ptr<StateCodec> codec,
+                       CopyBytes copy, bool reachesMessages)
+    : size(blockBytes), codec(std::move(codec)), copy(std::move(copy)),
+      reaches(reachesMessages), here(isAway() ? blockBytes : 0) {}
+
+bool BlockCodec::isTooShort(const ElementRun &run) {
+  return run.bytes() < kLeastRun;
+}
+
+/// Bytes of a message, no more than a block has, where the codec can read them.
+Result<const std::byte *> BlockCodec::read(const std::byte *data,
+                                           size_t bytes) {
+  if (!isAway())
+    return data;
+  DTRT_RETURN_IF_ERROR(copy(here.data(), data, bytes));
+  return here.data();
+}
+
+/// Between where the codec reads and writes elements and a frame.
+Status BlockCodec::move(std::byte *to, const std::byte *from,
+                        size_t bytes) const {
+  if (copy && reaches)
+    return copy(to, from, bytes);
+  std::memcpy(to, from, bytes);
+  return {};
+}
+
+//===----------------------------------------------------------------------===//
+// Whether it pays
+//===----------------------------------------------------------------------===//
 
 /// Which planes of a run are compressed for a link; 0: none.
-uint8_t BlockCodec::planesFor(const ElementRun &run, const std::byte *data,
-                              size_t bytes, double linkBytesPerSecond) {
-  auto known = gains.find({run.family, run.state});
-  if (known == gains.end()) {
-    if (bytes < std::min(kSample, size_t(size) / 2))
-      return 0;
-    size_t sample = std::min(bytes, kSample) / run.width * run.width;
-    CodecGain gain = codec->measure(data, sample, run.width);
-    known = gains.emplace(std::pair(run.family, run.state), gain).first;
-  }
-  const CodecGain &gain = known->second;
-  return gain.paysOn(linkBytesPerSecond) ? gain.planes : 0;
+uint8_t BlockCodec::planesFor(const ElementRun &run,
+                              double linkBytesPerSecond) const {
+  auto known = gains.find(run.key);
+  bool pays = known != gains.end() && known->second.isWhole &&
+              known->second.gain.paysOn(linkBytesPerSecond);
+  return pays ? known->second.gain.planes : 0;
 }
 
-size_t BlockCodec::encode(const TransportMessage &message,
-                          const std::vector<ElementRun> &runs, uint64_t at,
-                          double linkBytesPerSecond, std::byte *out) {
-  size_t raw = bytesAt(message, at), used = 0;
-  std::map<std::string, std::pair<uint64_t, uint64_t>> parts;
+Result<CodecGain> BlockCodec::measure(const ElementRun &run,
+                                      const TransportMessage &message,
+                                      size_t most) {
+  most = std::min<size_t>(most, size);
+  size_t bytes = std::min<size_t>(run.bytes(), most) / run.width * run.width;
+  auto sample = read(message.data + run.begin, bytes);
+  DTRT_RETURN_IF_ERROR(sample);
+  return codec->measure(*sample, bytes, run.width);
+}
+
+/// As far as it takes to know whether it pays on this link.
+Status BlockCodec::measureFor(double linkBytesPerSecond, const ElementRun &run,
+                              const TransportMessage &message) {
+  Measured &known = gains[run.key];
+  size_t quick = codec->quickSampleBytes();
+  if (!known.isWhole && known.gain.raw == 0 && quick > 0) {
+    auto gain = measure(run, message, quick);
+    DTRT_RETURN_IF_ERROR(gain);
+    known.gain = *gain;
+  }
+  bool isTold = known.isWhole || (known.gain.raw > 0 &&
+                                  !known.gain.mayPayOn(linkBytesPerSecond,
+                                                       StateCodec::kMostOff));
+  if (isTold)
+    return {};
+  auto gain = measure(run, message, codec->sampleBytes());
+  DTRT_RETURN_IF_ERROR(gain);
+  known = {*gain, true};
+  return {};
+}
+
+Result<bool> BlockCodec::paysOn(double linkBytesPerSecond,
+                                const TransportMessage &message,
+                                const std::vector<ElementRun> &runs) {
+  bool pays = false;
+  for (const ElementRun &run : runs) {
+    if (isMeasured(run))
+      DTRT_RETURN_IF_ERROR(measureFor(linkBytesPerSecond, run, message));
+    pays |= !isTooShort(run) && planesFor(run, linkBytesPerSecond) != 0;
+  }
+  return pays;
+}
+
+//===----------------------------------------------------------------------===//
+// Blocks
+//===----------------------------------------------------------------------===//
+
+/// Bytes of the frame; 0: the block is not shorter so.
+Result<size_t> BlockCodec::encodeParts(const std::vector<ElementRun> &runs,
+                                       uint64_t at, const std::byte *data,
+                                       size_t raw, double linkBytesPerSecond,
+                                       std::byte *out, PartBytes &parts) {
+  size_t used = 0;
   bool gains = false;
+  Status status;
   bool fits = forEachPart(runs, at, at + raw, [&](const RunPart &part) {
-    const std::byte *data = message.data + part.begin;
-    size_t bytes = part.end - part.begin, size = bytes;
+    const std::byte *from = data + (part.begin - at);
+    size_t bytes = part.bytes(), encoded = bytes;
     if (part.isEncoded()) {
-      uint8_t planes = planesFor(*part.run, data, bytes, linkBytesPerSecond);
+      uint8_t planes = planesFor(*part.run, linkBytesPerSecond);
       gains |= planes != 0;
-      size = codec->encode(data, bytes, part.run->width, planes, out + used,
-                           raw - used);
-      if (size == 0)
-        return false;
+      encoded = codec->encode(from, bytes, part.run->width, planes, out + used,
+                              raw - used);
+    } else if (raw - used < bytes) {
+      encoded = 0;
     } else {
-      if (raw - used < bytes)
-        return false;
-      std::memcpy(out + used, data, bytes);
+      status = move(out + used, from, bytes);
     }
-    used += size;
-    parts[part.run->name].first += bytes;
-    parts[part.run->name].second += size;
-    return true;
+    used += encoded;
+    count(parts[part.run->name], bytes, encoded);
+    return encoded != 0 && status.ok();
   });
-  bool isShorter = fits && gains && used < raw;
-  if (!isShorter) {
-    std::memcpy(out, message.data + at, raw);
+  DTRT_RETURN_IF_ERROR(status);
+  return fits && gains && used < raw ? used : 0;
+}
+
+Result<size_t> BlockCodec::encode(const TransportMessage &message,
+                                  const std::vector<ElementRun> &runs,
+                                  uint64_t at, double linkBytesPerSecond,
+                                  std::byte *out) {
+  size_t raw = bytesAt(message, at);
+  auto data = read(message.data + at, raw);
+  DTRT_RETURN_IF_ERROR(data);
+  PartBytes parts;
+  auto used = encodeParts(runs, at, *data, raw, linkBytesPerSecond, out, parts);
+  DTRT_RETURN_IF_ERROR(used);
+  if (*used == 0) {
+    DTRT_RETURN_IF_ERROR(move(out, *data, raw));
     used = raw;
     parts.clear();
     forEachPart(runs, at, at + raw, [&](const RunPart &part) {
-      parts[part.run->name].first += part.end - part.begin;
-      parts[part.run->name].second += part.end - part.begin;
+      count(parts[part.run->name], part.bytes(), part.bytes());
       return true;
     });
   }
-  for (const auto &[state, bytes] : parts) {
-    totals.states[state].rawBytes += bytes.first;
-    totals.states[state].sentBytes += bytes.second;
-  }
+  for (const auto &[state, bytes] : parts)
+    count(totals.states[state], bytes.rawBytes, bytes.sentBytes);
   return used;
 }
 
-Status BlockCodec::decode(const TransportMessage &message,
-                          const std::vector<ElementRun> &runs, uint64_t at,
-                          const std::byte *in, size_t inBytes) {
-  size_t raw = bytesAt(message, at), used = 0;
-  if (inBytes == raw) {
-    std::memcpy(message.data + at, in, raw);
-    return {};
-  }
+void BlockCodec::countRaw(const std::vector<ElementRun> &runs) {
+  for (const ElementRun &run : runs)
+    count(totals.states[run.name], run.bytes(), run.bytes());
+}
+
+/// The bytes of the frame that were read.
+Result<size_t> BlockCodec::decodeParts(const std::vector<ElementRun> &runs,
+                                       uint64_t at, std::byte *data, size_t raw,
+                                       const std::byte *in, size_t inBytes) {
+  size_t used = 0;
   Status status;
   forEachPart(runs, at, at + raw, [&](const RunPart &part) {
-    std::byte *data = message.data + part.begin;
-    size_t bytes = part.end - part.begin;
+    std::byte *to = data + (part.begin - at);
+    size_t bytes = part.bytes();
     if (part.isEncoded()) {
-      auto read = codec->decode(in + used, inBytes - used, data, bytes,
-                                part.run->width);
+      auto read =
+          codec->decode(in + used, inBytes - used, to, bytes, part.run->width);
       status = read.status();
       used += read.ok() ? *read : 0;
     } else if (inBytes - used < bytes) {
       status = makeError(ErrorCode::System,
                          "compressed bytes are damaged: elements are missing");
     } else {
-      std::memcpy(data, in + used, bytes);
+      status = move(to, in + used, bytes);
       used += bytes;
     }
     return status.ok();
   });
-  if (status.ok() && used != inBytes)
-    status = makeError(ErrorCode::System,
-                       "compressed bytes are damaged: ", inBytes - used,
+  DTRT_RETURN_IF_ERROR(status);
+  return used;
+}
+
+Status BlockCodec::decode(const TransportMessage &message,
+                          const std::vector<ElementRun> &runs, uint64_t at,
+                          const std::byte *in, size_t inBytes) {
+  size_t raw = bytesAt(message, at);
+  std::byte *data = isAway() ? here.data() : message.data + at;
+  if (inBytes == raw) {
+    DTRT_RETURN_IF_ERROR(move(data, in, raw));
+  } else {
+    auto used = decodeParts(runs, at, data, raw, in, inBytes);
+    DTRT_RETURN_IF_ERROR(used);
+    if (*used != inBytes)
+      return makeError(ErrorCode::System,
+                       "compressed bytes are damaged: ", inBytes - *used,
                        " bytes are left over");
-  return status;
+  }
+  return isAway() ? copy(message.data + at, data, raw) : Status();
 }
 
 } // namespace dtrt

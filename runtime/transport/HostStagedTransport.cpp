@@ -18,6 +18,7 @@ public:
   TransportCaps caps() const override {
     TransportCaps caps;
     caps.usesRegions = inner->caps().usesRegions;
+    caps.sameHost = inner->caps().sameHost;
     return caps;
   }
   Status connect(const Digest &digest,
@@ -29,7 +30,12 @@ public:
     return reserve(data ? bytes : 0);
   }
   Status warmUp() override { return inner->warmUp(); }
-  Status group(const std::vector<TransportMessage> &messages) override;
+  Status group(const std::vector<TransportMessage> &messages) override {
+    DTRT_RETURN_IF_ERROR(begin(messages));
+    return end();
+  }
+  Status begin(const std::vector<TransportMessage> &messages) override;
+  Status end() override;
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 
@@ -49,29 +55,34 @@ private:
   CopyBytes copy;
   MemorySource memory;
   std::unique_ptr<std::byte, std::function<void(std::byte *)>> staging;
-  uint64_t size = 0; // as the largest group so far
-  std::vector<TransportMessage> staged;
+  uint64_t size = 0;                           // as the largest group so far
+  std::vector<TransportMessage> given, staged; // of the group under way
 };
 
 Status
-HostStagedTransport::group(const std::vector<TransportMessage> &messages) {
+HostStagedTransport::begin(const std::vector<TransportMessage> &messages) {
   uint64_t bytes = 0;
   for (const TransportMessage &message : messages)
-    bytes += message.bytes;
+    bytes += message.onHost ? 0 : message.bytes;
   DTRT_RETURN_IF_ERROR(reserve(bytes));
-  staged = messages;
+  given = staged = messages;
   std::byte *at = staging.get();
   for (TransportMessage &message : staged) {
+    if (message.onHost)
+      continue;
     if (!message.receive)
       DTRT_RETURN_IF_ERROR(copy(at, message.data, message.bytes));
     message.data = at;
     at += message.bytes;
   }
-  DTRT_RETURN_IF_ERROR(inner->group(staged));
-  for (size_t i = 0; i < messages.size(); ++i)
-    if (messages[i].receive)
-      DTRT_RETURN_IF_ERROR(
-          copy(messages[i].data, staged[i].data, messages[i].bytes));
+  return inner->begin(staged);
+}
+
+Status HostStagedTransport::end() {
+  DTRT_RETURN_IF_ERROR(inner->end());
+  for (size_t i = 0; i < given.size(); ++i)
+    if (given[i].receive && !given[i].onHost)
+      DTRT_RETURN_IF_ERROR(copy(given[i].data, staged[i].data, given[i].bytes));
   return {};
 }
 

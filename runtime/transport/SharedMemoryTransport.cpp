@@ -214,6 +214,7 @@ TransportCaps SharedMemoryTransport::caps() const {
   caps.usesRegions = inner->caps().usesRegions;
   for (const auto &[peer, link] : links)
     caps.unpacksFrom.push_back(peer);
+  caps.sameHost = caps.unpacksFrom;
   return caps;
 }
 

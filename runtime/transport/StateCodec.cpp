@@ -1,6 +1,8 @@
 //===- StateCodec.cpp - Elements of one state in fewer bytes --------------===//
 
-#include "StateCodec.h"
+#include "dtrt/transport/StateCodec.h"
+
+#include "BytePlanes.h"
 
 #ifdef DT_HAS_ZSTD
 #define ZSTD_STATIC_LINKING_ONLY // for ZSTD_c_literalCompressionMode
@@ -26,6 +28,9 @@ constexpr int kLevel = 1, kWindowLog = 17, kHashLog = 12, kStep = 1024;
 constexpr size_t kLeastGain = 16;
 /// The shorter of two times is the one that nobody has disturbed.
 constexpr int kRounds = 2;
+/// The clock's steps do not count beside it.
+constexpr size_t kSample = size_t(1) << 16, kLeastSample = kSample / 4,
+                 kQuickSample = kSample / 8;
 
 void putSize(std::byte *out, size_t size) {
   auto word = uint32_t(size);
@@ -72,6 +77,9 @@ public:
                         size_t bytes, unsigned width) override;
   CodecGain measure(const std::byte *sample, size_t bytes,
                     unsigned width) override;
+  size_t sampleBytes() const override { return kSample; }
+  size_t leastSampleBytes() const override { return kLeastSample; }
+  size_t quickSampleBytes() const override { return kQuickSample; }
   size_t libraryBytes() const override {
     return ZSTD_sizeof_CCtx(compressor.get()) +
            ZSTD_sizeof_DCtx(decompressor.get());
@@ -239,7 +247,7 @@ CodecGain ZstdCodec::measure(const std::byte *sample, size_t bytes,
 
 } // namespace
 
-uint32_t codecVersion() { return 1; }
+uint8_t zstdCodecVersion() { return 1; }
 
 Result<std::unique_ptr<StateCodec>> StateCodec::create(size_t mostBytes) {
   auto made = std::make_unique<ZstdCodec>(mostBytes);
@@ -251,7 +259,7 @@ Result<std::unique_ptr<StateCodec>> StateCodec::create(size_t mostBytes) {
 
 #else
 
-uint32_t codecVersion() { return 0; }
+uint8_t zstdCodecVersion() { return 0; }
 
 Result<std::unique_ptr<StateCodec>> StateCodec::create(size_t) {
   return makeError("this build has no zstd");

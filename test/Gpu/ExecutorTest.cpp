@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "BorrowedTransport.h"
+#include "CompressedWorld.h"
 #include "FakeGpu.h"
 #include "FakeKernels.h"
 #include "GpuPlans.h"
@@ -144,6 +145,18 @@ TEST(GpuExecutor, EveryByteArrivesWhereTheHostStartsEachGroup) {
   for (int round = 0; round < 10; ++round)
     for (const TestPlan &plan : allPlans())
       runChecked<HostStagedWorld>(plan);
+}
+
+/// Messages long enough to be compressed.
+TEST(GpuExecutor, EveryByteArrivesOverCompressedLinks) {
+  for (const TestPlan &plan :
+       {wavesPlan(300, 425), rowsToColumnsPlan(512, 384)}) {
+    takeFakeNvcompCounts();
+    runChecked<CompressedWorld>(plan);
+    FakeNvcompCounts counts = takeFakeNvcompCounts();
+    EXPECT_GT(counts.compressed, 0u);
+    EXPECT_GT(counts.decompressed, 0u);
+  }
 }
 
 //===----------------------------------------------------------------------===//

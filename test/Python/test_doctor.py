@@ -61,3 +61,31 @@ def test_by_which_nic_nccl_sends(monkeypatch, name, value, own):
     told = {name: words for name, _, words in doctor.examine()}
     assert ("sender's NIC" in told["NCCL"]) == own
     assert ("NCCL_PXN_DISABLE=1" in told["NCCL"]) != own
+
+
+@pytest.mark.parametrize(
+    ("features", "why", "found"),
+    [
+        (["zstd"], "", "zstd on CPUs, nvCOMP on GPUs"),
+        (
+            ["zstd", "cuda"],
+            "cannot load nvCOMP: no such file",
+            "zstd on CPUs; not on GPUs (cannot load nvCOMP: no such file)",
+        ),
+        ([], "built without CUDA", "left out on CPUs"),
+    ],
+)
+def test_what_links_are_compressed_with(monkeypatch, features, why, found):
+    monkeypatch.setattr(doctor._C, "features", lambda: features)
+    monkeypatch.setattr(doctor._C, "why_no_gpu_codec", lambda: why)
+    told = {name: words for name, _, words in doctor.examine()}
+    assert told["compression"].startswith(found)
+
+
+def test_without_nvcomp_the_reason_is_told():
+    """This machine's: the loader's words, or none where it is there."""
+    told = {name: (works, words) for name, works, words in doctor.examine()}
+    works, words = told["compression"]
+    why = doctor._C.why_no_gpu_codec()
+    assert works
+    assert why in words if why else "nvCOMP on GPUs" in words

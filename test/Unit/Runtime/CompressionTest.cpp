@@ -2,6 +2,7 @@
 
 #include "BlockCodec.h"
 #include "BorrowedTransport.h"
+#include "BytePlanes.h"
 #include "ExpectContains.h"
 #include "PlanBuilder.h"
 
@@ -74,12 +75,14 @@ Bytes throughCodec(BlockCodec &codec, const TransportMessage &sent,
   TransportMessage received = sent;
   received.data = got.data();
   std::vector<ElementRun> runs = runsOf(sent);
+  EXPECT_TRUE(codec.paysOn(bytesPerSecond, sent, runs).ok());
   for (uint64_t at = 0; at < sent.bytes; at += codec.blockBytes()) {
-    size_t size = codec.encode(sent, runs, at, bytesPerSecond, frame.data());
-    EXPECT_GE(size, 1u);
-    EXPECT_LE(size, codec.bytesAt(sent, at));
-    encoded += size;
-    Status status = codec.decode(received, runs, at, frame.data(), size);
+    auto size = codec.encode(sent, runs, at, bytesPerSecond, frame.data());
+    EXPECT_TRUE(size.ok());
+    EXPECT_GE(*size, 1u);
+    EXPECT_LE(*size, codec.bytesAt(sent, at));
+    encoded += *size;
+    Status status = codec.decode(received, runs, at, frame.data(), *size);
     EXPECT_TRUE(status.ok()) << status.message();
   }
   return got;
@@ -108,7 +111,7 @@ struct TwoStates {
 } // namespace
 
 #define SKIP_WITHOUT_ZSTD()                                                    \
-  if (codecVersion() == 0)                                                     \
+  if (!canCompress())                                                          \
   GTEST_SKIP() << "built without zstd"
 
 TEST(Compression, PlanesComeTogetherAgain) {
@@ -137,6 +140,15 @@ TEST(Compression, PaysOnlyWhereTheLinkIsSlower) {
   EXPECT_FALSE(gain.paysOn(0.41e9));
   gain.encoded = gain.raw;
   EXPECT_FALSE(gain.paysOn(1));
+}
+
+TEST(Compression, AShortSampleOnlyRulesOutWhatIsFarTooFast) {
+  CodecGain gain = {0b1000, 1'000'000, 800'000, 0.0003, 0.0002};
+  EXPECT_TRUE(gain.mayPayOn(0.8e9, StateCodec::kMostOff));
+  EXPECT_TRUE(gain.mayPayOn(1.1e9, StateCodec::kMostOff));
+  EXPECT_FALSE(gain.mayPayOn(1.3e9, StateCodec::kMostOff));
+  gain.planes = 0; // too short to tell
+  EXPECT_TRUE(gain.mayPayOn(1e15, StateCodec::kMostOff));
 }
 
 TEST(Compression, BlocksComeOutAsTheyWentIn) {
@@ -181,7 +193,8 @@ TEST(Compression, DamagedBlocksAreErrors) {
   ASSERT_TRUE(codec.ok());
   std::vector<ElementRun> runs = runsOf(sent.message);
   Bytes frame(1 << 16), out(sent.data.size());
-  size_t size = (*codec)->encode(sent.message, runs, 0, 1, frame.data());
+  ASSERT_TRUE(*(*codec)->paysOn(1, sent.message, runs));
+  size_t size = *(*codec)->encode(sent.message, runs, 0, 1, frame.data());
   ASSERT_LT(size, frame.size());
   TransportMessage received = sent.message;
   received.data = out.data();
@@ -216,46 +229,67 @@ public:
   Status group(const std::vector<TransportMessage> &messages) override {
     for (const TransportMessage &message : messages)
       sent += message.receive ? 0 : message.bytes;
+    ++groups;
     return Borrowed::group(messages);
   }
   uint64_t sent = 0;
+  uint64_t groups = 0;
 };
 
-/// Both devices send the message to each other at once; `compresses` says which
-/// of them can. What each has sent.
-std::array<uint64_t, 2> exchange(const TwoStates &message,
-                                 std::array<bool, 2> compresses) {
+/// What one end has sent of a message: bytes, in so many groups.
+struct Sent {
+  uint64_t bytes = 0, groups = 0;
+};
+
+/// Both devices send each message to each other, one after the other; what one
+/// end has sent of each. `compression` null: it cannot, and says so.
+std::vector<Sent> exchangeAt(LoopbackWorld &world, uint32_t device,
+                             const std::vector<const TwoStates *> &messages,
+                             const Cluster &cluster,
+                             const Compression *compression) {
+  auto counted = std::make_unique<Counting>(world.endpoint(device));
+  Counting &count = *counted;
+  std::unique_ptr<Transport> transport = std::move(counted);
+  if (compression)
+    transport =
+        makeCompressedTransport(std::move(transport), cluster, *compression);
+  uint32_t peer = 1 - device;
+  EXPECT_TRUE(transport->connect({1, 2}, {peer}).ok());
+  if (!compression) { // as a build without zstd does
+    std::array<std::byte, 4> none = {};
+    EXPECT_TRUE(transport
+                    ->group({{false, peer, none.data(), 2},
+                             {true, peer, none.data() + 2, 2}})
+                    .ok());
+  }
+  std::vector<Sent> sent;
+  for (const TwoStates *message : messages) {
+    Sent before = {count.sent, count.groups};
+    Bytes got(message->data.size());
+    TransportMessage out = message->message, in = message->message;
+    out.peer = in.peer = peer;
+    in.receive = true;
+    in.data = got.data();
+    Status status = transport->group({out, in});
+    EXPECT_TRUE(status.ok()) << status.message();
+    EXPECT_EQ(got, message->data);
+    sent.push_back({count.sent - before.bytes, count.groups - before.groups});
+  }
+  transport->leave();
+  return sent;
+}
+
+std::vector<std::vector<Sent>>
+exchange(const std::vector<const TwoStates *> &messages,
+         std::array<const Compression *, 2> compressions,
+         const Cluster &cluster = slowCluster()) {
   LoopbackWorld world({0, 1});
-  std::array<uint64_t, 2> sent = {};
+  std::vector<std::vector<Sent>> sent(2);
   std::vector<std::thread> threads;
   for (uint32_t device : {0u, 1u})
     threads.emplace_back([&, device] {
-      auto counted = std::make_unique<Counting>(world.endpoint(device));
-      Counting &count = *counted;
-      std::unique_ptr<Transport> transport = std::move(counted);
-      if (compresses[device])
-        transport = makeCompressedTransport(std::move(transport), slowCluster(),
-                                            kSmall);
-      uint32_t peer = 1 - device;
-      EXPECT_TRUE(transport->connect({1, 2}, {peer}).ok());
-      if (!compresses[device]) { // says so, as a build without zstd does
-        std::array<uint32_t, 2> versions = {};
-        auto *mine = reinterpret_cast<std::byte *>(versions.data());
-        EXPECT_TRUE(
-            transport
-                ->group({{false, peer, mine, 4}, {true, peer, mine + 4, 4}})
-                .ok());
-      }
-      Bytes got(message.data.size());
-      TransportMessage out = message.message, in = message.message;
-      out.peer = in.peer = peer;
-      in.receive = true;
-      in.data = got.data();
-      Status status = transport->group({out, in});
-      EXPECT_TRUE(status.ok()) << status.message();
-      EXPECT_EQ(got, message.data);
-      sent[device] = count.sent;
-      transport->leave();
+      sent[device] =
+          exchangeAt(world, device, messages, cluster, compressions[device]);
     });
   for (std::thread &thread : threads)
     thread.join();
@@ -267,14 +301,82 @@ std::array<uint64_t, 2> exchange(const TwoStates &message,
 TEST(Compression, MessagesArriveInFewerBytes) {
   SKIP_WITHOUT_ZSTD();
   TwoStates message;
-  for (uint64_t sent : exchange(message, {true, true}))
-    EXPECT_LT(sent, message.data.size() * 9 / 10);
+  for (const auto &end : exchange({&message}, {&kSmall, &kSmall}))
+    EXPECT_LT(end[0].bytes, message.data.size() * 9 / 10);
 }
 
 TEST(Compression, APeerThatCannotIsFoundOutBeforeAnythingMoves) {
   TwoStates message;
-  for (uint64_t sent : exchange(message, {true, false}))
-    EXPECT_GE(sent, message.data.size());
+  for (const auto &end : exchange({&message}, {&kSmall, nullptr})) {
+    EXPECT_EQ(end[0].bytes, message.data.size());
+    EXPECT_EQ(end[0].groups, 1u);
+  }
+}
+
+/// No codec is as fast as 1e15 bytes per second.
+TEST(Compression, AFastLinkIsAskedOnceAndThenCarriesWhatItIsGiven) {
+  SKIP_WITHOUT_ZSTD();
+  Cluster fast = slowCluster();
+  fast.interNodeGBps = 1e6;
+  Compression all = {1e7, kSmall.blockBytes};
+  TwoStates first, second(4094);
+  for (const auto &end :
+       exchange({&first, &first, &second}, {&all, &all}, fast)) {
+    // A word of four bytes says so, then all follows in one piece.
+    EXPECT_EQ(end[0].bytes, first.data.size() + 4);
+    EXPECT_EQ(end[0].groups, 2u);
+    EXPECT_EQ(end[1].bytes, first.data.size());
+    EXPECT_EQ(end[1].groups, 1u);
+    EXPECT_EQ(end[2].bytes, second.data.size());
+    EXPECT_EQ(end[2].groups, 1u);
+  }
+}
+
+TEST(Compression, AStateThatDoesNotPaySettlesNoOther) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates both, masters;
+  masters.data = noise(200'000, 11);
+  masters.regions = regionsOf(masters.common, masters.data.size(), 0);
+  masters.regions.list.pop_back();
+  masters.message = {
+      false,           1, masters.data.data(), masters.data.size(), nullptr,
+      &masters.regions};
+  for (const auto &end :
+       exchange({&masters, &masters, &both}, {&kSmall, &kSmall})) {
+    EXPECT_EQ(end[0].bytes, masters.data.size() + 4);
+    EXPECT_EQ(end[1].bytes, masters.data.size());
+    EXPECT_LT(end[2].bytes, both.data.size());
+    EXPECT_GT(end[2].groups, 2u);
+  }
+}
+
+/// Short runs are not measured, so they settle short ones alone: what comes
+/// later may be long enough to find out that it pays.
+TEST(Compression, WhatWasNotMeasuredIsSettledForShortRunsAlone) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates both, few;
+  few.data = weights(5'000, 12);
+  few.regions = regionsOf(few.common, 10'000, 10'000);
+  few.message.data = few.data.data();
+  few.message.bytes = few.data.size();
+  for (const auto &end : exchange({&few, &both, &few}, {&kSmall, &kSmall})) {
+    EXPECT_EQ(end[0].bytes, few.data.size() + 4);
+    EXPECT_LT(end[1].bytes, both.data.size() * 9 / 10);
+    EXPECT_EQ(end[2].bytes, few.data.size());
+    EXPECT_EQ(end[2].groups, 1u);
+  }
+}
+
+/// As small messages of slow links have them.
+TEST(Compression, RunsOfTwentyThousandBytesAreCompressed) {
+  SKIP_WITHOUT_ZSTD();
+  TwoStates few;
+  few.data = weights(10'000, 13);
+  few.regions = regionsOf(few.common, 20'000, 20'000);
+  few.message.data = few.data.data();
+  few.message.bytes = few.data.size();
+  for (const auto &end : exchange({&few}, {&kSmall, &kSmall}))
+    EXPECT_LT(end[0].bytes, few.data.size() * 9 / 10);
 }
 
 TEST(Compression, ThePlanHasRoomForIt) {

@@ -34,6 +34,8 @@ struct TransportMessage {
   /// Whose bytes they are, for a transport that asks for it; null: not told, at
   /// either end.
   const MessageRegions *regions = nullptr;
+  /// It lies in the host's memory, wherever others do.
+  bool onHost = false;
 };
 
 /// What a transport can do beyond moving bytes.
@@ -49,7 +51,13 @@ struct TransportCaps {
   /// transport unpacks them as they come; `data` stays scratch memory for it.
   /// Groups then end later, and unpacking costs no copy of its own.
   std::vector<uint32_t> unpacksFrom;
+  /// Devices, ascending, whose messages never leave the host; both ends know it
+  /// of each other.
+  std::vector<uint32_t> sameHost;
 
+  bool isOnSameHost(uint32_t peer) const {
+    return std::binary_search(sameHost.begin(), sameHost.end(), peer);
+  }
   bool unpacksFromPeer(uint32_t peer) const {
     return std::binary_search(unpacksFrom.begin(), unpacksFrom.end(), peer);
   }

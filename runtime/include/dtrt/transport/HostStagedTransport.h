@@ -21,7 +21,8 @@ namespace dtrt {
 using CopyBytes =
     std::function<Status(std::byte *to, const std::byte *from, uint64_t bytes)>;
 
-/// Messages with a view are not for this transport. `staging`: where the host's
+/// Messages with a view are not for this transport, and those that lie in the
+/// host's memory (`onHost`) go as they are. `staging`: where the host's
 /// copies of messages lie; memory that a GPU reaches by itself is copied
 /// faster.
 std::unique_ptr<Transport>

@@ -1,7 +1,8 @@
 //===- StateCodec.h - Elements of one state in fewer bytes ------*- C++ -*-===//
 //
-// Byte planes, of which zstd compresses those that gain by it; without loss.
-// Encoded, a run of elements is
+// Byte planes, of which those that gain by it are compressed; without loss.
+// On CPUs by zstd (StateCodec.cpp), on GPUs by nvCOMP
+// (dtrt/cuda/NvcompCodec.h). Encoded by zstd, a run of elements is
 //
 //   mask      1 byte: bit p says that plane p is compressed
 //   sizes     4 bytes, little-endian, for each of these
@@ -11,10 +12,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#ifndef DTRT_LIB_TRANSPORT_STATECODEC_H
-#define DTRT_LIB_TRANSPORT_STATECODEC_H
-
-#include "BytePlanes.h"
+#ifndef DTRT_TRANSPORT_STATECODEC_H
+#define DTRT_TRANSPORT_STATECODEC_H
 
 #include "dtrt/types/Status.h"
 
@@ -23,8 +22,8 @@
 
 namespace dtrt {
 
-/// What peers compare; 0: this build has no zstd.
-uint32_t codecVersion();
+/// Of the bytes that zstd makes, which peers compare; 0: this build has none.
+uint8_t zstdCodecVersion();
 
 /// What a state gains, found out from a sample of it.
 struct CodecGain {
@@ -37,6 +36,10 @@ struct CodecGain {
   double bytesPerSecond() const {
     return double(raw) / (encodeSeconds + decodeSeconds);
   }
+  /// Whether it may pay there were it so much faster.
+  bool mayPayOn(double linkBytesPerSecond, double faster) const {
+    return planes == 0 || paysOn(linkBytesPerSecond / faster);
+  }
   /// Whether a link of this rate B ends sooner with it, one end after the
   /// other: raw / C + encoded / B < raw / B, that is C > B r / (r - 1).
   bool paysOn(double linkBytesPerSecond) const {
@@ -48,7 +51,7 @@ struct CodecGain {
 
 class StateCodec {
 public:
-  /// `mostBytes`: of a run. Fails where the build has no zstd.
+  /// On CPUs. `mostBytes`: of a run. Fails where the build has no zstd.
   static Result<std::unique_ptr<StateCodec>> create(size_t mostBytes);
   virtual ~StateCodec() = default;
 
@@ -62,10 +65,20 @@ public:
   /// Encodes a sample and decodes it again, on memory of the same size twice.
   virtual CodecGain measure(const std::byte *sample, size_t bytes,
                             unsigned width) = 0;
+  /// Of a sample: so long that its time is that of a long run, and short beside
+  /// the message, for a link waits for the first ones.
+  virtual size_t sampleBytes() const = 0;
+  /// Of the shortest run that stands for others: what it takes longer for a
+  /// byte is to the codec's disadvantage.
+  virtual size_t leastSampleBytes() const = 0;
+  /// Of a short one, whose time for a byte is not kMostOff times that of a long
+  /// one; 0: there is no such length.
+  virtual size_t quickSampleBytes() const = 0;
+  static constexpr double kMostOff = 3;
   /// Of the library's own state.
   virtual size_t libraryBytes() const = 0;
 };
 
 } // namespace dtrt
 
-#endif // DTRT_LIB_TRANSPORT_STATECODEC_H
+#endif // DTRT_TRANSPORT_STATECODEC_H
