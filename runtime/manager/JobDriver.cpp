@@ -215,7 +215,8 @@ Deadline JobDriver::passTime(Deadline now) {
       waiting = member.wait();
       pause = Pause(member.record().parties);
       late = now + wait;
-      nextLook = now;
+      // What it has just read, or has voted for, is seldom over yet.
+      nextLook = deadlineIn(waits ? pause.take() : kIdleLook);
     }
   }
   JobEvent event;
@@ -300,11 +301,10 @@ Result<JobRecord> JobDriver::parse(const std::string &text) {
   DTRT_RETURN_IF_ERROR(record);
   lastText = text;
   lastRecord = *record;
-  for (auto world = worlds.begin(); world != worlds.end();) {
-    bool isNamed = world->first == record->world->name ||
-                   world->first == record->target->name;
-    world = isNamed ? std::next(world) : worlds.erase(world);
-  }
+  worlds.clear();
+  for (const JobWorldRef &world : {record->world, record->target})
+    if (!world->name.empty())
+      worlds[world->name] = world;
   return record;
 }
 
