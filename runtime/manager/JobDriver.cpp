@@ -55,13 +55,18 @@ JobDriver::JobDriver(std::shared_ptr<Store> store, const ProcessName &self,
 // Other threads
 //===----------------------------------------------------------------------===//
 
+/// A boundary between two steps seldom asks for anything: then it does not wake
+/// the thread that turns.
 void JobDriver::give(const JobEvent &event) {
+  bool isIdle = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     for (JobAction &action : member.on(event))
       actions.push_back(std::move(action));
+    isIdle = actions.empty();
   }
-  changed.notify_all();
+  if (!isIdle)
+    changed.notify_all();
 }
 
 void JobDriver::ask(const JobRequest &request) {
