@@ -10,7 +10,6 @@ against those of one process that trains alone.
 
 import os
 import signal
-import sys
 import time
 from datetime import timedelta
 
@@ -148,6 +147,3 @@ def main():
 
 if __name__ == "__main__":
     main()
-    sys.stdout.flush()
-    # Gloo's threads may still ask for Python, which would end before them.
-    os._exit(0)
