@@ -12,7 +12,10 @@ processes are of this machine, over Gloo.
 Prints one line of JSON. downtime_s and restart_s: seconds that training stands
 still for a switch (median, of the slowest process) and for a restart, from the
 end of a step to the beginning of the next one. copy_s: of a copy of the same
-bytes, all processes at once. boundary_us: microseconds of `boundary` where
+bytes, all processes at once. By the traces of the switches, medians, each of
+the process that takes longest: stands_s, transfer_s, beside_transfer_s (what of
+the first is not the second), phases_s (what that is).
+boundary_us: microseconds of `boundary` where
 there is nothing to do, and step_us of a step. connections_after: that the steps
 after all switches have made first, in all processes. driver_cpu: CPU seconds
 per second that an idle process's part in the job takes, without Gloo's own
@@ -35,6 +38,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as checkpoint
 from dynatrain.connections import open_sockets
+from dynatrain.job_trace import merged
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 
@@ -42,6 +46,8 @@ STATES = ("param", "exp_avg", "exp_avg_sq")
 COLUMNS = 4096
 TIMEOUT = 120.0
 IDLE_SECONDS = 5.0
+# What a trainer that stands waits for, beside the transfer, by its trace.
+PHASES = ("verify", "decide", "adopt")
 
 
 class Matrix(dynatrain.Part):
@@ -115,6 +121,7 @@ def under_job(options):
         layout=0,
         processes=options.processes,
         timeout=TIMEOUT,
+        trace=options.trace,
     )
     with job:
         found["driver_cpu"] = idle_cost()
@@ -260,15 +267,58 @@ def run(options, role, **more):
     return json.loads("".join(outputs))
 
 
+def in_seconds(events, name):
+    """Of all spans of that name, by process."""
+    found = {}
+    for event in events:
+        if event["name"] == name:
+            process = event["pid"]
+            found[process] = found.get(process, 0) + event["dur"] / 1e6
+    return found
+
+
+def of_traces(folder):
+    """Of the switches of a job, what the trainers have stood for: medians of
+    the slowest process."""
+    numbers = {int(one.name.split("-")[1][:-5]) for one in folder.iterdir()}
+    switches = []
+    for number in sorted(numbers):
+        events = merged(folder, number)["traceEvents"]
+        stands = in_seconds(events, "stands")
+        if not stands:
+            continue  # that has founded the job
+        parts = {one: in_seconds(events, one) for one in ("transfer", *PHASES)}
+        parts = {p: dict.fromkeys(stands, 0) | v for p, v in parts.items()}
+        beside = {p: stands[p] - parts["transfer"][p] for p in stands}
+        named = {p: sum(parts[one][p] for one in PHASES) for p in stands}
+        slowest = {one: max(values.values()) for one, values in parts.items()}
+        slowest["no name"] = max(beside[p] - named[p] for p in stands)
+        switches.append(
+            {"stands": max(stands.values()), "beside": max(beside.values())}
+            | slowest
+        )
+    return {
+        name: statistics.median(one[name] for one in switches)
+        for name in switches[0]
+    }
+
+
 def main(options):
-    told = run(options, "job")
+    with tempfile.TemporaryDirectory() as folder:
+        told = run(options, "job", trace=folder)
+        traced = of_traces(Path(folder))
     with tempfile.TemporaryDirectory() as folder:
         stopped = run(options, "save", folder=folder)["when"]
         went_on = run(options, "load", folder=folder)["when"]
     told["restart_s"] = went_on - stopped
     told["restart_over_downtime"] = told["restart_s"] / told["downtime_s"]
     told["boundary_over_step"] = told["boundary_us"] / told["step_us"]
+    told["stands_s"], told["transfer_s"] = traced["stands"], traced["transfer"]
+    told["beside_transfer_s"] = traced["beside"]
     told = {name: float(f"{value:.3g}") for name, value in told.items()}
+    told["phases_s"] = {
+        name: float(f"{traced[name]:.3g}") for name in (*PHASES, "no name")
+    }
     told |= {"processes": options.processes, "megabytes": options.megabytes}
     print(json.dumps(told | {"cores": os.cpu_count()}))
 
@@ -284,6 +334,7 @@ def parse_arguments():
     parser.add_argument("--store", **hidden)
     parser.add_argument("--rank", type=int, **hidden)
     parser.add_argument("--folder", **hidden)
+    parser.add_argument("--trace", **hidden)
     options = parser.parse_args()
     row = len(STATES) * 4 * COLUMNS
     # As torch's checkpoints cut: all parts of the same size.

@@ -4,7 +4,8 @@
 // with its own client, served by a few threads. A world is founded, then
 // switched again and again: to another layout, and with one process replaced.
 // At last one falls silent, and the others go on without it. Work takes no
-// time, so that all time is the protocol's. Prints a table, or lines of JSON.
+// time, so that all time is the protocol's. Before that nothing happens for two
+// seconds: what a member costs by itself. Prints a table, or lines of JSON.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <ctime>
+#include <functional>
 #include <thread>
 
 using namespace dtrt;
@@ -29,18 +32,22 @@ constexpr const char *kExamples = R"(Examples:
   elastic-protocol
   elastic-protocol --members 256 1024 --switches 9 --json)";
 
+constexpr std::chrono::seconds kIdle(2);
+
 struct Options {
   std::vector<size_t> members{4, 64, 256, 1024};
   unsigned switches = 5;
   double timeout = 30;
+  bool mayHang = false;
   bool json = false;
 };
 
 /// Of one process: counts its calls of the store that all share.
 class CountingStore : public Store {
 public:
-  explicit CountingStore(std::shared_ptr<MemoryStore> store)
-      : store(std::move(store)) {}
+  CountingStore(std::shared_ptr<MemoryStore> store, bool mayHang)
+      : store(std::move(store)), mayHang(mayHang) {}
+  bool answersAtOnce() const override { return !mayHang; }
   Status set(const std::string &key, const std::string &value) override {
     ++calls;
     return store->set(key, value);
@@ -67,6 +74,7 @@ public:
 
 private:
   std::shared_ptr<MemoryStore> store;
+  bool mayHang;
 };
 
 /// A process whose work is over at once, and whose trainer steps only where a
@@ -74,8 +82,8 @@ private:
 class Process : public JobWork {
 public:
   Process(const std::shared_ptr<MemoryStore> &shared, const ProcessName &name,
-          const JobTimes &times)
-      : name(name), store(std::make_shared<CountingStore>(shared)),
+          const JobTimes &times, bool mayHang)
+      : name(name), store(std::make_shared<CountingStore>(shared, mayHang)),
         driver(store, name, times, *this) {}
 
   void prepare(const JobRecord &record) override {
@@ -120,8 +128,16 @@ public:
   JobDriver driver;
 };
 
+/// Of all threads of this process, so far.
+double cpuSeconds() {
+  timespec time{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+  return double(time.tv_sec) + 1e-9 * double(time.tv_nsec);
+}
+
 struct Measured {
   double seconds = 0; // from the request until all are in the new world
+  double cpu = 0;     // seconds of it, of all processes together
   double calls = 0;   // of the store, per process
   double most = 0;    // of one process
 };
@@ -129,11 +145,12 @@ struct Measured {
 /// A world of so many processes, and some that wait outside.
 class Simulation {
 public:
-  Simulation(size_t members, size_t spares, const JobTimes &times)
+  Simulation(const Options &options, size_t members, const JobTimes &times)
       : size(members), store(std::make_shared<MemoryStore>()) {
+    size_t spares = options.switches;
     for (size_t i = 0; i < members + spares; ++i)
       processes.push_back(std::make_unique<Process>(
-          store, "process-" + std::to_string(i), times));
+          store, "process-" + std::to_string(i), times, options.mayHang));
     size_t count = std::max(1u, std::thread::hardware_concurrency());
     for (size_t first = 0; first < count; ++first)
       threads.emplace_back([this, first, count] { serve(first, count); });
@@ -163,6 +180,10 @@ public:
     request.join = {joiner->name};
     request.leave = {processes[gone++]->name};
     return measure(joiner, request);
+  }
+  /// Nobody asks for anything.
+  Measured idle() {
+    return measure([] { std::this_thread::sleep_for(kIdle); });
   }
   /// A member falls silent; the others find out and go on without it.
   Measured lose() {
@@ -194,17 +215,25 @@ private:
   }
 
   Measured measure(Process *asking, const JobRequest &request) {
+    return measure([&] {
+      if (asking)
+        asking->driver.ask(request);
+      while (!allAreIn(epoch + 1))
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+      ++epoch;
+    });
+  }
+
+  Measured measure(const std::function<void()> &happens) {
     std::vector<uint64_t> before;
     for (const auto &process : processes)
       before.push_back(process->store->calls);
-    Clock::time_point begin = Clock::now();
-    if (asking)
-      asking->driver.ask(request);
-    while (!allAreIn(epoch + 1))
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
-    ++epoch;
     Measured measured;
+    double cpu = cpuSeconds();
+    Clock::time_point begin = Clock::now();
+    happens();
     measured.seconds = Seconds(Clock::now() - begin).count();
+    measured.cpu = cpuSeconds() - cpu;
     for (size_t i = 0; i < processes.size(); ++i) {
       double calls = double(processes[i]->store->calls - before[i]);
       measured.calls += calls / double(size);
@@ -230,8 +259,8 @@ Measured medianOf(const std::vector<Measured> &all) {
     std::sort(values.begin(), values.end());
     return values[values.size() / 2];
   };
-  return {middle(&Measured::seconds), middle(&Measured::calls),
-          middle(&Measured::most)};
+  return {middle(&Measured::seconds), middle(&Measured::cpu),
+          middle(&Measured::calls), middle(&Measured::most)};
 }
 
 void print(const Options &options, size_t members, const char *what,
@@ -240,18 +269,19 @@ void print(const Options &options, size_t members, const char *what,
     nlohmann::json line = {{"members", members},
                            {"switch", what},
                            {"seconds", measured.seconds},
+                           {"cpu_seconds", measured.cpu},
                            {"calls_per_member", measured.calls},
                            {"most_calls", measured.most}};
     printf("%s\n", line.dump().c_str());
   } else {
-    printf("%7zu  %-8s %8.3f %15.1f %12.0f\n", members, what, measured.seconds,
-           measured.calls, measured.most);
+    printf("%7zu  %-8s %8.3f %6.2f %13.1f %12.0f\n", members, what,
+           measured.seconds, measured.cpu, measured.calls, measured.most);
   }
   fflush(stdout);
 }
 
 void simulate(const Options &options, size_t members, const JobTimes &times) {
-  Simulation world(members, options.switches, times);
+  Simulation world(options, members, times);
   print(options, members, "found", world.found());
   std::vector<Measured> layouts, replacements;
   for (unsigned i = 0; i < options.switches; ++i)
@@ -260,6 +290,7 @@ void simulate(const Options &options, size_t members, const JobTimes &times) {
   for (unsigned i = 0; i < options.switches; ++i)
     replacements.push_back(world.replace());
   print(options, members, "replace", medianOf(replacements));
+  print(options, members, "idle", world.idle());
   print(options, members, "loss", world.lose());
 }
 
@@ -275,6 +306,9 @@ int main(int argc, char **argv) {
                  "of each kind, of which the medians are printed")
       ->check(CLI::PositiveNumber);
   app.add_option("--timeout", options.timeout, "of the job, in seconds");
+  app.add_flag("--may-hang", options.mayHang,
+               "calls of the store on a thread of each process, as where it "
+               "may not answer");
   app.add_flag("--json", options.json, "a line of JSON for each row");
   CLI11_PARSE(app, argc, argv);
   auto times = JobTimes::from(Seconds(options.timeout));
@@ -283,7 +317,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   if (!options.json)
-    printf("members  switch    seconds calls/process  most of one\n");
+    printf("members  switch    seconds    cpu calls/process  most of one\n");
   for (size_t members : options.members)
     simulate(options, members, *times);
 }

@@ -35,7 +35,8 @@ from .job_status import layout_of
 from .job_trace import SwitchTrace
 from .job_world import JobWorld, asked_for
 from .planning import plan_on
-from .snapshot import Region, regions_of
+from .regions import Region
+from .snapshot import regions_of
 from .state import State
 from .state_switch import StateSwitch
 from .world import World

@@ -10,8 +10,7 @@ held nothing alone and none has stopped in the middle of a step.
 from __future__ import annotations
 
 import itertools
-import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +20,10 @@ from .board import Board
 from .capture import Piece
 from .capture.local import pack, unpack
 from .errors import LostStateError
-from .job_snapshots import Snapshots, Version
+from .job_snapshots import Snapshots, Version, domain_of, held_alone
 from .optimizer import Key
-from .snapshot import Region, Snapshot
+from .regions import Region, holes, not_held
+from .snapshot import Snapshot
 from .state import MERGED, PER_RANK, Small, State
 
 # Regions that an error names.
@@ -37,59 +37,6 @@ class Choice:
 
     number: tuple[int, int] | None
     suppliers: Mapping[str, int]
-
-
-# What is missing --------------------------------------------------------------
-
-
-def _joined(lines: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
-    for lo, hi in sorted(lines):
-        if found and lo <= found[-1][1]:
-            found[-1] = found[-1][0], max(hi, found[-1][1])
-        else:
-            found.append((lo, hi))
-    return found
-
-
-def _is_within(region: Region, lines: Sequence[tuple[int, int]]) -> bool:
-    return all(
-        any(lo <= first and end <= hi for lo, hi in lines)
-        for first, end in region.lines()
-    )
-
-
-def not_held(wanted: Iterable[Region], held: Iterable[Region]) -> list[Region]:
-    """Those of `wanted` that are not wholly within what is held."""
-    same, of_key = set(), {}
-    for one in held:
-        same.add(one)
-        of_key.setdefault(one.key, []).append(one)
-    missing: list[Region] = []
-    for one in dict.fromkeys(wanted):
-        if one in same:
-            continue
-        others = of_key.get(one.key, [])
-        if not _is_within(one, _joined(x for y in others for x in y.lines())):
-            missing.append(one)
-    return missing
-
-
-def holes(held: Iterable[Region]) -> list[Region]:
-    """Elements of known tensors that nobody holds."""
-    of_key: dict[tuple, list[Region]] = {}
-    for one in held:
-        of_key.setdefault((one.key, one.shape), []).append(one)
-    found = []
-    for (key, shape), regions in of_key.items():
-        at, whole = 0, math.prod(shape)
-        lines = _joined(line for one in regions for line in one.lines())
-        for lo, hi in [*lines, (whole, whole)]:
-            if at < lo:
-                where = (0,) * len(shape), shape
-                found.append(Region(key, shape, *where, (at, lo)))
-            at = hi
-    return found
 
 
 def _named(regions: Sequence[Region]) -> str:
@@ -109,7 +56,13 @@ def offer_of(
     return pack(
         {
             "versions": [
-                [one.epoch, one.step, one.members, list(one.copies)]
+                [
+                    one.epoch,
+                    one.step,
+                    one.members,
+                    list(one.copies),
+                    one.is_whole,
+                ]
                 for one in versions
             ],
             "live": live and [one.plain() for one in live],
@@ -136,28 +89,66 @@ class _Table:
         self, parties: Sequence[str], offers: Sequence[Mapping[str, Any]]
     ) -> None:
         self.suppliers: dict[tuple[int, int], dict[str, int]] = {}
+        # Of which somebody knows that all have what they are to keep.
+        self.whole: set[tuple[int, int]] = set()
+        # Who has its own copy.
+        self.own: dict[tuple[int, int], set[str]] = {}
         self.members: dict[tuple[int, int], list[str]] = {}
         for rank, offer in enumerate(offers):
-            for epoch, step, members, owners in offer["versions"]:
+            for epoch, step, members, owners, whole in offer["versions"]:
                 number = epoch, step
                 self.members[number] = members
-                own = self.suppliers.setdefault(number, {})
+                if whole:
+                    self.whole.add(number)
+                supplied = self.suppliers.setdefault(number, {})
+                own = self.own.setdefault(number, set())
                 for owner in owners:
-                    if owner not in own or owner == parties[rank]:
-                        own[owner] = rank
+                    if owner == parties[rank]:
+                        own.add(owner)
+                    if owner not in supplied or owner == parties[rank]:
+                        supplied[owner] = rank
 
-    def missing(
-        self, number: tuple[int, int], known: Version | None
-    ) -> tuple[list[str], list[Region]]:
-        """Of whom there is no copy, and what they alone held."""
-        there = self.suppliers[number]
-        gone = [one for one in self.members[number] if one not in there]
-        if known is None or not known.regions:
-            return gone, []
-        held = [one for name in there for one in known.regions[name]]
-        return gone, not_held(
-            (one for name in gone for one in known.regions[name]), held
+    def shortfall(
+        self,
+        number: tuple[int, int],
+        known: Version | None,
+        members: Sequence[str],
+    ) -> str:
+        """What is missing of a version, in words; nothing: all is there. What a
+        process keeps of another one is what that one alone held."""
+        there, all_names = self.suppliers[number], self.members[number]
+        gone = [one for one in all_names if one not in there]
+        kept = [one for one in there if one not in self.own[number]]
+        # What one domain does not hold alone another one does.
+        is_whole = number in self.whole or not kept
+        domains = {domain_of(one, all_names) for one in kept}
+        if not gone and is_whole and len(domains) < 2:
+            return ""
+        what = "what is not known here"
+        if known is not None and known.regions:
+            missing = not_held(
+                (one for name in gone + kept for one in known.regions[name]),
+                self._held(known.regions, there, kept),
+            )
+            if not missing:
+                return ""
+            what = _named(missing)
+        has = "no copy" if gone else "only a part of the copy"
+        return (
+            f"there is {has} of {processes_of(gone or kept, members)}, and "
+            f"nobody else held {what}"
         )
+
+    @staticmethod
+    def _held(
+        regions: Mapping[str, Sequence[Region]],
+        there: Iterable[str],
+        kept: Sequence[str],
+    ) -> Iterator[Region]:
+        for name in there:
+            yield from (
+                held_alone(regions, name) if name in kept else regions[name]
+            )
 
 
 def choose(
@@ -176,16 +167,10 @@ def choose(
     known = {one.number: one for one in own}
     why = ""
     for number in sorted(table.suppliers, reverse=True):
-        version = known.get(number)
-        gone, regions = table.missing(number, version)
-        knows = version is not None and bool(version.regions)
-        if not gone or (knows and not regions):
+        shortfall = table.shortfall(number, known.get(number), members)
+        if not shortfall:
             return Choice(number, table.suppliers[number])
-        why = why or (
-            f"of the newest snapshot, of step {number[1]}, there is no copy of "
-            f"{processes_of(gone, members)}, and nobody else held "
-            + (_named(regions) if regions else "what is not known here")
-        )
+        why = why or f"of the newest snapshot, of step {number[1]}, {shortfall}"
     raise LostStateError(f"{who}: {why}; go on from a checkpoint")
 
 

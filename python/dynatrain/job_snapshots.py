@@ -1,20 +1,19 @@
 """Snapshots of an elastic job: what each process holds, kept by another too.
 
 Every so many steps each process copies its state into the host's memory and
-hands the copy to a neighbour, of another node where there is one. The copying
-is done between two steps, the handing over on a thread beside training, in a
-group of its own. A version is whole when all processes know that theirs is
-where it belongs; only then may the one before it go. So one whole version is
-there at any time, but for the first one's first moments.
+hands to a neighbour, of another node where there is one, what of it no other
+node holds. The copying is done between two steps, the handing over on a thread
+beside training, in a group of its own. A version is whole when all processes
+know that theirs is where it belongs; only then may the one before it go. So one
+whole version is there at any time, but for the first one's first moments.
 """
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,15 +24,8 @@ from .connections import gather_bytes
 from .errors import JobWarning
 from .farewell import describe
 from .job_world import JobWorld
-from .snapshot import (
-    DIGEST_SIZE,
-    Region,
-    Snapshot,
-    heard,
-    memory_for,
-    regions_of,
-    told,
-)
+from .regions import Region, heard, told
+from .snapshot import DIGEST_SIZE, Snapshot, memory_for
 from .state import State
 
 # Snapshots that are left out before the trainer is told.
@@ -58,10 +50,33 @@ def holders_of(members: Sequence[str]) -> dict[str, str]:
     }
 
 
+def domain_of(process: str, members: Sequence[str]) -> str:
+    """What is taken to be lost at once: a node, or one process where all are of
+    one node."""
+    nodes = set(map(node_of, members))
+    return node_of(process) if len(nodes) > 1 else process
+
+
+def held_alone(
+    regions: Mapping[str, Sequence[Region]], process: str
+) -> frozenset[Region]:
+    """What a process holds and none of another domain, as that may be lost
+    with it. regions: what each member holds."""
+    members = list(regions)
+    own = domain_of(process, members)
+    elsewhere = {
+        one
+        for member in members
+        if domain_of(member, members) != own
+        for one in regions[member]
+    }
+    return frozenset(regions[process]).difference(elsewhere)
+
+
 @dataclass
 class Version:
-    """What this process has of one step's snapshot: of itself, and of others
-    for whom it keeps it."""
+    """What this process has of one step's snapshot: all of its own, and of
+    others for whom it keeps it what they alone hold."""
 
     epoch: int
     step: int
@@ -91,52 +106,65 @@ class _Wire:
             one for one, holder in holders.items() if holder == own
         )
         self._from = world.members.index(self.kept_for)
-        self._known: list[bytes] = []
-        self._layouts: list[list[Region]] = []
+        self._own, self._members = own, world.members
+        self._told: bytes | None = None
+        #: What all hold, and what of it this process alone does; nothing before
+        #: they have told.
+        self.regions: dict[str, list[Region]] = {}
+        self.alone: frozenset[Region] = frozenset()
 
-    def gather_layouts(self, own: bytes) -> list[list[Region]]:
-        """What all hold, by rank. It is told again where it has changed."""
-        digests = gather_bytes(
-            self._group, self._rank, self._size, hashlib.sha256(own).digest()
-        )
-        if digests != self._known:
-            everyone = gather_bytes(self._group, self._rank, self._size, own)
-            self._layouts = list(map(heard, everyone))
-            self._known = digests
-        return self._layouts
+    def has_told(self, layout: bytes) -> bool:
+        """Whether this is what all know of this process."""
+        return layout == self._told
+
+    def gather_regions(self, layout: bytes) -> None:
+        """All tell what they hold now."""
+        everyone = gather_bytes(self._group, self._rank, self._size, layout)
+        self.regions = dict(zip(self._members, map(heard, everyone)))
+        self.alone = held_alone(self.regions, self._own)
+        self._told = layout
 
     def exchange(
         self, copy: Snapshot, room: list[torch.Tensor]
     ) -> Snapshot | None:
         """Gives this process's copy away and takes another's; None where it is
-        alone."""
+        the only process."""
         if self._size == 1:
             return None
-        lengths = torch.tensor([len(copy.head), copy.data.numel()])
+        lengths = torch.tensor([len(copy.head), copy.cut])
         theirs = torch.zeros(2, dtype=torch.int64)
-        self._swap(lengths, theirs)
+        self._swap([lengths], [theirs])
         head = torch.zeros(int(theirs[0]) + DIGEST_SIZE, dtype=torch.uint8)
-        own = bytearray(copy.head + copy.digest)
-        self._swap(torch.frombuffer(own, dtype=torch.uint8), head)
+        own = bytearray(copy.head + copy.digest[:DIGEST_SIZE])
         data = memory_for(int(theirs[1]), room)
-        self._swap(copy.data, data)
+        self._swap(
+            [torch.frombuffer(own, dtype=torch.uint8), copy.data[: copy.cut]],
+            [head, data],
+        )
         said = head.numpy().tobytes()
-        return Snapshot(said[:-DIGEST_SIZE], data, said[-DIGEST_SIZE:])
+        return Snapshot.arrived(said[:-DIGEST_SIZE], data, said[-DIGEST_SIZE:])
 
-    def _swap(self, out: torch.Tensor, into: torch.Tensor) -> None:
-        works = []
-        if into.numel():
-            works.append(self._group.recv([into], self._from, 0))
-        if out.numel():
-            works.append(self._group.send([out], self._to, 0))
+    def _swap(
+        self, out: Sequence[torch.Tensor], into: Sequence[torch.Tensor]
+    ) -> None:
+        works = [
+            self._group.recv([one], self._from, tag)
+            for tag, one in enumerate(into)
+            if one.numel()
+        ]
+        works += [
+            self._group.send([one], self._to, tag)
+            for tag, one in enumerate(out)
+            if one.numel()
+        ]
         for work in works:
             work.wait()
 
-    def all_say(self, yes: bool) -> bool:
-        """Whether all of the world say so."""
-        word = torch.tensor([int(yes)])
-        dist.all_reduce(word, dist.ReduceOp.MIN, group=self._group)
-        return bool(word[0])
+    def all_say(self, *words: bool) -> list[bool]:
+        """Of each whether all of the world say so."""
+        told = torch.tensor([int(one) for one in words])
+        dist.all_reduce(told, dist.ReduceOp.MIN, group=self._group)
+        return [bool(one) for one in told]
 
 
 class Snapshots:
@@ -188,11 +216,10 @@ class Snapshots:
         fault; what there is already stays."""
         try:
             version.copies[self._name] = Snapshot.of(state, [])
-            layout = told(regions_of(state))
         except Exception as error:
             version.fault = describe(error)
             return
-        self._hand_over(_Wire(world, group), version, layout, [])
+        self._hand_over(_Wire(world, group), version, [])
 
     def is_due(self, step: int) -> bool:
         """Whether one is to be made of this step, on all processes."""
@@ -215,14 +242,13 @@ class Snapshots:
         gone = [one for one in self.versions if one not in kept]
         self.versions = kept
         room = [copy.data for one in gone for copy in one.copies.values()]
-        copy = Snapshot.of(state, room)
+        copy = Snapshot.of(state, room, self._wire.alone)
         version = Version(self._world.epoch, step, self._world.members)
         version.copies[self._name] = copy
         self.versions.append(version)
-        layout = told(regions_of(state))
         self._thread = threading.Thread(
             target=self._hand_over,
-            args=(self._wire, version, layout, room),
+            args=(self._wire, version, room),
             name="dynatrain-snapshot",
             daemon=True,
         )
@@ -248,27 +274,43 @@ class Snapshots:
         return last.is_cut
 
     def _hand_over(
-        self,
-        wire: _Wire,
-        version: Version,
-        layout: bytes,
-        room: list[torch.Tensor],
+        self, wire: _Wire, version: Version, room: list[torch.Tensor]
     ) -> None:
-        own = version.copies[self._name]
         try:
-            own.seal()
-            layouts = wire.gather_layouts(layout)
-            version.regions = dict(zip(version.members, layouts))
-            other = wire.exchange(own, room)
-            is_right = other is None or other.is_right()
-            if other is not None and is_right:
-                version.copies[wire.kept_for] = other
-            if wire.all_say(is_right):
-                version.is_whole = True
-            else:
+            layout = told(version.copies[self._name].regions())
+            if not wire.regions:
+                wire.gather_regions(layout)
+            is_right, is_known = self._give(wire, version, room, layout)
+            if not is_known:
+                wire.gather_regions(layout)
+                is_right, _ = self._give(wire, version, room, layout)
+            version.regions = wire.regions
+            version.is_whole = is_right
+            if not is_right:
                 version.fault = "a copy has arrived with other bytes"
         except Exception as error:
             version.fault, version.is_cut = describe(error), True
+        own = version.copies[self._name]
+        if not own.digest:
+            own.seal()
+
+    def _give(
+        self,
+        wire: _Wire,
+        version: Version,
+        room: list[torch.Tensor],
+        layout: bytes,
+    ) -> list[bool]:
+        """Whether all have got what they keep of others, and whether all hold
+        what the others know of; where not, something may be missing in it."""
+        own = version.copies[self._name].parted(wire.alone)
+        own.seal()
+        version.copies[self._name] = own
+        other = wire.exchange(own, room)
+        is_right = other is None or other.is_right()
+        if other is not None and is_right:
+            version.copies[wire.kept_for] = other
+        return wire.all_say(is_right, wire.has_told(layout))
 
     def wait(self, seconds: float | None = None) -> None:
         """Until what is under way is over."""

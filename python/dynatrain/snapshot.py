@@ -1,16 +1,17 @@
-"""A copy of all that one process holds at one step, in the host's memory.
+"""A copy of what one process holds at one step, in the host's memory.
 
-It is two runs of bytes, so that it travels without a word about what is in it:
-`head` says what lies where and has what is no tensor, `data` has the tensors.
+It travels as two runs of bytes, without a word about what is in it: `head` says
+what lies where and has what is no tensor, `data` has the tensors. What others
+hold too lies behind the rest, and does not travel.
 """
 
 from __future__ import annotations
 
-import io
 import json
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,74 +19,20 @@ import torch
 from . import _C
 from .capture import Piece, local_layout
 from .capture.pieces import pieces_of
-from .errors import InvalidError
+from .errors import Error, InvalidError
 from .hollow import local_part
 from .optimizer import Key
+from .regions import Region
 from .small_state import decode, encode
 from .state import Small, State
 
-#: Bytes of a digest: of the head, and of the data.
+#: Bytes of the digests of what travels: of the head, and of the data.
 DIGEST_SIZE = 2 * len(_C.digest(b""))
 
 # Tensors begin at multiples of this many bytes.
 _ALIGN = 64
-
-
-@dataclass(frozen=True)
-class Region:
-    """Where a process's part of a tensor lies: a box of the full one, or a run
-    of the box's elements, row-major."""
-
-    key: Key
-    shape: tuple[int, ...]
-    offset: tuple[int, ...]
-    size: tuple[int, ...]
-    range: tuple[int, int] | None
-
-    def __str__(self) -> str:
-        name, state = self.key
-        box = "x".join(
-            f"[{lo}:{lo + n})" for lo, n in zip(self.offset, self.size)
-        )
-        run = "elements [{}:{}) of ".format(*self.range) if self.range else ""
-        return f"tensor '{name}' state '{state}' {run}{box or '[]'}"
-
-    def plain(self) -> list[Any]:
-        """As JSON takes it."""
-        return [self.key, self.shape, self.offset, self.size, self.range]
-
-    @classmethod
-    def of(cls, plain: list[Any]) -> Region:
-        key, shape, offset, size, run = plain
-        return cls(
-            (key[0], key[1]),
-            tuple(shape),
-            tuple(offset),
-            tuple(size),
-            tuple(run) if run else None,
-        )
-
-    def lines(self) -> Iterator[tuple[int, int]]:
-        """Its elements as intervals of the full tensor's, row-major."""
-        # Dims from `inner` on are whole: they lie in one run.
-        inner = len(self.shape)
-        while inner > 0 and self.size[inner - 1] == self.shape[inner - 1]:
-            inner -= 1
-        inner = max(inner - 1, 0)
-        length = math.prod(self.size[inner:])
-        below = math.prod(self.shape[inner + 1 :])
-        first, end = self.range or (0, math.prod(self.size))
-        for number in range(first // max(length, 1), -(-end // max(length, 1))):
-            at, rest = 0, number
-            for dim in reversed(range(inner)):
-                rest, place = divmod(rest, self.size[dim])
-                stride = math.prod(self.shape[dim + 1 :])
-                at += (self.offset[dim] + place) * stride
-            if self.shape:
-                at += self.offset[inner] * below
-            lo = max(first - number * length, 0)
-            hi = min(end - number * length, length)
-            yield at + lo, at + hi
+# Of the length of a head's text.
+_WORD = 8
 
 
 def _parts_of(key: Key, value: Any) -> Iterator[tuple[Region, torch.Tensor]]:
@@ -119,15 +66,6 @@ def regions_of(state: State) -> list[Region]:
     ]
 
 
-def told(regions: list[Region]) -> bytes:
-    """Regions as another process reads them: `heard`."""
-    return json.dumps([one.plain() for one in regions]).encode()
-
-
-def heard(data: bytes) -> list[Region]:
-    return [Region.of(one) for one in json.loads(data)]
-
-
 def memory_for(length: int, room: list[torch.Tensor]) -> torch.Tensor:
     """So many bytes, out of `room` where it has just as many."""
     for at, one in enumerate(room):
@@ -136,75 +74,178 @@ def memory_for(length: int, room: list[torch.Tensor]) -> torch.Tensor:
     return torch.zeros(length, dtype=torch.uint8)
 
 
-def _bytes_of(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+@dataclass(frozen=True)
+class _Shard:
+    """A part of a tensor, and where its bytes begin."""
+
+    region: Region
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    at: int = 0
+
+    @property
+    def length(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+    @property
+    def end(self) -> int:
+        """Where the next one may begin."""
+        return self.at + -(-self.length // _ALIGN) * _ALIGN
+
+    def plain(self) -> list[Any]:
+        """As JSON takes it."""
+        dtype = str(self.dtype).removeprefix("torch.")
+        return [self.region.plain(), self.shape, dtype, self.at]
+
+    @classmethod
+    def of(cls, plain: list[Any]) -> _Shard:
+        region, shape, dtype, at = plain
+        return cls(Region.of(region), tuple(shape), getattr(torch, dtype), at)
+
+    def view(self, data: torch.Tensor) -> torch.Tensor:
+        own = data[self.at : self.at + self.length]
+        return own.view(self.dtype).view(self.shape)
+
+
+def _placed(shards: Sequence[_Shard]) -> list[_Shard]:
+    """One behind the other."""
+    placed, at = [], 0
+    for one in shards:
+        placed.append(replace(one, at=at))
+        at = placed[-1].end
+    return placed
+
+
+def _end(shards: Sequence[_Shard]) -> int:
+    return shards[-1].end if shards else 0
+
+
+def _encoded(items: Mapping[str, Small]) -> bytes:
+    """Rules and values by name, for `decode`."""
+    plain = {name: (one.rule, one.value) for name, one in items.items()}
+    try:
+        return encode("", plain)
+    except Error:
+        # Of the one that cannot travel this says its name.
+        for name, one in items.items():
+            encode(name, one.value)
+        raise
 
 
 class Snapshot:
-    """One process's copy; `of` makes one, `from_wire` another's."""
+    """One process's copy: `of` makes one, `arrived` is another's."""
 
-    def __init__(self, head: bytes, data: torch.Tensor, digest: bytes) -> None:
-        self.head, self.data, self.digest = head, data, digest
-        said = torch.load(io.BytesIO(head), weights_only=True)
-        self._shards: list = said["shards"]
-        self._small: dict[str, tuple[str, bytes]] = said["small"]
+    def __init__(self, data: torch.Tensor) -> None:
+        self.data = data
+        #: Bytes of it that travel.
+        self.cut = data.numel()
+        self.digest = b""
 
     @classmethod
-    def of(cls, state: State, room: list[torch.Tensor]) -> Snapshot:
-        """All that a State holds now; takes what it can use of `room`, memory
-        that nobody needs."""
+    def of(
+        cls,
+        state: State,
+        room: list[torch.Tensor],
+        first: Container[Region] = (),
+    ) -> Snapshot:
+        """All that a State holds now, what is in `first` before the rest; takes
+        what it can use of `room`, memory that nobody needs."""
         parts = [
             part
             for key, value in state.tensors.items()
             for part in _parts_of(key, value)
         ]
-        shards, end = [], 0
-        for region, tensor in parts:
-            shards.append(
-                [region.plain(), list(tensor.shape), tensor.dtype, end]
-            )
-            end += -(-_bytes_of(tensor) // _ALIGN) * _ALIGN
-        small = {
-            name: (item.rule, encode(name, item.value))
-            for name, item in state.small().items()
-        }
-        out = io.BytesIO()
-        torch.save({"shards": shards, "small": small}, out)
-        copy = cls(out.getvalue(), memory_for(end, room), b"")
-        for (_, tensor), (_, own) in zip(parts, copy._views()):
-            own.copy_(tensor)
+        parts.sort(key=lambda part: part[0] not in first)
+        shards = _placed(
+            [
+                _Shard(region, tuple(tensor.shape), tensor.dtype)
+                for region, tensor in parts
+            ]
+        )
+        copy = cls(memory_for(_end(shards), room))
+        copy._said = shards, _encoded(state.small())
+        for shard, (_, tensor) in zip(shards, parts):
+            shard.view(copy.data).copy_(tensor)
         return copy
 
-    def _views(self) -> Iterator[tuple[Region, torch.Tensor]]:
-        for plain, shape, dtype, at in self._shards:
-            length = math.prod(shape) * dtype.itemsize
-            own = self.data[at : at + length].view(dtype).view(shape)
-            yield Region.of(plain), own
+    @classmethod
+    def arrived(
+        cls, head: bytes, data: torch.Tensor, digest: bytes
+    ) -> Snapshot:
+        copy = cls(data)
+        copy.head, copy.digest = head, digest
+        return copy
+
+    def parted(self, alone: Container[Region]) -> Snapshot:
+        """The same, of which these travel. It has this one's memory where they
+        lie before the rest there, and its own where not."""
+        shards, small = self._said
+        order = sorted(shards, key=lambda one: one.region not in alone)
+        count = sum(one.region in alone for one in order)
+        data = self.data
+        if order != shards:
+            data = torch.zeros_like(self.data)
+            placed = _placed(order)
+            for then, now in zip(order, placed):
+                now.view(data).copy_(then.view(self.data))
+            order = placed
+        copy = Snapshot(data)
+        copy._said = order, small
+        copy.cut = _end(order[:count])
+        return copy
+
+    # The next two are made of each other: of a copy that has arrived the one is
+    # there, of one that is made here the other.
+
+    @cached_property
+    def head(self) -> bytes:
+        """What it says of what travels, as bytes."""
+        shards, small = self._said
+        text = json.dumps(
+            [one.plain() for one in shards if one.at < self.cut]
+        ).encode()
+        return len(text).to_bytes(_WORD, "little") + text + small
+
+    @cached_property
+    def _said(self) -> tuple[Sequence[_Shard], bytes]:
+        """What lies where, and what is no tensor."""
+        size = _WORD + int.from_bytes(self.head[:_WORD], "little")
+        plain = json.loads(self.head[_WORD:size])
+        return [_Shard.of(one) for one in plain], self.head[size:]
 
     def regions(self) -> list[Region]:
         """What it has."""
-        return [Region.of(plain) for plain, *_ in self._shards]
+        return [one.region for one in self._said[0]]
 
     def pieces(self) -> Iterator[tuple[Key, Piece]]:
         """Its tensors, in its own memory, and where they lie."""
-        for region, own in self._views():
+        for shard in self._said[0]:
+            region = shard.region
             yield (
                 region.key,
                 Piece(
-                    own, region.shape, region.offset, region.size, region.range
+                    shard.view(self.data),
+                    region.shape,
+                    region.offset,
+                    region.size,
+                    region.range,
                 ),
             )
 
     def small(self) -> dict[str, Small]:
         """What is no tensor."""
+        plain = decode(self._said[1])
         return {
-            name: Small(rule, decode(data))
-            for name, (rule, data) in self._small.items()
+            name: Small(rule, value) for name, (rule, value) in plain.items()
         }
 
     def measure(self) -> bytes:
-        """The digest of all its bytes."""
-        return _C.digest(self.head) + _C.digest(self.data.numpy())
+        """The digest of all its bytes; the first DIGEST_SIZE are of what
+        travels."""
+        data = self.data.numpy()
+        own = _C.digest(self.head) + _C.digest(data[: self.cut])
+        rest = data[self.cut :]
+        return own + _C.digest(rest) if len(rest) else own
 
     def seal(self) -> None:
         """Notes the digest; a copy travels after that, and does not change."""
@@ -216,4 +257,5 @@ class Snapshot:
 
     @property
     def nbytes(self) -> int:
-        return len(self.head) + self.data.numel()
+        """Of its tensors."""
+        return self.data.numel()

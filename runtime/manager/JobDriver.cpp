@@ -55,13 +55,18 @@ JobDriver::JobDriver(std::shared_ptr<Store> store, const ProcessName &self,
 // Other threads
 //===----------------------------------------------------------------------===//
 
+/// A boundary between two steps seldom asks for anything: then it does not wake
+/// the thread that turns.
 void JobDriver::give(const JobEvent &event) {
+  bool isIdle = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
     for (JobAction &action : member.on(event))
       actions.push_back(std::move(action));
+    isIdle = actions.empty();
   }
-  changed.notify_all();
+  if (!isIdle)
+    changed.notify_all();
 }
 
 void JobDriver::ask(const JobRequest &request) {
@@ -215,7 +220,8 @@ Deadline JobDriver::passTime(Deadline now) {
       waiting = member.wait();
       pause = Pause(member.record().parties);
       late = now + wait;
-      nextLook = now;
+      // What it has just read, or has voted for, is seldom over yet.
+      nextLook = deadlineIn(waits ? pause.take() : kIdleLook);
     }
   }
   JobEvent event;
@@ -300,11 +306,10 @@ Result<JobRecord> JobDriver::parse(const std::string &text) {
   DTRT_RETURN_IF_ERROR(record);
   lastText = text;
   lastRecord = *record;
-  for (auto world = worlds.begin(); world != worlds.end();) {
-    bool isNamed = world->first == record->world->name ||
-                   world->first == record->target->name;
-    world = isNamed ? std::next(world) : worlds.erase(world);
-  }
+  worlds.clear();
+  for (const JobWorldRef &world : {record->world, record->target})
+    if (!world->name.empty())
+      worlds[world->name] = world;
   return record;
 }
 

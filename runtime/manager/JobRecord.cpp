@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string_view>
 #include <tuple>
 
 namespace dtrt {
@@ -13,7 +15,11 @@ namespace {
 using Json = nlohmann::json;
 
 /// Of the record's form: processes with another one are told so.
-constexpr int kForm = 1;
+constexpr int kForm = 2;
+
+/// How much of a change the record itself says, which all read many times.
+constexpr size_t kMostNamed = 16;
+constexpr size_t kMostLayout = 1024; // bytes
 
 const char *const kPhases[] = {"preparing", "transferring", "passed",
                                "committed", "released",     "aborted"};
@@ -28,6 +34,31 @@ std::string textOf(const Json &json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json jsonOf(const JobRequest &change) {
+  return {{"join", change.join},
+          {"leave", change.leave},
+          {"layout", change.layout}};
+}
+
+JobRequest changeOf(const Json &json) {
+  JobRequest change;
+  change.join = json.at("join").get<std::vector<ProcessName>>();
+  change.leave = json.at("leave").get<std::vector<ProcessName>>();
+  change.layout = json.at("layout");
+  return change;
+}
+
+/// Those of `all` that are not in `others`, in their order.
+std::vector<ProcessName> without(const std::vector<ProcessName> &all,
+                                 const std::vector<ProcessName> &others) {
+  std::set<std::string_view> there(others.begin(), others.end());
+  std::vector<ProcessName> left;
+  for (const ProcessName &process : all)
+    if (there.count(process) == 0)
+      left.push_back(process);
+  return left;
+}
+
 JobRecord recordOf(const Json &json) {
   JobRecord record;
   record.epoch = json.at("epoch");
@@ -38,6 +69,8 @@ JobRecord recordOf(const Json &json) {
   record.phase =
       JobPhase(std::find(std::begin(kPhases), std::end(kPhases), phase) -
                std::begin(kPhases));
+  if (json.contains("change"))
+    record.change = changeOf(json["change"]);
   record.lost = json.value("lost", std::vector<ProcessName>());
   record.parties = json.at("parties");
   record.flat = json.at("flat");
@@ -94,6 +127,22 @@ static void append(std::vector<ProcessName> &list,
   for (const ProcessName &process : more)
     if (!contains(list, process))
       list.push_back(process);
+}
+
+std::optional<JobRequest> JobRequest::between(const JobWorld &world,
+                                              const JobWorld &next) {
+  JobRequest change;
+  change.join = without(next.members, world.members);
+  change.leave = without(world.members, next.members);
+  if (next.layout != world.layout)
+    change.layout = next.layout;
+  if (change.join.size() + change.leave.size() > kMostNamed ||
+      change.layout.size() > kMostLayout)
+    return std::nullopt;
+  // Who has left and joins again comes last.
+  JobWorld made = change.appliedTo(world);
+  bool isRight = made.members == next.members && made.layout == next.layout;
+  return isRight ? std::optional<JobRequest>(change) : std::nullopt;
 }
 
 JobRequest JobRequest::followedBy(const JobRequest &next) const {
@@ -157,8 +206,10 @@ JobRecord JobRecord::opened(const JobRequest &request,
   next.flat = request.flat || (isOpen() && flat);
   next.horizon = isOpen() ? horizon : firstStep;
   next.parties = wanted.members.size();
-  for (const ProcessName &member : world->members)
-    next.parties += !wanted.has(member) && !next.isLost(member);
+  for (const ProcessName &member : without(world->members, wanted.members))
+    next.parties += !next.isLost(member);
+  if (epoch != 0)
+    next.change = JobRequest::between(*world, wanted);
   next.target = std::make_shared<const JobWorld>(std::move(wanted));
   return next;
 }
@@ -199,6 +250,7 @@ JobRecord JobRecord::advanced() const {
   next.leaving = world->name;
   next.world = target;
   next.target = nobodysWorld();
+  next.change.reset();
   next.lost.clear();
   return next;
 }
@@ -217,6 +269,8 @@ std::string JobRecord::text() const {
                {"parties", parties},
                {"flat", flat},
                {"horizon", horizon}};
+  if (change)
+    json["change"] = jsonOf(*change);
   if (!lost.empty())
     json["lost"] = lost;
   if (!leaving.empty())
@@ -228,6 +282,28 @@ std::string JobRecord::text() const {
     json["gone"] = gone;
   }
   return textOf(json);
+}
+
+/// The worlds that `record` names; its target as it is made of the other one,
+/// where the record says how.
+static Status loadWorlds(JobRecord &record, const Json &json,
+                         const JobRecord::LoadWorld &load) {
+  for (auto [key, world] : {std::pair("world", &record.world),
+                            std::pair("target", &record.target)}) {
+    std::string name = json.at(key);
+    if (name.empty())
+      continue;
+    if (world == &record.target && record.change) {
+      JobWorld made = record.change->appliedTo(*record.world);
+      made.name = name;
+      *world = std::make_shared<const JobWorld>(std::move(made));
+      continue;
+    }
+    auto loaded = load(name);
+    DTRT_RETURN_IF_ERROR(loaded);
+    *world = *loaded;
+  }
+  return {};
 }
 
 Result<JobRecord> JobRecord::parse(const std::string &text,
@@ -245,15 +321,7 @@ Result<JobRecord> JobRecord::parse(const std::string &text,
     if (size_t(record.phase) >= std::size(kPhases))
       return makeError("the store's record of the job is damaged: no phase ",
                        json.at("phase").get<std::string>());
-    for (auto [key, world] : {std::pair("world", &record.world),
-                              std::pair("target", &record.target)}) {
-      std::string name = json.at(key);
-      if (name.empty())
-        continue;
-      auto loaded = load(name);
-      DTRT_RETURN_IF_ERROR(loaded);
-      *world = *loaded;
-    }
+    DTRT_RETURN_IF_ERROR(loadWorlds(record, json, load));
     return record;
   } catch (const Json::exception &error) {
     return makeError("the store's record of the job is damaged: ",

@@ -42,7 +42,8 @@ struct StoreClient::Shared {
 StoreClient::StoreClient(std::shared_ptr<Store> store)
     : shared(std::make_shared<Shared>()) {
   shared->store = std::move(store);
-  std::thread([shared = shared] { shared->serve(); }).detach();
+  if (!shared->store->answersAtOnce())
+    std::thread([shared = shared] { shared->serve(); }).detach();
 }
 
 StoreClient::~StoreClient() {
@@ -56,11 +57,15 @@ StoreClient::~StoreClient() {
 
 template <typename Answer>
 Answer StoreClient::call(std::function<Answer(Store &)> ask, Wait wait) {
-  auto answer = std::make_shared<std::optional<Answer>>();
   std::unique_lock<std::mutex> lock(shared->mutex);
   if (wait.heed == Heed::Cancel && !shared->cancelled.ok())
     return shared->cancelled;
+  if (shared->store->answersAtOnce()) {
+    lock.unlock();
+    return ask(*shared->store);
+  }
   // The caller may be gone when the answer comes.
+  auto answer = std::make_shared<std::optional<Answer>>();
   shared->calls.push_back(
       [ask = std::move(ask), answer, self = shared.get()](Store &store) {
         Answer given = ask(store);
@@ -70,7 +75,10 @@ Answer StoreClient::call(std::function<Answer(Store &)> ask, Wait wait) {
         }
         self->changed.notify_all();
       });
+  // Who is woken wants the lock.
+  lock.unlock();
   shared->changed.notify_all();
+  lock.lock();
   bool ended = shared->changed.wait_until(lock, wait.deadline, [&] {
     return answer->has_value() ||
            (wait.heed == Heed::Cancel && !shared->cancelled.ok());

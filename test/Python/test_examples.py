@@ -232,6 +232,25 @@ def test_elastic_gpt_loses_processes(option, worlds):
     assert "differ by" in done.stdout
 
 
+@needs("ray")
+def test_elastic_ray(tmp_path):
+    """Losses are those of a process that trains alone: the example checks."""
+    # Ray keeps a token at home.
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / "elastic_ray.py"],
+        env=os.environ | quiet | {"PYTHONPATH": str(BUILD / "python")},
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    # Ray takes longer than the others need to go on without it, or not.
+    assert re.search(r"worlds of 3 -> (2 -> )?3 processes", done.stdout)
+    assert "that of the process that came again: 3" in done.stdout
+    assert "differ by" in done.stdout
+
+
 def test_elastic_pipeline():
     """Layers move to where the partition's optimum has them, at the job's own
     request. State, order and losses are checked by the example itself."""

@@ -9,9 +9,10 @@ import signal
 from math import prod
 
 import pytest
-from dynatrain.job_recovery import holes, not_held
-from dynatrain.job_snapshots import holders_of, node_of
-from dynatrain.snapshot import Region, Snapshot, heard, told
+from dynatrain.job_recovery import choose
+from dynatrain.job_snapshots import Version, held_alone, holders_of, node_of
+from dynatrain.regions import Region, heard, holes, not_held, told
+from dynatrain.snapshot import DIGEST_SIZE, Snapshot
 from dynatrain.state import MERGED, Small
 from processes import KILLED, dist, dynatrain, torch
 from test_job import LEFT, Jobs, Process, box_of, connect, cut
@@ -454,6 +455,80 @@ def test_a_snapshot_that_has_changed_is_found():
     assert copy.small()["step/"].value == 3 and copy.is_right()
     piece.tensor[0, 0] = 2
     assert not copy.is_right()
+
+
+def region(name, first, end):
+    return Region((name, "param"), (12,), (first,), (end - first,), None)
+
+
+def test_what_another_node_holds_does_not_travel():
+    shared, own = region("w", 0, 12), [region("m", i, i + 3) for i in range(4)]
+    members = ["a-0-x", "a-1-x", "b-2-x", "b-3-x"]
+    regions = {one: [shared, own[i]] for i, one in enumerate(members)}
+    assert held_alone(regions, "a-0-x") == {own[0]}
+    # On the same node is as good as not at all.
+    regions["b-2-x"], regions["b-3-x"] = [own[2]], [own[3]]
+    assert held_alone(regions, "a-0-x") == {shared, own[0]}
+    # Of one node each process may be lost alone.
+    regions = {"a-0-x": [shared, own[0]], "a-1-x": [shared], "a-2-x": [own[0]]}
+    assert held_alone(regions, "a-0-x") == set()
+    assert held_alone({"a-0-x": [shared]}, "a-0-x") == {shared}
+
+
+def test_a_part_of_a_copy_travels():
+    model = {name: torch.arange(float(n)) for name, n in zip("abc", (3, 5, 7))}
+    state = dynatrain.State(model=model, step=4)
+    copy = Snapshot.of(state, [])
+    alone = {copy.regions()[1]}
+    for first in ((), alone):
+        copy = Snapshot.of(state, [], first)
+        sent = copy.parted(alone)
+        # No more memory where it is as it is to be.
+        assert (sent.data.data_ptr() == copy.data.data_ptr()) == bool(first)
+        sent.seal()
+        digest = sent.digest[:DIGEST_SIZE]
+        come = Snapshot.arrived(sent.head, sent.data[: sent.cut], digest)
+        assert come.is_right() and come.small()["step/"].value == 4
+        ((key, piece),) = come.pieces()
+        assert key == ("b", "param") and torch.equal(piece.tensor, model["b"])
+        held = {key[0]: piece.tensor for key, piece in sent.pieces()}
+        assert held.keys() == model.keys()
+        assert all(torch.equal(held[name], model[name]) for name in model)
+        # Of its own copy a process finds all that has changed.
+        held["c"][0] = -1
+        assert not sent.is_right() and come.is_right()
+
+
+def test_who_goes_with_all_that_hold_the_same():
+    """Three processes of one node: the first two hold "w", each one its "m"."""
+    members = ["a-0-x", "a-1-x", "a-2-x"]
+    shared, own = region("w", 0, 12), [region("m", i, i + 4) for i in (0, 4, 8)]
+    regions = dict(zip(members, ([shared, own[0]], [shared, own[1]], [own[2]])))
+    version = Version(1, 6, tuple(members), regions=regions)
+
+    def offer(*owners, whole=True):
+        return {"versions": [[1, 6, members, owners, whole]]}
+
+    def chosen(lost, offers, known=version):
+        left = [one for one in members if one not in lost]
+        return choose(left, members, lost, offers, [known])
+
+    # A part of the copy is enough where another one holds the rest.
+    offers = [offer("a-0-x"), offer("a-2-x", "a-1-x")]
+    suppliers = {"a-0-x": 0, "a-2-x": 1, "a-1-x": 1}
+    unknown = Version(1, 6, tuple(members))
+    for known in (version, unknown):
+        found = chosen(["a-1-x"], offers, known)
+        assert found.number == (1, 6) and found.suppliers == suppliers
+    # Nobody knows whether the rest was another's.
+    offers = [offer("a-0-x", whole=False), offer("a-2-x", "a-1-x", whole=False)]
+    with pytest.raises(dynatrain.LostStateError, match="not known here"):
+        chosen(["a-1-x"], offers, unknown)
+    # There are parts of the copies of both, of which no one has "w".
+    words = "only a part of the copy of processes rank 0 .* and rank 1 "
+    words += ".*nobody else held tensor 'w' state 'param' .0:12.; go on"
+    with pytest.raises(dynatrain.LostStateError, match=words):
+        chosen(members[:2], [offer("a-2-x", "a-1-x", "a-0-x")])
 
 
 def test_a_damaged_copy_is_not_used(jobs):

@@ -125,6 +125,55 @@ TEST(JobRecord, IsReadAsItWasWritten) {
   }
 }
 
+TEST(JobRecord, WhoKnowsTheWorldReadsWhatChanges) {
+  Names many;
+  for (int i = 0; i < 40; ++i)
+    many.push_back("process " + std::to_string(i));
+  JobRequest request;
+  request.join = {"new"};
+  request.leave = {many[3]};
+  request.lost = {many[1], many[39]};
+  request.layout = "tp 4";
+  JobRecord open = foundedBy(many).opened(request, many[0]);
+  size_t numRead = 0;
+  auto load = [&](const std::string &name) -> Result<JobWorldRef> {
+    ++numRead;
+    EXPECT_EQ(name, open.world->name);
+    return open.world;
+  };
+  auto read = JobRecord::parse(open.text(), load);
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(numRead, 1u);
+  EXPECT_EQ(read->target->name, open.target->name);
+  EXPECT_EQ(read->target->members, open.target->members);
+  EXPECT_EQ(read->target->layout, open.target->layout);
+  EXPECT_EQ(read->text(), open.text());
+  EXPECT_LT(open.text().size(), 1000u);
+}
+
+TEST(JobRecord, AChangeOfManyWordsIsReadFromTheWorldsOwnRecord) {
+  JobRequest many, longs, returns, leaves;
+  for (int i = 0; i < 17; ++i)
+    many.join.push_back("process " + std::to_string(i));
+  longs.layout = std::string(1025, 'x');
+  JobRecord founded = foundedBy({"a", "b", "c"});
+  EXPECT_FALSE(founded.opened(many, "a").change);
+  EXPECT_FALSE(founded.opened(longs, "a").change);
+  // A newer attempt takes "a" in again, as the last one.
+  leaves.leave = {"a"};
+  returns.join = {"a"};
+  JobRecord again = founded.opened(leaves, "b").opened(returns, "a");
+  EXPECT_EQ(again.target->members, (Names{"b", "c", "a"}));
+  EXPECT_FALSE(again.change);
+  for (const JobRequest &request : {many, longs}) {
+    JobRecord open = founded.opened(request, "a");
+    auto read = JobRecord::parse(open.text(), Worlds(open));
+    ASSERT_TRUE(read.ok()) << read.status().message();
+    EXPECT_EQ(read->target->members, open.target->members);
+    EXPECT_EQ(read->target->layout, open.target->layout);
+  }
+}
+
 TEST(JobRecord, RefusesWhatIsDamaged) {
   JobRecord record = foundedBy({"a"});
   Worlds worlds(record);
@@ -136,8 +185,8 @@ TEST(JobRecord, RefusesWhatIsDamaged) {
   };
   expectContains(JobRecord::parse("{", worlds).status().message(), "damaged");
   expectContains(
-      changed("\"form\":1", "\"form\":2"),
-      "has form 2, expected 1: the processes run different versions");
+      changed("\"form\":2", "\"form\":3"),
+      "has form 3, expected 2: the processes run different versions");
   expectContains(changed("released", "resting"), "no phase resting");
   expectContains(changed("\"epoch\":1", "\"epoch\":\"x\""), "damaged");
   EXPECT_FALSE(JobWorld::parse("w", "[]").ok());

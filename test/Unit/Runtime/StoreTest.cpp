@@ -6,6 +6,7 @@
 
 #include "dtrt/store/FileStore.h"
 #include "dtrt/store/MemoryStore.h"
+#include "dtrt/store/StoreClient.h"
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -93,6 +94,35 @@ TEST_P(Stores, LoseNoChange) {
   });
   std::string last = std::to_string(kTimes - 1);
   EXPECT_EQ(open()->get("key")->value_or("").substr(0, last.size()), last);
+}
+
+/// Notes which thread has called it last.
+class Called : public MemoryStore {
+public:
+  explicit Called(bool atOnce) : atOnce(atOnce) {}
+  bool answersAtOnce() const override { return atOnce; }
+  Result<int64_t> add(const std::string &key, int64_t amount) override {
+    caller = std::this_thread::get_id();
+    return MemoryStore::add(key, amount);
+  }
+  std::thread::id caller;
+
+private:
+  bool atOnce;
+};
+
+TEST(StoreClient, CallsWhatMayHangOnAnotherThread) {
+  for (bool atOnce : {true, false}) {
+    auto store = std::make_shared<Called>(atOnce);
+    StoreClient client(store);
+    StoreClient::Wait wait{deadlineIn(Seconds(100))};
+    EXPECT_EQ(*client.add("n", 2, wait), 2);
+    EXPECT_EQ(store->caller == std::this_thread::get_id(), atOnce);
+    client.cancel(makeError(ErrorCode::Cancelled, "enough"));
+    EXPECT_EQ(client.add("n", 1, wait).status().message(), "enough");
+    wait.heed = StoreClient::Heed::Nothing;
+    EXPECT_EQ(*client.add("n", 1, wait), 3);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Runtime, Stores, testing::Values("memory", "file"),

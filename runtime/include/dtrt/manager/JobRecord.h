@@ -23,7 +23,9 @@
 // never used again.
 //
 // Names of processes and layouts of a world are in a record of its own, which
-// never changes, so that this one stays small however large the world is.
+// never changes, so that this one stays small however large the world is. Where
+// few processes come and go, this one says which: who knows the world that is
+// left need not read the next one, which in a large job are most of its bytes.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,6 +37,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -69,6 +72,9 @@ struct JobRequest {
   /// The plan's mode: beyond the point of no return the old world is gone.
   bool flat = false;
 
+  /// What makes `next` of `world`, where few words say that.
+  static std::optional<JobRequest> between(const JobWorld &world,
+                                           const JobWorld &next);
   /// This request, and then the next.
   JobRequest followedBy(const JobRequest &next) const;
   /// The world as this request makes it; without a name.
@@ -97,6 +103,8 @@ struct JobRecord {
   uint64_t attempt = 0; // 0: there was none
   JobPhase phase = JobPhase::Released;
   JobWorldRef target = nobodysWorld();
+  /// What makes the target of `world`; nothing: that takes too many words.
+  std::optional<JobRequest> change;
   std::vector<ProcessName> lost;
   /// How many processes take part: `isParty`.
   uint64_t parties = 0;

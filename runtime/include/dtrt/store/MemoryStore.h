@@ -21,6 +21,7 @@ public:
                                     const std::string &desired) override;
   Result<int64_t> add(const std::string &key, int64_t amount) override;
   Status remove(const std::string &key) override;
+  bool answersAtOnce() const override { return true; }
   /// All keys, ascending.
   std::vector<std::string> keys();
 

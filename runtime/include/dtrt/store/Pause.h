@@ -9,13 +9,15 @@
 
 namespace dtrt {
 
-/// Polling starts quickly, for ranks that come together, and slows down, more
-/// so in a large world, so that waiting ranks leave the store to the others.
+/// Polling starts quickly, for ranks that come together, and slows down, both
+/// less quickly in a large world, so that waiting ranks leave the store to the
+/// others.
 class Pause {
 public:
   /// `world`: how many poll.
   explicit Pause(size_t world)
-      : longest(std::max(kLongest, kLongestPerRank * double(world))) {}
+      : next(std::max(kFirst, kFirstPerRank * double(world))),
+        longest(std::max(kLongest, kLongestPerRank * double(world))) {}
   /// Each is at least as long as the one before.
   Seconds take() {
     Seconds pause = next;
@@ -29,10 +31,11 @@ public:
 
 private:
   static constexpr Seconds kFirst{0.0002};
+  static constexpr Seconds kFirstPerRank{0.00001};
   static constexpr Seconds kLongest{0.02};
   static constexpr Seconds kLongestPerRank{0.00005};
 
-  Seconds next = kFirst;
+  Seconds next;
   Seconds longest;
 };
 

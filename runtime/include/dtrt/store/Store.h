@@ -34,6 +34,8 @@ public:
   virtual Result<int64_t> add(const std::string &key, int64_t amount) = 0;
   /// A key that is not there is no error.
   virtual Status remove(const std::string &key) = 0;
+  /// Whether no call ever waits, whatever has become of other processes.
+  virtual bool answersAtOnce() const { return false; }
 };
 
 } // namespace dtrt

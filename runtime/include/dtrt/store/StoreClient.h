@@ -2,7 +2,8 @@
 //
 // A call of a store can take for ever: the process that hosts it may be stopped
 // while its connections stay. Here every call runs on a thread of the client;
-// whoever makes it waits no longer than it wants, and not after `cancel`.
+// whoever makes it waits no longer than it wants, and not after `cancel`. A
+// store that answers at once is called without that thread.
 //
 //===----------------------------------------------------------------------===//
 
