@@ -239,7 +239,7 @@ def test_elastic_ray(tmp_path):
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
     done = subprocess.run(
         [sys.executable, EXAMPLES / "elastic_ray.py"],
-        env=os.environ | quiet | {"PYTHONPATH": str(BUILD / "python")},
+        env=os.environ | quiet | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=HANGS,
