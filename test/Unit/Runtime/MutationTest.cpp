@@ -18,8 +18,9 @@ using namespace dtrt::test;
 
 namespace {
 
-// Of a kind: few plans have a place for some of them.
-constexpr int kMostTrials = 60, kMostApplied = 8;
+// Of a kind. Few plans have a place for some of them, which are tried until one
+// has.
+constexpr int kTrials = 60, kMostTrials = 2000, kMostApplied = 8;
 
 struct Tally {
   int applied = 0, refused = 0, equivalent = 0;
@@ -29,8 +30,11 @@ struct Tally {
 /// Applies one kind at random to random plans.
 Tally tryKind(const Mutation &mutation, Rng &rng, bool mayBeEquivalent) {
   Tally tally;
-  for (int trial = 0; trial < kMostTrials && tally.applied < kMostApplied;
-       ++trial) {
+  auto isEnough = [&](int trials) {
+    return tally.applied >= kMostApplied ||
+           trials >= (tally.applied ? kTrials : kMostTrials);
+  };
+  for (int trial = 0; !isEnough(trial); ++trial) {
     TestPlan plan = anyPlan(rng), mutant = plan;
     if (!mutation.apply(mutant, rng))
       continue;
