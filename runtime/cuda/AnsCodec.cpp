@@ -6,10 +6,10 @@
 #include "Stream.h"
 
 #include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/transport/PlaneFrame.h"
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <vector>
 
 namespace dtrt {
@@ -21,37 +21,6 @@ constexpr unsigned kMostWidth = 8;
 /// What nvCOMP's header advises: smaller ones pay more for their tables of
 /// frequencies, larger ones leave a GPU idle.
 constexpr size_t kChunk = size_t(1) << 16;
-/// A plane that gains less than one part in this is left as it is.
-constexpr size_t kLeastGain = 16;
-/// The shorter of two times is the one that nobody has disturbed.
-constexpr int kRounds = 2;
-
-bool has(uint8_t planes, unsigned plane) { return planes >> plane & 1; }
-
-void putSize(std::byte *out, size_t size) {
-  auto word = uint32_t(size);
-  for (int i = 0; i < 4; ++i)
-    out[i] = std::byte(word >> (8 * i));
-}
-
-size_t sizeAt(const std::byte *in) {
-  uint32_t word = 0;
-  for (int i = 0; i < 4; ++i)
-    word |= uint32_t(in[i]) << (8 * i);
-  return word;
-}
-
-/// A GPU's work counts as long as it is waited for.
-double secondsNow() {
-  std::chrono::duration<double> time =
-      std::chrono::steady_clock::now().time_since_epoch();
-  return time.count();
-}
-
-Status damaged(const char *what) {
-  return makeError(ErrorCode::System, "compressed bytes are damaged: ", what);
-}
-
 Status nvcompStatus(NvcompStatus status, const char *what) {
   if (status == kNvcompSuccess)
     return {};
@@ -114,8 +83,6 @@ public:
                 uint8_t planes, std::byte *out, size_t room) override;
   Result<size_t> decode(const std::byte *in, size_t inBytes, std::byte *run,
                         size_t bytes, unsigned width) override;
-  CodecGain measure(const std::byte *sample, size_t bytes,
-                    unsigned width) override;
   size_t sampleBytes() const override { return most; }
   size_t leastSampleBytes() const override { return most / 2; }
   /// A GPU that has little to do takes as long.
@@ -158,7 +125,15 @@ private:
                               size_t room);
   Result<size_t> decodePlanes(const std::byte *in, size_t inBytes,
                               std::byte *run, size_t count, unsigned width);
-  uint8_t planesThatGain(const std::byte *sample, size_t count, unsigned width);
+  uint8_t planesThatGain(const std::byte *sample, size_t count,
+                         unsigned width) override;
+  std::byte *sampleRoom(size_t) override { return at(sampleAt); }
+  /// A GPU's work counts as long as it is waited for.
+  double secondsNow() const override {
+    std::chrono::duration<double> time =
+        std::chrono::steady_clock::now().time_since_epoch();
+    return time.count();
+  }
 
   const NvcompApi &api;
   int gpu;
@@ -272,7 +247,8 @@ Status AnsCodec::moveBytes(size_t count, unsigned width) {
 Status AnsCodec::compress(size_t count, unsigned width, uint8_t planes) {
   batch.clear();
   for (unsigned p = 0; p < width; ++p)
-    for (size_t begin = 0; has(planes, p) && begin < count; begin += kChunk)
+    for (size_t begin = 0; hasPlane(planes, p) && begin < count;
+         begin += kChunk)
       batch.add(plane(p, count) + begin, std::min(kChunk, count - begin),
                 at(codedAt) + batch.count() * slot, 0);
   DTRT_RETURN_IF_ERROR(give(rawList, batch.raw));
@@ -310,11 +286,11 @@ Result<size_t> AnsCodec::gather(size_t count, unsigned width, uint8_t planes,
     return true;
   };
   for (unsigned p = 0; p < width; ++p) {
-    size_t parts = has(planes, p) ? chunksOf(count) : 1;
+    size_t parts = hasPlane(planes, p) ? chunksOf(count) : 1;
     for (size_t i = 0; i < parts; ++i) {
       const void *from = plane(p, count);
       size_t bytes = count;
-      if (has(planes, p)) {
+      if (hasPlane(planes, p)) {
         size_t coded = batch.codedBytes[chunk];
         from = coded ? batch.coded[chunk] : batch.raw[chunk];
         bytes = coded ? coded : batch.rawBytes[chunk];
@@ -383,7 +359,7 @@ Status AnsCodec::decompress() {
   for (size_t i = 0; i < batch.count(); ++i)
     if (batch.statuses[i] != kNvcompSuccess ||
         batch.gotBytes[i] != batch.rawBytes[i])
-      return damaged("a plane is not what was compressed");
+      return damagedPlanes("a plane is not what was compressed");
   return {};
 }
 
@@ -393,25 +369,25 @@ Result<size_t> AnsCodec::scatter(const std::byte *in, size_t inBytes,
                                  size_t count, unsigned width, uint8_t planes) {
   size_t coded = 0;
   for (unsigned p = 0; p < width; ++p)
-    coded += has(planes, p) ? chunksOf(count) : 0;
+    coded += hasPlane(planes, p) ? chunksOf(count) : 0;
   size_t sizes = 1, from = 1 + 4 * coded;
   if (from > inBytes)
-    return damaged("sizes are missing");
+    return damagedPlanes("sizes are missing");
   batch.clear();
   for (unsigned p = 0; p < width; ++p) {
-    size_t step = has(planes, p) ? kChunk : count;
+    size_t step = hasPlane(planes, p) ? kChunk : count;
     for (size_t begin = 0; begin < count; begin += step) {
       size_t bytes = std::min(step, count - begin), size = 0;
       std::byte *to = plane(p, count) + begin;
-      if (has(planes, p)) {
+      if (hasPlane(planes, p)) {
         size = sizeAt(in + sizes);
         sizes += 4;
       }
       size_t length = size ? size : bytes;
       if (length > inBytes - from)
-        return damaged("a plane is missing");
+        return damagedPlanes("a plane is missing");
       if (size > slot)
-        return damaged("a chunk is longer than any can be");
+        return damagedPlanes("a chunk is longer than any can be");
       if (size) {
         std::byte *place = at(codedAt) + batch.count() * slot;
         batch.add(to, bytes, place, size);
@@ -429,7 +405,7 @@ Result<size_t> AnsCodec::decodePlanes(const std::byte *in, size_t inBytes,
                                       unsigned width) {
   auto planes = uint8_t(in[0]);
   if (width < kMostWidth && planes >> width)
-    return damaged("there is no such plane");
+    return damagedPlanes("there is no such plane");
   auto read = scatter(in, inBytes, count, width, planes);
   DTRT_RETURN_IF_ERROR(read);
   DTRT_RETURN_IF_ERROR(decompress());
@@ -441,12 +417,12 @@ Result<size_t> AnsCodec::decode(const std::byte *in, size_t inBytes,
                                 std::byte *run, size_t bytes, unsigned width) {
   UseGpu use(gpu);
   if (inBytes < 1)
-    return damaged("no byte is left");
+    return damagedPlanes("no byte is left");
   Result<size_t> read = bytes + 1;
   if (in[0] != std::byte(0))
     read = decodePlanes(in, inBytes, run, bytes / width, width);
   else if (inBytes < bytes + 1)
-    return damaged("elements are missing");
+    return damagedPlanes("elements are missing");
   else if (Status copied = copy(run, in + 1, bytes); !copied.ok())
     read = copied;
   Status ended = stream.synchronize();
@@ -474,36 +450,10 @@ uint8_t AnsCodec::planesThatGain(const std::byte *sample, size_t count,
     for (size_t i = 0; i < chunksOf(count); ++i, ++chunk)
       size += batch.codedBytes[chunk] ? batch.codedBytes[chunk]
                                       : batch.rawBytes[chunk];
-    if (size < count - count / kLeastGain)
+    if (isGain(size, count))
       planes |= uint8_t(1u << p);
   }
   return planes;
-}
-
-CodecGain AnsCodec::measure(const std::byte *sample, size_t bytes,
-                            unsigned width) {
-  CodecGain gain;
-  gain.raw = gain.encoded = bytes;
-  std::vector<std::byte> encoded(bytes);
-  gain.planes = planesThatGain(sample, bytes / width, width);
-  for (int round = 0; gain.planes != 0 && round < kRounds; ++round) {
-    double begin = secondsNow();
-    size_t size = encode(sample, bytes, width, gain.planes, encoded.data(),
-                         encoded.size());
-    double between = secondsNow();
-    if (size == 0 ||
-        !decode(encoded.data(), size, at(sampleAt), bytes, width).ok()) {
-      gain.planes = 0;
-      break;
-    }
-    double end = secondsNow();
-    gain.encoded = size;
-    if (round == 0 || between - begin < gain.encodeSeconds)
-      gain.encodeSeconds = between - begin;
-    if (round == 0 || end - between < gain.decodeSeconds)
-      gain.decodeSeconds = end - between;
-  }
-  return gain;
 }
 
 } // namespace

@@ -2,35 +2,21 @@
 
 #include "NvcompApi.h"
 
-#include <dlfcn.h>
+#include "SharedLibrary.h"
 
 namespace dtrt {
 
 namespace {
 
-/// The one that the process or its search path has, else that of the build.
-void *openLibrary(std::string &why) {
-  for (const char *name : {"libnvcomp.so.6", DT_NVCOMP_LIBRARY}) {
-    void *library = *name ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : nullptr;
-    if (library)
-      return library;
-    if (const char *text = *name ? dlerror() : nullptr)
-      why = text;
-  }
-  return nullptr;
-}
-
 Result<NvcompApi> load() {
-  std::string why;
-  void *library = openLibrary(why);
-  if (!library)
-    return makeError(ErrorCode::System, "cannot load nvCOMP: ", why);
+  // The one that the process or its search path has, else that of the build.
+  auto library = loadLibrary("nvCOMP", {"libnvcomp.so.6", DT_NVCOMP_LIBRARY});
+  DTRT_RETURN_IF_ERROR(library);
   NvcompApi api;
   const char *missing = nullptr;
   auto find = [&](const char *name, auto &function) {
-    void *symbol = dlsym(library, name);
-    function = reinterpret_cast<std::decay_t<decltype(function)>>(symbol);
-    missing = symbol ? missing : name;
+    findFunction(*library, name, function);
+    missing = function ? missing : name;
   };
   find("nvcompGetProperties", api.GetProperties);
   if (api.GetProperties)

@@ -4,6 +4,8 @@
 
 #include "BytePlanes.h"
 
+#include "dtrt/transport/PlaneFrame.h"
+
 #ifdef DT_HAS_ZSTD
 #define ZSTD_STATIC_LINKING_ONLY // for ZSTD_c_literalCompressionMode
 #include <zstd.h>
@@ -16,6 +18,39 @@
 
 namespace dtrt {
 
+namespace {
+
+/// The shorter of two times is the one that nobody has disturbed.
+constexpr int kRounds = 2;
+
+} // namespace
+
+CodecGain StateCodec::measure(const std::byte *sample, size_t bytes,
+                              unsigned width) {
+  CodecGain gain;
+  gain.raw = gain.encoded = bytes;
+  std::vector<std::byte> encoded(bytes);
+  gain.planes = planesThatGain(sample, bytes / width, width);
+  for (int round = 0; gain.planes != 0 && round < kRounds; ++round) {
+    double begin = secondsNow();
+    size_t size = encode(sample, bytes, width, gain.planes, encoded.data(),
+                         encoded.size());
+    double between = secondsNow();
+    if (size == 0 ||
+        !decode(encoded.data(), size, sampleRoom(bytes), bytes, width).ok()) {
+      gain.planes = 0;
+      break;
+    }
+    double end = secondsNow();
+    gain.encoded = size;
+    if (round == 0 || between - begin < gain.encodeSeconds)
+      gain.encodeSeconds = between - begin;
+    if (round == 0 || end - between < gain.decodeSeconds)
+      gain.decodeSeconds = end - between;
+  }
+  return gain;
+}
+
 #ifdef DT_HAS_ZSTD
 
 namespace {
@@ -24,39 +59,9 @@ namespace {
 /// few places, in a table that stays in the cache. Twice as fast as level 1,
 /// and as small.
 constexpr int kLevel = 1, kWindowLog = 17, kHashLog = 12, kStep = 1024;
-/// A plane that gains less than one part in this is left as it is.
-constexpr size_t kLeastGain = 16;
-/// The shorter of two times is the one that nobody has disturbed.
-constexpr int kRounds = 2;
 /// The clock's steps do not count beside it.
 constexpr size_t kSample = size_t(1) << 16, kLeastSample = kSample / 4,
                  kQuickSample = kSample / 8;
-
-void putSize(std::byte *out, size_t size) {
-  auto word = uint32_t(size);
-  for (int i = 0; i < 4; ++i)
-    out[i] = std::byte(word >> (8 * i));
-}
-
-size_t sizeAt(const std::byte *in) {
-  uint32_t word = 0;
-  for (int i = 0; i < 4; ++i)
-    word |= uint32_t(in[i]) << (8 * i);
-  return word;
-}
-
-bool has(uint8_t planes, unsigned plane) { return planes >> plane & 1; }
-
-/// Of this thread's work: what else the machine does is not the codec's.
-double secondsNow() {
-  timespec time = {};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
-}
-
-Status damaged(const char *what) {
-  return makeError(ErrorCode::System, "compressed bytes are damaged: ", what);
-}
 
 struct FreeContext {
   void operator()(ZSTD_CCtx *context) const { ZSTD_freeCCtx(context); }
@@ -75,8 +80,6 @@ public:
                 uint8_t planes, std::byte *out, size_t room) override;
   Result<size_t> decode(const std::byte *in, size_t inBytes, std::byte *run,
                         size_t bytes, unsigned width) override;
-  CodecGain measure(const std::byte *sample, size_t bytes,
-                    unsigned width) override;
   size_t sampleBytes() const override { return kSample; }
   size_t leastSampleBytes() const override { return kLeastSample; }
   size_t quickSampleBytes() const override { return kQuickSample; }
@@ -91,12 +94,23 @@ private:
     size_t size = ZSTD_compress2(compressor.get(), out, room, plane, bytes);
     return ZSTD_isError(size) ? 0 : size;
   }
-  uint8_t planesThatGain(const std::byte *sample, size_t count, unsigned width,
-                         std::vector<std::byte> &room);
+  uint8_t planesThatGain(const std::byte *sample, size_t count,
+                         unsigned width) override;
+  std::byte *sampleRoom(size_t bytes) override {
+    decoded.resize(bytes);
+    return decoded.data();
+  }
+  /// Of this thread's work: what else the machine does is not the codec's.
+  double secondsNow() const override {
+    timespec time = {};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return double(time.tv_sec) + double(time.tv_nsec) * 1e-9;
+  }
 
   std::unique_ptr<ZSTD_CCtx, FreeContext> compressor;
   std::unique_ptr<ZSTD_DCtx, FreeContext> decompressor;
-  std::vector<std::byte> sorted; // planes of one run
+  std::vector<std::byte> sorted;  // planes of one run
+  std::vector<std::byte> decoded; // a sample
 };
 
 Status ZstdCodec::configure() {
@@ -132,13 +146,13 @@ size_t ZstdCodec::encode(const std::byte *run, size_t bytes, unsigned width,
   // Planes whose compressed form is longer than they are stay as they are.
   size_t sizes = 1, at = 1;
   for (unsigned p = 0; p < width; ++p)
-    at += has(planes, p) ? 4 : 0;
+    at += hasPlane(planes, p) ? 4 : 0;
   uint8_t mask = 0;
   for (unsigned p = 0; p < width; ++p) {
     if (at >= room)
       return 0;
     size_t size = 0;
-    if (has(planes, p))
+    if (hasPlane(planes, p))
       size = compress(parts[p], count, out + at, std::min(room - at, count));
     bool isCompressed = size > 0;
     if (!isCompressed) {
@@ -147,7 +161,7 @@ size_t ZstdCodec::encode(const std::byte *run, size_t bytes, unsigned width,
       std::memcpy(out + at, parts[p], count);
       size = count;
     }
-    if (has(planes, p)) {
+    if (hasPlane(planes, p)) {
       putSize(out + sizes, isCompressed ? size : 0);
       sizes += 4;
       mask |= uint8_t(1u << p);
@@ -161,25 +175,25 @@ size_t ZstdCodec::encode(const std::byte *run, size_t bytes, unsigned width,
 Result<size_t> ZstdCodec::decode(const std::byte *in, size_t inBytes,
                                  std::byte *run, size_t bytes, unsigned width) {
   if (inBytes < 1)
-    return damaged("no byte is left");
+    return damagedPlanes("no byte is left");
   auto mask = uint8_t(in[0]);
   if (mask == 0) {
     if (inBytes < bytes + 1)
-      return damaged("elements are missing");
+      return damagedPlanes("elements are missing");
     std::memcpy(run, in + 1, bytes);
     return bytes + 1;
   }
   if (mask >> width)
-    return damaged("there is no such plane");
+    return damagedPlanes("there is no such plane");
   size_t count = bytes / width, sizes = 1, at = 1;
   for (unsigned p = 0; p < width; ++p)
-    at += has(mask, p) ? 4 : 0;
+    at += hasPlane(mask, p) ? 4 : 0;
   if (at > inBytes)
-    return damaged("sizes are missing");
+    return damagedPlanes("sizes are missing");
   Planes<const std::byte> parts = {};
   for (unsigned p = 0; p < width; ++p) {
     size_t size = 0; // as it is
-    if (has(mask, p)) {
+    if (hasPlane(mask, p)) {
       size = sizeAt(in + sizes);
       sizes += 4;
     }
@@ -187,14 +201,14 @@ Result<size_t> ZstdCodec::decode(const std::byte *in, size_t inBytes,
     if (!isCompressed)
       size = count;
     if (size > inBytes - at)
-      return damaged("a plane is missing");
+      return damagedPlanes("a plane is missing");
     parts[p] = in + at;
     if (isCompressed) {
       std::byte *plane = sorted.data() + p * count;
       size_t got =
           ZSTD_decompressDCtx(decompressor.get(), plane, count, in + at, size);
       if (ZSTD_isError(got) || got != count)
-        return damaged("a plane is not what was compressed");
+        return damagedPlanes("a plane is not what was compressed");
       parts[p] = plane;
     }
     at += size;
@@ -204,8 +218,8 @@ Result<size_t> ZstdCodec::decode(const std::byte *in, size_t inBytes,
 }
 
 uint8_t ZstdCodec::planesThatGain(const std::byte *sample, size_t count,
-                                  unsigned width,
-                                  std::vector<std::byte> &room) {
+                                  unsigned width) {
+  std::vector<std::byte> room(count);
   Planes<std::byte> parts = {};
   for (unsigned p = 0; p < width; ++p)
     parts[p] = sorted.data() + p * count;
@@ -213,36 +227,10 @@ uint8_t ZstdCodec::planesThatGain(const std::byte *sample, size_t count,
   uint8_t planes = 0;
   for (unsigned p = 0; p < width; ++p) {
     size_t size = compress(parts[p], count, room.data(), room.size());
-    if (size > 0 && size < count - count / kLeastGain)
+    if (size > 0 && isGain(size, count))
       planes |= uint8_t(1u << p);
   }
   return planes;
-}
-
-CodecGain ZstdCodec::measure(const std::byte *sample, size_t bytes,
-                             unsigned width) {
-  CodecGain gain;
-  gain.raw = gain.encoded = bytes;
-  std::vector<std::byte> encoded(bytes), decoded(bytes);
-  gain.planes = planesThatGain(sample, bytes / width, width, encoded);
-  for (int round = 0; gain.planes != 0 && round < kRounds; ++round) {
-    double begin = secondsNow();
-    size_t size = encode(sample, bytes, width, gain.planes, encoded.data(),
-                         encoded.size());
-    double between = secondsNow();
-    if (size == 0 ||
-        !decode(encoded.data(), size, decoded.data(), bytes, width).ok()) {
-      gain.planes = 0;
-      break;
-    }
-    double end = secondsNow();
-    gain.encoded = size;
-    if (round == 0 || between - begin < gain.encodeSeconds)
-      gain.encodeSeconds = between - begin;
-    if (round == 0 || end - between < gain.decodeSeconds)
-      gain.decodeSeconds = end - between;
-  }
-  return gain;
 }
 
 } // namespace

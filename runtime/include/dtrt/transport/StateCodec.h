@@ -2,7 +2,7 @@
 //
 // Byte planes, of which those that gain by it are compressed; without loss.
 // On CPUs by zstd (StateCodec.cpp), on GPUs by nvCOMP
-// (dtrt/cuda/NvcompCodec.h). Encoded by zstd, a run of elements is
+// (runtime/cuda/AnsCodec.h). Encoded by zstd, a run of elements is
 //
 //   mask      1 byte: bit p says that plane p is compressed
 //   sizes     4 bytes, little-endian, for each of these
@@ -63,8 +63,7 @@ public:
                                 std::byte *run, size_t bytes,
                                 unsigned width) = 0;
   /// Encodes a sample and decodes it again, on memory of the same size twice.
-  virtual CodecGain measure(const std::byte *sample, size_t bytes,
-                            unsigned width) = 0;
+  CodecGain measure(const std::byte *sample, size_t bytes, unsigned width);
   /// Of a sample: so long that its time is that of a long run, and short beside
   /// the message, for a link waits for the first ones.
   virtual size_t sampleBytes() const = 0;
@@ -77,6 +76,14 @@ public:
   static constexpr double kMostOff = 3;
   /// Of the library's own state.
   virtual size_t libraryBytes() const = 0;
+
+private:
+  virtual uint8_t planesThatGain(const std::byte *sample, size_t count,
+                                 unsigned width) = 0;
+  /// Where a sample of so many bytes can be decoded.
+  virtual std::byte *sampleRoom(size_t bytes) = 0;
+  /// Of a clock that shows what the codec costs, and little else.
+  virtual double secondsNow() const = 0;
 };
 
 } // namespace dtrt
