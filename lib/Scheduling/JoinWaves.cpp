@@ -3,6 +3,7 @@
 #include "dt/Scheduling/JoinWaves.h"
 
 #include "WavePorts.h"
+#include "dt/Geometry/Overlaps.h"
 #include "dt/Scheduling/ChunkSizes.h"
 
 #include <algorithm>
@@ -43,50 +44,79 @@ private:
   std::map<WavePort, Use> uses;
 };
 
+/// Pairs of pieces, a forward and what brings a part of it to its sender; in
+/// order.
+std::vector<IndexPair> feedsOf(const std::vector<ScheduledMove> &pieces) {
+  struct Place {
+    std::vector<uint32_t> sent, come;
+  };
+  std::map<std::pair<uint32_t, int64_t>, Place> places; // flow, device
+  for (uint32_t i = 0; i < pieces.size(); ++i)
+    if (const Move &move = pieces[i].move; move.hop > 0)
+      places[{move.flow, move.source}].sent.push_back(i);
+  if (places.empty())
+    return {};
+  for (uint32_t i = 0; i < pieces.size(); ++i) {
+    const Move &move = pieces[i].move;
+    if (auto at = places.find({move.flow, move.destination});
+        at != places.end())
+      at->second.come.push_back(i);
+  }
+  auto boxesOf = [&](const std::vector<uint32_t> &indices) {
+    std::vector<Box> boxes;
+    for (uint32_t i : indices)
+      boxes.push_back(pieces[i].move.box);
+    return boxes;
+  };
+  std::vector<IndexPair> feeds;
+  for (const auto &[at, place] : places)
+    for (auto [sent, come] :
+         overlappingPairs(boxesOf(place.sent), boxesOf(place.come)))
+      feeds.emplace_back(place.sent[sent], place.come[come]);
+  std::sort(feeds.begin(), feeds.end());
+  return feeds;
+}
+
 /// Puts message after message into waves. Invariant: what it has put there
 /// keeps the rules of WaveProblem, whatever comes later.
 class Joiner {
 public:
-  explicit Joiner(const WaveProblem &problem) : cluster(problem.cluster) {
-    for (const Move &move : problem.moves)
-      if (move.hop > 0)
-        brought[{move.flow, move.source}];
-  }
+  Joiner(const Cluster &cluster, const std::vector<ScheduledMove> &pieces)
+      : cluster(cluster), pieces(pieces), joined(pieces),
+        feeds(feedsOf(pieces)) {}
 
-  int32_t place(const ScheduledMove *first, const ScheduledMove *last);
+  /// The next message: pieces [first, last).
+  void place(size_t first, size_t last);
+  std::vector<ScheduledMove> take() { return std::move(joined); }
 
 private:
-  int32_t afterFeeders(const ScheduledMove *first,
-                       const ScheduledMove *last) const;
+  int32_t afterFeeders(size_t last);
 
   const Cluster &cluster;
+  const std::vector<ScheduledMove> &pieces;
+  std::vector<ScheduledMove> joined; // pieces in their new waves
+  std::vector<IndexPair> feeds;
+  size_t nextFeed = 0; // of what is not placed yet
   Room ports;
   std::map<std::pair<int64_t, int64_t>, int32_t> lastOf; // pair
-  /// What comes to where it is forwarded from: box, and the wave after it.
-  std::map<std::pair<uint32_t, int64_t>, std::vector<std::pair<Box, int32_t>>>
-      brought;
 };
 
-/// The first wave in which all of a message is at its sender.
-int32_t Joiner::afterFeeders(const ScheduledMove *first,
-                             const ScheduledMove *last) const {
+/// The first wave in which all of the message that ends at `last` is at its
+/// sender.
+int32_t Joiner::afterFeeders(size_t last) {
   int32_t wave = 0;
-  for (const ScheduledMove *piece = first; piece != last; ++piece) {
-    if (piece->move.hop == 0)
-      continue;
-    for (const auto &[box, after] :
-         brought.at({piece->move.flow, piece->move.source}))
-      if (after > wave && overlaps(box, piece->move.box))
-        wave = after;
-  }
+  for (; nextFeed < feeds.size() && feeds[nextFeed].first < last; ++nextFeed)
+    if (auto [sent, come] = feeds[nextFeed]; come < sent)
+      wave = std::max(wave, joined[come].wave + 1);
   return wave;
 }
 
-int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
-  const int64_t from = first->move.source, to = first->move.destination;
+void Joiner::place(size_t first, size_t last) {
+  const int64_t from = pieces[first].move.source;
+  const int64_t to = pieces[first].move.destination;
   const auto used = portsOf(cluster, from, to);
   int32_t &next = lastOf[{from, to}];
-  int32_t wave = std::max(next, afterFeeders(first, last));
+  int32_t wave = std::max(next, afterFeeders(last));
   for (const WavePort &port : used)
     wave = std::max(wave, ports.first(port));
   auto isFull = [&](const WavePort &port) { return !ports.has(port, wave); };
@@ -95,10 +125,8 @@ int32_t Joiner::place(const ScheduledMove *first, const ScheduledMove *last) {
   for (const WavePort &port : used)
     ports.take(port, wave);
   next = wave + 1;
-  for (const ScheduledMove *piece = first; piece != last; ++piece)
-    if (auto at = brought.find({piece->move.flow, to}); at != brought.end())
-      at->second.emplace_back(piece->move.box, wave + 1);
-  return wave;
+  for (size_t i = first; i < last; ++i)
+    joined[i].wave = wave;
 }
 
 /// Whether a group fills no area of an arena that is divided evenly, whatever
@@ -129,14 +157,10 @@ dt::joinWaves(const WaveProblem &problem,
   const Cluster &cluster = problem.cluster;
   if (cluster.messagesPerPort(false) == 1 && cluster.messagesPerPort(true) == 1)
     return std::nullopt;
-  std::vector<ScheduledMove> joined = scheduled;
-  Joiner joiner(problem);
-  forEachMessage(scheduled, [&](size_t first, size_t last) {
-    int32_t wave =
-        joiner.place(scheduled.data() + first, scheduled.data() + last);
-    for (size_t i = first; i < last; ++i)
-      joined[i].wave = wave;
-  });
+  Joiner joiner(cluster, scheduled);
+  forEachMessage(scheduled,
+                 [&](size_t first, size_t last) { joiner.place(first, last); });
+  std::vector<ScheduledMove> joined = joiner.take();
   sortByMessage(joined);
   if (!fitStaging(problem, joined))
     return std::nullopt;
