@@ -235,15 +235,18 @@ def await_file(path: Path) -> str:
     return path.read_text()
 
 
-def on_signal(*_):
-    raise Boom("a signal handler of the trainer")
-
-
 class Recorder:
     """What became of a rank, and how long each call took."""
 
     def __init__(self) -> None:
         self.found = {"error": "", "kind": "", "outcome": "none", "seconds": {}}
+        self.closed = False
+
+    def on_signal(self, *_) -> None:
+        """A handler that raises while there is a switch to interrupt. One that
+        is late must not interrupt the writing of the record."""
+        if not self.closed:
+            raise Boom("a signal handler of the trainer")
 
     @contextlib.contextmanager
     def timed(self, name: str):
@@ -290,6 +293,7 @@ def take_switch(run: Run, rank: int, store, recorder: Recorder) -> None:
             switch.commit()
         assert switch.user_data == {"from": 0}
     finally:
+        recorder.closed = True
         if switch is not None:
             found["outcome"] = switch.outcome
         found["intact"] = all(
@@ -301,10 +305,10 @@ def take_switch(run: Run, rank: int, store, recorder: Recorder) -> None:
 def work(run: Run, rank: int) -> None:
     """A rank's life; what its trainer raises ends its process."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # torchrun's
-    signal.signal(signal.SIGUSR1, on_signal)
-    write_file(run.file(f"pid{rank}"), str(os.getpid()))
     recorder = Recorder()
     found = recorder.found
+    signal.signal(signal.SIGUSR1, recorder.on_signal)
+    write_file(run.file(f"pid{rank}"), str(os.getpid()))
     try:
         take_switch(run, rank, open_store(run, rank), recorder)
     except dynatrain.Error as error:
@@ -382,6 +386,16 @@ def await_records(run: Run, ranks: list[int]) -> list[int]:
     return missing
 
 
+def fate(run: Run, rank: int) -> str:
+    """Of a rank that has left no record."""
+    pid = int(run.file(f"pid{rank}").read_text())
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except FileNotFoundError:
+        return "has ended without a record"
+    return "has ended without a record" if state[0] == "Z" else "hangs"
+
+
 def reap(pids: list[int], seconds: float) -> bool:
     """Whether all have ended by themselves; those that have not are killed."""
     deadline = time.monotonic() + seconds
@@ -441,7 +455,7 @@ def faults_of(run: Run) -> list[str]:
         if rank != run.victim or run.fault not in ("kill", "stop")
     ]
     late = await_records(run, ends)
-    faults = [f"rank {rank} hangs" for rank in late]
+    faults = [f"rank {rank} {fate(run, rank)}" for rank in late]
     for rank in [*late, *{run.victim} - set(ends) - {-1}]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(int(run.file(f"pid{rank}").read_text()), signal.SIGKILL)
