@@ -5,7 +5,8 @@
 //   3. Where a box goes to several devices and the best so far takes more than
 //      1 % above the bound, items go along chains, then along trees, then in
 //      rounds.
-//   4. The first of those that are equally fast is kept.
+//   4. The first of those that are equally fast is kept; the first of all where
+//      that is too long to be timed.
 //
 // test/Problems/route-spread.json, 12 MB for four devices, bound 0.490 ms:
 //
@@ -21,6 +22,7 @@
 #include "dt/Routing/Router.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 using namespace dt;
@@ -41,6 +43,8 @@ public:
   }
 
   double seconds() const { return bestSeconds; }
+  /// Whether the first route could be timed.
+  bool canCompare() const { return std::isfinite(bestSeconds); }
   void judge(Routing &other) {
     double seconds = options.seconds(other.moves);
     if (!isFaster(seconds, bestSeconds))
@@ -95,6 +99,8 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   if (isLong && !forward(Forwarding::Rounds))
     return std::nullopt;
   RouteChoice choice(options, routing);
+  if (!choice.canCompare())
+    return std::nullopt;
   if (isTiny)
     choice.judge(exact);
   double enough = problem.lowerBound() * kGoodEnough;

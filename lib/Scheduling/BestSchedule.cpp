@@ -6,8 +6,9 @@
 //      Where ports carry several messages at once, waves are also joined
 //      (JoinWaves.h).
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
-//      carries, or when `effort` pieces have been scheduled. Where there are
-//      many pieces, two sizes in a row that gain nothing end a round.
+//      carries, or when `effort` pieces have been scheduled, or one has more
+//      pieces than it may. Where there are many, two sizes in a row that gain
+//      nothing end a round.
 //   3. What is forwarded is also tried in the rounds that its route names
 //      (RoundSchedule.h), and those joined.
 //   4. Where there are few latencies, pairs are tried as one message each that
@@ -51,8 +52,8 @@ constexpr double kGoodEnough = 1.005;
 /// Schedules and times, until there is no more to gain or no effort left.
 class Trials {
 public:
-  Trials(const WaveProblem &problem, int64_t effort, double enough)
-      : problem(problem), effort(effort), enough(enough) {}
+  Trials(const WaveProblem &problem, const WaveOptions &options, double enough)
+      : problem(problem), options(options), enough(enough) {}
 
   /// Invariant: `best` is the fastest of the trials so far. Returns the seconds
   /// of this one, if it has been scheduled.
@@ -65,7 +66,7 @@ private:
   double take(std::vector<ScheduledMove> scheduled, size_t candidate);
 
   const WaveProblem &problem;
-  const int64_t effort; // in pieces
+  const WaveOptions &options;
   const double enough;
   double busiest = 0; // of the best
   int64_t tried = 0;  // pieces
@@ -75,13 +76,15 @@ private:
 std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
   constexpr int kMostMisses = 2;
   constexpr int64_t kManyPieces = 20000;
-  if (tried > effort || best.seconds < enough * busiest ||
+  if (tried > options.effort || best.seconds < enough * busiest ||
       (tried > kManyPieces && misses >= kMostMisses))
     return std::nullopt;
-  std::vector<ScheduledMove> scheduled = schedule(problem, chunks);
-  tried += int64_t(scheduled.size());
-  if (scheduled.empty() && !problem.moves.empty())
-    return std::nullopt; // more messages than the limit
+  std::vector<ScheduledMove> scheduled =
+      schedule(problem, chunks, options.mostPieces);
+  bool isTooLong = scheduled.empty() && !problem.moves.empty();
+  tried += isTooLong ? options.mostPieces : int64_t(scheduled.size());
+  if (isTooLong)
+    return std::nullopt;
   auto joined = joinWaves(problem, scheduled);
   ++misses;
   double seconds = take(std::move(scheduled), candidate);
@@ -140,8 +143,8 @@ void joinIfFaster(const WaveProblem &problem, WaveSchedule &schedule) {
 
 ChunkChoice dt::fastestOf(const WaveProblem &problem,
                           const std::vector<ChunkBytes> &candidates,
-                          int64_t effort, double enough) {
-  Trials trials(problem, effort, enough);
+                          const WaveOptions &options, double enough) {
+  Trials trials(problem, options, enough);
   // What holding forwards gains depends on the size: a chain of few chunks
   // waits for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
@@ -173,8 +176,7 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     chunks.hasShortEnds = !chunks.isWhole;
   if (candidates.empty())
     return refuseChunks(problem);
-  ChunkChoice best =
-      fastestOf(problem, candidates, options.effort, kGoodEnough);
+  ChunkChoice best = fastestOf(problem, candidates, options, kGoodEnough);
   if (best.moves.empty() && !problem.moves.empty())
     return refuseMessages();
   schedule.moves = std::move(best.moves);

@@ -291,7 +291,9 @@ FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
                      [&](const ChunkBytes &a, const ChunkBytes &b) {
                        return distance(a, lastBest) < distance(b, lastBest);
                      });
-  ChunkChoice best = fastestOf(phase, candidates, effort, /*enough=*/0);
+  WaveOptions own = options;
+  own.effort = effort;
+  ChunkChoice best = fastestOf(phase, candidates, own, /*enough=*/0);
   if (best.moves.empty() ||
       int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
     return refuseMessages();

@@ -11,8 +11,8 @@ using namespace dt;
 
 namespace {
 
-/// Pieces scheduled per route.
-constexpr int64_t kEffort = 100000;
+/// Pieces scheduled per route, and pieces that a schedule of one may have.
+constexpr int64_t kEffort = 100000, kMostPieces = 2 * kEffort;
 
 } // namespace
 
@@ -42,6 +42,7 @@ double dt::routeSeconds(const RoutingProblem &problem,
   WaveSchedule schedule;
   WaveOptions options;
   options.effort = kEffort;
+  options.mostPieces = kMostPieces;
   if (scheduleBest(waves, options, schedule))
     return std::numeric_limits<double>::infinity();
   return waves.seconds(schedule.moves);

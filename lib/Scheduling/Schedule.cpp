@@ -120,8 +120,8 @@ public:
         hasShortEnds(chunks.hasShortEnds), holdsForwards(chunks.holdsForwards),
         scheduled(scheduled) {}
 
-  /// False when there are more messages than the limit.
-  bool run();
+  /// False when there are more messages than the limit, or more pieces.
+  bool run(int64_t mostPieces);
 
 private:
   int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
@@ -330,11 +330,12 @@ void Scheduler::releaseForwards(size_t first, size_t last) {
   }
 }
 
-bool Scheduler::run() {
+bool Scheduler::run(int64_t mostPieces) {
   index();
-  size_t pieces = moves.size();
+  int64_t pieces = int64_t(moves.size());
   for (const Edge &edge : edges)
-    pieces += size_t(edge.leftBytes / std::max<int64_t>(edge.largest, 1));
+    pieces += edge.leftBytes / std::max<int64_t>(edge.largest, 1);
+  pieces = std::min(pieces, mostPieces);
   scheduled.reserve(pieces), moveOf.reserve(pieces);
   if (hasShortEnds)
     shortenEnds();
@@ -363,7 +364,7 @@ bool Scheduler::run() {
     }
     if (scheduled.size() == firstOfWave)
       break; // a forward without a feeder: no sound problem has one
-    if (messages > kMaxMessages || int64_t(scheduled.size()) > kMaxPieces)
+    if (messages > kMaxMessages || int64_t(scheduled.size()) > mostPieces)
       return false;
     size_t last = holdsForwards ? firstOfWave : scheduled.size();
     releaseForwards(released, last);
@@ -376,9 +377,9 @@ bool Scheduler::run() {
 } // namespace
 
 std::vector<ScheduledMove> dt::schedule(const WaveProblem &problem,
-                                        ChunkBytes chunks) {
+                                        ChunkBytes chunks, int64_t mostPieces) {
   std::vector<ScheduledMove> scheduled;
-  if (!Scheduler(problem, chunks, scheduled).run())
+  if (!Scheduler(problem, chunks, scheduled).run(mostPieces))
     scheduled.clear();
   return scheduled;
 }

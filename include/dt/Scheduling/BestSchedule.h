@@ -22,12 +22,12 @@ struct ChunkChoice {
 };
 
 /// Schedules with one candidate after the other, at least one, until more than
-/// `effort` pieces have been scheduled, or the fastest takes less than `enough`
-/// times what its busiest port carries. Tries by itself what holding forwards
-/// gains.
+/// `options.effort` pieces have been scheduled, or one has more than
+/// `options.mostPieces`, or the fastest takes less than `enough` times what its
+/// busiest port carries. Tries by itself what holding forwards gains.
 ChunkChoice fastestOf(const WaveProblem &problem,
-                      const std::vector<ChunkBytes> &candidates, int64_t effort,
-                      double enough);
+                      const std::vector<ChunkBytes> &candidates,
+                      const WaveOptions &options, double enough);
 
 /// Schedules with all candidate chunk sizes, as far as `options.effort` goes,
 /// and with all orders of waves where these are few, and keeps the fastest.

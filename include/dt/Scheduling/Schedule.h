@@ -18,9 +18,11 @@
 namespace dt {
 
 /// All moves in packing order; the boxes of a message add up to at most a
-/// chunk, which holds every element of its level.
+/// chunk, which holds every element of its level. Empty where that takes more
+/// messages than the limit, or more than `mostPieces`.
 std::vector<ScheduledMove> schedule(const WaveProblem &problem,
-                                    ChunkBytes chunks);
+                                    ChunkBytes chunks,
+                                    int64_t mostPieces = kMaxPieces);
 
 /// Schedules with the most promising chunk size.
 std::optional<std::string> scheduleGreedily(const WaveProblem &problem,

@@ -14,6 +14,7 @@
 #ifndef DT_SCHEDULING_WAVESOLVER_H
 #define DT_SCHEDULING_WAVESOLVER_H
 
+#include "dt/Geometry/Limits.h"
 #include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -22,6 +23,8 @@ namespace dt {
 struct WaveOptions {
   /// Pieces that may be scheduled to compare schedules.
   int64_t effort = 500000;
+  /// Pieces that one schedule may have: of more there is none.
+  int64_t mostPieces = kMaxPieces;
   /// A plan that was made before, by flow: its waves are kept where they can
   /// be (Reschedule.h).
   const OldMoves *old = nullptr;
