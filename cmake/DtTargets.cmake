@@ -64,6 +64,16 @@ function(dt_set_warnings name)
   endif()
 endfunction()
 
+# dt_use_mimalloc(name): for what makes many small pieces. Where mimalloc is not
+# installed, libc's does the same.
+function(dt_use_mimalloc name)
+  find_package(mimalloc CONFIG QUIET)
+  if(mimalloc_FOUND AND NOT DT_FUZZ)
+    target_link_libraries(${name} PRIVATE mimalloc)
+    target_compile_definitions(${name} PRIVATE DT_HAS_MIMALLOC)
+  endif()
+endfunction()
+
 # dt_optimize(name level): as -O1 or -O2 has it, not -O3 as other code in a
 # release. For what costs much to compile and is as fast so: code that says what
 # is to be done and leaves the work to others. Who shares a precompiled header

@@ -221,14 +221,15 @@ def run(layouts, options, switches):
     return losses
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--lora", action="store_true")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    dist.init_process_group("nccl" if device() == "cuda" else "gloo")
+    if not dist.is_initialized():
+        dist.init_process_group("nccl" if device() == "cuda" else "gloo")
     losses = run(LAYOUTS, options, switches=True)
     if options.check:
         runs = [
@@ -238,8 +239,8 @@ def main():
         found = noise.compare(losses, runs)
         if dist.get_rank() == 0:
             print(found, flush=True)
-    cpu.leave()
 
 
 if __name__ == "__main__":
     main()
+    cpu.leave()

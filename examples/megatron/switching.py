@@ -134,24 +134,26 @@ def compare_losses(losses, weights, layouts, options):
         print(found, flush=True)
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--experts", action="store_true")
     parser.add_argument("--single", action="store_true")
     parser.add_argument("--without-zero", action="store_true")
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     options.kind = Kind(
         options.experts, not options.single, not options.without_zero
     )
-    dist.init_process_group(BACKEND)
+    if not dist.is_initialized():
+        dist.init_process_group(BACKEND)
     layouts = EXPERTS if options.experts else DENSE
-    losses, weights = run(layouts, options)
+    with megatron.Globals.aside():
+        losses, weights = run(layouts, options)
     if options.check:
         compare_losses(losses, weights, layouts, options)
-    cpu.leave()
 
 
 if __name__ == "__main__":
     main()
+    cpu.leave()

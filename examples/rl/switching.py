@@ -142,14 +142,15 @@ def generate(model, number):
         return model(x).float().mean().item()
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--disjoint", action="store_true")
     parser.add_argument("--changed-only", action="store_true")
     parser.add_argument("--steps", type=int, default=4)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
+    if not dist.is_initialized():
+        dist.init_process_group("gloo")
     rank = dist.get_rank()
     trains, generates = [0, 1, 2, 3], [0, 1]
     if options.disjoint:
@@ -184,8 +185,8 @@ def main():
         if rank == 0:
             print(f"{told.item()} bytes, loss {losses[-1]:.4f}", flush=True)
     assert not losses or losses[-1] < losses[0]
-    cpu.leave()
 
 
 if __name__ == "__main__":
     main()
+    cpu.leave()

@@ -72,11 +72,11 @@ def run(layouts, options, switches):
     return told
 
 
-def main():
+def main(arguments=None):
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=2)
     parser.add_argument("--check", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     losses = run(LAYOUTS, options, switches=True)
     if options.check:
         runs = [
@@ -86,8 +86,8 @@ def main():
         found = noise.compare(losses, runs)
         if dist.get_rank() == 0:
             print(found, flush=True)
-    cpu.leave()
 
 
 if __name__ == "__main__":
     main()
+    cpu.leave()

@@ -7,8 +7,9 @@ import re
 import subprocess
 import sys
 
+import example_runs
 import pytest
-from conftest import HANGS, PATHS, ROOT
+from conftest import HANGS, HERE, PATHS, ROOT
 
 EXAMPLES = ROOT / "examples"
 MOST_GLUE = 10
@@ -24,15 +25,17 @@ def needs(*packages):
     )
 
 
-def run_example(path, *options, processes=4):
-    """What the example prints, run by torchrun."""
+def run_example(path, *runs):
+    """What the example prints, by torchrun in four processes: a text for each
+    of the runs, which are given as their options."""
     environment = os.environ | {
         "PYTHONPATH": PATHS,
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += [f"--nproc-per-node={processes}", EXAMPLES / path, *options]
+    command += ["--nproc-per-node=4", HERE / "example_runs.py"]
+    command += [EXAMPLES / path, *runs]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=environment, stdout=pipe, stderr=pipe, text=True
@@ -43,7 +46,9 @@ def run_example(path, *options, processes=4):
             agent.terminate()  # torchrun then ends its workers; killed, not
             raise
     assert agent.returncode == 0, printed[-2000:] + errors[-6000:]
-    return printed
+    *texts, rest = printed.split(example_runs.END)
+    assert len(texts) == len(runs) and not rest.strip(), printed
+    return texts
 
 
 LEAVES = """
@@ -152,49 +157,42 @@ def test_runs_that_are_equal_have_the_noise_of_one_place():
 
 
 @needs("megatron.core")
-@pytest.mark.parametrize(
-    "options",
-    [["--check"], ["--check", "--experts"], ["--single", "--without-zero"]],
-    ids=["dense", "experts", "single-precision-without-zero"],
-)
-def test_megatron(options):
-    printed = run_example(MEGATRON, "--steps", "1", *options)
-    if "--check" in options:
+def test_megatron():
+    *checked, single = run_example(
+        MEGATRON,
+        "--steps 1 --check",
+        "--steps 1 --check --experts",
+        "--steps 1 --single --without-zero",
+    )
+    for printed in checked:
         assert printed.count("values are right") == 4, printed
         check_losses(printed, 4)
+    assert len(single.splitlines()) > 4, single
 
 
 @needs("torchtitan")
 def test_torchtitan():
-    printed = run_example(TORCHTITAN, "--steps", "1", "--check")
+    (printed,) = run_example(TORCHTITAN, "--steps 1 --check")
     assert printed.count("values are right") == 3, printed
     check_losses(printed, 3)
 
 
-@needs("transformers")
-def test_huggingface():
-    printed = run_example(HUGGINGFACE, "--check", "--steps", "1")
-    assert printed.count("values are right") == 4, printed
-    check_losses(printed, 4)
-
-
 @needs("transformers", "peft")
-def test_huggingface_lora():
-    printed = run_example(HUGGINGFACE, "--check", "--lora", "--steps", "1")
-    assert printed.count("values are right") == 4, printed
-    check_losses(printed, 4)
+def test_huggingface():
+    for printed in run_example(
+        HUGGINGFACE, "--check --steps 1", "--check --lora --steps 1"
+    ):
+        assert printed.count("values are right") == 4, printed
+        check_losses(printed, 4)
 
 
 def test_rl():
-    printed = run_example(RL)
-    moved = [int(line.split()[0]) for line in printed.splitlines()]
-    assert len(moved) == 4 and len(set(moved)) == 1, printed
-
-
-def test_rl_of_what_has_changed():
-    printed = run_example(RL, "--disjoint", "--changed-only")
-    moved = [int(line.split()[0]) for line in printed.splitlines()]
-    assert moved[0] * 2 == moved[1] * 3 == moved[3] * 3, printed
+    everything, changed = (
+        [int(line.split()[0]) for line in printed.split("\n") if line]
+        for printed in run_example(RL, "", "--disjoint --changed-only")
+    )
+    assert len(everything) == 4 and len(set(everything)) == 1
+    assert changed[0] * 2 == changed[1] * 3 == changed[3] * 3
 
 
 @pytest.mark.parametrize("options", [[], ["--moe"]], ids=["dense", "moe"])

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 #include <tuple>
-#include <unordered_map>
 
 using namespace dtrt;
 
@@ -73,6 +72,11 @@ struct Memory {
   }
 };
 
+uint64_t mix(uint64_t hash) {
+  hash *= 0x9e3779b97f4a7c15ull;
+  return hash ^ hash >> 29;
+}
+
 /// What has been run: ops of each device, and messages.
 struct Key {
   std::array<uint32_t, kMostDevices> ops = {};
@@ -80,13 +84,10 @@ struct Key {
   bool operator==(const Key &o) const {
     return ops == o.ops && messages == o.messages;
   }
-};
-
-struct KeyHash {
-  size_t operator()(const Key &key) const {
-    uint64_t hash = key.messages;
-    for (uint32_t ops : key.ops)
-      hash = (hash ^ ops) * 0x9e3779b97f4a7c15ull, hash ^= hash >> 29;
+  size_t hash() const {
+    uint64_t hash = messages;
+    for (uint32_t ops : ops)
+      hash = mix(hash ^ ops);
     return size_t(hash);
   }
 };
@@ -94,6 +95,48 @@ struct KeyHash {
 struct State {
   Key key;
   std::array<Memory, kMostDevices> memory;
+};
+
+/// The states of one machine in order of discovery, found by their keys: open
+/// addressing. A hundred million are visited, mostly by machines of hundreds:
+/// what one has used serves the next.
+template <typename State> class StateTable {
+  static constexpr size_t kFewest = 256; // slots
+
+public:
+  void clear() {
+    states.clear();
+    slots.assign(kFewest, 0);
+  }
+  size_t size() const { return states.size(); }
+  const State &operator[](size_t index) const { return states[index]; }
+  /// The state that has this key already; null: it is new, and has been added.
+  const State *add(const State &state) {
+    if (2 * states.size() >= slots.size())
+      grow();
+    uint32_t &slot = slots[find(state.key)];
+    if (slot)
+      return &states[slot - 1];
+    states.push_back(state);
+    slot = uint32_t(states.size());
+    return nullptr;
+  }
+
+private:
+  template <typename Key> size_t find(const Key &key) const {
+    size_t i = key.hash() & (slots.size() - 1);
+    while (slots[i] && !(states[slots[i] - 1].key == key))
+      i = (i + 1) & (slots.size() - 1);
+    return i;
+  }
+  void grow() {
+    slots.assign(2 * slots.size(), 0);
+    for (size_t i = 0; i < states.size(); ++i)
+      slots[find(states[i].key)] = uint32_t(i + 1);
+  }
+
+  std::vector<State> states;
+  std::vector<uint32_t> slots; // index + 1, or 0
 };
 
 /// The two ends of a message, as (op, index of the end) of their devices.
@@ -293,9 +336,10 @@ public:
           start.memory[d].there &= ~maskOf(op.places);
     }
     verdict.peaks.assign(devices.size(), 0);
+    known.clear();
     push(start);
-    while (!open.empty() && verdict.kind == SmallVerdict::Kind::Right) {
-      State state = std::move(open.back());
+    while (!open.empty() && isRight()) {
+      State state = known[open.back()]; // which moves when others are added
       open.pop_back();
       visit(state);
     }
@@ -327,10 +371,10 @@ private:
   }
 
   void push(const State &state) {
-    auto [at, isNew] = known.try_emplace(state.key, state.memory);
-    if (isNew)
-      open.push_back(state);
-    else if (at->second != state.memory)
+    const State *other = known.add(state);
+    if (!other)
+      open.push_back(uint32_t(known.size() - 1));
+    else if (other->memory != state.memory)
       corrupt("two orders of the same work leave different memory");
   }
 
@@ -553,10 +597,12 @@ private:
 
   std::vector<Device> devices;
   std::vector<Meeting> messages;
-  std::unordered_map<Key, std::array<Memory, kMostDevices>, KeyHash> known;
-  std::vector<State> open;
+  static thread_local StateTable<State> known;
+  std::vector<uint32_t> open; // of known, depth first: faults show early
   SmallVerdict verdict;
 };
+
+thread_local StateTable<State> Machine::known;
 
 //===----------------------------------------------------------------------===//
 // Groups on a transport that holds back what it may
@@ -585,13 +631,14 @@ public:
         }
     for (uint32_t r = 0; r < ranks; ++r)
       for (const HeldGroup &group : groups[r])
-        orders[r].push_back(ordersOf(r, group));
+        orders[r].push_back(&knownOrders(r, group));
   }
 
   SmallVerdict explore() {
+    known.clear();
     push({});
     while (!open.empty()) {
-      State state = open.back();
+      State state = known[open.back()]; // which moves when others are added
       open.pop_back();
       if (!visit(state)) {
         verdict.kind = SmallVerdict::Kind::Stuck;
@@ -604,13 +651,22 @@ public:
   }
 
 private:
-  struct State {
+  struct Progress {
     std::array<uint8_t, kMostDevices> group = {}; // the next, or the one begun
     std::array<uint8_t, kMostDevices> order = {}; // 0: not begun, else which
     uint32_t done = 0;
-    bool operator<(const State &o) const {
-      return std::tie(group, order, done) < std::tie(o.group, o.order, o.done);
+    bool operator==(const Progress &o) const {
+      return group == o.group && order == o.order && done == o.done;
     }
+    size_t hash() const {
+      uint64_t hash = done;
+      for (uint32_t r = 0; r < kMostDevices; ++r)
+        hash = mix(hash ^ (group[r] << 8 | order[r]));
+      return size_t(hash);
+    }
+  };
+  struct State {
+    Progress key;
   };
 
   void addEnd(uint32_t r, const Message &message) {
@@ -650,6 +706,20 @@ private:
     return out;
   }
 
+  /// Groups of many plans are alike.
+  const std::vector<Levels> &knownOrders(uint32_t r,
+                                         const HeldGroup &group) const {
+    static thread_local std::map<std::vector<uint32_t>, std::vector<Levels>>
+        known;
+    std::vector<uint32_t> shape = {r, ranks, descending};
+    for (const HeldEnd &end : group)
+      shape.push_back(2 * end.peer + end.receive);
+    auto [at, isNew] = known.try_emplace(std::move(shape));
+    if (isNew)
+      at->second = ordersOf(r, group);
+    return at->second;
+  }
+
   /// All orders in which a group may be taken: it is cut anywhere, and the
   /// scan starts again after a cut.
   std::vector<Levels> ordersOf(uint32_t r, const HeldGroup &group) const {
@@ -682,20 +752,20 @@ private:
   }
 
   void push(const State &state) {
-    if (known.insert(state).second)
-      open.push_back(state);
+    if (!known.add(state))
+      open.push_back(uint32_t(known.size() - 1));
   }
 
   bool isOffered(const State &state, uint32_t r, size_t message) const {
-    if (state.order[r] == 0)
+    if (state.key.order[r] == 0)
       return false;
-    const HeldGroup &group = groups[r][state.group[r]];
-    const Levels &levels = orders[r][state.group[r]][state.order[r] - 1];
+    const HeldGroup &group = groups[r][state.key.group[r]];
+    const Levels &levels = (*orders[r][state.key.group[r]])[state.key.order[r] - 1];
     for (size_t e = 0; e < group.size(); ++e) {
       if (group[e].message != message)
         continue;
       for (size_t k = 0; k < group.size(); ++k)
-        if (levels[k] < levels[e] && !(state.done >> group[k].message & 1))
+        if (levels[k] < levels[e] && !(state.key.done >> group[k].message & 1))
           return false;
       return true;
     }
@@ -706,35 +776,35 @@ private:
   bool visit(const State &state) {
     bool moved = false, ended = true;
     for (uint32_t r = 0; r < ranks; ++r) {
-      if (state.group[r] == groups[r].size())
+      if (state.key.group[r] == groups[r].size())
         continue;
       ended = false;
       State next = state;
-      if (state.order[r] == 0) {
+      if (state.key.order[r] == 0) {
         moved = true;
-        for (size_t order = 0; order < orders[r][state.group[r]].size();
+        for (size_t order = 0; order < orders[r][state.key.group[r]]->size();
              ++order) {
-          next.order[r] = uint8_t(order + 1);
+          next.key.order[r] = uint8_t(order + 1);
           push(next);
         }
         continue;
       }
       bool isDone = true;
-      for (const HeldEnd &end : groups[r][state.group[r]])
-        isDone = isDone && (state.done >> end.message & 1);
+      for (const HeldEnd &end : groups[r][state.key.group[r]])
+        isDone = isDone && (state.key.done >> end.message & 1);
       if (!isDone)
         continue;
       moved = true;
-      ++next.group[r];
-      next.order[r] = 0;
+      ++next.key.group[r];
+      next.key.order[r] = 0;
       push(next);
     }
     for (size_t m = 0; m < pairs.size(); ++m)
-      if (!(state.done >> m & 1) && isOffered(state, pairs[m].first, m) &&
+      if (!(state.key.done >> m & 1) && isOffered(state, pairs[m].first, m) &&
           isOffered(state, pairs[m].second, m)) {
         moved = true;
         State next = state;
-        next.done |= 1u << m;
+        next.key.done |= 1u << m;
         push(next);
       }
     return moved || ended;
@@ -743,14 +813,16 @@ private:
   bool descending;
   uint32_t ranks;
   std::vector<std::vector<HeldGroup>> groups;
-  std::array<std::vector<std::vector<Levels>>, kMostDevices> orders;
+  std::array<std::vector<const std::vector<Levels> *>, kMostDevices> orders;
   std::vector<std::pair<uint32_t, uint32_t>> pairs; // of messages
   std::map<std::pair<uint32_t, uint32_t>, std::array<size_t, 2>> counts;
   std::map<std::pair<uint32_t, uint32_t>, std::vector<size_t>> of;
-  std::set<State> known;
-  std::vector<State> open;
+  static thread_local StateTable<State> known;
+  std::vector<uint32_t> open; // of known
   SmallVerdict verdict;
 };
+
+thread_local StateTable<HeldMachine::State> HeldMachine::known;
 
 } // namespace
 
