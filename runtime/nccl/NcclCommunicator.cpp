@@ -481,10 +481,10 @@ void NcclCommunicator::start(std::function<Status()> job) {
 Status NcclCommunicator::await(const NcclPhase &phase,
                                const std::function<bool()> &reached) {
   auto limit = state->options.timeout;
-  auto deadline =
-      Clock::now() + std::chrono::duration_cast<Clock::duration>(limit);
-  auto nextLook = Clock::now() + kErrorInterval;
-  auto spinUntil = Clock::now() + kSpin;
+  const auto begin = Clock::now();
+  auto deadline = begin + std::chrono::duration_cast<Clock::duration>(limit);
+  auto nextLook = begin + kErrorInterval;
+  auto spinUntil = begin + kSpin;
   while (!reached()) {
     if (state->stopping)
       break;
@@ -492,7 +492,10 @@ Status NcclCommunicator::await(const NcclPhase &phase,
       std::this_thread::yield();
       continue;
     }
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
+    // A wait is a hundredth too long at most, and a long one costs no core.
+    std::this_thread::sleep_for(std::clamp<Clock::duration>(
+        (Clock::now() - begin) / 100, std::chrono::microseconds(50),
+        kErrorInterval));
     if (Clock::now() < nextLook)
       continue;
     nextLook = Clock::now() + kErrorInterval;

@@ -24,7 +24,7 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 /// How often a call is "in progress" before it has ended.
 constexpr int kBusyLooks = 3;
 /// Of a look at something that other threads change.
-constexpr std::chrono::microseconds kLook(50);
+constexpr std::chrono::microseconds kLook(200);
 
 struct World;
 struct Comm;

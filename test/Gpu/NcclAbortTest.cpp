@@ -323,7 +323,7 @@ Outcomes runBesideOneThatHangs(
       store->stopped = true;
       auto begin = std::chrono::steady_clock::now();
       while (ended < 2 && secondsSince(begin) < 4 * kSoon)
-        std::this_thread::yield();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
       store->stopped = false; // and goes on
     } else {
       status = part(device, *transport, exchange);

@@ -760,7 +760,8 @@ private:
     if (state.key.order[r] == 0)
       return false;
     const HeldGroup &group = groups[r][state.key.group[r]];
-    const Levels &levels = (*orders[r][state.key.group[r]])[state.key.order[r] - 1];
+    const Levels &levels =
+        (*orders[r][state.key.group[r]])[state.key.order[r] - 1];
     for (size_t e = 0; e < group.size(); ++e) {
       if (group[e].message != message)
         continue;
