@@ -3,8 +3,8 @@ more than it does.
 
     torchrun ... example_runs.py SCRIPT OPTIONS [OPTIONS...]
 
-Each of OPTIONS is what one run is given, in one argument. Rank 0 ends what a run
-prints with a line of its own, END.
+Each of OPTIONS is what one run is given, in one argument. Rank 0 ends what a
+run prints with a line of its own, END.
 """
 
 import os
