@@ -251,6 +251,11 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     demands[{holders, remote}] += bytes;
   }
   addPairs(holders, remote, bytes);
+  if (cluster.relays && !remote.empty()) {
+    for (int64_t device : remote)
+      comes[device] += bytes;
+    goes[holders] += bytes;
+  }
   bool crosses = false;
   for (const auto &[node, devices] : lacking) {
     bounds.wireBytes += bytes * int64_t(devices.size());
@@ -276,8 +281,62 @@ double BoundsBuilder::pairsSeconds() const {
   return seconds;
 }
 
+namespace {
+
+/// Rate of all that reaches a device on a level, or leaves it, whoever its peer
+/// is: of its level, or of a link that names it or who shares its NIC.
+double rateWithAnyone(const Cluster &cluster, int64_t device, bool inter,
+                      bool send) {
+  int64_t port = cluster.port(device, inter);
+  auto names = [&](LinkEnd end) {
+    return end.isNode ? cluster.node(device) == end.index
+                      : cluster.port(end.index, inter) == port;
+  };
+  double fastest = 0;
+  for (const Link &link : cluster.links)
+    if (names(send ? link.from : link.to))
+      fastest = std::max(fastest, link.GBps * 1e9);
+  if (send && cluster.sendsByRails(inter))
+    fastest *= double(cluster.messagesPerPort(inter));
+  return std::max(fastest, send ? cluster.sendBytesPerSecond(inter)
+                                : cluster.portBytesPerSecond(inter));
+}
+
+} // namespace
+
+/// Messages may take any way, so only ports count.
+double BoundsBuilder::relayedSeconds() const {
+  double seconds = 0;
+  auto rate = [&](int64_t device, bool send) {
+    return rateWithAnyone(cluster, device, /*inter=*/false, send) +
+           rateWithAnyone(cluster, device, /*inter=*/true, send);
+  };
+  for (auto [device, bytes] : comes)
+    seconds = std::max(seconds, double(bytes) / rate(device, /*send=*/false));
+  for (auto [node, bytes] : nodeIn) {
+    double nics = 0;
+    for (int64_t i = 0; i < cluster.devicesPerNode; i += cluster.devicesPerNic)
+      nics += rateWithAnyone(cluster, node * cluster.devicesPerNode + i,
+                             /*inter=*/true, /*send=*/false);
+    seconds = std::max(seconds, double(bytes) / nics);
+  }
+  for (const auto &[holders, bytes] : goes) {
+    double all = 0;
+    for (int64_t device : holders)
+      all += rate(device, /*send=*/true);
+    seconds = std::max(seconds, double(bytes) / all);
+  }
+  return seconds;
+}
+
 Bounds BoundsBuilder::finish() const {
   Bounds out = bounds;
+  if (cluster.relays) {
+    out.seconds = relayedSeconds();
+    if (out.seconds > 0)
+      out.seconds += cluster.waveSeconds();
+    return out;
+  }
   BusyPorts busy(cluster);
   for (const auto &[demand, bytes] : demands)
     busy.add(demand.first, demand.second, bytes);

@@ -196,7 +196,8 @@ ClusterAttr ClusterAttr::get(MLIRContext *context, const Cluster &cluster) {
              cluster.pxn, builder.getF64FloatAttr(cluster.launchUs),
              cluster.channelsPerPeer,
              builder.getF64FloatAttr(cluster.intraChannelGBps),
-             builder.getF64FloatAttr(cluster.interChannelGBps), cluster.links);
+             builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
+             cluster.links);
 }
 
 Cluster ClusterAttr::toCluster() const {
@@ -212,6 +213,7 @@ Cluster ClusterAttr::toCluster() const {
   out.channelsPerPeer = getChannelsPerPeer();
   out.intraChannelGBps = getIntraChannel().getValueAsDouble();
   out.interChannelGBps = getInterChannel().getValueAsDouble();
+  out.relays = getRelays();
   return out;
 }
 
@@ -224,12 +226,11 @@ static LogicalResult verifyRate(EmitError emitError, double GBps) {
   return success();
 }
 
-LogicalResult
-ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
-                    FloatAttr intra, FloatAttr inter, FloatAttr latency,
-                    int64_t devicesPerNic, bool /*pxn*/, FloatAttr launch,
-                    int64_t channelsPerPeer, FloatAttr intraChannel,
-                    FloatAttr interChannel, ArrayRef<Link> links) {
+LogicalResult ClusterAttr::verify(
+    EmitError emitError, int64_t devicesPerNode, FloatAttr intra,
+    FloatAttr inter, FloatAttr latency, int64_t devicesPerNic, bool /*pxn*/,
+    FloatAttr launch, int64_t channelsPerPeer, FloatAttr intraChannel,
+    FloatAttr interChannel, bool /*relays*/, ArrayRef<Link> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
@@ -318,10 +319,11 @@ static ParseResult parsePerNic(AsmParser &parser, int64_t &devices,
   return success();
 }
 
-// pxn, if it is there; `more`: whether something follows it.
-static void parsePxn(AsmParser &parser, bool &pxn, bool &more) {
-  pxn = succeeded(parser.parseOptionalKeyword("pxn"));
-  if (pxn)
+// A word such as pxn, if it is there; `more`: whether something follows it.
+static void parseFlag(AsmParser &parser, llvm::StringRef word, bool &flag,
+                      bool &more) {
+  flag = succeeded(parser.parseOptionalKeyword(word));
+  if (flag)
     more = succeeded(parser.parseOptionalComma());
 }
 
@@ -368,11 +370,13 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
   if (more && failed(parsePerNic(parser, cluster.devicesPerNic, more)))
     return {};
   if (more)
-    parsePxn(parser, cluster.pxn, more);
+    parseFlag(parser, "pxn", cluster.pxn, more);
   if (more && failed(parseLaunch(parser, cluster.launchUs, more)))
     return {};
   if (more && failed(parseChannels(parser, cluster, more)))
     return {};
+  if (more)
+    parseFlag(parser, "relays", cluster.relays, more);
   if (more &&
       (parser.parseKeyword("links") ||
        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
@@ -390,7 +394,7 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       cluster.pxn, builder.getF64FloatAttr(cluster.launchUs),
       cluster.channelsPerPeer,
       builder.getF64FloatAttr(cluster.intraChannelGBps),
-      builder.getF64FloatAttr(cluster.interChannelGBps),
+      builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
       ArrayRef<Link>(cluster.links));
 }
 
@@ -427,6 +431,8 @@ void ClusterAttr::print(AsmPrinter &printer) const {
     printer << " and ";
     printNumber(printer, getInterChannel().getValueAsDouble());
   }
+  if (getRelays())
+    printer << ", relays";
   if (!getLinks().empty()) {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {

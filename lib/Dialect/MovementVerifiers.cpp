@@ -57,6 +57,10 @@ static std::pair<Sides, Sides> endsOf(Operation *op) {
   auto transfer = dyn_cast<TransferOp>(op);
   if (isa<KeepOp, CopyOp>(op) || (transfer && transfer.getHop() == 0))
     return {kSource, kDestination};
+  // A relay may be of any world.
+  auto message = dyn_cast<SendrecvOp>(op);
+  if (message && message.getToRelay())
+    return {kEither, kEither};
   return {kEither, kDestination};
 }
 

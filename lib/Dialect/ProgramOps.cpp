@@ -56,6 +56,27 @@ static LogicalResult verifyShard(ShardOp shard, SpaceOp space,
   return verifyStates(shard, shard.getStatesAttr(), param);
 }
 
+// Params exist and have as many dims as the views of them.
+static LogicalResult verifyRelay(RelayOp relay, SpaceOp space,
+                                 SymbolTableCollection &tables) {
+  auto names = relay.getParams().getAsRange<FlatSymbolRefAttr>();
+  auto views = relay.getViews().getAsRange<ViewAttr>();
+  for (auto [name, view] : llvm::zip(names, views)) {
+    auto param =
+        dyn_cast_or_null<ParamOp>(tables.lookupSymbolIn(space, name.getAttr()));
+    if (!param)
+      return relay.emitOpError() << "is of " << name << ", which space @"
+                                 << space.getSymName() << " does not have";
+    if (view.getSize().size() != param.rank())
+      return relay.emitOpError()
+             << "has a view of " << view.getSize().size() << " dims, but @"
+             << param.getSymName() << " has " << param.rank();
+    if (failed(verifyStates(relay, view.getStates(), param)))
+      return failure();
+  }
+  return success();
+}
+
 LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
   Operation *module = SymbolTable::getNearestSymbolTable(*this);
   auto transition =
@@ -70,6 +91,9 @@ LogicalResult ProgramOp::verifySymbolUses(SymbolTableCollection &tables) {
     return success(); // The transition says so itself.
   for (ShardOp shard : getBody().front().getOps<ShardOp>())
     if (failed(verifyShard(shard, space, tables)))
+      return failure();
+  for (RelayOp relay : getBody().front().getOps<RelayOp>())
+    if (failed(verifyRelay(relay, space, tables)))
       return failure();
   return success();
 }
@@ -116,6 +140,15 @@ LogicalResult PackOp::verify() {
 
 LogicalResult UnpackOp::verify() {
   return verifyViews(*this, getShards(), getViews());
+}
+
+LogicalResult RelayOp::verify() {
+  if (getParams().size() != getViews().size())
+    return emitOpError() << "has " << getViews().size() << " views of "
+                         << getParams().size() << " params, expected one each";
+  if (!getSlot().getDefiningOp<SlotOp>())
+    return emitOpError("names a shard, expected a slot");
+  return success();
 }
 
 LogicalResult ZeroFillOp::verify() {

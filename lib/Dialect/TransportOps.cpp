@@ -50,7 +50,11 @@ LogicalResult WaveOp::verifyRegions() {
   return success();
 }
 
-LogicalResult SendrecvOp::verify() { return verifyRemote(*this, getPieces()); }
+LogicalResult SendrecvOp::verify() {
+  if (getToRelay() && getFromRelay())
+    return emitOpError("goes to a relay and on from one, expected either");
+  return verifyRemote(*this, getPieces());
+}
 
 template <typename Op> static LogicalResult verifyStorage(Op op) {
   if (op.getShard() < 0 || op.getShard() > UINT32_MAX)

@@ -62,7 +62,8 @@ std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan) {
       const PlanPiece &piece = plan.pieces[i];
       if (out.size() == begin || out.back().source != piece.from ||
           out.back().destination != piece.to)
-        out.push_back({step.wave, piece.from, piece.to, i, i, 0});
+        out.push_back({step.wave, piece.from, piece.to, i, i, 0, kInPlace,
+                       kInPlace, piece.relay});
       out.back().last = i + 1;
       out.back().bytes += piece.bytes;
     }
@@ -179,6 +180,7 @@ private:
   dtrt::Segment segment(uint32_t flow, dtrt::Side side, const Box &box) const;
   dtrt::Segment segment(const PlanPiece &piece, bool reading) const;
   dtrt::Segment segment(const PlanStorage &row, dtrt::Side side) const;
+  dtrt::Segment relayed(const PlanPiece &piece) const;
   std::vector<dtrt::Segment> &local(dtrt::Opcode op, dtrt::Side firstSide,
                                     int32_t wave = -1);
   void addPiece(Kind kind, const PlanPiece &piece, int32_t wave);
@@ -223,6 +225,19 @@ dtrt::Segment ProgramBuilder::Writer::segment(const PlanPiece &piece,
   return segment(piece.flow,
                  fromSource ? dtrt::Side::Source : dtrt::Side::Destination,
                  piece.box);
+}
+
+/// Of no shard: it comes and goes on.
+dtrt::Segment ProgramBuilder::Writer::relayed(const PlanPiece &piece) const {
+  dtrt::Segment out;
+  out.family = plan.flows[piece.flow].family;
+  out.states = plan.flows[piece.flow].states;
+  out.shard = dtrt::kNoShard;
+  for (unsigned d = 0; d < piece.box.rank(); ++d) {
+    out.offset.push_back(piece.box[d].lo);
+    out.size.push_back(piece.box[d].size());
+  }
+  return out;
 }
 
 dtrt::Segment ProgramBuilder::Writer::segment(const PlanStorage &row,
@@ -307,14 +322,22 @@ void ProgramBuilder::Writer::addMessage(
     return;
   }
   out.slot = uint64_t(slot);
+  if (out.receive && message.relay == RelayHop::In) {
+    group.messages.push_back(std::move(out)); // stays in its slot
+    return;
+  }
+  bool isRelay = !out.receive && message.relay == RelayHop::Out;
   dtrt::Instruction staged;
-  staged.op = out.receive ? dtrt::Opcode::Unpack : dtrt::Opcode::Pack;
+  staged.op = isRelay       ? dtrt::Opcode::Relay
+              : out.receive ? dtrt::Opcode::Unpack
+                            : dtrt::Opcode::Pack;
   staged.wave = message.wave;
   staged.slot = out.slot;
   staged.bytes = out.bytes;
   staged.segments.reserve(message.last - message.first);
   for (size_t i = message.first; i < message.last; ++i)
-    staged.segments.push_back(segment(plan.pieces[i], !out.receive));
+    staged.segments.push_back(isRelay ? relayed(plan.pieces[i])
+                                      : segment(plan.pieces[i], !out.receive));
   (out.receive ? unpacks : packs).push_back(std::move(staged));
   group.messages.push_back(std::move(out));
 }

@@ -30,6 +30,8 @@ void countBytes(const TransportPlan &plan, const std::vector<Flow> &flows,
       continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
+      if (!piece.arrives())
+        continue;
       int64_t stored = piece.box.volume() * flows[piece.flow].destinationBytes;
       out.bytesDestination += stored;
       int64_t stays = step.kind == Kind::Copy ? staying.bytesOf(piece) : 0;
@@ -128,9 +130,12 @@ void countMessages(const TransportPlan &plan,
     out.bytesWire += message.bytes;
     if (!cluster.sameNode(message.source, message.destination))
       out.bytesInterNode += message.bytes;
+    bool comes = message.relay == RelayHop::In;
+    bool goes = message.relay == RelayHop::Out;
+    out.bytesRelayed += goes ? message.bytes : 0;
     timed.push_back({message.wave, message.source, message.destination,
-                     message.bytes, message.sendSlot != kInPlace,
-                     message.receiveSlot != kInPlace, forwards[i]});
+                     message.bytes, message.sendSlot != kInPlace && !goes,
+                     message.receiveSlot != kInPlace && !comes, forwards[i]});
   }
   out.messages = messages.size();
   out.timePredicted = predictSeconds(timed, cluster, copies);

@@ -56,7 +56,8 @@ std::vector<ScheduledMove> scheduledMoves(const TransportPlan &plan) {
       for (size_t i = step.first; i < step.last; ++i) {
         const PlanPiece &piece = plan.pieces[i];
         out.push_back({{piece.flow, /*hop=*/0, piece.from, piece.to, piece.box},
-                       step.wave});
+                       step.wave,
+                       piece.relay});
       }
   return out;
 }
@@ -73,7 +74,10 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     std::vector<unsigned> numLeading = info.numLeading();
     StagingInput input{scheduled,  flows,  numStates,
                        numLeading, source, destination};
-    for (auto [device, bytes] : assignSlots(input, messages)) {
+    std::vector<RelayedPair> pairs;
+    if (auto error = pairRelays(scheduled, messages, pairs))
+      return info.op().emitOpError() << "has no place for slots: " << *error;
+    for (auto [device, bytes] : assignSlots(input, messages, pairs)) {
       if (bytes > info.stagingLimit)
         return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device

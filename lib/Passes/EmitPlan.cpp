@@ -94,6 +94,9 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
       return failure();
     dtrt::PlanCommon common = commonSection(*reading.info);
     summarize(reading.plan, **flows, reading.info->cluster, common.summary);
+    if (auto seconds = op.getSecondsWithoutRelays();
+        seconds && common.summary.bytesRelayed > 0)
+      common.summary.timeWithoutRelays = seconds->convertToDouble();
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();

@@ -7,6 +7,7 @@
 #include "TransportReading.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
+#include "dt/Emit/Summary.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Routing/Explain.h"
 
@@ -29,13 +30,16 @@ struct Ends {
 void explainMessages(const TransportPlan &plan) {
   Ends kinds[2][2]; // packed by the sender, unpacked by the receiver
   for (const PlanMessage &message : messagesOf(plan)) {
-    Ends &ends =
-        kinds[message.sendSlot != kInPlace][message.receiveSlot != kInPlace];
+    bool isPacked =
+        message.sendSlot != kInPlace && message.relay != RelayHop::Out;
+    bool isUnpacked =
+        message.receiveSlot != kInPlace && message.relay != RelayHop::In;
+    Ends &ends = kinds[isPacked][isUnpacked];
     ++ends.messages;
     ends.bytes += message.bytes;
   }
   const char *why[2][2] = {
-      {"direct at both ends: one run of one tensor on each",
+      {"direct at both ends: one run of one tensor on each, or a relay's slot",
        "unpacked by the receiver: several runs there"},
       {"packed by the sender: several runs there",
        "packed and unpacked: several runs or tensors at both ends"}};
@@ -45,6 +49,27 @@ void explainMessages(const TransportPlan &plan) {
         llvm::errs() << llvm::formatv("messages: {0}, {1:F3} GB, {2}\n",
                                       ends.messages, ends.bytes / 1e9,
                                       why[packed][unpacked]);
+}
+
+/// What relays cost, and what was predicted of them.
+void explainRelays(const TransitionReading &reading,
+                   const std::vector<Flow> &flows) {
+  dtrt::PlanSummary summary;
+  summarize(reading.plan, flows, reading.info->cluster, summary);
+  if (summary.bytesRelayed == 0)
+    return;
+  int64_t messages = 0;
+  for (const PlanMessage &message : messagesOf(reading.plan))
+    messages += message.relay == RelayHop::Out;
+  llvm::errs() << llvm::formatv("relays: {0} messages, {1:F3} GB over third "
+                                "devices, so much more is sent; predicted "
+                                "{2:F3} ms",
+                                messages, summary.bytesRelayed / 1e9,
+                                summary.timePredicted * 1e3);
+  if (auto seconds = reading.info->op().getSecondsWithoutRelays())
+    llvm::errs() << llvm::formatv(", without relays {0:F3} ms",
+                                  seconds->convertToDouble() * 1e3);
+  llvm::errs() << "\n";
 }
 
 /// What the waves pass on, by kind and number of devices.
@@ -73,6 +98,7 @@ void explainWaves(const TransitionReading &reading,
                   const std::vector<Flow> &flows) {
   if (reading.plan.isStaged)
     explainMessages(reading.plan);
+  explainRelays(reading, flows);
   explainMulticasts(reading, flows);
 }
 

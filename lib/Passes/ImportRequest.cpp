@@ -160,7 +160,8 @@ void Importer::importTransition() {
                       memory.mode, memory.granularity),
       request.compression.isOn()
           ? CompressionAttr::get(context, request.compression)
-          : CompressionAttr());
+          : CompressionAttr(),
+      /*seconds_without_relays=*/FloatAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
 }

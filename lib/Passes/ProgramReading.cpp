@@ -43,6 +43,7 @@ private:
                    ArrayAttr views) const;
   void setSlot(dtrt::Instruction &of, Value slot) const;
   void readCopy(CopyLocalOp op);
+  void readRelay(RelayOp op);
   void readGroup(GroupOp op);
   dtrt::Message message(Value buffer, ViewAttr view, int64_t peer) const;
   uint64_t bytesOf(const dtrt::Segment &segment) const;
@@ -173,6 +174,21 @@ dtrt::Message Reader::message(Value buffer, ViewAttr view, int64_t peer) const {
   return out;
 }
 
+void Reader::readRelay(RelayOp op) {
+  dtrt::Instruction &relay = add(op, dtrt::Opcode::Relay, op.getWave());
+  setSlot(relay, op.getSlot());
+  auto names = op.getParams().getAsRange<FlatSymbolRefAttr>();
+  auto views = op.getViews().getAsRange<ViewAttr>();
+  for (auto [name, view] : llvm::zip(names, views)) {
+    dtrt::Segment &segment = relay.segments.emplace_back();
+    segment.family = families.lookup(name.getAttr());
+    segment.states = statesIn(segment.family, view.getStates());
+    segment.shard = dtrt::kNoShard;
+    segment.offset = view.getOffset().vec();
+    segment.size = view.getSize().vec();
+  }
+}
+
 void Reader::readGroup(GroupOp op) {
   dtrt::Instruction &group = add(op, dtrt::Opcode::Group, op.getWave());
   for (Operation &each : op.getBody().front()) {
@@ -191,6 +207,7 @@ void Reader::read(Operation &op) {
       .Case([&](ShardOp shard) { readShard(shard); })
       .Case([&](CopyLocalOp copy) { readCopy(copy); })
       .Case([&](GroupOp group) { readGroup(group); })
+      .Case([&](RelayOp relay) { readRelay(relay); })
       .Case([&](PackOp pack) {
         auto &to = add(pack, dtrt::Opcode::Pack, pack.getWave());
         addSegments(to, pack.getShards(), pack.getViews());

@@ -171,13 +171,17 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
   }
 
   /// What the old plan moved. In flat memory all moves have one order, in which
-  /// storage comes and goes.
+  /// storage comes and goes; what is best relayed depends on all other moves.
   LogicalResult readOld(const TransitionInfo &info) {
     auto moves = readOldMoves(info, from->plan);
     if (failed(moves))
       return failure();
     if (info.isFlat()) {
       from->reason = "flat memory orders all moves anew";
+      return success();
+    }
+    if (info.cluster.relays) {
+      from->reason = "relays are chosen anew";
       return success();
     }
     from->moves = std::move(*moves);

@@ -13,6 +13,7 @@
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Replan.h"
 #include "dt/Proof/StayingShards.h"
+#include "dt/Scheduling/RelaySchedule.h"
 #include "dt/Scheduling/Reschedule.h"
 #include "dt/Scheduling/RouteSchedule.h"
 #include "dt/Scheduling/WaveProblemText.h"
@@ -21,6 +22,7 @@
 #include "mlir/IR/Threading.h"
 
 #include <map>
+#include <set>
 
 using namespace mlir;
 
@@ -33,6 +35,16 @@ namespace {
 //===----------------------------------------------------------------------===//
 // The problem
 //===----------------------------------------------------------------------===//
+
+/// Of both worlds, ascending.
+std::vector<int64_t> allDevices(const TransitionInfo &info) {
+  Worlds worlds = worldsOf(info);
+  std::set<int64_t> devices;
+  for (const auto &ranks : {worlds.sourceRank, worlds.destinationRank})
+    for (auto [device, rank] : ranks)
+      devices.insert(device);
+  return {devices.begin(), devices.end()};
+}
 
 /// All transfers, those of lower hops first.
 std::vector<Move> collectMoves(const TransportPlan &plan) {
@@ -161,33 +173,38 @@ std::vector<WaveContents> splitWaves(const WaveSchedule &schedule) {
 struct Load {
   uint32_t flow = 0;
   PiecesAttr pieces;
+  RelayHop relay = RelayHop::None;
 };
 
-/// Rows of pieces, per flow.
-using FlowRows = std::map<uint32_t, std::vector<int64_t>>;
+/// Rows of pieces, per flow and part in a relay.
+using FlowRows = std::map<std::pair<uint32_t, RelayHop>, std::vector<int64_t>>;
 
 FlowRows rowsOf(ArrayRef<ScheduledMove> moves) {
   FlowRows rows;
-  for (const auto &[move, number] : moves)
-    appendRow(rows[move.flow], move.source, move.destination, move.box);
+  for (const ScheduledMove &piece : moves)
+    appendRow(rows[{piece.move.flow, piece.relay}], piece.move.source,
+              piece.move.destination, piece.move.box);
   return rows;
 }
 
 FlowRows rowsOf(ArrayRef<ScheduledCopy> copies) {
   FlowRows rows;
   for (const auto &[copy, number] : copies)
-    appendRow(rows[copy.flow], copy.device, copy.device, copy.box);
+    appendRow(rows[{copy.flow, RelayHop::None}], copy.device, copy.device,
+              copy.box);
   return rows;
 }
 
 /// Pieces by flow, as classes.
 std::vector<Load> compress(const TransitionInfo &info, const FlowRows &rows) {
   std::vector<Load> out;
-  for (const auto &[flow, table] : rows) {
+  for (const auto &[key, table] : rows) {
+    auto [flow, relay] = key;
     ParamOp param = info.flows[flow].param;
     unsigned rank = param.rank();
     RowSet set = compressRows(table, PiecesAttr::numColumns(rank));
-    out.push_back({flow, PiecesAttr::get(param.getContext(), set, rank)});
+    out.push_back(
+        {flow, PiecesAttr::get(param.getContext(), set, rank), relay});
   }
   return out;
 }
@@ -201,6 +218,18 @@ void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
     Op::create(builder, info.op().getLoc(),
                FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
                flow.stateNames, load.pieces, wave...);
+  }
+}
+
+void writeMessages(const TransitionInfo &info, ArrayRef<Load> loads,
+                   OpBuilder &builder) {
+  for (const Load &load : loads) {
+    const FlowInfo &flow = info.flows[load.flow];
+    SendrecvOp::create(
+        builder, info.op().getLoc(),
+        FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
+        flow.stateNames, load.pieces, load.relay == RelayHop::In,
+        load.relay == RelayHop::Out);
   }
 }
 
@@ -225,7 +254,7 @@ void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
         WaveOp::create(builder, info.op().getLoc(), number++, RowsAttr());
     OpBuilder::InsertionGuard guard(builder);
     builder.createBlock(&wave.getBody());
-    writeLoads<SendrecvOp>(info, moves[w], builder);
+    writeMessages(info, moves[w], builder);
   }
 }
 
@@ -288,6 +317,22 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     return success();
   }
 
+  /// Where the cluster allows it: what is faster over third devices goes so.
+  void relay(const TransitionInfo &info, const WaveProblem &problem,
+             WaveSchedule &schedule) {
+    if (!info.cluster.relays || problem.storage)
+      return;
+    WaveOptions options;
+    options.effort = effort;
+    auto gain = relayMessages(problem, options, allDevices(info), schedule);
+    if (!gain)
+      return;
+    Builder builder(&getContext());
+    info.op().setSecondsWithoutRelaysAttr(
+        builder.getF64FloatAttr(gain->secondsWithout));
+    relayedBytes += gain->bytes;
+  }
+
   void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
                      const std::vector<LocalMove> &keeps,
                      const WaveSchedule &schedule) {
@@ -328,6 +373,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (failed(isAgain ? solveAgain(info, problem, schedule)
                        : solve(info, problem, schedule)))
       return failure();
+    relay(info, problem, schedule);
     std::vector<LocalMove> keeps;
     if (problem.storage)
       keeps = collectCopies(reading->plan, staying, /*stay=*/true);

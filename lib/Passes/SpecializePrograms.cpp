@@ -36,6 +36,7 @@ private:
   void writeInstruction(const dtrt::Instruction &instruction);
   void writeGroup(const dtrt::Instruction &instruction);
   void writeCopy(const dtrt::Instruction &instruction);
+  void writeRelay(const dtrt::Instruction &instruction);
   Value shard(const dtrt::Segment &segment) const {
     return (segment.side == Side::Source ? sources
                                          : destinations)[segment.shard];
@@ -172,6 +173,20 @@ void ProgramWriter::writeCopy(const dtrt::Instruction &instruction) {
                       builder.getArrayAttr(written), int64_t(instruction.wave));
 }
 
+void ProgramWriter::writeRelay(const dtrt::Instruction &instruction) {
+  SmallVector<Attribute> params, views;
+  for (const dtrt::Segment &segment : instruction.segments) {
+    ParamOp param = info.params[segment.family];
+    params.push_back(FlatSymbolRefAttr::get(param.getSymNameAttr()));
+    views.push_back(ViewAttr::get(builder.getContext(), segment.offset,
+                                  segment.size,
+                                  stateNames(param, segment.states)));
+  }
+  RelayOp::create(builder, loc, slot(instruction.slot, instruction.bytes),
+                  builder.getArrayAttr(params), builder.getArrayAttr(views),
+                  int64_t(instruction.wave));
+}
+
 void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
   SmallVector<Value> shards;
   SmallVector<Attribute> attrs;
@@ -181,6 +196,8 @@ void ProgramWriter::writeInstruction(const dtrt::Instruction &instruction) {
     return writeCopy(instruction);
   case dtrt::Opcode::Group:
     return writeGroup(instruction);
+  case dtrt::Opcode::Relay:
+    return writeRelay(instruction);
   case dtrt::Opcode::Zero:
     views(instruction.segments, shards, attrs);
     ZeroFillOp::create(builder, loc, shards, builder.getArrayAttr(attrs));

@@ -2,6 +2,8 @@
 
 #include "TransportReading.h"
 
+#include "dt/Proof/RelayRules.h"
+
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/bit.h"
@@ -155,6 +157,7 @@ private:
   LogicalResult addLocal(Operation *op);
   LogicalResult addBeside(CopyOp copy);
   LogicalResult checkBeside(std::optional<int64_t> next);
+  LogicalResult checkRelay(SendrecvOp op);
   LogicalResult addWave(WaveOp wave, int64_t &last);
   LogicalResult addStorage(Operation *op);
   LogicalResult addStorage(Operation *op, uint32_t flow, uint64_t states,
@@ -226,6 +229,16 @@ LogicalResult BodyReader::checkBeside(std::optional<int64_t> next) {
   return error;
 }
 
+LogicalResult BodyReader::checkRelay(SendrecvOp op) {
+  if (!op || (!op.getToRelay() && !op.getFromRelay()))
+    return success();
+  if (!info.cluster.relays)
+    return op.emitOpError("is relayed, which the cluster does not allow");
+  if (info.isFlat())
+    return op.emitOpError("is relayed, expected memory of mode rollback");
+  return success();
+}
+
 LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
   if (wave.getNumber() <= last)
     return wave.emitOpError()
@@ -240,7 +253,8 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
   beside = nullptr;
   addStep(Kind::Wave, int32_t(last));
   for (Operation &op : wave.getBody().front())
-    if (failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
+    if (failed(checkRelay(dyn_cast<SendrecvOp>(op))) ||
+        failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
       return failure();
   PlanStep &step = reading.plan.steps.back();
   step.firstSlot = numSlots;
@@ -296,6 +310,15 @@ LogicalResult BodyReader::addStorage(Operation *op) {
   return add(cast<ReleaseOp>(op));
 }
 
+RelayHop relayOf(Operation *op) {
+  auto message = dyn_cast<SendrecvOp>(op);
+  if (!message)
+    return RelayHop::None;
+  return message.getToRelay()     ? RelayHop::In
+         : message.getFromRelay() ? RelayHop::Out
+                                  : RelayHop::None;
+}
+
 void BodyReader::readPieces(PieceJob &job) {
   PlanPiece *next = reading.plan.pieces.data() + job.first;
   auto numFlows = uint32_t(info.flows.size());
@@ -304,9 +327,10 @@ void BodyReader::readPieces(PieceJob &job) {
   uint32_t flow = isZero ? numFlows + job.flow : job.flow;
   uint32_t fedBy =
       isDerived ? info.flows[job.flow].derivedFrom.value_or(flow) : flow;
+  RelayHop relay = relayOf(job.op);
   job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
     *next++ = {job.number,           flow, fedBy, job.step, job.wave, from, to,
-               box.volume() * width, box,  false};
+               box.volume() * width, box,  false, relay};
   });
 }
 
@@ -335,7 +359,8 @@ int narrowness(int64_t bytes) {
 /// Brings the pieces of a wave into packing order: within a message, pieces
 /// whose size wider units divide come first. So every piece begins where its
 /// own unit divides the offset, without gaps, and a piece of odd size narrows
-/// the copies of no other one.
+/// the copies of no other one. Those that are relayed come in one order to the
+/// relay and from there, whatever the ops are.
 void BodyReader::sortMessages(PlanStep &step) {
   using Key = std::tuple<int64_t, int64_t, int, uint32_t>;
   PlanPiece *first = reading.plan.pieces.data() + step.first;
@@ -344,9 +369,24 @@ void BodyReader::sortMessages(PlanStep &step) {
   for (uint32_t i = 0; i < step.last - step.first; ++i)
     keys.emplace_back(first[i].from, first[i].to, narrowness(first[i].bytes),
                       i);
-  if (std::is_sorted(keys.begin(), keys.end()))
+  bool relays =
+      std::any_of(first, first + keys.size(), [](const PlanPiece &piece) {
+        return piece.relay != RelayHop::None;
+      });
+  if (!relays && std::is_sorted(keys.begin(), keys.end()))
     return;
-  std::sort(keys.begin(), keys.end());
+  std::sort(keys.begin(), keys.end(), [&](const Key &a, const Key &b) {
+    const PlanPiece &one = first[std::get<3>(a)], &two = first[std::get<3>(b)];
+    auto place = [](const Key &key, const PlanPiece &piece) {
+      return std::make_tuple(std::get<0>(key), std::get<1>(key),
+                             std::get<2>(key), piece.relay != RelayHop::None);
+    };
+    if (place(a, one) != place(b, two))
+      return place(a, one) < place(b, two);
+    if (one.relay == RelayHop::None)
+      return a < b;
+    return std::tie(one.flow, one.box) < std::tie(two.flow, two.box);
+  });
   std::vector<PlanPiece> given(first, first + keys.size());
   for (const Key &key : keys)
     *first++ = given[std::get<3>(key)];
@@ -385,6 +425,7 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
     if (steps[i].kind == Kind::Wave)
       sortMessages(steps[i]);
   });
+  markRelays(reading.plan);
   return std::move(reading);
 }
 

@@ -1,8 +1,9 @@
 //===- VerifyProgram.cpp - Closes the program level -----------------------===//
 //
-// A slot is packed before it is sent, received before it is unpacked, and not
-// written again in between. What holds of that is given to the runtime's own
-// verifier as the program of a file would be: what it refuses is refused here.
+// A slot is packed before it is sent, received before it is unpacked or
+// relayed, and not written again in between. What holds of that is given to the
+// runtime's own verifier as the program of a file would be: what it refuses is
+// refused here.
 //
 //===----------------------------------------------------------------------===//
 
@@ -37,12 +38,15 @@ public:
   }
   LogicalResult read(Operation *op, Value slot, bool receives) {
     Operation *&last = writer[slot];
+    StringRef verb = isa<RelayOp>(op) ? "relays"
+                     : receives       ? "unpacks"
+                                      : "sends";
     if (!last)
-      return op->emitOpError(receives ? "unpacks a slot that nothing received"
-                                      : "sends a slot that nothing packed");
+      return op->emitOpError() << verb << " a slot that nothing "
+                               << (receives ? "received" : "packed");
     if (isa<RecvOp>(last) != receives)
-      return op->emitOpError(receives ? "unpacks a slot that was packed here"
-                                      : "sends a slot that was received");
+      return op->emitOpError() << verb << " a slot that was "
+                               << (receives ? "packed here" : "received");
     last = nullptr;
     return success();
   }
@@ -73,6 +77,10 @@ LogicalResult checkProgram(ProgramOp program) {
       result = slots.write(pack, pack.getSlot());
     else if (auto unpack = dyn_cast<UnpackOp>(op))
       result = slots.read(unpack, unpack.getSlot(), /*receives=*/true);
+    else if (auto relay = dyn_cast<RelayOp>(op))
+      result = success(
+          succeeded(slots.read(relay, relay.getSlot(), /*receives=*/true)) &&
+          succeeded(slots.write(relay, relay.getSlot())));
     else if (auto group = dyn_cast<GroupOp>(op))
       result = checkGroup(group, slots);
     if (failed(result))

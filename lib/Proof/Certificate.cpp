@@ -41,7 +41,8 @@ public:
     bool isZero = kind == PlanStep::Kind::Zero;
     uint32_t flow = isZero ? piece.flow - uint32_t(flows.size()) : piece.flow;
     bool isWanted =
-        destination.findNumber(flow, piece.to, piece.box).has_value();
+        destination.findNumber(flow, piece.to, piece.box).has_value() ||
+        !piece.arrives(); // what a relay gets is for another device
     if (isZero) {
       piece.atSource = true;
       if (isWanted && !overlaps(piece.box, shapes[flow]))
@@ -56,6 +57,8 @@ public:
       return Fault{piece.op, "delivers " + described(flows[flow], piece.box) +
                                  " to device " + std::to_string(piece.to) +
                                  ", which does not want it in one piece"};
+    if (piece.relay == RelayHop::Out) // comes from a slot, see checkRelays
+      piece.atSource = true;
     if (kind == PlanStep::Kind::Copy && !piece.atSource)
       return Fault{piece.op, "reads " + described(flows[flow], piece.box) +
                                  " on device " + std::to_string(piece.from) +
@@ -136,13 +139,15 @@ Arrivals::Arrivals(const std::vector<PlanPiece> &pieces,
   for (const PlanPiece &piece : pieces) {
     if (piece.flow + 2 > starts.size())
       starts.resize(piece.flow + 2, 0);
-    ++starts[piece.flow + 1];
+    starts[piece.flow + 1] += piece.arrives();
   }
   std::partial_sum(starts.begin(), starts.end(), starts.begin());
-  std::vector<std::pair<int64_t, uint32_t>> keys(pieces.size()); // device
+  order.resize(starts.back());
+  std::vector<std::pair<int64_t, uint32_t>> keys(order.size()); // device
   std::vector<uint32_t> next = starts;
   for (uint32_t i = 0; i < pieces.size(); ++i)
-    keys[next[pieces[i].flow]++] = {pieces[i].to, i};
+    if (pieces[i].arrives())
+      keys[next[pieces[i].flow]++] = {pieces[i].to, i};
   this->parallel(starts.size() - 1, [&](size_t flow) {
     std::sort(keys.begin() + starts[flow], keys.begin() + starts[flow + 1]);
   });

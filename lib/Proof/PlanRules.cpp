@@ -2,6 +2,8 @@
 
 #include "dt/Proof/PlanRules.h"
 
+#include "dt/Proof/RelayRules.h"
+
 namespace dt {
 
 MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
@@ -12,6 +14,8 @@ MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
   if (auto fault = arrivals.checkFeeding())
     return fault;
   if (auto fault = checkMessages(plan.pieces, plan.slots, parallel))
+    return fault;
+  if (auto fault = checkRelays(plan))
     return fault;
   if (auto fault = checkDirect(plan, parallel))
     return fault;

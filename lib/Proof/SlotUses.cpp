@@ -3,6 +3,7 @@
 #include "dt/Proof/SlotUses.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dt {
 
@@ -32,6 +33,8 @@ Forwards::messageOf(const PlanSlot &slot) const {
 }
 
 bool Forwards::feeds(const PlanSlot &receive, const PlanSlot &send) const {
+  if (receive.relay == RelayHop::In)
+    return false; // nothing of it comes to the destination
   auto [firstRead, lastRead] = messageOf(send);
   if (std::none_of(firstRead, lastRead,
                    [](const Entry &e) { return !e.second->atSource; }))
@@ -99,10 +102,18 @@ std::vector<SlotUse> slotUses(std::vector<const PlanSlot *> slots,
                               const Forwards *forwards) {
   std::vector<GroupedEnd> ends = numberGroups(std::move(slots));
   std::vector<SlotUse> out;
+  std::map<int64_t, size_t> relayed; // what came to an offset, in `out`
   for (const GroupedEnd &end : ends) {
     if (end.slot->offset == -1)
       continue;
     bool receive = end.slot->receive;
+    if (end.slot->isRelays() && !receive)
+      if (auto came = relayed.find(end.slot->offset); came != relayed.end()) {
+        out[came->second].last = 2 * end.group;
+        continue;
+      }
+    if (end.slot->isRelays() && receive)
+      relayed[end.slot->offset] = out.size();
     bool isShort =
         forwards &&
         isBound(*end.slot, end.group + (receive ? 1 : -1), ends, *forwards);
@@ -119,10 +130,11 @@ std::vector<SlotUse> slotUses(std::vector<const PlanSlot *> slots,
 std::vector<SlotPair> slotsThatMeet(const std::vector<SlotUse> &uses,
                                     const Forwards *forwards) {
   std::vector<SlotPair> out;
-  // Groups have few messages, so few uses are near one another.
+  // Groups have few messages, so few uses are near one another; what is relayed
+  // may wait for long. A use begins a group before its own at most.
   for (size_t a = 0; a < uses.size(); ++a)
     for (size_t b = a + 1;
-         b < uses.size() && uses[b].group <= uses[a].group + 2; ++b) {
+         b < uses.size() && 2 * uses[b].group - 2 <= uses[a].last; ++b) {
       const PlanSlot &older = *uses[a].slot, &newer = *uses[b].slot;
       bool isOrdered = forwards && older.receive && !newer.receive &&
                        uses[a].group < uses[b].group &&

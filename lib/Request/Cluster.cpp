@@ -117,10 +117,10 @@ int64_t readDevicesPerNode(const Json &json) {
 
 Cluster readCluster(const Json &json, Cluster cluster) {
   checkKeys(json, "cluster",
-            {"devices_per_node", "nics_per_node", "pxn", "calibration",
-             "intra_node_GBps", "inter_node_GBps", "latency_us", "launch_us",
-             "channels_per_peer", "intra_channel_GBps", "inter_channel_GBps",
-             "links"});
+            {"devices_per_node", "nics_per_node", "pxn", "relays",
+             "calibration", "intra_node_GBps", "inter_node_GBps", "latency_us",
+             "launch_us", "channels_per_peer", "intra_channel_GBps",
+             "inter_channel_GBps", "links"});
   cluster.devicesPerNode = readDevicesPerNode(json);
   if (const Json *value = json.find("nics_per_node")) {
     int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
@@ -132,6 +132,8 @@ Cluster readCluster(const Json &json, Cluster cluster) {
   }
   if (const Json *value = json.find("pxn"))
     cluster.pxn = asBool(*value, "cluster.pxn");
+  if (const Json *value = json.find("relays"))
+    cluster.relays = asBool(*value, "cluster.relays");
   readMeasured(json, "cluster", cluster);
   if (const Json *links = json.find("links")) {
     checkCount(asArray(*links, "cluster.links").items.size(), kMaxLinks,

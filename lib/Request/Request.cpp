@@ -264,6 +264,9 @@ Request readTransition(const Json &json, const Sides &sides, Model model,
     request.cluster = readCluster(*value, measured);
   if (const Json *value = json.find("memory"))
     request.memory = readMemory(*value);
+  if (request.cluster.relays && request.memory.mode == MemoryMode::Flat)
+    fail("cluster.relays stands beside memory.mode \"flat\", expected "
+         "\"rollback\"");
   if (const Json *value = json.find("compression"))
     request.compression = readCompression(*value);
   request.model = keyOf(require(json, "request", "model"), "model");

@@ -163,6 +163,8 @@ ordered_json dt::toJson(const Cluster &cluster) {
     out["intra_channel_GBps"] = cluster.intraChannelGBps;
     out["inter_channel_GBps"] = cluster.interChannelGBps;
   }
+  if (cluster.relays)
+    out["relays"] = true;
   for (const Link &link : cluster.links)
     out["links"].push_back({{"from", endToJson(link.from)},
                             {"to", endToJson(link.to)},
@@ -192,12 +194,13 @@ Cluster dt::readCluster(const JsonPlace &at) {
   at.expectKeys({"devices_per_node", "devices_per_nic", "pxn",
                  "intra_node_GBps", "inter_node_GBps", "latency_us",
                  "launch_us", "channels_per_peer", "intra_channel_GBps",
-                 "inter_channel_GBps", "links"});
+                 "inter_channel_GBps", "relays", "links"});
   Cluster out;
   out.devicesPerNode = at["devices_per_node"].integer();
   if (at.has("devices_per_nic"))
     out.devicesPerNic = at["devices_per_nic"].integer();
   out.pxn = at.has("pxn") && at["pxn"].truth();
+  out.relays = at.has("relays") && at["relays"].truth();
   out.intraNodeGBps = at["intra_node_GBps"].real();
   out.interNodeGBps = at["inter_node_GBps"].real();
   out.latencyUs = at["latency_us"].real();

@@ -4,12 +4,11 @@
 
 #include "CutPrefix.h"
 #include "Feeds.h"
-#include "WavePorts.h"
+#include "WaveRoom.h"
 #include "dt/Geometry/Overlaps.h"
 #include "dt/Scheduling/BestSchedule.h"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <set>
 
@@ -19,56 +18,7 @@ namespace {
 
 constexpr int32_t kFree = -1;
 
-using Pair = std::pair<int64_t, int64_t>;
-
-/// What the ports of devices have in each wave.
-class WaveRoom {
-public:
-  explicit WaveRoom(const Cluster &cluster) : cluster(cluster) {}
-
-  /// What a message of a pair needs room in.
-  struct Users {
-    Pair pair;
-    struct Need {
-      std::vector<uint8_t> *counts; // by wave
-      int64_t most;
-    };
-    std::array<Need, 5> needs;
-  };
-  Users usersOf(Pair pair);
-  /// Whether the pair has no message in the wave, and may have one.
-  bool hasRoom(const Users &users, int32_t wave) const;
-  void take(const Users &users, int32_t wave);
-
-private:
-  const Cluster &cluster;
-  std::map<WavePort, std::vector<uint8_t>> counts;
-  std::set<std::pair<int32_t, Pair>> pairs;
-};
-
-WaveRoom::Users WaveRoom::usersOf(Pair pair) {
-  Users users = {pair, {}};
-  size_t next = 0;
-  for (const WavePort &port : portsOf(cluster, pair.first, pair.second))
-    users.needs[next++] = {&counts[port], port.most};
-  return users;
-}
-
-bool WaveRoom::hasRoom(const Users &users, int32_t wave) const {
-  for (auto [own, most] : users.needs)
-    if (size_t(wave) < own->size() && (*own)[size_t(wave)] >= most)
-      return false;
-  return !pairs.count({wave, users.pair});
-}
-
-void WaveRoom::take(const Users &users, int32_t wave) {
-  for (auto [own, most] : users.needs) {
-    if (own->size() <= size_t(wave))
-      own->resize(size_t(wave) + 1);
-    ++(*own)[size_t(wave)];
-  }
-  pairs.insert({wave, users.pair});
-}
+using Pair = DevicePair;
 
 /// Moves of a pair that wait for a place.
 struct Queue {

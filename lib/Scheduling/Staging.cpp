@@ -2,6 +2,8 @@
 
 #include "dt/Scheduling/Staging.h"
 
+#include "dt/Scheduling/Relays.h"
+
 #include "dtrt/types/DeviceIndex.h"
 
 #include <algorithm>
@@ -10,10 +12,15 @@ using namespace dt;
 
 namespace {
 
+/// Whether a message waits here between the two waves that relay it.
+bool staysInSlot(const PlanMessage &message, bool send) {
+  return message.relay == (send ? RelayHop::Out : RelayHop::In);
+}
+
 /// Whether a message is one run of bytes on the given side.
 bool isDirect(const StagingInput &input, const PlanMessage &message,
               bool send) {
-  if (message.last - message.first != 1)
+  if (message.last - message.first != 1 || staysInSlot(message, send))
     return false;
   const Move &move = input.scheduled[message.first].move;
   if (input.numStates[move.flow] != 1)
@@ -74,6 +81,7 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
     message.destination = scheduled[first].move.destination;
     message.first = first;
     message.last = last;
+    message.relay = scheduled[first].relay;
     for (size_t i = first; i < last; ++i)
       message.bytes += scheduled[i].move.box.volume() *
                        flows[scheduled[i].move.flow].bytesPerElement;
@@ -81,8 +89,22 @@ dt::formMessages(const std::vector<ScheduledMove> &scheduled,
   return out;
 }
 
-std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
-                                           std::vector<PlanMessage> &messages) {
+/// Behind the areas, of which `bytes` says how much they take; adds to it.
+static void assignRelaySlots(const std::vector<RelayedPair> &pairs,
+                             std::map<int64_t, int64_t> &bytes,
+                             std::vector<PlanMessage> &messages) {
+  RelaySlots slots = placeRelays(messages, pairs);
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    PlanMessage &in = messages[pairs[i].in], &out = messages[pairs[i].out];
+    in.receiveSlot = out.sendSlot = bytes[in.destination] + slots.offsets[i];
+  }
+  for (auto [relay, own] : slots.bytes)
+    bytes[relay] += own;
+}
+
+std::map<int64_t, int64_t>
+dt::assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
+                const std::vector<RelayedPair> &pairs) {
   dtrt::DeviceIndex index;
   std::vector<Arena> arenas;
   auto arenaOf = [&](int64_t device) -> Arena & {
@@ -100,8 +122,9 @@ std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
       int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
       Arena &arena = arenaOf(receive ? message.destination : message.source);
       bool direct = isDirect(input, message, !receive);
+      bool isElsewhere = direct || staysInSlot(message, !receive);
       int64_t offset =
-          arena.take(message.wave, receive, direct ? 0 : message.bytes);
+          arena.take(message.wave, receive, isElsewhere ? 0 : message.bytes);
       slot = direct ? kInPlace : offset;
       parity[receive][i] = arena.group % 2;
     }
@@ -119,5 +142,6 @@ std::map<int64_t, int64_t> dt::assignSlots(const StagingInput &input,
   std::map<int64_t, int64_t> bytes;
   for (uint32_t number = 0; number < arenas.size(); ++number)
     bytes[index.all()[number]] = arenas[number].areaStart(/*receive=*/true, 2);
+  assignRelaySlots(pairs, bytes, messages);
   return bytes;
 }

@@ -5,6 +5,7 @@
 #include "StoragePeaks.h"
 #include "dt/Geometry/Covers.h"
 #include "dt/Scheduling/Forwards.h"
+#include "dt/Scheduling/Relays.h"
 
 #include <algorithm>
 #include <map>
@@ -274,8 +275,8 @@ public:
   MaybeError run() {
     for (MaybeError (Verifier::*rule)() :
          {&Verifier::flows, &Verifier::order, &Verifier::ports,
-          &Verifier::cutMoves, &Verifier::cutCopies, &Verifier::feeding,
-          &Verifier::slots, &Verifier::storage})
+          &Verifier::relays, &Verifier::cutMoves, &Verifier::cutCopies,
+          &Verifier::feeding, &Verifier::slots, &Verifier::storage})
       if (MaybeError error = (this->*rule)())
         return error;
     return std::nullopt;
@@ -285,6 +286,7 @@ private:
   MaybeError flows();
   MaybeError order();
   MaybeError ports();
+  MaybeError relays();
   MaybeError cutMoves();
   MaybeError cutCopies();
   MaybeError feeding();
@@ -295,7 +297,8 @@ private:
   const Cluster &cluster;
   const WaveSchedule &schedule;
   std::vector<TimedMessage> messages;
-  std::map<int64_t, int64_t> arenas; // bytes
+  std::vector<ScheduledMove> moves;              // what is relayed as one
+  std::map<int64_t, int64_t> relaySlots, arenas; // bytes
 };
 
 /// What bytes are counted of.
@@ -322,7 +325,7 @@ MaybeError Verifier::order() {
   int32_t last = 0;
   MaybeError error;
   forEachMessage(schedule.moves, [&](size_t first, size_t) {
-    const auto &[move, wave] = schedule.moves[first];
+    const auto &[move, wave, relay] = schedule.moves[first];
     if (error)
       return;
     if (wave < last)
@@ -372,6 +375,26 @@ MaybeError Verifier::ports() {
   return std::nullopt;
 }
 
+/// What comes to a relay goes on from there, as it is.
+MaybeError Verifier::relays() {
+  std::vector<PlanMessage> formed;
+  forEachMessage(schedule.moves, [&](size_t first, size_t last) {
+    const auto &[move, wave, relay] = schedule.moves[first];
+    PlanMessage &message = formed.emplace_back();
+    message = {wave, move.source, move.destination, first, last, 0};
+    message.bytes = messages[formed.size() - 1].bytes;
+    message.relay = relay;
+  });
+  std::vector<RelayedPair> pairs;
+  if (MaybeError error = pairRelays(schedule.moves, formed, pairs))
+    return error;
+  if (problem.storage && !pairs.empty())
+    return "relays messages, which storage is not looked at for";
+  moves = withoutRelays(schedule.moves, formed, pairs);
+  relaySlots = placeRelays(formed, pairs).bytes;
+  return std::nullopt;
+}
+
 /// Pieces have each element of the wholes once, and nothing else. `subject` is
 /// "device 0 sends" or the like.
 MaybeError verifyCut(const std::string &subject, uint32_t flow,
@@ -407,7 +430,7 @@ MaybeError Verifier::cutMoves() {
     cutOf(move).wholes.push_back(move.box);
     ranks[move.flow] = move.box.rank();
   }
-  for (const ScheduledMove &piece : schedule.moves) {
+  for (const ScheduledMove &piece : moves) {
     if (auto error = verifyForm(piece.move.flow, piece.move.box, ranks))
       return error;
     cutOf(piece.move).pieces.push_back(piece.move.box);
@@ -446,12 +469,12 @@ MaybeError Verifier::cutCopies() {
 /// the instance say.
 MaybeError Verifier::feeding() {
   std::map<Place, std::vector<const ScheduledMove *>> forwards, arrivals;
-  for (const ScheduledMove &piece : schedule.moves)
+  for (const ScheduledMove &piece : moves)
     if (piece.move.hop > 0)
       forwards[{piece.move.flow, piece.move.source}].push_back(&piece);
   if (forwards.empty())
     return std::nullopt;
-  for (const ScheduledMove &piece : schedule.moves)
+  for (const ScheduledMove &piece : moves)
     if (Place place = {piece.move.flow, piece.move.destination};
         forwards.count(place))
       arrivals[place].push_back(&piece);
@@ -482,6 +505,8 @@ MaybeError Verifier::feeding() {
 
 MaybeError Verifier::slots() {
   arenas = arenaBytes(messages);
+  for (const auto &[device, bytes] : relaySlots)
+    arenas[device] += bytes;
   for (const auto &[device, bytes] : arenas)
     if (bytes > problem.stagingBytes)
       return "slots of " + deviceText(device) + " take " + bytesText(bytes) +
@@ -569,7 +594,9 @@ dt::arenaBytes(const std::vector<TimedMessage> &messages) {
         ++arena.group;
         arena.used[0] = arena.used[1] = 0;
       }
-      arena.used[receive] += alignSlot(m.bytes);
+      // What is relayed has slots of its own.
+      bool hasSlot = receive ? m.isUnpacked : m.isPacked;
+      arena.used[receive] += hasSlot ? alignSlot(m.bytes) : 0;
       int64_t &area = arena.area[receive][arena.group % 2];
       area = std::max(area, arena.used[receive]);
     }
@@ -668,9 +695,11 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   std::vector<PlanMessage> formed;
   bool forwards = false;
   forEachMessage(scheduled, [&](size_t first, size_t last) {
-    const auto &[move, wave] = scheduled[first];
+    const auto &[move, wave, relay] = scheduled[first];
     formed.push_back({wave, move.source, move.destination, first, last, 0});
     TimedMessage &message = out.emplace_back();
+    message.isPacked = relay != RelayHop::Out;
+    message.isUnpacked = relay != RelayHop::In;
     message.wave = wave;
     message.source = move.source;
     message.destination = move.destination;
@@ -684,7 +713,7 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
     return out;
   std::vector<CarriedPiece> pieces;
   pieces.reserve(scheduled.size());
-  for (const auto &[move, wave] : scheduled)
+  for (const auto &[move, wave, relay] : scheduled)
     pieces.push_back({move.flow, move.flow, move.hop > 0, &move.box});
   std::vector<bool> found = findForwards(formed, pieces);
   for (size_t i = 0; i < out.size(); ++i)
@@ -698,7 +727,7 @@ WaveProblem::timedCopies(const WaveSchedule &schedule) const {
   if (!storage)
     return out;
   std::set<std::pair<int32_t, int64_t>> groups; // wave, device
-  for (const auto &[move, wave] : schedule.moves) {
+  for (const auto &[move, wave, relay] : schedule.moves) {
     groups.insert({wave, move.source});
     groups.insert({wave, move.destination});
   }

@@ -118,7 +118,8 @@ Executor::prepareStep(const Instruction &instruction,
     }
     return step;
   }
-  if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
+  if (instruction.op == Opcode::Create || instruction.op == Opcode::Release ||
+      instruction.op == Opcode::Relay)
     return step;
   DTRT_RETURN_IF_ERROR(prepareSegments(instruction.segments, step));
   for (const Message &message : instruction.messages) {
@@ -178,6 +179,8 @@ static uint64_t bytesOf(const Instruction &instruction, uint64_t copied,
                         const std::vector<PreparedSegment> &segments) {
   if (instruction.op == Opcode::Copy)
     return copied;
+  if (instruction.op == Opcode::Relay)
+    return 0;
   uint64_t bytes = instruction.bytes;
   for (const Message &message : instruction.messages)
     bytes += message.bytes;
@@ -226,6 +229,8 @@ Status Executor::runInstruction(size_t index) {
     return runGroup(index);
   case Opcode::Unpack:
     return runUnpack(step);
+  case Opcode::Relay:
+    return {}; // what has come is sent from where it is
   }
   return makeError("unknown opcode");
 }

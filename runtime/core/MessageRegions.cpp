@@ -56,10 +56,10 @@ public:
   Result<std::vector<std::vector<MessageRegions>>> run() {
     for (size_t i = 0; i < found.size(); ++i) {
       const Instruction &instruction = program.instructions[i];
-      if (instruction.op == Opcode::Pack)
-        stepPack(instruction);
-      else if (instruction.op == Opcode::Unpack)
+      if (instruction.op == Opcode::Unpack || instruction.op == Opcode::Relay)
         stepUnpack(instruction);
+      if (instruction.op == Opcode::Pack || instruction.op == Opcode::Relay)
+        stepPack(instruction);
       else if (instruction.op == Opcode::Group)
         DTRT_RETURN_IF_ERROR(stepGroup(i));
     }

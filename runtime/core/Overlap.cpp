@@ -12,12 +12,12 @@ namespace dtrt {
 namespace {
 
 /// Whether the staging bytes of a pack or unpack are bytes of the other, which
-/// may be a group.
+/// may be a group or a relay.
 bool sharesStaging(const Instruction &staged, const Instruction &other) {
   auto shares = [&](uint64_t slot, uint64_t bytes) {
     return staged.slot < slot + bytes && slot < staged.slot + staged.bytes;
   };
-  if (isStaged(other))
+  if (namesStaging(other.op))
     return shares(other.slot, other.bytes);
   return std::any_of(other.messages.begin(), other.messages.end(),
                      [&](const Message &message) {
@@ -84,6 +84,7 @@ private:
     case Opcode::Release:
       return true;
     case Opcode::Pack:
+    case Opcode::Relay:
     case Opcode::Group:
       return !sharesStaging(instructions[unpack], instructions[later]) &&
              !reads(later, written);

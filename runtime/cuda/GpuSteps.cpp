@@ -46,6 +46,8 @@ public:
 private:
   Status add(size_t index) {
     const Instruction &instruction = program.instructions[index];
+    if (instruction.op == Opcode::Relay)
+      return {}; // its messages use the same bytes
     GpuStep step;
     step.first = index;
     step.op = instruction.op;

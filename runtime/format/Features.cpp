@@ -74,6 +74,8 @@ FeatureSet featuresOf(const Instruction &instruction) {
     return out;
   case Opcode::Unpack:
     return 0;
+  case Opcode::Relay:
+    return bitOf(Feature::Relays);
   }
   return out;
 }
@@ -88,6 +90,7 @@ FeatureSet featuresOf(const PlanCommon &common) {
   FeatureSet out = only(!common.cluster.links.empty(), Feature::UnequalLinks) |
                    only(common.cluster.devicesPerNic > 1, Feature::SharedNics) |
                    only(common.cluster.pxn, Feature::Pxn) |
+                   only(common.cluster.relays, Feature::Relays) |
                    only(common.cluster.launchUs > 0, Feature::Launches) |
                    only(common.cluster.channelsPerPeer > 0, Feature::Channels) |
                    only(common.compression.isOn(), Feature::Compression) |

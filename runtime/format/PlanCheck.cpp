@@ -233,6 +233,10 @@ Status checkSummary(const PlanSummary &summary) {
       checkNumber("predicted time", summary.timePredicted, 0, kMostSeconds));
   DTRT_RETURN_IF_ERROR(checkNumber("lower bound of the time",
                                    summary.timeLowerBound, 0, kMostSeconds));
+  DTRT_RETURN_IF_ERROR(checkNumber("time without relays",
+                                   summary.timeWithoutRelays, 0, kMostSeconds));
+  if (summary.bytesRelayed == 0 && summary.timeWithoutRelays > 0)
+    return makeError("a time without relays where nothing is relayed");
   for (const std::string *proof :
        {&summary.coverage, &summary.deadlockFree, &summary.memorySafe})
     if (!proof->empty() && *proof != "proved")
@@ -285,10 +289,14 @@ Status checkDropped(const Family &family, const ShardRecord &shard) {
   return {};
 }
 
+/// The mask of all states of a family.
+uint64_t allStates(const Family &family) {
+  return family.states.size() == 64 ? ~uint64_t(0)
+                                    : (uint64_t(1) << family.states.size()) - 1;
+}
+
 Status checkShardOf(const Family &family, const ShardRecord &shard) {
-  uint64_t known = family.states.size() == 64
-                       ? ~uint64_t(0)
-                       : (uint64_t(1) << family.states.size()) - 1;
+  uint64_t known = allStates(family);
   if (shard.states == 0 || (shard.states & ~known))
     return makeError("state mask ", shard.states, " is not within ", known);
   if (shard.dims.size() != family.rank())
@@ -461,9 +469,8 @@ private:
   }
 
   /// `padded`: the box may reach beyond the family's shape.
-  Status checkSegment(const Segment &segment, bool padded) {
-    DTRT_RETURN_IF_ERROR(checkNames(segment));
-    const Family &family = common.families[segment.family];
+  static Status checkBox(const Family &family, const Segment &segment,
+                         bool padded) {
     for (unsigned dim = 0; dim < family.rank(); ++dim) {
       int64_t limit = dim < family.numLeading() ? family.leading[dim].count
                       : padded ? kMaxBytes
@@ -474,6 +481,13 @@ private:
                          "' has offset ", lo, " and size ", size, " in dim ",
                          dim, " of ", limit);
     }
+    return {};
+  }
+
+  Status checkSegment(const Segment &segment, bool padded) {
+    DTRT_RETURN_IF_ERROR(checkNames(segment));
+    const Family &family = common.families[segment.family];
+    DTRT_RETURN_IF_ERROR(checkBox(family, segment, padded));
     DTRT_RETURN_IF_ERROR(chargeSegment(family, segment));
     return checkInside(family, shardOf(segment), segment.offset, segment.size);
   }
@@ -547,10 +561,55 @@ private:
       if (packed > uint64_t(kMaxBytes))
         break;
     }
-    if (packed != instruction.bytes)
-      return makeError("segments hold ", packed, " bytes, expected ",
-                       instruction.bytes);
-    return {};
+    return checkBytesOf(instruction, packed);
+  }
+
+  static Status checkBytesOf(const Instruction &instruction, uint64_t held) {
+    if (held == instruction.bytes)
+      return {};
+    return makeError("segments hold ", held, " bytes, expected ",
+                     instruction.bytes);
+  }
+
+  /// The device keeps nothing of them: they are boxes of the family.
+  Status checkRelayed(const Segment &segment) {
+    if (segment.family >= common.families.size())
+      return makeError("segment of family ", segment.family, " of ",
+                       common.families.size());
+    const Family &family = common.families[segment.family];
+    if (segment.offset.size() != family.rank() ||
+        segment.size.size() != family.rank())
+      return makeError("segment of '", shortened(family.name), "' has ",
+                       segment.offset.size(), " dims, expected ",
+                       family.rank());
+    if (segment.states == 0 || segment.states & ~allStates(family))
+      return makeError("segment of '", shortened(family.name),
+                       "' has state mask ", segment.states, ", its family has ",
+                       allStates(family));
+    DTRT_RETURN_IF_ERROR(checkBox(family, segment, /*padded=*/false));
+    uint64_t states = statesOf(segment.states).size();
+    DTRT_RETURN_IF_ERROR(budget.charge("boxes of segments", states,
+                                       2 * sizeof(int64_t) * family.rank()));
+    return budget.charge("rows of segments",
+                         uint64_t(segmentMembers(family, segment)),
+                         kRowCost * states);
+  }
+
+  /// What came is sent on from where it is.
+  Status checkRelay(const Instruction &instruction) {
+    if (!common.cluster.relays)
+      return makeError("appears in a plan that has no relays");
+    if (common.summary.mode == MemoryMode::Flat)
+      return makeError("appears in a plan of mode flat");
+    DTRT_RETURN_IF_ERROR(checkStaging(instruction.slot, instruction.bytes));
+    uint64_t bytes = 0;
+    for (const Segment &segment : instruction.segments) {
+      DTRT_RETURN_IF_ERROR(checkRelayed(segment));
+      bytes += segmentBytes(common.families[segment.family], segment);
+      if (bytes > uint64_t(kMaxBytes))
+        break;
+    }
+    return checkBytesOf(instruction, bytes);
   }
 
   Status checkDirect(const Message &message) {
@@ -656,6 +715,8 @@ private:
     case Opcode::Pack:
     case Opcode::Unpack:
       return checkStaged(instruction);
+    case Opcode::Relay:
+      return checkRelay(instruction);
     case Opcode::Group:
       return checkGroup(instruction);
     }

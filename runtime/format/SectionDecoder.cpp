@@ -124,7 +124,7 @@ private:
     return record;
   }
 
-  Status numbers(uint32_t first, size_t rank, std::vector<int64_t> &to) {
+  Status numbers(uint64_t first, size_t rank, std::vector<int64_t> &to) {
     DTRT_RETURN_IF_ERROR(checkPool(first, rank));
     DTRT_RETURN_IF_ERROR(budget.charge("coordinates", rank, sizeof(int64_t)));
     to.resize(rank);
@@ -151,6 +151,25 @@ private:
     DTRT_RETURN_IF_ERROR(
         numbers(from.offset(), shard.dims.size(), segment.offset));
     DTRT_RETURN_IF_ERROR(numbers(from.size(), shard.dims.size(), segment.size));
+    return segment;
+  }
+
+  Result<Segment> decodeRelayed(uint64_t index) {
+    if (index >= count(in.segments()))
+      return makeError("segment ", index, " of ", count(in.segments()));
+    const fb::Segment &from = *in.segments()->Get(index);
+    Segment segment;
+    segment.family = from.shard();
+    segment.shard = kNoShard;
+    DTRT_RETURN_IF_ERROR(checkPool(from.states(), 1));
+    segment.states = uint64_t(in.pool()->Get(from.states()));
+    DTRT_RETURN_IF_ERROR(checkPool(from.offset(), 1));
+    int64_t rank = in.pool()->Get(from.offset());
+    if (rank < 0 || rank > int64_t(kMaxRank))
+      return makeError("relays a segment of ", rank, " dims, limit ", kMaxRank);
+    DTRT_RETURN_IF_ERROR(
+        numbers(uint64_t(from.offset()) + 1, size_t(rank), segment.offset));
+    DTRT_RETURN_IF_ERROR(numbers(from.size(), size_t(rank), segment.size));
     return segment;
   }
 
@@ -209,7 +228,8 @@ private:
       to.segments.reserve(
           std::min<uint64_t>(from.count(), count(in.segments())));
       for (uint64_t i = from.first(); i < end; ++i) {
-        auto segment = decodeSegment(i);
+        auto segment =
+            to.op == Opcode::Relay ? decodeRelayed(i) : decodeSegment(i);
         DTRT_RETURN_IF_ERROR(segment);
         to.segments.push_back(std::move(*segment));
       }
@@ -218,12 +238,12 @@ private:
   }
 
   Result<Instruction> decodeInstruction(const fb::Instruction &from) {
-    if (from.op() > uint8_t(Opcode::Unpack))
+    if (from.op() > uint8_t(Opcode::Relay))
       return makeError("unknown opcode ", int(from.op()));
     Instruction instruction;
     instruction.op = Opcode(from.op());
     instruction.wave = from.wave();
-    if (instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack) {
+    if (namesStaging(instruction.op)) {
       instruction.slot = from.slot();
       instruction.bytes = from.bytes();
     }
@@ -376,6 +396,8 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.mode = MemoryMode(from.mode());
   summary.granularity = Granularity(from.granularity());
   summary.bytesInPlace = from.bytes_in_place();
+  summary.bytesRelayed = from.bytes_relayed();
+  summary.timeWithoutRelays = from.time_without_relays();
   summary.stagingLimit = from.staging_limit();
   summary.stagingPeak = from.staging_peak();
   summary.devicePeak = from.device_peak();
@@ -407,7 +429,8 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
                 from.launch_us(),
                 from.channels_per_peer(),
                 from.intra_channel_gbps(),
-                from.inter_channel_gbps()};
+                from.inter_channel_gbps(),
+                from.relays()};
   DTRT_RETURN_IF_ERROR(
       budget.charge("links", count(from.links()), sizeof(Link)));
   for (size_t i = 0; i < count(from.links()); ++i) {

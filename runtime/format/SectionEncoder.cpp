@@ -140,6 +140,20 @@ private:
     return {};
   }
 
+  /// Of no shard, so that it says its family and dims itself.
+  Status addRelayed(const Segment &segment) {
+    if (segment.offset.size() != segment.size.size())
+      return makeError("device ", program.device, ": relays a segment of ",
+                       segment.offset.size(), " offsets and ",
+                       segment.size.size(), " sizes");
+    std::vector<int64_t> offset = {int64_t(segment.offset.size())};
+    offset.insert(offset.end(), segment.offset.begin(), segment.offset.end());
+    const int64_t states = int64_t(segment.states);
+    segments.emplace_back(segment.family, pool.add(&states, 1),
+                          pool.add(offset), pool.add(segment.size));
+    return {};
+  }
+
   Status addMessage(const Message &message) {
     uint32_t index = 0;
     if (message.direct) {
@@ -161,11 +175,12 @@ private:
     } else {
       first = segments.size();
       count = instruction.segments.size();
+      bool isRelay = instruction.op == Opcode::Relay;
       for (const Segment &segment : instruction.segments)
-        DTRT_RETURN_IF_ERROR(addSegment(segment));
+        DTRT_RETURN_IF_ERROR(isRelay ? addRelayed(segment)
+                                     : addSegment(segment));
     }
-    bool staged =
-        instruction.op == Opcode::Pack || instruction.op == Opcode::Unpack;
+    bool staged = namesStaging(instruction.op);
     instructions.emplace_back(staged ? instruction.slot : 0,
                               staged ? instruction.bytes : 0, instruction.wave,
                               uint32_t(first), uint32_t(count),
@@ -235,7 +250,8 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.timePredicted, s.timeLowerBound, uint8_t(s.mode), s.stagingLimit,
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
-      solver, verifier, s.solverSteps, uint8_t(s.granularity), s.bytesInPlace);
+      solver, verifier, s.solverSteps, uint8_t(s.granularity), s.bytesInPlace,
+      s.bytesRelayed, s.timeWithoutRelays);
 }
 
 } // namespace
@@ -285,7 +301,7 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
       featureVector, viewVector, common.cluster.pxn, common.cluster.launchUs,
       common.cluster.channelsPerPeer, common.cluster.intraChannelGBps,
       common.cluster.interChannelGBps, common.compression.belowGBps,
-      common.compression.blockBytes));
+      common.compression.blockBytes, common.cluster.relays));
 }
 
 } // namespace dtrt

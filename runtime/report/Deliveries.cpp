@@ -39,8 +39,9 @@ public:
           deliver(instruction.segments[i], {program.device, -1});
       else if (instruction.op == Opcode::Group)
         receive(instruction);
-      else if (instruction.op == Opcode::Unpack)
-        DTRT_RETURN_IF_ERROR(unpack(instruction));
+      else if (instruction.op == Opcode::Unpack ||
+               instruction.op == Opcode::Relay)
+        DTRT_RETURN_IF_ERROR(take(instruction));
     }
     return {};
   }
@@ -70,30 +71,35 @@ private:
     arrivals[slot] = {end, carrier};
   }
 
-  Status unpack(const Instruction &instruction) {
+  /// What is unpacked, or comes to be sent on.
+  Status take(const Instruction &instruction) {
+    const bool isRelay = instruction.op == Opcode::Relay;
     uint64_t at = instruction.slot;
     for (const Segment &segment : instruction.segments) {
       uint64_t end =
           at + segmentBytes(common.families[segment.family], segment);
       auto arrival = arrivals.upper_bound(at);
       if (arrival == arrivals.begin() || (--arrival)->second.end < end)
-        return makeError("device ", program.device, " unpacks bytes [", at,
-                         ", ", end, ") that no message brought");
-      deliver(segment, arrival->second.carrier);
+        return makeError("device ", program.device,
+                         isRelay ? " relays" : " unpacks", " bytes [", at, ", ",
+                         end, ") that no message brought");
+      deliver(segment, arrival->second.carrier, isRelay);
       at = end;
     }
     return {};
   }
 
   /// One line per state and member of the segment.
-  void deliver(const Segment &segment, const Carrier &carrier) {
+  void deliver(const Segment &segment, const Carrier &carrier,
+               bool isRelayed = false) {
     const Family &family = common.families[segment.family];
     unsigned leading = family.numLeading();
     std::string tail = ", \"src\": " + std::to_string(carrier.source) +
                        ", \"dst\": " + std::to_string(program.device) +
                        ", \"offset\": " + numbersFrom(segment.offset, leading) +
                        ", \"size\": " + numbersFrom(segment.size, leading) +
-                       ", \"wave\": " + std::to_string(carrier.wave);
+                       ", \"wave\": " + std::to_string(carrier.wave) +
+                       (isRelayed ? ", \"relayed\": true" : "");
     auto before = ownOf(segment, Side::Source);
     auto after = ownOf(segment, Side::Destination);
     std::vector<int64_t> member(segment.offset.begin(),

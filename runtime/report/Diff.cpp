@@ -197,10 +197,12 @@ void compareViews(const PlanCommon &a, const PlanCommon &b,
 
 void addRows(const Cluster &cluster, Rows &rows) {
   const auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic,
-               pxn, launch, channels, intraChannel, interChannel] = cluster;
+               pxn, launch, channels, intraChannel, interChannel, relays] =
+      cluster;
   rows.push_back({"devices per node", textOf(perNode), ""});
   rows.push_back({"devices per NIC", textOf(perNic), ""});
   rows.push_back({"PXN", pxn ? "on" : "off", ""});
+  rows.push_back({"relays", relays ? "on" : "off", ""});
   rows.push_back({"GBps inside a node", textOf(intra), ""});
   rows.push_back({"GBps between nodes", textOf(inter), ""});
   rows.push_back({"latency in us", textOf(latency), ""});
@@ -243,7 +245,8 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
                deviceLimit, sourceMax, destinationMax, waves, messages,
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
-               solverSteps, granularity, bytesInPlace] = summary;
+               solverSteps, granularity, bytesInPlace, bytesRelayed,
+               timeWithoutRelays] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
@@ -252,6 +255,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("bytes in place", bytesInPlace),
        bytesRow("wire bytes", bytesWire),
        bytesRow("lower bound of wire bytes", bytesWireLowerBound),
+       bytesRow("relayed bytes", bytesRelayed),
        bytesRow("inter-node bytes", bytesInterNode),
        bytesRow("lower bound of inter-node bytes", bytesInterNodeLowerBound),
        {"waves", textOf(waves), ""},
@@ -265,6 +269,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        bytesRow("most destination bytes", destinationMax),
        secondsRow("predicted time", timePredicted),
        secondsRow("lower bound of time", timeLowerBound),
+       secondsRow("time without relays", timeWithoutRelays),
        {"memory mode", memoryModeName(mode, granularity), ""},
        {"proof of coverage", coverage, ""},
        {"proof of freedom from deadlock", deadlockFree, ""},

@@ -28,8 +28,6 @@ std::vector<std::string> stateNames(const Family &family, uint64_t states) {
   return names;
 }
 
-bool isStaged(Opcode op) { return op == Opcode::Pack || op == Opcode::Unpack; }
-
 //===----------------------------------------------------------------------===//
 // JSON
 //===----------------------------------------------------------------------===//
@@ -85,12 +83,15 @@ Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {
 
 Json segmentJson(const PlanCommon &common, const Segment &segment) {
   const Family &family = common.families[segment.family];
-  return {{"family", family.name},
-          {"states", stateNames(family, segment.states)},
-          {"side", sideName(segment.side)},
-          {"shard", segment.shard},
-          {"offset", segment.offset},
-          {"size", segment.size}};
+  Json out = {{"family", family.name},
+              {"states", stateNames(family, segment.states)}};
+  if (segment.shard != kNoShard) {
+    out["side"] = sideName(segment.side);
+    out["shard"] = segment.shard;
+  }
+  out["offset"] = segment.offset;
+  out["size"] = segment.size;
+  return out;
 }
 
 Json messageJson(const PlanCommon &common, const Message &message) {
@@ -107,7 +108,7 @@ Json messageJson(const PlanCommon &common, const Message &message) {
 Json instructionJson(const PlanCommon &common, const Instruction &from,
                      const std::vector<uint64_t> &staying) {
   Json out = {{"op", opcodeName(from.op)}, {"wave", from.wave}};
-  if (isStaged(from.op)) {
+  if (namesStaging(from.op)) {
     out["slot"] = from.slot;
     out["bytes"] = from.bytes;
   }
@@ -173,6 +174,8 @@ std::string storageText(const PlanCommon &common, const Segment &segment) {
 }
 
 std::string placeText(const Segment &segment) {
+  if (segment.shard == kNoShard)
+    return "of no shard";
   return std::string(sideName(segment.side)) + " #" +
          std::to_string(segment.shard);
 }
@@ -210,7 +213,7 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
   out << opcodeName(from.op);
   if (from.wave >= 0)
     out << " wave " << from.wave;
-  if (isStaged(from.op))
+  if (namesStaging(from.op))
     out << " staging "
         << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
   out << "\n";

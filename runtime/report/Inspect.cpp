@@ -73,6 +73,10 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
     out["bytes"]["in_place"] = s.bytesInPlace;
   out["time"] = {{"predicted_s", s.timePredicted},
                  {"lower_bound_s", s.timeLowerBound}};
+  if (s.bytesRelayed > 0) {
+    out["bytes"]["relayed"] = s.bytesRelayed;
+    out["time"]["without_relays_s"] = s.timeWithoutRelays;
+  }
   addLibrary(common.cluster, out["time"]);
   out["memory"] = {
       {"mode", memoryModeName(s.mode)}, {"staging_limit", s.stagingLimit},
@@ -203,6 +207,12 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
   writeRow(out, "predicted time",
            secondsText(s.timePredicted) + ", lower bound " +
                secondsText(s.timeLowerBound));
+  if (s.bytesRelayed > 0)
+    writeRow(out, "relayed bytes",
+             bytesText(s.bytesRelayed) +
+                 ", on the wire a second time; without "
+                 "relays " +
+                 secondsText(s.timeWithoutRelays));
   writeLibrary(common.cluster, out);
   writeRow(out, "staging",
            bytesText(s.stagingPeak) + " of " + bytesText(s.stagingLimit));

@@ -46,8 +46,9 @@ public:
 private:
   void add(size_t index) {
     const Instruction &instruction = program.instructions[index];
-    // Nobody has measured what pages cost.
-    if (instruction.op == Opcode::Create || instruction.op == Opcode::Release)
+    // Nobody has measured what pages cost; what is relayed stays where it is.
+    if (instruction.op == Opcode::Create || instruction.op == Opcode::Release ||
+        instruction.op == Opcode::Relay)
       return;
     DeviceStep step;
     step.kind = kindOf(instruction.op);

@@ -4,6 +4,7 @@
 
 #include "dtrt/format/Forwards.h"
 #include "dtrt/format/LocalWork.h"
+#include "dtrt/format/Relays.h"
 
 #include <algorithm>
 #include <tuple>
@@ -33,15 +34,17 @@ Result<TimedWork> readWork(const PlanReader &plan) {
       work.copies.push_back(copy);
     auto forwards = findForwards(*program);
     DTRT_RETURN_IF_ERROR(forwards);
+    auto relays = findRelays(*program);
     for (size_t i = 0; i < program->instructions.size(); ++i) {
       const Instruction &instruction = program->instructions[i];
       for (size_t m = 0; m < instruction.messages.size(); ++m) {
         const Message &message = instruction.messages[m];
+        bool isInPlace = message.direct || relays[i][m];
         if (!message.receive)
           sent.push_back({instruction.wave, device, message.peer,
-                          int64_t(message.bytes), !message.direct,
+                          int64_t(message.bytes), !isInPlace,
                           /*isUnpacked=*/true, (*forwards)[i][m]});
-        else if (message.direct)
+        else if (isInPlace)
           direct.push_back({instruction.wave, message.peer, device});
       }
     }

@@ -165,6 +165,8 @@ private:
       return group(instruction);
     case Opcode::Unpack:
       return unpack(instruction);
+    case Opcode::Relay:
+      return relay(instruction);
     }
     return {};
   }
@@ -221,6 +223,26 @@ private:
       CopyEvent brought = event(Kind::Brought, segment.states);
       brought.begin = *since;
       DTRT_RETURN_IF_ERROR(addBox(segment, brought));
+      at = end;
+    }
+    return {};
+  }
+
+  /// What came to be sent on is here until then.
+  Status relay(const Instruction &instruction) {
+    uint64_t at = instruction.slot;
+    for (const Segment &segment : instruction.segments) {
+      uint64_t end = at + segmentBytes(familyOf(segment.family), segment);
+      const Moment *since = arrived.find(at, end);
+      if (!since)
+        return makeError("device ", program.device, " relays bytes [", at, ", ",
+                         end, ") that no message brought");
+      packed.set(
+          at, end,
+          {segment.family, history.histories[segment.family].events.size()});
+      CopyEvent staged = event(Kind::Staged, segment.states);
+      staged.begin = *since;
+      DTRT_RETURN_IF_ERROR(addBox(segment, staged));
       at = end;
     }
     return {};

@@ -95,6 +95,7 @@ private:
   void addPairs(const Devices &holders, const Devices &lacking, uint64_t bytes);
   double pairsSeconds() const;
   double portsSeconds(const PortRates &ports) const;
+  double relayedSeconds() const;
 
   const Cluster &cluster;
   const LinkRates rates;
@@ -118,6 +119,10 @@ private:
   using PairDemand = std::map<std::tuple<bool, uint32_t, Devices>, uint64_t>;
   PairDemand received, sent;
   std::set<uint32_t> busy; // hold what others lack, or lack it
+  // Where messages may be relayed: what devices lack, what sets of them have
+  // that others lack.
+  std::map<uint32_t, uint64_t> arrives;
+  std::map<Devices, uint64_t> leaves;
 };
 
 BoundsBuilder::Run BoundsBuilder::nodeAt(const Devices &devices,
@@ -212,6 +217,12 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
       addBytes(demands[{holders, lacking}], cell.bytes);
   }
   addPairs(holders, lacking, cell.bytes);
+  if (cluster.relays) {
+    for (uint32_t device : lacking)
+      addBytes(arrives[device], cell.bytes);
+    if (!holders.empty())
+      addBytes(leaves[holders], cell.bytes);
+  }
   uint64_t all = 0;
   if (__builtin_mul_overflow(cell.bytes, lacking.size(), &all))
     all = UINT64_MAX;
@@ -352,7 +363,61 @@ double BoundsBuilder::portsSeconds(const PortRates &ports) const {
   return seconds;
 }
 
+/// Bytes per second of a device's port on one level, or of the NIC that it
+/// shares, over the fastest link that it may have.
+double anyLinkRate(const Cluster &cluster, int64_t device, bool inter,
+                   bool out) {
+  double rate = out ? cluster.sendBytesPerSecond(inter)
+                    : cluster.portBytesPerSecond(inter);
+  // Of a device that sends by several NICs at once each may be the fastest.
+  double atOnce =
+      out && cluster.sendsByRails(inter) ? cluster.messagesPerPort(inter) : 1;
+  int64_t first = cluster.port(device, inter);
+  int64_t last = inter ? first + cluster.devicesPerNic : first + 1;
+  for (const Link &link : cluster.links) {
+    LinkEnd end = out ? link.from : link.to;
+    bool isNamed = end.isNode ? end.index == cluster.node(device)
+                              : end.index >= first && end.index < last;
+    if (isNamed)
+      rate = std::max(rate, atOnce * link.GBps * 1e9);
+  }
+  return rate;
+}
+
+/// Whatever is relayed over whom: what a device or a node lacks comes by its
+/// ports, what a set of devices alone has leaves by theirs.
+double BoundsBuilder::relayedSeconds() const {
+  auto bothRates = [&](uint32_t device, bool out) {
+    return anyLinkRate(cluster, device, false, out) +
+           anyLinkRate(cluster, device, true, out);
+  };
+  double most = 0;
+  for (const auto &[device, bytes] : arrives)
+    most = std::max(most, double(bytes) / bothRates(device, /*out=*/false));
+  for (const auto &[number, node] : nodeIn) {
+    double rate = 0;
+    int64_t first = number * cluster.devicesPerNode;
+    for (int64_t nic = first; nic < first + cluster.devicesPerNode;
+         nic += cluster.devicesPerNic)
+      rate += anyLinkRate(cluster, nic, true, /*out=*/false);
+    most = std::max(most, double(node.bytes) / rate);
+  }
+  for (const auto &[devices, bytes] : leaves) {
+    double rate = 0;
+    for (uint32_t device : devices)
+      rate += bothRates(device, /*out=*/true);
+    most = std::max(most, double(bytes) / rate);
+  }
+  return most;
+}
+
 Result<LowerBounds> BoundsBuilder::finish() {
+  if (cluster.relays) {
+    bounds.seconds = relayedSeconds();
+    if (bounds.seconds > 0)
+      bounds.seconds += cluster.waveSeconds();
+    return bounds;
+  }
   PortRates ports(cluster, rates);
   DTRT_RETURN_IF_ERROR(ports.find({busy.begin(), busy.end()}));
   for (const auto &[demand, bytes] : demands)

@@ -35,6 +35,11 @@ struct LowerBounds {
   /// But for the last, a port's rate is that of its fastest link on that level,
   /// to or from a device that lacks something or that holds what another one
   /// lacks.
+  ///
+  /// Where messages may be relayed none of this holds, but: what a device lacks
+  /// comes by its two ports, what a node lacks by its NICs, what a set of
+  /// devices alone has leaves by their ports, each at the rate of its level or,
+  /// where that is more, of the fastest link that names it.
   double seconds = 0;
 };
 

@@ -93,7 +93,7 @@ Status MulticastCounter::addProgram(const PlanCommon &common,
     before.push_back(own.size());
   std::map<uint64_t, const Segment *> packed; // by place in the arena
   for (const Instruction &instruction : program.instructions) {
-    if (instruction.op == Opcode::Pack) {
+    if (instruction.op == Opcode::Pack || instruction.op == Opcode::Relay) {
       uint64_t at = instruction.slot;
       for (const Segment &segment : instruction.segments) {
         uint64_t bytes = segmentBytes(common.families[segment.family], segment);

@@ -92,10 +92,11 @@ void ProgramTotals::add(ProgramTotals &&other) {
   copies.insert(copies.end(), other.copies.begin(), other.copies.end());
   passedOn.add(std::move(other.passedOn));
   shards.add(std::move(other.shards));
-  for (auto sum : {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
-                   &ProgramTotals::bytesInPlace, &ProgramTotals::bytesWire,
-                   &ProgramTotals::bytesInterNode, &ProgramTotals::sourceRanks,
-                   &ProgramTotals::destinationRanks})
+  for (auto sum :
+       {&ProgramTotals::bytesDestination, &ProgramTotals::bytesLocal,
+        &ProgramTotals::bytesInPlace, &ProgramTotals::bytesRelayed,
+        &ProgramTotals::bytesWire, &ProgramTotals::bytesInterNode,
+        &ProgramTotals::sourceRanks, &ProgramTotals::destinationRanks})
     addBytes(this->*sum, other.*sum);
   for (auto most : {&ProgramTotals::stagingPeak, &ProgramTotals::devicePeak,
                     &ProgramTotals::sourceMax, &ProgramTotals::destinationMax,
@@ -157,6 +158,8 @@ Status ProgramVerifier::step(const Instruction &instruction) {
     return stepPack(instruction);
   case Opcode::Unpack:
     return stepUnpack(instruction);
+  case Opcode::Relay:
+    return stepRelay(instruction);
   case Opcode::Group:
     DTRT_RETURN_IF_ERROR(stepGroup(instruction));
     return stepBeside();
@@ -249,8 +252,9 @@ Status ProgramVerifier::clearStaging(uint64_t slot, uint64_t bytes) {
     if (!old.used)
       return makeError("overwrites staging bytes [", at->first, ", ", old.end,
                        ") that instruction ", old.instruction,
-                       old.packed ? " packed, before they are sent"
-                                  : " received, before they are unpacked");
+                       old.relayed  ? " relays, before they are sent"
+                       : old.packed ? " packed, before they are sent"
+                                    : " received, before they are unpacked");
     at = staging.erase(at);
   }
   return {};
@@ -262,7 +266,7 @@ Status ProgramVerifier::stepPack(const Instruction &instruction) {
   for (const Segment &segment : instruction.segments) {
     DTRT_RETURN_IF_ERROR(read(segment));
     uint64_t end = at + segmentBytes(familyOf(segment), segment);
-    staging[at] = {end, &segment, 0, current, false};
+    staging[at] = {end, &segment, 0, current};
     at = end;
   }
   return {};
@@ -297,6 +301,34 @@ Status ProgramVerifier::stepUnpack(const Instruction &instruction) {
   return {};
 }
 
+/// What came in one message, as it is, is what a later one sends.
+Status ProgramVerifier::stepRelay(const Instruction &instruction) {
+  uint64_t slot = instruction.slot, end = slot + instruction.bytes;
+  auto at = staging.find(slot);
+  if (at == staging.end() || at->second.packed || at->second.end != end)
+    return makeError("relays staging bytes [", slot, ", ", end,
+                     ") that no message brought");
+  Arrival &arrival = arrivals[at->second.receive];
+  if (arrival.unpacked > 0)
+    return makeError("relays staging bytes [", slot, ", ", end,
+                     ") that are unpacked, too");
+  staging.erase(at);
+  for (const Segment &segment : instruction.segments) {
+    uint64_t next = slot + segmentBytes(familyOf(segment), segment);
+    if (next == slot)
+      return makeError("relays a segment of tensor '",
+                       tensorOf(familyOf(segment), segment.offset),
+                       "' that has no bytes");
+    arrival.segments.emplace(slot - arrival.slot, &segment);
+    staging[slot] = {next, &segment, 0, current, false, /*relayed=*/true};
+    slot = next;
+  }
+  arrival.unpacked = instruction.bytes;
+  arrival.end.direct = true;
+  addBytes(totals.bytesRelayed, instruction.bytes);
+  return {};
+}
+
 //===----------------------------------------------------------------------===//
 // Messages
 //===----------------------------------------------------------------------===//
@@ -316,20 +348,32 @@ Status ProgramVerifier::checkPairs(const Instruction &instruction) const {
                    twice->second, " twice in one group");
 }
 
+/// Whether it sends on what came. Then it is all of one message.
+bool ProgramVerifier::isRelayed(const Message &message) const {
+  auto staged = staging.find(message.slot);
+  if (message.direct || staged == staging.end() || !staged->second.relayed)
+    return false;
+  const Instruction &relay = program.instructions[staged->second.instruction];
+  return relay.slot == message.slot && relay.bytes == message.bytes;
+}
+
 /// The segments that exactly fill a staging range.
-Result<Digest> ProgramVerifier::stagedContent(uint64_t slot, uint64_t bytes) {
+Result<Digest> ProgramVerifier::stagedContent(const Message &message) {
+  const uint64_t slot = message.slot, bytes = message.bytes;
   ContentHash content;
   uint64_t at = slot;
+  const bool relays = isRelayed(message);
   while (at < slot + bytes) {
     auto staged = staging.find(at);
     if (staged == staging.end() || !staged->second.packed ||
-        staged->second.end > slot + bytes)
+        staged->second.relayed != relays || staged->second.end > slot + bytes)
       return makeError("sends staging bytes [", slot, ", ", slot + bytes,
                        ") of which byte ", at, " was not packed for it");
     if (!steps.take(statesOf(staged->second.packed->states).size()))
       return steps.status();
     content.add(*staged->second.packed);
-    totals.passedOn.addSent(*staged->second.packed);
+    if (!relays)
+      totals.passedOn.addSent(*staged->second.packed);
     staged->second.used = true;
     at = staged->second.end;
   }
@@ -349,9 +393,10 @@ Status ProgramVerifier::send(const Instruction &instruction,
     content.add(message.segment);
     end.content = content.finish();
   } else {
-    auto content = stagedContent(message.slot, message.bytes);
+    auto content = stagedContent(message);
     DTRT_RETURN_IF_ERROR(content);
     end.content = *content;
+    end.direct = isRelayed(message);
   }
   totals.sends.push_back(end);
   addBytes(totals.bytesWire, message.bytes);
@@ -374,7 +419,7 @@ Status ProgramVerifier::receive(const Instruction &instruction,
   }
   DTRT_RETURN_IF_ERROR(clearStaging(message.slot, message.bytes));
   staging[message.slot] = {message.slot + message.bytes, nullptr,
-                           arrivals.size(), current, false};
+                           arrivals.size(), current};
   arrivals.push_back({end, message.slot, 0, {}});
   return {};
 }
@@ -415,8 +460,9 @@ Status ProgramVerifier::finishStaging() {
     if (!staged.used)
       return makeError("staging bytes [", start, ", ", staged.end,
                        ") that instruction ", staged.instruction,
-                       staged.packed ? " packed are never sent"
-                                     : " received are never unpacked");
+                       staged.relayed  ? " relays are never sent"
+                       : staged.packed ? " packed are never sent"
+                                       : " received are never unpacked");
   for (Arrival &arrival : arrivals) {
     ContentHash content;
     uint64_t at = 0;

@@ -24,7 +24,7 @@ struct UnpairedEnd {
   uint32_t instruction = 0;
   uint64_t bytes = 0;
   Digest content = {};
-  bool direct = false;  // not staged at this end
+  bool direct = false;  // neither packed nor unpacked at this end
   bool forward = false; // sends what the group before has brought
 };
 
@@ -38,6 +38,7 @@ struct ProgramTotals {
   uint64_t bytesDestination = 0;
   uint64_t bytesLocal = 0;
   uint64_t bytesInPlace = 0;
+  uint64_t bytesRelayed = 0;
   uint64_t bytesWire = 0;
   uint64_t bytesInterNode = 0;
   uint64_t stagingPeak = 0;
@@ -69,6 +70,7 @@ private:
     size_t receive = 0;              // which, in `arrivals`
     uint32_t instruction = 0;
     bool used = false;
+    bool relayed = false; // `packed` has come, and is to be sent as it is
   };
   /// A message received into staging; its segments by place in the message.
   struct Arrival {
@@ -83,11 +85,13 @@ private:
   Status stepBeside();
   Status stepPack(const Instruction &instruction);
   Status stepUnpack(const Instruction &instruction);
+  Status stepRelay(const Instruction &instruction);
   Status stepGroup(const Instruction &instruction);
   Status checkPairs(const Instruction &instruction) const;
   Status send(const Instruction &instruction, const Message &message);
   Status receive(const Instruction &instruction, const Message &message);
-  Result<Digest> stagedContent(uint64_t slot, uint64_t bytes);
+  Result<Digest> stagedContent(const Message &message);
+  bool isRelayed(const Message &message) const;
   Status unpackSegment(uint64_t slot, uint64_t bytes, const Segment &segment);
   Status clearStaging(uint64_t slot, uint64_t bytes);
 

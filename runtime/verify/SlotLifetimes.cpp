@@ -70,6 +70,9 @@ std::vector<Use> usesOf(const RankProgram &program, Steps &steps) {
         use.last = std::max(use.last, 2 * group);
         use.unpacks.push_back(i);
       });
+    if (instruction.op == Opcode::Relay)
+      uses.extend(slot, end,
+                  [&](Use &use) { use.last = std::max(use.last, 2 * group); });
     if (instruction.op != Opcode::Group)
       continue;
     for (const Message &message : instruction.messages)

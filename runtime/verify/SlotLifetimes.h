@@ -6,6 +6,7 @@
 //   packed   from the group before its pack to the last group that sends it
 //   received from its group to the group after which its last unpack stands,
 //            and during the next one
+//   relayed  from the group that receives it to the last one that sends it
 //
 // but for what is forwarded: what was brought to the destination is unpacked
 // before it is read there, so a pack that reads it comes after the unpack and

@@ -65,6 +65,7 @@ constexpr Row kOfPrograms[] = {
     {"local bytes", &PlanSummary::bytesLocal},
     {"bytes in place", &PlanSummary::bytesInPlace},
     {"wire bytes", &PlanSummary::bytesWire},
+    {"relayed bytes", &PlanSummary::bytesRelayed},
     {"inter-node bytes", &PlanSummary::bytesInterNode},
     {"staging peak", &PlanSummary::stagingPeak},
     {"device peak", &PlanSummary::devicePeak},
@@ -101,6 +102,7 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   out.bytesLocal = totals.bytesLocal;
   out.bytesInPlace = totals.bytesInPlace;
   out.bytesWire = totals.bytesWire;
+  out.bytesRelayed = totals.bytesRelayed;
   out.bytesWireLowerBound = bounds->wireBytes;
   out.bytesInterNode = totals.bytesInterNode;
   out.bytesInterNodeLowerBound = bounds->interNodeBytes;

@@ -78,6 +78,7 @@ dt.program @shrink device 2 staging 16777216 {
   %old = dt.shard source @proj for ["param"] <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
   %new = dt.shard destination @proj <[[0:1], [0:4096], [0:512]] leading 1> : !dt.buffer<4194304>
   %slot = dt.slot at 8388608 : !dt.buffer<4194304>
+  dt.relay %slot of [@proj] at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] wave 1 : !dt.buffer<4194304>
   dt.pack %old at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] into %slot wave 0 : !dt.buffer<4194304> into !dt.buffer<4194304>
   dt.group wave 0 {
     dt.send %slot to 2 : !dt.buffer<4194304>

@@ -151,3 +151,47 @@ dt.program @t device 0 {
   // expected-error@+1 {{invalid value for property side}}
   %new = dt.shard middle @w <[[0:4]]> : !dt.buffer<8>
 }
+
+// -----
+
+dt.program @t device 0 staging 8 {
+  %slot = dt.slot at 0 : !dt.buffer<8>
+  // expected-error@+1 {{has 1 views of 2 params, expected one each}}
+  dt.relay %slot of [@w, @v] at [#dt.view<[0] size [4]>] : !dt.buffer<8>
+}
+
+// -----
+
+dt.program @t device 0 staging 8 {
+  %new = dt.shard destination @w <[[0:4]]> : !dt.buffer<8>
+  // expected-error@+1 {{names a shard, expected a slot}}
+  dt.relay %new of [@w] at [#dt.view<[0] size [4]>] : !dt.buffer<8>
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4, 4] of <param = bf16>
+}
+dt.layout @a of @model world 1 {
+}
+dt.transition @t from @a to @a
+dt.program @t device 0 staging 8 {
+  %slot = dt.slot at 0 : !dt.buffer<8>
+  // expected-error@+1 {{is of @v, which space @model does not have}}
+  dt.relay %slot of [@v] at [#dt.view<[0] size [4]>] : !dt.buffer<8>
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4, 4] of <param = bf16>
+}
+dt.layout @a of @model world 1 {
+}
+dt.transition @t from @a to @a
+dt.program @t device 0 staging 8 {
+  %slot = dt.slot at 0 : !dt.buffer<8>
+  // expected-error@+1 {{has a view of 1 dims, but @w has 2}}
+  dt.relay %slot of [@w] at [#dt.view<[0] size [4]>] : !dt.buffer<8>
+}

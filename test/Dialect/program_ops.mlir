@@ -43,6 +43,8 @@ dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
   }
   // CHECK: dt.unpack [[SLOT]] into [[NEW]] at [#dt.view<[0, 0, 256] size [1, 4096, 256]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<8388608>
   dt.unpack %slot into %new at [#dt.view<[0, 0, 256] size [1, 4096, 256]>] wave 0 : !dt.buffer<4194304> into !dt.buffer<8388608>
+  // CHECK-NEXT: dt.relay [[SLOT]] of [@proj, @proj] at [#dt.view<[0, 0, 0] size [1, 4096, 256]>, #dt.view<[1, 0, 0] size [1, 4096, 256] for ["param"]>] wave 1 : !dt.buffer<4194304>
+  dt.relay %slot of [@proj, @proj] at [#dt.view<[0, 0, 0] size [1, 4096, 256]>, #dt.view<[1, 0, 0] size [1, 4096, 256] for ["param"]>] wave 1 : !dt.buffer<4194304>
   // CHECK-NEXT: dt.zero_fill [[NEW]] at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
   dt.zero_fill %new at [#dt.view<[0, 4096, 0] size [1, 64, 512]>] : !dt.buffer<8388608>
   // CHECK-NEXT: dt.release_shard [[OLD]] at [#dt.view<[0, 0] size [1, 99] for ["param"]>] : !dt.buffer<4194304>

@@ -29,6 +29,10 @@ dt.transition @gather from @src to @dst {
     dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>
     // CHECK-NEXT: dt.sendrecv @norm for ["param"] <from 0 to 2 at [0, 0] size [1, 2]>
     dt.sendrecv @norm for ["param"] <from 0 to 2 at [0, 0] size [1, 2]>
+    // CHECK-NEXT: dt.sendrecv @norm <from 0 to 3 at [0, 0] size [1, 4]> to_relay
+    dt.sendrecv @norm <from 0 to 3 at [0, 0] size [1, 4]> to_relay
+    // CHECK-NEXT: dt.sendrecv @norm <from 3 to 1 at [0, 0] size [1, 4]> from_relay
+    dt.sendrecv @norm <from 3 to 1 at [0, 0] size [1, 4]> from_relay
   }
   // CHECK: dt.create @proj <on 0 at [0, 0] size [32, 4194304]>
   dt.create @proj <on 0 at [0, 0] size [32, 4194304]>

@@ -231,3 +231,62 @@ dt.program @t device 0 source rank 0 destination rank 0 staging 8192 {
   %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
   dt.copy_local %old at [#dt.view<[0] size [8]>] to %new at [#dt.view<[0] size [8]>] : !dt.buffer<32> to !dt.buffer<32>
 }
+
+// -----
+
+// A slot that is relayed but never received.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  // expected-error@+1 {{relays a slot that nothing received}}
+  dt.relay %slot of [@w] at [#dt.view<[0] size [8]>] wave 1 : !dt.buffer<32>
+}
+
+// -----
+
+// A slot that is received again where it waits to be sent on.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 2 {
+}
+dt.transition @t from @src to @src
+dt.program @t device 0 staging 64 {
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.group wave 0 {
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+  // expected-note@+1 {{they were written here}}
+  dt.relay %slot of [@w] at [#dt.view<[0] size [8]>] wave 1 : !dt.buffer<32>
+  dt.group wave 1 {
+    // expected-error@+1 {{writes a slot whose bytes were not read yet}}
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A relay where the cluster has none.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 3 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.transition @t from @src to @src
+// expected-error@+1 {{would be refused in a plan: program of device 0: instruction 1 (relay): appears in a plan that has no relays}}
+dt.program @t device 0 staging 64 {
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.group wave 0 {
+    dt.recv %slot from 1 : !dt.buffer<32>
+  }
+  dt.relay %slot of [@w] at [#dt.view<[0] size [8]>] wave 1 : !dt.buffer<32>
+  dt.group wave 1 {
+    dt.send %slot to 2 : !dt.buffer<32>
+  }
+}

@@ -149,6 +149,19 @@ def random_links(rng, devices, per_node):
     ]
 
 
+def slow_links(rng, cluster, devices):
+    """Some pairs are so slow that relays help, few bytes as there are."""
+    cluster["relays"] = True
+    cluster["links"] = cluster.get("links", []) + [
+        {
+            "from": rng.choice(devices),
+            "to": rng.choice(devices),
+            "GBps": rng.choice([1e-5, 1e-4, 0.001, 0.05]),
+        }
+        for _ in range(rng.randint(1, 2 * len(devices)))
+    ]
+
+
 def finish(rng, request, layouts):
     """Adds devices, cluster and memory to a request with two layouts."""
     worlds = random_worlds(rng, [layout["world"] for layout in layouts])
@@ -181,6 +194,8 @@ def finish(rng, request, layouts):
         share_storages(rng, request)
     if rng.random() < 0.2:
         request["cluster"]["pxn"] = True
+    if mode == "rollback" and rng.random() < 0.25:
+        slow_links(rng, request["cluster"], sorted({*worlds[0], *worlds[1]}))
     if rng.random() < 0.2:
         request["cluster"]["launch_us"] = rng.choice([0.5, 5, 50])
     if rng.random() < 0.2:

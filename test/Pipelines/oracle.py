@@ -234,6 +234,17 @@ def library_keys(request):
     return {key for key, asked in keys.items() if cluster.get(asked)}
 
 
+def relay_keys(request, inspect, key):
+    """Keys of inspect where messages go over third devices."""
+    relays = request.get("cluster", {}).get("relays")
+    if not relays or "relayed" not in inspect.get("bytes", {}):
+        return set()
+    return {
+        "bytes": {"relayed"},
+        "time": {"without_relays_s"},
+    }.get(key, set())
+
+
 def check_inspect(transition, inspect):
     problems = []
     keys = set(inspect) - {"proof"}
@@ -252,6 +263,7 @@ def check_inspect(transition, inspect):
             more = {"in_place"} & set(found)
         if key == "time":
             more = library_keys(transition.request)
+        more |= relay_keys(transition.request, inspect, key)
         expect(
             problems,
             f"inspect's {key} keys",
@@ -265,16 +277,19 @@ def check_inspect(transition, inspect):
     bytes_, memory = inspect["bytes"], inspect["memory"]
     totals, request = transition.totals, transition.request
     most = {side: max(transition.stored_on(side)) for side in transition.on}
+    relayed = bytes_.get("relayed", 0)
     for what, found, expected in [
         ("tensors", inspect["tensors"], len(transition.tensors)),
         ("bytes.destination", bytes_["destination"], totals["destination"]),
         ("bytes that stay on their device",
          bytes_["local"] + bytes_.get("in_place", 0), totals["local"]),
-        ("bytes.wire", bytes_["wire"], totals["wire"]),
+        ("bytes.wire", bytes_["wire"], totals["wire"] + relayed),
         ("wire_lower_bound", bytes_["wire_lower_bound"], totals["wire"]),
         ("inter_node_lower_bound", bytes_["inter_node_lower_bound"],
          totals["inter_node"]),
-        ("bytes.inter_node", bytes_["inter_node"], totals["inter_node"]),
+        ("bytes.inter_node",
+         bytes_["inter_node"] if not relayed else totals["inter_node"],
+         totals["inter_node"]),
         ("source.world", inspect["source"]["world"],
          request["source"]["world"]),
         ("destination.world", inspect["destination"]["world"],
@@ -283,6 +298,11 @@ def check_inspect(transition, inspect):
         ("destination_max", memory["destination_max"], most["destination"]),
     ]:  # fmt: skip
         expect(problems, what, found, expected)
+    if relayed and not (
+        inspect["time"]["predicted_s"] < inspect["time"]["without_relays_s"]
+        and bytes_["inter_node"] >= totals["inter_node"]
+    ):
+        problems.append("relays gain nothing, or save bytes")
     if bytes_.get("in_place", 0) > totals["unchanged"]:
         problems.append(
             f"{bytes_['in_place']} bytes stay in place, of which"
@@ -317,19 +337,28 @@ def check_deliveries(transition, deliveries, inspect):
     that inspect prints are those of the deliveries."""
     numbers = {tensor.name: n for n, tensor in enumerate(transition.tensors)}
     arrived, moved, problems = {}, Counter(), []
+    relays = Relays()
     pending = []  # arrivals of the wave at hand, visible from the next on
     wave = -1
     for row in sorted(deliveries, key=lambda row: row["wave"]):
-        if set(row) != DELIVERY_KEYS:
+        if set(row) - {"relayed"} != DELIVERY_KEYS:
             return [f"keys of a delivery are {sorted(row)}"]
         if row["wave"] != wave:
             for key, box in pending:
                 arrived[key][1][box] = True
             pending, wave = [], row["wave"]
-        problem = deliver(transition, numbers, row, arrived, pending, moved)
+        problem = deliver(
+            transition, numbers, row, arrived, pending, moved, relays
+        )
         if problem:
             problems.append(f"{problem}: {row}")
-    problems += missing_arrivals(transition, arrived)
+    problems += missing_arrivals(transition, arrived) + relays.left()
+    expect(
+        problems,
+        "bytes of relayed deliveries",
+        moved["relayed"],
+        inspect["bytes"].get("relayed", 0),
+    )
     expect(
         problems,
         "bytes of wire deliveries",
@@ -353,9 +382,41 @@ def check_deliveries(transition, deliveries, inspect):
     return problems[:20]
 
 
+class Relays:
+    """What has come to devices that neither hold nor want it."""
+
+    def __init__(self):
+        self.waiting = {}  # what and where: waves
+
+    @staticmethod
+    def key(row, device):
+        box = (*row["offset"], *row["size"])
+        return row["tensor"], row["state"], device, box
+
+    def add(self, row):
+        key = self.key(row, row["dst"])
+        self.waiting.setdefault(key, []).append(row["wave"])
+
+    def take(self, row):
+        """Whether the row sends on what came in an earlier wave: once."""
+        waves = self.waiting.get(self.key(row, row["src"]), [])
+        if not waves or min(waves) >= row["wave"]:
+            return False
+        waves.remove(min(waves))
+        row["from_relay"] = True
+        return True
+
+    def left(self):
+        return [
+            f"a relay keeps {key}"
+            for key, waves in self.waiting.items()
+            if waves
+        ]
+
+
 def count_multicasts(transition, wires):
     """Sets of devices that send or receive an element that one of them does
-    both with."""
+    both with, other than as a relay."""
     shapes = {tensor.name: tensor.shape for tensor in transition.tensors}
     ends = {}  # (tensor, state): {device: (sent, received), masks}
     for row in wires:
@@ -367,19 +428,20 @@ def count_multicasts(transition, wires):
         for side, device in enumerate((row["src"], row["dst"])):
             if device not in own:
                 shape = shapes.get(row["tensor"], ())
-                own[device] = np.zeros((2, *shape), bool)
-            own[device][(side, *box)] = True
+                own[device] = np.zeros((3, *shape), bool)
+            passes = "from_relay" in row if side == 0 else "relayed" in row
+            own[device][(2 if passes else side, *box)] = True
     found = set()
     for own in ends.values():
         devices = sorted(own)
-        masks = np.stack([own[d].reshape(2, -1) for d in devices], axis=1)
-        passed_on = masks.all(axis=0).any(axis=0)
+        masks = np.stack([own[d].reshape(3, -1) for d in devices], axis=1)
+        passed_on = masks[:2].all(axis=0).any(axis=0)
         for column in np.unique(masks.any(axis=0)[:, passed_on], axis=1).T:
             found.add(tuple(np.array(devices)[column]))
     return len(found)
 
 
-def deliver(transition, numbers, row, arrived, pending, moved):
+def deliver(transition, numbers, row, arrived, pending, moved, relays):
     """Books one delivery; returns what is wrong with it, or None."""
     number = numbers.get(row["tensor"])
     if (
@@ -396,11 +458,14 @@ def deliver(transition, numbers, row, arrived, pending, moved):
         return "out of the tensor's bounds"
     box = tuple(slice(lo, hi) for lo, hi in zip(offset, ends, strict=True))
     key = (number, state, dst)
-    if key not in arrived:
-        shape = tensor.shape
-        arrived[key] = (np.zeros(shape, np.int32), np.zeros(shape, bool))
-    arrived[key][0][box] += 1
-    pending.append((key, box))
+    if "relayed" in row:
+        relays.add(row)
+    else:
+        if key not in arrived:
+            shape = tensor.shape
+            arrived[key] = (np.zeros(shape, np.int32), np.zeros(shape, bool))
+        arrived[key][0][box] += 1
+        pending.append((key, box))
     if (row["wave"] < 0) != (src == dst):
         return "expected wave -1 for a local copy and only for that"
     held = transition.held(number, state, src)[box]
@@ -411,8 +476,11 @@ def deliver(transition, numbers, row, arrived, pending, moved):
     count = math.prod(size) * transition.wire_width(number, state)
     if src != dst:
         moved["wire"] += count
+        moved["relayed"] += count if "relayed" in row else 0
         if transition.node(src) != transition.node(dst):
             moved["inter_node"] += count
+    if src != dst and relays.take(row):
+        return None
     return None if held.all() else "src does not hold all of it by then"
 
 

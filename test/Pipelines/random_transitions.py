@@ -33,6 +33,7 @@ FEATURES = [
     "multicasts over unequal links",
     "multicasts in parts",
     "bytes in place",
+    "relays",
 ]
 
 
@@ -61,6 +62,7 @@ def compile_within_limit(tools, case, request, plan):
 def features_of(request, inspect, deliveries):
     """Which of FEATURES a case has."""
     kept = ["bytes in place"] if "in_place" in inspect["bytes"] else []
+    kept += ["relays"] if "relayed" in inspect["bytes"] else []
     return kept + multicast_features(request, inspect, deliveries)
 
 

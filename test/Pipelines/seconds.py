@@ -267,6 +267,8 @@ def forwards_of(program):
         segments = instruction.get("segments", [])
         if instruction["op"] == "pack":
             own["send"][instruction["slot"]] = segments
+        elif instruction["op"] == "relay":
+            own["send"][instruction["slot"]] = []  # nothing of a shard
         elif instruction["op"] == "unpack":
             own["receive"] += segments
         for message in instruction.get("messages", []):
@@ -320,15 +322,40 @@ def copies_of(dump):
     return [copy for copy in copies if copy[2]]
 
 
+def relayed_ends_of(program):
+    """(wave, source, destination, kind) of the messages that come to be sent
+    on, and of those that send them."""
+    found, came, waits = set(), {}, {}  # by slot: the receive, the relay
+    device = program["device"]
+    for instruction in program["instructions"]:
+        if instruction["op"] == "relay":
+            found.add(came[instruction["slot"]])
+            waits[instruction["slot"]] = True
+        for message in instruction.get("messages", []):
+            if "slot" not in message:
+                continue
+            slot, wave = message["slot"], instruction["wave"]
+            if message["kind"] == "send" and waits.pop(slot, False):
+                found.add((wave, device, message["peer"], "send"))
+        for message in instruction.get("messages", []):
+            if "slot" in message and message["kind"] == "receive":
+                came[message["slot"]] = (
+                    instruction["wave"], message["peer"], device, "receive"
+                )  # fmt: skip
+    return found
+
+
 def messages_of(dump):
     """The messages of a dump."""
     ends = {}  # of (wave, source, destination): {kind: message}
     forwards = set()  # (wave, source, destination)
+    relayed = set()  # the same, and kind: ends that stay in their slot
     for program in programs_of(dump):
         forwards |= {
             (wave, program["device"], peer)
             for wave, peer in forwards_of(program)
         }
+        relayed |= relayed_ends_of(program)
         for instruction in program["instructions"]:
             for message in instruction.get("messages", []):
                 pair = (program["device"], message["peer"])
@@ -340,8 +367,9 @@ def messages_of(dump):
         Message(
             *key,
             both["send"]["bytes"],
-            packed="slot" in both["send"],
-            unpacked="slot" in both["receive"],
+            packed="slot" in both["send"] and (*key, "send") not in relayed,
+            unpacked="slot" in both["receive"]
+            and (*key, "receive") not in relayed,
             forward=key in forwards,
         )
         for key, both in ends.items()

@@ -44,6 +44,11 @@ struct Bounds {
   ///     those bytes, over these pairs together.
   /// Elsewhere a port's rate is that of its fastest link on that level, to or
   /// from a device that lacks something or that holds what another one lacks.
+  ///
+  /// Where messages may be relayed (Cluster::relays), nothing is said of who
+  /// brings what: what a device lacks comes by its ports of both levels, what a
+  /// node lacks by all its NICs, what a set of devices alone has leaves by
+  /// theirs, each as fast as its level or the fastest link that names it.
   double seconds = 0;
 };
 
@@ -67,6 +72,7 @@ private:
   void addNode(const Devices &holders, const Devices &lacking, int64_t bytes);
   void addPairs(const Devices &holders, const Devices &lacking, int64_t bytes);
   double pairsSeconds() const;
+  double relayedSeconds() const;
 
   const Cluster &cluster;
   Bounds bounds;
@@ -80,6 +86,10 @@ private:
   // Where channels of pairs do not fill ports.
   PairDemand received, sent;
   std::set<int64_t> devices; // that hold or want anything
+  // Where messages may be relayed: bytes that a device lacks; that a set of
+  // devices alone has and others lack.
+  std::map<int64_t, int64_t> comes;
+  std::map<Devices, int64_t> goes;
 };
 
 } // namespace dt

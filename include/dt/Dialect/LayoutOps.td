@@ -220,6 +220,8 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
   let description = [{
     Its body is empty at the layout level; routing and transport ops fill it. At
     the transport level it runs top to bottom on every device that an op names.
+    Where it has relays, `seconds_without_relays` is what its schedule was
+    predicted to take without.
 
     **Constraints:**
     - both layouts are of the same space;
@@ -236,7 +238,8 @@ def DT_TransitionOp : DT_BodyOp<"transition", [Symbol, DT_LayoutLevel,
   let arguments = (ins SymbolNameAttr:$sym_name, FlatSymbolRefAttr:$source,
     FlatSymbolRefAttr:$destination, OptionalAttr<DT_ClusterAttr>:$cluster,
     OptionalAttr<DT_MemoryAttr>:$memory,
-    OptionalAttr<DT_CompressionAttr>:$compression);
+    OptionalAttr<DT_CompressionAttr>:$compression,
+    OptionalAttr<F64Attr>:$seconds_without_relays);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
     $sym_name `from` $source `to` $destination (`cluster` $cluster^)?

@@ -165,6 +165,32 @@ def DT_UnpackOp : DT_ProgramLevelOp<"unpack", [HasParent<"ProgramOp">]> {
   let hasVerifier = 1;
 }
 
+def DT_RelayOp : DT_ProgramLevelOp<"relay", [HasParent<"ProgramOp">]> {
+  let opDocGroup = DT_ProgramChapter;
+  let summary = "says what a slot received, which is sent on from there";
+  let description = [{
+    The device keeps nothing of it, so that view i is of a param, i of `params`,
+    and not of a shard; views follow each other in the slot as in `dt.pack`.
+    Views without states are of all of their param's.
+
+    **Constraints:**
+    - as many views as params, which exist.
+
+    Example:
+    ```mlir
+    dt.relay %slot of [@proj] at [#dt.view<[0, 0, 0] size [1, 4096, 512]>] wave 1 : !dt.buffer<4194304>
+    ```
+  }];
+  let arguments = (ins Arg<DT_Buffer, "the slot", [MemRead]>:$slot,
+    TypedArrayAttrBase<FlatSymbolRefAttr, "list of params">:$params,
+    DT_ViewArray:$views, waveProp:$wave);
+  let assemblyFormat = [{
+    $slot `of` $params `at` $views (`wave` $wave^)? attr-dict `:`
+    qualified(type($slot))
+  }];
+  let hasVerifier = 1;
+}
+
 def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
     [HasParent<"ProgramOp">, AttrSizedOperandSegments]> {
   let opDocGroup = DT_ProgramChapter;

@@ -46,14 +46,24 @@ def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
   let opDocGroup = DT_TransportChapter;
   let summary = "moves pieces point to point, both ends in one op";
   let description = [{
+    With `to_relay` the receiver keeps nothing: the message stays in its slot,
+    and is sent on from there, as it is, by one of a later wave whose pieces are
+    `from_relay`. All pieces of a message have the same mark.
+
     **Constraints:**
     - `from` and `to` are different devices;
+    - `to_relay` and `from_relay` do not stand together;
     - the pieces are inside the param; the states are the param's.
 
     Example:
     ```mlir
     dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>
     ```
+  }];
+  let arguments = !con(common, (ins UnitProp:$toRelay, UnitProp:$fromRelay));
+  let assemblyFormat = [{
+    $param (`for` $states^)? $pieces (`to_relay` $toRelay^)?
+    (`from_relay` $fromRelay^)? attr-dict
   }];
   let hasVerifier = 1;
 }

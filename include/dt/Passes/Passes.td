@@ -103,7 +103,9 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
   let description = [{
     Replaces `dt.transfer` by `dt.wave`s of `dt.sendrecv` (see
     dt/Scheduling/WaveProblem.h). One message per ordered pair and wave; chunks are
-    as large as the staging limit of the transition allows.
+    as large as the staging limit of the transition allows. Where the cluster
+    has `relays`, messages of slow pairs may go over a third device (see
+    dt/Scheduling/RelaySchedule.h).
   }];
   let options = [
     Option<"effort", "effort", "int64_t", "500000",
@@ -117,6 +119,7 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
   let statistics = [
     Statistic<"numWaves", "num-waves", "waves">,
     Statistic<"numMessages", "num-messages", "messages">,
+    Statistic<"relayedBytes", "relayed-bytes", "bytes that go over a relay">,
     Statistic<"predictedUs", "predicted-us", "predicted time, microseconds">,
     Statistic<"busiestNicUs", "busiest-nic-us",
               "time that the busiest NIC port carries bytes">,

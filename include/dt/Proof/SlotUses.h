@@ -6,7 +6,8 @@
 // reads what that group brings. A receive slot is in use until its unpack,
 // which may come while the group after its own runs, or before that group where
 // it sends what is unpacked. And a pack comes after the unpack of what it
-// reads.
+// reads. The slot of a message that is relayed is in use from the group that
+// receives it to the one that sends it on.
 //
 // That copies of what was received come after its unpack is not counted on.
 //

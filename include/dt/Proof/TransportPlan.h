@@ -19,13 +19,14 @@
 
 #include "dt/Geometry/DType.h"
 #include "dt/Geometry/Placement.h"
+#include "dt/Scheduling/PlanMessage.h"
 
 #include <string>
 #include <vector>
 
 namespace dt {
 
-/// A box that arrives at a device.
+/// A box that comes to a device.
 struct PlanPiece {
   uint32_t op = 0;    // the caller's number, for faults
   uint32_t flow = 0;  // what elements are of: pieces of other flows never meet
@@ -36,7 +37,12 @@ struct PlanPiece {
   int64_t to = 0;
   int64_t bytes = 0; // of all states, as they travel
   Box box;
-  bool atSource = false; // the sender holds it from the start
+  /// The sender holds it from the start, or passes it on without having it.
+  bool atSource = false;
+  RelayHop relay = RelayHop::None;
+
+  /// Whether it stays where it comes to.
+  bool arrives() const { return relay != RelayHop::In; }
 };
 
 /// One end of a message in staging; offset -1 is none.
@@ -48,6 +54,12 @@ struct PlanSlot {
   bool receive = false;
   int64_t offset = 0; // bytes
   int64_t bytes = 0;
+  RelayHop relay = RelayHop::None;
+
+  /// Whether a message that is relayed lies here between its two waves.
+  bool isRelays() const {
+    return relay == (receive ? RelayHop::In : RelayHop::Out);
+  }
 };
 
 /// Storage that comes (of the destination) or goes (of the source): a range of

@@ -6,6 +6,7 @@
 // receive slot during its own and the next (so does unpacking). So the arena
 // of a device has four areas, {send, receive} x {even, odd group}, each as
 // large as its largest group: no two live slots meet, and nothing fragments.
+// Behind these are the slots of what a device relays (Relays.h).
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,6 +15,7 @@
 
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/PlanMessage.h"
+#include "dt/Scheduling/Relays.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <map>
@@ -36,9 +38,11 @@ struct StagingInput {
   const ShardIndex &destination;
 };
 
-/// Gives every message its slots. Returns the arena bytes of each device.
-std::map<int64_t, int64_t> assignSlots(const StagingInput &input,
-                                       std::vector<PlanMessage> &messages);
+/// Gives every message its slots; `pairs` are those that relay one another.
+/// Returns the arena bytes of each device.
+std::map<int64_t, int64_t>
+assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
+            const std::vector<RelayedPair> &pairs = {});
 
 } // namespace dt
 

@@ -30,6 +30,9 @@
 //             one after the other live at once. A device's arena has an area
 //             for each of {send, receive} x {even, odd group}, as large as its
 //             largest group; the four together fit the staging bytes.
+//   relays    A move may be two messages, to a third device and on from there
+//             in a later wave, both of the same pieces and of nothing else. It
+//             waits in a slot of its own between the two (Relays.h).
 //   storage   Pages of destination storage exist from the start of the wave
 //             that first writes any element between the first and the last of
 //             a piece; pages of source storage go at the end of the wave that
@@ -57,6 +60,7 @@
 
 #include "dt/Cost/CostModel.h"
 #include "dt/Routing/Moves.h"
+#include "dt/Scheduling/PlanMessage.h"
 
 #include <algorithm>
 #include <map>
@@ -76,6 +80,8 @@ inline int64_t alignSlot(int64_t bytes) {
 struct ScheduledMove {
   Move move;
   int32_t wave = 0;
+  /// A move that is relayed is two: to the device between, and on from there.
+  RelayHop relay = RelayHop::None;
 };
 
 /// A copy, or a part of one, with its wave: one of copies alone, or one of
@@ -165,8 +171,8 @@ struct WaveProblem {
   std::vector<dtrt::TimedCopy> timedCopies(const WaveSchedule &schedule) const;
 };
 
-/// Bytes that the slots of each device take, all messages packed and unpacked;
-/// `messages` are sorted by wave.
+/// Bytes that the slots of each device take, but those in which something waits
+/// to be sent on (Relays.h); `messages` are sorted by wave.
 std::map<int64_t, int64_t>
 arenaBytes(const std::vector<TimedMessage> &messages);
 

@@ -233,7 +233,8 @@ private:
     case Opcode::Group:
       return addGroup(instruction);
     case Opcode::Zero:
-      return; // small plans have no padding
+    case Opcode::Relay:
+      return; // small plans have no padding, and nothing that is relayed
     }
   }
 

@@ -52,6 +52,7 @@ const std::set<std::string> kBound = {"common.destinationDevices",
                                       "program.destinationRank",
                                       "program.sourceRank",
                                       "programs[]",
+                                      "segment.family",
                                       "segment.offset[]",
                                       "segment.shard",
                                       "segment.size[]",
@@ -104,8 +105,9 @@ TEST(Diff, SeesEveryField) {
   constexpr size_t kTries = 200;
   constexpr int kValues = 4;
   std::map<std::string, int> seen;
-  for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
-                               derivedPlan(), forwardingPlan(), viewedPlan()}) {
+  for (const TestPlan &plan :
+       {reshapePlan(), reshapePlan(MemoryMode::Flat), derivedPlan(),
+        forwardingPlan(), viewedPlan(), relayPlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are

@@ -66,6 +66,7 @@ TEST(Features, AreFoundInTheContent) {
   EXPECT_EQ(featureNames(neededBy(derivedPlan())),
             (Names{"forwards", "derived-states", "dropped-states",
                    "dtype-change", "unequal-links", "shared-nics"}));
+  EXPECT_EQ(featureNames(neededBy(relayPlan())), (Names{"relays"}));
   TestPlan rails = keptSquare();
   rails.common.cluster.pxn = true;
   EXPECT_EQ(featureNames(neededBy(rails)), (Names{"flat", "in-place", "pxn"}));

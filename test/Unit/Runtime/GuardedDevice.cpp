@@ -22,6 +22,8 @@ std::vector<const Segment *> segmentsOf(const Instruction &instruction,
   std::vector<const Segment *> out;
   bool isCopy = instruction.op == Opcode::Copy;
   bool isPack = instruction.op == Opcode::Pack;
+  if (instruction.op == Opcode::Relay)
+    return out;
   for (size_t i = 0; i < instruction.segments.size(); ++i)
     if (writes == (isCopy ? i % 2 == 1 : !isPack))
       out.push_back(&instruction.segments[i]);
@@ -284,6 +286,14 @@ Status GuardedDevice::stage(const Instruction &instruction, bool isPack) {
   return {};
 }
 
+/// What has come is to be sent, as it is.
+Status GuardedDevice::relay(const Instruction &instruction) {
+  DTRT_RETURN_IF_ERROR(expect(instruction.slot, instruction.bytes, Received));
+  std::fill_n(states.begin() + int64_t(instruction.slot), instruction.bytes,
+              Packed);
+  return {};
+}
+
 //===----------------------------------------------------------------------===//
 // Groups
 //===----------------------------------------------------------------------===//
@@ -361,6 +371,8 @@ Status GuardedDevice::step(const Instruction &instruction) {
     return stage(instruction, /*isPack=*/true);
   case Opcode::Unpack:
     return stage(instruction, /*isPack=*/false);
+  case Opcode::Relay:
+    return relay(instruction);
   case Opcode::Group:
     return post(instruction);
   }

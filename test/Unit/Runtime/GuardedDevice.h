@@ -55,6 +55,7 @@ private:
   Status allocate();
   Status step(const Instruction &instruction);
   Status stage(const Instruction &instruction, bool isPack);
+  Status relay(const Instruction &instruction);
   Status post(const Instruction &group);
   Status copyLocal(const Instruction &instruction);
   bool isAbsent(const PreparedSegment &segment, const StatePart &part,

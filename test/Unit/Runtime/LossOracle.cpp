@@ -208,6 +208,8 @@ void LossOracle::runLocal(Device &device, Moment moment) {
        ++device.next) {
     const Instruction &instruction = all[device.next];
     uint64_t at = instruction.slot;
+    if (instruction.op == Opcode::Relay) // what came is nothing of this one's
+      continue;
     if (instruction.op == Opcode::Pack)
       clear(device, at, at + instruction.bytes);
     for (size_t i = 0; i < instruction.segments.size(); ++i) {
@@ -346,6 +348,8 @@ void LossOracle::observe(Moment moment) {
 }
 
 void releaseAnything(TestPlan &plan, std::mt19937_64 &rng) {
+  if (plan.common.cluster.relays)
+    return; // no part of flat memory
   plan.common.summary.mode = MemoryMode::Flat;
   for (RankProgram &program : plan.programs) {
     auto &all = program.instructions;

@@ -440,6 +440,46 @@ TEST(LowerBounds, OfRandomLayouts) {
   }
 }
 
+TEST(LowerBounds, RelaysCanOnlyLowerThem) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 rng(seed);
+    TestPlan plan = randomLayouts(rng);
+    auto cells = cellsOf(plan);
+    ASSERT_TRUE(cells.ok());
+    auto without = lowerBounds(*cells, plan.common.cluster);
+    plan.common.cluster.relays = true;
+    auto with = lowerBounds(*cells, plan.common.cluster);
+    ASSERT_TRUE(without.ok() && with.ok());
+    EXPECT_LE(with->seconds, without->seconds * (1 + 1e-9));
+    EXPECT_EQ(with->seconds > 0, without->seconds > 0);
+    EXPECT_EQ(with->wireBytes, without->wireBytes);
+  }
+}
+
+TEST(LowerBounds, OfARelayByHand) {
+  // 200 bytes from device 0 to 2, over 1 GB/s or over device 1 at 10 GB/s.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {100})};
+  plan.programs.resize(3);
+  for (uint32_t d = 0; d < 3; ++d)
+    plan.programs[d].device = d;
+  plan.programs[0].source = {box(0, {{0, 100}})};
+  plan.programs[2].destination = {box(0, {{0, 100}})};
+  plan.common.cluster = {1, 4, 10, 0, 1000, 5, {}, 1};
+  plan.common.cluster.links = {{{false, 0}, {false, 2}, 1}};
+  auto seconds = [&] {
+    auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+    EXPECT_TRUE(found.ok());
+    return found.ok() ? found->seconds : 0;
+  };
+  EXPECT_DOUBLE_EQ(seconds(), 200e-9);
+  plan.common.cluster.relays = true;
+  EXPECT_DOUBLE_EQ(seconds(), 20e-9); // the NIC of node 2
+  plan.common.cluster.links.push_back({{true, 1}, {false, 2}, 40});
+  EXPECT_DOUBLE_EQ(seconds(), 200 / 14e9); // out of device 0 by both ports
+}
+
 TEST(LowerBounds, ByHand) {
   // 100 elements of 2 bytes: device 0 of node 0 has all, the two of node 1 want
   // a half each, and one of them all of it.

@@ -48,9 +48,7 @@ Mutation at(const char *name, Condition holds,
 Condition isOp(Opcode op) {
   return [op](const Instruction &i) { return i.op == op; };
 }
-bool isStaged(const Instruction &i) {
-  return i.op == Opcode::Pack || i.op == Opcode::Unpack;
-}
+bool isStaged(const Instruction &i) { return namesStaging(i.op); }
 bool always(const Instruction &) { return true; }
 bool hasSegments(const Instruction &i) { return !i.segments.empty(); }
 bool copiesAny(const Instruction &i) {

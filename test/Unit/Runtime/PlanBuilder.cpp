@@ -352,6 +352,8 @@ void summarize(TestPlan &plan) {
           summary.bytesLocal += moved;
           summary.bytesInPlace += storedBytes(family, to) - moved;
         }
+      if (instruction.op == Opcode::Relay)
+        summary.bytesRelayed += instruction.bytes;
       for (const Message &message : instruction.messages) {
         waves.push_back(instruction.wave);
         if (message.receive)
@@ -534,6 +536,52 @@ TestPlan forwardingPlan() {
   return plan;
 }
 
+TestPlan relayPlan() {
+  StateInfo param = {"param", DType::BF16, DType::BF16};
+  StateInfo master = {"master", DType::F32, DType::F32};
+  ShardRecord whole = box(0, {{0, 4}, {0, 4}}, 3);
+  TestPlan plan = makePlan({makeFamily("w", {}, {4, 4}, {param, master})},
+                           {{whole}, {}, {}}, {{}, {}, {whole}});
+  plan.common.cluster.relays = true;
+  constexpr uint64_t kBytes = 2 * 4 * 6, kSlot = 128;
+  auto half = [](Instruction staged, Side side, uint32_t shard, int64_t row) {
+    staged.segments = {{0, 3, side, shard, {row, 0}, {2, 4}}};
+    return staged;
+  };
+  auto message = [](bool receive, uint32_t peer, uint64_t slot) {
+    return Message{receive, peer, kBytes, false, slot, {}};
+  };
+  auto pack = [&](uint64_t slot, int64_t row) {
+    return half(packOf(slot, kBytes), Side::Source, 0, row);
+  };
+  auto unpack = [&](uint64_t slot, int64_t row) {
+    return half(unpackOf(slot, kBytes), Side::Destination, 0, row);
+  };
+  auto relay = [&](uint64_t slot, int64_t row) {
+    return half(workOf(Opcode::Relay, Side::Source, slot, kBytes), Side::Source,
+                kNoShard, row);
+  };
+  auto &programs = plan.programs;
+  programs[0].instructions = {inWave(0, pack(0, 0)),
+                              inWave(0, groupOf({message(false, 1, 0)})),
+                              inWave(1, pack(kSlot, 2)),
+                              inWave(1, groupOf({message(false, 1, kSlot)}))};
+  programs[1].instructions = {
+      inWave(0, groupOf({message(true, 0, 0)})), inWave(1, relay(0, 0)),
+      inWave(1, groupOf({message(false, 2, 0), message(true, 0, kSlot)})),
+      inWave(2, relay(kSlot, 2)),
+      inWave(2, groupOf({message(false, 2, kSlot)}))};
+  programs[2].instructions = {inWave(1, groupOf({message(true, 1, 0)})),
+                              inWave(1, unpack(0, 0)),
+                              inWave(2, groupOf({message(true, 1, kSlot)})),
+                              inWave(2, unpack(kSlot, 2))};
+  for (RankProgram &program : programs)
+    program.stagingBytes = kSlot + kBytes;
+  summarize(plan);
+  plan.common.summary.timeWithoutRelays = 1;
+  return plan;
+}
+
 TestPlan derivedPlan() {
   StateInfo master = {"master", DType::F32, DType::F32};
   StateInfo param = {"param", DType::F32, DType::BF16, 0, false, true};
@@ -674,7 +722,7 @@ TestPlan keptSquare() {
 }
 
 TestPlan anyPlan(std::mt19937_64 &rng) {
-  switch (rng() % 10) {
+  switch (rng() % 11) {
   case 0:
     return reshapePlan();
   case 1:
@@ -692,6 +740,8 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   }
   case 6:
     return viewedPlan();
+  case 8:
+    return relayPlan();
   case 7: {
     TestPlan plan = reshapePlan(MemoryMode::Flat);
     copyBeside(plan);

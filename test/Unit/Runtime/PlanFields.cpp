@@ -108,7 +108,7 @@ bool change(Granularity &granularity, Rng &rng) {
   return changeEnum(granularity, 2, rng);
 }
 bool change(Opcode &op, Rng &rng) {
-  return changeEnum(op, unsigned(Opcode::Unpack) + 1, rng);
+  return changeEnum(op, unsigned(Opcode::Relay) + 1, rng);
 }
 bool change(Side &side, Rng &) {
   side = side == Side::Source ? Side::Destination : Side::Source;
@@ -250,7 +250,7 @@ private:
 
   void add(Cluster &cluster) {
     auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic, pxn,
-           launch, channels, intraChannel, interChannel] = cluster;
+           launch, channels, intraChannel, interChannel, relays] = cluster;
     leaf("cluster.devicesPerNode", perNode);
     leaf("cluster.intraNodeGBps", intra);
     leaf("cluster.interNodeGBps", inter);
@@ -263,6 +263,7 @@ private:
     leaf("cluster.channelsPerPeer", channels);
     leaf("cluster.intraChannelGBps", intraChannel);
     leaf("cluster.interChannelGBps", interChannel);
+    leaf("cluster.relays", relays);
     list("cluster.links", links);
     for (auto &[from, to, GBps] : links) {
       for (LinkEnd *end : {&from, &to}) {
@@ -280,7 +281,8 @@ private:
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
-           granularity, bytesInPlace] = summary;
+           granularity, bytesInPlace, bytesRelayed, timeWithoutRelays] =
+        summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -307,6 +309,8 @@ private:
     leaf("summary.solverSteps", solverSteps);
     leaf("summary.granularity", granularity);
     leaf("summary.bytesInPlace", bytesInPlace);
+    leaf("summary.bytesRelayed", bytesRelayed);
+    leaf("summary.timeWithoutRelays", timeWithoutRelays);
   }
 
   void add(RankProgram &program) {
@@ -344,10 +348,13 @@ private:
 
   void add(Segment &segment) {
     auto &[family, states, side, shard, offset, size] = segment;
-    (void)family; // that of the shard, in the file
     mask("segment.states", states);
-    leaf("segment.side", side);
-    leaf("segment.shard", shard);
+    if (shard == kNoShard) {
+      leaf("segment.family", family);
+    } else { // the family is that of the shard, in the file
+      leaf("segment.side", side);
+      leaf("segment.shard", shard);
+    }
     numbers("segment.offset", offset);
     numbers("segment.size", size);
   }
@@ -368,7 +375,7 @@ private:
     auto &[op, wave, segments, slot, bytes, messages] = instruction;
     leaf("instruction.op", op);
     leaf("instruction.wave", wave);
-    if (op == Opcode::Pack || op == Opcode::Unpack) {
+    if (namesStaging(op)) {
       leaf("instruction.slot", slot);
       leaf("instruction.bytes", bytes);
     }

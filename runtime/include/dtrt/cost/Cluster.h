@@ -79,6 +79,9 @@ struct Cluster {
   double intraChannelGBps = kIntraChannelGBps;
   double interChannelGBps = kInterChannelGBps;
 
+  /// Whether a message may go over a third device, which keeps nothing of it.
+  bool relays = false;
+
   static constexpr double kIntraChannelGBps = 10.3, kInterChannelGBps = 14;
 
   int64_t node(int64_t device) const { return device / devicesPerNode; }

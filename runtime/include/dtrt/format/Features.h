@@ -36,7 +36,8 @@ namespace dtrt {
   X(Launches, "launches", "waves that cost a launch")                          \
   X(Channels, "channels", "pairs whose channels do not fill their ports")      \
   X(Compression, "compression", "slow links whose messages are compressed")    \
-  X(CopiesBeside, "copies-beside", "copies that run beside a group")
+  X(CopiesBeside, "copies-beside", "copies that run beside a group")           \
+  X(Relays, "relays", "messages may go over a third device")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

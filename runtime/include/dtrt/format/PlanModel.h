@@ -120,6 +120,8 @@ struct ShardRecord {
   uint32_t view = kNoView;
 };
 
+constexpr uint32_t kNoShard = UINT32_MAX;
+
 /// A box of a family inside one shard of this device, for all states in the
 /// mask. Packed form: states in ascending bit order; per state the members in
 /// row-major order; per member the box in row-major order; no gaps.
@@ -129,6 +131,9 @@ struct ShardRecord {
 /// elements (counted from the start of its buffer), further inner dims are
 /// offset 0, size 1. A scalar is always whole. By tensor, the range is all of
 /// the buffer, and what shares a storage is named by neighbouring instructions.
+///
+/// Segments of Relay are of no shard (kNoShard): the device keeps nothing of
+/// them.
 struct Segment {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -147,7 +152,8 @@ struct Segment {
   X(Release, "release", "releases storage of source shards (flat mode)")       \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \
   X(Group, "group", "runs its messages as one group: all start together")      \
-  X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments")
+  X(Unpack, "unpack", "scatters staging bytes [slot, slot+bytes) to segments") \
+  X(Relay, "relay", "staging bytes [slot, slot+bytes), received, are sent on")
 
 enum class Opcode : uint8_t {
 #define DTRT_OPCODE_ENUM(Name, Text, Doc) Name,
@@ -155,6 +161,10 @@ enum class Opcode : uint8_t {
 #undef DTRT_OPCODE_ENUM
 };
 const char *opcodeName(Opcode op);
+/// Whether it names bytes of staging and the segments that they are.
+inline bool namesStaging(Opcode op) {
+  return op == Opcode::Pack || op == Opcode::Unpack || op == Opcode::Relay;
+}
 
 /// One send or receive of a group. Its bytes are either a staging range
 /// (direct = false: [slot, slot + bytes)) or one contiguous segment of a shard
@@ -177,8 +187,8 @@ struct Instruction {
   /// Copy of a wave stands before its group and may run until that has ended.
   int32_t wave = -1;
   std::vector<Segment> segments;
-  uint64_t slot = 0;             // Pack, Unpack: start of the staging range
-  uint64_t bytes = 0;            // Pack, Unpack: its length
+  uint64_t slot = 0;             // Pack, Unpack, Relay: start of its staging
+  uint64_t bytes = 0;            // Pack, Unpack, Relay: length of that
   std::vector<Message> messages; // Group
 };
 
@@ -232,6 +242,12 @@ struct PlanSummary {
   /// Destination bytes that stay where they are (StayingStates.h), padding
   /// excluded.
   uint64_t bytesInPlace = 0;
+  /// Bytes of messages that went over a third device, once each: so many more
+  /// are on the wire than without.
+  uint64_t bytesRelayed = 0;
+  /// What the compiler predicted of its schedule without these, every message
+  /// packed; 0 where nothing is relayed. No reader can tell.
+  double timeWithoutRelays = 0;
 };
 
 /// Everything that is not per rank.
