@@ -8,9 +8,14 @@ Prints a Markdown table: predicted seconds over their lower bound, those of
 prediction is above 1.10 of its bound and docs/Performance.md does not explain
 it (EXPLAINED), where the simulation differs from it by more than 10 %, or
 where bytes are above theirs.
+
+A second table has the cases in which relays gain (RELAYED), compiled again
+with "relays": time and bytes with and without. A case that gains nothing there
+fails too.
 """
 
 import argparse
+import dataclasses
 import json
 import sys
 import tempfile
@@ -24,6 +29,8 @@ MOST_TIME_RATIO = 1.10
 # (docs/Performance.md says why).
 EXPLAINED = {"two-sites": 1.20}
 MOST_DIFFERENCE = 0.10
+# Cases in which a third device has fast links to both ends of a slow pair.
+RELAYED = ("slow-pair", "three-sites")
 
 
 def parse_arguments():
@@ -57,6 +64,63 @@ def measure(case, options, folder):
     }
     plan.unlink()
     return row
+
+
+def measure_relays(case, options, folder, without):
+    """The same case with relays, and its row beside that without."""
+    allowed = dataclasses.replace(
+        case, cluster={**case.cluster, "relays": True}
+    )
+    plan = folder / f"{case.name}.dtplan"
+    run(options.bin / "dt-opt", allowed.write(folder), "-o", plan)
+    tool = options.bin / "dt-plan"
+    run(tool, "verify", plan)
+    facts = json.loads(run(tool, "inspect", plan, "--json"))
+    simulated = json.loads(run(tool, "simulate", plan, "--json"))
+    plan.unlink()
+    predicted = facts["time"]["predicted_s"]
+    return {
+        "case": case.name,
+        "without_s": without["predicted_s"],
+        "predicted_s": predicted,
+        "simulated": ratio(simulated["simulated_s"], predicted),
+        "gain": ratio(without["predicted_s"], predicted),
+        "wire_without": facts["bytes"]["wire_lower_bound"],
+        "wire": facts["bytes"]["wire"],
+    }
+
+
+def print_relays(rows):
+    print()
+    heads = ["case", "gain", "simulated", "without", "relays", "GB", "GB then"]
+    table(
+        heads,
+        [
+            [
+                row["case"],
+                f"{row['gain']:.1f}",
+                f"{row['simulated']:.3f}",
+                f"{row['without_s']:.4g} s",
+                f"{row['predicted_s']:.4g} s",
+                f"{row['wire_without'] / 1e9:.1f}",
+                f"{row['wire'] / 1e9:.1f}",
+            ]
+            for row in rows
+        ],
+    )
+
+
+def relay_problems(rows):
+    found = []
+    for row in rows:
+        if row["gain"] < 1.05:
+            found.append(f"{row['case']}: relays gain nothing")
+        if abs(row["simulated"] - 1) > MOST_DIFFERENCE:
+            found.append(
+                f"{row['case']}: simulated with relays is "
+                f"{row['simulated']:.3f} of predicted"
+            )
+    return found
 
 
 def print_rows(rows):
@@ -95,16 +159,22 @@ def problems(rows):
 
 def main():
     options = parse_arguments()
-    rows = []
+    rows, relayed = [], []
     with tempfile.TemporaryDirectory() as folder:
         for case in UNEQUAL:
             if not options.only or case.name in options.only:
                 rows.append(measure(case, options, Path(folder)))
+                if case.name in RELAYED:
+                    relayed.append(
+                        measure_relays(case, options, Path(folder), rows[-1])
+                    )
                 print(f"{case.name}: done", file=sys.stderr)
     print_rows(rows)
+    if relayed:
+        print_relays(relayed)
     if options.json:
-        write_json(options.json, rows)
-    return exit_status(problems(rows))
+        write_json(options.json, {"cases": rows, "relays": relayed})
+    return exit_status(problems(rows) + relay_problems(relayed))
 
 
 if __name__ == "__main__":

@@ -241,6 +241,9 @@ MoveReader::sentBy(const dtrt::RankProgram &program) const {
   for (const dtrt::Instruction &instruction : program.instructions) {
     if (instruction.op == dtrt::Opcode::Pack)
       packed[instruction.slot] = &instruction;
+    // What is relayed is not kept: what is best so depends on all else.
+    if (instruction.op == dtrt::Opcode::Relay)
+      packed.erase(instruction.slot);
     if (instruction.op != dtrt::Opcode::Group)
       continue;
     for (const dtrt::Message &message : instruction.messages) {

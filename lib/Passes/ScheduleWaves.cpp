@@ -322,8 +322,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
              WaveSchedule &schedule) {
     if (!info.cluster.relays || problem.storage)
       return;
+    constexpr int64_t kMostEffort = 100000; // for each number of pairs
     WaveOptions options;
-    options.effort = effort;
+    options.effort = std::min<int64_t>(effort, kMostEffort);
     auto gain = relayMessages(problem, options, allDevices(info), schedule);
     if (!gain)
       return;

@@ -104,7 +104,7 @@ RegionHash hashOf(const std::byte *data, uint64_t bytes, uint32_t threads) {
 
 TEST(GpuDigests, WhatArrivesWholePasses) {
   for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                               rowsToColumnsPlan(), mixedPlan()})
+                               rowsToColumnsPlan(), mixedPlan(), relayPlan()})
     for (const auto &[device, error] : run(plan, SIZE_MAX))
       EXPECT_EQ(error, "") << "device " << device;
 }

@@ -129,8 +129,8 @@ void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {}) {
 }
 
 std::vector<TestPlan> allPlans() {
-  return {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
-          mixedPlan()};
+  return {reshapePlan(),       forwardingPlan(), wavesPlan(),
+          rowsToColumnsPlan(), mixedPlan(),      relayPlan()};
 }
 
 } // namespace

@@ -166,7 +166,7 @@ namespace {
 
 void expectPlansRun(const FakeRun &how) {
   for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                               rowsToColumnsPlan(), mixedPlan()})
+                               rowsToColumnsPlan(), mixedPlan(), relayPlan()})
     expectAllWell(runOnFakeNccl(plan, how));
 }
 

@@ -74,7 +74,7 @@ INSTANTIATE_TEST_SUITE_P(Nccl, NcclWays, testing::ValuesIn(kWays),
 TEST_P(NcclWays, EveryByteArrivesInAnyOrderThatEventsAllow) {
   for (int round = 0; round < 3; ++round)
     for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                                 rowsToColumnsPlan(), mixedPlan()})
+                                 rowsToColumnsPlan(), mixedPlan(), relayPlan()})
       expectAllWell(runOnFakeNccl(plan, GetParam().run()));
 }
 

@@ -194,7 +194,7 @@ def finish(rng, request, layouts):
         share_storages(rng, request)
     if rng.random() < 0.2:
         request["cluster"]["pxn"] = True
-    if mode == "rollback" and rng.random() < 0.25:
+    if mode == "rollback" and rng.random() < 0.5:
         slow_links(rng, request["cluster"], sorted({*worlds[0], *worlds[1]}))
     if rng.random() < 0.2:
         request["cluster"]["launch_us"] = rng.choice([0.5, 5, 50])

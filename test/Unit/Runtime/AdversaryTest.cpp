@@ -144,8 +144,8 @@ TEST(Adversary, CrossedPairsGetStuck) {
 }
 
 TEST(Adversary, RunsPlansByteExactly) {
-  for (const TestPlan &plan :
-       {reshapePlan(), reshapePlan(MemoryMode::Flat), forwardingPlan()})
+  for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
+                               forwardingPlan(), relayPlan()})
     for (uint64_t seed = 0; seed < 10; ++seed) {
       uint64_t mismatches = 0;
       PlanReader reader = plan.reader();

@@ -95,7 +95,7 @@ TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
 TEST(Features, AreStatedByTheWriter) {
   for (const TestPlan &plan :
        {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
-        forwardingPlan(), derivedPlan(), viewedPlan()}) {
+        forwardingPlan(), derivedPlan(), viewedPlan(), relayPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)
@@ -108,11 +108,12 @@ TEST(Features, AreStatedByTheWriter) {
 }
 
 TEST(Features, NeitherUnderstatedNorOverstated) {
-  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
-                               keptSquare(), forwardingPlan(), derivedPlan()}) {
+  for (const TestPlan &plan :
+       {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
+        forwardingPlan(), derivedPlan(), relayPlan()}) {
     FeatureSet needed = neededBy(plan);
     EXPECT_EQ(verdictOf(plan, needed), "");
-    for (FeatureSet bit = 1; bit <= bitOf(Feature::Views); bit <<= 1) {
+    for (FeatureSet bit = 1; bit <= bitOf(Feature::Relays); bit <<= 1) {
       std::string name = "feature '" + featureNames(bit).front() + "' (bit ";
       std::string verdict = verdictOf(plan, needed ^ bit);
       EXPECT_EQ(verdict.find(needed & bit ? "plan needs " + name

@@ -540,8 +540,10 @@ TestPlan relayPlan() {
   StateInfo param = {"param", DType::BF16, DType::BF16};
   StateInfo master = {"master", DType::F32, DType::F32};
   ShardRecord whole = box(0, {{0, 4}, {0, 4}}, 3);
-  TestPlan plan = makePlan({makeFamily("w", {}, {4, 4}, {param, master})},
-                           {{whole}, {}, {}}, {{}, {}, {whole}});
+  ShardRecord scale = box(1, {{0, 4}});
+  TestPlan plan = makePlan(
+      {makeFamily("w", {}, {4, 4}, {param, master}), makeFamily("s", {}, {4})},
+      {{whole, scale}, {scale}, {scale}}, {{scale}, {scale}, {whole, scale}});
   plan.common.cluster.relays = true;
   constexpr uint64_t kBytes = 2 * 4 * 6, kSlot = 128;
   auto half = [](Instruction staged, Side side, uint32_t shard, int64_t row) {
@@ -575,8 +577,15 @@ TestPlan relayPlan() {
                               inWave(1, unpack(0, 0)),
                               inWave(2, groupOf({message(true, 1, kSlot)})),
                               inWave(2, unpack(kSlot, 2))};
-  for (RankProgram &program : programs)
+  for (RankProgram &program : programs) {
+    Instruction keep;
+    for (Side side : {Side::Source, Side::Destination}) {
+      bool isSecond = program.device == (side == Side::Source ? 0 : 2);
+      keep.segments.push_back({1, 1, side, isSecond, {0}, {4}});
+    }
+    program.instructions.push_back(keep);
     program.stagingBytes = kSlot + kBytes;
+  }
   summarize(plan);
   plan.common.summary.timeWithoutRelays = 1;
   return plan;

@@ -59,7 +59,8 @@ TestPlan reshapePlan(MemoryMode mode = MemoryMode::Rollback);
 /// Device 0 sends to 1, which keeps a copy and passes it on to 2.
 TestPlan forwardingPlan();
 /// Device 0 has a weight of 4 x 4 in two states, and device 2 wants it: it goes
-/// over device 1, the upper half a wave before the lower one.
+/// over device 1, the upper half a wave before the lower one. All three keep a
+/// vector.
 TestPlan relayPlan();
 /// A master whose device makes its param, or sends it as one; a moment that
 /// changes its dtype, gradients that are dropped, and all that a common part

@@ -43,7 +43,7 @@ std::string broken(const std::function<void(TestPlan &)> &how) {
 }
 
 /// Of the device that relays: receive a; relay a; send a, receive b; relay b;
-/// send b.
+/// send b; copy.
 std::vector<Instruction> &relayOf(TestPlan &plan) {
   return plan.programs[1].instructions;
 }
@@ -68,7 +68,7 @@ TEST(Relay, RunsInMemoryAndStaged) {
     auto report = runLoopback(reader, options);
     ASSERT_TRUE(report.ok()) << report.status().message();
     EXPECT_EQ(report->check.mismatches, 0u);
-    EXPECT_EQ(report->check.bytesChecked, 96u);
+    EXPECT_EQ(report->check.bytesChecked, 96u + 3 * 8);
   }
 }
 
@@ -152,8 +152,8 @@ TEST(Relay, SendsWhatCame) {
       broken([](TestPlan &plan) { relayOf(plan)[1].segments[0].states = 4; }),
       "segment of 'w' has state mask 4, its family has 3");
   expectContains(
-      broken([](TestPlan &plan) { relayOf(plan)[1].segments[0].family = 1; }),
-      "segment of family 1 of 1");
+      broken([](TestPlan &plan) { relayOf(plan)[1].segments[0].family = 2; }),
+      "segment of family 2 of 2");
   expectContains(broken([](TestPlan &plan) {
                    Instruction &relay = relayOf(plan)[1];
                    relay.segments[0].size[0] = 1;
@@ -170,16 +170,44 @@ TEST(Relay, GoesOnWhole) {
                  "relays staging bytes [0, 24) that no message brought");
 }
 
+TEST(Relay, IsUnpackedOrSentOn) {
+  expectContains(broken([](TestPlan &plan) {
+                   // A part of a is unpacked at the relay.
+                   RankProgram &program = plan.programs[1];
+                   program.destination.push_back(box(0, {{0, 4}, {0, 4}}, 3));
+                   Instruction unpack = inWave(0, unpackOf(0, 8));
+                   unpack.segments = {
+                       {0, 1, Side::Destination, 1, {0, 0}, {1, 4}}};
+                   relayOf(plan).insert(relayOf(plan).begin() + 1, unpack);
+                 }),
+                 "relays staging bytes [0, 48) that are unpacked, too");
+}
+
+TEST(Relay, GoesOnByItself) {
+  // What is packed beside it does not go in the same message.
+  expectContains(broken([](TestPlan &plan) {
+                   RankProgram &program = plan.programs[1];
+                   program.source.push_back(box(0, {{0, 4}, {0, 4}}, 3));
+                   Instruction pack = inWave(1, packOf(48, 8));
+                   pack.segments = {{0, 1, Side::Source, 1, {0, 0}, {1, 4}}};
+                   auto &list = relayOf(plan);
+                   list.insert(list.begin() + 2, pack);
+                   list[3].messages[0].bytes = 56;
+                 }),
+                 "sends staging bytes [0, 56) of which byte 0 was not packed "
+                 "for it");
+}
+
 TEST(Relay, IsSent) {
   expectContains(broken([](TestPlan &plan) {
                    auto &list = relayOf(plan);
-                   list.pop_back();
+                   list.erase(list.begin() + 4);
                  }),
                  "staging bytes [128, 176) that instruction 3 relays are never "
                  "sent");
   expectContains(broken([](TestPlan &plan) {
                    auto &list = relayOf(plan);
-                   list.resize(3);
+                   list.erase(list.begin() + 3, list.begin() + 5);
                  }),
                  "received are never unpacked");
 }
