@@ -144,26 +144,32 @@ class Pulse:
         self._group: dist.ProcessGroup | None = group
         self._lock = threading.Lock()  # of what follows
         self._places: dict[int, int] = {}
-        self._poll = select.poll()
+        self._ends = select.epoll()
         for (file, _), place in connections.items():
             copy = os.dup(file)
             self._places[copy] = place
-            self._poll.register(copy, select.POLLRDHUP)
+            self._ends.register(copy, select.EPOLLRDHUP)
 
-    def ended(self, seconds: float) -> list[int]:
-        """Places of those that have ended, each once; waits for one, for so
-        many seconds at most."""
+    def ended(self) -> list[int]:
+        """Places of those that have ended, each once."""
         found = []
         with self._lock:
-            for file, _ in self._poll.poll(1000 * seconds):
-                self._poll.unregister(file)
+            for file, _ in [] if self._ends.closed else self._ends.poll(0):
+                self._ends.unregister(file)
                 found.append(self._places[file])
         return found
+
+    def fileno(self) -> int:
+        """A file that can be read when there is one in `ended`; -1: it is
+        closed."""
+        with self._lock:
+            return -1 if self._ends.closed else self._ends.fileno()
 
     def close(self) -> None:
         """The others may see that as an end."""
         with self._lock:
+            self._ends.close()
             for file in self._places:
                 os.close(file)
-            self._places, self._poll = {}, select.poll()
+            self._places = {}
             self._group = None

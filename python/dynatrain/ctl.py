@@ -50,11 +50,12 @@ def _switch_in_words(switch: dict[str, Any]) -> list[str]:
     lines = [f"switch {switch['attempt']}: {switch['phase']}"]
     if switch["phase"] == "aborted":
         lines[0] += f" by {switch['by']}: {switch['why']}"
+    if switch["gone"]:
+        lines.append("  what the world held is gone: back to a snapshot")
     if not switch["is_open"]:
         return lines
-    votes = ", ".join(
-        f"{switch['votes'][vote]} {vote}" for vote in ("ready", "done")
-    )
+    counted = ["ready", *(["begun"] if switch["passes"] else []), "done"]
+    votes = ", ".join(f"{switch['votes'][vote]} {vote}" for vote in counted)
     lines[0] += f", of {switch['parties']} processes {votes}"
     lines.append(f"  to {' '.join(switch['target'])}")
     if switch["layout"] is not None:

@@ -40,6 +40,7 @@ from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
+from .job_memory import is_flat
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
 from .job_requests import Notice, wish_of
@@ -151,7 +152,10 @@ class Job:
     trace: a folder for what each switch has spent its time on, process by
         process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
     digests: the receiver of every message checks it. more: further keys of
-        the request of plans.
+        the request of plans. With memory={"mode": "flat"}, the same on all
+        processes, a switch needs no room for both worlds; past its point of no
+        return a failure takes the job back to the last snapshot, or without
+        `snapshots` ends it.
     """
 
     def __init__(
@@ -524,7 +528,14 @@ class Job:
         layout: Any = None,
         lost: Sequence[str] = (),
     ) -> None:
-        self._native.ask(list(join), list(leave), text_of(layout), list(lost))
+        self._native.ask(
+            list(join),
+            list(leave),
+            text_of(layout),
+            list(lost),
+            is_flat(self._terms.request),
+            self._terms.snapshots is not None,
+        )
 
     def _wants_source(self) -> bool:
         """Whether an attempt waits to know what this process holds. The
@@ -663,6 +674,8 @@ class Job:
         if ended is not None:
             self._drop(task.why)
         record = self._native.record()
+        # Without what it held there is nothing to take a step with.
+        self._is_torn = self._is_torn or self._is_bare()
         is_open = record.attempt != task.attempt and record.is_open
         if is_open and (ended is None or ended.is_taken_over_by(record)):
             return
@@ -671,19 +684,27 @@ class Job:
         else:
             self._tell(task)
 
+    def _is_bare(self) -> bool:
+        """Whether a flat switch has failed past its point of no return."""
+        record, world = self._native.record(), self.world
+        return record.gone and world is not None and world.epoch == record.epoch
+
     def _tell_of_recovery(
         self, task: _C.JobTask, ended: Attempt | None
     ) -> None:
         """It is tried again, as others may have been lost meanwhile; what
-        cannot be recovered is an error on all processes."""
+        cannot be recovered is an error on all processes. A flat switch that has
+        failed past its point of no return is the first reason for one."""
         self.failure = error_of(task.code, task.why)
-        if ended is None or not ended.is_after_loss:
+        if ended is None or not (ended.is_after_loss or self._is_bare()):
             return
-        self._failures += 1
+        if not ended.is_after_loss and self._terms.snapshots is None:
+            return  # the job says what is lost, and ends
+        self._failures += ended.is_after_loss
         is_final = isinstance(self.failure, LostStateError)
         if not is_final and self._failures < _TRIES:
             # The same on all processes is one request.
-            self._native.ask([], [], "", ended.lost)
+            self._ask(lost=ended.lost)
             return
         raise self.failure from self._cause
 
@@ -724,6 +745,9 @@ class Job:
             self.state = self.world = None
             return
         self.failure = error_of(task.code, task.why)
+        if task.end == "gone":
+            more = "go on from a checkpoint, and give the job snapshots=STEPS"
+            self.failure = LostStateError(f"{task.why}; {more}")
         raise self.failure
 
     def _never_taken(self) -> Error:

@@ -28,6 +28,7 @@ from .hollow import local_part, warm_up
 from .job_groups import Groups
 from .job_log import JobLog
 from .job_losses import LossWatch
+from .job_memory import give_up, is_by_page, request_for
 from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots, Version
 from .job_start import Builder
@@ -157,6 +158,7 @@ class Attempt:
         )
         self._parties = parties_of(record)
         self._held: Held | None = None
+        self._old: State | None = None
         self._has_source = threading.Event()
         if terms.name not in record.members:
             self._has_source.set()
@@ -171,8 +173,9 @@ class Attempt:
 
     @property
     def is_after_loss(self) -> bool:
-        """A process of the world that it leaves is gone."""
-        return bool(self._record.lost) and bool(self._record.members)
+        """A process of the world that it leaves is gone, or what all held."""
+        record = self._record
+        return bool(record.members) and (bool(record.lost) or record.gone)
 
     @property
     def lost(self) -> list[str]:
@@ -210,9 +213,10 @@ class Attempt:
 
     def read(self, state: State) -> None:
         """What this process holds, between two steps."""
+        self._old = state
         try:
             self._held = Held(state)
-            if self.is_after_loss:
+            if self.is_after_loss and not self._record.gone:
                 self._live = regions_of(state)
         except Exception as error:
             # In the middle of a step there may be nothing to be read.
@@ -253,6 +257,7 @@ class Attempt:
             asked=asked,
             founded=not record.members,
             groups=self._groups,
+            by_page=is_by_page(terms.request),
         )
         self.pulse = world.new_pulse()
         terms.watch.expect(self.number, world, self.pulse)
@@ -279,9 +284,7 @@ class Attempt:
         if self.recalls:
             snapshots.hold(self._record.epoch)
         if not self.recalls or not snapshots.versions:
-            with self.trace.span("wait for a boundary"):
-                while not self._has_source.wait(_LOOK):
-                    self._go_on()
+            self._await_source()
         terms, rank = self._terms, self._parties.index(self._terms.name)
         board = Board(
             self._native.store(self.number),
@@ -294,9 +297,8 @@ class Attempt:
         with board:
             source = self._source(board)
             with self.trace.span("plan"):
-                plan = plan_on(
-                    board, source, self.state, terms.cache, terms.request
-                )
+                more = request_for(terms.request, self._record.passes)
+                plan = plan_on(board, source, self.state, terms.cache, more)
         world = World(
             store=dist.PrefixStore(self._prefix, terms.store),
             rank=rank,
@@ -319,6 +321,12 @@ class Attempt:
         if terms.trace is not None:
             switch.time_steps()
 
+    def _await_source(self) -> None:
+        """Until the trainer stands where it can say what it holds."""
+        with self.trace.span("wait for a boundary"):
+            while not self._has_source.wait(_LOOK):
+                self._go_on()
+
     def _source(self, board: Board) -> State | None:
         """What this process supplies. After a loss all agree on it."""
         if not self.is_after_loss:
@@ -337,7 +345,12 @@ class Attempt:
         if choice.number is None:
             return self._held
         self._recalled = choice.number
-        self._held = None
+        if record.flat:
+            # There is no room for what nobody goes on with.
+            self._await_source()
+            if self._old is not None:
+                give_up(self._old)
+        self._held = self._old = None
         copies = supplied(board.rank, choice, terms.snapshots)
         if not copies:
             return None
@@ -363,6 +376,8 @@ class Attempt:
         """Moves the bytes; `state` is what the trainer holds now."""
         if self._switch is None:
             return
+        if self._record.passes:
+            self._tell("pass")
         with self.trace.span("transfer"):
             self._transfer(state)
         self.moved = self._switch.stats
@@ -484,4 +499,5 @@ class Attempt:
         )
 
     def _release(self) -> None:
-        self._held = self._switch = self._snapshot_group = None
+        self._held = self._old = None
+        self._switch = self._snapshot_group = None

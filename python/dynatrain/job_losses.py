@@ -8,6 +8,9 @@ goes nothing ends; then the job's count of signs of life finds it
 
 from __future__ import annotations
 
+import contextlib
+import os
+import select
 import threading
 from dataclasses import dataclass, field
 
@@ -18,8 +21,10 @@ from .connections import Pulse
 from .errors import StoreLostError
 from .job_world import JobWorld
 
-# Seconds between two looks at what the job knows.
-_LOOK = 0.1
+# Seconds after which it looks although nobody has told it of anything.
+_LOOK = 10.0
+# Bytes that it takes away at once; each is a word that something has changed.
+_WORDS = 4096
 # Worlds whose connections stay open: those who have yet to leave the world
 # before must not see this process go.
 _KEPT = 2
@@ -37,7 +42,8 @@ class _Prepared:
 
 class LossWatch:
     """A thread of one process. Where the job has lost a process of this one's
-    world it ends the collectives there, which would wait for it.
+    world it ends the collectives there, which would wait for it. It sleeps until
+    a connection ends, or the job is told something.
 
     signs: where in the store the signs of life are.
     """
@@ -49,6 +55,10 @@ class LossWatch:
         self._gone: set[str] = set()
         self._has_left = False
         self._is_over = threading.Event()
+        self._words, self._word = os.pipe()
+        for file in (self._words, self._word):
+            os.set_blocking(file, False)
+        native.notify(self._word)
         self._thread = threading.Thread(
             target=self._run, name="dynatrain-watch", daemon=True
         )
@@ -58,6 +68,7 @@ class LossWatch:
         """A world that an attempt prepares."""
         self._note_ended()
         self._next = _Prepared(attempt, world, pulse)
+        self._rouse()
 
     def enter(self, world: JobWorld, pulse: Pulse) -> None:
         """The world that this process is in now."""
@@ -67,6 +78,7 @@ class LossWatch:
         except dist.DistError as error:
             raise StoreLostError(f"lost the store: {error}") from error
         self._worlds.append((world, pulse))
+        self._rouse()
 
     def leave(self) -> None:
         """This process has no part in the job any more, as was asked."""
@@ -74,10 +86,19 @@ class LossWatch:
 
     def close(self) -> None:
         """The other processes see this one go."""
+        self._native.notify(-1)
         self._is_over.set()
+        self._rouse()
         self._thread.join()
         while self._worlds:
             self._drop_oldest()
+        os.close(self._words)
+        os.close(self._word)
+
+    def _rouse(self) -> None:
+        """Where the pipe is full it is about to look."""
+        with contextlib.suppress(BlockingIOError):
+            os.write(self._word, b"w")
 
     def _drop_oldest(self) -> None:
         self._worlds.pop(0)[1].close()
@@ -85,12 +106,24 @@ class LossWatch:
     def _run(self) -> None:
         while not self._is_over.is_set():
             self._look_ahead()
-            if not self._worlds:
-                self._is_over.wait(_LOOK)
-                continue
             while len(self._worlds) > _KEPT:
                 self._drop_oldest()
-            self._look(*self._worlds[-1])
+            if self._worlds:
+                self._look(*self._worlds[-1])
+            self._sleep()
+
+    def _sleep(self) -> None:
+        files = [self._words]
+        files += [pulse.fileno() for _, pulse in self._worlds[-1:]]
+        if self._next is not None:
+            files.append(self._next.pulse.fileno())
+        poll = select.poll()
+        for file in files:
+            if file >= 0:
+                poll.register(file, select.POLLIN)
+        poll.poll(1000 * _LOOK)
+        with contextlib.suppress(BlockingIOError):
+            os.read(self._words, _WORDS)
 
     def _look_ahead(self) -> None:
         """At the world that is prepared: nobody else is to wait for one that
@@ -99,7 +132,7 @@ class LossWatch:
         if ahead is None:
             return
         attempt, world = ahead.attempt, ahead.world
-        ended = ahead.pulse.ended(0)
+        ended = ahead.pulse.ended()
         ahead.ended.update(world.members[at] for at in ended)
         record = self._native.record()
         for at in ended if record.attempt == attempt and record.is_open else ():
@@ -120,9 +153,9 @@ class LossWatch:
             ahead.ended.clear()
 
     def _look(self, world: JobWorld, pulse: Pulse) -> None:
-        """At one world, for a moment."""
+        """At one world."""
         self._note_ended()
-        self._gone.update(world.members[at] for at in pulse.ended(_LOOK))
+        self._gone.update(world.members[at] for at in pulse.ended())
         record = self._native.record()
         if self._native.state() == "stopped" and not self._has_left:
             # The others have gone on without it.

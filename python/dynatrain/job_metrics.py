@@ -40,6 +40,9 @@ def _of_job(status: Mapping[str, Any]) -> Iterator[Metric]:
     yield one("processes", "Members of the world.", len(status["members"]))
     is_open = switch is not None and switch["is_open"]
     yield one("switch_open", "Whether a switch is under way.", int(is_open))
+    is_gone = switch is not None and switch["gone"]
+    text = "Whether a flat switch has failed past its point of no return."
+    yield one("world_gone", text, int(is_gone))
     if kept is not None and kept["steps"]:
         text = "The newest step of which all copies are whole."
         yield one("snapshot_step", text, kept["steps"][-1])

@@ -20,6 +20,7 @@ import torch.distributed as dist
 from .board import Board
 from .errors import AbortedError, InvalidError
 from .farewell import describe
+from .job_memory import is_flat, request_for
 from .job_recovery import Choice, Recalled, supplied
 from .job_snapshots import Snapshots, holders_of
 from .job_world import JobWorld, asked_for
@@ -99,6 +100,7 @@ class PlansAhead:
         self._build, self._building = build, building
         self._patience, self._cache, self._request = patience, cache, request
         self._snapshots, self._layout_for = snapshots, layout_for
+        self._is_flat = is_flat(request)
         self._round: _Round | None = None
 
     def enter(self, number: int, world: JobWorld) -> None:
@@ -172,7 +174,10 @@ class PlansAhead:
             old = now.held
             if case.is_loss:
                 old = self._recalled(now, parties, gone)
-            plan_on(board, old, new, self._cache, self._request)
+            more = request_for(
+                self._request, self._is_flat and not case.is_loss
+            )
+            plan_on(board, old, new, self._cache, more)
 
     def _go_on(self, now: _Round) -> None:
         if self._round is not now:

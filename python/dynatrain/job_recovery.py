@@ -160,7 +160,9 @@ def choose(
 ) -> Choice:
     """What all go on from. members: of the world that a process is lost of.
     own: versions of the process that chooses, which know who held what."""
-    who = f"{processes_of(lost, members)} lost"
+    who = "what the world held is gone"
+    if lost:
+        who = f"{processes_of(lost, members)} lost"
     table = _Table(parties, offers)
     if not table.suppliers:
         return _choose_live(who, offers)

@@ -285,6 +285,8 @@ class JobView:
             "layout": layout_of(record.target_layout),
             "lost": record.lost,
             "horizon": record.horizon,
+            "passes": record.passes,
+            "gone": record.gone,
             "by": record.by,
             "why": record.why,
         }

@@ -10,7 +10,7 @@ import torch.distributed as dist
 
 from .connections import Pulse
 from .errors import InvalidError
-from .hollow import hollow
+from .hollow import hollow, paged
 from .job_groups import Groups
 
 Module = TypeVar("Module", bound=torch.nn.Module)
@@ -27,7 +27,7 @@ class JobWorld:
     members: names of the processes, by rank. layout: any JSON value: what was
     asked for, `asked`, or what `Job(layout_for=...)` gives for it. group: of
     all members, connected. founded: this world is the job's first one, which
-    nothing comes to.
+    nothing comes to. by_page: memory that can go page by page is of use.
     """
 
     def __init__(
@@ -39,12 +39,14 @@ class JobWorld:
         founded: bool,
         groups: Groups,
         asked: Any,
+        by_page: bool = False,
     ) -> None:
         self.epoch = epoch
         self.members = tuple(members)
         self.rank = self.members.index(name)
         self.layout, self.asked = layout, asked
         self.founded = founded
+        self._by_page = by_page
         self._groups = groups
         self.group = self.new_group(range(self.size))
 
@@ -77,7 +79,7 @@ class JobWorld:
         it, later without memory, as what comes fills it (`hollow`). Then no
         random numbers are drawn, which would be the running trainer's."""
         if self.founded:
-            return factory()
+            return paged(factory()) if self._by_page else factory()
         with torch.device("meta"):
             module = factory()
         return hollow(module)

@@ -165,12 +165,12 @@ def _flatten(tensors: TensorMap | None, side: str) -> dict[Key, list]:
 
 
 def given_tensors(tensors: TensorMap | None) -> list[torch.Tensor]:
-    """All of them, without their names."""
+    """All of them, without their names and places."""
     return [
-        shard
+        own
         for shards in _flatten(tensors, "given").values()
         for shard in shards
-        if isinstance(shard, torch.Tensor)
+        if isinstance(own := getattr(shard, "tensor", shard), torch.Tensor)
     ]
 
 

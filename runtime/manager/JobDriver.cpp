@@ -27,6 +27,11 @@ bool removesKeys(const JobAction &action) {
          action.what == JobAction::What::Forget;
 }
 
+bool hasRecord(const JobEvent &event) {
+  return event.what == JobEvent::What::Read ||
+         event.what == JobEvent::What::Replaced;
+}
+
 } // namespace
 
 Result<JobTimes> JobTimes::from(Seconds timeout) {
@@ -58,15 +63,20 @@ JobDriver::JobDriver(std::shared_ptr<Store> store, const ProcessName &self,
 /// A boundary between two steps seldom asks for anything: then it does not wake
 /// the thread that turns.
 void JobDriver::give(const JobEvent &event) {
-  bool isIdle = false;
+  bool isIdle = false, isNews = false;
   {
     std::lock_guard<std::mutex> lock(mutex);
+    JobMember::State before = member.state();
+    isNews = hasRecord(event) && !(event.record == member.record());
     for (JobAction &action : member.on(event))
       actions.push_back(std::move(action));
+    isNews = isNews || member.state() != before;
     isIdle = actions.empty();
   }
   if (!isIdle)
     changed.notify_all();
+  if (isNews)
+    trainer.noticed();
 }
 
 void JobDriver::ask(const JobRequest &request) {

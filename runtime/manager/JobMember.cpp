@@ -27,6 +27,11 @@ bool JobMember::isSource() const {
   return ownEpoch != 0 && ownEpoch == fromEpoch;
 }
 
+/// Whether what it held is gone.
+bool JobMember::isBare() const {
+  return known.gone && ownEpoch != 0 && ownEpoch == known.epoch;
+}
+
 /// The others go on as if this process were not there; it may come about.
 bool JobMember::isGivenUp() const {
   return ownAttempt == 0 && known.isOpen() && ownEpoch != 0 &&
@@ -48,7 +53,7 @@ JobVote JobMember::voteOf() const {
 /// What a trainer that has yet to hear of its new world does is done in the one
 /// that the others have left.
 bool JobMember::mayStep() const {
-  if (adopting != 0 || isGivenUp())
+  if (adopting != 0 || isGivenUp() || isBare())
     return false;
   bool stands = now > State::Ready && now != State::Decided;
   return !stands && ownEpoch != 0 && (!isPromised || ownStep < promise);
@@ -247,7 +252,7 @@ void JobMember::learnOfOthers() {
                 makeError(ErrorCode::Cancelled, "the job has gone on to world ",
                           known.epoch, " without this process, which is in ",
                           "world ", ownEpoch));
-  if (known.phase == JobPhase::Aborted && known.gone && ownEpoch != 0)
+  if (known.phase == JobPhase::Aborted && isBare() && !known.recalls)
     return stop(JobEnd::Gone, makeError(known.code, "the old world is gone: ",
                                         known.by, ": ", known.why));
   if (now == State::Idle && known.isOpen() && known.isParty(self))
@@ -332,7 +337,7 @@ void JobMember::arriveAtBoundary() {
   promise = known.horizon;
   bool isThere = !isSource() || backTo || ownStep == promise;
   bool isNext = now == State::Ready && isThere;
-  if (isNext && known.flat)
+  if (isNext && known.passes())
     return enter(State::Beginning);
   bool begins = now == State::Beginning && known.phase == JobPhase::Passed;
   if (!isNext && !begins)
@@ -441,8 +446,18 @@ bool JobMember::nextOfDecided() {
   return false;
 }
 
-/// A request is a next attempt. It takes the place of one that only prepares;
-/// a loss, of any that can still be undone.
+/// Whether this process's request may take the place of the attempt under way:
+/// of one that only prepares; a loss, of any that can still be undone, or else
+/// of which snapshots have what is gone.
+bool JobMember::canSupersede() const {
+  if (known.phase == JobPhase::Preparing)
+    return true;
+  return !wish.lost.empty() &&
+         (known.phase == JobPhase::Transferring ||
+          (known.phase == JobPhase::Passed && known.recalls));
+}
+
+/// A request is a next attempt.
 bool JobMember::nextOfRequest() {
   if (isGivenUp() && isLate) {
     replace(known.aborted(
@@ -452,10 +467,7 @@ bool JobMember::nextOfRequest() {
   }
   if (!asks || now == State::Decided)
     return false;
-  bool canSupersede =
-      known.phase == JobPhase::Preparing ||
-      (known.phase == JobPhase::Transferring && !wish.lost.empty());
-  if (known.isOpen() && !canSupersede) {
+  if (known.isOpen() && !canSupersede()) {
     if (!isLate)
       return false;
     replace(known.aborted(self, makeError(ErrorCode::Timeout,
@@ -468,17 +480,20 @@ bool JobMember::nextOfRequest() {
   if (ownEpoch != 0 && opened.horizon < ownStep + lead)
     opened.horizon = ownStep + lead;
   const JobWorld &base = known.isOpen() ? *known.target : *known.world;
-  bool changes = opened.target->members != base.members ||
-                 opened.target->layout != base.layout ||
-                 opened.lost.size() != (known.isOpen() ? known.lost.size() : 0);
+  bool changes =
+      opened.target->members != base.members ||
+      opened.target->layout != base.layout ||
+      opened.lost.size() != (known.isOpen() ? known.lost.size() : 0) ||
+      (known.gone && !known.isOpen()); // all go back
   asks = false;
   if (!changes)
     return false;
-  if (opened.target->members.empty() || known.gone) {
+  bool isOver = known.gone && !known.recalls;
+  if (opened.target->members.empty() || isOver) {
     JobAction refusal;
     refusal.what = JobAction::What::Refuse;
-    refusal.why = makeError(known.gone ? "the job has no world any more"
-                                       : "the world would have no member");
+    refusal.why = makeError(isOver ? "the job has no world any more"
+                                   : "the world would have no member");
     actions.push_back(std::move(refusal));
     return false;
   }

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::json;
 
 /// Of the record's form: processes with another one are told so.
-constexpr int kForm = 2;
+constexpr int kForm = 3;
 
 /// How much of a change the record itself says, which all read many times.
 constexpr size_t kMostNamed = 16;
@@ -74,6 +74,7 @@ JobRecord recordOf(const Json &json) {
   record.lost = json.value("lost", std::vector<ProcessName>());
   record.parties = json.at("parties");
   record.flat = json.at("flat");
+  record.recalls = json.at("recalls");
   record.horizon = json.at("horizon");
   record.leaving = json.value("leaving", "");
   record.by = json.value("by", "");
@@ -153,6 +154,7 @@ JobRequest JobRequest::followedBy(const JobRequest &next) const {
   if (!next.layout.empty())
     both.layout = next.layout;
   both.flat = flat || next.flat;
+  both.recalls = recalls || next.recalls;
   return both;
 }
 
@@ -184,7 +186,8 @@ bool JobRecord::operator==(const JobRecord &other) const {
   auto all = [](const JobRecord &r) {
     return std::tie(r.epoch, r.world->name, r.firstStep, r.bornOf, r.attempt,
                     r.phase, r.target->name, r.lost, r.parties, r.flat,
-                    r.horizon, r.leaving, r.by, r.code, r.why, r.gone);
+                    r.recalls, r.horizon, r.leaving, r.by, r.code, r.why,
+                    r.gone);
   };
   return all(*this) == all(other);
 }
@@ -203,7 +206,9 @@ JobRecord JobRecord::opened(const JobRequest &request,
   if (isOpen())
     next.lost = lost;
   append(next.lost, request.lost);
-  next.flat = request.flat || (isOpen() && flat);
+  next.flat = flat || request.flat;
+  next.recalls = recalls || request.recalls;
+  next.gone = gone || phase == JobPhase::Passed;
   next.horizon = isOpen() ? horizon : firstStep;
   next.parties = wanted.members.size();
   for (const ProcessName &member : without(world->members, wanted.members))
@@ -223,7 +228,7 @@ JobRecord JobRecord::withHorizon(uint64_t step) const {
 JobRecord JobRecord::aborted(const ProcessName &process,
                              const Status &reason) const {
   JobRecord next = *this;
-  next.gone = phase == JobPhase::Passed;
+  next.gone = gone || phase == JobPhase::Passed;
   next.phase = JobPhase::Aborted;
   next.by = process;
   next.code = reason.code();
@@ -234,7 +239,7 @@ JobRecord JobRecord::aborted(const ProcessName &process,
 JobRecord JobRecord::advanced() const {
   JobRecord next = *this;
   bool isReady = phase == JobPhase::Preparing;
-  bool hasBegun = phase == JobPhase::Transferring && flat;
+  bool hasBegun = phase == JobPhase::Transferring && passes();
   if (isReady || hasBegun || phase == JobPhase::Committed) {
     next.phase = isReady    ? JobPhase::Transferring
                  : hasBegun ? JobPhase::Passed
@@ -252,6 +257,7 @@ JobRecord JobRecord::advanced() const {
   next.target = nobodysWorld();
   next.change.reset();
   next.lost.clear();
+  next.gone = false;
   return next;
 }
 
@@ -268,6 +274,7 @@ std::string JobRecord::text() const {
                {"target", target->name},
                {"parties", parties},
                {"flat", flat},
+               {"recalls", recalls},
                {"horizon", horizon}};
   if (change)
     json["change"] = jsonOf(*change);
@@ -279,8 +286,9 @@ std::string JobRecord::text() const {
     json["by"] = by;
     json["code"] = errorCodeName(code);
     json["why"] = why;
-    json["gone"] = gone;
   }
+  if (gone)
+    json["gone"] = gone;
   return textOf(json);
 }
 

@@ -7,6 +7,7 @@
 #include "Interruptible.h"
 
 #include <torch/csrc/utils/pybind.h>
+#include <unistd.h>
 
 namespace py = pybind11;
 
@@ -147,6 +148,18 @@ void LiveJob::wake() {
   changed.notify_all();
 }
 
+void LiveJob::notify(int file) {
+  std::lock_guard<std::mutex> lock(mutex);
+  noticeFile = file;
+}
+
+/// Where the file is full its reader has yet to look anyway.
+void LiveJob::noticed() {
+  std::lock_guard<std::mutex> lock(mutex);
+  if (noticeFile >= 0 && ::write(noticeFile, "", 1) < 0)
+    return;
+}
+
 void LiveJob::listen(Seconds seconds) {
   Deadline deadline = deadlineIn(seconds);
   // One may have been under way.
@@ -206,12 +219,14 @@ const char *nameOf(JobEnd end) {
 
 void ask(LiveJob &job, std::vector<std::string> join,
          std::vector<std::string> leave, std::string layout,
-         std::vector<std::string> lost) {
+         std::vector<std::string> lost, bool flat, bool recalls) {
   JobRequest request;
   request.join = std::move(join);
   request.leave = std::move(leave);
   request.layout = std::move(layout);
   request.lost = std::move(lost);
+  request.flat = flat;
+  request.recalls = recalls;
   job.ask(request);
 }
 
@@ -251,11 +266,13 @@ void bindRecord(py::module_ &module) {
       .def_readonly("by", &JobRecord::by)
       .def_readonly("why", &JobRecord::why)
       .def_readonly("gone", &JobRecord::gone)
+      .def_readonly("flat", &JobRecord::flat)
       .def_readonly("parties", &JobRecord::parties)
       .def_property_readonly(
           "phase",
           [](const JobRecord &self) { return jobPhaseName(self.phase); })
       .def_property_readonly("is_open", &JobRecord::isOpen)
+      .def_property_readonly("passes", &JobRecord::passes)
       .def_property_readonly(
           "members", [](const JobRecord &self) { return self.world->members; })
       .def_property_readonly(
@@ -314,9 +331,11 @@ void bindJob(py::module_ &module) {
                     std::string, uint64_t>(),
            release)
       .def("ask", &ask, py::arg("join"), py::arg("leave"), py::arg("layout"),
-           py::arg("lost") = std::vector<std::string>(), release)
+           py::arg("lost") = std::vector<std::string>(),
+           py::arg("flat") = false, py::arg("recalls") = false, release)
       .def("at_boundary", &LiveJob::atBoundary, release)
       .def("next", &next)
+      .def("notify", &LiveJob::notify, release)
       .def("listen", &listen, release)
       .def("ended", &ended, py::arg("what"), py::arg("attempt"),
            py::arg("back_to") = std::nullopt, release)

@@ -68,6 +68,9 @@ public:
   /// nothing: the trainer may take a step, or `seconds` have passed, or `wake`.
   std::optional<JobTask> next(Seconds seconds);
   void wake();
+  /// From now on a byte is written to this file whenever `record` or `state`
+  /// tell something else; -1: to none.
+  void notify(int file);
   /// Waits until the store has been asked anew how the job stands, at most
   /// `seconds`, and what follows from it can be taken.
   void listen(Seconds seconds);
@@ -84,6 +87,7 @@ private:
   void refused(const Status &why) override;
   void swept(uint64_t attempt) override;
   void stopped(JobEnd end, const Status &why) override;
+  void noticed() override;
   void give(JobTask task);
   void stopStores(uint64_t upTo, const Status &why);
 
@@ -94,6 +98,7 @@ private:
   std::condition_variable changed;
   std::deque<JobTask> tasks;
   bool woken = false;
+  int noticeFile = -1;
   std::map<uint64_t, c10::intrusive_ptr<JobStore>> stores; // by attempt
   uint64_t over = 0; // this attempt and all before have ended, because of
   Status overWhy;

@@ -2,7 +2,7 @@
 in each phase of a switch.
 
     python test/Python/job_faults.py [--runs 40] [--seed N] [--results FILE]
-    python test/Python/job_faults.py --slice 0/4 --results FILE
+    python test/Python/job_faults.py --slice 0/4 --results FILE [--flat]
     python test/Python/job_faults.py --table docs/ElasticJobs.md FILE...
 
 Three processes train; a fourth one joins, one leaves, and the layout changes,
@@ -21,8 +21,10 @@ There is no coordinator in the protocol. The part of one is taken by the process
 that asks for the switch: the first of the world, which compiles the plan and
 chooses what to go back to after a loss.
 
---slice I/N takes every Nth run of the whole matrix, from the Ith. Prints a line
-per failure, with what repeats it, and a JSON line of counts.
+--slice I/N takes every Nth run of the whole matrix, from the Ith. With --flat
+the job's plans are flat: a switch gives back what it has read, and can fail
+past its point of no return. Prints a line per failure, with what repeats it,
+and a JSON line of counts.
 """
 
 from __future__ import annotations
@@ -72,6 +74,8 @@ PROXIED |= {"store cut off"}
 SLOW = {"stop and continue", "slow network", "store slow", "late"}
 
 TIMEOUT, EVERY = 20.0, 2
+#: Of flat plans: all that is read goes, whatever memory it lies in.
+FLAT = {"mode": "flat", "granularity": "tensor", "staging": "1MiB"}
 #: A member's fault while nothing is under way comes in this step.
 STEADY_STEP = 5
 #: So many steps of one world, and the job has come to rest.
@@ -93,6 +97,7 @@ class Run:
     fault: str
     role: str
     phase: str
+    flat: bool = False
 
     @property
     def where(self) -> str:
@@ -125,7 +130,7 @@ class Run:
         lasts = f" for {self.share:g} T" if self.share else ""
         return (
             f"--seed {self.seed} --fault '{self.fault}' --role {self.role} "
-            f"--phase {self.phase}{where}{lasts}"
+            f"--phase {self.phase}{' --flat' * self.flat}{where}{lasts}"
         )
 
 
@@ -453,6 +458,7 @@ class Member:
             node=self.role,
             timeout=TIMEOUT,
             snapshots=EVERY,
+            memory=FLAT if self.run.flat else {},
         )
         self.tell(name=job.name)
         self.listen()
@@ -901,6 +907,7 @@ def chosen(options) -> list[Run]:
             runs = [run for run in runs if getattr(run, name) == wanted]
     if options.fault and options.role and options.phase:
         runs = [dataclasses.replace(runs[0], seed=options.seed)]
+    runs = [dataclasses.replace(run, flat=options.flat) for run in runs]
     if options.slice:
         first, step = map(int, options.slice.split("/"))
         runs = runs[first::step]
@@ -943,6 +950,7 @@ def main() -> int:
     parser.add_argument("--fault", choices=FAULTS)
     parser.add_argument("--role", choices=ROLES)
     parser.add_argument("--phase", choices=PHASES)
+    parser.add_argument("--flat", action="store_true")
     parser.add_argument("--results", help="file that gets a line per run")
     parser.add_argument("--logs", help="folder for the jobs' logs, of one run")
     parser.add_argument("--verbose", action="store_true")

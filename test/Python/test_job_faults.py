@@ -28,6 +28,28 @@ def test_a_fault(fault, role, phase, outcome):
     assert (found, wrong) == (outcome, [])
 
 
+@pytest.mark.parametrize(
+    ("fault", "role", "phase", "outcome"),
+    [
+        # Until its point of no return a flat switch leaves the old world.
+        ("exception", "leaving", "preparing", OLD),
+        ("kill", "joining", "preparing", OLD),
+        # Past it, what nobody holds any more comes from snapshots.
+        ("kill", "staying", "transferring", RECOVERED),
+        ("kill", "joining", "voting", RECOVERED),
+        ("exception", "joining", "transferring", RECOVERED),
+        ("kill", "leaving", "voting", RECOVERED),
+        # Nobody is lost: it has taken too long.
+        ("late", "staying", "voting", RECOVERED),
+        ("kill", "staying", "decided", RECOVERED),
+    ],
+)
+def test_a_fault_in_a_flat_switch(fault, role, phase, outcome):
+    run = Run(8, fault, role, phase, flat=True)
+    found, wrong, _ = job_faults.execute(run, None)
+    assert (found, wrong) == (outcome, [])
+
+
 def test_a_network_that_is_cut():
     if not job_faults.can_make_networks():
         pytest.skip("no network of namespaces can be made here")

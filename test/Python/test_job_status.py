@@ -215,7 +215,9 @@ def test_what_is_queued_is_told():
             "phase": "transferring",
             "is_open": True,
             "parties": 2,
-            "votes": {"ready": 2, "done": 1},
+            "votes": {"ready": 2, "begun": 0, "done": 1},
+            "passes": False,
+            "gone": False,
             "target": ["b", "c"],
             "layout": {"tp": 1},
             "lost": [],
@@ -233,6 +235,23 @@ def test_what_is_queued_is_told():
         '  layout {"tp": 1}',
         "  at step 9",
     ]
+    status["switch"] |= {"phase": "passed", "passes": True}
+    status["switch"]["votes"]["begun"] = 2
+    assert (
+        "switch 4: passed, of 2 processes 2 ready, 2 begun, 1 done"
+        in ctl.status_in_words(status)
+    )
+    status["switch"] |= {"phase": "preparing", "passes": False, "gone": True}
+    assert (
+        "  what the world held is gone: back to a snapshot"
+        in ctl.status_in_words(status)
+    )
+    assert (
+        samples_of(
+            prometheus_text({**status, "job": "dynatrain", "members": []})
+        )["world_gone", ""]
+        == 1
+    )
 
 
 def test_a_trace_of_no_switch_is_refused(tmp_path):

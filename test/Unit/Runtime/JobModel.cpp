@@ -33,6 +33,8 @@ struct Process {
   JobMember member;
   bool isAlive = true;
   bool hasAsked = false;
+  bool hasRecalled = false;       // asked for what is gone, from snapshots
+  bool goesBack = false;          // has begun to
   bool isDeaf = false;            // a mutation: does not look any more
   std::optional<JobAction> call;  // on its way to the store
   std::optional<JobEvent> answer; // on its way back
@@ -82,7 +84,7 @@ public:
     for (uint64_t number :
          {record.epoch, record.firstStep, record.bornOf, record.attempt,
           uint64_t(record.phase), record.parties, uint64_t(record.flat),
-          record.horizon, uint64_t(record.gone)})
+          uint64_t(record.recalls), record.horizon, uint64_t(record.gone)})
       (*this)(number);
     (*this)(record.world->name), (*this)(record.target->name);
     (*this)(record.lost), (*this)(record.leaving);
@@ -90,6 +92,7 @@ public:
   void operator()(const JobRequest &request) {
     (*this)(request.join), (*this)(request.leave), (*this)(request.lost);
     (*this)(request.layout), (*this)(uint64_t(request.flat));
+    (*this)(uint64_t(request.recalls));
   }
   void operator()(const Process &process) {
     (*this)(uint64_t(process.isAlive));
@@ -97,6 +100,7 @@ public:
       return;
     process.member.visit([this](const auto &value) { (*this)(value); });
     (*this)(uint64_t(process.hasAsked)), (*this)(uint64_t(process.isDeaf));
+    (*this)(uint64_t(process.hasRecalled)), (*this)(uint64_t(process.goesBack));
     (*this)(uint64_t(process.call.has_value()));
     if (process.call) {
       (*this)(uint64_t(process.call->what)), (*this)(process.call->attempt);
@@ -153,6 +157,7 @@ struct Move {
     Look,
     TimeOut,
     Ask,
+    Recall,
     Crash,
     LoseBefore, // the store, before it carries the call out
     LoseAfter,
@@ -171,6 +176,7 @@ const char *const kMoves[] = {"the store carries out",
                               "looks at the record",
                               "has waited too long",
                               "asks for another world",
+                              "asks for what is gone",
                               "crashes",
                               "loses the store before",
                               "loses the store after"};
@@ -204,10 +210,11 @@ private:
   void addFaults(const State &state, size_t index,
                  std::vector<Move> &found) const;
   bool goesBack(const JobRecord &record) const {
-    return setup.goesBack && !record.lost.empty();
+    return (setup.goesBack && !record.lost.empty()) || record.gone;
   }
   bool mayStep(const State &state, const Process &process) const;
   bool isDue(const Process &process) const;
+  static bool mayRecall(const Process &process);
   void give(State &state, size_t index, const JobEvent &event) const;
   void carryOut(State &state, Process &process, const JobAction &action) const;
   void transfer(State &state, Process &process, const JobAction &action) const;
@@ -293,8 +300,11 @@ bool Model::mayStep(const State &state, const Process &process) const {
   const JobMember &member = process.member;
   if (member.state() == JobMember::State::Stopped || member.epoch() == 0)
     return false;
-  if (!member.mayStep() && !(mutates(JobMutation::PromiseBroken) &&
-                             member.state() == JobMember::State::Ready))
+  bool breaksOff = (mutates(JobMutation::PromiseBroken) &&
+                    member.state() == JobMember::State::Ready) ||
+                   (mutates(JobMutation::BareStepsOn) && member.record().gone &&
+                    member.state() == JobMember::State::Idle);
+  if (!member.mayStep() && !breaksOff)
     return false;
   const JobRecord &record = member.record();
   bool isAhead = record.phase == JobPhase::Transferring &&
@@ -325,6 +335,16 @@ void Model::addMoves(const State &state, size_t index,
     found.push_back({Move::What::Look, index});
   if (!process.hasAsked && setup.asks.count(member.name()))
     found.push_back({Move::What::Ask, index});
+  if (mayRecall(process))
+    found.push_back({Move::What::Recall, index});
+}
+
+/// Trainers try it as often as they like: here once.
+bool Model::mayRecall(const Process &process) {
+  const JobRecord &record = process.member.record();
+  return record.gone && record.recalls && !record.isOpen() &&
+         !process.hasRecalled && process.member.epoch() == record.epoch &&
+         process.member.state() == JobMember::State::Idle;
 }
 
 /// While a call is under way a process would only note that it is late.
@@ -425,6 +445,9 @@ void Model::replace(State &state, const JobAction &call) const {
   if (mutates(JobMutation::LeaversNotAwaited) &&
       desired.phase == JobPhase::Preparing)
     desired.parties = desired.target->members.size();
+  if (mutates(JobMutation::GoneForgotten) &&
+      desired.phase == JobPhase::Preparing)
+    desired.gone = false;
   if (mutates(JobMutation::CommitForgotten) &&
       desired.attempt != desired.bornOf)
     desired.bornOf = 0;
@@ -483,6 +506,9 @@ void Model::transfer(State &state, Process &process,
   const JobRecord &record = action.desired;
   const JobMember &member = process.member;
   bool isSource = process.holds != 0 && process.holds == record.epoch;
+  if (!isSource && !goesBack(record) && record.epoch != 0 &&
+      member.epoch() == record.epoch)
+    blame(state, member.name() + " moves bytes that are gone");
   if (goesBack(record) && record.horizon != 0)
     blame(state, member.name() + " goes back to step " +
                      std::to_string(record.horizon) + ", expected 0");
@@ -490,7 +516,8 @@ void Model::transfer(State &state, Process &process,
     blame(state, member.name() + " moves bytes of step " +
                      std::to_string(member.step()) + ", the boundary is " +
                      std::to_string(record.horizon));
-  if (record.flat) {
+  process.goesBack = record.gone;
+  if (record.passes()) {
     if (state.record.attempt == action.attempt &&
         state.record.phase < JobPhase::Passed)
       blame(state,
@@ -700,6 +727,10 @@ void Model::apply(State &state, const Move &move) const {
     event.request = setup.asks.at(process.member.name());
     give(state, move.process, event);
     break;
+  case Move::What::Recall:
+    process.hasRecalled = true;
+    give(state, move.process, eventOf(Event::Ask, 0));
+    break;
   case Move::What::Crash:
     --state.crashes;
     process.isAlive = false;
@@ -746,7 +777,7 @@ std::string Model::faultOfEnd(const State &state) const {
       return name + " waits for ever: it is " + now;
     if (state.record.isOpen() && state.record.world->has(name))
       return name + " waits for ever for the end of an attempt";
-    if (state.record.gone && member.epoch() != 0)
+    if (state.record.gone && member.epoch() != 0 && !process.hasRecalled)
       return name + " does not know that its world is gone";
     uint64_t expected = state.record.world->has(name) ? state.record.epoch : 0;
     if (member.epoch() != expected)
@@ -839,8 +870,13 @@ void Exploration::atEnd(const State &state, uint32_t index) {
   report.gone += record.gone;
   report.open += record.isOpen();
   report.aborted += record.phase == JobPhase::Aborted && !record.gone;
-  report.committed +=
+  bool isCommitted =
       record.phase == JobPhase::Committed || record.phase == JobPhase::Released;
+  report.committed += isCommitted;
+  report.recalled +=
+      isCommitted &&
+      std::any_of(state.processes.begin(), state.processes.end(),
+                  [](const Process &process) { return process.goesBack; });
 }
 
 void Exploration::expand(const State &state, uint32_t index) {

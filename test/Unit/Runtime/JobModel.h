@@ -36,6 +36,8 @@ enum class JobMutation {
   AnySilenceCommits,   // who finds the counter not full commits all the same
   StepsBeforeAdopting, // a trainer goes on before it has heard of its new world
   LateVoteStays,       // who has voted late does not take its vote back
+  GoneForgotten,       // the next attempt does not know that a world is gone
+  BareStepsOn,         // who holds nothing any more takes steps
 };
 
 struct JobModelSetup {
@@ -53,7 +55,8 @@ struct JobModelSetup {
   unsigned timeouts = ~0u;
   /// Steps that trainers take, and more where a boundary asks for it.
   uint64_t steps = 1;
-  /// After a loss all go back, to before the first step.
+  /// After a loss all go back, to before the first step; where a world is gone
+  /// they do so anyway.
   bool goesBack = false;
   /// Answers of the store are on their way for any time.
   bool slowAnswers = true;
@@ -71,6 +74,8 @@ struct JobModelReport {
   /// Of the ends: with the last attempt committed, aborted, under way (nobody
   /// is left to end it), and such in which the old world is gone, as stated.
   size_t committed = 0, aborted = 0, open = 0, gone = 0;
+  /// Of those that are committed: after a world was gone.
+  size_t recalled = 0;
   std::string violation;          // empty: none
   std::vector<std::string> trace; // what led to it, the shortest
 };

@@ -40,11 +40,21 @@ JobRequest lost(std::vector<ProcessName> names) {
   return request;
 }
 
-JobRequest laidOut(const std::string &layout, bool flat = false) {
+JobRequest laidOut(const std::string &layout, bool flat = false,
+                   bool recalls = false) {
   JobRequest request;
   request.layout = layout;
   request.flat = flat;
+  request.recalls = recalls;
   return request;
+}
+
+/// A job that has snapshots goes to another layout by a flat plan.
+JobModelSetup flatWithSnapshots() {
+  auto setup = among({"a", "b"}, 2);
+  setup.asks["a"] = laidOut("x", /*flat=*/true, /*recalls=*/true);
+  setup.failures = setup.timeouts = 1;
+  return setup;
 }
 
 /// "c" takes the place of "b".
@@ -96,10 +106,10 @@ JobModelReport expectSound(const char *name, const JobModelSetup &setup) {
   EXPECT_GT(report.committed, 0u);
   EXPECT_EQ(report.ends,
             report.committed + report.aborted + report.open + report.gone);
-  printf("%s: %zu states, %zu transitions, %zu ends: %zu committed, %zu "
-         "aborted, %zu under way, %zu gone\n",
+  printf("%s: %zu states, %zu transitions, %zu ends: %zu committed, %zu of "
+         "them gone back, %zu aborted, %zu under way, %zu gone\n",
          name, report.states, report.transitions, report.ends, report.committed,
-         report.aborted, report.open, report.gone);
+         report.recalled, report.aborted, report.open, report.gone);
   return report;
 }
 
@@ -131,6 +141,34 @@ TEST(JobModel, AFlatPlanStatesItsPointOfNoReturn) {
   auto report =
       expectSound("1 of 2 is replaced, flat", oneOfTwoReplaced(/*flat=*/true));
   EXPECT_GT(report.gone, 0u);
+}
+
+/// Whatever fails after the point of no return.
+TEST(JobModel, WhatIsGoneComesBackFromSnapshots) {
+  auto report = expectSound("flat, with snapshots", flatWithSnapshots());
+  EXPECT_GT(report.recalled, 0u);
+  auto setup = flatWithSnapshots();
+  setup.crashes = 1;
+  setup.steps = 0;
+  report = expectSound("flat, with snapshots, 1 crash", setup);
+  EXPECT_GT(report.recalled, 0u);
+  setup = oneOfTwoReplaced(/*flat=*/true);
+  setup.asks["c"].recalls = true;
+  setup.crashes = setup.storeLosses = setup.timeouts = 0;
+  report = expectSound("1 of 2 is replaced, flat, with snapshots", setup);
+  EXPECT_GT(report.recalled, 0u);
+}
+
+/// The others need not wait until the attempt has failed.
+TEST(JobModel, ALossAfterThePointOfNoReturn) {
+  auto setup = flatWithSnapshots();
+  setup.processes = {"a", "b", "c"};
+  setup.members = 3;
+  setup.asks["b"] = lost({"c"});
+  setup.crashes = 1;
+  setup.failures = setup.timeouts = setup.steps = 0;
+  auto report = expectSound("1 of 3 is lost, flat, with snapshots", setup);
+  EXPECT_GT(report.recalled, 0u);
 }
 
 /// "c" may be dead, or only slow: then it finds that it was left behind, or
@@ -269,6 +307,11 @@ JobModelSetup setupOf(JobMutation mutation) {
   case JobMutation::PromiseBroken:
     setup = fourSteps();
     break;
+  case JobMutation::GoneForgotten:
+  case JobMutation::BareStepsOn:
+    setup = flatWithSnapshots();
+    setup.steps = 2;
+    break;
   case JobMutation::StepsBeforeAdopting:
     setup = fourSteps();
     setup.slowTrainers = true;
@@ -323,5 +366,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "is committed before"},
         Mistake{"StepsBeforeAdopting", JobMutation::StepsBeforeAdopting,
                 "which it has left"},
-        Mistake{"LateVoteStays", JobMutation::LateVoteStays, "stays"}),
+        Mistake{"LateVoteStays", JobMutation::LateVoteStays, "stays"},
+        Mistake{"GoneForgotten", JobMutation::GoneForgotten,
+                "moves bytes that are gone"},
+        Mistake{"BareStepsOn", JobMutation::BareStepsOn, "which it has left"}),
     [](const auto &info) { return info.param.name; });

@@ -72,10 +72,10 @@ TEST(JobRecord, ANewerAttemptTakesOverWhatWasWanted) {
   EXPECT_EQ(second.target->members, (Names{"a", "b", "c"}));
   EXPECT_EQ(second.target->layout, "tp 4");
   EXPECT_TRUE(second.flat);
-  // What has failed is not tried again by itself.
+  // What has failed is not tried again by itself; the job's plans stay flat.
   JobRecord third = first.aborted("b", makeError("no")).opened(lays, "a");
   EXPECT_EQ(third.target->members, (Names{"a", "b"}));
-  EXPECT_FALSE(third.flat);
+  EXPECT_TRUE(third.flat);
 }
 
 TEST(JobRecord, GoesFromOneWorldToTheNext) {
@@ -108,15 +108,56 @@ TEST(JobRecord, AnAbortLosesAWorldOnlyAfterThePointOfNoReturn) {
   EXPECT_TRUE(moves.advanced().aborted("a", why).gone);
 }
 
+TEST(JobRecord, WhatIsGoneIsGoneUntilThereIsAnotherWorld) {
+  JobRequest request, loses;
+  request.layout = "tp 4";
+  request.flat = true;
+  loses.lost = {"b"};
+  JobRecord passed =
+      foundedBy({"a", "b"}).opened(request, "a").advanced().advanced();
+  ASSERT_EQ(passed.phase, JobPhase::Passed);
+  Status why = makeError(ErrorCode::PeerLost, "gone");
+  for (const JobRecord &next :
+       {passed.opened(loses, "a"), passed.aborted("a", why).opened({}, "a")}) {
+    EXPECT_TRUE(next.gone);
+    EXPECT_FALSE(next.passes()); // its source are copies
+    EXPECT_TRUE(next.aborted("a", why).gone);
+    JobRecord made = next.advanced().advanced();
+    EXPECT_EQ(made.phase, JobPhase::Committed);
+    EXPECT_FALSE(made.gone);
+    EXPECT_TRUE(made.opened(request, "a").passes());
+  }
+}
+
+/// Nothing goes when a job is founded, nor when copies are the source.
+TEST(JobRecord, NotEveryAttemptOfAFlatJobHasAPointOfNoReturn) {
+  JobRequest request;
+  request.join = {"a", "b"};
+  request.flat = request.recalls = true;
+  JobRecord founded = JobRecord().opened(request, "a");
+  EXPECT_FALSE(founded.passes());
+  founded = founded.advanced().advanced().advanced();
+  EXPECT_TRUE(founded.opened({}, "a").passes());
+  EXPECT_TRUE(founded.opened({}, "a").recalls);
+  request = {};
+  request.lost = {"b"};
+  EXPECT_FALSE(founded.opened(request, "a").passes());
+}
+
 TEST(JobRecord, IsReadAsItWasWritten) {
   JobRequest request;
   request.join = {"c"};
   request.lost = {"b"};
-  JobRecord open = foundedBy({"a", "b"}).opened(request, "a");
+  JobRequest flat;
+  flat.layout = "tp 4";
+  flat.flat = flat.recalls = true;
+  JobRecord founded = foundedBy({"a", "b"});
+  JobRecord open = founded.opened(request, "a");
+  JobRecord passed = founded.opened(flat, "a").advanced().advanced();
   for (const JobRecord &record :
        {JobRecord(), open, open.advanced(),
         open.aborted("a", makeError(ErrorCode::Timeout, "\"late\"\n")),
-        open.advanced().advanced()}) {
+        open.advanced().advanced(), passed, passed.opened(request, "a")}) {
     auto read = JobRecord::parse(record.text(), Worlds(record));
     ASSERT_TRUE(read.ok()) << read.status().message();
     EXPECT_EQ(*read, record);
@@ -185,8 +226,8 @@ TEST(JobRecord, RefusesWhatIsDamaged) {
   };
   expectContains(JobRecord::parse("{", worlds).status().message(), "damaged");
   expectContains(
-      changed("\"form\":2", "\"form\":3"),
-      "has form 3, expected 2: the processes run different versions");
+      changed("\"form\":3", "\"form\":4"),
+      "has form 4, expected 3: the processes run different versions");
   expectContains(changed("released", "resting"), "no phase resting");
   expectContains(changed("\"epoch\":1", "\"epoch\":\"x\""), "damaged");
   EXPECT_FALSE(JobWorld::parse("w", "[]").ok());

@@ -65,6 +65,8 @@ public:
   /// belong to it may go, where a process that has died has left some.
   virtual void swept(uint64_t attempt) { (void)attempt; }
   virtual void stopped(JobEnd end, const Status &why) = 0;
+  /// `record` or `state` of the driver are not what they were; on any thread.
+  virtual void noticed() {}
 };
 
 class JobDriver {

@@ -12,10 +12,12 @@
 //                     vote 4   decision     vote 3
 //
 // and from all of these back to Idle when the record says that the attempt has
-// failed. There is no coordinator: a vote is an addition to a counter, and the
-// one whose addition makes it full changes the record. If that one dies or is
-// slow, any other finds the counter full when its own time has passed, and does
-// it instead; where the counter is not full it aborts.
+// failed. Where that was after the point of no return of a flat plan, whoever
+// is Idle holds nothing, and takes no step until it has gone back to a
+// snapshot. There is no coordinator: a vote is an addition to a counter, and
+// the one whose addition makes it full changes the record. If that one dies or
+// is slow, any other finds the counter full when its own time has passed, and
+// does it instead; where the counter is not full it aborts.
 //
 //===----------------------------------------------------------------------===//
 
@@ -69,7 +71,7 @@ enum class JobEnd {
   None,
   Left,      // as was asked
   Overtaken, // the others have gone on without it
-  Gone,      // flat: failed after the point of no return
+  Gone,      // flat: failed after the point of no return, without snapshots
   Stranded,  // without the store nobody knows what was decided
 };
 
@@ -185,6 +187,7 @@ private:
   bool nextOfLate();
   bool nextOfDecided();
   bool nextOfRequest();
+  bool canSupersede() const;
   bool nextOfReady();
   void enter(State state);
   void arriveAtBoundary();
@@ -199,6 +202,7 @@ private:
   void forget(JobVote vote, uint64_t attempt);
 
   bool isSource() const;
+  bool isBare() const;
   bool isGivenUp() const;
   bool hasVote() const;
   bool mayAdvance() const;

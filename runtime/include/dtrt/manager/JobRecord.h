@@ -6,16 +6,16 @@
 //
 //                 anybody             the last to be ready
 //   (any ended) ----------> Preparing --------------------> Transferring
-//                            |    ^ |                        |    |
-//                            |    '-' a newer request:       |    | flat: the
-//                            |        the next attempt       |    v last to
-//                            begin |                               |  Passed |
-//                            anybody                       |    | v v    v
-//                         Aborted <------------------- the last to be done
-//                                       anybody              |
-//                                                            v
+//                            |    ^ |                        |    |    |
+//                            |    '-' a newer request:       |    |    | flat:
+//                            |        the next attempt       |    |    v the
+//                            |                               |    |  Passed
+//                            | anybody                       |    | last to
+//                            v                               v    |    | begin
+//                         Aborted <--------------------------'----)----'
+//                                       anybody                   v
 //                         Released <-------------------- Committed
-//                                   the last to read that
+//                                   the last to read that   the last to be done
 //
 // Every change is one compare-and-set of the whole record. So each attempt has
 // one decision, which is written once: Committed, or Aborted, or that the next
@@ -69,8 +69,10 @@ struct JobRequest {
   /// Processes that are gone: nothing is awaited of them.
   std::vector<ProcessName> lost;
   std::string layout; // empty: as it is
-  /// The plan's mode: beyond the point of no return the old world is gone.
+  /// Of the job from now on, as whoever founds it says: its plans are of mode
+  /// flat; and there are snapshots, to go back to.
   bool flat = false;
+  bool recalls = false;
 
   /// What makes `next` of `world`, where few words say that.
   static std::optional<JobRequest> between(const JobWorld &world,
@@ -108,7 +110,9 @@ struct JobRecord {
   std::vector<ProcessName> lost;
   /// How many processes take part: `isParty`.
   uint64_t parties = 0;
+  /// As `JobRequest` has them.
   bool flat = false;
+  bool recalls = false;
   /// Preparing: no party that is ready goes beyond this step without asking.
   /// Later: the step to switch at.
   uint64_t horizon = 0;
@@ -120,13 +124,18 @@ struct JobRecord {
   ProcessName by;
   ErrorCode code = ErrorCode::Cancelled;
   std::string why;
-  /// After the point of no return: there is no world any more.
+
+  /// An attempt has ended after its point of no return: what the world's
+  /// members held is gone, until they have something again.
   bool gone = false;
 
   bool isOpen() const { return phase <= JobPhase::Passed; }
   /// Of the attempt under way: the members of both worlds, but for the lost.
   bool isParty(const ProcessName &process) const;
   bool isLost(const ProcessName &process) const;
+  /// Whether the attempt has a point of no return. None has what copies are the
+  /// source of, which stay; nor what founds a job.
+  bool passes() const { return flat && epoch != 0 && lost.empty() && !gone; }
   bool operator==(const JobRecord &other) const;
 
   /// The next attempt, in the place of one that has ended or only prepares;

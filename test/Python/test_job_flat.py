@@ -1,0 +1,295 @@
+"""Elastic jobs whose plans are flat: a switch has no room for both worlds, and
+what fails past its point of no return goes back to a snapshot, or says what is
+lost."""
+
+import logging
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from dynatrain import job_memory
+from processes import KILLED, dist, dynatrain, torch
+from test_job import LEFT, Jobs, Process, connect
+from test_memory import status
+
+TENSORS, SIDE = 16, 512
+TIMEOUT = 60.0
+STEPS = 4  # in each world
+
+
+def memory(granularity):
+    return {"mode": "flat", "granularity": granularity, "staging": "2MiB"}
+
+
+def full(number, step):
+    return torch.arange(float(SIDE * SIDE)).view(SIDE, SIDE) + 7 * number + step
+
+
+class Matrices(dynatrain.Part):
+    """Rows (layout 0) or columns (1) of each."""
+
+    def __init__(self, world):
+        self.dim, each = world.layout, SIDE // world.size
+        self.offset, self.size = [0, 0], [SIDE, SIDE]
+        self.offset[self.dim], self.size[self.dim] = world.rank * each, each
+        with torch.device("cpu" if world.founded else "meta"):
+            own = [torch.empty(self.size) for _ in range(TENSORS)]
+        if world.founded:
+            for number, one in enumerate(own):
+                one.copy_(self.cut(full(number, 0)))
+            own = list(map(dynatrain.paged, own))
+        else:
+            own = list(map(dynatrain.hollow, own))
+        self.own = own
+
+    def cut(self, tensor):
+        return tensor.narrow(
+            self.dim, self.offset[self.dim], self.size[self.dim]
+        )
+
+    def tensors(self):
+        where = (SIDE, SIDE), tuple(self.offset), tuple(self.size)
+        return {
+            (f"layers.{at}.w", "param"): dynatrain.capture.Piece(one, *where)
+            for at, one in enumerate(self.own)
+        }
+
+    def is_right(self, step):
+        return all(
+            torch.equal(one, self.cut(full(number, step)))
+            for number, one in enumerate(self.own)
+        )
+
+    @property
+    def bytes(self):
+        return sum(one.numel() * one.element_size() for one in self.own)
+
+
+def build(world):
+    if world.layout == "unknown":
+        raise ValueError("no such layout")
+    return dynatrain.State(matrices=Matrices(world), step=0)
+
+
+class Killed(logging.Handler):
+    """Where the job's log says that a part of switch 2 begins."""
+
+    def __init__(self, job, what):
+        super().__init__(logging.DEBUG)
+        self.job, self.what = job, what
+        logger = logging.getLogger("dynatrain.job")
+        logger.setLevel(logging.DEBUG)
+        logger.addHandler(self)
+
+    def emit(self, record):
+        told = getattr(record, "job", {})
+        if told.get("what") == self.what and told["switch"] == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def one_step(job):
+    state = job.state
+    dist.all_reduce(torch.ones(1), group=job.world.group)
+    for one in state.matrices.own:
+        one += 1
+    state.step += 1
+
+
+def until_switched(job):
+    """Trains until it is in another world, in which all is right; how many
+    steps have been taken in the one before."""
+    epoch = job.world.epoch
+    while job.world.epoch == epoch:
+        try:
+            one_step(job)
+            taken = job.state.step
+        except RuntimeError as error:
+            assert job.recover(error)
+            continue
+        job.boundary()
+    assert job.state.matrices.is_right(job.step)
+    assert job.state.step == job.step
+    return taken
+
+
+def started(port, rank, options):
+    return dynatrain.Job(
+        connect(port),
+        build,
+        layout=0,
+        processes=2,
+        rank=rank,
+        timeout=TIMEOUT,
+        **options,
+    )
+
+
+@pytest.fixture
+def jobs():
+    made = Jobs()
+    yield made
+    made.end()
+
+
+def outcomes(jobs, body, *arguments):
+    running = [Process(body, jobs.port, rank, *arguments) for rank in range(2)]
+    jobs.all += running
+    return [one.outcome() for one in running]
+
+
+# What works ------------------------------------------------------------------
+
+
+def _peaks(port, rank, options):
+    """Of each switch, what was held beyond the state, of the state."""
+    found = []
+    with started(port, rank, options) as job:
+        # What a first switch needs, beside memory, comes with it and stays.
+        for number in range(4):
+            old = job.state.matrices.own
+            Path("/proc/self/clear_refs").write_text("5")
+            before, state = status("self", "VmRSS"), job.state.matrices.bytes
+            job.request(layout=1 - job.world.layout)
+            until_switched(job)
+            more = status("self", "VmHWM") - before
+            if number > 0:
+                found.append(more / state)
+            if job_memory.is_flat(options):
+                assert all(one.numel() == 0 for one in old)
+            del old
+    return min(found)
+
+
+@pytest.mark.parametrize("granularity", ["page", "tensor", None])
+def test_no_room_for_both_worlds(jobs, granularity, tmp_path):
+    options = {"plans": tmp_path}
+    if granularity is not None:
+        options["memory"] = memory(granularity)
+    peaks = outcomes(jobs, _peaks, options)
+    assert all(isinstance(one, float) for one in peaks), peaks
+    for peak in peaks:
+        assert peak < 0.6 if granularity else peak > 0.9, peaks
+    assert jobs.keys() == LEFT
+    modes = {
+        dynatrain.Plan.load(path).inspect()["memory"]["mode"]
+        for path in tmp_path.iterdir()
+    }
+    assert modes == {"flat" if granularity else "rollback"}
+
+
+def _fails_to_build(port, rank, options):
+    with started(port, rank, options) as job:
+        job.request(layout="unknown")
+        while job.failure is None:
+            one_step(job)
+            job.boundary()
+        assert job.state.matrices.is_right(job.step)
+        assert job.status()["counters"]["recoveries"] == 0
+        job.request(layout=1)
+        until_switched(job)
+        return job.world.epoch
+
+
+def test_before_its_point_of_no_return_the_old_world_is_left(jobs):
+    options = {"memory": memory("tensor"), "snapshots": 2}
+    assert outcomes(jobs, _fails_to_build, options) == [2, 2]
+
+
+# What is gone ----------------------------------------------------------------
+
+
+def _is_killed(port, rank, options, what):
+    job = started(port, rank, options)
+    if rank == 1:
+        Killed(job, what)
+    try:
+        with job:
+            for _ in range(STEPS):
+                one_step(job)
+                job.boundary()
+            old = job.state.matrices.own
+            job.request(layout=1)
+            taken = until_switched(job)
+            assert all(one.numel() == 0 for one in old)
+            assert taken - 4 <= job.step <= taken
+            return job.world.size, job.counters.recoveries
+    except dynatrain.Error as error:
+        return type(error).__name__, str(error)
+
+
+@pytest.mark.parametrize("what", ["transfer", "vote"])
+def test_what_is_gone_comes_from_a_snapshot(jobs, what):
+    options = {"memory": memory("tensor"), "snapshots": 2}
+    found = outcomes(jobs, _is_killed, options, what)
+    assert found == [(1, 1), KILLED]
+
+
+def test_without_snapshots_it_says_what_is_lost(jobs):
+    options = {"memory": memory("tensor")}
+    found, killed = outcomes(jobs, _is_killed, options, "transfer")
+    assert killed == KILLED
+    kind, text = found
+    assert kind == "LostStateError", text
+    assert "the old world is gone" in text, text
+    assert "go on from a checkpoint" in text, text
+
+
+def _raises(port, rank, options):
+    """Nobody is lost: a process cannot install what has come."""
+    job = started(port, rank, options)
+    small, failed = Matrices.small, []
+
+    def fails(part):
+        if rank == 1 and not failed and job.status()["phase"] == "passed":
+            failed.append(True)
+            raise dynatrain.Error("this time only")
+        return small(part)
+
+    Matrices.small = fails
+    with job:
+        for _ in range(STEPS):
+            one_step(job)
+            job.boundary()
+        job.request(layout=1)
+        epochs = [job.world.epoch]
+        until_switched(job)
+        epochs.append(job.world.epoch)
+        return epochs, job.world.layout, job.world.size, job.counters.recoveries
+
+
+def test_a_world_that_is_gone_without_a_loss_comes_back(jobs):
+    options = {"memory": memory("tensor"), "snapshots": 2}
+    found = outcomes(jobs, _raises, options)
+    assert found == [([1, 2], 0, 2, 1)] * 2
+    assert jobs.keys() == LEFT
+
+
+# The parts --------------------------------------------------------------------
+
+
+def test_which_plans_are_flat():
+    flat, plain = {"memory": memory("page")}, {"memory": {"staging": "1MiB"}}
+    assert job_memory.request_for(flat, True)["memory"] == flat["memory"]
+    assert job_memory.request_for(flat, False) == {
+        "memory": {"staging": "2MiB"}
+    }
+    # By the record, whatever this process was told.
+    assert job_memory.request_for({}, True) == {"memory": {"mode": "flat"}}
+    assert job_memory.request_for(plain, False) == plain
+    assert job_memory.is_by_page(flat) and not job_memory.is_by_page(plain)
+    assert not job_memory.is_by_page({"memory": memory("tensor")})
+    assert job_memory.is_by_page({"memory": {"mode": "flat"}})
+
+
+def test_what_is_given_up_has_no_elements():
+    own, other = torch.ones(3), torch.ones(2, 2)
+    piece = dynatrain.capture.Piece(other, (2, 2), (0, 0), (2, 2))
+    table = {("a", "param"): own, ("b", "param"): [piece]}
+
+    class Part(dynatrain.Part):
+        def tensors(self):
+            return table
+
+    job_memory.give_up(dynatrain.State(part=Part()))
+    assert own.numel() == other.numel() == 0
