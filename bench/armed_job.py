@@ -2,14 +2,14 @@
 
 python bench/armed_job.py [--pairs 5] [--steps 100] [--idle 20]
 
-The trainer of job_recovery.py, four processes with ZeRO-1 over Gloo, runs in turn
-without a job (its groups are plain ones), with a job, and with one that makes a
-snapshot every ten steps. By CPU: seconds of all of a process's threads per step.
-By whole jobs: seconds of the run per step. Each run is held against the one
-without a job that ran just before it; pairs in which other work disturbed either
-are as they are, so look at the median. Then a process that only is a member of a
-job, and does nothing: CPU seconds per second, of all of its threads but Gloo's,
-which look for messages in every trainer.
+The trainer of job_recovery.py, four processes with ZeRO-1 over Gloo, runs in
+turn without a job (its groups are plain ones), with a job, and with one that
+makes a snapshot every ten steps. By CPU: seconds of all of a process's threads
+per step. By whole jobs: seconds of the run per step. Each run is held against
+the one without a job that ran just before it; pairs in which other work
+disturbed either are as they are, so look at the median. Then a process that
+only is a member of a job, and does nothing: CPU seconds per second, of all of
+its threads but Gloo's, which looks for messages in every trainer.
 """
 
 import argparse
@@ -39,7 +39,7 @@ from job_recovery import (  # noqa: E402
 )
 from torch import distributed as dist  # noqa: E402
 
-#: Seconds before an idle process is looked at: what a world begins with is over.
+#: Seconds until what a world begins with is over.
 SETTLES = 3.0
 
 

@@ -15,6 +15,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -30,6 +31,28 @@ _GLOO_WAITS = 5
 _LEAST = 0.2
 
 
+_making = threading.Lock()  # of what follows
+# Of this process; one that is forked off needs others.
+_devices: dict[int, list[Any]] = {}
+
+
+def _options(seconds: float) -> Any:
+    """As torch makes them, but for Gloo's devices: each has a thread that looks
+    for messages a hundred times a second, so that all groups share them."""
+    gloo = dist.ProcessGroupGloo
+    with _making:
+        if os.getpid() not in _devices:
+            names = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")
+            made = [gloo.create_device(interface=one) for one in names if one]
+            _devices[os.getpid()] = made or [gloo.create_default_device()]
+        devices = _devices[os.getpid()]
+    options = gloo._Options()
+    options._devices = devices
+    options._threads = 2 * len(devices)
+    options._timeout = timedelta(seconds=seconds)
+    return options
+
+
 def connect_gloo(
     store: dist.Store, rank: int, size: int, seconds: float
 ) -> dist.Backend:
@@ -43,7 +66,7 @@ def connect_gloo(
     # All are there.
     left = max(end - time.monotonic(), _LEAST * seconds)
     return dist.ProcessGroupGloo(
-        store, rank, size, timedelta(seconds=left / _GLOO_WAITS)
+        store, rank, size, _options(left / _GLOO_WAITS)
     )
 
 

@@ -42,8 +42,8 @@ class _Prepared:
 
 class LossWatch:
     """A thread of one process. Where the job has lost a process of this one's
-    world it ends the collectives there, which would wait for it. It sleeps until
-    a connection ends, or the job is told something.
+    world it ends the collectives there, which would wait for it. It sleeps
+    until a connection ends, or the job is told something.
 
     signs: where in the store the signs of life are.
     """

@@ -1,8 +1,8 @@
 """Which memory mode the plans of an elastic job have, and what is given up.
 
 A job whose requests say `memory={"mode": "flat"}` leaves its worlds by flat
-plans: past the point of no return what a world held is gone. A plan whose source
-are copies is never flat, as these stay.
+plans: past the point of no return what a world held is gone. A plan whose
+source are copies is never flat, as these stay.
 """
 
 from __future__ import annotations

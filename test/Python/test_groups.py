@@ -7,6 +7,7 @@ import socket
 import struct
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from dynatrain import connections
@@ -243,3 +244,29 @@ def test_they_compute_what_gloo_computes(tmp_path):
             "ring": [of[(rank + 2) % 3]],
             "future": [total],
         }
+
+
+def _shares(rank, store):
+    """Whether another world's group goes on when one is cut, and by how many
+    threads of Gloo's all are served."""
+    first, second = (
+        groups_of(store),
+        Groups(dist.PrefixStore("more", store), MOMENT, LONG),
+    )
+    cut, kept = first.new([0, 1], rank), second.new([0, 1], rank)
+    pulse = second.new_pulse([0, 1], rank)
+    threads = [
+        (task / "comm").read_text().strip()
+        for task in Path("/proc/self/task").iterdir()
+    ]
+    meet(store, "made", rank, 2)
+    first.cut()
+    why_it_ends(lambda: reduces(cut))
+    told = torch.ones(1)
+    dist.all_reduce(told, group=kept)
+    pulse.close()
+    return told.item(), threads.count("gloo_tcp_loop")
+
+
+def test_all_groups_share_a_thread_of_gloos(tmp_path):
+    assert run_ranks(2, _shares, tmp_path) == [(2.0, 1)] * 2
