@@ -41,6 +41,7 @@ from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_memory import is_flat
+from .job_nccl import communicators_of
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
 from .job_requests import Notice, wish_of
@@ -151,6 +152,9 @@ class Job:
         what it starts joins the job.
     trace: a folder for what each switch has spent its time on, process by
         process, as Perfetto shows it; `dt-ctl trace` makes one file of them.
+    backend: what the bytes of switches travel by, "gloo" or "nccl". With the
+        latter state is on the current GPU, and the groups of worlds are for
+        tensors there too.
     digests: the receiver of every message checks it. more: further keys of
         the request of plans. With memory={"mode": "flat"}, the same on all
         processes, a switch needs no room for both worlds; past its point of no
@@ -179,6 +183,7 @@ class Job:
         notice: Sequence[int | str | os.PathLike[str]] = (),
         start: Callable[[int], None] | None = None,
         trace: str | os.PathLike[str] | None = None,
+        backend: str = "gloo",
         cache: str | os.PathLike[str] | None = None,
         digests: bool = True,
         **more: Any,
@@ -187,6 +192,7 @@ class Job:
             raise InvalidError(
                 f"snapshots is {snapshots}, expected a number of steps, or 0"
             )
+        gpu = communicators_of(backend, is_flat(more))
         begun = start_of(state, build, store, processes, rank, name)
         name, folder = begun.root, folder_of(plans, cache)
         self.name = _name(node)
@@ -219,6 +225,7 @@ class Job:
             digests=digests,
             cache=folder,
             watch=self._watch,
+            gpu=gpu,
             trace=Path(trace) if trace is not None else None,
             request=more,
             layout_for=layout_for or asked_for,
@@ -229,12 +236,7 @@ class Job:
         self._notice, self._start = Notice(notice), start
         self._begins_at = step
         self.counters = Counters()
-        self._post = StatusPost(
-            self._bounded(),
-            f"{name}/status/{self.name}",
-            self._posted,
-            self._native.beat(),
-        )
+        self._post = self._poster(name)
         self._begin()
         _open.add(self)
 
@@ -260,6 +262,12 @@ class Job:
         """The job's store, whose calls end in time wherever its host is."""
         return _C.bounded_store(
             self._store.clone(), self.timeout, self._native.answer()
+        )
+
+    def _poster(self, root: str) -> StatusPost:
+        key = f"{root}/status/{self.name}"
+        return StatusPost(
+            self._bounded(), key, self._posted, self._native.beat()
         )
 
     def _planner(self, root: str) -> PlansAhead:

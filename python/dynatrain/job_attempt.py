@@ -29,6 +29,7 @@ from .job_groups import Groups
 from .job_log import JobLog
 from .job_losses import LossWatch
 from .job_memory import give_up, is_by_page, request_for
+from .job_nccl import Communicators
 from .job_recovery import Agreement, Recalled, supplied
 from .job_snapshots import Snapshots, Version
 from .job_start import Builder
@@ -78,6 +79,8 @@ class Terms:
     digests: bool
     cache: Any
     watch: LossWatch
+    #: What bytes travel by, where that is not Gloo.
+    gpu: Communicators | None = None
     trace: Path | None = None
     request: Mapping[str, Any] = field(default_factory=dict)
     snapshots: Snapshots | None = None
@@ -155,6 +158,7 @@ class Attempt:
             terms.patience,
             terms.group_timeout,
             self.trace,
+            terms.gpu,
         )
         self._parties = parties_of(record)
         self._held: Held | None = None
@@ -262,7 +266,7 @@ class Attempt:
         self.pulse = world.new_pulse()
         terms.watch.expect(self.number, world, self.pulse)
         if terms.snapshots is not None:
-            self._snapshot_group = world.new_group(range(world.size))
+            self._snapshot_group = world.new_host_group()
         with building:
             self._go_on()
             if world.founded:
@@ -303,6 +307,7 @@ class Attempt:
             store=dist.PrefixStore(self._prefix, terms.store),
             rank=rank,
             world_size=len(self._parties),
+            backend="gloo" if terms.gpu is None else "nccl",
             timeout=terms.patience,
         )
         self._go_on()
@@ -340,7 +345,8 @@ class Attempt:
                 record.lost,
                 terms.snapshots,
                 self._live,
-                self._is_torn,
+                # On GPUs nobody knows whether the step before was whole.
+                self._is_torn or terms.gpu is not None,
             ).reach()
         if choice.number is None:
             return self._held
@@ -374,6 +380,9 @@ class Attempt:
 
     def transfer(self, state: State | None) -> None:
         """Moves the bytes; `state` is what the trainer holds now."""
+        if self.world is not None and self._terms.gpu is not None:
+            with self.trace.span("warm up"):
+                self._beside(self.world.warm_up)
         if self._switch is None:
             return
         if self._record.passes:
@@ -423,19 +432,33 @@ class Attempt:
             snapshots.make(version, self.world, group, self._switch.coming())
 
         with self.trace.span("first snapshot"):
-            thread = threading.Thread(
-                target=make, name="dynatrain-first", daemon=True
-            )
-            thread.start()
-            while thread.is_alive():
-                thread.join(_LOOK)
-                if not self._is_under_way():
-                    self._groups.cut()
+            self._beside(make)
         if not version.is_whole:
             raise PeerLostError(
                 f"there is no whole snapshot of the new world: {version.fault}"
             )
         self.first = version
+
+    def _beside(self, work: Callable[[], None]) -> None:
+        """Something in the new world's groups, which ends with the attempt."""
+        faults: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                work()
+            except BaseException as error:
+                faults.append(error)
+
+        thread = threading.Thread(
+            target=run, name="dynatrain-beside", daemon=True
+        )
+        thread.start()
+        while thread.is_alive():
+            thread.join(_LOOK)
+            if not self._is_under_way():
+                self._groups.cut()
+        if faults:
+            raise faults[0]
 
     def _is_under_way(self) -> bool:
         record = self._native.record()

@@ -26,6 +26,7 @@ from .connections import (
     open_sockets,
 )
 from .errors import AbortedError, InvalidError
+from .job_nccl import Communicators
 from .job_trace import SwitchTrace
 
 
@@ -40,7 +41,8 @@ class Groups:
 
     store: keys of these groups alone. connect: seconds that making one waits
     for its members; timeout: that its operations wait, later.
-    trace: takes what connecting takes.
+    trace: takes what connecting takes. gpu: makes what tensors on a GPU travel
+    in; without it there is nothing for these.
     """
 
     def __init__(
@@ -49,23 +51,52 @@ class Groups:
         connect: float,
         timeout: float,
         trace: SwitchTrace | None = None,
+        gpu: Communicators | None = None,
     ) -> None:
+        self._gpu = gpu
         self._trace = trace or SwitchTrace()
         self._store: dist.Store | None = store
         self._connect, self._timeout = connect, timeout
         self._made: dict[tuple[int, ...], int] = {}
         self._lock = threading.Lock()  # of what follows
         self._backends: list[dist.Backend] = []
+        # Of GPUs, with the groups that they are of.
+        self._on_gpu: list[tuple[dist.ProcessGroup, dist.Backend]] = []
         self._connections: list[Connection] = []
         self._is_cut = False
 
-    def new(self, places: Sequence[int], rank: int) -> dist.ProcessGroup:
+    def new(
+        self, places: Sequence[int], rank: int, on_gpu: bool = True
+    ) -> dist.ProcessGroup:
         """Of some ranks, in this order, of which `rank` is this process's; all
-        are connected when this returns. Each of them calls this."""
+        are connected when this returns. Each of them calls this. on_gpu: for
+        tensors on GPUs too, where there is anything for these."""
         group, connections = self._new(tuple(places), rank)
         with self._lock:
             self._connections += connections
+        if on_gpu and self._gpu is not None:
+            self._connect_gpu(group, places.index(rank), len(places))
         return group
+
+    def _connect_gpu(
+        self, group: dist.ProcessGroup, place: int, size: int
+    ) -> None:
+        store = dist.PrefixStore("gpu", group.get_group_store())
+        with self._trace.span("connect GPUs"):
+            made = self._gpu.connect(store, place, size, self._timeout)
+            with self._lock:
+                if not self._is_cut:
+                    self._on_gpu.append((group, made))
+            if self._is_cut:
+                self._gpu.abort(made)
+                raise AbortedError("the groups of this world have been cut")
+        group._register_backend(self._gpu.place, self._gpu.kind, made)
+
+    def warm_up(self) -> None:
+        """What first messages on GPUs connect; all of the world call this at
+        one place, between two steps."""
+        for group, _ in list(self._on_gpu):
+            self._gpu.warm_up(group)
 
     def new_pulse(self, places: Sequence[int], rank: int) -> Pulse:
         """Over a group of its own, which stays when the others are cut."""
@@ -126,3 +157,16 @@ class Groups:
         for backend in backends:
             backend.abort()
         cut(connections)
+        self.release()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether what was said last in them may not have arrived."""
+        return self._is_cut
+
+    def release(self) -> None:
+        """What they have on a GPU, whoever else is there still."""
+        with self._lock:
+            on_gpu, self._on_gpu = self._on_gpu, []
+        for _, backend in on_gpu:
+            self._gpu.abort(backend)

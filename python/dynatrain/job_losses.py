@@ -91,7 +91,7 @@ class LossWatch:
         self._rouse()
         self._thread.join()
         while self._worlds:
-            self._drop_oldest()
+            self._worlds.pop()[1].close()
         os.close(self._words)
         os.close(self._word)
 
@@ -101,7 +101,9 @@ class LossWatch:
             os.write(self._word, b"w")
 
     def _drop_oldest(self) -> None:
-        self._worlds.pop(0)[1].close()
+        world, pulse = self._worlds.pop(0)
+        pulse.close()
+        world.release()
 
     def _run(self) -> None:
         while not self._is_over.is_set():

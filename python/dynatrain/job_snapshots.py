@@ -243,6 +243,8 @@ class Snapshots:
         self.versions = kept
         room = [copy.data for one in gone for copy in one.copies.values()]
         copy = Snapshot.of(state, room, self._wire.alone)
+        if self._world.is_cut:
+            return  # what was copied may miss what others said
         version = Version(self._world.epoch, step, self._world.members)
         version.copies[self._name] = copy
         self.versions.append(version)

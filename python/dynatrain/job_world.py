@@ -70,6 +70,10 @@ class JobWorld:
             )
         return self._groups.new(ranks, self.rank)
 
+    def new_host_group(self) -> dist.ProcessGroup:
+        """Of all members, for tensors of the host alone."""
+        return self._groups.new(range(self.size), self.rank, on_gpu=False)
+
     def new_pulse(self) -> Pulse:
         """Of all members. Each calls this, as `new_group`."""
         return self._groups.new_pulse(range(self.size), self.rank)
@@ -92,6 +96,20 @@ class JobWorld:
         """Ends what waits in a collective of this world, here and on the other
         processes, with an error: nothing more can be said in it."""
         self._groups.cut()
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether what has been computed in it may miss what others said: on
+        GPUs an operation that is cut raises nothing."""
+        return self._groups.is_cut
+
+    def warm_up(self) -> None:
+        """What first messages on GPUs connect."""
+        self._groups.warm_up()
+
+    def release(self) -> None:
+        """Nobody says anything in it any more."""
+        self._groups.release()
 
     def __repr__(self) -> str:
         return (

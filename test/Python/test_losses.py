@@ -52,7 +52,11 @@ class Native:
 def world_of(epoch):
     members = ["this", "that"]
     return SimpleNamespace(
-        epoch=epoch, members=members, rank=0, cut=lambda: None
+        epoch=epoch,
+        members=members,
+        rank=0,
+        cut=lambda: None,
+        release=lambda: None,
     )
 
 
