@@ -259,9 +259,10 @@ class Job:
         self._sweeps: list[threading.Thread] = []
 
     def _bounded(self) -> dist.Store:
-        """The job's store, whose calls end in time wherever its host is."""
+        """The job's store, whose calls end in time wherever its host is. All
+        go by one connection: a store may take seconds for a new one."""
         return _C.bounded_store(
-            self._store.clone(), self.timeout, self._native.answer()
+            self._store, self.timeout, self._native.answer()
         )
 
     def _poster(self, root: str) -> StatusPost:

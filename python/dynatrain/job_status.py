@@ -225,10 +225,10 @@ class JobView:
     ) -> None:
         self._root, self._timeout = name, timeout
         self._store = connected(store, timeout)
-        self._keys = _C.bounded_store(self._store.clone(), timeout, timeout)
+        self._keys = _C.bounded_store(self._store, timeout, timeout)
         own = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
         self._native = _C.Job(
-            self._store.clone(), own, _OUTSIDE_SHARE * timeout, name, 1
+            self._store, own, _OUTSIDE_SHARE * timeout, name, 1
         )
 
     def close(self) -> None:

@@ -42,19 +42,25 @@ bool hasOneConnection(const c10::intrusive_ptr<c10d::Store> &store) {
 using C10dPtr = c10::intrusive_ptr<c10d::Store>;
 
 /// Connections of the runtime's own, one for each store of the trainer that has
-/// only one itself. A store that goes is not held up by that.
+/// only one itself. A store that goes is not held up by that, nor one by what
+/// connecting with another takes.
 class Connections {
 public:
   C10dPtr of(const C10dPtr &store) {
     if (!hasOneConnection(store))
       return store;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      if (C10dPtr known = find(store))
+        return known;
+    }
+    C10dPtr made = store->clone();
     std::lock_guard<std::mutex> lock(mutex);
-    forgetIf([](const Connection &one) { return one.of.expired(); });
-    for (const Connection &one : all)
-      if (one.of.lock() == store && one.process == getpid())
-        return one.own;
-    all.push_back({C10dWeakPtr(store), store->clone(), getpid()});
-    return all.back().own;
+    // Another thread may have been faster.
+    if (C10dPtr known = find(store))
+      return known;
+    all.push_back({C10dWeakPtr(store), made, getpid()});
+    return made;
   }
   void forget(const C10dPtr &store) {
     std::lock_guard<std::mutex> lock(mutex);
@@ -73,6 +79,14 @@ private:
     C10dPtr own;
     pid_t process; // a child that was forked off needs others
   };
+
+  C10dPtr find(const C10dPtr &store) {
+    forgetIf([](const Connection &one) { return one.of.expired(); });
+    for (const Connection &one : all)
+      if (one.of.lock() == store && one.process == getpid())
+        return one.own;
+    return {};
+  }
 
   template <typename If> void forgetIf(If condition) {
     all.erase(std::remove_if(all.begin(), all.end(), condition), all.end());
