@@ -2,14 +2,14 @@
 
 python bench/armed_job.py [--pairs 5] [--steps 100] [--idle 20]
 
-The trainer of job_recovery.py, four processes with ZeRO-1 over Gloo, runs in
-turn without a job (its groups are plain ones), with a job, and with one that
-makes a snapshot every ten steps. By CPU: seconds of all of a process's threads
-per step. By whole jobs: seconds of the run per step. Each run is held against
-the one without a job that ran just before it; pairs in which other work
-disturbed either are as they are, so look at the median. Then a process that
-only is a member of a job, and does nothing: CPU seconds per second, of all of
-its threads but Gloo's, which looks for messages in every trainer.
+The trainer of job_recovery.py, four processes with ZeRO-1 over Gloo, runs
+without a job (its groups are plain ones), with a job, and with one that makes
+a snapshot every ten steps. By CPU: seconds of all of a process's threads per
+step. By whole jobs: seconds of the run per step. Both of a pair run at the
+same time, so that what else the machine does disturbs both alike; what is left
+differs from pair to pair as it does, so look at the median. Then a process
+that only is a member of a job, and does nothing: CPU seconds per second, of
+all of its threads but Gloo's, which looks for messages in every trainer.
 """
 
 import argparse
@@ -115,8 +115,8 @@ def leave(told):
     os._exit(0)
 
 
-def run(body, options, **more):
-    """What the processes of one run tell."""
+def begun(body, options, **more):
+    """A run; what it gives waits for what its processes tell."""
     pipe, theirs = fork.Pipe(duplex=False)
     host = fork.Process(target=serve, args=(theirs,), daemon=True)
     host.start()
@@ -127,20 +127,24 @@ def run(body, options, **more):
     ]
     for process in processes:
         process.start()
-    found = [told.get(timeout=10 * TIMEOUT) for _ in processes]
-    for process in processes:
-        process.join()
-    host.kill()
-    host.join()
-    return found
+
+    def ended():
+        found = [told.get(timeout=10 * TIMEOUT) for _ in processes]
+        for process in processes:
+            process.join()
+        host.kill()
+        host.join()
+        return found
+
+    return ended
 
 
 def compare(options, **more):
     """Of each pair, how much more than without a job."""
-    pairs = [
-        (run(plain, options), run(armed, options, **more))
-        for _ in range(options.pairs)
-    ]
+    pairs = []
+    for _ in range(options.pairs):
+        both = begun(plain, options), begun(armed, options, **more)
+        pairs.append([one() for one in both])
     found = {}
     for what in ("cpu", "seconds"):
         shares = sorted(
@@ -168,7 +172,7 @@ def main():
     if options.idle:
         result["cpu of an idle process"] = max(
             round(one["cpu"], 6)
-            for one in run(armed, options, idle=options.idle)
+            for one in begun(armed, options, idle=options.idle)()
         )
     print(json.dumps(result | {"load": os.getloadavg()[0]}, indent=2))
 

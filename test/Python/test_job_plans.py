@@ -19,6 +19,10 @@ def jobs():
     made.end()
 
 
+#: Of a job whose switches are flat: a loss is survived by copies, which stay.
+FLAT = {"mode": "flat", "granularity": "tensor", "staging": "1MiB"}
+
+
 def refuse(*_):
     raise dynatrain.CompileError("nothing is to be compiled any more")
 
@@ -101,8 +105,9 @@ def cases_of(size):
     }
 
 
-def test_a_loss_compiles_nothing(jobs):
-    found(jobs, [None, 1, None])
+@pytest.mark.parametrize("memory", [{}, FLAT], ids=["rollback", "flat"])
+def test_a_loss_compiles_nothing(memory, jobs):
+    found(jobs, [None, 1, None], memory=memory)
     until_made(jobs, cases_of(3))
     jobs.words.set("closed", "now")
     at = jobs.until(lambda at: at.get("size") == 2)
@@ -113,8 +118,9 @@ def test_a_loss_compiles_nothing(jobs):
     assert [one[0] for one in outcomes[::2]] == ["stopped"] * 2, outcomes
 
 
-def test_who_leaves_compiles_nothing(jobs):
-    found(jobs, [None, None, None])
+@pytest.mark.parametrize("memory", [{}, FLAT], ids=["rollback", "flat"])
+def test_who_leaves_compiles_nothing(memory, jobs):
+    found(jobs, [None, None, None], memory=memory)
     until_made(jobs, cases_of(3))
     jobs.words.set("closed", "now")
     jobs.words.set("leave", "2")
