@@ -1,9 +1,10 @@
 """Runs a job through 4 -> 6 -> 3 -> 4 processes while it trains, and checks it.
 
-python examples/elastic_gpt/launch.py [--moe | --lose | --torchrun]
+python examples/elastic_gpt/launch.py [--moe | --flat | --lose | --torchrun]
 
 With --moe: a mixture of experts, whose experts are on as many processes of each
 replica as the layout says.
+With --flat: memory of the old world goes while that of the new one comes.
 With --lose: a process is killed, twice, 4 -> 3 -> 2, and what it held comes
 from snapshots; each time the steps since the last one are taken again.
 With --torchrun: each process is a worker of an agent of its own, which starts
@@ -51,7 +52,7 @@ def script_of(layouts):
     }
 
 
-def elastic(folder, model="gpt", layouts=GPT):
+def elastic(folder, model="gpt", layouts=GPT, more=()):
     """{step: (epoch, size, loss)} of the run, and the keys that are left."""
     script, record = folder / "script.json", folder / "record"
     script.write_text(json.dumps(script_of(layouts)))
@@ -61,6 +62,7 @@ def elastic(folder, model="gpt", layouts=GPT):
     first, second, _, last = map(json.dumps, layouts)
     common = ["--steps", "100000", "--record", str(record), "--model", model]
     common += ["--script", str(script), "--timeout", str(TIMEOUT), *RESTS]
+    common += more
     try:
         job.start(4, "--processes", "4", "--layout", first, *common)
         job.until(epoch=1, steps=3)
@@ -130,7 +132,9 @@ def main():
         if loses:
             steps, keys = losing(folder, torchrun)
         else:
-            steps, keys = elastic(folder, *(("moe", MOE) if moe else ()))
+            of_model = ("moe", MOE) if moe else ()
+            more = ["--flat"] if "--flat" in sys.argv[1:] else []
+            steps, keys = elastic(folder, *of_model, more=more)
         compared = None if loses else check(folder / "record")
         (folder / "alone").mkdir()
         plain = alone(folder / "alone", max(steps), "moe" if moe else "gpt")

@@ -24,6 +24,7 @@ import trainer  # noqa: E402
 from record import Recorder  # noqa: E402
 
 MODELS = {"gpt": trainer.build, "moe": moe.build}
+FLAT = {"mode": "flat", "granularity": "tensor", "staging": "4MiB"}
 
 
 def options():
@@ -37,6 +38,9 @@ def options():
     parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("--rest", type=float, default=0, metavar="SECONDS")
     parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
+    parser.add_argument(
+        "--flat", action="store_true", help="no room for both worlds"
+    )
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
     return parser.parse_args()
@@ -78,6 +82,7 @@ def main():
         launch=args.launch,
         timeout=args.timeout,
         snapshots=args.snapshots,
+        memory=FLAT if args.flat else {},
     )
     recorder, script = Recorder(args.record), Script(args.script)
     with job:

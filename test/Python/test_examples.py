@@ -195,7 +195,9 @@ def test_rl():
     assert changed[0] * 2 == changed[1] * 3 == changed[3] * 3
 
 
-@pytest.mark.parametrize("options", [[], ["--moe"]], ids=["dense", "moe"])
+@pytest.mark.parametrize(
+    "options", [[], ["--moe"], ["--flat"]], ids=["dense", "moe", "flat"]
+)
 def test_elastic_gpt(options):
     """Its losses and every byte are checked by the example itself."""
     done = subprocess.run(
