@@ -593,7 +593,7 @@ class Job:
 
     def _transfer(self, task: _C.JobTask) -> None:
         if self._is_at(task):
-            self._attempt.has_come = self.world is not None
+            self._attempt.come(self._stands_since if self.world else None)
             self._run(task, lambda: self._attempt.transfer(self.state))
 
     def _verify(self, task: _C.JobTask) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -378,6 +379,15 @@ class Attempt:
 
     # On the trainer's thread ------------------------------------------------
 
+    def come(self, since: float | None) -> None:
+        """All are ready, at the boundary where a member's trainer stands since
+        then; and have said so, where this is the point of no return."""
+        self.has_come = since is not None
+        if self._record.passes:
+            self._tell("pass")
+            if since is not None:
+                self.trace.add("pass", since, time.monotonic())
+
     def transfer(self, state: State | None) -> None:
         """Moves the bytes; `state` is what the trainer holds now."""
         if self.world is not None and self._terms.gpu is not None:
@@ -385,8 +395,6 @@ class Attempt:
                 self._beside(self.world.warm_up)
         if self._switch is None:
             return
-        if self._record.passes:
-            self._tell("pass")
         with self.trace.span("transfer"):
             self._transfer(state)
         self.moved = self._switch.stats

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from dynatrain import job_memory
+from dynatrain.job_trace import merged
 from processes import KILLED, dist, dynatrain, torch
 from test_job import LEFT, Jobs, Process, connect
 from test_memory import status
@@ -120,8 +121,7 @@ def started(port, rank, options):
         layout=0,
         processes=2,
         rank=rank,
-        timeout=TIMEOUT,
-        **options,
+        **{"timeout": TIMEOUT, **options},
     )
 
 
@@ -191,9 +191,15 @@ def _fails_to_build(port, rank, options):
         return job.world.epoch
 
 
-def test_before_its_point_of_no_return_the_old_world_is_left(jobs):
-    options = {"memory": memory("tensor"), "snapshots": 2}
+def test_before_its_point_of_no_return_the_old_world_is_left(jobs, tmp_path):
+    options = {"memory": memory("tensor"), "snapshots": 2, "trace": tmp_path}
     assert outcomes(jobs, _fails_to_build, options) == [2, 2]
+    failed, told = (merged(tmp_path, at)["traceEvents"] for at in (2, 3))
+    assert not any(one["name"] == "pass" for one in failed)
+    for rank in range(2):
+        parts = {one["name"]: one for one in told if one["pid"] == rank}
+        passed, moved = parts["pass"], parts["transfer"]
+        assert passed["ts"] + passed["dur"] <= moved["ts"]
 
 
 # What is gone ----------------------------------------------------------------
@@ -225,14 +231,22 @@ def test_what_is_gone_comes_from_a_snapshot(jobs, what):
     assert found == [(1, 1), KILLED]
 
 
-def test_without_snapshots_it_says_what_is_lost(jobs):
-    options = {"memory": memory("tensor")}
-    found, killed = outcomes(jobs, _is_killed, options, "transfer")
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("transfer", ["waiting for rank 1"]),
+        # It has all that it gets.
+        ("verify", ["; lost with rank 1: ", " bytes: 'layers.", "{param} ["]),
+    ],
+)
+def test_without_snapshots_it_says_what_is_lost(jobs, what, words):
+    options = {"memory": memory("tensor"), "timeout": TIMEOUT / 2}
+    found, killed = outcomes(jobs, _is_killed, options, what)
     assert killed == KILLED
     kind, text = found
     assert kind == "LostStateError", text
-    assert "the old world is gone" in text, text
-    assert "go on from a checkpoint" in text, text
+    words = ["the old world is gone", *words, "go on from a checkpoint"]
+    assert all(one in text for one in words), text
 
 
 def _raises(port, rank, options):
