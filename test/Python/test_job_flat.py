@@ -6,9 +6,11 @@ import logging
 import os
 import signal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-from dynatrain import job_memory
+from dynatrain import job_memory, job_world
+from dynatrain.hollow import is_hollow
 from dynatrain.job_trace import merged
 from processes import KILLED, dist, dynatrain, torch
 from test_job import LEFT, Jobs, Process, connect
@@ -307,3 +309,18 @@ def test_what_is_given_up_has_no_elements():
 
     job_memory.give_up(dynatrain.State(part=Part()))
     assert own.numel() == other.numel() == 0
+
+
+@pytest.mark.parametrize("founded", [True, False])
+@pytest.mark.parametrize("by_page", [True, False])
+def test_the_first_world_is_made_of_pages(founded, by_page, monkeypatch):
+    """Later ones are by the switch that fills them."""
+    made = []
+    monkeypatch.setattr(job_world, "paged", lambda one: made.append(one) or one)
+    groups = SimpleNamespace(new=lambda *_: None)
+    world = job_world.JobWorld(
+        1, ["a"], "a", None, founded, groups, None, by_page
+    )
+    module = world.make(lambda: torch.nn.Linear(3, 2))
+    assert made == ([module] if founded and by_page else [])
+    assert is_hollow(module.weight) is not founded
