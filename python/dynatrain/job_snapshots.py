@@ -236,7 +236,7 @@ class Snapshots:
 
     def _take(self, state: State, step: int) -> None:
         self.wait()
-        if self._wire is None or self._is_cut():
+        if self._wire is None or self._world.is_cut or self._is_cut():
             return
         kept = [one for one in self.versions if one.is_whole][-1:]
         gone = [one for one in self.versions if one not in kept]
