@@ -84,13 +84,14 @@ class Groups:
         store = dist.PrefixStore("gpu", group.get_group_store())
         with self._trace.span("connect GPUs"):
             made = self._gpu.connect(store, place, size, self._timeout)
+            group._register_backend(self._gpu.place, self._gpu.kind, made)
             with self._lock:
-                if not self._is_cut:
+                is_late = self._is_cut
+                if not is_late:
                     self._on_gpu.append((group, made))
-            if self._is_cut:
-                self._gpu.abort(made)
-                raise AbortedError("the groups of this world have been cut")
-        group._register_backend(self._gpu.place, self._gpu.kind, made)
+        if is_late:
+            self._gpu.abort(made)
+            raise AbortedError("the groups of this world have been cut")
 
     def warm_up(self) -> None:
         """What first messages on GPUs connect; all of the world call this at
