@@ -327,12 +327,13 @@ class Network:
         which the system sends yet."""
         told = subprocess.run(
             ["ip", "netns", "exec", f"{self.mark}{role}"]
-            + ["cat", "/proc/net/tcp"],
+            # c10d's are of the newer kind, whatever the address.
+            + ["cat", "/proc/net/tcp", "/proc/net/tcp6"],
             check=True,
             capture_output=True,
             text=True,
         ).stdout
-        rows = [line.split() for line in told.splitlines()[1:]]
+        rows = [line.split() for line in told.splitlines()]
         states = {row[3] for row in rows if row[2].endswith(f":{port:04X}")}
         return bool(states - {"06"})  # TIME_WAIT
 
