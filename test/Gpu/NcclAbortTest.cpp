@@ -21,8 +21,8 @@ namespace {
 
 const std::vector<uint32_t> kDevices = {4, 5, 6};
 const Digest kPlan = {1, 2};
-/// Until all others have ended: far less than the timeout of 60 s, and more than
-/// a busy machine makes of the 3 s that docs/GPU.md says.
+/// Until all others have ended: far less than the timeout of 60 s, and more
+/// than a busy machine makes of the 3 s that docs/GPU.md says.
 constexpr double kSoon = 20;
 
 std::vector<uint32_t> others(uint32_t self) {
