@@ -5,10 +5,12 @@
 #include "CutPrefix.h"
 #include "Feeds.h"
 #include "WaveRoom.h"
+#include "dt/Geometry/Limits.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/Relays.h"
 
 #include <algorithm>
+#include <set>
 
 using namespace dt;
 
@@ -27,6 +29,11 @@ constexpr size_t kMostPairs = 256;
 constexpr int64_t kCuts[] = {1, 2, 4, 8, 16, 32};
 constexpr int64_t kStagingPerUnit = 16, kStagingForRelays = 4;
 
+/// What is tried has no more units, and all trials together ask no more often
+/// whether a message fits into a wave: these are the limits of hostile cases.
+constexpr int64_t kMostUnits = int64_t(1) << 17;
+constexpr int64_t kMostLooks = int64_t(1) << 23;
+
 /// All that one device has for another, and may be relayed.
 struct Traffic {
   DevicePair pair;
@@ -44,6 +51,16 @@ struct Unit {
 //===----------------------------------------------------------------------===//
 // Which pairs, over whom
 //===----------------------------------------------------------------------===//
+
+/// Per move, whether it may be relayed: it is held at the source, and its
+/// receiver does not pass it on.
+std::vector<bool> findRelayable(const std::vector<Move> &moves) {
+  std::vector<std::vector<uint32_t>> feeds = findFeeds(moves);
+  std::vector<bool> out(moves.size());
+  for (size_t i = 0; i < moves.size(); ++i)
+    out[i] = moves[i].hop == 0 && feeds[i].empty();
+  return out;
+}
 
 class RelayChooser {
 public:
@@ -82,16 +99,16 @@ private:
   std::map<WavePort, double> busy; // seconds
 };
 
-/// What is held at the source and not passed on, by pair.
+/// What may be relayed, by pair.
 std::vector<Traffic> RelayChooser::collect() {
   std::map<DevicePair, Traffic> byPair;
-  std::vector<std::vector<uint32_t>> feeds = findFeeds(problem.moves);
+  std::vector<bool> relayable = findRelayable(problem.moves);
   for (size_t i = 0; i < problem.moves.size(); ++i) {
     const Move &move = problem.moves[i];
     DevicePair pair = {move.source, move.destination};
     int64_t bytes = move.box.volume() * problem.elementBytes[move.flow];
     load(pair, secondsOf(pair, bytes));
-    if (move.hop > 0 || !feeds[i].empty())
+    if (!relayable[i])
       continue;
     Traffic &traffic = byPair[pair];
     traffic.pair = pair;
@@ -188,8 +205,9 @@ std::vector<Unit> cutUnits(const WaveProblem &problem, const Traffic &traffic,
 /// Puts both hops of units into the waves of a schedule.
 class RelayInserter {
 public:
-  RelayInserter(const WaveProblem &problem, std::vector<ScheduledMove> moves)
-      : problem(problem), cluster(problem.cluster), room(cluster),
+  RelayInserter(const WaveProblem &problem, std::vector<ScheduledMove> moves,
+                WorkLimit &looks)
+      : cluster(problem.cluster), room(cluster), looks(looks),
         out(std::move(moves)) {
     for (const TimedMessage &message : problem.messages(out)) {
       DevicePair pair = {message.source, message.destination};
@@ -198,7 +216,8 @@ public:
     numScheduled = out.empty() ? 0 : out.back().wave + 1;
   }
 
-  void add(const std::vector<Traffic> &relayed,
+  /// False where that takes too many looks.
+  bool add(const std::vector<Traffic> &relayed,
            const std::vector<std::vector<Unit>> &units);
   std::vector<ScheduledMove> take() {
     sortByMessage(out);
@@ -221,9 +240,9 @@ private:
   void place(DevicePair pair, int32_t wave, const Unit &unit, RelayHop relay);
   int32_t add(const Traffic &traffic, const Unit &unit, int32_t wave);
 
-  const WaveProblem &problem;
   const Cluster &cluster;
   WaveRoom room;
+  WorkLimit &looks;
   std::map<std::pair<int32_t, int64_t>, double> groups; // wave, device: seconds
   std::vector<ScheduledMove> out;
   int32_t numScheduled = 0; // waves that others are in
@@ -243,6 +262,7 @@ bool RelayInserter::prolongs(DevicePair pair, int32_t wave,
 }
 
 bool RelayInserter::fits(DevicePair pair, int32_t wave, int64_t bytes) {
+  looks.take();
   return room.hasRoom(room.usersOf(pair), wave) &&
          !prolongs(pair, wave, secondsOf(pair, bytes));
 }
@@ -264,11 +284,11 @@ int32_t RelayInserter::add(const Traffic &traffic, const Unit &unit,
                            int32_t wave) {
   DevicePair in = {traffic.pair.first, traffic.relay};
   DevicePair on = {traffic.relay, traffic.pair.second};
-  for (;; ++wave) {
+  for (; !looks.isExceeded(); ++wave) {
     if (!fits(on, wave, unit.bytes))
       continue;
     int32_t before = wave - 1;
-    while (before >= 0 && !fits(in, before, unit.bytes))
+    while (before >= 0 && !looks.isExceeded() && !fits(in, before, unit.bytes))
       --before;
     if (before < 0)
       continue;
@@ -276,10 +296,11 @@ int32_t RelayInserter::add(const Traffic &traffic, const Unit &unit,
     place(on, wave, unit, RelayHop::Out);
     return wave;
   }
+  return wave;
 }
 
 /// One unit of each pair after the other.
-void RelayInserter::add(const std::vector<Traffic> &relayed,
+bool RelayInserter::add(const std::vector<Traffic> &relayed,
                         const std::vector<std::vector<Unit>> &units) {
   std::vector<int32_t> next(relayed.size(), 1); // in which a unit may go on
   size_t most = 0;
@@ -289,6 +310,7 @@ void RelayInserter::add(const std::vector<Traffic> &relayed,
     for (size_t i = 0; i < relayed.size(); ++i)
       if (u < units[i].size())
         next[i] = add(relayed[i], units[i][u], next[i]) + 1;
+  return !looks.isExceeded();
 }
 
 //===----------------------------------------------------------------------===//
@@ -300,22 +322,16 @@ WaveProblem problemOfRest(const WaveProblem &problem,
                           const std::vector<Traffic> &relayed) {
   WaveProblem rest = problem;
   rest.stagingBytes -= rest.stagingBytes / kStagingForRelays;
-  std::map<DevicePair, const Traffic *> byPair;
+  std::set<DevicePair> pairs;
   for (const Traffic &traffic : relayed)
-    byPair[traffic.pair] = &traffic;
-  auto isRelayed = [&](const Move &move) {
-    auto traffic = byPair.find({move.source, move.destination});
-    if (traffic == byPair.end())
-      return false;
-    const std::vector<Move> &moves = traffic->second->moves;
-    return std::any_of(moves.begin(), moves.end(), [&](const Move &own) {
-      return own.flow == move.flow && own.hop == move.hop &&
-             own.box == move.box;
-    });
-  };
-  rest.moves.erase(
-      std::remove_if(rest.moves.begin(), rest.moves.end(), isRelayed),
-      rest.moves.end());
+    pairs.insert(traffic.pair);
+  std::vector<bool> relayable = findRelayable(problem.moves);
+  rest.moves.clear();
+  for (size_t i = 0; i < problem.moves.size(); ++i) {
+    const Move &move = problem.moves[i];
+    if (!relayable[i] || !pairs.count({move.source, move.destination}))
+      rest.moves.push_back(move);
+  }
   return rest;
 }
 
@@ -338,6 +354,7 @@ private:
 
   const WaveProblem &problem;
   const WaveOptions &options;
+  WorkLimit looks{kMostLooks};
 };
 
 void RelayTrials::add(const std::vector<Traffic> &relayed,
@@ -345,15 +362,23 @@ void RelayTrials::add(const std::vector<Traffic> &relayed,
   int64_t widest = *std::max_element(problem.elementBytes.begin(),
                                      problem.elementBytes.end());
   int64_t cap = problem.stagingBytes / kStagingPerUnit;
-  std::vector<std::vector<Unit>> units;
-  int64_t sum = 0;
-  for (const Traffic &traffic : relayed) {
+  auto largest = [&](const Traffic &traffic) {
     int64_t most = std::min(alignSlot((traffic.bytes + cuts - 1) / cuts), cap);
-    units.push_back(cutUnits(problem, traffic, std::max(most, widest)));
+    return std::max(most, widest);
+  };
+  int64_t sum = 0, numUnits = 0;
+  for (const Traffic &traffic : relayed) {
     sum += traffic.bytes;
+    numUnits += traffic.bytes / largest(traffic) + 1;
   }
-  RelayInserter inserter(problem, others);
-  inserter.add(relayed, units);
+  if (numUnits > kMostUnits)
+    return;
+  std::vector<std::vector<Unit>> units;
+  for (const Traffic &traffic : relayed)
+    units.push_back(cutUnits(problem, traffic, largest(traffic)));
+  RelayInserter inserter(problem, others, looks);
+  if (!inserter.add(relayed, units))
+    return;
   WaveSchedule schedule;
   schedule.moves = inserter.take();
   double found = problem.seconds(schedule.moves);
@@ -371,7 +396,8 @@ void RelayTrials::add(const std::vector<Traffic> &relayed) {
   if (!rest.moves.empty() && scheduleBest(rest, options, others))
     return;
   for (int64_t cuts : kCuts)
-    add(relayed, others.moves, cuts);
+    if (!looks.isExceeded())
+      add(relayed, others.moves, cuts);
 }
 
 } // namespace
