@@ -43,16 +43,23 @@ def parse_arguments():
     return parser.parse_args()
 
 
-def measure(case, options, folder):
-    """Compiles, verifies and simulates a case, and gives its row."""
+def compiled(case, options, folder):
+    """What `inspect` and `simulate` say of the verified plan of a case."""
     plan = folder / f"{case.name}.dtplan"
     run(options.bin / "dt-opt", case.write(folder), "-o", plan)
     tool = options.bin / "dt-plan"
     run(tool, "verify", plan)
     facts = json.loads(run(tool, "inspect", plan, "--json"))
     simulated = json.loads(run(tool, "simulate", plan, "--json"))
+    plan.unlink()
+    return facts, simulated
+
+
+def measure(case, options, folder):
+    """Compiles, verifies and simulates a case, and gives its row."""
+    facts, simulated = compiled(case, options, folder)
     size, times = facts["bytes"], facts["time"]
-    row = {
+    return {
         "case": case.name,
         "wire": ratio(size["wire"], size["wire_lower_bound"]),
         "inter_node": ratio(size["inter_node"], size["inter_node_lower_bound"]),
@@ -62,8 +69,6 @@ def measure(case, options, folder):
         "simulated": ratio(simulated["simulated_s"], times["predicted_s"]),
         "waves": facts["counts"]["waves"],
     }
-    plan.unlink()
-    return row
 
 
 def measure_relays(case, options, folder, without):
@@ -71,13 +76,7 @@ def measure_relays(case, options, folder, without):
     allowed = dataclasses.replace(
         case, cluster={**case.cluster, "relays": True}
     )
-    plan = folder / f"{case.name}.dtplan"
-    run(options.bin / "dt-opt", allowed.write(folder), "-o", plan)
-    tool = options.bin / "dt-plan"
-    run(tool, "verify", plan)
-    facts = json.loads(run(tool, "inspect", plan, "--json"))
-    simulated = json.loads(run(tool, "simulate", plan, "--json"))
-    plan.unlink()
+    facts, simulated = compiled(allowed, options, folder)
     predicted = facts["time"]["predicted_s"]
     return {
         "case": case.name,
