@@ -185,9 +185,9 @@ def _child(pipe, body, arguments, options):
 
 
 class Process:
-    def __init__(self, body, *arguments, **options):
-        self.pipe, theirs = fork.Pipe(duplex=False)
-        self.process = fork.Process(
+    def __init__(self, body, *arguments, context=fork, **options):
+        self.pipe, theirs = context.Pipe(duplex=False)
+        self.process = context.Process(
             target=_child, args=(theirs, body, arguments, options)
         )
         self.process.start()

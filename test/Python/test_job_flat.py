@@ -2,6 +2,7 @@
 what fails past its point of no return goes back to a snapshot, or says what is
 lost."""
 
+import ctypes
 import logging
 import os
 import signal
@@ -12,13 +13,14 @@ import pytest
 from dynatrain import job_memory, job_world
 from dynatrain.hollow import is_hollow
 from dynatrain.job_trace import merged
-from processes import KILLED, dist, dynatrain, torch
+from processes import KILLED, dist, dynatrain, fresh, torch
 from test_job import LEFT, Jobs, Process, connect
 from test_memory import status
 
 TENSORS, SIDE = 16, 512
 TIMEOUT = 60.0
 STEPS = 4  # in each world
+M_MMAP_THRESHOLD = -3  # of malloc.h
 
 
 def memory(granularity):
@@ -134,8 +136,10 @@ def jobs():
     made.end()
 
 
-def outcomes(jobs, body, *arguments):
-    running = [Process(body, jobs.port, rank, *arguments) for rank in range(2)]
+def outcomes(jobs, body, *arguments, **more):
+    running = [
+        Process(body, jobs.port, rank, *arguments, **more) for rank in range(2)
+    ]
     jobs.all += running
     return [one.outcome() for one in running]
 
@@ -145,6 +149,8 @@ def outcomes(jobs, body, *arguments):
 
 def _peaks(port, rank, options):
     """Of each switch, what was held beyond the state, of the state."""
+    # What malloc keeps of a world that has gone is in the way of no other.
+    assert ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, 64 << 10) == 1
     found = []
     with started(port, rank, options) as job:
         # What a first switch needs, beside memory, comes with it and stays.
@@ -168,7 +174,7 @@ def test_no_room_for_both_worlds(jobs, granularity, tmp_path):
     options = {"plans": tmp_path}
     if granularity is not None:
         options["memory"] = memory(granularity)
-    peaks = outcomes(jobs, _peaks, options)
+    peaks = outcomes(jobs, _peaks, options, context=fresh)
     assert all(isinstance(one, float) for one in peaks), peaks
     for peak in peaks:
         assert peak < 0.6 if granularity else peak > 0.9, peaks
