@@ -5,11 +5,24 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "FakeKernels.h"
-
+#include "FakeListener.h"
 #include "FakeGpu.h"
+#include "FakeKernels.h"
+#include "Stopwatch.h"
 
 #include <gtest/gtest.h>
+#include <thread>
+
+std::vector<std::string> dtrt::test::lastingFaults(
+    const std::function<std::vector<std::string>()> &faults) {
+  constexpr double kPatience = 5; // seconds
+  std::vector<std::string> found = faults();
+  for (Stopwatch watch; !found.empty() && watch.seconds() < kPatience;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    found = faults();
+  }
+  return found;
+}
 
 namespace {
 
@@ -24,7 +37,7 @@ class Listener : public testing::EmptyTestEventListener {
     setFakeKernels();
   }
   void OnTestEnd(const testing::TestInfo &) override {
-    for (const std::string &fault : fakeGpuFaults())
+    for (const std::string &fault : lastingFaults(fakeGpuFaults))
       ADD_FAILURE() << fault;
   }
 };

@@ -1,6 +1,8 @@
 //===- FakeWorld.cpp - NCCL worlds of threads -----------------------------===//
 
 #include "FakeWorld.h"
+#include "FakeListener.h"
+#include "Stopwatch.h"
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/cuda/GpuDigests.h"
 #include "dtrt/cuda/GpuExecutor.h"
@@ -16,8 +18,6 @@ namespace dtrt::test {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 /// NCCL's faults are faults of the test, like the GPU's.
 class Listener : public testing::EmptyTestEventListener {
   void OnTestStart(const testing::TestInfo &) override {
@@ -25,7 +25,7 @@ class Listener : public testing::EmptyTestEventListener {
     resetFakeNccl();
   }
   void OnTestEnd(const testing::TestInfo &) override {
-    for (const std::string &fault : fakeNcclFaults())
+    for (const std::string &fault : lastingFaults(fakeNcclFaults))
       ADD_FAILURE() << fault;
   }
 };
@@ -105,13 +105,12 @@ Outcomes onDevices(const std::vector<uint32_t> &devices,
   for (size_t i = 0; i < devices.size(); ++i)
     threads.emplace_back([&, i] {
       RankOutcome &outcome = outcomes[devices[i]];
-      auto begin = Clock::now();
+      Stopwatch watch;
       Status status = useGpu(int(i));
       if (status.ok())
         status = body(devices[i]);
       outcome.error = status.message();
-      std::chrono::duration<double> time = Clock::now() - begin;
-      outcome.seconds = time.count();
+      outcome.seconds = watch.seconds();
     });
   for (std::thread &thread : threads)
     thread.join();

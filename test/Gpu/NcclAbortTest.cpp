@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "FakeWorld.h"
+#include "Stopwatch.h"
 #include "dtrt/core/MemorySource.h"
 #include "dtrt/cuda/GpuMemory.h"
 #include "dtrt/store/MemoryStore.h"
@@ -58,12 +59,6 @@ private:
   std::byte *block = nullptr;
 };
 
-/// Since when; in seconds.
-double secondsSince(std::chrono::steady_clock::time_point begin) {
-  std::chrono::duration<double> time = std::chrono::steady_clock::now() - begin;
-  return time.count();
-}
-
 /// Three ranks that have connected and run a group; then each does its part of
 /// what is tested.
 class Ranks {
@@ -80,10 +75,9 @@ public:
   Outcomes run(const std::function<Status(uint32_t, NcclTransport &,
                                           Exchange &)> &part) {
     std::atomic<size_t> ready{0};
-    std::map<uint32_t, double> readyAfter;
+    std::map<uint32_t, double> seconds;
     for (uint32_t device : kDevices)
-      readyAfter[device] = 0;
-    const auto begin = std::chrono::steady_clock::now();
+      seconds[device] = 0;
     Outcomes outcomes = onDevices(kDevices, [&](uint32_t device) -> Status {
       NcclOptions options =
           fakeOptions(device, kDevices, stores[device], /*timeout=*/60);
@@ -97,15 +91,16 @@ public:
       EXPECT_TRUE(status.ok()) << status.message();
       for (++ready; ready < kDevices.size();)
         std::this_thread::yield();
-      readyAfter.at(device) = secondsSince(begin);
+      Stopwatch sinceReady;
       status = part(device, transport, exchange);
       if (!status.ok() && !stores[device]->dead)
         transport.abort(status);
       transport.leave();
+      seconds.at(device) = sinceReady.seconds();
       return status;
     });
     for (auto &[device, outcome] : outcomes)
-      outcome.seconds -= readyAfter.at(device);
+      outcome.seconds = seconds.at(device);
     return outcomes;
   }
 
@@ -176,6 +171,7 @@ TEST_P(NcclAbort, ARankThatFailsBetweenGroupsIsHeardByAll) {
 
 TEST_P(NcclAbort, ARankThatDiesInsideAGroupIsMissed) {
   Ranks ranks(GetParam());
+  std::atomic<bool> isDead{false};
   auto outcomes = ranks.run(
       [&](uint32_t device, NcclTransport &transport, Exchange &exchange) {
         std::thread killer;
@@ -183,10 +179,11 @@ TEST_P(NcclAbort, ARankThatDiesInsideAGroupIsMissed) {
           killer = std::thread([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(200));
             ranks.kill(5);
+            isDead = true;
           });
         // Device 6 is late, so that device 5 is in the group when it dies.
-        if (device == 6)
-          std::this_thread::sleep_for(std::chrono::milliseconds(400));
+        while (device == 6 && !isDead)
+          std::this_thread::sleep_for(std::chrono::milliseconds(10));
         Status status = exchange(transport, others(device));
         if (status.ok() && device == 4)
           status = exchange(transport, {5});
@@ -218,7 +215,7 @@ TEST_P(NcclAbort, AnIdleRankEndsItsCommunicatorToo) {
       ranks.run([&](uint32_t device, NcclTransport &, Exchange &) -> Status {
         if (device != 4)
           return makeError("device ", device, " gives up");
-        for (int i = 0; i < 400 && fakeNcclAborts() < 3; ++i)
+        for (Stopwatch watch; watch.seconds() < 4 && fakeNcclAborts() < 3;)
           std::this_thread::sleep_for(std::chrono::milliseconds(10));
         aborts = fakeNcclAborts();
         return {};
@@ -321,22 +318,22 @@ Outcomes runBesideOneThatHangs(
     Status status;
     if (device == 5) {
       store->stopped = true;
-      auto begin = std::chrono::steady_clock::now();
-      while (ended < 2 && secondsSince(begin) < 4 * kSoon)
+      Stopwatch watch;
+      while (ended < 2 && watch.seconds() < 4 * kSoon)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       store->stopped = false; // and goes on
     } else {
       status = part(device, *transport, exchange);
     }
-    auto begin = std::chrono::steady_clock::now();
+    Stopwatch watch;
     transport->abort(makeError("the end"));
     transport.reset();
-    EXPECT_LT(secondsSince(begin), kLimit + 1) << "device " << device;
+    EXPECT_LT(watch.seconds(), kLimit + 1) << "device " << device;
     ++ended;
     return status;
   });
   // Now the aborts of the others end too.
-  for (int i = 0; i < 500 && !fakeNcclFaults().empty(); ++i)
+  for (Stopwatch watch; watch.seconds() < kSoon && !fakeNcclFaults().empty();)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   return outcomes;
 }
@@ -354,9 +351,9 @@ void expectError(const Outcomes &outcomes, uint32_t device,
 TEST(NcclAbortBesideOneThatHangs, TheOthersNameItAndEnd) {
   auto outcomes = runBesideOneThatHangs(
       [](uint32_t device, NcclTransport &transport, Exchange &exchange) {
-        auto begin = std::chrono::steady_clock::now();
+        Stopwatch watch;
         Status status = exchange(transport, others(device));
-        EXPECT_LT(secondsSince(begin), kSoon) << "device " << device;
+        EXPECT_LT(watch.seconds(), kSoon) << "device " << device;
         return status;
       });
   for (uint32_t device : {4u, 6u})
@@ -369,9 +366,9 @@ TEST(NcclAbortBesideOneThatHangs, WhoFailsDoesNotWaitForTheAbort) {
         if (device == 6)
           return exchange(transport, others(device));
         Status why = makeError("out of patience");
-        auto begin = std::chrono::steady_clock::now();
+        Stopwatch watch;
         transport.abort(why);
-        EXPECT_LT(secondsSince(begin), 2) << "device " << device;
+        EXPECT_LT(watch.seconds(), 2) << "device " << device;
         return why;
       });
   expectError(outcomes, 6, "rank 0 stopped: out of patience");

@@ -25,17 +25,19 @@ def needs(*packages):
     )
 
 
-def run_example(path, *runs):
-    """What the example prints, by torchrun in four processes: a text for each
-    of the runs, which are given as their options."""
+def run_example(path, *runs, torchrun=False):
+    """What the example prints in four processes: a text for each of the runs,
+    which are given as their options."""
     environment = os.environ | {
         "PYTHONPATH": PATHS,
         "PYTHONWARNINGS": "ignore",
         "OMP_NUM_THREADS": "1",
     }
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    command += ["--nproc-per-node=4", HERE / "example_runs.py"]
-    command += [EXAMPLES / path, *runs]
+    command = [sys.executable]
+    if torchrun:
+        command += ["-m", "torch.distributed.run", "--standalone"]
+        command += ["--nproc-per-node=4"]
+    command += [HERE / "example_runs.py", EXAMPLES / path, *runs]
     pipe = subprocess.PIPE
     with subprocess.Popen(
         command, env=environment, stdout=pipe, stderr=pipe, text=True
@@ -189,7 +191,9 @@ def test_huggingface():
 def test_rl():
     everything, changed = (
         [int(line.split()[0]) for line in printed.split("\n") if line]
-        for printed in run_example(RL, "", "--disjoint --changed-only")
+        for printed in run_example(
+            RL, "", "--disjoint --changed-only", torchrun=True
+        )
     )
     assert len(everything) == 4 and len(set(everything)) == 1
     assert changed[0] * 2 == changed[1] * 3 == changed[3] * 3
