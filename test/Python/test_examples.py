@@ -199,22 +199,30 @@ def test_rl():
     assert changed[0] * 2 == changed[1] * 3 == changed[3] * 3
 
 
-@pytest.mark.parametrize(
-    "options", [[], ["--moe"], ["--flat"]], ids=["dense", "moe", "flat"]
-)
-def test_elastic_gpt(options):
-    """Its losses and every byte are checked by the example itself."""
+def launch(path, *options, forked=True, **environment):
+    """What a launcher of an elastic job prints. forked: its processes need not
+    import what they have in common."""
+    command = [HERE / "forked_launch.py"] if forked else []
     done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", *options],
-        env=os.environ | {"PYTHONPATH": PATHS},
+        [sys.executable, *command, EXAMPLES / path, *options],
+        env=os.environ | environment | {"PYTHONPATH": PATHS},
         capture_output=True,
         text=True,
         timeout=HANGS,
     )
     assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert "worlds of 4 -> 6 -> 3 -> 4 processes" in done.stdout
-    assert re.search(r"all state is right: [1-9]\d+ bytes", done.stdout)
-    keys = re.search(r"keys left: (.*)", done.stdout)[1].split()
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    "options", [[], ["--moe"], ["--flat"]], ids=["dense", "moe", "flat"]
+)
+def test_elastic_gpt(options):
+    """Its losses and every byte are checked by the example itself."""
+    printed = launch("elastic_gpt/launch.py", *options, forked=bool(options))
+    assert "worlds of 4 -> 6 -> 3 -> 4 processes" in printed
+    assert re.search(r"all state is right: [1-9]\d+ bytes", printed)
+    keys = re.search(r"keys left: (.*)", printed)[1].split()
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
@@ -224,16 +232,9 @@ def test_elastic_gpt(options):
 )
 def test_elastic_gpt_loses_processes(option, worlds):
     """Losses after each are those of a run that has lost nothing."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_gpt/launch.py", option],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert f"worlds of {worlds} processes" in done.stdout
-    assert "differ by" in done.stdout
+    printed = launch("elastic_gpt/launch.py", option)
+    assert f"worlds of {worlds} processes" in printed
+    assert "differ by" in printed
 
 
 @needs("ray")
@@ -241,34 +242,20 @@ def test_elastic_ray(tmp_path):
     """Losses are those of a process that trains alone: the example checks."""
     # Ray keeps a token at home.
     quiet = {"RAY_USAGE_STATS_ENABLED": "0", "HOME": str(tmp_path)}
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_ray.py"],
-        env=os.environ | quiet | {"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    printed = launch("elastic_ray.py", forked=False, **quiet)
     # Ray takes longer than the others need to go on without it, or not.
-    assert re.search(r"worlds of 3 -> (2 -> )?3 processes", done.stdout)
-    assert "that of the process that came again: 3" in done.stdout
-    assert "differ by" in done.stdout
+    assert re.search(r"worlds of 3 -> (2 -> )?3 processes", printed)
+    assert "that of the process that came again: 3" in printed
+    assert "differ by" in printed
 
 
 def test_elastic_pipeline():
     """Layers move to where the partition's optimum has them, at the job's own
     request. State, order and losses are checked by the example itself."""
-    done = subprocess.run(
-        [sys.executable, EXAMPLES / "elastic_pipeline/launch.py"],
-        env=os.environ | {"PYTHONPATH": PATHS},
-        capture_output=True,
-        text=True,
-        timeout=HANGS,
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
-    assert ": layers [4, 4, 4, 4] -> [5, 3, 3, 5]\n" in done.stdout
-    assert "1.333 of the optimum before, 1.000 after" in done.stdout
-    assert re.search(r"all state is right, .*: [1-9]\d+ bytes", done.stdout)
+    printed = launch("elastic_pipeline/launch.py")
+    assert ": layers [4, 4, 4, 4] -> [5, 3, 3, 5]\n" in printed
+    assert "1.333 of the optimum before, 1.000 after" in printed
+    assert re.search(r"all state is right, .*: [1-9]\d+ bytes", printed)
 
 
 def write_sides(record, folder, *sides):
