@@ -19,8 +19,10 @@ constexpr Seconds kLeastTimeout(1);
 /// How long a process that stops tries to remove its sign of life.
 constexpr Seconds kLastWord(5);
 
-/// How often a process looks whether anybody wants another world.
-constexpr Seconds kIdleLook(0.25);
+/// How often a process looks whether anybody wants another world: less often
+/// the longer nobody has.
+constexpr Seconds kFirstIdleLook(0.25), kLastIdleLook(1);
+constexpr double kIdleGrowth = 1.05; // of a look to the next
 
 bool removesKeys(const JobAction &action) {
   return action.what == JobAction::What::Sweep ||
@@ -230,8 +232,9 @@ Deadline JobDriver::passTime(Deadline now) {
       waiting = member.wait();
       pause = Pause(member.record().parties);
       late = now + wait;
+      idleLook = kFirstIdleLook;
       // What it has just read, or has voted for, is seldom over yet.
-      nextLook = deadlineIn(waits ? pause.take() : kIdleLook);
+      nextLook = deadlineIn(untilNextLook(waits));
     }
   }
   JobEvent event;
@@ -240,7 +243,7 @@ Deadline JobDriver::passTime(Deadline now) {
     late = now + wait;
     give(event);
   } else if (now >= nextLook) {
-    nextLook = deadlineIn(waits ? pause.take() : kIdleLook);
+    nextLook = deadlineIn(untilNextLook(waits));
     give(event);
   } else if (now >= nextBeat) {
     nextBeat = deadlineIn(times.beat);
@@ -250,6 +253,14 @@ Deadline JobDriver::passTime(Deadline now) {
     return std::min({nextLook, nextBeat, waits ? late : nextLook});
   }
   return now;
+}
+
+Seconds JobDriver::untilNextLook(bool waits) {
+  if (waits)
+    return pause.take();
+  Seconds look = idleLook;
+  idleLook = std::min(look * kIdleGrowth, kLastIdleLook);
+  return look;
 }
 
 void JobDriver::run() {

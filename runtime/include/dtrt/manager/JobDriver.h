@@ -118,6 +118,8 @@ private:
   void adopt(const JobAction &action);
   void sweep(const JobAction &action);
   Deadline passTime(Deadline now);
+  /// Whether it waits for others, who then have to be seen soon.
+  Seconds untilNextLook(bool waits);
   const ProcessName &nextAlive(const JobRecord &record) const;
   Status beat();
   void watch(const std::optional<std::string> &sign);
@@ -147,6 +149,7 @@ private:
   JobRecord lastRecord;
   uint64_t waiting = 0; // which wait of the member's
   Pause pause{1};
+  Seconds idleLook{0}; // where it waits for nothing
   Deadline late{}, nextLook{}, nextBeat{};
   ProcessName watched;
   std::string lastSign;
