@@ -5,9 +5,8 @@
 
 Prints a Markdown table: predicted seconds over their lower bound, those of
 `dt-plan simulate` over predicted. Each plan is verified. Exits with 1 where a
-prediction is above 1.10 of its bound and docs/Performance.md does not explain
-it (EXPLAINED), where the simulation differs from it by more than 10 %, or
-where bytes are above theirs.
+prediction is above 1.10 of its bound, where the simulation differs from it by
+more than 10 %, or where bytes are above theirs.
 
 A second table has the cases in which relays gain (RELAYED), compiled again
 with "relays": time and bytes with and without. A case that gains nothing there
@@ -25,9 +24,6 @@ from cases import UNEQUAL
 from plan_quality import ROOT, exit_status, ratio, run, table, write_json
 
 MOST_TIME_RATIO = 1.10
-# Cases that may be above it, with their limit: the bound is too low there
-# (docs/Performance.md says why).
-EXPLAINED = {"two-sites": 1.20}
 MOST_DIFFERENCE = 0.10
 # Cases in which a third device has fast links to both ends of a slow pair.
 RELAYED = ("slow-pair", "three-sites")
@@ -143,7 +139,7 @@ def print_rows(rows):
 def problems(rows):
     found = []
     for row in rows:
-        if row["time"] > EXPLAINED.get(row["case"], MOST_TIME_RATIO):
+        if row["time"] > MOST_TIME_RATIO:
             found.append(f"{row['case']}: time is {row['time']:.3f} of bound")
         if abs(row["simulated"] - 1) > MOST_DIFFERENCE:
             found.append(

@@ -3,6 +3,7 @@
 #include "dt/Cost/Bounds.h"
 
 #include "dtrt/cost/LinkRates.h"
+#include "dtrt/cost/Sites.h"
 
 #include <algorithm>
 #include <map>
@@ -70,8 +71,17 @@ public:
 
   /// `lacking` is none of `holders`; both are ascending.
   void add(const Devices &holders, const Devices &lacking, int64_t bytes);
-  /// Of the busiest port, or the mean of the busiest set of ports.
+  /// What the nodes of a site lack, as far as none of them has it, crosses to
+  /// it once.
+  void addSite(const dtrt::Site &site, const Devices &holders,
+               const Devices &lacking, int64_t bytes);
+  std::vector<dtrt::Site> sites(const std::set<int64_t> &devices) const {
+    return findSites(cluster, rates, {devices.begin(), devices.end()});
+  }
+  /// Of the busiest port, or the mean of the busiest set of ports, but those of
+  /// sites.
   double seconds() const;
+  double siteSeconds() const;
 
 private:
   using ByNode = std::map<int64_t, Devices>;
@@ -88,8 +98,10 @@ private:
   const dtrt::LinkRates rates;
   /// By level, whether they send, and ports.
   std::map<std::tuple<bool, bool, Devices>, double> busy;
-  /// What a node receives, and by which NICs.
-  std::map<int64_t, std::pair<double, std::set<int64_t>>> nodes;
+  /// What a node receives, and by which NICs; and a site.
+  using Received = std::pair<double, std::set<int64_t>>;
+  std::map<int64_t, Received> nodes;
+  std::map<dtrt::Site, Received> intoSites;
 };
 
 BusyPorts::ByNode BusyPorts::split(const Devices &devices) const {
@@ -175,11 +187,36 @@ void BusyPorts::add(const Devices &holders, const Devices &lacking,
       fastest(holders, remote, &dtrt::LinkRates::sendBytesPerSecond);
 }
 
+void BusyPorts::addSite(const dtrt::Site &site, const Devices &holders,
+                        const Devices &lacking, int64_t bytes) {
+  auto isInside = [&](int64_t device) {
+    return std::binary_search(site.begin(), site.end(), cluster.node(device));
+  };
+  if (std::any_of(holders.begin(), holders.end(), isInside))
+    return;
+  Devices senders = holders, wanting;
+  for (int64_t device : lacking)
+    (isInside(device) ? wanting : senders).push_back(device);
+  if (wanting.empty())
+    return;
+  Devices nics = portsOf(cluster, wanting, /*inter=*/true, /*send=*/false);
+  auto &[sum, all] = intoSites[site];
+  sum += double(bytes) / fastest(senders, wanting);
+  all.insert(nics.begin(), nics.end());
+}
+
 double BusyPorts::seconds() const {
   double most = 0;
   for (const auto &[ports, seconds] : busy)
     most = std::max(most, seconds / double(std::get<Devices>(ports).size()));
   for (const auto &[node, received] : nodes)
+    most = std::max(most, received.first / double(received.second.size()));
+  return most;
+}
+
+double BusyPorts::siteSeconds() const {
+  double most = 0;
+  for (const auto &[site, received] : intoSites)
     most = std::max(most, received.first / double(received.second.size()));
   return most;
 }
@@ -333,13 +370,18 @@ Bounds BoundsBuilder::finish() const {
   Bounds out = bounds;
   if (cluster.relays) {
     out.seconds = relayedSeconds();
+    out.portSeconds = out.seconds;
     if (out.seconds > 0)
       out.seconds += cluster.waveSeconds();
     return out;
   }
   BusyPorts busy(cluster);
-  for (const auto &[demand, bytes] : demands)
+  std::vector<dtrt::Site> sites = busy.sites(devices);
+  for (const auto &[demand, bytes] : demands) {
     busy.add(demand.first, demand.second, bytes);
+    for (const dtrt::Site &site : sites)
+      busy.addSite(site, demand.first, demand.second, bytes);
+  }
   out.seconds = std::max(busy.seconds(), pairsSeconds());
   PortRates rates(cluster, devices);
   auto atLeast = [&](double bytes, double rate) {
@@ -362,6 +404,8 @@ Bounds BoundsBuilder::finish() const {
         rate += rates.out(port, inter);
       atLeast(bytes, rate);
     }
+  out.portSeconds = out.seconds;
+  out.seconds = std::max(out.seconds, busy.siteSeconds());
   if (out.seconds > 0)
     out.seconds += cluster.waveSeconds();
   return out;

@@ -391,8 +391,7 @@ void Router::cutItems() {
 /// the busiest receiver takes in anyway, since items do not fill it exactly and
 /// a port that is full from start to end leaves the schedule no choice.
 void Router::setBudget() {
-  double bound = problem.lowerBound();
-  budget = std::max(0.0, bound - cluster.waveSeconds()) * kSenderShare;
+  budget = problem.bounds().portSeconds * kSenderShare;
 }
 
 /// What it costs to take the item from a holder; the least is taken, the least

@@ -5,6 +5,7 @@
 #include "ByteSums.h"
 #include "Steps.h"
 #include "dtrt/cost/LinkRates.h"
+#include "dtrt/cost/Sites.h"
 
 #include <algorithm>
 #include <iterator>
@@ -89,6 +90,7 @@ private:
   using Demand = std::pair<Devices, Devices>;
   void occupyNode(const Demand &demand, Run wanters, double bytes);
   void occupy(const Demand &demand, double bytes);
+  void occupySite(const Site &site, const Demand &demand, double bytes);
   Devices distinct(const Devices &devices) const;
   double fastest(const Devices &from, const Devices &to, bool send = false);
   double occupiedSeconds() const;
@@ -113,6 +115,7 @@ private:
   std::map<Demand, uint64_t> demands;
   std::map<std::tuple<bool, bool, Devices>, double> occupied;
   std::map<int64_t, double> nodeSeconds;
+  std::map<Site, std::pair<double, std::set<uint32_t>>> siteSeconds; // and NICs
   Steps pairs{kMostPairs};
   /// Where channels of pairs do not fill ports: by level, device and those
   /// that it may exchange with.
@@ -287,6 +290,26 @@ void BoundsBuilder::occupy(const Demand &demand, double bytes) {
   occupied[{true, true, nics}] += bytes / fastest(holders, far, /*send=*/true);
 }
 
+/// What a site lacks comes from without once, wherever in it.
+void BoundsBuilder::occupySite(const Site &site, const Demand &demand,
+                               double bytes) {
+  Devices inside, outside;
+  for (const Devices *devices : {&demand.first, &demand.second})
+    for (uint32_t device : *devices) {
+      bool isInside =
+          std::binary_search(site.begin(), site.end(), cluster.node(device));
+      if (isInside && devices == &demand.first)
+        return;
+      (isInside ? inside : outside).push_back(device);
+    }
+  if (inside.empty())
+    return;
+  auto &[seconds, nics] = siteSeconds[site];
+  seconds += bytes / fastest(outside, inside);
+  for (uint32_t device : inside)
+    nics.insert(uint32_t(cluster.port(device, /*interNode=*/true)));
+}
+
 /// Devices that no link tells from one another are looked at once.
 Devices BoundsBuilder::distinct(const Devices &devices) const {
   Devices out;
@@ -320,6 +343,8 @@ double BoundsBuilder::occupiedSeconds() const {
     most = std::max(most, seconds / double(std::get<Devices>(ports).size()));
   for (const auto &[node, seconds] : nodeSeconds)
     most = std::max(most, seconds / double(nodeIn.at(node).nics.size()));
+  for (const auto &[site, received] : siteSeconds)
+    most = std::max(most, received.first / double(received.second.size()));
   return most;
 }
 
@@ -420,8 +445,12 @@ Result<LowerBounds> BoundsBuilder::finish() {
   }
   PortRates ports(cluster, rates);
   DTRT_RETURN_IF_ERROR(ports.find({busy.begin(), busy.end()}));
-  for (const auto &[demand, bytes] : demands)
+  auto sites = findSites(cluster, rates, {busy.begin(), busy.end()});
+  for (const auto &[demand, bytes] : demands) {
     occupy(demand, double(bytes));
+    for (const Site &site : sites)
+      occupySite(site, demand, double(bytes));
+  }
   if (pairs.spent())
     return makeError("too many links to bound the time of ", busy.size(),
                      " devices");

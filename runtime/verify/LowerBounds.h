@@ -31,7 +31,8 @@ struct LowerBounds {
   ///   - with unequal links, the same as seconds for which ports are busy: each
   ///     byte that a device receives over the fastest link from a device that
   ///     holds it or lacks it too, what a set sends over the fastest link to
-  ///     one that lacks it.
+  ///     one that lacks it; what a site lacks (see dtrt/cost/Sites.h) comes
+  ///     from without once, over the NICs of those of it who want some.
   /// But for the last, a port's rate is that of its fastest link on that level,
   /// to or from a device that lacks something or that holds what another one
   /// lacks.

@@ -38,7 +38,9 @@ struct Bounds {
   ///   - with unequal links, all of these once more, as the seconds for which
   ///     ports are busy: what comes to a device comes over the fastest link
   ///     from one that holds it or also lacks it; what a set sends goes once,
-  ///     over the fastest link to one that lacks it.
+  ///     over the fastest link to one that lacks it; what a site lacks (see
+  ///     dtrt/cost/Sites.h) comes from without once, over the NICs of those of
+  ///     it who want some.
   ///   - where the channels of a pair do not fill its ports, per device and set
   ///     of devices that alone may send to it (or that alone it may send to):
   ///     those bytes, over these pairs together.
@@ -50,6 +52,9 @@ struct Bounds {
   /// node lacks by all its NICs, what a set of devices alone has leaves by
   /// theirs, each as fast as its level or the fastest link that names it.
   double seconds = 0;
+  /// For how long a port is busy in any case: without latency, launch and
+  /// sites, since what comes to a site may come by any of its ports.
+  double portSeconds = 0;
 };
 
 /// Is told, set of holders by set of wanters, what they hold and want.

@@ -68,6 +68,7 @@ public:
     for (const auto &[node, seconds] : nodeSeconds)
       bounds.seconds =
           std::max(bounds.seconds, seconds / double(nodePorts[node].size()));
+    bounds.seconds = std::max(bounds.seconds, sitesSeconds());
     if (bounds.seconds > 0)
       bounds.seconds += (cluster.latencyUs + cluster.launchUs) * 1e-6;
     return bounds;
@@ -121,8 +122,11 @@ private:
     }
     if (crosses)
       add(portsOf(holders, true, true), bytes);
-    if (!cluster.links.empty())
+    if (!cluster.links.empty()) {
       occupy(holders, lacking, double(bytes));
+      if (!lacking.empty())
+        elements.push_back({holders, lacking, double(bytes)});
+    }
     addPairs(holders, lacking, bytes);
   }
 
@@ -207,6 +211,77 @@ private:
     if (!far.empty())
       portSeconds[portsOf(holders, true, true)] +=
           bytes / fastest(holders, far, /*inter=*/true, /*sends=*/true);
+  }
+
+  /// The first busy device of each node.
+  std::map<int64_t, uint32_t> firstOfNodes() const {
+    std::map<int64_t, uint32_t> out;
+    for (uint32_t device : busy)
+      out.emplace(cluster.node(device), device);
+    return out;
+  }
+
+  /// Whether some rate is reached both ways along a chain of nodes between any
+  /// two of them, but between none of them and another one.
+  bool isSite(const std::set<int64_t> &nodes) const {
+    std::map<int64_t, uint32_t> first = firstOfNodes();
+    auto rate = [&](int64_t a, int64_t b) {
+      return std::min(portRate(first.at(a), first.at(b)),
+                      portRate(first.at(b), first.at(a)));
+    };
+    double out = 0; // the fastest to another one
+    for (int64_t a : nodes)
+      for (const auto &[b, device] : first)
+        if (!nodes.count(b))
+          out = std::max(out, rate(a, b));
+    std::set<int64_t> reached = {*nodes.begin()};
+    for (size_t before = 0; before < reached.size();) {
+      before = reached.size();
+      for (int64_t a : std::set<int64_t>(reached))
+        for (int64_t b : nodes)
+          if (rate(a, b) > out)
+            reached.insert(b);
+    }
+    return reached == nodes;
+  }
+
+  /// What a site lacks, over its NICs.
+  double siteSeconds(const std::set<int64_t> &nodes) const {
+    Ports nics;
+    double seconds = 0;
+    for (const Element &element : elements) {
+      DeviceSet inside, outside;
+      bool isThere = false;
+      for (uint32_t device : element.holders) {
+        isThere |= nodes.count(cluster.node(device)) > 0;
+        outside.insert(device);
+      }
+      for (uint32_t device : element.lacking)
+        (nodes.count(cluster.node(device)) ? inside : outside).insert(device);
+      if (isThere || inside.empty())
+        continue;
+      seconds += element.bytes / fastest(outside, inside, /*inter=*/true);
+      Ports own = portsOf(inside, true, false);
+      nics.insert(own.begin(), own.end());
+    }
+    return nics.empty() ? 0 : seconds / double(nics.size());
+  }
+
+  double sitesSeconds() const {
+    double most = 0;
+    std::vector<int64_t> nodes;
+    for (const auto &[node, device] : firstOfNodes())
+      nodes.push_back(node);
+    for (size_t choice = 1; choice < (size_t(1) << nodes.size()) - 1;
+         ++choice) {
+      std::set<int64_t> chosen;
+      for (size_t i = 0; i < nodes.size(); ++i)
+        if (choice >> i & 1)
+          chosen.insert(nodes[i]);
+      if (chosen.size() > 1 && !elements.empty() && isSite(chosen))
+        most = std::max(most, siteSeconds(chosen));
+    }
+    return most;
   }
 
   double fastest(const DeviceSet &from, const DeviceSet &to, bool inter,
@@ -313,6 +388,11 @@ private:
            std::pair<uint64_t, uint64_t>>
       pairBytes;
   /// With unequal links.
+  struct Element {
+    DeviceSet holders, lacking;
+    double bytes = 0;
+  };
+  std::vector<Element> elements;
   std::map<Ports, double> portSeconds;
   std::map<int64_t, double> nodeSeconds;
 };
@@ -440,6 +520,26 @@ TEST(LowerBounds, OfRandomLayouts) {
   }
 }
 
+TEST(LowerBounds, OfRandomSites) {
+  for (uint64_t seed = 0; seed < 150; ++seed) {
+    SCOPED_TRACE(seed);
+    std::mt19937_64 rng(seed);
+    TestPlan plan = randomLayouts(rng);
+    Cluster &cluster = plan.common.cluster;
+    cluster.devicesPerNode = cluster.devicesPerNic = 1 + int64_t(rng() % 2);
+    // Nodes of one site are as near as those of a cluster; others may be near,
+    // far, or far one way.
+    for (int64_t a = 0; a < 8; ++a)
+      for (int64_t b = 0; b < 8; ++b)
+        if (a % 3 != b % 3)
+          cluster.links.push_back(
+              {{true, a}, {true, b}, rng() % 8 ? 1.0 : 2 + double(rng() % 9)});
+    expectBounds(plan);
+    if (HasFailure())
+      return;
+  }
+}
+
 TEST(LowerBounds, RelaysCanOnlyLowerThem) {
   for (uint64_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE(seed);
@@ -501,6 +601,39 @@ TEST(LowerBounds, ByHand) {
   EXPECT_EQ(found->interNodeBytes, 200u);
   // Out of the one NIC at 1 GB/s, and a microsecond.
   EXPECT_DOUBLE_EQ(found->seconds, 200e-9 + 1e-6);
+}
+
+TEST(LowerBounds, WhatASiteLacksCrossesToItOnce) {
+  // Node 0 has 100 elements that nodes 1 and 2 want: from it at 1 GB/s, from
+  // each other at 10. Node by node each could have all from the other one.
+  TestPlan plan;
+  plan.common.families = {makeFamily("w", {}, {100})};
+  plan.programs.resize(3);
+  for (uint32_t d = 0; d < 3; ++d)
+    plan.programs[d].device = d;
+  plan.programs[0].source = {box(0, {{0, 100}})};
+  plan.programs[1].destination = plan.programs[2].destination =
+      plan.programs[0].source;
+  plan.common.cluster = {1, 4, 10, 0, 1000, 5, {}, 1};
+  plan.common.cluster.links = {{{true, 0}, {true, 1}, 1},
+                               {{true, 0}, {true, 2}, 1},
+                               {{true, 1}, {true, 0}, 1},
+                               {{true, 2}, {true, 0}, 1}};
+  expectBounds(plan);
+  auto found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  // Out of node 0 at 1 GB/s; the NICs of nodes 1 and 2 share what comes in.
+  EXPECT_DOUBLE_EQ(found->seconds, 200e-9);
+  plan.programs.resize(4);
+  plan.programs[3].device = 3;
+  plan.programs[0].source = {box(0, {{0, 50}})};
+  plan.programs[3].source = {box(0, {{50, 100}})};
+  plan.common.cluster.links.push_back({{true, 3}, {true, 1}, 1});
+  plan.common.cluster.links.push_back({{true, 3}, {true, 2}, 1});
+  expectBounds(plan);
+  found = lowerBounds(*cellsOf(plan), plan.common.cluster);
+  ASSERT_TRUE(found.ok());
+  EXPECT_DOUBLE_EQ(found->seconds, 100e-9);
 }
 
 TEST(LowerBounds, ABystandersLinkIsNoRate) {
