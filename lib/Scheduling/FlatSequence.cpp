@@ -61,8 +61,13 @@ private:
   /// of which only `ofNow` changes, with what is done of its devices.
   struct Choice {
     Due due;
+    bool isFree = false; // its place is
     std::vector<Effect> changes;
     double ofNow = 0, ofAll = 0, ofItself = 0;
+  };
+  /// One of the changes of a choice, both by where they stand.
+  struct Touch {
+    uint32_t choice, change;
   };
 
   void index();
@@ -70,14 +75,17 @@ private:
   Choice choiceOf(const Due &due) const;
   void fill(std::priority_queue<Due> &queue);
   size_t best() const;
+  void add(Choice choice);
+  Due take(size_t at);
   void apply(const Due &due);
 
   const std::vector<CohortJobs> &cohorts;
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Bytes> total, sofar;        // by device
-  std::vector<const Effect *> done;       // of the job that is applied
   std::vector<Choice> choices;
-  size_t numChanges = 0; // of these
+  std::vector<size_t> free;                // places of choices
+  std::vector<std::vector<Touch>> touches; // by device, those of choices
+  size_t numChanges = 0;                   // of choices
   double allBytes = 0, bytes = 0;
 };
 
@@ -102,7 +110,7 @@ void Sequencer::index() {
     }
   }
   sofar.resize(total.size());
-  done.resize(total.size());
+  touches.resize(total.size());
   allBytes = std::max(allBytes, 1.0); // all storages may be shared
 }
 
@@ -144,12 +152,41 @@ Sequencer::Choice Sequencer::choiceOf(const Due &due) const {
   return out;
 }
 
+void Sequencer::add(Choice choice) {
+  if (free.empty()) {
+    free.push_back(choices.size());
+    choices.emplace_back();
+  }
+  size_t at = free.back();
+  free.pop_back();
+  numChanges += choice.changes.size();
+  for (uint32_t i = 0; i < choice.changes.size(); ++i)
+    touches[choice.changes[i].device].push_back({uint32_t(at), i});
+  choices[at] = std::move(choice);
+}
+
+Sequencer::Due Sequencer::take(size_t at) {
+  numChanges -= choices[at].changes.size();
+  for (const Effect &change : choices[at].changes) {
+    std::vector<Touch> &own = touches[change.device];
+    auto found = std::find_if(own.begin(), own.end(), [&](const Touch &touch) {
+      return touch.choice == at;
+    });
+    *found = own.back();
+    own.pop_back();
+  }
+  choices[at].isFree = true;
+  free.push_back(at);
+  return choices[at].due;
+}
+
 /// Takes what is due next into the choices.
 void Sequencer::fill(std::priority_queue<Due> &queue) {
-  while (!queue.empty() && choices.size() < kMostChoices &&
-         (choices.size() < kChoices || numChanges < kEffects)) {
-    choices.push_back(choiceOf(queue.top()));
-    numChanges += choices.back().changes.size();
+  for (size_t count = choices.size() - free.size();
+       !queue.empty() && count < kMostChoices &&
+       (count < kChoices || numChanges < kEffects);
+       ++count) {
+    add(choiceOf(queue.top()));
     queue.pop();
   }
 }
@@ -158,12 +195,15 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 /// one that is due first.
 size_t Sequencer::best() const {
   double share = bytes / allBytes, least = 0;
-  size_t best = 0;
+  size_t best = choices.size(); // none yet
   for (size_t i = 0; i < choices.size(); ++i) {
     const Choice &choice = choices[i];
+    if (choice.isFree)
+      continue;
     double cost = 2 * (choice.ofNow - share * choice.ofAll) + choice.ofItself;
-    bool isEarlier = cost == least && choices[best].due < choice.due;
-    if (i == 0 || cost < least || isEarlier) {
+    bool isFirst = best == choices.size();
+    if (isFirst || cost < least ||
+        (cost == least && choices[best].due < choice.due)) {
       least = cost;
       best = i;
     }
@@ -175,17 +215,15 @@ void Sequencer::apply(const Due &due) {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   for (const Effect &effect : block.effects) {
-    done[effect.device] = &effect;
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
+    for (auto [at, which] : touches[effect.device]) {
+      Choice &choice = choices[at];
+      const Effect &change = choice.changes[which];
+      for (size_t i = 0; i < effect.bytes.size(); ++i)
+        choice.ofNow += effect.bytes[i] * members * change.bytes[i];
+    }
   }
-  for (Choice &choice : choices)
-    for (const Effect &change : choice.changes)
-      if (const Effect *effect = done[change.device])
-        for (size_t i = 0; i < effect->bytes.size(); ++i)
-          choice.ofNow += effect->bytes[i] * members * change.bytes[i];
-  for (const Effect &effect : block.effects)
-    done[effect.device] = nullptr;
   bytes += block.bytes * members;
 }
 
@@ -196,12 +234,8 @@ std::vector<FlatJob> Sequencer::run() {
   for (uint32_t cohort = 0; cohort < cohorts.size(); ++cohort)
     queue.push(dueOf(cohort, 0));
   std::vector<FlatJob> out;
-  for (fill(queue); !choices.empty(); fill(queue)) {
-    size_t at = best();
-    Due chosen = choices[at].due;
-    numChanges -= choices[at].changes.size();
-    std::swap(choices[at], choices.back());
-    choices.pop_back();
+  for (fill(queue); free.size() < choices.size(); fill(queue)) {
+    Due chosen = take(best());
     apply(chosen);
     out.push_back(chosen.job);
     if (next[chosen.cohort] < cohorts[chosen.cohort].count())
