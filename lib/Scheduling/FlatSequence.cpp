@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <queue>
 
@@ -61,9 +62,11 @@ private:
   /// of which only `ofNow` changes, with what is done of its devices.
   struct Choice {
     Due due;
-    bool isFree = false; // its place is
     std::vector<Effect> changes;
-    double ofNow = 0, ofAll = 0, ofItself = 0;
+  };
+  struct Cost {
+    double ofNow = 0, ofAll = 0;
+    double ofItself = 0; // infinite: the place of a choice is free
   };
   /// One of the changes of a choice, both by where they stand.
   struct Touch {
@@ -72,10 +75,9 @@ private:
 
   void index();
   Due dueOf(uint32_t cohort, int64_t number) const;
-  Choice choiceOf(const Due &due) const;
   void fill(std::priority_queue<Due> &queue);
   size_t best() const;
-  void add(Choice choice);
+  void add(const Due &due);
   Due take(size_t at);
   void apply(const Due &due);
 
@@ -83,6 +85,7 @@ private:
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Bytes> total, sofar;        // by device
   std::vector<Choice> choices;
+  std::vector<Cost> costs;                 // of choices
   std::vector<size_t> free;                // places of choices
   std::vector<std::vector<Touch>> touches; // by device, those of choices
   size_t numChanges = 0;                   // of choices
@@ -132,37 +135,34 @@ Sequencer::Due Sequencer::dueOf(uint32_t cohort, int64_t number) const {
   return due;
 }
 
-Sequencer::Choice Sequencer::choiceOf(const Due &due) const {
+void Sequencer::add(const Due &due) {
+  if (free.empty()) {
+    free.push_back(choices.size());
+    choices.emplace_back();
+    costs.emplace_back();
+  }
+  size_t at = free.back();
+  free.pop_back();
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
-  Choice out;
-  out.due = due;
-  out.changes = block.effects;
-  for (Effect &effect : out.changes) {
+  Cost cost;
+  choices[at] = {due, block.effects};
+  std::vector<Effect> &changes = choices[at].changes;
+  for (uint32_t number = 0; number < changes.size(); ++number) {
+    Effect &effect = changes[number];
     const Bytes &all = total[effect.device], &now = sofar[effect.device];
     for (size_t i = 0; i < all.size(); ++i) {
       double &change = effect.bytes[i];
       change = change * members - all[i] * step;
-      out.ofNow += now[i] * change;
-      out.ofAll += all[i] * change;
-      out.ofItself += change * change;
+      cost.ofNow += now[i] * change;
+      cost.ofAll += all[i] * change;
+      cost.ofItself += change * change;
     }
+    touches[effect.device].push_back({uint32_t(at), number});
   }
-  return out;
-}
-
-void Sequencer::add(Choice choice) {
-  if (free.empty()) {
-    free.push_back(choices.size());
-    choices.emplace_back();
-  }
-  size_t at = free.back();
-  free.pop_back();
-  numChanges += choice.changes.size();
-  for (uint32_t i = 0; i < choice.changes.size(); ++i)
-    touches[choice.changes[i].device].push_back({uint32_t(at), i});
-  choices[at] = std::move(choice);
+  costs[at] = cost;
+  numChanges += changes.size();
 }
 
 Sequencer::Due Sequencer::take(size_t at) {
@@ -175,7 +175,7 @@ Sequencer::Due Sequencer::take(size_t at) {
     *found = own.back();
     own.pop_back();
   }
-  choices[at].isFree = true;
+  costs[at].ofItself = std::numeric_limits<double>::infinity();
   free.push_back(at);
   return choices[at].due;
 }
@@ -186,7 +186,7 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
        !queue.empty() && count < kMostChoices &&
        (count < kChoices || numChanges < kEffects);
        ++count) {
-    add(choiceOf(queue.top()));
+    add(queue.top());
     queue.pop();
   }
 }
@@ -194,16 +194,14 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 /// The one that takes its devices least far from their lines; of several the
 /// one that is due first.
 size_t Sequencer::best() const {
-  double share = bytes / allBytes, least = 0;
-  size_t best = choices.size(); // none yet
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const Choice &choice = choices[i];
-    if (choice.isFree)
-      continue;
-    double cost = 2 * (choice.ofNow - share * choice.ofAll) + choice.ofItself;
-    bool isFirst = best == choices.size();
-    if (isFirst || cost < least ||
-        (cost == least && choices[best].due < choice.due)) {
+  double share = bytes / allBytes;
+  double least = std::numeric_limits<double>::infinity();
+  size_t best = 0;
+  for (size_t i = 0; i < costs.size(); ++i) {
+    const Cost &part = costs[i];
+    double cost = 2 * (part.ofNow - share * part.ofAll) + part.ofItself;
+    if (cost < least || (cost == least && std::isfinite(cost) &&
+                         choices[best].due < choices[i].due)) {
       least = cost;
       best = i;
     }
@@ -218,10 +216,11 @@ void Sequencer::apply(const Due &due) {
     for (size_t i = 0; i < effect.bytes.size(); ++i)
       sofar[effect.device][i] += effect.bytes[i] * members;
     for (auto [at, which] : touches[effect.device]) {
-      Choice &choice = choices[at];
-      const Effect &change = choice.changes[which];
+      const Effect &change = choices[at].changes[which];
+      double ofNow = costs[at].ofNow;
       for (size_t i = 0; i < effect.bytes.size(); ++i)
-        choice.ofNow += effect.bytes[i] * members * change.bytes[i];
+        ofNow += effect.bytes[i] * members * change.bytes[i];
+      costs[at].ofNow = ofNow;
     }
   }
   bytes += block.bytes * members;
