@@ -38,7 +38,7 @@ from .errors import (
     TensorError,
     UndecidedError,
 )
-from .hollow import hollow, paged
+from .hollow import hollow, page_pool, paged
 from .job import Job
 from .job_world import JobWorld
 from .optimizer import (
@@ -101,6 +101,7 @@ __all__ = [
     "fresh_state",
     "hollow",
     "merge_profiles",
+    "page_pool",
     "paged",
     "plan_between",
     "redistribute",

@@ -7,12 +7,14 @@ page by page. So a trainer makes its new objects without memory: `hollow`.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable
 from typing import TypeVar, overload
 
 import torch
 
 from . import _C
+from .errors import InvalidError
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -52,6 +54,10 @@ def hollow(
     """
     if isinstance(what, torch.nn.Module):
         return what._apply(lambda tensor: hollow(tensor, device))
+    if local_part(what) is what and torch.device(device).type == "cuda":
+        # A GPU may have no room for what is given back at once.
+        empty = torch.empty(0, dtype=what.dtype, device=device)
+        return _C.hollow_like(empty, what.shape)
     with torch.no_grad():
         made = torch.empty_like(
             what, device=device, memory_format=torch.contiguous_format
@@ -67,21 +73,50 @@ def paged(what: Module) -> Module: ...
 def paged(
     what: torch.Tensor | torch.nn.Module,
 ) -> torch.Tensor | torch.nn.Module:
-    """A copy of a tensor on the host in memory that a plan by page can give
-    back page by page while the tensor lives; of a module, the module itself,
-    with such parameters and buffers.
+    """A copy of a tensor in memory that a plan by page can give back page by
+    page while the tensor lives; of a module, the module itself, with such
+    parameters and buffers.
 
     A switch makes its destination of such memory. So only the first state of a
-    job needs this, when its plans are by page. Tensors below 64 KiB are not
-    worth it and stay in the memory that torch gives them.
+    job needs this, when its plans are by page. Tensors on the host below 64 KiB
+    are not worth it and stay in the memory that torch gives them. On a GPU a
+    page is the driver's, 2 MiB or more, and each tensor has pages of its own:
+    `page_pool` puts small ones side by side, without a copy.
     """
     if isinstance(what, torch.nn.Module):
         return what._apply(paged)
-    made = hollow(what)
+    made = hollow(what, local_part(what).device)
     with torch.no_grad():
         _C.allocate_pages(local_part(made))
         local_part(made).copy_(local_part(what))
     return made
+
+
+def page_pool() -> torch.cuda.MemPool:
+    """A pool of torch's allocator whose memory is of pages that a plan of mode
+    flat can take from tensors while they live. A trainer makes its first state
+    in it::
+
+        pool = dynatrain.page_pool()
+        with torch.cuda.use_mem_pool(pool):
+            model = Decoder(config).cuda()
+
+    Pages that tensors of the pool have in part stay until all of the page is
+    of tensors that have gone.
+    """
+    if not torch.cuda.is_available():
+        raise InvalidError("page_pool: this torch has no GPU")
+    if "cuda" not in _C.features():
+        raise InvalidError("page_pool: this package is built without CUDA")
+    return torch.cuda.MemPool(_allocator().allocator())
+
+
+@functools.cache
+def _allocator() -> torch.cuda.memory.CUDAPluggableAllocator:
+    """It has to outlive all of its pools."""
+    return torch.cuda.memory.CUDAPluggableAllocator(
+        _C.__file__, "dynatrain_allocate_pages", "dynatrain_free_pages"
+    )
 
 
 def warm_up() -> None:

@@ -148,6 +148,8 @@ Status ArenaStorage::allocateFlat() {
         for (const BufferPart &at : partsOf(range))
           count(at, /*live=*/false);
   peakPages = livePages;
+  if (hasAddressesFirst())
+    DTRT_RETURN_IF_ERROR(bindAddresses());
   for (Side side : {Side::Source, Side::Destination})
     for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
       for (unsigned state : statesOf(shards(side)[shard].states))
@@ -158,6 +160,22 @@ Status ArenaStorage::allocateFlat() {
     for (int64_t m = 0; m < members(Side::Destination, own.destination); ++m)
       bind(Side::Destination, own.destination, own.state, m,
            data(Side::Source, own.source, own.state, m));
+  return {};
+}
+
+/// Where all buffers are, and memory for what exists.
+Status ArenaStorage::bindAddresses() {
+  for (Side side : {Side::Source, Side::Destination}) {
+    for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+      for (unsigned state : ownStates(*this, side, shard))
+        for (int64_t member = 0; member < members(side, shard); ++member)
+          DTRT_RETURN_IF_ERROR(appear({side, shard, state, member, {}}));
+    const std::vector<uint32_t> &held = pages[size_t(side)];
+    for (size_t i = 0; i < held.size(); ++i)
+      if (held[i] > 0)
+        DTRT_RETURN_IF_ERROR(memory.provide(
+            arenas[size_t(side)].get() + i * memory.page, memory.page));
+  }
   return {};
 }
 
@@ -202,32 +220,62 @@ Status ArenaStorage::appear(const BufferPart &at) {
   return {};
 }
 
-/// Pages that hold nothing live any more go; the rest must not be readable.
-void ArenaStorage::discard(const BufferPart &at) {
-  auto page = int64_t(memory.page);
+/// Calls fn(first byte, bytes) for runs of pages of which chosen(live bytes) is
+/// true, until one fails.
+template <typename Chosen, typename Fn>
+Status ArenaStorage::forEachRun(const BufferPart &at, Chosen chosen, Fn fn) {
   std::byte *arena = arenas[size_t(at.side)].get();
-  Interval free;
+  auto page = int64_t(memory.page);
+  Interval run;
+  Status status;
+  auto end = [&] {
+    if (run.size() > 0 && status.ok())
+      status = fn(arena + run.lo, uint64_t(run.size()));
+  };
   forEachPage(at, [&](uint32_t &held, Interval part) {
-    if (held > 0) {
-      memset(arena + part.lo, kReleased, size_t(part.size()));
+    if (!chosen(held))
       return;
-    }
     int64_t lo = part.lo / page * page;
-    if (free.hi != lo) {
-      if (free.size() > 0)
-        memory.discard(arena + free.lo, uint64_t(free.size()));
-      free.lo = lo;
+    if (run.hi != lo) {
+      end();
+      run.lo = lo;
     }
-    free.hi = lo + page;
+    run.hi = lo + page;
   });
-  if (free.size() > 0)
-    memory.discard(arena + free.lo, uint64_t(free.size()));
+  end();
+  return status;
+}
+
+/// Memory for pages that hold nothing yet, before it is counted.
+Status ArenaStorage::provide(const BufferPart &at) {
+  if (!hasAddressesFirst())
+    return {};
+  return forEachRun(
+      at, [](uint32_t held) { return held == 0; }, memory.provide);
+}
+
+/// Pages that hold nothing live any more go; the rest must not be readable.
+Status ArenaStorage::discard(const BufferPart &at) {
+  auto isEmpty = [](uint32_t held) { return held == 0; };
+  if (hasAddressesFirst())
+    return forEachRun(at, isEmpty, memory.takeBack);
+  std::byte *arena = arenas[size_t(at.side)].get();
+  forEachPage(at, [&](uint32_t &held, Interval part) {
+    if (held > 0)
+      memset(arena + part.lo, kReleased, size_t(part.size()));
+  });
+  return forEachRun(at, isEmpty, [this](std::byte *start, uint64_t bytes) {
+    memory.discard(start, bytes);
+    return Status();
+  });
 }
 
 Status ArenaStorage::create(const Segment &range) {
   Status status;
   for (const BufferPart &at : partsOf(range)) {
     bool first = buffers[indexOf(at)].live == 0;
+    if (status.ok())
+      status = provide(at);
     count(at, /*live=*/true);
     if (first && status.ok())
       status = appear(at);
@@ -240,9 +288,9 @@ Status ArenaStorage::release(const Segment &range) {
   for (const BufferPart &at : partsOf(range)) {
     count(at, /*live=*/false);
     if (memory.page > 0)
-      discard(at);
+      DTRT_RETURN_IF_ERROR(discard(at));
     Buffer &buffer = buffers[indexOf(at)];
-    if (buffer.live > 0)
+    if (buffer.live > 0 || hasAddressesFirst())
       continue;
     bind(at.side, at.shard, at.state, at.member, nullptr);
     buffer.block.reset();

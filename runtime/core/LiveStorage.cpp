@@ -20,6 +20,7 @@ LiveStorage::bind(const PlanCommon &common, const RankProgram &program,
   if (made->isByTensor())
     DTRT_RETURN_IF_ERROR(made->checkTogether());
   made->findMoving();
+  made->bindAddresses();
   DTRT_RETURN_IF_ERROR(made->createOthers());
   return made;
 }
@@ -127,6 +128,16 @@ void LiveStorage::findMoving() {
   }
 }
 
+/// What has its addresses before its memory.
+void LiveStorage::bindAddresses() {
+  for (const Noted &own : noted) {
+    const Place &place = places[indexOf(own)];
+    if (place.memory && place.memory->address())
+      LocalStorage::bind(own.tensor.side, own.shard, own.state, own.member,
+                         place.memory->address() + place.offset);
+  }
+}
+
 uint64_t LiveStorage::bytesOn(Side side) const {
   uint64_t bytes = 0;
   for (const ShardRecord &shard : shards(side))
@@ -204,7 +215,7 @@ Status LiveStorage::release(const Segment &range) {
     if (!place.memory)
       continue;
     place.live -= uint64_t(part.bytes.size());
-    if (place.live == 0)
+    if (place.live == 0 && !place.memory->address())
       LocalStorage::bind(part.side, part.shard, part.state, part.member,
                          nullptr);
     DTRT_RETURN_IF_ERROR(

@@ -67,6 +67,10 @@ public:
   }
   Status finish() override { return inner->finish(); }
   Status check() override;
+  uint64_t leastBytesFor(const PlanCommon &common,
+                         const RankProgram &program) const override {
+    return inner->leastBytesFor(common, program);
+  }
   bool capturable() const override { return inner->capturable(); }
   bool outlastsAbort() const override { return inner->outlastsAbort(); }
   void leakMemory() override {

@@ -10,8 +10,10 @@
 
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/core/BoxTable.h"
+#include "dtrt/core/CopyTable.h"
 #include "dtrt/core/MemorySource.h"
 #include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/format/ShardView.h"
 
 #include "BoxKernels.h"
 #include "GpuSteps.h"
@@ -89,6 +91,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   ~State();
 
   Status prepare(const GpuExecutorOptions &options);
+  Status checkRoom() const;
   Status prepareArena(const GpuExecutorOptions &options);
   void countRegions(Traffic &traffic) const;
   Status prepareTable();
@@ -104,6 +107,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   Status enqueueAhead(size_t index);
   Status bring(GpuLane lane, size_t last);
   Status bringNeeded(size_t index);
+  Status enqueueInOrder(size_t index);
   Status enqueue(size_t index);
   Status orderAfter(size_t index);
   Status launch(const GpuStep &step, const Rows &rows, cudaStream_t stream);
@@ -111,6 +115,12 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   Status waitForRoom(size_t group);
   Status runOnHost(size_t index);
   Status named(size_t index, const Status &why) const;
+
+  // Memory that comes and goes.
+  Status checkAddresses() const;
+  Status changeStorage(size_t index);
+  Status awaitSteps(const std::array<size_t, kNumGpuLanes> &last) const;
+  Status giveBack();
 
   // As one graph.
   Status capture();
@@ -150,6 +160,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   std::vector<std::vector<MessageRegions>> regions;
   GpuSteps steps;
   std::vector<size_t> groupSteps;
+  std::vector<size_t> inOrder;              // groups, and the steps of the host
   std::vector<size_t> bySide[kNumGpuLanes]; // steps of each lane
   Block table;
   std::vector<Rows> rows;    // by step
@@ -168,6 +179,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
 
   // Of one run.
   size_t next[kNumGpuLanes] = {}; // in bySide
+  std::vector<size_t> toRelease;  // steps that have yet to be done
   /// By lane, the last step of each other lane that it has waited for.
   std::array<size_t, kNumGpuLanes> seen[kNumGpuLanes];
   ExecutionStats stats;
@@ -176,6 +188,30 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
 //===----------------------------------------------------------------------===//
 // Preparing
 //===----------------------------------------------------------------------===//
+
+/// Before anything is allocated: whether the GPU has what the plan needs at
+/// least beside its shards, and who has the rest.
+Status GpuExecutor::State::checkRoom() const {
+  auto room = roomOn(gpu);
+  DTRT_RETURN_IF_ERROR(room);
+  const RankProgram &program = storage.program();
+  uint64_t staging = program.stagingBytes;
+  uint64_t buffers =
+      streams ? streams->leastBytesFor(storage.common(), program) : 0;
+  auto tables = copyTableBytes(storage.common(), program);
+  DTRT_RETURN_IF_ERROR(tables);
+  uint64_t needed = staging + buffers + *tables;
+  if (needed <= room->free)
+    return {};
+  return makeError(
+      ErrorCode::OutOfMemory, "device ", device, ": GPU ", gpu, " has ",
+      room->free, " of ", room->total, " bytes free, at least ", needed,
+      " are needed, ", needed - room->free, " more: ", staging, " of staging, ",
+      *tables, " of tables, ", buffers,
+      " of the transport's buffers; all else is with this process and others "
+      "on this GPU, what torch's allocator keeps unused too "
+      "(torch.cuda.empty_cache gives that back)");
+}
 
 Status GpuExecutor::State::prepareArena(const GpuExecutorOptions &options) {
   const RankProgram &program = storage.program();
@@ -234,10 +270,17 @@ Status GpuExecutor::State::prepareQueues() {
     DTRT_RETURN_IF_ERROR(lanes[lane].create(
         GpuLane(lane) == GpuLane::Wire ? Urgency::Most : Urgency::Least));
   for (size_t i = 0; i < steps.list.size(); ++i) {
+    const GpuStep &step = steps.list[i];
     events.emplace_back();
+    if (step.isOfHost() || step.op == Opcode::Group)
+      inOrder.push_back(i);
+    if (step.isOfHost()) {
+      wantsGraph = false;
+      continue;
+    }
     DTRT_RETURN_IF_ERROR(events.back().create());
-    bySide[size_t(steps.list[i].lane)].push_back(i);
-    if (steps.list[i].op == Opcode::Group)
+    bySide[size_t(step.lane)].push_back(i);
+    if (step.op == Opcode::Group)
       groupSteps.push_back(i);
   }
   DTRT_RETURN_IF_ERROR(ready.create());
@@ -257,8 +300,7 @@ Status GpuExecutor::State::prepareQueues() {
 }
 
 Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
-  if (storage.common().summary.mode != MemoryMode::Rollback)
-    return makeError("plan of mode flat, expected rollback on a GPU");
+  DTRT_RETURN_IF_ERROR(checkAddresses());
   auto current = currentGpu();
   DTRT_RETURN_IF_ERROR(current);
   gpu = *current;
@@ -276,6 +318,7 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
       return makeError("device ", device, ": ", found.status());
     regions = std::move(*found);
   }
+  DTRT_RETURN_IF_ERROR(checkRoom());
   DTRT_RETURN_IF_ERROR(prepareArena(options));
   auto made = stepsOf(storage, arena, std::move(regions));
   DTRT_RETURN_IF_ERROR(made);
@@ -302,6 +345,7 @@ Status GpuExecutor::State::named(size_t index, const Status &why) const {
 /// Nothing of this run is on any stream yet.
 Status GpuExecutor::State::begin() {
   std::fill(std::begin(next), std::end(next), 0);
+  toRelease.clear();
   for (auto &lane : seen)
     lane.fill(kNoStep);
   if (!waitsForReady)
@@ -416,24 +460,35 @@ Status GpuExecutor::State::enqueueEarlier(size_t index) {
 
 Status GpuExecutor::State::enqueueAll() {
   UseGpu use(gpu);
-  for (size_t group : groupSteps) {
-    DTRT_RETURN_IF_ERROR(bringNeeded(group));
-    // A wave that the host waits for has its neighbours on their way before.
-    if (!streams) {
-      DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
-      DTRT_RETURN_IF_ERROR(enqueueAhead(group));
-    }
-    DTRT_RETURN_IF_ERROR(bring(GpuLane::Wire, group));
-    DTRT_RETURN_IF_ERROR(enqueueEarlier(group));
-  }
+  for (size_t index : inOrder)
+    DTRT_RETURN_IF_ERROR(enqueueInOrder(index));
   return enqueueEarlier(SIZE_MAX - 1);
+}
+
+/// A group, or what the host does: it comes behind all steps before it, and
+/// before all that follow.
+Status GpuExecutor::State::enqueueInOrder(size_t index) {
+  if (steps.list[index].isOfHost()) {
+    DTRT_RETURN_IF_ERROR(enqueueEarlier(index));
+    Status status = changeStorage(index);
+    return status.ok() ? status : named(index, status);
+  }
+  DTRT_RETURN_IF_ERROR(bringNeeded(index));
+  // A wave that the host waits for has its neighbours on their way before.
+  if (!streams) {
+    DTRT_RETURN_IF_ERROR(enqueueEarlier(index));
+    DTRT_RETURN_IF_ERROR(enqueueAhead(index));
+  }
+  DTRT_RETURN_IF_ERROR(bring(GpuLane::Wire, index));
+  return enqueueEarlier(index);
 }
 
 /// Packs up to the next group that wait for nothing that has yet to start.
 Status GpuExecutor::State::enqueueAhead(size_t index) {
-  for (size_t i = index + 1;
-       i < steps.list.size() && steps.list[i].op != Opcode::Group; ++i) {
+  for (size_t i = index + 1; i < steps.list.size(); ++i) {
     const GpuStep &step = steps.list[i];
+    if (step.op == Opcode::Group || step.isOfHost())
+      return {};
     if (step.op != Opcode::Pack)
       continue;
     for (size_t earlier : step.after)
@@ -456,6 +511,78 @@ Status GpuExecutor::State::runOnHost(size_t index) {
   std::chrono::duration<double> time = Clock::now() - begin;
   stats.groupSeconds += time.count();
   return status;
+}
+
+//===----------------------------------------------------------------------===//
+// Memory that comes and goes
+//===----------------------------------------------------------------------===//
+
+/// The table of copies is made before there is memory.
+Status GpuExecutor::State::checkAddresses() const {
+  if (storage.common().summary.mode != MemoryMode::Flat)
+    return {};
+  for (Side side : {Side::Source, Side::Destination})
+    for (uint32_t shard = 0; shard < storage.shards(side).size(); ++shard)
+      for (unsigned state : statesOf(storage.shards(side)[shard].states))
+        for (int64_t m = 0; m < storage.members(side, shard); ++m)
+          if (storage.memberBytes(side, shard, state) > 0 &&
+              !storage.data(side, shard, state, m))
+            return makeError(
+                "device ", device, ": a ", sideName(side),
+                " tensor has no addresses yet, expected those of a pool of "
+                "pages for a plan of mode flat on a GPU");
+  return {};
+}
+
+/// Until these steps have ended; none of them is a group that the host runs.
+Status GpuExecutor::State::awaitSteps(
+    const std::array<size_t, kNumGpuLanes> &last) const {
+  Pause pause;
+  for (size_t step : last)
+    while (step != kNoStep) {
+      cudaError_t found = cudaEventQuery(events[step].get());
+      if (found == cudaSuccess)
+        break;
+      if (found != cudaErrorNotReady)
+        return cudaStatus(found, "work on a GPU failed");
+      if (streams && streams->stopped())
+        return makeError(ErrorCode::Cancelled, "the transfer was stopped");
+      pause();
+    }
+  return {};
+}
+
+/// What has been released, when all that was put on streams has ended.
+Status GpuExecutor::State::giveBack() {
+  for (size_t index : toRelease)
+    for (const Segment &segment : steps.list[index].storage) {
+      Status status = storage.release(segment);
+      if (!status.ok())
+        return named(index, status);
+    }
+  toRelease.clear();
+  return {};
+}
+
+/// All steps before this one are on streams, and none behind it. A release
+/// waits until its pages are of use.
+Status GpuExecutor::State::changeStorage(size_t index) {
+  if (steps.list[index].op == Opcode::Release) {
+    toRelease.push_back(index);
+    return {};
+  }
+  if (!toRelease.empty()) {
+    std::array<size_t, kNumGpuLanes> last;
+    last.fill(kNoStep);
+    for (size_t lane = 0; lane < kNumGpuLanes; ++lane)
+      if (next[lane] > 0 && (streams || GpuLane(lane) != GpuLane::Wire))
+        last[lane] = bySide[lane][next[lane] - 1];
+    DTRT_RETURN_IF_ERROR(awaitSteps(last));
+    DTRT_RETURN_IF_ERROR(giveBack());
+  }
+  for (const Segment &segment : steps.list[index].storage)
+    DTRT_RETURN_IF_ERROR(storage.create(segment));
+  return {};
 }
 
 //===----------------------------------------------------------------------===//
@@ -512,7 +639,11 @@ Status GpuExecutor::State::runAfter(cudaStream_t trainer) {
   UseGpu use(gpu);
   DTRT_RETURN_IF_ERROR(ready.record(trainer));
   waitsForReady = true;
-  return {};
+  if (storage.common().summary.mode != MemoryMode::Flat)
+    return {};
+  // Memory may go before the first step.
+  return cudaStatus(cudaEventSynchronize(ready.get()),
+                    "what the trainer has on its stream failed");
 }
 
 bool GpuExecutor::State::reached(size_t group) const {
@@ -629,6 +760,8 @@ Status GpuExecutor::State::run() {
   Status drained = drain(!status.ok());
   if (status.ok() && drained.ok() && streams)
     status = streams->check();
+  if (status.ok() && drained.ok())
+    status = giveBack();
   if (status.ok())
     status = drained;
   else if (!drained.ok())

@@ -4,8 +4,8 @@
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopbackWorld.h"
 #include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/cuda/GpuPages.h"
 
-#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/format/ShardView.h"
 
 #include <algorithm>
@@ -28,20 +28,42 @@ Status copyBuffers(const CopyBytes &copy, const LocalStorage &from,
   return {};
 }
 
+/// The same plan for a host that has both sides at once.
+PlanCommon withAllMemory(PlanCommon common) {
+  common.summary.mode = MemoryMode::Rollback;
+  return common;
+}
+
 } // namespace
 
+Result<std::unique_ptr<ArenaStorage>>
+allocateGpuShards(const PlanCommon &common, const RankProgram &program,
+                  const DriverApi *driver) {
+  if (common.summary.mode != MemoryMode::Flat)
+    return ArenaStorage::allocate(common, program, gpuMemory());
+  auto gpu = currentGpu();
+  DTRT_RETURN_IF_ERROR(gpu);
+  auto pool = GpuPages::create(*gpu, UINT64_MAX, driver);
+  DTRT_RETURN_IF_ERROR(pool);
+  return ArenaStorage::allocate(common, program, pagesOf(*pool));
+}
+
 Status fillGpuShards(LocalStorage &storage) {
-  auto host = ArenaStorage::allocate(storage.common(), storage.program());
+  PlanCommon common = withAllMemory(storage.common());
+  auto host = ArenaStorage::allocate(common, storage.program());
   DTRT_RETURN_IF_ERROR(host);
   fillShards(**host);
   CopyBytes copy = gpuCopies();
   DTRT_RETURN_IF_ERROR(copyBuffers(copy, **host, storage, Side::Source));
+  if (storage.common().summary.mode == MemoryMode::Flat)
+    return {}; // the destination is not there yet
   return copyBuffers(copy, **host, storage, Side::Destination);
 }
 
 Status checkGpuShards(const LocalStorage &storage, CheckReport &report) {
   const RankProgram &program = storage.program();
-  auto host = ArenaStorage::allocate(storage.common(), program);
+  PlanCommon common = withAllMemory(storage.common());
+  auto host = ArenaStorage::allocate(common, program);
   DTRT_RETURN_IF_ERROR(host);
   DTRT_RETURN_IF_ERROR(
       copyBuffers(gpuCopies(), storage, **host, Side::Destination));
@@ -66,7 +88,7 @@ Status runDevice(const PlanReader &plan, Device &device, Transport &transport,
                  bool check, int gpu) {
   DTRT_RETURN_IF_ERROR(useGpu(gpu));
   const PlanCommon &common = plan.common();
-  auto storage = ArenaStorage::allocate(common, device.program, gpuMemory());
+  auto storage = allocateGpuShards(common, device.program);
   DTRT_RETURN_IF_ERROR(storage);
   if (check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));

@@ -30,6 +30,19 @@ Result<int> currentGpu() {
   return gpu;
 }
 
+Status awaitGpu(int gpu) {
+  UseGpu use(gpu);
+  return cudaStatus(cudaDeviceSynchronize(), "work on a GPU failed");
+}
+
+Result<GpuRoom> roomOn(int gpu) {
+  UseGpu use(gpu);
+  size_t free = 0, total = 0;
+  DTRT_RETURN_IF_ERROR(cudaStatus(cudaMemGetInfo(&free, &total),
+                                  "cannot query the memory of a GPU"));
+  return GpuRoom{free, total};
+}
+
 namespace {
 
 Result<int> gpuOr(std::optional<int> given) {

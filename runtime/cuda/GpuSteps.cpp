@@ -75,10 +75,14 @@ private:
     case Opcode::Unpack:
     case Opcode::Zero:
       return addSegments(instruction, step);
-    default:
-      return makeError(opcodeName(instruction.op),
-                       " in a plan of mode rollback");
+    case Opcode::Create:
+    case Opcode::Release:
+      step.storage = instruction.segments;
+      return {};
+    case Opcode::Relay:
+      break; // never asked for
     }
+    return makeError("unknown opcode");
   }
 
   Status addSegments(const Instruction &instruction, GpuStep &step) {
@@ -161,6 +165,8 @@ private:
     step.readsDestination |= next.readsDestination;
     step.writesDestination |= next.writesDestination;
     step.bytes += next.bytes;
+    step.storage.insert(step.storage.end(), next.storage.begin(),
+                        next.storage.end());
   }
 
   LocalStorage &storage;
@@ -184,7 +190,8 @@ void addStep(ByLane &steps, GpuLane lane, size_t step) {
 
 /// Elements of the destination are written once, by what is proved of every
 /// plan, so that only their readers must wait; the source is never written.
-/// Staging bytes are used again and again.
+/// Staging bytes are used again and again. What the host does between steps is
+/// ordered by it, not here.
 class Orderer {
 public:
   explicit Orderer(std::vector<GpuStep> &steps) : steps(steps) {

@@ -3,7 +3,8 @@
 // Neighbouring packs of a program become one step, one launch, and so do
 // unpacks, copies and zeros. Every step belongs to a lane, a stream that takes
 // its steps in the order of the program; a step names the steps of other lanes
-// that must have ended before it.
+// that must have ended before it. In mode flat memory comes and goes between
+// them: that is the host's work, a step of no lane.
 //
 //===----------------------------------------------------------------------===//
 
@@ -42,6 +43,11 @@ struct GpuStep {
   bool readsDestination = false;
   bool writesDestination = false;
   uint64_t bytes = 0; // copied or zeroed
+  /// Of a create or a release: what comes or goes.
+  std::vector<Segment> storage;
+  bool isOfHost() const {
+    return op == Opcode::Create || op == Opcode::Release;
+  }
   /// By lane: the last step that must have ended; kNoStep: none.
   std::array<size_t, kNumGpuLanes> after;
 };

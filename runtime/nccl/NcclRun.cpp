@@ -2,7 +2,6 @@
 
 #include "dtrt/nccl/NcclRun.h"
 
-#include "dtrt/core/ArenaStorage.h"
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
 #include "dtrt/cuda/GpuMemory.h"
@@ -67,7 +66,7 @@ Result<LoopbackReport> moveShards(const PlanReader &plan,
                                   const RankProgram &program,
                                   NcclTransport &transport,
                                   const NcclRunOptions &options) {
-  auto storage = ArenaStorage::allocate(plan.common(), program, gpuMemory());
+  auto storage = allocateGpuShards(plan.common(), program, options.driver);
   DTRT_RETURN_IF_ERROR(storage);
   if (options.check)
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));

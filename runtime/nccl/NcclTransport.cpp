@@ -7,6 +7,7 @@
 #include "Stream.h"
 
 #include "dtrt/core/MemorySource.h"
+#include "dtrt/core/NcclPeers.h"
 #include "dtrt/cuda/GpuMemory.h"
 
 #include <algorithm>
@@ -288,6 +289,21 @@ NcclTransport::State::warmMessages(const std::vector<WarmMessage> &group,
                         message.bytes});
   }
   return messages;
+}
+
+/// What the environment says, or NCCL's default.
+static uint64_t netChunkBytes() {
+  const char *text = getenv("NCCL_P2P_NET_CHUNKSIZE");
+  long long given = text ? atoll(text) : 0;
+  return given > 0 ? uint64_t(given) : 128 << 10;
+}
+
+uint64_t NcclTransport::leastBytesFor(const PlanCommon &common,
+                                      const RankProgram &program) const {
+  return ncclBuffersOf(ncclPeersOf(common, program),
+                       leastNcclTerms(common.cluster, hasSeveralNodes(common),
+                                      netChunkBytes()))
+      .sum();
 }
 
 Result<std::byte *> NcclTransport::prepare(const Traffic &traffic) {

@@ -99,7 +99,7 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
 }
 
 Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
-              const PeakParts &parts) {
+              const PeakParts &parts, const GpuParts &gpu) {
   return {{"device", program.device},
           {"source_rank", program.sourceRank},
           {"destination_rank", program.destinationRank},
@@ -111,6 +111,11 @@ Json rankJson(const RankProgram &program, const DeviceTraffic &traffic,
            {{"source", parts.source},
             {"destination", parts.destination},
             {"staging", parts.staging}}},
+          {"gpu_parts",
+           {{"tables", gpu.tables},
+            {"nccl_local", gpu.local},
+            {"nccl_network", gpu.network}}},
+          {"gpu_peak_bytes", traffic.peakBytes + gpu.sum()},
           {"copied_bytes", traffic.copied},
           {"sent_bytes", traffic.sent},
           {"received_bytes", traffic.received},
@@ -236,7 +241,8 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
 }
 
 void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
-                   const PeakParts &parts, std::ostream &out) {
+                   const PeakParts &parts, const GpuParts &gpu,
+                   std::ostream &out) {
   out << "\n";
   writeRow(out, "device",
            std::to_string(program.device) + ", source rank " +
@@ -251,6 +257,11 @@ void writeRankText(const RankProgram &program, const DeviceTraffic &traffic,
                bytesText(parts.source) + ", destination " +
                bytesText(parts.destination) + ", staging " +
                bytesText(parts.staging));
+  writeRow(out, "  peak over NCCL",
+           bytesText(traffic.peakBytes + gpu.sum()) + ": tables " +
+               bytesText(gpu.tables) + " more, buffers of NCCL " +
+               bytesText(gpu.local) + " in the node, " +
+               bytesText(gpu.network) + " for the network");
   writeRow(out, "  copies", bytesText(traffic.copied));
   writeRow(out, "  sends", bytesText(traffic.sent));
   writeRow(out, "  receives", bytesText(traffic.received));
@@ -272,9 +283,13 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
   }
   DeviceTraffic traffic;
   PeakParts parts;
+  GpuParts gpu;
   if (program) {
     traffic = trafficOf(plan.common(), *program);
     parts = peakPartsOf(plan.common(), *program);
+    auto beside = gpuPartsOf(plan.common(), *program);
+    DTRT_RETURN_IF_ERROR(beside);
+    gpu = *beside;
   }
   std::optional<Result<PlanLosses>> losses;
   if (tell == TellLosses::Yes && !program &&
@@ -284,13 +299,13 @@ Status writeInspection(const PlanReader &plan, std::optional<uint32_t> device,
   if (format == OutputFormat::Json) {
     Json json = planJson(plan, told);
     if (program)
-      json["rank"] = rankJson(*program, traffic, parts);
+      json["rank"] = rankJson(*program, traffic, parts, gpu);
     out << json.dump(2) << "\n";
     return {};
   }
   writePlanText(plan, told, out);
   if (program)
-    writeRankText(*program, traffic, parts, out);
+    writeRankText(*program, traffic, parts, gpu, out);
   return {};
 }
 

@@ -15,6 +15,9 @@
 #include "Interruptible.h"
 #include "JobBinding.h"
 #include "TorchMemory.h"
+#ifdef DT_HAS_CUDA
+#include "TorchGpuMemory.h"
+#endif
 
 #include "dtrt/format/PlanSet.h"
 #include "dtrt/format/Views.h"
@@ -35,6 +38,7 @@
 #include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
 #include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/cuda/GpuPoolEntries.h"
 #endif
 #ifdef DT_HAS_NCCL
 #include "dtrt/nccl/NcclTransport.h"
@@ -188,6 +192,12 @@ bool isHollow(const at::Tensor &tensor) {
   return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
 }
 
+/// Where a tensor lies; none: on the host.
+std::optional<int> gpuOf(const at::Tensor &tensor) {
+  return tensor.is_cuda() ? std::optional<int>(tensor.get_device())
+                          : std::nullopt;
+}
+
 Tensor makeTensor(const std::string &tensor, const std::string &state,
                   bool source, uint32_t ordinal, const at::Tensor &data) {
   auto storage = data.storage().getWeakStorageImpl();
@@ -198,8 +208,7 @@ Tensor makeTensor(const std::string &tensor, const std::string &state,
           WeakTensor(data.getIntrusivePtr()),
           data.storage().data(),
           data.storage().nbytes(),
-          data.is_cuda() ? std::optional<int>(data.get_device())
-                         : std::nullopt};
+          gpuOf(data)};
 }
 
 std::vector<TensorBinding> bindingsOf(const std::vector<Tensor> &tensors) {
@@ -273,6 +282,22 @@ Status checkArrived(const std::vector<Tensor> &tensors) {
 //===----------------------------------------------------------------------===//
 // Switches
 //===----------------------------------------------------------------------===//
+
+/// A storage on the host or a GPU.
+Result<std::unique_ptr<TorchMemory>>
+memoryOf(c10::weak_intrusive_ptr<c10::StorageImpl> storage,
+         std::optional<int> gpu) {
+  if (!gpu)
+    return std::make_unique<TorchMemory>(std::move(storage));
+#ifdef DT_HAS_CUDA
+  auto pool = processPages(*gpu);
+  DTRT_RETURN_IF_ERROR(pool);
+  return std::unique_ptr<TorchMemory>(
+      std::make_unique<TorchGpuMemory>(std::move(storage), *pool));
+#else
+  return makeError("built without CUDA");
+#endif
+}
 
 class LiveSwitch {
 public:
@@ -444,6 +469,7 @@ private:
            (summary.granularity == Granularity::Tensor || memory.hasPages());
   }
   Status findMemories();
+  Status findMemory(Tensor &tensor);
   void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport, bool compresses);
   Status connectNcclOf(bool digests, bool oneSided);
@@ -452,7 +478,7 @@ private:
   Plan plan;
   World world;
   std::vector<Tensor> tensors;
-  /// Of tensors on the host, by storage.
+  /// Of tensors on the host or in a pool of pages, by storage.
   std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
   CompressionReport compressed;
   std::unique_ptr<Switch> inner;
@@ -462,19 +488,36 @@ private:
 #endif
 };
 
-/// The memory of every tensor on the host. What comes and goes has to be able
-/// to.
-Status LiveSwitch::findMemories() {
-  for (Tensor &tensor : tensors) {
-    auto storage = tensor.storage.lock();
-    if (tensor.gpu || !storage)
-      continue;
-    auto &memory = memories[storage.get()];
-    if (!memory)
-      memory = std::make_unique<TorchMemory>(tensor.storage);
-    memory->add(tensor.binding.offset, tensor.binding.bytes);
-    tensor.binding.memory = memory.get();
+/// The memory of a tensor; of those on GPUs only what is in a pool of pages, or
+/// will be.
+Status LiveSwitch::findMemory(Tensor &tensor) {
+  auto storage = tensor.storage.lock();
+  const PlanSummary &summary = plan->common().summary;
+  if (!storage || (tensor.gpu && summary.mode != MemoryMode::Flat))
+    return {};
+  auto &memory = memories[storage.get()];
+  if (!memory) {
+    auto made = memoryOf(tensor.storage, tensor.gpu);
+    DTRT_RETURN_IF_ERROR(made);
+    memory = std::move(*made);
   }
+  memory->add(tensor.binding.offset, tensor.binding.bytes);
+  if (!tensor.gpu || memory->hasPages())
+    tensor.binding.memory = memory.get();
+  else if (summary.granularity == Granularity::Tensor)
+    return makeError("tensor '", tensor.binding.tensor, "' state '",
+                     tensor.binding.state, "' is not in the pool of pages of ",
+                     "GPU ", *tensor.gpu, ", of which a plan by tensor takes ",
+                     "all memory");
+  return {};
+}
+
+/// What comes and goes has to be able to.
+Status LiveSwitch::findMemories() {
+  for (Tensor &tensor : tensors)
+    DTRT_RETURN_IF_ERROR(findMemory(tensor));
+  for (const auto &[storage, memory] : memories)
+    DTRT_RETURN_IF_ERROR(memory->prepare());
   for (const Tensor &tensor : tensors) {
     const TensorBinding &binding = tensor.binding;
     bool isSource = binding.side == Side::Source;
@@ -595,14 +638,23 @@ World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
           makeC10dStore(std::move(store))};
 }
 
-/// Gives a tensor on the host, which has no memory, that whose pages can go.
+/// Gives a tensor that has no memory one whose pages can go.
 void allocatePages(const at::Tensor &tensor) {
   if (!isHollow(tensor))
     return;
   uint64_t offset = uint64_t(tensor.storage_offset()) * tensor.element_size();
-  TorchMemory memory(tensor.storage().getWeakStorageImpl());
-  memory.add(offset, tensor.nbytes());
-  check(statusOf(memory.create(0, offset + tensor.nbytes())));
+  auto memory =
+      take(memoryOf(tensor.storage().getWeakStorageImpl(), gpuOf(tensor)));
+  memory->add(offset, tensor.nbytes());
+  check(statusOf(memory->create(0, offset + tensor.nbytes())));
+}
+
+/// A tensor of this shape that has never had memory; `like` has no elements.
+at::Tensor hollowLike(const at::Tensor &like,
+                      const std::vector<int64_t> &shape) {
+  at::Tensor made = like.new_empty({0});
+  made.unsafeGetTensorImpl()->set_sizes_contiguous(shape);
+  return made;
 }
 
 void refuse(const Plan &plan, const World &world, const std::string &why) {
@@ -842,6 +894,7 @@ PYBIND11_MODULE(_C, module) {
   module.def("features", &features);
   module.def("why_no_gpu_codec", &whyNoGpuCodec);
   module.def("allocate_pages", &allocatePages);
+  module.def("hollow_like", &hollowLike);
   module.def("name_exceptions", &nameExceptions);
   module.def("meet", &meet);
   module.def("refuse", &refuse);

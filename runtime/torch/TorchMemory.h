@@ -36,6 +36,8 @@ public:
   /// The storage as it was last made or given back here; none: neither was.
   const std::optional<Extent> &remade() const { return extent; }
 
+  /// When all tensors are known, before the plan's copies are.
+  virtual Status prepare() { return {}; }
   /// Mappings made here, and what has no memory yet.
   bool hasPages() const override;
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
@@ -43,10 +45,16 @@ public:
   bool canTake(const LiveMemory &from) const override;
   void take(LiveMemory &from) override;
 
+protected:
+  using Bytes = std::vector<std::pair<uint64_t, uint64_t>>;
+  void set(c10::StorageImpl &storage, at::DataPtr data, uint64_t bytes);
+  uint64_t needs() const { return needed; }
+  const Bytes &ofTensors() const { return tensors; }
+  c10::intrusive_ptr<c10::StorageImpl> lock() const { return weak.lock(); }
+
 private:
   bool isMapped(const c10::StorageImpl &storage) const;
   Status reserve(c10::StorageImpl &storage);
-  void set(c10::StorageImpl &storage, at::DataPtr data, uint64_t bytes);
   void countAll();
   uint64_t named() const;
   /// Adds bytes [lo, hi) to their pages, or takes them away. Calls fn(first,
@@ -56,10 +64,10 @@ private:
   c10::weak_intrusive_ptr<c10::StorageImpl> weak;
   uint64_t page;
   std::optional<Extent> extent;
-  uint64_t needed = 0; // bytes, to the end of the last tensor
-  std::vector<std::pair<uint64_t, uint64_t>> tensors; // their bytes
-  uint64_t live = 0;                                  // bytes that exist
-  std::vector<uint32_t> pages;                        // the same of each page
+  uint64_t needed = 0;         // bytes, to the end of the last tensor
+  Bytes tensors;               // their bytes
+  uint64_t live = 0;           // bytes that exist
+  std::vector<uint32_t> pages; // the same of each page
 };
 
 } // namespace dtrt

@@ -8,6 +8,7 @@
 
 #include "BorrowedTransport.h"
 #include "CompressedWorld.h"
+#include "FakeDriver.h"
 #include "FakeGpu.h"
 #include "FakeKernels.h"
 #include "GpuPlans.h"
@@ -19,6 +20,7 @@
 #include "dtrt/cuda/GpuLoopback.h"
 #include "dtrt/cuda/GpuLoopbackWorld.h"
 #include "dtrt/cuda/GpuMemory.h"
+#include "dtrt/cuda/GpuPages.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -91,16 +93,26 @@ INSTANTIATE_TEST_SUITE_P(
 
 namespace {
 
+/// Memory for a device's shards, in mode flat of a pool of pages.
+using MakeMemory = std::function<MemorySource(const RankProgram &)>;
+/// Called with a device's shards when it has run.
+using LookAt = std::function<void(const ArenaStorage &)>;
+
+MemorySource memoryOf(const RankProgram &) { return gpuMemory(); }
+
 /// Every device of the plan on GPU 0 over the ends of this world, checked.
 template <typename World>
-void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {}) {
+void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {},
+                const MakeMemory &memory = memoryOf,
+                const LookAt &look = nullptr) {
   PlanReader plan = test.reader();
   World world(plan.devices());
   auto run = [&](uint32_t device) -> Status {
     Transport &transport = world.endpoint(device);
     auto program = plan.program(device);
     DTRT_RETURN_IF_ERROR(program);
-    auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+    auto storage =
+        ArenaStorage::allocate(plan.common(), *program, memory(*program));
     DTRT_RETURN_IF_ERROR(storage);
     DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
     DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), peersOf(*program)));
@@ -109,9 +121,12 @@ void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {}) {
     auto executor = GpuExecutor::prepare(**storage, transport, options);
     DTRT_RETURN_IF_ERROR(executor);
     DTRT_RETURN_IF_ERROR((*executor)->run());
+    if (look)
+      look(**storage);
     CheckReport report;
     DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report));
-    return report.mismatches == 0 && report.bytesChecked > 0
+    bool checked = report.bytesChecked > 0 || program->destination.empty();
+    return report.mismatches == 0 && checked
                ? Status()
                : makeError(report.mismatches, " mismatches");
   };
@@ -156,6 +171,131 @@ TEST(GpuExecutor, EveryByteArrivesOverCompressedLinks) {
     FakeNvcompCounts counts = takeFakeNvcompCounts();
     EXPECT_GT(counts.compressed, 0u);
     EXPECT_GT(counts.decompressed, 0u);
+  }
+}
+
+//===----------------------------------------------------------------------===//
+// Flat memory
+//===----------------------------------------------------------------------===//
+
+namespace {
+
+/// A pool for each device, and what the device needs of it.
+class Pools {
+public:
+  MakeMemory make() {
+    return [this](const RankProgram &program) {
+      auto pool = GpuPages::create(0, UINT64_MAX, &fakeDriver());
+      EXPECT_TRUE(pool.ok()) << pool.status().message();
+      std::lock_guard<std::mutex> lock(mutex);
+      pools[program.device] = *pool;
+      return pagesOf(*pool);
+    };
+  }
+  /// What a device had at most is what its plan says, page for page.
+  LookAt expectPeaks() {
+    return [this](const ArenaStorage &storage) {
+      std::lock_guard<std::mutex> lock(mutex);
+      GpuPageCounts counts = pools.at(storage.program().device)->counts();
+      EXPECT_EQ(counts.mostCreated * kPage, storage.peakPageBytes());
+      EXPECT_EQ(counts.created, counts.mostCreated);
+      peak = std::max(peak, counts.mostCreated * kPage +
+                                storage.program().stagingBytes);
+    };
+  }
+
+  static constexpr uint64_t kPage = 4096;
+  uint64_t peak = 0; // with staging, of the device that had most
+
+private:
+  std::mutex mutex;
+  std::map<uint32_t, std::shared_ptr<GpuPages>> pools;
+};
+
+std::vector<TestPlan> flatPlans() {
+  std::vector<TestPlan> plans = {reshapePlan(), forwardingPlan(),
+                                 wavesPlan(300, 425), rowsToColumnsPlan(),
+                                 mixedPlan()};
+  for (TestPlan &plan : plans)
+    makeFlat(plan, Pools::kPage);
+  plans.push_back(reshapePlan(MemoryMode::Flat)); // all at once
+  plans.push_back(keptSquare());
+  return plans;
+}
+
+template <typename World> void runFlat(int rounds) {
+  for (int round = 0; round < rounds; ++round)
+    for (const TestPlan &plan : flatPlans()) {
+      Pools pools;
+      runChecked<World>(plan, {}, pools.make(), pools.expectPeaks());
+    }
+}
+
+} // namespace
+
+TEST(GpuExecutorInFlatMemory, EveryByteArrivesInAnyOrderThatEventsAllow) {
+  runFlat<StreamWorld>(5);
+}
+
+TEST(GpuExecutorInFlatMemory, EveryByteArrivesWhereTheHostStartsEachGroup) {
+  runFlat<HostStagedWorld>(5);
+}
+
+/// Shards of whole pages, so that the plan's bytes are pages: two devices with
+/// 24 pages before and after, and pieces of one page.
+TEST(GpuExecutorInFlatMemory, ThePeakIsThatOfThePlan) {
+  TestPlan plan = rowsToColumnsPlan(512, 192);
+  makeFlat(plan, Pools::kPage);
+  uint64_t side = 24 * Pools::kPage;
+  EXPECT_EQ(plan.common.summary.sourceMax, side);
+  EXPECT_EQ(plan.common.summary.destinationMax, side);
+  Pools pools;
+  runChecked<StreamWorld>(plan, {}, pools.make(), pools.expectPeaks());
+  EXPECT_EQ(pools.peak, plan.common.summary.devicePeak);
+  EXPECT_LT(pools.peak, 2 * side + plan.common.summary.stagingPeak);
+}
+
+TEST(GpuExecutorInFlatMemory, NoGraphIsMadeOfIt) {
+  TestPlan plan = rowsToColumnsPlan();
+  makeFlat(plan, Pools::kPage);
+  GpuExecutorOptions options;
+  options.graph = true;
+  Pools pools;
+  runChecked<StreamWorld>(plan, options, pools.make(), pools.expectPeaks());
+}
+
+TEST(GpuExecutorInFlatMemory, TensorsWithoutAddressesAreRefused) {
+  TestPlan test = rowsToColumnsPlan();
+  makeFlat(test, Pools::kPage);
+  PlanReader plan = test.reader();
+  auto program = plan.program(0);
+  GpuLoopbackWorld world(plan.devices());
+  auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  auto executor = GpuExecutor::prepare(**storage, world.endpoint(0), {&plan});
+  ASSERT_FALSE(executor.ok());
+  EXPECT_EQ(executor.status().message(),
+            "device 0: a destination tensor has no addresses yet, expected "
+            "those of a pool of pages for a plan of mode flat on a GPU");
+}
+
+/// What is put on streams before a release has ended when its pages go: here
+/// the driver would map them elsewhere at once.
+TEST(GpuExecutorInFlatMemory, ADriverWithoutAPageToSpareIsEnough) {
+  TestPlan test = rowsToColumnsPlan(512, 192);
+  makeFlat(test, Pools::kPage);
+  // Of both devices.
+  uint64_t pages =
+      2 * (test.common.summary.devicePeak - test.common.summary.stagingPeak) /
+      Pools::kPage;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeGpuOptions gpus;
+    gpus.seed = seed;
+    resetFakeGpus(gpus);
+    setFakeDriver({Pools::kPage, pages});
+    Pools pools;
+    runChecked<StreamWorld>(test, {}, pools.make());
+    EXPECT_EQ(fakeDriverCounts().mostCreated, pages) << "seed " << seed;
   }
 }
 
@@ -252,6 +392,27 @@ TEST(GpuExecutor, AFailureLeavesNothingOnTheGpu) {
 
 TEST(GpuExecutor, AFailureOfAGroupOnAStreamLeavesNothingOnTheGpu) {
   expectNothingLeft<BreakingStreams>();
+}
+
+TEST(GpuExecutorInFlatMemory, ADriverWithTooFewPagesIsAnErrorWithItsPlace) {
+  TestPlan test = rowsToColumnsPlan(512, 192);
+  makeFlat(test, Pools::kPage);
+  PlanReader plan = test.reader();
+  auto program = plan.program(0);
+  setFakeDriver({Pools::kPage, 24});
+  auto pool = GpuPages::create(0, UINT64_MAX, &fakeDriver());
+  BreakingStreams transport(-1);
+  auto storage =
+      ArenaStorage::allocate(plan.common(), *program, pagesOf(*pool));
+  ASSERT_TRUE(storage.ok()) << storage.status().message();
+  auto executor = GpuExecutor::prepare(**storage, transport, {&plan});
+  ASSERT_TRUE(executor.ok()) << executor.status().message();
+  Status status = (*executor)->run();
+  EXPECT_TRUE(status.is(ErrorCode::OutOfMemory)) << status.message();
+  EXPECT_NE(status.message().find("(create): no page of 4096 bytes more"),
+            std::string::npos)
+      << status.message();
+  EXPECT_EQ(fakeGpuPending(), 0u);
 }
 
 //===----------------------------------------------------------------------===//
@@ -386,6 +547,26 @@ TEST(GpuExecutor, TheGpuIsThatOfTheThreadThatPrepares) {
 //===----------------------------------------------------------------------===//
 // Room
 //===----------------------------------------------------------------------===//
+
+TEST(GpuExecutor, AGpuWithoutRoomIsNamedBeforeAnythingIsAllocated) {
+  FakeGpuOptions gpus;
+  gpus.freeBytes = 1000;
+  resetFakeGpus(gpus);
+  TestPlan plan = wavesPlan();
+  OneDevice device(plan);
+  uint64_t staging = plan.programs[0].stagingBytes;
+  ASSERT_GT(staging, 1000u);
+  Status status = device.prepare();
+  EXPECT_TRUE(status.is(ErrorCode::OutOfMemory));
+  for (std::string part :
+       {std::string("device 0: GPU 0 has 1000 of 17179869184 bytes free, at "
+                    "least "),
+        std::to_string(staging) + " of staging, ",
+        std::string(" of tables, 0 of the transport's buffers"),
+        std::string("torch.cuda.empty_cache")})
+    EXPECT_NE(status.message().find(part), std::string::npos)
+        << part << " in " << status.message();
+}
 
 TEST(GpuExecutor, CopiesBesideAWaveLeaveMostOfTheGpuToIt) {
   FakeGpuOptions gpus;

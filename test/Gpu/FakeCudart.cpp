@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FakeDriver.h"
 #include "FakeMachine.h"
 
 #include <cstring>
@@ -57,13 +58,15 @@ cudaError_t copyOn(void *to, const void *from, size_t bytes,
   int gpu = found->gpu;
   auto touch = [gpu, bytes](const void *data) {
     if (machine().blockOf(data) != machine().blocks.end())
-      touchFakeMemory(data, bytes, gpu, "a copy");
+      return touchFakeMemory(data, bytes, gpu, "a copy");
+    return touchFakePages(data, bytes, gpu, "a copy", machine().running)
+        .value_or(true);
   };
   return put(stream, "copy", [=]() -> FakeWork {
     return [=] {
-      touch(to);
-      touch(from);
-      memmove(to, from, bytes);
+      bool there = touch(to);
+      if (touch(from) && there)
+        memmove(to, from, bytes);
       return true;
     };
   });
@@ -76,8 +79,8 @@ cudaError_t setOn(void *data, int value, size_t bytes, cudaStream_t stream) {
   int gpu = found->gpu;
   return put(stream, "set", [=]() -> FakeWork {
     return [=] {
-      touchFakeMemory(data, bytes, gpu, "cudaMemsetAsync");
-      memset(data, value, bytes);
+      if (touchFakeMemory(data, bytes, gpu, "cudaMemsetAsync"))
+        memset(data, value, bytes);
       return true;
     };
   });
@@ -202,6 +205,14 @@ cudaError_t cudaFree(void *data) {
       machine().fault("cudaFree waits for all that is under way on the GPU");
     return machine().free(data, "cudaFree") ? cudaSuccess
                                             : cudaErrorInvalidValue;
+  });
+}
+
+cudaError_t cudaMemGetInfo(size_t *free, size_t *total) {
+  return call([&] {
+    *free = size_t(machine().options.freeBytes);
+    *total = size_t(16) << 30;
+    return cudaSuccess;
   });
 }
 

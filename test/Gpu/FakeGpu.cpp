@@ -1,5 +1,6 @@
 //===- FakeGpu.cpp - GPUs whose work the CPU does -------------------------===//
 
+#include "FakeDriver.h"
 #include "FakeMachine.h"
 #include "dtrt/core/MemorySource.h"
 
@@ -58,6 +59,8 @@ std::vector<std::string> FakeMachine::listFaults() const {
   leak(executables.size(), "executable graphs");
   leak(pools.size(), "pools");
   leak(live, "blocks of memory");
+  for (const std::string &left : fakeDriverLeaks())
+    all.push_back(left);
   if (!all.empty())
     all.push_back("(seed " + std::to_string(options.seed) + ")");
   return all;
@@ -142,6 +145,7 @@ void FakeMachine::reset(const FakeGpuOptions &given) {
   faults.clear();
   paused = false;
   created = process = 0;
+  resetFakeDriver();
   options = given;
   if (options.seed == 0)
     options.seed = std::random_device()();
@@ -159,6 +163,7 @@ cudaError_t FakeMachine::put(FakeStream &stream, FakeOperation operation,
     stream.nodes = {graph.nodes.size() - 1};
     return cudaSuccess;
   }
+  operation.put = tickFakeTime();
   stream.queue.push_back(std::move(operation));
   // A GPU that is far ahead of the host.
   while (random() % 4 == 0 && step()) {
@@ -222,6 +227,7 @@ bool FakeMachine::advance(FakeStream &stream) {
     if (!first.work)
       first.work = first.make();
     // Work may put more on other streams, but never on its own.
+    running = first.put;
     if (!first.work())
       return false;
   }
@@ -521,17 +527,20 @@ cudaError_t dtrt::test::putOnFakeStream(cudaStream_t stream,
   return machine.put(*found, std::move(operation), blocks);
 }
 
-void dtrt::test::touchFakeMemory(const void *data, uint64_t bytes, int gpu,
-                                 const std::string &who) {
+bool dtrt::test::touchFakeMemory(const void *data, uint64_t bytes, int gpu,
+                                 const std::string &who, bool shared) {
   if (bytes == 0)
-    return;
+    return true;
   Lock lock(fakeMutex());
   FakeMachine &machine = FakeMachine::get();
+  if (auto there = touchFakePages(data, bytes, gpu, who,
+                                  shared ? UINT64_MAX : machine.running))
+    return *there;
   auto found = machine.blockOf(data);
   if (found == machine.blocks.end()) {
     if (!machine.options.hostMemory)
       machine.fault(who + " touches memory that is no GPU's");
-    return;
+    return true;
   }
   const FakeBlock &block = found->second;
   auto *end = static_cast<const std::byte *>(data) + bytes;
@@ -542,6 +551,7 @@ void dtrt::test::touchFakeMemory(const void *data, uint64_t bytes, int gpu,
   else if (block.gpu >= 0 && block.gpu != gpu)
     machine.fault(who + " on GPU " + std::to_string(gpu) +
                   " touches memory of GPU " + std::to_string(block.gpu));
+  return true;
 }
 
 void *dtrt::test::allocateFakeMemory(uint64_t bytes, int gpu, bool shared) {

@@ -25,7 +25,8 @@ namespace dtrt::test {
 struct FakeGpuOptions {
   int gpus = 1;
   int multiprocessors = 8;
-  int driver = 13000; // cudaDriverGetVersion's
+  int driver = 13000;                     // cudaDriverGetVersion's
+  uint64_t freeBytes = uint64_t(1) << 30; // cudaMemGetInfo's, of 16 GiB
   /// 0: a fresh one, which the faults name.
   uint64_t seed = 0;
   /// Whether kernels and groups may touch memory that no call has allocated:
@@ -89,9 +90,11 @@ int fakeGpuOf(cudaStream_t stream);
 bool fakeCapturing(cudaStream_t stream);
 cudaError_t putOnFakeStream(cudaStream_t stream, const std::string &what,
                             FakeMake make, unsigned blocks = 0);
-/// A fault when the bytes are no live memory that the GPU can reach.
-void touchFakeMemory(const void *data, uint64_t bytes, int gpu,
-                     const std::string &who);
+/// A fault when the bytes are no live memory that the GPU can reach. Whether
+/// there is any, so that a test may go on. `shared`: the work is of several
+/// streams, and its memory may have been mapped behind some of it.
+bool touchFakeMemory(const void *data, uint64_t bytes, int gpu,
+                     const std::string &who, bool shared = false);
 /// `shared`: memory whose pages other processes can map.
 void *allocateFakeMemory(uint64_t bytes, int gpu, bool shared);
 void freeFakeMemory(void *data, const std::string &call);

@@ -15,13 +15,14 @@ template <typename T> T argument(const FakeKernelCall &call, size_t index) {
   return *static_cast<const T *>(call.arguments[index]);
 }
 
-/// First and last byte of what a row reads or writes.
-void touchBox(const std::byte *data, const BoxCopy &row, const int64_t *strides,
+/// From the first to the last byte of what a row reads or writes: whether there
+/// is memory.
+bool touchBox(const std::byte *data, const BoxCopy &row, const int64_t *strides,
               unsigned unit, int gpu) {
   int64_t bytes = int64_t(row.runUnits.value) * unit;
   for (uint32_t dim = 0; dim < row.numDims; ++dim)
     bytes += int64_t(row.sizes[dim].value - 1) * strides[dim];
-  touchFakeMemory(data, uint64_t(bytes), gpu, "a box copy");
+  return touchFakeMemory(data, uint64_t(bytes), gpu, "a box copy");
 }
 
 FakeMake copyBoxes(const FakeKernelCall &call) {
@@ -36,12 +37,15 @@ FakeMake copyBoxes(const FakeKernelCall &call) {
       if (stopped && *stopped != 0)
         return true;
       touchFakeMemory(rows, count * sizeof(BoxCopy), gpu, "a table's launch");
+      bool there = true;
       for (uint32_t i = 0; i < count; ++i) {
-        if (rows[i].from)
-          touchBox(rows[i].from, rows[i], rows[i].fromStrides, rows[i].fromUnit,
-                   gpu);
-        touchBox(rows[i].to, rows[i], rows[i].toStrides, rows[i].toUnit, gpu);
+        const BoxCopy &row = rows[i];
+        if (row.from)
+          there &= touchBox(row.from, row, row.fromStrides, row.fromUnit, gpu);
+        there &= touchBox(row.to, row, row.toStrides, row.toUnit, gpu);
       }
+      if (!there)
+        return true;
       for (uint32_t block = 0; block < blocks; ++block)
         for (TileWalk walk(rows, count, tiles, block, blocks); !walk.done();
              walk.next())

@@ -31,6 +31,7 @@ struct FakeEvent {
 
 struct FakeOperation {
   std::string what;
+  uint64_t put = 0; // when it was put on its stream
   FakeMake make;
   FakeWork work;                   // once begun
   std::shared_ptr<FakeMark> waits; // until it is reached
@@ -119,7 +120,8 @@ public:
   std::map<const void *, std::string> kernelNames; // by the stub's address
   std::map<std::string, FakeKernel> kernels;
   std::vector<FakeLaunch> launches;
-  int created = 0; // streams
+  int created = 0;      // streams
+  uint64_t running = 0; // when the work that runs now was put on its stream
 
 private:
   template <typename Visit> void forEachStream(Visit visit) const {

@@ -182,9 +182,12 @@ void meet(Comm &sender, Operation &send, Comm &receiver, Operation &receive) {
           std::to_string(send.bytes) + " bytes is registered at one end only");
     return; // and never ends
   }
-  touchFakeMemory(send.data, send.bytes, sender.gpu, "a send");
-  touchFakeMemory(receive.data, receive.bytes, receiver.gpu, "a receive");
-  memcpy(receive.data, send.data, send.bytes);
+  bool there = touchFakeMemory(send.data, send.bytes, sender.gpu, "a send",
+                               /*shared=*/true);
+  if (touchFakeMemory(receive.data, receive.bytes, receiver.gpu, "a receive",
+                      /*shared=*/true) &&
+      there)
+    memcpy(receive.data, send.data, send.bytes);
   send.done = receive.done = true;
 }
 
@@ -611,8 +614,8 @@ ncclResult_t putOn(ncclComm_t handle, cudaStream_t stream, int peer,
       if (isKilled(*comm) || fake().putsHalted)
         return false;
       if (bytes > 0) {
-        touchFakeMemory(from, bytes, comm->gpu, "a put");
-        touchFakeMemory(to, bytes, other->gpu, "a put");
+        touchFakeMemory(from, bytes, comm->gpu, "a put", /*shared=*/true);
+        touchFakeMemory(to, bytes, other->gpu, "a put", /*shared=*/true);
         memcpy(to, from, bytes);
       }
       ++other->signals[comm->rank];

@@ -1,6 +1,7 @@
 //===- FakeWorld.cpp - NCCL worlds of threads -----------------------------===//
 
 #include "FakeWorld.h"
+#include "FakeDriver.h"
 #include "FakeListener.h"
 #include "Stopwatch.h"
 #include "dtrt/core/ArenaStorage.h"
@@ -50,7 +51,7 @@ Status runRank(const PlanReader &plan, uint32_t device,
   std::unique_ptr<StreamTransport> transport = std::move(*made);
   if (how.digests)
     transport = makeGpuDigestTransport(std::move(transport));
-  auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+  auto storage = allocateGpuShards(plan.common(), *program, &fakeDriver());
   DTRT_RETURN_IF_ERROR(storage);
   DTRT_RETURN_IF_ERROR(fillGpuShards(**storage));
   auto run = [&]() -> Status {
@@ -73,7 +74,8 @@ Status runRank(const PlanReader &plan, uint32_t device,
   DTRT_RETURN_IF_ERROR(status);
   CheckReport report;
   DTRT_RETURN_IF_ERROR(checkGpuShards(**storage, report));
-  if (report.mismatches > 0 || report.bytesChecked == 0)
+  bool checked = report.bytesChecked > 0 || program->destination.empty();
+  if (report.mismatches > 0 || !checked)
     return makeError(report.mismatches, " of ", report.bytesChecked,
                      " bytes are wrong");
   return {};

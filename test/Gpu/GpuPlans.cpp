@@ -81,6 +81,99 @@ private:
   RankProgram &program;
 };
 
+/// Where storage comes and goes in a program that has all of it.
+class PiecesInTurn {
+public:
+  PiecesInTurn(const PlanCommon &common, RankProgram &program, int64_t bytes)
+      : common(common), program(program), bytes(bytes) {}
+
+  void run() {
+    auto &all = program.instructions;
+    all.erase(std::remove_if(all.begin(), all.end(),
+                             [](const Instruction &own) {
+                               return own.op == Opcode::Create ||
+                                      own.op == Opcode::Release;
+                             }),
+              all.end());
+    before.resize(all.size() + 1);
+    for (Side side : {Side::Source, Side::Destination})
+      for (uint32_t shard = 0; shard < shards(side).size(); ++shard)
+        for (const Segment &whole : wholeStorage(
+                 familyOf(side, shard), shards(side)[shard], side, shard))
+          place(whole);
+    std::vector<Instruction> out;
+    for (size_t i = 0; i <= all.size(); ++i) {
+      out.insert(out.end(), before[i].begin(), before[i].end());
+      if (i < all.size())
+        out.push_back(std::move(all[i]));
+    }
+    all = std::move(out);
+  }
+
+private:
+  const std::vector<ShardRecord> &shards(Side side) const {
+    return side == Side::Source ? program.source : program.destination;
+  }
+  const Family &familyOf(Side side, uint32_t shard) const {
+    return common.families[shards(side)[shard].family];
+  }
+
+  /// Pieces of all members and states of a shard.
+  void place(const Segment &whole) {
+    const Family &family = familyOf(whole.side, whole.shard);
+    Interval elements = storageRange(family, whole);
+    int64_t step = std::max<int64_t>(
+        1, bytes * elements.size() / int64_t(storageBytes(family, whole)));
+    for (int64_t lo = elements.lo; lo < elements.hi; lo += step) {
+      Interval piece = {lo, std::min(lo + step, elements.hi)};
+      Instruction change;
+      change.op = whole.side == Side::Source ? Opcode::Release : Opcode::Create;
+      change.segments = {storageSegment(family, whole, piece)};
+      before[placeOf(whole, piece)].push_back(std::move(change));
+    }
+  }
+
+  /// The first instruction that touches a piece of a destination, or the one
+  /// behind the last that touches one of a source.
+  size_t placeOf(const Segment &whole, Interval piece) const {
+    size_t place = 0;
+    for (size_t i = 0; i < program.instructions.size(); ++i) {
+      if (!touches(program.instructions[i], whole, piece))
+        continue;
+      if (whole.side == Side::Destination)
+        return i;
+      place = i + 1;
+    }
+    return place;
+  }
+
+  bool touches(const Instruction &instruction, const Segment &whole,
+               Interval piece) const {
+    for (const Segment &segment : instruction.segments)
+      if (touches(segment, whole, piece))
+        return true;
+    for (const Message &message : instruction.messages)
+      if (message.direct && touches(message.segment, whole, piece))
+        return true;
+    return false;
+  }
+  bool touches(const Segment &segment, const Segment &whole,
+               Interval piece) const {
+    if (segment.side != whole.side || segment.shard != whole.shard)
+      return false;
+    const Family &family = familyOf(whole.side, whole.shard);
+    Interval hull =
+        storageHull(family, shards(whole.side)[whole.shard], segment);
+    return (storedStates(family, segment.states, whole.side) & whole.states) &&
+           hull.lo < piece.hi && piece.lo < hull.hi;
+  }
+
+  const PlanCommon &common;
+  RankProgram &program;
+  int64_t bytes;
+  std::vector<std::vector<Instruction>> before; // by instruction, and the end
+};
+
 ShardRecord rows(uint32_t family, int64_t of, int64_t part, int64_t parts,
                  int64_t columns, uint64_t states = 1) {
   return box(family,
@@ -121,6 +214,14 @@ void reuseSlots(TestPlan &plan) {
   for (RankProgram &program : plan.programs)
     SlotsInTurn(program).run();
   summarize(plan);
+}
+
+void makeFlat(TestPlan &plan, int64_t bytes) {
+  plan.common.summary.mode = MemoryMode::Flat;
+  for (RankProgram &program : plan.programs)
+    PiecesInTurn(plan.common, program, bytes).run();
+  summarize(plan);
+  makeSummaryTrue(plan);
 }
 
 TestPlan rowsToColumnsPlan(int64_t of, int64_t wide) {

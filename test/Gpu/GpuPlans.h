@@ -1,7 +1,8 @@
 //===- GpuPlans.h - Plans as the compiler makes them ------------*- C++ -*-===//
 //
 // Small plans with what PlanBuilder's have not: slots that waves use in turns,
-// and messages that go straight from or to a tensor, at one end or both.
+// messages that go straight from or to a tensor, at one end or both, and memory
+// that comes and goes piece by piece.
 //
 //===----------------------------------------------------------------------===//
 
@@ -17,6 +18,10 @@ void makeDirect(TestPlan &plan);
 /// Four areas per device, {send, receive} x {even, odd group}, each used again
 /// by every other group.
 void reuseSlots(TestPlan &plan);
+
+/// The plan in mode flat: storage comes in pieces of so many bytes, each when
+/// it is first written, and goes when it has last been read.
+void makeFlat(TestPlan &plan, int64_t bytes);
 
 /// One bf16 weight, cut by rows and then by columns, on two devices: each sends
 /// out of staging into the other's tensor.

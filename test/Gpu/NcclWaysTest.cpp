@@ -78,6 +78,16 @@ TEST_P(NcclWays, EveryByteArrivesInAnyOrderThatEventsAllow) {
       expectAllWell(runOnFakeNccl(plan, GetParam().run()));
 }
 
+TEST_P(NcclWays, EveryByteArrivesInFlatMemory) {
+  for (TestPlan plan :
+       {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
+        mixedPlan(), reshapePlan(MemoryMode::Flat), keptSquare()}) {
+    if (plan.common.summary.mode != MemoryMode::Flat)
+      makeFlat(plan, /*bytes=*/4096);
+    expectAllWell(runOnFakeNccl(plan, GetParam().run()));
+  }
+}
+
 TEST_P(NcclWays, TheWarmUpLeavesNothingToConnectOrToRegister) {
   FakeNcclOptions small;
   small.simpleBytes = 500; // the waves' messages are larger

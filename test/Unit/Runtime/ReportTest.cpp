@@ -146,8 +146,7 @@ TEST(Report, InspectionAsText) {
   for (const char *line :
        {"worlds                3 -> 3 ranks on 3 devices\n",
         "tensors               1 in 1 families\n",
-        "destination bytes     160 B\n",
-        "local bytes           32 B\n",
+        "destination bytes     160 B\n", "local bytes           32 B\n",
         "wire bytes            128 B (1.00 x lower bound)\n",
         "inter-node bytes      64 B (1.00 x lower bound)\n",
         "predicted time        0.003 ms, lower bound 0.0015 ms\n",
@@ -162,8 +161,11 @@ TEST(Report, InspectionAsText) {
         "  peak                288 B: source 128 B, destination 32 B, staging "
         "128 "
         "B\n",
-        "  copies              32 B\n",
-        "  sends               128 B\n",
+        // Tables of 3 rows of 144 bytes, 32 channels' or 8 channels' heads,
+        // and what is sent to the other node.
+        "  peak over NCCL      272.00 MiB: tables 432 B more, buffers of NCCL "
+        "16.00 MiB in the node, 256.00 MiB for the network\n",
+        "  copies              32 B\n", "  sends               128 B\n",
         "  receives            0 B\n",
         "  program             5 instructions, 2 messages\n"})
     EXPECT_NE(text.find(line), std::string::npos) << line << "in\n" << text;
@@ -185,6 +187,12 @@ TEST(Report, InspectionOfOneDevice) {
                 {"peak_bytes", 288},
                 {"peak_parts",
                  {{"source", 128}, {"destination", 32}, {"staging", 128}}},
+                {"gpu_parts",
+                 {{"tables", 3 * sizeof(BoxCopy)},
+                  {"nccl_local", 8 * (2 << 20)},
+                  {"nccl_network", 256 << 20}}},
+                {"gpu_peak_bytes",
+                 288 + 3 * sizeof(BoxCopy) + 8 * (2 << 20) + (256 << 20)},
                 {"copied_bytes", 32},
                 {"sent_bytes", 128},
                 {"received_bytes", 0},

@@ -15,7 +15,8 @@ namespace dtrt {
 /// Owns all buffers: one arena per side. In flat mode the pages of an arena
 /// come and go with the program's Create and Release; where the memory cannot
 /// give pages back, every member has a block, from its first Create to its
-/// last Release.
+/// last Release. Where blocks are only addresses (MemorySource::provide), all
+/// buffers are bound from the start, also those that have no memory yet.
 class ArenaStorage : public LocalStorage {
 public:
   static Result<std::unique_ptr<ArenaStorage>>
@@ -48,9 +49,14 @@ private:
   Status allocateFlat();
   uint64_t placeBuffers(Side side);
   template <typename Fn> void forEachPage(const BufferPart &at, Fn fn);
+  template <typename Chosen, typename Fn>
+  Status forEachRun(const BufferPart &at, Chosen chosen, Fn fn);
   void count(const BufferPart &at, bool live);
+  bool hasAddressesFirst() const { return bool(memory.provide); }
+  Status provide(const BufferPart &at);
+  Status bindAddresses();
   Status appear(const BufferPart &at);
-  void discard(const BufferPart &at);
+  Status discard(const BufferPart &at);
 
   MemorySource memory;
   Block arenas[2];

@@ -24,6 +24,9 @@ public:
   virtual ~LiveMemory() = default;
   /// Whether a part of it can come and go before the rest.
   virtual bool hasPages() const = 0;
+  /// Where it is, or will be, whatever there is of it; null: that is known when
+  /// it is there.
+  virtual std::byte *address() const { return nullptr; }
   /// Makes bytes [lo, hi) exist, with any content if they have not; the start
   /// of the memory.
   virtual Result<std::byte *> create(uint64_t lo, uint64_t hi) = 0;
@@ -92,6 +95,7 @@ private:
   void findHandOvers();
   Status checkTogether() const;
   void findMoving();
+  void bindAddresses();
   Status createOthers();
   uint64_t bytesOn(Side side) const;
 

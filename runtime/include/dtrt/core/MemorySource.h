@@ -3,6 +3,8 @@
 #ifndef DTRT_CORE_MEMORYSOURCE_H
 #define DTRT_CORE_MEMORYSOURCE_H
 
+#include "dtrt/types/Status.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,6 +28,10 @@ struct MemorySource {
   /// again. Empty where a block can only be freed whole.
   std::function<void(std::byte *, uint64_t)> discard;
   uint64_t page = 0; // bytes; blocks start on one
+  /// Of blocks that are only addresses, with a page: whole pages of one are
+  /// memory from `provide`, with any content, until `takeBack`. Nobody but a
+  /// device may read or write them.
+  std::function<Status(std::byte *, uint64_t)> provide = {}, takeBack = {};
 };
 /// Zeroed, on cache lines.
 MemorySource hostMemory();

@@ -29,10 +29,11 @@ struct GpuExecutorOptions {
   bool graph = false;
 };
 
-/// Runs one device's program, of a plan of mode rollback, on the GPU that the
-/// calling thread uses. With a transport that has streams the whole transfer is
-/// enqueued ahead of the GPU; else the host starts each group when what it
-/// needs has ended. `group` of the transport gets addresses on the GPU.
+/// Runs one device's program on the GPU that the calling thread uses. In mode
+/// flat all shards have addresses from the start, as those of GpuPages have.
+/// With a transport that has streams the whole transfer is enqueued ahead of
+/// the GPU; else the host starts each group when what it needs has ended.
+/// `group` of the transport gets addresses on the GPU.
 class GpuExecutor : public ProgramRunner {
 public:
   static Result<std::unique_ptr<GpuExecutor>>
@@ -41,7 +42,8 @@ public:
   ~GpuExecutor() override;
 
   /// The next run starts when all has ended that is on this stream now: the
-  /// trainer's, which writes the source. Null: the default stream.
+  /// trainer's, which writes the source. Null: the default stream. In mode flat
+  /// this waits for that.
   Status runAfter(GpuStream stream);
   /// Nothing of it is under way on the GPU when it returns, whether it went
   /// well or not, unless the error says so.

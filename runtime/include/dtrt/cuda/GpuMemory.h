@@ -23,6 +23,14 @@ Result<int> countGpus();
 /// The calling thread's GPU from now on.
 Status useGpu(int gpu);
 Result<int> currentGpu();
+/// Until all that anybody has put on the GPU has ended: for memory that a
+/// trainer frees, and nothing else.
+Status awaitGpu(int gpu);
+/// Bytes of a GPU's memory.
+struct GpuRoom {
+  uint64_t free = 0, total = 0;
+};
+Result<GpuRoom> roomOn(int gpu);
 /// Zeroed memory of the thread's GPU, or of the one that is named; from a pool
 /// of its own, which goes with the last block.
 MemorySource gpuMemory(std::optional<int> gpu = {});

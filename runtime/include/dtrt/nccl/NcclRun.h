@@ -14,6 +14,7 @@
 
 namespace dtrt {
 
+struct DriverApi;
 struct NcclApi;
 
 struct NcclRunOptions {
@@ -29,6 +30,8 @@ struct NcclRunOptions {
   bool oneSided = false;
   /// Null: the NCCL of this process.
   const NcclApi *api = nullptr;
+  /// Null: the CUDA driver of this process.
+  const DriverApi *driver = nullptr;
 };
 
 /// This process's part. Every rank gets the sums over all ranks, and the lines

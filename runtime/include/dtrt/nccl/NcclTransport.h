@@ -65,6 +65,8 @@ public:
   /// that too: groups of the traffic's shape, with messages as large as that
   /// needs. Runs kernels.
   Status warmUp() override;
+  uint64_t leastBytesFor(const PlanCommon &common,
+                         const RankProgram &program) const override;
   /// Addresses are on the GPU; what is sent must be there already. What is
   /// received is there when this returns.
   Status group(const std::vector<TransportMessage> &messages) override;

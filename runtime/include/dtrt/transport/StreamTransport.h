@@ -9,6 +9,7 @@
 #define DTRT_TRANSPORT_STREAMTRANSPORT_H
 
 #include "dtrt/core/Transport.h"
+#include "dtrt/format/PlanModel.h"
 #include "dtrt/transport/Traffic.h"
 
 #include <functional>
@@ -27,6 +28,12 @@ class StreamTransport : public Transport {
 public:
   StreamTransport *onStreams() override { return this; }
 
+  /// Bytes of the GPU's memory that a program's messages cost beside the arena,
+  /// at least.
+  virtual uint64_t leastBytesFor(const PlanCommon &,
+                                 const RankProgram &) const {
+    return 0;
+  }
   /// Collective, after `connect`: the groups to come. Gives the staging arena,
   /// zeroed, which stays the transport's; null where the traffic needs none.
   virtual Result<std::byte *> prepare(const Traffic &traffic) = 0;

@@ -1,0 +1,49 @@
+//===- TorchGpuMemory.h - Storages of torch in a pool of pages --*- C++ -*-===//
+
+#ifndef DTRT_TORCH_TORCHGPUMEMORY_H
+#define DTRT_TORCH_TORCHGPUMEMORY_H
+
+#include "TorchMemory.h"
+
+#include "dtrt/cuda/GpuPages.h"
+
+#include <memory>
+
+namespace dtrt {
+
+/// The storage of one or several tensors on a GPU, at addresses of the
+/// process's pool of pages, or without memory yet. Other storages have no
+/// pages: they stay as they are.
+///
+/// A storage keeps its addresses while it has no memory, as copies are prepared
+/// by addresses. Those that torch's allocator has given out of the pool
+/// (torch.cuda.MemPool) never go back to it without their pages: it would give
+/// them to the next tensor.
+class TorchGpuMemory : public TorchMemory {
+public:
+  TorchGpuMemory(c10::weak_intrusive_ptr<c10::StorageImpl> storage,
+                 std::shared_ptr<GpuPages> pool);
+  ~TorchGpuMemory() override;
+
+  /// Addresses for a storage that has none.
+  Status prepare() override;
+  bool hasPages() const override;
+  std::byte *address() const override;
+  Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
+  Status release(uint64_t lo, uint64_t hi) override;
+  bool canTake(const LiveMemory &from) const override;
+  void take(LiveMemory &from) override;
+
+private:
+  Status count(std::byte *start, uint64_t bytes);
+
+  std::shared_ptr<GpuPages> pool;
+  at::DataPtr kept;       // the addresses of a storage without memory
+  uint64_t live = 0;      // bytes of tensors that exist
+  bool isCounted = false; // the pool counts the bytes of tensors
+  bool hasGone = false;   // a part of it
+};
+
+} // namespace dtrt
+
+#endif // DTRT_TORCH_TORCHGPUMEMORY_H
