@@ -219,6 +219,8 @@ std::vector<TestPlan> flatPlans() {
   for (TestPlan &plan : plans)
     makeFlat(plan, Pools::kPage);
   plans.push_back(reshapePlan(MemoryMode::Flat)); // all at once
+  plans.push_back(plans.back());
+  copyBeside(plans.back());
   plans.push_back(keptSquare());
   return plans;
 }

@@ -2,6 +2,7 @@
 
 #include "PlanBuilder.h"
 
+#include "dtrt/core/BoxCopy.h"
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/report/Draw.h"
 #include "dtrt/report/Dump.h"
@@ -161,9 +162,9 @@ TEST(Report, InspectionAsText) {
         "  peak                288 B: source 128 B, destination 32 B, staging "
         "128 "
         "B\n",
-        // Tables of 3 rows of 144 bytes, 32 channels' or 8 channels' heads,
-        // and what is sent to the other node.
-        "  peak over NCCL      272.00 MiB: tables 432 B more, buffers of NCCL "
+        // 3 rows of 224 bytes; 8 channels to the peer of the node, of 2 MiB
+        // each; what is sent to the other node. 288 B do not show.
+        "  peak over NCCL      272.00 MiB: tables 672 B more, buffers of NCCL "
         "16.00 MiB in the node, 256.00 MiB for the network\n",
         "  copies              32 B\n", "  sends               128 B\n",
         "  receives            0 B\n",
