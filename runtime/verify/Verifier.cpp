@@ -9,6 +9,7 @@
 
 #include "dtrt/verify/Verifier.h"
 
+#include "CollectiveCheck.h"
 #include "PlanCheck.h"
 #include "PortCheck.h"
 #include "ProgramVerifier.h"
@@ -51,6 +52,11 @@ Status checkPair(const UnpairedEnd &send, const UnpairedEnd &receive) {
            std::to_string(receive.instruction) + " (group): wave " +
            std::to_string(send.wave) + " ";
   };
+  if (send.collective != receive.collective)
+    return makeError(where(), send.collective ? "gives" : "sends", " as a ",
+                     send.collective ? "collective" : "message",
+                     " what the other end expects as a ",
+                     send.collective ? "message" : "collective");
   if (send.bytes != receive.bytes)
     return makeError(where(), "sends ", send.bytes, " bytes, expected ",
                      receive.bytes);
@@ -253,6 +259,7 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
     return paired;
   }
+  DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
   auto multicasts = countMulticasts(plan, std::move(totals.passedOn));
   DTRT_RETURN_IF_ERROR(multicasts);

@@ -107,7 +107,7 @@ TEST(Diff, SeesEveryField) {
   std::map<std::string, int> seen;
   for (const TestPlan &plan :
        {reshapePlan(), reshapePlan(MemoryMode::Flat), derivedPlan(),
-        forwardingPlan(), viewedPlan(), relayPlan()}) {
+        forwardingPlan(), viewedPlan(), relayPlan(), collectivePlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are
