@@ -352,9 +352,16 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     return success();
   }
 
+  static double secondsOf(const TransitionInfo &info,
+                          const WaveProblem &problem,
+                          const LibraryWaves &calls) {
+    return predictSeconds(
+        timedCalls(calls, problem.elementBytes, info.cluster), info.cluster);
+  }
+
   /// Where the cluster allows it: what is faster over third devices goes so.
   void relay(const TransitionInfo &info, const WaveProblem &problem,
-             WaveSchedule &schedule) {
+             const LibraryWaves &calls, WaveSchedule &schedule) {
     if (!info.cluster.relays || problem.storage)
       return;
     constexpr int64_t kMostEffort = 100000; // for each number of pairs
@@ -365,7 +372,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return;
     Builder builder(&getContext());
     info.op().setSecondsWithoutRelaysAttr(
-        builder.getF64FloatAttr(gain->secondsWithout));
+        builder.getF64FloatAttr(gain->secondsWithout +
+                                secondsOf(info, problem, calls)));
     relayedBytes += gain->bytes;
   }
 
@@ -393,9 +401,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
     numMessages += messages.size();
-    std::vector<TimedMessage> timed =
-        timedCalls(calls, problem.elementBytes, info.cluster);
-    predictedUs += predictSeconds(timed, info.cluster) * 1e6;
+    predictedUs += secondsOf(info, problem, calls) * 1e6;
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
       if (isa<TransferOp, CollectiveOp>(op) ||
@@ -427,7 +433,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (failed(isAgain ? solveAgain(info, problem, schedule)
                        : solve(info, problem, schedule)))
       return failure();
-    relay(info, problem, schedule);
+    relay(info, problem, calls, schedule);
     std::vector<LocalMove> keeps;
     if (problem.storage)
       keeps = collectCopies(reading->plan, staying, /*stay=*/true);

@@ -446,7 +446,6 @@ Status ProgramVerifier::receive(const Instruction &instruction,
                                 const Message &message) {
   UnpairedEnd end = {instruction.wave, message.peer, program.device, current,
                      message.bytes,    {},           message.direct};
-  end.collective = instruction.collective.has_value();
   if (message.direct) {
     ContentHash content;
     content.add(message.segment);

@@ -26,7 +26,7 @@ struct UnpairedEnd {
   Digest content = {};
   bool direct = false;     // neither packed nor unpacked at this end
   bool forward = false;    // sends what the group before has brought
-  bool collective = false; // is no message, but a part of a collective
+  bool collective = false; // of a send: a part of a collective, no message
 };
 
 /// What one device has of a library's collective.

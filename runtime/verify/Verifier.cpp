@@ -52,11 +52,6 @@ Status checkPair(const UnpairedEnd &send, const UnpairedEnd &receive) {
            std::to_string(receive.instruction) + " (group): wave " +
            std::to_string(send.wave) + " ";
   };
-  if (send.collective != receive.collective)
-    return makeError(where(), send.collective ? "gives" : "sends", " as a ",
-                     send.collective ? "collective" : "message",
-                     " what the other end expects as a ",
-                     send.collective ? "message" : "collective");
   if (send.bytes != receive.bytes)
     return makeError(where(), "sends ", send.bytes, " bytes, expected ",
                      receive.bytes);
@@ -253,13 +248,14 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
+  // Then the two ends of what one brings are of one collective.
+  DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
   Status paired = checkPairing(totals);
   if (!paired.ok()) {
     // Ends in different waves may wait on each other: then say so.
     DTRT_RETURN_IF_ERROR(checkWaiting(totals.sends, totals.receives));
     return paired;
   }
-  DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
   auto multicasts = countMulticasts(plan, std::move(totals.passedOn));
   DTRT_RETURN_IF_ERROR(multicasts);

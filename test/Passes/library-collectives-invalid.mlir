@@ -150,13 +150,13 @@ dt.transition @t from @src to @dst
     memory <staging 1024, rollback> {
   dt.copy @w <on 0 at [0] size [8]>
   dt.copy @v <on 0 at [0] size [8]>
-  // expected-note@+1 {{}}
+  // expected-note@+1 {{they hold the message of wave 0}}
   dt.wave 0 slots <5 columns, (0, 0, 0, 0, 128), (1, 1, 1, 0, 128)> {
     dt.library_collective broadcast among [0, 1] from 0 {
       dt.sendrecv @w <from 0 to 1 at [0] size [8]>
     }
   }
-  // expected-error@+1 {{}}
+  // expected-error@+1 {{reuses staging bytes 0 to 128 of device 1 while they are in flight}}
   dt.wave 1 slots <5 columns, (0, 0, 0, 128, 128), (1, 1, 1, 0, 128)> {
     dt.library_collective broadcast among [0, 1] from 0 {
       dt.sendrecv @v <from 0 to 1 at [0] size [8]>

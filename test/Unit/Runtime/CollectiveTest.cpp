@@ -152,7 +152,8 @@ TEST(Collective, ComesInOneOrderOnAllRanks) {
                      if (i.wave == 0 || i.wave == 1)
                        i.wave = 1 - i.wave;
                  }),
-                 "wait on each other");
+                 "has a part in the all_gather of member set 0 in wave 0 with "
+                 "root 0 and blocks of 128 bytes, device 0 in a broadcast");
 }
 
 TEST(Collective, HasAllItsMembers) {
@@ -189,7 +190,8 @@ TEST(Collective, HasNoMessageBesideIt) {
       "peer 0 is not in member set 1 of the collective");
   expectContains(
       broken([](TestPlan &plan) { groupOf(plan, 0, 1).collective.reset(); }),
-      "as a collective what the other end expects as a message");
+      "has a part in the broadcast of member set 0 in wave 1, but "
+                 "device 0, a member, has none");
 }
 
 TEST(Collective, IsAlikeOnAllMembers) {

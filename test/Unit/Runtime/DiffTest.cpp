@@ -36,7 +36,15 @@ std::string changed(const TestPlan &plan,
 
 /// Fields that no reader takes another value of while all else stays; below are
 /// plans in which they differ together with what belongs to them.
-const std::set<std::string> kBound = {"common.destinationDevices",
+const std::set<std::string> kBound = {"collective.getSlot",
+                                      "collective.giveSlot",
+                                      "collective.kind",
+                                      "collective.members",
+                                      "collective.root",
+                                      "common.memberSets.devices",
+                                      "common.memberSets.devices[]",
+                                      "common.memberSets[]",
+                                      "common.destinationDevices",
                                       "common.destinationDevices[]",
                                       "common.destinationWorld",
                                       "common.sourceDevices",

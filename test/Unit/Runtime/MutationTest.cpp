@@ -96,7 +96,8 @@ TEST(Mutation, EveryFieldIsJudged) {
   uint64_t seed = std::random_device()();
   std::printf("seed %llu\n", (unsigned long long)seed);
   std::vector<Mutation> kinds = fieldMutations(
-      {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan()});
+      {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan(),
+       collectivePlan()});
   EXPECT_GE(kinds.size(), 90u);
   EXPECT_EQ(tryKinds(kinds, true, seed), kinds.size());
 }

@@ -321,6 +321,21 @@ std::optional<PlanSummary> trueSummary(const TestPlan &plan) {
 
 } // namespace
 
+/// Whether what goes to a peer crosses the network; what a collective gives to
+/// all does so once for each node.
+static bool entersNode(const PlanCommon &common, int64_t device,
+                       const Instruction &group, int64_t peer) {
+  int64_t perNode = common.cluster.devicesPerNode;
+  if (device / perNode == peer / perNode)
+    return false;
+  if (!group.collective || group.collective->kind == CollectiveKind::AllToAll)
+    return true;
+  for (int64_t member : common.memberSets[group.collective->members])
+    if (member / perNode == peer / perNode)
+      return member == peer;
+  return false;
+}
+
 void summarize(TestPlan &plan) {
   PlanSummary &summary = plan.common.summary;
   MemoryMode mode = summary.mode;
@@ -363,8 +378,7 @@ void summarize(TestPlan &plan) {
           continue;
         summary.messages += !instruction.collective;
         summary.bytesWire += message.bytes;
-        int64_t perNode = plan.common.cluster.devicesPerNode;
-        if (program.device / perNode != message.peer / perNode)
+        if (entersNode(plan.common, program.device, instruction, message.peer))
           summary.bytesInterNode += message.bytes;
       }
     }
@@ -596,13 +610,18 @@ TestPlan relayPlan() {
 
 namespace {
 
+constexpr uint64_t kBlock = 128;
+/// Every wave has bytes of its own.
+constexpr uint64_t giveSlot(int32_t wave) { return uint64_t(wave) * 1024; }
+constexpr uint64_t getSlot(int32_t wave) { return giveSlot(wave) + 3 * kBlock; }
+
 /// A device's part in a collective of all three devices of collectivePlan.
 Instruction callOf(int32_t wave, CollectiveKind kind, uint32_t root,
-                   uint64_t blockBytes, uint64_t give, uint64_t get) {
+                   uint64_t give, uint64_t get) {
   Instruction group;
   group.op = Opcode::Group;
   group.wave = wave;
-  group.collective = {kind, 0, root, blockBytes, give, get};
+  group.collective = {kind, 0, root, kBlock, give, get};
   return group;
 }
 
@@ -610,8 +629,6 @@ Segment segmentOf(uint32_t family, Side side, std::vector<int64_t> offset,
                   std::vector<int64_t> size) {
   return {family, 1, side, family, std::move(offset), std::move(size)};
 }
-
-constexpr uint64_t kBlock = 128, kGive = 0, kGet = 384;
 
 /// All of a wave on device d: what it gives, by peer, and gets.
 class CallWriter {
@@ -625,7 +642,7 @@ public:
     pack.op = Opcode::Pack;
     pack.wave = call.wave;
     pack.segments = {segment};
-    pack.slot = kGive + block * kBlock;
+    pack.slot = giveSlot(call.wave) + block * kBlock;
     pack.bytes = bytes;
     program.instructions.push_back(pack);
     for (uint32_t peer : peers)
@@ -637,7 +654,7 @@ public:
     unpack.op = Opcode::Unpack;
     unpack.wave = call.wave;
     unpack.segments = {segment};
-    unpack.slot = kGet + block * kBlock;
+    unpack.slot = getSlot(call.wave) + block * kBlock;
     unpack.bytes = bytes;
     unpacks.push_back(unpack);
     call.messages.push_back({true, peer, bytes, false, unpack.slot, {}});
@@ -660,7 +677,7 @@ void gatherWeight(RankProgram &program, const std::vector<uint32_t> &others) {
     return segmentOf(0, side, {2 * third, 0}, {2, 4});
   };
   CallWriter writer(
-      program, callOf(0, CollectiveKind::AllGather, 0, kBlock, kGive, kGet));
+      program, callOf(0, CollectiveKind::AllGather, 0, giveSlot(0), getSlot(0)));
   writer.give(others, 0, rows(Side::Source, self), 16);
   for (uint32_t peer : others)
     writer.get(peer, peer, rows(Side::Destination, peer), 16);
@@ -670,8 +687,7 @@ void gatherWeight(RankProgram &program, const std::vector<uint32_t> &others) {
 void broadcastVector(RankProgram &program,
                      const std::vector<uint32_t> &others) {
   bool isRoot = program.device == 1;
-  CallWriter writer(program, callOf(1, CollectiveKind::Broadcast, 1, kBlock,
-                                    isRoot ? kGive : 0, isRoot ? 0 : kGet));
+  CallWriter writer(program, callOf(1, CollectiveKind::Broadcast, 1, isRoot ? giveSlot(1) : 0, isRoot ? 0 : getSlot(1)));
   if (isRoot)
     writer.give(others, 0, {1, 1, Side::Source, 2, {0}, {5}}, 10);
   else
@@ -682,7 +698,7 @@ void broadcastVector(RankProgram &program,
 void turnTable(RankProgram &program, const std::vector<uint32_t> &others) {
   int64_t self = program.device;
   CallWriter writer(
-      program, callOf(2, CollectiveKind::AllToAll, 0, kBlock, kGive, kGet));
+      program, callOf(2, CollectiveKind::AllToAll, 0, giveSlot(2), getSlot(2)));
   for (uint32_t peer : others)
     writer.give({peer}, peer,
                 {2, 1, Side::Source, 1, {self, int64_t(peer)}, {1, 1}}, 2);
@@ -736,7 +752,7 @@ TestPlan collectivePlan() {
     broadcastVector(program, others);
     turnTable(program, others);
     keepOwn(program);
-    program.stagingBytes = kGet + 3 * kBlock;
+    program.stagingBytes = getSlot(2) + 3 * kBlock;
   }
   summarize(plan);
   return plan;
