@@ -223,8 +223,8 @@ Status GlooTransport::prepareCollectives(
     return Transport::prepareCollectives(sets);
   memberSets.clear();
   for (uint32_t number = 0; number < sets.size(); ++number)
-    DTRT_RETURN_IF_ERROR(
-        makeBackend(number, memberSets.emplace_back(MemberSet{sets[number]})));
+    DTRT_RETURN_IF_ERROR(makeBackend(
+        number, memberSets.emplace_back(MemberSet{sets[number], {}})));
   return {};
 }
 
