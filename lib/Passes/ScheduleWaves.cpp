@@ -199,7 +199,8 @@ FlowRows rowsOf(ArrayRef<ScheduledCopy> copies) {
 }
 
 /// Pieces by flow, as classes.
-std::vector<WaveLoad> compress(const TransitionInfo &info, const FlowRows &rows) {
+std::vector<WaveLoad> compress(const TransitionInfo &info,
+                               const FlowRows &rows) {
   std::vector<WaveLoad> out;
   for (const auto &[key, table] : rows) {
     auto [flow, relay] = key;
@@ -355,8 +356,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   static double secondsOf(const TransitionInfo &info,
                           const WaveProblem &problem,
                           const LibraryWaves &calls) {
-    return predictSeconds(
-        timedCalls(calls, problem.elementBytes, info.cluster), info.cluster);
+    return predictSeconds(timedCalls(calls, problem.elementBytes, info.cluster),
+                          info.cluster);
   }
 
   /// Where the cluster allows it: what is faster over third devices goes so.
@@ -371,9 +372,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (!gain)
       return;
     Builder builder(&getContext());
-    info.op().setSecondsWithoutRelaysAttr(
-        builder.getF64FloatAttr(gain->secondsWithout +
-                                secondsOf(info, problem, calls)));
+    info.op().setSecondsWithoutRelaysAttr(builder.getF64FloatAttr(
+        gain->secondsWithout + secondsOf(info, problem, calls)));
     relayedBytes += gain->bytes;
   }
 

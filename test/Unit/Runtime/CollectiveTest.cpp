@@ -191,7 +191,7 @@ TEST(Collective, HasNoMessageBesideIt) {
   expectContains(
       broken([](TestPlan &plan) { groupOf(plan, 0, 1).collective.reset(); }),
       "has a part in the broadcast of member set 0 in wave 1, but "
-                 "device 0, a member, has none");
+      "device 0, a member, has none");
 }
 
 TEST(Collective, IsAlikeOnAllMembers) {

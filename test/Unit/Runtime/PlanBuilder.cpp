@@ -676,8 +676,8 @@ void gatherWeight(RankProgram &program, const std::vector<uint32_t> &others) {
   auto rows = [](Side side, int64_t third) {
     return segmentOf(0, side, {2 * third, 0}, {2, 4});
   };
-  CallWriter writer(
-      program, callOf(0, CollectiveKind::AllGather, 0, giveSlot(0), getSlot(0)));
+  CallWriter writer(program, callOf(0, CollectiveKind::AllGather, 0,
+                                    giveSlot(0), getSlot(0)));
   writer.give(others, 0, rows(Side::Source, self), 16);
   for (uint32_t peer : others)
     writer.get(peer, peer, rows(Side::Destination, peer), 16);
@@ -687,7 +687,9 @@ void gatherWeight(RankProgram &program, const std::vector<uint32_t> &others) {
 void broadcastVector(RankProgram &program,
                      const std::vector<uint32_t> &others) {
   bool isRoot = program.device == 1;
-  CallWriter writer(program, callOf(1, CollectiveKind::Broadcast, 1, isRoot ? giveSlot(1) : 0, isRoot ? 0 : getSlot(1)));
+  CallWriter writer(program,
+                    callOf(1, CollectiveKind::Broadcast, 1,
+                           isRoot ? giveSlot(1) : 0, isRoot ? 0 : getSlot(1)));
   if (isRoot)
     writer.give(others, 0, {1, 1, Side::Source, 2, {0}, {5}}, 10);
   else
