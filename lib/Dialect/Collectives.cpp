@@ -344,6 +344,8 @@ LogicalResult CollectiveOp::verifyRegions() {
   }
   for (auto transfer : getBody().front().getOps<TransferOp>())
     forwards |= transfer.getHop() > 0;
+  if (getLibrary() && forwards)
+    return emitOpError("passes something on, which a library's does not");
   if (getTwoLevel() && !forwards)
     return emitOpError("passes nothing on, expected no 'two_level'");
   if (getKind() == Pattern::Broadcast && isUneven)

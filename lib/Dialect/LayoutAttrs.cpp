@@ -197,7 +197,7 @@ ClusterAttr ClusterAttr::get(MLIRContext *context, const Cluster &cluster) {
              cluster.channelsPerPeer,
              builder.getF64FloatAttr(cluster.intraChannelGBps),
              builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
-             cluster.links);
+             cluster.collectives, cluster.links);
 }
 
 Cluster ClusterAttr::toCluster() const {
@@ -214,6 +214,7 @@ Cluster ClusterAttr::toCluster() const {
   out.intraChannelGBps = getIntraChannel().getValueAsDouble();
   out.interChannelGBps = getInterChannel().getValueAsDouble();
   out.relays = getRelays();
+  out.collectives = getCollectives();
   return out;
 }
 
@@ -226,11 +227,13 @@ static LogicalResult verifyRate(EmitError emitError, double GBps) {
   return success();
 }
 
-LogicalResult ClusterAttr::verify(
-    EmitError emitError, int64_t devicesPerNode, FloatAttr intra,
-    FloatAttr inter, FloatAttr latency, int64_t devicesPerNic, bool /*pxn*/,
-    FloatAttr launch, int64_t channelsPerPeer, FloatAttr intraChannel,
-    FloatAttr interChannel, bool /*relays*/, ArrayRef<Link> links) {
+LogicalResult
+ClusterAttr::verify(EmitError emitError, int64_t devicesPerNode,
+                    FloatAttr intra, FloatAttr inter, FloatAttr latency,
+                    int64_t devicesPerNic, bool /*pxn*/, FloatAttr launch,
+                    int64_t channelsPerPeer, FloatAttr intraChannel,
+                    FloatAttr interChannel, bool /*relays*/,
+                    dtrt::CollectiveChoice, ArrayRef<Link> links) {
   if (devicesPerNode <= 0)
     return emitError() << "expected at least one device per node, found "
                        << devicesPerNode;
@@ -357,6 +360,26 @@ static ParseResult parseChannels(AsmParser &parser, Cluster &cluster,
   return success();
 }
 
+// collectives library, or messages, if it is there; `more` as above.
+static ParseResult parseCollectives(AsmParser &parser,
+                                    dtrt::CollectiveChoice &choice,
+                                    bool &more) {
+  if (failed(parser.parseOptionalKeyword("collectives")))
+    return success();
+  StringRef word;
+  SMLoc at = parser.getCurrentLocation();
+  if (parser.parseKeyword(&word))
+    return failure();
+  for (auto each :
+       {dtrt::CollectiveChoice::Messages, dtrt::CollectiveChoice::Library})
+    if (word == dtrt::collectiveChoiceName(each))
+      choice = each;
+  if (choice == dtrt::CollectiveChoice::Auto)
+    return parser.emitError(at, "expected messages or library");
+  more = succeeded(parser.parseOptionalComma());
+  return success();
+}
+
 Attribute ClusterAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   Cluster cluster;
@@ -377,6 +400,8 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
     return {};
   if (more)
     parseFlag(parser, "relays", cluster.relays, more);
+  if (more && failed(parseCollectives(parser, cluster.collectives, more)))
+    return {};
   if (more &&
       (parser.parseKeyword("links") ||
        parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
@@ -395,7 +420,7 @@ Attribute ClusterAttr::parse(AsmParser &parser, Type) {
       cluster.channelsPerPeer,
       builder.getF64FloatAttr(cluster.intraChannelGBps),
       builder.getF64FloatAttr(cluster.interChannelGBps), cluster.relays,
-      ArrayRef<Link>(cluster.links));
+      cluster.collectives, ArrayRef<Link>(cluster.links));
 }
 
 // The shortest text that reads back as the same number, with the point that
@@ -433,6 +458,8 @@ void ClusterAttr::print(AsmPrinter &printer) const {
   }
   if (getRelays())
     printer << ", relays";
+  if (getCollectives() != dtrt::CollectiveChoice::Auto)
+    printer << ", collectives " << dtrt::collectiveChoiceName(getCollectives());
   if (!getLinks().empty()) {
     printer << ", links [";
     llvm::interleaveComma(getLinks(), printer, [&](const Link &link) {

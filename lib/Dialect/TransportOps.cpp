@@ -2,6 +2,7 @@
 
 #include "PieceChecks.h"
 
+#include "dt/Dialect/Collectives.h"
 #include "dt/Geometry/Limits.h"
 
 using namespace mlir;
@@ -45,8 +46,58 @@ LogicalResult WaveOp::verify() {
 
 LogicalResult WaveOp::verifyRegions() {
   for (Operation &op : getBody().front())
-    if (!isa<SendrecvOp>(op))
-      return op.emitOpError("is not allowed in a wave, expected dt.sendrecv");
+    if (!isa<SendrecvOp, LibraryCollectiveOp>(op))
+      return op.emitOpError("is not allowed in a wave, expected dt.sendrecv or "
+                            "dt.library_collective");
+  return success();
+}
+
+LogicalResult LibraryCollectiveOp::verify() {
+  Pattern kind = getKind();
+  if (kind != Pattern::Broadcast && kind != Pattern::AllGather &&
+      kind != Pattern::AllToAll)
+    return emitOpError() << "is a " << keywordOf(kind)
+                         << ", expected a broadcast, an all_gather or an "
+                            "all_to_all";
+  ArrayRef<int64_t> members = getMembers();
+  if (members.size() < 2)
+    return emitOpError() << "has " << members.size()
+                         << " members, expected two or more";
+  if (members.front() < 0 || members.back() > kMaxDevice)
+    return emitOpError() << "expected members from 0 to " << kMaxDevice;
+  for (size_t i = 1; i < members.size(); ++i)
+    if (members[i] <= members[i - 1])
+      return emitOpError() << "has member " << members[i] << " after "
+                           << members[i - 1] << ", expected ascending ones";
+  bool isRooted = kind == Pattern::Broadcast;
+  if (isRooted ? !llvm::is_contained(members, getRoot()) : getRoot() != -1)
+    return emitOpError() << "is from " << getRoot()
+                         << (isRooted ? ", expected a member"
+                                      : ", which only a broadcast is");
+  return success();
+}
+
+LogicalResult LibraryCollectiveOp::verifyRegions() {
+  if (getBody().front().empty())
+    return emitOpError("moves nothing, expected at least one dt.sendrecv");
+  for (Operation &inner : getBody().front()) {
+    auto op = dyn_cast<SendrecvOp>(inner);
+    if (!op)
+      return inner.emitOpError("is not allowed in a library's collective, "
+                               "expected dt.sendrecv");
+    if (op.getToRelay() || op.getFromRelay())
+      return op.emitOpError("is relayed in a library's collective");
+    std::optional<std::pair<int64_t, int64_t>> stray;
+    forEachPair(op.getPieces(), [&](int64_t from, int64_t to, int64_t) {
+      if (!llvm::is_contained(getMembers(), from) ||
+          !llvm::is_contained(getMembers(), to))
+        stray = stray.value_or(std::make_pair(from, to));
+    });
+    if (stray)
+      return op.emitOpError()
+             << "goes from device " << stray->first << " to " << stray->second
+             << ", which are not both members";
+  }
   return success();
 }
 

@@ -72,7 +72,8 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
   std::set<Box> elements;
   for (uint32_t index : moves) {
     int64_t device = move(index).from;
-    if (!receivers.count(device) || move(index).relay == RelayHop::Out)
+    if (!receivers.count(device) || move(index).relay == RelayHop::Out ||
+        move(index).collective != kNoCollective)
       continue;
     Box box = move(index).box;
     const std::vector<const Shard *> &shards = held[device];

@@ -26,6 +26,22 @@ bool isSameRegion(const dtrt::ShardRecord &a, const dtrt::ShardRecord &b) {
 /// (device, peer, receive) of one wave's slot.
 using EndKey = std::tuple<int64_t, int64_t, bool>;
 
+/// Into the blocks, which start there, of its pair of members.
+void placeInBlocks(const PlanCollective &collective, int64_t given, int64_t got,
+                   PlanMessage &message) {
+  auto placeOf = [&](int64_t device) {
+    return std::lower_bound(collective.members.begin(),
+                            collective.members.end(), device) -
+           collective.members.begin();
+  };
+  auto to = uint64_t(placeOf(message.destination));
+  auto from = uint64_t(placeOf(message.source));
+  message.sendSlot = given + int64_t(dtrt::blockFor(collective.kind, to)) *
+                                 collective.blockBytes;
+  message.receiveSlot = got + int64_t(dtrt::blockFrom(collective.kind, from)) *
+                                  collective.blockBytes;
+}
+
 void readSlots(const TransportPlan &plan, const PlanStep &step,
                PlanMessage *first, PlanMessage *last) {
   std::vector<std::pair<EndKey, int64_t>> slots;
@@ -43,6 +59,14 @@ void readSlots(const TransportPlan &plan, const PlanStep &step,
     return isFound ? at->second : kInPlace;
   };
   for (PlanMessage *message = first; message != last; ++message) {
+    if (message->collective >= 0) {
+      placeInBlocks(
+          plan.collectives[size_t(message->collective)],
+          offsetOf({message->source, message->source, false}),
+          offsetOf({message->destination, message->destination, true}),
+          *message);
+      continue;
+    }
     message->sendSlot =
         offsetOf({message->source, message->destination, false});
     message->receiveSlot =
@@ -63,7 +87,10 @@ std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan) {
       if (out.size() == begin || out.back().source != piece.from ||
           out.back().destination != piece.to)
         out.push_back({step.wave, piece.from, piece.to, i, i, 0, kInPlace,
-                       kInPlace, piece.relay});
+                       kInPlace, piece.relay,
+                       piece.collective == kNoCollective
+                           ? -1
+                           : int32_t(piece.collective)});
       out.back().last = i + 1;
       out.back().bytes += piece.bytes;
     }
@@ -73,16 +100,25 @@ std::vector<PlanMessage> dt::messagesOf(const TransportPlan &plan) {
   return out;
 }
 
+std::vector<std::vector<uint32_t>> dt::memberSetsOf(const TransportPlan &plan) {
+  std::set<std::vector<uint32_t>> sets;
+  for (const PlanCollective &collective : plan.collectives)
+    sets.emplace(collective.members.begin(), collective.members.end());
+  return {sets.begin(), sets.end()};
+}
+
 //===----------------------------------------------------------------------===//
 // Who does what
 //===----------------------------------------------------------------------===//
 
 ProgramBuilder::ProgramBuilder(const TransportPlan &plan, const Worlds &worlds)
-    : plan(plan), worlds(worlds), allMessages(messagesOf(plan)) {
+    : plan(plan), worlds(worlds), allMessages(messagesOf(plan)),
+      memberSets(memberSetsOf(plan)) {
   for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
     source.add(flow, *plan.flows[flow].source);
     destination.add(flow, *plan.flows[flow].destination);
   }
+  indexCalls();
   indexWork();
   std::set<int64_t> devices;
   for (const auto &ranks : {worlds.sourceRank, worlds.destinationRank})
@@ -91,11 +127,41 @@ ProgramBuilder::ProgramBuilder(const TransportPlan &plan, const Worlds &worlds)
   allDevices.assign(devices.begin(), devices.end());
 }
 
+void ProgramBuilder::indexCalls() {
+  if (plan.collectives.empty())
+    return;
+  for (const PlanSlot &slot : plan.slots)
+    if (slot.isBlocks())
+      blocks[{slot.wave, slot.device, slot.receive}] = slot.offset;
+}
+
+dtrt::GroupCollective ProgramBuilder::callOf(uint32_t collective,
+                                             int64_t device) const {
+  const PlanCollective &from = plan.collectives[collective];
+  std::vector<uint32_t> members(from.members.begin(), from.members.end());
+  auto set = std::lower_bound(memberSets.begin(), memberSets.end(), members);
+  auto startOf = [&](bool receive) {
+    auto at = blocks.find({from.wave, device, receive});
+    return at == blocks.end() ? uint64_t(0) : uint64_t(at->second);
+  };
+  return {from.kind,
+          uint32_t(set - memberSets.begin()),
+          uint32_t(std::max<int64_t>(from.root, 0)),
+          uint64_t(from.blockBytes),
+          startOf(/*receive=*/false),
+          startOf(/*receive=*/true)};
+}
+
 void ProgramBuilder::indexWork() {
-  uint32_t message = 0;
+  uint32_t message = 0, collective = 0;
   for (uint32_t i = 0; i < plan.steps.size(); ++i) {
     const PlanStep &step = plan.steps[i];
     if (step.kind == Kind::Wave) {
+      for (; collective < plan.collectives.size() &&
+             plan.collectives[collective].wave == step.wave;
+           ++collective)
+        for (int64_t member : plan.collectives[collective].members)
+          workOf[member].push_back({i, Work::kCall | collective});
       for (; message < allMessages.size() &&
              allMessages[message].first < step.last;
            ++message) {
@@ -322,6 +388,13 @@ void ProgramBuilder::Writer::addMessage(
     return;
   }
   out.slot = uint64_t(slot);
+  // What goes to all others alike is packed once.
+  bool isPacked = !out.receive && message.collective >= 0 && !packs.empty() &&
+                  packs.back().slot == out.slot;
+  if (isPacked) {
+    group.messages.push_back(std::move(out));
+    return;
+  }
   if (out.receive && message.relay == RelayHop::In) {
     group.messages.push_back(std::move(out)); // stays in its slot
     return;
@@ -350,7 +423,10 @@ void ProgramBuilder::Writer::addWave(int32_t wave, const Work *first,
   group.wave = wave;
   std::vector<dtrt::Instruction> packs, unpacks;
   for (; first != last; ++first)
-    addMessage(builder.allMessages[first->item], group, packs, unpacks);
+    if (first->item & Work::kCall)
+      group.collective = builder.callOf(first->item & ~Work::kCall, device);
+    else
+      addMessage(builder.allMessages[first->item], group, packs, unpacks);
   auto append = [&](std::vector<dtrt::Instruction> &list) {
     for (dtrt::Instruction &entry : list)
       program.instructions.push_back(std::move(entry));
@@ -378,6 +454,27 @@ void ProgramBuilder::Writer::add(const PlanStep &step, const Work *first,
       addPiece(step.kind, plan.pieces[first->item],
                step.wave == group ? group : -1);
     return;
+  }
+}
+
+/// The arena holds the blocks of collectives, whatever is in them.
+void ProgramBuilder::addBlocks(dtrt::RankProgram &program) const {
+  for (const dtrt::Instruction &instruction : program.instructions) {
+    const auto &call = instruction.collective;
+    if (!call)
+      continue;
+    size_t members = memberSets[call->members].size();
+    bool isRoot = call->root == program.device;
+    uint64_t given =
+        call->blockBytes * dtrt::blocksGiven(call->kind, members, isRoot);
+    uint64_t got =
+        call->blockBytes * dtrt::blocksGot(call->kind, members, isRoot);
+    if (given > 0)
+      program.stagingBytes =
+          std::max(program.stagingBytes, call->giveSlot + given);
+    if (got > 0)
+      program.stagingBytes =
+          std::max(program.stagingBytes, call->getSlot + got);
   }
 }
 
@@ -412,5 +509,6 @@ dtrt::RankProgram ProgramBuilder::build(int64_t device) const {
       if (!message.direct)
         program.stagingBytes =
             std::max(program.stagingBytes, message.slot + message.bytes);
+  addBlocks(program);
   return program;
 }

@@ -111,6 +111,24 @@ private:
   std::vector<dtrt::TimedCopy> out;
 };
 
+/// Whether it crosses the network. What a library's collective gives to all
+/// comes to a node once: to its first member there.
+bool entersNode(const TransportPlan &plan, const PlanMessage &message,
+                const Cluster &cluster) {
+  if (cluster.sameNode(message.source, message.destination))
+    return false;
+  if (message.collective < 0)
+    return true;
+  const PlanCollective &own = plan.collectives[size_t(message.collective)];
+  if (own.kind == dtrt::CollectiveKind::AllToAll)
+    return true;
+  auto first =
+      std::find_if(own.members.begin(), own.members.end(), [&](int64_t member) {
+        return cluster.sameNode(member, message.destination);
+      });
+  return *first == message.destination;
+}
+
 void countMessages(const TransportPlan &plan,
                    const std::vector<PlanMessage> &messages,
                    const std::vector<dtrt::TimedCopy> &copies,
@@ -128,8 +146,10 @@ void countMessages(const TransportPlan &plan,
     out.waves += message.wave != wave;
     wave = message.wave;
     out.bytesWire += message.bytes;
-    if (!cluster.sameNode(message.source, message.destination))
+    if (entersNode(plan, message, cluster))
       out.bytesInterNode += message.bytes;
+    if (message.collective >= 0)
+      continue;
     bool comes = message.relay == RelayHop::In;
     bool goes = message.relay == RelayHop::Out;
     out.bytesRelayed += goes ? message.bytes : 0;
@@ -137,7 +157,14 @@ void countMessages(const TransportPlan &plan,
                      message.bytes, message.sendSlot != kInPlace && !goes,
                      message.receiveSlot != kInPlace && !comes, forwards[i]});
   }
-  out.messages = messages.size();
+  out.messages = timed.size();
+  out.libraryCollectives = plan.collectives.size();
+  for (const PlanCollective &each : plan.collectives)
+    dtrt::addCollective(
+        {each.wave, each.kind, each.members, each.root, each.blockBytes},
+        cluster, timed);
+  if (!plan.collectives.empty())
+    dtrt::sortMessages(timed);
   out.timePredicted = predictSeconds(timed, cluster, copies);
 }
 

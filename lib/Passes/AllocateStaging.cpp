@@ -36,11 +36,48 @@ RowSet compressSlots(std::vector<int64_t> rows) {
   return table;
 }
 
-/// One row per end of each message of the wave.
-RowsAttr slotRows(MLIRContext *context, ArrayRef<PlanMessage> messages) {
+/// Says which messages are of collectives; pieces stand as in scheduledMoves.
+void markCollectives(const TransportPlan &plan,
+                     std::vector<PlanMessage> &messages) {
+  if (plan.collectives.empty())
+    return;
+  std::vector<uint32_t> collectives;
+  for (const PlanStep &step : plan.steps)
+    if (step.kind == PlanStep::Kind::Wave)
+      for (size_t i = step.first; i < step.last; ++i)
+        collectives.push_back(plan.pieces[i].collective);
+  for (PlanMessage &message : messages)
+    if (uint32_t own = collectives[message.first]; own != kNoCollective)
+      message.collective = int32_t(own);
+}
+
+/// Of all collectives, by wave.
+std::vector<CollectiveSlots> blocksOf(const TransportPlan &plan) {
+  std::vector<CollectiveSlots> out;
+  for (const PlanCollective &own : plan.collectives)
+    for (int64_t member : own.members)
+      out.push_back(
+          {own.wave, member, own.givenBytes(member), own.gotBytes(member)});
+  return out;
+}
+
+/// One row per end of each message of the wave, and for the blocks that a
+/// member of a collective gives or gets.
+RowsAttr slotRows(MLIRContext *context, ArrayRef<PlanMessage> messages,
+                  ArrayRef<CollectiveSlots> blocks) {
   std::vector<int64_t> rows;
   rows.reserve(2 * WaveOp::kNumSlotColumns * messages.size());
+  for (const CollectiveSlots &own : blocks) {
+    if (own.giveSlot != kInPlace)
+      rows.insert(rows.end(),
+                  {own.device, own.device, 0, own.giveSlot, own.givenBytes});
+    if (own.getSlot != kInPlace)
+      rows.insert(rows.end(),
+                  {own.device, own.device, 1, own.getSlot, own.gotBytes});
+  }
   for (const PlanMessage &message : messages) {
+    if (message.collective >= 0)
+      continue;
     rows.insert(rows.end(), {message.source, message.destination, 0,
                              message.sendSlot, message.bytes});
     rows.insert(rows.end(), {message.destination, message.source, 1,
@@ -62,12 +99,40 @@ std::vector<ScheduledMove> scheduledMoves(const TransportPlan &plan) {
   return out;
 }
 
+/// What stands at the front of `rest` and is of the wave.
+template <typename Entry>
+ArrayRef<Entry> takeOfWave(ArrayRef<Entry> &rest, int64_t wave) {
+  ArrayRef<Entry> own =
+      rest.take_while([&](const Entry &entry) { return entry.wave == wave; });
+  rest = rest.drop_front(own.size());
+  return own;
+}
+
+void writeSlots(const TransitionInfo &info, ArrayRef<PlanMessage> messages,
+                ArrayRef<CollectiveSlots> blocks) {
+  MLIRContext *context = info.op().getContext();
+  std::vector<WaveOp> waves;
+  std::vector<std::pair<ArrayRef<PlanMessage>, ArrayRef<CollectiveSlots>>> own;
+  for (auto wave : info.op().getOps<WaveOp>()) {
+    waves.push_back(wave);
+    auto first = takeOfWave(messages, wave.getNumber());
+    own.push_back({first, takeOfWave(blocks, wave.getNumber())});
+  }
+  std::vector<RowsAttr> slots(waves.size());
+  parallelFor(context, 0, waves.size(), [&](size_t w) {
+    slots[w] = slotRows(context, own[w].first, own[w].second);
+  });
+  for (auto [wave, rows] : llvm::zip_equal(waves, slots))
+    wave.setSlotsAttr(rows);
+}
+
 struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   LogicalResult allocate(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
     std::vector<ScheduledMove> scheduled = scheduledMoves(reading.plan);
     const std::vector<Flow> &flows = info.flowWidths();
     std::vector<PlanMessage> messages = formMessages(scheduled, flows);
+    markCollectives(reading.plan, messages);
     ShardIndex source = indexShards(reading.plan.flows, /*source=*/true);
     ShardIndex destination = indexShards(reading.plan.flows, /*source=*/false);
     std::vector<unsigned> numStates = info.numStates();
@@ -77,7 +142,8 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     std::vector<RelayedPair> pairs;
     if (auto error = pairRelays(scheduled, messages, pairs))
       return info.op().emitOpError() << "has no place for slots: " << *error;
-    for (auto [device, bytes] : assignSlots(input, messages, pairs)) {
+    std::vector<CollectiveSlots> blocks = blocksOf(reading.plan);
+    for (auto [device, bytes] : assignSlots(input, messages, pairs, &blocks)) {
       if (bytes > info.stagingLimit)
         return info.op().emitOpError()
                << "needs " << bytes << " bytes of staging on device " << device
@@ -86,22 +152,11 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
       peakStagingBytes = std::max<uint64_t>(peakStagingBytes, bytes);
     }
     for (const PlanMessage &message : messages)
-      numDirect +=
-          (message.sendSlot == kInPlace) + (message.receiveSlot == kInPlace);
-    ArrayRef<PlanMessage> rest(messages);
-    std::vector<std::pair<WaveOp, ArrayRef<PlanMessage>>> waves;
-    for (auto wave : info.op().getOps<WaveOp>()) {
-      ArrayRef<PlanMessage> own = rest.take_while(
-          [&](const PlanMessage &m) { return m.wave == wave.getNumber(); });
-      rest = rest.drop_front(own.size());
-      waves.push_back({wave, own});
-    }
-    std::vector<RowsAttr> slots(waves.size());
-    parallelFor(&getContext(), 0, waves.size(), [&](size_t w) {
-      slots[w] = slotRows(&getContext(), waves[w].second);
-    });
-    for (auto [wave, rows] : llvm::zip_equal(waves, slots))
-      wave.first.setSlotsAttr(rows);
+      numDirect += message.collective >= 0
+                       ? 0
+                       : (message.sendSlot == kInPlace) +
+                             (message.receiveSlot == kInPlace);
+    writeSlots(info, messages, blocks);
     return success();
   }
 

@@ -93,6 +93,7 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     if (failed(flows))
       return failure();
     dtrt::PlanCommon common = commonSection(*reading.info);
+    common.memberSets = memberSetsOf(reading.plan);
     summarize(reading.plan, **flows, reading.info->cluster, common.summary);
     if (auto seconds = op.getSecondsWithoutRelays();
         seconds && common.summary.bytesRelayed > 0)

@@ -4,6 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LibraryCollectives.h"
 #include "TransportReading.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
@@ -30,6 +31,8 @@ struct Ends {
 void explainMessages(const TransportPlan &plan) {
   Ends kinds[2][2]; // packed by the sender, unpacked by the receiver
   for (const PlanMessage &message : messagesOf(plan)) {
+    if (message.collective >= 0)
+      continue;
     bool isPacked =
         message.sendSlot != kInPlace && message.relay != RelayHop::Out;
     bool isUnpacked =
@@ -94,11 +97,44 @@ void explainRoutes(const TransitionInfo &info, const std::vector<Flow> &flows) {
     llvm::errs() << explanation(row) << "\n";
 }
 
+/// How each collective of the routing level is lowered, and why.
+void explainChoices(const TransitionInfo &info,
+                    const std::vector<Flow> &flows) {
+  for (auto op : info.op().getBody().front().getOps<CollectiveOp>()) {
+    auto transfers = op.getBody().front().getOps<TransferOp>();
+    auto flow = info.flowOf(*transfers.begin());
+    if (!flow)
+      continue;
+    LibraryChoice choice = chooseLibrary(op, info, *flow, flows[*flow]);
+    llvm::errs() << explanation(op, choice) << "\n";
+  }
+}
+
+/// What the library's calls of the waves bring, by kind and number of devices.
+void explainCalls(const TransportPlan &plan) {
+  struct Calls {
+    int64_t number = 0, bytes = 0;
+  };
+  std::map<std::pair<dtrt::CollectiveKind, size_t>, Calls> kinds;
+  for (const PlanCollective &own : plan.collectives)
+    ++kinds[{own.kind, own.members.size()}].number;
+  for (const PlanPiece &piece : plan.pieces)
+    if (piece.collective != kNoCollective) {
+      const PlanCollective &own = plan.collectives[piece.collective];
+      kinds[{own.kind, own.members.size()}].bytes += piece.bytes;
+    }
+  for (const auto &[kind, calls] : kinds)
+    llvm::errs() << llvm::formatv(
+        "library: {0} {1} among {2} devices, {3:F3} GB arrive\n", calls.number,
+        dtrt::collectiveName(kind.first), kind.second, calls.bytes / 1e9);
+}
+
 void explainWaves(const TransitionReading &reading,
                   const std::vector<Flow> &flows) {
   if (reading.plan.isStaged)
     explainMessages(reading.plan);
   explainRelays(reading, flows);
+  explainCalls(reading.plan);
   explainMulticasts(reading, flows);
 }
 
@@ -109,6 +145,7 @@ struct ExplainTransitionPass
     if (failed(flows))
       return failure();
     explainRoutes(info, **flows);
+    explainChoices(info, **flows);
     if (info.op().getOps<WaveOp>().empty())
       return success();
     const TransitionReading *reading =

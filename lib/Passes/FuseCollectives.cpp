@@ -17,7 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionAnalysis.h"
+#include "LibraryCollectives.h"
 #include "dt/Dialect/Collectives.h"
 #include "dt/Passes/Passes.h"
 
@@ -424,8 +424,9 @@ CollectiveOp FlowFuser::makeOp(const BucketKey &key,
     roots = memberRows(context, groups, /*roots=*/true);
   auto op = CollectiveOp::create(
       builder, info.op().getLoc(), kind, flag(isUneven), flag(isTwoLevel),
-      first.getParamAttr(), first.getStatesAttr(), ArrayAttr(),
-      FlatSymbolRefAttr(), memberRows(context, groups, /*roots=*/false), roots);
+      /*library=*/UnitAttr(), first.getParamAttr(), first.getStatesAttr(),
+      ArrayAttr(), FlatSymbolRefAttr(),
+      memberRows(context, groups, /*roots=*/false), roots);
   op.getBody().emplaceBlock();
   addAxes(op, groups);
   return op;
@@ -472,7 +473,11 @@ void FlowFuser::run(const Flow &flow) {
 }
 
 struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
+  using FuseCollectivesBase::FuseCollectivesBase;
+
   LogicalResult fuse(const TransitionInfo &info) {
+    if (forLibrary && !mayUseLibrary(info))
+      return success();
     std::vector<SmallVector<TransferOp>> byFlow(info.flows.size());
     for (auto transfer : info.op().getBody().front().getOps<TransferOp>()) {
       auto flow = info.flowOf(transfer);

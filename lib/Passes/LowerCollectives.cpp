@@ -1,12 +1,13 @@
-//===- LowerCollectives.cpp - Collectives as their transfers --------------===//
+//===- LowerCollectives.cpp - Collectives as calls, or as transfers -------===//
 //
-// The body of a collective is how its data goes, so that it only has to be put
-// in its place: hop after hop, flow after flow, one op for each, as routing
-// wrote them.
+// A library's call, where that is chosen, stays a collective, of transfers that
+// go as the call has it. The body of any other one is how its data goes, so
+// that it only has to be put in its place: hop after hop, flow after flow, one
+// op for each, as routing wrote them.
 //
 //===----------------------------------------------------------------------===//
 
-#include "TransitionAnalysis.h"
+#include "LibraryCollectives.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -34,13 +35,48 @@ PiecesAttr unite(ArrayRef<TransferOp> transfers) {
   return PiecesAttr::get(first.getContext(), rows, first.getRank());
 }
 
+bool isOfLibrary(TransferOp transfer) {
+  auto around = dyn_cast<CollectiveOp>(transfer->getParentOp());
+  return around && around.getLibrary();
+}
+
 struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
+  /// Makes calls of those for which that is chosen.
+  LogicalResult callLibrary(const TransitionInfo &info) {
+    Block &body = info.op().getBody().front();
+    if (!mayUseLibrary(info))
+      return success();
+    auto cells = info.flowCells();
+    if (failed(cells))
+      return failure();
+    OpBuilder builder(info.op().getContext());
+    builder.setInsertionPointToEnd(&body);
+    SmallVector<CollectiveOp> all(body.getOps<CollectiveOp>());
+    for (CollectiveOp op : all) {
+      auto transfers = op.getBody().front().getOps<TransferOp>();
+      auto flow = info.flowOf(*transfers.begin());
+      if (op.getLibrary() || !flow)
+        continue;
+      LibraryChoice choice = chooseLibrary(op, info, *flow, (**cells)[*flow]);
+      if (choice.calls.empty())
+        continue;
+      writeLibraryOps(op, choice.calls, builder);
+      numLibrary += choice.calls.size();
+      op.erase();
+    }
+    return success();
+  }
+
   LogicalResult lower(const TransitionInfo &info) {
     Block &body = info.op().getBody().front();
     if (body.getOps<CollectiveOp>().empty())
       return success();
+    if (failed(callLibrary(info)))
+      return failure();
     std::map<std::pair<int64_t, uint32_t>, SmallVector<TransferOp>> byHop;
     WalkResult result = info.op()->walk([&](TransferOp transfer) {
+      if (isOfLibrary(transfer))
+        return WalkResult::advance();
       auto flow = info.flowOf(transfer);
       if (!flow) {
         transfer.emitOpError("names states that are not one flow, expected "
@@ -63,7 +99,8 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
     }
     for (auto collective :
          llvm::make_early_inc_range(body.getOps<CollectiveOp>()))
-      collective.erase();
+      if (!collective.getLibrary())
+        collective.erase();
     return success();
   }
 

@@ -28,6 +28,10 @@ static void addLowering(OpPassManager &passes,
   passes.addPass(dt::createVerifyLayout());
   passes.addPass(dt::createRouteTransfers(from));
   passes.addPass(dt::createVerifyRouting());
+  dt::FuseCollectivesOptions fuse;
+  fuse.forLibrary = true;
+  passes.addPass(dt::createFuseCollectives(fuse));
+  passes.addPass(dt::createLowerCollectives());
   passes.addPass(dt::createScheduleWaves(from));
   passes.addPass(dt::createAllocateStaging());
   passes.addPass(dt::createPlaceStorage());

@@ -180,6 +180,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
       from->reason = "flat memory orders all moves anew";
       return success();
     }
+    bool callsLibrary =
+        info.cluster.collectives == dtrt::CollectiveChoice::Library ||
+        !from->plan.common().memberSets.empty();
+    if (callsLibrary) {
+      from->reason = "library collectives are chosen anew";
+      return success();
+    }
     if (info.cluster.relays) {
       from->reason = "relays are chosen anew";
       return success();

@@ -8,6 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "LibraryCollectives.h"
 #include "ProblemFile.h"
 #include "TransportReading.h"
 #include "dt/Passes/Passes.h"
@@ -46,13 +47,15 @@ std::vector<int64_t> allDevices(const TransitionInfo &info) {
   return {devices.begin(), devices.end()};
 }
 
-/// All transfers, those of lower hops first.
+/// All transfers that are messages, those of lower hops first.
 std::vector<Move> collectMoves(const TransportPlan &plan) {
   std::vector<Move> moves;
   for (const PlanStep &step : plan.steps)
     if (step.kind == PlanStep::Kind::Wave)
       for (size_t i = step.first; i < step.last; ++i) {
         const PlanPiece &piece = plan.pieces[i];
+        if (piece.collective != kNoCollective)
+          continue;
         moves.push_back(
             {piece.flow, uint32_t(step.wave), piece.from, piece.to, piece.box});
       }
@@ -170,7 +173,7 @@ std::vector<WaveContents> splitWaves(const WaveSchedule &schedule) {
 }
 
 /// What one wave carries or copies of a flow.
-struct Load {
+struct WaveLoad {
   uint32_t flow = 0;
   PiecesAttr pieces;
   RelayHop relay = RelayHop::None;
@@ -196,8 +199,9 @@ FlowRows rowsOf(ArrayRef<ScheduledCopy> copies) {
 }
 
 /// Pieces by flow, as classes.
-std::vector<Load> compress(const TransitionInfo &info, const FlowRows &rows) {
-  std::vector<Load> out;
+std::vector<WaveLoad> compress(const TransitionInfo &info,
+                               const FlowRows &rows) {
+  std::vector<WaveLoad> out;
   for (const auto &[key, table] : rows) {
     auto [flow, relay] = key;
     ParamOp param = info.flows[flow].param;
@@ -211,9 +215,9 @@ std::vector<Load> compress(const TransitionInfo &info, const FlowRows &rows) {
 
 /// `wave`: that copies run beside.
 template <typename Op, typename... Wave>
-void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
+void writeLoads(const TransitionInfo &info, ArrayRef<WaveLoad> loads,
                 OpBuilder &builder, Wave... wave) {
-  for (const Load &load : loads) {
+  for (const WaveLoad &load : loads) {
     const FlowInfo &flow = info.flows[load.flow];
     Op::create(builder, info.op().getLoc(),
                FlatSymbolRefAttr::get(ParamOp(flow.param).getSymNameAttr()),
@@ -221,9 +225,9 @@ void writeLoads(const TransitionInfo &info, ArrayRef<Load> loads,
   }
 }
 
-void writeMessages(const TransitionInfo &info, ArrayRef<Load> loads,
+void writeMessages(const TransitionInfo &info, ArrayRef<WaveLoad> loads,
                    OpBuilder &builder) {
-  for (const Load &load : loads) {
+  for (const WaveLoad &load : loads) {
     const FlowInfo &flow = info.flows[load.flow];
     SendrecvOp::create(
         builder, info.op().getLoc(),
@@ -233,18 +237,50 @@ void writeMessages(const TransitionInfo &info, ArrayRef<Load> loads,
   }
 }
 
-/// Writes all waves; the IR numbers those of messages only. Pieces become
-/// classes on the threads that there are.
-void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves) {
+void writeCall(const TransitionInfo &info, const LibraryCall &call,
+               OpBuilder &builder) {
+  Pattern kind =
+      call.kind == dtrt::CollectiveKind::Broadcast   ? Pattern::Broadcast
+      : call.kind == dtrt::CollectiveKind::AllGather ? Pattern::AllGather
+                                                     : Pattern::AllToAll;
+  auto op = LibraryCollectiveOp::create(builder, info.op().getLoc(), kind,
+                                        call.members, call.root);
+  OpBuilder::InsertionGuard guard(builder);
+  builder.createBlock(&op.getBody());
+  std::vector<ScheduledMove> moves;
+  for (const Move &move : call.moves)
+    moves.push_back({move, 0});
+  writeMessages(info, compress(info, rowsOf(moves)), builder);
+}
+
+/// The first waves: those of library collectives. Returns their number.
+int64_t writeCalls(const TransitionInfo &info, const LibraryWaves &waves) {
+  OpBuilder builder(info.op().getContext());
+  builder.setInsertionPointToEnd(&info.op().getBody().front());
+  int64_t number = 0;
+  for (const std::vector<LibraryCall> &calls : waves) {
+    auto wave =
+        WaveOp::create(builder, info.op().getLoc(), number++, RowsAttr());
+    OpBuilder::InsertionGuard guard(builder);
+    builder.createBlock(&wave.getBody());
+    for (const LibraryCall &call : calls)
+      writeCall(info, call, builder);
+  }
+  return number;
+}
+
+/// Writes all waves, from `number` on; the IR numbers those of messages only.
+/// Pieces become classes on the threads that there are.
+void writeWaves(const TransitionInfo &info, ArrayRef<WaveContents> waves,
+                int64_t number) {
   MLIRContext *context = info.op().getContext();
-  std::vector<std::vector<Load>> moves(waves.size()), copies(waves.size());
+  std::vector<std::vector<WaveLoad>> moves(waves.size()), copies(waves.size());
   parallelFor(context, 0, waves.size(), [&](size_t w) {
     moves[w] = compress(info, rowsOf(waves[w].moves));
     copies[w] = compress(info, rowsOf(waves[w].copies));
   });
   OpBuilder builder(context);
   builder.setInsertionPointToEnd(&info.op().getBody().front());
-  int64_t number = 0;
   for (size_t w = 0; w < waves.size(); ++w) {
     bool isAlone = waves[w].moves.empty();
     writeLoads<CopyOp>(info, copies[w], builder, isAlone ? -1 : number);
@@ -317,9 +353,16 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     return success();
   }
 
+  static double secondsOf(const TransitionInfo &info,
+                          const WaveProblem &problem,
+                          const LibraryWaves &calls) {
+    return predictSeconds(timedCalls(calls, problem.elementBytes, info.cluster),
+                          info.cluster);
+  }
+
   /// Where the cluster allows it: what is faster over third devices goes so.
   void relay(const TransitionInfo &info, const WaveProblem &problem,
-             WaveSchedule &schedule) {
+             const LibraryWaves &calls, WaveSchedule &schedule) {
     if (!info.cluster.relays || problem.storage)
       return;
     constexpr int64_t kMostEffort = 100000; // for each number of pairs
@@ -329,14 +372,27 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (!gain)
       return;
     Builder builder(&getContext());
-    info.op().setSecondsWithoutRelaysAttr(
-        builder.getF64FloatAttr(gain->secondsWithout));
+    info.op().setSecondsWithoutRelaysAttr(builder.getF64FloatAttr(
+        gain->secondsWithout + secondsOf(info, problem, calls)));
     relayedBytes += gain->bytes;
+  }
+
+  /// Library collectives come first. They share the staging with the messages
+  /// after them: of both, four areas hold what goes in and out in turn.
+  LibraryWaves takeCalls(const TransitionInfo &info, WaveProblem &problem) {
+    std::vector<LibraryCall> calls = readLibraryCalls(info);
+    if (calls.empty())
+      return {};
+    constexpr int64_t kAreas = 4;
+    if (!problem.moves.empty())
+      problem.stagingBytes /= 2;
+    return scheduleCalls(calls, problem.elementBytes,
+                         problem.stagingBytes / kAreas);
   }
 
   void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,
                      const std::vector<LocalMove> &keeps,
-                     const WaveSchedule &schedule) {
+                     const WaveSchedule &schedule, const LibraryWaves &calls) {
     std::vector<TimedMessage> messages = problem.messages(schedule.moves);
     PortSeconds busiest = busiestPorts(messages, info.cluster);
     predictedUs +=
@@ -345,6 +401,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     busiestNicUs += busiest.nic * 1e6;
     busiestIslandUs += busiest.island * 1e6;
     numMessages += messages.size();
+    predictedUs += secondsOf(info, problem, calls) * 1e6;
     for (Operation &op :
          llvm::make_early_inc_range(info.op().getBody().front()))
       if (isa<TransferOp, CollectiveOp>(op) ||
@@ -354,7 +411,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     std::vector<WaveContents> waves = splitWaves(schedule);
     for (const WaveContents &wave : waves)
       numWaves += !wave.moves.empty();
-    writeWaves(info, waves);
+    numWaves += calls.size();
+    writeWaves(info, waves, writeCalls(info, calls));
     moveToEnd(info);
   }
 
@@ -364,6 +422,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return failure();
     StayingShards staying(reading->plan);
     WaveProblem problem = readProblem(*reading, staying);
+    LibraryWaves calls = takeCalls(info, problem);
     if (!writeProblem.empty() &&
         failed(file.write(info.op(), writeProblem, toText(problem))))
       return failure();
@@ -374,11 +433,11 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (failed(isAgain ? solveAgain(info, problem, schedule)
                        : solve(info, problem, schedule)))
       return failure();
-    relay(info, problem, schedule);
+    relay(info, problem, calls, schedule);
     std::vector<LocalMove> keeps;
     if (problem.storage)
       keeps = collectCopies(reading->plan, staying, /*stay=*/true);
-    writeSchedule(info, problem, keeps, schedule);
+    writeSchedule(info, problem, keeps, schedule, calls);
     return success();
   }
 

@@ -248,6 +248,10 @@ struct SpecializeProgramsPass
 
   LogicalResult specialize(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
+    if (!reading.plan.collectives.empty())
+      return reading.ops[reading.plan.collectives.front().op]->emitOpError(
+          "has no form at the program level: dt-plan dump shows what programs "
+          "have of it");
     Worlds worlds = worldsOf(info);
     ProgramBuilder programs(reading.plan, worlds);
     bool isOne = device != kAllDevices;

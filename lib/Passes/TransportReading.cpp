@@ -2,6 +2,7 @@
 
 #include "TransportReading.h"
 
+#include "dt/Proof/CollectiveRules.h"
 #include "dt/Proof/RelayRules.h"
 
 #include "mlir/IR/Threading.h"
@@ -134,6 +135,7 @@ private:
     Kind kind;
     int32_t wave;
     size_t first;
+    uint32_t collective;
   };
   struct SlotJob {
     WaveOp wave;
@@ -153,7 +155,9 @@ private:
     reading.plan.steps.push_back(step);
     return reading.plan.steps.back();
   }
-  LogicalResult addPieces(MovementOpInterface op, int32_t wave);
+  LogicalResult addPieces(MovementOpInterface op, int32_t wave,
+                          uint32_t collective = kNoCollective);
+  LogicalResult addCollective(LibraryCollectiveOp op, int32_t wave);
   LogicalResult addLocal(Operation *op);
   LogicalResult addBeside(CopyOp copy);
   LogicalResult checkBeside(std::optional<int64_t> next);
@@ -176,14 +180,16 @@ private:
 };
 
 /// The pieces of an op belong to the last step.
-LogicalResult BodyReader::addPieces(MovementOpInterface op, int32_t wave) {
+LogicalResult BodyReader::addPieces(MovementOpInterface op, int32_t wave,
+                                    uint32_t collective) {
   auto flow = info.flowOf(op);
   if (!flow)
     return op.emitOpError("names states that are not one flow, expected "
                           "exactly those of one layout");
   auto step = uint32_t(reading.plan.steps.size() - 1);
   PlanStep &own = reading.plan.steps.back();
-  jobs.push_back({op, numberOf(op), *flow, step, own.kind, wave, numPieces});
+  jobs.push_back(
+      {op, numberOf(op), *flow, step, own.kind, wave, numPieces, collective});
   numPieces += op.getPieces().numPieces();
   own.last = numPieces;
   return success();
@@ -239,6 +245,28 @@ LogicalResult BodyReader::checkRelay(SendrecvOp op) {
   return success();
 }
 
+dtrt::CollectiveKind callKindOf(Pattern pattern) {
+  return pattern == Pattern::Broadcast   ? dtrt::CollectiveKind::Broadcast
+         : pattern == Pattern::AllGather ? dtrt::CollectiveKind::AllGather
+                                         : dtrt::CollectiveKind::AllToAll;
+}
+
+LogicalResult BodyReader::addCollective(LibraryCollectiveOp op, int32_t wave) {
+  if (info.isFlat())
+    return op.emitOpError("stands in flat memory, expected mode rollback");
+  auto number = uint32_t(reading.plan.collectives.size());
+  PlanCollective &own = reading.plan.collectives.emplace_back();
+  own.op = numberOf(op);
+  own.wave = wave;
+  own.kind = callKindOf(op.getKind());
+  own.members = op.getMembers().vec();
+  own.root = op.getRoot();
+  for (auto each : op.getBody().front().getOps<SendrecvOp>())
+    if (failed(addPieces(each, wave, number)))
+      return failure();
+  return success();
+}
+
 LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
   if (wave.getNumber() <= last)
     return wave.emitOpError()
@@ -252,10 +280,16 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
     return failure();
   beside = nullptr;
   addStep(Kind::Wave, int32_t(last));
-  for (Operation &op : wave.getBody().front())
+  for (Operation &op : wave.getBody().front()) {
+    if (auto collective = dyn_cast<LibraryCollectiveOp>(op)) {
+      if (failed(addCollective(collective, int32_t(last))))
+        return failure();
+      continue;
+    }
     if (failed(checkRelay(dyn_cast<SendrecvOp>(op))) ||
         failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
       return failure();
+  }
   PlanStep &step = reading.plan.steps.back();
   step.firstSlot = numSlots;
   if (RowsAttr slots = wave.getSlotsAttr()) {
@@ -329,8 +363,9 @@ void BodyReader::readPieces(PieceJob &job) {
       isDerived ? info.flows[job.flow].derivedFrom.value_or(flow) : flow;
   RelayHop relay = relayOf(job.op);
   job.op.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
-    *next++ = {job.number,           flow, fedBy, job.step, job.wave, from, to,
-               box.volume() * width, box,  false, relay};
+    *next++ = {job.number, flow,  fedBy, job.step,
+               job.wave,   from,  to,    box.volume() * width,
+               box,        false, relay, job.collective};
   });
 }
 
@@ -369,21 +404,22 @@ void BodyReader::sortMessages(PlanStep &step) {
   for (uint32_t i = 0; i < step.last - step.first; ++i)
     keys.emplace_back(first[i].from, first[i].to, narrowness(first[i].bytes),
                       i);
-  bool relays =
-      std::any_of(first, first + keys.size(), [](const PlanPiece &piece) {
-        return piece.relay != RelayHop::None;
-      });
-  if (!relays && std::is_sorted(keys.begin(), keys.end()))
+  // Those of collectives come alike to all members, too.
+  auto hasOrder = [](const PlanPiece &piece) {
+    return piece.relay != RelayHop::None || piece.collective != kNoCollective;
+  };
+  bool ordered = std::any_of(first, first + keys.size(), hasOrder);
+  if (!ordered && std::is_sorted(keys.begin(), keys.end()))
     return;
   std::sort(keys.begin(), keys.end(), [&](const Key &a, const Key &b) {
     const PlanPiece &one = first[std::get<3>(a)], &two = first[std::get<3>(b)];
-    auto place = [](const Key &key, const PlanPiece &piece) {
+    auto place = [&](const Key &key, const PlanPiece &piece) {
       return std::make_tuple(std::get<0>(key), std::get<1>(key),
-                             std::get<2>(key), piece.relay != RelayHop::None);
+                             std::get<2>(key), hasOrder(piece));
     };
     if (place(a, one) != place(b, two))
       return place(a, one) < place(b, two);
-    if (one.relay == RelayHop::None)
+    if (!hasOrder(one))
       return a < b;
     return std::tie(one.flow, one.box) < std::tie(two.flow, two.box);
   });
@@ -426,6 +462,7 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
       sortMessages(steps[i]);
   });
   markRelays(reading.plan);
+  sizeBlocks(reading.plan);
   return std::move(reading);
 }
 
@@ -433,7 +470,8 @@ FailureOr<TransitionReading> BodyReader::readTransport() {
 /// the body has no order of its own.
 FailureOr<TransitionReading> BodyReader::readRouting() {
   std::map<int64_t, std::vector<Operation *>>
-      byTime; // hop; -1 before, then made
+      byTime;                                      // hop; -1 before, then made
+  llvm::DenseMap<Operation *, uint32_t> libraries; // of library calls
   for (Operation &op : info.op().getBody().front()) {
     if (!op.hasTrait<RoutingLevelOp>())
       return op.emitOpError("is illegal at the routing level");
@@ -441,6 +479,8 @@ FailureOr<TransitionReading> BodyReader::readRouting() {
     if (auto collective = dyn_cast<CollectiveOp>(op)) {
       for (auto transfer : collective.getBody().front().getOps<TransferOp>())
         byTime[transfer.getHop()].push_back(transfer);
+      if (collective.getLibrary())
+        libraries.insert({collective, uint32_t(libraries.size())});
       continue;
     }
     auto transfer = dyn_cast<TransferOp>(op);
@@ -456,10 +496,15 @@ FailureOr<TransitionReading> BodyReader::readRouting() {
              << "has hop " << hop << ", more than the limit of " << INT32_MAX;
     if (isHop)
       addStep(Kind::Wave, int32_t(hop));
-    for (Operation *op : ops)
-      if (failed(isHop ? addPieces(cast<MovementOpInterface>(op), int32_t(hop))
+    for (Operation *op : ops) {
+      auto library = libraries.find(op->getParentOp());
+      uint32_t collective =
+          library == libraries.end() ? kNoCollective : library->second;
+      if (failed(isHop ? addPieces(cast<MovementOpInterface>(op), int32_t(hop),
+                                   collective)
                        : addLocal(op)))
         return failure();
+    }
   }
   if (failed(finish()))
     return failure();

@@ -360,7 +360,7 @@ std::vector<MessageSum> sumMessages(const std::vector<PlanPiece> &pieces,
   std::vector<MessageSum> parts;
   parts.reserve(pieces.size());
   for (const PlanPiece &piece : pieces)
-    if (piece.from != piece.to)
+    if (piece.from != piece.to && piece.collective == kNoCollective)
       parts.push_back(
           {{piece.wave, piece.from, piece.to}, piece.bytes, piece.op});
   sortWaves(
@@ -394,7 +394,7 @@ MaybeFault checkEnds(const std::vector<MessageSum> &messages,
   std::vector<End> ends;
   ends.reserve(slots.size() / 2);
   for (const PlanSlot &slot : slots)
-    if (slot.receive == receive)
+    if (slot.receive == receive && !slot.isBlocks())
       ends.emplace_back(keyOf(slot), &slot);
   sortWaves(
       ends, parallel, [](const End &end) { return std::get<0>(end.first); },
@@ -570,7 +570,7 @@ MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
   for (const PlanPiece &piece : pieces) {
     bool isSameMessage = last && last->wave == piece.wave &&
                          last->from == piece.from && last->to == piece.to;
-    if (piece.wave < 0 || isSameMessage)
+    if (piece.wave < 0 || isSameMessage || piece.collective != kNoCollective)
       continue;
     last = &piece;
     bool byNic = !cluster.sameNode(piece.from, piece.to);

@@ -2,6 +2,7 @@
 
 #include "dt/Proof/PlanRules.h"
 
+#include "dt/Proof/CollectiveRules.h"
 #include "dt/Proof/RelayRules.h"
 
 namespace dt {
@@ -16,6 +17,8 @@ MaybeFault checkRules(const TransportPlan &plan, const Arrivals &arrivals,
   if (auto fault = checkMessages(plan.pieces, plan.slots, parallel))
     return fault;
   if (auto fault = checkRelays(plan))
+    return fault;
+  if (auto fault = checkCollectives(plan))
     return fault;
   if (auto fault = checkDirect(plan, parallel))
     return fault;

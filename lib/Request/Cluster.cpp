@@ -115,12 +115,22 @@ int64_t readDevicesPerNode(const Json &json) {
                : Cluster().devicesPerNode;
 }
 
+dtrt::CollectiveChoice readCollectives(const Json &json) {
+  using Choice = dtrt::CollectiveChoice;
+  std::string text = asString(json, "cluster.collectives");
+  for (Choice choice : {Choice::Auto, Choice::Messages, Choice::Library})
+    if (text == dtrt::collectiveChoiceName(choice))
+      return choice;
+  fail("cluster.collectives is \"" + text +
+       "\", expected \"auto\", \"messages\" or \"library\"");
+}
+
 Cluster readCluster(const Json &json, Cluster cluster) {
   checkKeys(json, "cluster",
             {"devices_per_node", "nics_per_node", "pxn", "relays",
-             "calibration", "intra_node_GBps", "inter_node_GBps", "latency_us",
-             "launch_us", "channels_per_peer", "intra_channel_GBps",
-             "inter_channel_GBps", "links"});
+             "collectives", "calibration", "intra_node_GBps", "inter_node_GBps",
+             "latency_us", "launch_us", "channels_per_peer",
+             "intra_channel_GBps", "inter_channel_GBps", "links"});
   cluster.devicesPerNode = readDevicesPerNode(json);
   if (const Json *value = json.find("nics_per_node")) {
     int64_t nics = asInteger(*value, "cluster.nics_per_node", 1, kMaxDevice);
@@ -134,6 +144,8 @@ Cluster readCluster(const Json &json, Cluster cluster) {
     cluster.pxn = asBool(*value, "cluster.pxn");
   if (const Json *value = json.find("relays"))
     cluster.relays = asBool(*value, "cluster.relays");
+  if (const Json *value = json.find("collectives"))
+    cluster.collectives = readCollectives(*value);
   readMeasured(json, "cluster", cluster);
   if (const Json *links = json.find("links")) {
     checkCount(asArray(*links, "cluster.links").items.size(), kMaxLinks,

@@ -267,6 +267,10 @@ Request readTransition(const Json &json, const Sides &sides, Model model,
   if (request.cluster.relays && request.memory.mode == MemoryMode::Flat)
     fail("cluster.relays stands beside memory.mode \"flat\", expected "
          "\"rollback\"");
+  if (request.cluster.collectives == dtrt::CollectiveChoice::Library &&
+      request.memory.mode == MemoryMode::Flat)
+    fail("cluster.collectives \"library\" stands beside memory.mode "
+         "\"flat\", expected \"rollback\"");
   if (const Json *value = json.find("compression"))
     request.compression = readCompression(*value);
   request.model = keyOf(require(json, "request", "model"), "model");

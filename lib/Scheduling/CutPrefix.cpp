@@ -31,3 +31,35 @@ bool dt::takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
     between.push_back(first);
   return true;
 }
+
+std::vector<dt::CutMoves> dt::cutMoves(const std::vector<Move> &moves,
+                                       const std::vector<int64_t> &elementBytes,
+                                       int64_t most) {
+  std::vector<CutMoves> out(1);
+  for (const Move &move : moves) {
+    const int64_t width = elementBytes[move.flow];
+    std::vector<Box> rest = {move.box};
+    while (!rest.empty()) {
+      Box box = rest.back(), prefix = box;
+      rest.pop_back();
+      std::vector<Box> between;
+      int64_t room = most - out.back().bytes;
+      bool isWhole = box.volume() * width <= room;
+      if (!isWhole &&
+          !takePrefix(box, room / width,
+                      /*cutSlices=*/out.back().bytes == 0, prefix, between)) {
+        rest.push_back(box);
+        out.emplace_back();
+        continue;
+      }
+      if (!isWhole && !box.empty())
+        rest.push_back(box);
+      rest.insert(rest.end(), between.rbegin(), between.rend());
+      Move piece = move;
+      piece.box = prefix;
+      out.back().pieces.push_back(piece);
+      out.back().bytes += prefix.volume() * width;
+    }
+  }
+  return out;
+}

@@ -3,7 +3,7 @@
 #ifndef DT_LIB_SCHEDULING_CUTPREFIX_H
 #define DT_LIB_SCHEDULING_CUTPREFIX_H
 
-#include "dt/Geometry/Box.h"
+#include "dt/Routing/Moves.h"
 
 #include <vector>
 
@@ -14,6 +14,18 @@ namespace dt {
 /// cut only when `cutSlices`. False: nothing fits.
 bool takePrefix(Box &box, int64_t elements, bool cutSlices, Box &prefix,
                 std::vector<Box> &between);
+
+/// Pieces of one pair that travel together.
+struct CutMoves {
+  std::vector<Move> pieces;
+  int64_t bytes = 0;
+};
+
+/// Cuts moves, in their order, into parts of at most `most` bytes, which hold
+/// an element of each flow. `elementBytes` by flow.
+std::vector<CutMoves> cutMoves(const std::vector<Move> &moves,
+                               const std::vector<int64_t> &elementBytes,
+                               int64_t most);
 
 } // namespace dt
 

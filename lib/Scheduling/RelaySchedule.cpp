@@ -43,10 +43,7 @@ struct Traffic {
 };
 
 /// Pieces that travel as one message, on both hops.
-struct Unit {
-  std::vector<Move> pieces;
-  int64_t bytes = 0;
-};
+using Unit = CutMoves;
 
 //===----------------------------------------------------------------------===//
 // Which pairs, over whom
@@ -168,39 +165,6 @@ std::vector<Traffic> RelayChooser::run() {
 //===----------------------------------------------------------------------===//
 // When
 //===----------------------------------------------------------------------===//
-
-/// Cuts what a pair has into messages of at most `most` bytes, which hold an
-/// element of each flow.
-std::vector<Unit> cutUnits(const WaveProblem &problem, const Traffic &traffic,
-                           int64_t most) {
-  std::vector<Unit> out(1);
-  for (const Move &move : traffic.moves) {
-    const int64_t width = problem.elementBytes[move.flow];
-    std::vector<Box> rest = {move.box};
-    while (!rest.empty()) {
-      Box box = rest.back(), prefix = box;
-      rest.pop_back();
-      std::vector<Box> between;
-      int64_t room = most - out.back().bytes;
-      bool isWhole = box.volume() * width <= room;
-      if (!isWhole &&
-          !takePrefix(box, room / width,
-                      /*cutSlices=*/out.back().bytes == 0, prefix, between)) {
-        rest.push_back(box);
-        out.emplace_back();
-        continue;
-      }
-      if (!isWhole && !box.empty())
-        rest.push_back(box);
-      rest.insert(rest.end(), between.rbegin(), between.rend());
-      Move piece = move;
-      piece.box = prefix;
-      out.back().pieces.push_back(piece);
-      out.back().bytes += prefix.volume() * width;
-    }
-  }
-  return out;
-}
 
 /// Puts both hops of units into the waves of a schedule.
 class RelayInserter {
@@ -375,7 +339,8 @@ void RelayTrials::add(const std::vector<Traffic> &relayed,
     return;
   std::vector<std::vector<Unit>> units;
   for (const Traffic &traffic : relayed)
-    units.push_back(cutUnits(problem, traffic, largest(traffic)));
+    units.push_back(
+        cutMoves(traffic.moves, problem.elementBytes, largest(traffic)));
   RelayInserter inserter(problem, others, looks);
   if (!inserter.add(relayed, units))
     return;

@@ -68,6 +68,104 @@ struct Arena {
   }
 };
 
+/// Ends of messages, and blocks of collectives, get their places in the areas
+/// as waves go by; the areas' sizes are known at the end.
+class SlotAssigner {
+public:
+  SlotAssigner(const StagingInput &input, std::vector<PlanMessage> &messages,
+               std::vector<CollectiveSlots> &collectives)
+      : input(input), messages(messages), collectives(collectives) {
+    for (bool receive : {false, true}) {
+      parity[receive].resize(messages.size());
+      blockParity[receive].resize(collectives.size());
+    }
+  }
+
+  void run() {
+    size_t next = 0; // of the collectives
+    for (size_t i = 0; i < messages.size(); ++i) {
+      for (; next < collectives.size() &&
+             collectives[next].wave <= messages[i].wave;
+           ++next)
+        takeBlocks(next);
+      if (messages[i].collective < 0)
+        takeMessage(i);
+    }
+    for (; next < collectives.size(); ++next)
+      takeBlocks(next);
+    addStarts();
+  }
+  std::map<int64_t, int64_t> bytes() const {
+    std::map<int64_t, int64_t> out;
+    for (uint32_t number = 0; number < arenas.size(); ++number)
+      out[index.all()[number]] = arenas[number].areaStart(/*receive=*/true, 2);
+    return out;
+  }
+
+private:
+  Arena &arenaOf(int64_t device) {
+    uint32_t number = index(device);
+    if (number == arenas.size())
+      arenas.emplace_back();
+    return arenas[number];
+  }
+  void takeMessage(size_t i);
+  void takeBlocks(size_t i);
+  void addStarts();
+
+  const StagingInput &input;
+  std::vector<PlanMessage> &messages;
+  std::vector<CollectiveSlots> &collectives;
+  dtrt::DeviceIndex index;
+  std::vector<Arena> arenas;
+  // Of the group of each end, of messages and of collectives.
+  std::vector<bool> parity[2], blockParity[2];
+};
+
+void SlotAssigner::takeMessage(size_t i) {
+  PlanMessage &message = messages[i];
+  for (bool receive : {false, true}) {
+    int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
+    Arena &arena = arenaOf(receive ? message.destination : message.source);
+    bool direct = isDirect(input, message, !receive);
+    bool isElsewhere = direct || staysInSlot(message, !receive);
+    int64_t offset =
+        arena.take(message.wave, receive, isElsewhere ? 0 : message.bytes);
+    slot = direct ? kInPlace : offset;
+    parity[receive][i] = arena.group % 2;
+  }
+}
+
+void SlotAssigner::takeBlocks(size_t i) {
+  CollectiveSlots &blocks = collectives[i];
+  Arena &arena = arenaOf(blocks.device);
+  for (bool receive : {false, true}) {
+    int64_t bytes = receive ? blocks.gotBytes : blocks.givenBytes;
+    int64_t offset = arena.take(blocks.wave, receive, bytes);
+    (receive ? blocks.getSlot : blocks.giveSlot) =
+        bytes > 0 ? offset : kInPlace;
+    blockParity[receive][i] = arena.group % 2;
+  }
+}
+
+/// The areas' sizes are known only now.
+void SlotAssigner::addStarts() {
+  auto add = [&](int64_t device, bool receive, bool odd, int64_t &slot) {
+    if (slot != kInPlace)
+      slot += arenaOf(device).areaStart(receive, odd);
+  };
+  for (size_t i = 0; i < messages.size(); ++i) {
+    PlanMessage &message = messages[i];
+    add(message.source, false, parity[0][i], message.sendSlot);
+    add(message.destination, true, parity[1][i], message.receiveSlot);
+  }
+  for (size_t i = 0; i < collectives.size(); ++i) {
+    CollectiveSlots &blocks = collectives[i];
+    add(blocks.device, false, blockParity[0][i], blocks.giveSlot);
+    add(blocks.device, true, blockParity[1][i], blocks.getSlot);
+  }
+}
+
 } // namespace
 
 std::vector<PlanMessage>
@@ -104,44 +202,12 @@ static void assignRelaySlots(const std::vector<RelayedPair> &pairs,
 
 std::map<int64_t, int64_t>
 dt::assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
-                const std::vector<RelayedPair> &pairs) {
-  dtrt::DeviceIndex index;
-  std::vector<Arena> arenas;
-  auto arenaOf = [&](int64_t device) -> Arena & {
-    uint32_t number = index(device);
-    if (number == arenas.size())
-      arenas.emplace_back();
-    return arenas[number];
-  };
-  std::vector<bool> parity[2]; // per message: its group's parity per end
-  parity[0].resize(messages.size());
-  parity[1].resize(messages.size());
-  for (size_t i = 0; i < messages.size(); ++i) {
-    PlanMessage &message = messages[i];
-    for (bool receive : {false, true}) {
-      int64_t &slot = receive ? message.receiveSlot : message.sendSlot;
-      Arena &arena = arenaOf(receive ? message.destination : message.source);
-      bool direct = isDirect(input, message, !receive);
-      bool isElsewhere = direct || staysInSlot(message, !receive);
-      int64_t offset =
-          arena.take(message.wave, receive, isElsewhere ? 0 : message.bytes);
-      slot = direct ? kInPlace : offset;
-      parity[receive][i] = arena.group % 2;
-    }
-  }
-  // The areas' sizes are known only now.
-  for (size_t i = 0; i < messages.size(); ++i) {
-    PlanMessage &message = messages[i];
-    if (message.sendSlot != kInPlace)
-      message.sendSlot +=
-          arenaOf(message.source).areaStart(/*receive=*/false, parity[0][i]);
-    if (message.receiveSlot != kInPlace)
-      message.receiveSlot += arenaOf(message.destination)
-                                 .areaStart(/*receive=*/true, parity[1][i]);
-  }
-  std::map<int64_t, int64_t> bytes;
-  for (uint32_t number = 0; number < arenas.size(); ++number)
-    bytes[index.all()[number]] = arenas[number].areaStart(/*receive=*/true, 2);
+                const std::vector<RelayedPair> &pairs,
+                std::vector<CollectiveSlots> *collectives) {
+  std::vector<CollectiveSlots> none;
+  SlotAssigner slots(input, messages, collectives ? *collectives : none);
+  slots.run();
+  std::map<int64_t, int64_t> bytes = slots.bytes();
   assignRelaySlots(pairs, bytes, messages);
   return bytes;
 }

@@ -1,7 +1,7 @@
 """The extension module (runtime/torch/Module.cpp)."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Callable
 
 import torch
 import torch.distributed as dist
@@ -66,7 +66,11 @@ class Switch:
     def __init__(self, plan: Plan, world: World) -> None: ...
     def compare(self, tensors: Sequence[Tensor], note: str) -> str: ...
     def connect(
-        self, backend: Any, shares_memory: bool, digests: bool
+        self,
+        backend: Any,
+        split: Callable[[int, list[int]], Any],
+        shares_memory: bool,
+        digests: bool,
     ) -> None: ...
     def connect_nccl(self, digests: bool, one_sided: bool) -> None: ...
     def cannot_connect(self, why: str) -> None: ...

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
+from functools import partial
 from typing import Any, Callable
 
 import torch
@@ -108,7 +109,14 @@ class Switch:
                 self._native.connect_nccl(digests, self._place.one_sided)
             else:
                 self._native.connect(
-                    self._connect(), self._place.shared_memory, digests
+                    self._connect(),
+                    partial(
+                        self._place.split,
+                        self._native.store(),
+                        self._native.patience(),
+                    ),
+                    self._place.shared_memory,
+                    digests,
                 )
         except BaseException as error:
             self._error = error

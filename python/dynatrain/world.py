@@ -63,6 +63,18 @@ class Place:
             store, self.rank, self.size, timedelta(seconds=seconds)
         )
 
+    def split(
+        self, store: dist.Store, seconds: float, number: int, ranks: list[int]
+    ) -> dist.Backend:
+        """Connections of some of the transition's processes, of which this is
+        one; all of them call it with the same number."""
+        return dist.ProcessGroupGloo(
+            dist.PrefixStore(f"members/{number}", store),
+            ranks.index(self.rank),
+            len(ranks),
+            timedelta(seconds=seconds),
+        )
+
 
 class World:
     """The processes among which a plan moves state.

@@ -147,6 +147,12 @@ bool Planner::skip(OpenPack &pack) {
 /// The messages of a group that take packed bytes, or overwrite them.
 void Planner::addSends(size_t index, OpenPacks &open) {
   const std::vector<Message> &messages = instructions[index].messages;
+  // A library reads and writes blocks, so that what it gives stays packed.
+  if (instructions[index].collective) {
+    for (const Message &message : messages)
+      open.visit(message.slot, message.bytes, [](OpenPack &) { return false; });
+    return;
+  }
   for (size_t m = 0; m < messages.size(); ++m) {
     const Message &message = messages[m];
     if (message.direct)
@@ -211,7 +217,7 @@ void Planner::skipUnpacksOfPeers() {
     const std::vector<Message> &messages = instructions[i].messages;
     for (size_t m = 0; m < messages.size(); ++m)
       if (messages[m].receive && !messages[m].direct &&
-          caps.unpacksFromPeer(messages[m].peer))
+          !instructions[i].collective && caps.unpacksFromPeer(messages[m].peer))
         skipUnpack(i, m);
   }
 }
@@ -221,7 +227,8 @@ void Planner::skipStaging() {
   for (size_t i = 0; i < instructions.size(); ++i) {
     const Instruction &instruction = instructions[i];
     for (size_t m = 0; m < instruction.messages.size(); ++m)
-      if (instruction.messages[m].receive && !instruction.messages[m].direct)
+      if (instruction.messages[m].receive && !instruction.messages[m].direct &&
+          !instruction.collective)
         skipUnpack(i, m);
   }
 }
@@ -304,6 +311,9 @@ static void writeMessages(const Instruction &group, const PlannedStep &step,
 static void writeStep(const Instruction &instruction, const PlannedStep &step,
                       std::ostream &out) {
   out << opcodeName(instruction.op);
+  if (instruction.collective)
+    out << " as " << collectiveName(instruction.collective->kind)
+        << " of member set " << instruction.collective->members;
   if (instruction.wave >= 0)
     out << " wave " << instruction.wave;
   if (step.skipped)

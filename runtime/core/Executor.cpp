@@ -2,6 +2,7 @@
 
 #include "dtrt/core/Executor.h"
 
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
 
@@ -40,6 +41,8 @@ Result<Executor> Executor::prepareAll(LocalStorage &storage,
   executor.execution = planExecution(storage.common(), program, caps, options);
   executor.setViews();
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
+  DTRT_RETURN_IF_ERROR(
+      transport.prepareCollectives(storage.common().memberSets));
   return executor;
 }
 
@@ -139,6 +142,16 @@ std::vector<uint32_t> peersOf(const RankProgram &program) {
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
   return found;
+}
+
+CollectiveCall collectiveCall(const PlanCommon &common, uint32_t device,
+                              const GroupCollective &from, std::byte *arena) {
+  CollectiveCall call = {from.kind, from.members, from.root, from.blockBytes};
+  if (bytesGiven(common, from, device) > 0)
+    call.give = arena + from.giveSlot;
+  if (bytesGot(common, from, device) > 0)
+    call.get = arena + from.getSlot;
+  return call;
 }
 
 std::vector<uint32_t> Executor::peers() const {
@@ -286,9 +299,10 @@ Status Executor::runGroup(size_t index) {
     }
     (message.receive ? statistics.bytesReceived : statistics.bytesSent) +=
         message.bytes;
-    ++statistics.messages;
+    statistics.messages += !step.instruction->collective;
   }
-  Status status = runMessages(index);
+  Status status =
+      step.instruction->collective ? runCollective(index) : runMessages(index);
   statistics.isInGroup = !status.ok();
   return status;
 }
@@ -318,6 +332,25 @@ Status Executor::runMessages(size_t index) {
   Status ended = transport->end();
   addTime(begin, statistics.groupSeconds);
   return worked.ok() ? ended : worked;
+}
+
+/// A library's call returns when it is done: what else there is comes after.
+Status Executor::runCollective(size_t index) {
+  const Step &step = steps[index];
+  const GroupCollective &from = *step.instruction->collective;
+  uint32_t device = storage->program().device;
+  CollectiveCall call = collectiveCall(storage->common(), device, from, arena);
+  if (call.give)
+    touchStaging(from.giveSlot, bytesGiven(storage->common(), from, device));
+  if (call.get)
+    touchStaging(from.getSlot, bytesGot(storage->common(), from, device));
+  call.messages = &step.messages;
+  auto begin = std::chrono::steady_clock::now();
+  DTRT_RETURN_IF_ERROR(transport->collective(call));
+  addTime(begin, statistics.groupSeconds);
+  for (size_t other : execution.steps[index].meanwhile)
+    DTRT_RETURN_IF_ERROR(runStep(other));
+  return {};
 }
 
 void Executor::touchStaging(uint64_t slot, uint64_t bytes) {

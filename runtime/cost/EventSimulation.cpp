@@ -363,7 +363,8 @@ void Engine::beginMessage(uint32_t message, uint32_t device) {
   activity.before = devices[device].last;
   devices[device].carrying.begin(now);
   devices[activity.firstEnd].carrying.begin(now);
-  events.push({now + latency, Event::Kind::LatencyOver, message, 0});
+  events.push({now + plan.messages()[message].steps * latency,
+               Event::Kind::LatencyOver, message, 0});
 }
 
 void Engine::beginLocal(uint32_t device, uint32_t before) {
@@ -541,7 +542,7 @@ SpentSeconds Engine::spentOn(uint32_t number) const {
   Alone alone;
   if (isMessage(number)) {
     alone = durations.message(number);
-    spent.latency = latency;
+    spent.latency = plan.messages()[number].steps * latency;
     spent.wire = alone.full;
   } else {
     const Copy &copy = copies[number - plan.messages().size()];

@@ -17,7 +17,8 @@ void SimulatedPlan::addDevice(int64_t device,
                   step.packBytes, open.size(),      0};
     for (const MessageEnd &end : step.messages)
       open.push_back({step.wave, end.receive ? end.peer : device,
-                      end.receive ? device : end.peer, end.bytes, end.receive});
+                      end.receive ? device : end.peer, end.bytes, end.receive,
+                      end.steps});
     added.last = open.size();
     allSteps.push_back(added);
   }
@@ -53,8 +54,8 @@ Status SimulatedPlan::addMessages(const std::vector<uint32_t> &sends) {
     if (receiver == numberOf.end() || send.source == send.destination)
       return lacksOther(send);
     messageOf[number] = uint32_t(allMessages.size());
-    allMessages.push_back(
-        {send.wave, numberOf[send.source], receiver->second, send.bytes});
+    allMessages.push_back({send.wave, numberOf[send.source], receiver->second,
+                           send.bytes, send.steps});
   }
   return {};
 }

@@ -177,7 +177,8 @@ void Simulation<Record>::formGroups(const TimedMessage *first,
     Group &sender = groupOf(m->source);
     sender.forwards |= m->isForward;
     if (m->isPacked)
-      (m->isForward ? sender.forwardBytes : sender.packBytes) += m->bytes;
+      (m->isForward ? sender.forwardBytes : sender.packBytes) +=
+          m->packedBytes();
     bool inter = !cluster.sameNode(m->source, m->destination);
     Group &receiver = groupOf(m->destination);
     receiver.unpackBytes += m->isUnpacked ? m->bytes : 0;
@@ -277,7 +278,7 @@ void Simulation<Record>::send(const TimedMessage &m) {
     start = std::max({start, nics[0]->free, nics[1]->free});
     flows = std::max({flows, nics[0]->flows, nics[1]->flows});
   }
-  double end = start + cluster.latencySeconds() + flows;
+  double end = start + m.steps * cluster.latencySeconds() + flows;
   for (SharedNic *nic : nics) {
     if (nic && takesTurns)
       nic->free = end;

@@ -323,6 +323,8 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   auto made = stepsOf(storage, arena, std::move(regions));
   DTRT_RETURN_IF_ERROR(made);
   steps = std::move(*made);
+  DTRT_RETURN_IF_ERROR(
+      transport.prepareCollectives(storage.common().memberSets));
   DTRT_RETURN_IF_ERROR(prepareTable());
   return prepareQueues();
 }
@@ -506,8 +508,17 @@ Status GpuExecutor::State::runOnHost(size_t index) {
       DTRT_RETURN_IF_ERROR(
           cudaStatus(cudaEventSynchronize(events[earlier].get()),
                      "a pack or unpack failed"));
+  const auto &from = storage.program().instructions[step.first].collective;
   auto begin = Clock::now();
-  Status status = transport.group(step.messages);
+  Status status;
+  if (from) {
+    CollectiveCall call =
+        collectiveCall(storage.common(), device, *from, arena);
+    call.messages = &step.messages;
+    status = transport.collective(call);
+  } else {
+    status = transport.group(step.messages);
+  }
   std::chrono::duration<double> time = Clock::now() - begin;
   stats.groupSeconds += time.count();
   return status;

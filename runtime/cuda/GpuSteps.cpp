@@ -2,6 +2,8 @@
 
 #include "GpuSteps.h"
 
+#include "dtrt/format/Collectives.h"
+
 #include <algorithm>
 #include <map>
 
@@ -123,7 +125,21 @@ private:
     return {};
   }
 
+  /// A library's call uses whole blocks.
+  void addBlocks(const GroupCollective &call, GpuStep &step) {
+    auto use = [&](uint64_t slot, uint64_t bytes, bool writes) {
+      if (bytes == 0)
+        return;
+      step.uses.push_back({slot, slot + bytes, writes});
+      steps.stagingPeak = std::max(steps.stagingPeak, slot + bytes);
+    };
+    use(call.giveSlot, bytesGiven(common, call, program.device), false);
+    use(call.getSlot, bytesGot(common, call, program.device), true);
+  }
+
   Status addMessages(const Instruction &instruction, GpuStep &step) {
+    if (instruction.collective)
+      addBlocks(*instruction.collective, step);
     for (size_t m = 0; m < instruction.messages.size(); ++m) {
       const Message &message = instruction.messages[m];
       std::byte *data = arena + message.slot;

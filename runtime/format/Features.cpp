@@ -69,6 +69,7 @@ FeatureSet featuresOf(const Instruction &instruction) {
       out |= readingOf(segment);
     return out;
   case Opcode::Group:
+    out |= only(instruction.collective.has_value(), Feature::Collectives);
     for (const Message &message : instruction.messages)
       out |= featuresOf(message);
     return out;
@@ -97,6 +98,7 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(common.summary.granularity == Granularity::Tensor,
                         Feature::FlatByTensor) |
                    only(common.summary.bytesInPlace > 0, Feature::InPlace) |
+                   only(!common.memberSets.empty(), Feature::Collectives) |
                    only(!common.views.empty(), Feature::Views);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);

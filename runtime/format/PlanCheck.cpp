@@ -7,6 +7,8 @@
 
 #include "PlanCheck.h"
 
+#include "dtrt/format/Collectives.h"
+
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
 #include "dtrt/format/Views.h"
@@ -140,6 +142,42 @@ Status checkWorld(const char *side, int64_t world,
   auto twice = std::adjacent_find(devices.begin(), devices.end());
   if (twice != devices.end())
     return makeError(side, " world lists device ", *twice, " twice");
+  return {};
+}
+
+/// Devices of the two worlds, ascending, at least two.
+Status checkMemberSet(const std::vector<uint32_t> &members,
+                      const std::vector<uint32_t> &devices) {
+  if (members.size() < 2)
+    return makeError("has ", members.size(), " devices, expected two or more");
+  for (size_t i = 0; i < members.size(); ++i) {
+    if (i > 0 && members[i] <= members[i - 1])
+      return makeError("has device ", members[i], " after ", members[i - 1],
+                       ", expected ascending devices");
+    if (!std::binary_search(devices.begin(), devices.end(), members[i]))
+      return makeError("has device ", members[i], ", which is in no world");
+  }
+  return {};
+}
+
+Status checkMemberSets(const PlanCommon &common) {
+  if (common.memberSets.empty())
+    return {};
+  if (common.summary.mode == MemoryMode::Flat)
+    return makeError("there are member sets in a plan of mode flat");
+  if (common.cluster.collectives == CollectiveChoice::Messages)
+    return makeError("there are member sets in a plan of messages alone");
+  std::vector<uint32_t> devices = common.sourceDevices;
+  devices.insert(devices.end(), common.destinationDevices.begin(),
+                 common.destinationDevices.end());
+  std::sort(devices.begin(), devices.end());
+  for (size_t i = 0; i < common.memberSets.size(); ++i) {
+    Status status = checkMemberSet(common.memberSets[i], devices);
+    if (!status.ok())
+      return makeError("member set ", i, " ", status.message());
+    if (i > 0 && common.memberSets[i] <= common.memberSets[i - 1])
+      return makeError("member set ", i, " does not come after that before it");
+  }
   return {};
 }
 
@@ -664,7 +702,92 @@ private:
       if (!status.ok())
         return makeError("message ", i, ": ", status.message());
     }
+    return instruction.collective ? checkCollective(instruction) : Status();
+  }
+
+  /// The device has a part in a collective of a set that it is in, with memory
+  /// for all of its blocks.
+  Status checkCall(const GroupCollective &call) {
+    if (call.members >= common.memberSets.size())
+      return makeError("member set ", call.members, " of ",
+                       common.memberSets.size());
+    const std::vector<uint32_t> &members = common.memberSets[call.members];
+    auto isMember = [&](uint32_t device) {
+      return std::binary_search(members.begin(), members.end(), device);
+    };
+    bool hasRoot = call.kind == CollectiveKind::Broadcast;
+    if (!isMember(program.device))
+      return makeError("the device is not in member set ", call.members);
+    if (hasRoot ? !isMember(call.root) : call.root != 0)
+      return makeError("root ", call.root, " of member set ", call.members);
+    if (call.blockBytes == 0 ||
+        call.blockBytes > uint64_t(kMaxBytes) / members.size())
+      return makeError("blocks of ", call.blockBytes, " bytes");
+    uint64_t given = bytesGiven(common, call, program.device);
+    uint64_t got = bytesGot(common, call, program.device);
+    DTRT_RETURN_IF_ERROR(checkStaging(call.giveSlot, given));
+    DTRT_RETURN_IF_ERROR(checkStaging(call.getSlot, got));
+    if ((given == 0 && call.giveSlot != 0) || (got == 0 && call.getSlot != 0))
+      return makeError("has a place for blocks that the device has none of");
+    if (given > 0 && got > 0 && call.giveSlot < call.getSlot + got &&
+        call.getSlot < call.giveSlot + given)
+      return makeError("gives staging bytes [", call.giveSlot, ", +", given,
+                       ") and gets [", call.getSlot, ", +", got, ")");
     return {};
+  }
+
+  /// What a collective brings lies in the block of its pair of members.
+  Status checkInBlock(const GroupCollective &call, const Message &message) {
+    const std::vector<uint32_t> &members = common.memberSets[call.members];
+    auto peer = std::lower_bound(members.begin(), members.end(), message.peer);
+    if (peer == members.end() || *peer != message.peer)
+      return makeError("peer ", message.peer, " is not in member set ",
+                       call.members, " of the collective");
+    uint32_t sender = message.receive ? message.peer : program.device;
+    if (call.kind == CollectiveKind::Broadcast && sender != call.root)
+      return makeError("is from device ", sender, ", expected root ",
+                       call.root);
+    auto place = uint64_t(peer - members.begin());
+    uint64_t slot =
+        message.receive
+            ? call.getSlot + call.blockBytes * blockFrom(call.kind, place)
+            : call.giveSlot + call.blockBytes * blockFor(call.kind, place);
+    if (message.direct || message.slot != slot ||
+        message.bytes > call.blockBytes)
+      return makeError("lies elsewhere than in the block at ", slot, " of ",
+                       call.blockBytes, " bytes");
+    return {};
+  }
+
+  /// What a member gives to all, all others get.
+  Status checkShared(const Instruction &instruction) {
+    const GroupCollective &call = *instruction.collective;
+    size_t others = common.memberSets[call.members].size() - 1, sends = 0;
+    uint64_t bytes = 0;
+    for (const Message &message : instruction.messages) {
+      if (message.receive)
+        continue;
+      if (sends++ > 0 && message.bytes != bytes)
+        return makeError("gives ", message.bytes, " bytes to device ",
+                         message.peer, " and ", bytes, " to others");
+      bytes = message.bytes;
+    }
+    if (sends > 0 && sends != others)
+      return makeError("gives to ", sends, " devices, expected all ", others,
+                       " others");
+    return {};
+  }
+
+  Status checkCollective(const Instruction &instruction) {
+    const GroupCollective &call = *instruction.collective;
+    DTRT_RETURN_IF_ERROR(checkCall(call));
+    for (size_t i = 0; i < instruction.messages.size(); ++i) {
+      Status status = checkInBlock(call, instruction.messages[i]);
+      if (!status.ok())
+        return makeError("message ", i, ": ", status.message());
+    }
+    return call.kind == CollectiveKind::AllToAll ? Status()
+                                                 : checkShared(instruction);
   }
 
   /// By tensor, what comes or goes is all of a buffer.
@@ -760,6 +883,7 @@ Status checkCommon(const PlanCommon &common) {
       return makeError("view ", i, " '", shortened(common.views[i].name),
                        "': ", status.message());
   }
+  DTRT_RETURN_IF_ERROR(checkMemberSets(common));
   DTRT_RETURN_IF_ERROR(checkCluster(common.cluster));
   DTRT_RETURN_IF_ERROR(checkCompression(common.compression));
   DTRT_RETURN_IF_ERROR(checkSummary(common.summary));

@@ -53,7 +53,7 @@ public:
   Result<RankProgram> decode() {
     DTRT_RETURN_IF_ERROR(checkAligned("program section", in.pool(), in.source(),
                                       in.destination(), in.messages(),
-                                      in.instructions()));
+                                      in.instructions(), in.collectives()));
     out.device = in.device();
     out.sourceRank = in.source_rank();
     out.destinationRank = in.destination_rank();
@@ -70,6 +70,7 @@ public:
                          instruction.status().message());
       out.instructions.push_back(std::move(*instruction));
     }
+    DTRT_RETURN_IF_ERROR(decodeCollectives());
     return std::move(out);
   }
 
@@ -251,6 +252,29 @@ private:
     return instruction;
   }
 
+  /// Each says which group it is.
+  Status decodeCollectives() {
+    DTRT_RETURN_IF_ERROR(budget.charge("collectives", count(in.collectives()),
+                                       sizeof(GroupCollective)));
+    uint64_t next = 0;
+    for (size_t i = 0; i < count(in.collectives()); ++i) {
+      const fb::Collective &from = *in.collectives()->Get(i);
+      uint32_t index = from.instruction();
+      if (index < next || index >= out.instructions.size() ||
+          out.instructions[index].op != Opcode::Group)
+        return makeError("collective ", i, " is of instruction ", index,
+                         ", expected a group from ", next, " on");
+      if (from.kind() >= kNumCollectiveKinds)
+        return makeError("collective ", i, " has unknown kind ",
+                         int(from.kind()));
+      next = uint64_t(index) + 1;
+      out.instructions[index].collective = {
+          CollectiveKind(from.kind()), from.members(),   from.root(),
+          from.block_bytes(),          from.give_slot(), from.get_slot()};
+    }
+    return {};
+  }
+
   const fb::Program &in;
   ReadBudget &budget;
   uint64_t poolSize = 0;
@@ -296,6 +320,7 @@ private:
                        std::vector<LeadingDim> &leading);
   Status decodeView(const fb::View &from);
   Status decodeSummary(const fb::Summary &from);
+  Status decodeMemberSets();
   Status decodeCluster(const fb::Cluster &cluster);
 
   const fb::Common &from;
@@ -398,6 +423,7 @@ Status CommonDecoder::decodeSummary(const fb::Summary &from) {
   summary.bytesInPlace = from.bytes_in_place();
   summary.bytesRelayed = from.bytes_relayed();
   summary.timeWithoutRelays = from.time_without_relays();
+  summary.libraryCollectives = from.library_collectives();
   summary.stagingLimit = from.staging_limit();
   summary.stagingPeak = from.staging_peak();
   summary.devicePeak = from.device_peak();
@@ -430,7 +456,8 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
                 from.channels_per_peer(),
                 from.intra_channel_gbps(),
                 from.inter_channel_gbps(),
-                from.relays()};
+                from.relays(),
+                CollectiveChoice(from.collectives())};
   DTRT_RETURN_IF_ERROR(
       budget.charge("links", count(from.links()), sizeof(Link)));
   for (size_t i = 0; i < count(from.links()); ++i) {
@@ -439,6 +466,19 @@ Status CommonDecoder::decodeCluster(const fb::Cluster &cluster) {
                                 {link.to_node(), link.to()},
                                 link.gbps()});
   }
+  return {};
+}
+
+Status CommonDecoder::decodeMemberSets() {
+  if (from.collectives() > uint8_t(CollectiveChoice::Library))
+    return makeError("unknown choice of collectives ", int(from.collectives()));
+  size_t sets = count(from.member_sets());
+  DTRT_RETURN_IF_ERROR(
+      budget.charge("member sets", sets, sizeof(std::vector<uint32_t>)));
+  for (size_t i = 0; i < sets; ++i)
+    DTRT_RETURN_IF_ERROR(list("members of collectives",
+                              from.member_sets()->Get(i)->devices(),
+                              to.memberSets.emplace_back()));
   return {};
 }
 
@@ -468,6 +508,7 @@ Result<PlanCommon> CommonDecoder::decode() {
       budget.charge("views", count(from.views()), sizeof(NamedView)));
   for (size_t i = 0; i < count(from.views()); ++i)
     DTRT_RETURN_IF_ERROR(decodeView(*from.views()->Get(i)));
+  DTRT_RETURN_IF_ERROR(decodeMemberSets());
   DTRT_RETURN_IF_ERROR(decodeCluster(*from.cluster()));
   to.compression = {from.compress_below_gbps(), from.compress_block()};
   DTRT_RETURN_IF_ERROR(decodeSummary(*from.summary()));

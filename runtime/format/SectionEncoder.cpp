@@ -89,14 +89,17 @@ public:
     if (pool.numbers.size() > std::numeric_limits<uint32_t>::max())
       return makeError("program of device ", program.device, " holds ",
                        pool.numbers.size(), " coordinates, more than 2^32");
-    auto root = fb::CreateProgram(builder, program.device, program.sourceRank,
-                                  program.destinationRank, program.stagingBytes,
-                                  builder.CreateVector(pool.numbers),
-                                  builder.CreateVectorOfStructs(source),
-                                  builder.CreateVectorOfStructs(destination),
-                                  builder.CreateVectorOfStructs(segments),
-                                  builder.CreateVectorOfStructs(messages),
-                                  builder.CreateVectorOfStructs(instructions));
+    flatbuffers::Offset<flatbuffers::Vector<const fb::Collective *>> calls;
+    if (!collectives.empty())
+      calls = builder.CreateVectorOfStructs(collectives);
+    auto root = fb::CreateProgram(
+        builder, program.device, program.sourceRank, program.destinationRank,
+        program.stagingBytes, builder.CreateVector(pool.numbers),
+        builder.CreateVectorOfStructs(source),
+        builder.CreateVectorOfStructs(destination),
+        builder.CreateVectorOfStructs(segments),
+        builder.CreateVectorOfStructs(messages),
+        builder.CreateVectorOfStructs(instructions), calls);
     builder.Finish(root);
     return {};
   }
@@ -172,6 +175,11 @@ private:
       count = instruction.messages.size();
       for (const Message &message : instruction.messages)
         DTRT_RETURN_IF_ERROR(addMessage(message));
+      if (const auto &call = instruction.collective)
+        collectives.emplace_back(call->blockBytes, call->giveSlot,
+                                 call->getSlot, uint32_t(instructions.size()),
+                                 call->members, call->root,
+                                 uint8_t(call->kind));
     } else {
       first = segments.size();
       count = instruction.segments.size();
@@ -194,6 +202,7 @@ private:
   std::vector<fb::Segment> segments;
   std::vector<fb::Message> messages;
   std::vector<fb::Instruction> instructions;
+  std::vector<fb::Collective> collectives;
 };
 
 flatbuffers::Offset<fb::Family>
@@ -251,7 +260,19 @@ encodeSummary(const PlanSummary &s, flatbuffers::FlatBufferBuilder &builder) {
       s.stagingPeak, s.devicePeak, s.deviceLimit, s.sourceMax, s.destinationMax,
       s.waves, s.messages, s.multicasts, coverage, deadlockFree, memorySafe,
       solver, verifier, s.solverSteps, uint8_t(s.granularity), s.bytesInPlace,
-      s.bytesRelayed, s.timeWithoutRelays);
+      s.bytesRelayed, s.timeWithoutRelays, s.libraryCollectives);
+}
+
+using MemberSets = flatbuffers::Vector<flatbuffers::Offset<fb::MemberSet>>;
+
+flatbuffers::Offset<MemberSets>
+encodeMemberSets(const std::vector<std::vector<uint32_t>> &memberSets,
+                 flatbuffers::FlatBufferBuilder &builder) {
+  std::vector<flatbuffers::Offset<fb::MemberSet>> sets;
+  for (const std::vector<uint32_t> &devices : memberSets)
+    sets.push_back(fb::CreateMemberSet(builder, builder.CreateVector(devices)));
+  return sets.empty() ? flatbuffers::Offset<MemberSets>()
+                      : builder.CreateVector(sets);
 }
 
 } // namespace
@@ -293,6 +314,7 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
       viewVector;
   if (!views.empty())
     viewVector = builder.CreateVector(views);
+  auto memberSets = encodeMemberSets(common.memberSets, builder);
   builder.Finish(fb::CreateCommon(
       builder, version, request, sourcePrint, destinationPrint,
       common.sourceWorld, common.destinationWorld, sourceDevices,
@@ -301,7 +323,8 @@ void encodeCommon(const PlanCommon &common, FeatureSet features,
       featureVector, viewVector, common.cluster.pxn, common.cluster.launchUs,
       common.cluster.channelsPerPeer, common.cluster.intraChannelGBps,
       common.cluster.interChannelGBps, common.compression.belowGBps,
-      common.compression.blockBytes, common.cluster.relays));
+      common.compression.blockBytes, common.cluster.relays,
+      uint8_t(common.cluster.collectives), memberSets));
 }
 
 } // namespace dtrt

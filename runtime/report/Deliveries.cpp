@@ -17,6 +17,7 @@ namespace {
 struct Carrier {
   uint32_t source = 0;
   int32_t wave = -1;
+  const GroupCollective *call = nullptr; // of a library, that brought them
 };
 
 std::string numbersFrom(const std::vector<int64_t> &numbers, unsigned from) {
@@ -54,7 +55,8 @@ private:
 
   void receive(const Instruction &group) {
     for (const Message &message : group.messages) {
-      Carrier carrier = {message.peer, group.wave};
+      Carrier carrier = {message.peer, group.wave,
+                         group.collective ? &*group.collective : nullptr};
       if (message.receive && message.direct)
         deliver(message.segment, carrier);
       else if (message.receive)
@@ -100,6 +102,9 @@ private:
                        ", \"size\": " + numbersFrom(segment.size, leading) +
                        ", \"wave\": " + std::to_string(carrier.wave) +
                        (isRelayed ? ", \"relayed\": true" : "");
+    if (carrier.call)
+      tail += ", \"collective\": \"" +
+              std::string(collectiveName(carrier.call->kind)) + "\"";
     auto before = ownOf(segment, Side::Source);
     auto after = ownOf(segment, Side::Destination);
     std::vector<int64_t> member(segment.offset.begin(),

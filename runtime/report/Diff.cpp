@@ -197,12 +197,13 @@ void compareViews(const PlanCommon &a, const PlanCommon &b,
 
 void addRows(const Cluster &cluster, Rows &rows) {
   const auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic,
-               pxn, launch, channels, intraChannel, interChannel, relays] =
-      cluster;
+               pxn, launch, channels, intraChannel, interChannel, relays,
+               collectives] = cluster;
   rows.push_back({"devices per node", textOf(perNode), ""});
   rows.push_back({"devices per NIC", textOf(perNic), ""});
   rows.push_back({"PXN", pxn ? "on" : "off", ""});
   rows.push_back({"relays", relays ? "on" : "off", ""});
+  rows.push_back({"collectives", collectiveChoiceName(collectives), ""});
   rows.push_back({"GBps inside a node", textOf(intra), ""});
   rows.push_back({"GBps between nodes", textOf(inter), ""});
   rows.push_back({"latency in us", textOf(latency), ""});
@@ -246,7 +247,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
                deviceLimit, sourceMax, destinationMax, waves, messages,
                multicasts, coverage, deadlockFree, memorySafe, solver, verifier,
                solverSteps, granularity, bytesInPlace, bytesRelayed,
-               timeWithoutRelays] = summary;
+               timeWithoutRelays, libraryCollectives] = summary;
   (void)solver, (void)verifier, (void)solverSteps; // who proved it
   rows.insert(
       rows.end(),
@@ -261,6 +262,7 @@ void addRows(const PlanSummary &summary, Rows &rows) {
        {"waves", textOf(waves), ""},
        {"messages", textOf(messages), ""},
        {"multicasts", textOf(multicasts), ""},
+       {"library collectives", textOf(libraryCollectives), ""},
        bytesRow("staging limit", stagingLimit),
        bytesRow("staging peak", stagingPeak),
        bytesRow("device limit", deviceLimit),
@@ -298,18 +300,31 @@ void compareSide(const std::string &side, const std::string &printA,
   compareLayouts(side, wordsA, wordsB, report);
 }
 
+/// Collectives name them by number.
+void compareMemberSets(const PlanCommon &a, const PlanCommon &b,
+                       DiffReport &report) {
+  report.section("{} more member sets differ");
+  report.compare("member sets", textOf(a.memberSets.size()),
+                 textOf(b.memberSets.size()));
+  for (size_t i = 0; i < std::min(a.memberSets.size(), b.memberSets.size());
+       ++i)
+    report.compare("member set " + std::to_string(i),
+                   devicesText(a.memberSets[i]), devicesText(b.memberSets[i]));
+}
+
 void compareCommon(const PlanCommon &a, const PlanCommon &b,
                    DiffReport &report) {
   const auto &[compilerVersion, requestHash, sourceFingerprint,
                destinationFingerprint, sourceWorld, destinationWorld,
-               sourceDevices, destinationDevices, families, views, cluster,
-               compression, summary, sourceLayout, destinationLayout,
+               sourceDevices, destinationDevices, families, views, memberSets,
+               cluster, compression, summary, sourceLayout, destinationLayout,
                features] = a;
   (void)compilerVersion, (void)requestHash; // who made it, and from what
   (void)sourceWorld, (void)destinationWorld, (void)sourceDevices,
       (void)destinationDevices; // worldRows
   (void)families;               // compareTensors
   (void)views;                  // compareViews
+  (void)memberSets;             // compareMemberSets
   (void)features;               // they follow from what is compared
   compareTensors(a, b, report);
   compareViews(a, b, report);
@@ -326,6 +341,7 @@ void compareCommon(const PlanCommon &a, const PlanCommon &b,
   addRows(b.summary, right);
   compareRows(left, right, report);
   compareLinks(cluster, b.cluster, report);
+  compareMemberSets(a, b, report);
 }
 
 //===----------------------------------------------------------------------===//
@@ -471,12 +487,23 @@ private:
                    : field("slot", slot, b.slot));
   }
 
+  static std::string callText(const std::optional<GroupCollective> &call) {
+    if (!call)
+      return "none";
+    const auto &[kind, members, root, block, give, get] = *call;
+    return std::string(collectiveName(kind)) + " of member set " +
+           std::to_string(members) + " from " + std::to_string(root) +
+           ", blocks of " + std::to_string(block) + " bytes at " +
+           std::to_string(give) + " and " + std::to_string(get);
+  }
+
   bool sameItem(const Instruction &a, const Instruction &b) {
-    const auto &[op, wave, segments, slot, bytes, messages] = a;
+    const auto &[op, wave, segments, slot, bytes, messages, collective] = a;
     return field("is", std::string(opcodeName(op)),
                  std::string(opcodeName(b.op))) &&
            field("wave", wave, b.wave) && field("slot", slot, b.slot) &&
            this->bytes("bytes", bytes, b.bytes) &&
+           field("collective", callText(collective), callText(b.collective)) &&
            list("segment", segments, b.segments) &&
            list("message", messages, b.messages);
   }

@@ -105,6 +105,17 @@ Json messageJson(const PlanCommon &common, const Message &message) {
   return out;
 }
 
+Json collectiveJson(const PlanCommon &common, const GroupCollective &call) {
+  Json out = {{"kind", collectiveName(call.kind)},
+              {"members", common.memberSets[call.members]},
+              {"block_bytes", call.blockBytes},
+              {"give_slot", call.giveSlot},
+              {"get_slot", call.getSlot}};
+  if (call.kind == CollectiveKind::Broadcast)
+    out["root"] = call.root;
+  return out;
+}
+
 Json instructionJson(const PlanCommon &common, const Instruction &from,
                      const std::vector<uint64_t> &staying) {
   Json out = {{"op", opcodeName(from.op)}, {"wave", from.wave}};
@@ -114,6 +125,8 @@ Json instructionJson(const PlanCommon &common, const Instruction &from,
   }
   if (from.op == Opcode::Copy || from.op == Opcode::Zero)
     out["bytes"] = localBytes(common, from, staying);
+  if (from.collective)
+    out["collective"] = collectiveJson(common, *from.collective);
   for (const Segment &segment : from.segments)
     out["segments"].push_back(segmentJson(common, segment));
   for (const Message &message : from.messages)
@@ -208,6 +221,16 @@ void writeCopies(const PlanCommon &common, const Instruction &copy,
   }
 }
 
+void writeCall(const PlanCommon &common, const GroupCollective &call,
+               std::ostream &out) {
+  const std::vector<uint32_t> &members = common.memberSets[call.members];
+  out << " as a library's " << collectiveName(call.kind) << " of devices "
+      << listText({members.begin(), members.end()});
+  if (call.kind == CollectiveKind::Broadcast)
+    out << " from " << call.root;
+  out << ", blocks of " << call.blockBytes << " bytes";
+}
+
 void writeInstruction(const PlanCommon &common, const Instruction &from,
                       const std::vector<uint64_t> &staying, std::ostream &out) {
   out << opcodeName(from.op);
@@ -216,6 +239,8 @@ void writeInstruction(const PlanCommon &common, const Instruction &from,
   if (namesStaging(from.op))
     out << " staging "
         << rangeText(int64_t(from.slot), int64_t(from.slot + from.bytes));
+  if (from.collective)
+    writeCall(common, *from.collective, out);
   out << "\n";
   if (from.op == Opcode::Copy)
     return writeCopies(common, from, staying, out);

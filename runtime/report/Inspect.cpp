@@ -91,7 +91,9 @@ Json planJson(const PlanReader &plan, const Result<PlanLosses> *losses) {
         {"staging", common.compression.bytesPerDevice(common.cluster)}};
   out["counts"] = {{"waves", s.waves},
                    {"messages", s.messages},
-                   {"collectives", s.multicasts}};
+                   {"collectives", s.multicasts + s.libraryCollectives}};
+  if (s.libraryCollectives > 0)
+    out["counts"]["library_collectives"] = s.libraryCollectives;
   out["proof"] = proofJson(s);
   if (losses)
     out["losses"] = lossesJson(*losses);
@@ -232,7 +234,11 @@ void writePlanText(const PlanReader &plan, const Result<PlanLosses> *losses,
                bytesText(s.destinationMax) + " after");
   writeRow(out, "schedule",
            std::to_string(s.waves) + " waves, " + std::to_string(s.messages) +
-               " messages, " + std::to_string(s.multicasts) + " multicasts");
+               " messages, " + std::to_string(s.multicasts) + " multicasts" +
+               (s.libraryCollectives > 0
+                    ? ", " + std::to_string(s.libraryCollectives) +
+                          " library collectives"
+                    : ""));
   writeRow(out, "proof", proofText(s));
   writeRow(out, "features", featuresText(common.features));
   if (losses)

@@ -3,6 +3,7 @@
 #include "dtrt/report/SimulatedPrograms.h"
 
 #include "dtrt/core/Overlap.h"
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/StayingStates.h"
 
@@ -77,9 +78,26 @@ private:
         (beside.op == Opcode::Pack ? group.packBytes : group.unpackBytes) +=
             int64_t(beside.bytes);
     }
+    if (program.instructions[index].collective)
+      return addCall(program.instructions[index], group);
     for (const Message &message : program.instructions[index].messages)
       group.messages.push_back(
           {message.receive, message.peer, int64_t(message.bytes)});
+  }
+
+  /// The ends, at this device, of messages that take as long.
+  void addCall(const Instruction &instruction, DeviceStep &group) {
+    std::vector<TimedMessage> edges;
+    addCollective(
+        timedCollective(common, instruction.wave, *instruction.collective),
+        common.cluster, edges);
+    for (const TimedMessage &edge : edges) {
+      if (edge.source == program.device)
+        group.messages.push_back(
+            {false, edge.destination, edge.bytes, edge.steps});
+      if (edge.destination == program.device)
+        group.messages.push_back({true, edge.source, edge.bytes, edge.steps});
+    }
   }
 
   void append(DeviceStep step) {

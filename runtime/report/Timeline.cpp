@@ -2,6 +2,7 @@
 
 #include "Timeline.h"
 
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/Forwards.h"
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/Relays.h"
@@ -18,6 +19,15 @@ using Key = std::tuple<int32_t, int64_t, int64_t>;
 
 Key keyOf(const TimedMessage &message) {
   return {message.wave, message.source, message.destination};
+}
+
+/// A collective by its first member, as messages that take as long.
+void addCall(const PlanCommon &common, uint32_t device,
+             const Instruction &instruction, std::vector<TimedMessage> &sent) {
+  const GroupCollective &call = *instruction.collective;
+  if (device == common.memberSets[call.members].front())
+    addCollective(timedCollective(common, instruction.wave, call),
+                  common.cluster, sent);
 }
 
 } // namespace
@@ -37,6 +47,10 @@ Result<TimedWork> readWork(const PlanReader &plan) {
     auto relays = findRelays(*program);
     for (size_t i = 0; i < program->instructions.size(); ++i) {
       const Instruction &instruction = program->instructions[i];
+      if (instruction.collective) {
+        addCall(plan.common(), device, instruction, sent);
+        continue;
+      }
       for (size_t m = 0; m < instruction.messages.size(); ++m) {
         const Message &message = instruction.messages[m];
         bool isInPlace = message.direct || relays[i][m];

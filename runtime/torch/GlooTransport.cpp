@@ -22,8 +22,10 @@ bool isTimeout(const std::string &reason) {
 class GlooTransport : public Transport {
 public:
   GlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
-                const std::vector<uint32_t> &devices, Seconds timeout)
-      : backend(std::move(backend)), devices(devices), timeout(timeout) {
+                const std::vector<uint32_t> &devices, Seconds timeout,
+                SplitBackend split)
+      : backend(std::move(backend)), devices(devices), timeout(timeout),
+        split(std::move(split)) {
     for (uint32_t rank = 0; rank < devices.size(); ++rank)
       pairs[devices[rank]].rank = int(rank);
   }
@@ -39,6 +41,9 @@ public:
   }
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override;
+  Status collective(const CollectiveCall &call) override;
   void abort(const Status &why) override;
   void leave() override {}
 
@@ -50,6 +55,16 @@ private:
   };
   using Work = c10::intrusive_ptr<c10d::Work>;
 
+  /// Ranks that do collectives together.
+  struct MemberSet {
+    std::vector<uint32_t> devices;
+    c10::intrusive_ptr<c10d::Backend> backend; // null: this is none of them
+  };
+
+  Status makeBackend(uint32_t number, MemberSet &set);
+  Work start(const MemberSet &set, const CollectiveCall &call) const;
+  Status awaitCall(const MemberSet &set, Work work);
+  Status lost(const MemberSet &set, const std::string &reason);
   Status post(const TransportMessage &message);
   Status await(const TransportMessage &message, Work &work);
   Status lost(const TransportMessage &message, const std::string &reason);
@@ -60,6 +75,8 @@ private:
   c10::intrusive_ptr<c10d::Backend> backend;
   std::vector<uint32_t> devices; // by rank
   Seconds timeout;
+  SplitBackend split;
+  std::vector<MemberSet> memberSets;
   std::map<uint32_t, Pair> pairs;       // by device
   std::vector<TransportMessage> posted; // of the group under way
   Clock::time_point deadline;           // of its end
@@ -161,6 +178,115 @@ Status GlooTransport::group(const std::vector<TransportMessage> &messages) {
   return end();
 }
 
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+Status GlooTransport::lost(const MemberSet &set, const std::string &reason) {
+  std::ostringstream members;
+  for (uint32_t member : set.devices)
+    members << (member == set.devices.front() ? "" : ", ") << member;
+  if (isTimeout(reason))
+    return makeError(ErrorCode::Timeout, "a collective of devices ",
+                     members.str(), " has not ended within ", timeout.count(),
+                     " s");
+  return makeError(ErrorCode::PeerLost, "a collective of devices ",
+                   members.str(), " failed: ", reason);
+}
+
+Status GlooTransport::makeBackend(uint32_t number, MemberSet &set) {
+  std::vector<int> ranks;
+  bool isMember = false;
+  for (uint32_t member : set.devices) {
+    auto known = pairs.find(member);
+    if (known == pairs.end())
+      return makeError("device ", member, " of member set ", number,
+                       " is not in this world");
+    ranks.push_back(known->second.rank);
+    isMember |= known->second.rank == backend->getRank();
+  }
+  if (!isMember)
+    return {};
+  try {
+    set.backend = split(number, ranks);
+  } catch (const std::exception &error) {
+    return lost(set, reasonOf(error));
+  }
+  return {};
+}
+
+/// One after the other, in one order on all ranks: whoever is in several sets
+/// keeps none of the others waiting for ever.
+Status GlooTransport::prepareCollectives(
+    const std::vector<std::vector<uint32_t>> &sets) {
+  if (!sets.empty() && !split)
+    return Transport::prepareCollectives(sets);
+  memberSets.clear();
+  for (uint32_t number = 0; number < sets.size(); ++number)
+    DTRT_RETURN_IF_ERROR(makeBackend(
+        number, memberSets.emplace_back(MemberSet{sets[number], {}})));
+  return {};
+}
+
+GlooTransport::Work GlooTransport::start(const MemberSet &set,
+                                         const CollectiveCall &call) const {
+  auto members = int64_t(set.devices.size());
+  auto block = int64_t(call.blockBytes);
+  auto tensor = [](std::byte *data, int64_t bytes) {
+    return at::from_blob(data, {bytes}, at::kByte);
+  };
+  switch (call.kind) {
+  case CollectiveKind::Broadcast: {
+    std::vector<at::Tensor> one = {
+        tensor(call.give ? call.give : call.get, block)};
+    c10d::BroadcastOptions options;
+    options.rootRank =
+        std::lower_bound(set.devices.begin(), set.devices.end(), call.root) -
+        set.devices.begin();
+    return set.backend->broadcast(one, options);
+  }
+  case CollectiveKind::AllGather: {
+    at::Tensor all = tensor(call.get, members * block);
+    at::Tensor own = tensor(call.give, block);
+    return set.backend->_allgather_base(all, own);
+  }
+  case CollectiveKind::AllToAll: {
+    at::Tensor got = tensor(call.get, members * block);
+    at::Tensor given = tensor(call.give, members * block);
+    std::vector<int64_t> even; // blocks of one size
+    return set.backend->alltoall_base(got, given, even, even);
+  }
+  }
+  return {};
+}
+
+Status GlooTransport::awaitCall(const MemberSet &set, Work work) {
+  std::string reason = "the operation was aborted";
+  try {
+    if (work->wait(std::chrono::ceil<Milliseconds>(timeout)))
+      return {};
+  } catch (const std::exception &error) {
+    reason = reasonOf(error);
+  }
+  std::lock_guard<std::mutex> lock(mutex);
+  return aborted ? *aborted : lost(set, reason);
+}
+
+Status GlooTransport::collective(const CollectiveCall &call) {
+  const MemberSet &set = memberSets[call.members];
+  Work work;
+  try {
+    work = start(set, call);
+    std::lock_guard<std::mutex> lock(mutex);
+    if (aborted)
+      return *aborted;
+    works.push_back(work);
+  } catch (const std::exception &error) {
+    return lost(set, reasonOf(error));
+  }
+  return settle(awaitCall(set, std::move(work)));
+}
+
 void GlooTransport::abort(const Status &why) {
   std::lock_guard<std::mutex> lock(mutex);
   if (!aborted)
@@ -200,8 +326,10 @@ Status GlooTransport::connect(const Digest &digest,
 
 std::unique_ptr<Transport>
 makeGlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
-                  const std::vector<uint32_t> &devices, Seconds timeout) {
-  return std::make_unique<GlooTransport>(std::move(backend), devices, timeout);
+                  const std::vector<uint32_t> &devices, Seconds timeout,
+                  SplitBackend split) {
+  return std::make_unique<GlooTransport>(std::move(backend), devices, timeout,
+                                         std::move(split));
 }
 
 } // namespace dtrt

@@ -4,7 +4,8 @@
 // torch.distributed has made: all receives and sends of a group are posted,
 // then waited for. Tags count the messages of an ordered pair, so that both
 // ends give a message the same tag. The backend is the transport's own: after
-// an error its connections are of no further use.
+// an error its connections are of no further use. Library collectives are
+// c10d's, each on a backend of its members.
 //
 //===----------------------------------------------------------------------===//
 
@@ -16,12 +17,21 @@
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include <functional>
+
 namespace dtrt {
 
-/// `devices`: the plan device of each rank of the backend.
+/// Makes the backend of some ranks, of which this is one, on all of them; each
+/// has another number. Throws what c10d throws.
+using SplitBackend = std::function<c10::intrusive_ptr<c10d::Backend>(
+    uint32_t number, const std::vector<int> &ranks)>;
+
+/// `devices`: the plan device of each rank of the backend. Without `split` it
+/// has no library collectives.
 std::unique_ptr<Transport>
 makeGlooTransport(c10::intrusive_ptr<c10d::Backend> backend,
-                  const std::vector<uint32_t> &devices, Seconds timeout);
+                  const std::vector<uint32_t> &devices, Seconds timeout,
+                  SplitBackend split = nullptr);
 
 } // namespace dtrt
 

@@ -299,6 +299,20 @@ memoryOf(c10::weak_intrusive_ptr<c10::StorageImpl> storage,
 #endif
 }
 
+/// A Python function that makes a backend of some ranks. It may go when nobody
+/// holds the interpreter.
+SplitBackend splitBy(py::function split) {
+  std::shared_ptr<py::function> shared(new py::function(std::move(split)),
+                                       [](py::function *function) {
+                                         py::gil_scoped_acquire acquire;
+                                         delete function;
+                                       });
+  return [shared](uint32_t number, const std::vector<int> &ranks) {
+    py::gil_scoped_acquire acquire;
+    return (*shared)(number, ranks).cast<c10::intrusive_ptr<c10d::Backend>>();
+  };
+}
+
 class LiveSwitch {
 public:
   /// On the trainer's thread; what prepares may have another, whose GPU says
@@ -331,12 +345,13 @@ public:
     noteStorages();
     return first;
   }
-  void connect(c10::intrusive_ptr<c10d::Backend> backend, bool sharesMemory,
-               bool digests) {
+  void connect(c10::intrusive_ptr<c10d::Backend> backend, py::function split,
+               bool sharesMemory, bool digests) {
+    SplitBackend splitBackend = splitBy(std::move(split));
     py::gil_scoped_release release;
     Seconds patience = inner->patience();
-    auto transport =
-        makeGlooTransport(std::move(backend), inner->devices(), patience);
+    auto transport = makeGlooTransport(std::move(backend), inner->devices(),
+                                       patience, std::move(splitBackend));
     if (sharesMemory)
       transport = makeSharedMemoryTransport(
           std::move(transport), inner->devices(), inner->secret(), patience);

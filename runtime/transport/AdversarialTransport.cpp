@@ -23,6 +23,11 @@ namespace {
 constexpr unsigned kMaxDelayUs = 100;
 } // namespace
 
+/// A collective of one member set that is under way.
+struct AdversarialCall {
+  std::map<uint32_t, CollectiveCall> parts; // by device
+};
+
 struct AdversarialWorld::State {
   std::mutex mutex;
   std::condition_variable changed;
@@ -32,6 +37,8 @@ struct AdversarialWorld::State {
   std::vector<std::unique_ptr<Endpoint>> endpoints;
   /// Offered and not met: (sender, receiver) and the message.
   std::map<std::pair<uint32_t, uint32_t>, TransportMessage> sends, receives;
+  std::vector<std::vector<uint32_t>> memberSets;
+  std::map<uint32_t, AdversarialCall> calls; // by member set
   size_t live = 0, waiting = 0, connected = 0;
   bool failed = false;
   Status failure;
@@ -77,6 +84,34 @@ public:
       DTRT_RETURN_IF_ERROR(run(batch, messages));
     }
     return {};
+  }
+
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    Lock lock(world.mutex);
+    world.memberSets = sets;
+    return {};
+  }
+
+  /// Whoever comes last carries it out.
+  Status collective(const CollectiveCall &call) override {
+    std::this_thread::sleep_for(std::chrono::microseconds(rng() % kMaxDelayUs));
+    Lock lock(world.mutex);
+    if (world.failed)
+      return world.failure;
+    AdversarialCall &own = world.calls[call.members];
+    own.parts[device()] = call;
+    if (own.parts.size() == world.memberSets[call.members].size()) {
+      carryOut(std::move(own.parts));
+      own.parts.clear();
+      return world.failed ? world.failure : Status();
+    }
+    open = 1;
+    isWaiting = true;
+    ++world.waiting;
+    checkStuck();
+    world.changed.wait(lock, [&] { return world.failed || open == 0; });
+    return world.failed ? world.failure : Status();
   }
 
   void abort(const Status &why) override {
@@ -140,6 +175,41 @@ private:
     partners.erase(partner);
     finish();
     world.endpoints[peer]->finish();
+  }
+
+  /// What is in a block beyond its message is anything; so is a member's own
+  /// block where it gets all.
+  void spoil(const CollectiveCall &call, uint64_t blocks) {
+    if (call.get)
+      memset(call.get, int(rng() & 0xff), blocks * call.blockBytes);
+  }
+
+  void carryOut(std::map<uint32_t, CollectiveCall> parts) {
+    const std::vector<uint32_t> &members =
+        world.memberSets[parts.begin()->second.members];
+    for (auto &[device, call] : parts)
+      spoil(call, blocksGot(call.kind, members.size(), call.root == device));
+    for (auto &[receiver, to] : parts)
+      for (const TransportMessage &message : *to.messages)
+        if (message.receive)
+          deliver(receiver, message, parts.at(message.peer), members);
+    for (uint32_t member : members)
+      if (member != device())
+        world.endpoints[world.rankOf(member)]->finish();
+  }
+
+  void deliver(uint32_t receiver, const TransportMessage &message,
+               const CollectiveCall &from,
+               const std::vector<uint32_t> &members) {
+    auto place =
+        uint64_t(std::lower_bound(members.begin(), members.end(), receiver) -
+                 members.begin());
+    if (!from.give || message.bytes > from.blockBytes)
+      return world.fail(makeError("device ", message.peer, " gives nothing to ",
+                                  "device ", receiver, " in a collective"));
+    memcpy(message.data,
+           from.give + blockFor(from.kind, place) * from.blockBytes,
+           message.bytes);
   }
 
   void finish() {

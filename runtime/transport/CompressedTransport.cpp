@@ -198,6 +198,14 @@ public:
     return inner->registerArena(data, bytes);
   }
   Status warmUp() override { return inner->warmUp(); }
+  /// A library's collectives travel as they are.
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner->prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override {
+    return inner->collective(call);
+  }
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
   Status group(const std::vector<TransportMessage> &messages) override {

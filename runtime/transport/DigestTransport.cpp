@@ -64,8 +64,22 @@ public:
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner->prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override {
+    DTRT_RETURN_IF_ERROR(inner->collective(call));
+    return checkDigests(*call.messages);
+  }
+
   Status group(const std::vector<TransportMessage> &messages) override {
     DTRT_RETURN_IF_ERROR(inner->group(messages));
+    return checkDigests(messages);
+  }
+
+private:
+  Status checkDigests(const std::vector<TransportMessage> &messages) {
     DTRT_RETURN_IF_ERROR(exchangeDigests(messages));
     const XXH128_hash_t *sent = digests.data();
     for (const TransportMessage &message : messages) {
@@ -76,7 +90,6 @@ public:
     return {};
   }
 
-private:
   Status exchangeDigests(const std::vector<TransportMessage> &messages) {
     size_t count = 0;
     for (const TransportMessage &message : messages)

@@ -36,6 +36,12 @@ public:
   }
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    memberSets = sets;
+    return inner->prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override;
   void abort(const Status &why) override { inner->abort(why); }
   void leave() override { inner->leave(); }
 
@@ -57,6 +63,7 @@ private:
   std::unique_ptr<std::byte, std::function<void(std::byte *)>> staging;
   uint64_t size = 0;                           // as the largest group so far
   std::vector<TransportMessage> given, staged; // of the group under way
+  std::vector<std::vector<uint32_t>> memberSets;
 };
 
 Status
@@ -84,6 +91,22 @@ Status HostStagedTransport::end() {
     if (given[i].receive && !given[i].onHost)
       DTRT_RETURN_IF_ERROR(copy(given[i].data, staged[i].data, given[i].bytes));
   return {};
+}
+
+/// All blocks are staged.
+Status HostStagedTransport::collective(const CollectiveCall &call) {
+  size_t members = memberSets[call.members].size();
+  bool isRoot = call.root == device();
+  uint64_t given = call.blockBytes * blocksGiven(call.kind, members, isRoot);
+  uint64_t got = call.blockBytes * blocksGot(call.kind, members, isRoot);
+  DTRT_RETURN_IF_ERROR(reserve(given + got));
+  CollectiveCall onHost = call;
+  onHost.give = given > 0 ? staging.get() : nullptr;
+  onHost.get = got > 0 ? staging.get() + given : nullptr;
+  if (given > 0)
+    DTRT_RETURN_IF_ERROR(copy(onHost.give, call.give, given));
+  DTRT_RETURN_IF_ERROR(inner->collective(onHost));
+  return got > 0 ? copy(call.get, onHost.get, got) : Status();
 }
 
 } // namespace

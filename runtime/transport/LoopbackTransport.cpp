@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <unordered_map>
 
@@ -41,6 +42,13 @@ Status copyPosted(const Posted &from, const TransportMessage &to) {
 }
 } // namespace
 
+/// A collective of one member set that is under way.
+struct LoopbackCall {
+  std::map<uint32_t, CollectiveCall> parts; // by device
+  size_t done = 0;                          // members that have copied theirs
+  size_t ended = 0;                         // calls before it
+};
+
 struct LoopbackWorld::State {
   std::mutex mutex;
   size_t live = 0;
@@ -53,6 +61,8 @@ struct LoopbackWorld::State {
   bool failed = false;
   Status failure;
   std::unordered_map<uint32_t, std::unique_ptr<Endpoint>> endpoints;
+  std::vector<std::vector<uint32_t>> memberSets;
+  std::map<uint32_t, LoopbackCall> calls; // by member set
 
   void fail(const Status &why);
   void failStuck();
@@ -75,6 +85,13 @@ public:
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    Lock lock(world.mutex);
+    world.memberSets = sets;
+    return {};
+  }
+  Status collective(const CollectiveCall &call) override;
   void abort(const Status &why) override;
   void leave() override;
 
@@ -96,6 +113,9 @@ private:
   Status postOne(const TransportMessage &message);
   Status receive(const TransportMessage &message, Lock &lock);
   Status finishGroup(Lock &lock);
+  Status joinCall(const CollectiveCall &call);
+  void wakeMembers(uint32_t set);
+  Status copyBlocks(const CollectiveCall &call, Lock &lock);
 
   State &world;
   const uint32_t self;
@@ -106,9 +126,10 @@ private:
   int64_t groups = 0;
   std::unordered_map<uint32_t, Posted> inbox;
   std::unordered_map<uint32_t, TransportMessage> expected;
-  std::vector<uint32_t> ready; // peers both posted and expected
-  size_t unsent = 0;           // own messages not yet taken
-  size_t inFlight = 0;         // of these, those being copied
+  std::vector<uint32_t> ready;   // peers both posted and expected
+  size_t unsent = 0;             // own messages not yet taken
+  std::optional<uint32_t> calls; // the member set of the collective it is in
+  size_t inFlight = 0;           // of these, those being copied
 };
 
 //===----------------------------------------------------------------------===//
@@ -151,6 +172,8 @@ std::string LoopbackWorld::Endpoint::waitsFor() const {
   if (groups == 0)
     return text + " waits for all devices to connect";
   text += " in its group " + std::to_string(groups - 1);
+  if (calls)
+    return text + " waits for all members of set " + std::to_string(*calls);
   if (!expected.empty()) {
     uint32_t peer = expected.begin()->first;
     for (const auto &[device, message] : expected)
@@ -301,6 +324,89 @@ LoopbackWorld::Endpoint::group(const std::vector<TransportMessage> &messages) {
       world.fail(status);
   }
   return finishGroup(lock);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+void LoopbackWorld::Endpoint::wakeMembers(uint32_t set) {
+  for (uint32_t member : world.memberSets[set])
+    world.endpoints.at(member)->wake();
+}
+
+/// All members are to give the same kind, root and size.
+Status LoopbackWorld::Endpoint::joinCall(const CollectiveCall &call) {
+  ++groups;
+  calls = call.members;
+  LoopbackCall &own = world.calls[call.members];
+  if (!own.parts.empty()) {
+    const CollectiveCall &first = own.parts.begin()->second;
+    if (first.kind != call.kind || first.root != call.root ||
+        first.blockBytes != call.blockBytes)
+      return makeError(ErrorCode::Mismatch, "device ", self, " comes to a ",
+                       collectiveName(call.kind), " of ", call.blockBytes,
+                       " bytes, device ", own.parts.begin()->first, " to a ",
+                       collectiveName(first.kind), " of ", first.blockBytes);
+  }
+  own.parts[self] = call;
+  return {};
+}
+
+/// What this member gets of each other one, while all of them wait.
+Status LoopbackWorld::Endpoint::copyBlocks(const CollectiveCall &call,
+                                           Lock &lock) {
+  const std::vector<uint32_t> &members = world.memberSets[call.members];
+  auto place = size_t(std::lower_bound(members.begin(), members.end(), self) -
+                      members.begin());
+  const std::map<uint32_t, CollectiveCall> parts =
+      world.calls[call.members].parts;
+  lock.unlock();
+  Status status;
+  for (size_t k = 0; k < members.size() && call.get && status.ok(); ++k) {
+    const std::byte *given = parts.at(members[k]).give;
+    if (!given)
+      continue;
+    std::byte *to = call.get + blockFrom(call.kind, k) * call.blockBytes;
+    given += blockFor(call.kind, place) * call.blockBytes;
+    if (world.copy)
+      status = world.copy(to, given, call.blockBytes);
+    else
+      memcpy(to, given, call.blockBytes);
+  }
+  lock.lock();
+  return status;
+}
+
+/// Ends when all members have copied what is theirs: then nobody reads what
+/// this one gives. Once all are there, each of them comes to its end.
+Status LoopbackWorld::Endpoint::collective(const CollectiveCall &call) {
+  Lock lock(world.mutex);
+  if (world.failed)
+    return world.failure;
+  const size_t members = world.memberSets[call.members].size();
+  LoopbackCall &own = world.calls[call.members];
+  const size_t round = own.ended;
+  if (Status joined = joinCall(call); !joined.ok())
+    world.fail(joined);
+  else if (own.parts.size() == members)
+    wakeMembers(call.members);
+  while (!world.failed && own.parts.size() < members)
+    wait(lock);
+  if (own.parts.size() < members)
+    return world.failure;
+  if (Status copied = copyBlocks(call, lock); !copied.ok())
+    world.fail(copied);
+  if (++own.done == members) {
+    own.parts.clear();
+    own.done = 0;
+    ++own.ended;
+    wakeMembers(call.members);
+  }
+  while (own.ended == round)
+    wait(lock);
+  calls.reset();
+  return world.failed ? world.failure : Status();
 }
 
 void LoopbackWorld::Endpoint::abort(const Status &why) {

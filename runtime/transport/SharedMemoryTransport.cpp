@@ -98,6 +98,15 @@ public:
     DTRT_RETURN_IF_ERROR(begin(messages));
     return end();
   }
+  /// A library's collective has no use for links.
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner->prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override {
+    DTRT_RETURN_IF_ERROR(enter());
+    return leaveGroup(inner->collective(call));
+  }
   void abort(const Status &why) override;
   void leave() override;
 

@@ -39,6 +39,8 @@ Status checkPorts(const std::vector<UnpairedEnd> &sends,
   };
   std::vector<Use> used;
   for (const UnpairedEnd &send : sends) {
+    if (send.collective)
+      continue;
     bool interNode = !cluster.sameNode(send.source, send.destination);
     int64_t most = cluster.messagesPerPort(interNode);
     for (bool receives : {false, true}) {

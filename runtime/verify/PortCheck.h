@@ -9,7 +9,8 @@ namespace dtrt {
 
 /// In a wave every port, that is the NIC and the island link of a device,
 /// carries at most one message out and one in. Devices that share a NIC share
-/// its port. The sends are sorted by wave.
+/// its port. A library's collective shares its ports by itself. The sends are
+/// sorted by wave.
 Status checkPorts(const std::vector<UnpairedEnd> &sends,
                   const Cluster &cluster);
 

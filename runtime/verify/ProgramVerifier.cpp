@@ -6,6 +6,7 @@
 #include "SharedStorages.h"
 #include "SlotLifetimes.h"
 #include "dtrt/cost/KernelPlans.h"
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/Forwards.h"
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
@@ -90,6 +91,8 @@ void ProgramTotals::add(ProgramTotals &&other) {
   sends.insert(sends.end(), other.sends.begin(), other.sends.end());
   receives.insert(receives.end(), other.receives.begin(), other.receives.end());
   copies.insert(copies.end(), other.copies.begin(), other.copies.end());
+  collectives.insert(collectives.end(), other.collectives.begin(),
+                     other.collectives.end());
   passedOn.add(std::move(other.passedOn));
   shards.add(std::move(other.shards));
   for (auto sum :
@@ -339,13 +342,46 @@ Status ProgramVerifier::checkPairs(const Instruction &instruction) const {
     pairs.emplace_back(message.receive, message.peer);
   std::sort(pairs.begin(), pairs.end());
   auto twice = std::adjacent_find(pairs.begin(), pairs.end());
-  if (twice == pairs.end() && pairs.size() > kMaxGroupMessages)
+  // A library takes a collective apart by itself.
+  if (twice == pairs.end() && !instruction.collective &&
+      pairs.size() > kMaxGroupMessages)
     return makeError("has ", pairs.size(), " messages, expected at most ",
                      kMaxGroupMessages, " so that it fits one kernel plan");
   if (twice == pairs.end())
     return {};
   return makeError(twice->first ? "receives from" : "sends to", " device ",
                    twice->second, " twice in one group");
+}
+
+/// Whether what goes to a device crosses the network: a library brings what a
+/// collective gives to all into a node once, here to its first member there.
+bool ProgramVerifier::entersNode(const Instruction &instruction,
+                                 uint32_t peer) const {
+  auto nodeOf = [&](uint32_t device) {
+    return device / uint64_t(common.cluster.devicesPerNode);
+  };
+  if (nodeOf(program.device) == nodeOf(peer))
+    return false;
+  const auto &call = instruction.collective;
+  if (!call || call->kind == CollectiveKind::AllToAll)
+    return true;
+  const std::vector<uint32_t> &members = common.memberSets[call->members];
+  return peer ==
+         *std::find_if(members.begin(), members.end(), [&](uint32_t member) {
+           return nodeOf(member) == nodeOf(peer);
+         });
+}
+
+/// The blocks that the device gets are written, whatever is in them.
+Status ProgramVerifier::stepCollective(const Instruction &instruction) {
+  const GroupCollective &call = *instruction.collective;
+  uint64_t given = bytesGiven(common, call, program.device);
+  uint64_t got = bytesGot(common, call, program.device);
+  totals.collectives.push_back(
+      {instruction.wave, program.device, current, call});
+  if (given > 0)
+    stagingUsed = std::max(stagingUsed, call.giveSlot + given);
+  return got > 0 ? clearStaging(call.getSlot, got) : Status();
 }
 
 /// Whether it sends on what came. Then it is all of one message.
@@ -398,10 +434,10 @@ Status ProgramVerifier::send(const Instruction &instruction,
     end.content = *content;
     end.direct = isRelayed(message);
   }
+  end.collective = instruction.collective.has_value();
   totals.sends.push_back(end);
   addBytes(totals.bytesWire, message.bytes);
-  uint64_t perNode = uint64_t(common.cluster.devicesPerNode);
-  if (program.device / perNode != message.peer / perNode)
+  if (entersNode(instruction, message.peer))
     addBytes(totals.bytesInterNode, message.bytes);
   return {};
 }
@@ -428,6 +464,8 @@ Status ProgramVerifier::receive(const Instruction &instruction,
 /// no receive may touch the bytes of a send.
 Status ProgramVerifier::stepGroup(const Instruction &instruction) {
   DTRT_RETURN_IF_ERROR(checkPairs(instruction));
+  if (instruction.collective)
+    DTRT_RETURN_IF_ERROR(stepCollective(instruction));
   for (const Message &message : instruction.messages)
     if (!message.receive)
       DTRT_RETURN_IF_ERROR(send(instruction, message));
@@ -571,7 +609,7 @@ Status ProgramVerifier::finish() {
   DTRT_RETURN_IF_ERROR(lifetimes.checkOnce());
   DTRT_RETURN_IF_ERROR(checkSharedStorages(common, program));
   DTRT_RETURN_IF_ERROR(finishStaging());
-  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(program, steps));
+  DTRT_RETURN_IF_ERROR(checkSlotLifetimes(common, program, steps));
   for (uint32_t shard = 0; shard < program.destination.size(); ++shard) {
     const ShardRecord &record = program.destination[shard];
     int64_t real = realElements(common.families[record.family], record);

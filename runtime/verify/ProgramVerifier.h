@@ -24,14 +24,24 @@ struct UnpairedEnd {
   uint32_t instruction = 0;
   uint64_t bytes = 0;
   Digest content = {};
-  bool direct = false;  // neither packed nor unpacked at this end
-  bool forward = false; // sends what the group before has brought
+  bool direct = false;     // neither packed nor unpacked at this end
+  bool forward = false;    // sends what the group before has brought
+  bool collective = false; // of a send: a part of a collective, no message
+};
+
+/// What one device has of a library's collective.
+struct CollectivePart {
+  int32_t wave = 0;
+  uint32_t device = 0;
+  uint32_t instruction = 0;
+  GroupCollective call;
 };
 
 /// What the programs seen so far add up to.
 struct ProgramTotals {
   std::vector<UnpairedEnd> sends, receives;
   std::vector<TimedCopy> copies; // by program
+  std::vector<CollectivePart> collectives;
   PassedOn passedOn;
   ShardTable shards;
   uint64_t multicasts = 0;
@@ -88,6 +98,8 @@ private:
   Status stepRelay(const Instruction &instruction);
   Status stepGroup(const Instruction &instruction);
   Status checkPairs(const Instruction &instruction) const;
+  Status stepCollective(const Instruction &instruction);
+  bool entersNode(const Instruction &instruction, uint32_t peer) const;
   Status send(const Instruction &instruction, const Message &message);
   Status receive(const Instruction &instruction, const Message &message);
   Result<Digest> stagedContent(const Message &message);

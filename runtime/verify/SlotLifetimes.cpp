@@ -10,6 +10,7 @@
 
 #include "SlotLifetimes.h"
 
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/Forwards.h"
 
 #include <algorithm>
@@ -56,8 +57,22 @@ private:
   std::map<uint64_t, size_t> newest;
 };
 
+/// Staging [first, second) of the blocks that a device gets by a collective.
+std::optional<std::pair<uint64_t, uint64_t>>
+blocksGotIn(const PlanCommon &common, uint32_t device,
+            const Instruction &group) {
+  if (!group.collective)
+    return std::nullopt;
+  const GroupCollective &call = *group.collective;
+  uint64_t got = bytesGot(common, call, device);
+  if (got == 0)
+    return std::nullopt;
+  return std::make_pair(call.getSlot, call.getSlot + got);
+}
+
 /// Uses that are as long as they may be whatever is forwarded.
-std::vector<Use> usesOf(const RankProgram &program, Steps &steps) {
+std::vector<Use> usesOf(const PlanCommon &common, const RankProgram &program,
+                        Steps &steps) {
   Uses uses(steps);
   int64_t group = 0; // number of the next one
   for (size_t i = 0; i < program.instructions.size(); ++i) {
@@ -80,8 +95,12 @@ std::vector<Use> usesOf(const RankProgram &program, Steps &steps) {
         uses.extend(message.slot, message.slot + message.bytes, [&](Use &use) {
           use.last = std::max(use.last, 2 * group);
         });
+    // A collective's blocks are one use, whatever is in them.
+    if (auto blocks = blocksGotIn(common, program.device, instruction))
+      uses.add(
+          {blocks->first, blocks->second, 2 * group, 2 * group + 2, i, {}});
     for (const Message &message : instruction.messages)
-      if (!message.direct && message.receive)
+      if (!instruction.collective && !message.direct && message.receive)
         uses.add({message.slot,
                   message.slot + message.bytes,
                   2 * group,
@@ -245,8 +264,9 @@ Status checkForwards(const RankProgram &program, std::vector<Use> uses,
 
 } // namespace
 
-Status checkSlotLifetimes(const RankProgram &program, Steps &steps) {
-  std::vector<Use> uses = usesOf(program, steps);
+Status checkSlotLifetimes(const PlanCommon &common, const RankProgram &program,
+                          Steps &steps) {
+  std::vector<Use> uses = usesOf(common, program, steps);
   std::stable_sort(uses.begin(), uses.end(), [](const Use &a, const Use &b) {
     return a.first < b.first;
   });

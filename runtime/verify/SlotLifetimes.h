@@ -19,12 +19,14 @@
 #define DTRT_LIB_VERIFY_SLOTLIFETIMES_H
 
 #include "Steps.h"
+#include "dtrt/format/PlanModel.h"
 
 namespace dtrt {
 
 /// Whether slots that are in use at once share no byte. The text of the error
 /// starts with the later instruction. Right if the steps are not used up.
-Status checkSlotLifetimes(const RankProgram &program, Steps &steps);
+Status checkSlotLifetimes(const PlanCommon &common, const RankProgram &program,
+                          Steps &steps);
 
 } // namespace dtrt
 

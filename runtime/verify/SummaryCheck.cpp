@@ -2,6 +2,7 @@
 
 #include "SummaryCheck.h"
 
+#include "CollectiveCheck.h"
 #include "LowerBounds.h"
 #include "dtrt/cost/Simulation.h"
 
@@ -17,15 +18,23 @@ namespace {
 /// Sums of the same times in another order, rates in other units.
 constexpr double kRounding = 1e-9;
 
-std::vector<TimedMessage> timedMessages(const ProgramTotals &totals) {
+std::vector<TimedMessage> timedMessages(const PlanCommon &common,
+                                        const ProgramTotals &totals) {
   std::vector<TimedMessage> out;
   out.reserve(totals.sends.size());
   for (size_t i = 0; i < totals.sends.size(); ++i) {
     const UnpairedEnd &send = totals.sends[i];
+    if (send.collective)
+      continue;
     out.push_back({send.wave, send.source, send.destination,
                    int64_t(send.bytes), !send.direct,
                    !totals.receives[i].direct, send.forward});
   }
+  if (totals.collectives.empty())
+    return out;
+  for (const TimedCollective &each : collectivesOf(common, totals.collectives))
+    addCollective(each, common.cluster, out);
+  sortMessages(out);
   return out;
 }
 
@@ -74,6 +83,7 @@ constexpr Row kOfPrograms[] = {
     {"messages", &PlanSummary::messages},
     {"waves", &PlanSummary::waves},
     {"multicasts", &PlanSummary::multicasts},
+    {"library collectives", &PlanSummary::libraryCollectives},
 };
 constexpr Row kOfLayouts[] = {
     {"wire bytes", &PlanSummary::bytesWireLowerBound},
@@ -106,15 +116,18 @@ Result<PlanSummary> measureTotals(const PlanCommon &common,
   out.bytesWireLowerBound = bounds->wireBytes;
   out.bytesInterNode = totals.bytesInterNode;
   out.bytesInterNodeLowerBound = bounds->interNodeBytes;
-  out.timePredicted = predictSeconds(timedMessages(totals), common.cluster,
-                                     timedCopies(totals));
+  out.timePredicted = predictSeconds(timedMessages(common, totals),
+                                     common.cluster, timedCopies(totals));
   out.timeLowerBound = bounds->seconds;
   out.stagingPeak = totals.stagingPeak;
   out.devicePeak = totals.devicePeak;
   out.sourceMax = totals.sourceMax;
   out.destinationMax = totals.destinationMax;
   out.waves = countWaves(totals.sends);
-  out.messages = totals.sends.size();
+  out.messages = size_t(
+      std::count_if(totals.sends.begin(), totals.sends.end(),
+                    [](const UnpairedEnd &send) { return !send.collective; }));
+  out.libraryCollectives = collectivesOf(common, totals.collectives).size();
   out.multicasts = totals.multicasts;
   return out;
 }

@@ -9,6 +9,7 @@
 
 #include "dtrt/verify/Verifier.h"
 
+#include "CollectiveCheck.h"
 #include "PlanCheck.h"
 #include "PortCheck.h"
 #include "ProgramVerifier.h"
@@ -247,6 +248,8 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
+  // Then the two ends of what one brings are of one collective.
+  DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));
   Status paired = checkPairing(totals);
   if (!paired.ok()) {
     // Ends in different waves may wait on each other: then say so.

@@ -62,6 +62,11 @@ dt.transition @scheduled from @src to @dst {
   dt.wave 0 slots <5 columns, [i: 3] (i + 1, 0, 0, -1, 8388608), [i: 3] (0, i + 1, 1, i * 8388608, 8388608)> {
     dt.sendrecv @proj <[i: 3] from i + 1 to 0 at [0, 0, i * 1024] size [1, 4096, 1024]>
   }
+  dt.wave 1 {
+    dt.library_collective broadcast among [0, 1, 2] from 0 {
+      dt.sendrecv @proj <[i: 2] from 0 to i + 1 at [0, 0, 0] size [1, 4096, 1024]>
+    }
+  }
   dt.create @proj for ["param"] <on 0 at [0, 0] size [32, 4194304]>
   dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>
 }

@@ -219,3 +219,130 @@ dt.transition @t from @a to @b {
   // expected-error@+1 {{has pieces from device 1, which is not in the destination layout}}
   dt.create @w <on 1 at [0] size [8]>
 }
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{is a scatter, expected a broadcast, an all_gather or an all_to_all}}
+    dt.library_collective scatter among [0, 1] {
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{has 1 members, expected two or more}}
+    dt.library_collective all_gather among [0] {
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{has member 0 after 1, expected ascending ones}}
+    dt.library_collective all_gather among [1, 0] {
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{is from 2, expected a member}}
+    dt.library_collective broadcast among [0, 1] from 2 {
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{is from 1, which only a broadcast is}}
+    dt.library_collective all_gather among [0, 1] from 1 {
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    dt.library_collective all_gather among [0, 1] {
+      // expected-error@+1 {{goes from device 0 to 2, which are not both members}}
+      dt.sendrecv @w <from 0 to 2 at [0] size [4]>
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    dt.library_collective all_gather among [0, 1] {
+      // expected-error@+1 {{is relayed in a library's collective}}
+      dt.sendrecv @w <from 0 to 1 at [0] size [4]> to_relay
+    }
+  }
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [4] of <param = bf16>
+}
+dt.layout @a of @model world 3 {
+}
+dt.transition @t from @a to @a {
+  dt.wave 0 {
+    // expected-error@+1 {{moves nothing, expected at least one dt.sendrecv}}
+    dt.library_collective all_gather among [0, 1] {
+    }
+  }
+}

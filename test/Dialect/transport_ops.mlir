@@ -34,6 +34,18 @@ dt.transition @gather from @src to @dst {
     // CHECK-NEXT: dt.sendrecv @norm <from 3 to 1 at [0, 0] size [1, 4]> from_relay
     dt.sendrecv @norm <from 3 to 1 at [0, 0] size [1, 4]> from_relay
   }
+  // CHECK: dt.wave 1 {
+  dt.wave 1 {
+    // CHECK-NEXT: dt.library_collective broadcast among [0, 2] from 0 {
+    dt.library_collective broadcast among [0, 2] from 0 {
+      // CHECK-NEXT: dt.sendrecv @norm <from 0 to 2 at [1, 0] size [1, 2]>
+      dt.sendrecv @norm <from 0 to 2 at [1, 0] size [1, 2]>
+    }
+    // CHECK: dt.library_collective all_to_all among [1, 3] {
+    dt.library_collective all_to_all among [1, 3] {
+      dt.sendrecv @norm <from 1 to 3 at [1, 0] size [1, 2]>
+    }
+  }
   // CHECK: dt.create @proj <on 0 at [0, 0] size [32, 4194304]>
   dt.create @proj <on 0 at [0, 0] size [32, 4194304]>
   // CHECK-NEXT: dt.release @proj for ["param"] <[i: 3] on i + 1 at [0, 0] size [32, 4194304]>

@@ -6,6 +6,7 @@ worlds that grow, shrink, overlap or have nothing in common. Some spread the
 data of few ranks over many, so that plans hold multicasts.
 """
 
+import json
 import math
 import random
 from dataclasses import dataclass, field
@@ -202,7 +203,17 @@ def finish(rng, request, layouts):
         request["cluster"]["channels_per_peer"] = rng.choice([1, 2, 8])
         if rng.random() < 0.5:
             request["cluster"]["inter_channel_GBps"] = rng.choice([3, 9.5])
+    ask_for_collectives(request)
     return request
+
+
+def ask_for_collectives(request):
+    """Every so often. Drawn from the request, so that all else stays."""
+    rng = random.Random(json.dumps(request, sort_keys=True))
+    if request["memory"]["mode"] == "rollback" and rng.random() < 0.4:
+        request["cluster"]["collectives"] = rng.choice(
+            ["auto", "messages", "library", "library", "library"]
+        )
 
 
 def share_storages(rng, request):

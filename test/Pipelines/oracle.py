@@ -245,6 +245,15 @@ def relay_keys(request, inspect, key):
     }.get(key, set())
 
 
+def calls_library(request):
+    """Whether a request allows a library's collectives."""
+    cluster = request.get("cluster", {})
+    choice = cluster.get("collectives", "auto")
+    return choice == "library" or (
+        choice == "auto" and cluster.get("launch_us", 0) > 0
+    )
+
+
 def check_inspect(transition, inspect):
     problems = []
     keys = set(inspect) - {"proof"}
@@ -264,6 +273,8 @@ def check_inspect(transition, inspect):
         if key == "time":
             more = library_keys(transition.request)
         more |= relay_keys(transition.request, inspect, key)
+        if key == "counts" and calls_library(transition.request):
+            more |= {"library_collectives"} & set(found)
         expect(
             problems,
             f"inspect's {key} keys",
@@ -341,7 +352,7 @@ def check_deliveries(transition, deliveries, inspect):
     pending = []  # arrivals of the wave at hand, visible from the next on
     wave = -1
     for row in sorted(deliveries, key=lambda row: row["wave"]):
-        if set(row) - {"relayed"} != DELIVERY_KEYS:
+        if set(row) - {"relayed", "collective"} != DELIVERY_KEYS:
             return [f"keys of a delivery are {sorted(row)}"]
         if row["wave"] != wave:
             for key, box in pending:
@@ -370,13 +381,20 @@ def check_deliveries(transition, deliveries, inspect):
         moved["inter_node"], inspect["bytes"]["inter_node"],
     )  # fmt: skip
     wires = [row for row in deliveries if row["src"] != row["dst"]]
-    pairs = {(row["wave"], row["src"], row["dst"]) for row in wires}
+    pairs = {
+        (row["wave"], row["src"], row["dst"])
+        for row in wires
+        if "collective" not in row
+    }
+    calls = inspect["counts"].get("library_collectives", 0)
+    if bool(calls) != any("collective" in row for row in wires):
+        problems.append(f"{calls} library collectives, deliveries say others")
     waves = max((row["wave"] for row in wires), default=-1) + 1
     multicasts = count_multicasts(transition, wires)
     for what, count in [
         ("messages", len(pairs)),
         ("waves", waves),
-        ("collectives", multicasts),
+        ("collectives", multicasts + calls),
     ]:
         expect(problems, f"counts.{what}", inspect["counts"][what], count)
     return problems[:20]
@@ -477,11 +495,25 @@ def deliver(transition, numbers, row, arrived, pending, moved, relays):
     if src != dst:
         moved["wire"] += count
         moved["relayed"] += count if "relayed" in row else 0
-        if transition.node(src) != transition.node(dst):
+        if transition.node(src) != transition.node(dst) and enters_node(
+            transition, row, moved
+        ):
             moved["inter_node"] += count
     if src != dst and relays.take(row):
         return None
     return None if held.all() else "src does not hold all of it by then"
+
+
+def enters_node(transition, row, moved):
+    """A library brings what all members get into a node once."""
+    if row.get("collective", "all_to_all") == "all_to_all":
+        return True
+    key = (
+        *(row["tensor"], row["state"], row["wave"], row["src"]),
+        *(*row["offset"], *row["size"], transition.node(row["dst"])),
+    )
+    moved[key] += 1
+    return moved[key] == 1
 
 
 def missing_arrivals(transition, arrived):

@@ -34,6 +34,7 @@ FEATURES = [
     "multicasts in parts",
     "bytes in place",
     "relays",
+    "library collectives",
 ]
 
 
@@ -63,6 +64,8 @@ def features_of(request, inspect, deliveries):
     """Which of FEATURES a case has."""
     kept = ["bytes in place"] if "in_place" in inspect["bytes"] else []
     kept += ["relays"] if "relayed" in inspect["bytes"] else []
+    if "library_collectives" in inspect["counts"]:
+        kept.append("library collectives")
     return kept + multicast_features(request, inspect, deliveries)
 
 
@@ -140,7 +143,7 @@ def check_case(tools, case, folder, twice):
     transition = Transition(case.request, case.model)
     problems = problems_of(transition, inspect, deliveries, run)
     problems += check_proof(inspect["proof"])
-    if inspect["counts"]["messages"]:
+    if inspect["counts"]["waves"]:
         problems += check_seconds(tools, case, plan, inspect)
     if twice:
         again = folder / "again.dtplan"

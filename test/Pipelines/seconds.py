@@ -30,6 +30,13 @@ class Message:
     unpacked: bool = True
     # Whether it has what the sender's group before brought.
     forward: bool = False
+    # Latencies that it takes, and what is packed for it, if not all.
+    steps: int = 1
+    pack_size: int | None = None
+
+    def packed_size(self):
+        whole = self.size if self.pack_size is None else self.pack_size
+        return whole * self.packed
 
 
 class Cluster:
@@ -112,6 +119,56 @@ class Cluster:
         return [((inter, *n), t) for n, t in zip(names, times, strict=True)]
 
 
+@dataclass
+class Collective:
+    """A library's, which takes as long as some messages round a ring."""
+
+    wave: int
+    kind: str
+    members: list[int]
+    root: int | None
+    block: int
+
+    def edge(self, source, destination, size, **keys):
+        steps = len(self.members) - 1
+        return Message(
+            self.wave, source, destination, size, steps=steps, **keys
+        )
+
+    def edges(self, cluster):
+        members, others = self.members, len(self.members) - 1
+        if self.kind == "broadcast":
+            at = members.index(self.root)
+            order = members[at:] + members[:at]
+            return [
+                self.edge(a, b, self.block, packed=a == self.root)
+                for a, b in itertools.pairwise(order)
+            ]
+        if self.kind == "all_gather":
+            return [
+                self.edge(a, b, others * self.block, pack_size=self.block)
+                for a, b in zip(members, members[1:] + members[:1], strict=True)
+            ]
+        return list(self.exchange(cluster))
+
+    def exchange(self, cluster):
+        nodes = [
+            list(own)
+            for _, own in itertools.groupby(
+                self.members, key=lambda m: m // cluster.per_node
+            )
+        ]
+        for own, there in zip(nodes, nodes[1:] + nodes[:1], strict=True):
+            near, far = len(own) - 1, len(self.members) - len(own)
+            for place, member in enumerate(own):
+                if near:
+                    peer = own[(place + 1) % len(own)]
+                    yield self.edge(member, peer, near * self.block)
+                if far:
+                    peer = there[min(place, len(there) - 1)]
+                    yield self.edge(member, peer, far * self.block)
+
+
 def copy_seconds(size):
     return PACK_LAUNCH_S + size / PACK_BYTES_PER_S if size else 0.0
 
@@ -172,9 +229,9 @@ def run_wave(cluster, messages, devices, nics):
     packs, forwards, unpacks = defaultdict(int), {}, defaultdict(int)
     for m in messages:
         if m.forward:
-            forwards[m.source] = forwards.get(m.source, 0) + m.size * m.packed
+            forwards[m.source] = forwards.get(m.source, 0) + m.packed_size()
         else:
-            packs[m.source] += m.size * m.packed
+            packs[m.source] += m.packed_size()
         unpacks[m.destination] += m.size * m.unpacked
     ready = {
         device: cluster.launch
@@ -197,7 +254,7 @@ def run_wave(cluster, messages, devices, nics):
         )
         flows = [cluster.seconds(m)]
         flows += [busy[port] for port, _ in cluster.ports(m)]
-        end = start + cluster.latency + max(flows)
+        end = start + m.steps * cluster.latency + max(flows)
         for nic in shared:
             until = nics if takes_turns else later
             until[nic] = max(until[nic], end)
@@ -219,6 +276,15 @@ def seconds_of(messages, keys, copies=()):
     or beside them."""
     cluster, devices = Cluster(keys), defaultdict(Device)
     nics = defaultdict(float)
+    messages = [
+        each
+        for message in messages
+        for each in (
+            [message]
+            if isinstance(message, Message)
+            else message.edges(cluster)
+        )
+    ]
     order = sorted(messages, key=lambda m: (m.wave, m.source, m.destination))
     local = sorted(copies)
     for number, wave in itertools.groupby(order, key=lambda m: m.wave):
@@ -348,6 +414,7 @@ def relayed_ends_of(program):
 def messages_of(dump):
     """The messages of a dump."""
     ends = {}  # of (wave, source, destination): {kind: message}
+    calls = {}  # of (wave, first member)
     forwards = set()  # (wave, source, destination)
     relayed = set()  # the same, and kind: ends that stay in their slot
     for program in programs_of(dump):
@@ -357,6 +424,13 @@ def messages_of(dump):
         }
         relayed |= relayed_ends_of(program)
         for instruction in program["instructions"]:
+            if call := instruction.get("collective"):
+                wave, members = instruction["wave"], call["members"]
+                calls[wave, members[0]] = Collective(
+                    wave, call["kind"], members, call.get("root"),
+                    call["block_bytes"],
+                )  # fmt: skip
+                continue
             for message in instruction.get("messages", []):
                 pair = (program["device"], message["peer"])
                 if message["kind"] == "receive":
@@ -373,7 +447,7 @@ def messages_of(dump):
             forward=key in forwards,
         )
         for key, both in ends.items()
-    ]
+    ] + list(calls.values())
 
 
 def with_other_time(plan, stated, factor):

@@ -261,3 +261,54 @@ def test_every_byte_arrives_in_flat_memory(transport, granularity, tmp_path):
     found = TRANSPORTS[transport](path, tmp_path)
     if found is not None:
         _check(path, found)
+
+
+#: What two layouts need of a library, and how many calls that are.
+CALLS = {
+    "broadcast": ({"world": 1}, {"world": 4, "dp": 4}),
+    "all_gather": ({"world": 4, "fsdp": 4}, {"world": 4, "dp": 4}),
+    "all_to_all": ({"world": 4, "fsdp": 4}, {"world": 4, "tp": 4}),
+}
+
+
+@pytest.mark.parametrize(
+    "transport", [name for name in TRANSPORTS if not name.startswith("nccl")]
+)
+@pytest.mark.parametrize("kind", CALLS)
+def test_every_byte_arrives_by_collectives(transport, kind, tmp_path):
+    source, destination = CALLS[kind]
+    path = tmp_path / "calls.dtplan"
+    request = {
+        "model": {
+            "tensors": [
+                {"name": "w", "shape": [64, 48], "dtype": "BF16"},
+                {"name": "v", "shape": [52, 96], "dtype": "F32"},
+            ]
+        },
+        "source": source,
+        "destination": destination,
+        "rules": [{"match": "*", "tp": 1, "fsdp": 0}],
+        "cluster": {"collectives": "library"},
+        "memory": {"staging": "8KiB"},
+    }
+    dynatrain.compile(request, path)
+    found = TRANSPORTS[transport](str(path), tmp_path)
+    counts = dynatrain.Plan.load(str(path)).inspect()["counts"]
+    assert counts["messages"] == 0
+    assert counts["library_collectives"] > 1
+    kinds = {
+        row.get("collective")
+        for row in map(
+            json.loads,
+            subprocess.run(
+                [BUILD / "bin" / "dt-plan", "dump", "--deliveries", path],
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout.splitlines(),
+        )
+        if row["src"] != row["dst"]
+    }
+    assert kinds == {kind}
+    if found is not None:
+        _check(str(path), found)

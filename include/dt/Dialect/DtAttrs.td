@@ -238,7 +238,8 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
     costs each of its devices, in microseconds. `channels` is how many of a
     library's channels a pair has, and the rate of one inside a node and between
     two; without it a pair fills its ports. With `relays` a message may go over
-    a third device, which keeps nothing of it. `links` differ from the two levels,
+    a third device, which keeps nothing of it. `collectives` says that those of
+    a library are used, or messages; without it the compiler chooses. `links` differ from the two levels,
     one way each; of several that fit, the last holds.
 
     **Constraints:**
@@ -248,7 +249,7 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
     - devices per NIC divide those per node.
 
     Example:
-    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, pxn, launch 5.0, channels 2 of 10.3 and 14.0, relays, links [node 0 to device 9 = 12.5]>`
+    `#dt.cluster<8 per node, intra 200.0, inter 25.0, latency 10.0, 2 per nic, pxn, launch 5.0, channels 2 of 10.3 and 14.0, relays, collectives library, links [node 0 to device 9 = 12.5]>`
   }];
   let parameters = (ins "int64_t":$devicesPerNode,
                         "::mlir::FloatAttr":$intra, "::mlir::FloatAttr":$inter,
@@ -257,7 +258,8 @@ def DT_ClusterAttr : DT_Attr<"Cluster", "cluster"> {
                         "int64_t":$channelsPerPeer,
                         "::mlir::FloatAttr":$intraChannel,
                         "::mlir::FloatAttr":$interChannel,
-                        "bool":$relays, ArrayRefParameter<"::dt::Link">:$links);
+                        "bool":$relays,
+                        "::dtrt::CollectiveChoice":$collectives, ArrayRefParameter<"::dt::Link">:$links);
   let builders = [
     AttrBuilder<(ins "const ::dt::Cluster &":$cluster)>];
   let genVerifyDecl = 1;

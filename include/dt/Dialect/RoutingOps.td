@@ -150,7 +150,8 @@ def DT_CollectiveOp : DT_BodyOp<"collective", [DT_RoutingLevel,
     `over` names the axes of a mesh along which the members of a group lie, where
     there are such. `two_level` members are several on several nodes: data comes
     to a node once and is passed on there. Of `uneven` collectives not all parts
-    have one size (MPI's v-forms).
+    have one size (MPI's v-forms). A `library`'s collective is a call of a
+    library's own when it is scheduled, and no messages.
 
     | kind | each group's data |
     |---|---|
@@ -166,7 +167,8 @@ def DT_CollectiveOp : DT_BodyOp<"collective", [DT_RoutingLevel,
     - groups count from 0 and have two members or more; no device is a member
       twice; what `from` lists are members;
     - at hop 0 only devices of `from` send, and later hops only what they got;
-    - the devices send, receive and have parts as the kind says.
+    - the devices send, receive and have parts as the kind says;
+    - a library's is a broadcast, an all_gather or an all_to_all of one hop.
 
     Example:
     ```mlir
@@ -177,13 +179,13 @@ def DT_CollectiveOp : DT_BodyOp<"collective", [DT_RoutingLevel,
     ```
   }];
   let arguments = (ins DT_PatternProp:$kind, UnitAttr:$uneven,
-    UnitAttr:$two_level, FlatSymbolRefAttr:$param,
+    UnitAttr:$two_level, UnitAttr:$library, FlatSymbolRefAttr:$param,
     OptionalAttr<StrArrayAttr>:$states, OptionalAttr<StrArrayAttr>:$axes,
     OptionalAttr<FlatSymbolRefAttr>:$mesh, DT_RowsAttr:$members,
     OptionalAttr<DT_RowsAttr>:$roots);
   let regions = (region SizedRegion<1>:$body);
   let assemblyFormat = [{
-    $kind (`uneven` $uneven^)? (`two_level` $two_level^)?
+    $kind (`uneven` $uneven^)? (`two_level` $two_level^)? (`library` $library^)?
     `of` $param (`for` $states^)? (`over` $axes^ `of` $mesh)?
     `among` $members (`from` $roots^)? attr-dict-with-keyword $body
   }];

@@ -18,7 +18,12 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
 
     **Constraints:**
     - the number is not negative; `slots` has 5 columns;
-    - only `dt.sendrecv` inside.
+    - only `dt.sendrecv` and `dt.library_collective` inside;
+    - no device has a part in two collectives, or in one and in a message that
+      is not of it.
+
+    A slot from a device to itself is of a collective: the blocks that the
+    device gives (`receive` 0) and those that it gets.
 
     Example:
     ```mlir
@@ -42,7 +47,7 @@ def DT_WaveOp : DT_BodyOp<"wave", [DT_TransportLevel,
 }
 
 def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
-                                               HasParent<"WaveOp">]> {
+    ParentOneOf<["WaveOp", "LibraryCollectiveOp"]>]> {
   let opDocGroup = DT_TransportChapter;
   let summary = "moves pieces point to point, both ends in one op";
   let description = [{
@@ -66,6 +71,40 @@ def DT_SendrecvOp : DT_MovementOp<"sendrecv", [DT_TransportLevel,
     (`from_relay` $fromRelay^)? attr-dict
   }];
   let hasVerifier = 1;
+}
+
+def DT_LibraryCollectiveOp : DT_BodyOp<"library_collective",
+    [DT_TransportLevel, HasParent<"WaveOp">]> {
+  let opDocGroup = DT_TransportChapter;
+  let summary = "a collective that a library carries out";
+  let description = [{
+    The body says what each member gets, and from whom: one library's call
+    brings all of it. Each pair's pieces lie in a block; all blocks are as large
+    as the largest needs. A broadcast gives what is `from` one member to all
+    others. Of a broadcast and an all-gather, what a member gives goes to all
+    others alike.
+
+    **Constraints:**
+    - broadcast, all_gather or all_to_all;
+    - two members or more, ascending; `from` is one of them, and only a broadcast
+      has it;
+    - only `dt.sendrecv` inside, at least one, between members, not relayed.
+
+    Example:
+    ```mlir
+    dt.library_collective broadcast among [0, 1, 2] from 0 {
+      dt.sendrecv @proj <[i: 2] from 0 to i + 1 at [0, 0, 0] size [1, 4096, 1024]>
+    }
+    ```
+  }];
+  let arguments = (ins DT_PatternProp:$kind, DenseI64ArrayAttr:$members,
+    DefaultValuedProp<I64Prop, "-1">:$root);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = [{
+    $kind `among` $members (`from` $root^)? attr-dict-with-keyword $body
+  }];
+  let hasVerifier = 1;
+  let hasRegionVerifier = 1;
 }
 
 /// Ops on storage: which elements of which members' buffers.

@@ -19,6 +19,7 @@
 #include "dtrt/format/PlanModel.h"
 
 #include <map>
+#include <tuple>
 #include <unordered_map>
 
 namespace dt {
@@ -31,6 +32,9 @@ struct Worlds {
 /// The messages of all waves, in order. Slots are those of the plan where it is
 /// staged.
 std::vector<PlanMessage> messagesOf(const TransportPlan &plan);
+
+/// The member sets of all collectives, each once, in ascending order.
+std::vector<std::vector<uint32_t>> memberSetsOf(const TransportPlan &plan);
 
 /// Builds the programs of all devices, in ascending order.
 class ProgramBuilder {
@@ -48,6 +52,8 @@ private:
   struct Work {
     uint32_t step = 0;
     uint32_t item = 0;
+    /// In the item's place: its part in a collective, with whose number.
+    static constexpr uint32_t kCall = uint32_t(1) << 31;
   };
   /// Shards of one device as the program numbers them.
   struct Shards {
@@ -56,6 +62,9 @@ private:
   };
 
   void indexWork();
+  void indexCalls();
+  void addBlocks(dtrt::RankProgram &program) const;
+  dtrt::GroupCollective callOf(uint32_t collective, int64_t device) const;
   Shards shardsOf(const ShardIndex &index, int64_t device) const;
   uint32_t readingShard(const Shards &shards, const PlanFlow &flow,
                         const dtrt::ShardRecord &record) const;
@@ -68,6 +77,9 @@ private:
   std::vector<PlanMessage> allMessages;
   std::vector<int64_t> allDevices;
   std::unordered_map<int64_t, std::vector<Work>> workOf;
+  std::vector<std::vector<uint32_t>> memberSets;
+  /// Of collectives: wave, device and whether it gets them; where they start.
+  std::map<std::tuple<int64_t, int64_t, bool>, int64_t> blocks;
 };
 
 } // namespace dt

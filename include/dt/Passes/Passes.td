@@ -70,6 +70,10 @@ def FuseCollectives : Pass<"dt-fuse-collectives", "::mlir::ModuleOp"> {
     Pieces are read class by class; time is linear in the classes and the pairs
     of devices that they name, beside the intersection of both layouts.
   }];
+  let options = [
+    Option<"forLibrary", "for-library", "bool", "false",
+           "only where the cluster may have library collectives">,
+  ];
   let statistics = [
     Statistic<"numCollectives", "num-collectives", "dt.collective ops made">,
     Statistic<"numGroups", "num-groups", "groups of devices in them">,
@@ -80,11 +84,18 @@ def FuseCollectives : Pass<"dt-fuse-collectives", "::mlir::ModuleOp"> {
 }
 
 def LowerCollectives : Pass<"dt-lower-collectives", "::mlir::ModuleOp"> {
-  let summary = "replaces each dt.collective by its transfers";
+  let summary = "chooses library calls, and replaces the other dt.collectives by their transfers";
   let description = [{
-    Where transfers of a param, of some states and of one hop stand in several
-    ops, they become one op again.
+    A broadcast, an all-gather or an all-to-all becomes a library's call where
+    the cluster says `library`, or where it leaves the choice and the call is at
+    least 2 % faster by the cost model (see LibraryCollectives.h). Its transfers
+    then go from who has the data to all that get it, in one hop. Of all others
+    transfers stay: where those of a param, of some states and of one hop stand
+    in several ops, they become one op again.
   }];
+  let statistics = [
+    Statistic<"numLibrary", "num-library", "collectives that a library does">,
+  ];
 }
 
 def ExplainTransition : Pass<"dt-explain", "::mlir::ModuleOp"> {
@@ -93,7 +104,8 @@ def ExplainTransition : Pass<"dt-explain", "::mlir::ModuleOp"> {
     Sorts what has to move into sends, scatters, all-to-alls, broadcasts and
     all-gathers, and prints per kind what sends, forwards and the collective
     would take by the cost model, and what the router takes (see
-    dt/Routing/Explain.h). After `--dt-allocate-staging` it also says which
+    dt/Routing/Explain.h). Of each `dt.collective` it says how it is lowered, and
+    why. After `--dt-allocate-staging` it also says which
     messages are packed and what multicasts the waves hold. Changes nothing.
   }];
 }
@@ -105,7 +117,8 @@ def ScheduleWaves : Pass<"dt-schedule", "::mlir::ModuleOp"> {
     dt/Scheduling/WaveProblem.h). One message per ordered pair and wave; chunks are
     as large as the staging limit of the transition allows. Where the cluster
     has `relays`, messages of slow pairs may go over a third device (see
-    dt/Scheduling/RelaySchedule.h).
+    dt/Scheduling/RelaySchedule.h). Library collectives have waves of their own,
+    before all messages (see dt/Scheduling/LibraryWaves.h).
   }];
   let options = [
     Option<"effort", "effort", "int64_t", "500000",

@@ -100,13 +100,14 @@ private:
 };
 
 /// One slot for each end of each message, of its size; few messages per group.
+/// What collectives bring is no message (CollectiveRules.h).
 MaybeFault checkMessages(const std::vector<PlanPiece> &pieces,
                          const std::vector<PlanSlot> &slots,
                          const ParallelFor &parallel = serialFor);
 
 /// In a wave every port, that is the NIC and the island port of a device,
 /// carries at most one message out and one in. Devices that share a NIC share
-/// its port.
+/// its port. A library's collective shares the ports of its members by itself.
 MaybeFault checkPorts(const std::vector<PlanPiece> &pieces,
                       const Cluster &cluster);
 

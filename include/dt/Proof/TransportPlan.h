@@ -21,10 +21,37 @@
 #include "dt/Geometry/Placement.h"
 #include "dt/Scheduling/PlanMessage.h"
 
+#include "dtrt/types/Collective.h"
+
 #include <string>
 #include <vector>
 
 namespace dt {
+
+constexpr uint32_t kNoCollective = UINT32_MAX;
+
+/// A library's collective of one wave: what its members get is in pieces that
+/// name it, from each member to each that gets something of it. Its memory is
+/// blocks of one size (dtrt/types/Collective.h); slots from a member to itself
+/// say where they lie.
+struct PlanCollective {
+  uint32_t op = 0;
+  int32_t wave = -1;
+  dtrt::CollectiveKind kind = dtrt::CollectiveKind::Broadcast;
+  std::vector<int64_t> members; // ascending
+  int64_t root = -1;            // of a broadcast; -1: none
+  int64_t blockBytes = 0;       // as long as what goes from one to another
+
+  bool isRoot(int64_t device) const { return device == root; }
+  int64_t givenBytes(int64_t device) const {
+    return blockBytes *
+           int64_t(dtrt::blocksGiven(kind, members.size(), isRoot(device)));
+  }
+  int64_t gotBytes(int64_t device) const {
+    return blockBytes *
+           int64_t(dtrt::blocksGot(kind, members.size(), isRoot(device)));
+  }
+};
 
 /// A box that comes to a device.
 struct PlanPiece {
@@ -40,6 +67,7 @@ struct PlanPiece {
   /// The sender holds it from the start, or passes it on without having it.
   bool atSource = false;
   RelayHop relay = RelayHop::None;
+  uint32_t collective = kNoCollective; // of the plan's, that brings it
 
   /// Whether it stays where it comes to.
   bool arrives() const { return relay != RelayHop::In; }
@@ -56,6 +84,8 @@ struct PlanSlot {
   int64_t bytes = 0;
   RelayHop relay = RelayHop::None;
 
+  /// Whether it is a collective's: the blocks that a member gets, or gives.
+  bool isBlocks() const { return device == peer; }
   /// Whether a message that is relayed lies here between its two waves.
   bool isRelays() const {
     return relay == (receive ? RelayHop::In : RelayHop::Out);
@@ -123,6 +153,7 @@ struct TransportPlan {
   std::vector<PlanPiece> pieces;
   std::vector<PlanSlot> slots;
   std::vector<PlanStorage> storage;
+  std::vector<PlanCollective> collectives; // by wave
   /// Flat memory: storage comes and goes, and what does not change stays.
   bool isFlat = false;
   /// Flat memory: how storages come and go.

@@ -25,6 +25,8 @@ struct PlanMessage {
   /// Offsets in the arenas of sender and receiver.
   int64_t sendSlot = kInPlace, receiveSlot = kInPlace;
   RelayHop relay = RelayHop::None;
+  /// That it is a part of, by the caller's number; -1: none.
+  int32_t collective = -1;
 };
 
 } // namespace dt

@@ -38,11 +38,21 @@ struct StagingInput {
   const ShardIndex &destination;
 };
 
+/// Blocks of a collective on one of its members; kInPlace: it has none.
+struct CollectiveSlots {
+  int32_t wave = 0;
+  int64_t device = 0;
+  int64_t givenBytes = 0, gotBytes = 0;
+  int64_t giveSlot = kInPlace, getSlot = kInPlace;
+};
+
 /// Gives every message its slots; `pairs` are those that relay one another.
-/// Returns the arena bytes of each device.
+/// Messages of collectives get none: their members have blocks for all of them,
+/// in the waves' order. Returns the arena bytes of each device.
 std::map<int64_t, int64_t>
 assignSlots(const StagingInput &input, std::vector<PlanMessage> &messages,
-            const std::vector<RelayedPair> &pairs = {});
+            const std::vector<RelayedPair> &pairs = {},
+            std::vector<CollectiveSlots> *collectives = nullptr);
 
 } // namespace dt
 

@@ -171,11 +171,13 @@ TEST_F(DialectTest, ClusterIsThePlansCluster) {
   cluster.channelsPerPeer = 2;
   cluster.interChannelGBps = 0.6;
   cluster.relays = true;
+  cluster.collectives = dtrt::CollectiveChoice::Library;
   auto attr = ClusterAttr::get(&context, cluster);
   EXPECT_EQ(attr, ClusterAttr::get(&context, attr.toCluster()));
   EXPECT_EQ(attr.toCluster().links, cluster.links);
   EXPECT_TRUE(attr.toCluster().pxn);
   EXPECT_TRUE(attr.toCluster().relays);
+  EXPECT_EQ(attr.toCluster().collectives, dtrt::CollectiveChoice::Library);
   EXPECT_EQ(attr.toCluster().launchUs, 5);
   EXPECT_EQ(attr.toCluster().bytesPerSecond(1, 9), 0.7e9);
   EXPECT_EQ(attr.toCluster().bytesPerSecond(0, 9), 1.2e9);

@@ -87,6 +87,7 @@ TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
   Cluster cluster =
       readShards(row(0, ""), R"(, "cluster": {"devices_per_node": 4,
         "nics_per_node": 2, "pxn": true, "relays": true,
+        "collectives": "library",
         "inter_node_GBps": 12.5, "latency_us": 0, "links": [
         {"from": "node:0", "to": "node:1", "GBps": 50},
         {"from": 3, "to": 7, "GBps": 5}]})")
@@ -95,6 +96,7 @@ TEST(Cluster, hasTwoLevelsAndUnequalLinks) {
   EXPECT_EQ(cluster.devicesPerNic, cluster.devicesPerNode / 2);
   EXPECT_TRUE(cluster.pxn);
   EXPECT_TRUE(cluster.relays);
+  EXPECT_EQ(cluster.collectives, dtrt::CollectiveChoice::Library);
   EXPECT_EQ(cluster.interNodeGBps, 12.5);
   EXPECT_EQ(cluster.latencyUs, 0);
   ASSERT_EQ(cluster.links.size(), 2u);

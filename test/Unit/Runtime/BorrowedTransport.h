@@ -20,6 +20,13 @@ public:
   Status group(const std::vector<TransportMessage> &messages) override {
     return inner.group(messages);
   }
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner.prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override {
+    return inner.collective(call);
+  }
   void abort(const Status &why) override { inner.abort(why); }
   void leave() override { inner.leave(); }
 

@@ -36,7 +36,15 @@ std::string changed(const TestPlan &plan,
 
 /// Fields that no reader takes another value of while all else stays; below are
 /// plans in which they differ together with what belongs to them.
-const std::set<std::string> kBound = {"common.destinationDevices",
+const std::set<std::string> kBound = {"collective.getSlot",
+                                      "collective.giveSlot",
+                                      "collective.kind",
+                                      "collective.members",
+                                      "collective.root",
+                                      "common.memberSets.devices",
+                                      "common.memberSets.devices[]",
+                                      "common.memberSets[]",
+                                      "common.destinationDevices",
                                       "common.destinationDevices[]",
                                       "common.destinationWorld",
                                       "common.sourceDevices",
@@ -107,7 +115,7 @@ TEST(Diff, SeesEveryField) {
   std::map<std::string, int> seen;
   for (const TestPlan &plan :
        {reshapePlan(), reshapePlan(MemoryMode::Flat), derivedPlan(),
-        forwardingPlan(), viewedPlan(), relayPlan()}) {
+        forwardingPlan(), viewedPlan(), relayPlan(), collectivePlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are

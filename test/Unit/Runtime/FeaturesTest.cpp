@@ -67,6 +67,7 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"forwards", "derived-states", "dropped-states",
                    "dtype-change", "unequal-links", "shared-nics"}));
   EXPECT_EQ(featureNames(neededBy(relayPlan())), (Names{"relays"}));
+  EXPECT_EQ(featureNames(neededBy(collectivePlan())), (Names{"collectives"}));
   TestPlan rails = keptSquare();
   rails.common.cluster.pxn = true;
   EXPECT_EQ(featureNames(neededBy(rails)), (Names{"flat", "in-place", "pxn"}));
@@ -113,7 +114,7 @@ TEST(Features, NeitherUnderstatedNorOverstated) {
         forwardingPlan(), derivedPlan(), relayPlan()}) {
     FeatureSet needed = neededBy(plan);
     EXPECT_EQ(verdictOf(plan, needed), "");
-    for (FeatureSet bit = 1; bit <= bitOf(Feature::Relays); bit <<= 1) {
+    for (FeatureSet bit = 1; bit <= bitOf(Feature::Collectives); bit <<= 1) {
       std::string name = "feature '" + featureNames(bit).front() + "' (bit ";
       std::string verdict = verdictOf(plan, needed ^ bit);
       EXPECT_EQ(verdict.find(needed & bit ? "plan needs " + name

@@ -321,6 +321,21 @@ std::optional<PlanSummary> trueSummary(const TestPlan &plan) {
 
 } // namespace
 
+/// Whether what goes to a peer crosses the network; what a collective gives to
+/// all does so once for each node.
+static bool entersNode(const PlanCommon &common, int64_t device,
+                       const Instruction &group, int64_t peer) {
+  int64_t perNode = common.cluster.devicesPerNode;
+  if (device / perNode == peer / perNode)
+    return false;
+  if (!group.collective || group.collective->kind == CollectiveKind::AllToAll)
+    return true;
+  for (int64_t member : common.memberSets[group.collective->members])
+    if (member / perNode == peer / perNode)
+      return member == peer;
+  return false;
+}
+
 void summarize(TestPlan &plan) {
   PlanSummary &summary = plan.common.summary;
   MemoryMode mode = summary.mode;
@@ -352,16 +367,18 @@ void summarize(TestPlan &plan) {
           summary.bytesLocal += moved;
           summary.bytesInPlace += storedBytes(family, to) - moved;
         }
+      if (const auto &call = instruction.collective)
+        summary.libraryCollectives +=
+            plan.common.memberSets[call->members].front() == program.device;
       if (instruction.op == Opcode::Relay)
         summary.bytesRelayed += instruction.bytes;
       for (const Message &message : instruction.messages) {
         waves.push_back(instruction.wave);
         if (message.receive)
           continue;
-        ++summary.messages;
+        summary.messages += !instruction.collective;
         summary.bytesWire += message.bytes;
-        int64_t perNode = plan.common.cluster.devicesPerNode;
-        if (program.device / perNode != message.peer / perNode)
+        if (entersNode(plan.common, program.device, instruction, message.peer))
           summary.bytesInterNode += message.bytes;
       }
     }
@@ -588,6 +605,158 @@ TestPlan relayPlan() {
   }
   summarize(plan);
   plan.common.summary.timeWithoutRelays = 1;
+  return plan;
+}
+
+namespace {
+
+constexpr uint64_t kBlock = 128;
+/// Every wave has bytes of its own.
+constexpr uint64_t giveSlot(int32_t wave) { return uint64_t(wave) * 1024; }
+constexpr uint64_t getSlot(int32_t wave) { return giveSlot(wave) + 3 * kBlock; }
+
+/// A device's part in a collective of all three devices of collectivePlan.
+Instruction callOf(int32_t wave, CollectiveKind kind, uint32_t root,
+                   uint64_t give, uint64_t get) {
+  Instruction group;
+  group.op = Opcode::Group;
+  group.wave = wave;
+  group.collective = {kind, 0, root, kBlock, give, get};
+  return group;
+}
+
+Segment segmentOf(uint32_t family, Side side, std::vector<int64_t> offset,
+                  std::vector<int64_t> size) {
+  return {family, 1, side, family, std::move(offset), std::move(size)};
+}
+
+/// All of a wave on device d: what it gives, by peer, and gets.
+class CallWriter {
+public:
+  CallWriter(RankProgram &program, Instruction call)
+      : program(program), call(std::move(call)) {}
+
+  void give(const std::vector<uint32_t> &peers, uint64_t block,
+            const Segment &segment, uint64_t bytes) {
+    Instruction pack;
+    pack.op = Opcode::Pack;
+    pack.wave = call.wave;
+    pack.segments = {segment};
+    pack.slot = giveSlot(call.wave) + block * kBlock;
+    pack.bytes = bytes;
+    program.instructions.push_back(pack);
+    for (uint32_t peer : peers)
+      call.messages.push_back({false, peer, bytes, false, pack.slot, {}});
+  }
+  void get(uint32_t peer, uint64_t block, const Segment &segment,
+           uint64_t bytes) {
+    Instruction unpack;
+    unpack.op = Opcode::Unpack;
+    unpack.wave = call.wave;
+    unpack.segments = {segment};
+    unpack.slot = getSlot(call.wave) + block * kBlock;
+    unpack.bytes = bytes;
+    unpacks.push_back(unpack);
+    call.messages.push_back({true, peer, bytes, false, unpack.slot, {}});
+  }
+  void finish() {
+    program.instructions.push_back(std::move(call));
+    for (Instruction &unpack : unpacks)
+      program.instructions.push_back(std::move(unpack));
+  }
+
+private:
+  RankProgram &program;
+  Instruction call;
+  std::vector<Instruction> unpacks;
+};
+
+void gatherWeight(RankProgram &program, const std::vector<uint32_t> &others) {
+  int64_t self = program.device;
+  auto rows = [](Side side, int64_t third) {
+    return segmentOf(0, side, {2 * third, 0}, {2, 4});
+  };
+  CallWriter writer(program, callOf(0, CollectiveKind::AllGather, 0,
+                                    giveSlot(0), getSlot(0)));
+  writer.give(others, 0, rows(Side::Source, self), 16);
+  for (uint32_t peer : others)
+    writer.get(peer, peer, rows(Side::Destination, peer), 16);
+  writer.finish();
+}
+
+void broadcastVector(RankProgram &program,
+                     const std::vector<uint32_t> &others) {
+  bool isRoot = program.device == 1;
+  CallWriter writer(program,
+                    callOf(1, CollectiveKind::Broadcast, 1,
+                           isRoot ? giveSlot(1) : 0, isRoot ? 0 : getSlot(1)));
+  if (isRoot)
+    writer.give(others, 0, {1, 1, Side::Source, 2, {0}, {5}}, 10);
+  else
+    writer.get(1, 0, segmentOf(1, Side::Destination, {0}, {5}), 10);
+  writer.finish();
+}
+
+void turnTable(RankProgram &program, const std::vector<uint32_t> &others) {
+  int64_t self = program.device;
+  CallWriter writer(
+      program, callOf(2, CollectiveKind::AllToAll, 0, giveSlot(2), getSlot(2)));
+  for (uint32_t peer : others)
+    writer.give({peer}, peer,
+                {2, 1, Side::Source, 1, {self, int64_t(peer)}, {1, 1}}, 2);
+  for (uint32_t peer : others)
+    writer.get(peer, peer,
+               segmentOf(2, Side::Destination, {int64_t(peer), self}, {1, 1}),
+               2);
+  writer.finish();
+}
+
+/// What a device has on both sides.
+void keepOwn(RankProgram &program) {
+  int64_t self = program.device;
+  Instruction copy;
+  copy.op = Opcode::Copy;
+  copy.segments = {segmentOf(0, Side::Source, {2 * self, 0}, {2, 4}),
+                   segmentOf(0, Side::Destination, {2 * self, 0}, {2, 4}),
+                   {2, 1, Side::Source, 1, {self, self}, {1, 1}},
+                   segmentOf(2, Side::Destination, {self, self}, {1, 1})};
+  if (self == 1) {
+    copy.segments.push_back({1, 1, Side::Source, 2, {0}, {5}});
+    copy.segments.push_back(segmentOf(1, Side::Destination, {0}, {5}));
+  }
+  program.instructions.push_back(copy);
+}
+
+} // namespace
+
+TestPlan collectivePlan() {
+  Holdings source, destination;
+  for (int64_t device = 0; device < 3; ++device) {
+    source.push_back({box(0, {{2 * device, 2 * device + 2}, {0, 4}}),
+                      box(2, {{device, device + 1}, {0, 3}})});
+    if (device == 1)
+      source.back().push_back(box(1, {{0, 5}}));
+    destination.push_back({box(0, {{0, 6}, {0, 4}}), box(1, {{0, 5}}),
+                           box(2, {{0, 3}, {device, device + 1}})});
+  }
+  TestPlan plan =
+      makePlan({makeFamily("w", {}, {6, 4}), makeFamily("v", {}, {5}),
+                makeFamily("t", {}, {3, 3})},
+               source, destination);
+  plan.common.memberSets = {{0, 1, 2}};
+  for (RankProgram &program : plan.programs) {
+    std::vector<uint32_t> others;
+    for (uint32_t device = 0; device < 3; ++device)
+      if (device != program.device)
+        others.push_back(device);
+    program.instructions.clear();
+    gatherWeight(program, others);
+    broadcastVector(program, others);
+    turnTable(program, others);
+    keepOwn(program);
+    program.stagingBytes = getSlot(2) + 3 * kBlock;
+  }
+  summarize(plan);
   return plan;
 }
 

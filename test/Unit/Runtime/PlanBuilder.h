@@ -62,6 +62,11 @@ TestPlan forwardingPlan();
 /// over device 1, the upper half a wave before the lower one. All three keep a
 /// vector.
 TestPlan relayPlan();
+/// In mode rollback, over a library: devices 0 to 2 have a third of a weight of
+/// 6 x 4 each, and all of a vector's 5 elements is on device 1; all three want
+/// both. The weight is gathered in wave 0, the vector broadcast in wave 1, and
+/// in wave 2 a table of 3 x 3 goes from rows to columns.
+TestPlan collectivePlan();
 /// A master whose device makes its param, or sends it as one; a moment that
 /// changes its dtype, gradients that are dropped, and all that a common part
 /// may say.

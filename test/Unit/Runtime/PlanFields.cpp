@@ -110,6 +110,9 @@ bool change(Granularity &granularity, Rng &rng) {
 bool change(Opcode &op, Rng &rng) {
   return changeEnum(op, unsigned(Opcode::Relay) + 1, rng);
 }
+bool change(CollectiveKind &kind, Rng &rng) {
+  return changeEnum(kind, kNumCollectiveKinds, rng);
+}
 bool change(Side &side, Rng &) {
   side = side == Side::Source ? Side::Destination : Side::Source;
   return true;
@@ -173,8 +176,9 @@ private:
   void add(PlanCommon &common) {
     auto &[compilerVersion, requestHash, sourceFingerprint,
            destinationFingerprint, sourceWorld, destinationWorld, sourceDevices,
-           destinationDevices, families, views, cluster, compression, summary,
-           sourceLayout, destinationLayout, features] = common;
+           destinationDevices, families, views, memberSets, cluster,
+           compression, summary, sourceLayout, destinationLayout, features] =
+        common;
     (void)features; // the writer finds them out
     leaf("common.compilerVersion", compilerVersion);
     leaf("common.requestHash", requestHash);
@@ -192,6 +196,9 @@ private:
     list("common.views", views);
     for (NamedView &view : views)
       add(view);
+    list("common.memberSets", memberSets);
+    for (std::vector<uint32_t> &members : memberSets)
+      numbers("common.memberSets.devices", members);
     add(cluster);
     leaf("compression.belowGBps", compression.belowGBps);
     leaf("compression.blockBytes", compression.blockBytes);
@@ -250,7 +257,9 @@ private:
 
   void add(Cluster &cluster) {
     auto &[perNode, intra, inter, latency, pack, packLaunch, links, perNic, pxn,
-           launch, channels, intraChannel, interChannel, relays] = cluster;
+           launch, channels, intraChannel, interChannel, relays, collectives] =
+        cluster;
+    (void)collectives; // how the compiler was asked, which no reader can tell
     leaf("cluster.devicesPerNode", perNode);
     leaf("cluster.intraNodeGBps", intra);
     leaf("cluster.interNodeGBps", inter);
@@ -281,8 +290,8 @@ private:
            timeLowerBound, mode, stagingLimit, stagingPeak, devicePeak,
            deviceLimit, sourceMax, destinationMax, waves, messages, multicasts,
            coverage, deadlockFree, memorySafe, solver, verifier, solverSteps,
-           granularity, bytesInPlace, bytesRelayed, timeWithoutRelays] =
-        summary;
+           granularity, bytesInPlace, bytesRelayed, timeWithoutRelays,
+           libraryCollectives] = summary;
     leaf("summary.bytesDestination", bytesDestination);
     leaf("summary.bytesLocal", bytesLocal);
     leaf("summary.bytesWire", bytesWire);
@@ -311,6 +320,7 @@ private:
     leaf("summary.bytesInPlace", bytesInPlace);
     leaf("summary.bytesRelayed", bytesRelayed);
     leaf("summary.timeWithoutRelays", timeWithoutRelays);
+    leaf("summary.libraryCollectives", libraryCollectives);
   }
 
   void add(RankProgram &program) {
@@ -372,7 +382,7 @@ private:
   }
 
   void add(Instruction &instruction) {
-    auto &[op, wave, segments, slot, bytes, messages] = instruction;
+    auto &[op, wave, segments, slot, bytes, messages, collective] = instruction;
     leaf("instruction.op", op);
     leaf("instruction.wave", wave);
     if (namesStaging(op)) {
@@ -385,6 +395,18 @@ private:
     list("instruction.messages", messages);
     for (Message &message : messages)
       add(message);
+    if (collective)
+      add(*collective);
+  }
+
+  void add(GroupCollective &call) {
+    auto &[kind, members, root, blockBytes, giveSlot, getSlot] = call;
+    leaf("collective.kind", kind);
+    leaf("collective.members", members);
+    leaf("collective.root", root);
+    leaf("collective.blockBytes", blockBytes);
+    leaf("collective.giveSlot", giveSlot);
+    leaf("collective.getSlot", getSlot);
   }
 };
 

@@ -96,6 +96,66 @@ std::vector<uint32_t> others(const std::vector<uint32_t> &devices,
 
 const Digest kPlan = {1, 2};
 
+/// One collective of a set, and what came.
+Status callOnce(Transport &transport, const std::vector<uint32_t> &members,
+                uint32_t set, CollectiveKind kind, size_t bytes) {
+  uint32_t self = transport.device(), root = members.back();
+  bool isRoot = self == root;
+  size_t count = members.size();
+  std::vector<std::byte> given(bytes * blocksGiven(kind, count, isRoot));
+  std::vector<std::byte> got(bytes * blocksGot(kind, count, isRoot));
+  std::vector<TransportMessage> messages;
+  bool isShared = kind != CollectiveKind::AllToAll;
+  for (size_t k = 0; k < count; ++k) {
+    if (members[k] == self)
+      continue;
+    if (!given.empty()) {
+      std::byte *block = given.data() + blockFor(kind, k) * bytes;
+      for (size_t i = 0; i < bytes; ++i)
+        block[i] = valueOf(self, isShared ? 0 : members[k], set, i);
+      messages.push_back({false, members[k], block, bytes});
+    }
+    if (kind != CollectiveKind::Broadcast || members[k] == root)
+      messages.push_back(
+          {true, members[k], got.data() + blockFrom(kind, k) * bytes, bytes});
+  }
+  CollectiveCall call = {kind,
+                         set,
+                         kind == CollectiveKind::Broadcast ? root : 0,
+                         bytes,
+                         given.empty() ? nullptr : given.data(),
+                         got.empty() ? nullptr : got.data(),
+                         &messages};
+  DTRT_RETURN_IF_ERROR(transport.collective(call));
+  for (const TransportMessage &message : messages)
+    for (size_t i = 0; message.receive && i < bytes; ++i)
+      if (message.data[i] != valueOf(message.peer, isShared ? 0 : self, set, i))
+        return makeError("byte ", i, " from device ", message.peer, " in a ",
+                         collectiveName(kind), " is wrong");
+  return {};
+}
+
+Status runCollectives(Transport &transport,
+                      const std::vector<uint32_t> &devices,
+                      const std::vector<std::vector<uint32_t>> &sets) {
+  uint32_t self = transport.device();
+  auto peers = others(devices, self);
+  DTRT_RETURN_IF_ERROR(transport.connect(kPlan, peers));
+  DTRT_RETURN_IF_ERROR(transport.prepareCollectives(sets));
+  size_t group = 0;
+  for (size_t bytes : {128, 1 << 20, 3})
+    for (CollectiveKind kind :
+         {CollectiveKind::Broadcast, CollectiveKind::AllGather,
+          CollectiveKind::AllToAll}) {
+      DTRT_RETURN_IF_ERROR(exchange(transport, peers, group++, bytes));
+      for (uint32_t set = 0; set < sets.size(); ++set)
+        if (std::binary_search(sets[set].begin(), sets[set].end(), self))
+          DTRT_RETURN_IF_ERROR(
+              callOnce(transport, sets[set], set, kind, bytes));
+    }
+  return {};
+}
+
 } // namespace
 
 TEST_P(TransportContract, MovesGroupsOfAllSizesInOrder) {
@@ -133,6 +193,23 @@ TEST_P(TransportContract, RanksNeedNotTakePartInEveryGroup) {
           DTRT_RETURN_IF_ERROR(exchange(transport, second, 1, 20000));
         return {};
       }));
+}
+
+/// A library's collectives of all kinds, of two member sets that share a
+/// device, over and over; or an error that says that there are none.
+TEST_P(TransportContract, RunsCollectivesOrSaysThatItHasNone) {
+  std::vector<uint32_t> devices = {2, 5, 7};
+  const std::vector<std::vector<uint32_t>> sets = {{2, 5, 7}, {5, 7}};
+  auto world = GetParam().make(devices, kAmple);
+  auto errors = runDevices(*world, devices, [&](Transport &transport) {
+    return runCollectives(transport, devices, sets);
+  });
+  for (const auto &[device, error] : errors)
+    EXPECT_EQ(error, GetParam().hasCollectives
+                         ? ""
+                         : "this transport has no library's collectives, which "
+                           "the plan needs")
+        << "device " << device;
 }
 
 TEST_P(TransportContract, RunsPlansWithEveryByteInPlace) {

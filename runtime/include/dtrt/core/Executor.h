@@ -62,6 +62,10 @@ public:
 /// The devices that a program's messages go to or come from, ascending.
 std::vector<uint32_t> peersOf(const RankProgram &program);
 
+/// A device's part in a collective whose blocks lie in the arena.
+CollectiveCall collectiveCall(const PlanCommon &common, uint32_t device,
+                              const GroupCollective &from, std::byte *arena);
+
 /// `prepare` computes all views and allocates the staging arena; `run` only
 /// moves bytes.
 class Executor : public ProgramRunner {
@@ -108,6 +112,7 @@ private:
   Status runUnpack(const Step &step);
   Status runGroup(size_t index);
   Status runMessages(size_t index);
+  Status runCollective(size_t index);
   void setViews();
   Status allocateStaging();
   void touchStaging(uint64_t slot, uint64_t bytes);

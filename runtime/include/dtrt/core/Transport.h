@@ -38,6 +38,18 @@ struct TransportMessage {
   bool onHost = false;
 };
 
+/// A member's part in a library's collective. Memory is blocks, as
+/// dtrt/types/Collective.h has them; none is touched after it but by its owner.
+struct CollectiveCall {
+  CollectiveKind kind = CollectiveKind::Broadcast;
+  uint32_t members = 0; // which of the sets that were prepared
+  uint32_t root = 0;    // device, of a broadcast
+  uint64_t blockBytes = 0;
+  std::byte *give = nullptr, *get = nullptr; // null: no blocks
+  /// What is in the blocks, by pair: for transports that look at it.
+  const std::vector<TransportMessage> *messages = nullptr;
+};
+
 /// What a transport can do beyond moving bytes.
 struct TransportCaps {
   /// All devices are in one address space, so that messages may go from shard
@@ -98,6 +110,19 @@ public:
     return group(messages);
   }
   virtual Status end() { return {}; }
+  /// After `connect`, on all ranks, before the first group: the member sets of
+  /// the collectives to come. Makes a communicator for each that this device is
+  /// in.
+  virtual Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) {
+    return sets.empty() ? Status()
+                        : makeError("this transport has no library's "
+                                    "collectives, which the plan needs");
+  }
+  /// A rendezvous of all members of a set, in place of a group.
+  virtual Status collective(const CollectiveCall & /*call*/) {
+    return makeError("this transport has no library's collectives");
+  }
   /// Tells every rank that this one has failed; no rank hangs after it.
   virtual void abort(const Status &why) = 0;
   /// No further group of this rank will come; a second call does nothing.

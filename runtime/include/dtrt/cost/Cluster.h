@@ -15,6 +15,8 @@
 #ifndef DTRT_COST_CLUSTER_H
 #define DTRT_COST_CLUSTER_H
 
+#include "dtrt/types/Collective.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
@@ -81,6 +83,8 @@ struct Cluster {
 
   /// Whether a message may go over a third device, which keeps nothing of it.
   bool relays = false;
+  /// Whether collectives are calls of a library, or messages.
+  CollectiveChoice collectives = CollectiveChoice::Auto;
 
   static constexpr double kIntraChannelGBps = 10.3, kInterChannelGBps = 14;
 

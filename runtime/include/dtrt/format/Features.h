@@ -37,7 +37,8 @@ namespace dtrt {
   X(Channels, "channels", "pairs whose channels do not fill their ports")      \
   X(Compression, "compression", "slow links whose messages are compressed")    \
   X(CopiesBeside, "copies-beside", "copies that run beside a group")           \
-  X(Relays, "relays", "messages may go over a third device")
+  X(Relays, "relays", "messages may go over a third device")                   \
+  X(Collectives, "collectives", "waves with a library's collectives")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

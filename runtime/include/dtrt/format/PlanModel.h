@@ -17,6 +17,7 @@
 
 #include "dtrt/cost/Cluster.h"
 #include "dtrt/cost/Compression.h"
+#include "dtrt/types/Collective.h"
 #include "dtrt/types/Interval.h"
 #include "dtrt/types/Types.h"
 #include "dtrt/types/ViewDim.h"
@@ -178,6 +179,19 @@ struct Message {
   Segment segment;
 };
 
+/// What makes a group a library's collective. Its messages then say what the
+/// collective brings, one for each pair of members between which anything goes:
+/// each lies in the block that is its pair's (dtrt/types/Collective.h). A block
+/// may be longer than what is in it.
+struct GroupCollective {
+  CollectiveKind kind = CollectiveKind::Broadcast;
+  uint32_t members = 0;    // index into PlanCommon::memberSets
+  uint32_t root = 0;       // device, of a broadcast
+  uint64_t blockBytes = 0; // of each block
+  uint64_t giveSlot = 0;   // staging of the blocks that the device gives
+  uint64_t getSlot = 0;    // and of those that it gets
+};
+
 /// Fields that an opcode does not use stay empty. What no instruction creates
 /// exists from the start.
 struct Instruction {
@@ -190,6 +204,7 @@ struct Instruction {
   uint64_t slot = 0;             // Pack, Unpack, Relay: start of its staging
   uint64_t bytes = 0;            // Pack, Unpack, Relay: length of that
   std::vector<Message> messages; // Group
+  std::optional<GroupCollective> collective; // Group
 };
 
 /// One section of the file.
@@ -248,6 +263,8 @@ struct PlanSummary {
   /// What the compiler predicted of its schedule without these, every message
   /// packed; 0 where nothing is relayed. No reader can tell.
   double timeWithoutRelays = 0;
+  /// Waves' library collectives. What they bring is no message.
+  uint64_t libraryCollectives = 0;
 };
 
 /// Everything that is not per rank.
@@ -262,6 +279,9 @@ struct PlanCommon {
   std::vector<uint32_t> destinationDevices; // device of each destination rank
   std::vector<Family> families;
   std::vector<NamedView> views;
+  /// Devices, ascending, that do library collectives together: each rank makes
+  /// a communicator for all sets that it is in, in this order.
+  std::vector<std::vector<uint32_t>> memberSets;
   Cluster cluster;
   Compression compression;
   PlanSummary summary;
