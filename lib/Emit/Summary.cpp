@@ -9,6 +9,7 @@
 #include "dt/Proof/StorageRules.h"
 #include "dt/Routing/RoutingProblem.h"
 #include "dt/Scheduling/Forwards.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include <algorithm>
 #include <map>

@@ -476,7 +476,11 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
   using FuseCollectivesBase::FuseCollectivesBase;
 
   LogicalResult fuse(const TransitionInfo &info) {
-    if (forLibrary && !mayUseLibrary(info))
+    // Who leaves the choice gets messages there: NCCL's transport refuses
+    // calls, and a plan does not say what will carry it.
+    if (forLibrary &&
+        (info.cluster.collectives != dtrt::CollectiveChoice::Library ||
+         !mayUseLibrary(info)))
       return success();
     std::vector<SmallVector<TransferOp>> byFlow(info.flows.size());
     for (auto transfer : info.op().getBody().front().getOps<TransferOp>()) {

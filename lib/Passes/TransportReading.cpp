@@ -4,6 +4,7 @@
 
 #include "dt/Proof/CollectiveRules.h"
 #include "dt/Proof/RelayRules.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include "mlir/IR/Threading.h"
 #include "llvm/ADT/STLExtras.h"

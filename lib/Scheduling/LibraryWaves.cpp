@@ -3,6 +3,7 @@
 #include "dt/Scheduling/LibraryWaves.h"
 
 #include "CutPrefix.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include <algorithm>
 #include <map>

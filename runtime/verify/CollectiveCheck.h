@@ -11,6 +11,7 @@
 #define DTRT_LIB_VERIFY_COLLECTIVECHECK_H
 
 #include "ProgramVerifier.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 namespace dtrt {
 

@@ -4,7 +4,7 @@
 
 #include "CollectiveCheck.h"
 #include "LowerBounds.h"
-#include "dtrt/cost/Simulation.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include <algorithm>
 #include <cmath>

@@ -70,21 +70,24 @@ private:
   std::map<uint32_t, std::unique_ptr<Transport>> ends;
 };
 
-template <typename World> TransportCase contractCase(const char *name) {
+template <typename World>
+TransportCase contractCase(const char *name, bool hasCollectives) {
   auto make = [](const std::vector<uint32_t> &devices,
                  double) -> std::unique_ptr<TransportWorld> {
     useVectors();
     return std::make_unique<World>(devices);
   };
-  return {name, make, /*comparesPlans=*/false};
+  return {name, make, /*comparesPlans=*/false, hasCollectives};
 }
 
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(
     Gpu, TransportContract,
-    testing::Values(contractCase<StreamWorld>("streams"),
-                    contractCase<HostStagedWorld>("host_staged")),
+    testing::Values(contractCase<StreamWorld>("streams",
+                                              /*hasCollectives=*/false),
+                    contractCase<HostStagedWorld>("host_staged",
+                                                  /*hasCollectives=*/true)),
     caseName);
 
 //===----------------------------------------------------------------------===//

@@ -292,5 +292,6 @@ makeCompressed(const std::vector<uint32_t> &devices, double) {
 INSTANTIATE_TEST_SUITE_P(Nvcomp, TransportContract,
                          testing::Values(TransportCase{
                              "host_staged_compressed", makeCompressed,
-                             /*comparesPlans=*/false}),
+                             /*comparesPlans=*/false,
+                             /*hasCollectives=*/true}),
                          caseName);

@@ -12,7 +12,8 @@ CODE += ("scripts", "test", "tools")
 #: Of files that may name pages; scripts have none.
 SUFFIXES = {".cpp", ".h", ".td", ".py", ".v", ".txt", ".test", ""}
 #: Where other paths begin: of the machine, NCCL, PyTorch, DynMo.
-FOREIGN = ("/", "src/", "docs/userguide/", "torch/csrc/", "megatron/balancer/")
+FOREIGN = ("/", "src/", "docs/userguide/", "torch/csrc/", "c10/cuda/")
+FOREIGN += ("megatron/balancer/",)
 #: Keys of a store, and the name of a GoogleTest suite.
 NO_PATHS = {"dynatrain/attempt", ".../read", ".../committed"}
 NO_PATHS |= {"Nccl/TransportContract.*"}

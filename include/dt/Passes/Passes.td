@@ -72,7 +72,7 @@ def FuseCollectives : Pass<"dt-fuse-collectives", "::mlir::ModuleOp"> {
   }];
   let options = [
     Option<"forLibrary", "for-library", "bool", "false",
-           "only where the cluster may have library collectives">,
+           "only where the cluster asks for library collectives">,
   ];
   let statistics = [
     Statistic<"numCollectives", "num-collectives", "dt.collective ops made">,

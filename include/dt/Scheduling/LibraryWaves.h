@@ -35,7 +35,7 @@ LibraryWaves scheduleCalls(const std::vector<LibraryCall> &calls,
                            const std::vector<int64_t> &elementBytes,
                            int64_t mostBytes);
 
-/// The same as messages that take as long (dtrt/cost/Simulation.h).
+/// The same as messages that take as long (dtrt/cost/TimedCollectives.h).
 std::vector<dtrt::TimedMessage>
 timedCalls(const LibraryWaves &waves, const std::vector<int64_t> &elementBytes,
            const Cluster &cluster);

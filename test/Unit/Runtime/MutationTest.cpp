@@ -22,6 +22,12 @@ namespace {
 // has.
 constexpr int kTrials = 60, kMostTrials = 2000, kMostApplied = 8;
 
+/// Or one with library collectives, which the judges of other tests do not
+/// know.
+TestPlan anyPlanOrCalls(Rng &rng) {
+  return rng() % 8 == 0 ? collectivePlan() : anyPlan(rng);
+}
+
 struct Tally {
   int applied = 0, refused = 0, equivalent = 0;
   std::vector<std::string> missed;
@@ -35,7 +41,7 @@ Tally tryKind(const Mutation &mutation, Rng &rng, bool mayBeEquivalent) {
            trials >= (tally.applied ? kTrials : kMostTrials);
   };
   for (int trial = 0; !isEnough(trial); ++trial) {
-    TestPlan plan = anyPlan(rng), mutant = plan;
+    TestPlan plan = anyPlanOrCalls(rng), mutant = plan;
     if (!mutation.apply(mutant, rng))
       continue;
     ++tally.applied;

@@ -62,26 +62,6 @@ struct TimedMessage {
   int64_t packedBytes() const { return packBytes < 0 ? bytes : packBytes; }
 };
 
-/// A library's collective in one wave. Members ascend.
-struct TimedCollective {
-  int32_t wave = 0;
-  CollectiveKind kind = CollectiveKind::Broadcast;
-  std::vector<int64_t> members;
-  int64_t root = 0; // of a broadcast
-  int64_t blockBytes = 0;
-};
-
-/// Adds messages that load ports as the collective does and take as long: a
-/// ring through the members, where a byte comes to a port once, in as many
-/// steps as there are other members (NCCL's ring and Gloo's take these). An
-/// all_to_all has a ring inside each node and one through the nodes, for what
-/// stays in the node and what does not.
-void addCollective(const TimedCollective &collective, const Cluster &cluster,
-                   std::vector<TimedMessage> &messages);
-
-/// In the order in which messages stand for predictSeconds.
-void sortMessages(std::vector<TimedMessage> &messages);
-
 /// What a device copies on itself between two of its groups: before its first
 /// of `wave` or a later one, and after those before. Or beside its group of
 /// `wave`.

@@ -3,7 +3,7 @@
 #ifndef DTRT_FORMAT_COLLECTIVES_H
 #define DTRT_FORMAT_COLLECTIVES_H
 
-#include "dtrt/cost/Simulation.h"
+#include "dtrt/cost/TimedCollectives.h"
 #include "dtrt/format/PlanModel.h"
 
 namespace dtrt {

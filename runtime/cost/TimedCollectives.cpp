@@ -1,6 +1,6 @@
-//===- Collectives.cpp - How long a library's collectives take ------------===//
+//===- TimedCollectives.cpp - How long a library's collectives take -------===//
 
-#include "dtrt/cost/Simulation.h"
+#include "dtrt/cost/TimedCollectives.h"
 
 #include <algorithm>
 #include <map>
