@@ -87,21 +87,22 @@ class Balance:
         return loss
 
     def everyones(self, world):
-        """Seconds of each stage in a micro-batch, and of each layer."""
+        """Seconds of each stage in a micro-batch, and of each layer; of those
+        None before a step of this world has been measured."""
         exports = [None] * world.size
         dist.all_gather_object(
             exports, self.profile.export(), group=world.group
         )
         merged = dynatrain.merge_profiles(exports)
         stages = [sum(s for _, s in one["seconds"]) for one in exports]
-        return stages, merged["layer_seconds"]
+        return stages, merged.get("layer_seconds")
 
     def look(self, job):
         """Asks the job for the layers that dt-advise proposes. All processes
         measure, the first one asks."""
         stages, layers = self.everyones(job.world)
         now = job.world.epoch, job.failure
-        if job.world.rank > 0 or self.asked == now:
+        if layers is None or job.world.rank > 0 or self.asked == now:
             return
         nbytes = sum(tensor.nbytes for tensor in job.state.tensors.values())
         today = job.world.layout["layers"]
