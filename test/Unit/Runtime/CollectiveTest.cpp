@@ -28,20 +28,10 @@ using namespace dtrt::test;
 
 namespace {
 
-/// What reading, or else verifying, says.
-std::string verdict(const TestPlan &plan) {
-  auto bytes = plan.encoded();
-  if (!bytes.ok())
-    return bytes.status().message();
-  auto reader = PlanReader::fromBytes(*bytes);
-  Status status = reader.ok() ? verifyPlan(*reader) : reader.status();
-  return status.ok() ? "" : status.message();
-}
-
 std::string broken(const std::function<void(TestPlan &)> &how) {
   TestPlan plan = collectivePlan();
   how(plan);
-  return verdict(plan);
+  return plan.verdict();
 }
 
 /// The group of a device in a wave.
@@ -88,7 +78,7 @@ Status runEnd(const PlanReader &plan, Transport &transport) {
 
 TEST(Collective, IsARightPlan) {
   TestPlan plan = collectivePlan();
-  EXPECT_EQ(verdict(plan), "");
+  EXPECT_EQ(plan.verdict(), "");
   EXPECT_EQ(plan.common.summary.libraryCollectives, 3u);
   EXPECT_EQ(plan.common.summary.messages, 0u);
   EXPECT_EQ(plan.common.summary.waves, 3u);

@@ -461,6 +461,14 @@ Result<std::string> TestPlan::encoded() const {
   return encodePlan(common, programs);
 }
 
+std::string TestPlan::verdict() const {
+  auto file = encoded();
+  if (!file.ok())
+    return file.status().message();
+  auto read = PlanReader::fromBytes(*file);
+  return (read.ok() ? verifyPlan(*read) : read.status()).message();
+}
+
 Result<TestPlan> TestPlan::from(const PlanReader &reader) {
   TestPlan plan;
   plan.common = reader.common();

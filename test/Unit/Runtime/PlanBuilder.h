@@ -27,6 +27,9 @@ struct TestPlan {
   /// What a file holds, or why its programs cannot be read.
   static Result<TestPlan> from(const PlanReader &reader);
   std::vector<uint32_t> devices() const;
+  /// What is wrong with it, as who writes, reads or verifies it first says;
+  /// empty: nothing.
+  std::string verdict() const;
 };
 
 /// What each device holds on one side; index: device.

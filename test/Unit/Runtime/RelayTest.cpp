@@ -26,20 +26,10 @@ using namespace dtrt::test;
 
 namespace {
 
-/// What reading, or else verifying, says.
-std::string verdict(const TestPlan &plan) {
-  auto bytes = plan.encoded();
-  if (!bytes.ok())
-    return bytes.status().message();
-  auto reader = PlanReader::fromBytes(*bytes);
-  Status status = reader.ok() ? verifyPlan(*reader) : reader.status();
-  return status.ok() ? "" : status.message();
-}
-
 std::string broken(const std::function<void(TestPlan &)> &how) {
   TestPlan plan = relayPlan();
   how(plan);
-  return verdict(plan);
+  return plan.verdict();
 }
 
 /// Of the device that relays: receive a; relay a; send a, receive b; relay b;
@@ -52,7 +42,7 @@ std::vector<Instruction> &relayOf(TestPlan &plan) {
 
 TEST(Relay, IsARightPlan) {
   TestPlan plan = relayPlan();
-  EXPECT_EQ(verdict(plan), "");
+  EXPECT_EQ(plan.verdict(), "");
   EXPECT_EQ(plan.common.summary.bytesRelayed, 96u);
   EXPECT_EQ(plan.common.summary.bytesWire, 192u);
   EXPECT_EQ(plan.common.summary.bytesWireLowerBound, 96u);

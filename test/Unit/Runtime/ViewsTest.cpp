@@ -16,23 +16,13 @@ using namespace dtrt::test;
 
 namespace {
 
-/// What reading or verifying a plan refuses; empty: nothing.
-std::string refusalOf(const TestPlan &plan) {
-  auto bytes = plan.encoded();
-  if (!bytes.ok())
-    return bytes.status().message();
-  auto reader = PlanReader::fromBytes(*bytes);
-  return reader.ok() ? verifyPlan(*reader).message()
-                     : reader.status().message();
-}
-
 using Dims = std::vector<std::vector<Interval>>;
 
 } // namespace
 
 TEST(Views, APlanWithThemIsRead) {
   TestPlan plan = viewedPlan();
-  EXPECT_EQ(refusalOf(plan), "");
+  EXPECT_EQ(plan.verdict(), "");
   auto again = TestPlan::from(plan.reader());
   ASSERT_TRUE(again.ok());
   ASSERT_EQ(again->common.views.size(), 3u);
@@ -81,7 +71,7 @@ TEST(Views, DeliveriesHaveTheOwnTensor) {
 TEST(Views, AShardThatLeavesItsViewIsRefused) {
   TestPlan plan = viewedPlan();
   plan.programs[1].destination[0].view = 1;
-  expectContains(refusalOf(plan),
+  expectContains(plan.verdict(),
                  "destination shard 0 of 'layers.{}.qkv': has [8, 10) "
                  "of dim 0, which view 'h.{}.k' does not have there");
 }
@@ -90,7 +80,7 @@ TEST(Views, PartsThatChangePlacesAreRefused) {
   TestPlan plan = viewedPlan();
   std::vector<Interval> &rows = plan.programs[1].destination[2].dims[1];
   std::swap(rows[0], rows[1]);
-  expectContains(refusalOf(plan),
+  expectContains(plan.verdict(),
                  "has [11, 12) of dim 0, which view 'h.{}.v' does "
                  "not have there");
 }
@@ -99,7 +89,7 @@ TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
   auto refusal = [](auto change) {
     TestPlan plan = viewedPlan();
     change(plan.common.views[0]);
-    return refusalOf(plan);
+    return plan.verdict();
   };
   using View = NamedView;
   expectContains(refusal([](View &v) { v.family = 7; }),
@@ -125,5 +115,5 @@ TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
 TEST(Views, AShardOfNoSuchViewIsRefused) {
   TestPlan plan = viewedPlan();
   plan.programs[0].destination[0].view = 3;
-  expectContains(refusalOf(plan), "names view 3 of 3");
+  expectContains(plan.verdict(), "names view 3 of 3");
 }
