@@ -122,24 +122,7 @@ Status TorchGpuMemory::release(uint64_t lo, uint64_t hi) {
 }
 
 bool TorchGpuMemory::canTake(const LiveMemory &from) const {
-  const auto *other = dynamic_cast<const TorchGpuMemory *>(&from);
-  auto storage = lock(), source = other ? other->lock() : nullptr;
-  return storage && source && storage != source && hasPages() &&
-         other->hasPages() && other->needs() == needs() &&
-         source->nbytes() == needs() &&
-         (storage->nbytes() == 0 || storage->nbytes() == needs()) &&
-         storage->resizable() && storage->device() == source->device();
-}
-
-void TorchGpuMemory::take(LiveMemory &from) {
-  auto &other = static_cast<TorchGpuMemory &>(from);
-  auto storage = lock(), source = other.lock();
-  if (!storage || !source)
-    return;
-  uint64_t bytes = source->nbytes();
-  at::DataPtr data = source->set_data_ptr(at::DataPtr());
-  other.set(*source, at::DataPtr(), 0);
-  set(*storage, std::move(data), bytes);
+  return TorchMemory::canTake(from) && hasPages() && from.hasPages();
 }
 
 } // namespace dtrt

@@ -32,7 +32,6 @@ public:
   Result<std::byte *> create(uint64_t lo, uint64_t hi) override;
   Status release(uint64_t lo, uint64_t hi) override;
   bool canTake(const LiveMemory &from) const override;
-  void take(LiveMemory &from) override;
 
 private:
   Status count(std::byte *start, uint64_t bytes);
