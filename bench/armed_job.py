@@ -1,25 +1,33 @@
 """What an armed `dynatrain.Job` costs while nothing happens to it.
 
-python bench/armed_job.py [--pairs 6] [--steps 100] [--idle 20]
+python bench/armed_job.py [--turns 100] [--steps 40] [--idle 20]
 
-The trainer of job_recovery.py, four processes with ZeRO-1 over Gloo, runs
+The trainer of job_recovery.py, a process per core with ZeRO-1 over Gloo, runs
 without a job (its groups are plain ones), with a job, and with one that makes
-a snapshot every ten steps. By CPU: seconds of all of a process's threads per
-step. By whole jobs: seconds of the run per step. Both of a pair run at the
-same time, so that what else the machine does disturbs both alike, each on a
-core of its own: what a job does in the background then lengthens its steps.
-Pairs take the cores in turn, and two of them, one after the other, are one
-figure, so that a faster core counts for neither; give an even number. Four
-processes share a core here, so that the seconds are those of all four members,
-as if each had a quarter of a core. Then a process that only is a member of a
-job, and does nothing: CPU seconds per second, of all of its threads but
-Gloo's, which looks for messages in every trainer.
+a snapshot every ten steps. All three stand beside each other and take turns of
+so many steps: whose turn it is not is stopped (SIGSTOP), with its store, so
+that each has the machine for itself, and what else the machine does in seconds
+and minutes counts alike for those that are neighbours in time. The order within
+a round turns round with each. A figure is what a round's turn took more than
+its turn without a job: the median of all rounds, and the 95 % interval of that
+median by order statistics (David and Nagaraja, Order Statistics, 7.1), which
+asks nothing of how the noise is distributed. By seconds, and by CPU of all
+threads of the processes. Where noise is larger than what is looked for: what is
+a job's alone, in parts of a step, which is the seconds inside `boundary`, and
+the CPU of threads that a trainer without a job does not have (*own*) or uses
+less (Gloo's). What a snapshot does after its turn's last step falls
+into the next turn of the same trainer.
+
+Then a process that only is a member of a job, and does nothing: CPU seconds per
+second, of all of its threads but Gloo's, which looks for messages in every
+trainer.
 """
 
 import argparse
 import json
 import math
 import os
+import signal
 import statistics
 import sys
 import time
@@ -32,60 +40,82 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
 from elastic_job import cpu_seconds  # noqa: E402
 from job_recovery import (  # noqa: E402
     EVERY,
-    PROCESSES,
     Training,
     add_size,
     dynatrain,
     fork,
-    per_step,
     serve,
     torch,
 )
 from torch import distributed as dist  # noqa: E402
 
 CORES = sorted(os.sched_getaffinity(0))
-#: Seconds until what a world begins with is over, and so many steps.
-SETTLES, FIRST_STEPS = 3.0, 3
+#: Seconds until what a world begins with is over.
+SETTLES = 3.0
 
 
-def prepared(core):
-    os.sched_setaffinity(0, {core})
+def prepared(rank):
+    os.sched_setaffinity(0, {CORES[rank % len(CORES)]})
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     torch.set_num_threads(1)
 
 
-def steps_of(training, count, boundary):
-    for number in range(FIRST_STEPS + count):
-        if number == FIRST_STEPS:
-            began, worked = time.monotonic(), time.process_time()
-        training.step(number + 1)
-        boundary()
-    return {
-        "seconds": (time.monotonic() - began) / count,
-        "cpu": (time.process_time() - worked) / count,
-    }
+def cpu_by_thread():
+    """CPU seconds: all; of them Gloo's threads; and those that neither train
+    nor are Gloo's, which may have ended since."""
+    gloo = 0.0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            if "gloo" in (task / "comm").read_text():
+                gloo += int((task / "schedstat").read_text().split()[0]) / 1e9
+        except FileNotFoundError:
+            continue  # it has just ended
+    cpu = time.process_time()
+    return {"cpu": cpu, "gloo": gloo, "own": cpu - gloo - time.thread_time()}
 
 
-def plain(core, port, rank, options, told):
+def take_turns(training, orders, boundary):
+    """Steps whenever it is told how many, until that is none."""
+    number = 0
+    orders.send("ready")
+    while count := orders.recv():
+        before, inside = cpu_by_thread(), 0.0
+        began = time.perf_counter()
+        for _ in range(count):
+            number += 1
+            training.step(number)
+            stepped = time.perf_counter()
+            boundary()
+            inside += time.perf_counter() - stepped
+        found = {"seconds": time.perf_counter() - began, "boundary": inside}
+        for kind, used in cpu_by_thread().items():
+            found[kind] = used - before[kind]
+        orders.send({what: value / count for what, value in found.items()})
+
+
+def plain(port, rank, options, orders):
     """A trainer as it is without a job."""
-    prepared(core)
+    prepared(rank)
     timeout = timedelta(seconds=options.timeout)
     store = dist.TCPStore("127.0.0.1", port, None, False, timeout, False)
     dist.init_process_group(
-        "gloo", store=store, rank=rank, world_size=PROCESSES
+        "gloo", store=store, rank=rank, world_size=options.processes
     )
     world = SimpleNamespace(
-        founded=True, rank=rank, size=PROCESSES, group=dist.group.WORLD
+        founded=True,
+        rank=rank,
+        size=options.processes,
+        group=dist.group.WORLD,
     )
     training = Training(world, options.width, options.layers, options.batch)
-    told.put(steps_of(training, options.steps, lambda: None))
+    take_turns(training, orders, lambda: None)
     dist.barrier()
-    leave(told)
+    os._exit(0)
 
 
-def armed(core, port, rank, options, told, snapshots=0, idle=0.0):
+def armed(port, rank, options, orders, snapshots=0, idle=0.0):
     """The same under a job; idle: so many seconds of nothing instead."""
-    prepared(core)
+    prepared(rank)
 
     def build(world):
         training = Training(world, options.width, options.layers, options.batch)
@@ -94,18 +124,17 @@ def armed(core, port, rank, options, told, snapshots=0, idle=0.0):
     with dynatrain.Job(
         f"127.0.0.1:{port}",
         build,
-        processes=PROCESSES,
+        processes=options.processes,
         rank=rank,
         timeout=options.timeout,
         snapshots=snapshots,
     ) as job:
         if idle:
-            told.put(idle_cost(idle))
+            orders.send(idle_cost(idle))
         else:
-            training = job.state.training
-            told.put(steps_of(training, options.steps, job.boundary))
+            take_turns(job.state.training, orders, job.boundary)
         dist.barrier(group=job.world.group)
-    leave(told)
+    os._exit(0)
 
 
 def idle_cost(seconds):
@@ -115,96 +144,149 @@ def idle_cost(seconds):
     return {"cpu": (cpu_seconds() - cpu) / (time.perf_counter() - start)}
 
 
-def leave(told):
-    told.close()
-    told.join_thread()
-    os._exit(0)
+class Trainer:
+    """The processes of one trainer, and the store that they speak to."""
 
+    def __init__(self, body, options, **more):
+        self.limit = options.limit
+        pipe, theirs = fork.Pipe(duplex=False)
+        host = fork.Process(target=serve, args=(theirs,), daemon=True)
+        host.start()
+        port = pipe.recv()
+        self.pipes, self.processes = [], [host]
+        for rank in range(options.processes):
+            ours, theirs = fork.Pipe()
+            self.pipes.append(ours)
+            self.processes.append(
+                fork.Process(
+                    target=body,
+                    args=(port, rank, options, theirs),
+                    kwargs=more,
+                    daemon=True,
+                )
+            )
+            self.processes[-1].start()
 
-def serve_on(core, pipe):
-    """The store of a run, whose work is the run's."""
-    os.sched_setaffinity(0, {core})
-    serve(pipe)
+    def told(self):
+        """What each process has to say, by rank."""
+        found = []
+        for pipe in self.pipes:
+            if not pipe.poll(self.limit):
+                raise TimeoutError("a trainer says nothing")
+            found.append(pipe.recv())
+        return found
 
+    def signal(self, number):
+        for process in self.processes:
+            os.kill(process.pid, number)
 
-def begun(body, core, options, **more):
-    """A run; what it gives waits for what its processes tell."""
-    pipe, theirs = fork.Pipe(duplex=False)
-    host = fork.Process(target=serve_on, args=(core, theirs), daemon=True)
-    host.start()
-    told, port = fork.Queue(), pipe.recv()
-    processes = [
-        fork.Process(
-            target=body, args=(core, port, rank, options, told), kwargs=more
-        )
-        for rank in range(PROCESSES)
-    ]
-    for process in processes:
-        process.start()
+    def turn(self, steps):
+        """Seconds of a step, means of the processes."""
+        self.signal(signal.SIGCONT)
+        for pipe in self.pipes:
+            pipe.send(steps)
+        found = self.told()
+        self.signal(signal.SIGSTOP)
+        return {
+            what: statistics.mean(one[what] for one in found)
+            for what in found[0]
+        }
 
-    def ended():
-        found = [told.get(timeout=options.limit) for _ in processes]
-        for process in processes:
+    def end(self):
+        self.signal(signal.SIGCONT)
+        for pipe in self.pipes:
+            pipe.send(0)
+        host, *members = self.processes
+        for process in members:
             process.join()
         host.kill()
         host.join()
-        return found
-
-    return ended
 
 
-def pair_of(options, swapped, **more):
-    """A run without a job and one with it, each on a core."""
-    first, second = CORES[:2]
-    if swapped:
-        first, second = second, first
-    both = begun(plain, first, options), begun(armed, second, options, **more)
-    return [one() for one in both]
-
-
-def compare(options, **more):
-    """Of each two pairs, how much more than without a job."""
-    pairs = [
-        pair_of(options, number % 2 == 1, **more)
-        for number in range(options.pairs)
-    ]
-    found = {}
-    for what in ("cpu", "seconds"):
-        shares = [
-            per_step(with_job, what) / per_step(without, what)
-            for without, with_job in pairs
-        ]
-        both = sorted(
-            math.sqrt(one * other) - 1
-            for one, other in zip(shares[::2], shares[1::2])
+def interval_of_median(values):
+    """The median of sorted values and the ends of its 95 % interval."""
+    count = len(values)
+    outside = below = 0.0
+    rank = -1
+    while outside <= 0.025:
+        rank += 1
+        below += math.comb(count, rank)
+        outside = below / 2**count
+    low = max(rank - 1, 0)
+    return [
+        round(one, 5)
+        for one in (
+            statistics.median(values),
+            values[low],
+            values[count - 1 - low],
         )
-        found[what] = {
-            "median": round(statistics.median(both), 5),
-            "of two pairs": [round(one, 5) for one in both],
-        }
-    step = statistics.median(per_step(one, "cpu") for one, _ in pairs)
-    return {**found, "cpu of a step": round(step, 5)}
+    ]
+
+
+def compare(options):
+    """What a step takes more than without a job."""
+    trainers = {
+        "plain": Trainer(plain, options),
+        "armed": Trainer(armed, options),
+        "snapshots": Trainer(armed, options, snapshots=EVERY),
+    }
+    for trainer in trainers.values():
+        trainer.told()
+        trainer.turn(options.steps)
+    rounds = []
+    for number in range(options.turns):
+        order = list(trainers)[:: 1 if number % 2 else -1]
+        rounds.append({one: trainers[one].turn(options.steps) for one in order})
+    for trainer in trainers.values():
+        trainer.end()
+    return {
+        "of a step": {
+            what: round(
+                statistics.median(one["plain"][what] for one in rounds), 6
+            )
+            for what in rounds[0]["plain"]
+        },
+        **{name: more_than_plain(name, rounds) for name in list(trainers)[1:]},
+    }
+
+
+def more_than_plain(name, rounds):
+    """Parts of a step that a job takes: by the difference of neighbours in
+    time, and by what is a job's alone."""
+    found = {}
+    for what in ("seconds", "cpu"):
+        shares = [one[name][what] / one["plain"][what] - 1 for one in rounds]
+        median, low, high = interval_of_median(sorted(shares))
+        found[f"{what}, more"] = {"median": median, "interval": [low, high]}
+    for what in ("boundary", "own", "gloo"):
+        shares = [
+            (one[name][what] - one["plain"][what]) / one["plain"]["seconds"]
+            for one in rounds
+        ]
+        found[f"{what}, of a step"] = round(statistics.median(shares), 5)
+    return found
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=6)
+    parser.add_argument("--processes", type=int, default=len(CORES))
+    parser.add_argument("--turns", type=int, default=100)
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--timeout", type=float, default=300.0)
     parser.add_argument(
-        "--limit", type=float, default=3600.0, help="seconds of a run at most"
+        "--limit", type=float, default=600.0, help="seconds of a turn at most"
     )
     add_size(parser)
     options = parser.parse_args()
     result = {}
-    if options.pairs:
-        result["more with a job"] = compare(options)
-        result["more with snapshots"] = compare(options, snapshots=EVERY)
+    if options.turns:
+        result = compare(options)
     if options.idle:
+        members = Trainer(armed, options, idle=options.idle)
         result["cpu of an idle process"] = max(
-            round(one["cpu"], 6)
-            for one in begun(armed, CORES[0], options, idle=options.idle)()
+            round(one["cpu"], 6) for one in members.told()
         )
+        members.end()
     print(json.dumps(result | {"load": os.getloadavg()[0]}, indent=2))
 
 

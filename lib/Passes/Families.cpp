@@ -3,7 +3,6 @@
 #include "Families.h"
 
 #include <algorithm>
-#include <cctype>
 
 using namespace dt;
 
@@ -19,17 +18,18 @@ NumberedName dt::splitNumbers(const std::string &name) {
   constexpr size_t kMaxDigits = 18;
   NumberedName out;
   std::string text;
+  auto runEnd = [&](size_t i, bool digits) {
+    while (i < name.size() && (name[i] >= '0' && name[i] <= '9') == digits)
+      ++i;
+    return i;
+  };
   for (size_t i = 0; i < name.size();) {
-    if (!std::isdigit(static_cast<unsigned char>(name[i]))) {
-      text += name[i++];
-      continue;
-    }
-    size_t end = i;
-    while (end < name.size() &&
-           std::isdigit(static_cast<unsigned char>(name[end])))
-      ++end;
-    std::string digits = name.substr(i, end - i);
+    size_t first = runEnd(i, false), end = runEnd(first, true);
+    text.append(name, i, first - i);
     i = end;
+    if (first == end)
+      break;
+    std::string digits = name.substr(first, end - first);
     bool printsBack = digits.size() == 1 || digits[0] != '0';
     if (!printsBack || digits.size() > kMaxDigits) {
       text += digits;

@@ -37,8 +37,8 @@ namespace {
 struct Tensor {
   ParamOp param;
   std::string name;
+  NumberedName numbered;
   int64_t position = 0; // in the space
-  std::vector<int64_t> numbers;
   SmallVector<PlaceOp> places;
 };
 
@@ -265,6 +265,7 @@ void Grouper::collect() {
     Tensor tensor;
     tensor.param = param;
     tensor.name = param.nameTemplate().str();
+    tensor.numbered = splitNumbers(tensor.name);
     tensor.position = tensors.size();
     tensors.push_back(std::move(tensor));
   }
@@ -278,10 +279,11 @@ void Grouper::collect() {
 std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
   ParamOp param = tensor.param;
   if (param.numLeading() > 0 || param.getOrder() >= 0 || param.getPartial() ||
-      tensor.name.find_first_of("{}") != std::string::npos)
+      tensor.name.find('{') != std::string::npos ||
+      tensor.name.find('}') != std::string::npos)
     return std::nullopt;
   Key key;
-  key.pattern = splitNumbers(tensor.name).pattern();
+  key.pattern = tensor.numbered.pattern();
   for (int64_t size : param.getShape())
     key.pattern += " " + std::to_string(size);
   key.identity.push_back(param.getStates().getAsOpaquePointer());
@@ -314,8 +316,8 @@ void Grouper::formFamilies(const std::vector<const Tensor *> &group) {
   std::map<std::vector<int64_t>, const Tensor *> byNumbers;
   std::vector<std::vector<int64_t>> tuples;
   for (const Tensor *tensor : group) {
-    byNumbers[tensor->numbers] = tensor;
-    tuples.push_back(tensor->numbers);
+    byNumbers[tensor->numbered.numbers] = tensor;
+    tuples.push_back(tensor->numbered.numbers);
   }
   for (const Grid &grid : coverWithGrids(std::move(tuples))) {
     Candidate candidate;
@@ -380,7 +382,7 @@ void Grouper::form(const Candidate &candidate) {
 }
 
 std::string Grouper::pattern(const Candidate &candidate) {
-  NumberedName name = splitNumbers(candidate.members.front()->name);
+  const NumberedName &name = candidate.members.front()->numbered;
   std::string out = name.text.front();
   for (size_t i = 0; i < name.numbers.size(); ++i)
     out += (candidate.grid[i].count > 1 ? std::string("{}")
@@ -465,7 +467,6 @@ void Grouper::run() {
       ++numFamilies;
       continue;
     }
-    tensor.numbers = splitNumbers(tensor.name).numbers;
     auto [it, isNew] = groups.try_emplace(std::move(*key));
     if (isNew)
       inOrder.push_back(&it->first);

@@ -32,16 +32,27 @@ private:
   size_t rankOf(const LayoutDecl &layout, const PlaceDecl &place) const;
   void importTransition();
   StatesAttr statesOf(const TensorDecl &tensor);
+  PlacementAttr placementOf(const LayoutDecl &layout, const PlaceDecl &place);
   Location locationOf(const JsonKey &key);
 
   const Request &request;
   StringAttr file;
   OpBuilder builder;
+  SmallVector<FlatSymbolRefAttr> params; // as in the request
+  // Tensors come by the ten thousand, one like the other but for its name.
+  const PlaceDecl *lastPlace = nullptr;
+  PlacementAttr lastPlacement;
+  const JsonKey *lastKey = nullptr;
+  LocationAttr lastLocation;
 };
 
 Location Importer::locationOf(const JsonKey &key) {
-  return NameLoc::get(builder.getStringAttr(key.path),
-                      FileLineColLoc::get(file, key.line, key.column));
+  if (!lastKey || !(key == *lastKey))
+    lastLocation =
+        NameLoc::get(builder.getStringAttr(key.path),
+                     FileLineColLoc::get(file, key.line, key.column));
+  lastKey = &key;
+  return lastLocation;
 }
 
 StatesAttr Importer::statesOf(const TensorDecl &tensor) {
@@ -68,6 +79,7 @@ void Importer::importSpace() {
     param.setPartial(tensor.partial);
     if (!tensor.storage.empty())
       param.setStorage(tensor.storage);
+    params.push_back(FlatSymbolRefAttr::get(param.getSymNameAttr()));
   }
 }
 
@@ -92,6 +104,19 @@ Placement withChunks(const PlaceDecl &place, const Mesh &mesh) {
   return out;
 }
 
+PlacementAttr Importer::placementOf(const LayoutDecl &layout,
+                                    const PlaceDecl &place) {
+  bool same = lastPlace && lastPlace->mesh == place.mesh &&
+              lastPlace->chunks == place.chunks &&
+              lastPlace->placement == place.placement;
+  if (!same)
+    lastPlacement =
+        PlacementAttr::get(builder.getContext(),
+                           withChunks(place, layout.meshes[place.mesh].mesh));
+  lastPlace = &place;
+  return lastPlacement;
+}
+
 /// The side's own tensor that is placed; null: the request's.
 TensorAttr Importer::tensorOf(const LayoutDecl &layout,
                               const PlaceDecl &place) {
@@ -114,23 +139,21 @@ size_t Importer::rankOf(const LayoutDecl &layout,
 void Importer::importPlace(const LayoutDecl &layout, const PlaceDecl &place,
                            ArrayRef<Attribute> meshNames) {
   MLIRContext *context = builder.getContext();
-  const TensorDecl &tensor = request.tensors[place.tensor];
   Attribute how;
   FlatSymbolRefAttr mesh;
   if (!place.rows.empty() || layout.meshes.empty()) {
     how = ShardsAttr::get(context, place.rows, rankOf(layout, place));
   } else {
-    how = PlacementAttr::get(context,
-                             withChunks(place, layout.meshes[place.mesh].mesh));
+    how = placementOf(layout, place);
     if (place.mesh > 0)
       mesh = cast<FlatSymbolRefAttr>(meshNames[place.mesh]);
   }
   SmallVector<StringRef> states(place.states.begin(), place.states.end());
-  auto op = PlaceOp::create(
-      builder, locationOf(place.key),
-      FlatSymbolRefAttr::get(context, tensor.name), tensorOf(layout, place),
-      mesh, states.empty() ? ArrayAttr() : builder.getStrArrayAttr(states), how,
-      place.bucketed);
+  auto op = PlaceOp::create(builder, locationOf(place.key),
+                            params[place.tensor], tensorOf(layout, place), mesh,
+                            states.empty() ? ArrayAttr()
+                                           : builder.getStrArrayAttr(states),
+                            how, place.bucketed);
   op.setAlone(place.bucketed && place.ownBucket);
 }
 
@@ -146,6 +169,7 @@ void Importer::importLayout(const LayoutDecl &layout, StringRef name) {
                   : ZeroAttr());
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
+  lastPlace = nullptr;
   for (const PlaceDecl &place : layout.places)
     importPlace(layout, place, meshNames);
 }

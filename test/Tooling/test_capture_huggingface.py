@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from made_once import made_once
 from test_capture import BIN, ROOT, capture
 from test_capture_torch import in_child
 
@@ -131,16 +132,19 @@ def cut_by_plan(kind, experts, folder):
 
 
 @pytest.fixture(scope="module")
-def cuts():
+def cuts(tmp_path_factory):
     """What each rank holds of each case; a process is one rank only."""
-    return [
-        in_child(
-            lambda rank=rank: {
-                case: cut_by_transformers(*case, rank) for case in CASES
-            }
+
+    def cut_of(rank):
+        return in_child(
+            lambda: {case: cut_by_transformers(*case, rank) for case in CASES}
         )
-        for rank in range(WAYS)
-    ]
+
+    return made_once(
+        tmp_path_factory,
+        "cut-by-transformers",
+        lambda: [cut_of(rank) for rank in range(WAYS)],
+    )
 
 
 @pytest.mark.parametrize(("kind", "experts"), CASES)

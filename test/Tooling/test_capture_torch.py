@@ -9,6 +9,7 @@ import random
 import traceback
 
 import pytest
+from made_once import made_once
 from test_capture import capture
 
 torch = pytest.importorskip("torch")
@@ -225,10 +226,10 @@ def fsdp_case(seed):
 
 
 @pytest.fixture(scope="module")
-def seen():
+def seen(tmp_path_factory):
     cases = {("distributed", seed): distributed_case(seed) for seed in SEEDS}
     cases |= {("fsdp", seed): fsdp_case(seed) for seed in SEEDS}
-    return observe(cases)
+    return made_once(tmp_path_factory, "seen-by-torch", lambda: observe(cases))
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -24,6 +24,7 @@
 #include "dt/Geometry/Shard.h"
 
 #include <optional>
+#include <tuple>
 
 namespace dt {
 
@@ -48,6 +49,10 @@ struct Split {
   /// key and value heads that are fewer than the coordinates. A divisor of the
   /// axis; needs equal pieces. Empty: one each.
   std::vector<int64_t> replicas = {};
+  friend bool operator==(const Split &a, const Split &b) {
+    return std::tie(a.axis, a.cuts, a.owners, a.blocks, a.chunk, a.replicas) ==
+           std::tie(b.axis, b.cuts, b.owners, b.blocks, b.chunk, b.replicas);
+  }
 };
 
 struct DimPlacement {
@@ -55,6 +60,9 @@ struct DimPlacement {
   /// Padded size that the splits cut; 0: the dim's own size. Elements at and
   /// beyond the dim's size are padding: stored, never part of the VPS.
   int64_t extent = 0;
+  friend bool operator==(const DimPlacement &a, const DimPlacement &b) {
+    return a.extent == b.extent && a.splits == b.splits;
+  }
 };
 
 /// Restricts a param to some coordinates of an axis (embedding: pp = 0). They
@@ -62,6 +70,9 @@ struct DimPlacement {
 struct AxisRestriction {
   std::string axis;
   std::vector<int64_t> coordinates;
+  friend bool operator==(const AxisRestriction &a, const AxisRestriction &b) {
+    return a.axis == b.axis && a.coordinates == b.coordinates;
+  }
 };
 
 struct Placement {
@@ -70,6 +81,10 @@ struct Placement {
   /// Equal flat cut of each member's local elements over these axes, slowest
   /// first (ZeRO-3 / FSDP1 flat params): ceil(n / product) each, tail empty.
   std::vector<std::string> flatAxes = {};
+  friend bool operator==(const Placement &a, const Placement &b) {
+    return std::tie(a.at, a.dims, a.flatAxes) ==
+           std::tie(b.at, b.dims, b.flatAxes);
+  }
 };
 
 /// What a set of devices hold of a param: replicas share one holding.

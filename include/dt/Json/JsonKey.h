@@ -16,6 +16,9 @@ struct JsonKey {
   std::string path; // "request" for the whole
   /// Counted from 1, the column in bytes; 0 where they are not known.
   uint32_t line = 0, column = 0;
+  friend bool operator==(const JsonKey &a, const JsonKey &b) {
+    return a.line == b.line && a.column == b.column && a.path == b.path;
+  }
 };
 
 } // namespace dt
