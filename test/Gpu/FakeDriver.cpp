@@ -82,6 +82,7 @@ private:
   int file = memfd_create("fake-gpu-pages", 0);
   uint64_t used = 0; // bytes of the file
   Ranges ranges;
+  std::vector<std::pair<const std::byte *, uint64_t>> gone; // freed addresses
   std::map<Handle, FakePage> pages;
   Handle last = 0;
 };
@@ -104,7 +105,10 @@ std::byte *addressOf(CUdeviceptr at) {
 void Driver::reset() {
   for (auto &[start, range] : ranges)
     munmap(const_cast<std::byte *>(start), range.bytes);
+  for (auto &[start, bytes] : gone)
+    munmap(const_cast<std::byte *>(start), bytes);
   ranges.clear();
+  gone.clear();
   pages.clear();
   if (ftruncate(file, 0) != 0 || ftruncate(file, off_t(kFileBytes)) != 0)
     fault("the fake driver has no file for its pages");
@@ -154,7 +158,8 @@ CUresult Driver::freeAddresses(CUdeviceptr at, uint64_t bytes) {
     return refuse("addresses are freed that were not reserved so");
   if (!found->second.mappings.empty())
     return refuse("addresses are freed while memory is mapped there");
-  // They are not given out again, so that a late use is seen.
+  // They are not given out again in this test, so that a late use is seen.
+  gone.push_back({found->first, bytes});
   ranges.erase(found);
   return CUDA_SUCCESS;
 }

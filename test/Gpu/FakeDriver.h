@@ -1,5 +1,4 @@
-//===- FakeDriver.h - The driver's calls for pages, on fake GPUs -*- C++
-//-*-===//
+//===- FakeDriver.h - The driver's calls for pages --------------*- C++ -*-===//
 //
 // Addresses, pages and mappings of the fake machine's GPUs. A page keeps its
 // bytes wherever it is mapped. What CUDA forbids is a fault, and so is what
