@@ -1,5 +1,4 @@
-//===- PlanMutator.h - Changed plan files behind right checksums -*- C++
-//-*-===//
+//===- PlanMutator.h - Changed plans with right checksums -------*- C++ -*-===//
 //
 // Bytes changed at random never get past a checksum. So a plan is changed where
 // it says something: an instruction, segment or message of the plan that it

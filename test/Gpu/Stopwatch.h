@@ -1,5 +1,4 @@
-//===- Stopwatch.h - Seconds without those of a busy machine --------*- C++
-//-*-===//
+//===- Stopwatch.h - Seconds less those of a busy machine -------*- C++ -*-===//
 
 #ifndef DTRT_TEST_STOPWATCH_H
 #define DTRT_TEST_STOPWATCH_H

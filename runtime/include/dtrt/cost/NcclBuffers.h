@@ -1,5 +1,4 @@
-//===- NcclBuffers.h - Memory that NCCL has for a plan's messages -*- C++
-//-*-===//
+//===- NcclBuffers.h - Memory of NCCL's for a plan's messages ---*- C++ -*-===//
 //
 // By NCCL's own rules, which are the same from 2.19 to 2.30: buffers are made
 // when two ranks first have a message, for each direction and each channel of a

@@ -1,5 +1,4 @@
-//===- TimedCollectives.h - How long a library's collectives take -*- C++
-//-*-===//
+//===- TimedCollectives.h - Seconds of a library's calls --------*- C++ -*-===//
 
 #ifndef DTRT_COST_TIMEDCOLLECTIVES_H
 #define DTRT_COST_TIMEDCOLLECTIVES_H

@@ -1,5 +1,4 @@
-//===- JobRecord.h - Which world a job is in, and who decides it -*- C++
-//-*-===//
+//===- JobRecord.h - A job's world, and who decides it ----------*- C++ -*-===//
 //
 // A job has one record in its store. It says which world the job is in, and
 // which attempt to leave it is under way or was the last:

@@ -1,5 +1,4 @@
-//===- Traffic.h - A program's messages, with both of their ends -*- C++
-//-*-===//
+//===- Traffic.h - A program's messages with both ends ----------*- C++ -*-===//
 //
 // A program knows its own end of every message; whether the other end is
 // staged, and where, stands in the peer's program. Transports that write into a
