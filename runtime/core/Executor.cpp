@@ -144,12 +144,12 @@ std::vector<uint32_t> peersOf(const RankProgram &program) {
   return found;
 }
 
-CollectiveCall collectiveCall(const PlanCommon &common, uint32_t device,
+CollectiveCall collectiveCall(size_t members, uint32_t device,
                               const GroupCollective &from, std::byte *arena) {
   CollectiveCall call = {from.kind, from.members, from.root, from.blockBytes};
-  if (bytesGiven(common, from, device) > 0)
+  if (blocksGiven(from.kind, members, from.root == device) > 0)
     call.give = arena + from.giveSlot;
-  if (bytesGot(common, from, device) > 0)
+  if (blocksGot(from.kind, members, from.root == device) > 0)
     call.get = arena + from.getSlot;
   return call;
 }
@@ -339,7 +339,8 @@ Status Executor::runCollective(size_t index) {
   const Step &step = steps[index];
   const GroupCollective &from = *step.instruction->collective;
   uint32_t device = storage->program().device;
-  CollectiveCall call = collectiveCall(storage->common(), device, from, arena);
+  CollectiveCall call = collectiveCall(
+      storage->common().memberSets[from.members].size(), device, from, arena);
   if (call.give)
     touchStaging(from.giveSlot, bytesGiven(storage->common(), from, device));
   if (call.get)

@@ -48,6 +48,10 @@ public:
     gpu = *current;
     return inner->connect(digest, peers);
   }
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner->prepareCollectives(sets);
+  }
   Status warmUp() override { return inner->warmUp(); }
   Status group(const std::vector<TransportMessage> &messages) override {
     return inner->group(messages);
@@ -61,6 +65,8 @@ public:
   }
   Status enqueue(size_t group, const std::vector<TransportMessage> &messages,
                  GpuStream stream) override;
+  Status enqueueCollective(size_t group, const CollectiveCall &call,
+                           GpuStream stream) override;
   bool stopped() const override { return inner->stopped(); }
   Status await(size_t group, const std::function<bool()> &reached) override {
     return inner->await(2 * group, reached);
@@ -86,6 +92,9 @@ public:
 
 private:
   void addGroup(const std::vector<MessageEnds> &messages);
+  Status enqueueHashes(size_t group,
+                       const std::vector<TransportMessage> &messages,
+                       GpuStream stream);
   Status addRows(size_t group, const std::vector<TransportMessage> &messages,
                  GpuStream stream);
   Status compare(const TransportMessage &message, const Hashes &where,
@@ -142,6 +151,8 @@ Result<std::byte *> GpuDigests::prepare(const Traffic &traffic) {
   firstRow = {0};
   for (const auto &group : traffic.groups)
     addGroup(group);
+  for (const auto &[group, call] : traffic.calls)
+    inside.calls[2 * group] = call;
   inside.arenaBytes = end;
   inside.knowsOtherSlots = false;
   sent.resize(traffic.groups.size());
@@ -203,8 +214,21 @@ Status GpuDigests::addRows(size_t group,
 Status GpuDigests::enqueue(size_t group,
                            const std::vector<TransportMessage> &messages,
                            GpuStream stream) {
-  sent[group] = messages;
   DTRT_RETURN_IF_ERROR(inner->enqueue(2 * group, messages, stream));
+  return enqueueHashes(group, messages, stream);
+}
+
+/// What a collective brings is compared as messages are.
+Status GpuDigests::enqueueCollective(size_t group, const CollectiveCall &call,
+                                     GpuStream stream) {
+  DTRT_RETURN_IF_ERROR(inner->enqueueCollective(2 * group, call, stream));
+  return enqueueHashes(group, *call.messages, stream);
+}
+
+Status GpuDigests::enqueueHashes(size_t group,
+                                 const std::vector<TransportMessage> &messages,
+                                 GpuStream stream) {
+  sent[group] = messages;
   if (messages.empty())
     return {};
   const auto &own = places[group];

@@ -114,6 +114,7 @@ struct GpuExecutor::State : std::enable_shared_from_this<State> {
   Status countGroup(const GpuStep &step);
   Status waitForRoom(size_t group);
   Status runOnHost(size_t index);
+  std::optional<CollectiveCall> callOf(const GpuStep &step) const;
   Status named(size_t index, const Status &why) const;
 
   // Memory that comes and goes.
@@ -436,8 +437,11 @@ Status GpuExecutor::State::enqueueGroup(size_t index) {
   const GpuStep &step = steps.list[index];
   DTRT_RETURN_IF_ERROR(waitForRoom(step.group));
   DTRT_RETURN_IF_ERROR(orderAfter(index));
+  auto call = callOf(step);
   DTRT_RETURN_IF_ERROR(
-      streams->enqueue(step.group, step.messages, stream(GpuLane::Wire)));
+      call
+          ? streams->enqueueCollective(step.group, *call, stream(GpuLane::Wire))
+          : streams->enqueue(step.group, step.messages, stream(GpuLane::Wire)));
   DTRT_RETURN_IF_ERROR(events[index].record(stream(GpuLane::Wire)));
   return countGroup(step);
 }
@@ -501,6 +505,18 @@ Status GpuExecutor::State::enqueueAhead(size_t index) {
   return {};
 }
 
+/// Of a group that is a library's collective.
+std::optional<CollectiveCall>
+GpuExecutor::State::callOf(const GpuStep &step) const {
+  const auto &from = storage.program().instructions[step.first].collective;
+  if (!from)
+    return std::nullopt;
+  CollectiveCall call = collectiveCall(
+      storage.common().memberSets[from->members].size(), device, *from, arena);
+  call.messages = &step.messages;
+  return call;
+}
+
 Status GpuExecutor::State::runOnHost(size_t index) {
   const GpuStep &step = steps.list[index];
   for (size_t earlier : step.after)
@@ -508,17 +524,10 @@ Status GpuExecutor::State::runOnHost(size_t index) {
       DTRT_RETURN_IF_ERROR(
           cudaStatus(cudaEventSynchronize(events[earlier].get()),
                      "a pack or unpack failed"));
-  const auto &from = storage.program().instructions[step.first].collective;
   auto begin = Clock::now();
-  Status status;
-  if (from) {
-    CollectiveCall call =
-        collectiveCall(storage.common(), device, *from, arena);
-    call.messages = &step.messages;
-    status = transport.collective(call);
-  } else {
-    status = transport.group(step.messages);
-  }
+  auto call = callOf(step);
+  Status status =
+      call ? transport.collective(*call) : transport.group(step.messages);
   std::chrono::duration<double> time = Clock::now() - begin;
   stats.groupSeconds += time.count();
   return status;
@@ -745,12 +754,14 @@ void GpuExecutor::State::leak() {
 }
 
 void GpuExecutor::State::countBytes() {
-  for (size_t group : groupSteps)
+  for (size_t group : groupSteps) {
+    bool isCall = callOf(steps.list[group]).has_value();
     for (const TransportMessage &message : steps.list[group].messages) {
       (message.receive ? stats.bytesReceived : stats.bytesSent) +=
           message.bytes;
-      ++stats.messages;
+      stats.messages += !isCall;
     }
+  }
   for (const GpuStep &step : steps.list) {
     stats.bytesCopied += step.op == Opcode::Copy ? step.bytes : 0;
     stats.bytesZeroed += step.op == Opcode::Zero ? step.bytes : 0;

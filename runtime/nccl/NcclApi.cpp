@@ -22,6 +22,7 @@ Result<NcclApi> load() {
   if (missing)
     return makeError(ErrorCode::System, "the NCCL that is loaded has no ",
                      missing, ", expected 2.19 or newer");
+  findFunction(*library, "ncclAlltoAll", api.AlltoAll);
   findFunction(*library, "ncclCommWindowRegister", api.CommWindowRegister);
   findFunction(*library, "ncclCommWindowDeregister", api.CommWindowDeregister);
   findFunction(*library, "ncclPutSignal", api.PutSignal);

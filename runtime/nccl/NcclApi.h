@@ -24,7 +24,8 @@ namespace dtrt {
           apply(CommAbort) apply(CommFinalize) apply(CommDestroy)              \
               apply(CommRegister) apply(CommDeregister) apply(GroupStart)      \
                   apply(GroupEnd) apply(Send) apply(Recv) apply(MemAlloc)      \
-                      apply(MemFree) apply(CommSplit)
+                      apply(MemFree) apply(CommSplit) apply(Broadcast)         \
+                          apply(AllGather)
 
 /// ncclWindow_t.
 using NcclWindow = void *;
@@ -42,7 +43,11 @@ struct NcclApi {
   DTRT_NCCL_FUNCTIONS(DTRT_NCCL_POINTER)
 #undef DTRT_NCCL_POINTER
 
-  // Since 2.29; null where the library is older.
+  // Since 2.28; null where the library is older.
+  ncclResult_t (*AlltoAll)(const void *, void *, size_t count, ncclDataType_t,
+                           ncclComm_t, cudaStream_t) = nullptr;
+
+  // Since 2.29.
   ncclResult_t (*CommWindowRegister)(ncclComm_t, void *, size_t, NcclWindow *,
                                      int flags) = nullptr;
   ncclResult_t (*CommWindowDeregister)(ncclComm_t, NcclWindow) = nullptr;

@@ -14,6 +14,7 @@
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
+#include <set>
 #include <thread>
 
 namespace dtrt {
@@ -58,6 +59,10 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
   Result<std::string> judge(const std::vector<std::string> &records) const;
   Status make(const ncclUniqueId &id);
   Status makeBlocking();
+  NcclConfig configOf(const NcclWishes &wishes) const;
+  Status splitOff(int color, const NcclConfig &config, ncclComm_t &made);
+  Status call(const ncclComm_t &on, const Calls &calls);
+  std::vector<ncclComm_t *> allHandles();
 
   bool lockCalls(std::unique_lock<std::timed_mutex> &lock);
   Status settle(ncclComm_t handle, ncclResult_t result);
@@ -99,6 +104,10 @@ struct NcclCommunicator::State : std::enable_shared_from_this<State> {
   /// What the communicator was split off; it is only there to be aborted, which
   /// lets calls inside the other one return.
   ncclComm_t parent = nullptr;
+  /// By member set; null where this rank is no member. NCCL writes a handle
+  /// when its split has ended, on a thread of its own: none of them moves.
+  std::vector<ncclComm_t> members;
+  ncclComm_t noMember = nullptr; // likewise, and stays null
 
   mutable std::mutex mutex; // of what follows
   Status reason;            // once stopping
@@ -166,24 +175,35 @@ Status NcclCommunicator::State::asyncError() {
   std::unique_lock<std::timed_mutex> lock(calls, std::try_to_lock);
   if (!lock || stopping || !communicator)
     return {};
-  ncclResult_t result = ncclSuccess;
-  ncclResult_t asked = api->CommGetAsyncError(communicator, &result);
-  if (asked != ncclSuccess)
-    result = asked;
-  if (result == ncclSuccess || result == ncclInProgress)
-    return {};
-  return errorOf(communicator, result);
+  for (ncclComm_t *handle : allHandles()) {
+    if (!*handle || handle == &parent)
+      continue;
+    ncclResult_t result = ncclSuccess;
+    ncclResult_t asked = api->CommGetAsyncError(*handle, &result);
+    if (asked != ncclSuccess)
+      result = asked;
+    if (result != ncclSuccess && result != ncclInProgress)
+      return errorOf(*handle, result);
+  }
+  return {};
 }
 
-Status
-NcclCommunicator::call(const std::function<ncclResult_t(ncclComm_t)> &calls) {
+Status NcclCommunicator::State::call(const ncclComm_t &on, const Calls &calls) {
   std::unique_lock<std::timed_mutex> lock;
-  if (!state->lockCalls(lock) || !state->communicator)
-    return state->stopReason();
-  ncclResult_t result = calls(state->communicator);
-  ncclComm_t handle = state->communicator;
+  if (!lockCalls(lock) || !on)
+    return stopReason();
+  ncclComm_t handle = on;
+  ncclResult_t result = calls(handle);
   lock.unlock();
-  return state->settle(handle, result);
+  return settle(handle, result);
+}
+
+Status NcclCommunicator::call(const Calls &calls) {
+  return state->call(state->communicator, calls);
+}
+
+Status NcclCommunicator::callOn(size_t set, const Calls &calls) {
+  return state->call(state->members[set], calls);
 }
 
 //===----------------------------------------------------------------------===//
@@ -248,10 +268,21 @@ void NcclCommunicator::State::drop() {
     api->CommAbort(first); // then a call inside the other one returns
   if (!locked && !lock.try_lock_for(kCallLimit))
     return; // the thread inside would find its communicator gone
-  ncclComm_t last = communicator;
-  communicator = nullptr;
-  if (last)
-    api->CommAbort(last);
+  for (ncclComm_t *handle : allHandles()) {
+    ncclComm_t last = *handle;
+    *handle = nullptr;
+    if (last)
+      api->CommAbort(last);
+  }
+}
+
+/// What was split off after what it was split off: so a split that is being
+/// made ends before anything looks for what it has made.
+std::vector<ncclComm_t *> NcclCommunicator::State::allHandles() {
+  std::vector<ncclComm_t *> all = {&parent, &communicator};
+  for (ncclComm_t &one : members)
+    all.push_back(&one);
+  return all;
 }
 
 /// In good order, on the worker.
@@ -263,7 +294,9 @@ void NcclCommunicator::State::end(const Release &release) {
   if (release && communicator && lockCalls(held))
     release(*api, communicator);
   held = {};
-  for (ncclComm_t *handle : {&communicator, &parent}) {
+  std::vector<ncclComm_t *> all = allHandles();
+  std::reverse(all.begin(), all.end());
+  for (ncclComm_t *handle : all) {
     std::unique_lock<std::timed_mutex> lock;
     if (!*handle || !lockCalls(lock))
       continue;
@@ -397,9 +430,7 @@ Status NcclCommunicator::State::make(const ncclUniqueId &id) {
   NcclWishes wishes;
   wishes.shares = true;
   wishes.maxPeers = kMaxPeers;
-  wishes.channelsPerNetPeer = options.channelsPerNetPeer;
-  wishes.graphs = options.graph;
-  NcclConfig config = makeNcclConfig(version, wishes);
+  NcclConfig config = configOf(wishes);
   std::unique_lock<std::timed_mutex> lock;
   if (!lockCalls(lock))
     return stopReason();
@@ -418,21 +449,85 @@ Status NcclCommunicator::State::makeBlocking() {
   NcclWishes wishes;
   wishes.blocking = true;
   wishes.maxPeers = kMaxPeers;
-  wishes.channelsPerNetPeer = options.channelsPerNetPeer;
-  wishes.graphs = options.graph;
-  NcclConfig config = makeNcclConfig(version, wishes);
   std::unique_lock<std::timed_mutex> lock;
   if (!lockCalls(lock))
     return stopReason();
-  parent = communicator;
-  communicator = nullptr;
-  ncclResult_t result = api->CommSplit(parent, /*color=*/0, int(rank),
-                                       &communicator, config.get());
+  std::swap(parent, communicator);
   lock.unlock();
-  DTRT_RETURN_IF_ERROR(settle(parent, result));
-  return communicator ? Status()
-                      : makeError(ErrorCode::System,
-                                  "ncclCommSplit gives no communicator");
+  return splitOff(/*color=*/0, configOf(wishes), communicator);
+}
+
+/// Of all communicators alike.
+NcclConfig NcclCommunicator::State::configOf(const NcclWishes &wishes) const {
+  NcclWishes all = wishes;
+  all.channelsPerNetPeer = options.channelsPerNetPeer;
+  all.graphs = options.graph;
+  return makeNcclConfig(version, all);
+}
+
+/// Off the first communicator, whose calls return at once. `made` stays null
+/// until the split has ended, and where the color is NCCL_SPLIT_NOCOLOR.
+Status NcclCommunicator::State::splitOff(int color, const NcclConfig &config,
+                                         ncclComm_t &made) {
+  NcclConfig own = config;
+  std::unique_lock<std::timed_mutex> lock;
+  if (!lockCalls(lock))
+    return stopReason();
+  ncclComm_t from = parent ? parent : communicator;
+  ncclResult_t result =
+      api->CommSplit(from, color, int(rank), &made, own.get());
+  lock.unlock();
+  DTRT_RETURN_IF_ERROR(settle(from, result));
+  return made || color == NCCL_SPLIT_NOCOLOR
+             ? Status()
+             : makeError(ErrorCode::System,
+                         "ncclCommSplit gives no communicator");
+}
+
+/// Sets without a common device are split off by one call: each has a color.
+static std::vector<std::vector<size_t>>
+splitsOf(const std::vector<std::vector<uint32_t>> &sets) {
+  std::vector<std::vector<size_t>> splits;
+  std::vector<std::set<uint32_t>> taken;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    size_t at = 0;
+    auto meets = [&](uint32_t device) { return taken[at].count(device) > 0; };
+    while (at < splits.size() &&
+           std::any_of(sets[i].begin(), sets[i].end(), meets))
+      ++at;
+    if (at == splits.size()) {
+      splits.emplace_back();
+      taken.emplace_back();
+    }
+    splits[at].push_back(i);
+    taken[at].insert(sets[i].begin(), sets[i].end());
+  }
+  return splits;
+}
+
+Status NcclCommunicator::split(const std::vector<std::vector<uint32_t>> &sets) {
+  const NcclOptions &options = state->options;
+  NcclWishes wishes;
+  wishes.blocking = options.calls == NcclCalls::Blocking;
+  NcclConfig config = state->configOf(wishes);
+  {
+    std::unique_lock<std::timed_mutex> lock;
+    if (!state->lockCalls(lock))
+      return state->stopReason();
+    state->members.assign(sets.size(), nullptr);
+  }
+  for (const std::vector<size_t> &split : splitsOf(sets)) {
+    ncclComm_t *made = &state->noMember;
+    int color = NCCL_SPLIT_NOCOLOR;
+    for (size_t i = 0; i < split.size(); ++i)
+      if (std::binary_search(sets[split[i]].begin(), sets[split[i]].end(),
+                             options.device)) {
+        color = int(i);
+        made = &state->members[split[i]];
+      }
+    DTRT_RETURN_IF_ERROR(state->splitOff(color, config, *made));
+  }
+  return {};
 }
 
 Status NcclCommunicator::connect(const Digest &digest) {

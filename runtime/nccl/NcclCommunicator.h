@@ -57,7 +57,13 @@ public:
   int version() const;
   /// Calls of NCCL on the communicator, and their end. None of them runs while
   /// the communicator is aborted, or after it.
-  Status call(const std::function<ncclResult_t(ncclComm_t)> &calls);
+  using Calls = std::function<ncclResult_t(ncclComm_t)>;
+  Status call(const Calls &calls);
+  /// Collective: a communicator for each set of devices, which ascend. Ranks
+  /// are numbered in that order.
+  Status split(const std::vector<std::vector<uint32_t>> &sets);
+  /// As `call`, on the communicator of a set that this device is in.
+  Status callOn(size_t set, const Calls &calls);
 
   /// From any thread: whether this rank or another has stopped.
   bool stopped() const;

@@ -2,10 +2,12 @@
 
 #include "dtrt/nccl/NcclTransport.h"
 
+#include "NcclCollectives.h"
 #include "NcclCommunicator.h"
 #include "NcclPuts.h"
 #include "Stream.h"
 
+#include "dtrt/core/Executor.h"
 #include "dtrt/core/MemorySource.h"
 #include "dtrt/core/NcclPeers.h"
 #include "dtrt/cuda/GpuMemory.h"
@@ -91,20 +93,33 @@ struct WarmMessage {
   uint64_t bytes = 0;
 };
 
-/// Of each pair, each way, the first message that is as large as any of its
-/// messages, or as matters. Both ends choose the same one, so the groups that
-/// remain are a part of the plan's, in its order.
-std::vector<std::vector<WarmMessage>> warmGroups(const Traffic &traffic) {
+/// By number; without those that are collectives.
+using WarmGroups = std::map<size_t, std::vector<WarmMessage>>;
+
+std::map<Pair, uint64_t> largestMessages(const Traffic &traffic) {
   std::map<Pair, uint64_t> largest;
-  for (const auto &group : traffic.groups)
-    for (const MessageEnds &message : group) {
+  for (size_t group = 0; group < traffic.groups.size(); ++group) {
+    if (traffic.calls.count(group))
+      continue;
+    for (const MessageEnds &message : traffic.groups[group]) {
       uint64_t &bytes = largest[{message.peer, message.receive}];
       bytes = std::max(bytes, std::min(message.bytes, kWarmBytes));
     }
-  std::vector<std::vector<WarmMessage>> groups;
-  for (const auto &group : traffic.groups) {
+  }
+  return largest;
+}
+
+/// Of each pair, each way, the first message that is as large as any of its
+/// messages, or as matters. Both ends choose the same one, so the groups that
+/// remain are a part of the plan's, in its order.
+WarmGroups warmGroups(const Traffic &traffic) {
+  std::map<Pair, uint64_t> largest = largestMessages(traffic);
+  WarmGroups groups;
+  for (size_t group = 0; group < traffic.groups.size(); ++group) {
+    if (traffic.calls.count(group))
+      continue;
     std::vector<WarmMessage> chosen;
-    for (const MessageEnds &message : group) {
+    for (const MessageEnds &message : traffic.groups[group]) {
       auto pair = largest.find({message.peer, message.receive});
       if (pair == largest.end() || message.bytes < pair->second)
         continue;
@@ -113,7 +128,7 @@ std::vector<std::vector<WarmMessage>> warmGroups(const Traffic &traffic) {
       largest.erase(pair);
     }
     if (!chosen.empty())
-      groups.push_back(std::move(chosen));
+      groups[group] = std::move(chosen);
   }
   return groups;
 }
@@ -146,10 +161,15 @@ struct NcclTransport::State : std::enable_shared_from_this<State> {
   std::vector<TransportMessage>
   warmMessages(const std::vector<WarmMessage> &group, std::byte *scratch) const;
   NcclPhase phaseOf(size_t group) const;
+  NcclPhase callPhase(const std::string &what, uint32_t set) const;
+  Status enqueueCollective(const CollectiveCall &call, cudaStream_t stream);
+  Status runCollective(const NcclPhase &phase, const CollectiveCall &call);
+  Status warmUpAll();
 
   NcclCommunicator communicator;
   Stream stream; // of groups that the caller waits for
   Traffic traffic;
+  std::vector<std::vector<uint32_t>> memberSets;
   MemorySource memory;
   std::byte *arena = nullptr;
   std::string arenaKind = kPlain;
@@ -228,7 +248,41 @@ void NcclTransport::State::comeToRest() {
   }
 }
 
+/// On the worker.
+Status NcclTransport::State::enqueueCollective(const CollectiveCall &call,
+                                               cudaStream_t stream) {
+  auto self =
+      memberOf(memberSets[call.members], communicator.options().device, call);
+  DTRT_RETURN_IF_ERROR(self);
+  return communicator.callOn(call.members, [&](ncclComm_t handle) {
+    return enqueueCall(communicator.api(), handle, *self, call, stream);
+  });
+}
+
+Status NcclTransport::State::runCollective(const NcclPhase &phase,
+                                           const CollectiveCall &call) {
+  return runOnStream(phase, [self = shared_from_this(), call] {
+    return self->enqueueCollective(call, self->stream.get());
+  });
+}
+
+/// All of the set's other members are waited for.
+NcclPhase NcclTransport::State::callPhase(const std::string &what,
+                                          uint32_t set) const {
+  NcclPhase phase = {what, memberSets[set]};
+  auto &peers = phase.peers;
+  peers.erase(
+      std::remove(peers.begin(), peers.end(), communicator.options().device),
+      peers.end());
+  return phase;
+}
+
 NcclPhase NcclTransport::State::phaseOf(size_t group) const {
+  auto call = traffic.calls.find(group);
+  if (call != traffic.calls.end())
+    return callPhase(std::string(collectiveName(call->second.kind)) +
+                         " in group " + std::to_string(group),
+                     call->second.members);
   std::vector<TransportMessage> messages;
   for (const MessageEnds &message : traffic.groups[group])
     messages.push_back({message.receive, message.peer});
@@ -371,28 +425,42 @@ NcclTransport::State::enqueueEnds(const std::vector<MessageEnds> &messages,
   });
 }
 
+/// Groups and calls in the order of the plan. Calls use the memory that is
+/// theirs in it, which holds nothing yet.
+Status NcclTransport::State::warmUpAll() {
+  WarmGroups groups = putsWaves ? WarmGroups() : warmGroups(traffic);
+  auto calls = warmCalls(traffic);
+  MemorySource memory = gpuMemory(*communicator.gpu());
+  std::unique_ptr<std::byte, std::function<void(std::byte *)>> scratch;
+  if (!groups.empty()) {
+    scratch = {memory.allocate(kWarmBytes), memory.free};
+    if (!scratch)
+      return makeError(ErrorCode::OutOfMemory, "cannot allocate ", kWarmBytes,
+                       " bytes");
+  }
+  Status status;
+  for (size_t i = 0; i < traffic.groups.size() && status.ok(); ++i) {
+    if (auto call = calls.find(i); call != calls.end()) {
+      uint32_t set = call->second.members;
+      status = runCollective(callPhase("warm-up", set),
+                             collectiveCall(memberSets[set].size(),
+                                            communicator.options().device,
+                                            call->second, arena));
+    } else if (auto group = groups.find(i); group != groups.end()) {
+      auto messages = warmMessages(group->second, scratch.get());
+      status = runGroup({"warm-up", peersOfMessages(messages)}, messages);
+    }
+  }
+  if (!status.ok())
+    (void)scratch.release(); // a message may still come
+  return status;
+}
+
 Status NcclTransport::warmUp() {
   DTRT_RETURN_IF_ERROR(state->agreeOnWaves());
-  auto groups = warmGroups(state->traffic);
-  if (groups.empty() || state->putsWaves)
-    return {};
-  MemorySource memory = gpuMemory(*state->communicator.gpu());
-  std::unique_ptr<std::byte, std::function<void(std::byte *)>> scratch(
-      memory.allocate(kWarmBytes), memory.free);
-  Status status;
-  if (!scratch)
-    status = makeError(ErrorCode::OutOfMemory, "cannot allocate ", kWarmBytes,
-                       " bytes");
-  for (const auto &group : groups) {
-    if (!status.ok())
-      break;
-    auto messages = state->warmMessages(group, scratch.get());
-    status = state->runGroup({"warm-up", peersOfMessages(messages)}, messages);
-  }
-  if (!status.ok()) {
+  Status status = state->warmUpAll();
+  if (!status.ok())
     abort(status);
-    (void)scratch.release(); // a message may still come
-  }
   return status;
 }
 
@@ -442,6 +510,23 @@ Status NcclTransport::group(const std::vector<TransportMessage> &messages) {
       messages);
 }
 
+/// Runs no kernel, as all that is done before the warm-up.
+Status NcclTransport::prepareCollectives(
+    const std::vector<std::vector<uint32_t>> &sets) {
+  state->memberSets = sets;
+  if (sets.empty())
+    return {};
+  return state->communicator.run(
+      {"communicators of member sets", state->communicator.options().devices},
+      [self = state] { return self->communicator.split(self->memberSets); });
+}
+
+Status NcclTransport::collective(const CollectiveCall &call) {
+  std::string what = std::string(collectiveName(call.kind)) + " in group " +
+                     std::to_string(state->groups++);
+  return state->runCollective(state->callPhase(what, call.members), call);
+}
+
 void NcclTransport::abort(const Status &why) { state->communicator.abort(why); }
 
 void NcclTransport::leave() {
@@ -472,6 +557,12 @@ Status NcclTransport::enqueue(size_t group,
   return self->putsWaves
              ? self->enqueueEnds(self->traffic.groups[group], stream)
              : self->enqueue(messages, stream);
+}
+
+Status NcclTransport::enqueueCollective(size_t, const CollectiveCall &call,
+                                        GpuStream stream) {
+  auto self = state; // which the call may outlast
+  return self->enqueueCollective(call, stream);
 }
 
 bool NcclTransport::stopped() const { return state->communicator.stopped(); }

@@ -42,6 +42,8 @@ public:
     for (const Instruction &instruction : program.instructions) {
       if (instruction.op != Opcode::Group)
         continue;
+      if (instruction.collective)
+        traffic.calls[traffic.groups.size()] = *instruction.collective;
       traffic.groups.emplace_back();
       for (const Message &message : instruction.messages) {
         auto ends = match(instruction.wave, message);

@@ -70,24 +70,21 @@ private:
   std::map<uint32_t, std::unique_ptr<Transport>> ends;
 };
 
-template <typename World>
-TransportCase contractCase(const char *name, bool hasCollectives) {
+template <typename World> TransportCase contractCase(const char *name) {
   auto make = [](const std::vector<uint32_t> &devices,
                  double) -> std::unique_ptr<TransportWorld> {
     useVectors();
     return std::make_unique<World>(devices);
   };
-  return {name, make, /*comparesPlans=*/false, hasCollectives};
+  return {name, make, /*comparesPlans=*/false};
 }
 
 } // namespace
 
 INSTANTIATE_TEST_SUITE_P(
     Gpu, TransportContract,
-    testing::Values(contractCase<StreamWorld>("streams",
-                                              /*hasCollectives=*/false),
-                    contractCase<HostStagedWorld>("host_staged",
-                                                  /*hasCollectives=*/true)),
+    testing::Values(contractCase<StreamWorld>("streams"),
+                    contractCase<HostStagedWorld>("host_staged")),
     caseName);
 
 //===----------------------------------------------------------------------===//

@@ -3,6 +3,7 @@
 #include "FakeNccl.h"
 
 #include "dtrt/cost/KernelPlans.h"
+#include "dtrt/types/Collective.h"
 
 #include <algorithm>
 #include <cstdlib>
@@ -10,6 +11,7 @@
 #include <deque>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -38,18 +40,30 @@ struct Operation {
   bool done = false;
 };
 
-/// A group on a stream, from its launch on.
+/// A rank's part in a collective.
+struct Call {
+  CollectiveKind kind = CollectiveKind::Broadcast;
+  int root = 0;
+  std::byte *give = nullptr, *get = nullptr;
+  size_t bytes = 0; // of a block
+};
+
+/// A group or a collective on a stream, from its launch on.
 struct Kernel {
   std::shared_ptr<Comm> comm;
+  cudaStream_t stream = nullptr;
   std::vector<Operation> operations;
   std::vector<Batch> batches;
   size_t batch = 0;
+  std::optional<Call> call;
   bool started = false;
+  bool done = false; // a collective, for all members
 };
 
 struct Comm {
   std::shared_ptr<World> world;
   int rank = 0;
+  int process = 0; // the rank in the communicator that it was split off
   int gpu = 0;
   bool blocking = true;
   bool sharesWithSplits = false;
@@ -67,6 +81,7 @@ struct Comm {
   std::map<void *, size_t> registrations;
   std::set<std::pair<int, bool>> connected;          // peer, receives
   std::set<std::tuple<int, bool, void *>> exchanged; // registrations, by peer
+  bool inRing = false;                               // likewise: connected
   std::deque<std::shared_ptr<Kernel>> kernels;
   bool hasWindow = false;
   std::byte *window = nullptr;
@@ -76,12 +91,41 @@ struct Comm {
   std::map<int, int> awaited; // by those who shall send them
 };
 
+/// What the ranks of a communicator ask of one split.
+struct Split {
+  std::map<int, std::pair<int, int>> asked;   // color and key, by rank
+  std::map<int, std::shared_ptr<World>> made; // by color
+
+  /// Ranks of a color, in the order of their keys.
+  std::vector<int> ranksOf(int color) const {
+    std::vector<std::pair<int, int>> found;
+    for (const auto &[rank, wish] : asked)
+      if (wish.first == color)
+        found.push_back({wish.second, rank});
+    std::sort(found.begin(), found.end());
+    std::vector<int> ranks;
+    for (const auto &[key, rank] : found)
+      ranks.push_back(rank);
+    return ranks;
+  }
+};
+
+/// One collective of a communicator; the first comes first.
+using Launch = std::pair<World *, size_t>;
+
 struct World {
   int size = 0;
   std::vector<std::shared_ptr<Comm>> comms;    // by rank; null: not there yet
   std::set<int> gone;                          // aborted, destroyed or killed
   std::set<std::tuple<int, int, bool>> wanted; // from, to, by the receiver
-  std::map<int, std::shared_ptr<World>> splits;
+  std::map<int, Split> splits;
+  /// The one that this was split off, or itself.
+  World *root = nullptr;
+  std::vector<Call> calls; // as whoever came first has them
+  std::map<int, size_t> callsOf;
+  std::set<int> inRing;
+  /// Of a root: the collectives of all that was split off, by process.
+  std::map<int, std::vector<Launch>> launches;
 };
 
 struct Fake {
@@ -113,6 +157,7 @@ struct Group {
   std::shared_ptr<Comm> comm;
   cudaStream_t stream = nullptr;
   std::vector<Operation> operations;
+  bool hasCall = false;
 };
 thread_local Group tlsGroup;
 
@@ -130,10 +175,12 @@ std::shared_ptr<Comm> commOf(ncclComm_t handle, const char *call) {
   return nullptr;
 }
 
-bool isKilled(const Comm &comm) { return fake().killed.count(comm.rank) > 0; }
+bool isKilled(const Comm &comm) {
+  return fake().killed.count(comm.process) > 0;
+}
 
 bool isBroken(const Comm &comm) {
-  auto breaks = fake().breakAfter.find(comm.rank);
+  auto breaks = fake().breakAfter.find(comm.process);
   return breaks != fake().breakAfter.end() && comm.groups >= breaks->second;
 }
 
@@ -227,6 +274,64 @@ void checkGraphUse(const Comm &comm) {
     fault("groups are captured that the communicator was not made for");
 }
 
+/// The collective's kernels at the front of all members' queues; none, where
+/// one has not come to it.
+std::vector<Kernel *> partsOf(const Comm &comm) {
+  std::vector<Kernel *> parts;
+  for (const auto &member : comm.world->comms) {
+    if (!member || member->kernels.empty() || isKilled(*member))
+      return {};
+    Kernel &front = *member->kernels.front();
+    if (!front.started || !front.call || front.done)
+      return {};
+    parts.push_back(&front);
+  }
+  return parts;
+}
+
+void carryOut(const std::vector<Kernel *> &parts) {
+  for (size_t to = 0; to < parts.size(); ++to) {
+    const Call &own = *parts[to]->call;
+    for (size_t from = 0; from < parts.size(); ++from) {
+      const Call &theirs = *parts[from]->call;
+      bool isShared = own.kind == CollectiveKind::Broadcast;
+      if (isShared && int(from) != own.root)
+        continue;
+      const std::byte *source =
+          theirs.give + blockFor(own.kind, to) * own.bytes;
+      std::byte *target = own.get + blockFrom(own.kind, from) * own.bytes;
+      bool there = touchFakeMemory(source, own.bytes, parts[from]->comm->gpu,
+                                   "a collective", /*shared=*/true);
+      if (touchFakeMemory(target, own.bytes, parts[to]->comm->gpu,
+                          "a collective", /*shared=*/true) &&
+          there)
+        memmove(target, source, own.bytes);
+    }
+    parts[to]->done = true;
+  }
+}
+
+/// What a collective will write is anything from its start on.
+void spoil(const Kernel &kernel) {
+  const Call &call = *kernel.call;
+  bool isBroadcast = call.kind == CollectiveKind::Broadcast;
+  if (isBroadcast && kernel.comm->rank == call.root)
+    return;
+  size_t bytes =
+      call.bytes * (isBroadcast ? 1 : kernel.comm->world->comms.size());
+  if (touchFakeMemory(call.get, bytes, kernel.comm->gpu, "a collective",
+                      /*shared=*/true))
+    memset(call.get, 0x5a, bytes);
+}
+
+/// All members meet.
+bool runCall(Kernel &kernel) {
+  if (!kernel.done)
+    if (auto parts = partsOf(*kernel.comm); !parts.empty())
+      carryOut(parts);
+  return kernel.done && endKernel(kernel);
+}
+
 /// Whether the kernel has ended.
 bool runKernel(Kernel &kernel) {
   Comm &comm = *kernel.comm;
@@ -237,7 +342,11 @@ bool runKernel(Kernel &kernel) {
       (running && running != &comm))
     return false;
   running = &comm;
+  if (kernel.call && !kernel.started)
+    spoil(kernel);
   kernel.started = true;
+  if (kernel.call)
+    return runCall(kernel);
   bool all = true;
   for (size_t i = 0; i < kernel.operations.size(); ++i) {
     Operation &operation = kernel.operations[i];
@@ -285,22 +394,83 @@ bool mayCapture() {
   return value && std::string(value) == "0";
 }
 
-void launch(const std::shared_ptr<Comm> &comm,
-            std::vector<Operation> operations, cudaStream_t stream) {
+std::string describe(const Comm &comm, const Call &call) {
+  return "rank " + std::to_string(comm.process) + " has a " +
+         collectiveName(call.kind) + " of " + std::to_string(call.bytes) +
+         " bytes from rank " + std::to_string(call.root);
+}
+
+/// Members have the same collectives, in one order.
+void checkAlike(Comm &comm, const Call &call) {
+  World &world = *comm.world;
+  size_t index = world.callsOf[comm.rank]++;
+  if (index == world.calls.size())
+    world.calls.push_back(call);
+  const Call &first = world.calls[index];
+  if (first.kind != call.kind || first.bytes != call.bytes ||
+      first.root != call.root)
+    fault("collectives of one communicator differ: " + describe(comm, call) +
+          ", another one a " + collectiveName(first.kind) + " of " +
+          std::to_string(first.bytes) + " bytes from rank " +
+          std::to_string(first.root));
+}
+
+/// Two ranks that share two communicators come to their collectives in one
+/// order: what the other had before this one, this rank had too.
+void checkOrder(Comm &comm) {
+  World &world = *comm.world;
+  Launch here = {&world, world.callsOf[comm.rank] - 1};
+  auto &all = world.root->launches;
+  std::vector<Launch> &own = all[comm.process];
+  for (const auto &other : world.comms) {
+    if (!other || other.get() == &comm)
+      continue;
+    const std::vector<Launch> &theirs = all[other->process];
+    auto same = std::find(theirs.begin(), theirs.end(), here);
+    if (same == theirs.end())
+      continue;
+    for (auto before = theirs.begin(); before != same; ++before) {
+      const auto &members = before->first->comms;
+      bool isMember =
+          std::any_of(members.begin(), members.end(), [&](const auto &one) {
+            return one && one->process == comm.process;
+          });
+      if (isMember && std::find(own.begin(), own.end(), *before) == own.end())
+        fault("ranks " + std::to_string(comm.process) + " and " +
+              std::to_string(other->process) +
+              " come to the collectives of two communicators in two orders");
+    }
+  }
+  own.push_back(here);
+}
+
+/// What a stream has, it has in one order; a rank has one for all of them.
+void checkOtherComms(const Comm &comm, cudaStream_t stream) {
   for (const std::shared_ptr<Comm> &other : fake().comms)
-    if (other != comm && other->gpu == comm->gpu && !other->kernels.empty() &&
-        !isKilled(*other))
-      fault("groups of two communicators are under way on one GPU: every rank "
-            "would have to launch them in one order");
-  for (Operation &operation : operations)
-    operation.registered = isRegistered(*comm, operation);
+    if (other.get() != &comm && other->gpu == comm.gpu && !isKilled(*other))
+      for (const auto &kernel : other->kernels)
+        if (kernel->stream != stream)
+          fault("groups of two communicators are under way on one GPU: every "
+                "rank would have to launch them in one order");
+}
+
+/// A group, or a collective.
+void launch(const Kernel &given) {
+  std::shared_ptr<Comm> comm = given.comm;
+  cudaStream_t stream = given.stream;
+  const char *what = given.call ? "collective" : "group";
+  checkOtherComms(*comm, stream);
   // Kernels run in the order of their launches; those of a graph in its own.
-  auto add = [comm, operations] {
-    auto kernel = std::make_shared<Kernel>();
-    kernel->comm = comm;
-    kernel->operations = operations;
-    kernel->batches = takeApart(*comm, operations);
-    comm->kernels.push_back(kernel);
+  auto add = [given] {
+    auto kernel = std::make_shared<Kernel>(given);
+    Comm &comm = *kernel->comm;
+    if (kernel->call) {
+      checkAlike(comm, *kernel->call);
+      checkOrder(comm);
+    } else {
+      kernel->batches = takeApart(comm, kernel->operations);
+    }
+    comm.kernels.push_back(kernel);
     return kernel;
   };
   auto run = [](const std::shared_ptr<Kernel> &kernel) -> FakeWork {
@@ -310,12 +480,12 @@ void launch(const std::shared_ptr<Comm> &comm,
     checkGraphUse(*comm);
     if (!mayCapture())
       fault("memory of captured messages is registered at each end for itself");
-    putOnFakeStream(stream, "group", [add, run] { return run(add()); });
+    putOnFakeStream(stream, what, [add, run] { return run(add()); });
     return;
   }
   ++comm->launched;
   auto kernel = add();
-  putOnFakeStream(stream, "group", [kernel, run] { return run(kernel); });
+  putOnFakeStream(stream, what, [kernel, run] { return run(kernel); });
 }
 
 //===----------------------------------------------------------------------===//
@@ -356,13 +526,14 @@ ncclConfig_t readConfig(const ncclConfig_t *given) {
 }
 
 std::shared_ptr<Comm> join(const std::shared_ptr<World> &world, int size,
-                           int rank, const ncclConfig_t &config) {
+                           int rank, int gpu, const ncclConfig_t &config) {
   world->size = size;
   world->comms.resize(size_t(size));
+  world->root = world->root ? world->root : world.get();
   auto comm = std::make_shared<Comm>();
   comm->world = world;
-  comm->rank = rank;
-  comm->gpu = fakeGpuOfThread();
+  comm->rank = comm->process = rank;
+  comm->gpu = gpu;
   comm->blocking = config.blocking != 0;
   comm->sharesWithSplits = config.splitShare == 1;
   comm->graphUsage = config.graphUsageMode;
@@ -391,31 +562,54 @@ ncclResult_t initRank(ncclComm_t *handle, int size, ncclUniqueId id, int rank,
   auto &world = fake().worlds[number];
   if (!world)
     world = std::make_shared<World>();
-  auto comm = join(world, size, rank, config);
+  auto comm = join(world, size, rank, fakeGpuOfThread(), config);
   *handle = reinterpret_cast<ncclComm_t>(comm.get());
   return finishLater(lock, comm, [world] { return allJoined(*world); });
 }
 
-/// All ranks of one color; the call is one of the parent's.
+/// What a rank gets of a split that all ranks have asked for.
+std::shared_ptr<Comm> joinSplit(Comm &parent, Split &split, int color, int gpu,
+                                const ncclConfig_t &config) {
+  auto &world = split.made[color];
+  if (!world)
+    world = std::make_shared<World>();
+  world->root = parent.world->root;
+  std::vector<int> ranks = split.ranksOf(color);
+  auto own = std::find(ranks.begin(), ranks.end(), parent.rank);
+  auto comm =
+      join(world, int(ranks.size()), int(own - ranks.begin()), gpu, config);
+  comm->process = parent.process;
+  if (parent.sharesWithSplits)
+    comm->aborted = parent.aborted;
+  return comm;
+}
+
+/// All ranks of the parent take part, whatever their color.
 ncclResult_t commSplit(ncclComm_t handle, int color, int key,
                        ncclComm_t *result, ncclConfig_t *given) {
   Lock lock(fakeMutex());
   auto parent = commOf(handle, "ncclCommSplit");
-  if (!parent || parent->busy || color != 0 || key != parent->rank)
+  if (!parent || parent->busy || (color < 0 && color != NCCL_SPLIT_NOCOLOR))
     return ncclInvalidArgument;
-  auto &world = parent->world->splits[++parent->splits];
-  if (!world)
-    world = std::make_shared<World>();
-  world->size = parent->world->size;
-  auto comm = join(world, world->size, parent->rank, readConfig(given));
-  if (parent->sharesWithSplits)
-    comm->aborted = parent->aborted;
-  parent->splitting = comm;
-  return finishLater(lock, parent, [world, parent, comm, result] {
-    if (!allJoined(*world))
+  if (isKilled(*parent) || *parent->aborted)
+    return ncclInternalError;
+  if (!parent->kernels.empty())
+    fault("a communicator is split that has groups under way");
+  int number = ++parent->splits, gpu = fakeGpuOfThread();
+  parent->world->splits[number].asked[parent->rank] = {color, key};
+  *result = nullptr;
+  return finishLater(lock, parent, [=, config = readConfig(given)] {
+    Split &split = parent->world->splits[number];
+    if (split.asked.size() < parent->world->comms.size())
       return false;
+    if (color == NCCL_SPLIT_NOCOLOR)
+      return true;
+    if (!parent->splitting)
+      parent->splitting = joinSplit(*parent, split, color, gpu, config);
+    if (!allJoined(*parent->splitting->world))
+      return false;
+    *result = reinterpret_cast<ncclComm_t>(parent->splitting.get());
     parent->splitting = nullptr;
-    *result = reinterpret_cast<ncclComm_t>(comm.get());
     return true;
   });
 }
@@ -440,10 +634,16 @@ ncclResult_t getAsyncError(ncclComm_t handle, ncclResult_t *result) {
 
 /// Those that its proxy has connections with.
 bool hasPeersLeft(const Comm &comm) {
+  std::set<int> peers;
   for (const auto &[peer, receives] : comm.connected)
-    if (!comm.world->gone.count(peer) && !fake().killed.count(peer))
-      return true;
-  return false;
+    peers.insert(peer);
+  int size = comm.world->size;
+  if (comm.inRing)
+    peers.insert({(comm.rank + 1) % size, (comm.rank + size - 1) % size});
+  return std::any_of(peers.begin(), peers.end(), [&](int peer) {
+    const auto &other = comm.world->comms[size_t(peer)];
+    return !comm.world->gone.count(peer) && !(other && isKilled(*other));
+  });
 }
 
 ncclResult_t end(ncclComm_t handle, const char *call, bool aborts) {
@@ -702,6 +902,8 @@ ncclResult_t add(ncclComm_t handle, cudaStream_t stream, ncclDataType_t type,
   for (const Operation &other : tlsGroup.operations)
     if (other.peer == operation.peer && other.receive == operation.receive)
       fault("two messages of one ordered pair in a group");
+  if (tlsGroup.hasCall)
+    fault("a collective beside messages in one group");
   tlsGroup.comm = comm;
   tlsGroup.stream = stream;
   tlsGroup.operations.push_back(operation);
@@ -754,10 +956,111 @@ ncclResult_t groupEnd() {
       if (!comm->world->wanted.count(connection))
         return false;
     ++comm->groups;
-    launch(comm, group.operations, group.stream);
+    Kernel kernel;
+    kernel.comm = comm;
+    kernel.stream = group.stream;
+    kernel.operations = group.operations;
+    for (Operation &operation : kernel.operations)
+      operation.registered = isRegistered(*comm, operation);
+    launch(kernel);
     return true;
   };
   return finishLater(lock, comm, done);
+}
+
+//===----------------------------------------------------------------------===//
+// Collectives
+//===----------------------------------------------------------------------===//
+
+/// The first of a ring, or of an all-to-all, connects all members.
+std::function<bool()> connectionOf(const std::shared_ptr<Comm> &comm,
+                                   CollectiveKind kind) {
+  World &world = *comm->world;
+  bool isNew = false;
+  std::vector<std::tuple<int, int, bool>> needed;
+  if (kind != CollectiveKind::AllToAll) {
+    isNew = world.inRing.insert(comm->rank).second;
+    comm->inRing = true;
+  } else {
+    std::vector<Operation> all;
+    for (int peer = 0; peer < world.size; ++peer)
+      for (bool receive : {false, true})
+        if (peer != comm->rank)
+          all.push_back({receive, peer});
+    needed = connectionsOf(*comm, all);
+  }
+  if (isNew && !fake().mayConnect)
+    fault("a collective connects its ranks in the middle of a transfer");
+  return [=] {
+    const World &world = *comm->world;
+    for (const auto &connection : needed)
+      if (!world.wanted.count(connection))
+        return false;
+    return kind == CollectiveKind::AllToAll ||
+           world.inRing.size() == world.comms.size();
+  };
+}
+
+ncclResult_t collect(ncclComm_t handle, ncclDataType_t type,
+                     cudaStream_t stream, const Call &call) {
+  Lock lock(fakeMutex());
+  auto comm = commOf(handle, "a collective");
+  if (!comm || type != ncclUint8 || call.root < 0 ||
+      call.root >= comm->world->size)
+    return ncclInvalidArgument;
+  if (!tlsGroup.operations.empty())
+    fault("a collective beside messages in one group");
+  tlsGroup.hasCall = tlsGroup.open;
+  if (comm->busy) {
+    fault("a collective of a communicator that is busy");
+    return ncclInvalidUsage;
+  }
+  if (fakeGpuOf(stream) != comm->gpu)
+    fault("a collective on a stream of another GPU than its communicator's");
+  if (*comm->aborted || isKilled(*comm))
+    return ncclInternalError;
+  if (isBroken(*comm))
+    return ncclRemoteError;
+  Kernel kernel;
+  kernel.comm = comm;
+  kernel.stream = stream;
+  kernel.call = call;
+  return finishLater(lock, comm,
+                     [=, connected = connectionOf(comm, call.kind)] {
+                       if (!connected())
+                         return false;
+                       ++comm->groups;
+                       launch(kernel);
+                       return true;
+                     });
+}
+
+std::byte *bytesAt(const void *data) {
+  return static_cast<std::byte *>(const_cast<void *>(data));
+}
+
+ncclResult_t broadcast(const void *from, void *to, size_t count,
+                       ncclDataType_t type, int root, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return collect(
+      comm, type, stream,
+      {CollectiveKind::Broadcast, root, bytesAt(from), bytesAt(to), count});
+}
+
+ncclResult_t allGather(const void *from, void *to, size_t count,
+                       ncclDataType_t type, ncclComm_t comm,
+                       cudaStream_t stream) {
+  return collect(
+      comm, type, stream,
+      {CollectiveKind::AllGather, 0, bytesAt(from), bytesAt(to), count});
+}
+
+ncclResult_t allToAll(const void *from, void *to, size_t count,
+                      ncclDataType_t type, ncclComm_t comm,
+                      cudaStream_t stream) {
+  return collect(
+      comm, type, stream,
+      {CollectiveKind::AllToAll, 0, bytesAt(from), bytesAt(to), count});
 }
 
 ncclResult_t memAlloc(void **at, size_t bytes) {
@@ -790,6 +1093,9 @@ NcclApi makeApi() {
   api.MemAlloc = memAlloc;
   api.MemFree = memFree;
   api.CommSplit = commSplit;
+  api.Broadcast = broadcast;
+  api.AllGather = allGather;
+  api.AlltoAll = allToAll;
   api.CommWindowRegister = windowRegister;
   api.CommWindowDeregister = windowDeregister;
   api.PutSignal = putSignal;

@@ -5,9 +5,10 @@
 // of it is buffered; a pair connects when both of its ends first use it; an
 // abort stays until all that the communicator has connected with are gone too,
 // as NCCL joins its proxy; kernels of two communicators never run beside each
-// other on a GPU. What is put into a window goes on after an abort, and so does
-// a wait for a signal that never comes. Calls against NCCL's rules are written
-// down as faults.
+// other on a GPU. A collective meets all ranks of its communicator, which come
+// to theirs in one order. What is put into a window goes on after an abort, and
+// so does a wait for a signal that never comes. Calls against NCCL's rules are
+// written down as faults.
 //
 //===----------------------------------------------------------------------===//
 

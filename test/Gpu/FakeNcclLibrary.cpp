@@ -48,6 +48,20 @@ FORWARD(CommSplit,
         (ncclComm_t comm, int color, int key, ncclComm_t *split,
          ncclConfig_t *config),
         (comm, color, key, split, config))
+FORWARD(Broadcast,
+        (const void *from, void *to, size_t count, ncclDataType_t type,
+         int root, ncclComm_t comm, cudaStream_t stream),
+        (from, to, count, type, root, comm, stream))
+FORWARD(AllGather,
+        (const void *from, void *to, size_t count, ncclDataType_t type,
+         ncclComm_t comm, cudaStream_t stream),
+        (from, to, count, type, comm, stream))
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+FORWARD(AlltoAll,
+        (const void *from, void *to, size_t count, ncclDataType_t type,
+         ncclComm_t comm, cudaStream_t stream),
+        (from, to, count, type, comm, stream))
+#endif
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 29, 2)
 FORWARD(CommWindowRegister,
         (ncclComm_t comm, void *data, size_t bytes, ncclWindow_t *window,

@@ -165,8 +165,9 @@ INSTANTIATE_TEST_SUITE_P(
 namespace {
 
 void expectPlansRun(const FakeRun &how) {
-  for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                               rowsToColumnsPlan(), mixedPlan(), relayPlan()})
+  for (const TestPlan &plan :
+       {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
+        mixedPlan(), relayPlan(), collectivePlan()})
     expectAllWell(runOnFakeNccl(plan, how));
 }
 

@@ -73,8 +73,9 @@ INSTANTIATE_TEST_SUITE_P(Nccl, NcclWays, testing::ValuesIn(kWays),
 
 TEST_P(NcclWays, EveryByteArrivesInAnyOrderThatEventsAllow) {
   for (int round = 0; round < 3; ++round)
-    for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                                 rowsToColumnsPlan(), mixedPlan(), relayPlan()})
+    for (const TestPlan &plan :
+         {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
+          mixedPlan(), relayPlan(), collectivePlan()})
       expectAllWell(runOnFakeNccl(plan, GetParam().run()));
 }
 
@@ -91,7 +92,7 @@ TEST_P(NcclWays, EveryByteArrivesInFlatMemory) {
 TEST_P(NcclWays, TheWarmUpLeavesNothingToConnectOrToRegister) {
   FakeNcclOptions small;
   small.simpleBytes = 500; // the waves' messages are larger
-  for (const TestPlan &plan : {wavesPlan(), mixedPlan()}) {
+  for (const TestPlan &plan : {wavesPlan(), mixedPlan(), collectivePlan()}) {
     resetFakeNccl(small);
     FakeRun how = GetParam().run();
     how.beforeRun = onceAllAreHere(plan.programs.size(), forbidFakeConnecting);
@@ -189,7 +190,8 @@ Outcomes runRanks(const PlanReader &plan, bool graph, bool oneSided) {
 
 TEST(NcclRanks, MoveAPlanByEveryWay) {
   AllowGraphs allow;
-  for (const TestPlan &test : {wavesPlan(), mixedPlan(), reshapePlan()}) {
+  for (const TestPlan &test :
+       {wavesPlan(), mixedPlan(), reshapePlan(), collectivePlan()}) {
     PlanReader plan = test.reader();
     expectAllWell(runRanks(plan, /*graph=*/false, /*oneSided=*/false));
     expectAllWell(runRanks(plan, /*graph=*/true, /*oneSided=*/false));

@@ -292,6 +292,5 @@ makeCompressed(const std::vector<uint32_t> &devices, double) {
 INSTANTIATE_TEST_SUITE_P(Nvcomp, TransportContract,
                          testing::Values(TransportCase{
                              "host_staged_compressed", makeCompressed,
-                             /*comparesPlans=*/false,
-                             /*hasCollectives=*/true}),
+                             /*comparesPlans=*/false}),
                          caseName);

@@ -24,6 +24,13 @@ public:
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
   Status group(const std::vector<TransportMessage> &messages) override;
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override {
+    return inner.prepareCollectives(sets);
+  }
+  Status collective(const CollectiveCall &call) override {
+    return inner.collective(call);
+  }
   void abort(const Status &why) override { inner.abort(why); }
   void leave() override { inner.leave(); }
 

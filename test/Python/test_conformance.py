@@ -271,9 +271,7 @@ CALLS = {
 }
 
 
-@pytest.mark.parametrize(
-    "transport", [name for name in TRANSPORTS if not name.startswith("nccl")]
-)
+@pytest.mark.parametrize("transport", TRANSPORTS)
 @pytest.mark.parametrize("kind", CALLS)
 def test_every_byte_arrives_by_collectives(transport, kind, tmp_path):
     source, destination = CALLS[kind]

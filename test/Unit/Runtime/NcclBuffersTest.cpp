@@ -57,6 +57,21 @@ TEST(NcclBuffers, ChannelsAreThoseOfTheClusterOrOfOurCommunicators) {
   EXPECT_EQ(leastNcclTerms(cluster, false, 1 << 17).perPeer, 4);
 }
 
+/// Rings have buffers of their own; an all-to-all has messages with all
+/// members.
+TEST(NcclBuffers, AnAllToAllHasMessages) {
+  TestPlan plan = collectivePlan();
+  plan.common.cluster.devicesPerNode = 8;
+  RankProgram &program = plan.programs[0];
+  auto peers = [&] { return ncclPeersOf(plan.common, program); };
+  EXPECT_EQ(peers().localTo, 2u);
+  EXPECT_EQ(peers().localFrom, 2u);
+  for (Instruction &instruction : program.instructions)
+    if (instruction.collective)
+      instruction.collective->kind = CollectiveKind::AllGather;
+  EXPECT_EQ(peers().localTo + peers().localFrom, 0u);
+}
+
 /// Device 0 has all; 1 is beside it, 2 on another node. A peer is counted once
 /// for each direction, however many messages it has.
 TEST(NcclBuffers, PeersAreThoseOfMessages) {

@@ -32,8 +32,6 @@ struct TransportCase {
       make;
   /// Whether `connect` compares the plans; else somebody else must.
   bool comparesPlans = true;
-  /// Whether it has a library's collectives.
-  bool hasCollectives = false;
 };
 
 /// In the names of tests, instead of a case's bytes.

@@ -85,11 +85,9 @@ private:
 };
 
 template <Wrap wrap> TransportCase wrapped(const char *name) {
-  return {name,
-          [](const std::vector<uint32_t> &devices, double) {
+  return {name, [](const std::vector<uint32_t> &devices, double) {
             return std::make_unique<Wrapped>(devices, wrap);
-          },
-          /*comparesPlans=*/true, /*hasCollectives=*/true};
+          }};
 }
 
 std::unique_ptr<Transport> digests(std::unique_ptr<Transport> inner) {
@@ -158,15 +156,10 @@ makeAdversarial(const std::vector<uint32_t> &devices, double) {
 
 INSTANTIATE_TEST_SUITE_P(
     Host, TransportContract,
-    testing::Values(TransportCase{"loopback", makeLoopback,
-                                  /*comparesPlans=*/true,
-                                  /*hasCollectives=*/true},
+    testing::Values(TransportCase{"loopback", makeLoopback},
                     TransportCase{"adversarial", makeAdversarial,
-                                  /*comparesPlans=*/false,
-                                  /*hasCollectives=*/true},
-                    TransportCase{"shared_memory", makeOneHost,
-                                  /*comparesPlans=*/true,
-                                  /*hasCollectives=*/true},
+                                  /*comparesPlans=*/false},
+                    TransportCase{"shared_memory", makeOneHost},
                     wrapped<digests>("loopback_digests"),
                     wrapped<split>("loopback_split"),
                     wrapped<compressed>("loopback_compressed"),

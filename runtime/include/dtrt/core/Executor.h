@@ -62,8 +62,9 @@ public:
 /// The devices that a program's messages go to or come from, ascending.
 std::vector<uint32_t> peersOf(const RankProgram &program);
 
-/// A device's part in a collective whose blocks lie in the arena.
-CollectiveCall collectiveCall(const PlanCommon &common, uint32_t device,
+/// A device's part in a collective of so many members, whose blocks lie in the
+/// arena.
+CollectiveCall collectiveCall(size_t members, uint32_t device,
                               const GroupCollective &from, std::byte *arena);
 
 /// `prepare` computes all views and allocates the staging arena; `run` only

@@ -8,7 +8,8 @@
 
 namespace dtrt {
 
-/// Where the plan's cluster says that they are.
+/// Where the plan's cluster says that they are. An all-to-all has messages with
+/// all of its members, other collectives have none.
 NcclPeers ncclPeersOf(const PlanCommon &common, const RankProgram &program);
 
 /// Whether the plan's devices stand on several nodes.

@@ -63,13 +63,18 @@ public:
                  const std::vector<uint32_t> &peers) override;
   /// Connects all pairs of the traffic and, where memory is registered, does
   /// that too: groups of the traffic's shape, with messages as large as that
-  /// needs. Runs kernels.
+  /// needs, and its collectives. Runs kernels.
   Status warmUp() override;
   uint64_t leastBytesFor(const PlanCommon &common,
                          const RankProgram &program) const override;
   /// Addresses are on the GPU; what is sent must be there already. What is
   /// received is there when this returns.
   Status group(const std::vector<TransportMessage> &messages) override;
+  /// Splits a communicator off for each set that this device is in; every rank
+  /// takes part in all splits.
+  Status
+  prepareCollectives(const std::vector<std::vector<uint32_t>> &sets) override;
+  Status collective(const CollectiveCall &call) override;
   /// From any thread: what is under way ends with an error, also on a rank that
   /// is between two groups.
   void abort(const Status &why) override;
@@ -82,6 +87,8 @@ public:
   void start(std::function<Status()> enqueueAll) override;
   Status enqueue(size_t group, const std::vector<TransportMessage> &messages,
                  GpuStream stream) override;
+  Status enqueueCollective(size_t group, const CollectiveCall &call,
+                           GpuStream stream) override;
   bool stopped() const override;
   Status await(size_t group, const std::function<bool()> &reached) override;
   Status finish() override;

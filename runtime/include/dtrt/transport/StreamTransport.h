@@ -45,6 +45,12 @@ public:
   virtual Status enqueue(size_t group,
                          const std::vector<TransportMessage> &messages,
                          GpuStream stream) = 0;
+  /// The same of a group that is a collective.
+  virtual Status enqueueCollective(size_t /*group*/,
+                                   const CollectiveCall & /*call*/,
+                                   GpuStream /*stream*/) {
+    return makeError("this transport has no library's collectives");
+  }
   /// Whether the transfer has failed on some rank, or was aborted; from any
   /// thread.
   virtual bool stopped() const = 0;

@@ -11,6 +11,8 @@
 
 #include "dtrt/format/PlanReader.h"
 
+#include <map>
+
 namespace dtrt {
 
 /// Where a message's bytes lie at one of its ends.
@@ -32,6 +34,9 @@ struct Traffic {
   uint64_t arenaBytes = 0;
   bool knowsOtherSlots = true; // MessageEnds::other
   std::vector<std::vector<MessageEnds>> groups;
+  /// Of these, by number, those that are a library's collectives: their
+  /// messages are what they bring.
+  std::map<size_t, GroupCollective> calls;
 
   /// Whether no end of this program lies in a tensor.
   bool staged() const;
