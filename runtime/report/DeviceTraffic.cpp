@@ -1,6 +1,7 @@
 //===- Traffic.cpp - Who sends how much to whom, when ---------------------===//
 
 #include "dtrt/report/DeviceTraffic.h"
+#include "dtrt/format/Collectives.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
 
@@ -9,6 +10,41 @@
 namespace dtrt {
 
 namespace {
+
+/// Of the longest of its edges.
+double secondsOf(const TimedCollective &call, const Cluster &cluster) {
+  std::vector<TimedMessage> edges;
+  addCollective(call, cluster, edges);
+  double seconds = 0;
+  for (const TimedMessage &edge : edges)
+    seconds =
+        std::max(seconds, edge.steps * cluster.latencySeconds() +
+                              cluster.wireSeconds(edge.source, edge.destination,
+                                                  edge.bytes));
+  return seconds;
+}
+
+/// A member's part in a call.
+void addCall(const PlanCommon &common, uint32_t device,
+             const Instruction &group, PlanTraffic &traffic) {
+  const GroupCollective &from = *group.collective;
+  WaveTraffic &wave = traffic.waves[group.wave];
+  CallTraffic &call = wave.calls[from.members];
+  call.kind = from.kind;
+  call.root = from.root;
+  call.seconds =
+      secondsOf(timedCollective(common, group.wave, from), common.cluster);
+  wave.seconds = std::max(wave.seconds, call.seconds);
+  for (const Message &message : group.messages) {
+    if (message.receive)
+      continue;
+    traffic.edges[{device, message.peer}] += message.bytes;
+    call.bytes += message.bytes;
+    wave.bytes += message.bytes;
+    wave.interNode +=
+        common.cluster.sameNode(device, message.peer) ? 0 : message.bytes;
+  }
+}
 
 void addGroup(const Cluster &cluster, uint32_t device, const Instruction &group,
               PlanTraffic &traffic) {
@@ -62,7 +98,9 @@ Result<PlanTraffic> collectTraffic(const PlanReader &plan) {
     DTRT_RETURN_IF_ERROR(program);
     traffic.devices[device] = trafficOf(plan.common(), *program);
     for (const Instruction &instruction : program->instructions)
-      if (instruction.op == Opcode::Group)
+      if (instruction.collective)
+        addCall(plan.common(), device, instruction, traffic);
+      else if (instruction.op == Opcode::Group)
         addGroup(plan.common().cluster, device, instruction, traffic);
   }
   return traffic;

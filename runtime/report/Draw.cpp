@@ -7,6 +7,7 @@
 
 #include "dtrt/report/Draw.h"
 #include "DrawPage.h"
+#include "ReportText.h"
 #include "Timeline.h"
 #include "dtrt/report/DeviceTraffic.h"
 #include "dtrt/report/Page.h"
@@ -93,6 +94,17 @@ Json wavesJson(const PlanTraffic &traffic) {
   for (const auto &[wave, numbers] : traffic.waves)
     out.push_back({wave, numbers.bytes, numbers.interNode, numbers.messages,
                    numbers.seconds});
+  return out;
+}
+
+/// [wave, "broadcast of devices 0-2 from 1", bytes, seconds] of each library's
+/// collective.
+Json callsJson(const PlanCommon &common, const PlanTraffic &traffic) {
+  Json out = Json::array();
+  for (const auto &[wave, numbers] : traffic.waves)
+    for (const auto &[set, call] : numbers.calls)
+      out.push_back({wave, callText(common, call.kind, set, call.root),
+                     call.bytes, call.seconds});
   return out;
 }
 
@@ -187,6 +199,7 @@ Json drawingJson(const PlanReader &plan, const PlanTraffic &traffic,
   out["matrix"] = matrixJson(traffic, rows);
   out["memory"] = memoryJson(traffic, rows);
   out["waves"] = wavesJson(traffic);
+  out["calls"] = callsJson(common, traffic);
   out["perNode"] = common.cluster.devicesPerNode;
   out["seconds"] = timeline.seconds;
   out["lanes"] = lanesJson(timeline, rows);

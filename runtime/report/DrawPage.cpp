@@ -12,6 +12,7 @@ const char *const kPageStyle =
   border-radius: 10px; padding: 12px 16px }
 .card b { display: block; font-size: 19px; font-variant-numeric: tabular-nums }
 .card span { color: var(--soft); font-size: 12px }
+#calls td { padding: 2px 14px 2px 0; font-variant-numeric: tabular-nums }
 .cell:hover, .bar:hover { stroke: var(--ink); stroke-width: 1.5 }
 .key:first-child { margin-left: 0 }
 #tip { position: fixed; pointer-events: none; padding: 6px 9px; display: none;
@@ -25,6 +26,9 @@ const char *const kPageHead =
 <section><h2>Traffic</h2>
 <p>Bytes from each device (row) to each device (column); local copies on the
 diagonal.</p><div id="matrix"></div></section>
+<section id="callsSection"><h2>Library collectives</h2>
+<p>Calls of a library, by wave: what each brings, and how long it takes.</p>
+<table id="calls"></table></section>
 <section><h2>Ports over time</h2>
 <p>One band per device; full colour is busy. <span class="key"
 style="background:var(--c)"></span>NIC: out, in <span class="key"
@@ -40,7 +44,7 @@ style="background:var(--d)"></span>waiting for peers, packs and slots
 <span class="key" style="background:var(--e)"></span>lower bound</p>
 <div id="spent"></div></section>
 <section><h2>Waves</h2>
-<p>Width: time of the wave's longest message, were each wave alone. Height:
+<p>Width: time of the wave's longest message or call, were each wave alone. Height:
 bytes per second of all devices. <span class="key"
 style="background:var(--a)"></span>inside nodes <span class="key"
 style="background:var(--c)"></span>between nodes</p>
@@ -106,6 +110,7 @@ function cards() {
     ...(inPlace ? [[bytes(inPlace), 'of them in their place']] : []),
     [bytes(wire), 'on the wire'], [bytes(inter), 'between nodes'],
     [plan.waves.length, 'waves'], [moved, 'messages'],
+    ...(plan.calls.length ? [[plan.calls.length, 'library collectives']] : []),
     [time(plan.predicted), 'predicted (bound ' + time(plan.bound) + ')'],
     [plan.proved ? 'proved' : 'not proved', 'coverage, deadlock, memory']];
   for (const [value, name] of all) {
@@ -115,6 +120,24 @@ function cards() {
     card.appendChild(document.createElement('span')).textContent = name;
     byId('cards').appendChild(card);
   }
+}
+/// The first of many; the waves' hints have all.
+const mostCalls = 200;
+function calls() {
+  byId('callsSection').hidden = plan.calls.length === 0;
+  for (const [wave, what, amount, seconds] of plan.calls.slice(0, mostCalls)) {
+    const row = byId('calls').insertRow();
+    for (const text of ['wave ' + wave, what, bytes(amount), time(seconds)])
+      row.insertCell().textContent = text;
+  }
+  if (plan.calls.length > mostCalls)
+    byId('calls').insertRow().insertCell().textContent =
+      `and ${plan.calls.length - mostCalls} more`;
+}
+/// Of a wave, for its hint.
+function callsOf(wave) {
+  return plan.calls.filter(call => call[0] === wave)
+    .map(call => `\n${call[1]}: ${bytes(call[2])}`).join('');
 }
 function matrix() {
   const n = plan.labels.length, cell = Math.max(7, Math.min(34, 900 / n));
@@ -165,7 +188,8 @@ function waves() {
     const w = Math.max(.6, seconds / total * (width - left - 10) - 1);
     const h = rates[i] / most * high, between = amount ? inter / amount : 0;
     const hint = `wave ${number}\n${bytes(amount)}, ${bytes(inter)} between ` +
-      `nodes\n${messages} messages\n${time(at)} + ${time(seconds)}`;
+      `nodes\n${messages} messages${callsOf(number)}\n` +
+      `${time(at)} + ${time(seconds)}`;
     node('rect', {class: 'bar', x, y: height - bottom - h * between, width: w,
       height: h * between, fill: 'var(--c)'}, svg, hint);
     node('rect', {class: 'bar', x, y: height - bottom - h, width: w,
@@ -302,6 +326,7 @@ byId('title').textContent =
   `${plan.sourceWorld} → ${plan.destinationWorld} ranks`;
 byId('digest').textContent = plan.digest + ' · ' + plan.mode;
 cards();
+calls();
 function draw() {
   for (const id of ['matrix', 'lanes', 'spent', 'waves', 'memory'])
     byId(id).textContent = '';

@@ -223,12 +223,9 @@ void writeCopies(const PlanCommon &common, const Instruction &copy,
 
 void writeCall(const PlanCommon &common, const GroupCollective &call,
                std::ostream &out) {
-  const std::vector<uint32_t> &members = common.memberSets[call.members];
-  out << " as a library's " << collectiveName(call.kind) << " of devices "
-      << listText({members.begin(), members.end()});
-  if (call.kind == CollectiveKind::Broadcast)
-    out << " from " << call.root;
-  out << ", blocks of " << call.blockBytes << " bytes";
+  out << " as a library's "
+      << callText(common, call.kind, call.members, call.root) << ", blocks of "
+      << call.blockBytes << " bytes";
 }
 
 void writeInstruction(const PlanCommon &common, const Instruction &from,

@@ -66,4 +66,13 @@ std::string listText(const std::vector<uint64_t> &numbers,
   return text.empty() ? "none" : text;
 }
 
+std::string callText(const PlanCommon &common, CollectiveKind kind,
+                     uint32_t memberSet, uint32_t root) {
+  const std::vector<uint32_t> &members = common.memberSets[memberSet];
+  return std::string(collectiveName(kind)) + " of devices " +
+         listText({members.begin(), members.end()}) +
+         (kind == CollectiveKind::Broadcast ? " from " + std::to_string(root)
+                                            : "");
+}
+
 } // namespace dtrt

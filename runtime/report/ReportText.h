@@ -29,6 +29,10 @@ std::string rangeText(const Interval &range);
 std::string listText(const std::vector<uint64_t> &numbers,
                      const std::string &mark = "");
 
+/// "broadcast of devices 0-2 from 1"
+std::string callText(const PlanCommon &common, CollectiveKind kind,
+                     uint32_t memberSet, uint32_t root);
+
 } // namespace dtrt
 
 #endif // DTRT_REPORT_REPORTTEXT_H

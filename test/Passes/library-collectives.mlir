@@ -54,7 +54,7 @@
 // RUN: dt-plan inspect --json %t/broadcast.dtplan | FileCheck %s --check-prefix=JSON
 // RUN: dt-plan dump --rank 1 %t/broadcast.dtplan | FileCheck %s --check-prefix=DUMP
 // RUN: dt-plan dump --deliveries %t/broadcast.dtplan | FileCheck %s --check-prefix=DELIVERIES
-// RUN: dt-plan draw %t/all_to_all.dtplan -o %t/p.html
+// RUN: dt-plan draw %t/broadcast.dtplan | FileCheck %s --check-prefix=DRAW
 // RUN: dt-plan simulate %t/all_gather.dtplan
 // RUN: not dt-plan diff %t/broadcast.dtplan %t/broadcast-messages.dtplan | FileCheck %s --check-prefix=DIFF
 // RUN: dt-opt %t/broadcast.mlir --dt-route --dt-fuse-collectives --dt-explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=EXPLAIN
@@ -94,6 +94,7 @@
 // INSPECT: features              collectives
 // JSON: "collectives": 1,
 // JSON: "library_collectives": 1
+// DRAW: "calls":{{\[\[}}0,"broadcast of devices 0-3 from 0",{{[0-9]+}},{{[0-9.e-]+\]\]}}
 // DUMP: group wave 0 as a library's broadcast of devices 0-3 from 0, blocks of 128 bytes
 // DUMP-NEXT: receive from 0: 128 bytes
 // DELIVERIES-DAG: "src": 0, "dst": 1, "offset": [0], "size": [64], "wave": 0

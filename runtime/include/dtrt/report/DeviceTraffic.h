@@ -21,11 +21,20 @@ struct DeviceTraffic {
   uint64_t instructions = 0;
 };
 
+/// A library's collective.
+struct CallTraffic {
+  CollectiveKind kind = CollectiveKind::Broadcast;
+  uint32_t root = 0;  // of a broadcast
+  uint64_t bytes = 0; // that it brings
+  double seconds = 0; // by the cluster model
+};
+
 struct WaveTraffic {
   uint64_t bytes = 0;
   uint64_t interNode = 0;
-  uint64_t messages = 0;
-  /// Of its longest message, by the cluster model.
+  uint64_t messages = 0;                 // without what calls bring
+  std::map<uint32_t, CallTraffic> calls; // by member set
+  /// Of its longest message or call, by the cluster model.
   double seconds = 0;
 };
 
