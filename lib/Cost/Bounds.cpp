@@ -49,6 +49,21 @@ PortRates::PortRates(const Cluster &cluster, const std::set<int64_t> &devices)
 
 using Devices = BoundsBuilder::Devices;
 
+/// By whose NICs bytes leave the nodes that have them: those of holders, and of
+/// devices beside them that lack the bytes, which may pass them on. All ascend.
+Devices sendersOf(const Cluster &cluster, const Devices &holders,
+                  const Devices &lacking) {
+  std::set<int64_t> nodes;
+  for (int64_t device : holders)
+    nodes.insert(cluster.node(device));
+  Devices senders = holders;
+  for (int64_t device : lacking)
+    if (nodes.count(cluster.node(device)))
+      senders.push_back(device);
+  std::sort(senders.begin(), senders.end());
+  return senders;
+}
+
 /// The devices that stand for the ports by which others, which are ascending,
 /// send on a level, or receive.
 Devices portsOf(const Cluster &cluster, const Devices &devices, bool inter,
@@ -181,10 +196,11 @@ void BusyPorts::add(const Devices &holders, const Devices &lacking,
   }
   if (remote.empty())
     return;
-  Devices nics = portsOf(cluster, holders, /*inter=*/true, /*send=*/true);
+  Devices senders = sendersOf(cluster, holders, lacking);
+  Devices nics = portsOf(cluster, senders, /*inter=*/true, /*send=*/true);
   busy[{true, true, nics}] +=
       double(bytes) /
-      fastest(holders, remote, &dtrt::LinkRates::sendBytesPerSecond);
+      fastest(senders, remote, &dtrt::LinkRates::sendBytesPerSecond);
 }
 
 void BusyPorts::addSite(const dtrt::Site &site, const Devices &holders,
@@ -263,9 +279,9 @@ void BoundsBuilder::addPairs(const Devices &holders, const Devices &lacking,
   }
   if (holders.size() == 1) {
     auto [near, far] = split(holders.front(), lacking);
-    if (!near.empty())
+    if (!near.empty()) // who may pass it on to the others
       sent[{false, holders.front(), near}] += bytes;
-    if (!far.empty())
+    else if (!far.empty())
       sent[{true, holders.front(), far}] += bytes;
   }
 }
@@ -300,7 +316,8 @@ void BoundsBuilder::add(const Devices &holders, const Devices &wanters,
     addNode(holding[node], devices, bytes);
   }
   if (crosses)
-    nicSets[portsOf(cluster, holders, /*inter=*/true, /*send=*/true)] += bytes;
+    nicSets[portsOf(cluster, sendersOf(cluster, holders, remote),
+                    /*inter=*/true, /*send=*/true)] += bytes;
 }
 
 /// A device and the devices that it exchanges bytes with are as many pairs.

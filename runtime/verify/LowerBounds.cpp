@@ -86,6 +86,7 @@ private:
   Run ofNode(const Devices &devices, int64_t node) const;
   void addNode(Run holders, Run lacking, uint64_t bytes);
   Devices nicsOf(Run devices, bool send) const;
+  Devices sendersOf(const Devices &holders, const Devices &lacking) const;
   /// Holders, and who lacks what they hold.
   using Demand = std::pair<Devices, Devices>;
   void occupyNode(const Demand &demand, Run wanters, double bytes);
@@ -199,9 +200,9 @@ void BoundsBuilder::addPairs(const Devices &holders, const Devices &lacking,
   }
   if (holders.size() == 1) {
     auto [near, far] = split(holders.front(), lacking);
-    if (!near.empty())
+    if (!near.empty()) // who may pass it on to the others
       addBytes(sent[{false, holders.front(), near}], bytes);
-    if (!far.empty())
+    else if (!far.empty())
       addBytes(sent[{true, holders.front(), far}], bytes);
   }
 }
@@ -238,10 +239,26 @@ void BoundsBuilder::add(const LayoutCells::Cell &cell) {
     addNode(near, wanters, cell.bytes);
     first = size_t(wanters.second - lacking.data());
   }
-  if (crosses && !holders.empty())
-    addBytes(nicSets[nicsOf({holders.data(), holders.data() + holders.size()},
-                            /*send=*/true)],
-             cell.bytes);
+  if (!crosses || holders.empty())
+    return;
+  Devices senders = sendersOf(holders, lacking);
+  addBytes(nicSets[nicsOf({senders.data(), senders.data() + senders.size()},
+                          /*send=*/true)],
+           cell.bytes);
+}
+
+/// Whose NICs bytes leave the holders' nodes by: a neighbour of a holder that
+/// lacks them gets them inside, and may send them on.
+Devices BoundsBuilder::sendersOf(const Devices &holders,
+                                 const Devices &lacking) const {
+  Devices senders = holders;
+  for (uint32_t device : lacking) {
+    Run near = ofNode(holders, cluster.node(device));
+    if (near.first != near.second)
+      senders.push_back(device);
+  }
+  std::sort(senders.begin(), senders.end());
+  return senders;
 }
 
 /// What the devices `wanters` of one node lack, over the fastest links.
@@ -284,10 +301,10 @@ void BoundsBuilder::occupy(const Demand &demand, double bytes) {
   }
   if (far.empty())
     return;
-  const Devices &holders = demand.first;
-  Devices nics = nicsOf({holders.data(), holders.data() + holders.size()},
+  Devices senders = sendersOf(demand.first, lacking);
+  Devices nics = nicsOf({senders.data(), senders.data() + senders.size()},
                         /*send=*/true);
-  occupied[{true, true, nics}] += bytes / fastest(holders, far, /*send=*/true);
+  occupied[{true, true, nics}] += bytes / fastest(senders, far, /*send=*/true);
 }
 
 /// What a site lacks comes from without once, wherever in it.

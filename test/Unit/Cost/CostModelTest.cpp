@@ -699,6 +699,28 @@ TEST(Bounds, CountNicsForWhatCrossesNodesOnly) {
   EXPECT_NEAR(seconds({1, 8}), kOnNic, 1e-12);
 }
 
+TEST(Bounds, LetNeighboursOfAHolderPassOnWhatTheyWantToo) {
+  // All of two nodes want what device 0 has: its node has eight NICs for it.
+  // Every device gets it by its island port, at 200 GB/s.
+  Cluster cluster;
+  std::vector<int64_t> all, others;
+  for (int64_t device = 1; device < 16; ++device)
+    (device < 8 ? all : others).push_back(device);
+  EXPECT_NEAR(computeBounds({spread(others)}, cluster).seconds, kOnNic, 1e-12);
+  all.insert(all.end(), others.begin(), others.end());
+  double inIsland = double(kBytes) / 200e9 + 10e-6;
+  EXPECT_NEAR(computeBounds({spread(all)}, cluster).seconds, inIsland, 1e-12);
+  // Links of the same rate count by themselves.
+  cluster.links = {{{false, 0}, {false, 1}, 200}};
+  EXPECT_NEAR(computeBounds({spread(all)}, cluster).seconds, inIsland, 1e-12);
+  // Pairs of 5 of 25 GB/s: eight of them would take 0.6 ms.
+  cluster.links.clear();
+  cluster.channelsPerPeer = 1;
+  cluster.interChannelGBps = 5;
+  cluster.intraChannelGBps = 200;
+  EXPECT_LT(computeBounds({spread(all)}, cluster).seconds, kOnNic / 2);
+}
+
 TEST(Bounds, HoldWithUnequalLinksAndSharedNics) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

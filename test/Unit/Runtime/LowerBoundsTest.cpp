@@ -121,13 +121,25 @@ private:
       addNode(node, near, devices, bytes);
     }
     if (crosses)
-      add(portsOf(holders, true, true), bytes);
+      add(portsOf(sendersOf(holders, lacking), true, true), bytes);
     if (!cluster.links.empty()) {
       occupy(holders, lacking, double(bytes));
       if (!lacking.empty())
         elements.push_back({holders, lacking, double(bytes)});
     }
     addPairs(holders, lacking, bytes);
+  }
+
+  /// Who may send bytes out of a node that has them: holders, and those of
+  /// their nodes that get them, too.
+  DeviceSet sendersOf(const DeviceSet &holders,
+                      const DeviceSet &lacking) const {
+    DeviceSet senders = holders;
+    for (uint32_t holder : holders)
+      for (uint32_t device : lacking)
+        if (cluster.node(device) == cluster.node(holder))
+          senders.insert(device);
+    return senders;
   }
 
   void addNode(int64_t node, const DeviceSet &near, const DeviceSet &lacking,
@@ -166,9 +178,9 @@ private:
       std::set<std::pair<uint32_t, uint32_t>> near, far;
       for (uint32_t to : lacking)
         (sameNode(from, to) ? near : far).insert({from, to});
-      for (const auto &pairs : {near, far})
-        if (!pairs.empty())
-          pairBytes[pairs].second += bytes;
+      // What is near may pass it on.
+      if (const auto &pairs = near.empty() ? far : near; !pairs.empty())
+        pairBytes[pairs].second += bytes;
     }
     double &seconds = bounds.seconds;
     for (const auto &[pairs, sums] : pairBytes) {
@@ -208,9 +220,11 @@ private:
       portSeconds[portsOf({to}, false, false)] +=
           bytes / fastest(all, {to}, /*inter=*/false);
     }
-    if (!far.empty())
-      portSeconds[portsOf(holders, true, true)] +=
-          bytes / fastest(holders, far, /*inter=*/true, /*sends=*/true);
+    if (far.empty())
+      return;
+    DeviceSet senders = sendersOf(holders, lacking);
+    portSeconds[portsOf(senders, true, true)] +=
+        bytes / fastest(senders, far, /*inter=*/true, /*sends=*/true);
   }
 
   /// The first busy device of each node.
