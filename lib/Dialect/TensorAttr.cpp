@@ -1,10 +1,11 @@
 //===- TensorAttr.cpp - #dt.tensor ----------------------------------------===//
 //
 //   <"layers.{}.q_proj.weight" [0 step 1] order 1 + [9],
-//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}]>
+//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}] permute [2, 1, 0]>
 //
 // `bounds` has per dim the number of intervals, then lo and hi of each; 0 and
-// the index where the tensor does not have the dim.
+// the index where the tensor does not have the dim. `permutation` is empty
+// where each dim stands at its own place.
 //
 //===----------------------------------------------------------------------===//
 
@@ -36,7 +37,11 @@ TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
     for (Interval interval : dim.intervals)
       bounds.append({interval.lo, interval.hi});
   }
-  return get(context, name, first, step, order, orderStrides, bounds);
+  std::vector<int64_t> permutation;
+  if (!view.order.isIdentity())
+    permutation = view.order.dims(view.dims.size());
+  return get(context, name, first, step, order, orderStrides, bounds,
+             permutation);
 }
 
 TensorView TensorAttr::toGeometry() const {
@@ -54,12 +59,14 @@ TensorView TensorAttr::toGeometry() const {
       dim.intervals.push_back({rest[1 + 2 * i], rest[2 + 2 * i]});
     rest = rest.drop_front(1 + 2 * rest[0]);
   }
+  view.order = *Permutation::of(getPermutation().vec());
   return view;
 }
 
 static LogicalResult verifyBounds(EmitError emitError,
-                                  llvm::ArrayRef<int64_t> bounds) {
-  for (llvm::ArrayRef<int64_t> rest = bounds; !rest.empty();) {
+                                  llvm::ArrayRef<int64_t> bounds,
+                                  size_t &rank) {
+  for (llvm::ArrayRef<int64_t> rest = bounds; !rest.empty(); ++rank) {
     size_t size = rest[0] == 0 ? 2 : 1 + 2 * rest[0];
     if (rest[0] < 0 || rest[0] > kMaxViewIntervals || size > rest.size())
       return emitError() << "has " << rest[0] << " intervals in a dim";
@@ -72,6 +79,18 @@ static LogicalResult verifyBounds(EmitError emitError,
   return success();
 }
 
+static LogicalResult verifyPermutation(EmitError emitError,
+                                       llvm::ArrayRef<int64_t> permutation,
+                                       size_t rank) {
+  if (permutation.empty())
+    return success();
+  auto order = Permutation::of(permutation.vec());
+  if (permutation.size() == rank && order && !order->isIdentity())
+    return success();
+  return emitError() << "has dims [" << permutation << "] of " << rank
+                     << ", expected each once, and not all in their order";
+}
+
 std::string TensorAttr::memberName(llvm::ArrayRef<int64_t> member) const {
   return withNumbers(getName().getValue(), getFirst(), getStep(), member);
 }
@@ -80,7 +99,8 @@ LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
                                  llvm::ArrayRef<int64_t> first,
                                  llvm::ArrayRef<int64_t> step, int64_t,
                                  llvm::ArrayRef<int64_t> orderStrides,
-                                 llvm::ArrayRef<int64_t> bounds) {
+                                 llvm::ArrayRef<int64_t> bounds,
+                                 llvm::ArrayRef<int64_t> permutation) {
   if (std::string problem = problemOfName(name.getValue(), first.size());
       !problem.empty())
     return emitError() << "the tensor has a name that " << problem;
@@ -92,7 +112,10 @@ LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
   if (llvm::is_contained(step, 0))
     return emitError() << "tensor " << name
                        << " has a step of 0, expected distinct numbers";
-  return verifyBounds(emitError, bounds);
+  size_t rank = 0;
+  if (failed(verifyBounds(emitError, bounds, rank)))
+    return failure();
+  return verifyPermutation(emitError, permutation, rank);
 }
 
 //===----------------------------------------------------------------------===//
@@ -157,7 +180,7 @@ static ParseResult parseNumbers(AsmParser &parser,
 Attribute TensorAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   std::string name;
-  SmallVector<int64_t> first, step, orderStrides, bounds;
+  SmallVector<int64_t> first, step, orderStrides, bounds, permutation;
   int64_t order = 0;
   if (parser.parseLess() || parser.parseString(&name) ||
       parseNumbers(parser, first, step) || parser.parseKeyword("order") ||
@@ -167,15 +190,20 @@ Attribute TensorAttr::parse(AsmParser &parser, Type) {
       parseIntList(parser, orderStrides))
     return {};
   if (parser.parseComma() ||
-      parser.parseCommaSeparatedList(
-          AsmParser::Delimiter::Square,
-          [&] { return parseViewDim(parser, bounds); }) ||
-      parser.parseGreater())
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return parseViewDim(parser, bounds);
+      }))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("permute")) &&
+      parseIntList(parser, permutation))
+    return {};
+  if (parser.parseGreater())
     return {};
   return parser.getChecked<TensorAttr>(
       loc, parser.getContext(), StringAttr::get(parser.getContext(), name),
       ArrayRef<int64_t>(first), ArrayRef<int64_t>(step), order,
-      ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds));
+      ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds),
+      ArrayRef<int64_t>(permutation));
 }
 
 // Of intervals of one size at one distance, how many follow each other.
@@ -231,7 +259,12 @@ void TensorAttr::print(AsmPrinter &printer) const {
   llvm::interleaveComma(view.dims, printer, [&](const ViewDim &dim) {
     printViewDim(printer.getStream(), dim);
   });
-  printer << "]>";
+  printer << "]";
+  if (!getPermutation().empty()) {
+    printer << " permute ";
+    printIntList(printer.getStream(), getPermutation());
+  }
+  printer << ">";
 }
 
 } // namespace dt

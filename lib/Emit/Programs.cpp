@@ -206,6 +206,7 @@ ProgramBuilder::Shards ProgramBuilder::shardsOf(const ShardIndex &index,
     record.flat = entry.shard->range.has_value();
     record.range = entry.shard->range.value_or(Interval());
     record.view = entry.shard->view.value_or(dtrt::kNoView);
+    record.order = entry.shard->order;
     if (&index == &source && flow.sourceBuffers.empty()) {
       made.emplace_back(i, std::move(record));
       continue;

@@ -10,16 +10,26 @@ namespace dt {
 
 namespace {
 
+unsigned numInner(const Shard &shard) {
+  return shard.rank() - shard.numLeading;
+}
+
+/// The dim of the param that stands at a place of the local tensor.
+unsigned dimAt(const Shard &shard, unsigned place) {
+  return shard.numLeading + shard.order[place];
+}
+
 /// The shape of one member's local tensor.
 std::vector<int64_t> innerShape(const Shard &shard) {
   std::vector<int64_t> shape;
-  for (unsigned dim = shard.numLeading; dim < shard.rank(); ++dim)
-    shape.push_back(extentOf(shard.dims[dim]));
+  for (unsigned place = 0; place < numInner(shard); ++place)
+    shape.push_back(extentOf(shard.dims[dimAt(shard, place)]));
   return shape;
 }
 
 /// Maps boxes of local coordinates to boxes of the VPS through the shard's
-/// interval lists, clipped to `bounds`, and appends them to `out`.
+/// interval lists, clipped to `bounds`, and appends them to `out`, in local
+/// order.
 struct RegionWalk {
   const Shard &shard;
   const Box &bounds;
@@ -27,11 +37,13 @@ struct RegionWalk {
   Box local;
   Box box;
 
-  void visit(unsigned dim) {
-    if (dim >= shard.rank()) {
+  void visit(unsigned step) {
+    if (step >= shard.rank()) {
       out.push_back(box);
       return;
     }
+    unsigned dim =
+        step < shard.numLeading ? step : dimAt(shard, step - shard.numLeading);
     int64_t position = 0;
     for (Interval held : shard.dims[dim]) {
       Interval part = intersect(local[dim], {position, position + held.size()});
@@ -41,7 +53,7 @@ struct RegionWalk {
         continue;
       box[dim] = intersect({part.lo + shift, part.hi + shift}, bounds[dim]);
       if (!box[dim].empty())
-        visit(dim + 1);
+        visit(step + 1);
     }
   }
 };
@@ -54,8 +66,8 @@ void appendClipped(const Shard &shard, const Box &bounds,
   if (!shard.range)
     return walk.visit(0);
   for (const Box &inner : splitFlatRange(innerShape(shard), *shard.range)) {
-    for (unsigned dim = 0; dim < inner.rank(); ++dim)
-      walk.local[shard.numLeading + dim] = inner[dim];
+    for (unsigned place = 0; place < inner.rank(); ++place)
+      walk.local[dimAt(shard, place)] = inner[place];
     walk.visit(0);
   }
 }
@@ -102,7 +114,8 @@ bool operator<(const Shard &a, const Shard &b) {
     return a.numLeading < b.numLeading;
   if (a.dims != b.dims)
     return a.dims < b.dims;
-  return std::tie(a.range, a.view) < std::tie(b.range, b.view);
+  return std::tie(a.range, a.view, a.order) <
+         std::tie(b.range, b.view, b.order);
 }
 
 void appendRegions(const Shard &shard, const std::vector<int64_t> &shape,
@@ -134,13 +147,15 @@ std::vector<Box> padding(const Shard &shard,
 std::optional<Interval> localSpan(const Shard &shard, const Box &box) {
   if (box.rank() != shard.rank() || box.empty())
     return std::nullopt;
-  int64_t first = 0, last = 0, stride = 1; // of the inner dims
-  for (unsigned dim = shard.rank(); dim-- > 0;) {
+  for (unsigned dim = 0; dim < shard.numLeading; ++dim)
+    if (localStart(shard.dims[dim], box[dim]) < 0)
+      return std::nullopt;
+  int64_t first = 0, last = 0, stride = 1;
+  for (unsigned place = numInner(shard); place-- > 0;) {
+    unsigned dim = dimAt(shard, place);
     int64_t start = localStart(shard.dims[dim], box[dim]);
     if (start < 0)
       return std::nullopt;
-    if (dim < shard.numLeading)
-      continue;
     first += start * stride;
     last += (start + box[dim].size() - 1) * stride;
     stride *= extentOf(shard.dims[dim]);
@@ -163,14 +178,13 @@ std::optional<LocalView> localView(const Shard &shard, const Box &box) {
     if (localStart(shard.dims[dim], box[dim]) < 0)
       return std::nullopt;
 
-  unsigned numInner = shard.rank() - shard.numLeading;
   LocalView view;
-  view.sizes.resize(numInner);
-  view.strides.resize(numInner);
+  view.sizes.resize(numInner(shard));
+  view.strides.resize(numInner(shard));
   int64_t stride = 1;
   int64_t last = 0; // flat index of the box's last element
-  for (unsigned inner = numInner; inner-- > 0;) {
-    unsigned dim = shard.numLeading + inner;
+  for (unsigned place = numInner(shard); place-- > 0;) {
+    unsigned dim = dimAt(shard, place), inner = shard.order[place];
     int64_t start = localStart(shard.dims[dim], box[dim]);
     if (start < 0)
       return std::nullopt;

@@ -75,23 +75,21 @@ bool carry(const TensorView &view, const std::vector<int64_t> &shape,
            Shard &shard, std::string &error) {
   std::vector<std::vector<Interval>> dims(
       shard.dims.begin(), shard.dims.begin() + shard.numLeading);
-  unsigned next = shard.numLeading;
-  for (unsigned d = 0; d < view.dims.size(); ++d) {
-    const ViewDim &dim = view.dims[d];
-    if (dim.isIndex) {
-      dims.push_back(dim.intervals);
-      continue;
-    }
-    auto carried = throughDim(dim, shape[d], shard.dims[next]);
+  for (const ViewDim &dim : view.dims)
+    dims.push_back(dim.isIndex ? dim.intervals : std::vector<Interval>());
+  std::vector<unsigned> own = dtrt::ownDims(view.dims, view.order);
+  for (unsigned i = 0; i < own.size(); ++i) {
+    auto carried = throughDim(view.dims[own[i]], shape[own[i]],
+                              shard.dims[shard.numLeading + i]);
     if (!carried) {
-      error = "pads dim " + std::to_string(next - shard.numLeading) +
+      error = "pads dim " + std::to_string(i) +
               " of a view that does not have all of the param's in its order";
       return false;
     }
-    dims.push_back(std::move(*carried));
-    ++next;
+    dims[shard.numLeading + own[i]] = std::move(*carried);
   }
   shard.dims = std::move(dims);
+  shard.order = view.order;
   return true;
 }
 
@@ -99,9 +97,8 @@ bool carry(const TensorView &view, const std::vector<int64_t> &shape,
 
 std::vector<int64_t> TensorView::shape() const {
   std::vector<int64_t> out;
-  for (const ViewDim &dim : dims)
-    if (!dim.isIndex)
-      out.push_back(dim.size());
+  for (unsigned dim : dtrt::ownDims(dims, order))
+    out.push_back(dims[dim].size());
   return out;
 }
 
@@ -110,7 +107,7 @@ bool TensorView::isWhole(const std::vector<int64_t> &shape) const {
     if (dims[d].isIndex ||
         dims[d].intervals != std::vector<Interval>{{0, shape[d]}})
       return false;
-  return true;
+  return order.isIdentity();
 }
 
 std::vector<Box> regions(const TensorView &view,
@@ -133,6 +130,9 @@ std::string problemOf(const TensorView &view,
       problem = "has " + textOf(view.dims[d].intervals.front());
     if (!problem.empty())
       return problem + " of dim " + std::to_string(d);
+    if (view.dims[d].isIndex && view.order[d] != d)
+      return "has dim " + std::to_string(d) + ", of which it is one index, " +
+             "at another place";
   }
   return "";
 }

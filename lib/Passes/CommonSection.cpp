@@ -76,7 +76,9 @@ dtrt::NamedView viewOf(const SideTensor &own, uint32_t family) {
   for (auto [d, first] : llvm::enumerate(own.tensor.getFirst()))
     out.leading.push_back(
         {first, own.tensor.getStep()[d], ParamOp(own.param).getShape()[d]});
-  out.dims = own.tensor.toGeometry().dims;
+  TensorView view = own.tensor.toGeometry();
+  out.dims = std::move(view.dims);
+  out.order = view.order;
   return out;
 }
 

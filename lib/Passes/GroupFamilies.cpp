@@ -301,6 +301,8 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
       key.pattern += " as " + splitNumbers(own.getName().str()).pattern();
       for (int64_t bound : own.getBounds())
         key.pattern += " " + std::to_string(bound);
+      for (int64_t dim : own.getPermutation())
+        key.pattern += " permute " + std::to_string(dim);
     }
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());

@@ -91,6 +91,8 @@ void Reader::readShard(ShardOp op) {
   record.range = shard.range.value_or(Interval());
   record.dims = std::move(shard.dims);
   record.view = viewOf(op);
+  if (TensorAttr own = op.getTensorAttr())
+    record.order = own.toGeometry().order;
   shards[op.getBuffer()] = place;
 }
 

@@ -63,6 +63,7 @@ Shard toShard(const dtrt::ShardRecord &record, unsigned numLeading) {
   out.dims = record.dims;
   if (record.flat)
     out.range = record.range;
+  out.order = record.order;
   return out;
 }
 

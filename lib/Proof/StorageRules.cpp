@@ -357,7 +357,19 @@ Interval hullOf(const LocalView &view) {
 }
 
 bool touches(const LocalView &view, Interval elements) {
-  return touchesFrom(view, 0, view.offset, elements);
+  if (std::is_sorted(view.strides.rbegin(), view.strides.rend()))
+    return touchesFrom(view, 0, view.offset, elements);
+  // The dims as they lie in memory, so that few indices have to be looked at.
+  std::vector<std::pair<int64_t, int64_t>> dims;
+  for (size_t d = 0; d < view.sizes.size(); ++d)
+    dims.emplace_back(view.strides[d], view.sizes[d]);
+  std::sort(dims.rbegin(), dims.rend());
+  LocalView sorted = {view.offset, {}, {}};
+  for (auto [stride, size] : dims) {
+    sorted.strides.push_back(stride);
+    sorted.sizes.push_back(size);
+  }
+  return touchesFrom(sorted, 0, sorted.offset, elements);
 }
 
 MaybeFault checkStorage(const TransportPlan &plan,

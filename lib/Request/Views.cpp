@@ -31,6 +31,9 @@ struct Entry {
   std::optional<int64_t> dim;
   std::vector<Take> takes; // of `dim`, in the tensor's order; empty: all
   std::optional<int64_t> each;
+  /// Dims of the model's tensor, but for `each`, in the tensor's order; empty:
+  /// as they are.
+  std::vector<int64_t> permute;
   JsonKey key;
   bool matches = false;
 };
@@ -72,8 +75,9 @@ Take readTake(const Json &json, const std::string &path) {
 /// What other tools call views and a plan cannot carry is refused by name.
 void refuseUnsupported(const Json &json, const std::string &path) {
   for (auto [key, what] :
-       {std::make_pair("transpose", "dims in another order"),
-        {"permute", "dims in another order"},
+       {std::make_pair("transpose",
+                       "two dims in each other's place: say \"permute\" with "
+                       "all dims in its order"),
         {"reshape", "dims that are joined or parted"},
         {"fill", "padding of another value than zero"},
         {"copy_of", "two tensors with the same elements"},
@@ -85,7 +89,7 @@ void refuseUnsupported(const Json &json, const std::string &path) {
 
 Entry readEntry(const Json &json, const std::string &path) {
   refuseUnsupported(asObject(json, path), path);
-  checkKeys(json, path, {"tensor", "of", "dim", "take", "each"});
+  checkKeys(json, path, {"tensor", "of", "dim", "take", "each", "permute"});
   Entry entry;
   entry.path = path;
   entry.key = keyOf(json, path);
@@ -95,6 +99,11 @@ Entry readEntry(const Json &json, const std::string &path) {
     entry.dim = asInteger(*dim, path + ".dim", 0, kMaxRank);
   if (const Json *each = json.find("each"))
     entry.each = asInteger(*each, path + ".each", 0, kMaxRank);
+  if (const Json *permute = json.find("permute")) {
+    entry.permute = asIntegers(*permute, path + ".permute", 0);
+    if (entry.permute.empty())
+      fail(path + ".permute is empty");
+  }
   const Json *takes = json.find("take");
   if (!takes && entry.dim)
     fail(path + " has \"dim\" but no \"take\" along it");
@@ -165,6 +174,7 @@ public:
 
 private:
   ViewDim dimOf(const Entry &entry);
+  Permutation orderOf(const Entry &entry) const;
   void checkDim(const Entry &entry, const char *key, int64_t dim) const;
   void append(ViewDecl view, int64_t each);
   bool isWhole(const TensorView &view, int64_t dim) const;
@@ -225,6 +235,28 @@ ViewDim Viewer::dimOf(const Entry &entry) {
   return out;
 }
 
+/// The order that the entry puts the dims in; the one of `each` stays.
+Permutation Viewer::orderOf(const Entry &entry) const {
+  std::vector<int64_t> dims;
+  auto next = entry.permute.begin();
+  for (int64_t d = 0; d < int64_t(tensor.shape.size()); ++d)
+    if (d == entry.each)
+      dims.push_back(d);
+    else if (next != entry.permute.end())
+      dims.push_back(*next++);
+  auto order = Permutation::of(dims);
+  if (next == entry.permute.end() && dims.size() == tensor.shape.size() &&
+      order)
+    return *order;
+  std::string expected;
+  for (int64_t d = 0; d < int64_t(tensor.shape.size()); ++d)
+    if (d != entry.each)
+      expected += (expected.empty() ? "" : ", ") + std::to_string(d);
+  fail(entry.path + ".permute must be the dims " + expected + " of tensor " +
+       inQuotes(tensor.name) + ", each once, in the order of " +
+       inQuotes(entry.tensor));
+}
+
 /// Whether the view has all of a dim, in its order; padding may follow.
 bool Viewer::isWhole(const TensorView &view, int64_t dim) const {
   const ViewDim &own = view.dims[dim];
@@ -235,26 +267,25 @@ bool Viewer::isWhole(const TensorView &view, int64_t dim) const {
 /// What is known of how the tensor is cut, for a view of it.
 Cut Viewer::cutOf(const TensorView &view) const {
   Cut cut = tensor.cut;
-  // Padding of the side's own takes the place of any other.
-  cut.vocab =
-      cut.vocab && isWhole(view, 0) && view.dims[0].size() == tensor.shape[0];
+  std::vector<unsigned> own = dtrt::ownDims(view.dims, view.order);
+  // Padding of the side's own takes the place of any other. Rows are padded.
+  cut.vocab = cut.vocab && isWhole(view, 0) && view.order[0] == 0 &&
+              view.dims[0].size() == tensor.shape[0];
   if (cut.expertDim && view.dims[*cut.expertDim].isIndex)
     cut.expertDim.reset();
-  for (std::optional<int64_t> *dim :
-       {&cut.tpDim, &cut.fsdpDim, &cut.expertDim}) {
+  for (std::optional<int64_t> *dim : {&cut.tpDim, &cut.expertDim}) {
     if (!*dim)
       continue;
-    if (view.dims[**dim].isIndex) {
-      dim->reset();
-      // FSDP cuts the first dim that is left.
-      if (dim == &cut.fsdpDim && !view.shape().empty())
-        cut.fsdpDim = 0;
-      continue;
-    }
-    int64_t before = **dim;
-    for (int64_t d = 0; d < before; ++d)
-      **dim -= view.dims[d].isIndex;
+    auto place = std::find(own.begin(), own.end(), unsigned(**dim));
+    dim->reset();
+    if (place != own.end())
+      *dim = place - own.begin();
   }
+  // FSDP cuts the first dim that there is.
+  if (own.empty())
+    cut.fsdpDim.reset();
+  else if (cut.fsdpDim)
+    cut.fsdpDim = 0;
   return cut;
 }
 
@@ -290,6 +321,8 @@ void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
     checkDim(entry, "dim", *entry.dim);
     view.view.dims[*entry.dim] = dimOf(entry);
   }
+  if (!entry.permute.empty())
+    view.view.order = orderOf(entry);
   std::string name = filledIn(entry, entry.tensor, "*", matched);
   if (!entry.each) {
     view.name = filledIn(entry, name, "{}", {});

@@ -49,15 +49,26 @@ std::string holdingsText(const std::vector<Holding> &holdings) {
     ordered_json row = {{"devices", holding.devices}, {"dims", dims}};
     if (holding.shard.range)
       row["range"] = toJson(*holding.shard.range);
+    if (!holding.shard.order.isIdentity())
+      row["permute"] = holding.shard.order.dims(holding.shard.rank() -
+                                                holding.shard.numLeading);
     rows.push_back(std::move(row));
   }
   return jsonLines(rows, "        ");
 }
 
+Permutation readOrder(const JsonPlace &at, const Shard &shard) {
+  std::vector<int64_t> dims = at.integers();
+  auto order = Permutation::of(dims);
+  if (!order || dims.size() != shard.rank() - shard.numLeading)
+    at.refuse("the inner dims, each once");
+  return *order;
+}
+
 std::vector<Holding> readHoldings(const JsonPlace &at, unsigned numLeading) {
   std::vector<Holding> out;
   for (size_t i = 0; i < at.size(); ++i) {
-    at[i].expectKeys({"devices", "dims", "range"});
+    at[i].expectKeys({"devices", "dims", "range", "permute"});
     Holding &holding = out.emplace_back();
     holding.devices = at[i]["devices"].integers();
     holding.shard.numLeading = numLeading;
@@ -69,6 +80,8 @@ std::vector<Holding> readHoldings(const JsonPlace &at, unsigned numLeading) {
     }
     if (at[i].has("range"))
       holding.shard.range = readInterval(at[i]["range"]);
+    if (at[i].has("permute"))
+      holding.shard.order = readOrder(at[i]["permute"], holding.shard);
   }
   return out;
 }

@@ -20,21 +20,30 @@ constexpr int kPoison = 0xa5;
 constexpr size_t kMaxReported = 8;
 
 /// `count` elements that are contiguous in a member's buffer and, unless they
-/// are padding, in the tensor.
+/// are padding, at one distance in the tensor.
 struct Run {
   int64_t local = 0; // elements from the start of the buffer
   int64_t count = 0;
   int64_t position = -1; // in the VPS; -1: padding
+  int64_t step = 1;      // from each element's position to the next one's
 };
 
-/// Walks the local rows of a shard's inner dims.
+/// Walks the local rows of a shard's inner dims, which it has as they stand in
+/// the local tensor.
 class RowWalker {
 public:
-  RowWalker(const Family &family, const ShardRecord &shard)
-      : shard(shard), shape(family.shape) {
-    dims.assign(shard.dims.begin() + family.numLeading(), shard.dims.end());
+  RowWalker(const Family &family, const ShardRecord &shard) : shard(shard) {
+    std::vector<int64_t> inFamily(family.shape.size(), 1);
+    for (size_t dim = inFamily.size(); dim-- > 1;)
+      inFamily[dim - 1] = inFamily[dim] * family.shape[dim];
+    for (unsigned place = 0; place < family.shape.size(); ++place) {
+      unsigned dim = shard.order[place];
+      shape.push_back(family.shape[dim]);
+      strides.push_back(inFamily[dim]);
+      dims.push_back(shard.dims[family.numLeading() + dim]);
+    }
     if (shape.empty()) { // a scalar is a row of one element
-      shape = {1};
+      shape = strides = {1};
       dims = {{{0, 1}}};
     }
     for (const auto &intervals : dims) {
@@ -69,7 +78,7 @@ public:
 private:
   /// VPS position of the row's column 0; -1 when the row is padding.
   int64_t rowPosition(int64_t row) const {
-    int64_t position = 0, stride = shape.back();
+    int64_t position = 0;
     for (size_t dim = dims.size() - 1; dim-- > 0;) {
       int64_t local = row % extents[dim];
       row /= extents[dim];
@@ -80,8 +89,7 @@ private:
           dims[dim][interval].lo + local - starts[dim][interval];
       if (coordinate >= shape[dim])
         return -1;
-      position += coordinate * stride;
-      stride *= shape[dim];
+      position += coordinate * strides[dim];
     }
     return position;
   }
@@ -96,14 +104,15 @@ private:
       int64_t lo = std::max(from, stored.lo), hi = std::min(to, stored.hi);
       if (lo < hi)
         visit(Run{lo - stored.lo, hi - lo,
-                  position < 0 ? -1 : position + (lo - from)});
+                  position < 0 ? -1 : position + (lo - from) * strides.back(),
+                  strides.back()});
     };
-    clipped(local, local + real, start + interval.lo);
+    clipped(local, local + real, start + interval.lo * strides.back());
     clipped(local + real, local + interval.size(), -1);
   }
 
   const ShardRecord &shard;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape, strides; // of the family
   std::vector<std::vector<Interval>> dims;
   std::vector<std::vector<int64_t>> starts; // of intervals, in local order
   std::vector<int64_t> extents;
@@ -163,7 +172,7 @@ template <typename T>
 void fillRun(std::byte *buffer, const Run &run, const Pattern &pattern) {
   T *out = reinterpret_cast<T *>(buffer) + run.local;
   for (int64_t i = 0; i < run.count; ++i)
-    out[i] = T(pattern.at(run.position + i));
+    out[i] = T(pattern.at(run.position + i * run.step));
 }
 
 template <typename T>
@@ -176,7 +185,7 @@ int64_t countWrong(const std::byte *buffer, const Run &run,
       wrong += in[i] != 0;
   else
     for (int64_t i = 0; i < run.count; ++i)
-      wrong += in[i] != T(pattern.at(run.position + i));
+      wrong += in[i] != T(pattern.at(run.position + i * run.step));
   return wrong;
 }
 
@@ -207,7 +216,8 @@ void reportRun(const std::byte *buffer, const Run &run, const Pattern &pattern,
   for (int64_t i = 0; i < run.count; ++i) {
     if (report.first.size() >= kMaxReported)
       return;
-    T expected = run.position < 0 ? T(0) : T(pattern.at(run.position + i));
+    int64_t position = run.position + i * run.step;
+    T expected = run.position < 0 ? T(0) : T(pattern.at(position));
     if (in[i] == expected)
       continue;
     std::ostringstream line;
@@ -216,7 +226,7 @@ void reportRun(const std::byte *buffer, const Run &run, const Pattern &pattern,
     if (run.position < 0)
       line << "padding at local element " << run.local + i;
     else
-      line << "position " << run.position + i;
+      line << "position " << position;
     line << ": found 0x" << std::hex << uint64_t(in[i]) << ", expected 0x"
          << uint64_t(expected);
     report.first.push_back(line.str());

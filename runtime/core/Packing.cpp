@@ -15,10 +15,34 @@ namespace dtrt {
 
 namespace {
 
+/// A matrix whose rows one side has in one piece, and whose columns the other.
+bool isTransposed(const StridedCopy::Dim *dim, int64_t run) {
+  return (dim[0].source == run && dim[1].destination == run) ||
+         (dim[0].destination == run && dim[1].source == run);
+}
+
+/// Its square tiles one after the other: each line of memory is used up while
+/// it is in the cache.
+void copyTiled(std::byte *to, const std::byte *from,
+               const StridedCopy::Dim *dim, int64_t run) {
+  constexpr int64_t kTile = 32;
+  for (int64_t i = 0; i < dim[0].size; i += kTile)
+    for (int64_t j = 0; j < dim[1].size; j += kTile) {
+      StridedCopy::Dim inner = dim[1];
+      inner.size = std::min(kTile, dim[1].size - j);
+      for (int64_t row = i; row < std::min(i + kTile, dim[0].size); ++row)
+        copyRuns(to + row * dim[0].destination + j * inner.destination,
+                 from + row * dim[0].source + j * inner.source, inner, run,
+                 /*stream=*/false);
+    }
+}
+
 void copyDims(std::byte *to, const std::byte *from, const StridedCopy::Dim *dim,
               size_t count, int64_t run, bool stream) {
   if (count == 1)
     return copyRuns(to, from, *dim, run, stream);
+  if (count == 2 && isTransposed(dim, run))
+    return copyTiled(to, from, dim, run);
   for (int64_t i = 0; i < dim->size; ++i) {
     copyDims(to, from, dim + 1, count - 1, run, stream);
     to += dim->destination;

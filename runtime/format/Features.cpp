@@ -100,6 +100,8 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(common.summary.bytesInPlace > 0, Feature::InPlace) |
                    only(!common.memberSets.empty(), Feature::Collectives) |
                    only(!common.views.empty(), Feature::Views);
+  for (const NamedView &view : common.views)
+    out |= only(!view.order.isIdentity(), Feature::PermutedViews);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

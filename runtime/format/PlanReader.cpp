@@ -179,6 +179,14 @@ Status PlanReader::State::load() {
   return {};
 }
 
+/// Shards of a view are stored in its order.
+static void setOrders(const PlanCommon &common,
+                      std::vector<ShardRecord> &shards) {
+  for (ShardRecord &shard : shards)
+    if (shard.view < common.views.size())
+      shard.order = common.views[shard.view].order;
+}
+
 Result<RankProgram>
 PlanReader::State::program(const SectionEntry &entry) const {
   std::string name = programName(entry.device);
@@ -190,6 +198,8 @@ PlanReader::State::program(const SectionEntry &entry) const {
     return makeError(name, ": ", program.status().message());
   if (program->device != entry.device)
     return makeError(name, " says that it is that of device ", program->device);
+  setOrders(common, program->source);
+  setOrders(common, program->destination);
   DTRT_RETURN_IF_ERROR(checkProgram(common, devices, *program, budget));
   return program;
 }

@@ -399,6 +399,17 @@ Status CommonDecoder::decodeView(const fb::View &from) {
       view.dims.back().intervals.push_back(
           {dim.bounds()->Get(i), dim.bounds()->Get(i + 1)});
   }
+  if (from.order()) {
+    std::vector<int64_t> places;
+    if (count(from.order()) == view.dims.size())
+      places.assign(from.order()->begin(), from.order()->end());
+    auto order = Permutation::of(places);
+    if (!order || order->isIdentity())
+      return makeError("view ", to.views.size(), " has ", count(from.order()),
+                       " places for ", view.dims.size(),
+                       " dims, expected each dim once, and not in order");
+    view.order = *order;
+  }
   to.views.push_back(std::move(view));
   return {};
 }

@@ -242,8 +242,15 @@ encodeView(const NamedView &view, flatbuffers::FlatBufferBuilder &builder) {
   }
   auto name = builder.CreateString(view.name);
   auto leadingVector = builder.CreateVectorOfStructs(leading);
+  auto dimVector = builder.CreateVector(dims);
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> order;
+  if (!view.order.isIdentity()) {
+    std::vector<int64_t> places = view.order.dims(unsigned(view.dims.size()));
+    order = builder.CreateVector(
+        std::vector<uint8_t>(places.begin(), places.end()));
+  }
   return fb::CreateView(builder, uint8_t(view.side), view.family, name,
-                        leadingVector, builder.CreateVector(dims));
+                        leadingVector, dimVector, order);
 }
 
 flatbuffers::Offset<fb::Summary>

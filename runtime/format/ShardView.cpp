@@ -47,11 +47,13 @@ Result<std::vector<int64_t>> localStarts(const Family &family,
 }
 
 /// First and last element of the inner box, flattened in the local tensor.
-Interval flatHull(const Family &family, const std::vector<int64_t> &shape,
+Interval flatHull(const Family &family, Permutation order,
+                  const std::vector<int64_t> &shape,
                   const std::vector<int64_t> &starts,
                   const std::vector<int64_t> &size) {
   Interval hull;
-  for (unsigned dim = family.numLeading(); dim < shape.size(); ++dim) {
+  for (unsigned place = 0; place < family.shape.size(); ++place) {
+    unsigned dim = family.numLeading() + order[place];
     hull.lo = hull.lo * shape[dim] + starts[dim];
     hull.hi = hull.hi * shape[dim] + starts[dim] + size[dim] - 1;
   }
@@ -233,7 +235,8 @@ Interval storageHull(const Family &family, const ShardRecord &shard,
   auto starts = localStarts(family, shard, box.offset, box.size);
   if (!starts.ok())
     return {};
-  Interval hull = flatHull(family, localShape(shard), *starts, box.size);
+  Interval hull =
+      flatHull(family, shard.order, localShape(shard), *starts, box.size);
   int64_t first = shard.flat ? shard.range.lo : 0;
   return {hull.lo - first, hull.hi - first};
 }
@@ -315,8 +318,9 @@ Status checkInside(const Family &family, const ShardRecord &shard,
   DTRT_RETURN_IF_ERROR(starts);
   if (!shard.flat)
     return {};
-  return checkRange(family, shard, offset,
-                    flatHull(family, localShape(shard), *starts, size));
+  return checkRange(
+      family, shard, offset,
+      flatHull(family, shard.order, localShape(shard), *starts, size));
 }
 
 Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
@@ -325,7 +329,7 @@ Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
   auto starts = localStarts(family, shard, offset, size);
   DTRT_RETURN_IF_ERROR(starts);
   std::vector<int64_t> shape = localShape(shard);
-  Interval hull = flatHull(family, shape, *starts, size);
+  Interval hull = flatHull(family, shard.order, shape, *starts, size);
   DTRT_RETURN_IF_ERROR(checkRange(family, shard, offset, hull));
   ShardView view;
   view.offset = hull.lo - (shard.flat ? shard.range.lo : 0);
@@ -333,7 +337,8 @@ Result<ShardView> viewOf(const Family &family, const ShardRecord &shard,
   view.sizes.assign(size.begin() + numLeading, size.end());
   view.strides.resize(view.sizes.size());
   int64_t stride = 1;
-  for (size_t dim = view.sizes.size(); dim-- > 0;) {
+  for (unsigned place = unsigned(view.sizes.size()); place-- > 0;) {
+    unsigned dim = shard.order[place];
     view.strides[dim] = stride;
     stride *= shape[numLeading + dim];
   }

@@ -118,9 +118,7 @@ OwnPart ownPart(const PlanCommon &common, const ShardRecord &shard) {
     return {family.shape, {shard.dims.begin() + leading, shard.dims.end()}};
   OwnPart out;
   const NamedView &view = common.views[shard.view];
-  for (unsigned d = 0; d < view.dims.size(); ++d) {
-    if (view.dims[d].isIndex)
-      continue;
+  for (unsigned d : ownDims(view.dims, view.order)) {
     out.fullShape.push_back(view.dims[d].size());
     std::vector<Interval> &own = out.dims.emplace_back();
     Walk walk(view.dims[d], family.shape[d]);
@@ -140,20 +138,23 @@ std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
   for (const NamedView &view : common.views) {
     if (view.side != side || view.family != family)
       continue;
-    OwnBox box = {&view, {}, {}};
-    bool hasAll = true;
-    for (unsigned d = 0; d < view.dims.size() && hasAll; ++d) {
+    std::vector<Interval> places;
+    for (unsigned d = 0; d < view.dims.size(); ++d) {
       Interval wanted = {offset[leading + d],
                          offset[leading + d] + size[leading + d]};
       auto place = Walk(view.dims[d], shape[d]).next(wanted);
-      hasAll = place.has_value();
-      if (!hasAll || view.dims[d].isIndex)
-        continue;
-      box.offset.push_back(place->lo);
-      box.size.push_back(place->size());
+      if (!place)
+        break;
+      places.push_back(*place);
     }
-    if (hasAll)
-      return box;
+    if (places.size() != view.dims.size())
+      continue;
+    OwnBox box = {&view, {}, {}};
+    for (unsigned d : ownDims(view.dims, view.order)) {
+      box.offset.push_back(places[d].lo);
+      box.size.push_back(places[d].size());
+    }
+    return box;
   }
   return std::nullopt;
 }
@@ -171,6 +172,9 @@ Status checkView(const std::vector<Family> &families, const NamedView &view) {
     Status status = checkDim(view.dims[d], family.shape[d]);
     if (!status.ok())
       return makeError("dim ", d, " ", status.message());
+    if (view.dims[d].isIndex && view.order[unsigned(d)] != d)
+      return makeError("has dim ", d,
+                       ", of which it is one index, at another place");
   }
   return {};
 }
@@ -178,13 +182,17 @@ Status checkView(const std::vector<Family> &families, const NamedView &view) {
 Status checkInView(const PlanCommon &common, const ShardRecord &shard,
                    Side side) {
   if (shard.view == kNoView)
-    return {};
+    return shard.order.isIdentity()
+               ? Status()
+               : makeError("is stored in another order than its tensor");
   if (shard.view >= common.views.size())
     return makeError("names view ", shard.view, " of ", common.views.size());
   const NamedView &view = common.views[shard.view];
   std::string name = shortened(view.name);
   if (view.family != shard.family || view.side != side)
     return makeError("names view '", name, "' of another family or side");
+  if (shard.order != view.order)
+    return makeError("is stored in another order than view '", name, "'");
   const Family &family = common.families[shard.family];
   for (unsigned d = 0; d < view.dims.size(); ++d) {
     Walk walk(view.dims[d], family.shape[d]);

@@ -180,9 +180,13 @@ std::string textOf(const ViewDim &dim) {
 }
 
 std::string textOf(const NamedView &view) {
-  const auto &[side, family, name, leading, dims] = view;
-  return std::string(sideName(side)) + " " + name + " " + textOf(leading) +
-         " of family #" + std::to_string(family) + " " + textOf(dims);
+  const auto &[side, family, name, leading, dims, order] = view;
+  std::string text = std::string(sideName(side)) + " " + name + " " +
+                     textOf(leading) + " of family #" + std::to_string(family) +
+                     " " + textOf(dims);
+  if (!order.isIdentity())
+    text += " permuted " + textOf(order.dims(unsigned(dims.size())));
+  return text;
 }
 
 void compareViews(const PlanCommon &a, const PlanCommon &b,
@@ -461,7 +465,8 @@ private:
   }
 
   bool sameItem(const ShardRecord &a, const ShardRecord &b) {
-    const auto &[own, states, dims, flat, range, view] = a;
+    const auto &[own, states, dims, flat, range, view, order] = a;
+    (void)order; // of the view
     return family(own, b.family) && field("states", states, b.states) &&
            field("dims", dims, b.dims) && field("flat", flat, b.flat) &&
            (!flat || field("range", range, b.range)) &&

@@ -61,10 +61,13 @@ Json intervalsJson(const std::vector<std::vector<Interval>> &dims) {
 Json viewJson(const PlanCommon &common, const ShardRecord &shard) {
   const NamedView &view = common.views[shard.view];
   OwnPart part = ownPart(common, shard);
-  return {{"name", view.name},
-          {"numbers", numbersHeld(view.leading, shard)},
-          {"shape", part.fullShape},
-          {"dims", intervalsJson(part.dims)}};
+  Json out = {{"name", view.name},
+              {"numbers", numbersHeld(view.leading, shard)},
+              {"shape", part.fullShape},
+              {"dims", intervalsJson(part.dims)}};
+  if (!view.order.isIdentity())
+    out["permute"] = ownDims(view.dims, view.order);
+  return out;
 }
 
 Json shardJson(const PlanCommon &common, const ShardRecord &shard, Side side) {

@@ -104,7 +104,12 @@ private:
     if (!shard.flat)
       addRegionBox(start, extents);
     else if (shard.range.size() > 0)
-      addRange(family.numLeading(), start, shard.range);
+      addRange(0, start, shard.range);
+  }
+
+  /// The inner dim at a place of the local tensor.
+  unsigned dimAt(unsigned place) const {
+    return family.numLeading() + shard.order[place];
   }
 
   void addRegionBox(const std::vector<int64_t> &from,
@@ -114,18 +119,20 @@ private:
     items.push_back({0, uint32_t(items.size()), -1});
   }
 
-  /// A range of elements, flattened from `dim` on, where the inner dims before
-  /// it are at `at`: a row in part, whole rows, a row in part.
-  void addRange(unsigned dim, std::vector<int64_t> at, Interval range) {
-    if (dim == extents.size()) // scalars
+  /// A range of elements, flattened from `place` on, where the inner dims
+  /// before it are at `at`: a row in part, whole rows, a row in part.
+  void addRange(unsigned place, std::vector<int64_t> at, Interval range) {
+    unsigned places = unsigned(family.shape.size());
+    if (place == places) // scalars
       return addRegionBox(at, extents);
+    unsigned dim = dimAt(place);
     int64_t below = 1;
-    for (size_t inner = dim + 1; inner < extents.size(); ++inner)
-      below *= extents[inner];
+    for (unsigned inner = place + 1; inner < places; ++inner)
+      below *= extents[dimAt(inner)];
     int64_t row = range.lo / below, last = range.hi / below;
     auto addPart = [&](int64_t which, Interval part) {
       at[dim] = which;
-      addRange(dim + 1, at, part);
+      addRange(place + 1, at, part);
     };
     if (row == last && row * below < range.lo)
       return addPart(row, {range.lo % below, range.hi % below});
@@ -136,8 +143,8 @@ private:
     if (row == last)
       return;
     std::vector<int64_t> to = extents;
-    for (size_t inner = family.numLeading(); inner < dim; ++inner)
-      to[inner] = at[inner] + 1;
+    for (unsigned outer = 0; outer < place; ++outer)
+      to[dimAt(outer)] = at[dimAt(outer)] + 1;
     at[dim] = row;
     to[dim] = last;
     addRegionBox(at, to);

@@ -24,14 +24,16 @@ namespace {
 constexpr uint64_t kArenaSlack = 4096;
 
 /// How many of the first `count` elements of the shard's local tensor, from
-/// `dim` on, lie inside the family's shape.
+/// its inner dim at `place` on, lie inside the family's shape.
 int64_t realPrefix(const Family &family, const ShardRecord &shard,
-                   const std::vector<int64_t> &extents, unsigned dim,
+                   const std::vector<int64_t> &extents, unsigned place,
                    int64_t count) {
-  if (dim == family.rank())
+  if (place == family.shape.size())
     return count;
+  unsigned dim = family.numLeading() + shard.order[place];
   int64_t below = 1, realBelow = 1;
-  for (unsigned d = dim + 1; d < family.rank(); ++d) {
+  for (unsigned p = place + 1; p < family.shape.size(); ++p) {
+    unsigned d = family.numLeading() + shard.order[p];
     int64_t shape = family.shape[d - family.numLeading()], real = 0;
     for (const Interval &interval : shard.dims[d])
       real += Interval{interval.lo, std::min(interval.hi, shape)}.size();
@@ -50,7 +52,7 @@ int64_t realPrefix(const Family &family, const ShardRecord &shard,
     whole -= taken;
     if (taken < interval.size()) {
       if (interval.lo + taken < shape)
-        result += realPrefix(family, shard, extents, dim + 1, rest);
+        result += realPrefix(family, shard, extents, place + 1, rest);
       break;
     }
   }
@@ -60,13 +62,12 @@ int64_t realPrefix(const Family &family, const ShardRecord &shard,
 /// Elements of the shard that are no padding, all members together.
 int64_t realElements(const Family &family, const ShardRecord &shard) {
   std::vector<int64_t> extents = localShape(shard);
-  unsigned inner = family.numLeading();
   int64_t all = 1;
-  for (unsigned dim = inner; dim < family.rank(); ++dim)
+  for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
     all *= extents[dim];
   Interval stored = shard.flat ? shard.range : Interval{0, all};
-  int64_t perMember = realPrefix(family, shard, extents, inner, stored.hi) -
-                      realPrefix(family, shard, extents, inner, stored.lo);
+  int64_t perMember = realPrefix(family, shard, extents, 0, stored.hi) -
+                      realPrefix(family, shard, extents, 0, stored.lo);
   return perMember * numMembers(family, shard);
 }
 

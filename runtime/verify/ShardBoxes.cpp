@@ -19,34 +19,41 @@ public:
         offset(family.rank()), size(family.rank()) {}
 
   void append() {
-    unsigned inner = family.numLeading();
     for (unsigned dim = 0; dim < family.rank(); ++dim)
       local[dim] = {0, extents[dim]};
-    for (unsigned dim = 0; dim < inner; ++dim)
+    for (unsigned dim = 0; dim < family.numLeading(); ++dim)
       if (!take(dim))
         return;
     if (shard.flat)
-      appendRange(inner, shard.range);
+      appendRange(0, shard.range);
     else
-      appendLocal(inner);
+      appendLocal(0);
   }
 
 private:
-  /// The elements `range` of the local tensor's dims from `dim` on, in order.
-  void appendRange(unsigned dim, Interval range) {
+  /// The inner dim at a place of the local tensor.
+  unsigned dimAt(unsigned place) const {
+    return family.numLeading() + shard.order[place];
+  }
+
+  /// The elements `range` of the local tensor's places from `place` on, in
+  /// order.
+  void appendRange(unsigned place, Interval range) {
     if (range.size() == 0 || steps.spent())
       return;
-    if (dim == family.rank())
-      return appendLocal(dim); // a scalar
+    unsigned places = unsigned(family.shape.size());
+    if (place == places)
+      return appendLocal(place); // a scalar
+    unsigned dim = dimAt(place);
     int64_t below = 1;
-    for (unsigned d = dim + 1; d < family.rank(); ++d)
-      below *= extents[d];
+    for (unsigned p = place + 1; p < places; ++p)
+      below *= extents[dimAt(p)];
     Interval rows = {range.lo / below, range.hi / below};
     int64_t head = range.lo % below, tail = range.hi % below;
     auto part = [&](int64_t row, Interval inside) {
       local[dim] = {row, row + 1};
       if (take(dim))
-        appendRange(dim + 1, inside);
+        appendRange(place + 1, inside);
     };
     if (rows.lo == rows.hi)
       return part(rows.lo, {head, tail});
@@ -54,19 +61,19 @@ private:
       part(rows.lo++, {head, below});
     if (rows.size() > 0) {
       local[dim] = rows;
-      for (unsigned d = dim + 1; d < family.rank(); ++d)
-        local[d] = {0, extents[d]};
+      for (unsigned p = place + 1; p < places; ++p)
+        local[dimAt(p)] = {0, extents[dimAt(p)]};
       if (take(dim))
-        appendLocal(dim + 1);
+        appendLocal(place + 1);
     }
     if (tail > 0)
       part(rows.hi, {0, tail});
   }
 
-  /// Local extents in the dims from `dim` on; those before have been taken.
-  void appendLocal(unsigned dim) {
-    for (; dim < family.rank(); ++dim)
-      if (!take(dim))
+  /// Local extents at the places from `place` on; those before have been taken.
+  void appendLocal(unsigned place) {
+    for (; place < family.shape.size(); ++place)
+      if (!take(dimAt(place)))
         return;
     appendProduct(0);
   }

@@ -21,6 +21,8 @@ void ShardTable::setKey(const ShardRecord &shard, Side side, Key &key) {
     for (const Interval &interval : intervals)
       key.insert(key.end(), {interval.lo, interval.hi});
   }
+  if (!shard.order.isIdentity())
+    key.push_back(int64_t(shard.order.bits()));
 }
 
 ShardTable::Row &ShardTable::rowOf(const ShardRecord &shard, Side side) {

@@ -107,3 +107,56 @@ dt.layout @side of @model on [@m] world 2 {
   // expected-error@+1 {{cuts dim 0 of 'v' of @w over axis "tp" into 2 equal pieces, which do not divide 3}}
   dt.place @w as <"v" order 0, [{0:3}, {0:4}]> [{"tp"}, {}]
 }
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims [1, 1] of 2, expected each once, and not all in their order}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] permute [1, 1]> shards rank 0 at [0, 0] size [4, 8]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims [0, 1] of 2, expected each once, and not all in their order}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] permute [0, 1]> shards rank 0 at [0, 0] size [8, 4]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims [1, 0, 2] of 2, expected each once}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] permute [1, 0, 2]> shards rank 0 at [0, 0] size [4, 8]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dim 0, of which it is one index, at another place}}
+  dt.place @w as <"v" order 0, [at 3, {0:4}] permute [1, 0]> shards rank 0 at [0] size [4]
+}
+
+// -----
+
+// Shards are in the tensor's order of dims.
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{places [0:8)x[0:4) on rank 0, outside [0:4)x[0:8)}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] permute [1, 0]> shards rank 0 at [0, 0] size [8, 4]
+}

@@ -1,12 +1,13 @@
 """Random views: each side has tensors of its own, made of the model's.
 
 A case is a model, and for each side a random way to take its tensors apart
-(blocks of a dim in any order, a dim as one tensor per index, zeros between) and
-to lay them out (explicit shards with ranges, or sizes with ZeRO-1). The plan is
-compiled, verified, held to the lower bound and run with every byte checked.
-What each device stores is compared with numpy: own tensors are gathered from
-arrays of element numbers, cut as the request says, and must be, element by
-element, what the program of that device says that it has.
+(blocks of a dim in any order, a dim as one tensor per index, zeros between,
+dims in another order) and to lay them out (explicit shards with ranges, or
+sizes with ZeRO-1). The plan is compiled, verified, held to the lower bound and
+run with every byte checked. What each device stores is compared with numpy: own
+tensors are gathered from arrays of element numbers, cut as the request says,
+and must be, element by element, what the program of that device says that it
+has.
 
 A failing case prints its seed; `--seed S --first N --count 1` runs it again.
 """
@@ -33,6 +34,7 @@ class Own:
     name: str
     base: str
     elements: np.ndarray
+    dims: list  # of the model's tensor, as its own
 
 
 def letter(number):
@@ -118,7 +120,7 @@ def add_views(rng, side, name, layers, shape, prefix):
     the name is the layer's number."""
     numbers = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
 
-    def add(own, elements):
+    def add(own, elements, places):
         for layer in layers:
             number = str(layer)
             side.owns.append(
@@ -126,14 +128,16 @@ def add_views(rng, side, name, layers, shape, prefix):
                     own.replace("*", number),
                     name.replace("*", number),
                     elements,
+                    places,
                 )
             )
 
     if rng.random() < 0.15:
-        return add(name, numbers)
+        return add(name, numbers, list(range(len(shape))))
     each = rng.randrange(len(shape)) if rng.random() < 0.3 else None
     dims = [d for d in range(len(shape)) if d != each]
     dim = rng.choice(dims) if dims and rng.random() < 0.8 else None
+    order = rng.sample(dims, len(dims)) if rng.random() < 0.5 else None
     parts = parts_of(rng, shape[dim]) if dim is not None else [(None, None)]
     for take, rows in parts:
         own = f"{name}.{prefix}{letter(len(side.views))}"
@@ -141,12 +145,16 @@ def add_views(rng, side, name, layers, shape, prefix):
         if take:
             entry |= {"dim": dim, "take": take}
         part = taken(numbers, dim, rows) if take else numbers
+        if order:
+            entry["permute"] = order
+        places = order or dims
         if each is None:
-            add(own, part)
+            add(own, part.transpose(places), places)
         else:
             entry |= {"each": each, "tensor": own + ".of{}"}
+            part = part.transpose([each, *places])
             for k in range(shape[each]):
-                add(f"{own}.of{k}", np.take(part, k, axis=each))
+                add(f"{own}.of{k}", part[k], places)
         side.views.append(entry)
 
 
@@ -287,7 +295,11 @@ def stored(shard, shapes):
     ):
         numbers = numbers * size + grid
         inside &= grid < size
-    numbers = np.where(inside, numbers, PADDING).ravel()
+    numbers = np.where(inside, numbers, PADDING)
+    if order := shard.get("view", {}).get("permute"):
+        left_out = [dim for dim in range(numbers.ndim) if dim not in order]
+        numbers = numbers.transpose([*left_out, *order])
+    numbers = numbers.ravel()
     return numbers[slice(*shard["range"])] if "range" in shard else numbers
 
 
@@ -343,21 +355,23 @@ def compare_side(name, side, programs, shapes):
 def check_deliveries(rows, sides, shapes):
     """The same elements by all three names of a delivery."""
     owns = {
-        name: {own.name: own.elements for own in side.owns}
+        name: {own.name: own for own in side.owns}
         for name, side in sides.items()
     }
 
-    def part(array, row):
+    def part(array, row, dims):
         box = zip(row["offset"], row["size"], strict=True)
-        return array[tuple(slice(o, o + s) for o, s in box)].ravel().tolist()
+        own = array[tuple(slice(o, o + s) for o, s in box)]
+        return own.transpose(np.argsort(dims)).ravel().tolist()
 
     for row in rows:
         shape = shapes[row["tensor"]]
         numbers = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
-        want = part(numbers, row)
+        want = part(numbers, row, range(len(shape)))
         for side in ("source", "destination"):
             if side in row:
-                own = part(owns[side][row[side]["tensor"]], row[side])
+                tensor = owns[side][row[side]["tensor"]]
+                own = part(tensor.elements, row[side], tensor.dims)
                 assert own == want, f"delivery {row}"
             else:
                 assert row["tensor"] in owns[side], f"delivery {row}"

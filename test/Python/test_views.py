@@ -57,6 +57,17 @@ APART = {
     "rules": [{"match": "*", "fsdp": 0}],
 }  # fmt: skip
 
+TRANSPOSED = {
+    "world": 2,
+    "tp": 2,
+    "views": [
+        {"of": "layers.*.qkv", "tensor": "t.*.qkv", "permute": [1, 0]},
+        {"of": "layers.*.experts", "tensor": "t.*.{}", "each": 0,
+         "permute": [2, 1]},
+    ],
+    "rules": [{"match": "*", "tp": 0}],
+}  # fmt: skip
+
 
 def values_of(state):
     """{name: full tensor} of all that either side has, from the model's."""
@@ -72,6 +83,9 @@ def values_of(state):
         numbers = torch.arange(EXPERTS * 6 * HIDDEN).reshape(EXPERTS, 6, -1)
         experts = (numbers % 127 + 3 * layer).to(dtype)
         values[f"layers.{layer}.experts"] = experts
+        values[f"t.{layer}.qkv"] = qkv.T
+        for e in range(EXPERTS):
+            values[f"t.{layer}.{e}"] = experts[e].T
         for e in range(EXPERTS):
             values[f"h.{layer}.e.{e}.up"] = experts[e, :2]
             values[f"h.{layer}.e.{e}.down"] = experts[e, 2:]
@@ -105,7 +119,9 @@ def _rank(rank, store, path):
 
 
 @pytest.mark.parametrize(
-    "sides", [(FUSED, APART), (APART, FUSED)], ids=["apart", "fused"]
+    "sides",
+    [(FUSED, APART), (APART, FUSED), (FUSED, TRANSPOSED), (TRANSPOSED, APART)],
+    ids=["apart", "fused", "transposed", "transposed-apart"],
 )
 def test_each_side_has_its_own_tensors(sides, tmp_path):
     path = tmp_path / "views.dtplan"

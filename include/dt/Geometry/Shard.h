@@ -7,6 +7,8 @@
 //   gate/up packed [2f, h] at tp 1 of 2: dim 0 = [f/2:f), [3f/2:2f)
 //
 // and a flat range (ZeRO) keeps only local elements [lo, hi) of each member.
+// Where the local tensor has the inner dims in another order, it is row-major
+// in that one.
 //
 //===----------------------------------------------------------------------===//
 
@@ -14,10 +16,13 @@
 #define DT_GEOMETRY_SHARD_H
 
 #include "dt/Geometry/Box.h"
+#include "dtrt/types/Permutation.h"
 
 #include <optional>
 
 namespace dt {
+
+using dtrt::Permutation;
 
 struct Shard {
   /// Per dim, in local order; leading dims first. Intervals of one dim are
@@ -29,9 +34,11 @@ struct Shard {
   /// Which of its side's tensors it is a part of, where a side has tensors of
   /// its own (TensorView.h); none: the param.
   std::optional<uint32_t> view = {};
+  /// Which inner dim stands at which place of the local tensor.
+  Permutation order = {};
 
   unsigned rank() const { return dims.size(); }
-  /// Local extent per dim: sums of the interval sizes.
+  /// Local extent per dim of the param: sums of the interval sizes.
   std::vector<int64_t> localShape() const;
   /// Number of members held: product over the leading dims.
   int64_t numMembers() const;
@@ -39,7 +46,7 @@ struct Shard {
   int64_t elementsPerMember() const;
   friend bool operator==(const Shard &a, const Shard &b) {
     return a.numLeading == b.numLeading && a.dims == b.dims &&
-           a.range == b.range && a.view == b.view;
+           a.range == b.range && a.view == b.view && a.order == b.order;
   }
   friend bool operator<(const Shard &a, const Shard &b);
 };
@@ -59,7 +66,7 @@ std::vector<Box> padding(const Shard &shard, const std::vector<int64_t> &shape);
 struct LocalView {
   int64_t offset = 0;
   std::vector<int64_t> sizes;   // inner dims only
-  std::vector<int64_t> strides; // row-major strides of the local tensor
+  std::vector<int64_t> strides; // of the local tensor
 };
 
 /// The view of `box` inside `shard`; nullopt when one dim of the box is not

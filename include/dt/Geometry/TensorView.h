@@ -8,6 +8,7 @@
 //   k of 2 groups of 4 rows of q, 1 of k, 1 of v    dim 0: [4:5), [10:11)
 //   expert 5 of [8, f, h]                           dim 0: index 5
 //   8 rows of padding after [100, h]                dim 0: [0:100), [100:108)
+//   [in, out] of a linear layer's [out, in]         permute [1, 0]
 //
 // Interval lists are closed under composition: the part of a view that a rank
 // holds is a shard of the param, with the same storage. So what is below the
@@ -31,10 +32,13 @@ using dtrt::ViewDim;
 
 struct TensorView {
   std::vector<ViewDim> dims; // of the param, without its leading dims
+  /// Which dim stands at which place; an index dim, which the view does not
+  /// have, at its own.
+  Permutation order = {};
 
   /// The view's own shape, in elements; index dims are left out.
   std::vector<int64_t> shape() const;
-  /// It is the param: all of its elements, each where it is.
+  /// It is the param: all of its elements, each where it is, row-major.
   bool isWhole(const std::vector<int64_t> &shape) const;
 };
 

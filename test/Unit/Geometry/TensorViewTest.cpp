@@ -41,6 +41,63 @@ std::vector<Interval> carried(const TensorView &view, int64_t size,
   return out ? out->front().shard.dims.front() : std::vector<Interval>();
 }
 
+Permutation swapped() { return *Permutation::of({1, 0}); }
+
+/// Positions, row-major in the param, of the elements of a box.
+Ints elementsOf(const Box &box, const Ints &shape) {
+  Ints out = {0};
+  for (unsigned d = 0; d < box.rank(); ++d) {
+    Ints next;
+    for (int64_t before : out)
+      for (int64_t i = box[d].lo; i < box[d].hi; ++i)
+        next.push_back(before * shape[d] + i);
+    out = std::move(next);
+  }
+  return out;
+}
+
+/// A random range of a permuted tensor: its regions, and where each lies in
+/// memory, against element numbers that are moved by index.
+void expectRangeOfPermuted(std::mt19937 &random) {
+  Ints shape, places = {0, 1, 2};
+  for (int d = 0; d < 3; ++d)
+    shape.push_back(1 + int64_t(random() % 4));
+  std::shuffle(places.begin(), places.end(), random);
+  TensorView view;
+  for (int64_t size : shape)
+    view.dims.push_back({{{0, size}}, false});
+  view.order = *Permutation::of(places);
+  Ints own = view.shape(), numbers;
+  for (int64_t i = 0; i < own[0]; ++i)
+    for (int64_t j = 0; j < own[1]; ++j)
+      for (int64_t k = 0; k < own[2]; ++k) {
+        Ints at(3);
+        at[places[0]] = i, at[places[1]] = j, at[places[2]] = k;
+        numbers.push_back((at[0] * shape[1] + at[1]) * shape[2] + at[2]);
+      }
+  Shard shard;
+  for (int64_t size : own)
+    shard.dims.push_back({{0, size}});
+  int64_t lo = int64_t(random() % numbers.size());
+  int64_t hi = lo + int64_t(random() % (numbers.size() - lo + 1));
+  shard.range = Interval{lo, hi};
+  std::string error;
+  auto out = throughView(view, shape, {{shard, {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  Ints found, expected(numbers.begin() + lo, numbers.begin() + hi);
+  for (const Box &box : regions(out->front().shard, shape)) {
+    Ints elements = elementsOf(box, shape);
+    found.insert(found.end(), elements.begin(), elements.end());
+    auto local = localView(out->front().shard, box);
+    ASSERT_TRUE(local);
+    EXPECT_EQ(expected[local->offset], elements.front());
+    EXPECT_EQ(localSpan(out->front().shard, box)->lo, local->offset);
+  }
+  std::sort(found.begin(), found.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(found, expected);
+}
+
 /// Random parts of [0, size) in a random order.
 std::vector<Interval> randomIntervals(std::mt19937 &random, int64_t size) {
   std::vector<Interval> out;
@@ -138,4 +195,38 @@ TEST(TensorView, OnlyTheWholeParamInItsOrderIsWhole) {
   EXPECT_FALSE(rows({{0, 10}}).isWhole({8}));
   EXPECT_FALSE(rows({{4, 8}, {0, 4}}).isWhole({8}));
   EXPECT_FALSE((TensorView{{{{{0, 1}}, true}}}).isWhole({1}));
+  EXPECT_FALSE(
+      (TensorView{{{{{0, 3}}}, {{{0, 2}}}}, swapped()}).isWhole({3, 2}));
+}
+
+TEST(TensorView, AShardOfAPermutedViewIsStoredInItsOrder) {
+  // Columns 1 and 2 of the [4, 3] that a [3, 4] is transposed.
+  TensorView view = {{{{{0, 3}}}, {{{0, 4}}}}, swapped()};
+  EXPECT_EQ(view.shape(), (Ints{4, 3}));
+  Shard shard;
+  shard.dims = {{{0, 4}}, {{1, 3}}};
+  std::string error;
+  auto out = throughView(view, {3, 4}, {{shard, {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  const Shard &carried = out->front().shard;
+  EXPECT_EQ(carried.dims,
+            (std::vector<std::vector<Interval>>{{{1, 3}}, {{0, 4}}}));
+  auto local = localView(carried, Box::fromOffsetSize({2, 1}, {1, 3}));
+  ASSERT_TRUE(local);
+  EXPECT_EQ(local->offset, 3);
+  EXPECT_EQ(local->strides, (Ints{1, 2}));
+}
+
+TEST(TensorView, RandomRangesOfPermutedViewsAreThoseOfElementNumbers) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  for (int run = 0; run < 500; ++run)
+    expectRangeOfPermuted(random);
+}
+
+TEST(TensorView, AnIndexDimStaysAtItsPlace) {
+  TensorView view = {{{{{1, 2}}, true}, {{{0, 4}}}}, swapped()};
+  EXPECT_EQ(problemOf(view, {3, 4}),
+            "has dim 0, of which it is one index, at another place");
 }

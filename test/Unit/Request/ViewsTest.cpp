@@ -74,6 +74,48 @@ TEST(Views, ofEachIndexLoseTheDim) {
   EXPECT_EQ(viewOf(layout, "expert.1").view.shape(), (Ints{4}));
 }
 
+TEST(Views, haveDimsInTheOrderOfPermute) {
+  LayoutDecl layout = sourceWith(
+      R"({"of": "layers.*.w", "tensor": "h.*.t", "permute": [1, 0],
+          "take": [[3, 6], [0, 3]]})",
+      R"("world": 2, "tp": 2)", R"({"match": "h.*.t", "tp": 0},)");
+  const ViewDecl &view = viewOf(layout, "h.1.t");
+  EXPECT_EQ(view.view.shape(), (Ints{4, 6}));
+  // `take` is of the model's dim, the rule of the own one.
+  EXPECT_EQ(view.view.dims[0].intervals,
+            (std::vector<Interval>{{3, 6}, {0, 3}}));
+  EXPECT_EQ(layout.places.front().placement.dims[0].splits.size(), 1u);
+}
+
+TEST(Views, ofEachIndexAreWithoutThatDimOfPermute) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "w", "shape": [2, 3, 4, 5], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"of": "w", "tensor": "w.{}", "each": 1, "permute": [3, 0, 2]}]},
+          "destination": {"world": 1}})");
+  EXPECT_EQ(viewOf(request.source, "w.2").view.shape(), (Ints{5, 2, 4}));
+}
+
+TEST(Views, ofAModelTypeAreCutAlongTheSameDimWhereverItStands) {
+  Request request = readGood(
+      R"({"model": "llama-tiny.json",
+          "source": {"world": 2, "tp": 2, "views": [
+            {"of": "decoder.layers.*.self_attention.linear_proj.weight",
+             "tensor": "layers.*.o", "permute": [1, 0]}]},
+          "destination": {"world": 1}})");
+  const LayoutDecl &layout = request.source;
+  for (const PlaceDecl &place : layout.places) {
+    if (layout.views[*place.view].name != "layers.7.o")
+      continue;
+    EXPECT_EQ(place.placement.dims[0].splits.front().axis, "tp");
+    EXPECT_TRUE(place.placement.dims[1].splits.empty());
+    return;
+  }
+  FAIL() << "no place of layers.7.o";
+}
+
 TEST(Views, haveZerosBehindTheEndOfTheTensor) {
   LayoutDecl layout = sourceWith(
       R"({"of": "experts", "tensor": "e",

@@ -130,6 +130,39 @@ TEST(BoxTable, MovesRandomBoxesOfEveryDType) {
   }
 }
 
+/// Rows of one side are columns of the other, in more than one tile of the
+/// CPU's own copies.
+TEST(BoxTable, MovesTransposedMatrices) {
+  std::mt19937_64 random(5);
+  for (auto [rows, columns] : {std::pair<int64_t, int64_t>{70, 45},
+                               {32, 64},
+                               {33, 1},
+                               {1, 100},
+                               {3, 200}})
+    for (DType type : {DType::U8, DType::BF16, DType::F32, DType::F64}) {
+      auto width = size_t(byteWidth(type));
+      auto bytes = size_t(2 * rows * columns) * width;
+      std::vector<std::byte> from(bytes), to(bytes), expected(bytes);
+      for (std::byte &byte : from)
+        byte = std::byte(random());
+      StridedCopy copy =
+          makeStridedCopy({2, rows, columns}, {rows * columns, columns, 1},
+                          {rows * columns, 1, rows}, type, type);
+      for (int64_t m = 0; m < 2; ++m)
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < columns; ++j)
+            memcpy(&expected[size_t((m * columns + j) * rows + i) * width],
+                   &from[size_t((m * rows + i) * columns + j) * width], width);
+      copy(to.data(), from.data());
+      ASSERT_EQ(to, expected) << rows << " x " << columns;
+      BoxTable table;
+      std::fill(to.begin(), to.end(), std::byte(0));
+      table.add(to.data(), from.data(), copy);
+      table.runOnHost();
+      ASSERT_EQ(to, expected) << rows << " x " << columns;
+    }
+}
+
 /// Large enough that the CPU's own copies go past the cache; an odd number of
 /// runs, which may be stored in pairs.
 TEST(BoxTable, MovesWhatLargeCopiesMove) {

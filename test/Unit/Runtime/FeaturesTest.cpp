@@ -59,6 +59,8 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"flat", "zero-fill", "element-ranges", "flat-by-tensor"}));
   EXPECT_EQ(featureNames(neededBy(keptSquare())), (Names{"flat", "in-place"}));
   EXPECT_EQ(featureNames(neededBy(viewedPlan())), (Names{"views"}));
+  EXPECT_EQ(featureNames(neededBy(permutedPlan())),
+            (Names{"views", "permuted-views"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -94,9 +96,9 @@ TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
 }
 
 TEST(Features, AreStatedByTheWriter) {
-  for (const TestPlan &plan :
-       {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
-        forwardingPlan(), derivedPlan(), viewedPlan(), relayPlan()}) {
+  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
+                               keptSquare(), forwardingPlan(), derivedPlan(),
+                               viewedPlan(), permutedPlan(), relayPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)

@@ -925,7 +925,7 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
     return plan;
   }
   case 6:
-    return viewedPlan();
+    return rng() % 2 ? viewedPlan() : permutedPlan();
   case 8:
     return relayPlan();
   case 7: {
@@ -963,6 +963,16 @@ TestPlan viewedPlan() {
   for (RankProgram &program : plan.programs)
     for (size_t i = 0; i < program.destination.size(); ++i)
       program.destination[i].view = uint32_t(i);
+  return plan;
+}
+
+TestPlan permutedPlan() {
+  TestPlan plan = viewedPlan();
+  for (NamedView &view : plan.common.views)
+    view.order = *Permutation::of({1, 0});
+  for (RankProgram &program : plan.programs)
+    for (ShardRecord &shard : program.destination)
+      shard.order = plan.common.views[shard.view].order;
   return plan;
 }
 

@@ -91,6 +91,8 @@ TestPlan keptSquare();
 /// tensors of their own: q and k on both devices by rows, v, the last group
 /// first, on device 1.
 TestPlan viewedPlan();
+/// The same, its own tensors transposed.
+TestPlan permutedPlan();
 /// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
 /// one storage.
 TestPlan planByTensor(bool shared);

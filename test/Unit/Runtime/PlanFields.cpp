@@ -118,6 +118,12 @@ bool change(Side &side, Rng &) {
   return true;
 }
 
+/// Of a matrix.
+bool change(Permutation &order, Rng &) {
+  order = order.isIdentity() ? *Permutation::of({1, 0}) : Permutation();
+  return true;
+}
+
 /// Elements go, come twice or change places; what stays the same does not
 /// count.
 template <typename T> bool changeList(std::vector<T> &list, Rng &rng) {
@@ -230,7 +236,7 @@ private:
   }
 
   void add(NamedView &view) {
-    auto &[side, family, name, leading, dims] = view;
+    auto &[side, family, name, leading, dims, order] = view;
     leaf("view.side", side);
     leaf("view.family", family);
     leaf("view.name", name);
@@ -245,6 +251,8 @@ private:
       add("view.intervals", intervals);
       leaf("view.isIndex", isIndex);
     }
+    if (!order.isIdentity())
+      leaf("view.order", order);
   }
 
   void add(const char *name, std::vector<Interval> &intervals) {
@@ -342,7 +350,8 @@ private:
   }
 
   void add(ShardRecord &shard) {
-    auto &[family, states, dims, flat, range, view] = shard;
+    auto &[family, states, dims, flat, range, view, order] = shard;
+    (void)order; // of the view
     leaf("shard.family", family);
     mask("shard.states", states);
     leaf("shard.flat", flat);

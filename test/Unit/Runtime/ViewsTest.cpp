@@ -3,6 +3,7 @@
 #include "ExpectContains.h"
 #include "PlanBuilder.h"
 
+#include "dtrt/format/ShardView.h"
 #include "dtrt/format/Views.h"
 #include "dtrt/report/Deliveries.h"
 #include "dtrt/verify/Verifier.h"
@@ -110,6 +111,46 @@ TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
                  "names view 'h.{}.q' of another family or side");
   expectContains(refusal([](View &v) { v.name = "h.{}.k"; }),
                  "two tensors have the name 'h.1.k'");
+}
+
+TEST(Views, DimsInAnotherOrderAreReadAndTold) {
+  TestPlan plan = permutedPlan();
+  EXPECT_EQ(plan.verdict(), "");
+  auto again = TestPlan::from(plan.reader());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->common.views[0].order, plan.common.views[0].order);
+  EXPECT_EQ(again->programs[1].destination[2].order, *Permutation::of({1, 0}));
+  OwnPart q = ownPart(plan.common, plan.programs[1].destination[0]);
+  EXPECT_EQ(q.fullShape, (std::vector<int64_t>{4, 8}));
+  EXPECT_EQ(q.dims, (Dims{{{0, 4}}, {{6, 8}}}));
+  auto box = ownBox(plan.common, Side::Destination, 0, {0, 6, 1}, {2, 2, 3});
+  ASSERT_TRUE(box);
+  EXPECT_EQ(box->offset, (std::vector<int64_t>{1, 4}));
+  EXPECT_EQ(box->size, (std::vector<int64_t>{3, 2}));
+}
+
+TEST(Views, ABoxOfAPermutedShardIsStrided) {
+  TestPlan plan = permutedPlan();
+  const Family &family = plan.common.families[0];
+  // Rows 6 and 7 of rank 0's [0, 4) and [6, 8), columns 1 and 2.
+  auto view =
+      viewOf(family, plan.programs[0].destination[0], {0, 6, 1}, {1, 2, 2});
+  ASSERT_TRUE(view.ok());
+  EXPECT_EQ(view->offset, 6 + 4);
+  EXPECT_EQ(view->strides, (std::vector<int64_t>{1, 6}));
+  EXPECT_FALSE(view->contiguous());
+}
+
+TEST(Views, AShardInAnotherOrderThanItsViewIsRefused) {
+  TestPlan plan = permutedPlan();
+  ShardRecord &shard = plan.programs[0].destination[0];
+  shard.order = Permutation();
+  expectContains(checkInView(plan.common, shard, Side::Destination).message(),
+                 "is stored in another order than view 'h.{}.q'");
+  shard.view = kNoView;
+  shard.order = *Permutation::of({1, 0});
+  expectContains(checkInView(plan.common, shard, Side::Destination).message(),
+                 "is stored in another order than its tensor");
 }
 
 TEST(Views, AShardOfNoSuchViewIsRefused) {

@@ -38,7 +38,8 @@ namespace dtrt {
   X(Compression, "compression", "slow links whose messages are compressed")    \
   X(CopiesBeside, "copies-beside", "copies that run beside a group")           \
   X(Relays, "relays", "messages may go over a third device")                   \
-  X(Collectives, "collectives", "waves with a library's collectives")
+  X(Collectives, "collectives", "waves with a library's collectives")          \
+  X(PermutedViews, "permuted-views", "views with dims in another order")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

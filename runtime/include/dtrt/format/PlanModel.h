@@ -19,6 +19,7 @@
 #include "dtrt/cost/Compression.h"
 #include "dtrt/types/Collective.h"
 #include "dtrt/types/Interval.h"
+#include "dtrt/types/Permutation.h"
 #include "dtrt/types/Types.h"
 #include "dtrt/types/ViewDim.h"
 
@@ -97,6 +98,9 @@ struct NamedView {
   std::string name;
   std::vector<LeadingDim> leading;
   std::vector<ViewDim> dims; // one per inner dim of the family
+  /// Which inner dim stands at which place; one that the tensor does not have
+  /// at its own.
+  Permutation order = {};
 
   /// The tensor's own name; `member` holds one index per leading dim.
   std::string tensorName(const std::vector<int64_t> &member) const;
@@ -105,10 +109,11 @@ struct NamedView {
 constexpr uint32_t kNoView = UINT32_MAX;
 
 /// What one device holds of a family on one side, for all states in the mask.
-/// Every member has one dense row-major local tensor whose extent in dim d is
-/// the sum of the sizes of dims[d] (intervals in local order, padded VPS
-/// coordinates); with `flat`, only its elements [range.lo, range.hi) are
-/// stored. Parts beyond the family's shape are padding.
+/// Every member has one dense local tensor whose extent in dim d is the sum of
+/// the sizes of dims[d] (intervals in local order, padded VPS coordinates),
+/// row-major in the order of its view; with `flat`, only its elements
+/// [range.lo, range.hi) are stored. Parts beyond the family's shape are
+/// padding.
 struct ShardRecord {
   uint32_t family = 0;
   uint64_t states = 0;
@@ -119,6 +124,9 @@ struct ShardRecord {
   /// intervals then follow each other as that tensor has them. kNoView: the
   /// family's.
   uint32_t view = kNoView;
+  /// That of the view, as the reader has filled it in: which inner dim stands
+  /// at which place of the local tensor.
+  Permutation order = {};
 };
 
 constexpr uint32_t kNoShard = UINT32_MAX;

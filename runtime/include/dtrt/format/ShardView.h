@@ -13,7 +13,7 @@
 
 namespace dtrt {
 
-/// Local extent in each dim: the sums of the interval sizes.
+/// Local extent in each dim of the family: the sums of the interval sizes.
 std::vector<int64_t> localShape(const ShardRecord &shard);
 /// Members held: product over the leading dims.
 int64_t numMembers(const Family &family, const ShardRecord &shard);
@@ -108,7 +108,7 @@ inline StateNumbers statesOf(uint64_t mask) { return StateNumbers(mask); }
 struct ShardView {
   int64_t offset = 0;           // from the start of a member's storage
   std::vector<int64_t> sizes;   // inner dims
-  std::vector<int64_t> strides; // row-major strides of the local tensor
+  std::vector<int64_t> strides; // of the local tensor
   std::vector<int64_t> members; // positions of the members, row-major
   bool contiguous() const;
 };

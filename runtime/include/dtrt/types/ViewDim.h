@@ -4,6 +4,7 @@
 #define DTRT_TYPES_VIEWDIM_H
 
 #include "dtrt/types/Interval.h"
+#include "dtrt/types/Permutation.h"
 
 #include <cstdint>
 #include <vector>
@@ -28,6 +29,16 @@ struct ViewDim {
     return a.isIndex == b.isIndex && a.intervals == b.intervals;
   }
 };
+
+/// The dims that a view has, in its order: which of all each is.
+inline std::vector<unsigned> ownDims(const std::vector<ViewDim> &dims,
+                                     Permutation order) {
+  std::vector<unsigned> out;
+  for (unsigned place = 0; place < dims.size(); ++place)
+    if (!dims[order[place]].isIndex)
+      out.push_back(order[place]);
+  return out;
+}
 
 } // namespace dtrt
 
