@@ -194,6 +194,35 @@ MegatronConfig readGemma3(const ConfigReader &in) {
   return out;
 }
 
+MegatronConfig readGptOss(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.qkvBias = out.projBias = in.flag("attention_bias", true);
+  out.sinks = true;
+  out.experts = in.size("num_local_experts");
+  out.expertFfn = in.size("intermediate_size");
+  out.moeLinearBias = true;
+  out.moeLayers.assign(out.moeLayers.size(), true);
+  return out;
+}
+
+MegatronConfig readLlama4(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.ffn = in.size("intermediate_size_mlp");
+  out.experts = in.size("num_local_experts");
+  out.expertFfn = out.sharedFfn = in.size("intermediate_size");
+  auto numLayers = int64_t(out.moeLayers.size());
+  if (const Json *layers = in.find("moe_layers")) {
+    for (int64_t layer : asIntegers(*layers, in.keyPath("moe_layers"), 0))
+      if (layer < numLayers)
+        out.moeLayers[layer] = true;
+    return out;
+  }
+  int64_t step = in.sizeOr("interleave_moe_layer_step", 1);
+  for (int64_t layer = step - 1; layer < numLayers; layer += step)
+    out.moeLayers[layer] = true;
+  return out;
+}
+
 MegatronConfig readGpt2(const ConfigReader &in) {
   MegatronConfig out;
   out.layers = in.size("n_layer");
@@ -234,6 +263,8 @@ constexpr ModelType kModelTypes[] = {
     {"deepseek_v3", readDeepseekV3},
     {"glm4_moe", readGlm4Moe},
     {"gpt2", readGpt2},
+    {"gpt_oss", readGptOss},
+    {"llama4_text", readLlama4},
 };
 
 void checkSize(const MegatronConfig &config, const std::string &path) {

@@ -57,6 +57,8 @@ private:
   void addAttention(const std::string &prefix);
   void addLatentAttention(const std::string &prefix);
   void addMlp(const std::string &prefix);
+  void addGrouped(const std::string &linear, const std::vector<int64_t> &shape,
+                  const Cut &weight, const Cut &bias);
   void addExperts(const std::string &prefix);
   void addLayer(const std::string &prefix, bool moe);
   void addMtpLayer(int64_t index);
@@ -113,6 +115,8 @@ void TensorLister::addEmbedding() {
 void TensorLister::addAttention(const std::string &prefix) {
   int64_t heads = config.heads * config.headDim;
   int64_t qkv = heads + 2 * config.groups * config.headDim;
+  if (config.sinks)
+    add(prefix + "core_attention.softmax_offset", {config.heads}, rows());
   add(prefix + "linear_proj.weight", {config.hidden, heads}, columns());
   if (config.projBias)
     add(prefix + "linear_proj.bias", {config.hidden}, replicated());
@@ -164,9 +168,23 @@ void TensorLister::addMlp(const std::string &prefix) {
   addPostNorm(prefix + "linear_fc2.");
 }
 
+/// A linear of each expert: weight and bias of one after those of the other.
+void TensorLister::addGrouped(const std::string &linear,
+                              const std::vector<int64_t> &shape,
+                              const Cut &weight, const Cut &bias) {
+  for (int64_t e = 0; e < config.experts; ++e) {
+    std::string number = std::to_string(e);
+    add(linear + "weight" + number, shape, onExpertGrid(weight)).expert = e;
+    if (config.moeLinearBias)
+      add(linear + "bias" + number, {shape[0]}, onExpertGrid(bias)).expert = e;
+  }
+}
+
 void TensorLister::addExperts(const std::string &prefix) {
   int64_t hidden = config.hidden;
   add(prefix + "router.weight", {config.experts, hidden}, replicated());
+  if (config.moeLinearBias)
+    add(prefix + "router.bias", {config.experts}, replicated());
   if (config.expertBias) {
     ModelTensor &bias =
         add(prefix + "router.expert_bias", {config.experts}, replicated());
@@ -174,15 +192,11 @@ void TensorLister::addExperts(const std::string &prefix) {
     bias.dtype = DType::F32;
     bias.cut.fsdpDim.reset();
   }
-  for (int64_t e = 0; e < config.experts; ++e)
-    add(prefix + "experts.linear_fc1.weight" + std::to_string(e),
-        {gatedRowsOf(config.expertFfn), hidden},
-        onExpertGrid(gatedRows(config.expertFfn)))
-        .expert = e;
-  for (int64_t e = 0; e < config.experts; ++e)
-    add(prefix + "experts.linear_fc2.weight" + std::to_string(e),
-        {hidden, config.expertFfn}, onExpertGrid(columns()))
-        .expert = e;
+  int64_t fc1 = gatedRowsOf(config.expertFfn);
+  addGrouped(prefix + "experts.linear_fc1.", {fc1, hidden},
+             gatedRows(config.expertFfn), gatedRows(config.expertFfn));
+  addGrouped(prefix + "experts.linear_fc2.", {hidden, config.expertFfn},
+             columns(), replicated());
   if (config.sharedFfn == 0)
     return;
   if (config.sharedGate)

@@ -19,6 +19,7 @@ namespace {
 #define LAYER "decoder.layers.*."
 #define ATTENTION LAYER "self_attention."
 #define HF "model.layers.*."
+#define GPT2 "transformer.h.*."
 #define TITAN "layers.*."
 
 /// Hugging Face and vLLM.
@@ -187,6 +188,46 @@ constexpr FrameworkTensor kPhi3[] = {
     {LAYER "mlp.linear_fc1.weight", HF "mlp.gate_up_proj.weight"},
 };
 
+/// Its linears are `Conv1D`: rows of the input, columns of the output.
+constexpr FrameworkTensor kGpt2[] = {
+    {"embedding.word_embeddings.weight", "transformer.wte.weight"},
+    {"embedding.position_embeddings.weight", "transformer.wpe.weight"},
+    {"decoder.final_layernorm.weight", "transformer.ln_f.weight"},
+    {"decoder.final_layernorm.bias", "transformer.ln_f.bias"},
+    {ATTENTION "linear_qkv.layer_norm_weight", GPT2 "ln_1.weight"},
+    {ATTENTION "linear_qkv.layer_norm_bias", GPT2 "ln_1.bias"},
+    {ATTENTION "linear_qkv.weight", GPT2 "attn.c_attn.weight",
+     Part::QueryKeyValue, true},
+    {ATTENTION "linear_qkv.bias", GPT2 "attn.c_attn.bias", Part::QueryKeyValue},
+    {ATTENTION "linear_proj.weight", GPT2 "attn.c_proj.weight", Part::All,
+     true},
+    {ATTENTION "linear_proj.bias", GPT2 "attn.c_proj.bias"},
+    {LAYER "mlp.linear_fc1.layer_norm_weight", GPT2 "ln_2.weight"},
+    {LAYER "mlp.linear_fc1.layer_norm_bias", GPT2 "ln_2.bias"},
+    {LAYER "mlp.linear_fc1.weight", GPT2 "mlp.c_fc.weight", Part::All, true},
+    {LAYER "mlp.linear_fc1.bias", GPT2 "mlp.c_fc.bias"},
+    {LAYER "mlp.linear_fc2.weight", GPT2 "mlp.c_proj.weight", Part::All, true},
+    {LAYER "mlp.linear_fc2.bias", GPT2 "mlp.c_proj.bias"},
+};
+
+constexpr FrameworkTensor kLlama4[] = {
+    {LAYER "mlp.linear_fc1.weight", HF "feed_forward.gate_proj.weight",
+     Part::Gate},
+    {LAYER "mlp.linear_fc1.weight", HF "feed_forward.up_proj.weight", Part::Up},
+    {LAYER "mlp.linear_fc2.weight", HF "feed_forward.down_proj.weight"},
+    {LAYER "mlp.router.weight", HF "feed_forward.router.weight"},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     HF "feed_forward.experts.gate_up_proj", Part::All, true},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "feed_forward.experts.down_proj",
+     Part::All, true},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "feed_forward.shared_expert.gate_proj.weight", Part::Gate},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "feed_forward.shared_expert.up_proj.weight", Part::Up},
+    {LAYER "mlp.shared_experts.linear_fc2.weight",
+     HF "feed_forward.shared_expert.down_proj.weight"},
+};
+
 constexpr FrameworkTensor kVllmMixtral[] = {
     {LAYER "mlp.router.weight", HF "block_sparse_moe.gate.weight"},
     {LAYER "mlp.experts.linear_fc1.weight",
@@ -206,6 +247,7 @@ constexpr FrameworkTensor kTorchtitanLlama[] = {
 };
 
 #undef TITAN
+#undef GPT2
 #undef HF
 #undef ATTENTION
 #undef LAYER
@@ -255,6 +297,10 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
   }
   if (type == "phi3" && isHuggingFace)
     append(kPhi3, out);
+  if (type == "gpt2")
+    append(kGpt2, out);
+  if (type == "llama4_text")
+    append(kLlama4, out);
   if (type == "mixtral" && isVllm)
     append(kVllmMixtral, out);
   return out;
@@ -277,13 +323,27 @@ const char *nameOf(Framework framework) {
 }
 
 const std::vector<std::string> &typesOf(Framework framework) {
-  static const std::vector<std::string> most = {
+  static const std::vector<std::string> vllm = {
       "llama",       "mistral",     "qwen2",   "qwen3",     "phi3",
       "gemma2",      "gemma3_text", "mixtral", "qwen2_moe", "qwen3_moe",
       "deepseek_v2", "deepseek_v3", "glm4_moe"};
-  static const std::vector<std::string> trained = {"llama", "qwen3",
-                                                   "qwen3_moe", "deepseek_v3"};
-  return framework == Framework::Torchtitan ? trained : most;
+  static const std::vector<std::string> all = [] {
+    std::vector<std::string> types = vllm;
+    types.insert(types.end(), {"gpt2", "llama4_text"});
+    return types;
+  }();
+  static const std::vector<std::string> torchtitan = {
+      "llama", "qwen3", "qwen3_moe", "deepseek_v3"};
+  switch (framework) {
+  case Framework::Megatron:
+  case Framework::HuggingFace:
+    return all;
+  case Framework::Vllm:
+    return vllm;
+  case Framework::Torchtitan:
+    return torchtitan;
+  }
+  return all;
 }
 
 std::vector<FrameworkTensor> tensorsOf(Framework framework,

@@ -43,6 +43,7 @@ struct FrameworkTensor {
   const char *of;     // a glob on Megatron-Core's
   const char *tensor; // `*` is what that of `of` matched; {}: the expert
   Part part = Part::All;
+  bool transposed = false; // its last two dims stand in each other's place
 };
 
 /// The model types that a framework is known for.

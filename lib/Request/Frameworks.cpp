@@ -36,9 +36,12 @@ public:
     if (!take.empty())
       view +=
           ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
+    auto rank = int64_t(tensor.shape.size());
+    if (row.transposed)
+      view += ", \"permute\": " + transposed(rank);
     append(views, view + "}");
     if (needsRule(row.part))
-      append(rules, ruleOf(row));
+      append(rules, ruleOf(row, row.transposed ? 2 * rank - 3 - dim : dim));
   }
 
   std::string views, rules;
@@ -75,10 +78,20 @@ private:
     return out;
   }
 
-  /// The dim of the model's tensor that a part is taken of.
-  static int64_t dimOf(Part part) {
-    return part == Part::ExpertGate || part == Part::ExpertUp ? 1 : 0;
+  /// The dims, the last two in each other's place.
+  static std::string transposed(int64_t rank) {
+    std::string out;
+    for (int64_t dim = 0; dim < rank; ++dim)
+      append(out, std::to_string(dim < rank - 2 ? dim : 2 * rank - 3 - dim));
+    return "[" + out + "]";
   }
+
+  static bool isOfExperts(Part part) {
+    return part == Part::ExpertGate || part == Part::ExpertUp;
+  }
+
+  /// The dim of the model's tensor that a part is taken of.
+  static int64_t dimOf(Part part) { return isOfExperts(part) ? 1 : 0; }
 
   std::string takeOf(Part part, int64_t size) const {
     int64_t queries = perGroup();
@@ -136,10 +149,11 @@ private:
     }
   }
 
-  std::string ruleOf(const FrameworkTensor &row) const {
+  /// That tensor parallelism cuts `dim`, of the framework's tensor.
+  std::string ruleOf(const FrameworkTensor &row, int64_t dim) const {
     std::string rule = "{\"match\": \"" + std::string(row.tensor) +
-                       "\", \"tp\": " + std::to_string(dimOf(row.part));
-    if (dimOf(row.part) == 1)
+                       "\", \"tp\": " + std::to_string(dim);
+    if (isOfExperts(row.part))
       rule += ", \"ep\": 0";
     int64_t keys = model.groups * model.headDim;
     if (row.part == Part::QueryKeyValue)

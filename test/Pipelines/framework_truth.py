@@ -13,6 +13,9 @@ import numpy as np
 
 PADDING = -1
 LAYER, HF = "decoder.layers.{}.", "model.layers.{}."
+GPT2 = "transformer.h.{}."
+# Hugging Face's name of a layer's MLP, where it has one of its own.
+MLPS = {"llama4_text": "feed_forward."}
 
 
 def numbers(*shape):
@@ -61,6 +64,8 @@ class Truth:
         )
         self.shapes = {}  # of the model's tensors
         self.checkpoint = {}
+        if self.type == "gpt2":
+            return self._gpt2()
         self._embeddings()
         for layer in range(config["num_hidden_layers"]):
             self._layer(layer)
@@ -99,6 +104,9 @@ class Truth:
             self._attention(base, own)
         behind = "pre_feedforward" if gemma else "post_attention"
         moe = self.experts and n >= self.config.get("first_k_dense_replace", 0)
+        if step := self.config.get("interleave_moe_layer_step"):
+            moe = n % step == step - 1
+        mlp = own + MLPS.get(self.type, "mlp.")
         norm = (
             "pre_mlp_layernorm.weight"
             if moe
@@ -115,11 +123,16 @@ class Truth:
                     base + linear + ".post_layernorm.weight",
                     self.hidden,
                 )
-        if moe:
-            self._sparse(base + "mlp.", own + "mlp.")
+        width = self.config["intermediate_size"]
+        if moe and self.type == "llama4_text":
+            self._stacked(base + "mlp.", mlp)
+        elif moe:
+            self._sparse(base + "mlp.", mlp)
         else:
             self._gated(
-                base + "mlp.", own + "mlp.", self.config["intermediate_size"]
+                base + "mlp.",
+                mlp,
+                self.config.get("intermediate_size_mlp", width),
             )
 
     def _attention(self, base, own):
@@ -294,6 +307,60 @@ class Truth:
                 own + "shared_experts.",
                 c["n_shared_experts"] * width,
             )
+
+    def _stacked(self, base, own):
+        """Experts in one tensor, inputs before outputs."""
+        count, width = self.experts, self.config["intermediate_size"]
+        for name, linear, rows, columns in (
+            ("gate_up_proj", "linear_fc1", 2 * width, self.hidden),
+            ("down_proj", "linear_fc2", self.hidden, width),
+        ):
+            weight = base + f"experts.{linear}.weight"
+            experts = self._whole(weight, count, rows, columns)
+            self._add(own + "experts." + name, weight, experts.swapaxes(1, 2))
+        self._copy(
+            own + "router.weight", base + "router.weight", count, self.hidden
+        )
+        self._gated(base + "shared_experts.", own + "shared_expert.", width)
+
+    def _gpt2(self):
+        c = self.config
+        for own, base, shape in (
+            ("wte.weight", "embedding.word_embeddings.weight",
+             (c["vocab_size"], self.hidden)),
+            ("wpe.weight", "embedding.position_embeddings.weight",
+             (c["n_positions"], self.hidden)),
+            ("ln_f.weight", "decoder.final_layernorm.weight", (self.hidden,)),
+            ("ln_f.bias", "decoder.final_layernorm.bias", (self.hidden,)),
+        ):  # fmt: skip
+            self._copy("transformer." + own, base, *shape)
+        for n in range(c["n_layer"]):
+            self._gpt2_layer(LAYER.format(n), GPT2.format(n), c["n_inner"])
+
+    def _gpt2_layer(self, base, own, width):
+        """Linears are `Conv1D`: inputs before outputs."""
+        qkv = base + "self_attention.linear_qkv."
+        for own_norm, norm in (
+            ("ln_1.", qkv + "layer_norm_"),
+            ("ln_2.", base + "mlp.linear_fc1.layer_norm_"),
+        ):
+            for kind in ("weight", "bias"):
+                self._copy(own + own_norm + kind, norm + kind, self.hidden)
+        for kind, more in (("weight", [self.hidden]), ("bias", [])):
+            by_head = self._whole(qkv + kind, 3 * self.hidden, *more).reshape(
+                self.heads, 3, self.dim, *more
+            )
+            fused = by_head.swapaxes(0, 1).reshape(3 * self.hidden, *more)
+            self._add(own + "attn.c_attn." + kind, qkv + kind, fused.T)
+        for name, linear, rows, columns in (
+            ("attn.c_proj.", "self_attention.linear_proj.", self.hidden,
+             self.hidden),
+            ("mlp.c_fc.", "mlp.linear_fc1.", width, self.hidden),
+            ("mlp.c_proj.", "mlp.linear_fc2.", self.hidden, width),
+        ):  # fmt: skip
+            weight = self._whole(base + linear + "weight", rows, columns)
+            self._add(own + name + "weight", base + linear + "weight", weight.T)
+            self._copy(own + name + "bias", base + linear + "bias", rows)
 
     # What frameworks make of it.
 

@@ -60,6 +60,24 @@ MODELS = {
     "deepseek_v3": LATENT | EXPERTS | {"q_lora_rank": 20},
     "glm4_moe": EXPERTS | {"attention_bias": True, "use_qk_norm": True},
 }
+# Those of Hugging Face and Megatron-Core alone.
+TRANSPOSED = {
+    "gpt2": {
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_inner": 48,
+        "n_positions": 20,
+        "num_key_value_heads": 4,
+        "tie_word_embeddings": True,
+    },
+    "llama4_text": {
+        "num_local_experts": 4,
+        "intermediate_size": 16,
+        "intermediate_size_mlp": 24,
+        "interleave_moe_layer_step": 2,
+    },
+}
 
 DENSE = {"world": 4, "tp": 2, "dp": 2, "zero": 1, "bucket_size": 1000}
 SPARSE = DENSE | {"world": 8, "pp": 2, "ep": 2, "etp": 1}
@@ -77,6 +95,16 @@ CASES = [
     for case in (
         (model, megatron, side("huggingface", world=2, tp=2)),
         (model, side("vllm", world=2, tp=2), megatron),
+    )
+]
+CASES += [
+    case
+    for model, more in TRANSPOSED.items()
+    for megatron in [DENSE if model == "gpt2" else SPARSE]
+    for case in (
+        (model, megatron, side("huggingface", world=2, tp=2)),
+        (model, side("huggingface", world=2, fsdp=2), megatron),
+        (model, side("huggingface", world=1), megatron | {"zero": 0}),
     )
 ]
 CASES += [
@@ -110,6 +138,14 @@ ROWS = {
     "w3_EFD", "tok_embeddings",
 }  # fmt: skip
 COLUMNS = {"o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF"}
+# Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
+CUTS = {
+    "wte.weight": (0, 1), "wpe.weight": None,
+    "attn.c_attn.weight": (1, 3), "attn.c_attn.bias": (0, 3),
+    "mlp.c_fc.weight": (1, 1), "mlp.c_fc.bias": (0, 1),
+    ".c_proj.weight": (0, 1), ".c_proj.bias": None,
+    ".experts.gate_up_proj": (2, 2), ".experts.down_proj": (1, 1),
+}  # fmt: skip
 
 
 def blocks(truth, name, rows):
@@ -133,9 +169,12 @@ def local(truth, name, full, layout, rank):
         ways = layout.get("ep", 1)
         part = np.array_split(part, ways)[rank // tp % ways]
     last = name.removesuffix(".weight").removesuffix(".bias").split(".")[-1]
-    if last in COLUMNS:
+    own = [cut for end, cut in CUTS.items() if name.endswith(end)]
+    if truth.type in TRANSPOSED and own:
+        part = packed_parts(part, own[0], tp, rank)
+    elif last in COLUMNS:
         part = np.array_split(part, tp, axis=dim + 1)[rank % tp]
-    if last in ROWS:
+    elif last in ROWS:
         part = rows_of(truth, last, part, tp, dim, rank)
     shards = layout.get("fsdp", 1)
     if shards > 1:  # torch.chunk
@@ -143,6 +182,19 @@ def local(truth, name, full, layout, rank):
         first = rank // tp % shards * size
         part = part[first : first + size]
     return part
+
+
+def packed_parts(part, cut, tp, rank):
+    if cut is None:
+        return part
+    dim, parts = cut
+    return np.concatenate(
+        [
+            np.array_split(block, tp, axis=dim)[rank % tp]
+            for block in np.split(part, parts, axis=dim)
+        ],
+        axis=dim,
+    )
 
 
 def rows_of(truth, last, part, tp, dim, rank):
@@ -171,7 +223,7 @@ def transformers_shapes(config):
     state = model.state_dict(keep_vars=True)
     tied = (
         model.get_output_embeddings().weight
-        is state["model.embed_tokens.weight"]
+        is model.get_input_embeddings().weight
     )
     return {
         name: tuple(value.shape)
@@ -257,7 +309,7 @@ def compare_megatron(
 
 
 def check(tools, model, source, destination, folder):
-    config = SMALL | MODELS[model] | {"model_type": model}
+    config = SMALL | (MODELS | TRANSPOSED)[model] | {"model_type": model}
     asked, plan = folder / "request.json", folder / "plan.dtplan"
     (folder / "config.json").write_text(json.dumps(config))
     request = {

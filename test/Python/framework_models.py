@@ -12,6 +12,7 @@ process.
 """
 
 import argparse
+import functools
 import json
 import re
 import sys
@@ -21,7 +22,9 @@ from pathlib import Path
 # Before CUDA's names are replaced: it reads them as types.
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.deepseek_v3 import modeling_deepseek_v3  # noqa: F401
+from transformers.models.gpt2 import modeling_gpt2  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
+from transformers.models.llama4 import modeling_llama4  # noqa: F401
 from transformers.models.qwen3_moe import modeling_qwen3_moe  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
@@ -54,6 +57,7 @@ from torch.distributed.tensor import DTensor  # noqa: E402
 
 WORLD, LENGTH, PADDED_TO = 4, 24, 8
 EPSILON = 1e-6
+ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 SMALL = {
     "hidden_size": 32,
@@ -97,6 +101,28 @@ MODELS = {
         "norm_topk_prob": True,
         "routed_scaling_factor": 1.5,
     },
+    "gpt2": {
+        "model_type": "gpt2",
+        "n_embd": 32,
+        "n_layer": 2,
+        "n_head": 4,
+        "n_inner": 48,
+        "n_positions": 64,
+        "num_key_value_heads": 4,
+        "layer_norm_epsilon": EPSILON,
+        "tie_word_embeddings": True,
+    },
+    "llama4_text": {
+        "model_type": "llama4_text",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 1,
+        "intermediate_size": 16,
+        "intermediate_size_mlp": 48,
+        "interleave_moe_layer_step": 2,
+        "no_rope_layers": [1, 1],  # both turn
+        "attn_temperature_tuning": False,
+        "rope_parameters": ROPE,
+    },
 }
 
 # The model, Hugging Face's layout, Megatron-Core's.
@@ -123,6 +149,13 @@ CASES = {
         {"world": 1},
         {"dp": 2, "pp": 2, "ep": 2, "etp": 1},
     ),
+    "gpt2": ("gpt2", {"world": 1}, {"tp": 2, "pp": 2}),
+    "gpt2-fsdp": ("gpt2", {"world": 2, "fsdp": 2}, {"tp": 4}),
+    "llama4_text": (
+        "llama4_text",
+        {"world": 1},
+        {"dp": 2, "pp": 2, "ep": 2, "etp": 1},
+    ),
 }
 
 
@@ -140,18 +173,25 @@ if not isinstance(multi_latent_attention.TELinear, type):
 # Megatron-Core's model.
 
 
+def expert_count(config):
+    keys = ("num_experts", "n_routed_experts", "num_local_experts")
+    return next((config[key] for key in keys if key in config), 0)
+
+
 def moe_options(config):
-    experts = config.get("num_experts", config.get("n_routed_experts"))
+    experts = expert_count(config)
     if not experts:
         return {}
     dense = config.get("first_k_dense_replace", 0)
-    width = config["moe_intermediate_size"]
+    step = config.get("interleave_moe_layer_step", 1)
+    width = config.get("moe_intermediate_size", config["intermediate_size"])
     options = {
         "num_moe_experts": experts,
         "moe_ffn_hidden_size": width,
         "moe_router_topk": config["num_experts_per_tok"],
         "moe_layer_freq": [
-            int(n >= dense) for n in range(config["num_hidden_layers"])
+            int(n >= dense and n % step == step - 1)
+            for n in range(config["num_hidden_layers"])
         ],
         "moe_token_dispatcher_type": "alltoall",
         "moe_router_load_balancing_type": "none",
@@ -165,7 +205,29 @@ def moe_options(config):
             "moe_router_enable_expert_bias": True,
             "moe_router_topk_scaling_factor": config["routed_scaling_factor"],
         }
+    if config["model_type"] == "llama4_text":
+        options |= {
+            "moe_shared_expert_intermediate_size": width,
+            "moe_router_score_function": "sigmoid",
+            "moe_apply_probs_on_input": True,
+        }
     return options
+
+
+def type_options(config):
+    """What a model type has otherwise than llama."""
+    if config["model_type"] == "gpt2":
+        return {
+            "gated_linear_unit": False,
+            "activation_func": functools.partial(
+                torch.nn.functional.gelu, approximate="tanh"
+            ),
+            "add_bias_linear": True,
+            "normalization": "LayerNorm",
+        }
+    if config["model_type"] == "llama4_text":
+        return {"rotary_interleaved": True, "apply_rope_fusion": False}
+    return {}
 
 
 def latent_options(config):
@@ -186,16 +248,19 @@ def latent_options(config):
 def transformer_config(config, sizes):
     latent = "kv_lora_rank" in config
     kind = MLATransformerConfig if latent else TransformerConfig
+    llama = {
+        "gated_linear_unit": True,
+        "activation_func": torch.nn.functional.silu,
+        "add_bias_linear": False,
+        "normalization": "RMSNorm",
+    }
+    width = config["intermediate_size"]
     return kind(
         num_layers=config["num_hidden_layers"],
         hidden_size=config["hidden_size"],
-        ffn_hidden_size=config["intermediate_size"],
+        ffn_hidden_size=config.get("intermediate_size_mlp", width),
         num_attention_heads=config["num_attention_heads"],
         num_query_groups=config["num_key_value_heads"],
-        gated_linear_unit=True,
-        activation_func=torch.nn.functional.silu,
-        add_bias_linear=False,
-        normalization="RMSNorm",
         layernorm_epsilon=EPSILON,
         qk_layernorm=latent or config["model_type"] == "qwen3_moe",
         use_cpu_initialization=True,
@@ -209,6 +274,7 @@ def transformer_config(config, sizes):
         pipeline_model_parallel_size=sizes.get("pp", 1),
         expert_model_parallel_size=sizes.get("ep", 1),
         expert_tensor_parallel_size=sizes.get("etp", sizes.get("tp", 1)),
+        **(llama | type_options(config)),
         **moe_options(config),
         **latent_options(config),
     )
@@ -224,7 +290,10 @@ def megatron_model(config, sizes):
     model_parallel_cuda_manual_seed(7)
     options = transformer_config(config, sizes)
     spec = get_gpt_decoder_block_spec(
-        options, use_transformer_engine=False, normalization="RMSNorm"
+        options,
+        use_transformer_engine=False,
+        normalization=options.normalization,
+        qk_l2_norm=config["model_type"] == "llama4_text",
     )
     for layer in spec.layer_specs:
         layer.submodules.self_attention.submodules.core_attention = Attention
@@ -233,26 +302,28 @@ def megatron_model(config, sizes):
         options,
         spec,
         vocab_size=-(-config["vocab_size"] // multiple) * multiple,
-        max_sequence_length=LENGTH,
+        max_sequence_length=config["max_position_embeddings"],
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),
         parallel_output=False,
         share_embeddings_and_output_weights=config["tie_word_embeddings"],
-        position_embedding_type="rope",
+        position_embedding_type="learned_absolute"
+        if config["model_type"] == "gpt2"
+        else "rope",
         rotary_base=10000,
     )
     return model.eval()
 
 
-EXPERT = re.compile(r"experts\.local_experts\.(\d+)\.(linear_fc[12])\.weight")
+EXPERT = re.compile(
+    r"experts\.local_experts\.(\d+)\.(linear_fc[12]\.(?:weight|bias))"
+)
 
 
 def engine_name(rest, latent, dense, experts):
     """Transformer Engine's name of a layer's tensor of the local spec."""
     first = parallel_state.get_expert_model_parallel_rank() * experts
-    rest = EXPERT.sub(
-        lambda m: f"experts.{m[2]}.weight{first + int(m[1])}", rest
-    )
+    rest = EXPERT.sub(lambda m: f"experts.{m[2]}{first + int(m[1])}", rest)
     if latent:
         rest = rest.replace("q_layernorm.", "linear_q_up_proj.layer_norm_")
         rest = rest.replace("kv_layernorm.", "linear_kv_up_proj.layer_norm_")
@@ -268,7 +339,7 @@ def engine_name(rest, latent, dense, experts):
 def megatron_tensors(model, config, sizes):
     """{name of the plan's tensor: this rank's}."""
     latent = "kv_lora_rank" in config
-    count = config.get("num_experts", config.get("n_routed_experts", 0))
+    count = expert_count(config)
     tensors = {}
     found = dict(model.named_parameters())
     found |= {n: b for n, b in model.named_buffers() if "expert_bias" in n}
@@ -324,7 +395,8 @@ def huggingface_model(config, seed, mesh):
             if "correction_bias" in name:
                 tensor.normal_(0.0, 0.1)
     if mesh is not None:
-        for layer in model.model.layers:
+        base = model.base_model
+        for layer in base.h if hasattr(base, "h") else base.layers:
             fully_shard(layer, mesh=mesh)
         fully_shard(model, mesh=mesh)
     return model

@@ -12,7 +12,7 @@ from test_examples import needs
 
 CASES = (
     "llama", "llama-fsdp", "llama-tied", "qwen3_moe", "qwen3_moe-fsdp",
-    "deepseek_v3",
+    "deepseek_v3", "gpt2", "gpt2-fsdp", "llama4_text",
 )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ struct MegatronConfig {
   bool qkvBias = false;
   bool projBias = false;
   bool qkNorm = false;
+  bool sinks = false; // each head has a learned offset of its softmax
 
   // Multi-latent attention, when kvRank > 0.
   int64_t qRank = 0; // 0: queries are not compressed
@@ -49,6 +50,7 @@ struct MegatronConfig {
   int64_t sharedFfn = 0;   // 0: no shared experts
   bool sharedGate = false; // what they give is weighted, token by token
   bool expertBias = false;
+  bool moeLinearBias = false; // of the router and of the experts' linears
 
   int64_t mtpLayers = 0; // multi-token prediction
 };

@@ -96,6 +96,50 @@ TEST(Models, gpt2LayerHasBiases) {
           "mlp.linear_fc2.weight", "mlp.linear_fc2.bias"}));
 }
 
+TEST(Models, gptOssHasItsPublishedSizeAndBiasesOfExperts) {
+  Request request = readGood(
+      R"({"model": {"model_type": "gpt_oss", "num_hidden_layers": 24,
+            "hidden_size": 2880, "intermediate_size": 2880,
+            "num_attention_heads": 64, "num_key_value_heads": 8,
+            "head_dim": 64, "num_local_experts": 32, "vocab_size": 201088},
+          "source": {"world": 1}, "destination": {"world": 1}})");
+  EXPECT_EQ(elements(request), 20'914'757'184);
+  std::vector<std::string> names = namesWith(request, "decoder.layers.3.");
+  EXPECT_EQ(
+      std::vector<std::string>(names.begin(), names.begin() + 13),
+      (std::vector<std::string>{
+          "self_attention.core_attention.softmax_offset",
+          "self_attention.linear_proj.weight",
+          "self_attention.linear_proj.bias",
+          "self_attention.linear_qkv.layer_norm_weight",
+          "self_attention.linear_qkv.weight", "self_attention.linear_qkv.bias",
+          "pre_mlp_layernorm.weight", "mlp.router.weight", "mlp.router.bias",
+          "mlp.experts.linear_fc1.weight0", "mlp.experts.linear_fc1.bias0",
+          "mlp.experts.linear_fc1.weight1", "mlp.experts.linear_fc1.bias1"}));
+  EXPECT_EQ(names.back(), "mlp.experts.linear_fc2.bias31");
+}
+
+TEST(Models, llama4HasExpertsInEveryNthLayer) {
+  std::string config =
+      R"({"model_type": "llama4_text", "num_hidden_layers": 4,
+          "hidden_size": 8, "intermediate_size": 4, "intermediate_size_mlp": 6,
+          "num_attention_heads": 2, "head_dim": 4, "num_local_experts": 2,
+          "vocab_size": 16, "interleave_moe_layer_step": 2)";
+  auto layersWithExperts = [&](const std::string &more) {
+    Request request = readGood(R"({"model": )" + config + more +
+                               R"(}, "source": {"world": 1},
+                                "destination": {"world": 1}})");
+    std::string layers;
+    for (const TensorDecl &tensor : request.tensors)
+      if (tensor.name.find("mlp.router.weight") != std::string::npos)
+        layers += tensor.name.substr(15, 1);
+    return layers;
+  };
+  EXPECT_EQ(layersWithExperts(""), "13");
+  EXPECT_EQ(layersWithExperts(R"(, "moe_layers": [0, 3])"), "03");
+  EXPECT_EQ(layersWithExperts(R"(, "moe_layers": null)"), "13");
+}
+
 TEST(Models, groupedExpertsListAllFc1BeforeAllFc2) {
   std::vector<std::string> names =
       namesWith(readModel("qwen3-30b-a3b"), "decoder.layers.0.");
