@@ -2,6 +2,8 @@
 
 #include "Names.h"
 
+#include "dt/Json/Json.h"
+
 #include <fnmatch.h>
 
 #include <vector>
@@ -89,6 +91,26 @@ std::optional<std::vector<std::string>> matchGlob(const std::string &pattern,
   if (out.empty() && name != pattern)
     return std::nullopt;
   return out;
+}
+
+std::string fillIn(const std::string &pattern, const std::string &what,
+                   const std::vector<std::string> &texts,
+                   const std::string &path) {
+  std::string out;
+  size_t at = 0, holes = 0;
+  for (size_t hole = pattern.find(what); hole != std::string::npos;
+       hole = pattern.find(what, at)) {
+    out += pattern.substr(at, hole - at);
+    if (holes < texts.size())
+      out += texts[holes];
+    ++holes;
+    at = hole + what.size();
+  }
+  if (holes != texts.size())
+    json::fail(path + " is " + json::inQuotes(pattern) + " with " +
+               std::to_string(holes) + " of " + json::inQuotes(what) +
+               ", expected " + std::to_string(texts.size()));
+  return out + pattern.substr(at);
 }
 
 } // namespace dt::request

@@ -33,6 +33,12 @@ bool matchesGlob(const std::string &pattern, const std::string &name);
 std::optional<std::vector<std::string>> matchGlob(const std::string &pattern,
                                                   const std::string &name);
 
+/// Replaces each `what` of a pattern by one of `texts`, in order. Fails, with
+/// the pattern's path, where these are not as many.
+std::string fillIn(const std::string &pattern, const std::string &what,
+                   const std::vector<std::string> &texts,
+                   const std::string &path);
+
 } // namespace dt::request
 
 #endif // DT_LIB_REQUEST_NAMES_H

@@ -79,6 +79,8 @@ struct Reader {
   /// Of both sides, where one of them names one.
   std::vector<Framework> frameworks = {};
   std::vector<std::string> registered = {}; // names of Megatron-Core's tensors
+  /// Of `model`, where a side concatenates tensors of the list.
+  std::optional<JoinedModel> joined = {};
 
   LayoutDecl layout(Side side) {
     const char *path = sideName(side);
@@ -123,6 +125,9 @@ private:
     } else if (const Json *views = layout.find("views")) {
       out.views = *views;
       out.viewsPath = path + ".views";
+    } else if (joined) { // the other side has views
+      out.views = parseJson("[]", path + ".views");
+      out.viewsPath = path + ".views";
     }
     append(rules, out.rules);
     append(std::move(own), out.rules);
@@ -165,7 +170,8 @@ private:
         fail(path + " is beside storage " + inQuotes(tensor.storage) +
              " of tensor " + inQuotes(tensor.name) +
              ", which is not supported: a view has storage of its own");
-    OwnTensors own = readViews(*words.views, path, model);
+    OwnTensors own =
+        readViews(*words.views, path, joined ? *joined : unjoined(model));
     if (!words.order.empty())
       sortByName(words.order, own);
     std::vector<TensorDecl> declared = declareOwn(own, tensors);
@@ -202,6 +208,12 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
     reader.rules = readRules(*value, "rules");
   applyStorages(reader.rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
+  if (reader.frameworks.empty())
+    reader.joined =
+        joinTensors(reader.sides.source.find("views"),
+                    reader.sides.destination.find("views"), reader.model);
+  if (reader.joined)
+    reader.model = reader.joined->model;
   for (const ModelTensor &tensor : reader.model.tensors) {
     reader.tensors.push_back({tensor.name, tensor.shape,
                               statesOf(tensor, states), /*partial=*/false,

@@ -80,9 +80,7 @@ void refuseUnsupported(const Json &json, const std::string &path) {
                        "all dims in its order"),
         {"reshape", "dims that are joined or parted"},
         {"fill", "padding of another value than zero"},
-        {"copy_of", "two tensors with the same elements"},
-        {"concat", "one tensor out of several: let the model list that one, "
-                   "and the other side views of it"}})
+        {"copy_of", "two tensors with the same elements"}})
     if (json.find(key))
       fail(pathOf(path, key) + " is not supported: a view cannot have " + what);
 }
@@ -124,34 +122,6 @@ Entry readEntry(const Json &json, const std::string &path) {
 }
 
 //===----------------------------------------------------------------------===//
-// Names
-//===----------------------------------------------------------------------===//
-
-/// Replaces each `what` of a pattern by one of `texts`, in order.
-std::string filledIn(const Entry &entry, const std::string &pattern,
-                     const std::string &what,
-                     const std::vector<std::string> &texts) {
-  std::string out;
-  size_t at = 0;
-  for (const std::string &text : texts) {
-    size_t hole = pattern.find(what, at);
-    if (hole == std::string::npos)
-      break;
-    out += pattern.substr(at, hole - at) + text;
-    at = hole + what.size();
-  }
-  size_t holes = 0;
-  for (size_t hole = pattern.find(what); hole != std::string::npos;
-       hole = pattern.find(what, hole + what.size()))
-    ++holes;
-  if (holes != texts.size())
-    fail(entry.path + ".tensor is " + inQuotes(pattern) + " with " +
-         std::to_string(holes) + " of " + inQuotes(what) + ", expected " +
-         std::to_string(texts.size()));
-  return out + pattern.substr(at);
-}
-
-//===----------------------------------------------------------------------===//
 // One tensor of the model
 //===----------------------------------------------------------------------===//
 
@@ -168,6 +138,8 @@ public:
   void addWhole();
   /// All views together are the tensor.
   void check(const std::string &path) const;
+  /// Where each dim ends, with the zeros behind it.
+  const std::vector<int64_t> &ends() const { return padding; }
 
   std::vector<ViewDecl> views;
   std::vector<ModelTensor> tensors;
@@ -323,9 +295,10 @@ void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
   }
   if (!entry.permute.empty())
     view.view.order = orderOf(entry);
-  std::string name = filledIn(entry, entry.tensor, "*", matched);
+  std::string where = entry.path + ".tensor";
+  std::string name = fillIn(entry.tensor, "*", matched, where);
   if (!entry.each) {
-    view.name = filledIn(entry, name, "{}", {});
+    view.name = fillIn(name, "{}", {}, where);
     return append(std::move(view), -1);
   }
   checkDim(entry, "each", *entry.each);
@@ -336,7 +309,7 @@ void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
   for (int64_t i = 0; i < count; ++i) {
     ViewDecl one = view;
     one.view.dims[*entry.each] = {{{i, i + 1}}, true};
-    one.name = filledIn(entry, name, "{}", {std::to_string(i)});
+    one.name = fillIn(name, "{}", {std::to_string(i)}, where);
     append(std::move(one), i);
   }
 }
@@ -378,10 +351,10 @@ void Viewer::check(const std::string &path) const {
 }
 
 /// Shares of what all views of a side may have.
-void take(const Viewer &viewer, const std::string &path, WorkLimit &tensors,
-          WorkLimit &intervals) {
-  tensors.take(int64_t(viewer.views.size()));
-  for (const ViewDecl &view : viewer.views)
+void take(const std::vector<ViewDecl> &views, const std::string &path,
+          WorkLimit &tensors, WorkLimit &intervals) {
+  tensors.take(int64_t(views.size()));
+  for (const ViewDecl &view : views)
     for (const ViewDim &dim : view.view.dims)
       intervals.take(int64_t(dim.intervals.size()));
   if (tensors.isExceeded())
@@ -392,44 +365,160 @@ void take(const Viewer &viewer, const std::string &path, WorkLimit &tensors,
          std::to_string(kMaxRegions));
 }
 
-} // namespace
+//===----------------------------------------------------------------------===//
+// All tensors of a side
+//===----------------------------------------------------------------------===//
 
-OwnTensors readViews(const Json &json, const std::string &path,
-                     const Model &model) {
+class SideReader {
+public:
+  SideReader(const Json &json, const std::string &path,
+             const JoinedModel &joined);
+  OwnTensors read();
+
+private:
+  void addGroup(size_t group);
+  void addViews(uint32_t listed);
+  void refuseConcatenated(uint32_t listed);
+  void carryToJoined(uint32_t listed, std::vector<int64_t> padded,
+                     std::vector<ViewDecl> &views);
+  void add(Viewer &viewer, std::vector<ViewDecl> views);
+
+  const std::string &path;
+  const JoinedModel &joined;
   std::vector<Entry> entries;
-  checkCount(asArray(json, path).items.size(), kMaxRules, path, "views");
-  for (size_t i = 0; i < json.items.size(); ++i)
-    entries.push_back(
-        readEntry(json.items[i], path + "[" + std::to_string(i) + "]"));
-  OwnTensors own;
-  own.model.layers = model.layers;
-  own.model.experts = model.experts;
-  WorkLimit tensors(kMaxTensors), intervals(kMaxRegions);
+  std::vector<std::pair<Group, JsonKey>> groups;
+  std::unordered_map<uint32_t, size_t> groupOf; // of listed tensors
+  std::unordered_map<uint32_t, int64_t> zeros;  // behind joined tensors
+  WorkLimit tensors{kMaxTensors}, intervals{kMaxRegions};
   std::unordered_set<std::string> names;
-  for (uint32_t t = 0; t < model.tensors.size(); ++t) {
-    Viewer viewer(model.tensors[t], t);
-    for (Entry &entry : entries)
-      if (auto matched = matchGlob(entry.of, model.tensors[t].name)) {
-        entry.matches = true;
-        viewer.add(entry, *matched);
-      }
-    if (viewer.views.empty())
-      viewer.addWhole();
-    viewer.check(path);
-    take(viewer, path, tensors, intervals);
-    for (ViewDecl &view : viewer.views) {
-      if (!names.insert(view.name).second)
-        fail(path + " name tensor " + inQuotes(view.name) + " a second time");
-      own.views.push_back(std::move(view));
+  OwnTensors own;
+};
+
+SideReader::SideReader(const Json &json, const std::string &path,
+                       const JoinedModel &joined)
+    : path(path), joined(joined) {
+  checkCount(asArray(json, path).items.size(), kMaxRules, path, "views");
+  for (size_t i = 0; i < json.items.size(); ++i) {
+    std::string where = path + "[" + std::to_string(i) + "]";
+    auto concat = readConcat(json.items[i], where);
+    if (!concat) {
+      entries.push_back(readEntry(json.items[i], where));
+      continue;
     }
-    for (ModelTensor &tensor : viewer.tensors)
-      own.model.tensors.push_back(std::move(tensor));
+    for (Group &group : groupsOf(*concat, joined.listed)) {
+      for (uint32_t tensor : group.tensors)
+        groupOf[tensor] = groups.size();
+      groups.emplace_back(std::move(group), concat->key);
+    }
+  }
+}
+
+/// The entries that match are of a tensor that is in another of this side.
+void SideReader::refuseConcatenated(uint32_t listed) {
+  const std::string &name = joined.listed.tensors[listed].name;
+  for (const Entry &entry : entries)
+    if (matchGlob(entry.of, name))
+      fail(entry.path + ".of matches tensor " + inQuotes(name) +
+           ", which is in a \"concat\" of this side");
+}
+
+void SideReader::addGroup(size_t number) {
+  const auto &[group, key] = groups[number];
+  uint32_t index = joined.parts[group.tensors.front()].tensor;
+  ModelTensor tensor = joined.model.tensors[index];
+  tensor.name = group.name;
+  tensor.key = key;
+  Viewer viewer(tensor, index);
+  viewer.addWhole();
+  add(viewer, std::move(viewer.views));
+}
+
+/// Views of a part as views of the joined tensor. Zeros, which stand behind the
+/// part, stand behind all of it.
+void SideReader::carryToJoined(uint32_t listed, std::vector<int64_t> padded,
+                               std::vector<ViewDecl> &views) {
+  const PartOf &part = joined.parts[listed];
+  int64_t size = joined.listed.tensors[listed].shape[part.dim];
+  int64_t all = joined.model.tensors[part.tensor].shape[part.dim];
+  if (all == size)
+    return; // it is all of it
+  int64_t &behind = zeros[part.tensor];
+  for (ViewDecl &view : views) {
+    std::vector<Interval> out;
+    auto append = [&](Interval interval) {
+      if (!out.empty() && out.back().hi == interval.lo)
+        out.back().hi = interval.hi;
+      else if (!interval.empty())
+        out.push_back(interval);
+    };
+    int64_t shift = all + behind - size;
+    for (Interval own : view.view.dims[part.dim].intervals) {
+      Interval real = intersect(own, {0, size});
+      append({real.lo + part.offset, real.hi + part.offset});
+      Interval zero = {std::max(own.lo, size), own.hi};
+      append({zero.lo + shift, zero.hi + shift});
+    }
+    view.view.dims[part.dim].intervals = std::move(out);
+  }
+  behind += padded[part.dim] - size;
+}
+
+void SideReader::addViews(uint32_t listed) {
+  const ModelTensor &tensor = joined.listed.tensors[listed];
+  Viewer viewer(tensor, joined.parts[listed].tensor);
+  for (Entry &entry : entries)
+    if (auto matched = matchGlob(entry.of, tensor.name)) {
+      entry.matches = true;
+      viewer.add(entry, *matched);
+    }
+  if (viewer.views.empty())
+    viewer.addWhole();
+  viewer.check(path);
+  std::vector<ViewDecl> views = std::move(viewer.views);
+  if (!tensor.shape.empty())
+    carryToJoined(listed, viewer.ends(), views);
+  add(viewer, std::move(views));
+}
+
+void SideReader::add(Viewer &viewer, std::vector<ViewDecl> views) {
+  take(views, path, tensors, intervals);
+  for (ViewDecl &view : views) {
+    if (!names.insert(view.name).second)
+      fail(path + " name tensor " + inQuotes(view.name) + " a second time");
+    own.views.push_back(std::move(view));
+  }
+  for (ModelTensor &tensor : viewer.tensors)
+    own.model.tensors.push_back(std::move(tensor));
+}
+
+OwnTensors SideReader::read() {
+  own.model.layers = joined.model.layers;
+  own.model.experts = joined.model.experts;
+  std::vector<bool> isDone(groups.size());
+  for (uint32_t t = 0; t < joined.listed.tensors.size(); ++t) {
+    auto group = groupOf.find(t);
+    if (group == groupOf.end()) {
+      addViews(t);
+      continue;
+    }
+    refuseConcatenated(t);
+    if (!isDone[group->second])
+      addGroup(group->second);
+    isDone[group->second] = true;
   }
   for (const Entry &entry : entries)
     if (!entry.matches)
       fail(entry.path + ".of is " + inQuotes(entry.of) +
            ", which no tensor of the model matches");
-  return own;
+  return std::move(own);
+}
+
+} // namespace
+
+OwnTensors readViews(const Json &json, const std::string &path,
+                     const JoinedModel &joined) {
+  SideReader reader(json, path, joined);
+  return reader.read();
 }
 
 void sortByName(const std::vector<std::string> &names, OwnTensors &own) {

@@ -9,14 +9,16 @@
 #ifndef DT_LIB_REQUEST_VIEWS_H
 #define DT_LIB_REQUEST_VIEWS_H
 
+#include "JoinedTensors.h"
 #include "ModelFile.h"
 
 #include "dt/Request/Request.h"
 
 namespace dt::request {
 
-/// The tensors of a side: in the order of the model's tensors, and those of one
-/// in the order in which `views` has them.
+/// The tensors of a side: in the order of the listed tensors, and those of one
+/// in the order in which `views` has them; one of several stands where the
+/// first of these does.
 struct OwnTensors {
   std::vector<ViewDecl> views;
   /// The same tensors; what model types know of theirs goes over to their
@@ -24,10 +26,11 @@ struct OwnTensors {
   Model model;
 };
 
-/// Reads `views` of a side, at `path`. What no entry names stays what it is.
-/// Fails where the views of a tensor have an element twice, or lack one.
+/// Reads `views` of a side, at `path`, of the listed tensors, as views of the
+/// joined model's. What no entry names stays what it is. Fails where the views
+/// of a tensor have an element twice, or lack one.
 OwnTensors readViews(const Json &views, const std::string &path,
-                     const Model &model);
+                     const JoinedModel &joined);
 
 /// Puts the tensors in the order of these names, which are all of theirs.
 void sortByName(const std::vector<std::string> &names, OwnTensors &own);

@@ -2,12 +2,12 @@
 
 A case is a model, and for each side a random way to take its tensors apart
 (blocks of a dim in any order, a dim as one tensor per index, zeros between,
-dims in another order) and to lay them out (explicit shards with ranges, or
-sizes with ZeRO-1). The plan is compiled, verified, held to the lower bound and
-run with every byte checked. What each device stores is compared with numpy: own
-tensors are gathered from arrays of element numbers, cut as the request says,
-and must be, element by element, what the program of that device says that it
-has.
+dims in another order) or to have several in one, and to lay them out (explicit
+shards with ranges, or sizes with ZeRO-1). The plan is compiled, verified, held
+to the lower bound and run with every byte checked. What each device stores is
+compared with numpy: own tensors are gathered from arrays of element numbers,
+cut as the request says, and must be, element by element, what the program of
+that device says that it has.
 
 A failing case prints its seed; `--seed S --first N --count 1` runs it again.
 """
@@ -115,10 +115,15 @@ def taken(numbers, dim, rows):
     return out
 
 
-def add_views(rng, side, name, layers, shape, prefix):
+def numbers_of(shape):
+    return np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
+
+
+def add_views(rng, side, name, layers, numbers, prefix, base=None):
     """Takes a tensor of the model apart for a side, in all layers alike; `*` in
-    the name is the layer's number."""
-    numbers = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
+    the name is the layer's number. Elements are numbered as those of `base`,
+    which may be more."""
+    shape = numbers.shape
 
     def add(own, elements, places):
         for layer in layers:
@@ -126,7 +131,7 @@ def add_views(rng, side, name, layers, shape, prefix):
             side.owns.append(
                 Own(
                     own.replace("*", number),
-                    name.replace("*", number),
+                    (base or name).replace("*", number),
                     elements,
                     places,
                 )
@@ -156,6 +161,31 @@ def add_views(rng, side, name, layers, shape, prefix):
             for k in range(shape[each]):
                 add(f"{own}.of{k}", part[k], places)
         side.views.append(entry)
+
+
+def add_joined(rng, sides, name, layers, shape):
+    """Tensors of the list that one side has as one, under `name`; the other
+    takes them apart. Returns their shapes, by name."""
+    dim = rng.choice([d for d in range(len(shape)) if shape[d] > 1])
+    cut = rng.randint(1, shape[dim] - 1)
+    numbers = numbers_of(shape)
+    parts = dict(
+        zip((f"{name}.pa", f"{name}.pb"), np.split(numbers, [cut], dim),
+            strict=True)
+    )  # fmt: skip
+    joins = rng.choice(["source", "destination", "both"])
+    for prefix, side in (("s", sides["source"]), ("d", sides["destination"])):
+        if joins not in ("both", "source" if prefix == "s" else "destination"):
+            for part, own in parts.items():
+                add_views(rng, side, part, layers, own, prefix, base=name)
+            continue
+        side.views.append({"concat": list(parts), "tensor": name, "dim": dim})
+        side.owns += [
+            Own(name.replace("*", str(layer)), name.replace("*", str(layer)),
+                numbers, list(range(len(shape))))
+            for layer in layers
+        ]  # fmt: skip
+    return {part: list(own.shape) for part, own in parts.items()}
 
 
 def explicit_layout(rng, side, world):
@@ -208,16 +238,21 @@ def random_case(rng):
             rng.choice([1, 2, 3, 4, 6, 8, 12]) for _ in range(rng.randint(1, 3))
         ]
         patterns[f"layers.*.w{letter(i)}"] = dims
+    sides = {"source": Side(), "destination": Side()}
+    listed = {}
+    for pattern, shape in patterns.items():
+        if max(shape) > 1 and rng.random() < 0.3:
+            listed |= add_joined(rng, sides, pattern, layers, shape)
+            continue
+        listed[pattern] = shape
+        for name, side in sides.items():
+            add_views(rng, side, pattern, layers, numbers_of(shape), name[0])
     tensors = [
         {"name": name.replace("*", str(layer)), "shape": shape, "dtype": "bf16"}
         for layer in layers
-        for name, shape in patterns.items()
+        for name, shape in listed.items()
     ]
-    sides = {}
-    for name in ("source", "destination"):
-        side = sides[name] = Side()
-        for pattern, shape in patterns.items():
-            add_views(rng, side, pattern, layers, shape, name[0])
+    for side in sides.values():
         world = rng.randint(1, 5)
         rng.choice([explicit_layout, sized_layout])(rng, side, world)
         side.layout["views"] = side.views
@@ -232,7 +267,12 @@ def random_case(rng):
             "mode": rng.choice(["rollback", "rollback", "flat"]),
         },
     }
-    return request, sides
+    shapes = {
+        name.replace("*", str(layer)): shape
+        for layer in layers
+        for name, shape in patterns.items()
+    }
+    return request, sides, shapes
 
 
 def held_by_rows(side):
@@ -377,7 +417,7 @@ def check_deliveries(rows, sides, shapes):
                 assert row["tensor"] in owns[side], f"delivery {row}"
 
 
-def check_case(tools, request, sides, folder):
+def check_case(tools, request, sides, shapes, folder):
     path, plan = folder / "request.json", folder / "plan.dtplan"
     path.write_text(json.dumps(request, indent=1))
     tools.compile(path, plan)
@@ -391,7 +431,6 @@ def check_case(tools, request, sides, folder):
         tools.json("dt-plan", "dump", plan, "--rank", device, "--json")
         for device in devices
     ]
-    shapes = {t["name"]: t["shape"] for t in request["model"]["tensors"]}
     for name, side in sides.items():
         compare_side(name, side, programs, shapes)
     check_deliveries(tools.deliveries(plan), sides, shapes)
@@ -410,10 +449,10 @@ def main():
     print(f"seed {seed}")
     tools, failed = Tools(options.bin), 0
     for number in range(options.first, options.first + options.count):
-        request, sides = random_case(random.Random(f"{seed}/{number}"))
+        request, sides, shapes = random_case(random.Random(f"{seed}/{number}"))
         with tempfile.TemporaryDirectory() as folder:
             try:
-                check_case(tools, request, sides, Path(folder))
+                check_case(tools, request, sides, shapes, Path(folder))
             except Exception:
                 failed += 1
                 print(f"case {number} of seed {seed}:")

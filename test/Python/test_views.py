@@ -68,6 +68,17 @@ TRANSPOSED = {
     "rules": [{"match": "*", "tp": 0}],
 }  # fmt: skip
 
+ONE = {
+    "world": 2,
+    "tp": 2,
+    "zero": 0,
+    "views": [
+        {"concat": ["layers.*.qkv", "layers.*.more"], "tensor": "one.*"},
+    ],
+    "rules": [{"match": "one.*", "tp": 0, "blocks": [16, 8]},
+              {"match": "*", "replicate": True}],
+}  # fmt: skip
+
 
 def values_of(state):
     """{name: full tensor} of all that either side has, from the model's."""
@@ -77,6 +88,9 @@ def values_of(state):
         numbers = torch.arange(4 * GROUPS * HIDDEN).reshape(-1, HIDDEN)
         qkv = (numbers % 251 + layer).to(dtype)
         values[f"layers.{layer}.qkv"] = qkv
+        more = (torch.arange(8 * HIDDEN).reshape(8, -1) % 97).to(dtype)
+        values[f"layers.{layer}.more"] = more
+        values[f"one.{layer}"] = torch.cat([qkv, more])
         for name, rows in zip("qkv", ([0, 1], [2], [3]), strict=True):
             own = [g * 4 + row for g in range(GROUPS) for row in rows]
             values[f"h.{layer}.{name}"] = qkv[own]
@@ -131,6 +145,23 @@ def test_each_side_has_its_own_tensors(sides, tmp_path):
     plan = dynatrain.Plan.load(str(path))
     checked = run_ranks(len(plan.devices), _rank, tmp_path, str(path))
     assert sum(checked) > 0
+
+
+def test_one_side_has_several_tensors_as_one(tmp_path):
+    model = {"tensors": list(MODEL["tensors"])}
+    more = (
+        {"name": f"layers.{layer}.more", "shape": [8, HIDDEN], "dtype": "f32"}
+        for layer in range(2)
+    )
+    model["tensors"] += more
+    apart = {"world": 3, "fsdp": 3, "rules": [{"match": "*", "fsdp": 0}]}
+    path = tmp_path / "views.dtplan"
+    for source, destination in ((apart, ONE), (ONE, apart)):
+        sides = {"source": source, "destination": destination}
+        dynatrain.compile({"model": model, "state": STATE, **sides}, path)
+        plan = dynatrain.Plan.load(str(path))
+        checked = run_ranks(len(plan.devices), _rank, tmp_path, str(path))
+        assert sum(checked) > 0
 
 
 def test_names_of_the_model_are_unknown_where_there_are_own(tmp_path):

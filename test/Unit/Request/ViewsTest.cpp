@@ -125,6 +125,47 @@ TEST(Views, haveZerosBehindTheEndOfTheTensor) {
             (std::vector<Interval>{{2, 4}, {0, 2}, {4, 5}}));
 }
 
+TEST(Views, ofSeveralTensorsMakeThePlanAboutTheJoinedOne) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "layers.0.k", "shape": [2, 4], "dtype": "f32"},
+            {"name": "layers.0.o", "shape": [4, 4], "dtype": "f32"},
+            {"name": "layers.0.q", "shape": [6, 4], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1},
+          "destination": {"world": 1, "views": [
+            {"concat": ["layers.*.q", "layers.*.k"], "tensor": "h.*.qk"}]}})");
+  ASSERT_EQ(request.tensors.size(), 2u);
+  EXPECT_EQ(request.tensors[0].name, "h.0.qk");
+  EXPECT_EQ(request.tensors[0].shape, (Ints{8, 4}));
+  EXPECT_EQ(namesOf(request.destination),
+            (std::vector<std::string>{"h.0.qk", "layers.0.o"}));
+  // The other side keeps its names and its order.
+  EXPECT_EQ(
+      namesOf(request.source),
+      (std::vector<std::string>{"layers.0.k", "layers.0.o", "layers.0.q"}));
+  const ViewDecl &k = viewOf(request.source, "layers.0.k");
+  EXPECT_EQ(k.tensor, 0u);
+  EXPECT_EQ(k.view.dims[0].intervals, (std::vector<Interval>{{6, 8}}));
+}
+
+TEST(Views, ofPartsHaveZerosBehindTheJoinedTensor) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "a", "shape": [2], "dtype": "f32"},
+            {"name": "b", "shape": [6], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"of": "a", "tensor": "x", "take": [[0, 2], {"zeros": 3}]},
+            {"of": "b", "tensor": "y", "take": [{"zeros": 1}, [0, 6]]}]},
+          "destination": {"world": 1, "views": [
+            {"concat": ["a", "b"], "tensor": "ab"}]}})");
+  EXPECT_EQ(viewOf(request.source, "x").view.dims[0].intervals,
+            (std::vector<Interval>{{0, 2}, {8, 11}}));
+  EXPECT_EQ(viewOf(request.source, "y").view.dims[0].intervals,
+            (std::vector<Interval>{{11, 12}, {2, 8}}));
+}
+
 TEST(Views, ofAModelTypeKeepItsCutAndStage) {
   Request request = readGood(
       R"({"model": "llama-tiny.json",
