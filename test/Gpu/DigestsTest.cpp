@@ -103,8 +103,9 @@ RegionHash hashOf(const std::byte *data, uint64_t bytes, uint32_t threads) {
 } // namespace
 
 TEST(GpuDigests, WhatArrivesWholePasses) {
-  for (const TestPlan &plan : {reshapePlan(), forwardingPlan(), wavesPlan(),
-                               rowsToColumnsPlan(), mixedPlan(), relayPlan()})
+  for (const TestPlan &plan :
+       {permutedPlan(), reshapePlan(), forwardingPlan(), wavesPlan(),
+        rowsToColumnsPlan(), mixedPlan(), relayPlan()})
     for (const auto &[device, error] : run(plan, SIZE_MAX))
       EXPECT_EQ(error, "") << "device " << device;
 }

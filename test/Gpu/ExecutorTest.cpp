@@ -144,8 +144,8 @@ void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {},
 }
 
 std::vector<TestPlan> allPlans() {
-  return {reshapePlan(),       forwardingPlan(), wavesPlan(),
-          rowsToColumnsPlan(), mixedPlan(),      relayPlan()};
+  return {permutedPlan(),      reshapePlan(), forwardingPlan(), wavesPlan(),
+          rowsToColumnsPlan(), mixedPlan(),   relayPlan()};
 }
 
 } // namespace
@@ -213,9 +213,9 @@ private:
 };
 
 std::vector<TestPlan> flatPlans() {
-  std::vector<TestPlan> plans = {reshapePlan(), forwardingPlan(),
-                                 wavesPlan(300, 425), rowsToColumnsPlan(),
-                                 mixedPlan()};
+  std::vector<TestPlan> plans = {permutedPlan(),      reshapePlan(),
+                                 forwardingPlan(),    wavesPlan(300, 425),
+                                 rowsToColumnsPlan(), mixedPlan()};
   for (TestPlan &plan : plans)
     makeFlat(plan, Pools::kPage);
   plans.push_back(reshapePlan(MemoryMode::Flat)); // all at once

@@ -166,8 +166,8 @@ namespace {
 
 void expectPlansRun(const FakeRun &how) {
   for (const TestPlan &plan :
-       {reshapePlan(), forwardingPlan(), wavesPlan(), rowsToColumnsPlan(),
-        mixedPlan(), relayPlan(), collectivePlan()})
+       {permutedPlan(), reshapePlan(), forwardingPlan(), wavesPlan(),
+        rowsToColumnsPlan(), mixedPlan(), relayPlan(), collectivePlan()})
     expectAllWell(runOnFakeNccl(plan, how));
 }
 
