@@ -467,7 +467,10 @@ TEST(FakeNcclCollectives, ASplitTakesAllRanksOfItsParent) {
 
 TEST(FakeNcclCollectives, NoticesASplitBesideAGroup) {
   TwoSets ranks;
-  ranks.exchange();
+  ranks.exchange(); // connects
+  EXPECT_TRUE(ranks.restsInTheEnd());
+  ranks.message(0, /*receive=*/false); // which nobody takes
+  ranks.settle();
   ncclComm_t made[2] = {};
   ranks.split(0, /*color=*/0, made);
   ranks.end("a communicator is split that has groups under way");
