@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <map>
 #include <tuple>
-#include <unordered_map>
 #include <unordered_set>
 
 namespace dt::request {
@@ -44,17 +43,18 @@ std::string problemOf(const ModelTensor &a, const ModelTensor &b, int64_t dim) {
   return "";
 }
 
-void checkGroup(const Concat &concat, const Group &group, const Model &listed) {
+void checkGroup(const Concat &concat, const Group &group,
+                const TensorsByName &listed) {
   int64_t size = 0;
-  for (size_t i = 0; i < group.tensors.size(); ++i) {
-    const ModelTensor &first = listed.tensors[group.tensors.front()];
-    const ModelTensor &tensor = listed.tensors[group.tensors[i]];
+  const ModelTensor &first = listed.tensors()[group.tensors.front()];
+  std::unordered_set<uint32_t> seen;
+  for (uint32_t number : group.tensors) {
+    const ModelTensor &tensor = listed.tensors()[number];
     std::string problem = problemOf(first, tensor, group.dim);
     if (!problem.empty())
       fail(concat.path + ".concat: tensors " + inQuotes(first.name) + " and " +
            inQuotes(tensor.name) + " " + problem);
-    if (std::count(group.tensors.begin(), group.tensors.end(),
-                   group.tensors[i]) > 1)
+    if (!seen.insert(number).second)
       fail(concat.path + ".concat has tensor " + inQuotes(tensor.name) +
            " twice");
     size += tensor.shape[group.dim];
@@ -68,15 +68,16 @@ void checkGroup(const Concat &concat, const Group &group, const Model &listed) {
 /// The groups of both sides, each once.
 class Groups {
 public:
-  Groups(const Model &listed) : listed(listed) {}
+  Groups(const Model &listed) : listed(listed), byName(listed) {}
 
   void add(const Json *views, const std::string &path) {
     if (!views || !views->isArray())
       return; // readViews says so
+    checkCount(views->items.size(), kMaxRules, path, "views");
     for (size_t i = 0; i < views->items.size(); ++i)
       if (auto concat =
               readConcat(views->items[i], path + "[" + std::to_string(i) + "]"))
-        for (Group &group : groupsOf(*concat, listed))
+        for (Group &group : groupsOf(*concat, byName))
           add(std::move(group), concat->path);
   }
 
@@ -142,6 +143,7 @@ private:
   }
 
   const Model &listed;
+  TensorsByName byName;
   std::vector<Group> groups;
   std::map<uint32_t, size_t> groupOf;
 };
@@ -168,12 +170,18 @@ std::optional<Concat> readConcat(const Json &entry, const std::string &path) {
   return out;
 }
 
-std::vector<Group> groupsOf(const Concat &concat, const Model &listed) {
-  std::unordered_map<std::string, uint32_t> byName;
-  for (uint32_t t = 0; t < listed.tensors.size(); ++t)
-    byName.emplace(listed.tensors[t].name, t);
+std::optional<uint32_t> TensorsByName::find(const std::string &name) {
+  if (numbers.empty())
+    for (uint32_t t = 0; t < model.tensors.size(); ++t)
+      numbers.emplace(model.tensors[t].name, t);
+  auto found = numbers.find(name);
+  return found == numbers.end() ? std::nullopt
+                                : std::optional<uint32_t>(found->second);
+}
+
+std::vector<Group> groupsOf(const Concat &concat, TensorsByName &listed) {
   std::vector<Group> out;
-  for (const ModelTensor &first : listed.tensors) {
+  for (const ModelTensor &first : listed.tensors()) {
     auto matched = matchGlob(concat.of.front(), first.name);
     if (!matched)
       continue;
@@ -183,11 +191,11 @@ std::vector<Group> groupsOf(const Concat &concat, const Model &listed) {
     for (size_t i = 0; i < concat.of.size(); ++i) {
       std::string path = concat.path + ".concat[" + std::to_string(i) + "]";
       std::string name = fillIn(concat.of[i], "*", *matched, path);
-      auto found = byName.find(name);
-      if (found == byName.end())
+      std::optional<uint32_t> found = listed.find(name);
+      if (!found)
         fail(path + " names tensor " + inQuotes(name) +
              ", which the model lacks");
-      group.tensors.push_back(found->second);
+      group.tensors.push_back(*found);
     }
     checkGroup(concat, group, listed);
     out.push_back(std::move(group));

@@ -11,6 +11,8 @@
 
 #include "ModelFile.h"
 
+#include <unordered_map>
+
 namespace dt::request {
 
 /// An entry of `views` with "concat".
@@ -32,9 +34,21 @@ struct Group {
   int64_t dim = 0;
 };
 
+/// A model's tensors by name, looked up by all entries of a side.
+class TensorsByName {
+public:
+  explicit TensorsByName(const Model &model) : model(model) {}
+  const std::vector<ModelTensor> &tensors() const { return model.tensors; }
+  std::optional<uint32_t> find(const std::string &name);
+
+private:
+  const Model &model;
+  std::unordered_map<std::string, uint32_t> numbers; // from the first look on
+};
+
 /// The groups that an entry makes, one at least. Fails where a tensor is not
 /// there, or they cannot be one.
-std::vector<Group> groupsOf(const Concat &concat, const Model &listed);
+std::vector<Group> groupsOf(const Concat &concat, TensorsByName &listed);
 
 /// What of a joined model a listed tensor is: from `offset` on along `dim`.
 struct PartOf {

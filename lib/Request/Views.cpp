@@ -398,6 +398,7 @@ SideReader::SideReader(const Json &json, const std::string &path,
                        const JoinedModel &joined)
     : path(path), joined(joined) {
   checkCount(asArray(json, path).items.size(), kMaxRules, path, "views");
+  TensorsByName listed(joined.listed);
   for (size_t i = 0; i < json.items.size(); ++i) {
     std::string where = path + "[" + std::to_string(i) + "]";
     auto concat = readConcat(json.items[i], where);
@@ -405,7 +406,7 @@ SideReader::SideReader(const Json &json, const std::string &path,
       entries.push_back(readEntry(json.items[i], where));
       continue;
     }
-    for (Group &group : groupsOf(*concat, joined.listed)) {
+    for (Group &group : groupsOf(*concat, listed)) {
       for (uint32_t tensor : group.tensors)
         groupOf[tensor] = groups.size();
       groups.emplace_back(std::move(group), concat->key);
