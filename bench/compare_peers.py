@@ -66,6 +66,17 @@ def request(processes, tensors, staging):
     }
 
 
+def timed(act):
+    """Seconds from when all start until the last ends."""
+    dist.barrier()
+    begin = time.monotonic()
+    act()
+    mine = time.monotonic() - begin
+    slowest = torch.tensor([mine], dtype=torch.float64)
+    dist.all_reduce(slowest, dist.ReduceOp.MAX)
+    return slowest.item()
+
+
 class Rank:
     """One process, with its shards before and after."""
 
@@ -101,16 +112,6 @@ class Rank:
         column = torch.arange(EDGE, dtype=torch.float32) * 7 + seed * 13
         return (column % 251).to(STATES[key[1]]).unsqueeze(1)
 
-    def timed(self, act):
-        """Seconds from when all start until the last ends."""
-        dist.barrier()
-        begin = time.monotonic()
-        act()
-        mine = time.monotonic() - begin
-        slowest = torch.tensor([mine], dtype=torch.float64)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        return slowest.item()
-
     def check(self, tensors):
         """Every element of every shard after the change."""
         for key in self.keys:
@@ -122,7 +123,7 @@ class Rank:
             for key in self.keys:
                 self.target[key].view(-1).copy_(self.source[key].view(-1))
 
-        return {"seconds": self.timed(act)}
+        return {"seconds": timed(act)}
 
     def gloo(self):
         """Processes of one host: staging is shared between them."""
@@ -138,7 +139,7 @@ class Rank:
         world = dynatrain.World(shared_memory=shared_memory)
         switch = self.plan.prepare(world, self.source, self.target)
         switch.wait()
-        seconds = self.timed(switch.transfer)
+        seconds = timed(switch.transfer)
         switch.commit()
         self.check(self.target)
         wire = torch.tensor([switch.stats["group_seconds"]])
@@ -166,7 +167,7 @@ class Rank:
             for one in work:
                 one.wait()
 
-        seconds = self.timed(act)
+        seconds = timed(act)
         return {"seconds": seconds}
 
     def wrapped(self, tensors, dim):
@@ -185,7 +186,7 @@ class Rank:
                     self.mesh, [Shard(1)]
                 ).to_local()
 
-        seconds = self.timed(act)
+        seconds = timed(act)
         self.check(moved)
         return {"seconds": seconds}
 
@@ -199,13 +200,13 @@ class Rank:
         after = {
             ".".join(k): t for k, t in self.wrapped(self.target, 1).items()
         }
-        save = self.timed(
+        save = timed(
             lambda: dcp.save(
                 before,
                 storage_writer=dcp.FileSystemWriter(path, overwrite=True),
             )
         )
-        load = self.timed(
+        load = timed(
             lambda: dcp.load(after, storage_reader=dcp.FileSystemReader(path))
         )
         self.check(self.target)

@@ -108,7 +108,7 @@ class Rank(compare_peers.Rank):
     def refit(self):
         for tensor in self.target.values():
             tensor.zero_()
-        seconds = self.timed(
+        seconds = compare_peers.timed(
             lambda: execute_reshard_plan(
                 self.refit_plan, self.before, self.after, self.service
             )

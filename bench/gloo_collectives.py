@@ -20,7 +20,6 @@ import platform
 import statistics
 import sys
 import tempfile
-import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -30,6 +29,7 @@ sys.path.insert(0, str(ROOT / "build" / "python"))
 import dynatrain  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
+from compare_peers import timed  # noqa: E402
 
 LEAST_RATIO = 0.95
 #: Layouts before and after, of a tensor [n, n, rest] whose first dimension
@@ -109,16 +109,6 @@ class Rank:
         expected = whole if kind == "all_gather" else whole[:, part]
         return source, torch.zeros(expected.shape), expected
 
-    def timed(self, act):
-        """Seconds from when all start until the last ends."""
-        dist.barrier()
-        begin = time.monotonic()
-        act()
-        mine = time.monotonic() - begin
-        slowest = torch.tensor([mine], dtype=torch.float64)
-        dist.all_reduce(slowest, dist.ReduceOp.MAX)
-        return slowest.item()
-
     def ours(self, plan, shares_memory, source, target):
         world = dynatrain.World(shared_memory=shares_memory)
         key = ("w", "param")
@@ -126,7 +116,7 @@ class Rank:
         switch = plan.prepare(world, before, {key: target})
         switch.wait()
         switch.warm_up()
-        seconds = self.timed(switch.transfer)
+        seconds = timed(switch.transfer)
         switch.commit()
         return seconds
 
@@ -140,7 +130,7 @@ class Rank:
                 target.view(-1), source.view(-1)
             ),
         }
-        return self.timed(calls[kind])
+        return timed(calls[kind])
 
     def seconds_of(self, kind, mib, plans, repeats):
         """By method; they take turns, so that the machine is the same."""
