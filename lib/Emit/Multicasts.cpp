@@ -3,30 +3,16 @@
 #include "dt/Emit/Multicasts.h"
 
 #include "dt/Geometry/Overlaps.h"
+#include "dt/Geometry/ShardIndex.h"
 
 #include <algorithm>
 #include <map>
 #include <set>
-#include <unordered_map>
 #include <unordered_set>
 
 using namespace dt;
 
 namespace {
-
-/// Whether a shard has all of a box that it has a part of or nothing of.
-bool holdsCorner(const Shard &shard, const Box &box) {
-  if (shard.range)
-    return localView(shard, box).has_value();
-  for (unsigned d = 0; d < box.rank(); ++d)
-    if (std::none_of(shard.dims[d].begin(), shard.dims[d].end(),
-                     [&](const Interval &interval) {
-                       return interval.lo <= box[d].lo &&
-                              box[d].lo < interval.hi;
-                     }))
-      return false;
-  return true;
-}
 
 /// Pieces of one flow that travel, by index.
 using Moves = std::vector<uint32_t>;
@@ -64,11 +50,8 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
   std::unordered_set<int64_t> receivers;
   for (uint32_t index : moves)
     receivers.insert(move(index).to);
-  std::unordered_map<int64_t, std::vector<const Shard *>> held;
-  for (const Holding &holding : *plan.flows[flow].source)
-    for (int64_t device : holding.devices)
-      if (receivers.count(device))
-        held[device].push_back(&holding.shard);
+  ShardIndex held;
+  held.add(0, *plan.flows[flow].source);
   std::set<Box> elements;
   for (uint32_t index : moves) {
     int64_t device = move(index).from;
@@ -76,10 +59,7 @@ std::vector<Box> MulticastFinder::passedOn(uint32_t flow,
         move(index).collective != kNoCollective)
       continue;
     Box box = move(index).box;
-    const std::vector<const Shard *> &shards = held[device];
-    if (std::any_of(shards.begin(), shards.end(), [&](const Shard *shard) {
-          return holdsCorner(*shard, box);
-        }))
+    if (held.findNumber(0, device, box))
       continue;
     for (unsigned d = 0; d < box.rank(); ++d)
       box[d].hi = box[d].lo + 1;

@@ -257,29 +257,44 @@ LogicalResult completePlaces(LayoutOp layout, Side side, ParamOp param,
   return success();
 }
 
-/// Whether two places of one state are of one tensor; explicit shards of
-/// several states may be given in several places.
-bool placeSame(PlaceOp a, PlaceOp b) {
-  return !a.getTensorAttr() || !b.getTensorAttr() ||
-         a.getTensorAttr() == b.getTensorAttr();
+/// The first place of each state of a param and tensor, whose attribute is
+/// null for the param itself. Explicit shards of several states may be given
+/// in several places.
+using FirstPlaces =
+    llvm::DenseMap<std::tuple<Attribute, unsigned, Attribute>, PlaceOp>;
+
+/// The place that already gives what a place gives of a state: of the same
+/// tensor, or of the param itself, which is all of it.
+PlaceOp placedBefore(PlaceOp place, unsigned state, const PlacesOfState &places,
+                     const FirstPlaces &known) {
+  if (places[state].empty())
+    return {};
+  Attribute param = place.getParamAttr().getAttr();
+  Attribute tensor = place.getTensorAttr();
+  if (!tensor)
+    return places[state].front();
+  if (PlaceOp whole = known.lookup({param, state, Attribute()}))
+    return whole;
+  return known.lookup({param, state, tensor});
 }
 
-LogicalResult addPlace(PlaceOp place, ParamOp param, PlacesOfState &slots) {
+LogicalResult addPlace(PlaceOp place, ParamOp param, PlacesOfState &places,
+                       FirstPlaces &known) {
   uint64_t mask = param.getStates().mask(place.getStatesAttr());
-  for (size_t i = 0; i < slots.size(); ++i) {
+  for (unsigned i = 0; i < places.size(); ++i) {
     if (!(mask >> i & 1))
       continue;
-    auto known = llvm::find_if(
-        slots[i], [&](PlaceOp other) { return placeSame(other, place); });
-    if (known == slots[i].end()) {
-      slots[i].push_back(place);
+    PlaceOp before = placedBefore(place, i, places, known);
+    if (!before) {
+      places[i].push_back(place);
+      known[{place.getParamAttr().getAttr(), i, place.getTensorAttr()}] = place;
       continue;
     }
     InFlightDiagnostic error =
         place.emitOpError()
         << "places state '" << param.getStates().getEntries()[i].name.getValue()
         << "' of " << place.placedName() << " a second time";
-    error.attachNote(known->getLoc()) << "it is placed here";
+    error.attachNote(before.getLoc()) << "it is placed here";
     return failure();
   }
   return success();
@@ -290,13 +305,14 @@ FailureOr<llvm::DenseMap<Attribute, PlacesOfState>>
 indexPlaces(LayoutOp layout, Side side, const std::vector<ParamOp> &params) {
   llvm::DenseMap<Attribute, PlacesOfState> out;
   llvm::DenseMap<Attribute, ParamOp> byName;
+  FirstPlaces known;
   for (ParamOp param : params) {
     byName[param.getSymNameAttr()] = param;
     out[param.getSymNameAttr()].resize(param.getStates().getEntries().size());
   }
   for (auto place : layout.getOps<PlaceOp>()) {
     Attribute name = place.getParamAttr().getAttr();
-    if (failed(addPlace(place, byName[name], out[name])))
+    if (failed(addPlace(place, byName[name], out[name], known)))
       return failure();
   }
   for (ParamOp param : params)

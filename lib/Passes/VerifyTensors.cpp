@@ -10,6 +10,7 @@
 
 #include "dt/Geometry/Covers.h"
 
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -25,14 +26,6 @@ std::vector<int64_t> innerShape(ParamOp param) {
 
 /// Places of the param's tensors, one for each tensor.
 using TensorPlaces = SmallVector<PlaceOp, 1>;
-
-void add(PlaceOp place, TensorPlaces &places) {
-  bool isKnown = llvm::any_of(places, [&](PlaceOp known) {
-    return known.getTensorAttr() == place.getTensorAttr();
-  });
-  if (!isKnown)
-    places.push_back(place);
-}
 
 /// The place whose tensor has a box; one of them does.
 PlaceOp holderOf(const Box &box, ArrayRef<PlaceOp> places,
@@ -110,8 +103,12 @@ LogicalResult verifyTensors(LayoutOp layout, SymbolTableCollection &tables) {
   if (!hasTensors)
     return success();
   llvm::MapVector<Attribute, TensorPlaces> byParam;
-  for (auto place : layout.getOps<PlaceOp>())
-    add(place, byParam[place.getParamAttr().getAttr()]);
+  llvm::DenseSet<std::pair<Attribute, Attribute>> known;
+  for (auto place : layout.getOps<PlaceOp>()) {
+    Attribute param = place.getParamAttr().getAttr();
+    if (known.insert({param, place.getTensorAttr()}).second)
+      byParam[param].push_back(place);
+  }
   Names names;
   for (auto &[name, places] : byParam) {
     ParamOp param = places.front().lookupParam(tables);

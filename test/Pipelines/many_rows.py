@@ -1,10 +1,12 @@
-"""Explicit shards are read, checked, moved and proved in n log n.
+"""Explicit shards and joined tensors are read, checked, moved and proved in
+n log n.
 
 Usage: many_rows.py OUTPUT_FOLDER
 
 Compiles 20,000 rows of one device to and from ten devices, in both modes, and
-with one row too many. dt-opt may take so many CPU seconds each, a few times
-what it takes; looking at every pair of rows takes it half a minute.
+with one row too many; then 40,000 tensors that the destination has as one.
+dt-opt may take so many CPU seconds each, a few times what it takes; looking at
+every pair of rows takes it half a minute, at every pair of tensors ten seconds.
 """
 
 import json
@@ -14,7 +16,8 @@ import sys
 from pathlib import Path
 
 ROWS, COLUMNS, DEVICES = 200, 100, 10
-CPU_SECONDS = 5
+JOINED = 40_000
+CPU_SECONDS = 6
 
 
 def row(rank, offset, size):
@@ -35,6 +38,25 @@ def request(source, destination, mode):
     }
 
 
+def joined(count):
+    """So many tensors, cut in two, which the destination has whole as one."""
+    names = [f"w.{i}" for i in range(count)]
+    return {
+        "model": {
+            "tensors": [
+                {"name": name, "shape": [4, 4], "dtype": "bf16"}
+                for name in names
+            ]
+        },
+        "rules": [{"match": "*", "tp": 0}],
+        "source": {"world": 2, "tp": 2},
+        "destination": {
+            "world": 1,
+            "views": [{"tensor": "w", "concat": names, "dim": 0}],
+        },
+    }
+
+
 def compile_plan(value, path):
     """stderr of dt-opt, which writes a plan beside the request or none."""
     path.write_text(json.dumps(value))
@@ -49,6 +71,15 @@ def compile_plan(value, path):
     if done.returncode < 0:
         raise RuntimeError(f"{path.name}: more than {CPU_SECONDS} CPU s")
     return done.stderr
+
+
+def compile_and_verify(value, path):
+    words = compile_plan(value, path)
+    if words:
+        raise RuntimeError(f"{path.name}: {words}")
+    subprocess.run(
+        ["dt-plan", "verify", path.with_suffix(".dtplan")], check=True
+    )
 
 
 def main():
@@ -69,13 +100,10 @@ def main():
         ("back", (columns, cells)),
     ):
         for mode in ("rollback", "flat"):
-            path = folder / f"{name}-{mode}.json"
-            words = compile_plan(request(*sides, mode), path)
-            if words:
-                raise RuntimeError(f"{path.name}: {words}")
-            subprocess.run(
-                ["dt-plan", "verify", path.with_suffix(".dtplan")], check=True
+            compile_and_verify(
+                request(*sides, mode), folder / f"{name}-{mode}.json"
             )
+    compile_and_verify(joined(JOINED), folder / "joined.json")
     twice = [*cells, row(0, [2 * ROWS - 1, 0], [1, 1])]
     words = compile_plan(
         request(twice, columns, "rollback"), folder / "twice.json"
