@@ -22,6 +22,7 @@
 #include <atomic>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <thread>
@@ -163,54 +164,89 @@ size_t countThreads(const PlanReader &plan) {
   return std::min({here, kMost, std::max<size_t>(plan.devices().size(), 1)});
 }
 
-/// Calls visit(thread, program) for every program, on as many threads; the
-/// error of the first device that has one.
+/// The programs of a plan, read one by one on several threads, as often as
+/// they are asked for. Those of a small plan are kept after the first time.
+class Programs {
+public:
+  explicit Programs(const PlanReader &plan)
+      : plan(plan), numThreads(countThreads(plan)) {
+    if (plan.fileBytes() <= kMostKept)
+      kept.resize(plan.devices().size());
+  }
+
+  size_t threads() const { return numThreads; }
+  /// Calls visit(thread, program) for every program; the error of the first
+  /// device that has one.
+  template <typename Visit> Status forEach(Visit visit);
+
+private:
+  /// Bytes of a file whose programs may stay: in memory they take some ten
+  /// times as many.
+  static constexpr uint64_t kMostKept = uint64_t(8) << 20;
+
+  template <typename Visit> Status visitOne(size_t i, const Visit &visit);
+
+  const PlanReader &plan;
+  size_t numThreads;
+  std::vector<std::optional<RankProgram>> kept; // as devices; or none
+};
+
 template <typename Visit>
-Status forEachProgram(const PlanReader &plan, size_t numThreads, Visit visit) {
-  const std::vector<uint32_t> &devices = plan.devices();
+Status Programs::visitOne(size_t i, const Visit &visit) {
+  uint32_t device = plan.devices()[i];
+  try {
+    if (i < kept.size() && kept[i])
+      return visit(*kept[i]);
+    auto program = plan.program(device);
+    DTRT_RETURN_IF_ERROR(program);
+    Status status = visit(*program);
+    if (i < kept.size())
+      kept[i] = std::move(*program);
+    return status;
+  } catch (const std::bad_alloc &) {
+    return makeError("not enough memory to check device ", device);
+  }
+}
+
+template <typename Visit> Status Programs::forEach(Visit visit) {
+  size_t count = plan.devices().size();
   std::atomic<size_t> next{0};
   std::mutex mutex;
-  size_t failed = devices.size();
+  size_t failed = count;
   Status why;
-  auto visitDevice = [&](size_t thread, uint32_t device) -> Status {
-    try {
-      auto program = plan.program(device);
-      DTRT_RETURN_IF_ERROR(program);
-      return visit(thread, *program);
-    } catch (const std::bad_alloc &) {
-      return makeError("not enough memory to check device ", device);
-    }
-  };
   auto work = [&](size_t thread) {
-    for (size_t i; (i = next++) < devices.size();) {
-      Status status = visitDevice(thread, devices[i]);
+    for (size_t i; (i = next++) < count;) {
+      Status status = visitOne(i, [&](const RankProgram &program) {
+        return visit(thread, program);
+      });
       if (status.ok())
         continue;
-      next = devices.size(); // all devices before this one have been taken
+      next = count; // all devices before this one have been taken
       std::lock_guard<std::mutex> lock(mutex);
       if (i < failed)
         failed = i, why = status;
       return;
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::thread> others;
   try {
     for (size_t thread = 1; thread < numThreads; ++thread)
-      threads.emplace_back(work, thread);
+      others.emplace_back(work, thread);
   } catch (const std::system_error &) {
     // Fewer threads do the same work.
   }
   work(0);
-  for (std::thread &thread : threads)
+  for (std::thread &thread : others)
     thread.join();
   return why;
 }
 
 /// Each program by itself.
-Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
-  std::vector<ProgramTotals> parts(countThreads(plan));
-  DTRT_RETURN_IF_ERROR(forEachProgram(
-      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+Result<ProgramTotals> verifyPrograms(const PlanReader &plan,
+                                     Programs &programs) {
+  std::vector<ProgramTotals> parts(programs.threads());
+  DTRT_RETURN_IF_ERROR(
+      programs.forEach([&](size_t thread, const RankProgram &program) {
         parts[thread].features |= featuresOf(program);
         return ProgramVerifier(plan.common(), program, parts[thread]).verify();
       }));
@@ -221,17 +257,18 @@ Result<ProgramTotals> verifyPrograms(const PlanReader &plan) {
   return totals;
 }
 
-/// Reads the programs, which are right, a second time.
-Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
+/// Goes through the programs, which are right, a second time.
+Result<uint64_t> countMulticasts(const PlanReader &plan, Programs &programs,
+                                 PassedOn passedOn) {
   if (passedOn.empty())
     return uint64_t(0);
   std::vector<PassedOn::Elements> elements = passedOn.take();
   // Compiled plans take some ten steps per message.
   constexpr uint64_t kStepsPerItem = 256, kStepsAtLeast = 1 << 20;
-  std::vector<MulticastCounter> parts(countThreads(plan),
+  std::vector<MulticastCounter> parts(programs.threads(),
                                       MulticastCounter(elements));
-  DTRT_RETURN_IF_ERROR(forEachProgram(
-      plan, parts.size(), [&](size_t thread, const RankProgram &program) {
+  DTRT_RETURN_IF_ERROR(
+      programs.forEach([&](size_t thread, const RankProgram &program) {
         return parts[thread].addProgram(
             plan.common(), program,
             kStepsPerItem * Steps::itemsOf(program) +
@@ -244,7 +281,8 @@ Result<uint64_t> countMulticasts(const PlanReader &plan, PassedOn passedOn) {
 Result<ProgramTotals> verifyAll(const PlanReader &plan) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));
   DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
-  auto verified = verifyPrograms(plan);
+  Programs programs(plan);
+  auto verified = verifyPrograms(plan, programs);
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
@@ -257,7 +295,7 @@ Result<ProgramTotals> verifyAll(const PlanReader &plan) {
     return paired;
   }
   DTRT_RETURN_IF_ERROR(checkPorts(totals.sends, plan.common().cluster));
-  auto multicasts = countMulticasts(plan, std::move(totals.passedOn));
+  auto multicasts = countMulticasts(plan, programs, std::move(totals.passedOn));
   DTRT_RETURN_IF_ERROR(multicasts);
   totals.multicasts = *multicasts;
   return verified;
