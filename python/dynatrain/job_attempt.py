@@ -25,6 +25,7 @@ from .capture import Piece
 from .connections import Pulse
 from .errors import AbortedError, InvalidError, PeerLostError, code_of
 from .farewell import describe
+from .held_parts import regions_of
 from .hollow import local_part, warm_up
 from .job_groups import Groups
 from .job_log import JobLog
@@ -39,7 +40,6 @@ from .job_trace import SwitchTrace
 from .job_world import JobWorld, asked_for
 from .planning import plan_on
 from .regions import Region
-from .snapshot import regions_of
 from .state import State
 from .state_switch import StateSwitch
 from .world import World

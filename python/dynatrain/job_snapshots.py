@@ -25,7 +25,7 @@ from .errors import JobWarning
 from .farewell import describe
 from .job_world import JobWorld
 from .regions import Region, heard, told
-from .snapshot import DIGEST_SIZE, Snapshot, memory_for
+from .snapshot import DIGEST_SIZE, Copier, Snapshot, memory_for
 from .state import State
 
 # Snapshots that are left out before the trainer is told.
@@ -176,6 +176,7 @@ class Snapshots:
         self._name = name
         self._world: JobWorld | None = None
         self._wire: _Wire | None = None
+        self._copier = Copier()
         self._thread: threading.Thread | None = None
         self._missed = 0
         # Of what is above, but for what the thread fills in.
@@ -203,6 +204,7 @@ class Snapshots:
             if first is not None:
                 self.versions = [first]
             self._world, self._wire = world, _Wire(world, group)
+            self._copier = Copier()
             self._missed = 0
 
     def make(
@@ -242,7 +244,7 @@ class Snapshots:
         gone = [one for one in self.versions if one not in kept]
         self.versions = kept
         room = [copy.data for one in gone for copy in one.copies.values()]
-        copy = Snapshot.of(state, room, self._wire.alone)
+        copy = self._copier.copy(state, room, self._wire.alone)
         if self._world.is_cut:
             return  # what was copied may miss what others said
         version = Version(self._world.epoch, step, self._world.members)

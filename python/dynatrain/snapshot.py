@@ -17,10 +17,9 @@ from typing import Any
 import torch
 
 from . import _C
-from .capture import Piece, local_layout
-from .capture.pieces import pieces_of
-from .errors import Error, InvalidError
-from .hollow import local_part
+from .capture import Piece
+from .errors import Error
+from .held_parts import HeldParts, Part
 from .optimizer import Key
 from .regions import Region
 from .small_state import decode, encode
@@ -33,37 +32,6 @@ DIGEST_SIZE = 2 * len(_C.digest(b""))
 _ALIGN = 64
 # Of the length of a head's text.
 _WORD = 8
-
-
-def _parts_of(key: Key, value: Any) -> Iterator[tuple[Region, torch.Tensor]]:
-    """What a value of `State.tensors` has in memory of its own."""
-    if not (pieces := pieces_of(key, value)):
-        rows = local_layout({key: value}, 1, 0).rows
-        own = local_part(value)
-        if len(rows) > 1:
-            raise InvalidError(
-                f"tensor '{key[0]}' state '{key[1]}' has {len(rows)} shards "
-                "that interleave on this process, of which no snapshot is made"
-            )
-        shape = tuple(value.shape)
-        pieces = [
-            Piece(own, shape, row["offset"], row["size"], row.get("range"))
-            for row in rows
-        ]
-    for one in pieces:
-        if one.numel():
-            run = tuple(one.range) if one.range else None
-            where = tuple(one.shape), tuple(one.offset), tuple(one.size)
-            yield Region(key, *where, run), local_part(one.tensor).detach()
-
-
-def regions_of(state: State) -> list[Region]:
-    """What a State holds."""
-    return [
-        region
-        for key, value in state.tensors.items()
-        for region, _ in _parts_of(key, value)
-    ]
 
 
 def memory_for(length: int, room: list[torch.Tensor]) -> torch.Tensor:
@@ -148,25 +116,8 @@ class Snapshot:
         room: list[torch.Tensor],
         first: Container[Region] = (),
     ) -> Snapshot:
-        """All that a State holds now, what is in `first` before the rest; takes
-        what it can use of `room`, memory that nobody needs."""
-        parts = [
-            part
-            for key, value in state.tensors.items()
-            for part in _parts_of(key, value)
-        ]
-        parts.sort(key=lambda part: part[0] not in first)
-        shards = _placed(
-            [
-                _Shard(region, tuple(tensor.shape), tensor.dtype)
-                for region, tensor in parts
-            ]
-        )
-        copy = cls(memory_for(_end(shards), room))
-        copy._said = shards, _encoded(state.small())
-        for shard, (_, tensor) in zip(shards, parts):
-            shard.view(copy.data).copy_(tensor)
-        return copy
+        """All that a State holds now: `Copier`."""
+        return Copier().copy(state, room, first)
 
     @classmethod
     def arrived(
@@ -259,3 +210,65 @@ class Snapshot:
     def nbytes(self) -> int:
         """Of its tensors."""
         return self.data.numel()
+
+
+class Copier:
+    """Makes copies of one State, one after the other."""
+
+    def __init__(self) -> None:
+        self._parts = HeldParts()
+        # What lay where in the last copy, and in which order it was held.
+        self._said: list[tuple[Region, torch.Size, torch.dtype]] = []
+        self._first: Container[Region] = ()
+        self._shards: list[_Shard] = []
+        self._order: list[int] = []
+        # As `as_strided` takes it: strides, and where the elements begin.
+        self._places: list[tuple[tuple[int, ...], int]] = []
+
+    def copy(
+        self,
+        state: State,
+        room: list[torch.Tensor],
+        first: Container[Region] = (),
+    ) -> Snapshot:
+        """All that it holds now, what is in `first` before the rest; takes what
+        it can use of `room`, memory that nobody needs."""
+        parts = self._parts.of(state)
+        self._place(parts, first)
+        copy = Snapshot(memory_for(_end(self._shards), room))
+        copy._said = self._shards, _encoded(state.small())
+        for view, at in zip(self._views(copy.data), self._order):
+            view.copy_(parts[at][1])
+        return copy
+
+    def _views(self, data: torch.Tensor) -> list[torch.Tensor]:
+        """As `_Shard.view` of each: one step where that takes three."""
+        typed = {dtype: data.view(dtype) for _, _, dtype in self._said}
+        return [
+            typed[one.dtype].as_strided(one.shape, stride, at)
+            for one, (stride, at) in zip(self._shards, self._places)
+        ]
+
+    def _place(self, parts: Sequence[Part], first: Container[Region]) -> None:
+        """Where each part is to lie; as before where all is as before."""
+        said = [(region, own.shape, own.dtype) for region, own in parts]
+        if said == self._said and first is self._first:
+            return
+        self._said, self._first = said, first
+        self._order = sorted(
+            range(len(parts)), key=lambda at: parts[at][0] not in first
+        )
+        ordered = [parts[at] for at in self._order]
+        self._shards = _placed(
+            [
+                _Shard(region, tuple(tensor.shape), tensor.dtype)
+                for region, tensor in ordered
+            ]
+        )
+        self._places = [
+            (
+                torch.empty(one.shape, device="meta").stride(),
+                one.at // one.dtype.itemsize,
+            )
+            for one in self._shards
+        ]

@@ -1,0 +1,114 @@
+"""Copies of what a process holds, one after the other: what is known of the one
+before is not taken for what is there now."""
+
+from dataclasses import replace
+
+import torch
+from dynatrain.capture import Piece
+from dynatrain.held_parts import regions_of
+from dynatrain.snapshot import Copier
+from processes import dynatrain
+
+PART = Piece(torch.arange(12.0).view(2, 6), (8, 6), (0, 0), (2, 6))
+BIAS = torch.arange(7.0)
+
+
+class Holding(dynatrain.Part):
+    def __init__(self, held):
+        self.held = held
+
+    def tensors(self):
+        return {(name, "param"): value for name, value in self.held.items()}
+
+
+def pieces_of(value):
+    if isinstance(value, list):
+        return value
+    if isinstance(value, Piece):
+        return [value]
+    shape = tuple(value.shape)
+    return [Piece(value, shape, (0,) * len(shape), shape)]
+
+
+def check(copy, held):
+    """The copy has each piece of what is held, and nothing else."""
+    found = {(key[0], one.offset): one for key, one in copy.pieces()}
+    for name, value in held.items():
+        for one in pieces_of(value):
+            if not one.numel():
+                continue
+            copied = found.pop((name, one.offset))
+            assert torch.equal(copied.tensor, one.tensor)
+            assert copied.tensor.dtype == one.tensor.dtype
+            assert (copied.shape, copied.size, copied.range) == (
+                one.shape,
+                one.size,
+                one.range,
+            )
+    assert not found
+
+
+def copies(*looks):
+    """One copy after the other, each in the memory of the one before."""
+    copier, room = Copier(), []
+    for held in looks:
+        state = dynatrain.State(part=Holding(held))
+        copy = copier.copy(state, room)
+        check(copy, held)
+        room = [copy.data]
+
+
+def test_values_change():
+    weight = torch.randn(4, 6)
+    copier, room = Copier(), []
+    held = {"w": weight.t(), "b": BIAS, "none": torch.zeros(0, 3)}
+    for _ in range(3):
+        weight.mul_(1.5)
+        copy = copier.copy(dynatrain.State(part=Holding(held)), room)
+        check(copy, held)
+        room = [copy.data]
+
+
+def test_tensors_come_go_and_change_places():
+    other = torch.randn(3)
+    copies(
+        {"b": BIAS, "w": other},
+        {"w": other, "b": BIAS},
+        {"w": other},
+        {},
+        {"b": BIAS, "w": other},
+    )
+
+
+def test_a_tensor_of_another_shape_or_type():
+    copies(
+        {"b": BIAS},
+        {"b": torch.randn(9)},
+        {"b": torch.randn(3, 3)},
+        {"b": torch.arange(9).view(3, 3)},
+        {"b": torch.randn(9).to(torch.bfloat16)},
+    )
+
+
+def test_a_piece_of_another_place():
+    copies(
+        {"w": PART},
+        {"w": replace(PART, offset=(2, 0))},
+        {"w": replace(PART, shape=(10, 6))},
+        {"w": replace(PART, tensor=torch.randn(4), range=(2, 6))},
+        {"w": replace(PART, tensor=torch.randn(4), range=(3, 7))},
+        {"w": [PART, replace(PART, tensor=torch.randn(2, 6), offset=(4, 0))]},
+        {"w": PART},
+    )
+
+
+def test_others_are_to_travel():
+    """What is in `first` lies before the rest, whatever came first before."""
+    held = {"a": BIAS, "b": torch.randn(5), "c": torch.randn(3)}
+    state = dynatrain.State(part=Holding(held))
+    regions, copier = regions_of(state), Copier()
+    for first in ((), {regions[1]}, {regions[2]}, {regions[2], regions[1]}):
+        copy = copier.copy(state, [], first)
+        check(copy, held)
+        lead = copy.regions()[: len(first)]
+        assert set(lead) == set(first)
