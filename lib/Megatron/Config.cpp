@@ -11,6 +11,7 @@
 #include "dt/Geometry/Limits.h"
 
 #include <algorithm>
+#include <map>
 
 namespace dt::megatron {
 
@@ -59,10 +60,8 @@ DType readConfigDType(const ConfigReader &in) {
   return DType::BF16;
 }
 
-/// What all types but gpt2 share.
-MegatronConfig readLlamaLike(const ConfigReader &in) {
-  MegatronConfig out;
-  out.layers = in.size("num_hidden_layers");
+/// Embeddings, heads and biases of all types but gpt2.
+void readAttention(const ConfigReader &in, MegatronConfig &out) {
   out.hidden = in.size("hidden_size");
   out.vocab = in.size("vocab_size");
   out.tied = in.flag("tie_word_embeddings", false);
@@ -79,6 +78,13 @@ MegatronConfig readLlamaLike(const ConfigReader &in) {
          " heads");
   out.qkvBias = out.projBias = in.flag("attention_bias", false);
   out.mlpBias = in.flag("mlp_bias", false);
+}
+
+/// What all types share but gpt2 and hybrids.
+MegatronConfig readLlamaLike(const ConfigReader &in) {
+  MegatronConfig out;
+  out.layers = in.size("num_hidden_layers");
+  readAttention(in, out);
   out.moeLayers.assign(std::min(out.layers, kMaxTensors), false);
   return out;
 }
@@ -223,6 +229,99 @@ MegatronConfig readLlama4(const ConfigReader &in) {
   return out;
 }
 
+/// Layers by letter, as Megatron-Core's `hybrid_override_pattern` has them.
+std::vector<HybridLayer> readPattern(const ConfigReader &in) {
+  const char *key = "hybrid_override_pattern";
+  std::vector<HybridLayer> out;
+  for (char letter : asString(require(in.json, in.path, key), in.keyPath(key)))
+    switch (letter) {
+    case 'M':
+      out.push_back(HybridLayer::Mamba);
+      break;
+    case '*':
+      out.push_back(HybridLayer::Attention);
+      break;
+    case '-':
+      out.push_back(HybridLayer::Mlp);
+      break;
+    case 'E':
+      out.push_back(HybridLayer::Experts);
+      break;
+    default:
+      fail(in.keyPath(key) + " has the unknown layer " +
+           inQuotes(std::string(1, letter)) + "; known are M, *, - and E");
+    }
+  if (out.empty() || int64_t(out.size()) > kMaxTensors)
+    fail(in.keyPath(key) + " has " + std::to_string(out.size()) +
+         " layers, expected 1 to " + std::to_string(kMaxTensors));
+  return out;
+}
+
+/// Layers by name, as transformers writes them.
+std::vector<HybridLayer> readLayerTypes(const ConfigReader &in) {
+  const char *key =
+      in.find("layers_block_type") ? "layers_block_type" : "layer_types";
+  const Json *names = in.find(key);
+  if (!names)
+    return readPattern(in);
+  const std::map<std::string, HybridLayer> known = {
+      {"linear_attention", HybridLayer::Mamba},
+      {"mamba", HybridLayer::Mamba},
+      {"full_attention", HybridLayer::Attention},
+      {"attention", HybridLayer::Attention},
+      {"mlp", HybridLayer::Mlp},
+      {"moe", HybridLayer::Experts}};
+  std::vector<HybridLayer> out;
+  for (const Json &item : asArray(*names, in.keyPath(key)).items) {
+    const std::string &name = asString(item, in.keyPath(key));
+    auto found = known.find(name);
+    if (found == known.end())
+      fail(in.keyPath(key) + " has the unknown layer " + inQuotes(name));
+    out.push_back(found->second);
+  }
+  if (out.empty())
+    fail(in.keyPath(key) + " has no layers");
+  return out;
+}
+
+/// What Megatron-Core's hybrid models have no tensors for.
+void refuseOthers(const ConfigReader &in) {
+  for (const char *key : {"mamba_proj_bias", "use_bias"})
+    if (in.flag(key, false))
+      fail(in.keyPath(key) + ": Megatron-Core's mixers have no such bias");
+  if (!in.flag("use_conv_bias", true))
+    fail(in.keyPath("use_conv_bias") +
+         ": Megatron-Core's mixers have that bias always");
+  for (const char *key : {"moe_latent_size", "num_nextn_predict_layers"})
+    if (in.sizeOr(key, 0, 0) > 0)
+      fail(in.keyPath(key) + " is not known for nemotron_h");
+}
+
+MegatronConfig readNemotronH(const ConfigReader &in) {
+  refuseOthers(in);
+  MegatronConfig out;
+  out.hybrid = readLayerTypes(in);
+  out.layers = int64_t(out.hybrid.size());
+  readAttention(in, out);
+  out.gated = false;
+  out.ffn = in.size("intermediate_size");
+  out.mambaHeads = in.size("mamba_num_heads");
+  out.mambaHeadDim = in.size("mamba_head_dim");
+  out.mambaGroups = in.sizeOr("n_groups", 8);
+  out.mambaState = in.sizeOr("ssm_state_size", 128);
+  out.convKernel = in.sizeOr("conv_kernel", 4);
+  for (HybridLayer kind : out.hybrid)
+    out.moeLayers.push_back(kind == HybridLayer::Experts);
+  if (std::count(out.moeLayers.begin(), out.moeLayers.end(), true) == 0)
+    return out;
+  out.experts = in.size("n_routed_experts");
+  out.expertFfn = in.size("moe_intermediate_size");
+  out.sharedFfn = in.sizeOr("n_shared_experts", 1, 0) *
+                  in.size("moe_shared_expert_intermediate_size");
+  out.expertBias = true;
+  return out;
+}
+
 MegatronConfig readGpt2(const ConfigReader &in) {
   MegatronConfig out;
   out.layers = in.size("n_layer");
@@ -265,6 +364,7 @@ constexpr ModelType kModelTypes[] = {
     {"gpt2", readGpt2},
     {"gpt_oss", readGptOss},
     {"llama4_text", readLlama4},
+    {"nemotron_h", readNemotronH},
 };
 
 void checkSize(const MegatronConfig &config, const std::string &path) {

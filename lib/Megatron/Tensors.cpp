@@ -6,6 +6,8 @@
 //
 //   [gate; up]    one tensor [2f, h], each half cut by itself
 //   [q; k; v]     one tensor, rows grouped by key-value head: a plain row cut
+//   [z; x; B; C; dt]  the projection into a Mamba mixer, each part cut by
+//   itself
 //
 //===----------------------------------------------------------------------===//
 
@@ -43,6 +45,11 @@ private:
       cut.blocks = {ffn, ffn};
     return cut;
   }
+  static Cut parts(std::vector<int64_t> sizes) {
+    Cut cut = tp(0);
+    cut.blocks = std::move(sizes);
+    return cut;
+  }
   static Cut onExpertGrid(Cut cut) {
     cut.expert = true;
     return cut;
@@ -60,7 +67,10 @@ private:
   void addGrouped(const std::string &linear, const std::vector<int64_t> &shape,
                   const Cut &weight, const Cut &bias);
   void addExperts(const std::string &prefix);
+  void addMixer(const std::string &prefix);
+  void addExpertLayer(const std::string &prefix);
   void addLayer(const std::string &prefix, bool moe);
+  void addHybridLayer(const std::string &prefix, HybridLayer kind);
   void addMtpLayer(int64_t index);
 
   int64_t gatedRowsOf(int64_t ffn) const {
@@ -207,6 +217,43 @@ void TensorLister::addExperts(const std::string &prefix) {
       columns());
 }
 
+/// A module's own parameters come before those of its children.
+void TensorLister::addMixer(const std::string &prefix) {
+  int64_t heads = config.mambaHeads, inner = heads * config.mambaHeadDim;
+  int64_t states = config.mambaGroups * config.mambaState;
+  int64_t convolved = inner + 2 * states;
+  for (const char *name : {"dt_bias", "A_log", "D"})
+    add(prefix + name, {heads}, rows());
+  addNorm(prefix + "in_proj.layer_norm_weight",
+          prefix + "in_proj.layer_norm_bias", config.hidden);
+  add(prefix + "in_proj.weight", {inner + convolved + heads, config.hidden},
+      parts({inner, inner, states, states, heads}));
+  add(prefix + "conv1d.weight", {convolved, 1, config.convKernel},
+      parts({inner, states, states}));
+  add(prefix + "conv1d.bias", {convolved}, parts({inner, states, states}));
+  add(prefix + "norm.weight", {inner}, rows());
+  add(prefix + "out_proj.weight", {config.hidden, inner}, columns());
+}
+
+void TensorLister::addExpertLayer(const std::string &prefix) {
+  addNorm(prefix + "pre_mlp_layernorm.weight",
+          prefix + "pre_mlp_layernorm.bias", config.hidden);
+  addExperts(prefix + "mlp.");
+}
+
+void TensorLister::addHybridLayer(const std::string &prefix, HybridLayer kind) {
+  switch (kind) {
+  case HybridLayer::Mamba:
+    return addMixer(prefix + "mixer.");
+  case HybridLayer::Attention:
+    return addAttention(prefix + "self_attention.");
+  case HybridLayer::Mlp:
+    return addMlp(prefix + "mlp.");
+  case HybridLayer::Experts:
+    return addExpertLayer(prefix);
+  }
+}
+
 void TensorLister::addLayer(const std::string &prefix, bool moe) {
   if (config.kvRank > 0) {
     addNorm(prefix + "input_layernorm.weight", prefix + "input_layernorm.bias",
@@ -217,9 +264,7 @@ void TensorLister::addLayer(const std::string &prefix, bool moe) {
   }
   if (!moe)
     return addMlp(prefix + "mlp.");
-  addNorm(prefix + "pre_mlp_layernorm.weight",
-          prefix + "pre_mlp_layernorm.bias", config.hidden);
-  addExperts(prefix + "mlp.");
+  addExpertLayer(prefix);
 }
 
 void TensorLister::addMtpLayer(int64_t index) {
@@ -238,15 +283,21 @@ Model TensorLister::list() && {
   model.experts = config.experts;
   addEmbedding();
   stage = Stage::Layer;
-  for (layer = 0; layer < config.layers; ++layer)
-    addLayer("decoder.layers." + std::to_string(layer) + ".",
-             config.moeLayers[layer]);
+  bool isHybrid = !config.hybrid.empty();
+  for (layer = 0; layer < config.layers; ++layer) {
+    std::string prefix = "decoder.layers." + std::to_string(layer) + ".";
+    if (isHybrid)
+      addHybridLayer(prefix, config.hybrid[layer]);
+    else
+      addLayer(prefix, config.moeLayers[layer]);
+  }
   // The final norm goes with the output, but before prediction layers, which
   // take what it gives, it goes with the last layer.
   stage = config.mtpLayers > 0 ? Stage::Layer : Stage::Last;
   layer = config.mtpLayers > 0 ? config.layers - 1 : -1;
-  addNorm("decoder.final_layernorm.weight", "decoder.final_layernorm.bias",
-          config.hidden);
+  const std::string norm =
+      isHybrid ? "decoder.final_norm." : "decoder.final_layernorm.";
+  addNorm(norm + "weight", norm + "bias", config.hidden);
   stage = Stage::Last;
   layer = -1;
   for (int64_t index = 0; index < config.mtpLayers; ++index)

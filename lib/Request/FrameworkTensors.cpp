@@ -18,6 +18,7 @@ namespace {
 
 #define LAYER "decoder.layers.*."
 #define ATTENTION LAYER "self_attention."
+#define MIXER LAYER "mixer."
 #define HF "model.layers.*."
 #define GPT2 "transformer.h.*."
 #define TITAN "layers.*."
@@ -228,6 +229,44 @@ constexpr FrameworkTensor kLlama4[] = {
      HF "feed_forward.shared_expert.down_proj.weight"},
 };
 
+/// Each layer is one block, `mixer`, behind one norm.
+constexpr FrameworkTensor kNemotronH[] = {
+    {"embedding.word_embeddings.weight", "model.embeddings.weight"},
+    {"decoder.final_norm.weight", "model.norm_f.weight"},
+    {MIXER "in_proj.layer_norm_weight", HF "norm.weight"},
+    {ATTENTION "linear_qkv.layer_norm_weight", HF "norm.weight"},
+    {LAYER "mlp.linear_fc1.layer_norm_weight", HF "norm.weight"},
+    {LAYER "pre_mlp_layernorm.weight", HF "norm.weight"},
+    {MIXER "dt_bias", HF "mixer.dt_bias"},
+    {MIXER "A_log", HF "mixer.A_log"},
+    {MIXER "D", HF "mixer.D"},
+    {MIXER "in_proj.weight", HF "mixer.in_proj.weight"},
+    {MIXER "conv1d.weight", HF "mixer.conv1d.weight"},
+    {MIXER "conv1d.bias", HF "mixer.conv1d.bias"},
+    {MIXER "norm.weight", HF "mixer.norm.weight"},
+    {MIXER "out_proj.weight", HF "mixer.out_proj.weight"},
+    {ATTENTION "linear_qkv.weight", HF "mixer.q_proj.weight", Part::Query},
+    {ATTENTION "linear_qkv.weight", HF "mixer.k_proj.weight", Part::Key},
+    {ATTENTION "linear_qkv.weight", HF "mixer.v_proj.weight", Part::Value},
+    {ATTENTION "linear_qkv.bias", HF "mixer.q_proj.bias", Part::Query},
+    {ATTENTION "linear_qkv.bias", HF "mixer.k_proj.bias", Part::Key},
+    {ATTENTION "linear_qkv.bias", HF "mixer.v_proj.bias", Part::Value},
+    {ATTENTION "linear_proj.weight", HF "mixer.o_proj.weight"},
+    {ATTENTION "linear_proj.bias", HF "mixer.o_proj.bias"},
+    {LAYER "mlp.linear_fc1.weight", HF "mixer.up_proj.weight"},
+    {LAYER "mlp.linear_fc1.bias", HF "mixer.up_proj.bias"},
+    {LAYER "mlp.linear_fc2.weight", HF "mixer.down_proj.weight"},
+    {LAYER "mlp.linear_fc2.bias", HF "mixer.down_proj.bias"},
+    {LAYER "mlp.router.weight", HF "mixer.gate.weight"},
+    {LAYER "mlp.router.expert_bias", HF "mixer.gate.e_score_correction_bias"},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mixer.experts.up_proj"},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "mixer.experts.down_proj"},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "mixer.shared_experts.up_proj.weight"},
+    {LAYER "mlp.shared_experts.linear_fc2.weight",
+     HF "mixer.shared_experts.down_proj.weight"},
+};
+
 constexpr FrameworkTensor kVllmMixtral[] = {
     {LAYER "mlp.router.weight", HF "block_sparse_moe.gate.weight"},
     {LAYER "mlp.experts.linear_fc1.weight",
@@ -249,6 +288,7 @@ constexpr FrameworkTensor kTorchtitanLlama[] = {
 #undef TITAN
 #undef GPT2
 #undef HF
+#undef MIXER
 #undef ATTENTION
 #undef LAYER
 
@@ -301,6 +341,8 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
     append(kGpt2, out);
   if (type == "llama4_text")
     append(kLlama4, out);
+  if (type == "nemotron_h")
+    append(kNemotronH, out);
   if (type == "mixtral" && isVllm)
     append(kVllmMixtral, out);
   return out;
@@ -329,7 +371,7 @@ const std::vector<std::string> &typesOf(Framework framework) {
       "deepseek_v2", "deepseek_v3", "glm4_moe"};
   static const std::vector<std::string> all = [] {
     std::vector<std::string> types = vllm;
-    types.insert(types.end(), {"gpt2", "llama4_text"});
+    types.insert(types.end(), {"gpt2", "llama4_text", "nemotron_h"});
     return types;
   }();
   static const std::vector<std::string> torchtitan = {

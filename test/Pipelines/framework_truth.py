@@ -66,6 +66,8 @@ class Truth:
         self.checkpoint = {}
         if self.type == "gpt2":
             return self._gpt2()
+        if self.type == "nemotron_h":
+            return self._nemotron_h()
         self._embeddings()
         for layer in range(config["num_hidden_layers"]):
             self._layer(layer)
@@ -361,6 +363,112 @@ class Truth:
             weight = self._whole(base + linear + "weight", rows, columns)
             self._add(own + name + "weight", base + linear + "weight", weight.T)
             self._copy(own + name + "bias", base + linear + "bias", rows)
+
+    def _nemotron_h(self):
+        """One block behind one norm per layer, its letter says which."""
+        c = self.config
+        vocabulary = c["vocab_size"], self.hidden
+        for own, base, shape in (
+            ("model.embeddings.weight", "embedding.word_embeddings.weight",
+             vocabulary),
+            ("model.norm_f.weight", "decoder.final_norm.weight",
+             (self.hidden,)),
+            ("lm_head.weight", "output_layer.weight", vocabulary),
+        ):  # fmt: skip
+            self._copy(own, base, *shape)
+        blocks = {
+            "M": ("mixer.in_proj.layer_norm_", self._mixer),
+            "*": ("self_attention.linear_qkv.layer_norm_", self._grouped),
+            "-": ("mlp.linear_fc1.layer_norm_", self._plain_mlp),
+            "E": ("pre_mlp_layernorm.", self._plain_experts),
+        }
+        for n, letter in enumerate(c["hybrid_override_pattern"]):
+            base, own = LAYER.format(n), HF.format(n)
+            norm, block = blocks[letter]
+            self._copy(own + "norm.weight", base + norm + "weight", self.hidden)
+            block(base, own + "mixer.")
+
+    def mixer_parts(self):
+        """Rows of z, x, B, C and dt."""
+        c = self.config
+        inner = c["mamba_num_heads"] * c["mamba_head_dim"]
+        states = c["n_groups"] * c["ssm_state_size"]
+        return [inner, inner, states, states, c["mamba_num_heads"]]
+
+    def _mixer(self, base, own):
+        inner, _, states, _, heads = self.mixer_parts()
+        convolved = inner + 2 * states
+        for name, shape in (
+            ("dt_bias", (heads,)),
+            ("A_log", (heads,)),
+            ("D", (heads,)),
+            ("in_proj.weight", (inner + convolved + heads, self.hidden)),
+            ("conv1d.weight", (convolved, 1, self.config["conv_kernel"])),
+            ("conv1d.bias", (convolved,)),
+            ("norm.weight", (inner,)),
+            ("out_proj.weight", (self.hidden, inner)),
+        ):
+            self._copy(own + name, base + "mixer." + name, *shape)
+
+    def _grouped(self, base, own):
+        name = base + "self_attention.linear_qkv.weight"
+        per = self.heads // self.groups
+        rows = (self.heads + 2 * self.groups) * self.dim
+        parts = np.split(
+            self._whole(name, rows, self.hidden).reshape(
+                self.groups, per + 2, self.dim, self.hidden
+            ),
+            [per, per + 1],
+            axis=1,
+        )
+        for letter, part in zip("qkv", parts, strict=True):
+            self._add(
+                own + f"{letter}_proj.weight",
+                name,
+                part.reshape(-1, self.hidden),
+            )
+        self._copy(
+            own + "o_proj.weight",
+            base + "self_attention.linear_proj.weight",
+            self.hidden,
+            self.heads * self.dim,
+        )
+
+    def _up_and_down(self, base, own, *shape):
+        """Without a gate; of shape rows, or experts and rows."""
+        *experts, width = shape
+        weight = "" if experts else ".weight"
+        for name, linear, sizes in (
+            ("up_proj", "linear_fc1", (width, self.hidden)),
+            ("down_proj", "linear_fc2", (self.hidden, width)),
+        ):
+            self._copy(
+                own + name + weight, base + linear + ".weight", *experts, *sizes
+            )
+
+    def _plain_mlp(self, base, own):
+        self._up_and_down(base + "mlp.", own, self.config["intermediate_size"])
+
+    def _plain_experts(self, base, own):
+        c, mlp = self.config, base + "mlp."
+        count = c["n_routed_experts"]
+        self._copy(
+            own + "gate.weight", mlp + "router.weight", count, self.hidden
+        )
+        self._copy(
+            own + "gate.e_score_correction_bias",
+            mlp + "router.expert_bias",
+            count,
+        )
+        self._up_and_down(
+            mlp + "experts.", own + "experts.", count,
+            c["moe_intermediate_size"],
+        )  # fmt: skip
+        self._up_and_down(
+            mlp + "shared_experts.",
+            own + "shared_experts.",
+            c["moe_shared_expert_intermediate_size"],
+        )
 
     # What frameworks make of it.
 

@@ -78,6 +78,20 @@ TRANSPOSED = {
         "interleave_moe_layer_step": 2,
     },
 }
+# The same, with Mamba mixers.
+HYBRID = {
+    "nemotron_h": {
+        "hybrid_override_pattern": "M*-E",
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 6,
+        "n_groups": 2,
+        "ssm_state_size": 5,
+        "conv_kernel": 4,
+        "n_routed_experts": 4,
+        "moe_intermediate_size": 16,
+        "moe_shared_expert_intermediate_size": 24,
+    }
+}
 
 DENSE = {"world": 4, "tp": 2, "dp": 2, "zero": 1, "bucket_size": 1000}
 SPARSE = DENSE | {"world": 8, "pp": 2, "ep": 2, "etp": 1}
@@ -108,6 +122,11 @@ CASES += [
     )
 ]
 CASES += [
+    ("nemotron_h", SPARSE, side("huggingface", world=2, tp=2)),
+    ("nemotron_h", side("huggingface", world=2, fsdp=2), SPARSE),
+    ("nemotron_h", DENSE, side("huggingface", world=1)),
+]
+CASES += [
     (model, layout, side("torchtitan", world=2, tp=2))
     for model, layout in (
         ("llama", DENSE),
@@ -135,9 +154,12 @@ ROWS = {
     "q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj",
     "gate_proj", "up_proj", "gate_up_proj", "w13_weight", "embed_tokens",
     "lm_head", "wq", "wk", "wv", "wq_b", "wkv_b", "w1", "w3", "w1_EFD",
-    "w3_EFD", "tok_embeddings",
+    "w3_EFD", "tok_embeddings", "embeddings",
 }  # fmt: skip
-COLUMNS = {"o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF"}
+COLUMNS = {
+    "o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF", "out_proj",
+}  # fmt: skip
+MIXERS = {"in_proj", "conv1d", "norm", "dt_bias", "A_log", "D"}
 # Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
 CUTS = {
     "wte.weight": (0, 1), "wpe.weight": None,
@@ -150,6 +172,10 @@ CUTS = {
 
 def blocks(truth, name, rows):
     """Sizes of packed parts along the rows that are cut one by one."""
+    if name == "in_proj":
+        return truth.mixer_parts()
+    if name == "conv1d":
+        return truth.mixer_parts()[1:4]
     if name == "qkv_proj":
         keys = truth.groups * truth.dim
         return [truth.heads * truth.dim, keys, keys]
@@ -174,10 +200,11 @@ def local(truth, name, full, layout, rank):
         part = packed_parts(part, own[0], tp, rank)
     elif last in COLUMNS:
         part = np.array_split(part, tp, axis=dim + 1)[rank % tp]
-    elif last in ROWS:
+    elif last in ROWS or (".mixer." in name and last in MIXERS):
         part = rows_of(truth, last, part, tp, dim, rank)
     shards = layout.get("fsdp", 1)
-    if shards > 1:  # torch.chunk
+    # As torch.chunk, but for buffers.
+    if shards > 1 and last != "e_score_correction_bias":
         size = -(-len(part) // shards)
         first = rank // tp % shards * size
         part = part[first : first + size]
@@ -309,7 +336,9 @@ def compare_megatron(
 
 
 def check(tools, model, source, destination, folder):
-    config = SMALL | (MODELS | TRANSPOSED)[model] | {"model_type": model}
+    config = (
+        SMALL | (MODELS | TRANSPOSED | HYBRID)[model] | {"model_type": model}
+    )
     asked, plan = folder / "request.json", folder / "plan.dtplan"
     (folder / "config.json").write_text(json.dumps(config))
     request = {

@@ -10,7 +10,11 @@ namespace dt::megatron {
 
 using json::Json;
 
-/// A decoder of the GPT family, whatever its config.json calls things.
+/// What a layer of a hybrid model is, alone.
+enum class HybridLayer { Mamba, Attention, Mlp, Experts };
+
+/// A decoder of the GPT family, or a hybrid with Mamba mixers, whatever its
+/// config.json calls things.
 struct MegatronConfig {
   DType dtype = DType::BF16;
   int64_t layers = 0;
@@ -53,6 +57,15 @@ struct MegatronConfig {
   bool moeLinearBias = false; // of the router and of the experts' linears
 
   int64_t mtpLayers = 0; // multi-token prediction
+
+  // Of a hybrid model: one per layer; none where all have attention and an MLP
+  // or experts.
+  std::vector<HybridLayer> hybrid;
+  int64_t mambaHeads = 0;
+  int64_t mambaHeadDim = 0;
+  int64_t mambaGroups = 0; // of B and C
+  int64_t mambaState = 0;
+  int64_t convKernel = 0;
 };
 
 MegatronConfig readMegatronConfig(const Json &config, const std::string &path);

@@ -140,6 +140,54 @@ TEST(Models, llama4HasExpertsInEveryNthLayer) {
   EXPECT_EQ(layersWithExperts(R"(, "moe_layers": null)"), "13");
 }
 
+TEST(Models, nemotronHHasItsPublishedSize) {
+  Request request = readGood(
+      R"({"model": {"model_type": "nemotron_h", "hidden_size": 4096,
+            "hybrid_override_pattern":
+              "M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M*-M-M-M-M-M-",
+            "num_attention_heads": 32, "num_key_value_heads": 8,
+            "head_dim": 128, "intermediate_size": 21504,
+            "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8,
+            "ssm_state_size": 128, "vocab_size": 131072},
+          "source": {"world": 1}, "destination": {"world": 1}})");
+  EXPECT_EQ(elements(request), 8'100'852'736);
+  EXPECT_EQ(namesWith(request, "decoder.layers.0."),
+            (std::vector<std::string>{
+                "mixer.dt_bias", "mixer.A_log", "mixer.D",
+                "mixer.in_proj.layer_norm_weight", "mixer.in_proj.weight",
+                "mixer.conv1d.weight", "mixer.conv1d.bias", "mixer.norm.weight",
+                "mixer.out_proj.weight"}));
+  EXPECT_EQ(
+      namesWith(request, "decoder.layers.7."),
+      (std::vector<std::string>{"self_attention.linear_proj.weight",
+                                "self_attention.linear_qkv.layer_norm_weight",
+                                "self_attention.linear_qkv.weight"}));
+}
+
+TEST(Models, layersOfAHybridHaveLettersOrNames) {
+  std::string config =
+      R"({"model_type": "nemotron_h", "hidden_size": 8,
+          "num_attention_heads": 2, "num_key_value_heads": 2,
+          "intermediate_size": 6, "mamba_num_heads": 4, "mamba_head_dim": 2,
+          "n_groups": 2, "ssm_state_size": 3, "n_routed_experts": 2,
+          "moe_intermediate_size": 5, "moe_shared_expert_intermediate_size": 4,
+          "vocab_size": 16, )";
+  auto tensors = [&](const std::string &layers) {
+    return namesWith(readGood(R"({"model": )" + config + layers +
+                              R"(}, "source": {"world": 1},
+                               "destination": {"world": 1}})"),
+                     "decoder.");
+  };
+  std::vector<std::string> byLetter =
+      tensors(R"("hybrid_override_pattern": "M*-E")");
+  EXPECT_EQ(byLetter.back(), "final_norm.weight");
+  EXPECT_EQ(tensors(R"("layers_block_type": ["linear_attention",
+                       "full_attention", "mlp", "moe"])"),
+            byLetter);
+  EXPECT_EQ(tensors(R"("layer_types": ["mamba", "attention", "mlp", "moe"])"),
+            byLetter);
+}
+
 TEST(Models, groupedExpertsListAllFc1BeforeAllFc2) {
   std::vector<std::string> names =
       namesWith(readModel("qwen3-30b-a3b"), "decoder.layers.0.");
