@@ -86,6 +86,9 @@ private:
     if (tensor.stage == Stage::Every)
       fail("tensor " + inQuotes(tensor.name) +
            " is on every stage, which no known model type has");
+    if (tensor.name.find(".mixer.") != std::string::npos)
+      fail(path + " has Mamba mixers: what their scans take and keep is not "
+                  "known here");
     out.stage = tensor.stage;
     out.layer = int32_t(tensor.layer);
     out.expert = int32_t(tensor.expert);

@@ -126,6 +126,23 @@ TEST(Job, EveryMistakeIsOneClearError) {
   }
 }
 
+TEST(Job, RefusesMixersWhoseCostItDoesNotKnow) {
+  Text text = jobOf("llama-tiny", 16);
+  text["model"] = {{"model_type", "nemotron_h"},
+                   {"hybrid_override_pattern", "M-"},
+                   {"hidden_size", 8},
+                   {"num_attention_heads", 2},
+                   {"intermediate_size", 6},
+                   {"mamba_num_heads", 4},
+                   {"mamba_head_dim", 2},
+                   {"n_groups", 2},
+                   {"vocab_size", 16}};
+  std::string error;
+  EXPECT_FALSE(readText(text, error));
+  EXPECT_EQ(error, "model has Mamba mixers: what their scans take and keep is "
+                   "not known here");
+}
+
 TEST(Job, ReadsWhatIsNoJson) {
   std::string error;
   EXPECT_FALSE(readJob("{", ".", {}, error));
