@@ -46,6 +46,60 @@ std::optional<Pattern> patternOf(StringRef keyword) {
 }
 
 //===----------------------------------------------------------------------===//
+// Calls of a library
+//===----------------------------------------------------------------------===//
+
+std::optional<dtrt::CollectiveKind> callKindOf(Pattern pattern) {
+  switch (pattern) {
+  case Pattern::Broadcast:
+    return dtrt::CollectiveKind::Broadcast;
+  case Pattern::AllGather:
+    return dtrt::CollectiveKind::AllGather;
+  case Pattern::AllToAll:
+    return dtrt::CollectiveKind::AllToAll;
+  default:
+    return std::nullopt;
+  }
+}
+
+Pattern patternOf(dtrt::CollectiveKind kind) {
+  switch (kind) {
+  case dtrt::CollectiveKind::Broadcast:
+    return Pattern::Broadcast;
+  case dtrt::CollectiveKind::AllGather:
+    return Pattern::AllGather;
+  case dtrt::CollectiveKind::AllToAll:
+    return Pattern::AllToAll;
+  }
+  llvm_unreachable("a call of a library");
+}
+
+LogicalResult verifyCall(llvm::function_ref<InFlightDiagnostic()> emitError,
+                         Pattern kind, ArrayRef<int64_t> members,
+                         int64_t root) {
+  if (!callKindOf(kind))
+    return emitError() << "is a " << keywordOf(kind)
+                       << ", expected a broadcast, an all_gather or an "
+                          "all_to_all";
+  if (members.size() < 2)
+    return emitError() << "has " << members.size()
+                       << " members, expected two or more";
+  if (members.front() < 0 || members.back() > kMaxDevice)
+    return emitError() << "has members from " << members.front() << " to "
+                       << members.back() << ", expected 0 to " << kMaxDevice;
+  for (size_t i = 1; i < members.size(); ++i)
+    if (members[i] <= members[i - 1])
+      return emitError() << "has member " << members[i] << " after "
+                         << members[i - 1] << ", expected ascending ones";
+  bool isRooted = kind == Pattern::Broadcast;
+  if (isRooted ? !llvm::is_contained(members, root) : root != -1)
+    return emitError() << "is from " << root
+                       << (isRooted ? ", expected a member"
+                                    : ", which only a broadcast is");
+  return success();
+}
+
+//===----------------------------------------------------------------------===//
 // Traffic of pieces
 //===----------------------------------------------------------------------===//
 

@@ -1,6 +1,9 @@
-//===- ProgramAttrs.cpp - #dt.shard, #dt.view and !dt.buffer --------------===//
+//===- ProgramAttrs.cpp - #dt.shard, #dt.view, #dt.call and !dt.buffer ----===//
 
 #include "RowText.h"
+
+#include "dt/Dialect/Collectives.h"
+#include "dt/Geometry/Limits.h"
 
 #include "mlir/IR/Builders.h"
 
@@ -171,6 +174,64 @@ void ViewAttr::print(AsmPrinter &printer) const {
   if (getStates())
     printer << " for " << getStates();
   printer << ">";
+}
+
+//===----------------------------------------------------------------------===//
+// #dt.call
+//===----------------------------------------------------------------------===//
+
+int64_t CallAttr::bytesGiven(int64_t device) const {
+  return getBlockBytes() *
+         int64_t(dtrt::blocksGiven(*callKindOf(getKind()), getMembers().size(),
+                                   getRoot() == device));
+}
+
+int64_t CallAttr::bytesGot(int64_t device) const {
+  return getBlockBytes() *
+         int64_t(dtrt::blocksGot(*callKindOf(getKind()), getMembers().size(),
+                                 getRoot() == device));
+}
+
+LogicalResult CallAttr::verify(EmitError emitError, Pattern kind,
+                               llvm::ArrayRef<int64_t> members, int64_t root,
+                               int64_t blockBytes) {
+  auto fail = [&] { return emitError() << "a call "; };
+  if (failed(verifyCall(fail, kind, members, root)))
+    return failure();
+  int64_t most = kMaxBytes / int64_t(members.size());
+  if (blockBytes < 1 || blockBytes > most)
+    return fail() << "has blocks of " << blockBytes << " bytes, expected 1 to "
+                  << most;
+  return success();
+}
+
+Attribute CallAttr::parse(AsmParser &parser, Type) {
+  llvm::SMLoc loc = parser.getCurrentLocation();
+  SmallVector<int64_t> members;
+  int64_t root = kNoRoot, blockBytes = 0;
+  if (parser.parseLess())
+    return {};
+  FailureOr<Pattern> kind = FieldParser<Pattern>::parse(parser);
+  if (failed(kind) || parser.parseKeyword("among") ||
+      parseIntList(parser, members))
+    return {};
+  if (succeeded(parser.parseOptionalKeyword("from")) &&
+      parser.parseInteger(root))
+    return {};
+  if (parser.parseKeyword("blocks") || parser.parseInteger(blockBytes) ||
+      parser.parseGreater())
+    return {};
+  return parser.getChecked<CallAttr>(loc, parser.getContext(), *kind,
+                                     ArrayRef<int64_t>(members), root,
+                                     blockBytes);
+}
+
+void CallAttr::print(AsmPrinter &printer) const {
+  printer << "<" << keywordOf(getKind()) << " among ";
+  printIntList(printer.getStream(), getMembers());
+  if (getRoot() != kNoRoot)
+    printer << " from " << getRoot();
+  printer << " blocks " << getBlockBytes() << ">";
 }
 
 //===----------------------------------------------------------------------===//

@@ -165,9 +165,48 @@ LogicalResult CopyLocalOp::verify() {
   return verifyViews(*this, getDestinations(), getDestinationViews());
 }
 
+// The blocks of a call that the device of a group gives, or gets.
+static LogicalResult verifyBlocks(GroupOp group, StringRef verb, Value blocks,
+                                  int64_t bytes) {
+  if (blocks && !blocks.getDefiningOp<SlotOp>())
+    return group.emitOpError() << verb << " a shard, expected a slot";
+  int64_t found = blocks ? cast<BufferType>(blocks.getType()).getBytes() : 0;
+  if (found == bytes)
+    return success();
+  auto program = cast<ProgramOp>(group->getParentOp());
+  return group.emitOpError()
+         << verb << " " << found << " bytes, expected " << bytes
+         << ": the blocks of device " << program.getDevice() << " in this "
+         << keywordOf(group.getCallAttr().getKind());
+}
+
 LogicalResult GroupOp::verify() {
   if (getWave() < 0)
     return emitOpError() << "expected a wave from 0, found " << getWave();
+  CallAttr call = getCallAttr();
+  if (!call)
+    return getGiven() || getGot()
+               ? emitOpError("gives or gets blocks, expected a call")
+               : success();
+  int64_t device = cast<ProgramOp>((*this)->getParentOp()).getDevice();
+  if (!call.hasMember(device))
+    return emitOpError() << "is a call of which device " << device
+                         << " is no member";
+  if (failed(verifyBlocks(*this, "gives", getGiven(), call.bytesGiven(device))))
+    return failure();
+  return verifyBlocks(*this, "gets", getGot(), call.bytesGot(device));
+}
+
+// What a library's collective brings lies in slots, and is its members'.
+static LogicalResult verifyBrought(Operation *op, CallAttr call, Value buffer,
+                                   int64_t peer) {
+  if (!call)
+    return success();
+  if (!buffer.getDefiningOp<SlotOp>())
+    return op->emitOpError("names a shard in a call, expected a slot");
+  if (!call.hasMember(peer))
+    return op->emitOpError()
+           << "is with device " << peer << ", which is no member of the call";
   return success();
 }
 
@@ -180,6 +219,10 @@ LogicalResult GroupOp::verifyRegions() {
       return op.emitOpError(
           "is not allowed in a group, expected dt.send or dt.recv");
     int64_t peer = send ? send.getPeer() : receive.getPeer();
+    if (failed(verifyBrought(&op, getCallAttr(),
+                             send ? send.getBuffer() : receive.getBuffer(),
+                             peer)))
+      return failure();
     auto [at, isNew] = (send ? sends : receives).try_emplace(peer, &op);
     if (isNew)
       continue;

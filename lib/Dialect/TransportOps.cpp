@@ -53,28 +53,8 @@ LogicalResult WaveOp::verifyRegions() {
 }
 
 LogicalResult LibraryCollectiveOp::verify() {
-  Pattern kind = getKind();
-  if (kind != Pattern::Broadcast && kind != Pattern::AllGather &&
-      kind != Pattern::AllToAll)
-    return emitOpError() << "is a " << keywordOf(kind)
-                         << ", expected a broadcast, an all_gather or an "
-                            "all_to_all";
-  ArrayRef<int64_t> members = getMembers();
-  if (members.size() < 2)
-    return emitOpError() << "has " << members.size()
-                         << " members, expected two or more";
-  if (members.front() < 0 || members.back() > kMaxDevice)
-    return emitOpError() << "expected members from 0 to " << kMaxDevice;
-  for (size_t i = 1; i < members.size(); ++i)
-    if (members[i] <= members[i - 1])
-      return emitOpError() << "has member " << members[i] << " after "
-                           << members[i - 1] << ", expected ascending ones";
-  bool isRooted = kind == Pattern::Broadcast;
-  if (isRooted ? !llvm::is_contained(members, getRoot()) : getRoot() != -1)
-    return emitOpError() << "is from " << getRoot()
-                         << (isRooted ? ", expected a member"
-                                      : ", which only a broadcast is");
-  return success();
+  return verifyCall([&] { return emitOpError(); }, getKind(), getMembers(),
+                    getRoot());
 }
 
 LogicalResult LibraryCollectiveOp::verifyRegions() {

@@ -23,25 +23,6 @@ constexpr double kMargin = 0.02;
 /// Blocks may be this much larger than what is in them, on average.
 constexpr int64_t kMostPadding = 2;
 
-std::optional<CollectiveKind> libraryKindOf(Pattern pattern) {
-  switch (pattern) {
-  case Pattern::Broadcast:
-    return CollectiveKind::Broadcast;
-  case Pattern::AllGather:
-    return CollectiveKind::AllGather;
-  case Pattern::AllToAll:
-    return CollectiveKind::AllToAll;
-  default:
-    return std::nullopt;
-  }
-}
-
-Pattern patternOf(CollectiveKind kind) {
-  return kind == CollectiveKind::Broadcast   ? Pattern::Broadcast
-         : kind == CollectiveKind::AllGather ? Pattern::AllGather
-                                             : Pattern::AllToAll;
-}
-
 /// Elements of one group with the same holders, that the same members lack.
 struct Share {
   std::vector<int64_t> holders, lacking; // members, ascending
@@ -293,7 +274,7 @@ bool mayUseLibrary(const TransitionInfo &info) {
 
 LibraryChoice chooseLibrary(CollectiveOp op, const TransitionInfo &info,
                             uint32_t number, const Flow &flow) {
-  auto kind = libraryKindOf(op.getKind());
+  auto kind = callKindOf(op.getKind());
   if (!kind)
     return noCalls("no library call does this");
   if (info.isFlat())
@@ -425,7 +406,7 @@ static void readCalls(CollectiveOp op, uint32_t flow,
   std::map<int64_t, int64_t> groupOf;
   op.getMembers().forEach([&](ArrayRef<int64_t> row) {
     LibraryCall &call = calls[row[CollectiveOp::kGroup]];
-    call.kind = *libraryKindOf(op.getKind());
+    call.kind = *callKindOf(op.getKind());
     call.members.push_back(row[CollectiveOp::kMember]);
     groupOf[row[CollectiveOp::kMember]] = row[CollectiveOp::kGroup];
   });

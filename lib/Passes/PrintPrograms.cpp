@@ -22,12 +22,13 @@ struct PrintProgramsPass : impl::PrintProgramsBase<PrintProgramsPass> {
   using PrintProgramsBase::PrintProgramsBase;
 
   void print(const TransitionInfo &info, llvm::raw_ostream &out) {
+    SmallVector<ProgramOp> programs = programsOf(getOperation(), info);
     dtrt::PlanCommon common = commonSection(info);
-    for (auto op : getOperation().getOps<ProgramOp>()) {
-      if (op.getTransitionAttr().getAttr() != info.op().getSymNameAttr())
-        continue;
+    common.memberSets = memberSetsOf(programs);
+    for (ProgramOp op : programs) {
       std::ostringstream text;
-      dtrt::writeProgram(common, ProgramReading(op, info).program,
+      dtrt::writeProgram(common,
+                         ProgramReading(op, info, common.memberSets).program,
                          dtrt::OutputFormat::Text, text);
       out << text.str();
     }

@@ -2,10 +2,13 @@
 
 #include "ProgramReading.h"
 
+#include "dt/Dialect/Collectives.h"
 #include "dtrt/format/ShardView.h"
 
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/TypeSwitch.h"
+
+#include <set>
 
 using namespace mlir;
 
@@ -13,10 +16,15 @@ namespace dt {
 
 namespace {
 
+std::vector<uint32_t> membersOf(CallAttr call) {
+  return {call.getMembers().begin(), call.getMembers().end()};
+}
+
 class Reader {
 public:
-  Reader(ProgramReading &out, const TransitionInfo &info)
-      : out(out), info(info) {
+  Reader(ProgramReading &out, const TransitionInfo &info,
+         const std::vector<std::vector<uint32_t>> &memberSets)
+      : out(out), info(info), memberSets(memberSets) {
     for (auto [i, param] : llvm::enumerate(info.params))
       families[ParamOp(param).getSymNameAttr()] = uint32_t(i);
     for (auto [i, own] : llvm::enumerate(info.tensors))
@@ -45,11 +53,13 @@ private:
   void readCopy(CopyLocalOp op);
   void readRelay(RelayOp op);
   void readGroup(GroupOp op);
+  dtrt::GroupCollective call(GroupOp op) const;
   dtrt::Message message(Value buffer, ViewAttr view, int64_t peer) const;
   uint64_t bytesOf(const dtrt::Segment &segment) const;
 
   ProgramReading &out;
   const TransitionInfo &info;
+  const std::vector<std::vector<uint32_t>> &memberSets;
   llvm::DenseMap<Attribute, uint32_t> families;                   // by name
   llvm::DenseMap<std::pair<Attribute, unsigned>, uint32_t> views; // with a side
   llvm::DenseMap<Value, Place> shards;
@@ -191,8 +201,25 @@ void Reader::readRelay(RelayOp op) {
   }
 }
 
+dtrt::GroupCollective Reader::call(GroupOp op) const {
+  CallAttr call = op.getCallAttr();
+  auto set = llvm::lower_bound(memberSets, membersOf(call));
+  auto startOf = [](Value blocks) {
+    auto slot = blocks ? blocks.getDefiningOp<SlotOp>() : SlotOp();
+    return slot ? uint64_t(slot.getOffset()) : uint64_t(0);
+  };
+  return {*callKindOf(call.getKind()),
+          uint32_t(set - memberSets.begin()),
+          uint32_t(std::max<int64_t>(call.getRoot(), 0)),
+          uint64_t(call.getBlockBytes()),
+          startOf(op.getGiven()),
+          startOf(op.getGot())};
+}
+
 void Reader::readGroup(GroupOp op) {
   dtrt::Instruction &group = add(op, dtrt::Opcode::Group, op.getWave());
+  if (op.getCallAttr())
+    group.collective = call(op);
   for (Operation &each : op.getBody().front()) {
     auto send = dyn_cast<SendOp>(each);
     auto receive = dyn_cast<RecvOp>(each);
@@ -236,12 +263,31 @@ void Reader::read(Operation &op) {
 
 } // namespace
 
-ProgramReading::ProgramReading(ProgramOp op, const TransitionInfo &info) {
+SmallVector<ProgramOp> programsOf(ModuleOp module, const TransitionInfo &info) {
+  SmallVector<ProgramOp> out;
+  for (auto op : module.getOps<ProgramOp>())
+    if (op.getTransitionAttr().getAttr() == info.op().getSymNameAttr())
+      out.push_back(op);
+  return out;
+}
+
+std::vector<std::vector<uint32_t>> memberSetsOf(ArrayRef<ProgramOp> programs) {
+  std::set<std::vector<uint32_t>> sets;
+  for (ProgramOp program : programs)
+    for (auto group : program.getBody().getOps<GroupOp>())
+      if (CallAttr call = group.getCallAttr())
+        sets.insert(membersOf(call));
+  return {sets.begin(), sets.end()};
+}
+
+ProgramReading::ProgramReading(
+    ProgramOp op, const TransitionInfo &info,
+    const std::vector<std::vector<uint32_t>> &memberSets) {
   program.device = uint32_t(op.getDevice());
   program.sourceRank = op.getSourceRank();
   program.destinationRank = op.getDestinationRank();
   program.stagingBytes = uint64_t(op.getStaging());
-  Reader reader(*this, info);
+  Reader reader(*this, info, memberSets);
   for (Operation &each : op.getBody().front())
     reader.read(each);
 }

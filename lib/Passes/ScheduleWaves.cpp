@@ -11,6 +11,7 @@
 #include "LibraryCollectives.h"
 #include "ProblemFile.h"
 #include "TransportReading.h"
+#include "dt/Dialect/Collectives.h"
 #include "dt/Passes/Passes.h"
 #include "dt/Passes/Replan.h"
 #include "dt/Proof/StayingShards.h"
@@ -239,12 +240,9 @@ void writeMessages(const TransitionInfo &info, ArrayRef<WaveLoad> loads,
 
 void writeCall(const TransitionInfo &info, const LibraryCall &call,
                OpBuilder &builder) {
-  Pattern kind =
-      call.kind == dtrt::CollectiveKind::Broadcast   ? Pattern::Broadcast
-      : call.kind == dtrt::CollectiveKind::AllGather ? Pattern::AllGather
-                                                     : Pattern::AllToAll;
-  auto op = LibraryCollectiveOp::create(builder, info.op().getLoc(), kind,
-                                        call.members, call.root);
+  auto op = LibraryCollectiveOp::create(builder, info.op().getLoc(),
+                                        patternOf(call.kind), call.members,
+                                        call.root);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&op.getBody());
   std::vector<ScheduledMove> moves;

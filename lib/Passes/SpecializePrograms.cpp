@@ -7,6 +7,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "PlanCertificate.h"
+#include "dt/Dialect/Collectives.h"
 #include "dt/Emit/Programs.h"
 #include "dt/Passes/Passes.h"
 #include "dtrt/format/ShardView.h"
@@ -23,9 +24,11 @@ namespace {
 
 class ProgramWriter {
 public:
+  /// Calls of the program are of `memberSets`.
   ProgramWriter(const TransitionInfo &info, const dtrt::RankProgram &program,
+                const std::vector<std::vector<uint32_t>> &memberSets,
                 OpBuilder &builder)
-      : info(info), program(program), builder(builder),
+      : info(info), program(program), memberSets(memberSets), builder(builder),
         loc(info.op().getLoc()) {}
 
   void write();
@@ -35,6 +38,7 @@ private:
                    SmallVector<Value> &values);
   void writeInstruction(const dtrt::Instruction &instruction);
   void writeGroup(const dtrt::Instruction &instruction);
+  GroupOp createGroup(const dtrt::Instruction &instruction);
   void writeCopy(const dtrt::Instruction &instruction);
   void writeRelay(const dtrt::Instruction &instruction);
   Value shard(const dtrt::Segment &segment) const {
@@ -51,6 +55,7 @@ private:
 
   const TransitionInfo &info;
   const dtrt::RankProgram &program;
+  const std::vector<std::vector<uint32_t>> &memberSets;
   OpBuilder &builder;
   Location loc;
   SmallVector<Value> sources, destinations;
@@ -143,11 +148,32 @@ Value ProgramWriter::slot(uint64_t offset, uint64_t bytes) {
   return it->second;
 }
 
+GroupOp ProgramWriter::createGroup(const dtrt::Instruction &instruction) {
+  const auto &from = instruction.collective;
+  if (!from)
+    return GroupOp::create(builder, loc, int64_t(instruction.wave), CallAttr(),
+                           /*given=*/Value(), /*got=*/Value());
+  const std::vector<uint32_t> &set = memberSets[from->members];
+  SmallVector<int64_t> members(set.begin(), set.end());
+  bool isRooted = from->kind == dtrt::CollectiveKind::Broadcast;
+  auto call =
+      CallAttr::get(builder.getContext(), patternOf(from->kind), members,
+                    isRooted ? int64_t(from->root) : CallAttr::kNoRoot,
+                    int64_t(from->blockBytes));
+  auto blocks = [&](uint64_t start, int64_t bytes) {
+    return bytes > 0 ? slot(start, uint64_t(bytes)) : Value();
+  };
+  Value given = blocks(from->giveSlot, call.bytesGiven(program.device));
+  Value got = blocks(from->getSlot, call.bytesGot(program.device));
+  return GroupOp::create(builder, loc, int64_t(instruction.wave), call, given,
+                         got);
+}
+
 void ProgramWriter::writeGroup(const dtrt::Instruction &instruction) {
   for (const dtrt::Message &message : instruction.messages)
     if (!message.direct)
       slot(message.slot, message.bytes);
-  auto group = GroupOp::create(builder, loc, int64_t(instruction.wave));
+  GroupOp group = createGroup(instruction);
   OpBuilder::InsertionGuard guard(builder);
   builder.createBlock(&group.getBody());
   for (const dtrt::Message &message : instruction.messages) {
@@ -249,12 +275,9 @@ struct SpecializeProgramsPass
 
   LogicalResult specialize(const TransitionReading &reading) {
     const TransitionInfo &info = *reading.info;
-    if (!reading.plan.collectives.empty())
-      return reading.ops[reading.plan.collectives.front().op]->emitOpError(
-          "has no form at the program level: dt-plan dump shows what programs "
-          "have of it");
     Worlds worlds = worldsOf(info);
     ProgramBuilder programs(reading.plan, worlds);
+    auto memberSets = memberSetsOf(reading.plan);
     bool isOne = device != kAllDevices;
     if (isOne && !llvm::is_contained(programs.devices(), int64_t(device)))
       return info.op().emitOpError() << "has no device " << int64_t(device);
@@ -262,7 +285,7 @@ struct SpecializeProgramsPass
     builder.setInsertionPointToEnd(info.op()->getBlock());
     for (int64_t each : programs.devices())
       if (!isOne || each == device)
-        ProgramWriter(info, programs.build(each), builder).write();
+        ProgramWriter(info, programs.build(each), memberSets, builder).write();
     return success();
   }
 

@@ -2,6 +2,7 @@
 
 #include "TransportReading.h"
 
+#include "dt/Dialect/Collectives.h"
 #include "dt/Proof/CollectiveRules.h"
 #include "dt/Proof/RelayRules.h"
 #include "dtrt/cost/TimedCollectives.h"
@@ -246,12 +247,6 @@ LogicalResult BodyReader::checkRelay(SendrecvOp op) {
   return success();
 }
 
-dtrt::CollectiveKind callKindOf(Pattern pattern) {
-  return pattern == Pattern::Broadcast   ? dtrt::CollectiveKind::Broadcast
-         : pattern == Pattern::AllGather ? dtrt::CollectiveKind::AllGather
-                                         : dtrt::CollectiveKind::AllToAll;
-}
-
 LogicalResult BodyReader::addCollective(LibraryCollectiveOp op, int32_t wave) {
   if (info.isFlat())
     return op.emitOpError("stands in flat memory, expected mode rollback");
@@ -259,7 +254,7 @@ LogicalResult BodyReader::addCollective(LibraryCollectiveOp op, int32_t wave) {
   PlanCollective &own = reading.plan.collectives.emplace_back();
   own.op = numberOf(op);
   own.wave = wave;
-  own.kind = callKindOf(op.getKind());
+  own.kind = *callKindOf(op.getKind());
   own.members = op.getMembers().vec();
   own.root = op.getRoot();
   for (auto each : op.getBody().front().getOps<SendrecvOp>())

@@ -13,6 +13,7 @@
 #include "dtrt/verify/Verifier.h"
 
 #include "llvm/ADT/DenseMap.h"
+#include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 
@@ -55,11 +56,16 @@ private:
   llvm::DenseMap<Value, Operation *> writer;
 };
 
+/// What a call gives to several members is packed once.
 LogicalResult checkGroup(GroupOp group, SlotStates &slots) {
-  for (auto send : group.getOps<SendOp>())
-    if (send.getBuffer().getDefiningOp<SlotOp>() &&
-        failed(slots.read(send, send.getBuffer(), /*receives=*/false)))
+  llvm::DenseSet<Value> given;
+  for (auto send : group.getOps<SendOp>()) {
+    Value buffer = send.getBuffer();
+    bool isRead = group.getCallAttr() && !given.insert(buffer).second;
+    if (buffer.getDefiningOp<SlotOp>() && !isRead &&
+        failed(slots.read(send, buffer, /*receives=*/false)))
       return failure();
+  }
   for (auto recv : group.getOps<RecvOp>())
     if (recv.getBuffer().getDefiningOp<SlotOp>() &&
         failed(slots.write(recv, recv.getBuffer())))
@@ -92,7 +98,7 @@ LogicalResult checkProgram(ProgramOp program) {
 /// Emits what the runtime's verifier says, at the op of the instruction.
 LogicalResult verifyAsFile(ProgramOp op, const TransitionInfo &info,
                            const dtrt::PlanCommon &common) {
-  ProgramReading reading(op, info);
+  ProgramReading reading(op, info, common.memberSets);
   dtrt::ProgramFault fault = dtrt::verifyProgram(common, reading.program);
   if (fault.status.ok())
     return success();
@@ -105,10 +111,11 @@ LogicalResult verifyAsFile(ProgramOp op, const TransitionInfo &info,
 
 struct VerifyProgramPass : impl::VerifyProgramBase<VerifyProgramPass> {
   LogicalResult verifyAll(const TransitionInfo &info) {
+    SmallVector<ProgramOp> programs = programsOf(getOperation(), info);
     dtrt::PlanCommon common = commonSection(info);
-    for (auto program : getOperation().getOps<ProgramOp>())
-      if (program.getTransitionAttr().getAttr() == info.op().getSymNameAttr() &&
-          failed(verifyAsFile(program, info, common)))
+    common.memberSets = memberSetsOf(programs);
+    for (ProgramOp program : programs)
+      if (failed(verifyAsFile(program, info, common)))
         return failure();
     return success();
   }

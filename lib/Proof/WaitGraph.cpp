@@ -4,12 +4,23 @@
 
 #include <algorithm>
 #include <map>
+#include <tuple>
 
 namespace dt {
 
 namespace {
 
 constexpr size_t kNone = SIZE_MAX;
+
+/// Messages are matched with those of the same sender, receiver and member set.
+using Channel = std::tuple<int64_t, int64_t, int64_t>;
+
+Channel channelOf(const GroupMessage &message) {
+  auto [from, to] = std::make_pair(message.device, message.peer);
+  if (message.receive)
+    std::swap(from, to);
+  return {from, to, message.memberSet};
+}
 
 class Run {
 public:
@@ -36,21 +47,16 @@ public:
   }
 
 private:
-  /// The k-th send of an ordered pair meets the k-th receive.
+  /// The k-th send of a channel meets the k-th receive.
   void match() {
-    using Pair = std::pair<int64_t, int64_t>;
-    std::map<Pair, std::vector<size_t>> sends, receives;
+    std::map<Channel, std::vector<size_t>> sends, receives;
     for (const DeviceGroups &program : programs)
       for (const auto &group : program.groups)
-        for (size_t m : group) {
-          const GroupMessage &message = messages[m];
-          if (message.receive)
-            receives[{message.peer, message.device}].push_back(m);
-          else
-            sends[{message.device, message.peer}].push_back(m);
-        }
-    for (const auto &[pair, list] : sends) {
-      const auto &others = receives[pair];
+        for (size_t m : group)
+          (messages[m].receive ? receives : sends)[channelOf(messages[m])]
+              .push_back(m);
+    for (const auto &[channel, list] : sends) {
+      const auto &others = receives[channel];
       for (size_t k = 0; k < std::min(list.size(), others.size()); ++k) {
         partner[list[k]] = others[k];
         partner[others[k]] = list[k];
@@ -123,23 +129,20 @@ std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
   return Run(messages, programs).run();
 }
 
-std::optional<std::pair<size_t, size_t>>
-findWaveFault(const std::vector<GroupMessage> &messages) {
-  using Pair = std::pair<int64_t, int64_t>;
-  std::map<Pair, std::vector<size_t>> sends;
+std::vector<std::pair<size_t, size_t>>
+meetings(const std::vector<GroupMessage> &messages) {
+  std::map<Channel, std::vector<size_t>> sends;
   for (size_t m = 0; m < messages.size(); ++m)
     if (!messages[m].receive)
-      sends[{messages[m].device, messages[m].peer}].push_back(m);
-  std::map<Pair, size_t> next;
-  for (size_t m = 0; m < messages.size(); ++m) {
-    if (!messages[m].receive)
-      continue;
-    Pair pair = {messages[m].peer, messages[m].device};
-    size_t send = sends[pair][next[pair]++];
-    if (messages[send].wave != messages[m].wave)
-      return std::make_pair(m, send);
-  }
-  return std::nullopt;
+      sends[channelOf(messages[m])].push_back(m);
+  std::map<Channel, size_t> next;
+  std::vector<std::pair<size_t, size_t>> out;
+  for (size_t m = 0; m < messages.size(); ++m)
+    if (messages[m].receive) {
+      Channel channel = channelOf(messages[m]);
+      out.emplace_back(m, sends[channel][next[channel]++]);
+    }
+  return out;
 }
 
 } // namespace dt

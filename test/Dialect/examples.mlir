@@ -96,3 +96,9 @@ dt.program @shrink device 2 staging 16777216 {
   dt.create_shard %new at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
   dt.release_shard %old at [#dt.view<[0, 0] size [1, 1048576]>] : !dt.buffer<4194304>
 }
+dt.program @shrink device 1 staging 4194304 {
+  %slot = dt.slot at 0 : !dt.buffer<4194304>
+  dt.group wave 1 call <broadcast among [0, 1, 2] from 0 blocks 4194304> gets %slot : !dt.buffer<4194304> {
+    dt.recv %slot from 0 : !dt.buffer<4194304>
+  }
+}

@@ -195,3 +195,161 @@ dt.program @t device 0 staging 8 {
   // expected-error@+1 {{has a view of 1 dims, but @w has 2}}
   dt.relay %slot of [@w] at [#dt.view<[0] size [4]>] : !dt.buffer<8>
 }
+
+// -----
+
+// A library's collectives.
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call is a scatter, expected a broadcast, an all_gather or an all_to_all}}
+  dt.group wave 0 call <scatter among [0, 1] blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{expected 'scatter', 'gather', 'all_to_all', 'broadcast' or 'all_gather', found 'reduce'}}
+  dt.group wave 0 call <reduce among [0, 1] blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call has 1 members, expected two or more}}
+  dt.group wave 0 call <all_gather among [0] blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call has member 1 after 1, expected ascending ones}}
+  dt.group wave 0 call <all_gather among [0, 1, 1] blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call has members from -1 to 0, expected 0 to 2147483647}}
+  dt.group wave 0 call <all_gather among [-1, 0] blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call is from 2, expected a member}}
+  dt.group wave 0 call <broadcast among [0, 1] from 2 blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call is from 1, which only a broadcast is}}
+  dt.group wave 0 call <all_to_all among [0, 1] from 1 blocks 128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call has blocks of 0 bytes, expected 1 to 576460752303423488}}
+  dt.group wave 0 call <all_gather among [0, 1] blocks 0> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  // expected-error@+1 {{a call has blocks of 576460752303423489 bytes, expected 1 to 576460752303423488}}
+  dt.group wave 0 call <all_gather among [0, 1] blocks 576460752303423489> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  // expected-error@+1 {{gives or gets blocks, expected a call}}
+  dt.group wave 0 gets %a : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 3 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  // expected-error@+1 {{is a call of which device 3 is no member}}
+  dt.group wave 0 call <broadcast among [0, 1] from 0 blocks 128> gets %a : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  // expected-error@+1 {{gives 0 bytes, expected 128: the blocks of device 0 in this broadcast}}
+  dt.group wave 0 call <broadcast among [0, 1] from 0 blocks 128> gets %a : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  // expected-error@+1 {{gets 128 bytes, expected 0: the blocks of device 0 in this broadcast}}
+  dt.group wave 0 call <broadcast among [0, 1] from 0 blocks 128> gives %a : !dt.buffer<128> gets %a : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  %b = dt.slot at 128 : !dt.buffer<256>
+  // expected-error@+1 {{gives 128 bytes, expected 256: the blocks of device 0 in this all_to_all}}
+  dt.group wave 0 call <all_to_all among [0, 1] blocks 128> gives %a : !dt.buffer<128> gets %b : !dt.buffer<256> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  // expected-error@+1 {{gets 128 bytes, expected 256: the blocks of device 0 in this all_gather}}
+  dt.group wave 0 call <all_gather among [0, 1] blocks 128> gives %a : !dt.buffer<128> gets %a : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %new = dt.shard destination @w <[[0:64]]> : !dt.buffer<128>
+  // expected-error@+1 {{gets a shard, expected a slot}}
+  dt.group wave 0 call <broadcast among [0, 1] from 1 blocks 128> gets %new : !dt.buffer<128> {
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %a = dt.slot at 0 : !dt.buffer<128>
+  dt.group wave 0 call <broadcast among [0, 1] from 0 blocks 128> gives %a : !dt.buffer<128> {
+    // expected-error@+1 {{is with device 2, which is no member of the call}}
+    dt.send %a to 2 : !dt.buffer<128>
+  }
+}
+
+// -----
+
+dt.program @t device 0 staging 1024 {
+  %old = dt.shard source @w <[[0:64]]> : !dt.buffer<128>
+  %a = dt.slot at 0 : !dt.buffer<128>
+  dt.group wave 0 call <broadcast among [0, 1] from 0 blocks 128> gives %a : !dt.buffer<128> {
+    // expected-error@+1 {{names a shard in a call, expected a slot}}
+    dt.send %old at <[0] size [4]> to 1 : !dt.buffer<128>
+  }
+}

@@ -54,3 +54,32 @@ dt.program @gather device 1 source rank 1 destination rank 1 staging 8388608 {
 // CHECK-LABEL: dt.program @gather device 7 {
 dt.program @gather device 7 {
 }
+
+// A library's collectives: who gives, who gets, and whose blocks.
+// CHECK-LABEL: dt.program @gather device 2
+dt.program @gather device 2 source rank 2 destination rank 2 staging 3072 {
+  // CHECK-NEXT: [[OWN:%.+]] = dt.slot at 0 : !dt.buffer<256>
+  %own = dt.slot at 0 : !dt.buffer<256>
+  // CHECK-NEXT: [[ALL:%.+]] = dt.slot at 1024 : !dt.buffer<1024>
+  %all = dt.slot at 1024 : !dt.buffer<1024>
+  // CHECK-NEXT: [[PART:%.+]] = dt.slot at 1280 : !dt.buffer<200>
+  %part = dt.slot at 1280 : !dt.buffer<200>
+  // CHECK-NEXT: dt.group wave 0 call <broadcast among [2, 5, 6] from 2 blocks 256> gives [[OWN]] : !dt.buffer<256> {
+  dt.group wave 0 call <broadcast among [2, 5, 6] from 2 blocks 256> gives %own : !dt.buffer<256> {
+    // CHECK-NEXT: dt.send [[OWN]] to 5 : !dt.buffer<256>
+    dt.send %own to 5 : !dt.buffer<256>
+  }
+  // CHECK: dt.group wave 1 call <broadcast among [1, 2] from 1 blocks 256> gets [[OWN]] : !dt.buffer<256> {
+  dt.group wave 1 call <broadcast among [1, 2] from 1 blocks 256> gets %own : !dt.buffer<256> {
+  }
+  // CHECK: dt.group wave 2 call <all_gather among [0, 1, 2, 3] blocks 256> gives [[OWN]] : !dt.buffer<256> gets [[ALL]] : !dt.buffer<1024> {
+  dt.group wave 2 call <all_gather among [0, 1, 2, 3] blocks 256> gives %own : !dt.buffer<256> gets %all : !dt.buffer<1024> {
+    // CHECK-NEXT: dt.recv [[PART]] from 1 : !dt.buffer<200>
+    dt.recv %part from 1 : !dt.buffer<200>
+  }
+  // CHECK: [[GIVEN:%.+]] = dt.slot at 2048 : !dt.buffer<1024>
+  %given = dt.slot at 2048 : !dt.buffer<1024>
+  // CHECK-NEXT: dt.group wave 3 call <all_to_all among [1, 2] blocks 512> gives [[GIVEN]] : !dt.buffer<1024> gets [[ALL]] : !dt.buffer<1024> {
+  dt.group wave 3 call <all_to_all among [1, 2] blocks 512> gives %given : !dt.buffer<1024> gets %all : !dt.buffer<1024> {
+  }
+}

@@ -60,7 +60,9 @@
 // RUN: dt-opt %t/broadcast.mlir --dt-route --dt-fuse-collectives --dt-explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=EXPLAIN
 // RUN: dt-opt %t/broadcast-messages.mlir --dt-route --dt-fuse-collectives --dt-explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=EXPLAIN-MESSAGES
 // RUN: dt-opt %t/all_gather.mlir --dt-lower --dt-explain -o /dev/null 2>&1 | FileCheck %s --check-prefix=EXPLAIN-WAVES
-// RUN: not dt-opt %t/all_gather.mlir --dt-lower --dt-specialize 2>&1 | FileCheck %s --check-prefix=PROGRAM
+// RUN: dt-opt %t/broadcast.mlir --dt-lower --dt-specialize --dt-verify-program --dt-prove | FileCheck %s --check-prefix=BROADCAST-PROGRAM
+// RUN: dt-opt %t/all_gather.mlir --dt-lower --dt-specialize --dt-verify-program --dt-prove | FileCheck %s --check-prefix=GATHER-PROGRAM
+// RUN: dt-opt %t/all_to_all.mlir --dt-lower --dt-specialize --dt-verify-program --dt-prove | FileCheck %s --check-prefix=TURN-PROGRAM
 
 // Where the cluster leaves the choice, a launch makes it.
 // RUN: sed 's/, collectives library//' %t/all_gather.mlir > %t/auto.mlir
@@ -102,7 +104,25 @@
 // EXPLAIN: broadcast of @w: a library's call, the cluster asks for a library (call {{.*}} ms, messages {{.*}} ms)
 // EXPLAIN-MESSAGES: broadcast of @w: messages, the cluster asks for messages
 // EXPLAIN-WAVES: library: 1 all_gather among 4 devices, 0.000 GB arrive
-// PROGRAM: has no form at the program level
+
+// The root packs once and gives to all; the others get its block.
+// BROADCAST-PROGRAM-LABEL: dt.program @t device 0
+// BROADCAST-PROGRAM: [[BLOCK:%[0-9]+]] = dt.slot at [[#]] : !dt.buffer<128>
+// BROADCAST-PROGRAM: dt.pack {{.*}} into [[BLOCK]] wave 0
+// BROADCAST-PROGRAM-NEXT: dt.group wave 0 call <broadcast among [0, 1, 2, 3] from 0 blocks 128> gives [[BLOCK]] : !dt.buffer<128> {
+// BROADCAST-PROGRAM-NEXT: dt.send [[BLOCK]] to 1
+// BROADCAST-PROGRAM-NEXT: dt.send [[BLOCK]] to 2
+// BROADCAST-PROGRAM-NEXT: dt.send [[BLOCK]] to 3
+// BROADCAST-PROGRAM-LABEL: dt.program @t device 1
+// BROADCAST-PROGRAM: dt.group wave 0 call <broadcast among [0, 1, 2, 3] from 0 blocks 128> gets [[BLOCK:%[0-9]+]] : !dt.buffer<128> {
+// BROADCAST-PROGRAM-NEXT: dt.recv [[BLOCK]] from 0
+// BROADCAST-PROGRAM-NEXT: }
+// BROADCAST-PROGRAM-NEXT: dt.unpack [[BLOCK]]
+
+// GATHER-PROGRAM-LABEL: dt.program @t device 2
+// GATHER-PROGRAM: dt.group wave 0 call <all_gather among [0, 1, 2, 3] blocks 1024> gives {{%[0-9]+}} : !dt.buffer<1024> gets {{%[0-9]+}} : !dt.buffer<4096> {
+// TURN-PROGRAM-LABEL: dt.program @t device 2
+// TURN-PROGRAM: dt.group wave 0 call <all_to_all among [0, 1, 2, 3] blocks 256> gives {{%[0-9]+}} : !dt.buffer<1024> gets {{%[0-9]+}} : !dt.buffer<1024> {
 // AUTO: all_gather of @w: messages, a library is not 2 % faster
 // LAUNCH: all_gather of @w: a library's call, it is at least 2 % faster
 

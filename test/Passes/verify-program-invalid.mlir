@@ -290,3 +290,155 @@ dt.program @t device 0 staging 64 {
     dt.send %slot to 2 : !dt.buffer<32>
   }
 }
+
+// -----
+
+// What a call gives is packed once, for all that it goes to, and no more often
+// sent.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+dt.program @t device 0 staging 256 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  %block = dt.slot at 0 : !dt.buffer<128>
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 0 call <broadcast among [0, 1, 2] from 0 blocks 128> gives %block : !dt.buffer<128> {
+    dt.send %slot to 1 : !dt.buffer<32>
+    dt.send %slot to 2 : !dt.buffer<32>
+  }
+  dt.group wave 1 {
+    // expected-error@+1 {{sends a slot that nothing packed}}
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// What a call gives was not packed.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+dt.program @t device 0 staging 256 {
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  %block = dt.slot at 0 : !dt.buffer<128>
+  dt.group wave 0 call <broadcast among [0, 1, 2] from 0 blocks 128> gives %block : !dt.buffer<128> {
+    // expected-error@+1 {{sends a slot that nothing packed}}
+    dt.send %slot to 1 : !dt.buffer<32>
+    dt.send %slot to 2 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// Without a call, one slot is sent once.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+dt.program @t device 0 staging 256 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 0 {
+    dt.send %slot to 1 : !dt.buffer<32>
+    // expected-error@+1 {{sends a slot that nothing packed}}
+    dt.send %slot to 2 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// What comes lies beside its block.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+// expected-error@+1 {{would be refused in a plan: program of device 1: instruction 0 (group): message 0: lies elsewhere than in the block at 0 of 128 bytes}}
+dt.program @t device 1 destination rank 1 staging 256 {
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 64 : !dt.buffer<32>
+  %block = dt.slot at 0 : !dt.buffer<128>
+  dt.group wave 0 call <broadcast among [0, 1, 2] from 0 blocks 128> gets %block : !dt.buffer<128> {
+    dt.recv %slot from 0 : !dt.buffer<32>
+  }
+  dt.unpack %slot into %new at [#dt.view<[0] size [8]>] wave 0 : !dt.buffer<32> into !dt.buffer<32>
+}
+
+// -----
+
+// Some members are given nothing.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+// expected-error@+1 {{would be refused in a plan: program of device 0: instruction 2 (group): gives to 1 devices, expected all 2 others}}
+dt.program @t device 0 source rank 0 destination rank 0 staging 128 {
+  %old = dt.shard source @w <[[0:8]]> : !dt.buffer<32>
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 0 : !dt.buffer<32>
+  %block = dt.slot at 0 : !dt.buffer<128>
+  dt.copy_local %old at [#dt.view<[0] size [8]>] to %new at [#dt.view<[0] size [8]>] : !dt.buffer<32> to !dt.buffer<32>
+  dt.pack %old at [#dt.view<[0] size [8]>] into %slot wave 0 : !dt.buffer<32> into !dt.buffer<32>
+  dt.group wave 0 call <broadcast among [0, 1, 2] from 0 blocks 128> gives %block : !dt.buffer<128> {
+    dt.send %slot to 1 : !dt.buffer<32>
+  }
+}
+
+// -----
+
+// A call's blocks overwrite what waits in staging.
+dt.space @model {
+  dt.param @w [8] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [8]
+}
+dt.layout @dst of @model world 3 {
+  dt.place @w shards [i: 3] rank i at [0] size [8]
+}
+dt.transition @t from @src to @dst
+dt.program @t device 1 destination rank 1 staging 128 {
+  %new = dt.shard destination @w <[[0:8]]> : !dt.buffer<32>
+  %slot = dt.slot at 64 : !dt.buffer<32>
+  %block = dt.slot at 0 : !dt.buffer<128>
+  dt.group wave 0 {
+    dt.recv %slot from 0 : !dt.buffer<32>
+  }
+  // expected-error@+1 {{would be refused in a plan: }}
+  dt.group wave 1 call <broadcast among [0, 1, 2] from 0 blocks 128> gets %block : !dt.buffer<128> {
+  }
+  dt.unpack %slot into %new at [#dt.view<[0] size [8]>] wave 1 : !dt.buffer<32> into !dt.buffer<32>
+}

@@ -9,10 +9,22 @@
 #define DT_DIALECT_COLLECTIVES_H
 
 #include "dt/Dialect/Ops.h"
+#include "dtrt/types/Collective.h"
 
 #include <map>
 
 namespace dt {
+
+/// The call of a library that does what a collective does; nullopt where none
+/// does. And what a call does.
+std::optional<dtrt::CollectiveKind> callKindOf(Pattern pattern);
+Pattern patternOf(dtrt::CollectiveKind kind);
+
+/// The kind, members and root that a call of a library may have; it has `root`
+/// -1 where it is from no one.
+llvm::LogicalResult
+verifyCall(llvm::function_ref<mlir::InFlightDiagnostic()> emitError,
+           Pattern kind, llvm::ArrayRef<int64_t> members, int64_t root);
 
 using PairFn =
     llvm::function_ref<void(int64_t from, int64_t to, int64_t elements)>;

@@ -241,25 +241,39 @@ def DT_ZeroFillOp : DT_ProgramLevelOp<"zero_fill", [HasParent<"ProgramOp">]> {
   let hasVerifier = 1;
 }
 
-def DT_GroupOp : DT_BodyOp<"group", [DT_ProgramLevel,
-                                     HasParent<"ProgramOp">]> {
+def DT_GroupOp : DT_BodyOp<"group", [DT_ProgramLevel, HasParent<"ProgramOp">,
+                                     AttrSizedOperandSegments]> {
   let opDocGroup = DT_ProgramChapter;
   let summary = "messages that start together, one group per wave";
   let description = [{
+    With `call` it is a part in a library's collective: `gives` and `gets` are the
+    device's blocks. What is inside then says what the collective brings: each
+    lies in the block that is its pair's, and is no message.
+
     **Constraints:**
     - only `dt.send` and `dt.recv` inside, at most one of each per peer;
-    - the wave is not negative.
+    - the wave is not negative;
+    - of a call, the device and all peers are members, what is inside names
+      slots, and `gives` and `gets` are slots of as many bytes as the device has
+      blocks there; where it has none, they are left out.
 
     Example:
     ```mlir
     dt.group wave 0 {
       dt.send %slot to 2 : !dt.buffer<4194304>
     }
+    dt.group wave 1 call <broadcast among [0, 1, 2] from 0 blocks 4194304> gets %slot : !dt.buffer<4194304> {
+      dt.recv %slot from 0 : !dt.buffer<4194304>
+    }
     ```
   }];
-  let arguments = (ins I64Prop:$wave);
+  let arguments = (ins I64Prop:$wave, OptionalAttr<DT_CallAttr>:$call,
+    Optional<DT_Buffer>:$given, Optional<DT_Buffer>:$got);
   let regions = (region SizedRegion<1>:$body);
-  let assemblyFormat = "`wave` $wave attr-dict-with-keyword $body";
+  let assemblyFormat = [{
+    `wave` $wave (`call` $call^)? (`gives` $given^ `:` qualified(type($given)))?
+    (`gets` $got^ `:` qualified(type($got)))? attr-dict-with-keyword $body
+  }];
   let hasVerifier = 1;
   let hasRegionVerifier = 1;
 }

@@ -154,6 +154,42 @@ def DT_ViewAttr : DT_Attr<"View", "view"> {
   let extraClassDeclaration = [{ ::dt::Box toBox() const; }];
 }
 
+def DT_CallAttr : DT_Attr<"Call", "call"> {
+  let summary = "a collective that a library carries out, as its members call it";
+  let description = [{
+    Every member calls it alike. `blocks` are the bytes of each block: a member
+    gives and gets as many as the kind says, in the order of the members.
+
+    | kind | gives | gets |
+    |---|---|---|
+    | `broadcast` | the member that it is `from` its one block | all others that block |
+    | `all_gather` | one block | one of each member |
+    | `all_to_all` | one for each member | one of each member |
+
+    **Constraints:**
+    - broadcast, all_gather or all_to_all;
+    - two members or more, ascending; `from` is one of them, and only a broadcast
+      has it;
+    - blocks have a byte or more, all of a member together at most 2^60.
+
+    Example: `#dt.call<broadcast among [0, 1, 2] from 0 blocks 4096>`
+  }];
+  let parameters = (ins "::dt::Pattern":$kind,
+                        ArrayRefParameter<"int64_t">:$members, "int64_t":$root,
+                        "int64_t":$blockBytes);
+  let genVerifyDecl = 1;
+  let extraClassDeclaration = [{
+    /// Of no root: those but a broadcast.
+    static constexpr int64_t kNoRoot = -1;
+    bool hasMember(int64_t device) const {
+      return ::llvm::is_contained(getMembers(), device);
+    }
+    /// Bytes of the blocks that a member gives, and of those that it gets.
+    int64_t bytesGiven(int64_t device) const;
+    int64_t bytesGot(int64_t device) const;
+  }];
+}
+
 def DT_Buffer : TypeDef<DT_Dialect, "Buffer"> {
   let mnemonic = "buffer";
   let summary = "bytes on one device: a shard, or a range of staging";

@@ -2,7 +2,9 @@
 //
 // Programs as lists of groups. A group is a rendezvous: it ends when all its
 // messages have met their other ends, and a rank has one group at a time.
-// Messages of an ordered pair are matched in the order of their groups.
+// Messages of an ordered pair are matched in the order of their groups. A part
+// in a library's collective is as a message to and from every other member:
+// those of one member set are matched among themselves.
 //
 //===----------------------------------------------------------------------===//
 
@@ -11,7 +13,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct GroupMessage {
   int64_t peer = 0;
   bool receive = false;
   int64_t wave = 0;
+  /// Which member set's collectives it is a part of; kNoSet: a message.
+  int64_t memberSet = kNoSet;
+  static constexpr int64_t kNoSet = -1;
 };
 
 /// The groups of one device, in order; numbers index the messages.
@@ -43,10 +47,9 @@ struct WaitEdge {
 std::vector<WaitEdge> findWait(const std::vector<GroupMessage> &messages,
                                const std::vector<DeviceGroups> &programs);
 
-/// Where all messages meet: the first receive whose send is in another wave,
-/// with that send. Waves are the order that the lemmas suppose.
-std::optional<std::pair<size_t, size_t>>
-findWaveFault(const std::vector<GroupMessage> &messages);
+/// Where all messages meet: each receive, in their order, with its send.
+std::vector<std::pair<size_t, size_t>>
+meetings(const std::vector<GroupMessage> &messages);
 
 } // namespace dt
 

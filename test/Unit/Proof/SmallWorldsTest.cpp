@@ -714,8 +714,9 @@ std::string proverRefusal(const std::vector<dtrt::RankProgram> &programs,
   }
   if (waits)
     return "ranks wait on each other";
-  if (findWaveFault(messages))
-    return "ends in different waves";
+  for (auto [receive, send] : meetings(messages))
+    if (messages[receive].wave != messages[send].wave)
+      return "ends in different waves";
   return runs.kind == SmallVerdict::Kind::Corrupt ? "not asked" : "";
 }
 

@@ -84,10 +84,32 @@ TEST(WaitGraph, AscendingWavesEnd) {
   }
 }
 
-TEST(WaitGraph, EndsInDifferentWavesAreFound) {
+TEST(WaitGraph, EndsMeetInTheirOrder) {
   std::vector<GroupMessage> messages = {
       {0, 1, false, 0}, {1, 0, true, 0}, {0, 1, false, 4}, {1, 0, true, 4}};
-  EXPECT_EQ(findWaveFault(messages), std::nullopt);
-  messages[3].wave = 3;
-  EXPECT_EQ(findWaveFault(messages), std::make_pair(size_t(3), size_t(2)));
+  using Ends = std::vector<std::pair<size_t, size_t>>;
+  EXPECT_EQ(meetings(messages), (Ends{{1, 0}, {3, 2}}));
+  // A part in a collective is another channel's, though its group comes first.
+  messages[0].memberSet = messages[3].memberSet = 0;
+  EXPECT_EQ(meetings(messages), (Ends{{1, 2}, {3, 0}}));
+}
+
+// Two ranks come to the collectives of two sets that both are in: in one order
+// they end, in two they wait on each other.
+TEST(WaitGraph, CollectivesComeInOneOrder) {
+  auto waitsIn = [](std::vector<int64_t> order) {
+    std::vector<GroupMessage> messages;
+    std::vector<DeviceGroups> devices;
+    for (int64_t device : {0, 1}) {
+      devices.push_back({device, {}});
+      for (int64_t set : {order[device], 1 - order[device]}) {
+        devices.back().groups.push_back({messages.size(), messages.size() + 1});
+        messages.push_back({device, 1 - device, false, 0, set});
+        messages.push_back({device, 1 - device, true, 0, set});
+      }
+    }
+    return findWait(messages, devices).size();
+  };
+  EXPECT_EQ(waitsIn({1, 1}), 0u);
+  EXPECT_EQ(waitsIn({0, 1}), 2u);
 }
