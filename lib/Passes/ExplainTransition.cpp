@@ -4,7 +4,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LibraryCollectives.h"
+#include "LibraryChoice.h"
 #include "TransportReading.h"
 #include "dt/Emit/Multicasts.h"
 #include "dt/Emit/Programs.h"
@@ -100,12 +100,13 @@ void explainRoutes(const TransitionInfo &info, const std::vector<Flow> &flows) {
 /// How each collective of the routing level is lowered, and why.
 void explainChoices(const TransitionInfo &info,
                     const std::vector<Flow> &flows) {
+  LibraryChooser chooser(info, /*comparesAll=*/true);
   for (auto op : info.op().getBody().front().getOps<CollectiveOp>()) {
     auto transfers = op.getBody().front().getOps<TransferOp>();
     auto flow = info.flowOf(*transfers.begin());
     if (!flow)
       continue;
-    LibraryChoice choice = chooseLibrary(op, info, *flow, flows[*flow]);
+    LibraryChoice choice = chooser.choose(op, *flow, flows[*flow]);
     llvm::errs() << explanation(op, choice) << "\n";
   }
 }

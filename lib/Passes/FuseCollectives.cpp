@@ -17,7 +17,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LibraryCollectives.h"
+#include "LibraryChoice.h"
 #include "dt/Dialect/Collectives.h"
 #include "dt/Passes/Passes.h"
 
@@ -476,8 +476,8 @@ struct FuseCollectivesPass : impl::FuseCollectivesBase<FuseCollectivesPass> {
   using FuseCollectivesBase::FuseCollectivesBase;
 
   LogicalResult fuse(const TransitionInfo &info) {
-    // Who leaves the choice gets messages there: NCCL's transport refuses
-    // calls, and a plan does not say what will carry it.
+    // Who leaves the choice gets messages there: what a call saves has not been
+    // measured (docs/Schedule.md).
     if (forLibrary &&
         (info.cluster.collectives != dtrt::CollectiveChoice::Library ||
          !mayUseLibrary(info)))

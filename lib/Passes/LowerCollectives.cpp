@@ -7,7 +7,8 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LibraryCollectives.h"
+#include "LibraryChoice.h"
+#include "LibraryOps.h"
 #include "dt/Passes/Passes.h"
 
 #include <map>
@@ -51,13 +52,14 @@ struct LowerCollectivesPass : impl::LowerCollectivesBase<LowerCollectivesPass> {
       return failure();
     OpBuilder builder(info.op().getContext());
     builder.setInsertionPointToEnd(&body);
+    LibraryChooser chooser(info);
     SmallVector<CollectiveOp> all(body.getOps<CollectiveOp>());
     for (CollectiveOp op : all) {
       auto transfers = op.getBody().front().getOps<TransferOp>();
       auto flow = info.flowOf(*transfers.begin());
       if (op.getLibrary() || !flow)
         continue;
-      LibraryChoice choice = chooseLibrary(op, info, *flow, (**cells)[*flow]);
+      LibraryChoice choice = chooser.choose(op, *flow, (**cells)[*flow]);
       if (choice.calls.empty())
         continue;
       writeLibraryOps(op, choice.calls, builder);

@@ -8,7 +8,7 @@
 //
 //===----------------------------------------------------------------------===//
 
-#include "LibraryCollectives.h"
+#include "LibraryOps.h"
 #include "ProblemFile.h"
 #include "TransportReading.h"
 #include "dt/Dialect/Collectives.h"
@@ -376,16 +376,14 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   }
 
   /// Library collectives come first. They share the staging with the messages
-  /// after them: of both, four areas hold what goes in and out in turn.
+  /// after them.
   LibraryWaves takeCalls(const TransitionInfo &info, WaveProblem &problem) {
     std::vector<LibraryCall> calls = readLibraryCalls(info);
     if (calls.empty())
       return {};
-    constexpr int64_t kAreas = 4;
     if (!problem.moves.empty())
       problem.stagingBytes /= 2;
-    return scheduleCalls(calls, problem.elementBytes,
-                         problem.stagingBytes / kAreas);
+    return scheduleCalls(calls, problem.elementBytes, problem.stagingBytes);
   }
 
   void writeSchedule(const TransitionInfo &info, const WaveProblem &problem,

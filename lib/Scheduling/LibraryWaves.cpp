@@ -102,11 +102,13 @@ std::vector<LibraryCall> joinCalls(const std::vector<LibraryCall> &calls) {
 
 LibraryWaves dt::scheduleCalls(const std::vector<LibraryCall> &calls,
                                const std::vector<int64_t> &elementBytes,
-                               int64_t mostBytes) {
+                               int64_t stagingBytes) {
+  constexpr int64_t kAreas = 4;
   LibraryWaves waves;
   std::map<int64_t, size_t> next; // first wave that a device is free in
   for (const LibraryCall &call : joinCalls(calls))
-    for (LibraryCall &round : CallCutter(call, elementBytes, mostBytes).run()) {
+    for (LibraryCall &round :
+         CallCutter(call, elementBytes, stagingBytes / kAreas).run()) {
       size_t wave = 0;
       for (int64_t member : round.members)
         wave = std::max(wave, next[member]);

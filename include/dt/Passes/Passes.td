@@ -88,7 +88,7 @@ def LowerCollectives : Pass<"dt-lower-collectives", "::mlir::ModuleOp"> {
   let description = [{
     A broadcast, an all-gather or an all-to-all becomes a library's call where
     the cluster says `library`, or where it leaves the choice and the call is at
-    least 2 % faster by the cost model (see LibraryCollectives.h). Its transfers
+    least 2 % faster by the cost model (see LibraryChoice.h). Its transfers
     then go from who has the data to all that get it, in one hop. Of all others
     transfers stay: where those of a param, of some states and of one hop stand
     in several ops, they become one op again.

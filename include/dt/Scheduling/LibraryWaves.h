@@ -29,11 +29,12 @@ struct LibraryCall {
 /// Calls of each wave; no device is in two of one.
 using LibraryWaves = std::vector<std::vector<LibraryCall>>;
 
-/// `elementBytes` by flow. All blocks that a member gives or gets in a call
-/// take at most `mostBytes`, or an element of each flow per block.
+/// `elementBytes` by flow. Four areas of the staging hold what goes in and out
+/// in turn: all blocks that a member gives or gets in a call fit one of them,
+/// or are an element of each flow.
 LibraryWaves scheduleCalls(const std::vector<LibraryCall> &calls,
                            const std::vector<int64_t> &elementBytes,
-                           int64_t mostBytes);
+                           int64_t stagingBytes);
 
 /// The same as messages that take as long (dtrt/cost/TimedCollectives.h).
 std::vector<dtrt::TimedMessage>

@@ -1,0 +1,74 @@
+//===- CollectiveTimer.cpp - How long a collective takes ------------------===//
+
+#include "CollectiveTimer.h"
+
+#include "dt/Scheduling/BestSchedule.h"
+#include "dt/Scheduling/RouteSchedule.h"
+#include "dt/Scheduling/Staging.h"
+
+#include <limits>
+
+using namespace mlir;
+
+namespace dt {
+
+namespace {
+
+/// Pieces that are scheduled to time the messages of a collective.
+constexpr int64_t kEffort = 100000;
+
+/// What moves by the transfers of a collective, lower hops first.
+std::vector<Move> movesOf(CollectiveOp op, uint32_t flow) {
+  std::vector<Move> out;
+  for (auto transfer : op.getBody().front().getOps<TransferOp>())
+    transfer.getPieces().forEach([&](int64_t from, int64_t to, const Box &box) {
+      out.push_back({flow, uint32_t(transfer.getHop()), from, to, box});
+    });
+  llvm::stable_sort(out,
+                    [](const Move &a, const Move &b) { return a.hop < b.hop; });
+  return out;
+}
+
+} // namespace
+
+CollectiveTimer::CollectiveTimer(const TransitionInfo &info)
+    : info(info), elementBytes(dt::elementBytes(info.flowWidths())),
+      numStates(info.numStates()), numLeading(info.numLeading()) {
+  for (auto [number, flow] : llvm::enumerate(info.flows)) {
+    source.add(uint32_t(number), flow.source);
+    destination.add(uint32_t(number), flow.destination);
+  }
+}
+
+double CollectiveTimer::secondsOf(const std::vector<LibraryCall> &calls) const {
+  LibraryWaves waves = scheduleCalls(calls, elementBytes, info.stagingLimit);
+  return predictSeconds(timedCalls(waves, elementBytes, info.cluster),
+                        info.cluster);
+}
+
+double CollectiveTimer::secondsOf(CollectiveOp op, uint32_t number) const {
+  WaveProblem problem;
+  problem.moves = movesOf(op, number);
+  problem.elementBytes = elementBytes;
+  problem.cluster = info.cluster;
+  problem.stagingBytes = info.stagingLimit;
+  WaveOptions options;
+  options.effort = kEffort;
+  WaveSchedule schedule;
+  if (scheduleBest(problem, options, schedule))
+    return std::numeric_limits<double>::infinity();
+  // What lies in one run at an end is not packed there.
+  std::vector<PlanMessage> formed =
+      formMessages(schedule.moves, info.flowWidths());
+  assignSlots({schedule.moves, info.flowWidths(), numStates, numLeading, source,
+               destination},
+              formed);
+  std::vector<TimedMessage> timed = problem.messages(schedule.moves);
+  for (auto [message, own] : llvm::zip_equal(timed, formed)) {
+    message.isPacked = own.sendSlot != kInPlace;
+    message.isUnpacked = own.receiveSlot != kInPlace;
+  }
+  return predictSeconds(timed, info.cluster);
+}
+
+} // namespace dt
