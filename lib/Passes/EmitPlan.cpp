@@ -65,8 +65,11 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
   }
 
   /// Builds, encodes and writes the programs of a few devices at a time.
-  LogicalResult writePrograms(TransitionOp op, const ProgramBuilder &builder,
+  LogicalResult writePrograms(const TransitionReading &reading,
                               dtrt::PlanWriter &writer) {
+    TransitionOp op = reading.info->op();
+    Worlds worlds = worldsOf(*reading.info);
+    ProgramBuilder builder(reading.plan, worlds);
     ArrayRef<int64_t> rest(builder.devices());
     while (!rest.empty()) {
       ArrayRef<int64_t> batch = rest.take_front(kBatch);
@@ -87,23 +90,35 @@ struct EmitPlanPass : impl::EmitPlanBase<EmitPlanPass> {
     return success();
   }
 
+  static dtrt::PlanCommon commonOf(const TransitionReading &reading,
+                                   const std::vector<Flow> &flows) {
+    dtrt::PlanCommon common = commonSection(*reading.info);
+    common.memberSets = memberSetsOf(reading.plan);
+    summarize(reading.plan, flows, reading.info->cluster, common.summary);
+    if (auto seconds = reading.info->op().getSecondsWithoutRelays();
+        seconds && common.summary.bytesRelayed > 0)
+      common.summary.timeWithoutRelays = seconds->convertToDouble();
+    return common;
+  }
+
   LogicalResult emit(const TransitionReading &reading) {
     TransitionOp op = reading.info->op();
     auto flows = reading.info->flowCells();
     if (failed(flows))
       return failure();
-    dtrt::PlanCommon common = commonSection(*reading.info);
-    common.memberSets = memberSetsOf(reading.plan);
-    summarize(reading.plan, **flows, reading.info->cluster, common.summary);
-    if (auto seconds = op.getSecondsWithoutRelays();
-        seconds && common.summary.bytesRelayed > 0)
-      common.summary.timeWithoutRelays = seconds->convertToDouble();
     auto writer = dtrt::PlanWriter::create(output);
     if (!writer.ok())
       return op.emitOpError() << writer.status().message();
-    Worlds worlds = worldsOf(*reading.info);
-    ProgramBuilder builder(reading.plan, worlds);
-    if (failed(writePrograms(op, builder, *writer)))
+    dtrt::PlanCommon common;
+    LogicalResult isWritten = success();
+    // What is said of the plan is found out beside its programs.
+    parallelFor(&getContext(), 0, 2, [&](size_t part) {
+      if (part == 0)
+        common = commonOf(reading, **flows);
+      else
+        isWritten = writePrograms(reading, *writer);
+    });
+    if (failed(isWritten))
       return failure();
     dtrt::Status status =
         writer->finish(common, [&](const dtrt::PlanReader &plan) {

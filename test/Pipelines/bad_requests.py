@@ -2,7 +2,8 @@
 
 `bad-requests/expected.txt` has one line per request: NAME | who finds it | part
 of the error. dt-opt must end with exit code 1, one line on stderr that starts
-with "error:" and has that part, nothing on stdout, and no output file.
+with "error:" and has that part, nothing on stdout, and no output file. On one
+thread it says the same.
 """
 
 import argparse
@@ -30,6 +31,11 @@ def check_request(tools, request, fragment, folder):
     plan = folder / "out.dtplan"
     done = tools.start("dt-opt", request, "-o", plan)
     problems = refusal_problems(done, [fragment])
+    alone = tools.start(
+        "dt-opt", request, "--mlir-disable-threading", "-o", plan
+    )
+    if alone.stderr != done.stderr:
+        problems.append(f"one thread says {alone.stderr!r}")
     for left in folder.iterdir():
         problems.append(f"left {left.name} behind")
         left.unlink()

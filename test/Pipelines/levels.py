@@ -1,9 +1,10 @@
 """Every level says the same: what is lowered, specialized, proved and emitted.
 
 Of every example request: the module that --dt-lower prints gives, by
---dt-prove and --dt-emit, the very bytes of the plan that dt-opt writes; and the
-programs of all devices that --dt-specialize makes are right by
---dt-verify-program, and print as `dt-plan dump` prints those of the plan.
+--dt-prove and --dt-emit, the very bytes of the plan that dt-opt writes, on
+whatever number of threads; and the programs of all devices that
+--dt-specialize makes are right by --dt-verify-program, and print as `dt-plan
+dump` prints those of the plan.
 """
 
 import argparse
@@ -67,10 +68,14 @@ def running(tools, *command):
 
 def check(tools, request, folder):
     """(problem or None, lines of programs) of one example."""
-    plan, lowered, emitted = (
-        folder / name for name in ("plan.dtplan", "lowered.mlir", "emitted")
+    plan, serial, lowered, emitted = (
+        folder / name
+        for name in ("plan.dtplan", "serial", "lowered.mlir", "emitted")
     )
     tools.output("dt-opt", request, "-o", plan)
+    tools.output("dt-opt", request, "--mlir-disable-threading", "-o", serial)
+    if not filecmp.cmp(plan, serial, shallow=False):
+        return "one thread gives another plan", 0
     tools.output("dt-opt", request, "--dt-lower", "-o", lowered)
     passes = ["--dt-prove", f"--dt-emit=output={emitted}", "--dt-specialize"]
     passes += ["--dt-verify-program", "--dt-print-programs"]
