@@ -113,8 +113,9 @@ Trials::addAll(const std::vector<Candidate> &candidates) {
   misses = 0;
   std::vector<std::pair<double, size_t>> out;
   for (size_t first = 0; first < candidates.size() && !isDone();) {
-    std::vector<Trial> trials(
-        std::min(options.trialsAtOnce, candidates.size() - first));
+    // The first of a kind is often good enough.
+    size_t most = first == 0 ? 1 : options.trialsAtOnce;
+    std::vector<Trial> trials(std::min(most, candidates.size() - first));
     options.parallel(trials.size(), [&](size_t i) {
       trials[i] = schedule(candidates[first + i].chunks);
     });
