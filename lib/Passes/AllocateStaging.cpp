@@ -133,12 +133,8 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
     const std::vector<Flow> &flows = info.flowWidths();
     std::vector<PlanMessage> messages = formMessages(scheduled, flows);
     markCollectives(reading.plan, messages);
-    ShardIndex source = indexShards(reading.plan.flows, /*source=*/true);
-    ShardIndex destination = indexShards(reading.plan.flows, /*source=*/false);
-    std::vector<unsigned> numStates = info.numStates();
-    std::vector<unsigned> numLeading = info.numLeading();
-    StagingInput input{scheduled,  flows,  numStates,
-                       numLeading, source, destination};
+    StoredFlows stored = info.stored();
+    StagingInput input{scheduled, stored};
     std::vector<RelayedPair> pairs;
     if (auto error = pairRelays(scheduled, messages, pairs))
       return info.op().emitOpError() << "has no place for slots: " << *error;

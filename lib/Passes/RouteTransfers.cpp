@@ -162,8 +162,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     RouterOptions options;
     options.old = found == reroute ? &from->moves : nullptr;
     options.balanceParts = balanceParts;
+    std::optional<StoredFlows> stored; // most routes are not compared
     options.seconds = [&](const std::vector<Move> &moves) {
-      return routeSeconds(problem, moves);
+      if (info.isFlat())
+        return routeSeconds(problem, moves);
+      if (!stored)
+        stored = info.stored();
+      return routeSeconds(problem, moves, &*stored);
     };
     if (auto error = found(problem, options, routing))
       return info.op().emitOpError() << *error;

@@ -14,6 +14,7 @@
 #include "dt/Emit/Programs.h"
 #include "dt/Geometry/ShardIndex.h"
 #include "dt/Routing/Moves.h"
+#include "dt/Scheduling/StoredFlows.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinOps.h"
 
@@ -92,6 +93,8 @@ public:
   mlir::LogicalResult verifyComplete() const;
   std::vector<unsigned> numStates() const;
   std::vector<unsigned> numLeading() const;
+  /// How flows lie in memory; this must outlive it.
+  StoredFlows stored() const;
 
 private:
   /// What must be kept or sent: wanted, and not made by the device itself.

@@ -4,7 +4,7 @@
 //   2. Where there are few deliveries, all their sources are tried.
 //   3. Where a box goes to several devices and the best so far takes more than
 //      1 % above the bound, items go along chains, then along trees, then in
-//      rounds.
+//      rounds, then on rails.
 //   4. The first of those that are equally fast is kept; the first of all where
 //      that is too long to be timed.
 //
@@ -24,14 +24,17 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <set>
 
 using namespace dt;
 
 namespace {
 
 /// Routes of more moves are not compared, but for rounds, which are looked for
-/// where the greedy route has at most twice as many: they cut what is long.
+/// where the greedy route has at most twice as many: they cut what is long. And
+/// for rails, which are looked for where it has few boxes too.
 constexpr size_t kMostMoves = 2048, kMostRoundMoves = 16384;
+constexpr size_t kFewBoxes = 256, kMostRailMoves = 65536;
 /// Nor those that are predicted to take no longer than this many bounds.
 constexpr double kGoodEnough = 1.01;
 
@@ -71,33 +74,64 @@ bool isShared(const std::vector<Move> &moves) {
   return false;
 }
 
+bool hasFewBoxes(const std::vector<Move> &moves) {
+  std::set<std::pair<uint32_t, Box>> boxes;
+  for (const Move &move : moves)
+    if (boxes.emplace(move.flow, move.box); boxes.size() > kFewBoxes)
+      return false;
+  return true;
+}
+
+/// The ways of forwarding that are worth trying after the first route.
+std::vector<Forwarding> waysFor(const Routing &first) {
+  if (first.moves.size() <= kMostMoves)
+    return {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds,
+            Forwarding::Rails};
+  if (first.moves.size() <= 2 * kMostMoves)
+    return {Forwarding::Rounds, Forwarding::Rails};
+  if (hasFewBoxes(first.moves))
+    return {Forwarding::Rails};
+  return {};
+}
+
+/// False where there is no such route, or one of too many moves.
+bool routeForwarding(const RoutingProblem &problem,
+                     const RouterOptions &options, Forwarding forwarding,
+                     Routing &routing) {
+  RouterOptions changed = options;
+  changed.forwarding = forwarding;
+  bool isOnRails = forwarding == Forwarding::Rails;
+  changed.mostRoundMoves = isOnRails ? kMostRailMoves : kMostRoundMoves;
+  if (routeGreedily(problem, changed, routing))
+    return false;
+  // Rounds keep to their limit, but where boxes cut to more pieces than named.
+  bool isRounds = isOnRails || forwarding == Forwarding::Rounds;
+  size_t most = isRounds ? 2 * size_t(changed.mostRoundMoves) : kMostMoves;
+  return routing.moves.size() <= most;
+}
+
 } // namespace
 
 std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
                                          const RouterOptions &options,
                                          Routing &routing) {
   routeGreedily(problem, options, routing);
-  if (!options.seconds || routing.moves.empty() ||
-      routing.moves.size() > 2 * kMostMoves)
+  if (!options.seconds || routing.moves.empty())
+    return std::nullopt;
+  std::vector<Forwarding> ways = waysFor(routing);
+  if (ways.empty())
     return std::nullopt;
   Routing exact, other;
   bool isTiny = !routeExactly(problem, options, exact);
   if (!isTiny && !isShared(routing.moves))
     return std::nullopt;
-  auto forward = [&](Forwarding forwarding) {
-    RouterOptions changed = options;
-    changed.forwarding = forwarding;
-    changed.mostRoundMoves = kMostRoundMoves;
-    routeGreedily(problem, changed, other);
-    // Rounds keep to their limit, but where boxes cut to more pieces than
-    // named.
-    bool isRounds = forwarding == Forwarding::Rounds;
-    return other.moves.size() <= (isRounds ? 2 * kMostRoundMoves : kMostMoves);
-  };
-  // Timing a long route is for nothing where rounds are too many.
+  // Timing a long route is for nothing where there is no other.
   bool isLong = routing.moves.size() > kMostMoves;
-  if (isLong && !forward(Forwarding::Rounds))
-    return std::nullopt;
+  while (isLong && !routeForwarding(problem, options, ways.front(), other)) {
+    ways.erase(ways.begin());
+    if (ways.empty())
+      return std::nullopt;
+  }
   RouteChoice choice(options, routing);
   if (!choice.canCompare())
     return std::nullopt;
@@ -108,11 +142,10 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   // `choice.seconds()`.
   if (isLong && choice.seconds() > enough)
     choice.judge(other);
-  if (isLong)
-    return std::nullopt;
-  for (Forwarding forwarding :
-       {Forwarding::Chain, Forwarding::Tree, Forwarding::Rounds})
-    if (choice.seconds() > enough && forward(forwarding))
+  ways.erase(ways.begin(), ways.begin() + isLong);
+  for (Forwarding forwarding : ways)
+    if (choice.seconds() > enough &&
+        routeForwarding(problem, options, forwarding, other))
       choice.judge(other);
   return std::nullopt;
 }

@@ -41,6 +41,8 @@
 #include "dt/Routing/Router.h"
 
 #include "Balance.h"
+#include "EvenCut.h"
+#include "dt/Routing/RailGather.h"
 #include "dt/Routing/RoundTree.h"
 
 #include <algorithm>
@@ -185,6 +187,8 @@ public:
         options(options), routing(routing) {}
 
   void run();
+  /// Of the groups of items that go in rounds, those that go on rails.
+  size_t numOnRails() const { return onRails; }
 
 private:
   void indexDevices();
@@ -206,10 +210,20 @@ private:
   Devices fanOutOrder(const Devices &wanters, const Device *entry) const;
   Device *cheapestEntry(const Devices &wanters, int64_t bytes);
   void setBudget();
+  /// Of one demand.
+  using Group = std::vector<Item>;
+  /// By who holds them and who gets them.
+  using Groups =
+      std::map<std::pair<std::vector<int64_t>, std::vector<int64_t>>, Group>;
+  Groups takeGroups();
   void routeInRounds();
   RoundTree roundTree(const Demand &demand);
-  void routeGroup(const Demand &demand, const std::vector<const Item *> &group,
-                  int64_t bytes, int64_t mostMoves);
+  void routeGroup(const Group &group, int64_t mostMoves);
+  Devices differentNics(const Devices &wanted, size_t most) const;
+  std::optional<RailTree> railTree(const Demand &demand) const;
+  bool routeOnRails(const Group &group, int64_t mostMoves);
+  std::optional<RailGather> railGather(const Groups &groups) const;
+  bool gatherOnRails(const Groups &groups);
   void addHolder(Device *device, int64_t hop, int64_t ready = 0);
   void move(const Item &item, uint32_t from, Device *destination);
   Device *find(int64_t device) { return &devices[deviceIndex.at(device)]; }
@@ -220,6 +234,7 @@ private:
   const RouterOptions &options;
   Routing &routing;
 
+  std::vector<int64_t> widths;            // bytes of an element, by flow
   std::vector<Device> devices;            // ascending
   std::unordered_map<int64_t, Port> nics; // by the device that stands for them
   std::unordered_map<int64_t, uint32_t> deviceIndex;
@@ -230,6 +245,7 @@ private:
   std::vector<Item> items;
   std::vector<MovableSend> movable;
   double budget = 0; // seconds that a port may take
+  size_t onRails = 0;
 
   // Of the current item; they grow as it spreads.
   std::vector<Holder> holders;
@@ -414,6 +430,7 @@ Cost Router::costOf(uint32_t number, const Device &destination, bool sameNode,
     return {hasRoom ? int64_t(holder.hop >= 0) : 2, sends, load, number};
   case Forwarding::Tree:
   case Forwarding::Rounds: // of what goes to one device
+  case Forwarding::Rails:
     break;
   }
   return {holder.ready + sends, holder.hop, 0, number};
@@ -589,11 +606,14 @@ void Router::routeItem(const Item &item) {
 /// From the idlest holder to the idlest NIC of each node.
 RoundTree Router::roundTree(const Demand &demand) {
   RoundTree tree;
+  // All around from the first: what several trees send in a round then goes
+  // between the same pairs (all-gather).
   auto numbers = [](const Devices &wanters, Device *first) {
     RoundTree::Devices out = {first->number};
-    for (const Device *device : wanters)
-      if (device != first)
-        out.push_back(device->number);
+    for (bool isAfter : {true, false})
+      for (const Device *device : wanters)
+        if (device != first && (device->number > first->number) == isAfter)
+          out.push_back(device->number);
     return out;
   };
   auto sendsLess = [](const Device *a, const Device *b) {
@@ -616,14 +636,34 @@ RoundTree Router::roundTree(const Demand &demand) {
           numbers(wanters, *std::min_element(wanters.begin(), wanters.end(),
                                              receivesLess)));
   }
+  auto isBefore = [&](const RoundTree::Devices &node) {
+    return node.front() < tree.root;
+  };
+  std::rotate(tree.nodes.begin(),
+              std::find_if_not(tree.nodes.begin(), tree.nodes.end(), isBefore),
+              tree.nodes.end());
   return tree;
+}
+
+int64_t bytesOf(const std::vector<Item> &group) {
+  int64_t bytes = 0;
+  for (const Item &item : group)
+    bytes += item.bytes;
+  return bytes;
+}
+
+FlowBoxes boxesOf(const std::vector<Item> &group) {
+  FlowBoxes out;
+  for (const Item &item : group)
+    out.emplace_back(item.flow, item.box);
+  return out;
 }
 
 /// Cuts items of one demand into blocks of about the same size, and sends them
 /// in rounds: the hop of a forward is its round.
-void Router::routeGroup(const Demand &demand,
-                        const std::vector<const Item *> &group, int64_t bytes,
-                        int64_t mostMoves) {
+void Router::routeGroup(const Group &group, int64_t mostMoves) {
+  const Demand &demand = demands[group.front().demand];
+  int64_t bytes = bytesOf(group);
   RoundTree tree = roundTree(demand);
   int64_t most = std::max<int64_t>(1, mostMoves / demand.remote);
   int64_t blocks = tree.bestBlocks(bytes, most, cluster);
@@ -632,15 +672,15 @@ void Router::routeGroup(const Demand &demand,
   int64_t perPiece = group.size() > 1 ? (perBlock + 3) / 4 : perBlock;
   std::vector<std::vector<std::pair<uint32_t, Box>>> contents;
   int64_t room = 0;
-  for (const Item *item : group) {
-    int64_t width = flows[item->flow].bytesPerElement;
+  for (const Item &item : group) {
+    int64_t width = flows[item.flow].bytesPerElement;
     for (const Box &box :
-         splitBox(item->box, std::max<int64_t>(1, perPiece / width))) {
+         splitBox(item.box, std::max<int64_t>(1, perPiece / width))) {
       if (contents.empty() || room <= 0) {
         contents.emplace_back();
         room = group.size() > 1 ? perBlock - perPiece / 2 : 0;
       }
-      contents.back().push_back({item->flow, box});
+      contents.back().push_back({item.flow, box});
       room -= box.volume() * width;
     }
   }
@@ -655,43 +695,202 @@ void Router::routeGroup(const Demand &demand,
   }
 }
 
-/// Routes all items that go to several devices, and leaves the others.
-void Router::routeInRounds() {
-  using Key = std::pair<std::vector<int64_t>, std::vector<int64_t>>;
-  std::map<Key, std::vector<const Item *>> groups; // by holders and receivers
+/// Devices whose NICs differ, as many as may be; the others behind them.
+Devices Router::differentNics(const Devices &wanted, size_t most) const {
+  Devices out, others;
+  for (Device *device : wanted) {
+    bool isNew = std::none_of(out.begin(), out.end(), [&](Device *known) {
+      return known->nic == device->nic;
+    });
+    (isNew && out.size() < most ? out : others).push_back(device);
+  }
+  out.insert(out.end(), others.begin(), others.end());
+  return out;
+}
+
+size_t numNics(const std::vector<Device *> &devices) {
+  std::unordered_set<const Port *> nics;
+  for (const Device *device : devices)
+    nics.insert(device->nic);
+  return nics.size();
+}
+
+/// As many rails as each node has NICs for; of holders, where these have more
+/// than the node of one of them. Nothing where there are fewer than two.
+std::optional<RailTree> Router::railTree(const Demand &demand) const {
+  std::map<uint32_t, Devices> near; // holders and then others, by node
+  for (Device *holder : demand.holding)
+    near[holder->node].push_back(holder);
+  std::vector<Devices> far;
+  RailTree tree;
+  for (const Devices &wanters : demand.nodes) {
+    auto inside = near.find(wanters.front()->node);
+    if (inside == near.end()) {
+      far.push_back(wanters);
+      continue;
+    }
+    Devices node = wanters;
+    node.insert(node.begin(), inside->second.front());
+    tree.holding.push_back(numbersOf({node}).front());
+    inside->second.insert(inside->second.end(), wanters.begin(), wanters.end());
+  }
+  Devices senders = demand.holding;
+  for (const auto &[node, devices] : near)
+    if (numNics(devices) > numNics(senders))
+      senders = devices;
+  size_t rails = numNics(senders);
+  for (const Devices &wanters : far)
+    rails = std::min(rails, numNics(wanters));
+  if (far.empty() || rails < 2)
+    return std::nullopt;
+  tree.senders = numbersOf({differentNics(senders, rails)}).front();
+  tree.senders.resize(rails);
+  for (const Devices &wanters : far)
+    tree.nodes.push_back(numbersOf({differentNics(wanters, rails)}).front());
+  return tree;
+}
+
+/// Sends items of one demand on rails: the hop of a forward is its round.
+/// False: there are none.
+bool Router::routeOnRails(const Group &group, int64_t mostMoves) {
+  const Demand &demand = demands[group.front().demand];
+  std::optional<RailTree> tree = railTree(demand);
+  if (!tree)
+    return false;
+  RailCut shape = tree->bestCut(bytesOf(group), mostMoves, cluster);
+  EvenCut cut(boxesOf(group), widths, tree->cells(shape));
+  for (const RailStep &step : tree->steps(shape)) {
+    bool holds = std::binary_search(demand.holders->begin(),
+                                    demand.holders->end(), step.source);
+    for (const auto &[flow, box] : cut.run(step.first, step.last))
+      addMove({flow, holds ? 0 : uint32_t(step.round), step.source,
+               step.destination, box});
+  }
+  ++onRails;
+  return true;
+}
+
+/// The nodes of an all-gather, where groups are one: each of several devices on
+/// each of several nodes has a part, about as large as the others', that all
+/// others want.
+std::optional<RailGather> Router::railGather(const Groups &groups) const {
+  std::vector<int64_t> members;
+  int64_t least = std::numeric_limits<int64_t>::max(), most = 0; // bytes
+  for (const auto &[key, group] : groups) {
+    members.push_back(key.first.front());
+    least = std::min(least, bytesOf(group));
+    most = std::max(most, bytesOf(group));
+  }
+  if (members.size() < 4 || most > 2 * least)
+    return std::nullopt;
+  for (const auto &[key, group] : groups) {
+    const auto &[holders, receivers] = key;
+    if (holders.size() != 1 || receivers.size() + 1 != members.size() ||
+        !std::includes(members.begin(), members.end(), receivers.begin(),
+                       receivers.end()))
+      return std::nullopt;
+  }
+  RailGather gather;
+  std::unordered_set<const Port *> nics;
+  for (int64_t member : members) {
+    if (gather.nodes.empty() ||
+        !cluster.sameNode(gather.nodes.back().front(), member))
+      gather.nodes.emplace_back();
+    gather.nodes.back().push_back(member);
+    nics.insert(devices[deviceIndex.at(member)].nic);
+  }
+  for (const RailGather::Devices &node : gather.nodes)
+    if (node.size() < 2 || node.size() != gather.nodes.front().size())
+      return std::nullopt;
+  if (gather.nodes.size() < 2 || nics.size() != members.size())
+    return std::nullopt;
+  return gather;
+}
+
+/// False where the groups are no all-gather.
+bool Router::gatherOnRails(const Groups &groups) {
+  std::optional<RailGather> gather = railGather(groups);
+  if (!gather)
+    return false;
+  int64_t largest = 0;
+  for (const auto &[key, group] : groups)
+    largest = std::max(largest, bytesOf(group));
+  RailCut shape = gather->bestCut(largest, options.mostRoundMoves, cluster);
+  std::vector<EvenCut> parts;
+  std::vector<int64_t> holder; // by part
+  for (const auto &[key, group] : groups) {
+    parts.emplace_back(boxesOf(group), widths, shape.blocks);
+    holder.push_back(key.first.front());
+  }
+  auto run = [&](int64_t first, int64_t last) {
+    FlowBoxes out;
+    for (int64_t end; first < last; first = end) {
+      int64_t part = first / shape.blocks, begin = part * shape.blocks;
+      end = std::min(last, begin + shape.blocks);
+      const FlowBoxes &own = parts[part].run(first - begin, end - begin);
+      out.insert(out.end(), own.begin(), own.end());
+    }
+    return joined(out);
+  };
+  for (const RailStep &step : gather->steps(shape)) {
+    bool holds = holder[step.first / shape.blocks] == step.source;
+    for (const auto &[flow, box] : run(step.first, step.last))
+      addMove({flow, holds ? 0 : uint32_t(step.round), step.source,
+               step.destination, box});
+  }
+  ++onRails;
+  return true;
+}
+
+/// Items that go to several devices, by who holds and who gets them. The others
+/// stay in `items`.
+Router::Groups Router::takeGroups() {
+  Groups groups;
   std::vector<Item> others;
-  int64_t total = 0; // bytes
   for (const Item &item : items) {
     const Demand &demand = demands[item.demand];
     if (demand.remote < 2) {
       others.push_back(item);
       continue;
     }
-    Key key = {*demand.holders, {}};
+    auto key = std::make_pair(*demand.holders, std::vector<int64_t>());
     for (const Devices &wanters : demand.nodes)
       for (const Device *device : wanters)
         key.second.push_back(device->number);
-    groups[key].push_back(&item);
-    total += item.bytes;
+    groups[key].push_back(item);
     for (int64_t device : demand.locals)
       routing.locals.push_back({item.flow, device, item.box});
   }
-  for (const auto &[key, group] : groups) {
-    int64_t bytes = 0;
-    for (const Item *item : group)
-      bytes += item->bytes;
-    auto share = int64_t(double(options.mostRoundMoves) * bytes / total);
-    routeGroup(demands[group.front()->demand], group, bytes, share);
-  }
   items = std::move(others);
+  return groups;
+}
+
+/// Routes all items that go to several devices, and leaves the others.
+void Router::routeInRounds() {
+  Groups groups = takeGroups();
+  bool rails = options.forwarding == Forwarding::Rails;
+  if (rails && gatherOnRails(groups))
+    return;
+  int64_t total = 0;
+  for (const auto &[key, group] : groups)
+    total += bytesOf(group);
+  for (const auto &[key, group] : groups) {
+    auto share =
+        int64_t(double(options.mostRoundMoves) * bytesOf(group) / total);
+    if (!rails || !routeOnRails(group, share))
+      routeGroup(group, share);
+  }
 }
 
 void Router::run() {
   indexDevices();
+  for (const Flow &flow : flows)
+    widths.push_back(flow.bytesPerElement);
   for (uint32_t i = 0; i < flows.size(); ++i)
     collectItems(i);
   setBudget();
-  if (options.forwarding == Forwarding::Rounds)
+  if (options.forwarding == Forwarding::Rounds ||
+      options.forwarding == Forwarding::Rails)
     routeInRounds();
   cutItems();
   // Those that few devices hold first: what many hold fills the gaps.
@@ -716,6 +915,9 @@ std::optional<std::string> dt::routeGreedily(const RoutingProblem &problem,
                                              const RouterOptions &options,
                                              Routing &routing) {
   routing = {};
-  Router(problem, options, routing).run();
+  Router router(problem, options, routing);
+  router.run();
+  if (options.forwarding == Forwarding::Rails && router.numOnRails() == 0)
+    return "has nothing for several devices on each of several nodes";
   return std::nullopt;
 }

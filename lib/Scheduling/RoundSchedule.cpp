@@ -5,6 +5,7 @@
 #include "Feeds.h"
 
 #include <algorithm>
+#include <array>
 #include <limits>
 #include <map>
 #include <tuple>
@@ -14,7 +15,7 @@ using namespace dt;
 namespace {
 
 /// Problems of more moves are not looked at.
-constexpr size_t kMostMoves = 32768;
+constexpr size_t kMostMoves = 131072;
 
 /// All that a device sends another in a round.
 struct RoundMessage {
@@ -42,23 +43,42 @@ private:
 class RoundScheduler {
 public:
   explicit RoundScheduler(const WaveProblem &problem)
-      : moves(problem.moves), cluster(problem.cluster),
-        feeds(findFeeds(problem.moves)) {}
+      : moves(problem.moves), elementBytes(problem.elementBytes),
+        cluster(problem.cluster), feeds(findFeeds(problem.moves)) {}
 
   /// By message.
   std::vector<ScheduledMove> run();
 
 private:
+  bool isInter(const Move &move) const {
+    return !cluster.sameNode(move.source, move.destination);
+  }
+  int64_t bytesOf(uint32_t move) const {
+    return moves[move].box.volume() * elementBytes[moves[move].flow];
+  }
+  int64_t bytesOf(const RoundMessage &message) const;
+  std::array<int64_t, 2>
+  longest(const std::vector<RoundMessage> &messages) const;
   std::vector<RoundMessage> messages() const;
+  std::vector<RoundMessage>
+  spread(const std::vector<RoundMessage> &messages) const;
   int64_t roundOf(uint32_t move) const;
   int32_t waveOf(const RoundMessage &message);
 
   const std::vector<Move> &moves;
+  const std::vector<int64_t> &elementBytes;
   const Cluster &cluster;
-  std::vector<std::vector<uint32_t>> feeds;
+  const std::vector<std::vector<uint32_t>> feeds;
   std::vector<int32_t> earliest; // per move
   std::map<std::tuple<bool, bool, int64_t>, BusyWaves> ports;
 };
+
+int64_t RoundScheduler::bytesOf(const RoundMessage &message) const {
+  int64_t bytes = 0;
+  for (uint32_t move : message.moves)
+    bytes += bytesOf(move);
+  return bytes;
+}
 
 /// What nobody passes on comes last.
 int64_t RoundScheduler::roundOf(uint32_t move) const {
@@ -89,6 +109,52 @@ std::vector<RoundMessage> RoundScheduler::messages() const {
   std::vector<RoundMessage> out;
   for (auto &[key, message] : byKey)
     out.push_back(std::move(message));
+  return spread(out);
+}
+
+/// By level, the bytes of the longest message whose round is named, or of the
+/// longest move.
+std::array<int64_t, 2>
+RoundScheduler::longest(const std::vector<RoundMessage> &messages) const {
+  std::array<int64_t, 2> out = {0, 0};
+  for (const RoundMessage &message : messages) {
+    int64_t &most = out[isInter(moves[message.moves.front()])];
+    bool isNamed = moves[message.moves.front()].hop > 0;
+    for (uint32_t move : message.moves)
+      most = std::max(most, isNamed ? bytesOf(message) : bytesOf(move));
+  }
+  return out;
+}
+
+/// What a holder sends in several rounds, and is passed on in one, is longer
+/// than all else: it is cut, and the last part keeps the round.
+std::vector<RoundMessage>
+RoundScheduler::spread(const std::vector<RoundMessage> &messages) const {
+  std::array<int64_t, 2> most = longest(messages);
+  std::vector<RoundMessage> out;
+  for (const RoundMessage &message : messages) {
+    const Move &move = moves[message.moves.front()];
+    if (move.hop > 0 || bytesOf(message) <= most[isInter(move)]) {
+      out.push_back(message);
+      continue;
+    }
+    size_t first = out.size();
+    int64_t room = 0;
+    for (uint32_t i : message.moves) {
+      if (bytesOf(i) > room) {
+        out.push_back({0, message.source, message.destination});
+        room = most[isInter(move)];
+      }
+      out.back().moves.push_back(i);
+      room -= bytesOf(i);
+    }
+    for (size_t part = first; part < out.size(); ++part)
+      out[part].round = message.round + int64_t(part + 1 - out.size());
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const RoundMessage &a, const RoundMessage &b) {
+                     return a.round < b.round;
+                   });
   return out;
 }
 

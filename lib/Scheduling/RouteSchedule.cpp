@@ -37,8 +37,10 @@ WaveProblem dt::waveProblem(const RoutingProblem &problem,
 }
 
 double dt::routeSeconds(const RoutingProblem &problem,
-                        const std::vector<Move> &moves) {
+                        const std::vector<Move> &moves,
+                        const StoredFlows *stored) {
   WaveProblem waves = waveProblem(problem, moves);
+  waves.stored = stored;
   WaveSchedule schedule;
   WaveOptions options;
   options.effort = kEffort;

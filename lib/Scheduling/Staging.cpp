@@ -20,24 +20,8 @@ bool staysInSlot(const PlanMessage &message, bool send) {
 /// Whether a message is one run of bytes on the given side.
 bool isDirect(const StagingInput &input, const PlanMessage &message,
               bool send) {
-  if (message.last - message.first != 1 || staysInSlot(message, send))
-    return false;
-  const Move &move = input.scheduled[message.first].move;
-  if (input.numStates[move.flow] != 1)
-    return false;
-  for (unsigned d = 0; d < input.numLeading[move.flow]; ++d)
-    if (move.box[d].size() != 1)
-      return false;
-  const Flow &flow = input.flows[move.flow];
-  std::optional<ShardIndex::Found> found;
-  if (send)
-    found = input.source.find(move.flow, move.source, move.box);
-  bool converts = found ? flow.sourceConverts : flow.destinationConverts;
-  // A forward is read from where its own receive put it.
-  if (!found)
-    found = input.destination.find(
-        move.flow, send ? move.source : move.destination, move.box);
-  return found && !converts && isContiguous(found->view);
+  return message.last - message.first == 1 && !staysInSlot(message, send) &&
+         input.stored.isRun(input.scheduled[message.first].move, send);
 }
 
 /// One device's arena: sizes of its four areas.

@@ -698,8 +698,11 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
     const auto &[move, wave, relay] = scheduled[first];
     formed.push_back({wave, move.source, move.destination, first, last, 0});
     TimedMessage &message = out.emplace_back();
-    message.isPacked = relay != RelayHop::Out;
-    message.isUnpacked = relay != RelayHop::In;
+    bool isOne = stored && last - first == 1;
+    message.isPacked = relay != RelayHop::Out &&
+                       !(isOne && stored->isRun(move, /*atSender=*/true));
+    message.isUnpacked = relay != RelayHop::In &&
+                         !(isOne && stored->isRun(move, /*atSender=*/false));
     message.wave = wave;
     message.source = move.source;
     message.destination = move.destination;

@@ -26,6 +26,8 @@ enum class Forwarding {
   Tree,   // all that have it send it at once: short data
   Rounds, // each device sends and receives a block per round (RoundTree.h):
           // data of middling length
+  Rails,  // the same, a share of it by each NIC of a node (RailTree.h): several
+          // devices on each of several nodes
 };
 
 struct RouterOptions {
@@ -35,7 +37,8 @@ struct RouterOptions {
   /// No piece is cut below this many bytes for balance.
   int64_t minPieceBytes = 1 << 20;
   Forwarding forwarding = Forwarding::Spread;
-  /// In rounds no more moves are made than this, or one block of each piece.
+  /// In rounds, and on rails, no more moves are made than this, or one block of
+  /// each piece.
   int64_t mostRoundMoves = 16384;
   /// Seconds of the best schedule of a route. Who compares routes asks it.
   std::function<double(const std::vector<Move> &)> seconds = {};

@@ -15,9 +15,11 @@ std::vector<int64_t> elementBytes(const std::vector<Flow> &flows);
 WaveProblem waveProblem(const RoutingProblem &problem, std::vector<Move> moves);
 
 /// Seconds of the best schedule of a route, infinite when it has none: what
-/// routers compare routes by (RouterOptions::seconds).
+/// routers compare routes by (RouterOptions::seconds). `stored` says what is
+/// one run of bytes; null: nothing is.
 double routeSeconds(const RoutingProblem &problem,
-                    const std::vector<Move> &moves);
+                    const std::vector<Move> &moves,
+                    const StoredFlows *stored = nullptr);
 
 } // namespace dt
 

@@ -13,9 +13,9 @@
 #ifndef DT_SCHEDULING_STAGING_H
 #define DT_SCHEDULING_STAGING_H
 
-#include "dt/Geometry/ShardIndex.h"
 #include "dt/Scheduling/PlanMessage.h"
 #include "dt/Scheduling/Relays.h"
+#include "dt/Scheduling/StoredFlows.h"
 #include "dt/Scheduling/WaveProblem.h"
 
 #include <map>
@@ -30,12 +30,7 @@ formMessages(const std::vector<ScheduledMove> &scheduled,
 
 struct StagingInput {
   const std::vector<ScheduledMove> &scheduled;
-  const std::vector<Flow> &flows;
-  /// Per flow: how many states it carries and how many leading dims it has.
-  const std::vector<unsigned> &numStates;
-  const std::vector<unsigned> &numLeading;
-  const ShardIndex &source;
-  const ShardIndex &destination;
+  const StoredFlows &stored;
 };
 
 /// Blocks of a collective on one of its members; kInPlace: it has none.

@@ -42,8 +42,9 @@
 //             source and its destination and the limit. All copies of a wave
 //             are created for before any of them frees.
 //
-// **Objective.** Seconds by the cost model (dt/Cost/CostModel.h), every message
-// packed and unpacked.
+// **Objective.** Seconds by the cost model (dt/Cost/CostModel.h). Every message
+// is packed and unpacked, but for runs of bytes, where it is known which these
+// are (StoredFlows.h).
 //
 // Without hops, latency and storage this is preemptive open shop, which is easy
 // (Gonzalez and Sahni, Open shop scheduling to minimize finish time, J. ACM 23,
@@ -61,6 +62,7 @@
 #include "dt/Cost/CostModel.h"
 #include "dt/Routing/Moves.h"
 #include "dt/Scheduling/PlanMessage.h"
+#include "dt/Scheduling/StoredFlows.h"
 
 #include <algorithm>
 #include <map>
@@ -143,6 +145,8 @@ struct WaveProblem {
   Cluster cluster;
   int64_t stagingBytes = 0; // per device
   std::optional<Storage> storage;
+  /// Says what is one run of bytes, and must outlive this; null: nothing is.
+  const StoredFlows *stored = nullptr;
 
   /// Why this is no instance, in one sentence that names the move, the flow or
   /// the device: a box that is empty or comes to a device twice, hops out of

@@ -97,6 +97,55 @@ TEST(RoundSchedule, BothLevelsShareTheirWaves) {
   }
 }
 
+// Rails take as many waves as their rounds, or few more: what holders send is
+// not named.
+TEST(RoundSchedule, RailsTakeAsFewWavesAsTheirRounds) {
+  for (int64_t nodes : {1, 2, 3, 7, 15})
+    for (int64_t holders : {1, 8}) {
+      SCOPED_TRACE(std::to_string(nodes) + " nodes, " +
+                   std::to_string(holders) + " holders");
+      RoutingProblem problem = multicast(nodes, 8, 8 - holders, 1 << 26);
+      if (holders == 8) {
+        std::vector<Flow> flows = problem.flows();
+        flows[0].source.ownerSets = {{0, 1, 2, 3, 4, 5, 6, 7}};
+        problem = RoutingProblem(flows, Cluster(), int64_t(1) << 30);
+      }
+      RouterOptions options;
+      options.forwarding = Forwarding::Rails;
+      Routing routing = solved(problem, options);
+      uint32_t rounds = 0;
+      for (const Move &move : routing.moves)
+        rounds = std::max(rounds, move.hop + 1);
+      WaveProblem waves = waveProblem(problem, routing.moves);
+      WaveSchedule schedule = solved(waves, scheduleRounds);
+      EXPECT_LE(schedule.moves.back().wave, int32_t(rounds) + 1);
+      EXPECT_GT(rounds, 10u);
+    }
+}
+
+TEST(RoundSchedule, RandomRailsAreRight) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  RouterOptions options;
+  options.forwarding = Forwarding::Rails;
+  int onRails = 0;
+  for (int trial = 0; trial < 600; ++trial) {
+    RandomTransition t = randomTransition(random);
+    t.cluster.devicesPerNic =
+        t.cluster.devicesPerNode % 2 ? 1 : random() % 2 + 1;
+    RoutingProblem problem(t.flows, t.cluster, int64_t(1) << 20);
+    Routing routing;
+    if (routeGreedily(problem, options, routing))
+      continue;
+    ++onRails;
+    auto broken = problem.verify(routing);
+    ASSERT_FALSE(broken) << *broken;
+    solved(waveProblem(problem, routing.moves), scheduleRounds);
+  }
+  EXPECT_GT(onRails, 30);
+}
+
 TEST(RoundSchedule, RandomRoutesAreRight) {
   unsigned seed = std::random_device()();
   SCOPED_TRACE("seed " + std::to_string(seed));

@@ -30,17 +30,13 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
     ChunkBytes chunks = candidates[random() % candidates.size()];
     std::vector<ScheduledMove> scheduled = scheduledWith(problem, chunks);
     std::vector<PlanMessage> messages = formMessages(scheduled, t.flows);
-    ShardIndex source, destination;
-    std::vector<unsigned> numStates, numLeading;
+    StoredFlows stored;
     for (uint32_t i = 0; i < t.flows.size(); ++i) {
-      source.add(i, t.sources[i]);
-      destination.add(i, t.destinations[i]);
-      numStates.push_back(1 + i % 2);
-      numLeading.push_back(0);
+      stored.source.add(i, t.sources[i]);
+      stored.destination.add(i, t.destinations[i]);
+      stored.flows.push_back({/*numStates=*/1 + i % 2});
     }
-    auto arenas = assignSlots(
-        {scheduled, t.flows, numStates, numLeading, source, destination},
-        messages);
+    auto arenas = assignSlots({scheduled, stored}, messages);
     std::map<int64_t, std::vector<int32_t>> groups;
     std::map<int64_t, std::vector<Live>> live;
     for (const PlanMessage &message : messages)
@@ -53,7 +49,8 @@ TEST(Staging, LiveSlotsAreDisjointAndBelowTheLimit) {
         if (slot == kInPlace) {
           ++direct;
           EXPECT_EQ(message.last - message.first, 1u);
-          EXPECT_EQ(numStates[scheduled[message.first].move.flow], 1u);
+          EXPECT_EQ(stored.flows[scheduled[message.first].move.flow].numStates,
+                    1u);
           continue;
         }
         ++staged;

@@ -661,6 +661,33 @@ TEST(WaveBound, HoldsForWhatIsExact) {
   EXPECT_GT(tight, compared / 4);
 }
 
+// Rows of a shard are one run, columns are none, and two pieces are none.
+TEST(WaveProblem, RunsAreNotPacked) {
+  std::vector<Holding> whole = gridHoldings({64, 64}, 1, 1, 1, 0);
+  std::vector<Holding> other = gridHoldings({64, 64}, 1, 1, 1, 1);
+  StoredFlows stored;
+  stored.flows.push_back({});
+  stored.source.add(0, whole);
+  stored.destination.add(0, other);
+  Box rows = Box::fromOffsetSize({0, 0}, {32, 64});
+  Box columns = Box::fromOffsetSize({0, 0}, {64, 32});
+  WaveProblem p = wavesOf({{0, 0, 0, 1, rows}});
+  auto ends = [&](std::vector<ScheduledMove> scheduled) {
+    TimedMessage message = p.messages(scheduled).front();
+    return std::make_pair(message.isPacked, message.isUnpacked);
+  };
+  ScheduledMove run = {{0, 0, 0, 1, rows}, 0};
+  EXPECT_EQ(ends({run}), std::make_pair(true, true));
+  p.stored = &stored;
+  EXPECT_EQ(ends({run}), std::make_pair(false, false));
+  EXPECT_EQ(ends({{{0, 0, 0, 1, columns}, 0}}), std::make_pair(true, true));
+  ScheduledMove rest = run;
+  rest.move.box[0] = {32, 64};
+  EXPECT_EQ(ends({run, rest}), std::make_pair(true, true));
+  stored.flows[0].sourceConverts = true;
+  EXPECT_EQ(ends({run}), std::make_pair(true, false));
+}
+
 //===----------------------------------------------------------------------===//
 // Solvers
 //===----------------------------------------------------------------------===//
