@@ -162,9 +162,13 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     RouterOptions options;
     options.old = found == reroute ? &from->moves : nullptr;
     options.balanceParts = balanceParts;
+    // Messages of several states are all packed.
+    bool mayBeRuns = !info.isFlat() &&
+                     llvm::all_of(info.numStates(),
+                                  [](unsigned states) { return states == 1; });
     std::optional<StoredFlows> stored; // most routes are not compared
     options.seconds = [&](const std::vector<Move> &moves) {
-      if (info.isFlat())
+      if (!mayBeRuns)
         return routeSeconds(problem, moves);
       if (!stored)
         stored = info.stored();

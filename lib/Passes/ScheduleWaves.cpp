@@ -432,7 +432,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return failure();
     if (auto error = problem.check())
       return info.op().emitOpError() << "cannot be scheduled: " << *error;
-    constexpr size_t kMostMoves = 131072; // of which runs are looked for
+    constexpr size_t kMostMoves = 262144; // of which runs are looked for
     std::optional<StoredFlows> stored;
     if (!problem.storage && problem.moves.size() <= kMostMoves)
       problem.stored = &stored.emplace(info.stored());

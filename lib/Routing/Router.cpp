@@ -246,6 +246,9 @@ private:
   std::vector<MovableSend> movable;
   double budget = 0; // seconds that a port may take
   size_t onRails = 0;
+  /// Whether trees of rounds go all around from their root: what several of
+  /// them send in a round then goes between the same pairs.
+  bool goesAround = false;
 
   // Of the current item; they grow as it spreads.
   std::vector<Holder> holders;
@@ -606,14 +609,15 @@ void Router::routeItem(const Item &item) {
 /// From the idlest holder to the idlest NIC of each node.
 RoundTree Router::roundTree(const Demand &demand) {
   RoundTree tree;
-  // All around from the first: what several trees send in a round then goes
-  // between the same pairs (all-gather).
-  auto numbers = [](const Devices &wanters, Device *first) {
+  auto numbers = [&](const Devices &wanters, Device *first) {
     RoundTree::Devices out = {first->number};
-    for (bool isAfter : {true, false})
-      for (const Device *device : wanters)
-        if (device != first && (device->number > first->number) == isAfter)
-          out.push_back(device->number);
+    for (const Device *device : wanters)
+      if (device != first)
+        out.push_back(device->number);
+    if (goesAround)
+      std::stable_partition(out.begin() + 1, out.end(), [&](int64_t device) {
+        return device > first->number;
+      });
     return out;
   };
   auto sendsLess = [](const Device *a, const Device *b) {
@@ -636,12 +640,11 @@ RoundTree Router::roundTree(const Demand &demand) {
           numbers(wanters, *std::min_element(wanters.begin(), wanters.end(),
                                              receivesLess)));
   }
-  auto isBefore = [&](const RoundTree::Devices &node) {
-    return node.front() < tree.root;
-  };
-  std::rotate(tree.nodes.begin(),
-              std::find_if_not(tree.nodes.begin(), tree.nodes.end(), isBefore),
-              tree.nodes.end());
+  if (goesAround)
+    std::stable_partition(tree.nodes.begin(), tree.nodes.end(),
+                          [&](const RoundTree::Devices &node) {
+                            return node.front() > tree.root;
+                          });
   return tree;
 }
 
@@ -871,6 +874,7 @@ void Router::routeInRounds() {
   bool rails = options.forwarding == Forwarding::Rails;
   if (rails && gatherOnRails(groups))
     return;
+  goesAround = railGather(groups).has_value();
   int64_t total = 0;
   for (const auto &[key, group] : groups)
     total += bytesOf(group);

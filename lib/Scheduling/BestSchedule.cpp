@@ -42,6 +42,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 using namespace dt;
 
@@ -240,11 +241,11 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
   if (candidates.empty())
     return refuseChunks(problem);
   ChunkChoice best = fastestOf(problem, candidates, options, kGoodEnough);
-  if (best.moves.empty() && !problem.moves.empty())
-    return refuseMessages();
+  bool isNone = best.moves.empty() && !problem.moves.empty();
   schedule.moves = std::move(best.moves);
   putCopiesFirst(problem, schedule);
-  best.seconds = delayMessages(problem, schedule, best.seconds);
+  best.seconds = isNone ? std::numeric_limits<double>::infinity()
+                        : delayMessages(problem, schedule, best.seconds);
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
   for (WaveSolver solver :
        {forwards ? scheduleRounds : nullptr, scheduleWhole, scheduleExactly}) {
@@ -259,5 +260,7 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     best.seconds = seconds;
     schedule = std::move(other);
   }
+  if (schedule.moves.empty() && !problem.moves.empty())
+    return refuseMessages();
   return std::nullopt;
 }

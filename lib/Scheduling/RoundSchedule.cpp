@@ -15,7 +15,7 @@ using namespace dt;
 namespace {
 
 /// Problems of more moves are not looked at.
-constexpr size_t kMostMoves = 131072;
+constexpr size_t kMostMoves = 262144;
 
 /// All that a device sends another in a round.
 struct RoundMessage {
