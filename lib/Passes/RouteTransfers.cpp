@@ -162,6 +162,10 @@ struct RouteTransfersPass : impl::RouteTransfersBase<RouteTransfersPass> {
     RouterOptions options;
     options.old = found == reroute ? &from->moves : nullptr;
     options.balanceParts = balanceParts;
+    // Phases of flat memory keep no rounds: routes are timed without them.
+    constexpr double kFlatRailPart = 0.5;
+    if (info.isFlat())
+      options.railPart = kFlatRailPart;
     // Messages of several states are all packed.
     bool mayBeRuns = !info.isFlat() &&
                      llvm::all_of(info.numStates(),

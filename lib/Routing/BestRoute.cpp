@@ -1,7 +1,9 @@
 //===- BestRoute.cpp - The best of several routes -------------------------===//
 //
 //   1. The greedy route that spreads items is the first.
-//   2. Where there are few deliveries, all their sources are tried.
+//   2. Where there are few deliveries, all their sources are tried. Where no
+//      box goes to several devices, and latencies count, boxes are also left
+//      whole.
 //   3. Where a box goes to several devices and the best so far takes more than
 //      1 % above the bound, items go along chains, then along trees, then in
 //      rounds, then on rails.
@@ -35,9 +37,6 @@ namespace {
 /// for rails, which are looked for where it has few boxes too.
 constexpr size_t kMostMoves = 2048, kMostRoundMoves = 16384;
 constexpr size_t kFewBoxes = 256, kMostRailMoves = 131072;
-/// Rails have to take less than this part of the time: they make many more
-/// moves, whose order is another one when they are scheduled for good.
-constexpr double kRailPart = 0.9;
 /// Where the first route is too long to be timed, one that takes no longer than
 /// this many bounds is taken.
 constexpr double kGoodForLong = 1.4;
@@ -118,6 +117,23 @@ bool routeForwarding(const RoutingProblem &problem,
   return routing.moves.size() <= most;
 }
 
+/// Takes the route that cuts nothing for balance where that is faster: a device
+/// that gets little waits for fewer latencies.
+void takeUncut(const RoutingProblem &problem, const RouterOptions &options,
+               Routing &routing) {
+  constexpr double kFewLatencies = 64;
+  double bound = problem.lowerBound();
+  if (routing.moves.size() > kMostMoves ||
+      bound > kFewLatencies * problem.cluster().waveSeconds())
+    return;
+  RouterOptions changed = options;
+  changed.balanceParts = 1;
+  Routing uncut;
+  if (!routeGreedily(problem, changed, uncut) &&
+      uncut.moves.size() < routing.moves.size())
+    RouteChoice(options, routing, kGoodForLong * bound).judge(uncut);
+}
+
 } // namespace
 
 std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
@@ -131,8 +147,10 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
     return std::nullopt;
   Routing exact, other;
   bool isTiny = !routeExactly(problem, options, exact);
-  if (!isTiny && !isShared(routing.moves))
+  if (!isTiny && !isShared(routing.moves)) {
+    takeUncut(problem, options, routing);
     return std::nullopt;
+  }
   // Timing a long route is for nothing where there is no other.
   bool isLong = routing.moves.size() > kMostMoves;
   while (isLong && !routeForwarding(problem, options, ways.front(), other)) {
@@ -148,7 +166,7 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   // Invariant: `routing` is the fastest of the routes so far, and takes
   // `choice.seconds()`.
   auto judge = [&](Forwarding forwarding) {
-    choice.judge(other, forwarding == Forwarding::Rails ? kRailPart : 1);
+    choice.judge(other, forwarding == Forwarding::Rails ? options.railPart : 1);
   };
   if (isLong && choice.seconds() > enough)
     judge(ways.front());

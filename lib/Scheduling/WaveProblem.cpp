@@ -658,7 +658,9 @@ double WaveProblem::lowerBound() const {
   for (const auto &[ends, pair] : pairs) {
     auto [source, destination] = ends;
     bool inter = !cluster.sameNode(source, destination);
-    int64_t messages = (pair.bytes + stagingBytes - 1) / stagingBytes;
+    // What is one run may be longer than the staging.
+    int64_t messages =
+        stored ? 1 : (pair.bytes + stagingBytes - 1) / stagingBytes;
     // Launches of the devices of a NIC may be at the same time.
     bool isOwn = !inter || (cluster.devicesPerNic == 1 && !cluster.pxn);
     double each = isOwn ? cluster.waveSeconds() : cluster.latencySeconds();

@@ -103,7 +103,41 @@ dt.transition @forward_later from @src to @dst
 
 // -----
 
-// A tensor larger than the staging limit is cut into messages of which four fit it.
+// What is larger than the staging limit, and packed since it has two states, is
+// cut into messages of which four fit it.
+dt.space @model {
+  dt.param @w [5, 128] of <param = f32, master = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0, 0] size [5, 128]
+}
+dt.layout @dst of @model world 1 devices [1] {
+  dt.place @w shards rank 0 at [0, 0] size [5, 128]
+}
+// CHECK-LABEL: dt.transition @cut_to_the_limit
+// CHECK-NEXT: dt.wave 0 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [1, 128]>
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 1 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [1, 0] size [1, 128]>
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 2 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [2, 0] size [1, 128]>
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 3 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [3, 0] size [1, 128]>
+// CHECK-NEXT: }
+// CHECK-NEXT: dt.wave 4 {
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [4, 0] size [1, 128]>
+// CHECK-NEXT: }
+// CHECK-NEXT: }
+dt.transition @cut_to_the_limit from @src to @dst memory <staging 4096, rollback> {
+  dt.transfer @w <from 0 to 1 at [0, 0] size [5, 128]>
+}
+
+// -----
+
+// What is one run of bytes needs no staging.
 dt.space @model {
   dt.param @w [5, 256] of <param = f32>
 }
@@ -113,24 +147,12 @@ dt.layout @src of @model world 1 {
 dt.layout @dst of @model world 1 devices [1] {
   dt.place @w shards rank 0 at [0, 0] size [5, 256]
 }
-// CHECK-LABEL: dt.transition @cut_to_the_limit
+// CHECK-LABEL: dt.transition @uncut
 // CHECK-NEXT: dt.wave 0 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [1, 256]>
-// CHECK-NEXT: }
-// CHECK-NEXT: dt.wave 1 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [1, 0] size [1, 256]>
-// CHECK-NEXT: }
-// CHECK-NEXT: dt.wave 2 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [2, 0] size [1, 256]>
-// CHECK-NEXT: }
-// CHECK-NEXT: dt.wave 3 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [3, 0] size [1, 256]>
-// CHECK-NEXT: }
-// CHECK-NEXT: dt.wave 4 {
-// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [4, 0] size [1, 256]>
+// CHECK-NEXT: dt.sendrecv @w <from 0 to 1 at [0, 0] size [5, 256]>
 // CHECK-NEXT: }
 // CHECK-NEXT: }
-dt.transition @cut_to_the_limit from @src to @dst memory <staging 4096, rollback> {
+dt.transition @uncut from @src to @dst memory <staging 4096, rollback> {
   dt.transfer @w <from 0 to 1 at [0, 0] size [5, 256]>
 }
 

@@ -40,6 +40,10 @@ struct RouterOptions {
   /// In rounds, and on rails, no more moves are made than this, or one block of
   /// each piece.
   int64_t mostRoundMoves = 16384;
+  /// Rails have to take less than this part of the time of other ways: they
+  /// make many more moves, whose order is another one when they are scheduled
+  /// for good.
+  double railPart = 0.9;
   /// Seconds of the best schedule of a route. Who compares routes asks it.
   std::function<double(const std::vector<Move> &)> seconds = {};
   /// A plan that was made before: what is right still of its route is kept, and

@@ -160,9 +160,9 @@ struct WaveProblem {
 
   /// Seconds that no schedule goes below: for each port the bytes that it
   /// carries and a latency for each message, of which each pair has one at
-  /// least and as many as staging makes it have; what it forwards, or gets
-  /// forwarded, comes a message later for each hop. Packs count as nothing,
-  /// since a message may turn out to lie in one run.
+  /// least and, where all is packed, as many as staging makes it have; what it
+  /// forwards, or gets forwarded, comes a message later for each hop. Packs
+  /// count as nothing, since a message may turn out to lie in one run.
   double lowerBound() const;
 
   /// Seconds that a schedule takes.
