@@ -4,7 +4,6 @@
 
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/RouteSchedule.h"
-#include "dt/Scheduling/Staging.h"
 
 #include <limits>
 
@@ -33,12 +32,7 @@ std::vector<Move> movesOf(CollectiveOp op, uint32_t flow) {
 
 CollectiveTimer::CollectiveTimer(const TransitionInfo &info)
     : info(info), elementBytes(dt::elementBytes(info.flowWidths())),
-      numStates(info.numStates()), numLeading(info.numLeading()) {
-  for (auto [number, flow] : llvm::enumerate(info.flows)) {
-    source.add(uint32_t(number), flow.source);
-    destination.add(uint32_t(number), flow.destination);
-  }
-}
+      stored(info.stored()) {}
 
 double CollectiveTimer::secondsOf(const std::vector<LibraryCall> &calls) const {
   LibraryWaves waves = scheduleCalls(calls, elementBytes, info.stagingLimit);
@@ -52,23 +46,13 @@ double CollectiveTimer::secondsOf(CollectiveOp op, uint32_t number) const {
   problem.elementBytes = elementBytes;
   problem.cluster = info.cluster;
   problem.stagingBytes = info.stagingLimit;
+  problem.stored = &stored;
   WaveOptions options;
   options.effort = kEffort;
   WaveSchedule schedule;
   if (scheduleBest(problem, options, schedule))
     return std::numeric_limits<double>::infinity();
-  // What lies in one run at an end is not packed there.
-  std::vector<PlanMessage> formed =
-      formMessages(schedule.moves, info.flowWidths());
-  assignSlots({schedule.moves, info.flowWidths(), numStates, numLeading, source,
-               destination},
-              formed);
-  std::vector<TimedMessage> timed = problem.messages(schedule.moves);
-  for (auto [message, own] : llvm::zip_equal(timed, formed)) {
-    message.isPacked = own.sendSlot != kInPlace;
-    message.isUnpacked = own.receiveSlot != kInPlace;
-  }
-  return predictSeconds(timed, info.cluster);
+  return problem.seconds(schedule.moves);
 }
 
 } // namespace dt

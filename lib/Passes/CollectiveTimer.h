@@ -28,8 +28,7 @@ public:
 private:
   const TransitionInfo &info;
   std::vector<int64_t> elementBytes; // by flow
-  std::vector<unsigned> numStates, numLeading;
-  ShardIndex source, destination;
+  StoredFlows stored;
 };
 
 } // namespace dt
