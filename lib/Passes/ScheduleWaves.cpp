@@ -320,21 +320,11 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
   explicit ScheduleWavesPass(std::shared_ptr<Replan> from)
       : from(std::move(from)) {}
 
-  /// Two trials at a time, where there are threads for them: each more is a
-  /// schedule in memory, and more often for nothing.
-  WaveOptions optionsOf(const TransitionInfo &info) const {
-    MLIRContext *context = info.op().getContext();
-    WaveOptions options;
-    options.effort = effort;
-    options.trialsAtOnce = std::min(context->getNumThreads(), 2u);
-    options.parallel = threadsOf(context);
-    return options;
-  }
-
   /// Around the waves of the old plan.
   LogicalResult solveAgain(const TransitionInfo &info,
                            const WaveProblem &problem, WaveSchedule &schedule) {
-    WaveOptions options = optionsOf(info);
+    WaveOptions options;
+    options.effort = effort;
     options.old = &from->moves;
     options.lowerBound = from->lowerBound;
     KeptSchedule kept;
@@ -354,7 +344,9 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
     if (!found)
       return info.op().emitOpError() << "has no solver '" << name
                                      << "', expected " << waveSolverNames();
-    if (auto error = found(problem, optionsOf(info), schedule))
+    WaveOptions options;
+    options.effort = effort;
+    if (auto error = found(problem, options, schedule))
       return info.op().emitOpError() << *error;
     return success();
   }

@@ -162,18 +162,21 @@ std::optional<std::string> dt::routeBest(const RoutingProblem &problem,
   RouteChoice choice(options, routing, kGoodForLong * bound);
   if (isTiny)
     choice.judge(exact);
-  double enough = bound * kGoodEnough;
   // Invariant: `routing` is the fastest of the routes so far, and takes
   // `choice.seconds()`.
-  auto judge = [&](Forwarding forwarding) {
-    choice.judge(other, forwarding == Forwarding::Rails ? options.railPart : 1);
+  auto partOf = [&](Forwarding forwarding) {
+    return forwarding == Forwarding::Rails ? options.railPart : 1;
   };
-  if (isLong && choice.seconds() > enough)
-    judge(ways.front());
+  auto canGain = [&](Forwarding forwarding) {
+    return choice.seconds() > bound * kGoodEnough &&
+           choice.seconds() * partOf(forwarding) > bound;
+  };
+  if (isLong && canGain(ways.front()))
+    choice.judge(other, partOf(ways.front()));
   ways.erase(ways.begin(), ways.begin() + isLong);
   for (Forwarding forwarding : ways)
-    if (choice.seconds() > enough &&
+    if (canGain(forwarding) &&
         routeForwarding(problem, options, forwarding, other))
-      judge(forwarding);
+      choice.judge(other, partOf(forwarding));
   return std::nullopt;
 }

@@ -2,8 +2,7 @@
 //
 //   1. Chunk sizes are scheduled one after the other, the most promising first
 //      (ChunkSizes.h), and timed: where data is forwarded with forwards held,
-//      and then once more without, those first that were fast with. On threads
-//      several are scheduled at a time, and judged one after the other.
+//      and then once more without, those first that were fast with.
 //      Where ports carry several messages at once, waves are also joined
 //      (JoinWaves.h).
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
@@ -51,47 +50,21 @@ namespace {
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
 
-/// A schedule with its seconds, and those of its busiest port.
-struct TimedSchedule {
-  TimedSchedule(const WaveProblem &problem,
-                std::vector<ScheduledMove> scheduled)
-      : moves(std::move(scheduled)) {
-    std::vector<TimedMessage> messages = problem.messages(moves);
-    seconds = predictSeconds(messages, problem.cluster);
-    PortSeconds ports = busiestPorts(messages, problem.cluster);
-    busiest = std::max(ports.nic, ports.island);
-  }
-
-  std::vector<ScheduledMove> moves;
-  double seconds = 0, busiest = 0;
-};
-
-struct Candidate {
-  ChunkBytes chunks;
-  size_t number = 0;
-};
-
-/// What came of a candidate: its schedule and that with joined waves, or none.
-using Trial = std::vector<TimedSchedule>;
-
 /// Schedules and times, until there is no more to gain or no effort left.
 class Trials {
 public:
   Trials(const WaveProblem &problem, const WaveOptions &options, double enough)
       : problem(problem), options(options), enough(enough) {}
 
-  /// Adds candidates of one kind in their order; returns the seconds of those
-  /// that have been scheduled, with their numbers. Invariant: `best` is the
-  /// fastest of the trials so far.
-  std::vector<std::pair<double, size_t>>
-  addAll(const std::vector<Candidate> &candidates);
+  /// Invariant: `best` is the fastest of the trials so far. Returns the seconds
+  /// of this one, if it has been scheduled.
+  std::optional<double> add(const ChunkBytes &chunks, size_t candidate);
+  /// Of the sizes that come after those of another kind.
+  void beginRound() { misses = 0; }
   ChunkChoice best;
 
 private:
-  bool isDone() const;
-  Trial schedule(const ChunkBytes &chunks) const;
-  std::optional<double> judge(Trial trial, size_t candidate);
-  void take(TimedSchedule scheduled, size_t candidate);
+  double take(std::vector<ScheduledMove> scheduled, size_t candidate);
 
   const WaveProblem &problem;
   const WaveOptions &options;
@@ -101,78 +74,41 @@ private:
   int misses = 0;     // trials in a row that gained nothing
 };
 
-bool Trials::isDone() const {
+std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
   constexpr int kMostMisses = 2;
   constexpr int64_t kManyPieces = 20000;
-  return tried > options.effort || best.seconds < enough * busiest ||
-         (tried > kManyPieces && misses >= kMostMisses);
-}
-
-/// Several at a time: those that come after the last one are for nothing.
-std::vector<std::pair<double, size_t>>
-Trials::addAll(const std::vector<Candidate> &candidates) {
-  misses = 0;
-  std::vector<std::pair<double, size_t>> out;
-  for (size_t first = 0; first < candidates.size() && !isDone();) {
-    // The first of a kind is often good enough.
-    size_t most = first == 0 ? 1 : options.trialsAtOnce;
-    std::vector<Trial> trials(std::min(most, candidates.size() - first));
-    options.parallel(trials.size(), [&](size_t i) {
-      trials[i] = schedule(candidates[first + i].chunks);
-    });
-    for (Trial &trial : trials) {
-      if (isDone())
-        break;
-      size_t number = candidates[first++].number;
-      if (auto seconds = judge(std::move(trial), number))
-        out.emplace_back(*seconds, number);
-    }
-  }
-  return out;
-}
-
-Trial Trials::schedule(const ChunkBytes &chunks) const {
-  std::vector<ScheduledMove> scheduled =
-      dt::schedule(problem, chunks, options.mostPieces);
-  if (scheduled.empty() && !problem.moves.empty())
-    return {};
-  Trial out;
-  auto joined = joinWaves(problem, scheduled);
-  out.emplace_back(problem, std::move(scheduled));
-  if (joined)
-    out.emplace_back(problem, std::move(*joined));
-  return out;
-}
-
-/// Its seconds, if it has been scheduled.
-std::optional<double> Trials::judge(Trial trial, size_t candidate) {
-  if (trial.empty()) {
-    tried += options.mostPieces;
+  if (tried > options.effort || best.seconds < enough * busiest ||
+      (tried > kManyPieces && misses >= kMostMisses))
     return std::nullopt;
-  }
-  tried += int64_t(trial.front().moves.size());
+  std::vector<ScheduledMove> scheduled =
+      schedule(problem, chunks, options.mostPieces);
+  bool isTooLong = scheduled.empty() && !problem.moves.empty();
+  tried += isTooLong ? options.mostPieces : int64_t(scheduled.size());
+  if (isTooLong)
+    return std::nullopt;
+  auto joined = joinWaves(problem, scheduled);
   ++misses;
-  double seconds = trial.front().seconds;
-  for (TimedSchedule &scheduled : trial) {
-    seconds = std::min(seconds, scheduled.seconds);
-    take(std::move(scheduled), candidate);
-  }
-  return seconds;
+  double seconds = take(std::move(scheduled), candidate);
+  return joined ? std::min(seconds, take(std::move(*joined), candidate))
+                : seconds;
 }
 
-/// Keeps the schedule if it is the best.
-void Trials::take(TimedSchedule scheduled, size_t candidate) {
+/// Keeps the schedule if it is the best; returns its seconds.
+double Trials::take(std::vector<ScheduledMove> scheduled, size_t candidate) {
+  std::vector<TimedMessage> messages = problem.messages(scheduled);
+  double seconds = predictSeconds(messages, problem.cluster);
   auto isBetter = [&] {
-    if (std::abs(scheduled.seconds - best.seconds) >
-        kSameSeconds * best.seconds)
-      return scheduled.seconds < best.seconds;
-    return scheduled.moves.back().wave < best.moves.back().wave;
+    if (std::abs(seconds - best.seconds) > kSameSeconds * best.seconds)
+      return seconds < best.seconds;
+    return scheduled.back().wave < best.moves.back().wave;
   };
   if (!best.moves.empty() && !isBetter())
-    return;
+    return seconds;
   misses = 0;
-  best = {std::move(scheduled.moves), scheduled.seconds, candidate};
-  busiest = scheduled.busiest;
+  best = {std::move(scheduled), seconds, candidate};
+  PortSeconds ports = busiestPorts(messages, problem.cluster);
+  busiest = std::max(ports.nic, ports.island);
+  return seconds;
 }
 
 /// All that a pair has in one message, where slots of that size fit.
@@ -213,20 +149,21 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   // What holding forwards gains depends on the size: a chain of few chunks
   // waits for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
-  std::vector<Candidate> all;
+  std::vector<std::pair<double, size_t>> held; // seconds, candidate
   for (size_t i = 0; i < candidates.size(); ++i) {
-    all.push_back({candidates[i], i});
-    all.back().chunks.holdsForwards = forwards && !candidates[i].isWhole;
+    ChunkBytes chunks = candidates[i];
+    chunks.holdsForwards = forwards && !chunks.isWhole;
+    std::optional<double> seconds = trials.add(chunks, i);
+    if (seconds && chunks.holdsForwards)
+      held.emplace_back(*seconds, i);
   }
-  std::vector<std::pair<double, size_t>> held = trials.addAll(all);
   std::sort(held.begin(), held.end());
-  std::vector<Candidate> again;
-  for (auto [seconds, i] : held)
-    if (all[i].chunks.holdsForwards) {
-      again.push_back(all[i]);
-      again.back().chunks.holdsForwards = false;
-    }
-  trials.addAll(again);
+  trials.beginRound();
+  for (auto [seconds, i] : held) {
+    ChunkBytes chunks = candidates[i];
+    chunks.holdsForwards = false;
+    trials.add(chunks, i);
+  }
   return std::move(trials.best);
 }
 

@@ -15,7 +15,6 @@
 #define DT_SCHEDULING_WAVESOLVER_H
 
 #include "dt/Geometry/Limits.h"
-#include "dt/Geometry/Parallel.h"
 #include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -31,10 +30,6 @@ struct WaveOptions {
   const OldMoves *old = nullptr;
   /// Seconds that no plan goes below, whatever its route; 0: not known.
   double lowerBound = 0;
-  /// How many schedules are made at a time, and the threads for that. What is
-  /// kept does not depend on it.
-  size_t trialsAtOnce = 1;
-  ParallelFor parallel = serialFor;
 };
 
 /// Fills `schedule`, or says in one sentence why it cannot. The problem is
