@@ -304,6 +304,7 @@ WaveProblem KeptScheduler::problemOfRest() const {
   left.elementBytes = problem.elementBytes;
   left.cluster = problem.cluster;
   left.stagingBytes = problem.stagingBytes;
+  left.stored = problem.stored;
   for (uint32_t i = 0; i < pieces.size(); ++i)
     for (const Box &box : rest[i]) {
       Move move = pieces[i];
