@@ -2,6 +2,7 @@
 
 #include "dt/Routing/RailGather.h"
 
+#include "FastestCut.h"
 #include "NodeExchange.h"
 
 #include <algorithm>
@@ -116,18 +117,13 @@ double RailGather::seconds(const RailCut &cut, double partBytes,
 RailCut RailGather::bestCut(int64_t partBytes, int64_t mostSteps,
                             const Cluster &cluster) const {
   constexpr int64_t kMostBlocks = 256;
-  RailCut best;
-  double least = 0;
-  for (const std::vector<int64_t> &teams : teamsWorthTrying(rails()))
-    for (int64_t blocks = 1; blocks <= kMostBlocks; ++blocks) {
-      RailCut cut = cutInto(blocks, teams);
-      if (blocks > 1 && numSteps(cut) > mostSteps)
-        break;
-      double seconds = this->seconds(cut, double(partBytes), cluster);
-      if (!best.teams.empty() && seconds >= least)
-        continue;
-      best = cut;
-      least = seconds;
-    }
-  return best;
+  return fastestCut(
+      rails(), kMostBlocks, mostSteps,
+      [&](int64_t blocks, const std::vector<int64_t> &teams) {
+        return cutInto(blocks, teams);
+      },
+      [&](const RailCut &cut) { return numSteps(cut); },
+      [&](const RailCut &cut) {
+        return seconds(cut, double(partBytes), cluster);
+      });
 }

@@ -2,6 +2,7 @@
 
 #include "dt/Routing/RailTree.h"
 
+#include "FastestCut.h"
 #include "NodeExchange.h"
 #include "dt/Routing/Circulant.h"
 
@@ -175,18 +176,11 @@ double RailTree::seconds(const RailCut &cut, double bytes,
 RailCut RailTree::bestCut(int64_t bytes, int64_t mostSteps,
                           const Cluster &cluster) const {
   constexpr int64_t kMostBlocks = 1024;
-  RailCut best;
-  double least = 0;
-  for (const std::vector<int64_t> &teams : teamsWorthTrying(rails()))
-    for (int64_t blocks = 1; blocks <= kMostBlocks; ++blocks) {
-      RailCut cut = cutInto(blocks, teams);
-      if (blocks > 1 && numSteps(cut) > mostSteps)
-        break;
-      double seconds = this->seconds(cut, double(bytes), cluster);
-      if (!best.teams.empty() && seconds >= least)
-        continue;
-      best = cut;
-      least = seconds;
-    }
-  return best;
+  return fastestCut(
+      rails(), kMostBlocks, mostSteps,
+      [&](int64_t blocks, const std::vector<int64_t> &teams) {
+        return cutInto(blocks, teams);
+      },
+      [&](const RailCut &cut) { return numSteps(cut); },
+      [&](const RailCut &cut) { return seconds(cut, double(bytes), cluster); });
 }

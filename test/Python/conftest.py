@@ -3,6 +3,7 @@
 They need torch and the extension that the build makes in build/python.
 """
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,28 @@ PATHS = f"{BUILD / 'python'}:{HERE / 'quick_start'}"
 sys.path[:0] = [str(BUILD / "python"), str(HERE), str(HERE / "quick_start")]
 
 import without_dynamo  # noqa: E402, F401
+
+
+def run_apart(script, *arguments):
+    """What a script of this folder prints, in a process of its own: where it
+    changes torch for all that comes after it."""
+    for name in ("torch", "dynatrain"):
+        pytest.importorskip(name)
+    result = subprocess.run(
+        [sys.executable, HERE / script, *arguments],
+        env=os.environ
+        | {
+            "PATH": f"{BUILD / 'bin'}:{os.environ['PATH']}",
+            "PYTHONPATH": PATHS,
+            "PYTHONWARNINGS": "ignore",
+            "OMP_NUM_THREADS": "1",
+        },
+        capture_output=True,
+        text=True,
+        timeout=HANGS,
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return result.stdout
 
 
 @pytest.fixture(scope="session")
