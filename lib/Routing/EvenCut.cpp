@@ -3,6 +3,7 @@
 #include "EvenCut.h"
 
 #include <algorithm>
+#include <array>
 
 using namespace dt;
 
@@ -16,15 +17,15 @@ constexpr double kSlicesPerPart = 8;
 EvenCut::EvenCut(const FlowBoxes &boxes,
                  const std::vector<int64_t> &elementBytes, int64_t parts)
     : parts(double(parts)), contents(parts) {
-  auto bytesOf = [&](uint32_t flow, const Box &box) {
-    return double(box.volume()) * double(elementBytes[flow]);
+  auto bytesOf = [&](const FlowBox &item) {
+    return double(item.box.volume()) * double(elementBytes[item.flow]);
   };
-  for (const auto &[flow, box] : boxes)
-    bytes += bytesOf(flow, box);
+  for (const FlowBox &item : boxes)
+    bytes += bytesOf(item);
   double offset = 0;
-  for (const auto &[flow, box] : boxes) {
-    cut(flow, box, double(elementBytes[flow]), offset);
-    offset += bytesOf(flow, box);
+  for (const FlowBox &item : boxes) {
+    cut(item, double(elementBytes[item.flow]), offset);
+    offset += bytesOf(item);
   }
 }
 
@@ -35,12 +36,13 @@ int64_t EvenCut::partAt(double offset) const {
 
 /// Where borders lie inside of the box, whole slices of its outermost dim go to
 /// parts; slices that are few are cut by themselves.
-void EvenCut::cut(uint32_t flow, const Box &box, double width, double offset) {
+void EvenCut::cut(const FlowBox &item, double width, double offset) {
+  const Box &box = item.box;
   double size = double(box.volume()) * width;
   int64_t first = partAt(offset + width / 2);
   int64_t last = partAt(offset + size - width / 2);
   if (first == last) {
-    contents[first].emplace_back(flow, box);
+    contents[first].push_back(item);
     return;
   }
   unsigned dim = 0;
@@ -49,9 +51,9 @@ void EvenCut::cut(uint32_t flow, const Box &box, double width, double offset) {
   double slice = size / double(box[dim].size());
   if (slice > width && slice * kSlicesPerPart > bytes / parts) {
     for (int64_t at = box[dim].lo; at < box[dim].hi; ++at, offset += slice) {
-      Box one = box;
-      one[dim] = {at, at + 1};
-      cut(flow, one, width, offset);
+      FlowBox one = item;
+      one.box[dim] = {at, at + 1};
+      cut(one, width, offset);
     }
     return;
   }
@@ -64,22 +66,28 @@ void EvenCut::cut(uint32_t flow, const Box &box, double width, double offset) {
     }
     if (hi == lo)
       continue;
-    Box piece = box;
-    piece[dim] = {lo, hi};
-    contents[part].emplace_back(flow, piece);
+    FlowBox piece = item;
+    piece.box[dim] = {lo, hi};
+    contents[part].push_back(std::move(piece));
     lo = hi;
   }
 }
 
 FlowBoxes dt::joined(const FlowBoxes &boxes) {
-  std::map<uint32_t, std::vector<Box>> byFlow;
-  for (const auto &[flow, box] : boxes)
-    byFlow[flow].push_back(box);
+  std::map<std::array<uint32_t, 3>, std::vector<Box>> byCells;
+  for (const FlowBox &item : boxes)
+    byCells[{item.flow, item.source, item.destination}].push_back(item.box);
   FlowBoxes out;
-  for (auto &[flow, own] : byFlow)
+  for (auto &[key, own] : byCells)
     for (const Box &box : mergeAdjacent(std::move(own)))
-      out.emplace_back(flow, box);
+      out.push_back({key[0], key[1], key[2], box});
   return out;
+}
+
+FlowBoxes dt::joinedArrived(FlowBoxes boxes) {
+  for (FlowBox &item : boxes)
+    item.source = 0;
+  return joined(boxes);
 }
 
 const FlowBoxes &EvenCut::run(int64_t first, int64_t last) {

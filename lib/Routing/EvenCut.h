@@ -11,11 +11,20 @@
 
 namespace dt {
 
-/// Boxes of flows.
-using FlowBoxes = std::vector<std::pair<uint32_t, Box>>;
+/// A box of a flow, in one cell of each side: those who hold it have it in one
+/// shard, and so have those who want it.
+struct FlowBox {
+  uint32_t flow;
+  uint32_t source, destination; // cells of the flow
+  Box box;
+};
+using FlowBoxes = std::vector<FlowBox>;
 
-/// The same elements in as few boxes as can be.
+/// The same elements in as few boxes as can be, each in one cell of both sides.
 FlowBoxes joined(const FlowBoxes &boxes);
+
+/// As few as can be that devices forward: each in one cell of the destination.
+FlowBoxes joinedArrived(FlowBoxes boxes);
 
 /// Boxes of several flows, one after the other, cut into parts of about the
 /// same number of bytes.
@@ -32,7 +41,7 @@ public:
 private:
   double border(int64_t part) const { return bytes * double(part) / parts; }
   int64_t partAt(double offset) const;
-  void cut(uint32_t flow, const Box &box, double width, double offset);
+  void cut(const FlowBox &item, double width, double offset);
 
   double bytes = 0, parts = 1;
   std::vector<FlowBoxes> contents; // by part

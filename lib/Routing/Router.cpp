@@ -153,6 +153,7 @@ struct Item {
   uint32_t demand;
   int64_t bytes;
   Box box;
+  uint32_t source, destination; // cells of the flow
 };
 
 /// A device that holds the current item's box, with the hop that brought it
@@ -312,8 +313,8 @@ void Router::collectItems(uint32_t index) {
   for (const CellPair &pair : join(flow.source.cells, flow.destination.cells)) {
     uint32_t demand = demandOf(index, flow.source.cells[pair.left].owners,
                                flow.destination.cells[pair.right].owners);
-    items.push_back(
-        {index, demand, pair.box.volume() * flow.bytesPerElement, pair.box});
+    items.push_back({index, demand, pair.box.volume() * flow.bytesPerElement,
+                     pair.box, pair.left, pair.right});
   }
   if (options.old)
     keepOld((*options.old)[index], first);
@@ -400,8 +401,12 @@ void Router::cutItems() {
       continue;
     }
     int64_t width = flows[item.flow].bytesPerElement;
-    for (const Box &box : splitBox(item.box, limit / width))
-      cut.push_back({item.flow, item.demand, box.volume() * width, box});
+    for (const Box &box : splitBox(item.box, limit / width)) {
+      Item part = item;
+      part.box = box;
+      part.bytes = box.volume() * width;
+      cut.push_back(std::move(part));
+    }
   }
   items = std::move(cut);
 }
@@ -658,7 +663,7 @@ int64_t bytesOf(const std::vector<Item> &group) {
 FlowBoxes boxesOf(const std::vector<Item> &group) {
   FlowBoxes out;
   for (const Item &item : group)
-    out.emplace_back(item.flow, item.box);
+    out.push_back({item.flow, item.source, item.destination, item.box});
   return out;
 }
 
@@ -765,9 +770,9 @@ bool Router::routeOnRails(const Group &group, int64_t mostMoves) {
   for (const RailStep &step : tree->steps(shape)) {
     bool holds = std::binary_search(demand.holders->begin(),
                                     demand.holders->end(), step.source);
-    for (const auto &[flow, box] : cut.run(step.first, step.last))
-      addMove({flow, holds ? 0 : uint32_t(step.round), step.source,
-               step.destination, box});
+    for (const FlowBox &part : cut.run(step.first, step.last))
+      addMove({part.flow, holds ? 0 : uint32_t(step.round), step.source,
+               step.destination, part.box});
   }
   ++onRails;
   return true;
@@ -833,13 +838,16 @@ bool Router::gatherOnRails(const Groups &groups) {
       const FlowBoxes &own = parts[part].run(first - begin, end - begin);
       out.insert(out.end(), own.begin(), own.end());
     }
-    return joined(out);
+    return out;
   };
   for (const RailStep &step : gather->steps(shape)) {
     bool holds = holder[step.first / shape.blocks] == step.source;
-    for (const auto &[flow, box] : run(step.first, step.last))
-      addMove({flow, holds ? 0 : uint32_t(step.round), step.source,
-               step.destination, box});
+    FlowBoxes boxes = run(step.first, step.last);
+    if (!holds)
+      boxes = joinedArrived(std::move(boxes));
+    for (const FlowBox &part : boxes)
+      addMove({part.flow, holds ? 0 : uint32_t(step.round), step.source,
+               step.destination, part.box});
   }
   ++onRails;
   return true;
