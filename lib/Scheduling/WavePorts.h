@@ -27,14 +27,15 @@ struct WavePort {
 };
 
 /// Those of a message. The rail is another NIC than the sender's where it
-/// depends on the receiver (Cluster::nicOut).
+/// depends on the receiver (Cluster::nicOut); one of more messages than fill it
+/// is slow, and breaks no rule.
 inline std::array<WavePort, 5> portsOf(const Cluster &cluster, int64_t from,
                                        int64_t to) {
   bool inter = !cluster.sameNode(from, to);
   int64_t most = cluster.messagesPerPort(inter);
   constexpr int64_t kMost = dtrt::kMaxGroupMessages;
   return {
-      {{WavePort::Out, inter, cluster.sendPort(from, inter), most},
+      {{WavePort::Out, inter, cluster.port(from, inter), most},
        {WavePort::In, inter, cluster.port(to, inter), most},
        {WavePort::Rail, inter, inter ? cluster.nicOut(from, to) : from, most},
        {WavePort::Device, false, from, kMost},

@@ -3,6 +3,7 @@
 #include "dt/Scheduling/WaveProblem.h"
 
 #include "StoragePeaks.h"
+#include "WavePorts.h"
 #include "dt/Geometry/Covers.h"
 #include "dt/Scheduling/Forwards.h"
 #include "dt/Scheduling/Relays.h"
@@ -350,28 +351,33 @@ MaybeError Verifier::order() {
   return std::nullopt;
 }
 
+/// "has two messages into the NIC of device 2, with devices 0 and 1, expected
+/// one".
+std::string tooManyText(const WavePort &port, int64_t last, int64_t next) {
+  std::string most = port.most == 1 ? "one" : std::to_string(port.most);
+  std::string found = port.most == 1 ? "two" : std::to_string(port.most + 1);
+  std::string text = " has " + found + " messages ";
+  if (port.kind == WavePort::Device)
+    return text + "of " + deviceText(port.device) + ", expected at most " +
+           most;
+  text += port.kind == WavePort::In ? "into" : "out of";
+  return text + (port.inter ? " the NIC of " : " the island port of ") +
+         deviceText(port.device) + ", with devices " + std::to_string(last) +
+         " and " + std::to_string(next) + ", expected " + most;
+}
+
 MaybeError Verifier::ports() {
-  std::map<std::tuple<int32_t, bool, bool, int64_t>, std::vector<int64_t>>
-      peers;
-  for (const TimedMessage &m : messages) {
-    bool inter = !cluster.sameNode(m.source, m.destination);
-    for (bool receive : {false, true}) {
-      int64_t device = receive ? m.destination : m.source;
-      int64_t peer = receive ? m.source : m.destination;
-      int64_t port = cluster.port(device, inter);
-      std::vector<int64_t> &known = peers[{m.wave, inter, receive, port}];
-      int64_t most = cluster.messagesPerPort(inter);
-      if (int64_t(known.size()) == most)
-        return waveText(m.wave) + " has " +
-               (most == 1 ? "two" : std::to_string(most + 1)) + " messages " +
-               (receive ? "into" : "out of") +
-               (inter ? " the NIC" : " the island port") + " of " +
-               deviceText(port) + ", with devices " +
-               std::to_string(known.back()) + " and " + std::to_string(peer) +
-               ", expected " + (most == 1 ? "one" : std::to_string(most));
+  std::map<std::pair<int32_t, WavePort>, std::vector<int64_t>> peers;
+  for (const TimedMessage &m : messages)
+    for (const WavePort &port : portsOf(cluster, m.source, m.destination)) {
+      if (port.kind == WavePort::Rail)
+        continue;
+      int64_t peer = port.kind == WavePort::In ? m.source : m.destination;
+      std::vector<int64_t> &known = peers[{m.wave, port}];
+      if (int64_t(known.size()) == port.most)
+        return waveText(m.wave) + tooManyText(port, known.back(), peer);
       known.push_back(peer);
     }
-  }
   return std::nullopt;
 }
 

@@ -19,7 +19,9 @@
 //   messages  at most one per ordered pair of devices and wave
 //   ports     at most one message each way per port and wave, or as many as
 //             fill it (Cluster::messagesPerPort); a port is the NIC of a
-//             device, or of several that share it, or its island port
+//             device, or of several that share it, or its island port; a
+//             device has at most as many as one kernel runs
+//             (dtrt/cost/KernelPlans.h)
 //   cut       pieces cut what moves between two devices at one hop exactly, and
 //             copies what a device copies
 //   feeding   a piece of hop k > 0 goes in a later wave than what brings it to

@@ -112,6 +112,20 @@ TEST(JoinWaves, WithPxnTheNicOfAPlaceCarriesAsManyAsFillIt) {
   EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
 }
 
+TEST(JoinWaves, WithPxnSendersOfOneNicTakeTurnsToo) {
+  // 0 and 1 share the first NIC, whose messages leave by three others.
+  Cluster cluster = halfNics();
+  cluster.pxn = true;
+  cluster.devicesPerNic = 2;
+  WaveProblem problem = wavesOf({{0, 0, 0, 10, elements(0, 512)},
+                                 {0, 0, 0, 12, elements(512, 512)},
+                                 {0, 0, 1, 14, elements(1024, 512)}},
+                                cluster);
+  auto waves = joined(problem, scheduledWith(problem, {512, 512}));
+  ASSERT_TRUE(waves);
+  EXPECT_EQ(wavesIn(*waves), (std::vector<int32_t>{0, 0, 1}));
+}
+
 TEST(JoinWaves, AForwardComesAfterWhatBringsIt) {
   WaveProblem problem = wavesOf({{0, 0, 0, 8, elements(0, 512)},
                                  {0, 1, 8, 16, elements(0, 512)},

@@ -252,6 +252,27 @@ TEST(WaveProblem, WantsSharedNicsToTakeTurns) {
                "0 and 2, expected one");
 }
 
+TEST(WaveProblem, WantsNoMoreMessagesOfADeviceThanAKernelRuns) {
+  // Two out and two in per port: eight of device 0.
+  Cluster cluster;
+  cluster.channelsPerPeer = 1;
+  cluster.intraChannelGBps = 100;
+  cluster.interChannelGBps = 12.5;
+  std::vector<Move> moves;
+  for (int64_t other : {1, 2, 8, 16}) {
+    int64_t at = 2 * int64_t(moves.size());
+    moves.push_back({0, 0, 0, other, box(at, at + 2)});
+    moves.push_back({0, 0, other, 0, box(at + 2, at + 4)});
+  }
+  WaveProblem p = wavesOf(moves, cluster);
+  WaveSchedule s;
+  for (const Move &move : p.moves)
+    s.moves.push_back({move, 0});
+  expectBroken(p, s, "wave 0 has 8 messages of device 0, expected at most 7");
+  s.moves.back().wave = 1;
+  EXPECT_FALSE(p.verify(s));
+}
+
 TEST(WaveProblem, WantsMovesCutExactly) {
   WaveSchedule s = rightSchedule();
   s.moves.pop_back();
