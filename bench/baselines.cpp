@@ -217,8 +217,8 @@ public:
   /// `piece` is the box of one member.
   void add(const Send &send, const Box &piece, int64_t pieces) {
     int64_t device = isSending ? send.source : send.destination;
-    auto found = shards.find(send.flow, device, piece);
-    if (found && isContiguous(found->view))
+    auto found = shards.findNumber(send.flow, device, piece);
+    if (found && isOneRun(*shards.shardsOf(device)[*found].shard, piece))
       return;
     seconds[device] += cluster.packSeconds(send.bytes) +
                        double(pieces - 1) * cluster.packLaunchUs / 1e6;

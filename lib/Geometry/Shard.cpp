@@ -171,6 +171,25 @@ bool holds(const Shard &shard, const Box &box) {
   return localSpan(shard, box).has_value();
 }
 
+bool isOneRun(const Shard &shard, const Box &box) {
+  for (unsigned dim = 0; dim < shard.numLeading; ++dim)
+    if (box[dim].size() != 1)
+      return false;
+  int64_t stride = 1, expected = 1;
+  unsigned next = numInner(shard); // the inner dim that came before
+  for (unsigned place = numInner(shard); place-- > 0;) {
+    unsigned dim = dimAt(shard, place), inner = shard.order[place];
+    if (box[dim].size() > 1) {
+      if (stride != expected || inner > next)
+        return false;
+      expected *= box[dim].size();
+      next = inner;
+    }
+    stride *= extentOf(shard.dims[dim]);
+  }
+  return true;
+}
+
 std::optional<LocalView> localView(const Shard &shard, const Box &box) {
   if (box.rank() != shard.rank() || box.empty())
     return std::nullopt;

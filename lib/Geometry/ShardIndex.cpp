@@ -86,8 +86,8 @@ std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
                                                   const Box &box) const {
   std::optional<Found> found;
   forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
-    if (auto view = localView(shard, box))
-      found = Found{number, std::move(*view)};
+    if (holds(shard, box))
+      found = Found{number, *localView(shard, box)};
     return found.has_value();
   });
   return found;
@@ -111,16 +111,4 @@ const std::vector<uint32_t> &ShardIndex::numbersOf(uint32_t flow,
   return it == perDevice.end() || flow >= it->second.byFlow.size()
              ? none
              : it->second.byFlow[flow].numbers;
-}
-
-bool dt::isContiguous(const LocalView &view) {
-  int64_t expected = 1;
-  for (size_t d = view.sizes.size(); d-- > 0;) {
-    if (view.sizes[d] == 1)
-      continue;
-    if (view.strides[d] != expected)
-      return false;
-    expected *= view.sizes[d];
-  }
-  return true;
 }

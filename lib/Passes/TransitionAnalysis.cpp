@@ -669,9 +669,8 @@ std::vector<unsigned> TransitionInfo::numLeading() const {
 StoredFlows TransitionInfo::stored() const {
   StoredFlows out;
   for (uint32_t i = 0; i < flows.size(); ++i) {
-    ParamOp param = flows[i].param;
     out.flows.push_back({unsigned(llvm::popcount(flows[i].states)),
-                         unsigned(param.numLeading()), widths[i].sourceConverts,
+                         widths[i].sourceConverts,
                          widths[i].destinationConverts});
     out.source.add(i, flows[i].source);
     out.destination.add(i, flows[i].destination);

@@ -500,14 +500,9 @@ private:
       return false;
     int64_t device = receive ? piece.to : piece.from;
     const ShardIndex &index = fromSource ? source : destination;
-    auto found = index.find(piece.flow, device, piece.box);
-    if (!found)
-      return false;
-    const Shard &shard = *index.shardsOf(device)[found->shard].shard;
-    for (unsigned d = 0; d < shard.numLeading; ++d)
-      if (piece.box[d].size() != 1)
-        return false;
-    return isContiguous(found->view);
+    auto found = index.findNumber(piece.flow, device, piece.box);
+    return found &&
+           dt::isOneRun(*index.shardsOf(device)[*found].shard, piece.box);
   }
 
   const TransportPlan &plan;

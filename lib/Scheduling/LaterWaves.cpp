@@ -13,8 +13,9 @@ using namespace dt;
 
 namespace {
 
-/// Each try predicts a whole schedule.
-constexpr size_t kMostMessages = 64;
+/// Each try predicts a whole schedule: of so many messages, and of so many
+/// pieces in all tries together.
+constexpr size_t kMostMessages = 64, kMostPieces = 4'000'000;
 
 /// A message by its wave and ends.
 using Message = std::tuple<int32_t, int64_t, int64_t>;
@@ -52,12 +53,44 @@ bool fitsStaging(const WaveProblem &problem,
   return true;
 }
 
-/// The first later wave of a message that saves seconds and breaks no rule.
-bool delayOne(const WaveProblem &problem, WaveSchedule &schedule,
-              double &seconds) {
-  int32_t last = schedule.moves.back().wave;
-  for (const Message &message : messagesOf(schedule.moves))
+/// Tries later waves of messages, one after the other.
+class Delays {
+public:
+  Delays(const WaveProblem &problem, WaveSchedule &schedule, double seconds)
+      : problem(problem), schedule(schedule), seconds(seconds) {}
+
+  /// Every gain is by so much that there are finitely many schedules. Returns
+  /// the seconds of the last.
+  double run() {
+    while (pass())
+      continue;
+    return seconds;
+  }
+
+private:
+  /// Every message once, in order. True where one of them went to a later wave.
+  bool pass() {
+    bool hasGained = false;
+    Message last{-1, 0, 0};
+    std::set<Message> messages = messagesOf(schedule.moves);
+    for (auto it = messages.begin(); it != messages.end();
+         it = messages.upper_bound(last)) {
+      if (pieces >= kMostPieces)
+        return false;
+      last = *it;
+      if (!delay(last))
+        continue;
+      hasGained = true;
+      messages = messagesOf(schedule.moves);
+    }
+    return hasGained;
+  }
+
+  /// To the first later wave that saves seconds and breaks no rule.
+  bool delay(const Message &message) {
+    int32_t last = schedule.moves.back().wave;
     for (int32_t wave = std::get<int32_t>(message) + 1; wave <= last; ++wave) {
+      pieces += schedule.moves.size();
       WaveSchedule other = schedule;
       other.moves = moved(schedule.moves, message, wave);
       double found = problem.seconds(other.moves);
@@ -68,8 +101,14 @@ bool delayOne(const WaveProblem &problem, WaveSchedule &schedule,
       seconds = found;
       return true;
     }
-  return false;
-}
+    return false;
+  }
+
+  const WaveProblem &problem;
+  WaveSchedule &schedule;
+  double seconds;
+  size_t pieces = 0; // of all schedules tried
+};
 
 } // namespace
 
@@ -78,8 +117,5 @@ double dt::delayMessages(const WaveProblem &problem, WaveSchedule &schedule,
   if (problem.cluster.links.empty() || schedule.moves.empty() ||
       messagesOf(schedule.moves).size() > kMostMessages)
     return seconds;
-  // Every round saves seconds, and there are finitely many schedules.
-  while (delayOne(problem, schedule, seconds))
-    continue;
-  return seconds;
+  return Delays(problem, schedule, seconds).run();
 }

@@ -8,16 +8,18 @@ bool StoredFlows::isRun(const Move &move, bool atSender) const {
   const StoredFlow &flow = flows[move.flow];
   if (flow.numStates != 1)
     return false;
-  for (unsigned d = 0; d < flow.numLeading; ++d)
-    if (move.box[d].size() != 1)
-      return false;
-  std::optional<ShardIndex::Found> found;
+  int64_t device = atSender ? move.source : move.destination;
+  const ShardIndex *index = &source;
+  std::optional<uint32_t> number;
   if (atSender)
-    found = source.find(move.flow, move.source, move.box);
-  bool converts = found ? flow.sourceConverts : flow.destinationConverts;
+    number = source.findNumber(move.flow, device, move.box);
   // A forward is read from where its own receive put it.
-  if (!found)
-    found = destination.find(
-        move.flow, atSender ? move.source : move.destination, move.box);
-  return found && !converts && isContiguous(found->view);
+  if (!number) {
+    index = &destination;
+    number = destination.findNumber(move.flow, device, move.box);
+  }
+  bool converts =
+      index == &source ? flow.sourceConverts : flow.destinationConverts;
+  return number && !converts &&
+         isOneRun(*index->shardsOf(device)[*number].shard, move.box);
 }

@@ -77,6 +77,9 @@ std::optional<LocalView> localView(const Shard &shard, const Box &box);
 std::optional<Interval> localSpan(const Shard &shard, const Box &box);
 /// Whether there is such a view.
 bool holds(const Shard &shard, const Box &box);
+/// Whether a box that the shard holds is one run of one member's storage, in
+/// the order of the box's elements.
+bool isOneRun(const Shard &shard, const Box &box);
 
 } // namespace dt
 

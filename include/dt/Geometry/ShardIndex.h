@@ -62,9 +62,6 @@ private:
   std::unordered_map<int64_t, PerDevice> perDevice;
 };
 
-/// Whether a box that covers one member lies in one run of its storage.
-bool isContiguous(const LocalView &view);
-
 } // namespace dt
 
 #endif // DT_GEOMETRY_SHARDINDEX_H

@@ -15,7 +15,7 @@
 namespace dt {
 
 struct StoredFlow {
-  unsigned numStates = 1, numLeading = 0;
+  unsigned numStates = 1;
   /// Whether a side stores what travels in another dtype.
   bool sourceConverts = false, destinationConverts = false;
 };
