@@ -59,7 +59,8 @@ bool anyMeet(const FlowBoxes &a, const FlowBoxes &b) {
 }
 
 /// Goes through the waves. Invariant: of each device, `arrivals` are the
-/// messages that its last group brought.
+/// messages that its last group brought, but what it relays: that stays in its
+/// slot.
 class ForwardFinder {
 public:
   ForwardFinder(const std::vector<PlanMessage> &messages,
@@ -75,8 +76,9 @@ public:
         found[i] = isForward(messages[i]);
       for (size_t i = first; i < last; ++i) {
         groupOf(messages[i].source, messages[i].wave);
-        groupOf(messages[i].destination, messages[i].wave)
-            .arrivals.push_back(i);
+        Group &group = groupOf(messages[i].destination, messages[i].wave);
+        if (messages[i].relay != RelayHop::In)
+          group.arrivals.push_back(i);
       }
     }
     return std::move(found);
@@ -103,6 +105,8 @@ private:
   }
 
   bool isForward(const PlanMessage &message) {
+    if (message.relay == RelayHop::Out)
+      return false;
     FlowBoxes sent, come;
     for (size_t i = message.first; i < message.last; ++i)
       if (pieces[i].isForward)

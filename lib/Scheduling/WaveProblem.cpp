@@ -705,6 +705,7 @@ WaveProblem::messages(const std::vector<ScheduledMove> &scheduled) const {
   forEachMessage(scheduled, [&](size_t first, size_t last) {
     const auto &[move, wave, relay] = scheduled[first];
     formed.push_back({wave, move.source, move.destination, first, last, 0});
+    formed.back().relay = relay;
     TimedMessage &message = out.emplace_back();
     bool isOne = stored && last - first == 1;
     message.isPacked = relay != RelayHop::Out &&

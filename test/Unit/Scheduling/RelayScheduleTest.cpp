@@ -114,6 +114,23 @@ TEST(Relays, AreAllOfAMoveOnce) {
   EXPECT_NE(verdict(s), "");
 }
 
+// What is relayed stays in its slot: device 1 sends the same rows from its own
+// shard without waiting for it, and a relay waits for no unpack.
+TEST(Relays, BringNothingThatIsForwarded) {
+  std::vector<ScheduledMove> moves = {
+      {{0, 0, 3, 1, rows(0, 8)}, 0},
+      {{0, 0, 0, 1, rows(0, 8)}, 1, RelayHop::In},
+      {{0, 1, 1, 4, rows(0, 8)}, 2},
+      {{0, 1, 1, 2, rows(0, 8)}, 3, RelayHop::Out}};
+  std::vector<TimedMessage> messages = smallPair().messages(moves);
+  ASSERT_EQ(messages.size(), 4u);
+  EXPECT_FALSE(messages[2].isForward);
+  EXPECT_FALSE(messages[3].isForward);
+  // It is one where the rows come to stay.
+  moves[1].relay = RelayHop::None;
+  EXPECT_TRUE(smallPair().messages(moves)[2].isForward);
+}
+
 TEST(Relays, HaveRoomInStaging) {
   WaveProblem problem = smallPair();
   // Device 1 has two slots, and nothing else.
