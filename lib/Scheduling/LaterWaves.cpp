@@ -15,7 +15,7 @@ namespace {
 
 /// Each try predicts a whole schedule: of so many messages, and of so many
 /// pieces in all tries together.
-constexpr size_t kMostMessages = 64, kMostPieces = 4'000'000;
+constexpr size_t kMostMessages = 64, kMostTried = 4'000'000;
 
 /// A message by its wave and ends.
 using Message = std::tuple<int32_t, int64_t, int64_t>;
@@ -75,7 +75,7 @@ private:
     std::set<Message> messages = messagesOf(schedule.moves);
     for (auto it = messages.begin(); it != messages.end();
          it = messages.upper_bound(last)) {
-      if (pieces >= kMostPieces)
+      if (pieces >= kMostTried)
         return false;
       last = *it;
       if (!delay(last))
