@@ -152,21 +152,24 @@ uint64_t statesIn(const dtrt::Family &family, StatesAttr states,
 
 FlowsOfPlan::FlowsOfPlan(const TransitionInfo &info,
                          const dtrt::PlanCommon &common) {
-  llvm::StringMap<uint32_t> byName;
+  // Families of other layers may have the same name.
+  llvm::StringMap<std::vector<uint32_t>> byName;
   for (uint32_t i = 0; i < common.families.size(); ++i)
-    byName[common.families[i].name] = i;
+    byName[common.families[i].name].push_back(i);
   for (ParamOp param : info.params) {
-    auto found = byName.find(param.nameTemplate());
-    if (found == byName.end() ||
-        !isSameFamily(param, common.families[found->second]))
+    const std::vector<uint32_t> &named = byName[param.nameTemplate()];
+    auto found = llvm::find_if(named, [&](uint32_t i) {
+      return isSameFamily(param, common.families[i]);
+    });
+    if (found == named.end())
       continue;
     ++families;
     for (uint32_t flow = 0; flow < info.flows.size(); ++flow)
       if (info.flows[flow].param == param)
         if (uint64_t mask =
-                statesIn(common.families[found->second],
-                         info.flows[flow].allStates(), info.flows[flow].states))
-          flows[{found->second, mask}] = flow;
+                statesIn(common.families[*found], info.flows[flow].allStates(),
+                         info.flows[flow].states))
+          flows[{*found, mask}] = flow;
   }
 }
 

@@ -12,16 +12,16 @@ using namespace dt;
 namespace {
 
 /// Boxes with their flow, ascending.
-using FlowBoxes = std::vector<std::pair<uint32_t, const Box *>>;
+using BoxesByFlow = std::vector<std::pair<uint32_t, const Box *>>;
 
-void sortByFlow(FlowBoxes &boxes) {
+void sortByFlow(BoxesByFlow &boxes) {
   std::stable_sort(
       boxes.begin(), boxes.end(),
       [](const auto &a, const auto &b) { return a.first < b.first; });
 }
 
 /// Whether a box of [a, aEnd) meets one of [b, bEnd), all of one flow.
-using BoxIterator = FlowBoxes::const_iterator;
+using BoxIterator = BoxesByFlow::const_iterator;
 bool anyMeet(BoxIterator a, BoxIterator aEnd, BoxIterator b, BoxIterator bEnd) {
   constexpr ptrdiff_t kFew = 256; // pairs that are looked at one by one
   if ((aEnd - a) * (bEnd - b) <= kFew) {
@@ -39,7 +39,7 @@ bool anyMeet(BoxIterator a, BoxIterator aEnd, BoxIterator b, BoxIterator bEnd) {
   return !overlappingPairs(left, right).empty();
 }
 
-bool anyMeet(const FlowBoxes &a, const FlowBoxes &b) {
+bool anyMeet(const BoxesByFlow &a, const BoxesByFlow &b) {
   auto endOf = [](BoxIterator first, BoxIterator last) {
     return std::find_if(first, last, [&](const auto &box) {
       return box.first != first->first;
@@ -107,7 +107,7 @@ private:
   bool isForward(const PlanMessage &message) {
     if (message.relay == RelayHop::Out)
       return false;
-    FlowBoxes sent, come;
+    BoxesByFlow sent, come;
     for (size_t i = message.first; i < message.last; ++i)
       if (pieces[i].isForward)
         sent.emplace_back(pieces[i].readFrom, pieces[i].box);

@@ -4,9 +4,68 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <random>
+
 using namespace dt;
 
 namespace {
+
+int64_t uniform(std::mt19937 &random, int64_t lo, int64_t hi) {
+  return std::uniform_int_distribution<int64_t>(lo, hi)(random);
+}
+
+/// Up to two parts of each dim, dims in any order, one leading dim or none.
+Shard randomShard(std::mt19937 &random) {
+  Shard shard;
+  shard.numLeading = unsigned(uniform(random, 0, 1));
+  unsigned inner = unsigned(uniform(random, 1, 3));
+  for (unsigned d = 0; d < shard.numLeading + inner; ++d) {
+    std::vector<Interval> parts;
+    int64_t end = 0;
+    for (int64_t i = 0, n = uniform(random, 1, 2); i < n; ++i) {
+      int64_t begin = end + uniform(random, 0, 2);
+      end = begin + uniform(random, 1, 3);
+      parts.push_back({begin, end});
+    }
+    shard.dims.emplace_back(parts.begin(), parts.end());
+  }
+  std::vector<int64_t> order(inner);
+  std::iota(order.begin(), order.end(), 0);
+  std::shuffle(order.begin(), order.end(), random);
+  shard.order = Permutation::of(order).value();
+  return shard;
+}
+
+/// Inside one part of each dim.
+Box randomBoxOf(const Shard &shard, std::mt19937 &random) {
+  std::vector<int64_t> offsets, sizes;
+  for (const auto &parts : shard.dims) {
+    const Interval &part =
+        parts[size_t(uniform(random, 0, int64_t(parts.size()) - 1))];
+    offsets.push_back(uniform(random, part.lo, part.hi - 1));
+    sizes.push_back(uniform(random, 1, part.hi - offsets.back()));
+  }
+  return Box::fromOffsetSize(offsets, sizes);
+}
+
+/// Whether the elements of a view follow each other, one after the other.
+bool isDense(const LocalView &view) {
+  std::vector<int64_t> index(view.sizes.size());
+  for (int64_t expected = 0;; ++expected) {
+    int64_t at = 0;
+    for (size_t d = 0; d < index.size(); ++d)
+      at += index[d] * view.strides[d];
+    if (at != expected)
+      return false;
+    size_t d = index.size();
+    while (d > 0 && ++index[d - 1] == view.sizes[d - 1])
+      index[--d] = 0;
+    if (d == 0)
+      return true;
+  }
+}
 
 /// gate/up [2f, h] with f = 4, h = 3 at tp 1 of 2, on layers 2 and 3.
 Shard gateUp() {
@@ -75,6 +134,24 @@ TEST(ShardTest, aBoxAcrossPartsHasNoView) {
   EXPECT_FALSE(localView(gateUp(), Box::fromOffsetSize({2, 3, 0}, {1, 4, 1})));
   EXPECT_FALSE(localView(gateUp(), Box::fromOffsetSize({1, 2, 0}, {2, 1, 1})));
   EXPECT_FALSE(localView(gateUp(), Box::whole({8, 8})));
+}
+
+TEST(ShardTest, aBoxIsOneRunWhereItsElementsFollowEachOther) {
+  std::mt19937 random(7);
+  int64_t numRuns = 0, numOthers = 0;
+  for (int trial = 0; trial < 20000; ++trial) {
+    SCOPED_TRACE(trial);
+    Shard shard = randomShard(random);
+    Box box = randomBoxOf(shard, random);
+    std::optional<LocalView> view = localView(shard, box);
+    ASSERT_TRUE(view);
+    bool isOneMember = shard.numLeading == 0 || box[0].size() == 1;
+    bool expected = isOneMember && isDense(*view);
+    ASSERT_EQ(isOneRun(shard, box), expected) << toString(box);
+    ++(expected ? numRuns : numOthers);
+  }
+  EXPECT_GT(numRuns, 1000);
+  EXPECT_GT(numOthers, 1000);
 }
 
 } // namespace
