@@ -33,7 +33,29 @@ target_include_directories(DtMLIRHeaders INTERFACE
   "${PROJECT_SOURCE_DIR}/include")
 separate_arguments(DT_LLVM_DEFINITIONS NATIVE_COMMAND "${LLVM_DEFINITIONS}")
 target_compile_definitions(DtMLIRHeaders INTERFACE ${DT_LLVM_DEFINITIONS})
-target_link_libraries(DtMLIRHeaders INTERFACE MLIR LLVM)
+
+# The parts of MLIR and LLVM that the compiler uses, each before what it needs.
+# Their shared libraries have all parts: to load these takes as long as a small
+# plan, in each process. They do where there are no static ones. Of MLIR's parts
+# the files are taken, as the targets ask for the shared LLVM besides.
+set(DT_MLIR_PARTS MLIROptLib MLIRIRDL MLIRBytecodeWriter MLIRDebug MLIRObservers
+  MLIRPluginsLib MLIRRemarkStreamer MLIRParser MLIRBytecodeReader MLIRAsmParser
+  MLIRPass MLIRInferTypeOpInterface MLIRBytecodeOpInterface MLIRIR MLIRSupport)
+set(DT_LLVM_PARTS LLVMRemarks LLVMBitstreamReader LLVMSupport)
+set(DT_MLIR_LIBRARIES ${DT_LLVM_PARTS})
+foreach(part IN LISTS DT_LLVM_PARTS DT_MLIR_PARTS)
+  if(NOT TARGET ${part})
+    set(DT_MLIR_LIBRARIES)
+    break()
+  endif()
+endforeach()
+if(DT_MLIR_LIBRARIES)
+  list(TRANSFORM DT_MLIR_PARTS REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+  list(PREPEND DT_MLIR_LIBRARIES ${DT_MLIR_PARTS})
+else()
+  set(DT_MLIR_LIBRARIES MLIR LLVM)
+endif()
+target_link_libraries(DtMLIRHeaders INTERFACE ${DT_MLIR_LIBRARIES})
 
 # What mlir_tablegen() reads from the including folder.
 include_directories(SYSTEM ${LLVM_INCLUDE_DIRS} ${MLIR_INCLUDE_DIRS}
