@@ -22,11 +22,12 @@ std::string hashText(llvm::StringRef text) {
   return llvm::formatv("{0:x-16}{1:x-16}", hash.high64, hash.low64).str();
 }
 
+/// Of IR that a pass has been given, so MLIR has verified it.
 std::string printOp(Operation *op) {
   std::string text;
   llvm::raw_string_ostream stream(text);
   OpPrintingFlags flags;
-  op->print(stream, flags.useLocalScope());
+  op->print(stream, flags.useLocalScope().assumeVerified());
   return text + "\n";
 }
 
