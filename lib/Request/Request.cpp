@@ -145,18 +145,20 @@ private:
     return out;
   }
 
-  /// A layout of `all`, tensors that `model` describes.
-  LayoutDecl layoutOf(Side side, const SideWords &words, Model model,
+  /// A layout of `all`, tensors that `own` describes.
+  LayoutDecl layoutOf(Side side, const SideWords &words, const Model &own,
                       std::vector<TensorDecl> &all) {
     const char *path = sideName(side);
     const Json &layout = sides.of(side);
     std::vector<TensorDecl> existing = tensorsOn(side, all);
     bool isExplicit = isSharded(layout, path);
-    if (!isExplicit)
-      applyRules(words.rules, model);
-    LayoutDecl out = isExplicit ? layoutFromShards(layout, path, existing)
-                                : layoutFromSizes(layout, path, model, existing,
-                                                  words.vocabMultiple);
+    std::optional<Model> ruled;
+    if (!isExplicit && !leaveCuts(words.rules, own))
+      applyRules(words.rules, ruled.emplace(own));
+    LayoutDecl out = isExplicit
+                         ? layoutFromShards(layout, path, existing)
+                         : layoutFromSizes(layout, path, ruled ? *ruled : own,
+                                           existing, words.vocabMultiple);
     nameStates(all, existing, out);
     if (side == Side::Destination)
       warnings = holesOf(out, path, all);

@@ -187,4 +187,10 @@ void applyRules(const std::vector<Rule> &rules, Model &model) {
   }
 }
 
+bool leaveCuts(const std::vector<Rule> &rules, const Model &model) {
+  return rules.empty() &&
+         std::all_of(model.tensors.begin(), model.tensors.end(),
+                     [](const ModelTensor &tensor) { return tensor.hasCut; });
+}
+
 } // namespace dt::request

@@ -26,6 +26,8 @@ void applyStorages(const std::vector<Rule> &rules, Model &model);
 /// model type's own, else it is an error. Layers and experts of flat lists are
 /// read from the names, and the model's counts of them are set.
 void applyRules(const std::vector<Rule> &rules, Model &model);
+/// Whether that changes nothing: there are no rules, and all tensors have cuts.
+bool leaveCuts(const std::vector<Rule> &rules, const Model &model);
 
 } // namespace dt::request
 

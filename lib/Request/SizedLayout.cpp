@@ -186,19 +186,23 @@ LayoutSizes namedSizes(const ParallelSizes &sizes) {
 /// of them.
 void addPlaces(PlaceDecl place, const TensorDecl &tensor,
                const std::optional<ZeroDecl> &zero, LayoutDecl &layout) {
-  PlaceDecl bucketed = place;
-  bucketed.bucketed = true;
   bool hasBuckets = zero && !zero->axes[place.mesh].empty();
+  std::vector<std::string> whole, cut;
   for (const StateDecl &state : tensor.states) {
     bool isWhole = state.name == "param" || state.name == "grad";
-    (isWhole || !hasBuckets ? place : bucketed).states.push_back(state.name);
+    (isWhole || !hasBuckets ? whole : cut).push_back(state.name);
   }
-  if (bucketed.states.empty())
-    place.states.clear(); // all
-  if (bucketed.states.empty() || !place.states.empty())
+  if (cut.empty()) {
+    layout.places.push_back(std::move(place)); // of all
+    return;
+  }
+  PlaceDecl bucketed = place;
+  bucketed.bucketed = true;
+  bucketed.states = std::move(cut);
+  place.states = std::move(whole);
+  if (!place.states.empty())
     layout.places.push_back(std::move(place));
-  if (!bucketed.states.empty())
-    layout.places.push_back(std::move(bucketed));
+  layout.places.push_back(std::move(bucketed));
 }
 
 } // namespace
@@ -219,6 +223,7 @@ LayoutDecl layoutFromSizes(const Json &json, const std::string &path,
     layout.zero = zeroOver(sizes, layout.meshes);
   SizedLayout sized(sizes, /*hasExpertMesh=*/layout.meshes.size() > 1, model,
                     path);
+  layout.places.reserve((layout.zero ? 2 : 1) * tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
     if (tensors[i].states.empty())
       continue; // the side is without it
