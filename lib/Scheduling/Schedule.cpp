@@ -127,6 +127,7 @@ private:
   int64_t width(uint32_t move) const { return elementBytes[moves[move].flow]; }
   void index();
   void shortenEnds();
+  int64_t roomForPieces() const;
   void linkForwards();
   void makeReady(uint32_t move, const Box &box);
   void update(uint32_t edge);
@@ -330,12 +331,19 @@ void Scheduler::releaseForwards(size_t first, size_t last) {
   }
 }
 
+/// A message cuts a box in some parts, mostly in fewer than this. Memory that
+/// is never written costs nothing; to move pieces to a larger one does.
+int64_t Scheduler::roomForPieces() const {
+  constexpr int64_t kParts = 4;
+  auto pieces = int64_t(moves.size());
+  for (const Edge &edge : edges)
+    pieces += kParts * (edge.leftBytes / std::max<int64_t>(edge.largest, 1));
+  return pieces;
+}
+
 bool Scheduler::run(int64_t mostPieces) {
   index();
-  int64_t pieces = int64_t(moves.size());
-  for (const Edge &edge : edges)
-    pieces += edge.leftBytes / std::max<int64_t>(edge.largest, 1);
-  pieces = std::min(pieces, mostPieces);
+  int64_t pieces = std::min(roomForPieces(), mostPieces);
   scheduled.reserve(pieces), moveOf.reserve(pieces);
   if (hasShortEnds)
     shortenEnds();
