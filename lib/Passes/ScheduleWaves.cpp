@@ -346,6 +346,8 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
                                      << "', expected " << waveSolverNames();
     WaveOptions options;
     options.effort = effort;
+    if (getContext().isMultithreadingEnabled())
+      options.parallel = threadsOf(&getContext());
     if (auto error = found(problem, options, schedule))
       return info.op().emitOpError() << *error;
     return success();

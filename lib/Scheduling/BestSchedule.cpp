@@ -4,7 +4,8 @@
 //      (ChunkSizes.h), and timed: where data is forwarded with forwards held,
 //      and then once more without, those first that were fast with.
 //      Where ports carry several messages at once, waves are also joined
-//      (JoinWaves.h).
+//      (JoinWaves.h). On threads, two sizes are scheduled beside each other and
+//      steps 3 to 5 beside all of them: the answer is the same.
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
 //      carries, or when `effort` pieces have been scheduled, or one has more
 //      pieces than it may. Where there are many, two sizes in a row that gain
@@ -50,21 +51,41 @@ namespace {
 /// A schedule this close to what its busiest port carries is not improved.
 constexpr double kGoodEnough = 1.005;
 
+/// Chunk sizes, and which candidate they are.
+using Candidate = std::pair<ChunkBytes, size_t>;
+
+/// A schedule with its messages and what they take.
+struct TimedSchedule {
+  std::vector<ScheduledMove> moves;
+  std::vector<TimedMessage> messages;
+  double seconds = 0;
+};
+
+/// What one chunk size gives.
+struct Trial {
+  int64_t pieces = 0;                   // that were scheduled
+  std::vector<TimedSchedule> schedules; // as it is, and joined; or none
+};
+
 /// Schedules and times, until there is no more to gain or no effort left.
 class Trials {
 public:
   Trials(const WaveProblem &problem, const WaveOptions &options, double enough)
       : problem(problem), options(options), enough(enough) {}
 
-  /// Invariant: `best` is the fastest of the trials so far. Returns the seconds
-  /// of this one, if it has been scheduled.
-  std::optional<double> add(const ChunkBytes &chunks, size_t candidate);
+  /// Invariant: `best` is the fastest of the trials so far. Returns seconds and
+  /// number of those that have been scheduled.
+  std::vector<std::pair<double, size_t>>
+  add(const std::vector<Candidate> &candidates);
   /// Of the sizes that come after those of another kind.
   void beginRound() { misses = 0; }
   ChunkChoice best;
 
 private:
-  double take(std::vector<ScheduledMove> scheduled, size_t candidate);
+  bool isDone() const;
+  Trial make(const ChunkBytes &chunks) const;
+  std::optional<double> take(Trial trial, size_t candidate);
+  void take(TimedSchedule schedule, size_t candidate);
 
   const WaveProblem &problem;
   const WaveOptions &options;
@@ -74,41 +95,79 @@ private:
   int misses = 0;     // trials in a row that gained nothing
 };
 
-std::optional<double> Trials::add(const ChunkBytes &chunks, size_t candidate) {
+bool Trials::isDone() const {
   constexpr int kMostMisses = 2;
   constexpr int64_t kManyPieces = 20000;
-  if (tried > options.effort || best.seconds < enough * busiest ||
-      (tried > kManyPieces && misses >= kMostMisses))
-    return std::nullopt;
-  std::vector<ScheduledMove> scheduled =
-      schedule(problem, chunks, options.mostPieces);
-  bool isTooLong = scheduled.empty() && !problem.moves.empty();
-  tried += isTooLong ? options.mostPieces : int64_t(scheduled.size());
-  if (isTooLong)
-    return std::nullopt;
-  auto joined = joinWaves(problem, scheduled);
-  ++misses;
-  double seconds = take(std::move(scheduled), candidate);
-  return joined ? std::min(seconds, take(std::move(*joined), candidate))
-                : seconds;
+  return tried > options.effort || best.seconds < enough * busiest ||
+         (tried > kManyPieces && misses >= kMostMisses);
 }
 
-/// Keeps the schedule if it is the best; returns its seconds.
-double Trials::take(std::vector<ScheduledMove> scheduled, size_t candidate) {
-  std::vector<TimedMessage> messages = problem.messages(scheduled);
-  double seconds = predictSeconds(messages, problem.cluster);
-  auto isBetter = [&] {
+/// The first is often all that it takes; then come two at a time, the second of
+/// which is in vain where the first ends the search.
+std::vector<std::pair<double, size_t>>
+Trials::add(const std::vector<Candidate> &candidates) {
+  std::vector<std::pair<double, size_t>> out;
+  for (size_t next = 0; next < candidates.size() && !isDone();) {
+    size_t atOnce = options.parallel && tried > 0 ? 2 : 1;
+    std::vector<Trial> trials(std::min(atOnce, candidates.size() - next));
+    options.forEach(trials.size(), [&](size_t i) {
+      trials[i] = make(candidates[next + i].first);
+    });
+    for (Trial &trial : trials) {
+      size_t number = candidates[next++].second;
+      if (isDone())
+        break;
+      if (auto seconds = take(std::move(trial), number))
+        out.emplace_back(*seconds, number);
+    }
+  }
+  return out;
+}
+
+Trial Trials::make(const ChunkBytes &chunks) const {
+  std::vector<ScheduledMove> scheduled =
+      schedule(problem, chunks, options.mostPieces);
+  if (scheduled.empty() && !problem.moves.empty())
+    return {options.mostPieces, {}};
+  Trial out{int64_t(scheduled.size()), {}};
+  auto add = [&](std::vector<ScheduledMove> moves) {
+    std::vector<TimedMessage> messages = problem.messages(moves);
+    double seconds = predictSeconds(messages, problem.cluster);
+    out.schedules.push_back({std::move(moves), std::move(messages), seconds});
+  };
+  auto joined = joinWaves(problem, scheduled);
+  add(std::move(scheduled));
+  if (joined)
+    add(std::move(*joined));
+  return out;
+}
+
+/// Returns the seconds of the faster of its schedules, if it has one.
+std::optional<double> Trials::take(Trial trial, size_t candidate) {
+  tried += trial.pieces;
+  misses += !trial.schedules.empty();
+  std::optional<double> seconds;
+  for (TimedSchedule &schedule : trial.schedules) {
+    seconds = seconds ? std::min(*seconds, schedule.seconds) : schedule.seconds;
+    take(std::move(schedule), candidate);
+  }
+  return seconds;
+}
+
+/// Keeps the schedule if it is the best.
+void Trials::take(TimedSchedule schedule, size_t candidate) {
+  auto &[moves, messages, seconds] = schedule;
+  auto isBetter = [&, seconds = seconds, &moves = moves] {
     if (std::abs(seconds - best.seconds) > kSameSeconds * best.seconds)
       return seconds < best.seconds;
-    return scheduled.back().wave < best.moves.back().wave;
+    return moves.back().wave < best.moves.back().wave;
   };
   if (!best.moves.empty() && !isBetter())
-    return seconds;
+    return;
   misses = 0;
-  best = {std::move(scheduled), seconds, candidate};
   PortSeconds ports = busiestPorts(messages, problem.cluster);
   busiest = std::max(ports.nic, ports.island);
-  return seconds;
+  best = {std::move(moves), seconds, candidate};
 }
 
 /// All that a pair has in one message, where slots of that size fit.
@@ -130,6 +189,25 @@ std::optional<std::string> scheduleWhole(const WaveProblem &problem,
   return std::nullopt;
 }
 
+/// A schedule, and what it takes.
+struct Answer {
+  WaveSchedule schedule;
+  double seconds = 0;
+};
+
+/// The fastest of several chunk sizes; without moves where none gives any.
+Answer scheduleByChunks(const WaveProblem &problem,
+                        const std::vector<ChunkBytes> &candidates,
+                        const WaveOptions &options) {
+  ChunkChoice best = fastestOf(problem, candidates, options, kGoodEnough);
+  Answer out{{std::move(best.moves), {}}, best.seconds};
+  bool isNone = out.schedule.moves.empty() && !problem.moves.empty();
+  putCopiesFirst(problem, out.schedule);
+  out.seconds = isNone ? std::numeric_limits<double>::infinity()
+                       : delayMessages(problem, out.schedule, out.seconds);
+  return out;
+}
+
 /// Joins its waves where that is faster.
 void joinIfFaster(const WaveProblem &problem, WaveSchedule &schedule) {
   auto joined = joinWaves(problem, schedule.moves);
@@ -138,6 +216,17 @@ void joinIfFaster(const WaveProblem &problem, WaveSchedule &schedule) {
     return;
   schedule.moves = std::move(*joined);
   putCopiesFirst(problem, schedule);
+}
+
+std::optional<Answer> scheduleBy(WaveSolver solver, const WaveProblem &problem,
+                                 const WaveOptions &options) {
+  Answer out;
+  if (solver(problem, options, out.schedule))
+    return std::nullopt;
+  joinIfFaster(problem, out.schedule);
+  out.seconds =
+      delayMessages(problem, out.schedule, problem.seconds(out.schedule.moves));
+  return out;
 }
 
 } // namespace
@@ -149,21 +238,20 @@ ChunkChoice dt::fastestOf(const WaveProblem &problem,
   // What holding forwards gains depends on the size: a chain of few chunks
   // waits for one more of them per hop, one of many hides its copies.
   bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
-  std::vector<std::pair<double, size_t>> held; // seconds, candidate
+  std::vector<Candidate> first, second;
   for (size_t i = 0; i < candidates.size(); ++i) {
-    ChunkBytes chunks = candidates[i];
-    chunks.holdsForwards = forwards && !chunks.isWhole;
-    std::optional<double> seconds = trials.add(chunks, i);
-    if (seconds && chunks.holdsForwards)
-      held.emplace_back(*seconds, i);
+    first.emplace_back(candidates[i], i);
+    first.back().first.holdsForwards = forwards && !candidates[i].isWhole;
   }
-  std::sort(held.begin(), held.end());
+  auto timed = trials.add(first);
+  std::sort(timed.begin(), timed.end());
+  for (auto [seconds, i] : timed)
+    if (first[i].first.holdsForwards) {
+      second.emplace_back(candidates[i], i);
+      second.back().first.holdsForwards = false;
+    }
   trials.beginRound();
-  for (auto [seconds, i] : held) {
-    ChunkBytes chunks = candidates[i];
-    chunks.holdsForwards = false;
-    trials.add(chunks, i);
-  }
+  trials.add(second);
   return std::move(trials.best);
 }
 
@@ -177,26 +265,19 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
     chunks.hasShortEnds = !chunks.isWhole;
   if (candidates.empty())
     return refuseChunks(problem);
-  ChunkChoice best = fastestOf(problem, candidates, options, kGoodEnough);
-  bool isNone = best.moves.empty() && !problem.moves.empty();
-  schedule.moves = std::move(best.moves);
-  putCopiesFirst(problem, schedule);
-  best.seconds = isNone ? std::numeric_limits<double>::infinity()
-                        : delayMessages(problem, schedule, best.seconds);
-  bool forwards = !problem.moves.empty() && problem.moves.back().hop > 0;
-  for (WaveSolver solver :
-       {forwards ? scheduleRounds : nullptr, scheduleWhole, scheduleExactly}) {
-    WaveSchedule other;
-    if (!solver || solver(problem, options, other))
-      continue;
-    joinIfFaster(problem, other);
-    double seconds =
-        delayMessages(problem, other, problem.seconds(other.moves));
-    if (!isFaster(seconds, best.seconds))
-      continue;
-    best.seconds = seconds;
-    schedule = std::move(other);
-  }
+  std::vector<WaveSolver> others = {scheduleWhole, scheduleExactly};
+  if (!problem.moves.empty() && problem.moves.back().hop > 0)
+    others.insert(others.begin(), scheduleRounds);
+  std::vector<std::optional<Answer>> answers(1 + others.size());
+  options.forEach(answers.size(), [&](size_t i) {
+    answers[i] = i == 0 ? scheduleByChunks(problem, candidates, options)
+                        : scheduleBy(others[i - 1], problem, options);
+  });
+  Answer &best = *answers.front();
+  for (size_t i = 1; i < answers.size(); ++i)
+    if (answers[i] && isFaster(answers[i]->seconds, best.seconds))
+      best = std::move(*answers[i]);
+  schedule = std::move(best.schedule);
   if (schedule.moves.empty() && !problem.moves.empty())
     return refuseMessages();
   return std::nullopt;

@@ -15,6 +15,7 @@
 #define DT_SCHEDULING_WAVESOLVER_H
 
 #include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Parallel.h"
 #include "dt/Routing/OldRoute.h"
 #include "dt/Scheduling/WaveProblem.h"
 
@@ -30,6 +31,13 @@ struct WaveOptions {
   const OldMoves *old = nullptr;
   /// Seconds that no plan goes below, whatever its route; 0: not known.
   double lowerBound = 0;
+  /// Makes schedules beside each other that are compared; null: one by one. The
+  /// answer is the same.
+  ParallelFor parallel = nullptr;
+
+  void forEach(size_t n, const std::function<void(size_t)> &body) const {
+    parallel ? parallel(n, body) : serialFor(n, body);
+  }
 };
 
 /// Fills `schedule`, or says in one sentence why it cannot. The problem is

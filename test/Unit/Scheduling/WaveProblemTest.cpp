@@ -13,6 +13,9 @@
 #include "dt/Scheduling/ExactSchedule.h"
 #include "dt/Scheduling/FlatSchedule.h"
 
+#include <atomic>
+#include <thread>
+
 using namespace dt;
 using namespace dt::testing;
 
@@ -746,6 +749,34 @@ TEST(WaveSolver, EverySolverAnswersRandomProblems) {
     ++exact;
   }
   EXPECT_GT(exact, 0);
+}
+
+TEST(WaveSolver, BestAnswersOnThreadsAsWithout) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE("seed " + std::to_string(seed));
+  std::mt19937 random(seed);
+  std::atomic<int> pairs = 0; // of sizes beside each other
+  WaveOptions threaded;
+  threaded.parallel = [&](size_t n, const auto &body) {
+    pairs += n == 2;
+    std::vector<std::thread> threads;
+    for (size_t i = n; i-- > 0;)
+      threads.emplace_back(body, i);
+    for (std::thread &thread : threads)
+      thread.join();
+  };
+  for (int trial = 0; trial < 30 || pairs == 0; ++trial) {
+    WaveProblem p = randomWaves(randomTransition(random), 8192);
+    auto alone = solved(p, scheduleBest).moves;
+    auto beside = solved(p, scheduleBest, threaded).moves;
+    auto tied = [](const ScheduledMove &s) {
+      return std::tie(s.wave, s.move.flow, s.move.hop, s.move.source,
+                      s.move.destination, s.move.box);
+    };
+    EXPECT_TRUE(std::equal(
+        alone.begin(), alone.end(), beside.begin(), beside.end(),
+        [&](const auto &a, const auto &b) { return tied(a) == tied(b); }));
+  }
 }
 
 TEST(WaveSolver, BestPutsALongMessageBesideALaterOne) {
