@@ -1,11 +1,12 @@
 //===- TensorAttr.cpp - #dt.tensor ----------------------------------------===//
 //
 //   <"layers.{}.q_proj.weight" [0 step 1] order 1 + [9],
-//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}] permute [2, 1, 0]>
+//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}] permute [2, 1, 0] parts [2]>
 //
 // `bounds` has per dim the number of intervals, then lo and hi of each; 0 and
 // the index where the tensor does not have the dim. `permutation` is empty
-// where each dim stands at its own place.
+// where each dim stands at its own place, `parts` where each is a dim of the
+// tensor.
 //
 //===----------------------------------------------------------------------===//
 
@@ -40,8 +41,9 @@ TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
   std::vector<int64_t> permutation;
   if (!view.order.isIdentity())
     permutation = view.order.dims(view.dims.size());
+  SmallVector<int64_t> parts(view.parts.begin(), view.parts.end());
   return get(context, name, first, step, order, orderStrides, bounds,
-             permutation);
+             permutation, parts);
 }
 
 TensorView TensorAttr::toGeometry() const {
@@ -60,13 +62,15 @@ TensorView TensorAttr::toGeometry() const {
     rest = rest.drop_front(1 + 2 * rest[0]);
   }
   view.order = *Permutation::of(getPermutation().vec());
+  view.parts.assign(getParts().begin(), getParts().end());
   return view;
 }
 
 static LogicalResult verifyBounds(EmitError emitError,
-                                  llvm::ArrayRef<int64_t> bounds,
-                                  size_t &rank) {
+                                  llvm::ArrayRef<int64_t> bounds, size_t &rank,
+                                  size_t &numOwn) {
   for (llvm::ArrayRef<int64_t> rest = bounds; !rest.empty(); ++rank) {
+    numOwn += rest[0] != 0;
     size_t size = rest[0] == 0 ? 2 : 1 + 2 * rest[0];
     if (rest[0] < 0 || rest[0] > kMaxViewIntervals || size > rest.size())
       return emitError() << "has " << rest[0] << " intervals in a dim";
@@ -91,6 +95,17 @@ static LogicalResult verifyPermutation(EmitError emitError,
                      << ", expected each once, and not all in their order";
 }
 
+static LogicalResult verifyParts(EmitError emitError,
+                                 llvm::ArrayRef<int64_t> parts, size_t numOwn) {
+  bool areSmall = llvm::all_of(parts, [](int64_t part) {
+    return part > 0 && part <= int64_t(kMaxRank);
+  });
+  if (areSmall && dtrt::areParts({parts.begin(), parts.end()}, numOwn))
+    return success();
+  return emitError() << "has dims of [" << parts << "] of its " << numOwn
+                     << " dims, expected them all, and two in one";
+}
+
 std::string TensorAttr::memberName(llvm::ArrayRef<int64_t> member) const {
   return withNumbers(getName().getValue(), getFirst(), getStep(), member);
 }
@@ -100,7 +115,8 @@ LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
                                  llvm::ArrayRef<int64_t> step, int64_t,
                                  llvm::ArrayRef<int64_t> orderStrides,
                                  llvm::ArrayRef<int64_t> bounds,
-                                 llvm::ArrayRef<int64_t> permutation) {
+                                 llvm::ArrayRef<int64_t> permutation,
+                                 llvm::ArrayRef<int64_t> parts) {
   if (std::string problem = problemOfName(name.getValue(), first.size());
       !problem.empty())
     return emitError() << "the tensor has a name that " << problem;
@@ -112,10 +128,11 @@ LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
   if (llvm::is_contained(step, 0))
     return emitError() << "tensor " << name
                        << " has a step of 0, expected distinct numbers";
-  size_t rank = 0;
-  if (failed(verifyBounds(emitError, bounds, rank)))
+  size_t rank = 0, numOwn = 0;
+  if (failed(verifyBounds(emitError, bounds, rank, numOwn)) ||
+      failed(verifyPermutation(emitError, permutation, rank)))
     return failure();
-  return verifyPermutation(emitError, permutation, rank);
+  return verifyParts(emitError, parts, numOwn);
 }
 
 //===----------------------------------------------------------------------===//
@@ -180,7 +197,7 @@ static ParseResult parseNumbers(AsmParser &parser,
 Attribute TensorAttr::parse(AsmParser &parser, Type) {
   llvm::SMLoc loc = parser.getCurrentLocation();
   std::string name;
-  SmallVector<int64_t> first, step, orderStrides, bounds, permutation;
+  SmallVector<int64_t> first, step, orderStrides, bounds, permutation, parts;
   int64_t order = 0;
   if (parser.parseLess() || parser.parseString(&name) ||
       parseNumbers(parser, first, step) || parser.parseKeyword("order") ||
@@ -197,13 +214,16 @@ Attribute TensorAttr::parse(AsmParser &parser, Type) {
   if (succeeded(parser.parseOptionalKeyword("permute")) &&
       parseIntList(parser, permutation))
     return {};
+  if (succeeded(parser.parseOptionalKeyword("parts")) &&
+      parseIntList(parser, parts))
+    return {};
   if (parser.parseGreater())
     return {};
   return parser.getChecked<TensorAttr>(
       loc, parser.getContext(), StringAttr::get(parser.getContext(), name),
       ArrayRef<int64_t>(first), ArrayRef<int64_t>(step), order,
       ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds),
-      ArrayRef<int64_t>(permutation));
+      ArrayRef<int64_t>(permutation), ArrayRef<int64_t>(parts));
 }
 
 // Of intervals of one size at one distance, how many follow each other.
@@ -263,6 +283,10 @@ void TensorAttr::print(AsmPrinter &printer) const {
   if (!getPermutation().empty()) {
     printer << " permute ";
     printIntList(printer.getStream(), getPermutation());
+  }
+  if (!getParts().empty()) {
+    printer << " parts ";
+    printIntList(printer.getStream(), getParts());
   }
   printer << ">";
 }

@@ -5,6 +5,7 @@
 #include "LocalIntervals.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace dt {
 
@@ -71,34 +72,129 @@ throughDim(const ViewDim &dim, int64_t paramSize,
   return out;
 }
 
-bool carry(const TensorView &view, const std::vector<int64_t> &shape,
-           Shard &shard, std::string &error) {
-  std::vector<std::vector<Interval>> dims(
-      shard.dims.begin(), shard.dims.begin() + shard.numLeading);
-  for (const ViewDim &dim : view.dims)
-    dims.push_back(dim.isIndex ? dim.intervals : std::vector<Interval>());
-  std::vector<unsigned> own = dtrt::ownDims(view.dims, view.order);
-  for (unsigned i = 0; i < own.size(); ++i) {
-    auto carried = throughDim(view.dims[own[i]], shape[own[i]],
-                              shard.dims[shard.numLeading + i]);
-    if (!carried) {
-      error = "pads dim " + std::to_string(i) +
-              " of a view that does not have all of the param's in its order";
-      return false;
+/// Finds rows that all have the same within, in elements of rows that follow
+/// each other.
+class Rows {
+public:
+  explicit Rows(int64_t size) : size(size) {}
+
+  /// Elements behind those before.
+  bool take(Interval elements) {
+    while (!elements.empty()) {
+      int64_t row = elements.lo / size, start = elements.lo % size;
+      int64_t whole = start == 0 ? elements.size() / size : 0;
+      if ((whole > 0 || row != current) && !endRow())
+        return false;
+      if (whole > 0 && !take({row, row + whole}, {{0, size}}))
+        return false;
+      Interval part = {start, std::min(size, elements.hi - row * size)};
+      if (whole == 0)
+        appendMerged(part, ofCurrent);
+      current = row;
+      elements.lo += whole > 0 ? whole * size : part.size();
     }
-    dims[shard.numLeading + own[i]] = std::move(*carried);
+    return true;
   }
-  shard.dims = std::move(dims);
-  shard.order = view.order;
-  return true;
+
+  /// The row in part, if there is one, has all that it gets.
+  bool endRow() {
+    if (ofCurrent.empty())
+      return true;
+    return take({current, current + 1}, std::exchange(ofCurrent, {}));
+  }
+
+  std::vector<Interval> rows, within;
+
+private:
+  bool take(Interval more, const std::vector<Interval> &inside) {
+    if (!rows.empty() && inside != within)
+      return false;
+    within = inside;
+    appendMerged(more, rows);
+    return true;
+  }
+
+  int64_t size;
+  int64_t current = -1;
+  std::vector<Interval> ofCurrent;
+};
+
+std::string textOf(const std::vector<Interval> &intervals) {
+  std::string text;
+  for (Interval interval : intervals)
+    text += (text.empty() ? "" : ", ") + textOf(interval);
+  return text;
 }
+
+std::string textOf(const std::vector<int64_t> &sizes, const char *between) {
+  std::string text;
+  for (int64_t size : sizes)
+    text += (text.empty() ? "" : between) + std::to_string(size);
+  return text;
+}
+
+/// Carries a shard of a view to its param.
+class Carrier {
+public:
+  Carrier(const TensorView &view, const std::vector<int64_t> &shape)
+      : view(view), shape(shape), own(view.ownDims()) {}
+
+  /// What is wrong, in half a sentence; empty: nothing.
+  std::string carry(Shard &shard) {
+    auto leading = shard.dims.begin() + shard.numLeading;
+    std::vector<std::vector<Interval>> inner(leading, shard.dims.end());
+    shard.dims.erase(leading, shard.dims.end());
+    for (const ViewDim &dim : view.dims)
+      shard.dims.push_back(dim.isIndex ? dim.intervals
+                                       : std::vector<Interval>());
+    shard.order = view.order;
+    for (unsigned i = 0; i < own.size(); ++i) {
+      std::string problem = carryDim(i, inner[i], shard);
+      if (!problem.empty())
+        return problem;
+    }
+    return "";
+  }
+
+private:
+  /// What the shard has of own dim `i`, to the dims that this is made of.
+  std::string carryDim(unsigned i, const std::vector<Interval> &intervals,
+                       Shard &shard) {
+    std::vector<int64_t> sizes;
+    for (unsigned dim : own[i])
+      sizes.push_back(view.dims[dim].size());
+    auto parts = sizes.size() == 1
+                     ? std::vector<std::vector<Interval>>{intervals}
+                     : unflattened(intervals, sizes);
+    if (!parts)
+      return "has " + textOf(intervals) + " of dim " + std::to_string(i) +
+             ", which is not the same part of each row of its " +
+             textOf(sizes, " x ") + " elements";
+    for (unsigned part = 0; part < sizes.size(); ++part) {
+      unsigned dim = own[i][part];
+      auto carried = throughDim(view.dims[dim], shape[dim], (*parts)[part]);
+      if (!carried)
+        return "pads dim " + std::to_string(i) +
+               " of a view that does not have all of the param's in its order";
+      shard.dims[shard.numLeading + dim] = std::move(*carried);
+    }
+    return "";
+  }
+
+  const TensorView &view;
+  const std::vector<int64_t> &shape;
+  std::vector<std::vector<unsigned>> own;
+};
 
 } // namespace
 
 std::vector<int64_t> TensorView::shape() const {
   std::vector<int64_t> out;
-  for (unsigned dim : dtrt::ownDims(dims, order))
-    out.push_back(dims[dim].size());
+  for (const std::vector<unsigned> &own : ownDims()) {
+    out.push_back(1);
+    for (unsigned dim : own)
+      out.back() *= dims[dim].size();
+  }
   return out;
 }
 
@@ -107,7 +203,7 @@ bool TensorView::isWhole(const std::vector<int64_t> &shape) const {
     if (dims[d].isIndex ||
         dims[d].intervals != std::vector<Interval>{{0, shape[d]}})
       return false;
-  return order.isIdentity();
+  return order.isIdentity() && parts.empty();
 }
 
 std::vector<Box> regions(const TensorView &view,
@@ -134,15 +230,48 @@ std::string problemOf(const TensorView &view,
       return "has dim " + std::to_string(d) + ", of which it is one index, " +
              "at another place";
   }
+  size_t numOwn = dtrt::ownDims(view.dims, view.order).size();
+  if (!dtrt::areParts(view.parts, numOwn))
+    return "has dims of [" +
+           textOf(std::vector<int64_t>(view.parts.begin(), view.parts.end()),
+                  ", ") +
+           "] of its " + std::to_string(numOwn) + " dims";
   return "";
+}
+
+std::optional<std::vector<std::vector<Interval>>>
+unflattened(const std::vector<Interval> &flat,
+            const std::vector<int64_t> &sizes) {
+  std::vector<std::vector<Interval>> out;
+  std::vector<Interval> rest = flat;
+  int64_t below = 1;
+  for (int64_t size : sizes)
+    below *= size;
+  for (size_t i = 0; i + 1 < sizes.size(); ++i) {
+    below /= sizes[i];
+    Rows rows(below);
+    for (Interval interval : rest)
+      if (!rows.take(interval))
+        return std::nullopt;
+    if (!rows.endRow())
+      return std::nullopt;
+    rest = rows.rows.empty() ? std::vector<Interval>{{0, below}}
+                             : std::move(rows.within);
+    out.push_back(std::move(rows.rows));
+  }
+  out.push_back(std::move(rest));
+  return out;
 }
 
 std::optional<std::vector<Holding>>
 throughView(const TensorView &view, const std::vector<int64_t> &shape,
             std::vector<Holding> holdings, std::string &error) {
-  for (Holding &holding : holdings)
-    if (!carry(view, shape, holding.shard, error))
+  Carrier carrier(view, shape);
+  for (Holding &holding : holdings) {
+    error = carrier.carry(holding.shard);
+    if (!error.empty())
       return std::nullopt;
+  }
   return holdings;
 }
 

@@ -80,6 +80,7 @@ dtrt::NamedView viewOf(const SideTensor &own, uint32_t family) {
   TensorView view = own.tensor.toGeometry();
   out.dims = std::move(view.dims);
   out.order = view.order;
+  out.parts = std::move(view.parts);
   return out;
 }
 

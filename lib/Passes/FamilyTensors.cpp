@@ -32,10 +32,10 @@ public:
     if (!findHoles() || !findOrder())
       return {};
     TensorAttr first = members.front();
-    return TensorAttr::get(first.getContext(),
-                           StringAttr::get(first.getContext(), name()), numbers,
-                           steps, first.getOrder(), orderStrides,
-                           first.getBounds(), first.getPermutation());
+    return TensorAttr::get(
+        first.getContext(), StringAttr::get(first.getContext(), name()),
+        numbers, steps, first.getOrder(), orderStrides, first.getBounds(),
+        first.getPermutation(), first.getParts());
   }
 
 private:

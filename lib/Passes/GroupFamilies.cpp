@@ -303,6 +303,8 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
         key.pattern += " " + std::to_string(bound);
       for (int64_t dim : own.getPermutation())
         key.pattern += " permute " + std::to_string(dim);
+      for (int64_t count : own.getParts())
+        key.pattern += " parts " + std::to_string(count);
     }
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());

@@ -146,7 +146,9 @@ constexpr FrameworkTensor kTorchtitan[] = {
 /// Of decoder layers and prediction layers.
 constexpr FrameworkTensor kMegatron[] = {
     {"*.mlp.experts.linear_fc1.weight", "*.mlp.experts.linear_fc1.weight{}"},
+    {"*.mlp.experts.linear_fc1.bias", "*.mlp.experts.linear_fc1.bias{}"},
     {"*.mlp.experts.linear_fc2.weight", "*.mlp.experts.linear_fc2.weight{}"},
+    {"*.mlp.experts.linear_fc2.bias", "*.mlp.experts.linear_fc2.bias{}"},
     {"*.linear_qkv_down_proj.weight", "*.linear_q_down_proj.weight",
      Part::QueryDown},
     {"*.linear_qkv_down_proj.weight", "*.linear_kv_down_proj.weight",
@@ -198,17 +200,32 @@ constexpr FrameworkTensor kGpt2[] = {
     {ATTENTION "linear_qkv.layer_norm_weight", GPT2 "ln_1.weight"},
     {ATTENTION "linear_qkv.layer_norm_bias", GPT2 "ln_1.bias"},
     {ATTENTION "linear_qkv.weight", GPT2 "attn.c_attn.weight",
-     Part::QueryKeyValue, true},
+     Part::QueryKeyValue, Form::Transposed},
     {ATTENTION "linear_qkv.bias", GPT2 "attn.c_attn.bias", Part::QueryKeyValue},
     {ATTENTION "linear_proj.weight", GPT2 "attn.c_proj.weight", Part::All,
-     true},
+     Form::Transposed},
     {ATTENTION "linear_proj.bias", GPT2 "attn.c_proj.bias"},
     {LAYER "mlp.linear_fc1.layer_norm_weight", GPT2 "ln_2.weight"},
     {LAYER "mlp.linear_fc1.layer_norm_bias", GPT2 "ln_2.bias"},
-    {LAYER "mlp.linear_fc1.weight", GPT2 "mlp.c_fc.weight", Part::All, true},
+    {LAYER "mlp.linear_fc1.weight", GPT2 "mlp.c_fc.weight", Part::All,
+     Form::Transposed},
     {LAYER "mlp.linear_fc1.bias", GPT2 "mlp.c_fc.bias"},
-    {LAYER "mlp.linear_fc2.weight", GPT2 "mlp.c_proj.weight", Part::All, true},
+    {LAYER "mlp.linear_fc2.weight", GPT2 "mlp.c_proj.weight", Part::All,
+     Form::Transposed},
     {LAYER "mlp.linear_fc2.bias", GPT2 "mlp.c_proj.bias"},
+};
+
+constexpr FrameworkTensor kGptOss[] = {
+    {ATTENTION "core_attention.softmax_offset", HF "self_attn.sinks"},
+    {LAYER "mlp.router.weight", HF "mlp.router.weight"},
+    {LAYER "mlp.router.bias", HF "mlp.router.bias"},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.gate_up_proj",
+     Part::All, Form::Interleaved},
+    {LAYER "mlp.experts.linear_fc1.bias", HF "mlp.experts.gate_up_proj_bias",
+     Part::All, Form::Interleaved},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.down_proj",
+     Part::All, Form::Transposed},
+    {LAYER "mlp.experts.linear_fc2.bias", HF "mlp.experts.down_proj_bias"},
 };
 
 constexpr FrameworkTensor kLlama4[] = {
@@ -218,9 +235,9 @@ constexpr FrameworkTensor kLlama4[] = {
     {LAYER "mlp.linear_fc2.weight", HF "feed_forward.down_proj.weight"},
     {LAYER "mlp.router.weight", HF "feed_forward.router.weight"},
     {LAYER "mlp.experts.linear_fc1.weight",
-     HF "feed_forward.experts.gate_up_proj", Part::All, true},
+     HF "feed_forward.experts.gate_up_proj", Part::All, Form::Transposed},
     {LAYER "mlp.experts.linear_fc2.weight", HF "feed_forward.experts.down_proj",
-     Part::All, true},
+     Part::All, Form::Transposed},
     {LAYER "mlp.shared_experts.linear_fc1.weight",
      HF "feed_forward.shared_expert.gate_proj.weight", Part::Gate},
     {LAYER "mlp.shared_experts.linear_fc1.weight",
@@ -339,6 +356,8 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
     append(kPhi3, out);
   if (type == "gpt2")
     append(kGpt2, out);
+  if (type == "gpt_oss")
+    append(kGptOss, out);
   if (type == "llama4_text")
     append(kLlama4, out);
   if (type == "nemotron_h")
@@ -371,7 +390,7 @@ const std::vector<std::string> &typesOf(Framework framework) {
       "deepseek_v2", "deepseek_v3", "glm4_moe"};
   static const std::vector<std::string> all = [] {
     std::vector<std::string> types = vllm;
-    types.insert(types.end(), {"gpt2", "llama4_text", "nemotron_h"});
+    types.insert(types.end(), {"gpt2", "gpt_oss", "llama4_text", "nemotron_h"});
     return types;
   }();
   static const std::vector<std::string> torchtitan = {

@@ -39,11 +39,20 @@ enum class Part {
   Vocabulary, // padded
 };
 
+/// How the dims of a framework's tensor stand.
+enum class Form {
+  AsIs,
+  Transposed, // the last two in each other's place
+  /// Of all experts of a layer: the other dims in reverse, and a column of
+  /// gate before each of up.
+  Interleaved,
+};
+
 struct FrameworkTensor {
   const char *of;     // a glob on Megatron-Core's
   const char *tensor; // `*` is what that of `of` matched; {}: the expert
   Part part = Part::All;
-  bool transposed = false; // its last two dims stand in each other's place
+  Form form = Form::AsIs;
 };
 
 /// The model types that a framework is known for.

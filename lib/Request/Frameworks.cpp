@@ -37,11 +37,13 @@ public:
       view +=
           ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
     auto rank = int64_t(tensor.shape.size());
-    if (row.transposed)
-      view += ", \"permute\": " + transposed(rank);
-    append(views, view + "}");
-    if (needsRule(row.part))
-      append(rules, ruleOf(row, row.transposed ? 2 * rank - 3 - dim : dim));
+    append(views, view + formOf(row.form, rank) + "}");
+    if (row.form == Form::Interleaved)
+      append(rules, ruleOf(row, rank - 1));
+    else if (needsRule(row.part))
+      append(
+          rules,
+          ruleOf(row, row.form == Form::Transposed ? 2 * rank - 3 - dim : dim));
   }
 
   std::string views, rules;
@@ -78,20 +80,38 @@ private:
     return out;
   }
 
-  /// The dims, the last two in each other's place.
-  static std::string transposed(int64_t rank) {
+  /// How a tensor of `rank` dims gets that form.
+  static std::string formOf(Form form, int64_t rank) {
+    switch (form) {
+    case Form::AsIs:
+      return "";
+    case Form::Transposed:
+      return ", \"permute\": " + reversedFrom(rank - 2, rank);
+    case Form::Interleaved:
+      return ", \"unflatten\": {\"1\": [2, -1]}, \"permute\": " +
+             reversedFrom(1, rank + 1) + ", \"flatten\": [" +
+             span(rank - 1, rank) + "]";
+    }
+    return "";
+  }
+
+  /// `rank` dims, those from `first` on in reverse.
+  static std::string reversedFrom(int64_t first, int64_t rank) {
     std::string out;
     for (int64_t dim = 0; dim < rank; ++dim)
-      append(out, std::to_string(dim < rank - 2 ? dim : 2 * rank - 3 - dim));
+      append(out, std::to_string(dim < first ? dim : first + rank - 1 - dim));
     return "[" + out + "]";
   }
 
-  static bool isOfExperts(Part part) {
-    return part == Part::ExpertGate || part == Part::ExpertUp;
+  static bool isOfExperts(const FrameworkTensor &row) {
+    return row.part == Part::ExpertGate || row.part == Part::ExpertUp ||
+           row.form == Form::Interleaved;
   }
 
   /// The dim of the model's tensor that a part is taken of.
-  static int64_t dimOf(Part part) { return isOfExperts(part) ? 1 : 0; }
+  static int64_t dimOf(Part part) {
+    return part == Part::ExpertGate || part == Part::ExpertUp ? 1 : 0;
+  }
 
   std::string takeOf(Part part, int64_t size) const {
     int64_t queries = perGroup();
@@ -153,7 +173,7 @@ private:
   std::string ruleOf(const FrameworkTensor &row, int64_t dim) const {
     std::string rule = "{\"match\": \"" + std::string(row.tensor) +
                        "\", \"tp\": " + std::to_string(dim);
-    if (isOfExperts(row.part))
+    if (isOfExperts(row))
       rule += ", \"ep\": 0";
     int64_t keys = model.groups * model.headDim;
     if (row.part == Part::QueryKeyValue)
@@ -276,6 +296,23 @@ FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
              ": a destination may be \"without\" it");
   return {parseJson("[" + writer.views + "]", path + ".framework"),
           parseJson("[" + writer.rules + "]", path + ".framework")};
+}
+
+Json unflattensOf(Framework framework, const Model &model,
+                  const std::string &path) {
+  std::string out;
+  for (const FrameworkTensor &row : tensorsOf(framework, model.type)) {
+    if (row.form != Form::Interleaved)
+      continue;
+    for (const ModelTensor &tensor : model.tensors)
+      if (matchGlob(row.of, tensor.name)) {
+        Writer writer(model, /*tp=*/1);
+        writer.add(row, tensor);
+        out += (out.empty() ? "" : ", ") + writer.views;
+        break;
+      }
+  }
+  return parseJson("[" + out + "]", path + ".framework");
 }
 
 int64_t vocabMultipleOf(Framework framework, int64_t standard) {

@@ -33,6 +33,11 @@ struct FrameworkWords {
 FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
                        const std::string &path);
 
+/// The entries of a framework's `views` that unflatten dims of the model's
+/// tensors: both sides are then views of the parts.
+Json unflattensOf(Framework framework, const Model &model,
+                  const std::string &path);
+
 /// Embeddings are padded to a multiple of this times `tp`, unless the side says
 /// another. `standard` is the request's.
 int64_t vocabMultipleOf(Framework framework, int64_t standard);

@@ -68,20 +68,26 @@ void checkGroup(const Concat &concat, const Group &group,
 /// The groups of both sides, each once.
 class Groups {
 public:
-  Groups(const Model &listed) : listed(listed), byName(listed) {}
+  Groups(const Model &listed)
+      : listed(listed), byName(listed), partings(listed) {}
 
   void add(const Json *views, const std::string &path) {
     if (!views || !views->isArray())
       return; // readViews says so
     checkCount(views->items.size(), kMaxRules, path, "views");
-    for (size_t i = 0; i < views->items.size(); ++i)
-      if (auto concat =
-              readConcat(views->items[i], path + "[" + std::to_string(i) + "]"))
+    for (size_t i = 0; i < views->items.size(); ++i) {
+      const Json &entry = views->items[i];
+      std::string where = path + "[" + std::to_string(i) + "]";
+      if (auto concat = readConcat(entry, where))
         for (Group &group : groupsOf(*concat, byName))
           add(std::move(group), concat->path);
+      else if (auto unflatten = readUnflatten(entry, where))
+        partings.add(*unflatten,
+                     asString(require(entry, where, "of"), where + ".of"));
+    }
   }
 
-  bool empty() const { return groups.empty(); }
+  bool empty() const { return groups.empty() && partings.empty(); }
 
   JoinedModel join() const {
     JoinedModel out;
@@ -92,11 +98,12 @@ public:
     std::vector<bool> isDone(groups.size());
     std::unordered_set<std::string> names;
     for (uint32_t t = 0; t < listed.tensors.size(); ++t) {
+      out.partings.push_back(partings.of(t));
       auto found = groupOf.find(t);
       auto next = uint32_t(out.model.tensors.size());
       if (found == groupOf.end()) {
         out.parts[t].tensor = next;
-        out.model.tensors.push_back(listed.tensors[t]);
+        out.model.tensors.push_back(partings.of(t).apply(listed.tensors[t]));
       } else if (!isDone[found->second]) {
         isDone[found->second] = true;
         out.model.tensors.push_back(joined(groups[found->second], next, out));
@@ -134,6 +141,9 @@ private:
     tensor.shape[group.dim] = 0;
     for (uint32_t t : group.tensors) {
       const ModelTensor &part = listed.tensors[t];
+      if (!partings.of(t).empty())
+        fail(partings.pathOf(t) + ".unflatten parts tensor " +
+             inQuotes(part.name) + ", which is in a \"concat\"");
       out.parts[t] = {index, group.dim, tensor.shape[group.dim]};
       tensor.shape[group.dim] += part.shape[group.dim];
       // Of several parts that are cut, only a rule can say in which blocks.
@@ -144,6 +154,7 @@ private:
 
   const Model &listed;
   TensorsByName byName;
+  Partings partings;
   std::vector<Group> groups;
   std::map<uint32_t, size_t> groupOf;
 };

@@ -9,7 +9,7 @@
 #ifndef DT_LIB_REQUEST_JOINEDTENSORS_H
 #define DT_LIB_REQUEST_JOINEDTENSORS_H
 
-#include "ModelFile.h"
+#include "PartedTensors.h"
 
 #include <unordered_map>
 
@@ -59,14 +59,16 @@ struct PartOf {
 struct JoinedModel {
   Model model;
   Model listed;
-  std::vector<PartOf> parts; // of `listed`
+  std::vector<PartOf> parts;     // of `listed`
+  std::vector<Parting> partings; // likewise
 };
 
-/// A model that nobody joins.
+/// A model that nobody joins or parts.
 JoinedModel unjoined(const Model &model);
 
-/// Joins what `views` of the source or of the destination concatenate; either
-/// may be null. Nothing where there is none.
+/// Joins what `views` of the source or of the destination concatenate, and
+/// parts the dims that they unflatten; either may be null. Nothing where there
+/// is none of both.
 std::optional<JoinedModel>
 joinTensors(const Json *source, const Json *destination, const Model &listed);
 

@@ -136,12 +136,13 @@ private:
 
   /// What of the model the side has.
   Model tensorsWithStates(Side side) const {
-    Model out = model;
+    const Model &listed = joined ? joined->listed : model;
+    Model out = listed;
     out.tensors.clear();
     std::vector<TensorDecl> existing = tensorsOn(side, tensors);
-    for (size_t i = 0; i < existing.size(); ++i)
-      if (!existing[i].states.empty())
-        out.tensors.push_back(model.tensors[i]);
+    for (size_t i = 0; i < listed.tensors.size(); ++i)
+      if (!existing[joined ? joined->parts[i].tensor : i].states.empty())
+        out.tensors.push_back(listed.tensors[i]);
     return out;
   }
 
@@ -203,6 +204,19 @@ void prepareForFrameworks(Reader &reader) {
     }
 }
 
+/// What the tensors of both sides are views of, where that is not the list.
+void joinForSides(Reader &reader) {
+  const Json *source = reader.sides.source.find("views");
+  const Json *destination = reader.sides.destination.find("views");
+  if (reader.frameworks.empty()) {
+    reader.joined = joinTensors(source, destination, reader.model);
+    return;
+  }
+  Json before = unflattensOf(reader.frameworks[0], reader.model, "source");
+  Json after = unflattensOf(reader.frameworks[1], reader.model, "destination");
+  reader.joined = joinTensors(&before, &after, reader.model);
+}
+
 /// The tensors that a plan is about.
 void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
   prepareForFrameworks(reader);
@@ -210,10 +224,7 @@ void prepareModel(Reader &reader, const std::vector<StateDecl> &states) {
     reader.rules = readRules(*value, "rules");
   applyStorages(reader.rules, reader.model);
   dropBuffersWithoutParam(states, reader.model);
-  if (reader.frameworks.empty())
-    reader.joined =
-        joinTensors(reader.sides.source.find("views"),
-                    reader.sides.destination.find("views"), reader.model);
+  joinForSides(reader);
   if (reader.joined)
     reader.model = reader.joined->model;
   for (const ModelTensor &tensor : reader.model.tensors) {

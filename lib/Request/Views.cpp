@@ -34,6 +34,10 @@ struct Entry {
   /// Dims of the model's tensor, but for `each`, in the tensor's order; empty:
   /// as they are.
   std::vector<int64_t> permute;
+  /// Its dims, but for `each`, are those that `unflatten` makes.
+  bool isParted = false;
+  /// First and last of dims, in the tensor's order, that it has as one.
+  std::vector<Interval> flatten;
   JsonKey key;
   bool matches = false;
 };
@@ -78,16 +82,38 @@ void refuseUnsupported(const Json &json, const std::string &path) {
        {std::make_pair("transpose",
                        "two dims in each other's place: say \"permute\" with "
                        "all dims in its order"),
-        {"reshape", "dims that are joined or parted"},
+        {"reshape", "another shape at once: say \"unflatten\", \"permute\" and "
+                    "\"flatten\""},
         {"fill", "padding of another value than zero"},
         {"copy_of", "two tensors with the same elements"}})
     if (json.find(key))
       fail(pathOf(path, key) + " is not supported: a view cannot have " + what);
 }
 
+/// Lists of [first, last], inclusive, as torch.flatten has them.
+std::vector<Interval> readFlatten(const Json &json, const std::string &path) {
+  std::vector<Interval> out;
+  const std::vector<Json> &items = asArray(json, path).items;
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::string where = path + "[" + std::to_string(i) + "]";
+    std::vector<int64_t> ends = asIntegers(items[i], where, 0);
+    if (ends.size() != 2 || ends[0] >= ends[1])
+      fail(where + " must be [first, last], the numbers of two dims or more");
+    if (!out.empty() && ends[0] < out.back().hi)
+      fail(where + " begins at dim " + std::to_string(ends[0]) +
+           ", expected one behind those before");
+    out.push_back({ends[0], ends[1] + 1});
+  }
+  if (out.empty())
+    fail(path + " is empty");
+  return out;
+}
+
 Entry readEntry(const Json &json, const std::string &path) {
   refuseUnsupported(asObject(json, path), path);
-  checkKeys(json, path, {"tensor", "of", "dim", "take", "each", "permute"});
+  checkKeys(json, path,
+            {"tensor", "of", "dim", "take", "each", "permute", "unflatten",
+             "flatten"});
   Entry entry;
   entry.path = path;
   entry.key = keyOf(json, path);
@@ -102,6 +128,9 @@ Entry readEntry(const Json &json, const std::string &path) {
     if (entry.permute.empty())
       fail(path + ".permute is empty");
   }
+  entry.isParted = json.find("unflatten") != nullptr;
+  if (const Json *flatten = json.find("flatten"))
+    entry.flatten = readFlatten(*flatten, path + ".flatten");
   const Json *takes = json.find("take");
   if (!takes && entry.dim)
     fail(path + " has \"dim\" but no \"take\" along it");
@@ -125,67 +154,85 @@ Entry readEntry(const Json &json, const std::string &path) {
 // One tensor of the model
 //===----------------------------------------------------------------------===//
 
-/// Makes the views of one tensor of the model.
+/// Makes the views of one listed tensor, which are of the model's, with its
+/// dims parted.
 class Viewer {
 public:
-  Viewer(const ModelTensor &tensor, uint32_t index)
-      : tensor(tensor), index(index) {
-    for (int64_t size : tensor.shape)
-      padding.push_back(size);
-  }
+  Viewer(const ModelTensor &tensor, uint32_t index, const Parting &parting = {})
+      : listed(tensor), parted(parting.apply(tensor)), parting(parting),
+        index(index), padding(parted.shape) {}
 
   void add(const Entry &entry, const std::vector<std::string> &matched);
   void addWhole();
   /// All views together are the tensor.
   void check(const std::string &path) const;
-  /// Where each dim ends, with the zeros behind it.
+  /// Where each dim of the parted tensor ends, with the zeros behind it.
   const std::vector<int64_t> &ends() const { return padding; }
 
   std::vector<ViewDecl> views;
   std::vector<ModelTensor> tensors;
 
 private:
+  /// The tensor whose dims the entry counts.
+  const ModelTensor &tensorOf(const Entry &entry) const {
+    return entry.isParted ? parted : listed;
+  }
   ViewDim dimOf(const Entry &entry);
+  void appendZeros(const Entry &entry, int64_t count, ViewDim &out);
   Permutation orderOf(const Entry &entry) const;
   void checkDim(const Entry &entry, const char *key, int64_t dim) const;
-  void append(ViewDecl view, int64_t each);
-  bool isWhole(const TensorView &view, int64_t dim) const;
-  Cut cutOf(const TensorView &view) const;
+  void append(ViewDecl view, const ModelTensor &tensor, int64_t each);
   std::string holderOf(const Box &box, const std::string &but) const;
 
-  const ModelTensor &tensor;
+  const ModelTensor &listed;
+  ModelTensor parted;
+  Parting parting;
   uint32_t index;
   std::vector<int64_t> padding; // where the next zeros of each dim stand
 };
 
 void Viewer::checkDim(const Entry &entry, const char *key, int64_t dim) const {
+  const ModelTensor &tensor = tensorOf(entry);
   if (dim >= int64_t(tensor.shape.size()))
     fail(pathOf(entry.path, key) + " is " + std::to_string(dim) +
          ", but tensor " + inQuotes(tensor.name) + " has " +
          std::to_string(tensor.shape.size()) + " dims");
 }
 
+void appendInterval(const Entry &entry, Interval interval, ViewDim &out) {
+  if (!out.intervals.empty() && out.intervals.back().hi == interval.lo)
+    out.intervals.back().hi = interval.hi;
+  else
+    out.intervals.push_back(interval);
+  if (out.intervals.size() > size_t(kMaxViewIntervals))
+    fail(entry.path + ".take has more than the limit of " +
+         std::to_string(kMaxViewIntervals) + " intervals");
+}
+
+/// Zeros that no other view has.
+void Viewer::appendZeros(const Entry &entry, int64_t count, ViewDim &out) {
+  if (!entry.isParted && parting.isParted(*entry.dim))
+    fail(
+        entry.path + ".take has zeros along dim " + std::to_string(*entry.dim) +
+        " of tensor " + inQuotes(listed.name) +
+        ", which an \"unflatten\" parts: say it here too, and zeros of a part");
+  int64_t dim = entry.isParted ? *entry.dim : parting.firstPart(*entry.dim);
+  int64_t &next = padding[dim];
+  appendInterval(entry, {next, next + count}, out);
+  next += count;
+  if (next > kMaxBytes)
+    fail(entry.path + ".take has more zeros than the limit of " +
+         std::to_string(kMaxBytes));
+}
+
 /// What the entry takes of its dim.
 ViewDim Viewer::dimOf(const Entry &entry) {
   ViewDim out;
+  const ModelTensor &tensor = tensorOf(entry);
   int64_t size = tensor.shape[*entry.dim];
-  auto append = [&](Interval interval) {
-    if (!out.intervals.empty() && out.intervals.back().hi == interval.lo)
-      out.intervals.back().hi = interval.hi;
-    else
-      out.intervals.push_back(interval);
-    if (out.intervals.size() > size_t(kMaxViewIntervals))
-      fail(entry.path + ".take has more than the limit of " +
-           std::to_string(kMaxViewIntervals) + " intervals");
-  };
   for (const Take &take : entry.takes) {
     if (!take.from) {
-      int64_t &next = padding[*entry.dim];
-      append({next, next + take.size});
-      next += take.size;
-      if (next > kMaxBytes)
-        fail(entry.path + ".take has more zeros than the limit of " +
-             std::to_string(kMaxBytes));
+      appendZeros(entry, take.size, out);
       continue;
     }
     for (int64_t i = 0; i < take.count; ++i) {
@@ -201,7 +248,7 @@ ViewDim Viewer::dimOf(const Entry &entry) {
              " of dim " + std::to_string(*entry.dim) + ", but tensor " +
              inQuotes(tensor.name) + " has " + std::to_string(size) +
              " elements there");
-      append({lo, lo + take.size});
+      appendInterval(entry, {lo, lo + take.size}, out);
     }
   }
   return out;
@@ -209,6 +256,7 @@ ViewDim Viewer::dimOf(const Entry &entry) {
 
 /// The order that the entry puts the dims in; the one of `each` stays.
 Permutation Viewer::orderOf(const Entry &entry) const {
+  const ModelTensor &tensor = tensorOf(entry);
   std::vector<int64_t> dims;
   auto next = entry.permute.begin();
   for (int64_t d = 0; d < int64_t(tensor.shape.size()); ++d)
@@ -229,39 +277,72 @@ Permutation Viewer::orderOf(const Entry &entry) const {
        inQuotes(entry.tensor));
 }
 
+/// Puts several dims of the view's tensor into one.
+void flatten(const Entry &entry, TensorView &view) {
+  size_t rank = view.ownDims().size(), next = 0;
+  for (size_t i = 0; i < entry.flatten.size(); ++i) {
+    Interval dims = entry.flatten[i];
+    if (dims.hi > int64_t(rank))
+      fail(entry.path + ".flatten[" + std::to_string(i) + "] ends at dim " +
+           std::to_string(dims.hi - 1) + ", but tensor " +
+           inQuotes(entry.tensor) + " has " + std::to_string(rank) + " dims");
+    view.parts.resize(view.parts.size() + size_t(dims.lo) - next, 1);
+    view.parts.push_back(uint8_t(dims.size()));
+    next = size_t(dims.hi);
+  }
+  if (!entry.flatten.empty())
+    view.parts.resize(view.parts.size() + rank - next, 1);
+}
+
 /// Whether the view has all of a dim, in its order; padding may follow.
-bool Viewer::isWhole(const TensorView &view, int64_t dim) const {
+bool isWhole(const TensorView &view, int64_t dim, int64_t size) {
   const ViewDim &own = view.dims[dim];
-  return !own.isIndex && own.size() >= tensor.shape[dim] &&
+  return !own.isIndex && own.size() >= size &&
          own.intervals == std::vector<Interval>{{0, own.size()}};
 }
 
+/// The dim of the view's own that a dim of the tensor is, alone.
+std::optional<int64_t> placeOf(const TensorView &view, int64_t dim) {
+  std::vector<std::vector<unsigned>> own = view.ownDims();
+  auto place =
+      std::find(own.begin(), own.end(), std::vector<unsigned>{unsigned(dim)});
+  if (place == own.end())
+    return std::nullopt;
+  return place - own.begin();
+}
+
+/// Whether what is known of how the tensor is cut says all of a view of it. Of
+/// a part of what is cut, only a rule can say in which blocks, and of a dim
+/// that is one with others.
+bool keepsCut(const ModelTensor &tensor, const TensorView &view) {
+  const std::optional<int64_t> &tp = tensor.cut.tpDim;
+  const std::optional<int64_t> &experts = tensor.cut.expertDim;
+  return tensor.hasCut &&
+         (!tp ||
+          (isWhole(view, *tp, tensor.shape[*tp]) && placeOf(view, *tp))) &&
+         (!experts || view.dims[*experts].isIndex || placeOf(view, *experts));
+}
+
 /// What is known of how the tensor is cut, for a view of it.
-Cut Viewer::cutOf(const TensorView &view) const {
+Cut cutOf(const ModelTensor &tensor, const TensorView &view) {
   Cut cut = tensor.cut;
-  std::vector<unsigned> own = dtrt::ownDims(view.dims, view.order);
   // Padding of the side's own takes the place of any other. Rows are padded.
-  cut.vocab = cut.vocab && isWhole(view, 0) && view.order[0] == 0 &&
+  cut.vocab = cut.vocab && isWhole(view, 0, tensor.shape[0]) &&
+              placeOf(view, 0) == 0 && view.order[0] == 0 &&
               view.dims[0].size() == tensor.shape[0];
-  if (cut.expertDim && view.dims[*cut.expertDim].isIndex)
-    cut.expertDim.reset();
-  for (std::optional<int64_t> *dim : {&cut.tpDim, &cut.expertDim}) {
-    if (!*dim)
-      continue;
-    auto place = std::find(own.begin(), own.end(), unsigned(**dim));
-    dim->reset();
-    if (place != own.end())
-      *dim = place - own.begin();
-  }
+  for (std::optional<int64_t> *dim : {&cut.tpDim, &cut.expertDim})
+    if (*dim)
+      *dim = placeOf(view, **dim);
   // FSDP cuts the first dim that there is.
-  if (own.empty())
+  if (view.ownDims().empty())
     cut.fsdpDim.reset();
   else if (cut.fsdpDim)
     cut.fsdpDim = 0;
   return cut;
 }
 
-void Viewer::append(ViewDecl view, int64_t each) {
+/// Takes a view of `tensor`, the listed or the parted one.
+void Viewer::append(ViewDecl view, const ModelTensor &tensor, int64_t each) {
   std::string problem = problemOfName(view.name);
   if (!problem.empty())
     fail(view.key.path + " names a tensor " + inQuotes(view.name) +
@@ -273,17 +354,23 @@ void Viewer::append(ViewDecl view, int64_t each) {
   ModelTensor own = tensor;
   own.name = view.name;
   own.shape = view.view.shape();
-  own.cut = cutOf(view.view);
-  // Of a part of what is cut, only a rule can say in which blocks.
-  own.hasCut = tensor.hasCut &&
-               (!tensor.cut.tpDim || isWhole(view.view, *tensor.cut.tpDim));
+  own.cut = cutOf(tensor, view.view);
+  own.hasCut = keepsCut(tensor, view.view);
   if (each >= 0 && tensor.cut.expertDim && !own.cut.expertDim)
     own.expert = each;
   tensors.push_back(std::move(own));
+  if (&tensor == &listed) {
+    std::string error;
+    view.view = parting.carry(view.view, error);
+    if (!error.empty())
+      fail(view.key.path + ": tensor " + inQuotes(view.name) + " " + error +
+           " of tensor " + inQuotes(listed.name));
+  }
   views.push_back(std::move(view));
 }
 
 void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
+  const ModelTensor &tensor = tensorOf(entry);
   ViewDecl view;
   view.tensor = index;
   view.key = entry.key;
@@ -299,7 +386,8 @@ void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
   std::string name = fillIn(entry.tensor, "*", matched, where);
   if (!entry.each) {
     view.name = fillIn(name, "{}", {}, where);
-    return append(std::move(view), -1);
+    flatten(entry, view.view);
+    return append(std::move(view), tensor, -1);
   }
   checkDim(entry, "each", *entry.each);
   int64_t count = tensor.shape[*entry.each];
@@ -310,25 +398,28 @@ void Viewer::add(const Entry &entry, const std::vector<std::string> &matched) {
     ViewDecl one = view;
     one.view.dims[*entry.each] = {{{i, i + 1}}, true};
     one.name = fillIn(name, "{}", {std::to_string(i)}, where);
-    append(std::move(one), i);
+    flatten(entry, one.view);
+    append(std::move(one), tensor, i);
   }
 }
 
 void Viewer::addWhole() {
   ViewDecl view;
   view.tensor = index;
-  view.name = tensor.name;
-  view.key = tensor.key;
-  for (int64_t size : tensor.shape)
+  view.name = listed.name;
+  view.key = listed.key;
+  for (int64_t size : listed.shape)
     view.view.dims.push_back({{{0, size}}, false});
-  tensors.push_back(tensor);
+  std::string error;
+  view.view = parting.carry(view.view, error);
+  tensors.push_back(listed);
   views.push_back(std::move(view));
 }
 
 /// The first of the views, `but` that one, that has some of the box.
 std::string Viewer::holderOf(const Box &box, const std::string &but) const {
   for (const ViewDecl &view : views)
-    for (const Box &own : regions(view.view, tensor.shape))
+    for (const Box &own : regions(view.view, parted.shape))
       if (view.name != but && overlaps(own, box))
         return view.name;
   return "";
@@ -337,17 +428,17 @@ std::string Viewer::holderOf(const Box &box, const std::string &but) const {
 void Viewer::check(const std::string &path) const {
   std::vector<Box> boxes;
   for (const ViewDecl &view : views)
-    for (const Box &box : regions(view.view, tensor.shape))
+    for (const Box &box : regions(view.view, parted.shape))
       boxes.push_back(box);
   if (auto twice = firstTwice(boxes)) {
     std::string first = holderOf(*twice, "");
     fail(path + ": tensors " + inQuotes(first) + " and " +
          inQuotes(holderOf(*twice, first)) + " both have " + toString(*twice) +
-         " of tensor " + inQuotes(tensor.name));
+         " of tensor " + inQuotes(parted.name));
   }
-  if (auto hole = firstUncovered({Box::whole(tensor.shape)}, boxes))
+  if (auto hole = firstUncovered({Box::whole(parted.shape)}, boxes))
     fail(path + ": no tensor has " + toString(*hole) + " of tensor " +
-         inQuotes(tensor.name));
+         inQuotes(parted.name));
 }
 
 /// Shares of what all views of a side may have.
@@ -441,7 +532,7 @@ void SideReader::carryToJoined(uint32_t listed, std::vector<int64_t> padded,
   const PartOf &part = joined.parts[listed];
   int64_t size = joined.listed.tensors[listed].shape[part.dim];
   int64_t all = joined.model.tensors[part.tensor].shape[part.dim];
-  if (all == size)
+  if (all == size || !joined.partings[listed].empty())
     return; // it is all of it
   int64_t &behind = zeros[part.tensor];
   for (ViewDecl &view : views) {
@@ -466,7 +557,7 @@ void SideReader::carryToJoined(uint32_t listed, std::vector<int64_t> padded,
 
 void SideReader::addViews(uint32_t listed) {
   const ModelTensor &tensor = joined.listed.tensors[listed];
-  Viewer viewer(tensor, joined.parts[listed].tensor);
+  Viewer viewer(tensor, joined.parts[listed].tensor, joined.partings[listed]);
   for (Entry &entry : entries)
     if (auto matched = matchGlob(entry.of, tensor.name)) {
       entry.matches = true;

@@ -439,7 +439,12 @@ private:
       looks += dim.intervals.size();
     DTRT_RETURN_IF_ERROR(
         budget.charge("lookups in intervals of views", looks, kLookCost));
-    return dtrt::checkInView(common, shard, side);
+    DTRT_RETURN_IF_ERROR(dtrt::checkInView(common, shard, side));
+    if (common.views[shard.view].parts.empty())
+      return {};
+    return budget.charge("intervals of flattened dims",
+                         mostFlattenedIntervals(common, shard),
+                         sizeof(Interval));
   }
 
   /// Its buffers, and the boxes of storage that its members are. A dim without

@@ -249,8 +249,11 @@ encodeView(const NamedView &view, flatbuffers::FlatBufferBuilder &builder) {
     order = builder.CreateVector(
         std::vector<uint8_t>(places.begin(), places.end()));
   }
+  flatbuffers::Offset<flatbuffers::Vector<uint8_t>> parts;
+  if (!view.parts.empty())
+    parts = builder.CreateVector(view.parts);
   return fb::CreateView(builder, uint8_t(view.side), view.family, name,
-                        leadingVector, dimVector, order);
+                        leadingVector, dimVector, order, parts);
 }
 
 flatbuffers::Offset<fb::Summary>

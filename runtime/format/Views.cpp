@@ -78,6 +78,138 @@ Status checkDim(const ViewDim &dim, int64_t size) {
   return {};
 }
 
+uint64_t times(uint64_t a, uint64_t b) {
+  uint64_t product = 0;
+  return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+void appendMerged(Interval interval, std::vector<Interval> &out) {
+  if (!out.empty() && out.back().hi == interval.lo)
+    out.back().hi = interval.hi;
+  else if (interval.size() > 0)
+    out.push_back(interval);
+}
+
+/// What a shard has of a dim, in the coordinates of the view.
+std::vector<Interval> partOf(const ViewDim &dim, int64_t size,
+                             const std::vector<Interval> &intervals) {
+  std::vector<Interval> out;
+  Walk walk(dim, size);
+  for (const Interval &interval : intervals)
+    if (auto place = interval.empty() ? Interval() : walk.next(interval))
+      out.push_back(*place);
+  return out;
+}
+
+/// What it has of the dims that are one of the tensor, of each by itself.
+struct FlattenedParts {
+  std::vector<int64_t> sizes;
+  std::vector<std::vector<Interval>> parts; // merged where they touch
+
+  FlattenedParts(const NamedView &view, const Family &family,
+                 const ShardRecord &shard, const std::vector<unsigned> &dims) {
+    for (unsigned d : dims) {
+      sizes.push_back(view.dims[d].size());
+      parts.emplace_back();
+      for (const Interval &place : partOf(view.dims[d], family.shape[d],
+                                          shard.dims[family.numLeading() + d]))
+        appendMerged(place, parts.back());
+    }
+  }
+  bool isWhole(size_t i) const {
+    return parts[i] == std::vector<Interval>{{0, sizes[i]}};
+  }
+  /// No fewer than the intervals that these are.
+  uint64_t most() const {
+    uint64_t rows = 1, most = 1;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      uint64_t held = 0;
+      for (const Interval &interval : parts[i])
+        held += uint64_t(interval.size());
+      if (i == 0 || !isWhole(i))
+        most = times(rows, parts[i].size());
+      rows = times(rows, held);
+    }
+    return most;
+  }
+  /// As intervals of the one dim.
+  std::vector<Interval> joined() const {
+    std::vector<Interval> out = parts.front();
+    for (size_t i = 1; i < parts.size(); ++i)
+      out = withinRows(out, i);
+    return out;
+  }
+
+private:
+  std::vector<Interval> withinRows(const std::vector<Interval> &rows,
+                                   size_t i) const {
+    std::vector<Interval> out;
+    int64_t size = sizes[i];
+    for (const Interval &some : rows) {
+      if (isWhole(i)) {
+        appendMerged({some.lo * size, some.hi * size}, out);
+        continue;
+      }
+      for (int64_t row = some.lo; row < some.hi; ++row)
+        for (const Interval &part : parts[i])
+          appendMerged({row * size + part.lo, row * size + part.hi}, out);
+    }
+    return out;
+  }
+};
+
+/// The box that boxes along some dims are of the dim that these are together;
+/// nothing where it is none.
+std::optional<Interval> flattenedBox(const NamedView &view,
+                                     const std::vector<unsigned> &dims,
+                                     const std::vector<Interval> &places) {
+  Interval out = {0, 1};
+  for (unsigned d : dims) {
+    int64_t size = view.dims[d].size();
+    if (out.size() > 1 && places[d] != Interval{0, size})
+      return std::nullopt;
+    int64_t first = out.lo * size;
+    out = out.size() > 1 ? Interval{first, out.hi * size}
+                         : Interval{first + places[d].lo, first + places[d].hi};
+  }
+  return out;
+}
+
+/// A box of a view, of which `places` is along each dim, in its tensor.
+OwnBox boxIn(const NamedView &view, const std::vector<Interval> &places) {
+  OwnBox box = {&view, {}, {}, {}};
+  auto append = [&](Interval interval) {
+    box.offset.push_back(interval.lo);
+    box.size.push_back(interval.size());
+  };
+  for (const auto &dims : flattenedDims(view.dims, view.order, view.parts)) {
+    auto flat = flattenedBox(view, dims, places);
+    if (!flat)
+      break;
+    append(*flat);
+  }
+  if (view.parts.empty() || box.offset.size() == view.parts.size())
+    return box;
+  box = {&view, {}, {}, {}};
+  for (unsigned d : ownDims(view.dims, view.order)) {
+    append(places[d]);
+    box.reshape.push_back(view.dims[d].size());
+  }
+  return box;
+}
+
+/// Fails unless the sizes of the tensor's dims can be counted.
+Status checkSizes(const NamedView &view) {
+  for (const auto &dims : flattenedDims(view.dims, view.order, view.parts)) {
+    uint64_t size = 1;
+    for (unsigned d : dims)
+      size = times(size, uint64_t(view.dims[d].size()));
+    if (size > uint64_t(kMaxEnd))
+      return makeError("has a dim of more than ", kMaxEnd, " elements");
+  }
+  return {};
+}
+
 Status checkNumbers(const Family &family, const NamedView &view) {
   size_t holes = 0;
   for (size_t at = view.name.find("{}"); at != std::string::npos;
@@ -118,15 +250,36 @@ OwnPart ownPart(const PlanCommon &common, const ShardRecord &shard) {
     return {family.shape, {shard.dims.begin() + leading, shard.dims.end()}};
   OwnPart out;
   const NamedView &view = common.views[shard.view];
-  for (unsigned d : ownDims(view.dims, view.order)) {
-    out.fullShape.push_back(view.dims[d].size());
-    std::vector<Interval> &own = out.dims.emplace_back();
-    Walk walk(view.dims[d], family.shape[d]);
-    for (const Interval &interval : shard.dims[leading + d])
-      if (auto place = interval.empty() ? Interval() : walk.next(interval))
-        own.push_back(*place);
+  for (const auto &dims : flattenedDims(view.dims, view.order, view.parts)) {
+    if (dims.size() == 1) {
+      unsigned d = dims.front();
+      out.fullShape.push_back(view.dims[d].size());
+      out.dims.push_back(
+          partOf(view.dims[d], family.shape[d], shard.dims[leading + d]));
+      continue;
+    }
+    FlattenedParts held(view, family, shard, dims);
+    int64_t size = 1;
+    for (int64_t part : held.sizes)
+      size *= part;
+    out.fullShape.push_back(size);
+    out.dims.push_back(held.joined());
   }
   return out;
+}
+
+uint64_t mostFlattenedIntervals(const PlanCommon &common,
+                                const ShardRecord &shard) {
+  const NamedView &view = common.views[shard.view];
+  uint64_t sum = 0;
+  for (const auto &dims : flattenedDims(view.dims, view.order, view.parts)) {
+    if (dims.size() == 1)
+      continue;
+    uint64_t most =
+        FlattenedParts(view, common.families[shard.family], shard, dims).most();
+    sum += std::min(most, UINT64_MAX - sum);
+  }
+  return sum;
 }
 
 std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
@@ -149,12 +302,7 @@ std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
     }
     if (places.size() != view.dims.size())
       continue;
-    OwnBox box = {&view, {}, {}};
-    for (unsigned d : ownDims(view.dims, view.order)) {
-      box.offset.push_back(places[d].lo);
-      box.size.push_back(places[d].size());
-    }
-    return box;
+    return boxIn(view, places);
   }
   return std::nullopt;
 }
@@ -176,7 +324,7 @@ Status checkView(const std::vector<Family> &families, const NamedView &view) {
       return makeError("has dim ", d,
                        ", of which it is one index, at another place");
   }
-  return {};
+  return checkSizes(view);
 }
 
 Status checkInView(const PlanCommon &common, const ShardRecord &shard,

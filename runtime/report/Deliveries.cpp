@@ -134,7 +134,11 @@ private:
     std::string tensor = nlohmann::json(box->view->tensorName(member)).dump();
     return std::string(", \"") + side + "\": {\"tensor\": " + tensor +
            ", \"offset\": " + numbersFrom(box->offset, 0) +
-           ", \"size\": " + numbersFrom(box->size, 0) + "}";
+           ", \"size\": " + numbersFrom(box->size, 0) +
+           (box->reshape.empty()
+                ? ""
+                : ", \"reshape\": " + numbersFrom(box->reshape, 0)) +
+           "}";
   }
 
   /// Next member of the segment's leading box, row-major.

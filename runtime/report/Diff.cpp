@@ -180,12 +180,15 @@ std::string textOf(const ViewDim &dim) {
 }
 
 std::string textOf(const NamedView &view) {
-  const auto &[side, family, name, leading, dims, order] = view;
+  const auto &[side, family, name, leading, dims, order, parts] = view;
   std::string text = std::string(sideName(side)) + " " + name + " " +
                      textOf(leading) + " of family #" + std::to_string(family) +
                      " " + textOf(dims);
   if (!order.isIdentity())
     text += " permuted " + textOf(order.dims(unsigned(dims.size())));
+  if (!parts.empty())
+    text +=
+        " parts " + textOf(std::vector<int64_t>(parts.begin(), parts.end()));
   return text;
 }
 

@@ -67,6 +67,8 @@ Json viewJson(const PlanCommon &common, const ShardRecord &shard) {
               {"dims", intervalsJson(part.dims)}};
   if (!view.order.isIdentity())
     out["permute"] = ownDims(view.dims, view.order);
+  if (!view.parts.empty())
+    out["parts"] = view.parts;
   return out;
 }
 

@@ -160,3 +160,54 @@ dt.layout @side of @model world 1 {
   // expected-error@+1 {{places [0:8)x[0:4) on rank 0, outside [0:4)x[0:8)}}
   dt.place @w as <"v" order 0, [{0:8}, {0:4}] permute [1, 0]> shards rank 0 at [0, 0] size [8, 4]
 }
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims of [3] of its 2 dims, expected them all, and two in one}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] parts [3]> shards rank 0 at [0] size [32]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims of [1, 1] of its 2 dims, expected them all, and two in one}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] parts [1, 1]> shards rank 0 at [0, 0] size [8, 4]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims of [0, 2] of its 2 dims}}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] parts [0, 2]> shards rank 0 at [0, 0] size [8, 4]
+}
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{has dims of [2] of its 1 dims}}
+  dt.place @w as <"v" order 0, [at 3, {0:4}] parts [2]> shards rank 0 at [0] size [4]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{lists boxes of 2 dims, but }}
+  dt.place @w as <"v" order 0, [{0:8}, {0:4}] parts [2]> shards rank 0 at [0, 0] size [8, 4]
+}

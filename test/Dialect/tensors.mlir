@@ -28,6 +28,9 @@ dt.layout @side of @model on [@m] world 2 {
   // CHECK-NEXT: dt.place @experts as <"e" order 10, [{0:8}, {0:4}, {0:64}]> shards rank 0 at [0, 0, 0] size [8, 4, 64]
   dt.place @experts as <"e" order 10, [{0:8}, {0:4}, {0:64}]>
       shards rank 0 at [0, 0, 0] size [8, 4, 64]
+  // All of an expert's elements in one dim, columns before rows.
+  // CHECK-NEXT: dt.place @experts as <"f" order 13, [{0:8}, {0:4}, {0:64}] permute [0, 2, 1] parts [1, 2]> [{"tp"}, {}]
+  dt.place @experts as <"f" order 13, [{0:8}, {0:4}, {0:64}] permute [0, 2, 1] parts [1, 2]> [{"tp"}, {}]
   // Columns before rows, and the expert's number last.
   // CHECK-NEXT: dt.place @experts as <"t" order 12, [{0:8}, {0:4}, {0:64}] permute [2, 1, 0]> [{"tp"}, {}, {}]
   dt.place @experts as <"t" order 12, [{0:8}, {0:4}, {0:64}] permute [2, 1, 0]> [{"tp"}, {}, {}]

@@ -126,7 +126,9 @@ class Truth:
                     self.hidden,
                 )
         width = self.config["intermediate_size"]
-        if moe and self.type == "llama4_text":
+        if moe and self.type == "gpt_oss":
+            self._interleaved(base + "mlp.", mlp)
+        elif moe and self.type == "llama4_text":
             self._stacked(base + "mlp.", mlp)
         elif moe:
             self._sparse(base + "mlp.", mlp)
@@ -168,6 +170,11 @@ class Truth:
         self._copy(
             to + "o_proj.weight", at + "linear_proj.weight", self.hidden, width
         )
+        if self.type == "gpt_oss":
+            self._copy(to + "o_proj.bias", at + "linear_proj.bias", self.hidden)
+            self._copy(
+                to + "sinks", at + "core_attention.softmax_offset", self.heads
+            )
         if self.type in (
             "qwen3",
             "qwen3_moe",
@@ -324,6 +331,31 @@ class Truth:
             own + "router.weight", base + "router.weight", count, self.hidden
         )
         self._gated(base + "shared_experts.", own + "shared_expert.", width)
+
+    def _interleaved(self, base, own):
+        """Experts in one tensor, inputs before outputs, columns of gate and up
+        in turns: `gate_up[..., ::2]` and `gate_up[..., 1::2]` of GptOssExperts.
+        The plan has gate and up as a dim of their own."""
+        count, width = self.experts, self.config["intermediate_size"]
+        for kind, more in (("weight", [self.hidden]), ("bias", [])):
+            self._copy(
+                own + "router." + kind, base + "router." + kind, count, *more
+            )
+            name = base + "experts.linear_fc1." + kind
+            halves = self._whole(name, count, 2, width, *more)
+            both = np.empty([count, *more, 2 * width], dtype=np.int64)
+            for half in (0, 1):
+                both[..., half::2] = np.moveaxis(halves[:, half], 1, -1)
+            end = "" if kind == "weight" else "_bias"
+            self._add(own + "experts.gate_up_proj" + end, name, both)
+        name = base + "experts.linear_fc2."
+        down = self._whole(name + "weight", count, self.hidden, width)
+        self._add(
+            own + "experts.down_proj", name + "weight", down.swapaxes(1, 2)
+        )
+        self._copy(
+            own + "experts.down_proj_bias", name + "bias", count, self.hidden
+        )
 
     def _gpt2(self):
         c = self.config
@@ -563,6 +595,8 @@ class Truth:
         for base, shape in self.shapes.items():
             whole = numbers(*shape)
             if ".mlp.experts." in base:
+                if self.type == "gpt_oss" and "linear_fc1" in base:
+                    whole = whole.reshape(shape[0], -1, *shape[3:])
                 for e in range(self.experts):
                     out[f"{base}{e}"] = Tensor(base, whole[e])
             elif "linear_qkv_down" in base:

@@ -71,6 +71,11 @@ TRANSPOSED = {
         "num_key_value_heads": 4,
         "tie_word_embeddings": True,
     },
+    "gpt_oss": {
+        "num_local_experts": 4,
+        "intermediate_size": 16,
+        "attention_bias": True,
+    },
     "llama4_text": {
         "num_local_experts": 4,
         "intermediate_size": 16,
@@ -122,6 +127,11 @@ CASES += [
     )
 ]
 CASES += [
+    ("gpt_oss", DENSE | {"ep": 2},
+     side("huggingface", world=4, tp=2, dp=2, ep=2)),
+    ("gpt_oss", side("huggingface", world=4, tp=2, dp=2, ep=4, etp=1), SPARSE),
+]  # fmt: skip
+CASES += [
     ("nemotron_h", SPARSE, side("huggingface", world=2, tp=2)),
     ("nemotron_h", side("huggingface", world=2, fsdp=2), SPARSE),
     ("nemotron_h", DENSE, side("huggingface", world=1)),
@@ -159,6 +169,11 @@ ROWS = {
 COLUMNS = {
     "o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF", "out_proj",
 }  # fmt: skip
+GPT_OSS_CUTS = {
+    "o_proj.bias": None, "sinks": (0, 1),
+    ".experts.gate_up_proj": (2, 1), ".experts.gate_up_proj_bias": (1, 1),
+    ".experts.down_proj_bias": None,
+}  # fmt: skip
 MIXERS = {"in_proj", "conv1d", "norm", "dt_bias", "A_log", "D"}
 # Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
 CUTS = {
@@ -195,7 +210,8 @@ def local(truth, name, full, layout, rank):
         ways = layout.get("ep", 1)
         part = np.array_split(part, ways)[rank // tp % ways]
     last = name.removesuffix(".weight").removesuffix(".bias").split(".")[-1]
-    own = [cut for end, cut in CUTS.items() if name.endswith(end)]
+    cuts = CUTS | (GPT_OSS_CUTS if truth.type == "gpt_oss" else {})
+    own = [cut for end, cut in cuts.items() if name.endswith(end)]
     if truth.type in TRANSPOSED and own:
         part = packed_parts(part, own[0], tp, rank)
     elif last in COLUMNS:

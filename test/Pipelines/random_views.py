@@ -2,8 +2,9 @@
 
 A case is a model, and for each side a random way to take its tensors apart
 (blocks of a dim in any order, a dim as one tensor per index, zeros between,
-dims in another order) or to have several in one, and to lay them out (explicit
-shards with ranges, or sizes with ZeRO-1). The plan is compiled, verified, held
+dims in another order, dims parted and several in one) or to have several
+tensors in one, and to lay them out (explicit shards with ranges, or sizes with
+ZeRO-1). The plan is compiled, verified, held
 to the lower bound and run with every byte checked. What each device stores is
 compared with numpy: own tensors are gathered from arrays of element numbers,
 cut as the request says, and must be, element by element, what the program of
@@ -13,6 +14,7 @@ A failing case prints its seed; `--seed S --first N --count 1` runs it again.
 """
 
 import argparse
+import itertools
 import json
 import random
 import tempfile
@@ -34,7 +36,7 @@ class Own:
     name: str
     base: str
     elements: np.ndarray
-    dims: list  # of the model's tensor, as its own
+    parts: list  # per dim, the sizes of those of the plan's that it is made of
 
 
 def letter(number):
@@ -68,16 +70,87 @@ def groups_of(rng, size):
     group = size // count
     cut = rng.randint(1, group - 1)
     return [
-        (
-            [{"from": lo, "size": hi - lo, "step": group, "count": count}],
-            [g * group + i for g in range(count) for i in range(lo, hi)],
-        )
+        rows_of_groups(lo, hi, group, count)
         for lo, hi in ((0, cut), (cut, group))
     ]
 
 
-def parts_of(rng, size):
+def rows_of_groups(lo, hi, group, count):
+    """(take, rows): the same rows of each group."""
+    return (
+        [{"from": lo, "size": hi - lo, "step": group, "count": count}],
+        [g * group + i for g in range(count) for i in range(lo, hi)],
+    )
+
+
+def parts_of_parted(rng, sizes):
+    """The same, of a dim that the plan has as several: parts of one of them."""
+    level = rng.randrange(len(sizes))
+    count = int(np.prod(sizes[:level]))
+    below = int(np.prod(sizes[level + 1 :]))
+    group = sizes[level] * below
+    return [
+        rows_of_groups(lo * below, hi * below, group, count)
+        for lo, hi in blocks_of(rng, sizes[level])
+    ]
+
+
+def parting_of(rng, shape):
+    """{dim: sizes} of some dims, or {}: within the limit of 6 dims."""
+    parting, rank = {}, len(shape)
+    for dim, size in enumerate(shape):
+        sizes = []
+        while size > 1 and rng.random() < 0.7 and rank < 6:
+            divisor = rng.choice([n for n in range(1, size) if size % n == 0])
+            sizes, size, rank = [*sizes, size // divisor], divisor, rank + 1
+        if sizes:
+            parting[dim] = [*sizes, size]
+    return parting
+
+
+def with_one_open(rng, sizes):
+    """As a request says them, one perhaps as -1."""
+    at = rng.randrange(len(sizes)) if rng.random() < 0.5 else None
+    return [-1 if i == at else size for i, size in enumerate(sizes)]
+
+
+def flatten_of(rng, rank):
+    """Some [first, last] of dims that become one."""
+    out, at = [], 0
+    while at + 1 < rank:
+        count = rng.randint(1, rank - at)
+        if count > 1:
+            out.append([at, at + count - 1])
+        at += count
+    return out
+
+
+def flattened(own, flatten):
+    """The tensor with each [first, last] of its dims as one."""
+    shape, parts, at = [], [], 0
+    for first, last in [*flatten, [own.elements.ndim] * 2]:
+        for dims in [[d] for d in range(at, first)] + [range(first, last + 1)]:
+            dims = [d for d in dims if d < own.elements.ndim]
+            if dims:
+                shape.append(
+                    int(np.prod([own.elements.shape[d] for d in dims]))
+                )
+                parts.append(sum((own.parts[d] for d in dims), []))
+        at = last + 1
+    return Own(own.name, own.base, own.elements.reshape(shape), parts)
+
+
+def is_product(parts, rows):
+    """Whether rows of a dim are a product of rows of what it is made of."""
+    places = np.unravel_index(rows, parts)
+    return len(rows) == np.prod([len(set(p.tolist())) for p in places])
+
+
+def parts_of(rng, sizes):
     """[(take, rows)] of a dim: what some tensors take of it."""
+    if len(sizes) > 1:
+        return parts_of_parted(rng, sizes)
+    (size,) = sizes
     grouped = groups_of(rng, size) if rng.random() < 0.4 else None
     if grouped:
         if rng.random() < 0.5:  # both in one tensor, part after part
@@ -119,47 +192,79 @@ def numbers_of(shape):
     return np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
 
 
-def add_views(rng, side, name, layers, numbers, prefix, base=None):
+def sizes_of(shape, parting, says):
+    """Per dim that entries count, the sizes of the plan's that it is."""
+    sizes = [[size] for size in shape]
+    for dim, parts in parting.items():
+        sizes[dim] = parts
+    if says:
+        return [[size] for parts in sizes for size in parts]
+    return sizes
+
+
+def sizes_taken(rows, sizes):
+    """The same of a dim of which these rows are taken."""
+    if len(sizes) == 1:
+        return [len(rows)]
+    places = np.unravel_index(rows, sizes)
+    return [len(set(place.tolist())) for place in places]
+
+
+def add_owns(side, name, base, layers, elements, parts, flatten):
+    """One tensor for each layer."""
+    for layer in layers:
+        names = (each.replace("*", str(layer)) for each in (name, base))
+        side.owns.append(flattened(Own(*names, elements, parts), flatten))
+
+
+def add_views(
+    rng, side, name, layers, numbers, prefix,
+    base=None, parting=None, says=False,
+):  # fmt: skip
     """Takes a tensor of the model apart for a side, in all layers alike; `*` in
     the name is the layer's number. Elements are numbered as those of `base`,
-    which may be more."""
+    which may be more. The plan has dims as those of `parting`; so have the
+    entries of this side, if it says so."""
+    sizes = sizes_of(numbers.shape, parting or {}, says)
+    if says:
+        numbers = numbers.reshape([size for (size,) in sizes])
     shape = numbers.shape
 
-    def add(own, elements, places):
-        for layer in layers:
-            number = str(layer)
-            side.owns.append(
-                Own(
-                    own.replace("*", number),
-                    (base or name).replace("*", number),
-                    elements,
-                    places,
-                )
-            )
+    def add(own, elements, parts, flatten=()):
+        add_owns(side, own, base or name, layers, elements, parts, flatten)
 
-    if rng.random() < 0.15:
-        return add(name, numbers, list(range(len(shape))))
+    if not says and rng.random() < 0.15:
+        return add(name, numbers, sizes)
     each = rng.randrange(len(shape)) if rng.random() < 0.3 else None
     dims = [d for d in range(len(shape)) if d != each]
     dim = rng.choice(dims) if dims and rng.random() < 0.8 else None
     order = rng.sample(dims, len(dims)) if rng.random() < 0.5 else None
-    parts = parts_of(rng, shape[dim]) if dim is not None else [(None, None)]
-    for take, rows in parts:
+    places = order or dims
+    flatten = flatten_of(rng, len(dims)) if rng.random() < 0.4 else []
+    words = {"permute": order, "flatten": flatten, "each": each}
+    words = {key: word for key, word in words.items() if word not in (None, [])}
+    if says:
+        words["unflatten"] = {
+            str(d): with_one_open(rng, parts) for d, parts in parting.items()
+        }
+    for take, rows in (
+        parts_of(rng, sizes[dim]) if dim is not None else [(0, 0)]
+    ):
         own = f"{name}.{prefix}{letter(len(side.views))}"
-        entry = {"of": name, "tensor": own}
+        entry = {"of": name, "tensor": own} | words
+        part, parts = numbers, list(sizes)
         if take:
             entry |= {"dim": dim, "take": take}
-        part = taken(numbers, dim, rows) if take else numbers
-        if order:
-            entry["permute"] = order
-        places = order or dims
+            part = taken(numbers, dim, rows)
+            parts[dim] = sizes_taken(rows, sizes[dim])
+        parts = [parts[d] for d in places]
         if each is None:
-            add(own, part.transpose(places), places)
+            add(own, part.transpose(places), parts, flatten)
         else:
-            entry |= {"each": each, "tensor": own + ".of{}"}
+            entry["tensor"] = own + ".of{}"
             part = part.transpose([each, *places])
             for k in range(shape[each]):
-                add(f"{own}.of{k}", part[k], places)
+                add(f"{own}.of{k}", part[k], parts, flatten)
         side.views.append(entry)
 
 
@@ -182,10 +287,26 @@ def add_joined(rng, sides, name, layers, shape):
         side.views.append({"concat": list(parts), "tensor": name, "dim": dim})
         side.owns += [
             Own(name.replace("*", str(layer)), name.replace("*", str(layer)),
-                numbers, list(range(len(shape))))
+                numbers, [[size] for size in shape])
             for layer in layers
         ]  # fmt: skip
     return {part: list(own.shape) for part, own in parts.items()}
+
+
+def cuts_of(rng, own, dim, pieces):
+    """Ends of random pieces of a dim, each of which a shard can be."""
+    parts = own.parts[dim]
+    size = own.elements.shape[dim]
+    for unit in (1, 1, int(np.prod(parts[1:]))):
+        cuts = [unit * rng.randint(0, size // unit) for _ in range(pieces - 1)]
+        ends = [0, *sorted(cuts), size]
+        if all(
+            is_product(parts, np.arange(lo, hi))
+            for lo, hi in itertools.pairwise(ends)
+            if lo < hi
+        ):
+            return ends
+    raise AssertionError("rows of the slowest part are a product")
 
 
 def explicit_layout(rng, side, world):
@@ -198,9 +319,13 @@ def explicit_layout(rng, side, world):
         ranks = [rng.randrange(world) for _ in range(pieces)]
         dim = rng.randrange(len(shape)) if shape else None
         by_range = dim is None or rng.random() < 0.3
-        size = int(np.prod(shape)) if by_range else shape[dim]
-        cuts = sorted(rng.randint(0, size) for _ in range(pieces - 1))
-        for rank, lo, hi in zip(ranks, [0, *cuts], [*cuts, size], strict=True):
+        if by_range:
+            size = int(np.prod(shape))
+            cuts = sorted(rng.randint(0, size) for _ in range(pieces - 1))
+            ends = [0, *cuts, size]
+        else:
+            ends = cuts_of(rng, own, dim, pieces)
+        for rank, (lo, hi) in zip(ranks, itertools.pairwise(ends), strict=True):
             offset, extent = [0] * len(shape), list(shape)
             row = {"tensor": own.name, "rank": rank}
             if by_range:
@@ -215,16 +340,43 @@ def explicit_layout(rng, side, world):
     side.layout = {"world": world, "shards": rows}
 
 
+def tp_cuts(own, tp):
+    """[(dim, blocks)] by which tensor parallelism can cut the tensor."""
+    found = []
+    for dim, size in enumerate(own.elements.shape):
+        for count in {1, *np.cumprod(own.parts[dim][:-1]).tolist()}:
+            blocks = [size // count] * count
+            if blocks[0] % tp == 0 and all(
+                is_product(own.parts[dim], rows_of_rank(blocks, tp, rank))
+                for rank in range(tp)
+            ):
+                found.append((dim, blocks))
+    return found
+
+
+def rows_of_rank(blocks, tp, rank):
+    rows = np.arange(sum(blocks))
+    return np.concatenate(
+        [
+            np.array_split(block, tp)[rank]
+            for block in np.split(rows, np.cumsum(blocks)[:-1])
+        ]
+    )
+
+
 def sized_layout(rng, side, world):
     """Tensor parallelism where it divides, the rest replicated or ZeRO-1."""
     tp = rng.choice([n for n in range(1, world + 1) if world % n == 0])
     rules = []
     for own in side.owns:
-        dims = [d for d, n in enumerate(own.elements.shape) if n % tp == 0]
-        cut = rng.choice(dims) if dims and rng.random() < 0.8 else None
-        rules.append(
-            {"match": own.name, "tp": cut, "fsdp": None, "stage": "every"}
-        )
+        rule = {"match": own.name, "tp": None, "fsdp": None, "stage": "every"}
+        found = tp_cuts(own, tp)
+        if found and rng.random() < 0.8:
+            dim, blocks = rng.choice(found)
+            rule["tp"] = dim
+            if len(blocks) > 1:
+                rule["blocks"] = blocks
+        rules.append(rule)
     side.layout = {"world": world, "tp": tp, "dp": world // tp, "rules": rules}
     if rng.random() < 0.5:
         side.layout |= {"zero": 1, "bucket_size": rng.choice([16, 64, 4096])}
@@ -240,13 +392,22 @@ def random_case(rng):
         patterns[f"layers.*.w{letter(i)}"] = dims
     sides = {"source": Side(), "destination": Side()}
     listed = {}
-    for pattern, shape in patterns.items():
+    for pattern, shape in list(patterns.items()):
         if max(shape) > 1 and rng.random() < 0.3:
             listed |= add_joined(rng, sides, pattern, layers, shape)
             continue
         listed[pattern] = shape
+        parting = parting_of(rng, shape) if rng.random() < 0.5 else {}
+        saying = rng.choice(["source", "destination", "both"])
         for name, side in sides.items():
-            add_views(rng, side, pattern, layers, numbers_of(shape), name[0])
+            says = bool(parting) and saying in (name, "both")
+            add_views(
+                rng, side, pattern, layers, numbers_of(shape), name[0],
+                parting=parting, says=says,
+            )  # fmt: skip
+        patterns[pattern] = sum(
+            (parting.get(d, [size]) for d, size in enumerate(shape)), []
+        )
     tensors = [
         {"name": name.replace("*", str(layer)), "shape": shape, "dtype": "bf16"}
         for layer in layers
@@ -300,8 +461,9 @@ def held_by_sizes(side):
     for own, rule in zip(side.owns, side.layout["rules"], strict=True):
         for rank in range(side.layout["world"]):
             part = own.elements
-            if rule["tp"] is not None:
-                part = np.array_split(part, tp, axis=rule["tp"])[rank % tp]
+            if (dim := rule["tp"]) is not None:
+                blocks = rule.get("blocks", [part.shape[dim]])
+                part = part.take(rows_of_rank(blocks, tp, rank % tp), dim)
             held[own.name, rank] = [part.ravel()]
     return held
 
@@ -343,6 +505,20 @@ def stored(shard, shapes):
     return numbers[slice(*shard["range"])] if "range" in shard else numbers
 
 
+def own_stored(shard, own):
+    """The same by what it says that it has of its own tensor."""
+    if "view" not in shard:
+        return None
+    view = shard["view"]
+    assert view["shape"] == list(own.elements.shape), view
+    part = own.elements
+    for dim, intervals in enumerate(view["dims"]):
+        rows = [np.arange(lo, hi) for lo, hi in intervals]
+        part = part.take(np.concatenate([*rows, np.arange(0)]), dim)
+    part = part.ravel()
+    return part[slice(*shard["range"])] if "range" in shard else part
+
+
 def members(shard):
     """A shard of a family as one shard per member."""
     counts = [len(numbers) for numbers in shard["numbers"]]
@@ -366,11 +542,14 @@ def compare_side(name, side, programs, shapes):
     expected = held_by_rows(side) if explicit else held_by_sizes(side)
     cut_by_zero = {"master", "exp_avg"} if "zero" in side.layout else set()
     found, owned = {state: {} for state in STATES}, {}
+    owns = {own.name: own for own in side.owns}
     for program in programs:
         rank = program[f"{name}_rank"]
         for shard in (m for s in program[name] for m in members(s)):
             key = own_name(shard), rank
             numbers = stored(shard, shapes)
+            by_own = own_stored(shard, owns[key[0]])
+            assert by_own is None or by_own.tolist() == numbers.tolist(), shard
             for state in shard["states"]:
                 owned.setdefault((key[0], state), []).append(numbers)
                 if numbers.size:
@@ -399,19 +578,17 @@ def check_deliveries(rows, sides, shapes):
         for name, side in sides.items()
     }
 
-    def part(array, row, dims):
+    def part(array, row):
         box = zip(row["offset"], row["size"], strict=True)
-        own = array[tuple(slice(o, o + s) for o, s in box)]
-        return own.transpose(np.argsort(dims)).ravel().tolist()
+        array = array.reshape(row.get("reshape", array.shape))
+        return sorted(array[tuple(slice(o, o + s) for o, s in box)].ravel())
 
     for row in rows:
-        shape = shapes[row["tensor"]]
-        numbers = np.arange(np.prod(shape), dtype=np.int64).reshape(shape)
-        want = part(numbers, row, range(len(shape)))
+        want = part(numbers_of(shapes[row["tensor"]]), row)
         for side in ("source", "destination"):
             if side in row:
                 tensor = owns[side][row[side]["tensor"]]
-                own = part(tensor.elements, row[side], tensor.dims)
+                own = part(tensor.elements, row[side])
                 assert own == want, f"delivery {row}"
             else:
                 assert row["tensor"] in owns[side], f"delivery {row}"

@@ -23,6 +23,7 @@ from pathlib import Path
 from transformers import AutoConfig, AutoModelForCausalLM
 from transformers.models.deepseek_v3 import modeling_deepseek_v3  # noqa: F401
 from transformers.models.gpt2 import modeling_gpt2  # noqa: F401
+from transformers.models.gpt_oss import modeling_gpt_oss  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 from transformers.models.llama4 import modeling_llama4  # noqa: F401
 from transformers.models.qwen3_moe import modeling_qwen3_moe  # noqa: F401
@@ -36,6 +37,7 @@ import dynatrain  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from megatron.core import parallel_state  # noqa: E402
+from megatron.core.fusions.fused_bias_geglu import quick_gelu  # noqa: E402
 from megatron.core.models.gpt.gpt_layer_specs import (  # noqa: E402
     get_gpt_decoder_block_spec,
 )
@@ -112,6 +114,16 @@ MODELS = {
         "layer_norm_epsilon": EPSILON,
         "tie_word_embeddings": True,
     },
+    "gpt_oss": {
+        "model_type": "gpt_oss",
+        "num_local_experts": 4,
+        "num_experts_per_tok": 2,
+        "intermediate_size": 16,
+        "attention_bias": True,
+        "swiglu_limit": 1.5,  # some of the test's values are beyond
+        "layer_types": ["full_attention"] * 2,
+        "rope_parameters": ROPE,
+    },
     "llama4_text": {
         "model_type": "llama4_text",
         "num_local_experts": 4,
@@ -151,6 +163,16 @@ CASES = {
     ),
     "gpt2": ("gpt2", {"world": 1}, {"tp": 2, "pp": 2}),
     "gpt2-fsdp": ("gpt2", {"world": 2, "fsdp": 2}, {"tp": 4}),
+    "gpt_oss": (
+        "gpt_oss",
+        {"world": 1},
+        {"tp": 2, "pp": 2, "ep": 2, "etp": 1},
+    ),
+    "gpt_oss-fsdp": (
+        "gpt_oss",
+        {"world": 2, "fsdp": 2},
+        {"tp": 2, "dp": 2, "ep": 4, "etp": 1},
+    ),
     "llama4_text": (
         "llama4_text",
         {"world": 1},
@@ -224,6 +246,15 @@ def type_options(config):
             ),
             "add_bias_linear": True,
             "normalization": "LayerNorm",
+        }
+    if config["model_type"] == "gpt_oss":
+        return {
+            "activation_func": quick_gelu,
+            "glu_linear_offset": 1.0,
+            "activation_func_clamp_value": config["swiglu_limit"],
+            "bias_activation_fusion": False,
+            "add_bias_linear": True,
+            "softmax_type": "learnable",
         }
     if config["model_type"] == "llama4_text":
         return {"rotary_interleaved": True, "apply_rope_fusion": False}

@@ -6,7 +6,8 @@ from test_examples import needs
 
 CASES = (
     "llama", "llama-fsdp", "llama-tied", "qwen3_moe", "qwen3_moe-fsdp",
-    "deepseek_v3", "gpt2", "gpt2-fsdp", "llama4_text",
+    "deepseek_v3", "gpt2", "gpt2-fsdp", "gpt_oss", "gpt_oss-fsdp",
+    "llama4_text",
 )  # fmt: skip
 
 

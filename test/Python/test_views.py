@@ -68,6 +68,19 @@ TRANSPOSED = {
     "rules": [{"match": "*", "tp": 0}],
 }  # fmt: skip
 
+IN_TURNS = {
+    "world": 2,
+    "tp": 2,
+    "views": [
+        {"of": "layers.*.qkv", "tensor": "i.*.qkv",
+         "unflatten": {"0": [GROUPS, -1]}, "permute": [2, 1, 0],
+         "flatten": [[1, 2]]},
+        {"of": "layers.*.experts", "tensor": "i.*.experts",
+         "flatten": [[0, 1]]},
+    ],
+    "rules": [{"match": "*.qkv", "tp": 1}, {"match": "*", "tp": 0}],
+}  # fmt: skip
+
 ONE = {
     "world": 2,
     "tp": 2,
@@ -98,6 +111,9 @@ def values_of(state):
         experts = (numbers % 127 + 3 * layer).to(dtype)
         values[f"layers.{layer}.experts"] = experts
         values[f"t.{layer}.qkv"] = qkv.T
+        parted = qkv.unflatten(0, (GROUPS, -1))
+        values[f"i.{layer}.qkv"] = parted.permute(2, 1, 0).flatten(1, 2)
+        values[f"i.{layer}.experts"] = experts.flatten(0, 1)
         for e in range(EXPERTS):
             values[f"t.{layer}.{e}"] = experts[e].T
         for e in range(EXPERTS):
@@ -134,8 +150,22 @@ def _rank(rank, store, path):
 
 @pytest.mark.parametrize(
     "sides",
-    [(FUSED, APART), (APART, FUSED), (FUSED, TRANSPOSED), (TRANSPOSED, APART)],
-    ids=["apart", "fused", "transposed", "transposed-apart"],
+    [
+        (FUSED, APART),
+        (APART, FUSED),
+        (FUSED, TRANSPOSED),
+        (TRANSPOSED, APART),
+        (FUSED, IN_TURNS),
+        (IN_TURNS, TRANSPOSED),
+    ],
+    ids=[
+        "apart",
+        "fused",
+        "transposed",
+        "transposed-apart",
+        "in-turns",
+        "in-turns-transposed",
+    ],
 )
 def test_each_side_has_its_own_tensors(sides, tmp_path):
     path = tmp_path / "views.dtplan"

@@ -178,19 +178,23 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
     `at 5`, of a dim that the tensor does not have. What is beyond the param's
     size is padding. `permute` has the param's dims in the order in which the
     tensor has them, and is row-major in, as of torch; a dim that it does not
-    have stays at its place.
+    have stays at its place. `parts` has, for each dim of the tensor, how many
+    of these dims it is made of: neighbours in the tensor's order, flattened.
 
     **Constraints:**
     - the name is what a plan can hold (as of `dt.param`), and has one `{}` for
       each number; steps are not 0;
     - intervals are not empty, and none overlap in a dim;
-    - `permute` names each dim once, not all in their order.
+    - `permute` names each dim once, not all in their order;
+    - `parts` are the dims that the tensor has, two at least in one.
 
     Example: two groups of 4 rows of q, 1 of k and 1 of v in one param, of which
     this is q
     `#dt.tensor<"layers.{}.q_proj.weight" [0] order 1 + [9], [{0:4 by 6 x 2}, {0:64} ]>`;
     a matrix of 8 rows and 4 columns that this side has transposed
-    `#dt.tensor<"fc.weight" order 0, [{0:8}, {0:4} ] permute [1, 0]>`
+    `#dt.tensor<"fc.weight" order 0, [{0:8}, {0:4} ] permute [1, 0]>`;
+    gate and up of 8 rows each, the rows of both in turns in one dim of 16
+    `#dt.tensor<"gate_up" order 0, [{0:2}, {0:8}, {0:4} ] permute [1, 0, 2] parts [2, 1]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$name,
                         ArrayRefParameter<"int64_t">:$first,
@@ -198,7 +202,8 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
                         "int64_t":$order,
                         ArrayRefParameter<"int64_t">:$orderStrides,
                         ArrayRefParameter<"int64_t">:$bounds,
-                        ArrayRefParameter<"int64_t">:$permutation);
+                        ArrayRefParameter<"int64_t">:$permutation,
+                        ArrayRefParameter<"int64_t">:$parts);
   let builders = [
     AttrBuilder<(ins "::mlir::StringAttr":$name,
                      "::llvm::ArrayRef<int64_t>":$first,

@@ -9,10 +9,14 @@
 //   expert 5 of [8, f, h]                           dim 0: index 5
 //   8 rows of padding after [100, h]                dim 0: [0:100), [100:108)
 //   [in, out] of a linear layer's [out, in]         permute [1, 0]
+//   [2 f] of [2, f]: gate, then up                  parts [2]
+//   [2 f] of [2, f]: columns of both in turns       permute [1, 0], parts [2]
 //
 // Interval lists are closed under composition: the part of a view that a rank
 // holds is a shard of the param, with the same storage. So what is below the
-// layout level knows shards only.
+// layout level knows shards only. A dim that is made of several of the param's
+// changes no element's place; what a rank has of it must be a product of
+// intervals of these.
 //
 //===----------------------------------------------------------------------===//
 
@@ -35,7 +39,13 @@ struct TensorView {
   /// Which dim stands at which place; an index dim, which the view does not
   /// have, at its own.
   Permutation order = {};
+  /// Which of the dims that it has are one dim of its tensor.
+  dtrt::DimParts parts = {};
 
+  /// The dims that each of its own is made of, slowest first.
+  std::vector<std::vector<unsigned>> ownDims() const {
+    return dtrt::flattenedDims(dims, order, parts);
+  }
   /// The view's own shape, in elements; index dims are left out.
   std::vector<int64_t> shape() const;
   /// It is the param: all of its elements, each where it is, row-major.
@@ -52,11 +62,19 @@ std::vector<Box> regions(const TensorView &view,
 std::string problemOf(const TensorView &view,
                       const std::vector<int64_t> &shape);
 
+/// Intervals of dims of these sizes that are flattened into one, as intervals
+/// of each; nothing where they are no product of such. What follows each other
+/// may be merged.
+std::optional<std::vector<std::vector<Interval>>>
+unflattened(const std::vector<Interval> &flat,
+            const std::vector<int64_t> &sizes);
+
 /// Shards of a view as shards of its param, of `shape` (inner dims): the same
 /// storage, element for element. The view has no problem; leading dims are
 /// those of the param. Padding beyond the view's own shape is carried where the
-/// view has all of the param's dim in its order, else this is nullopt and
-/// `error` says, in half a sentence, which dim is padded.
+/// view has all of the param's dim in its order. Else, or where a shard's part
+/// of a dim is no product of intervals of the dims that this is made of, this
+/// is nullopt and `error` says so in half a sentence.
 std::optional<std::vector<Holding>>
 throughView(const TensorView &view, const std::vector<int64_t> &shape,
             std::vector<Holding> holdings, std::string &error);

@@ -98,6 +98,39 @@ void expectRangeOfPermuted(std::mt19937 &random) {
   EXPECT_EQ(found, expected);
 }
 
+/// The elements of a dim that is others flattened, by those of each of these.
+Ints flatElements(const std::vector<std::vector<Interval>> &parts,
+                  const Ints &sizes) {
+  Ints out = {0};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    Ints next;
+    for (int64_t before : out)
+      for (int64_t i : positionsOf(parts[d]))
+        next.push_back(before * sizes[d] + i);
+    out = std::move(next);
+  }
+  return out;
+}
+
+/// Whether elements, in their order, are a product of those of each dim.
+bool areProduct(const Ints &elements, const Ints &sizes) {
+  std::vector<Ints> seen(sizes.size());
+  for (int64_t element : elements)
+    for (size_t d = sizes.size(); d-- > 0; element /= sizes[d])
+      if (int64_t at = element % sizes[d];
+          std::find(seen[d].begin(), seen[d].end(), at) == seen[d].end())
+        seen[d].push_back(at);
+  Ints product = {0};
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    Ints next;
+    for (int64_t before : product)
+      for (int64_t at : seen[d])
+        next.push_back(before * sizes[d] + at);
+    product = std::move(next);
+  }
+  return product == elements;
+}
+
 /// Random parts of [0, size) in a random order.
 std::vector<Interval> randomIntervals(std::mt19937 &random, int64_t size) {
   std::vector<Interval> out;
@@ -229,4 +262,95 @@ TEST(TensorView, AnIndexDimStaysAtItsPlace) {
   TensorView view = {{{{{1, 2}}, true}, {{{0, 4}}}}, swapped()};
   EXPECT_EQ(problemOf(view, {3, 4}),
             "has dim 0, of which it is one index, at another place");
+}
+
+TEST(TensorView, SeveralDimsMayBeOneOfTheTensor) {
+  // Gate and up of 3 rows each: up under gate, and the rows of both in turns.
+  TensorView under = {{{{{0, 2}}}, {{{0, 3}}}, {{{0, 4}}}}, {}, {2, 1}};
+  EXPECT_EQ(under.shape(), (Ints{6, 4}));
+  EXPECT_FALSE(under.isWhole({2, 3, 4}));
+  TensorView inTurns = under;
+  inTurns.order = *Permutation::of({1, 0, 2});
+  EXPECT_EQ(inTurns.shape(), (Ints{6, 4}));
+
+  // Row 1 of each, then row 1 of both.
+  Shard shard;
+  shard.dims = {{{1, 2}, {4, 5}}, {{0, 4}}};
+  std::string error;
+  auto out = throughView(under, {2, 3, 4}, {{shard, {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  std::vector<std::vector<Interval>> rows = {{{0, 2}}, {{1, 2}}, {{0, 4}}};
+  EXPECT_EQ(out->front().shard.dims, rows);
+  shard.dims[0] = {{2, 4}};
+  out = throughView(inTurns, {2, 3, 4}, {{shard, {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  EXPECT_EQ(out->front().shard.dims, rows);
+  EXPECT_EQ(out->front().shard.order, inTurns.order);
+}
+
+TEST(TensorView, APartOfAFlattenedDimThatIsNoProductIsNamed) {
+  TensorView view = {{{{{0, 2}}}, {{{0, 3}}}}, {}, {2}};
+  std::string error;
+  EXPECT_FALSE(
+      throughView(view, {2, 3}, {{part({{0, 2}, {3, 4}}), {0}}}, error));
+  EXPECT_EQ(error, "has [0:2), [3:4) of dim 0, which is not the same part of "
+                   "each row of its 2 x 3 elements");
+  view.dims[0].intervals = {{1, 2}};
+  EXPECT_FALSE(throughView(view, {2, 3}, {{part({{0, 6}}), {0}}}, error));
+  EXPECT_EQ(error, "pads dim 0 of a view that does not have all of the param's "
+                   "in its order");
+}
+
+TEST(TensorView, RowsOfPaddingOfAFlattenedDimAreThoseOfItsFirstPart) {
+  TensorView view = {{{{{0, 2}}}, {{{0, 3}}}}, {}, {2}};
+  std::string error;
+  auto out = throughView(view, {2, 3}, {{part({{3, 9}}), {0}}}, error);
+  ASSERT_TRUE(out) << error;
+  EXPECT_EQ(out->front().shard.dims,
+            (std::vector<std::vector<Interval>>{{{1, 3}}, {{0, 3}}}));
+}
+
+TEST(TensorView, PartsAreTheDimsThatTheViewHas) {
+  TensorView view = {{{{{0, 2}}}, {{{1, 2}}, true}, {{{0, 3}}}}, {}, {2}};
+  EXPECT_EQ(problemOf(view, {2, 2, 3}), "");
+  EXPECT_EQ(view.shape(), (Ints{6}));
+  for (dtrt::DimParts parts :
+       {dtrt::DimParts{3}, {1}, {1, 1}, {0, 2}, {2, 1}}) {
+    view.parts = parts;
+    EXPECT_NE(problemOf(view, {2, 2, 3}).find("] of its 2 dims"),
+              std::string::npos);
+  }
+}
+
+TEST(TensorView, RandomIntervalsAreUnflattenedExactlyWhereTheyAreAProduct) {
+  unsigned seed = std::random_device()();
+  SCOPED_TRACE(seed);
+  std::mt19937 random(seed);
+  int numProducts = 0;
+  for (int run = 0; run < 3000; ++run) {
+    Ints sizes;
+    std::vector<std::vector<Interval>> parts;
+    for (int d = 0; d < 3; ++d) {
+      sizes.push_back(1 + int64_t(random() % 4));
+      parts.push_back(randomIntervals(random, sizes.back()));
+    }
+    // A product, and any intervals, one by one and merged.
+    Ints elements = flatElements(parts, sizes);
+    if (run % 2)
+      elements =
+          positionsOf(randomIntervals(random, sizes[0] * sizes[1] * sizes[2]));
+    std::vector<Interval> flat;
+    for (int64_t element : elements)
+      if (!flat.empty() && flat.back().hi == element && random() % 4)
+        ++flat.back().hi;
+      else
+        flat.push_back({element, element + 1});
+    auto found = unflattened(flat, sizes);
+    ASSERT_EQ(found.has_value(), areProduct(elements, sizes)) << run;
+    if (found) {
+      EXPECT_EQ(flatElements(*found, sizes), elements) << run;
+      ++numProducts;
+    }
+  }
+  EXPECT_GT(numProducts, 1500);
 }

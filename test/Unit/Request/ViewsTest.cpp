@@ -98,6 +98,78 @@ TEST(Views, ofEachIndexAreWithoutThatDimOfPermute) {
   EXPECT_EQ(viewOf(request.source, "w.2").view.shape(), (Ints{5, 2, 4}));
 }
 
+TEST(Views, ofADimThatIsUnflattenedAreOfItsParts) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "h.0.w", "shape": [2, 6, 4], "dtype": "f32"},
+            {"name": "h.1.w", "shape": [2, 8, 4], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"of": "h.*.w", "tensor": "h.*.in_turns",
+             "unflatten": {"1": [2, -1]}, "permute": [0, 3, 2, 1],
+             "flatten": [[2, 3]]}]},
+          "destination": {"world": 1, "views": [
+            {"of": "h.0.w", "tensor": "gate", "dim": 1, "take": [[0, 3]]},
+            {"of": "h.0.w", "tensor": "up", "dim": 1, "take": [[3, 6]]}]}})");
+  EXPECT_EQ(request.tensors[0].shape, (Ints{2, 2, 3, 4}));
+  EXPECT_EQ(request.tensors[1].shape, (Ints{2, 2, 4, 4}));
+  const TensorView &inTurns = viewOf(request.source, "h.1.in_turns").view;
+  EXPECT_EQ(inTurns.shape(), (Ints{2, 4, 8}));
+  EXPECT_EQ(inTurns.parts, (dtrt::DimParts{1, 1, 2}));
+  // The other side has the dims of the list.
+  const TensorView &up = viewOf(request.destination, "up").view;
+  EXPECT_EQ(up.shape(), (Ints{2, 3, 4}));
+  EXPECT_EQ(up.dims[1].intervals, (std::vector<Interval>{{1, 2}}));
+  EXPECT_EQ(up.dims[2].intervals, (std::vector<Interval>{{0, 3}}));
+  EXPECT_EQ(viewOf(request.destination, "h.1.w").view.shape(), (Ints{2, 8, 4}));
+}
+
+TEST(Views, ofEachIndexOfADimThatTheOtherSideUnflattensAreOfEachPart) {
+  Request request = readGood(
+      R"({"model": {"tensors": [
+            {"name": "w", "shape": [3, 6], "dtype": "f32"}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"of": "w", "tensor": "w.{}", "each": 1}]},
+          "destination": {"world": 1, "views": [
+            {"of": "w", "tensor": "u", "unflatten": {"1": [2, 3]}}]}})");
+  const TensorView &view = viewOf(request.source, "w.4").view;
+  EXPECT_EQ(view.shape(), (Ints{3}));
+  EXPECT_TRUE(view.dims[1].isIndex);
+  EXPECT_EQ(view.dims[1].intervals.front().lo, 1);
+  EXPECT_EQ(view.dims[2].intervals.front().lo, 1);
+  EXPECT_EQ(viewOf(request.destination, "u").view.shape(), (Ints{3, 2, 3}));
+}
+
+TEST(Views, ofAModelTypeKeepTheCutOfADimThatIsNotFlattened) {
+  Request request = readGood(
+      R"({"model": "llama-tiny.json",
+          "source": {"world": 2, "tp": 2, "views": [
+            {"of": "decoder.layers.*.self_attention.linear_proj.weight",
+             "tensor": "layers.*.o", "unflatten": {"0": [2, -1]},
+             "permute": [2, 1, 0], "flatten": [[1, 2]]}]},
+          "destination": {"world": 1}})");
+  const LayoutDecl &layout = request.source;
+  for (const PlaceDecl &place : layout.places) {
+    if (layout.views[*place.view].name != "layers.7.o")
+      continue;
+    EXPECT_EQ(place.placement.dims[0].splits.front().axis, "tp");
+    EXPECT_TRUE(place.placement.dims[1].splits.empty());
+    return;
+  }
+  FAIL() << "no place of layers.7.o";
+}
+
+TEST(Views, ofAModelTypeNeedARuleWhereTheDimThatIsCutIsOneWithOthers) {
+  EXPECT_EQ(readBad(
+                R"({"model": "llama-tiny.json",
+          "source": {"world": 2, "tp": 2, "views": [
+            {"of": "decoder.layers.*.self_attention.linear_proj.weight",
+             "tensor": "layers.*.o", "flatten": [[0, 1]]}]},
+          "destination": {"world": 1}})"),
+            "no rule matches tensor \"layers.0.o\"");
+}
+
 TEST(Views, ofAModelTypeAreCutAlongTheSameDimWhereverItStands) {
   Request request = readGood(
       R"({"model": "llama-tiny.json",

@@ -61,6 +61,8 @@ TEST(Features, AreFoundInTheContent) {
   EXPECT_EQ(featureNames(neededBy(viewedPlan())), (Names{"views"}));
   EXPECT_EQ(featureNames(neededBy(permutedPlan())),
             (Names{"views", "permuted-views"}));
+  EXPECT_EQ(featureNames(neededBy(flattenedPlan())),
+            (Names{"views", "permuted-views", "flattened-views"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -96,9 +98,10 @@ TEST(Features, CopiesOfAWaveAreFoundInPrograms) {
 }
 
 TEST(Features, AreStatedByTheWriter) {
-  for (const TestPlan &plan : {reshapePlan(MemoryMode::Flat), planByTensor(),
-                               keptSquare(), forwardingPlan(), derivedPlan(),
-                               viewedPlan(), permutedPlan(), relayPlan()}) {
+  for (const TestPlan &plan :
+       {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
+        forwardingPlan(), derivedPlan(), viewedPlan(), permutedPlan(),
+        flattenedPlan(), relayPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)

@@ -101,9 +101,9 @@ TEST(Mutation, AllFaultsAreRefused) {
 TEST(Mutation, EveryFieldIsJudged) {
   uint64_t seed = std::random_device()();
   std::printf("seed %llu\n", (unsigned long long)seed);
-  std::vector<Mutation> kinds =
-      fieldMutations({reshapePlan(), derivedPlan(), forwardingPlan(),
-                      viewedPlan(), permutedPlan(), collectivePlan()});
+  std::vector<Mutation> kinds = fieldMutations(
+      {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan(),
+       permutedPlan(), flattenedPlan(), collectivePlan()});
   EXPECT_GE(kinds.size(), 90u);
   EXPECT_EQ(tryKinds(kinds, true, seed), kinds.size());
 }

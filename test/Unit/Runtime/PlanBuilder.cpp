@@ -925,7 +925,9 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
     return plan;
   }
   case 6:
-    return rng() % 2 ? viewedPlan() : permutedPlan();
+    return rng() % 2   ? viewedPlan()
+           : rng() % 2 ? permutedPlan()
+                       : flattenedPlan();
   case 8:
     return relayPlan();
   case 7: {
@@ -973,6 +975,13 @@ TestPlan permutedPlan() {
   for (RankProgram &program : plan.programs)
     for (ShardRecord &shard : program.destination)
       shard.order = plan.common.views[shard.view].order;
+  return plan;
+}
+
+TestPlan flattenedPlan() {
+  TestPlan plan = permutedPlan();
+  for (NamedView &view : plan.common.views)
+    view.parts = {2};
   return plan;
 }
 

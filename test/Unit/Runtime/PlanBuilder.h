@@ -93,6 +93,8 @@ TestPlan keptSquare();
 TestPlan viewedPlan();
 /// The same, its own tensors transposed.
 TestPlan permutedPlan();
+/// And then of one dim.
+TestPlan flattenedPlan();
 /// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
 /// one storage.
 TestPlan planByTensor(bool shared);

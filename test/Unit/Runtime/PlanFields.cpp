@@ -124,6 +124,12 @@ bool change(Permutation &order, Rng &) {
   return true;
 }
 
+/// Of a matrix.
+bool change(DimParts &parts, Rng &) {
+  parts = parts.empty() ? DimParts{2} : DimParts();
+  return true;
+}
+
 /// Elements go, come twice or change places; what stays the same does not
 /// count.
 template <typename T> bool changeList(std::vector<T> &list, Rng &rng) {
@@ -236,7 +242,7 @@ private:
   }
 
   void add(NamedView &view) {
-    auto &[side, family, name, leading, dims, order] = view;
+    auto &[side, family, name, leading, dims, order, parts] = view;
     leaf("view.side", side);
     leaf("view.family", family);
     leaf("view.name", name);
@@ -253,6 +259,8 @@ private:
     }
     if (!order.isIdentity())
       leaf("view.order", order);
+    if (!parts.empty())
+      leaf("view.parts", parts);
   }
 
   void add(const char *name, std::vector<Interval> &intervals) {

@@ -141,6 +141,67 @@ TEST(Views, ABoxOfAPermutedShardIsStrided) {
   EXPECT_FALSE(view->contiguous());
 }
 
+TEST(Views, SeveralDimsInOneAreReadAndTold) {
+  TestPlan plan = flattenedPlan();
+  EXPECT_EQ(plan.verdict(), "");
+  auto again = TestPlan::from(plan.reader());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->common.views[0].parts, DimParts{2});
+  // Rows 6 and 7 of 8, of each of 4 columns.
+  OwnPart q = ownPart(plan.common, plan.programs[1].destination[0]);
+  EXPECT_EQ(q.fullShape, (std::vector<int64_t>{32}));
+  EXPECT_EQ(q.dims, (Dims{{{6, 8}, {14, 16}, {22, 24}, {30, 32}}}));
+  EXPECT_EQ(
+      mostFlattenedIntervals(plan.common, plan.programs[1].destination[0]), 4u);
+  // All of v, whose rows stand in another order.
+  const ShardRecord &v = plan.programs[1].destination[2];
+  EXPECT_EQ(ownPart(plan.common, v).dims, (Dims{{{0, 8}}}));
+  EXPECT_EQ(mostFlattenedIntervals(plan.common, v), 1u);
+}
+
+TEST(Views, ABoxThatIsNoneOfAFlattenedDimIsToldOfItsParts) {
+  TestPlan plan = flattenedPlan();
+  auto box = ownBox(plan.common, Side::Destination, 0, {0, 6, 1}, {2, 2, 1});
+  ASSERT_TRUE(box);
+  EXPECT_EQ(box->offset, (std::vector<int64_t>{8 + 4}));
+  EXPECT_EQ(box->size, (std::vector<int64_t>{2}));
+  EXPECT_TRUE(box->reshape.empty());
+  box = ownBox(plan.common, Side::Destination, 0, {0, 4, 1}, {2, 1, 3});
+  ASSERT_TRUE(box); // k has rows 4 and 10
+  EXPECT_EQ(box->offset, (std::vector<int64_t>{1, 0}));
+  EXPECT_EQ(box->size, (std::vector<int64_t>{3, 1}));
+  EXPECT_EQ(box->reshape, (std::vector<int64_t>{4, 2}));
+}
+
+TEST(Views, PartsThatAreNotTheDimsAreRefused) {
+  for (DimParts parts : {DimParts{1}, {3}, {1, 1}, {0, 2}, {2, 1}}) {
+    TestPlan plan = flattenedPlan();
+    plan.common.views[1].parts = parts;
+    expectContains(plan.verdict(), "dims made of its 2 dims");
+  }
+}
+
+TEST(Views, AFlattenedDimThatCannotBeCountedIsRefused) {
+  TestPlan plan = flattenedPlan();
+  NamedView view = plan.common.views[0];
+  view.dims[0].intervals = {{0, int64_t(1) << 61}};
+  expectContains(checkView(plan.common.families, view).message(),
+                 "has a dim of more than");
+}
+
+TEST(Views, AShardOfTooManyFlattenedIntervalsIsRefused) {
+  // One column of very many rows, each of which it is one interval.
+  TestPlan plan = flattenedPlan();
+  ShardRecord &shard = plan.programs[0].destination[0];
+  plan.common.families[0].shape = {int64_t(1) << 40, 4};
+  plan.common.views[0].order = shard.order = Permutation();
+  plan.common.views[0].dims[0].intervals = {{0, int64_t(1) << 40}};
+  shard.dims[1] = {{0, int64_t(1) << 40}};
+  shard.dims[2] = {{1, 2}};
+  EXPECT_EQ(mostFlattenedIntervals(plan.common, shard), uint64_t(1) << 40);
+  expectContains(plan.verdict(), "intervals of flattened dims");
+}
+
 TEST(Views, AShardInAnotherOrderThanItsViewIsRefused) {
   TestPlan plan = permutedPlan();
   ShardRecord &shard = plan.programs[0].destination[0];

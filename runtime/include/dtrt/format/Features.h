@@ -39,7 +39,8 @@ namespace dtrt {
   X(CopiesBeside, "copies-beside", "copies that run beside a group")           \
   X(Relays, "relays", "messages may go over a third device")                   \
   X(Collectives, "collectives", "waves with a library's collectives")          \
-  X(PermutedViews, "permuted-views", "views with dims in another order")
+  X(PermutedViews, "permuted-views", "views with dims in another order")       \
+  X(FlattenedViews, "flattened-views", "views with several dims in one")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

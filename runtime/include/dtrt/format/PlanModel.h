@@ -101,6 +101,8 @@ struct NamedView {
   /// Which inner dim stands at which place; one that the tensor does not have
   /// at its own.
   Permutation order = {};
+  /// Which of its dims, in that order, are one dim of the tensor.
+  DimParts parts = {};
 
   /// The tensor's own name; `member` holds one index per leading dim.
   std::string tensorName(const std::vector<int64_t> &member) const;

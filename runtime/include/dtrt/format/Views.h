@@ -29,10 +29,19 @@ struct OwnPart {
 /// Of a shard that PlanReader accepted.
 OwnPart ownPart(const PlanCommon &common, const ShardRecord &shard);
 
+/// No fewer than the intervals of dims of that which are several of the
+/// view's: UINT64_MAX where they cannot be counted. Of a shard that
+/// `checkInView` accepted, of a view.
+uint64_t mostFlattenedIntervals(const PlanCommon &common,
+                                const ShardRecord &shard);
+
 /// A box of a family as a box of one tensor of a side.
 struct OwnBox {
   const NamedView *view = nullptr;
   std::vector<int64_t> offset, size; // inner dims that the tensor has
+  /// Not empty: it is no box of the tensor itself, which has several dims in
+  /// one, but of one reshaped so.
+  std::vector<int64_t> reshape;
 };
 /// Nothing where the side has no view that has all of the box.
 std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,

@@ -40,6 +40,39 @@ inline std::vector<unsigned> ownDims(const std::vector<ViewDim> &dims,
   return out;
 }
 
+/// How many of those dims, neighbours in the view's order, each dim of its
+/// tensor is made of, row-major: [1, 2] flattens the last two of three into
+/// one. Empty: each is one.
+using DimParts = std::vector<uint8_t>;
+
+/// The dims that each dim of the view's tensor is made of.
+inline std::vector<std::vector<unsigned>>
+flattenedDims(const std::vector<ViewDim> &dims, Permutation order,
+              const DimParts &parts) {
+  std::vector<std::vector<unsigned>> out;
+  std::vector<unsigned> own = ownDims(dims, order);
+  auto next = own.begin();
+  if (parts.empty())
+    for (unsigned dim : own)
+      out.push_back({dim});
+  for (unsigned count : parts) {
+    out.emplace_back(next, next + count);
+    next += count;
+  }
+  return out;
+}
+
+/// Whether the parts are of that many dims, and not each one of its own.
+inline bool areParts(const DimParts &parts, size_t numDims) {
+  size_t sum = 0;
+  for (unsigned count : parts) {
+    if (count == 0)
+      return false;
+    sum += count;
+  }
+  return parts.empty() || (sum == numDims && parts.size() < numDims);
+}
+
 } // namespace dtrt
 
 #endif // DTRT_TYPES_VIEWDIM_H
