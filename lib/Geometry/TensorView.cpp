@@ -119,11 +119,13 @@ private:
   std::vector<Interval> ofCurrent;
 };
 
+/// The first ones.
 std::string textOf(const std::vector<Interval> &intervals) {
+  constexpr size_t kMost = 4;
   std::string text;
-  for (Interval interval : intervals)
-    text += (text.empty() ? "" : ", ") + textOf(interval);
-  return text;
+  for (size_t i = 0; i < std::min(intervals.size(), kMost); ++i)
+    text += (text.empty() ? "" : ", ") + textOf(intervals[i]);
+  return text + (intervals.size() > kMost ? ", ..." : "");
 }
 
 std::string textOf(const std::vector<int64_t> &sizes, const char *between) {

@@ -25,6 +25,9 @@ std::vector<int64_t> readSizes(const Json &json, const std::string &path) {
   std::vector<int64_t> sizes = asIntegers(json, path, -1);
   if (sizes.size() < 2)
     fail(path + " must have two sizes or more");
+  if (sizes.size() > kMaxRank)
+    fail(path + " has " + std::to_string(sizes.size()) +
+         " sizes, more than the limit of " + std::to_string(kMaxRank));
   if (std::count(sizes.begin(), sizes.end(), 0) != 0)
     fail(path + " has a size of 0");
   if (std::count(sizes.begin(), sizes.end(), -1) > 1)

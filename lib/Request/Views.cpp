@@ -97,7 +97,7 @@ std::vector<Interval> readFlatten(const Json &json, const std::string &path) {
   for (size_t i = 0; i < items.size(); ++i) {
     std::string where = path + "[" + std::to_string(i) + "]";
     std::vector<int64_t> ends = asIntegers(items[i], where, 0);
-    if (ends.size() != 2 || ends[0] >= ends[1])
+    if (ends.size() != 2 || ends[0] >= ends[1] || ends[1] >= int64_t(kMaxRank))
       fail(where + " must be [first, last], the numbers of two dims or more");
     if (!out.empty() && ends[0] < out.back().hi)
       fail(where + " begins at dim " + std::to_string(ends[0]) +

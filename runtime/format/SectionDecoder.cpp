@@ -410,14 +410,8 @@ Status CommonDecoder::decodeView(const fb::View &from) {
                        " dims, expected each dim once, and not in order");
     view.order = *order;
   }
-  if (from.parts()) {
-    size_t own = ownDims(view.dims, view.order).size();
+  if (from.parts())
     view.parts.assign(from.parts()->begin(), from.parts()->end());
-    if (view.parts.empty() || !areParts(view.parts, own))
-      return makeError("view ", to.views.size(), " has ", view.parts.size(),
-                       " dims made of its ", own,
-                       " dims, expected these all, and two in one");
-  }
   to.views.push_back(std::move(view));
   return {};
 }

@@ -198,8 +198,12 @@ OwnBox boxIn(const NamedView &view, const std::vector<Interval> &places) {
   return box;
 }
 
-/// Fails unless the sizes of the tensor's dims can be counted.
-Status checkSizes(const NamedView &view) {
+/// Fails unless the tensor's dims are all of the view's, and can be counted.
+Status checkParts(const NamedView &view) {
+  size_t own = ownDims(view.dims, view.order).size();
+  if (!areParts(view.parts, own))
+    return makeError("has ", view.parts.size(), " dims made of its ", own,
+                     " dims, expected these all, and two in one");
   for (const auto &dims : flattenedDims(view.dims, view.order, view.parts)) {
     uint64_t size = 1;
     for (unsigned d : dims)
@@ -324,7 +328,7 @@ Status checkView(const std::vector<Family> &families, const NamedView &view) {
       return makeError("has dim ", d,
                        ", of which it is one index, at another place");
   }
-  return checkSizes(view);
+  return checkParts(view);
 }
 
 Status checkInView(const PlanCommon &common, const ShardRecord &shard,

@@ -177,7 +177,9 @@ TEST(Views, PartsThatAreNotTheDimsAreRefused) {
   for (DimParts parts : {DimParts{1}, {3}, {1, 1}, {0, 2}, {2, 1}}) {
     TestPlan plan = flattenedPlan();
     plan.common.views[1].parts = parts;
-    expectContains(plan.verdict(), "dims made of its 2 dims");
+    expectContains(plan.verdict(), "view 1 'h.{}.k': has " +
+                                       std::to_string(parts.size()) +
+                                       " dims made of its 2 dims");
   }
 }
 
