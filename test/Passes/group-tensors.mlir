@@ -61,3 +61,23 @@ dt.layout @side of @other_numbers on [@m] world 2 {
   dt.place @layers.1.w as <"h.7.x.2" order 1, [{0:8}]> [{"tp"}]
   dt.place @layers.2.w as <"h.1.x.9" order 2, [{0:8}]> [{"tp"}]
 }
+
+// -----
+
+// One layer has other dims in one: it stays by itself.
+// CHECK-LABEL: dt.space @other_dims_in_one
+// CHECK-NEXT: dt.param @w [2, 2, 4, 8] of <param = bf16> named "layers.{}.w" [0] order 0 + [1]
+// CHECK-NEXT: dt.param @layers.2.w [2, 4, 8] of <param = bf16> order 2
+// CHECK: dt.place @w as <"h.{}" [0] order 0 + [1], [{0:2}, {0:4}, {0:8}] parts [1, 2]> [{}, {}, {"tp"}]
+// CHECK-NEXT: dt.place @layers.2.w as <"h.2" order 2, [{0:2}, {0:4}, {0:8}] parts [2, 1]> [{}, {"tp"}]
+dt.space @other_dims_in_one {
+  dt.param @layers.0.w [2, 4, 8] of <param = bf16>
+  dt.param @layers.1.w [2, 4, 8] of <param = bf16>
+  dt.param @layers.2.w [2, 4, 8] of <param = bf16>
+}
+dt.mesh @m <["tp"=2]>
+dt.layout @side of @other_dims_in_one on [@m] world 2 {
+  dt.place @layers.0.w as <"h.0" order 0, [{0:2}, {0:4}, {0:8}] parts [1, 2]> [{}, {"tp"}]
+  dt.place @layers.1.w as <"h.1" order 1, [{0:2}, {0:4}, {0:8}] parts [1, 2]> [{}, {"tp"}]
+  dt.place @layers.2.w as <"h.2" order 2, [{0:2}, {0:4}, {0:8}] parts [2, 1]> [{}, {"tp"}]
+}

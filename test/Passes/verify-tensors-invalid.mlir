@@ -66,3 +66,16 @@ dt.layout @side of @model on [@m] world 2 {
   dt.place @w as <"b" order 1, [{3:6}]> [{}]
 }
 dt.transition @t from @side to @side
+
+// -----
+
+// Three rows of one half, and three others of the other half.
+dt.space @model {
+  dt.param @w [2, 6] of <param = bf16>
+}
+dt.mesh @m <["tp"=2]>
+dt.layout @side of @model on [@m] world 2 {
+  // expected-error@+1 {{places 'a' of @w, but has [0:3), [6:7), [8:10) of dim 0, which is not the same part of each row of its 2 x 6 elements}}
+  dt.place @w as <"a" order 0, [{0:2}, {0:6}] parts [2]> [{"tp" blocks [6, 2, 4]}]
+}
+dt.transition @t from @side to @side

@@ -84,6 +84,12 @@ TEST(Views, PartsThatChangePlacesAreRefused) {
   expectContains(plan.verdict(),
                  "has [11, 12) of dim 0, which view 'h.{}.v' does "
                  "not have there");
+  // Inside one interval of the view.
+  plan = viewedPlan();
+  plan.programs[0].destination[0].dims[1] = {{2, 4}, {0, 2}, {6, 8}};
+  expectContains(
+      plan.verdict(),
+      "has [0, 2) of dim 0, which view 'h.{}.q' does not have there");
 }
 
 TEST(Views, ViewsThatDoNotFitTheirFamilyAreRefused) {
