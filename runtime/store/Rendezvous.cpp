@@ -105,6 +105,11 @@ std::string Rendezvous::idOf() const {
   return id;
 }
 
+/// The key of the names that a rank has shared.
+static std::string sharedList(uint32_t rank) {
+  return "keys/" + std::to_string(rank);
+}
+
 /// Until the deadline, and as long after it as the store may take to answer.
 Rendezvous::Wait Rendezvous::waitUntil(Deadline deadline) const {
   auto answer = std::chrono::duration_cast<Clock::duration>(
@@ -120,8 +125,8 @@ Rendezvous::Wait Rendezvous::coming() const {
 }
 
 /// Of a rank that goes.
-Rendezvous::Wait Rendezvous::regardless() const {
-  return {deadlineIn(std::clamp(limit, kLeastAnswer, kLastWord)),
+Rendezvous::Wait Rendezvous::regardless(double share) const {
+  return {deadlineIn(share * std::clamp(limit, kLeastAnswer, kLastWord)),
           Heed::Nothing};
 }
 
@@ -134,22 +139,37 @@ Status Rendezvous::put(const std::string &name, const std::string &value,
   return client.set(keyOf(name), value, wait);
 }
 
-void Rendezvous::removeOwn() {
+/// A process that was stopped meanwhile has no time left when it goes on, so
+/// that it asks once more.
+Status Rendezvous::removeKey(const std::string &name) {
+  constexpr int kTries = 2;
+  Status removed;
+  for (int i = 0; i < kTries; ++i) {
+    removed = client.remove(keyOf(name), regardless(1.0 / kTries));
+    if (removed.ok())
+      break;
+  }
+  return removed;
+}
+
+/// False: some are left, for the others to remove.
+bool Rendezvous::removeOwn() {
   std::set<std::string> names;
   {
     std::lock_guard<std::mutex> lock(mutex);
     names.swap(own);
     hasLeft = true;
   }
-  Wait wait = regardless();
-  // Last that the rank is here: until then others wait for it to read.
-  std::string here = recordOf(Step::Here, self);
-  bool wasHere = names.erase(here) > 0;
-  for (const std::string &name : names)
-    if (!client.remove(keyOf(name), wait).ok())
-      return;
-  if (wasHere)
-    (void)client.remove(keyOf(here), wait);
+  // Last what others go by: the list from which they remove what this rank
+  // leaves, and that it is here, until when they wait for it to read.
+  std::vector<std::string> ordered;
+  for (const std::string &last : {sharedList(self), recordOf(Step::Here, self)})
+    if (names.erase(last) > 0)
+      ordered.push_back(last);
+  ordered.insert(ordered.begin(), names.begin(), names.end());
+  return std::all_of(
+      ordered.begin(), ordered.end(),
+      [this](const std::string &name) { return removeKey(name).ok(); });
 }
 
 /// The names of what a rank has shared.
@@ -174,12 +194,12 @@ void Rendezvous::sweep(const std::string &ended) {
     names.push_back(verdictOf(step));
   for (uint32_t rank = 0; rank < world; ++rank) {
     std::string number = std::to_string(rank);
-    auto list = client.get(attemptKey(ended, "keys/" + number), wait);
+    auto list = client.get(attemptKey(ended, sharedList(rank)), wait);
     if (!list.ok())
       return;
     for (std::string &name : sharedNames(*list))
       names.push_back(std::move(name));
-    names.push_back("keys/" + number);
+    names.push_back(sharedList(rank));
     names.push_back("alive/" + number);
     for (Step step : kSteps)
       names.push_back(recordOf(step, rank));
@@ -211,8 +231,7 @@ Status Rendezvous::share(const std::string &key, const std::string &value) {
   Wait wait = waitUntil(Clock::now());
   // For those who remove what this process leaves, if it dies.
   if (isNew)
-    DTRT_RETURN_IF_ERROR(
-        put("keys/" + std::to_string(self), keys.dump(), wait));
+    DTRT_RETURN_IF_ERROR(put(sharedList(self), keys.dump(), wait));
   return put("shared/" + key, value, wait);
 }
 
@@ -727,7 +746,8 @@ Result<Decision> Rendezvous::commit(const std::string &note,
 /// The last rank that has read the commit removes what says so. The others
 /// wait for it: one of them may host the store.
 void Rendezvous::leaveCommitted(Deadline end) {
-  removeOwn();
+  if (!removeOwn())
+    return;
   Wait wait = regardless();
   auto count = client.add(keyOf("read"), 1, wait);
   if (!count.ok())

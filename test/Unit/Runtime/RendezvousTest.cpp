@@ -33,6 +33,11 @@ public:
   /// has this in it.
   void loseAfter(const std::string &part) { losesAfter = part; }
   void lose() { lost = true; }
+  /// As many times as this rank removes a key that has this in it.
+  void loseAtRemove(const std::string &part, int times) {
+    losesAtRemove = part;
+    removesToLose = times;
+  }
   void heal() { lost = false; }
   /// Calls wait until `answer`.
   void stick() { stuck = true; }
@@ -73,6 +78,10 @@ public:
   }
   Status remove(const std::string &key) override {
     DTRT_RETURN_IF_ERROR(go());
+    if (key.find(losesAtRemove) != std::string::npos && removesToLose > 0) {
+      --removesToLose;
+      return makeError(ErrorCode::StoreLost, "connection reset");
+    }
     return store->remove(key);
   }
 
@@ -100,7 +109,8 @@ private:
   }
 
   std::shared_ptr<MemoryStore> store;
-  std::string losesAfter, sticksAfter;
+  std::string losesAfter, sticksAfter, losesAtRemove;
+  int removesToLose = 0;
   std::atomic<bool> lost{false};
   std::chrono::microseconds slowness{0};
   std::minstd_rand random{std::random_device()()};
@@ -540,6 +550,33 @@ TEST(Rendezvous, ADeadRanksKeysAreRemoved) {
   survivor->cleanUp();
   world.expectClean();
   EXPECT_TRUE(survivor->allHaveLeft());
+}
+
+/// Of an attempt in which rank 1 shares a key.
+Status attemptThatShares(Rendezvous &ranks) {
+  DTRT_RETURN_IF_ERROR(ranks.gather(arrivalAt("5"), "r", joined));
+  if (ranks.rank() == 1)
+    DTRT_RETURN_IF_ERROR(ranks.share("a key", "of something else"));
+  return statusOf(ranks.commit("", joined));
+}
+
+/// As where a process is stopped while it removes them.
+TEST(Rendezvous, ARankWhoseRemovalFailsOnceRemovesItsKeys) {
+  for (const char *key : {"/done/1", "/shared/", "/keys/1", "/here/1"}) {
+    SCOPED_TRACE(key);
+    Ranks world(2);
+    world.ways[1]->loseAtRemove(key, 1);
+    EXPECT_EQ(world.run(attemptThatShares), std::vector<std::string>(2));
+    world.expectClean();
+  }
+}
+
+TEST(Rendezvous, WhatARankCannotRemoveIsKnownToTheOthers) {
+  Ranks world(2, Seconds(1.5));
+  world.ways[1]->loseAtRemove("/shared/", 1000);
+  world.run(attemptThatShares);
+  for (const std::string &key : world.keysLeft()) // as of a dead rank
+    expectContains(key, "/read");
 }
 
 TEST(Rendezvous, AStoreThatDoesNotAnswerIsNotWaitedForWithoutLimit) {

@@ -132,9 +132,10 @@ private:
   std::string keyOf(const std::string &name) const;
   Wait waitUntil(Deadline deadline) const;
   Wait coming() const;
-  Wait regardless() const;
+  Wait regardless(double share = 1) const;
   Status put(const std::string &name, const std::string &value, Wait wait);
-  void removeOwn();
+  Status removeKey(const std::string &name);
+  bool removeOwn();
   void sweep(const std::string &ended);
   void sweepAborted(const std::string &ended);
 
