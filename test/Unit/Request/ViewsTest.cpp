@@ -141,6 +141,18 @@ TEST(Views, ofEachIndexOfADimThatTheOtherSideUnflattensAreOfEachPart) {
   EXPECT_EQ(viewOf(request.destination, "u").view.shape(), (Ints{3, 2, 3}));
 }
 
+/// Tensor parallelism cuts dim 0 of that view, and nothing dim 1.
+void expectRowsOverTp(const LayoutDecl &layout, const std::string &view) {
+  for (const PlaceDecl &place : layout.places) {
+    if (layout.views[*place.view].name != view)
+      continue;
+    EXPECT_EQ(place.placement.dims[0].splits.front().axis, "tp");
+    EXPECT_TRUE(place.placement.dims[1].splits.empty());
+    return;
+  }
+  FAIL() << "no place of " << view;
+}
+
 TEST(Views, ofAModelTypeKeepTheCutOfADimThatIsNotFlattened) {
   Request request = readGood(
       R"({"model": "llama-tiny.json",
@@ -149,15 +161,7 @@ TEST(Views, ofAModelTypeKeepTheCutOfADimThatIsNotFlattened) {
              "tensor": "layers.*.o", "unflatten": {"0": [2, -1]},
              "permute": [2, 1, 0], "flatten": [[1, 2]]}]},
           "destination": {"world": 1}})");
-  const LayoutDecl &layout = request.source;
-  for (const PlaceDecl &place : layout.places) {
-    if (layout.views[*place.view].name != "layers.7.o")
-      continue;
-    EXPECT_EQ(place.placement.dims[0].splits.front().axis, "tp");
-    EXPECT_TRUE(place.placement.dims[1].splits.empty());
-    return;
-  }
-  FAIL() << "no place of layers.7.o";
+  expectRowsOverTp(request.source, "layers.7.o");
 }
 
 TEST(Views, ofAModelTypeNeedARuleWhereTheDimThatIsCutIsOneWithOthers) {
@@ -177,15 +181,7 @@ TEST(Views, ofAModelTypeAreCutAlongTheSameDimWhereverItStands) {
             {"of": "decoder.layers.*.self_attention.linear_proj.weight",
              "tensor": "layers.*.o", "permute": [1, 0]}]},
           "destination": {"world": 1}})");
-  const LayoutDecl &layout = request.source;
-  for (const PlaceDecl &place : layout.places) {
-    if (layout.views[*place.view].name != "layers.7.o")
-      continue;
-    EXPECT_EQ(place.placement.dims[0].splits.front().axis, "tp");
-    EXPECT_TRUE(place.placement.dims[1].splits.empty());
-    return;
-  }
-  FAIL() << "no place of layers.7.o";
+  expectRowsOverTp(request.source, "layers.7.o");
 }
 
 TEST(Views, haveZerosBehindTheEndOfTheTensor) {
