@@ -129,15 +129,24 @@ class Rank:
         """Processes of one host: staging is shared between them."""
         return self.switch(shared_memory=True)
 
+    def gloo_pages(self):
+        """The source in pages that processes of one host read: one copy."""
+        if not hasattr(self, "pages"):
+            self.pages = {
+                key: dynatrain.paged(tensor, shared=True)
+                for key, tensor in self.source.items()
+            }
+        return self.switch(shared_memory=True, source=self.pages)
+
     def gloo_wire(self):
         """As between hosts: every message goes over gloo."""
         return self.switch(shared_memory=False)
 
-    def switch(self, shared_memory):
+    def switch(self, shared_memory, source=None):
         for tensor in self.target.values():
             tensor.zero_()
         world = dynatrain.World(shared_memory=shared_memory)
-        switch = self.plan.prepare(world, self.source, self.target)
+        switch = self.plan.prepare(world, source or self.source, self.target)
         switch.wait()
         seconds = timed(switch.transfer)
         switch.commit()
@@ -314,7 +323,7 @@ def print_results(found, facts):
         medians[name] = statistics.median(samples)
         print(json.dumps({"method": name, **spread(samples), **facts}))
     wire = statistics.median(r["wire_seconds"] for r in found["gloo_wire"])
-    all_ours = ("loopback", "gloo", "gloo_wire")
+    all_ours = ("loopback", "gloo", "gloo_pages", "gloo_wire")
     ratios = {
         f"{ours}_over_{peer}": round(medians[peer] / medians[ours], 2)
         for ours in all_ours
@@ -341,6 +350,7 @@ def main():
         methods = {
             "memcpy": options.repeats,
             "gloo": options.repeats,
+            "gloo_pages": options.repeats,
             "gloo_wire": options.repeats,
             "bare_c10d": options.repeats,
             "redistribute": 2,

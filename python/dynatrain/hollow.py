@@ -67,11 +67,11 @@ def hollow(
 
 
 @overload
-def paged(what: torch.Tensor) -> torch.Tensor: ...
+def paged(what: torch.Tensor, *, shared: bool = False) -> torch.Tensor: ...
 @overload
-def paged(what: Module) -> Module: ...
+def paged(what: Module, *, shared: bool = False) -> Module: ...
 def paged(
-    what: torch.Tensor | torch.nn.Module,
+    what: torch.Tensor | torch.nn.Module, *, shared: bool = False
 ) -> torch.Tensor | torch.nn.Module:
     """A copy of a tensor in memory that a plan by page can give back page by
     page while the tensor lives; of a module, the module itself, with such
@@ -82,12 +82,25 @@ def paged(
     are not worth it and stay in the memory that torch gives them. On a GPU a
     page is the driver's, 2 MiB or more, and each tensor has pages of its own:
     `page_pool` puts small ones side by side, without a copy.
+
+    `shared`: in memory that processes of one host read from each other,
+    whatever the plan's memory mode; not on GPUs. What goes from such a tensor
+    to a process of the same host is copied once, from where it lies to where it
+    goes. Where any of its source is of such memory, a switch makes its
+    destination of it too. The processes of a switch can read all such memory of
+    each other as long as they hold the switch. A forked process writes into its
+    parent's pages, as with `torch.Tensor.share_memory_`.
     """
     if isinstance(what, torch.nn.Module):
-        return what._apply(paged)
-    made = hollow(what, local_part(what).device)
+        return what._apply(functools.partial(paged, shared=shared))
+    device = local_part(what).device
+    if shared and device.type != "cpu":
+        raise InvalidError(
+            f"paged: only processes on CPUs share pages, not on {device}"
+        )
+    made = hollow(what, device)
     with torch.no_grad():
-        _C.allocate_pages(local_part(made))
+        _C.allocate_pages(local_part(made), shared)
         local_part(made).copy_(local_part(what))
     return made
 

@@ -86,8 +86,9 @@ Overlap overlapOf(const Instruction &staged, const Message &message) {
 class Planner {
 public:
   Planner(const PlanCommon &common, const RankProgram &program,
-          const TransportCaps &caps)
-      : common(common), instructions(program.instructions), caps(caps) {
+          const TransportCaps &caps, const ExecutionOptions &options)
+      : common(common), instructions(program.instructions), caps(caps),
+        options(options), seesAll(options.skipStaging && caps.seesPeerMemory) {
     plan.steps.resize(instructions.size());
     looks = mostLooks(instructions.size());
     for (size_t i = 0; i < instructions.size(); ++i) {
@@ -97,13 +98,16 @@ public:
     }
   }
 
-  void skipStaging();
-  void skipUnpacksOfPeers();
+  void leaveOut();
   void overlapGroups(const RankProgram &program);
   ExecutionPlan finish();
 
 private:
+  void skipStaging();
+  void skipUnpacksOfPeers();
   void skipPacks();
+  bool isReadable(const Instruction &pack) const;
+  bool isReadByAll(const OpenPack &pack) const;
   bool skip(OpenPack &pack);
   void addSends(size_t index, OpenPacks &open);
   bool staysUntil(size_t pack, size_t later);
@@ -118,6 +122,8 @@ private:
   const PlanCommon &common;
   const std::vector<Instruction> &instructions;
   const TransportCaps &caps;
+  const ExecutionOptions &options;
+  const bool seesAll; // whatever devices have is read where it is
   ExecutionPlan plan;
   std::vector<size_t> releases; // ascending
   uint64_t looks = 0;           // left, at other instructions
@@ -137,7 +143,33 @@ bool Planner::staysUntil(size_t pack, size_t later) {
   return true;
 }
 
+/// Whether peers find all that the pack reads.
+bool Planner::isReadable(const Instruction &pack) const {
+  return seesAll ||
+         std::all_of(pack.segments.begin(), pack.segments.end(),
+                     [&](const Segment &segment) {
+                       return segment.side == Side::Source &&
+                              segment.shard < options.readable.size() &&
+                              options.readable[segment.shard];
+                     });
+}
+
+/// Whether all peers to which the pack's bytes go read them where they are.
+bool Planner::isReadByAll(const OpenPack &pack) const {
+  return seesAll ||
+         std::all_of(
+             pack.sends.begin(), pack.sends.end(),
+             [&](const MessagePlace &send) {
+               return caps.isReadBy(
+                   instructions[send.group].messages[send.message].peer);
+             });
+}
+
+/// Nothing of what is looked at before depends on who the readers are: they
+/// come to the same (PeerShards.cpp).
 bool Planner::skip(OpenPack &pack) {
+  if (!isReadByAll(pack))
+    return false;
   plan.steps[pack.index].skipped = true;
   for (const MessagePlace &send : pack.sends)
     plan.steps[send.group].views[send.message] = pack.index;
@@ -178,7 +210,8 @@ void Planner::skipPacks() {
     if (instruction.op == Opcode::Pack && instruction.bytes > 0) {
       open.visit(instruction.slot, instruction.bytes,
                  [&](OpenPack &pack) { return skip(pack); });
-      open.add(instruction, i);
+      if (isReadable(instruction))
+        open.add(instruction, i);
     }
     addSends(i, open);
   }
@@ -233,6 +266,14 @@ void Planner::skipStaging() {
   }
 }
 
+void Planner::leaveOut() {
+  if (seesAll)
+    return skipStaging();
+  if (!caps.readBy.empty() && !options.readable.empty())
+    skipPacks();
+  skipUnpacksOfPeers();
+}
+
 void Planner::overlapGroups(const RankProgram &program) {
   std::vector<std::vector<size_t>> found = overlapsOf(program);
   for (size_t i = 0; i < found.size(); ++i) {
@@ -243,14 +284,16 @@ void Planner::overlapGroups(const RankProgram &program) {
 }
 
 /// What a transport unpacks as it comes still needs a place to come to, unless
-/// it sees the sender's shards.
+/// it sees the sender's shards; what is read in this device's shards needs
+/// none.
 bool Planner::usesStaging(size_t index) const {
   const Instruction &instruction = instructions[index];
   if (isStaged(instruction) && !plan.steps[index].skipped)
     return true;
   for (size_t m = 0; m < instruction.messages.size(); ++m)
     if (!instruction.messages[m].direct &&
-        !(plan.steps[index].views[m] && caps.seesPeerMemory))
+        !(plan.steps[index].views[m] &&
+          (caps.seesPeerMemory || !instruction.messages[m].receive)))
       return true;
   return false;
 }
@@ -267,11 +310,8 @@ ExecutionPlan planExecution(const PlanCommon &common,
                             const RankProgram &program,
                             const TransportCaps &caps,
                             const ExecutionOptions &options) {
-  Planner planner(common, program, caps);
-  if (options.skipStaging && caps.seesPeerMemory)
-    planner.skipStaging();
-  else
-    planner.skipUnpacksOfPeers();
+  Planner planner(common, program, caps, options);
+  planner.leaveOut();
   if (caps.overlaps)
     planner.overlapGroups(program);
   return planner.finish();

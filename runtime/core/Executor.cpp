@@ -2,6 +2,7 @@
 
 #include "dtrt/core/Executor.h"
 
+#include "dtrt/core/PeerShards.h"
 #include "dtrt/format/Collectives.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
@@ -39,7 +40,7 @@ Result<Executor> Executor::prepareAll(LocalStorage &storage,
   if (caps.usesRegions)
     DTRT_RETURN_IF_ERROR(executor.findRegions());
   executor.execution = planExecution(storage.common(), program, caps, options);
-  executor.setViews();
+  executor.setViews(options.peers);
   DTRT_RETURN_IF_ERROR(executor.allocateStaging());
   DTRT_RETURN_IF_ERROR(
       transport.prepareCollectives(storage.common().memberSets));
@@ -58,13 +59,18 @@ Status Executor::findRegions() {
   return {};
 }
 
-void Executor::setViews() {
+void Executor::setViews(const PeerShards *peers) {
   for (Step &step : steps)
     step.view = {&step.segments, storage};
   for (size_t i = 0; i < steps.size(); ++i)
-    for (size_t m = 0; m < steps[i].messages.size(); ++m)
+    for (size_t m = 0; m < steps[i].messages.size(); ++m) {
+      TransportMessage &message = steps[i].messages[m];
       if (auto from = execution.steps[i].views[m])
-        steps[i].messages[m].view = &steps[*from].view;
+        message.view = &steps[*from].view;
+      if (peers && message.receive)
+        message.peerView =
+            peers->viewOf(message.peer, steps[i].instruction->wave);
+    }
 }
 
 /// No arena is needed where all messages go from shard to shard.
@@ -299,6 +305,8 @@ Status Executor::runGroup(size_t index) {
     }
     (message.receive ? statistics.bytesReceived : statistics.bytesSent) +=
         message.bytes;
+    if (!message.receive && prepared.view)
+      statistics.bytesReadByPeers += message.bytes;
     statistics.messages += !step.instruction->collective;
   }
   Status status =

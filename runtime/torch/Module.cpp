@@ -440,6 +440,7 @@ public:
     out["group_seconds"] = stats.groupSeconds;
     out["bytes_sent"] = stats.bytesSent;
     out["bytes_received"] = stats.bytesReceived;
+    out["bytes_read_by_peers"] = stats.bytesReadByPeers;
     out["bytes_copied"] = stats.bytesCopied;
     out["bytes_zeroed"] = stats.bytesZeroed;
     out["messages"] = stats.messages;
@@ -485,6 +486,7 @@ private:
   }
   Status findMemories();
   Status findMemory(Tensor &tensor);
+  void makeAsShared();
   void noteStorages();
   Status connectGpu(std::unique_ptr<Transport> transport, bool compresses);
   Status connectNcclOf(bool digests, bool oneSided);
@@ -527,10 +529,21 @@ Status LiveSwitch::findMemory(Tensor &tensor) {
   return {};
 }
 
+/// A destination is of memory that peers can read where its source is.
+void LiveSwitch::makeAsShared() {
+  bool isShared =
+      std::any_of(memories.begin(), memories.end(),
+                  [](const auto &entry) { return entry.second->isShared(); });
+  if (isShared)
+    for (const auto &[storage, memory] : memories)
+      memory->makeShared();
+}
+
 /// What comes and goes has to be able to.
 Status LiveSwitch::findMemories() {
   for (Tensor &tensor : tensors)
     DTRT_RETURN_IF_ERROR(findMemory(tensor));
+  makeAsShared();
   for (const auto &[storage, memory] : memories)
     DTRT_RETURN_IF_ERROR(memory->prepare());
   for (const Tensor &tensor : tensors) {
@@ -653,14 +666,17 @@ World makeWorld(c10::intrusive_ptr<c10d::Store> store, uint32_t rank,
           makeC10dStore(std::move(store))};
 }
 
-/// Gives a tensor that has no memory one whose pages can go.
-void allocatePages(const at::Tensor &tensor) {
+/// Gives a tensor that has no memory one whose pages can go; `shared`: that
+/// other processes of the host can read.
+void allocatePages(const at::Tensor &tensor, bool shared) {
   if (!isHollow(tensor))
     return;
   uint64_t offset = uint64_t(tensor.storage_offset()) * tensor.element_size();
   auto memory =
       take(memoryOf(tensor.storage().getWeakStorageImpl(), gpuOf(tensor)));
   memory->add(offset, tensor.nbytes());
+  if (shared)
+    memory->makeShared();
   check(statusOf(memory->create(0, offset + tensor.nbytes())));
 }
 

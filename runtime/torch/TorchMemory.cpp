@@ -2,6 +2,8 @@
 
 #include "TorchMemory.h"
 
+#include "dtrt/transport/SharedPages.h"
+
 #include <algorithm>
 
 #include <sys/mman.h>
@@ -29,6 +31,22 @@ void unmap(void *context) {
   delete mapping;
 }
 
+void freeShared(void *context) {
+  auto *mapping = static_cast<Mapping *>(context);
+  SharedPages::ofProcess().free(static_cast<std::byte *>(mapping->start),
+                                mapping->bytes);
+  delete mapping;
+}
+
+/// Addresses without memory in the shared pages; null when there are none.
+at::DataPtr reserveShared(uint64_t bytes) {
+  std::byte *start = SharedPages::ofProcess().reserve(bytes);
+  if (!start)
+    return {};
+  return {start, new Mapping{start, bytes}, &freeShared,
+          at::Device(at::DeviceType::CPU)};
+}
+
 /// Addresses without memory; null when there are none.
 at::DataPtr mapAddresses(uint64_t bytes) {
   void *start = mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -39,7 +57,10 @@ at::DataPtr mapAddresses(uint64_t bytes) {
           at::Device(at::DeviceType::CPU)};
 }
 
-at::DataPtr allocate(c10::StorageImpl &storage, uint64_t bytes) {
+at::DataPtr allocate(c10::StorageImpl &storage, uint64_t bytes, bool shared) {
+  if (shared)
+    if (at::DataPtr made = reserveShared(bytes))
+      return made;
   if (bytes >= kLeastMapped)
     return mapAddresses(bytes);
   try {
@@ -86,7 +107,13 @@ std::string TorchMemory::whyItStays() const {
 }
 
 bool TorchMemory::isMapped(const c10::StorageImpl &storage) const {
-  return storage.data_ptr().get_deleter() == &unmap;
+  auto deleter = storage.data_ptr().get_deleter();
+  return deleter == &unmap || deleter == &freeShared;
+}
+
+bool TorchMemory::isShared() const {
+  auto storage = weak.lock();
+  return storage && storage->data_ptr().get_deleter() == &freeShared;
 }
 
 bool TorchMemory::hasPages() const {
@@ -137,7 +164,7 @@ void TorchMemory::set(c10::StorageImpl &storage, at::DataPtr data,
 }
 
 Status TorchMemory::reserve(c10::StorageImpl &storage) {
-  at::DataPtr data = allocate(storage, needed);
+  at::DataPtr data = allocate(storage, needed, makesShared);
   if (!data)
     return makeError("cannot allocate ", needed,
                      " bytes for a destination tensor");
@@ -176,9 +203,13 @@ Status TorchMemory::release(uint64_t lo, uint64_t hi) {
   auto *start = static_cast<std::byte *>(storage->mutable_data());
   uint64_t bytes = storage->nbytes();
   count(lo, hi, /*add=*/false, [&](uint64_t first, uint64_t last) {
-    if (isMapped(*storage)) {
-      madvise(start + first * page, (last - first) * page, MADV_DONTNEED);
-      mprotect(start + first * page, (last - first) * page, PROT_NONE);
+    std::byte *from = start + first * page;
+    uint64_t length = (last - first) * page;
+    if (isShared()) {
+      SharedPages::ofProcess().close(from, length);
+    } else if (isMapped(*storage)) {
+      madvise(from, length, MADV_DONTNEED);
+      mprotect(from, length, PROT_NONE);
     }
   });
   if (live > 0)

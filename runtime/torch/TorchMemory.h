@@ -15,14 +15,19 @@ namespace dtrt {
 /// The storage of one or several tensors on the host. All of them stay valid
 /// objects: as after `untyped_storage().resize_()` they see what is there now.
 ///
-/// What is made here is a mapping of its own. Its pages come and go one by one;
-/// those that are not there cannot be touched and count for no limit. Storages
-/// of torch's allocators go whole, but their pages go to the system at once,
-/// whatever the allocator does with the addresses.
+/// What is made here is a mapping of its own, or lies in the process's shared
+/// pages. Its pages come and go one by one; those that are not there cannot be
+/// touched and count for no limit. Storages of torch's allocators go whole, but
+/// their pages go to the system at once, whatever the allocator does with the
+/// addresses.
 class TorchMemory : public LiveMemory {
 public:
   explicit TorchMemory(c10::weak_intrusive_ptr<c10::StorageImpl> storage);
 
+  /// Whether it lies in the process's shared pages.
+  bool isShared() const;
+  /// What is made here from now on lies in shared pages, where there are any.
+  void makeShared() { makesShared = true; }
   /// A tensor lies at [offset, offset + bytes) of it, before create or release.
   void add(uint64_t offset, uint64_t bytes);
   /// Why it cannot be given back: tensors that nobody has named lie there too,
@@ -62,6 +67,7 @@ private:
   template <typename Fn> void count(uint64_t lo, uint64_t hi, bool live, Fn fn);
 
   c10::weak_intrusive_ptr<c10::StorageImpl> weak;
+  bool makesShared = false;
   uint64_t page;
   std::optional<Extent> extent;
   uint64_t needed = 0;         // bytes, to the end of the last tensor

@@ -191,6 +191,12 @@ public:
   }
   Status connect(const Digest &digest,
                  const std::vector<uint32_t> &peers) override;
+  Status shareShards(const std::vector<uint64_t> &places) override {
+    return inner->shareShards(places);
+  }
+  const ShardPlaces *placesOf(uint32_t peer) const override {
+    return inner->placesOf(peer);
+  }
   Result<std::byte *> allocateArena(uint64_t bytes) override {
     return inner->allocateArena(bytes);
   }

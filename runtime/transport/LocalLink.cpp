@@ -20,10 +20,12 @@ namespace dtrt {
 namespace {
 
 enum Kind : uint64_t {
-  Shared = 1, // the message lies in the sender's arena
-  Inline,     // the message follows
-  Taken,      // the shared message has been copied
-  Aborted,    // the sender has failed; its error follows
+  InArena = 1, // the message lies in the sender's arena, at `offset`
+  InPages,     // in its shared pages, at `offset`
+  InShards,    // in shards of it that the receiver reads
+  Inline,      // the message follows
+  Taken,       // the message has been copied from where it lay
+  Aborted,     // the sender has failed; its error follows
 };
 
 constexpr size_t kMaxAbortText = 4096;
@@ -75,16 +77,17 @@ Status LocalLink::mapPeerArena(const Parcel &parcel) {
   return {};
 }
 
-void LocalLink::post(const TransportMessage &message,
-                     std::optional<uint64_t> shared) {
+void LocalLink::post(const TransportMessage &message, SentFrom from) {
   if (message.receive) {
     incoming = message;
     return;
   }
   outgoing = message;
-  put({shared ? Shared : Inline, shared.value_or(0), message.bytes});
+  static constexpr Kind kKinds[] = {InArena, InPages, Inline};
+  Kind kind = message.view ? InShards : kKinds[from.memory];
+  put({kind, from.offset, message.bytes});
   body = message.data;
-  bodyLeft = shared ? 0 : message.bytes;
+  bodyLeft = kind == Inline ? message.bytes : 0;
 }
 
 void LocalLink::put(const Frame &frame) {
@@ -188,27 +191,43 @@ Status LocalLink::handle(const Frame &frame) {
     outgoing.reset();
     return {};
   }
-  if ((frame.kind != Shared && frame.kind != Inline) || !incoming)
+  if (frame.kind < InArena || frame.kind > Inline || !incoming)
     return lost("it sent an unexpected frame");
   if (frame.bytes != incoming->bytes)
     return makeError(ErrorCode::Mismatch, name, " sends ", frame.bytes,
                      " bytes, expected ", incoming->bytes);
-  if (frame.kind == Shared)
-    return takeShared(frame);
+  if (frame.kind == InArena)
+    return takeFrom(peerArena.data(), peerArena.bytes(), frame);
+  if (frame.kind == InPages)
+    return takeFrom(peerPages ? peerPages->start : nullptr,
+                    peerPages ? peerPages->bytes : 0, frame);
+  if (frame.kind == InShards)
+    return takeFromShards();
   into = incoming->data;
   intoLeft = incoming->bytes;
   return {};
 }
 
-Status LocalLink::takeShared(const Frame &frame) {
-  if (frame.offset > peerArena.bytes() ||
-      frame.bytes > peerArena.bytes() - frame.offset)
-    return lost("a message beyond its staging");
-  const std::byte *from = peerArena.data() + frame.offset;
+Status LocalLink::takeFrom(const std::byte *memory, uint64_t size,
+                           const Frame &frame) {
+  if (frame.offset > size || frame.bytes > size - frame.offset)
+    return lost("a message beyond its memory");
+  const std::byte *from = memory + frame.offset;
   if (incoming->view)
     DTRT_RETURN_IF_ERROR(unpackMessage(*incoming->view, from));
   else
     memcpy(incoming->data, from, frame.bytes);
+  incoming.reset();
+  owesTaken = true;
+  return {};
+}
+
+Status LocalLink::takeFromShards() {
+  if (!incoming->peerView)
+    return lost("a message in shards that this process does not read");
+  DTRT_RETURN_IF_ERROR(incoming->view
+                           ? copyMessage(*incoming->peerView, *incoming->view)
+                           : packMessage(*incoming->peerView, incoming->data));
   incoming.reset();
   owesTaken = true;
   return {};

@@ -1,9 +1,10 @@
 //===- LocalLink.h - Messages of one pair inside a host ---------*- C++ -*-===//
 //
 // One socket per pair carries frames both ways. A sender says where in its
-// arena a message lies, and the receiver that it has taken it; a message that
-// lies elsewhere follows its frame. A frame of the next group may be there
-// already: nothing is read beyond what the group under way needs.
+// arena or in its shared pages a message lies, or that it is in its shards, and
+// the receiver that it has taken it; a message that lies elsewhere follows its
+// frame. A frame of the next group may be there already: nothing is read beyond
+// what the group under way needs.
 //
 //===----------------------------------------------------------------------===//
 
@@ -44,6 +45,12 @@ private:
 /// Lets memory neither grow nor shrink any more, and others only read it.
 bool sealSharedMemory(const Descriptor &memory);
 
+/// Where a rank has what it sends.
+struct SentFrom {
+  enum Memory { Arena, Pages, Elsewhere } memory = Elsewhere;
+  uint64_t offset = 0;
+};
+
 class LocalLink {
 public:
   /// `name`: of the peer, in errors; `peer`: its rank.
@@ -55,10 +62,12 @@ public:
   /// What the peer has handed over; nothing, where it has no arena.
   Status mapPeerArena(const Parcel &parcel);
 
-  /// Adds a message of the group under way; at most one each way. `shared`:
-  /// where in this rank's arena a sent message lies, unless elsewhere.
-  void post(const TransportMessage &message,
-            std::optional<uint64_t> shared = std::nullopt);
+  /// What this rank reads of the peer's pages; must outlive the link's groups.
+  void readPages(const ShardPlaces &of) { peerPages = &of; }
+
+  /// Adds a message of the group under way; at most one each way. `from`: of
+  /// one that is sent, unless it lies in the shards of its view.
+  void post(const TransportMessage &message, SentFrom from = {});
   /// Whether the group's messages are done; the peer has its own view of it.
   bool done() const { return !incoming && !outgoing && outputLeft() == 0; }
   /// What to poll the socket for.
@@ -73,7 +82,7 @@ public:
 private:
   struct Frame {
     uint64_t kind = 0;
-    uint64_t offset = 0; // in the sender's arena
+    uint64_t offset = 0; // in the sender's arena or pages
     uint64_t bytes = 0;
   };
 
@@ -82,7 +91,8 @@ private:
   Status write();
   Status read();
   Status handle(const Frame &frame);
-  Status takeShared(const Frame &frame);
+  Status takeFrom(const std::byte *memory, uint64_t size, const Frame &frame);
+  Status takeFromShards();
   Status finishBody();
   Status lost(const std::string &reason) const;
   std::string nameOfPending() const;
@@ -91,6 +101,7 @@ private:
   GoneRanks peer; // when it is lost
   Descriptor stream;
   PeerArena peerArena;
+  const ShardPlaces *peerPages = nullptr;
   std::optional<TransportMessage> incoming, outgoing;
   bool owesTaken = false;
 

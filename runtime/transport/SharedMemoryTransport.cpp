@@ -2,8 +2,11 @@
 
 #include "dtrt/transport/SharedMemoryTransport.h"
 
+#include "dtrt/transport/SharedPages.h"
+
 #include "LocalHandshake.h"
 #include "LocalLink.h"
+#include "PeerPages.h"
 
 #include <algorithm>
 #include <cstring>
@@ -91,6 +94,11 @@ public:
       return nullptr;
     return arena.allocate(bytes);
   }
+  Status shareShards(const std::vector<uint64_t> &places) override;
+  const ShardPlaces *placesOf(uint32_t peer) const override {
+    auto found = peerPages.find(peer);
+    return found == peerPages.end() ? nullptr : &found->second.places();
+  }
   Status registerArena(std::byte *data, uint64_t bytes) override;
   Status begin(const std::vector<TransportMessage> &messages) override;
   Status end() override;
@@ -122,6 +130,8 @@ private:
   Status shakeHands(LocalHandshake &handshake);
   std::string nameOf(uint32_t device) const;
   Status waitForParcel(const Descriptor &socket, Parcel &parcel);
+  Status exchangePages(const std::vector<uint64_t> &places);
+  SentFrom placeOf(const TransportMessage &message) const;
   Status post(const std::vector<TransportMessage> &messages);
   Status awaitLinks();
   Status await();
@@ -144,6 +154,8 @@ private:
   Descriptor wake;                    // readable once aborted
   SharedArena arena;
   std::map<uint32_t, LocalLink> links; // by device
+  std::map<uint32_t, PeerPages> peerPages;
+  Peers readBy;
   Clock::time_point deadline;
   std::vector<TransportMessage> far; // of the group under way
   std::vector<LocalLink *> near;     // likewise, with messages left
@@ -224,6 +236,9 @@ TransportCaps SharedMemoryTransport::caps() const {
   for (const auto &[peer, link] : links)
     caps.unpacksFrom.push_back(peer);
   caps.sameHost = caps.unpacksFrom;
+  for (const auto &[peer, pages] : peerPages)
+    caps.readsFrom.push_back(peer);
+  caps.readBy = readBy;
   return caps;
 }
 
@@ -267,6 +282,45 @@ Status SharedMemoryTransport::waitForParcel(const Descriptor &socket,
     }
     DTRT_RETURN_IF_ERROR(await(socket));
   }
+}
+
+/// Every rank hands its pages to its links, or says that it has none, and says
+/// whose it can read. Where the system refuses to map them, messages are
+/// packed.
+Status
+SharedMemoryTransport::exchangePages(const std::vector<uint64_t> &places) {
+  SharedTable table(places);
+  for (auto &[peer, link] : links)
+    DTRT_RETURN_IF_ERROR(
+        sendParcel(link.socket(), table.offset(), table.descriptor()));
+  for (auto &[peer, link] : links) {
+    Parcel parcel;
+    DTRT_RETURN_IF_ERROR(waitForParcel(link.socket(), parcel));
+    if (parcel.attached) {
+      auto pages = PeerPages::map(parcel);
+      if (pages.ok())
+        link.readPages(
+            peerPages.emplace(peer, std::move(*pages)).first->second.places());
+      else if (!pages.status().is(ErrorCode::System))
+        return makeError(pages.status().code(), nameOf(peer), ": ",
+                         pages.status().message());
+    }
+    DTRT_RETURN_IF_ERROR(sendParcel(link.socket(), peerPages.count(peer), -1));
+  }
+  for (auto &[peer, link] : links) {
+    Parcel answer;
+    DTRT_RETURN_IF_ERROR(waitForParcel(link.socket(), answer));
+    if (answer.number)
+      readBy.push_back(peer);
+  }
+  return {};
+}
+
+Status SharedMemoryTransport::shareShards(const std::vector<uint64_t> &places) {
+  DTRT_RETURN_IF_ERROR(inner->shareShards(places));
+  DTRT_RETURN_IF_ERROR(enter());
+  setDeadline();
+  return leaveGroup(exchangePages(places));
 }
 
 /// Every rank hands its arena to its links, or says that it has none.
@@ -334,6 +388,19 @@ Status SharedMemoryTransport::await() {
   return {};
 }
 
+/// Where a message lies that its receiver can copy.
+SentFrom SharedMemoryTransport::placeOf(const TransportMessage &message) const {
+  if (message.receive || message.view)
+    return {};
+  if (auto at = arena.offsetOf(message.data, message.bytes))
+    return {SentFrom::Arena, *at};
+  if (std::binary_search(readBy.begin(), readBy.end(), message.peer))
+    if (auto at =
+            SharedPages::ofProcess().offsetOf(message.data, message.bytes))
+      return {SentFrom::Pages, *at};
+  return {};
+}
+
 Status
 SharedMemoryTransport::post(const std::vector<TransportMessage> &messages) {
   far.clear();
@@ -345,10 +412,7 @@ SharedMemoryTransport::post(const std::vector<TransportMessage> &messages) {
     }
     if (message.bytes == 0)
       continue;
-    std::optional<uint64_t> shared;
-    if (!message.receive)
-      shared = arena.offsetOf(message.data, message.bytes);
-    link->second.post(message, shared);
+    link->second.post(message, placeOf(message));
     if (std::find(near.begin(), near.end(), &link->second) == near.end())
       near.push_back(&link->second);
   }

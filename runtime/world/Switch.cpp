@@ -3,6 +3,7 @@
 #include "dtrt/world/Switch.h"
 
 #include "LossNote.h"
+#include "dtrt/transport/SharedShards.h"
 #include "dtrt/verify/VerifyOnce.h"
 
 #include <algorithm>
@@ -400,9 +401,10 @@ Status Switch::readVerdict(const std::string &verdict) {
   return {};
 }
 
-static Result<std::unique_ptr<ProgramRunner>> runOnHost(LocalStorage &storage,
-                                                        Transport &transport) {
-  auto prepared = Executor::prepare(storage, transport);
+static Result<std::unique_ptr<ProgramRunner>>
+runOnHost(LocalStorage &storage, Transport &transport,
+          const ExecutionOptions &options) {
+  auto prepared = Executor::prepare(storage, transport, options);
   DTRT_RETURN_IF_ERROR(prepared);
   return std::unique_ptr<ProgramRunner>(
       std::make_unique<Executor>(std::move(*prepared)));
@@ -411,8 +413,12 @@ static Result<std::unique_ptr<ProgramRunner>> runOnHost(LocalStorage &storage,
 /// The runner is made for a transport that knows its peers.
 Status Switch::meet(const MakeRunner &make) {
   DTRT_RETURN_IF_ERROR(transport->connect(plan->digest(), peersOf(program)));
-  auto made =
-      make ? make(*storage, *transport) : runOnHost(*storage, *transport);
+  ExecutionOptions options;
+  auto peers = shareShards(*plan, *storage, *transport, options);
+  DTRT_RETURN_IF_ERROR(peers);
+  peerShards = std::move(*peers);
+  auto made = make ? make(*storage, *transport)
+                   : runOnHost(*storage, *transport, options);
   DTRT_RETURN_IF_ERROR(made);
   runner = std::move(*made);
   return transport->registerArena(runner->staging(), program.stagingBytes);

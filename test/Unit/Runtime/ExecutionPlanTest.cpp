@@ -42,12 +42,13 @@ TransportCaps seesAll() {
 
 class Planned {
 public:
-  Planned(std::vector<Instruction> instructions, const TransportCaps &caps) {
+  Planned(std::vector<Instruction> instructions, const TransportCaps &caps,
+          const std::vector<bool> &readable = {}) {
     PlanCommon common;
     common.families.resize(1);
     program.instructions = std::move(instructions);
     program.stagingBytes = 20;
-    plan = planExecution(common, program, caps, {true});
+    plan = planExecution(common, program, caps, {true, readable});
   }
   std::vector<size_t> skipped() const {
     std::vector<size_t> list;
@@ -116,6 +117,54 @@ TEST(ExecutionPlan, KeepsAnUnpackIntoWhatIsCreatedAfterItsMessage) {
   instructions.insert(instructions.begin() + 2,
                       workOf(Opcode::Create, Side::Destination));
   EXPECT_EQ(Planned(instructions, seesAll()).skipped(), List{0});
+}
+
+namespace {
+
+/// Ten bytes of source shard 1 to devices 1 and 3.
+std::vector<Instruction> toTwo() {
+  Instruction pack = packOf(0, 10);
+  pack.segments.resize(1);
+  pack.segments[0].shard = 1;
+  return {pack, groupOf({message(false, 1, 0, 10)}),
+          groupOf({message(false, 3, 0, 10)})};
+}
+
+TransportCaps readBy(std::vector<uint32_t> peers) {
+  TransportCaps caps;
+  caps.readBy = std::move(peers);
+  return caps;
+}
+
+} // namespace
+
+TEST(ExecutionPlan, LeavesOutPacksOfWhatAllTheirReceiversRead) {
+  Planned planned(toTwo(), readBy({1, 3}), {false, true});
+  EXPECT_EQ(planned.skipped(), List{0});
+  EXPECT_EQ(planned.plan.steps[1].views[0], 0u);
+  EXPECT_EQ(planned.plan.steps[2].views[0], 0u);
+  EXPECT_FALSE(planned.plan.needsStaging);
+  for (const std::vector<bool> &readable :
+       std::vector<std::vector<bool>>{{}, {true}, {true, false}})
+    EXPECT_EQ(Planned(toTwo(), readBy({1, 3}), readable).skipped(), List{});
+}
+
+TEST(ExecutionPlan, KeepsAPackThatAReceiverDoesNotRead) {
+  for (const std::vector<uint32_t> &readers :
+       std::vector<std::vector<uint32_t>>{{}, {1}, {3}, {2, 4}}) {
+    Planned planned(toTwo(), readBy(readers), {false, true});
+    EXPECT_EQ(planned.skipped(), List{});
+    EXPECT_EQ(planned.plan.steps[1].views[0], std::nullopt);
+    EXPECT_TRUE(planned.plan.needsStaging);
+  }
+}
+
+/// Not of a destination, which peers cannot read.
+TEST(ExecutionPlan, KeepsAPackOfWhatIsPassedOn) {
+  auto instructions = toTwo();
+  instructions[0].segments[0].side = Side::Destination;
+  EXPECT_EQ(Planned(instructions, readBy({1, 3}), {true, true}).skipped(),
+            List{});
 }
 
 TEST(ExecutionPlan, IsPrinted) {

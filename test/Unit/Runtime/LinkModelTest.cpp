@@ -272,7 +272,7 @@ private:
     memset(data, int(valueOf(self.group, rank, message.to)), kBytes);
     link(rank, message.to)
         .post({false, message.to, data, kBytes},
-              message.shared ? std::optional<uint64_t>(slot) : std::nullopt);
+              message.shared ? SentFrom{SentFrom::Arena, slot} : SentFrom());
   }
 
   void end(uint32_t rank) {

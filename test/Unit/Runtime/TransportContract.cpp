@@ -7,9 +7,13 @@
 #include "dtrt/core/ArenaStorage.h"
 #include "dtrt/core/CheckPattern.h"
 #include "dtrt/core/Executor.h"
+#include "dtrt/transport/SharedPages.h"
+#include "dtrt/transport/SharedShards.h"
 
 #include <map>
+#include <random>
 #include <thread>
+#include <unistd.h>
 
 using namespace dtrt;
 using namespace dtrt::test;
@@ -206,36 +210,98 @@ TEST_P(TransportContract, RunsCollectives) {
   }));
 }
 
+namespace {
+
+Status expectDestination(const LocalStorage &storage) {
+  CheckReport report;
+  for (uint32_t i = 0; i < storage.program().destination.size(); ++i)
+    checkDestination(storage, i, report);
+  if (report.mismatches > 0)
+    return makeError(report.mismatches, " of ", report.bytesChecked,
+                     " bytes are wrong: ", report.first.front());
+  return {};
+}
+
+/// A device's part in the plan. Peers that the transport lets do so read its
+/// source shards where they lie in `memory`.
+Status runDevice(const PlanReader &plan, Transport &transport,
+                 const MemorySource &memory) {
+  auto program = plan.program(transport.device());
+  DTRT_RETURN_IF_ERROR(program);
+  auto storage = ArenaStorage::allocate(plan.common(), *program, memory);
+  DTRT_RETURN_IF_ERROR(storage);
+  for (uint32_t i = 0; i < program->source.size(); ++i)
+    fillSource(**storage, i);
+  DTRT_RETURN_IF_ERROR(transport.connect(plan.digest(), peersOf(*program)));
+  ExecutionOptions options;
+  auto peers = shareShards(plan, **storage, transport, options);
+  DTRT_RETURN_IF_ERROR(peers);
+  auto executor = Executor::prepare(**storage, transport, options);
+  DTRT_RETURN_IF_ERROR(executor);
+  DTRT_RETURN_IF_ERROR(
+      transport.registerArena(executor->staging(), program->stagingBytes));
+  DTRT_RETURN_IF_ERROR(executor->run());
+  DTRT_RETURN_IF_ERROR(expectDestination(**storage));
+  transport.leave(); // before what it has registered goes
+  return {};
+}
+
+} // namespace
+
 TEST_P(TransportContract, RunsPlansWithEveryByteInPlace) {
   for (const TestPlan &test :
        {reshapePlan(), forwardingPlan(), reshapePlan(MemoryMode::Flat)}) {
     PlanReader plan = test.reader();
     auto world = GetParam().make(plan.devices(), kAmple);
-    auto errors =
-        runDevices(*world, plan.devices(), [&](Transport &transport) -> Status {
-          auto program = plan.program(transport.device());
-          DTRT_RETURN_IF_ERROR(program);
-          auto storage = ArenaStorage::allocate(plan.common(), *program);
-          DTRT_RETURN_IF_ERROR(storage);
-          for (uint32_t i = 0; i < program->source.size(); ++i)
-            fillSource(**storage, i);
-          DTRT_RETURN_IF_ERROR(
-              transport.connect(plan.digest(), peersOf(*program)));
-          auto executor = Executor::prepare(**storage, transport);
-          DTRT_RETURN_IF_ERROR(executor);
-          DTRT_RETURN_IF_ERROR(transport.registerArena(executor->staging(),
-                                                       program->stagingBytes));
-          DTRT_RETURN_IF_ERROR(executor->run());
-          CheckReport report;
-          for (uint32_t i = 0; i < program->destination.size(); ++i)
-            checkDestination(**storage, i, report);
-          transport.leave(); // before what it has registered goes
-          if (report.mismatches > 0)
-            return makeError(report.mismatches, " of ", report.bytesChecked,
-                             " bytes are wrong: ", report.first.front());
-          return {};
-        });
-    expectNoErrors(errors);
+    expectNoErrors(
+        runDevices(*world, plan.devices(), [&](Transport &transport) {
+          return runDevice(plan, transport, {});
+        }));
+  }
+}
+
+namespace {
+
+/// Pages that processes of a host share, as trainers have them.
+MemorySource sharedPages() {
+  SharedPages &pages = SharedPages::ofProcess();
+  auto sizes = std::make_shared<std::map<std::byte *, uint64_t>>();
+  MemorySource source;
+  source.page = uint64_t(sysconf(_SC_PAGESIZE));
+  source.allocate = [&, sizes](uint64_t bytes) {
+    std::byte *start = pages.reserve(bytes);
+    if (start && pages.open(start, bytes))
+      (*sizes)[start] = bytes;
+    return start;
+  };
+  source.free = [&, sizes](std::byte *start) {
+    pages.free(start, sizes->at(start));
+  };
+  source.discard = [&](std::byte *start, uint64_t bytes) {
+    pages.close(start, bytes);
+    pages.open(start, bytes);
+  };
+  return source;
+}
+
+} // namespace
+
+TEST_P(TransportContract, RunsPlansWhosePeersMayReadTheirShards) {
+  uint64_t seed = std::random_device()();
+  std::mt19937_64 rng(seed);
+  std::vector<TestPlan> tests = {reshapePlan(), forwardingPlan(),
+                                 collectivePlan(),
+                                 reshapePlan(MemoryMode::Flat)};
+  for (int i = 0; i < 20; ++i)
+    tests.push_back(anyPlan(rng));
+  for (const TestPlan &test : tests) {
+    PlanReader plan = test.reader();
+    auto world = GetParam().make(plan.devices(), kAmple);
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    expectNoErrors(
+        runDevices(*world, plan.devices(), [&](Transport &transport) {
+          return runDevice(plan, transport, sharedPages());
+        }));
   }
 }
 

@@ -10,6 +10,7 @@
 #include "dtrt/transport/LoopbackTransport.h"
 #include "dtrt/transport/SharedMemoryTransport.h"
 
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <random>
@@ -134,6 +135,55 @@ private:
   std::map<uint32_t, std::unique_ptr<Transport>> ends;
 };
 
+/// Half of the peers do not read this rank's shards: to these it packs.
+class PartlyRead : public Borrowed {
+public:
+  explicit PartlyRead(Transport &inner) : Borrowed(inner) {}
+  TransportCaps caps() const override {
+    TransportCaps caps = inner.caps();
+    auto isBlind = [&](uint32_t peer) { return (peer + device()) % 2 == 0; };
+    caps.readBy.erase(
+        std::remove_if(caps.readBy.begin(), caps.readBy.end(), isBlind),
+        caps.readBy.end());
+    return caps;
+  }
+  Status shareShards(const std::vector<uint64_t> &places) override {
+    return inner.shareShards(places);
+  }
+  const ShardPlaces *placesOf(uint32_t peer) const override {
+    return inner.placesOf(peer);
+  }
+  Result<std::byte *> allocateArena(uint64_t bytes) override {
+    return inner.allocateArena(bytes);
+  }
+  Status registerArena(std::byte *data, uint64_t bytes) override {
+    return inner.registerArena(data, bytes);
+  }
+  Status begin(const std::vector<TransportMessage> &messages) override {
+    return inner.begin(messages);
+  }
+  Status end() override { return inner.end(); }
+};
+
+class PartlyReadHost : public TransportWorld {
+public:
+  PartlyReadHost(const std::vector<uint32_t> &devices, double timeoutSeconds)
+      : host(devices, timeoutSeconds) {
+    for (uint32_t device : devices)
+      ends.emplace(device, host.endpoint(device));
+  }
+  Transport &endpoint(uint32_t device) override { return ends.at(device); }
+
+private:
+  OneHost host;
+  std::map<uint32_t, PartlyRead> ends;
+};
+
+std::unique_ptr<TransportWorld>
+makePartlyRead(const std::vector<uint32_t> &devices, double timeoutSeconds) {
+  return std::make_unique<PartlyReadHost>(devices, timeoutSeconds);
+}
+
 std::unique_ptr<TransportWorld>
 makeOneHost(const std::vector<uint32_t> &devices, double timeoutSeconds) {
   return std::make_unique<OneHost>(devices, timeoutSeconds);
@@ -160,6 +210,7 @@ INSTANTIATE_TEST_SUITE_P(
                     TransportCase{"adversarial", makeAdversarial,
                                   /*comparesPlans=*/false},
                     TransportCase{"shared_memory", makeOneHost},
+                    TransportCase{"shared_memory_partly_read", makePartlyRead},
                     wrapped<digests>("loopback_digests"),
                     wrapped<split>("loopback_split"),
                     wrapped<compressed>("loopback_compressed"),

@@ -18,6 +18,8 @@
 
 namespace dtrt {
 
+class PeerShards;
+
 /// One instruction, as it is carried out.
 struct PlannedStep {
   /// Pack, Unpack: left out, as the messages go from or to the shards.
@@ -42,6 +44,12 @@ struct ExecutionOptions {
   /// the transport sees the peers' memory. If not, the program is run to the
   /// letter, as other transports do.
   bool skipStaging = false;
+  /// By source shard, whether peers that read this device's shards
+  /// (TransportCaps::readBy) find all of it there. Messages to them of nothing
+  /// else stay in the shards. Empty: none.
+  std::vector<bool> readable = {};
+  /// What can be read of peers; null: nothing. Must outlive the executor.
+  const PeerShards *peers = nullptr;
 };
 
 ExecutionPlan planExecution(const PlanCommon &common,

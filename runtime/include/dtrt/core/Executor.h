@@ -23,6 +23,9 @@ struct StepTime {
 struct ExecutionStats {
   uint64_t bytesSent = 0;
   uint64_t bytesReceived = 0;
+  /// Of those sent: not packed, as their receivers read them in this device's
+  /// shards.
+  uint64_t bytesReadByPeers = 0;
   /// By copies of the program, without what stays in mode flat
   /// (StayingStates.h); tensors that are given for both sides included.
   uint64_t bytesCopied = 0;
@@ -114,7 +117,7 @@ private:
   Status runGroup(size_t index);
   Status runMessages(size_t index);
   Status runCollective(size_t index);
-  void setViews();
+  void setViews(const PeerShards *peers);
   Status allocateStaging();
   void touchStaging(uint64_t slot, uint64_t bytes);
 

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <vector>
 
 namespace dtrt {
 
@@ -36,6 +37,8 @@ struct TransportMessage {
   const MessageRegions *regions = nullptr;
   /// It lies in the host's memory, wherever others do.
   bool onHost = false;
+  /// Receive: where the peer has the bytes, if it leaves them in its shards.
+  const MessageView *peerView = nullptr;
 };
 
 /// A member's part in a library's collective. Memory is blocks, as
@@ -48,6 +51,15 @@ struct CollectiveCall {
   std::byte *give = nullptr, *get = nullptr; // null: no blocks
   /// What is in the blocks, by pair: for transports that look at it.
   const std::vector<TransportMessage> *messages = nullptr;
+};
+
+/// Where a peer's source buffers lie, in memory of it that this process reads:
+/// bytes from `start`, in the order of `sourcePlaces` (PeerShards.h).
+struct ShardPlaces {
+  static constexpr uint64_t kNowhere = UINT64_MAX;
+  const std::byte *start = nullptr;
+  uint64_t bytes = 0; // of that memory
+  std::vector<uint64_t> places;
 };
 
 /// What a transport can do beyond moving bytes.
@@ -66,9 +78,16 @@ struct TransportCaps {
   /// Devices, ascending, whose messages never leave the host; both ends know it
   /// of each other.
   std::vector<uint32_t> sameHost;
+  /// Devices, ascending, whose source shards this process reads (`placesOf`),
+  /// and those that read this one's. A message to the latter may have a view of
+  /// shards that have a place, in place of `data`.
+  std::vector<uint32_t> readsFrom, readBy;
 
   bool isOnSameHost(uint32_t peer) const {
     return std::binary_search(sameHost.begin(), sameHost.end(), peer);
+  }
+  bool isReadBy(uint32_t peer) const {
+    return std::binary_search(readBy.begin(), readBy.end(), peer);
   }
   bool unpacksFromPeer(uint32_t peer) const {
     return std::binary_search(unpacksFrom.begin(), unpacksFrom.end(), peer);
@@ -88,6 +107,16 @@ public:
   /// Collective; called once before the first group.
   virtual Status connect(const Digest &digest,
                          const std::vector<uint32_t> &peers) = 0;
+  /// After `connect`, on all ranks, at most once: lets peers of this host read
+  /// what this process has in its SharedPages. `places`: offsets there, of all
+  /// source buffers. Who can read whom is in `caps` afterwards.
+  virtual Status shareShards(const std::vector<uint64_t> & /*places*/) {
+    return {};
+  }
+  /// Of a device of `caps().readsFrom`; null: of any other.
+  virtual const ShardPlaces *placesOf(uint32_t /*peer*/) const {
+    return nullptr;
+  }
   /// After `connect`: memory for the staging arena, zeroed, which stays the
   /// transport's and stays until it is destroyed; null: the caller's own will
   /// do. At most once.

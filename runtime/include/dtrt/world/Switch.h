@@ -25,6 +25,7 @@
 
 #include "dtrt/core/Executor.h"
 #include "dtrt/core/LiveStorage.h"
+#include "dtrt/core/PeerShards.h"
 #include "dtrt/core/TensorBinding.h"
 #include "dtrt/store/Rendezvous.h"
 #include "dtrt/transport/Secret.h"
@@ -144,8 +145,9 @@ private:
   std::string preparedNote, transferNote;
   std::unique_ptr<LiveStorage> storage;
   std::unique_ptr<Transport> transport;
-  std::unique_ptr<ProgramRunner> runner; // before the transport goes
-  std::unique_ptr<Watch> watching;       // while the rank is at work
+  std::unique_ptr<PeerShards> peerShards; // in memory of the transport's
+  std::unique_ptr<ProgramRunner> runner;  // before the transport goes
+  std::unique_ptr<Watch> watching;        // while the rank is at work
   bool warm = false;
   std::atomic<bool> hasLost{false}; // of the source, with the first byte
   bool hasArrived = false;          // all that this rank gets
