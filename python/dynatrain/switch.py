@@ -234,6 +234,9 @@ class Switch:
     def stats(self) -> dict[str, Any]:
         """Bytes, messages and seconds of this process's transfer.
 
+        ``bytes_read_by_peers``: of ``bytes_sent``, what was not packed, as
+        processes of this host have copied it from shared pages (`paged`).
+
         ``compressed``: for each state that this process has sent over links
         that the plan compresses, its bytes, and those that were sent for
         them."""

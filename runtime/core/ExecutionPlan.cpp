@@ -156,13 +156,11 @@ bool Planner::isReadable(const Instruction &pack) const {
 
 /// Whether all peers to which the pack's bytes go read them where they are.
 bool Planner::isReadByAll(const OpenPack &pack) const {
-  return seesAll ||
-         std::all_of(
-             pack.sends.begin(), pack.sends.end(),
-             [&](const MessagePlace &send) {
-               return caps.isReadBy(
-                   instructions[send.group].messages[send.message].peer);
-             });
+  auto reads = [&](const MessagePlace &send) {
+    const Message &message = instructions[send.group].messages[send.message];
+    return caps.isReadBy(message.peer);
+  };
+  return seesAll || std::all_of(pack.sends.begin(), pack.sends.end(), reads);
 }
 
 /// Nothing of what is looked at before depends on who the readers are: they
