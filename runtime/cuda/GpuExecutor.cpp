@@ -330,9 +330,12 @@ Status GpuExecutor::State::prepare(const GpuExecutorOptions &options) {
   return prepareQueues();
 }
 
+/// A call that came back after the run had failed may have put something on a
+/// stream since.
 GpuExecutor::State::~State() {
   UseGpu use(gpu);
   dropGraph();
+  (void)drain(/*failed=*/true);
 }
 
 //===----------------------------------------------------------------------===//

@@ -365,6 +365,24 @@ private:
   std::byte *arena = nullptr;
 };
 
+/// The same, whose caller gives up before the calls have come back.
+class LateStreams : public BreakingStreams {
+public:
+  LateStreams() : BreakingStreams(-1) {}
+  void start(std::function<Status()> enqueueAll) override {
+    late = std::move(enqueueAll);
+  }
+  Status await(size_t, const std::function<bool()> &) override {
+    return makeError("out of patience");
+  }
+  Status finish() override { return makeError("out of patience"); }
+  /// Lets go of what they use, as a thread does that was in them.
+  Status comeBack() { return std::exchange(late, {})(); }
+
+private:
+  std::function<Status()> late;
+};
+
 template <typename Breaking> void expectNothingLeft() {
   PlanReader plan = wavesPlan().reader();
   auto program = plan.program(0);
@@ -394,6 +412,25 @@ TEST(GpuExecutor, AFailureLeavesNothingOnTheGpu) {
 
 TEST(GpuExecutor, AFailureOfAGroupOnAStreamLeavesNothingOnTheGpu) {
   expectNothingLeft<BreakingStreams>();
+}
+
+TEST(GpuExecutor, CallsThatComeBackLateLeaveNothingOnTheGpu) {
+  PlanReader plan = wavesPlan().reader();
+  auto program = plan.program(0);
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    FakeGpuOptions gpus;
+    gpus.seed = seed;
+    resetFakeGpus(gpus);
+    LateStreams transport;
+    auto storage = ArenaStorage::allocate(plan.common(), *program, gpuMemory());
+    auto executor = GpuExecutor::prepare(**storage, transport, {&plan});
+    ASSERT_TRUE(executor.ok()) << executor.status().message();
+    Status status = (*executor)->run();
+    EXPECT_NE(status.message().find("out of patience"), std::string::npos);
+    executor->reset();
+    EXPECT_TRUE(transport.comeBack().ok());
+    EXPECT_EQ(fakeGpuPending(), 0u) << "seed " << seed;
+  }
 }
 
 TEST(GpuExecutorInFlatMemory, ADriverWithTooFewPagesIsAnErrorWithItsPlace) {
