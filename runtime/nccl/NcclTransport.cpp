@@ -146,11 +146,6 @@ bool mayCaptureMessages() {
 struct NcclTransport::State : std::enable_shared_from_this<State> {
   State(NcclOptions options, uint32_t rank)
       : communicator(std::move(options), rank) {}
-  /// A job may have put something on the stream after its group had failed.
-  ~State() {
-    if (stream.get())
-      comeToRest();
-  }
 
   Status enqueue(const std::vector<TransportMessage> &messages,
                  cudaStream_t stream);

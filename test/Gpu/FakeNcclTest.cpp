@@ -208,6 +208,7 @@ TEST(FakeNccl, NoticesTwoCommunicatorsAtWorkOnOneGpu) {
   std::swap(first, ranks.comms);
   ranks.abort();
   EXPECT_TRUE(ranks.restsInTheEnd());
+  EXPECT_EQ(cudaStreamSynchronize(another), cudaSuccess);
   cudaStreamDestroy(another);
   ranks.expectFault("groups of two communicators are under way on one GPU");
 }
