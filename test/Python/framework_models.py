@@ -276,7 +276,7 @@ def latent_options(config):
     }
 
 
-def transformer_config(config, sizes):
+def transformer_config(config, sizes, dtype=torch.float32):
     latent = "kv_lora_rank" in config
     kind = MLATransformerConfig if latent else TransformerConfig
     llama = {
@@ -300,7 +300,9 @@ def transformer_config(config, sizes):
         bias_dropout_fusion=False,
         hidden_dropout=0.0,
         attention_dropout=0.0,
-        pipeline_dtype=torch.float32,
+        bf16=dtype == torch.bfloat16,
+        params_dtype=dtype,
+        pipeline_dtype=dtype,
         tensor_model_parallel_size=sizes.get("tp", 1),
         pipeline_model_parallel_size=sizes.get("pp", 1),
         expert_model_parallel_size=sizes.get("ep", 1),
@@ -311,7 +313,8 @@ def transformer_config(config, sizes):
     )
 
 
-def megatron_model(config, sizes):
+def megatron_model(config, sizes, dtype=torch.float32, trains=False):
+    """One that trains has logits cut by tensor parallelism."""
     parallel_state.initialize_model_parallel(
         sizes.get("tp", 1),
         sizes.get("pp", 1),
@@ -319,7 +322,7 @@ def megatron_model(config, sizes):
         expert_tensor_parallel_size=sizes.get("etp", sizes.get("tp", 1)),
     )
     model_parallel_cuda_manual_seed(7)
-    options = transformer_config(config, sizes)
+    options = transformer_config(config, sizes, dtype)
     spec = get_gpt_decoder_block_spec(
         options,
         use_transformer_engine=False,
@@ -336,14 +339,14 @@ def megatron_model(config, sizes):
         max_sequence_length=config["max_position_embeddings"],
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),
-        parallel_output=False,
+        parallel_output=trains,
         share_embeddings_and_output_weights=config["tie_word_embeddings"],
         position_embedding_type="learned_absolute"
         if config["model_type"] == "gpt2"
         else "rope",
         rotary_base=10000,
     )
-    return model.eval()
+    return model.train(trains)
 
 
 EXPERT = re.compile(
@@ -433,13 +436,14 @@ def huggingface_model(config, seed, mesh):
     return model
 
 
+def local(tensor):
+    return tensor.to_local() if isinstance(tensor, DTensor) else tensor.data
+
+
 def huggingface_tensors(model):
     found = dict(model.named_parameters())
     found |= {n: b for n, b in model.named_buffers() if "correction_bias" in n}
-    return {
-        name: tensor.to_local() if isinstance(tensor, DTensor) else tensor.data
-        for name, tensor in found.items()
-    }
+    return {name: local(tensor) for name, tensor in found.items()}
 
 
 # Between them.
