@@ -26,6 +26,7 @@ from transformers.models.gpt2 import modeling_gpt2  # noqa: F401
 from transformers.models.gpt_oss import modeling_gpt_oss  # noqa: F401
 from transformers.models.llama import modeling_llama  # noqa: F401
 from transformers.models.llama4 import modeling_llama4  # noqa: F401
+from transformers.models.nemotron_h import modeling_nemotron_h  # noqa: F401
 from transformers.models.qwen3_moe import modeling_qwen3_moe  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
@@ -34,6 +35,7 @@ import cpu  # noqa: E402
 BACKEND = cpu.for_megatron()
 
 import dynatrain  # noqa: E402
+import hybrid_models  # noqa: E402
 import torch  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 from megatron.core import parallel_state  # noqa: E402
@@ -135,6 +137,25 @@ MODELS = {
         "attn_temperature_tuning": False,
         "rope_parameters": ROPE,
     },
+    "nemotron_h": {
+        "model_type": "nemotron_h",
+        "hybrid_override_pattern": "M*-E",
+        "num_hidden_layers": 4,
+        "layer_norm_epsilon": 1e-5,  # that of Megatron-Core's gated norm
+        "mamba_num_heads": 8,
+        "mamba_head_dim": 6,
+        "n_groups": 2,
+        "ssm_state_size": 5,
+        "conv_kernel": 4,
+        "n_routed_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "moe_shared_expert_intermediate_size": 24,
+        "n_group": 1,
+        "topk_group": 1,
+        "norm_topk_prob": True,
+        "routed_scaling_factor": 1.5,
+    },
 }
 
 # The model, Hugging Face's layout, Megatron-Core's.
@@ -177,6 +198,12 @@ CASES = {
         "llama4_text",
         {"world": 1},
         {"dp": 2, "pp": 2, "ep": 2, "etp": 1},
+    ),
+    "nemotron_h": ("nemotron_h", {"world": 1}, {"tp": 2, "pp": 2, "etp": 2}),
+    "nemotron_h-fsdp": (
+        "nemotron_h",
+        {"world": 2, "fsdp": 2},
+        {"tp": 2, "dp": 2, "ep": 4, "etp": 1},
     ),
 }
 
@@ -227,6 +254,16 @@ def moe_options(config):
             "moe_router_enable_expert_bias": True,
             "moe_router_topk_scaling_factor": config["routed_scaling_factor"],
         }
+    if config["model_type"] == "nemotron_h":
+        options |= {
+            "moe_layer_freq": 1,  # the pattern says which
+            "moe_shared_expert_intermediate_size": config[
+                "moe_shared_expert_intermediate_size"
+            ],
+            "moe_router_score_function": "sigmoid",
+            "moe_router_enable_expert_bias": True,
+            "moe_router_topk_scaling_factor": config["routed_scaling_factor"],
+        }
     if config["model_type"] == "llama4_text":
         options |= {
             "moe_shared_expert_intermediate_size": width,
@@ -258,6 +295,8 @@ def type_options(config):
         }
     if config["model_type"] == "llama4_text":
         return {"rotary_interleaved": True, "apply_rope_fusion": False}
+    if config["model_type"] == "nemotron_h":
+        return hybrid_models.options(config)
     return {}
 
 
@@ -284,6 +323,7 @@ def transformer_config(config, sizes, dtype=torch.float32):
         "activation_func": torch.nn.functional.silu,
         "add_bias_linear": False,
         "normalization": "RMSNorm",
+        "layernorm_epsilon": EPSILON,
     }
     width = config["intermediate_size"]
     return kind(
@@ -292,7 +332,6 @@ def transformer_config(config, sizes, dtype=torch.float32):
         ffn_hidden_size=config.get("intermediate_size_mlp", width),
         num_attention_heads=config["num_attention_heads"],
         num_query_groups=config["num_key_value_heads"],
-        layernorm_epsilon=EPSILON,
         qk_layernorm=latent or config["model_type"] == "qwen3_moe",
         use_cpu_initialization=True,
         gradient_accumulation_fusion=False,
@@ -323,6 +362,15 @@ def megatron_model(config, sizes, dtype=torch.float32, trains=False):
     )
     model_parallel_cuda_manual_seed(7)
     options = transformer_config(config, sizes, dtype)
+    multiple = PADDED_TO * sizes.get("tp", 1)
+    vocabulary = -(-config["vocab_size"] // multiple) * multiple
+    if config["model_type"] == "nemotron_h":
+        model = hybrid_models.model(config, options, Attention, vocabulary)
+        return model.eval()
+    return gpt_model(config, options, vocabulary, trains).train(trains)
+
+
+def gpt_model(config, options, vocabulary, trains):
     spec = get_gpt_decoder_block_spec(
         options,
         use_transformer_engine=False,
@@ -331,11 +379,10 @@ def megatron_model(config, sizes, dtype=torch.float32, trains=False):
     )
     for layer in spec.layer_specs:
         layer.submodules.self_attention.submodules.core_attention = Attention
-    multiple = PADDED_TO * sizes.get("tp", 1)
-    model = GPTModel(
+    return GPTModel(
         options,
         spec,
-        vocab_size=-(-config["vocab_size"] // multiple) * multiple,
+        vocab_size=vocabulary,
         max_sequence_length=config["max_position_embeddings"],
         pre_process=parallel_state.is_pipeline_first_stage(),
         post_process=parallel_state.is_pipeline_last_stage(),
@@ -346,7 +393,6 @@ def megatron_model(config, sizes, dtype=torch.float32, trains=False):
         else "rope",
         rotary_base=10000,
     )
-    return model.train(trains)
 
 
 EXPERT = re.compile(
@@ -365,6 +411,8 @@ def engine_name(rest, latent, dense, experts):
         rest = rest.replace(
             "input_layernorm.", "self_attention.linear_qkv.layer_norm_"
         )
+    if rest == "norm.weight":
+        rest = "mixer.in_proj.layer_norm_weight"
     if dense:
         rest = rest.replace("pre_mlp_layernorm.", "mlp.linear_fc1.layer_norm_")
     return rest
@@ -381,7 +429,7 @@ def megatron_tensors(model, config, sizes):
         if match := re.match(r"decoder\.layers\.(\d+)\.(.*)", name):
             layer = model.decoder.layers[int(match[1])]
             number = layer.layer_number - 1
-            dense = not hasattr(layer.mlp, "router")
+            dense = not hasattr(getattr(layer, "mlp", None), "router")
             rest = engine_name(
                 match[2], latent, dense, count // sizes.get("ep", 1)
             )

@@ -4,15 +4,13 @@
 
 Two processes build the mixer with tensor parallelism. Its parameters, in their
 order, and the parts into which Megatron-Core's own checkpoint code takes them
-apart, have to be what a plan for `nemotron_h` expects of each rank. The kernels
-of `mamba_ssm` need a GPU: what the module takes of them to be built is made
-here, and nothing is computed. Megatron-Core's CPU mode changes torch, so this
-is no module of the suite's own process.
+apart, have to be what a plan for `nemotron_h` expects of each rank. Nothing is
+computed. Megatron-Core's CPU mode changes torch, so this is no module of the
+suite's own process.
 """
 
 import sys
 import tempfile
-import types
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
@@ -21,43 +19,10 @@ import cpu  # noqa: E402
 BACKEND = cpu.for_megatron()
 
 import dynatrain  # noqa: E402
-import torch  # noqa: E402
+import mamba_kernels  # noqa: E402
 import torch.distributed as dist  # noqa: E402
 
-
-class GatedNorm(torch.nn.Module):
-    """`mamba_ssm`'s norm, as far as it has parameters."""
-
-    def __init__(self, size, device=None, dtype=None, **_):
-        super().__init__()
-        self.weight = torch.nn.Parameter(
-            torch.empty(size, device=device, dtype=dtype)
-        )
-
-
-def pretend_kernels():
-    """Modules that Megatron-Core imports names of."""
-    ops = "mamba_ssm.ops.triton"
-    for name, parts in (
-        ("mamba_ssm", {}),
-        ("mamba_ssm.ops", {}),
-        (ops, {}),
-        (f"{ops}.selective_state_update", {"selective_state_update": None}),
-        (f"{ops}.layernorm_gated", {"RMSNorm": GatedNorm}),
-        (
-            f"{ops}.ssd_combined",
-            {
-                "mamba_chunk_scan_combined": None,
-                "mamba_split_conv1d_scan_combined": None,
-            },
-        ),
-    ):
-        module = types.ModuleType(name)
-        vars(module).update(parts)
-        sys.modules[name] = module
-
-
-pretend_kernels()
+mamba_kernels.put_in_place()
 
 from megatron.core import parallel_state  # noqa: E402
 from megatron.core.dist_checkpointing.mapping import (  # noqa: E402
