@@ -2,9 +2,11 @@
 //
 // Hugging Face: models as transformers 5 builds them (its checkpoints have
 // experts one by one). vLLM: QKVParallelLinear, MergedColumnParallelLinear,
-// FusedMoE and VocabParallelEmbedding of its model files. torchtitan: what the
-// state dict adapters of its models map (torchtitan/models/*/). Megatron-Core:
-// norms behind a linear as Megatron-Bridge names them.
+// FusedMoE and VocabParallelEmbedding of its model files; gpt_oss as
+// `hf_to_vllm_mapper` and `_load_weights_other` of models/gpt_oss.py at
+// a6b6cfaa have it. torchtitan: what the state dict adapters of its models map
+// (torchtitan/models/*/), under the names that the models of 0.3.0 register.
+// Megatron-Core: norms behind a linear as Megatron-Bridge names them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -220,12 +222,53 @@ constexpr FrameworkTensor kGptOss[] = {
     {LAYER "mlp.router.weight", HF "mlp.router.weight"},
     {LAYER "mlp.router.bias", HF "mlp.router.bias"},
     {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.gate_up_proj",
-     Part::All, Form::Interleaved},
+     Part::All, Form::ColumnsInTurns},
     {LAYER "mlp.experts.linear_fc1.bias", HF "mlp.experts.gate_up_proj_bias",
-     Part::All, Form::Interleaved},
+     Part::All, Form::ColumnsInTurns},
     {LAYER "mlp.experts.linear_fc2.weight", HF "mlp.experts.down_proj",
      Part::All, Form::Transposed},
     {LAYER "mlp.experts.linear_fc2.bias", HF "mlp.experts.down_proj_bias"},
+};
+
+constexpr FrameworkTensor kVllmGptOss[] = {
+    {"embedding.word_embeddings.weight", "model.embedding.weight",
+     Part::Vocabulary},
+    {ATTENTION "linear_qkv.weight", HF "attn.qkv_proj.weight",
+     Part::QueryKeyValue},
+    {ATTENTION "linear_qkv.bias", HF "attn.qkv_proj.bias", Part::QueryKeyValue},
+    {ATTENTION "linear_proj.weight", HF "attn.o_proj.weight"},
+    {ATTENTION "linear_proj.bias", HF "attn.o_proj.bias"},
+    {ATTENTION "core_attention.softmax_offset", HF "attn.sinks"},
+    {LAYER "mlp.router.weight", HF "mlp.router.weight"},
+    {LAYER "mlp.router.bias", HF "mlp.router.bias"},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mlp.experts.w13_weight",
+     Part::All, Form::RowsInTurns},
+    {LAYER "mlp.experts.linear_fc1.bias", HF "mlp.experts.w13_bias", Part::All,
+     Form::RowsInTurns},
+    {LAYER "mlp.experts.linear_fc2.bias", HF "mlp.experts.w2_bias",
+     Part::OfFirstRank},
+};
+
+constexpr FrameworkTensor kTorchtitanGptOss[] = {
+    {ATTENTION "linear_qkv.bias", TITAN "attention.qkv_linear.wq.bias",
+     Part::Query},
+    {ATTENTION "linear_qkv.bias", TITAN "attention.qkv_linear.wk.bias",
+     Part::Key},
+    {ATTENTION "linear_qkv.bias", TITAN "attention.qkv_linear.wv.bias",
+     Part::Value},
+    {ATTENTION "linear_proj.bias", TITAN "attention.wo.bias"},
+    {ATTENTION "core_attention.softmax_offset", TITAN "attention.sinks"},
+    {LAYER "mlp.router.bias", TITAN "moe.router.gate.bias"},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     TITAN "moe.routed_experts.inner_experts.mlp1_weight_EGD", Part::All,
+     Form::RowsInTurns},
+    {LAYER "mlp.experts.linear_fc1.bias",
+     TITAN "moe.routed_experts.inner_experts.mlp1_bias_EG", Part::All,
+     Form::RowsInTurns},
+    {LAYER "mlp.experts.linear_fc2.weight",
+     TITAN "moe.routed_experts.inner_experts.mlp2_weight_EDF"},
+    {LAYER "mlp.experts.linear_fc2.bias",
+     TITAN "moe.routed_experts.inner_experts.mlp2_bias_ED"},
 };
 
 constexpr FrameworkTensor kLlama4[] = {
@@ -342,8 +385,11 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
   std::vector<FrameworkTensor> out;
   bool isHuggingFace = framework == Framework::HuggingFace;
   bool isVllm = framework == Framework::Vllm;
-  if (type == "llama" && framework == Framework::Torchtitan)
+  bool isTorchtitan = framework == Framework::Torchtitan;
+  if (type == "llama" && isTorchtitan)
     append(kTorchtitanLlama, out);
+  if (type == "gpt_oss" && isTorchtitan)
+    append(kTorchtitanGptOss, out);
   if (!isHuggingFace && !isVllm)
     return out;
   if (type == "gemma2" || type == "gemma3_text")
@@ -357,7 +403,7 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
   if (type == "gpt2")
     append(kGpt2, out);
   if (type == "gpt_oss")
-    append(kGptOss, out);
+    isVllm ? append(kVllmGptOss, out) : append(kGptOss, out);
   if (type == "llama4_text")
     append(kLlama4, out);
   if (type == "nemotron_h")
@@ -385,16 +431,16 @@ const char *nameOf(Framework framework) {
 
 const std::vector<std::string> &typesOf(Framework framework) {
   static const std::vector<std::string> vllm = {
-      "llama",       "mistral",     "qwen2",   "qwen3",     "phi3",
-      "gemma2",      "gemma3_text", "mixtral", "qwen2_moe", "qwen3_moe",
-      "deepseek_v2", "deepseek_v3", "glm4_moe"};
+      "llama",       "mistral",     "qwen2",    "qwen3",     "phi3",
+      "gemma2",      "gemma3_text", "mixtral",  "qwen2_moe", "qwen3_moe",
+      "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss"};
   static const std::vector<std::string> all = [] {
     std::vector<std::string> types = vllm;
-    types.insert(types.end(), {"gpt2", "gpt_oss", "llama4_text", "nemotron_h"});
+    types.insert(types.end(), {"gpt2", "llama4_text", "nemotron_h"});
     return types;
   }();
   static const std::vector<std::string> torchtitan = {
-      "llama", "qwen3", "qwen3_moe", "deepseek_v3"};
+      "llama", "qwen3", "qwen3_moe", "deepseek_v3", "gpt_oss"};
   switch (framework) {
   case Framework::Megatron:
   case Framework::HuggingFace:

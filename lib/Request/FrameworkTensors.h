@@ -36,17 +36,22 @@ enum class Part {
   ExpertUp,
   QueryDown, // of latent attention's joined projections down
   KeyValueDown,
-  Vocabulary, // padded
+  Vocabulary,  // padded
+  OfFirstRank, // others of the experts' tensor parallelism have zeros
 };
 
 /// How the dims of a framework's tensor stand.
 enum class Form {
   AsIs,
   Transposed, // the last two in each other's place
-  /// Of all experts of a layer: the other dims in reverse, and a column of
-  /// gate before each of up.
-  Interleaved,
+  // Of all experts of a layer: one of gate before each of up,
+  RowsInTurns,
+  ColumnsInTurns, // and the other dims in reverse
 };
+/// The plan then has gate and up as a dim of their own.
+constexpr bool isInTurns(Form form) {
+  return form == Form::RowsInTurns || form == Form::ColumnsInTurns;
+}
 
 struct FrameworkTensor {
   const char *of;     // a glob on Megatron-Core's

@@ -24,26 +24,22 @@ std::string listOf(const std::vector<std::string> &words) {
 /// Views and rules as a request writes them.
 class Writer {
 public:
-  Writer(const Model &model, int64_t tp) : model(model), tp(tp) {}
+  Writer(const Model &model, Ways ways) : model(model), ways(ways) {}
 
   void add(const FrameworkTensor &row, const ModelTensor &tensor) {
     std::string view = "{\"of\": \"" + std::string(row.of) +
                        "\", \"tensor\": \"" + row.tensor + "\"";
     if (std::string(row.tensor).find("{}") != std::string::npos)
       view += ", \"each\": 0";
+    auto rank = int64_t(tensor.shape.size());
     int64_t dim = dimOf(row.part);
     std::string take = takeOf(row.part, tensor.shape[dim]);
     if (!take.empty())
       view +=
           ", \"dim\": " + std::to_string(dim) + ", \"take\": [" + take + "]";
-    auto rank = int64_t(tensor.shape.size());
     append(views, view + formOf(row.form, rank) + "}");
-    if (row.form == Form::Interleaved)
-      append(rules, ruleOf(row, rank - 1));
-    else if (needsRule(row.part))
-      append(
-          rules,
-          ruleOf(row, row.form == Form::Transposed ? 2 * rank - 3 - dim : dim));
+    if (isInTurns(row.form) || needsRule(row.part))
+      append(rules, ruleOf(row, cutDim(row, rank)));
   }
 
   std::string views, rules;
@@ -86,31 +82,44 @@ private:
     case Form::AsIs:
       return "";
     case Form::Transposed:
-      return ", \"permute\": " + reversedFrom(rank - 2, rank);
-    case Form::Interleaved:
-      return ", \"unflatten\": {\"1\": [2, -1]}, \"permute\": " +
-             reversedFrom(1, rank + 1) + ", \"flatten\": [" +
-             span(rank - 1, rank) + "]";
+      return ", \"permute\": " +
+             (rank == 3 ? listOf({0, 2, 1}) : listOf({1, 0}));
+    case Form::RowsInTurns:
+      return inTurns(rank == 3 ? "0, 2, 1, 3" : "0, 2, 1", 1);
+    case Form::ColumnsInTurns:
+      return inTurns(rank == 3 ? "0, 3, 2, 1" : "0, 2, 1", rank - 1);
     }
     return "";
   }
 
-  /// `rank` dims, those from `first` on in reverse.
-  static std::string reversedFrom(int64_t first, int64_t rank) {
-    std::string out;
-    for (int64_t dim = 0; dim < rank; ++dim)
-      append(out, std::to_string(dim < first ? dim : first + rank - 1 - dim));
-    return "[" + out + "]";
+  /// The dims of experts, gate or up, rows and perhaps columns in that order;
+  /// `first` and the one behind it are one then.
+  static std::string inTurns(const std::string &order, int64_t first) {
+    return ", \"unflatten\": {\"1\": [2, -1]}, \"permute\": [" + order +
+           "], \"flatten\": [" + span(first, first + 1) + "]";
   }
 
   static bool isOfExperts(const FrameworkTensor &row) {
     return row.part == Part::ExpertGate || row.part == Part::ExpertUp ||
-           row.form == Form::Interleaved;
+           row.part == Part::OfFirstRank || isInTurns(row.form);
   }
 
   /// The dim of the model's tensor that a part is taken of.
   static int64_t dimOf(Part part) {
-    return part == Part::ExpertGate || part == Part::ExpertUp ? 1 : 0;
+    return part == Part::ExpertGate || part == Part::ExpertUp ||
+                   part == Part::OfFirstRank
+               ? 1
+               : 0;
+  }
+
+  /// The dim of the framework's tensor that tensor parallelism cuts. Two that
+  /// are in each other's place are the last ones.
+  static int64_t cutDim(const FrameworkTensor &row, int64_t rank) {
+    if (row.form == Form::Transposed)
+      return 2 * rank - 3 - dimOf(row.part);
+    if (isInTurns(row.form))
+      return row.form == Form::RowsInTurns ? 1 : rank - 1;
+    return dimOf(row.part);
   }
 
   std::string takeOf(Part part, int64_t size) const {
@@ -143,17 +152,18 @@ private:
     case Part::KeyValueDown:
       return span(model.queryRank, size);
     case Part::Vocabulary:
-      return padded(size);
+      return padded(size, (kVllmVocabMultiple - size % kVllmVocabMultiple) %
+                              kVllmVocabMultiple);
+    case Part::OfFirstRank:
+      return padded(size, (ways.etp - 1) * size);
     }
     return "";
   }
 
-  static std::string padded(int64_t size) {
-    int64_t rest = size % kVllmVocabMultiple;
-    if (rest == 0)
+  static std::string padded(int64_t size, int64_t zeros) {
+    if (zeros == 0)
       return "";
-    return span(0, size) +
-           ", {\"zeros\": " + std::to_string(kVllmVocabMultiple - rest) + "}";
+    return span(0, size) + ", {\"zeros\": " + std::to_string(zeros) + "}";
   }
 
   /// A part of what tensor parallelism cuts.
@@ -180,7 +190,7 @@ private:
       rule +=
           ", \"blocks\": " + listOf({model.heads * model.headDim, keys, keys});
     // Fewer key and value heads than ranks: ranks that follow each other share.
-    int64_t times = tp / model.groups;
+    int64_t times = ways.tp / model.groups;
     if (row.part == Part::QueryKeyValue && times > 1)
       rule += ", \"replicas\": " + listOf({1, times, times});
     return rule + "}";
@@ -194,7 +204,7 @@ private:
   }
 
   const Model &model;
-  int64_t tp;
+  Ways ways;
 };
 
 /// Tensor `from` and the one behind it as one tensor.
@@ -274,9 +284,9 @@ Model withJoinedProjections(Model model) {
   return model;
 }
 
-FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
+FrameworkWords wordsOf(Framework framework, const Model &model, Ways ways,
                        const std::string &path) {
-  Writer writer(model, tp);
+  Writer writer(model, ways);
   std::set<std::string> named;
   for (const FrameworkTensor &row : tensorsOf(framework, model.type)) {
     const ModelTensor *first = nullptr;
@@ -302,11 +312,11 @@ Json unflattensOf(Framework framework, const Model &model,
                   const std::string &path) {
   std::string out;
   for (const FrameworkTensor &row : tensorsOf(framework, model.type)) {
-    if (row.form != Form::Interleaved)
+    if (!isInTurns(row.form))
       continue;
     for (const ModelTensor &tensor : model.tensors)
       if (matchGlob(row.of, tensor.name)) {
-        Writer writer(model, /*tp=*/1);
+        Writer writer(model, Ways());
         writer.add(row, tensor);
         out += (out.empty() ? "" : ", ") + writer.views;
         break;
@@ -319,13 +329,16 @@ int64_t vocabMultipleOf(Framework framework, int64_t standard) {
   return framework == Framework::Megatron ? standard : 1;
 }
 
-int64_t readTp(Framework framework, const Model &model, const Json &layout,
-               const std::string &path) {
-  const Json *tp = layout.find("tp");
-  int64_t ways = tp ? asInteger(*tp, path + ".tp", 1) : 1;
-  bool canShare = framework == Framework::Vllm && ways % model.groups == 0;
-  if (framework != Framework::Megatron && ways > model.groups && !canShare)
-    fail(path + ".tp is " + std::to_string(ways) + ", but the model has " +
+Ways readWays(Framework framework, const Model &model, const Json &layout,
+              const std::string &path) {
+  Ways ways;
+  if (const Json *tp = layout.find("tp"))
+    ways.tp = asInteger(*tp, path + ".tp", 1);
+  const Json *etp = layout.find("etp");
+  ways.etp = etp ? asInteger(*etp, path + ".etp", 1) : ways.tp;
+  bool canShare = framework == Framework::Vllm && ways.tp % model.groups == 0;
+  if (framework != Framework::Megatron && ways.tp > model.groups && !canShare)
+    fail(path + ".tp is " + std::to_string(ways.tp) + ", but the model has " +
          std::to_string(model.groups) + " key and value heads, which " +
          inQuotes(nameOf(framework)) + " cannot cut so");
   return ways;

@@ -26,11 +26,18 @@ Model withStackedExperts(Model model);
 /// and values in one tensor, as vLLM has them.
 Model withJoinedProjections(Model model);
 
-/// What a framework's side of `tp` ways says of a model that these made.
+/// `tp` and `etp` of a side. Fails where the framework cannot cut the model so.
+struct Ways {
+  int64_t tp = 1, etp = 1;
+};
+Ways readWays(Framework framework, const Model &model, const Json &layout,
+              const std::string &path);
+
+/// What a framework's side says of a model that these made.
 struct FrameworkWords {
   Json views, rules;
 };
-FrameworkWords wordsOf(Framework framework, const Model &model, int64_t tp,
+FrameworkWords wordsOf(Framework framework, const Model &model, Ways ways,
                        const std::string &path);
 
 /// The entries of a framework's `views` that unflatten dims of the model's
@@ -41,10 +48,6 @@ Json unflattensOf(Framework framework, const Model &model,
 /// Embeddings are padded to a multiple of this times `tp`, unless the side says
 /// another. `standard` is the request's.
 int64_t vocabMultipleOf(Framework framework, int64_t standard);
-
-/// `tp` of a side. Fails where the framework cannot cut the model so.
-int64_t readTp(Framework framework, const Model &model, const Json &layout,
-               const std::string &path);
 
 } // namespace dt::request
 

@@ -114,8 +114,8 @@ private:
     if (!frameworks.empty()) {
       Framework framework = frameworks[side == Side::Destination];
       Model present = tensorsWithStates(side);
-      int64_t tp = readTp(framework, present, layout, path);
-      FrameworkWords words = request::wordsOf(framework, present, tp, path);
+      Ways ways = readWays(framework, present, layout, path);
+      FrameworkWords words = request::wordsOf(framework, present, ways, path);
       if (framework == Framework::Megatron)
         out.order = registered;
       out.views = std::move(words.views);

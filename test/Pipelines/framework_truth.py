@@ -42,8 +42,9 @@ class Tensor:
 
 
 class Truth:
-    def __init__(self, config, joined=False):
+    def __init__(self, config, joined=False, expert_ways=1):
         self.config, self.joined = config, joined
+        self.expert_ways = expert_ways  # of vLLM's side
         self.type = config["model_type"]
         self.hidden = config["hidden_size"]
         self.heads = config["num_attention_heads"]
@@ -544,8 +545,51 @@ class Truth:
                 fused = Tensor.fused([tensors.pop(key) for key in keys])
                 tensors[first.replace(parts[0], name)] = fused
 
+    def _vllm_gpt_oss(self):
+        """`hf_to_vllm_mapper` and `_load_weights_other` of vLLM's
+        models/gpt_oss.py: experts are turned, gate and up stay in turns. The
+        bias of w2 is on the first rank alone, others have zeros."""
+        out = {}
+        for name, tensor in self.checkpoint.items():
+            elements = tensor.elements
+            name = name.replace(".self_attn.", ".attn.")
+            name = name.replace("model.embed_tokens", "model.embedding")
+            for own, theirs in (("gate_up_proj", "w13"), ("down_proj", "w2")):
+                if f".{own}_bias" in name:
+                    name = name.replace(f"{own}_bias", f"{theirs}_bias")
+                elif f".{own}" in name:
+                    name = name.replace(own, f"{theirs}_weight")
+                    elements = elements.swapaxes(1, 2)
+            if name.endswith("w2_bias"):
+                rest = (self.expert_ways - 1) * self.hidden
+                elements = np.pad(
+                    elements, ((0, 0), (0, rest)), constant_values=PADDING
+                )
+            out[name] = Tensor(tensor.of, elements)
+        self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
+        return out
+
     def _vllm(self):
         """`packed_modules_mapping` and FusedMoE of vLLM's model files."""
+        if self.type == "gpt_oss":
+            out = self._vllm_gpt_oss()
+        else:
+            out = self._vllm_others()
+        for name in (
+            "model.embed_tokens.weight",
+            "model.embedding.weight",
+            "lm_head.weight",
+        ):
+            if name in out:  # rows up to a multiple of 64
+                rows = out[name].elements
+                rest = -len(rows) % 64
+                padded = np.pad(
+                    rows, ((0, rest), (0, 0)), constant_values=PADDING
+                )
+                out[name] = Tensor(out[name].of, padded)
+        return out
+
+    def _vllm_others(self):
         out = dict(self.checkpoint)
         for prefix, experts in self._take_experts(out).items():
             if self.type == "mixtral":
@@ -558,14 +602,6 @@ class Truth:
             self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
         self._fuse(out, "fused_qkv_a_proj", ("q_a_proj", "kv_a_proj_with_mqa"))
         self._fuse(out, "gate_up_proj", ("gate_proj", "up_proj"))
-        for name in ("model.embed_tokens.weight", "lm_head.weight"):
-            if name in out:  # rows up to a multiple of 64
-                rows = out[name].elements
-                rest = -len(rows) % 64
-                padded = np.pad(
-                    rows, ((0, rest), (0, 0)), constant_values=PADDING
-                )
-                out[name] = Tensor(out[name].of, padded)
         return out
 
     def _torchtitan(self):
@@ -581,8 +617,12 @@ class Truth:
             )
             for name, tensor in self.checkpoint.items()
         }
+        if self.type == "gpt_oss":
+            found = titan_gpt_oss(self, adapter, marked)
+        else:
+            found = adapter.from_hf(marked)
         out = {}
-        for name, tensor in adapter.from_hf(marked).items():
+        for name, tensor in found.items():
             elements = tensor.numpy()
             of = {names[i] for i in np.unique(elements % len(names))}
             assert len(of) == 1, name
@@ -612,12 +652,50 @@ class Truth:
         return out
 
 
+def titan_gpt_oss(truth, adapter, marked):
+    """The adapter reads what the published checkpoint becomes, whose experts
+    are rows of outputs, and leaves out the dims that the model's own names
+    have at their end."""
+    from types import SimpleNamespace as Named
+
+    import torch
+    from torchtitan.models.gpt_oss.moe import GptOssGroupedExperts
+
+    published = {}
+    for name, tensor in marked.items():
+        if name.endswith(("gate_up_proj", "down_proj")):
+            name, tensor = name + "_blocks", tensor.transpose(1, 2)
+        published[name] = tensor
+    with torch.device("meta"):
+        experts = GptOssGroupedExperts(
+            Named(
+                dim=truth.hidden,
+                hidden_dim=truth.config["intermediate_size"],
+                num_experts=truth.experts,
+                swiglu_limit=7.0,
+            )
+        )
+    shapes = {n: p.shape for n, p in experts.named_parameters()}
+    full = {name.rsplit("_", 1)[0]: name for name in shapes}
+    out = {}
+    for name, tensor in adapter.from_hf(published).items():
+        prefix, last = name.rsplit(".", 1)
+        if ".inner_experts." in name:
+            assert tensor.shape == shapes[full[last]], name
+            name = f"{prefix}.{full[last]}"
+        out[name] = tensor
+    return out
+
+
 def torchtitan_adapter(truth):
     from types import SimpleNamespace as Named
 
     from torchtitan.models.common.rope import ComplexRoPE, CosSinRoPE
     from torchtitan.models.deepseek_v3.state_dict_adapter import (
         DeepSeekV3StateDictAdapter,
+    )
+    from torchtitan.models.gpt_oss.state_dict_adapter import (
+        GptOssStateDictAdapter,
     )
     from torchtitan.models.llama3.state_dict_adapter import (
         Llama3StateDictAdapter,
@@ -631,6 +709,7 @@ def torchtitan_adapter(truth):
         "qwen3": (Qwen3StateDictAdapter, CosSinRoPE),
         "qwen3_moe": (Qwen3StateDictAdapter, CosSinRoPE),
         "deepseek_v3": (DeepSeekV3StateDictAdapter, ComplexRoPE),
+        "gpt_oss": (GptOssStateDictAdapter, CosSinRoPE),
     }[truth.type]
     attention = Named(
         n_heads=truth.heads,

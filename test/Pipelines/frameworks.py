@@ -60,7 +60,7 @@ MODELS = {
     "deepseek_v3": LATENT | EXPERTS | {"q_lora_rank": 20},
     "glm4_moe": EXPERTS | {"attention_bias": True, "use_qk_norm": True},
 }
-# Those of Hugging Face and Megatron-Core alone.
+# Those with dims in another order.
 TRANSPOSED = {
     "gpt2": {
         "n_embd": 32,
@@ -130,6 +130,13 @@ CASES += [
     ("gpt_oss", DENSE | {"ep": 2},
      side("huggingface", world=4, tp=2, dp=2, ep=2)),
     ("gpt_oss", side("huggingface", world=4, tp=2, dp=2, ep=4, etp=1), SPARSE),
+    ("gpt_oss", SPARSE, side("vllm", world=4, tp=4, ep=4, etp=1)),
+    ("gpt_oss", SPARSE, side("vllm", world=2, tp=2)),
+    ("gpt_oss", side("vllm", world=4, tp=2, dp=2, ep=2),
+     side("huggingface", world=1)),
+    ("gpt_oss", SPARSE, side("torchtitan", world=2, tp=2)),
+    ("gpt_oss", side("torchtitan", world=4, dp=4, ep=2),
+     side("vllm", world=4, tp=4, ep=4, etp=1)),
 ]  # fmt: skip
 CASES += [
     ("nemotron_h", SPARSE, side("huggingface", world=2, tp=2)),
@@ -164,7 +171,7 @@ ROWS = {
     "q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj",
     "gate_proj", "up_proj", "gate_up_proj", "w13_weight", "embed_tokens",
     "lm_head", "wq", "wk", "wv", "wq_b", "wkv_b", "w1", "w3", "w1_EFD",
-    "w3_EFD", "tok_embeddings", "embeddings",
+    "w3_EFD", "tok_embeddings", "embeddings", "embedding",
 }  # fmt: skip
 COLUMNS = {
     "o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF", "out_proj",
@@ -172,7 +179,10 @@ COLUMNS = {
 GPT_OSS_CUTS = {
     "o_proj.bias": None, "sinks": (0, 1),
     ".experts.gate_up_proj": (2, 1), ".experts.gate_up_proj_bias": (1, 1),
-    ".experts.down_proj_bias": None,
+    ".experts.down_proj_bias": None, "w13_weight": (1, 1),
+    "w13_bias": (1, 1), "w2_weight": (2, 1), "w2_bias": (1, 1),
+    "wo.bias": None, "mlp1_weight_EGD": (1, 1), "mlp1_bias_EG": (1, 1),
+    "mlp2_weight_EDF": (2, 1), "mlp2_bias_ED": None,
 }  # fmt: skip
 MIXERS = {"in_proj", "conv1d", "norm", "dt_bias", "A_log", "D"}
 # Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
@@ -351,6 +361,14 @@ def compare_megatron(
         assert here == there, state
 
 
+def expert_ways(frameworks, layouts):
+    """Tensor parallelism of experts on vLLM's side."""
+    for framework, layout in zip(frameworks, layouts, strict=True):
+        if framework == "vllm":
+            return layout.get("etp", layout.get("tp", 1))
+    return 1
+
+
 def check(tools, model, source, destination, folder):
     config = (
         SMALL | (MODELS | TRANSPOSED | HYBRID)[model] | {"model_type": model}
@@ -377,7 +395,11 @@ def check(tools, model, source, destination, folder):
     frameworks = [
         each.get("framework", "megatron") for each in (source, destination)
     ]
-    truth = Truth(config, joined="vllm" in frameworks)
+    truth = Truth(
+        config,
+        joined="vllm" in frameworks,
+        expert_ways=expert_ways(frameworks, (source, destination)),
+    )
     for name, layout, framework in zip(
         ("source", "destination"),
         (source, destination),
