@@ -89,6 +89,9 @@ private:
     if (tensor.name.find(".mixer.") != std::string::npos)
       fail(path + " has Mamba mixers: what their scans take and keep is not "
                   "known here");
+    if (tensor.name.find(".self_attention.A_log") != std::string::npos)
+      fail(path + " has linear attention: what it takes and keeps is not known "
+                  "here");
     out.stage = tensor.stage;
     out.layer = int32_t(tensor.layer);
     out.expert = int32_t(tensor.expert);

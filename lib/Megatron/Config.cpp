@@ -145,6 +145,49 @@ MegatronConfig readQwen3Moe(const ConfigReader &in) {
   return out;
 }
 
+/// Layers with linear attention: all but each fourth, if not said otherwise.
+std::vector<bool> readLinearLayers(const ConfigReader &in, size_t layers) {
+  std::vector<bool> out;
+  const Json *names = in.find("layer_types");
+  if (!names) {
+    auto step = size_t(in.sizeOr("full_attention_interval", 4));
+    for (size_t layer = 0; layer < layers; ++layer)
+      out.push_back((layer + 1) % step != 0);
+    return out;
+  }
+  std::string path = in.keyPath("layer_types");
+  for (const Json &item : asArray(*names, path).items) {
+    const std::string &name = asString(item, path);
+    if (name != "linear_attention" && name != "full_attention")
+      fail(path + " has the unknown layer " + inQuotes(name));
+    out.push_back(name == "linear_attention");
+  }
+  if (out.size() != layers)
+    fail(path + " has " + std::to_string(out.size()) + " layers, expected " +
+         std::to_string(layers));
+  return out;
+}
+
+MegatronConfig readQwen3Next(const ConfigReader &in) {
+  MegatronConfig out = readLlamaLike(in);
+  out.headDim = in.sizeOr("head_dim", 256);
+  out.qkNorm = out.outputGate = true;
+  readQwenExperts(in, out);
+  out.sharedFfn = in.size("shared_expert_intermediate_size");
+  out.sharedGate = true;
+  out.linearLayers = readLinearLayers(in, out.moeLayers.size());
+  out.linear = {in.sizeOr("linear_num_key_heads", 16),
+                in.sizeOr("linear_key_head_dim", 128),
+                in.sizeOr("linear_num_value_heads", 32),
+                in.sizeOr("linear_value_head_dim", 128)};
+  out.convKernel = in.sizeOr("linear_conv_kernel_dim", 4);
+  if (out.linear.values % out.linear.keys != 0)
+    fail(in.path + " has " + std::to_string(out.linear.values) +
+         " value heads of linear attention, which do not divide into " +
+         std::to_string(out.linear.keys) + " key heads");
+  return out;
+}
+
 /// What DeepSeek's models and those after them have: dense layers first, shared
 /// experts beside the others.
 void readDeepseekExperts(const ConfigReader &in, MegatronConfig &out) {
@@ -358,6 +401,7 @@ constexpr ModelType kModelTypes[] = {
     {"mixtral", readMixtral},
     {"qwen2_moe", readQwen2Moe},
     {"qwen3_moe", readQwen3Moe},
+    {"qwen3_next", readQwen3Next},
     {"deepseek_v2", readDeepseekV2},
     {"deepseek_v3", readDeepseekV3},
     {"glm4_moe", readGlm4Moe},
@@ -408,6 +452,8 @@ Model readConfig(const Json &config, const std::string &path) {
   model.groups = sizes.groups;
   model.headDim = sizes.headDim;
   model.queryRank = sizes.qRank;
+  model.outputGate = sizes.outputGate;
+  model.linear = sizes.linear;
   return model;
 }
 

@@ -6,8 +6,10 @@
 //
 //   [gate; up]    one tensor [2f, h], each half cut by itself
 //   [q; k; v]     one tensor, rows grouped by key-value head: a plain row cut
+//   [q; gates; k; v]  the same, with a gate for each query head
 //   [z; x; B; C; dt]  the projection into a Mamba mixer, each part cut by
 //   itself
+//   [q; k; v; z; beta; alpha]  that into linear attention, the same
 //
 //===----------------------------------------------------------------------===//
 
@@ -63,6 +65,8 @@ private:
   void addEmbedding();
   void addAttention(const std::string &prefix);
   void addLatentAttention(const std::string &prefix);
+  void addLinearAttention(const std::string &prefix);
+  void addAttentionOf(const std::string &prefix);
   void addMlp(const std::string &prefix);
   void addGrouped(const std::string &linear, const std::vector<int64_t> &shape,
                   const Cut &weight, const Cut &bias);
@@ -124,7 +128,8 @@ void TensorLister::addEmbedding() {
 
 void TensorLister::addAttention(const std::string &prefix) {
   int64_t heads = config.heads * config.headDim;
-  int64_t qkv = heads + 2 * config.groups * config.headDim;
+  int64_t gates = config.outputGate ? heads : 0;
+  int64_t qkv = heads + gates + 2 * config.groups * config.headDim;
   if (config.sinks)
     add(prefix + "core_attention.softmax_offset", {config.heads}, rows());
   add(prefix + "linear_proj.weight", {config.hidden, heads}, columns());
@@ -162,6 +167,36 @@ void TensorLister::addLatentAttention(const std::string &prefix) {
       replicated());
   add(prefix + "linear_kv_up_proj.weight", {keysAndValues, config.kvRank},
       rows());
+}
+
+/// A module's own parameters come before those of its children.
+void TensorLister::addLinearAttention(const std::string &prefix) {
+  const LinearHeads &heads = config.linear;
+  int64_t keys = heads.keys * heads.keyDim;
+  int64_t values = heads.values * heads.valueDim;
+  for (const char *name : {"dt_bias", "A_log"})
+    add(prefix + name, {heads.values}, rows());
+  addNorm(prefix + "in_proj.layer_norm_weight",
+          prefix + "in_proj.layer_norm_bias", config.hidden);
+  add(prefix + "in_proj.weight",
+      {2 * (keys + values + heads.values), config.hidden},
+      parts({keys, keys, values, values, heads.values, heads.values}));
+  add(prefix + "conv1d.weight", {2 * keys + values, 1, config.convKernel},
+      parts({keys, keys, values}));
+  add(prefix + "out_norm.weight", {heads.valueDim}, replicated());
+  add(prefix + "out_proj.weight", {config.hidden, values}, columns());
+}
+
+/// Of the layer that is listed.
+void TensorLister::addAttentionOf(const std::string &prefix) {
+  bool isLinear = !config.linearLayers.empty() && config.linearLayers[layer];
+  if (isLinear)
+    return addLinearAttention(prefix + "self_attention.");
+  if (config.kvRank == 0)
+    return addAttention(prefix + "self_attention.");
+  addNorm(prefix + "input_layernorm.weight", prefix + "input_layernorm.bias",
+          config.hidden);
+  addLatentAttention(prefix + "self_attention.");
 }
 
 void TensorLister::addMlp(const std::string &prefix) {
@@ -255,13 +290,7 @@ void TensorLister::addHybridLayer(const std::string &prefix, HybridLayer kind) {
 }
 
 void TensorLister::addLayer(const std::string &prefix, bool moe) {
-  if (config.kvRank > 0) {
-    addNorm(prefix + "input_layernorm.weight", prefix + "input_layernorm.bias",
-            config.hidden);
-    addLatentAttention(prefix + "self_attention.");
-  } else {
-    addAttention(prefix + "self_attention.");
-  }
+  addAttentionOf(prefix);
   if (!moe)
     return addMlp(prefix + "mlp.");
   addExpertLayer(prefix);

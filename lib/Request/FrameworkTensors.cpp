@@ -187,6 +187,22 @@ constexpr FrameworkTensor kQwen2MoeFused[] = {
      HF "mlp.shared_expert.gate_up_proj.weight"},
 };
 
+/// Of Megatron-Core's norms, `out_norm` alone has its weight less one where
+/// Hugging Face's has it as it is: one has to be added where it arrives. All
+/// others are less one on both sides, `layernorm_zero_centered_gamma` there.
+constexpr FrameworkTensor kQwen3Next[] = {
+    {ATTENTION "in_proj.layer_norm_weight", HF "input_layernorm.weight"},
+    {ATTENTION "in_proj.weight", HF "linear_attn.in_proj_qkvz.weight",
+     Part::KeyHeads},
+    {ATTENTION "in_proj.weight", HF "linear_attn.in_proj_ba.weight",
+     Part::KeyHeadScalars},
+    {ATTENTION "conv1d.weight", HF "linear_attn.conv1d.weight"},
+    {ATTENTION "dt_bias", HF "linear_attn.dt_bias"},
+    {ATTENTION "A_log", HF "linear_attn.A_log"},
+    {ATTENTION "out_norm.weight", HF "linear_attn.norm.weight_less_one"},
+    {ATTENTION "out_proj.weight", HF "linear_attn.out_proj.weight"},
+};
+
 constexpr FrameworkTensor kPhi3[] = {
     {ATTENTION "linear_qkv.weight", HF "self_attn.qkv_proj.weight",
      Part::QueryKeyValue},
@@ -394,7 +410,9 @@ std::vector<FrameworkTensor> exceptionsOf(Framework framework,
     return out;
   if (type == "gemma2" || type == "gemma3_text")
     append(kGemma, out);
-  if (type == "qwen2_moe") {
+  if (type == "qwen3_next")
+    append(kQwen3Next, out);
+  if (type == "qwen2_moe" || type == "qwen3_next") {
     append(kQwen2Moe, out);
     isVllm ? append(kQwen2MoeFused, out) : append(kQwen2MoeApart, out);
   }
@@ -436,7 +454,8 @@ const std::vector<std::string> &typesOf(Framework framework) {
       "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss"};
   static const std::vector<std::string> all = [] {
     std::vector<std::string> types = vllm;
-    types.insert(types.end(), {"gpt2", "llama4_text", "nemotron_h"});
+    types.insert(types.end(),
+                 {"gpt2", "llama4_text", "nemotron_h", "qwen3_next"});
     return types;
   }();
   static const std::vector<std::string> torchtitan = {

@@ -24,12 +24,14 @@ constexpr Framework kFrameworks[] = {Framework::Megatron,
 /// What a framework's tensor has of Megatron-Core's.
 enum class Part {
   All,
-  Query,
+  Query, // and its gate, where there is one
   Key,
   Value,
   QueryPairs, // a head's rows r and r + half of it beside each other
   KeyPairs,
   QueryKeyValue, // of all groups, then the next
+  KeyHeads, // of linear attention: by key head its query, key, values and gates
+  KeyHeadScalars, // by key head beta and alpha of its values
   Gate,
   Up,
   ExpertGate, // of all experts of a layer

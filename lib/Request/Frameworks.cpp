@@ -57,10 +57,55 @@ private:
   std::string heads(int64_t lo, int64_t hi) const {
     return "{\"from\": " + std::to_string(lo * model.headDim) +
            ", \"size\": " + std::to_string((hi - lo) * model.headDim) +
-           ", \"step\": " + std::to_string((perGroup() + 2) * model.headDim) +
+           ", \"step\": " + std::to_string(groupHeads() * model.headDim) +
            ", \"count\": " + std::to_string(model.groups) + "}";
   }
   int64_t perGroup() const { return model.heads / model.groups; }
+  /// Queries of a group, their gates, key and value.
+  int64_t groupHeads() const {
+    return (model.outputGate ? 2 : 1) * perGroup() + 2;
+  }
+
+  std::string head(int64_t number) const {
+    return span(number * model.headDim, (number + 1) * model.headDim);
+  }
+
+  /// A head's query, and behind it its gate.
+  std::string queriesAndGates() const {
+    std::string out;
+    for (int64_t group = 0; group < model.groups; ++group)
+      for (int64_t query = 0; query < perGroup(); ++query) {
+        int64_t first = group * groupHeads() + query;
+        append(out, head(first) + ", " + head(first + perGroup()));
+      }
+    return out;
+  }
+
+  /// Of parts that follow each other, all of as many heads, head by head.
+  static std::string byHead(int64_t first, int64_t heads,
+                            const std::vector<int64_t> &rows) {
+    std::string out;
+    for (int64_t each = 0; each < heads; ++each) {
+      int64_t part = first;
+      for (int64_t size : rows) {
+        append(out, span(part + each * size, part + (each + 1) * size));
+        part += heads * size;
+      }
+    }
+    return out;
+  }
+
+  /// Linear attention's, by key head; beta and alpha are behind the others.
+  std::string keyHeads(bool isScalars) const {
+    const megatron::LinearHeads &heads = model.linear;
+    int64_t times = heads.values / heads.keys;
+    int64_t values = times * heads.valueDim;
+    if (!isScalars)
+      return byHead(0, heads.keys,
+                    {heads.keyDim, heads.keyDim, values, values});
+    int64_t first = 2 * heads.keys * (heads.keyDim + values);
+    return byHead(first, heads.keys, {times, times});
+  }
 
   /// Rows of heads [lo, hi) of each group, the two halves of a head in turns.
   std::string headsInPairs(int64_t lo, int64_t hi) const {
@@ -68,7 +113,7 @@ private:
     int64_t half = model.headDim / 2;
     for (int64_t group = 0; group < model.groups; ++group)
       for (int64_t head = lo; head < hi; ++head) {
-        int64_t first = (group * (perGroup() + 2) + head) * model.headDim;
+        int64_t first = (group * groupHeads() + head) * model.headDim;
         for (int64_t row = first; row < first + half; ++row)
           append(out,
                  span(row, row + 1) + ", " + span(row + half, row + half + 1));
@@ -123,14 +168,14 @@ private:
   }
 
   std::string takeOf(Part part, int64_t size) const {
-    int64_t queries = perGroup();
+    int64_t queries = groupHeads() - 2;
     std::string query = heads(0, queries), key = heads(queries, queries + 1),
                 value = heads(queries + 1, queries + 2);
     switch (part) {
     case Part::All:
       return "";
     case Part::Query:
-      return query;
+      return model.outputGate ? queriesAndGates() : query;
     case Part::Key:
       return key;
     case Part::Value:
@@ -141,6 +186,10 @@ private:
       return headsInPairs(queries, queries + 1);
     case Part::QueryKeyValue:
       return query + ", " + key + ", " + value;
+    case Part::KeyHeads:
+      return keyHeads(/*isScalars=*/false);
+    case Part::KeyHeadScalars:
+      return keyHeads(/*isScalars=*/true);
     case Part::Gate:
     case Part::ExpertGate:
       return span(0, size / 2);

@@ -101,7 +101,9 @@ class Truth:
     def _layer(self, n):
         base, own = LAYER.format(n), HF.format(n)
         gemma = self.type.startswith("gemma")
-        if self.latent:
+        if self._is_linear(n):
+            self._delta_net(base, own)
+        elif self.latent:
             self._latent(base, own)
         else:
             self._attention(base, own)
@@ -140,10 +142,63 @@ class Truth:
                 self.config.get("intermediate_size_mlp", width),
             )
 
+    def _is_linear(self, n):
+        return (
+            self.type == "qwen3_next"
+            and (n + 1) % self.config["full_attention_interval"] != 0
+        )
+
+    def _delta_net(self, base, own):
+        """Megatron-Core's projection is q, k, v, z, beta and alpha; Hugging
+        Face's two have those of each key head behind each other, as
+        `fix_query_key_value_ordering` takes them apart."""
+        c, hidden = self.config, self.hidden
+        at, to = base + "self_attention.", own + "linear_attn."
+        keys, values = c["linear_num_key_heads"], c["linear_num_value_heads"]
+        wide = values * c["linear_value_head_dim"]
+        q = keys * c["linear_key_head_dim"]
+        self._copy(
+            own + "input_layernorm.weight",
+            at + "in_proj.layer_norm_weight",
+            hidden,
+        )
+        name = at + "in_proj.weight"
+        sizes = [q, q, wide, wide, values, values]
+        whole = self._whole(name, sum(sizes), hidden)
+        parts = [
+            part.reshape(keys, -1, hidden)
+            for part in np.split(whole, np.cumsum(sizes)[:-1])
+        ]
+        for own_name, some in (
+            ("in_proj_qkvz.weight", parts[:4]),
+            ("in_proj_ba.weight", parts[4:]),
+        ):
+            by_head = np.concatenate(some, axis=1).reshape(-1, hidden)
+            self._add(to + own_name, name, by_head)
+        for own_name, base_name, shape in (
+            ("conv1d.weight", "conv1d.weight",
+             (2 * q + wide, 1, c["linear_conv_kernel_dim"])),
+            ("dt_bias", "dt_bias", (values,)),
+            ("A_log", "A_log", (values,)),
+            ("norm.weight_less_one", "out_norm.weight",
+             (c["linear_value_head_dim"],)),
+            ("out_proj.weight", "out_proj.weight", (hidden, wide)),
+        ):  # fmt: skip
+            self._copy(to + own_name, at + base_name, *shape)
+
+    def convolved_parts(self):
+        """Rows of q, k and v of linear attention."""
+        c = self.config
+        keys = c["linear_num_key_heads"] * c["linear_key_head_dim"]
+        values = c["linear_num_value_heads"] * c["linear_value_head_dim"]
+        return [keys, keys, values]
+
     def _attention(self, base, own):
         at, to = base + "self_attention.", own + "self_attn."
         per = self.heads // self.groups
-        rows = (self.heads + 2 * self.groups) * self.dim
+        gated = self.type == "qwen3_next"
+        queries = 2 * per if gated else per
+        rows = self.groups * (queries + 2) * self.dim
         self._copy(
             own + "input_layernorm.weight",
             at + "linear_qkv.layer_norm_weight",
@@ -157,11 +212,14 @@ class Truth:
                 continue
             name = at + "linear_qkv." + kind
             by_group = self._whole(name, rows, *more).reshape(
-                self.groups, per + 2, self.dim, *more
+                self.groups, queries + 2, self.dim, *more
             )
+            q = by_group[:, :queries]
+            if gated:  # a head's query, then its gate
+                q = np.stack([q[:, :per], q[:, per:]], axis=2)
             for letter, part in zip(
                 "qkv",
-                (by_group[:, :per], by_group[:, per], by_group[:, per + 1]),
+                (q, by_group[:, queries], by_group[:, queries + 1]),
                 strict=True,
             ):
                 self._add(
@@ -179,6 +237,7 @@ class Truth:
         if self.type in (
             "qwen3",
             "qwen3_moe",
+            "qwen3_next",
             "gemma3_text",
         ) or self.config.get("use_qk_norm"):
             for letter in "qk":
@@ -299,7 +358,7 @@ class Truth:
             self._add(each + "gate_proj.weight", names[0], fc1[e, :width])
             self._add(each + "up_proj.weight", names[0], fc1[e, width:])
             self._add(each + "down_proj.weight", names[1], fc2[e])
-        if self.type == "qwen2_moe":
+        if self.type in ("qwen2_moe", "qwen3_next"):
             self._copy(
                 own + "shared_expert_gate.weight",
                 base + "shared_experts.gate_weight",

@@ -98,6 +98,20 @@ HYBRID = {
     }
 }
 
+# Linear attention in all layers but each second, and gates behind attention.
+DELTA = {
+    "qwen3_next": QWEN_EXPERTS
+    | {
+        "shared_expert_intermediate_size": 24,
+        "full_attention_interval": 2,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 3,
+        "linear_value_head_dim": 5,
+        "linear_conv_kernel_dim": 4,
+    }
+}
+
 DENSE = {"world": 4, "tp": 2, "dp": 2, "zero": 1, "bucket_size": 1000}
 SPARSE = DENSE | {"world": 8, "pp": 2, "ep": 2, "etp": 1}
 
@@ -144,6 +158,11 @@ CASES += [
     ("nemotron_h", DENSE, side("huggingface", world=1)),
 ]
 CASES += [
+    ("qwen3_next", SPARSE, side("huggingface", world=2, tp=2)),
+    ("qwen3_next", side("huggingface", world=2, fsdp=2), SPARSE),
+    ("qwen3_next", DENSE, side("huggingface", world=1)),
+]
+CASES += [
     (model, layout, side("torchtitan", world=2, tp=2))
     for model, layout in (
         ("llama", DENSE),
@@ -171,7 +190,8 @@ ROWS = {
     "q_proj", "k_proj", "v_proj", "qkv_proj", "q_b_proj", "kv_b_proj",
     "gate_proj", "up_proj", "gate_up_proj", "w13_weight", "embed_tokens",
     "lm_head", "wq", "wk", "wv", "wq_b", "wkv_b", "w1", "w3", "w1_EFD",
-    "w3_EFD", "tok_embeddings", "embeddings", "embedding",
+    "w3_EFD", "tok_embeddings", "embeddings", "embedding", "in_proj_qkvz",
+    "in_proj_ba",
 }  # fmt: skip
 COLUMNS = {
     "o_proj", "down_proj", "w2_weight", "wo", "w2", "w2_EDF", "out_proj",
@@ -184,6 +204,7 @@ GPT_OSS_CUTS = {
     "wo.bias": None, "mlp1_weight_EGD": (1, 1), "mlp1_bias_EG": (1, 1),
     "mlp2_weight_EDF": (2, 1), "mlp2_bias_ED": None,
 }  # fmt: skip
+DELTA_CUTS = {"conv1d", "dt_bias", "A_log"}
 MIXERS = {"in_proj", "conv1d", "norm", "dt_bias", "A_log", "D"}
 # Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
 CUTS = {
@@ -199,6 +220,8 @@ def blocks(truth, name, rows):
     """Sizes of packed parts along the rows that are cut one by one."""
     if name == "in_proj":
         return truth.mixer_parts()
+    if name == "conv1d" and truth.type == "qwen3_next":
+        return truth.convolved_parts()
     if name == "conv1d":
         return truth.mixer_parts()[1:4]
     if name == "qkv_proj":
@@ -226,7 +249,11 @@ def local(truth, name, full, layout, rank):
         part = packed_parts(part, own[0], tp, rank)
     elif last in COLUMNS:
         part = np.array_split(part, tp, axis=dim + 1)[rank % tp]
-    elif last in ROWS or (".mixer." in name and last in MIXERS):
+    elif (
+        last in ROWS
+        or (".mixer." in name and last in MIXERS)
+        or (".linear_attn." in name and last in DELTA_CUTS)
+    ):
         part = rows_of(truth, last, part, tp, dim, rank)
     shards = layout.get("fsdp", 1)
     # As torch.chunk, but for buffers.
@@ -306,7 +333,10 @@ def compare(truth, framework, layout, found):
         if live is None:
             print("transformers is not installed: names are not compared")
         else:
-            shapes = {n: tensor.elements.shape for n, tensor in full.items()}
+            shapes = {
+                n.replace("_less_one", ""): tensor.elements.shape
+                for n, tensor in full.items()
+            }
             assert shapes == live, set(shapes.items()) ^ set(live.items())
     names = {name for name, _ in found}
     assert names == full.keys(), names ^ full.keys()
@@ -371,7 +401,9 @@ def expert_ways(frameworks, layouts):
 
 def check(tools, model, source, destination, folder):
     config = (
-        SMALL | (MODELS | TRANSPOSED | HYBRID)[model] | {"model_type": model}
+        SMALL
+        | (MODELS | TRANSPOSED | HYBRID | DELTA)[model]
+        | {"model_type": model}
     )
     asked, plan = folder / "request.json", folder / "plan.dtplan"
     (folder / "config.json").write_text(json.dumps(config))

@@ -28,12 +28,14 @@ from transformers.models.llama import modeling_llama  # noqa: F401
 from transformers.models.llama4 import modeling_llama4  # noqa: F401
 from transformers.models.nemotron_h import modeling_nemotron_h  # noqa: F401
 from transformers.models.qwen3_moe import modeling_qwen3_moe  # noqa: F401
+from transformers.models.qwen3_next import modeling_qwen3_next  # noqa: F401
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "examples"))
 import cpu  # noqa: E402
 
 BACKEND = cpu.for_megatron()
 
+import delta_models  # noqa: E402
 import dynatrain  # noqa: E402
 import hybrid_models  # noqa: E402
 import torch  # noqa: E402
@@ -137,6 +139,21 @@ MODELS = {
         "attn_temperature_tuning": False,
         "rope_parameters": ROPE,
     },
+    "qwen3_next": {
+        "model_type": "qwen3_next",
+        "full_attention_interval": 2,
+        "rope_parameters": ROPE | {"partial_rotary_factor": 0.5},
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 6,
+        "linear_value_head_dim": 5,
+        "linear_conv_kernel_dim": 4,
+        "num_experts": 4,
+        "num_experts_per_tok": 2,
+        "moe_intermediate_size": 16,
+        "shared_expert_intermediate_size": 24,
+        "norm_topk_prob": True,
+    },
     "nemotron_h": {
         "model_type": "nemotron_h",
         "hybrid_override_pattern": "M*-E",
@@ -198,6 +215,16 @@ CASES = {
         "llama4_text",
         {"world": 1},
         {"dp": 2, "pp": 2, "ep": 2, "etp": 1},
+    ),
+    "qwen3_next": (
+        "qwen3_next",
+        {"world": 1},
+        {"tp": 2, "pp": 2, "ep": 2, "etp": 1},
+    ),
+    "qwen3_next-fsdp": (
+        "qwen3_next",
+        {"world": 2, "fsdp": 2},
+        {"tp": 2, "dp": 2, "ep": 2, "etp": 2},
     ),
     "nemotron_h": ("nemotron_h", {"world": 1}, {"tp": 2, "pp": 2, "etp": 2}),
     "nemotron_h-fsdp": (
@@ -297,6 +324,8 @@ def type_options(config):
         return {"rotary_interleaved": True, "apply_rope_fusion": False}
     if config["model_type"] == "nemotron_h":
         return hybrid_models.options(config)
+    if config["model_type"] == "qwen3_next":
+        return delta_models.options(config)
     return {}
 
 
@@ -324,6 +353,7 @@ def transformer_config(config, sizes, dtype=torch.float32):
         "add_bias_linear": False,
         "normalization": "RMSNorm",
         "layernorm_epsilon": EPSILON,
+        "qk_layernorm": latent or config["model_type"] == "qwen3_moe",
     }
     width = config["intermediate_size"]
     return kind(
@@ -332,7 +362,6 @@ def transformer_config(config, sizes, dtype=torch.float32):
         ffn_hidden_size=config.get("intermediate_size_mlp", width),
         num_attention_heads=config["num_attention_heads"],
         num_query_groups=config["num_key_value_heads"],
-        qk_layernorm=latent or config["model_type"] == "qwen3_moe",
         use_cpu_initialization=True,
         gradient_accumulation_fusion=False,
         masked_softmax_fusion=False,
@@ -370,15 +399,23 @@ def megatron_model(config, sizes, dtype=torch.float32, trains=False):
     return gpt_model(config, options, vocabulary, trains).train(trains)
 
 
-def gpt_model(config, options, vocabulary, trains):
-    spec = get_gpt_decoder_block_spec(
+def gpt_spec(config, options):
+    if config["model_type"] == "qwen3_next":
+        return delta_models.spec(config, options)
+    return get_gpt_decoder_block_spec(
         options,
         use_transformer_engine=False,
         normalization=options.normalization,
         qk_l2_norm=config["model_type"] == "llama4_text",
     )
+
+
+def gpt_model(config, options, vocabulary, trains):
+    spec = gpt_spec(config, options)
     for layer in spec.layer_specs:
-        layer.submodules.self_attention.submodules.core_attention = Attention
+        attention = layer.submodules.self_attention.submodules
+        if hasattr(attention, "core_attention"):
+            attention.core_attention = Attention
     return GPTModel(
         options,
         spec,
@@ -392,6 +429,9 @@ def gpt_model(config, options, vocabulary, trains):
         if config["model_type"] == "gpt2"
         else "rope",
         rotary_base=10000,
+        rotary_percent=config.get("rope_parameters", {}).get(
+            "partial_rotary_factor", 1.0
+        ),
     )
 
 
@@ -400,8 +440,9 @@ EXPERT = re.compile(
 )
 
 
-def engine_name(rest, latent, dense, experts):
-    """Transformer Engine's name of a layer's tensor of the local spec."""
+def engine_name(rest, latent, dense, experts, projection):
+    """Transformer Engine's name of a layer's tensor of the local spec.
+    `projection`: the linear into attention, which has the norm before it."""
     first = parallel_state.get_expert_model_parallel_rank() * experts
     rest = EXPERT.sub(lambda m: f"experts.{m[2]}{first + int(m[1])}", rest)
     if latent:
@@ -409,7 +450,7 @@ def engine_name(rest, latent, dense, experts):
         rest = rest.replace("kv_layernorm.", "linear_kv_up_proj.layer_norm_")
     else:
         rest = rest.replace(
-            "input_layernorm.", "self_attention.linear_qkv.layer_norm_"
+            "input_layernorm.", f"self_attention.{projection}.layer_norm_"
         )
     if rest == "norm.weight":
         rest = "mixer.in_proj.layer_norm_weight"
@@ -430,8 +471,12 @@ def megatron_tensors(model, config, sizes):
             layer = model.decoder.layers[int(match[1])]
             number = layer.layer_number - 1
             dense = not hasattr(getattr(layer, "mlp", None), "router")
+            attention = getattr(layer, "self_attention", None)
+            linear = (
+                "in_proj" if hasattr(attention, "in_proj") else "linear_qkv"
+            )
             rest = engine_name(
-                match[2], latent, dense, count // sizes.get("ep", 1)
+                match[2], latent, dense, count // sizes.get("ep", 1), linear
             )
             name = f"decoder.layers.{number}.{rest}"
         if name == "output_layer.weight" and config["tie_word_embeddings"]:
@@ -491,7 +536,11 @@ def local(tensor):
 def huggingface_tensors(model):
     found = dict(model.named_parameters())
     found |= {n: b for n, b in model.named_buffers() if "correction_bias" in n}
-    return {name: local(tensor) for name, tensor in found.items()}
+    found = {name: local(tensor) for name, tensor in found.items()}
+    # Megatron-Core has this norm's weight less one, and so has the plan.
+    for name in [n for n in found if n.endswith("linear_attn.norm.weight")]:
+        found[name + "_less_one"] = found.pop(name) - 1
+    return found
 
 
 # Between them.

@@ -7,7 +7,8 @@ from test_examples import needs
 CASES = (
     "llama", "llama-fsdp", "llama-tied", "qwen3_moe", "qwen3_moe-fsdp",
     "deepseek_v3", "gpt2", "gpt2-fsdp", "gpt_oss", "gpt_oss-fsdp",
-    "llama4_text", "nemotron_h", "nemotron_h-fsdp",
+    "llama4_text", "qwen3_next", "qwen3_next-fsdp", "nemotron_h",
+    "nemotron_h-fsdp",
 )  # fmt: skip
 TRAINED = ["llama", "llama-fsdp", "qwen3_moe", "qwen3_moe-fsdp"]
 

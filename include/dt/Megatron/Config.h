@@ -33,7 +33,12 @@ struct MegatronConfig {
   bool qkvBias = false;
   bool projBias = false;
   bool qkNorm = false;
-  bool sinks = false; // each head has a learned offset of its softmax
+  bool sinks = false;      // each head has a learned offset of its softmax
+  bool outputGate = false; // a gate for each query head, behind a group's
+
+  // Linear attention in place of it: one per layer; none where no layer has.
+  std::vector<bool> linearLayers;
+  LinearHeads linear;
 
   // Multi-latent attention, when kvRank > 0.
   int64_t qRank = 0; // 0: queries are not compressed
@@ -65,7 +70,7 @@ struct MegatronConfig {
   int64_t mambaHeadDim = 0;
   int64_t mambaGroups = 0; // of B and C
   int64_t mambaState = 0;
-  int64_t convKernel = 0;
+  int64_t convKernel = 0; // of linear attention too
 };
 
 MegatronConfig readMegatronConfig(const Json &config, const std::string &path);

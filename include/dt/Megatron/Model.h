@@ -61,6 +61,12 @@ struct ModelTensor {
   JsonKey key = {};
 };
 
+/// Of linear attention (a gated delta net): heads, and rows of a head.
+struct LinearHeads {
+  int64_t keys = 0, keyDim = 0; // queries are as many
+  int64_t values = 0, valueDim = 0;
+};
+
 struct Model {
   std::vector<ModelTensor> tensors;
   int64_t layers = 0;
@@ -70,6 +76,8 @@ struct Model {
   /// a list of tensors.
   std::string type = {};
   int64_t heads = 0, groups = 0, headDim = 0, queryRank = 0;
+  bool outputGate = false; // a group has a gate for each of its queries
+  LinearHeads linear = {};
 };
 
 } // namespace dt::megatron

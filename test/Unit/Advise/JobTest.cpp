@@ -141,6 +141,18 @@ TEST(Job, RefusesMixersWhoseCostItDoesNotKnow) {
   EXPECT_FALSE(readText(text, error));
   EXPECT_EQ(error, "model has Mamba mixers: what their scans take and keep is "
                    "not known here");
+  text["model"] = {{"model_type", "qwen3_next"},
+                   {"num_hidden_layers", 4},
+                   {"hidden_size", 8},
+                   {"num_attention_heads", 2},
+                   {"num_experts", 2},
+                   {"num_experts_per_tok", 1},
+                   {"moe_intermediate_size", 4},
+                   {"shared_expert_intermediate_size", 4},
+                   {"vocab_size", 16}};
+  EXPECT_FALSE(readText(text, error));
+  EXPECT_EQ(error, "model has linear attention: what it takes and keeps is not "
+                   "known here");
 }
 
 TEST(Job, ReadsWhatIsNoJson) {

@@ -164,6 +164,34 @@ TEST(Models, nemotronHHasItsPublishedSize) {
                                 "self_attention.linear_qkv.weight"}));
 }
 
+TEST(Models, qwen3NextHasItsPublishedSize) {
+  Request request = readGood(
+      R"({"model": {"model_type": "qwen3_next", "num_hidden_layers": 48,
+            "hidden_size": 2048, "intermediate_size": 5120,
+            "num_attention_heads": 16, "num_key_value_heads": 2,
+            "num_experts": 512, "moe_intermediate_size": 512,
+            "shared_expert_intermediate_size": 512, "vocab_size": 151936},
+          "source": {"world": 1}, "destination": {"world": 1}})");
+  EXPECT_EQ(elements(request), 79'674'391'296);
+  std::vector<std::string> names = namesWith(request, "decoder.layers.2.");
+  EXPECT_EQ(
+      std::vector<std::string>(names.begin(), names.begin() + 9),
+      (std::vector<std::string>{
+          "self_attention.dt_bias", "self_attention.A_log",
+          "self_attention.in_proj.layer_norm_weight",
+          "self_attention.in_proj.weight", "self_attention.conv1d.weight",
+          "self_attention.out_norm.weight", "self_attention.out_proj.weight",
+          "pre_mlp_layernorm.weight", "mlp.router.weight"}));
+  names = namesWith(request, "decoder.layers.3.");
+  EXPECT_EQ(
+      std::vector<std::string>(names.begin(), names.begin() + 5),
+      (std::vector<std::string>{"self_attention.linear_proj.weight",
+                                "self_attention.linear_qkv.layer_norm_weight",
+                                "self_attention.linear_qkv.weight",
+                                "self_attention.q_layernorm.weight",
+                                "self_attention.k_layernorm.weight"}));
+}
+
 TEST(Models, layersOfAHybridHaveLettersOrNames) {
   std::string config =
       R"({"model_type": "nemotron_h", "hidden_size": 8,
