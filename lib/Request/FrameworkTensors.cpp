@@ -4,9 +4,13 @@
 // experts one by one). vLLM: QKVParallelLinear, MergedColumnParallelLinear,
 // FusedMoE and VocabParallelEmbedding of its model files; gpt_oss as
 // `hf_to_vllm_mapper` and `_load_weights_other` of models/gpt_oss.py at
-// a6b6cfaa have it. torchtitan: what the state dict adapters of its models map
-// (torchtitan/models/*/), under the names that the models of 0.3.0 register.
-// Megatron-Core: norms behind a linear as Megatron-Bridge names them.
+// a6b6cfaa have it, gpt2 as models/gpt2.py at 01768942, llama4_text as
+// `permute_qk_weight_for_rotary` and `load_moe_expert_weights` of
+// models/llama4.py at 0121c95e, nemotron_h as models/nemotron_h.py at 00b08dc4
+// and layers/mamba/mamba_mixer2.py at 004d4e4c. torchtitan: what the state dict
+// adapters of its models map (torchtitan/models/*/), under the names that the
+// models of 0.3.0 register. Megatron-Core: norms behind a linear as
+// Megatron-Bridge names them.
 //
 //===----------------------------------------------------------------------===//
 
@@ -233,6 +237,17 @@ constexpr FrameworkTensor kGpt2[] = {
     {LAYER "mlp.linear_fc2.bias", GPT2 "mlp.c_proj.bias"},
 };
 
+/// Linears again.
+constexpr FrameworkTensor kVllmGpt2[] = {
+    {"embedding.word_embeddings.weight", "transformer.wte.weight",
+     Part::Vocabulary},
+    {ATTENTION "linear_qkv.weight", GPT2 "attn.c_attn.weight",
+     Part::QueryKeyValue},
+    {ATTENTION "linear_proj.weight", GPT2 "attn.c_proj.weight"},
+    {LAYER "mlp.linear_fc1.weight", GPT2 "mlp.c_fc.weight"},
+    {LAYER "mlp.linear_fc2.weight", GPT2 "mlp.c_proj.weight"},
+};
+
 constexpr FrameworkTensor kGptOss[] = {
     {ATTENTION "core_attention.softmax_offset", HF "self_attn.sinks"},
     {LAYER "mlp.router.weight", HF "mlp.router.weight"},
@@ -305,6 +320,19 @@ constexpr FrameworkTensor kLlama4[] = {
      HF "feed_forward.shared_expert.down_proj.weight"},
 };
 
+/// Its rotary embedding turns the two halves of a head.
+constexpr FrameworkTensor kVllmLlama4[] = {
+    {ATTENTION "linear_qkv.weight", HF "self_attn.qkv_proj.weight",
+     Part::QueryKeyHalvesValue},
+    {LAYER "mlp.linear_fc1.weight", HF "feed_forward.gate_up_proj.weight"},
+    {LAYER "mlp.experts.linear_fc1.weight",
+     HF "feed_forward.experts.w13_weight"},
+    {LAYER "mlp.experts.linear_fc2.weight",
+     HF "feed_forward.experts.w2_weight"},
+    {LAYER "mlp.shared_experts.linear_fc1.weight",
+     HF "feed_forward.shared_expert.gate_up_proj.weight"},
+};
+
 /// Each layer is one block, `mixer`, behind one norm.
 constexpr FrameworkTensor kNemotronH[] = {
     {"embedding.word_embeddings.weight", "model.embeddings.weight"},
@@ -343,6 +371,18 @@ constexpr FrameworkTensor kNemotronH[] = {
      HF "mixer.shared_experts.down_proj.weight"},
 };
 
+/// Its parameter `A` is -exp of `A_log`: that has to be done where it arrives.
+constexpr FrameworkTensor kVllmNemotronH[] = {
+    {"embedding.word_embeddings.weight", "model.embed_tokens.weight",
+     Part::Vocabulary},
+    {ATTENTION "linear_qkv.weight", HF "mixer.qkv_proj.weight",
+     Part::QueryKeyValue},
+    {ATTENTION "linear_qkv.bias", HF "mixer.qkv_proj.bias",
+     Part::QueryKeyValue},
+    {LAYER "mlp.experts.linear_fc1.weight", HF "mixer.experts.w13_weight"},
+    {LAYER "mlp.experts.linear_fc2.weight", HF "mixer.experts.w2_weight"},
+};
+
 constexpr FrameworkTensor kVllmMixtral[] = {
     {LAYER "mlp.router.weight", HF "block_sparse_moe.gate.weight"},
     {LAYER "mlp.experts.linear_fc1.weight",
@@ -368,67 +408,82 @@ constexpr FrameworkTensor kTorchtitanLlama[] = {
 #undef ATTENTION
 #undef LAYER
 
-template <size_t N>
-void append(const FrameworkTensor (&table)[N],
-            std::vector<FrameworkTensor> &out) {
-  out.insert(out.end(), std::begin(table), std::end(table));
-}
+/// One of the tables above.
+struct Rows {
+  template <size_t N>
+  constexpr Rows(const FrameworkTensor (&table)[N])
+      : first(table), last(table + N) {}
+  const FrameworkTensor *begin() const { return first; }
+  const FrameworkTensor *end() const { return last; }
 
-std::vector<FrameworkTensor> ordinary(Framework framework) {
-  std::vector<FrameworkTensor> out;
+  const FrameworkTensor *first, *last;
+};
+
+std::vector<Rows> ordinary(Framework framework) {
   switch (framework) {
   case Framework::Megatron:
-    append(kMegatron, out);
-    break;
+    return {kMegatron};
   case Framework::HuggingFace:
-    append(kCommon, out);
-    append(kHuggingFace, out);
-    break;
+    return {kCommon, kHuggingFace};
   case Framework::Vllm:
-    append(kCommon, out);
-    append(kVllm, out);
-    break;
+    return {kCommon, kVllm};
   case Framework::Torchtitan:
-    append(kTorchtitan, out);
-    break;
+    return {kTorchtitan};
   }
-  return out;
+  return {};
 }
 
-/// These take the place of all others of the same tensor of Megatron-Core's.
-std::vector<FrameworkTensor> exceptionsOf(Framework framework,
-                                          const std::string &type) {
-  std::vector<FrameworkTensor> out;
-  bool isHuggingFace = framework == Framework::HuggingFace;
-  bool isVllm = framework == Framework::Vllm;
-  bool isTorchtitan = framework == Framework::Torchtitan;
-  if (type == "llama" && isTorchtitan)
-    append(kTorchtitanLlama, out);
-  if (type == "gpt_oss" && isTorchtitan)
-    append(kTorchtitanGptOss, out);
-  if (!isHuggingFace && !isVllm)
-    return out;
-  if (type == "gemma2" || type == "gemma3_text")
-    append(kGemma, out);
-  if (type == "qwen3_next")
-    append(kQwen3Next, out);
-  if (type == "qwen2_moe" || type == "qwen3_next") {
-    append(kQwen2Moe, out);
-    isVllm ? append(kQwen2MoeFused, out) : append(kQwen2MoeApart, out);
-  }
-  if (type == "phi3" && isHuggingFace)
-    append(kPhi3, out);
-  if (type == "gpt2")
-    append(kGpt2, out);
-  if (type == "gpt_oss")
-    isVllm ? append(kVllmGptOss, out) : append(kGptOss, out);
-  if (type == "llama4_text")
-    append(kLlama4, out);
-  if (type == "nemotron_h")
-    append(kNemotronH, out);
-  if (type == "mixtral" && isVllm)
-    append(kVllmMixtral, out);
-  return out;
+struct Exception {
+  const char *type;
+  Framework framework;
+  Rows rows;
+};
+
+constexpr auto HuggingFace = Framework::HuggingFace;
+constexpr auto Vllm = Framework::Vllm;
+constexpr auto Torchtitan = Framework::Torchtitan;
+
+/// These take the place of what stands below, and of the ordinary, of the same
+/// tensor of Megatron-Core's.
+constexpr Exception kExceptions[] = {
+    {"llama", Torchtitan, kTorchtitanLlama},
+    {"phi3", HuggingFace, kPhi3},
+    {"gemma2", HuggingFace, kGemma},
+    {"gemma2", Vllm, kGemma},
+    {"gemma3_text", HuggingFace, kGemma},
+    {"gemma3_text", Vllm, kGemma},
+    {"mixtral", Vllm, kVllmMixtral},
+    {"qwen2_moe", HuggingFace, kQwen2Moe},
+    {"qwen2_moe", HuggingFace, kQwen2MoeApart},
+    {"qwen2_moe", Vllm, kQwen2Moe},
+    {"qwen2_moe", Vllm, kQwen2MoeFused},
+    {"qwen3_next", HuggingFace, kQwen3Next},
+    {"qwen3_next", HuggingFace, kQwen2Moe},
+    {"qwen3_next", HuggingFace, kQwen2MoeApart},
+    {"gpt2", HuggingFace, kGpt2},
+    {"gpt2", Vllm, kVllmGpt2},
+    {"gpt2", Vllm, kGpt2},
+    {"gpt_oss", HuggingFace, kGptOss},
+    {"gpt_oss", Vllm, kVllmGptOss},
+    {"gpt_oss", Torchtitan, kTorchtitanGptOss},
+    {"llama4_text", HuggingFace, kLlama4},
+    {"llama4_text", Vllm, kVllmLlama4},
+    {"llama4_text", Vllm, kLlama4},
+    {"nemotron_h", HuggingFace, kNemotronH},
+    {"nemotron_h", Vllm, kVllmNemotronH},
+    {"nemotron_h", Vllm, kNemotronH},
+};
+
+/// Those of tensors that have no row yet.
+void addRows(const std::vector<Rows> &tables,
+             std::vector<FrameworkTensor> &out) {
+  std::set<std::string> taken;
+  for (const FrameworkTensor &row : out)
+    taken.insert(row.of);
+  for (const Rows &rows : tables)
+    for (const FrameworkTensor &row : rows)
+      if (!taken.count(row.of))
+        out.push_back(row);
 }
 
 } // namespace
@@ -451,11 +506,11 @@ const std::vector<std::string> &typesOf(Framework framework) {
   static const std::vector<std::string> vllm = {
       "llama",       "mistral",     "qwen2",    "qwen3",     "phi3",
       "gemma2",      "gemma3_text", "mixtral",  "qwen2_moe", "qwen3_moe",
-      "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt_oss"};
+      "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt2",      "gpt_oss",
+      "llama4_text", "nemotron_h"};
   static const std::vector<std::string> all = [] {
     std::vector<std::string> types = vllm;
-    types.insert(types.end(),
-                 {"gpt2", "llama4_text", "nemotron_h", "qwen3_next"});
+    types.push_back("qwen3_next");
     return types;
   }();
   static const std::vector<std::string> torchtitan = {
@@ -474,13 +529,11 @@ const std::vector<std::string> &typesOf(Framework framework) {
 
 std::vector<FrameworkTensor> tensorsOf(Framework framework,
                                        const std::string &type) {
-  std::vector<FrameworkTensor> out = exceptionsOf(framework, type);
-  std::set<std::string> taken;
-  for (const FrameworkTensor &tensor : out)
-    taken.insert(tensor.of);
-  for (const FrameworkTensor &tensor : ordinary(framework))
-    if (!taken.count(tensor.of))
-      out.push_back(tensor);
+  std::vector<FrameworkTensor> out;
+  for (const Exception &exception : kExceptions)
+    if (exception.type == type && exception.framework == framework)
+      addRows({exception.rows}, out);
+  addRows(ordinary(framework), out);
   return out;
 }
 

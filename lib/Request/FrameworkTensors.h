@@ -29,7 +29,9 @@ enum class Part {
   Value,
   QueryPairs, // a head's rows r and r + half of it beside each other
   KeyPairs,
-  QueryKeyValue, // of all groups, then the next
+  QueryKeyValue,       // of all groups, then the next
+  QueryKeyHalvesValue, // of a head of the first two each second row, then the
+                       // others
   KeyHeads, // of linear attention: by key head its query, key, values and gates
   KeyHeadScalars, // by key head beta and alpha of its values
   Gate,

@@ -66,6 +66,21 @@ private:
     return (model.outputGate ? 2 : 1) * perGroup() + 2;
   }
 
+  /// Rows of heads [lo, hi) of each group, of a head each second one, then the
+  /// others.
+  std::string headsInHalves(int64_t lo, int64_t hi) const {
+    std::string out;
+    for (int64_t group = 0; group < model.groups; ++group)
+      for (int64_t head = lo; head < hi; ++head)
+        for (int64_t odd : {0, 1}) {
+          int64_t first = (group * groupHeads() + head) * model.headDim + odd;
+          append(out, "{\"from\": " + std::to_string(first) +
+                          ", \"size\": 1, \"step\": 2, \"count\": " +
+                          std::to_string(model.headDim / 2) + "}");
+        }
+    return out;
+  }
+
   std::string head(int64_t number) const {
     return span(number * model.headDim, (number + 1) * model.headDim);
   }
@@ -186,6 +201,9 @@ private:
       return headsInPairs(queries, queries + 1);
     case Part::QueryKeyValue:
       return query + ", " + key + ", " + value;
+    case Part::QueryKeyHalvesValue:
+      return headsInHalves(0, queries) + ", " +
+             headsInHalves(queries, queries + 1) + ", " + value;
     case Part::KeyHeads:
       return keyHeads(/*isScalars=*/false);
     case Part::KeyHeadScalars:
@@ -235,12 +253,14 @@ private:
     if (isOfExperts(row))
       rule += ", \"ep\": 0";
     int64_t keys = model.groups * model.headDim;
-    if (row.part == Part::QueryKeyValue)
+    bool isPacked = row.part == Part::QueryKeyValue ||
+                    row.part == Part::QueryKeyHalvesValue;
+    if (isPacked)
       rule +=
           ", \"blocks\": " + listOf({model.heads * model.headDim, keys, keys});
     // Fewer key and value heads than ranks: ranks that follow each other share.
     int64_t times = ways.tp / model.groups;
-    if (row.part == Part::QueryKeyValue && times > 1)
+    if (isPacked && times > 1)
       rule += ", \"replicas\": " + listOf({1, times, times});
     return rule + "}";
   }

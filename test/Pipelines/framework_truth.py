@@ -628,15 +628,56 @@ class Truth:
         self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
         return out
 
+    def _vllm_gpt2(self):
+        """`load_weights` of models/gpt2.py turns what is of a Conv1D."""
+        return {
+            name: Tensor(tensor.of, tensor.elements.T)
+            if re.search(r"\.c_\w+\.weight$", name)
+            else tensor
+            for name, tensor in self.checkpoint.items()
+        }
+
+    def _vllm_llama4_text(self):
+        """`permute_qk_weight_for_rotary` and `load_moe_expert_weights` of
+        models/llama4.py."""
+        out = {}
+        for name, tensor in self.checkpoint.items():
+            elements = tensor.elements
+            if name.endswith(("q_proj.weight", "k_proj.weight")):
+                pairs = elements.reshape(-1, self.dim // 2, 2, self.hidden)
+                elements = pairs.swapaxes(1, 2).reshape(elements.shape)
+            for own, theirs in (("gate_up_proj", "w13"), ("down_proj", "w2")):
+                if f".experts.{own}" in name:
+                    name = name.replace(own, theirs + "_weight")
+                    elements = elements.swapaxes(1, 2)
+            out[name] = Tensor(tensor.of, elements)
+        self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
+        self._fuse(out, "gate_up_proj", ("gate_proj", "up_proj"))
+        return out
+
+    def _vllm_nemotron_h(self):
+        """`hf_to_vllm_mapper` of models/nemotron_h.py, and FusedMoE without a
+        gate. `A_log` is what `A` is made of."""
+        names = (
+            ("embeddings", "embed_tokens"),
+            (".experts.up_proj", ".experts.w13_weight"),
+            (".experts.down_proj", ".experts.w2_weight"),
+        )
+        out = {}
+        for name, tensor in self.checkpoint.items():
+            for own, theirs in names:
+                name = name.replace(own, theirs)
+            out[name] = tensor
+        self._fuse(out, "qkv_proj", ("q_proj", "k_proj", "v_proj"))
+        return out
+
     def _vllm(self):
         """`packed_modules_mapping` and FusedMoE of vLLM's model files."""
-        if self.type == "gpt_oss":
-            out = self._vllm_gpt_oss()
-        else:
-            out = self._vllm_others()
+        out = getattr(self, "_vllm_" + self.type, self._vllm_others)()
         for name in (
             "model.embed_tokens.weight",
             "model.embedding.weight",
+            "transformer.wte.weight",
             "lm_head.weight",
         ):
             if name in out:  # rows up to a multiple of 64

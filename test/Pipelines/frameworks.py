@@ -153,6 +153,15 @@ CASES += [
      side("vllm", world=4, tp=4, ep=4, etp=1)),
 ]  # fmt: skip
 CASES += [
+    ("gpt2", DENSE, side("vllm", world=2, tp=2)),
+    ("gpt2", side("vllm", world=4, tp=4), side("huggingface", world=1)),
+    ("llama4_text", SPARSE, side("vllm", world=2, tp=2)),
+    ("llama4_text", side("vllm", world=4, tp=4, ep=4, etp=1), SPARSE),
+    ("nemotron_h", SPARSE, side("vllm", world=2, tp=2)),
+    ("nemotron_h", side("vllm", world=2, tp=2, ep=2, etp=1),
+     side("huggingface", world=1)),
+]  # fmt: skip
+CASES += [
     ("nemotron_h", SPARSE, side("huggingface", world=2, tp=2)),
     ("nemotron_h", side("huggingface", world=2, fsdp=2), SPARSE),
     ("nemotron_h", DENSE, side("huggingface", world=1)),
@@ -216,6 +225,12 @@ CUTS = {
 }  # fmt: skip
 
 
+VLLM_CUTS = {
+    "attn.c_attn.weight": (0, 3), "mlp.c_fc.weight": (0, 1),
+    ".c_proj.weight": (1, 1),
+}  # fmt: skip
+
+
 def blocks(truth, name, rows):
     """Sizes of packed parts along the rows that are cut one by one."""
     if name == "in_proj":
@@ -227,6 +242,8 @@ def blocks(truth, name, rows):
     if name == "qkv_proj":
         keys = truth.groups * truth.dim
         return [truth.heads * truth.dim, keys, keys]
+    if truth.type == "nemotron_h" and name == "w13_weight":
+        return [rows]  # without a gate
     if name in ("gate_up_proj", "w13_weight"):
         return [rows // 2] * 2
     return [rows]
@@ -244,6 +261,8 @@ def local(truth, name, full, layout, rank):
         part = np.array_split(part, ways)[rank // tp % ways]
     last = name.removesuffix(".weight").removesuffix(".bias").split(".")[-1]
     cuts = CUTS | (GPT_OSS_CUTS if truth.type == "gpt_oss" else {})
+    if layout["framework"] == "vllm":
+        cuts = cuts | VLLM_CUTS
     own = [cut for end, cut in cuts.items() if name.endswith(end)]
     if truth.type in TRANSPOSED and own:
         part = packed_parts(part, own[0], tp, rank)
