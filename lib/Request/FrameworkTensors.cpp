@@ -191,20 +191,22 @@ constexpr FrameworkTensor kQwen2MoeFused[] = {
      HF "mlp.shared_expert.gate_up_proj.weight"},
 };
 
-/// Of Megatron-Core's norms, `out_norm` alone has its weight less one where
-/// Hugging Face's has it as it is: one has to be added where it arrives. All
-/// others are less one on both sides, `layernorm_zero_centered_gamma` there.
+/// Tensor parallelism as transformers' plan has it: each rank computes all
+/// heads. Of Megatron-Core's norms, `out_norm` alone has its weight less one
+/// where Hugging Face's has it as it is: one has to be added where it arrives.
+/// All others are less one on both sides, `layernorm_zero_centered_gamma`
+/// there.
 constexpr FrameworkTensor kQwen3Next[] = {
     {ATTENTION "in_proj.layer_norm_weight", HF "input_layernorm.weight"},
     {ATTENTION "in_proj.weight", HF "linear_attn.in_proj_qkvz.weight",
      Part::KeyHeads},
     {ATTENTION "in_proj.weight", HF "linear_attn.in_proj_ba.weight",
      Part::KeyHeadScalars},
-    {ATTENTION "conv1d.weight", HF "linear_attn.conv1d.weight"},
-    {ATTENTION "dt_bias", HF "linear_attn.dt_bias"},
-    {ATTENTION "A_log", HF "linear_attn.A_log"},
+    {ATTENTION "conv1d.weight", HF "linear_attn.conv1d.weight", Part::Whole},
+    {ATTENTION "dt_bias", HF "linear_attn.dt_bias", Part::Whole},
+    {ATTENTION "A_log", HF "linear_attn.A_log", Part::Whole},
     {ATTENTION "out_norm.weight", HF "linear_attn.norm.weight_less_one"},
-    {ATTENTION "out_proj.weight", HF "linear_attn.out_proj.weight"},
+    {ATTENTION "out_proj.weight", HF "linear_attn.out_proj.weight", Part::Rows},
 };
 
 constexpr FrameworkTensor kPhi3[] = {

@@ -24,6 +24,8 @@ constexpr Framework kFrameworks[] = {Framework::Megatron,
 /// What a framework's tensor has of Megatron-Core's.
 enum class Part {
   All,
+  Whole, // all, which tensor parallelism does not cut
+  Rows,  // all, which it cuts by rows
   Query, // and its gate, where there is one
   Key,
   Value,

@@ -188,6 +188,8 @@ private:
                 value = heads(queries + 1, queries + 2);
     switch (part) {
     case Part::All:
+    case Part::Whole:
+    case Part::Rows:
       return "";
     case Part::Query:
       return model.outputGate ? queriesAndGates() : query;
@@ -249,7 +251,8 @@ private:
   /// That tensor parallelism cuts `dim`, of the framework's tensor.
   std::string ruleOf(const FrameworkTensor &row, int64_t dim) const {
     std::string rule = "{\"match\": \"" + std::string(row.tensor) +
-                       "\", \"tp\": " + std::to_string(dim);
+                       "\", \"tp\": " +
+                       (row.part == Part::Whole ? "null" : std::to_string(dim));
     if (isOfExperts(row))
       rule += ", \"ep\": 0";
     int64_t keys = model.groups * model.headDim;

@@ -186,13 +186,6 @@ class Truth:
         ):  # fmt: skip
             self._copy(to + own_name, at + base_name, *shape)
 
-    def convolved_parts(self):
-        """Rows of q, k and v of linear attention."""
-        c = self.config
-        keys = c["linear_num_key_heads"] * c["linear_key_head_dim"]
-        values = c["linear_num_value_heads"] * c["linear_value_head_dim"]
-        return [keys, keys, values]
-
     def _attention(self, base, own):
         at, to = base + "self_attention.", own + "self_attn."
         per = self.heads // self.groups

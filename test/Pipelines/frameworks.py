@@ -213,7 +213,6 @@ GPT_OSS_CUTS = {
     "wo.bias": None, "mlp1_weight_EGD": (1, 1), "mlp1_bias_EG": (1, 1),
     "mlp2_weight_EDF": (2, 1), "mlp2_bias_ED": None,
 }  # fmt: skip
-DELTA_CUTS = {"conv1d", "dt_bias", "A_log"}
 MIXERS = {"in_proj", "conv1d", "norm", "dt_bias", "A_log", "D"}
 # Of TRANSPOSED: the dim that is cut, and the packed parts along it; or none.
 CUTS = {
@@ -235,8 +234,6 @@ def blocks(truth, name, rows):
     """Sizes of packed parts along the rows that are cut one by one."""
     if name == "in_proj":
         return truth.mixer_parts()
-    if name == "conv1d" and truth.type == "qwen3_next":
-        return truth.convolved_parts()
     if name == "conv1d":
         return truth.mixer_parts()[1:4]
     if name == "qkv_proj":
@@ -266,12 +263,12 @@ def local(truth, name, full, layout, rank):
     own = [cut for end, cut in cuts.items() if name.endswith(end)]
     if truth.type in TRANSPOSED and own:
         part = packed_parts(part, own[0], tp, rank)
-    elif last in COLUMNS:
+    elif last in COLUMNS and ".linear_attn." not in name:
         part = np.array_split(part, tp, axis=dim + 1)[rank % tp]
     elif (
         last in ROWS
         or (".mixer." in name and last in MIXERS)
-        or (".linear_attn." in name and last in DELTA_CUTS)
+        or name.endswith("linear_attn.out_proj.weight")
     ):
         part = rows_of(truth, last, part, tp, dim, rank)
     shards = layout.get("fsdp", 1)
