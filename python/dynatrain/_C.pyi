@@ -20,6 +20,7 @@ class Expected:
     full_shape: list[int]
     intervals: list[list[tuple[int, int]]]
     range: tuple[int, int] | None
+    fill: int
 
 class Plan:
     @staticmethod

@@ -77,6 +77,8 @@ class ExpectedTensor:
     intervals: tuple[tuple[Interval, ...], ...] = ()
     #: The elements of the box, row-major, that are stored; None: all.
     range: Interval | None = None
+    #: The bits of an element of padding.
+    fill: int = 0
 
     def __str__(self) -> str:
         which = f" (shard {self.ordinal})" if self.ordinal else ""
@@ -94,9 +96,15 @@ class ExpectedTensor:
             sum(hi - lo for lo, hi in spans) for spans in self.intervals
         )
 
+    @property
+    def _padding(self) -> torch.Tensor:
+        """One element."""
+        bits = bytearray(self.fill.to_bytes(self.dtype.itemsize, "little"))
+        return torch.frombuffer(bits, dtype=self.dtype)
+
     def cut(self, full: torch.Tensor) -> torch.Tensor:
         """What this shard has of a full tensor, in memory of its own; padding
-        is zeros."""
+        is what `fill` says."""
         if tuple(full.shape) != self.full_shape:
             raise TensorError(
                 f"the full tensor '{self.tensor}' has shape "
@@ -110,7 +118,7 @@ class ExpectedTensor:
                     parts.append(full.narrow(dim, lo, end - lo))
                 padding = list(full.shape)
                 padding[dim] = hi - max(lo, end)
-                parts.append(full.new_zeros(padding))
+                parts.append(self._padding.to(full).expand(padding))
             parts = [part for part in parts if part.size(dim)] or parts[:1]
             full = parts[0] if len(parts) == 1 else torch.cat(parts, dim)
         if self.range is not None:
@@ -132,6 +140,7 @@ def expected_tensors(native: _C.Plan, device: int) -> list[ExpectedTensor]:
             tuple(entry.full_shape),
             tuple(map(tuple, entry.intervals)),
             entry.range,
+            entry.fill,
         )
         for entry in native.inventory(device)
     ]

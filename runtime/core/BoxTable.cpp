@@ -62,8 +62,8 @@ void setUnits(BoxCopy &row, const StridedCopy &copy) {
     fromBits |= uint64_t(row.from ? dim.source : 0);
     toBits |= uint64_t(dim.destination);
   }
-  row.converts = copy.convert && row.from;
-  if (row.converts) {
+  if (copy.convert && row.from) {
+    row.byElement = true;
     row.fromType = copy.from;
     row.toType = copy.to;
     row.fromUnit = uint8_t(byteWidth(copy.from));
@@ -76,11 +76,27 @@ void setUnits(BoxCopy &row, const StridedCopy &copy) {
   }
 }
 
-BoxCopy rowOf(std::byte *to, const std::byte *from, const StridedCopy &copy) {
+/// What is written where nothing is read. Bytes that differ are written element
+/// by element where these do not lie at multiples of their size.
+void setFill(BoxCopy &row, const ElementFill &fill) {
+  row.fill = fill.bits;
+  for (int64_t width = fill.width; width < 8; width *= 2)
+    row.fill |= row.fill << (8 * width);
+  bool isOneByte = row.fill == (row.fill & 0xff) * 0x0101010101010101;
+  if (isOneByte || row.toUnit >= fill.width)
+    return;
+  row.byElement = true;
+  row.fromUnit = row.toUnit = uint8_t(fill.width);
+}
+
+BoxCopy rowOf(std::byte *to, const std::byte *from, const StridedCopy &copy,
+              const ElementFill &fill) {
   BoxCopy row;
   row.from = from;
   row.to = to;
   setUnits(row, copy);
+  if (!from)
+    setFill(row, fill);
   int64_t bytes = copy.run;
   for (size_t i = copy.dims.size(); i-- > 0;) {
     const StridedCopy::Dim &dim = copy.dims[i];
@@ -127,11 +143,16 @@ void BoxTable::append(const BoxTable &other) {
 
 void BoxTable::add(std::byte *to, const std::byte *from,
                    const StridedCopy &copy) {
+  add(to, from, copy, {});
+}
+
+void BoxTable::add(std::byte *to, const std::byte *from,
+                   const StridedCopy &copy, const ElementFill &fill) {
   if (copy.run == 0)
     return;
   split(to, from, copy,
-        [this](std::byte *to, const std::byte *from, const StridedCopy &part) {
-          addRow(rowOf(to, from, part));
+        [&](std::byte *to, const std::byte *from, const StridedCopy &part) {
+          addRow(rowOf(to, from, part, fill));
         });
 }
 
@@ -152,12 +173,12 @@ Status BoxTable::addUnpack(const PreparedSegment &segment,
       });
 }
 
-Status BoxTable::addZero(const PreparedSegment &segment,
+Status BoxTable::addFill(const PreparedSegment &segment,
                          const LocalStorage &storage) {
-  return forEachPackedBox(segment, storage,
-                          [&](const StatePart &part, std::byte *box, int64_t) {
-                            add(box, nullptr, part.fromPacked);
-                          });
+  return forEachPackedBox(
+      segment, storage, [&](const StatePart &part, std::byte *box, int64_t) {
+        add(box, nullptr, part.fromPacked, {part.fill, byteWidth(part.type)});
+      });
 }
 
 Status BoxTable::addCopy(const PreparedCopy &copy,

@@ -5,6 +5,7 @@
 #include "dtrt/core/Convert.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
+#include "dtrt/format/Views.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,8 +14,8 @@ namespace dtrt {
 
 namespace {
 
-/// Fills source padding and fresh destinations; differs from zero, the value
-/// that destination padding must have.
+/// Fills source padding and fresh destinations; no destination padding of zeros
+/// has it.
 constexpr int kPoison = 0xa5;
 /// Mismatches that a report spells out.
 constexpr size_t kMaxReported = 8;
@@ -140,8 +141,10 @@ uint64_t shapedValue(DType type, uint64_t raw) {
 /// state are those of the other, and all changes are applied in order.
 class Pattern {
 public:
+  /// Padding holds `fill`.
   Pattern(const std::string &tensor, const Family &family, unsigned state,
-          Side side) {
+          Side side, uint64_t fill)
+      : fill(fill) {
     const StateInfo &info = family.states[state];
     const StateInfo &base =
         info.derivedFrom < 0 ? info : family.states[size_t(info.derivedFrom)];
@@ -153,6 +156,7 @@ public:
       plain &= any.derivedFrom < 0 && any.sourceDType == any.destinationDType;
   }
 
+  uint64_t padding() const { return fill; }
   uint64_t at(int64_t position) const {
     uint64_t raw = patternValue(seed, uint64_t(position));
     if (plain)
@@ -163,6 +167,7 @@ public:
   }
 
 private:
+  uint64_t fill = 0;
   uint64_t seed = 0;
   bool plain = true;
   DType types[3];
@@ -182,7 +187,7 @@ int64_t countWrong(const std::byte *buffer, const Run &run,
   int64_t wrong = 0;
   if (run.position < 0)
     for (int64_t i = 0; i < run.count; ++i)
-      wrong += in[i] != 0;
+      wrong += in[i] != T(pattern.padding());
   else
     for (int64_t i = 0; i < run.count; ++i)
       wrong += in[i] != T(pattern.at(run.position + i * run.step));
@@ -217,7 +222,8 @@ void reportRun(const std::byte *buffer, const Run &run, const Pattern &pattern,
     if (report.first.size() >= kMaxReported)
       return;
     int64_t position = run.position + i * run.step;
-    T expected = run.position < 0 ? T(0) : T(pattern.at(position));
+    auto expected =
+        T(run.position < 0 ? pattern.padding() : pattern.at(position));
     if (in[i] == expected)
       continue;
     std::ostringstream line;
@@ -266,7 +272,7 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
                   // A derived state's buffers are those of the other.
                   if (!family.states[state].inSource)
                     return;
-                  Pattern pattern(tensor, family, state, Side::Source);
+                  Pattern pattern(tensor, family, state, Side::Source, 0);
                   withElementType(width, [&](auto element) {
                     rows.forEachRun([&](const Run &run) {
                       if (run.position < 0)
@@ -280,11 +286,14 @@ void fillSource(LocalStorage &storage, uint32_t shard) {
 }
 
 void poisonDestination(LocalStorage &storage, uint32_t shard) {
+  const ShardRecord &record = storage.shards(Side::Destination)[shard];
   forEachBuffer(
       storage, Side::Destination, shard,
       [&](std::byte *buffer, int64_t, unsigned state, const std::string &) {
+        uint64_t fill = fillOf(storage.common(), record, state);
+        int poison = (fill & 0xff) == kPoison ? ~kPoison : kPoison;
         if (buffer)
-          memset(buffer, kPoison,
+          memset(buffer, poison,
                  storage.memberBytes(Side::Destination, shard, state));
       });
 }
@@ -307,7 +316,8 @@ void checkDestination(const LocalStorage &storage, uint32_t shard,
                   const std::string &stateName = family.states[state].name;
                   BufferName name = {tensor, stateName,
                                      storage.program().device};
-                  Pattern pattern(tensor, family, state, Side::Destination);
+                  Pattern pattern(tensor, family, state, Side::Destination,
+                                  fillOf(storage.common(), record, state));
                   withElementType(width, [&](auto element) {
                     using T = decltype(element);
                     rows.forEachRun([&](const Run &run) {

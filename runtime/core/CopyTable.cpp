@@ -57,7 +57,7 @@ Status addBoxes(const LocalStorage &storage, const Instruction &instruction,
     else if (instruction.op == Opcode::Unpack)
       DTRT_RETURN_IF_ERROR(table.addUnpack(*prepared, storage, packed));
     else
-      DTRT_RETURN_IF_ERROR(table.addZero(*prepared, storage));
+      DTRT_RETURN_IF_ERROR(table.addFill(*prepared, storage));
     packed += prepared->bytes;
   }
   return {};

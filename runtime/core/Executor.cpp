@@ -263,7 +263,7 @@ Status Executor::runCopy(const Step &step) {
 
 Status Executor::runZero(const Step &step) {
   for (const PreparedSegment &segment : step.segments) {
-    DTRT_RETURN_IF_ERROR(zero(segment, *storage));
+    DTRT_RETURN_IF_ERROR(fillPadding(segment, *storage));
     statistics.bytesZeroed += segment.bytes;
   }
   return {};

@@ -92,13 +92,37 @@ const ShardRecord &shardOf(const RankProgram &program, const Segment &segment) {
                                       : program.destination[segment.shard];
 }
 
-void zeroDims(std::byte *to, const StridedCopy &copy, size_t dim) {
-  if (dim == copy.dims.size()) {
-    memset(to, 0, size_t(copy.run));
+/// Elements that need not lie at multiples of their size.
+template <typename Word>
+void fillElements(std::byte *to, int64_t bytes, uint64_t bits) {
+  auto word = Word(bits);
+  for (int64_t at = 0; at < bytes; at += int64_t(sizeof(Word)))
+    memcpy(to + at, &word, sizeof(Word));
+}
+
+void fillRun(std::byte *to, int64_t bytes, const StatePart &part) {
+  if (part.fill == 0) {
+    memset(to, 0, size_t(bytes));
     return;
   }
-  for (int64_t i = 0; i < copy.dims[dim].size; ++i)
-    zeroDims(to + i * copy.dims[dim].destination, copy, dim + 1);
+  switch (byteWidth(part.type)) {
+  case 1:
+    return fillElements<uint8_t>(to, bytes, part.fill);
+  case 2:
+    return fillElements<uint16_t>(to, bytes, part.fill);
+  case 4:
+    return fillElements<uint32_t>(to, bytes, part.fill);
+  default:
+    return fillElements<uint64_t>(to, bytes, part.fill);
+  }
+}
+
+void fillDims(std::byte *to, const StatePart &part, size_t dim) {
+  const StridedCopy &box = part.fromPacked;
+  if (dim == box.dims.size())
+    return fillRun(to, box.run, part);
+  for (int64_t i = 0; i < box.dims[dim].size; ++i)
+    fillDims(to + i * box.dims[dim].destination, part, dim + 1);
 }
 
 } // namespace
@@ -171,8 +195,8 @@ Result<PreparedSegment> prepareSegment(const PlanCommon &common,
                                        const RankProgram &program,
                                        const Segment &segment) {
   const Family &family = common.families[segment.family];
-  auto view =
-      viewOf(family, shardOf(program, segment), segment.offset, segment.size);
+  const ShardRecord &shard = shardOf(program, segment);
+  auto view = viewOf(family, shard, segment.offset, segment.size);
   DTRT_RETURN_IF_ERROR(view);
   PreparedSegment prepared;
   prepared.side = segment.side;
@@ -185,7 +209,7 @@ Result<PreparedSegment> prepareSegment(const PlanCommon &common,
     DType wire = wireDType(family.states[state]);
     prepared.parts.push_back(
         {state, stored, view->offset * byteWidth(stored),
-         elements * byteWidth(wire),
+         elements * byteWidth(wire), fillOf(common, shard, state),
          makeStridedCopy(view->sizes, view->strides, packed, stored, wire),
          makeStridedCopy(view->sizes, packed, view->strides, wire, stored)});
   }
@@ -213,11 +237,11 @@ Status unpack(const PreparedSegment &segment, const LocalStorage &storage,
                     });
 }
 
-Status zero(const PreparedSegment &segment, const LocalStorage &storage) {
-  return forEachBox(segment, storage,
-                    [](const StatePart &part, std::byte *box) {
-                      zeroDims(box, part.fromPacked, 0);
-                    });
+Status fillPadding(const PreparedSegment &segment,
+                   const LocalStorage &storage) {
+  return forEachBox(
+      segment, storage,
+      [](const StatePart &part, std::byte *box) { fillDims(box, part, 0); });
 }
 
 Result<std::byte *> boxData(const PreparedSegment &segment,

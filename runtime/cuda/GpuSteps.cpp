@@ -96,7 +96,7 @@ private:
           instruction.op == Opcode::Pack && segment.side == Side::Destination;
       step.bytes += prepared->bytes;
       if (instruction.op == Opcode::Zero)
-        DTRT_RETURN_IF_ERROR(step.boxes.addZero(*prepared, storage));
+        DTRT_RETURN_IF_ERROR(step.boxes.addFill(*prepared, storage));
       else if (instruction.op == Opcode::Pack)
         DTRT_RETURN_IF_ERROR(step.boxes.addPack(*prepared, storage, packed));
       else

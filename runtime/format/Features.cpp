@@ -102,7 +102,8 @@ FeatureSet featuresOf(const PlanCommon &common) {
                    only(!common.views.empty(), Feature::Views);
   for (const NamedView &view : common.views)
     out |= only(!view.order.isIdentity(), Feature::PermutedViews) |
-           only(!view.parts.empty(), Feature::FlattenedViews);
+           only(!view.parts.empty(), Feature::FlattenedViews) |
+           only(!view.fill.empty(), Feature::Fills);
   for (const Family &family : common.families) {
     out |= only(family.partial, Feature::PartialTensors);
     for (const StateInfo &state : family.states)

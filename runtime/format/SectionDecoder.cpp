@@ -412,6 +412,12 @@ Status CommonDecoder::decodeView(const fb::View &from) {
   }
   if (from.parts())
     view.parts.assign(from.parts()->begin(), from.parts()->end());
+  if (from.fill()) {
+    DTRT_RETURN_IF_ERROR(checkAligned("common section", from.fill()));
+    DTRT_RETURN_IF_ERROR(
+        budget.charge("fills of views", count(from.fill()), sizeof(uint64_t)));
+    view.fill.assign(from.fill()->begin(), from.fill()->end());
+  }
   to.views.push_back(std::move(view));
   return {};
 }

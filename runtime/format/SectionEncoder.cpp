@@ -252,8 +252,11 @@ encodeView(const NamedView &view, flatbuffers::FlatBufferBuilder &builder) {
   flatbuffers::Offset<flatbuffers::Vector<uint8_t>> parts;
   if (!view.parts.empty())
     parts = builder.CreateVector(view.parts);
+  flatbuffers::Offset<flatbuffers::Vector<uint64_t>> fill;
+  if (!view.fill.empty())
+    fill = builder.CreateVector(view.fill);
   return fb::CreateView(builder, uint8_t(view.side), view.family, name,
-                        leadingVector, dimVector, order, parts);
+                        leadingVector, dimVector, order, parts, fill);
 }
 
 flatbuffers::Offset<fb::Summary>

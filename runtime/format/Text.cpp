@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <sstream>
 
 namespace dtrt {
 
@@ -70,6 +71,12 @@ Status checkProse(const char *what, std::string_view text) {
                   [](char c) { return isControl(c) && !isLayout(c); }))
     return makeError(what, " has a control character");
   return {};
+}
+
+std::string hexText(uint64_t bits) {
+  std::ostringstream out;
+  out << "0x" << std::hex << bits;
+  return out.str();
 }
 
 std::string shortened(std::string_view text) {

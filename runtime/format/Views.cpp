@@ -2,6 +2,7 @@
 
 #include "dtrt/format/Views.h"
 
+#include "dtrt/format/ShardView.h"
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
@@ -214,6 +215,27 @@ Status checkParts(const NamedView &view) {
   return {};
 }
 
+/// Fails unless it has a value for each state, which that one's dtype has room
+/// for, and not all are zeros.
+Status checkFill(const Family &family, const NamedView &view) {
+  if (view.fill.empty())
+    return {};
+  if (view.fill.size() != family.states.size())
+    return makeError("has fills of ", view.fill.size(), " states, expected ",
+                     family.states.size());
+  uint64_t any = 0;
+  for (size_t state = 0; state < view.fill.size(); ++state) {
+    uint64_t bits = view.fill[state];
+    int64_t width = byteWidth(dtypeOf(family, unsigned(state), view.side));
+    if (width < 8 && bits >> (8 * width) != 0)
+      return makeError("has the fill ", hexText(bits), " of state '",
+                       shortened(family.states[state].name), "', which has ",
+                       width, " bytes");
+    any |= bits;
+  }
+  return any ? Status() : makeError("has fills of zeros alone");
+}
+
 Status checkNumbers(const Family &family, const NamedView &view) {
   size_t holes = 0;
   for (size_t at = view.name.find("{}"); at != std::string::npos;
@@ -311,6 +333,13 @@ std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
   return std::nullopt;
 }
 
+uint64_t fillOf(const PlanCommon &common, const ShardRecord &shard,
+                unsigned state) {
+  if (shard.view == kNoView || common.views[shard.view].fill.empty())
+    return 0;
+  return common.views[shard.view].fill[state];
+}
+
 Status checkView(const std::vector<Family> &families, const NamedView &view) {
   if (view.family >= families.size())
     return makeError("is of family ", view.family, " of ", families.size());
@@ -328,7 +357,8 @@ Status checkView(const std::vector<Family> &families, const NamedView &view) {
       return makeError("has dim ", d,
                        ", of which it is one index, at another place");
   }
-  return checkParts(view);
+  DTRT_RETURN_IF_ERROR(checkParts(view));
+  return checkFill(family, view);
 }
 
 Status checkInView(const PlanCommon &common, const ShardRecord &shard,

@@ -15,6 +15,7 @@
 #include "ReportText.h"
 
 #include "dtrt/format/ShardView.h"
+#include "dtrt/format/Text.h"
 #include "dtrt/report/DeviceTraffic.h"
 
 #include <algorithm>
@@ -180,7 +181,7 @@ std::string textOf(const ViewDim &dim) {
 }
 
 std::string textOf(const NamedView &view) {
-  const auto &[side, family, name, leading, dims, order, parts] = view;
+  const auto &[side, family, name, leading, dims, order, parts, fill] = view;
   std::string text = std::string(sideName(side)) + " " + name + " " +
                      textOf(leading) + " of family #" + std::to_string(family) +
                      " " + textOf(dims);
@@ -189,6 +190,10 @@ std::string textOf(const NamedView &view) {
   if (!parts.empty())
     text +=
         " parts " + textOf(std::vector<int64_t>(parts.begin(), parts.end()));
+  if (!fill.empty())
+    text += " fill";
+  for (uint64_t bits : fill)
+    text += " " + hexText(bits);
   return text;
 }
 

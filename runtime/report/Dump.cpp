@@ -8,6 +8,7 @@
 #include "dtrt/format/LocalWork.h"
 #include "dtrt/format/ShardView.h"
 #include "dtrt/format/StayingStates.h"
+#include "dtrt/format/Text.h"
 #include "dtrt/format/Views.h"
 #include "dtrt/report/OutputFormat.h"
 
@@ -69,6 +70,10 @@ Json viewJson(const PlanCommon &common, const ShardRecord &shard) {
     out["permute"] = ownDims(view.dims, view.order);
   if (!view.parts.empty())
     out["parts"] = view.parts;
+  const Family &family = common.families[view.family];
+  for (size_t state = 0; state < view.fill.size(); ++state)
+    if (view.fill[state] != 0)
+      out["fill"][family.states[state].name] = hexText(view.fill[state]);
   return out;
 }
 

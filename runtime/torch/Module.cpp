@@ -121,6 +121,7 @@ struct Expected {
   std::vector<std::vector<Bounds>> intervals;
   /// The elements of the box that are stored, when not all are.
   std::optional<Bounds> range;
+  uint64_t fill = 0; // bits of an element of padding
 };
 
 /// The coordinates that a shard has of each of its tensors, and their local
@@ -151,6 +152,7 @@ Expected describe(const PlanCommon &common, const ShardRecord &shard,
   entry.source = tensor.side == Side::Source;
   entry.ordinal = tensor.ordinal;
   entry.inPlace = tensor.inPlace;
+  entry.fill = fillOf(common, shard, tensor.stateIndex);
   entry.dtype = dtypeName(dtypeOf(family, tensor.stateIndex, tensor.side));
   addCoordinates(common, shard, entry);
   if (shard.flat)
@@ -892,7 +894,8 @@ PYBIND11_MODULE(_C, module) {
       .def_readonly("in_place", &Expected::inPlace)
       .def_readonly("full_shape", &Expected::fullShape)
       .def_readonly("intervals", &Expected::intervals)
-      .def_readonly("range", &Expected::range);
+      .def_readonly("range", &Expected::range)
+      .def_readonly("fill", &Expected::fill);
   py::class_<Tensor>(module, "Tensor").def(py::init(&makeTensor));
   py::class_<World>(module, "World").def(py::init(&makeWorld));
   py::class_<LiveSwitch>(module, "Switch")

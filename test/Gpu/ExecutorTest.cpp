@@ -144,8 +144,8 @@ void runChecked(const TestPlan &test, const GpuExecutorOptions &given = {},
 }
 
 std::vector<TestPlan> allPlans() {
-  return {permutedPlan(),      reshapePlan(), forwardingPlan(), wavesPlan(),
-          rowsToColumnsPlan(), mixedPlan(),   relayPlan()};
+  return {permutedPlan(), filledPlan(),        reshapePlan(), forwardingPlan(),
+          wavesPlan(),    rowsToColumnsPlan(), mixedPlan(),   relayPlan()};
 }
 
 } // namespace

@@ -91,6 +91,7 @@ TEST(Gpu, ConvertsAsTheCpuDoes) {
 TEST(Gpu, ReshapesWithBlocksRangesAndPadding) {
   DTRT_NEEDS_GPU();
   runChecked(reshapePlan());
+  runChecked(filledPlan());
 }
 
 TEST(Gpu, ForwardsWhatItReceived) {

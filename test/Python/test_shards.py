@@ -333,3 +333,14 @@ def test_cut_with_padding_and_several_intervals(dtype):
     beyond = dataclasses.replace(entry, intervals=(((6, 8),), ((0, 0),)))
     assert beyond.cut(full).shape == (2, 0)
     assert entry.cut(full).data_ptr() != full.data_ptr()
+
+
+def test_cut_with_padding_of_another_value():
+    entry = dynatrain.ExpectedTensor(
+        "w", "param", "destination", 0, (4, 2), torch.bfloat16,
+        full_shape=(2, 2), intervals=(((0, 4),), ((0, 2),)), fill=0xBF80,
+    )  # fmt: skip
+    full = torch.arange(4.0).view(2, 2)
+    for dtype in (torch.bfloat16, torch.float32):
+        right = torch.cat([full, torch.full((2, 2), -1.0)]).to(dtype)
+        assert torch.equal(entry.cut(full.to(dtype)), right)

@@ -5,6 +5,7 @@
 //
 //===----------------------------------------------------------------------===//
 
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/core/ArenaStorage.h"
@@ -45,7 +46,7 @@ void comparePacks(const TestPlan &plan, const RankProgram &program,
       EXPECT_EQ(memcmp(found, expected.data(), expected.size()), 0);
       // Zero the box, bring it back from the packed bytes, pack it again.
       BoxTable zero, back;
-      ASSERT_TRUE(zero.addZero(*prepared, **storage).ok());
+      ASSERT_TRUE(zero.addFill(*prepared, **storage).ok());
       zero.runOnHost();
       ASSERT_TRUE(back.addUnpack(*prepared, **storage, found).ok());
       back.runOnHost();
@@ -127,6 +128,53 @@ TEST(BoxTable, MovesRandomBoxesOfEveryDType) {
     std::vector<std::byte> nothing(fromBytes);
     copy(expected.data() + skew, nothing.data() + skew);
     ASSERT_EQ(to, expected) << "zeros, round " << round;
+  }
+}
+
+/// Elements of each width, at any address: what the CPU fills.
+TEST(BoxTable, FillsWhatPaddingIs) {
+  for (auto [width, bits] :
+       std::vector<std::pair<int64_t, uint64_t>>{{1, 0xf0},
+                                                 {2, 0xff80},
+                                                 {4, 0xbf800000},
+                                                 {8, 0x0123456789abcdef},
+                                                 {2, 0xffff},
+                                                 {4, 0}}) {
+    DType type = width == 1   ? DType::U8
+                 : width == 2 ? DType::BF16
+                 : width == 4 ? DType::F32
+                              : DType::I64;
+    TestPlan plan = filledPlan();
+    plan.common.families[1].states = {{"param", type, type}};
+    plan.common.views[0].fill = {bits};
+    const RankProgram &program = plan.programs[1];
+    for (size_t skew = 0; skew < 16; ++skew) {
+      LocalStorage storage(plan.common, program);
+      std::vector<std::byte> found(256, std::byte(1)), expected = found;
+      auto fill = [&](std::vector<std::byte> &bytes, auto run) {
+        storage.bind(Side::Destination, 1, 0, 0, bytes.data() + skew);
+        auto prepared = prepareSegment(
+            plan.common, program, firstOf(plan, 1, Opcode::Zero).segments[0]);
+        ASSERT_TRUE(prepared.ok()) << prepared.status().message();
+        ASSERT_TRUE(run(*prepared).ok());
+      };
+      fill(expected, [&](const PreparedSegment &segment) {
+        return fillPadding(segment, storage);
+      });
+      fill(found, [&](const PreparedSegment &segment) {
+        BoxTable table;
+        Status added = table.addFill(segment, storage);
+        table.runOnHost();
+        return added;
+      });
+      ASSERT_EQ(found, expected) << width << " bytes at " << skew;
+      // Two rows of four behind four of data.
+      uint64_t last = 0;
+      memcpy(&last, found.data() + skew + 23 * width, size_t(width));
+      EXPECT_EQ(last, bits) << width << " bytes at " << skew;
+      EXPECT_EQ(found[size_t(skew + 16 * width) - 1], std::byte(1));
+      EXPECT_EQ(found[size_t(skew + 24 * width)], std::byte(1));
+    }
   }
 }
 

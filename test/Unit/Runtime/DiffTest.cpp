@@ -113,9 +113,9 @@ TEST(Diff, SeesEveryField) {
   constexpr size_t kTries = 200;
   constexpr int kValues = 4;
   std::map<std::string, int> seen;
-  for (const TestPlan &plan :
-       {reshapePlan(), reshapePlan(MemoryMode::Flat), derivedPlan(),
-        forwardingPlan(), viewedPlan(), relayPlan(), collectivePlan()}) {
+  for (const TestPlan &plan : {reshapePlan(), reshapePlan(MemoryMode::Flat),
+                               derivedPlan(), forwardingPlan(), viewedPlan(),
+                               filledPlan(), relayPlan(), collectivePlan()}) {
     const PlanReader before = plan.reader();
     for (const std::string &name : namesOf(plan)) {
       Rng rng(1); // always the same, whatever other fields there are

@@ -6,6 +6,7 @@
 //===----------------------------------------------------------------------===//
 
 #include "ExpectContains.h"
+#include "FirstOf.h"
 #include "PlanBuilder.h"
 
 #include "dtrt/core/ArenaStorage.h"
@@ -296,6 +297,22 @@ TEST(Executor, RandomLayouts) {
   }
 }
 
+/// What a checked run of a plan says whose programs write no padding.
+static CheckReport checkedWithoutZeros(TestPlan plan) {
+  auto isZero = [](const Instruction &i) { return i.op == Opcode::Zero; };
+  for (RankProgram &program : plan.programs)
+    program.instructions.erase(std::remove_if(program.instructions.begin(),
+                                              program.instructions.end(),
+                                              isZero),
+                               program.instructions.end());
+  LoopbackOptions options;
+  options.check = true;
+  PlanReader reader = plan.reader();
+  auto report = runLoopback(reader, options);
+  EXPECT_TRUE(report.ok()) << report.status().message();
+  return report.ok() ? report->check : CheckReport();
+}
+
 TEST(Executor, SeesAByteInTheWrongPlace) {
   TestPlan plan = reshapePlan();
   for (Instruction &instruction : plan.programs[3].instructions)
@@ -311,22 +328,46 @@ TEST(Executor, SeesAByteInTheWrongPlace) {
   expectContains(report->check.first[0], "device 3: tensor 'layers.");
 }
 
-TEST(Executor, SeesMissingZeros) {
-  TestPlan plan = reshapePlan();
-  for (RankProgram &program : plan.programs)
-    program.instructions.erase(std::remove_if(program.instructions.begin(),
-                                              program.instructions.end(),
-                                              [](const Instruction &i) {
-                                                return i.op == Opcode::Zero;
-                                              }),
-                               program.instructions.end());
-  LoopbackOptions options;
-  options.check = true;
-  PlanReader reader = plan.reader();
-  auto report = runLoopback(reader, options);
-  ASSERT_TRUE(report.ok());
-  EXPECT_GT(report->check.mismatches, 0u);
-  expectContains(report->check.first[0], "padding");
+/// What padding is, or that of which fresh buffers are made.
+TEST(Executor, SeesMissingPadding) {
+  for (uint64_t fill : {uint64_t(0), kTestFill, uint64_t(0xa5a5)}) {
+    TestPlan plan = fill ? filledPlan() : reshapePlan();
+    if (fill)
+      plan.common.views[0].fill = {fill};
+    CheckReport report = checkedWithoutZeros(std::move(plan));
+    EXPECT_EQ(report.mismatches, 16u) << "8 elements of devices 1 and 3";
+    ASSERT_FALSE(report.first.empty());
+    expectContains(report.first[0], "padding");
+  }
+}
+
+TEST(Executor, WritesWhatAViewsPaddingIs) {
+  for (MemoryMode mode : {MemoryMode::Rollback, MemoryMode::Flat})
+    runChecked(filledPlan(mode));
+}
+
+/// What is written is not what a view says: device 1 has padding.
+TEST(Executor, SeesPaddingOfAnotherValue) {
+  TestPlan plan = filledPlan();
+  auto storage = ArenaStorage::allocate(plan.common, plan.programs[1]);
+  ASSERT_TRUE(storage.ok());
+  auto wrong = [&] {
+    fillShards(**storage);
+    auto zero = prepareSegment(plan.common, plan.programs[1],
+                               firstOf(plan, 1, Opcode::Zero).segments[0]);
+    EXPECT_TRUE(zero.ok() && fillPadding(*zero, **storage).ok());
+    CheckReport report;
+    checkDestination(**storage, 1, report);
+    return report;
+  };
+  uint64_t unbrought = wrong().mismatches;
+  EXPECT_EQ(unbrought, 16u) << "rows of data alone";
+  plan.common.views[0].fill = {0xff81};
+  CheckReport report;
+  checkDestination(**storage, 1, report);
+  EXPECT_EQ(report.mismatches, unbrought + 8);
+  plan.common.views[0].fill = {};
+  EXPECT_EQ(wrong().mismatches, unbrought);
 }
 
 TEST(Executor, RefusesDTypesThatDoNotConvert) {

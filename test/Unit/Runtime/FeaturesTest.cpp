@@ -63,6 +63,8 @@ TEST(Features, AreFoundInTheContent) {
             (Names{"views", "permuted-views"}));
   EXPECT_EQ(featureNames(neededBy(flattenedPlan())),
             (Names{"views", "permuted-views", "flattened-views"}));
+  EXPECT_EQ(featureNames(neededBy(filledPlan())),
+            (Names{"zero-fill", "element-ranges", "views", "fills"}));
   EXPECT_EQ(featureNames(neededBy(reshapePlan())),
             (Names{"zero-fill", "element-ranges"}));
   EXPECT_EQ(featureNames(neededBy(forwardingPlan())),
@@ -101,7 +103,7 @@ TEST(Features, AreStatedByTheWriter) {
   for (const TestPlan &plan :
        {reshapePlan(MemoryMode::Flat), planByTensor(), keptSquare(),
         forwardingPlan(), derivedPlan(), viewedPlan(), permutedPlan(),
-        flattenedPlan(), relayPlan()}) {
+        flattenedPlan(), filledPlan(), relayPlan()}) {
     std::string bytes;
     PlanWriter writer = PlanWriter::toBytes(bytes);
     for (const RankProgram &program : plan.programs)

@@ -354,7 +354,7 @@ Status GuardedDevice::step(const Instruction &instruction) {
       auto prepared = prepareSegment(common, program, segment);
       DTRT_RETURN_IF_ERROR(prepared);
       DTRT_RETURN_IF_ERROR(deliver(*prepared));
-      DTRT_RETURN_IF_ERROR(zero(*prepared, *storage));
+      DTRT_RETURN_IF_ERROR(fillPadding(*prepared, *storage));
     }
     return {};
   case Opcode::Create:

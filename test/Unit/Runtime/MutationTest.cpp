@@ -103,7 +103,7 @@ TEST(Mutation, EveryFieldIsJudged) {
   std::printf("seed %llu\n", (unsigned long long)seed);
   std::vector<Mutation> kinds = fieldMutations(
       {reshapePlan(), derivedPlan(), forwardingPlan(), viewedPlan(),
-       permutedPlan(), flattenedPlan(), collectivePlan()});
+       permutedPlan(), flattenedPlan(), filledPlan(), collectivePlan()});
   EXPECT_GE(kinds.size(), 90u);
   EXPECT_EQ(tryKinds(kinds, true, seed), kinds.size());
 }

@@ -927,6 +927,7 @@ TestPlan anyPlan(std::mt19937_64 &rng) {
   case 6:
     return rng() % 2   ? viewedPlan()
            : rng() % 2 ? permutedPlan()
+           : rng() % 2 ? filledPlan(MemoryMode::Flat)
                        : flattenedPlan();
   case 8:
     return relayPlan();
@@ -982,6 +983,19 @@ TestPlan flattenedPlan() {
   TestPlan plan = permutedPlan();
   for (NamedView &view : plan.common.views)
     view.parts = {2};
+  return plan;
+}
+
+TestPlan filledPlan(MemoryMode mode) {
+  TestPlan plan = reshapePlan(mode);
+  NamedView view = {
+      Side::Destination, 1, "embed", {}, {{{{0, 10}}}, {{{0, 4}}}}};
+  view.fill = {kTestFill};
+  plan.common.views = {view};
+  for (RankProgram &program : plan.programs)
+    for (ShardRecord &shard : program.destination)
+      if (shard.family == 1)
+        shard.view = 0;
   return plan;
 }
 

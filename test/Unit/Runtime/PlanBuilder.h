@@ -95,6 +95,9 @@ TestPlan viewedPlan();
 TestPlan permutedPlan();
 /// And then of one dim.
 TestPlan flattenedPlan();
+/// `reshapePlan`, its embedding padded with minus infinity.
+TestPlan filledPlan(MemoryMode mode = MemoryMode::Rollback);
+constexpr uint64_t kTestFill = 0xff80; // in bf16
 /// `reshapePlan` in flat memory by tensor; `shared`: all tensors of a state are
 /// one storage.
 TestPlan planByTensor(bool shared);

@@ -242,7 +242,7 @@ private:
   }
 
   void add(NamedView &view) {
-    auto &[side, family, name, leading, dims, order, parts] = view;
+    auto &[side, family, name, leading, dims, order, parts, fill] = view;
     leaf("view.side", side);
     leaf("view.family", family);
     leaf("view.name", name);
@@ -261,6 +261,8 @@ private:
       leaf("view.order", order);
     if (!parts.empty())
       leaf("view.parts", parts);
+    for (uint64_t &bits : fill)
+      leaf("view.fill", bits);
   }
 
   void add(const char *name, std::vector<Interval> &intervals) {

@@ -164,7 +164,7 @@ TEST(Report, InspectionAsText) {
         "B\n",
         // 3 rows of 224 bytes; 8 channels to the peer of the node, of 2 MiB
         // each; what is sent to the other node. 288 B do not show.
-        "  peak over NCCL      272.00 MiB: tables 672 B more, buffers of NCCL "
+        "  peak over NCCL      272.00 MiB: tables 696 B more, buffers of NCCL "
         "16.00 MiB in the node, 256.00 MiB for the network\n",
         "  copies              32 B\n", "  sends               128 B\n",
         "  receives            0 B\n",

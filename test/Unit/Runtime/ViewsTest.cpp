@@ -189,6 +189,31 @@ TEST(Views, PartsThatAreNotTheDimsAreRefused) {
   }
 }
 
+TEST(Views, WhatPaddingHoldsIsReadAndTold) {
+  TestPlan plan = filledPlan();
+  EXPECT_EQ(plan.verdict(), "");
+  auto again = TestPlan::from(plan.reader());
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->common.views[0].fill, std::vector<uint64_t>{kTestFill});
+  const RankProgram &program = again->programs[0];
+  EXPECT_EQ(fillOf(again->common, program.destination[1], 0), kTestFill);
+  EXPECT_EQ(fillOf(again->common, program.destination[0], 0), 0u);
+  EXPECT_EQ(fillOf(again->common, program.source[1], 0), 0u);
+}
+
+TEST(Views, FillsThatNoElementCanBeAreRefused) {
+  auto verdict = [](std::vector<uint64_t> fill) {
+    TestPlan plan = filledPlan();
+    plan.common.views[0].fill = std::move(fill);
+    return plan.verdict();
+  };
+  expectContains(verdict({1, 2}), "has fills of 2 states, expected 1");
+  expectContains(verdict({0}), "has fills of zeros alone");
+  expectContains(verdict({0x10000}),
+                 "has the fill 0x10000 of state 'param', which has 2 bytes");
+  EXPECT_EQ(verdict({0xffff}), "");
+}
+
 TEST(Views, AFlattenedDimThatCannotBeCountedIsRefused) {
   TestPlan plan = flattenedPlan();
   NamedView view = plan.common.views[0];

@@ -1,6 +1,6 @@
 //===- BoxCopy.h - Strided copies, for CPUs and GPUs --------- --*- C++ -*-===//
 //
-// A wave's packs, unpacks, copies and zeros as one flat table, so that a GPU
+// A wave's packs, unpacks, copies and padding as one flat table, so that a GPU
 // does them all in one launch. The index arithmetic stands here once and is
 // compiled for both sides: what the CPU reference copies, the kernel copies.
 //
@@ -55,10 +55,11 @@ struct Divisor {
 
 /// One strided copy, in units. Where the dtype stays, a unit is the largest of
 /// 16, 8, 4, 2 and 1 bytes that divides the run, the strides and both
-/// addresses; where it changes, an element.
+/// addresses; by element, an element.
 struct BoxCopy {
-  const std::byte *from = nullptr; // null: zeros are written
+  const std::byte *from = nullptr; // null: `fill` is written
   std::byte *to = nullptr;
+  uint64_t fill = 0;      // an element's bits, again and again
   uint64_t firstTile = 0; // tiles of the copies before it in the table
   Divisor runUnits;
   uint32_t units = 0; // of the whole copy; larger copies are split
@@ -73,8 +74,9 @@ struct BoxCopy {
   /// do not lie at multiples of their size.
   uint8_t fromAccess = 1;
   uint8_t toAccess = 1;
-  bool converts = false;
-  DType fromType = DType::U8; // where it converts
+  /// Where the dtype changes, or a fill does not lie at multiples of its size.
+  bool byElement = false;
+  DType fromType = DType::U8; // where it changes
   DType toType = DType::U8;
 };
 
@@ -168,6 +170,14 @@ template <> struct Unit<1> {
   uint8_t words[1];
 };
 
+/// A unit's words as the bytes of a pattern of 8.
+template <typename Word, uint32_t Count>
+DTRT_HOST_DEVICE void fillWords(Word (&words)[Count], uint64_t pattern) {
+  DTRT_UNROLL
+  for (uint32_t i = 0; i < Count; ++i)
+    words[i] = Word(pattern >> (8 * sizeof(Word) * i % 64));
+}
+
 /// Units that a thread has under way at a time: what registers allow, and more
 /// of narrow ones, so that bytes enough are under way.
 template <unsigned Bytes> constexpr uint32_t kUnitsAtATime = Bytes >= 8 ? 4 : 8;
@@ -189,6 +199,8 @@ DTRT_HOST_DEVICE void copyUnits(const BoxCopy &copy, uint32_t index,
     if (copy.from)
       values[k] =
           *reinterpret_cast<const Unit<Bytes> *>(copy.from + place.from);
+    else
+      fillWords(values[k].words, copy.fill);
   }
   DTRT_UNROLL
   for (uint32_t k = 0; k < kUnits; ++k) {
@@ -275,16 +287,19 @@ DTRT_HOST_DEVICE inline void writeElement(std::byte *at, uint32_t bytes,
   }
 }
 
-/// copyShare where the dtype changes.
-DTRT_HOST_DEVICE inline void convertShare(const BoxCopy &copy, uint32_t tile,
+/// copyShare by element.
+DTRT_HOST_DEVICE inline void moveElements(const BoxCopy &copy, uint32_t tile,
                                           uint32_t thread) {
   TileUnits units = unitsOfTile(copy, tile);
   for (uint32_t index = units.begin + thread; index < units.end;
        index += kTileThreads) {
     UnitPlace place = placeOf(copy, index);
-    uint64_t bits =
-        readElement(copy.from + place.from, copy.fromUnit, copy.fromAccess);
-    bits = floats::convertElement(bits, copy.fromType, copy.toType);
+    uint64_t bits = copy.fill;
+    if (copy.from) {
+      bits =
+          readElement(copy.from + place.from, copy.fromUnit, copy.fromAccess);
+      bits = floats::convertElement(bits, copy.fromType, copy.toType);
+    }
     writeElement(copy.to + place.to, copy.toUnit, copy.toAccess, bits);
   }
 }
@@ -292,8 +307,8 @@ DTRT_HOST_DEVICE inline void convertShare(const BoxCopy &copy, uint32_t tile,
 /// What one of the kTileThreads threads does of one tile of a copy.
 DTRT_HOST_DEVICE inline void moveShare(const BoxCopy &copy, uint32_t tile,
                                        uint32_t thread) {
-  if (copy.converts)
-    return convertShare(copy, tile, thread);
+  if (copy.byElement)
+    return moveElements(copy, tile, thread);
   switch (copy.toUnit) {
   case 16:
     return copyShare<16>(copy, tile, thread);

@@ -9,6 +9,12 @@
 
 namespace dtrt {
 
+/// What elements of `width` bytes hold.
+struct ElementFill {
+  uint64_t bits = 0;
+  int64_t width = 1;
+};
+
 /// The copies of one launch, in any order; none reads what another writes.
 class BoxTable {
 public:
@@ -19,10 +25,9 @@ public:
   Status addUnpack(const PreparedSegment &segment, const LocalStorage &storage,
                    const std::byte *packed);
   Status addCopy(const PreparedCopy &copy, const LocalStorage &storage);
-  Status addZero(const PreparedSegment &segment, const LocalStorage &storage);
+  Status addFill(const PreparedSegment &segment, const LocalStorage &storage);
   /// The copies of another table after those of this one.
   void append(const BoxTable &other);
-  /// From null: zeros.
   void add(std::byte *to, const std::byte *from, const StridedCopy &copy);
 
   const std::vector<BoxCopy> &copies() const { return rows; }
@@ -31,6 +36,9 @@ public:
   void runOnHost(uint32_t blocks = 1) const;
 
 private:
+  /// `fill` where there is no `from`.
+  void add(std::byte *to, const std::byte *from, const StridedCopy &copy,
+           const ElementFill &fill);
   void addRow(BoxCopy row);
 
   std::vector<BoxCopy> rows;

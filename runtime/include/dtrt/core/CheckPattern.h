@@ -4,7 +4,7 @@
 // position in the Virtual Parameter Space, so a byte that ends up in the wrong
 // place is seen wherever it came from. Source padding holds values that no
 // destination expects, destination buffers start poisoned, and destination
-// padding must end up zero.
+// padding must end up as its fill says, zeros without one.
 //
 //===----------------------------------------------------------------------===//
 

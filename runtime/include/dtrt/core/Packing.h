@@ -44,11 +44,12 @@ struct StatePart {
   DType type = DType::U8; // as stored
   int64_t offset = 0;     // bytes from the start of a member's buffer
   int64_t boxBytes = 0;   // bytes of one member's box, packed
+  uint64_t fill = 0;      // bits of an element of padding, as stored
   StridedCopy toPacked;
   StridedCopy fromPacked;
 };
 
-/// A segment, ready to be packed, unpacked or zeroed any number of times.
+/// A segment, ready to be packed, unpacked or filled any number of times.
 struct PreparedSegment {
   Side side = Side::Source;
   uint32_t shard = 0;
@@ -67,7 +68,8 @@ Status pack(const PreparedSegment &segment, const LocalStorage &storage,
             std::byte *packed);
 Status unpack(const PreparedSegment &segment, const LocalStorage &storage,
               const std::byte *packed);
-Status zero(const PreparedSegment &segment, const LocalStorage &storage);
+/// Writes what padding holds: zeros, or what the view of the shard says.
+Status fillPadding(const PreparedSegment &segment, const LocalStorage &storage);
 /// Where one member's box of one state starts.
 Result<std::byte *> boxData(const PreparedSegment &segment,
                             const StatePart &part, int64_t member,

@@ -19,7 +19,7 @@ namespace dtrt {
 /// the end.
 #define DTRT_FEATURES(X)                                                       \
   X(Flat, "flat", "programs create and release storage")                       \
-  X(ZeroFill, "zero-fill", "programs write zeros to padding")                  \
+  X(ZeroFill, "zero-fill", "programs write padding")                           \
   X(DirectMessages, "direct-messages", "messages without staging")             \
   X(Forwards, "forwards", "programs read what they received")                  \
   X(ElementRanges, "element-ranges", "shards of a range of elements")          \
@@ -40,7 +40,8 @@ namespace dtrt {
   X(Relays, "relays", "messages may go over a third device")                   \
   X(Collectives, "collectives", "waves with a library's collectives")          \
   X(PermutedViews, "permuted-views", "views with dims in another order")       \
-  X(FlattenedViews, "flattened-views", "views with several dims in one")
+  X(FlattenedViews, "flattened-views", "views with several dims in one")       \
+  X(Fills, "fills", "views whose padding is not zeros")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

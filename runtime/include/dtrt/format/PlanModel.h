@@ -103,6 +103,9 @@ struct NamedView {
   Permutation order = {};
   /// Which of its dims, in that order, are one dim of the tensor.
   DimParts parts = {};
+  /// What an element of its padding holds, by state of the family: bits, in the
+  /// dtype that the state has on this side. Empty: zeros.
+  std::vector<uint64_t> fill = {};
 
   /// The tensor's own name; `member` holds one index per leading dim.
   std::string tensorName(const std::vector<int64_t> &member) const;
@@ -158,7 +161,8 @@ struct Segment {
 /// dump, docs and the schema's enum order come from it.
 #define DTRT_OPCODES(X)                                                        \
   X(Copy, "copy", "copies segments[2i] to segments[2i+1], both local")         \
-  X(Zero, "zero", "writes zeros to the segments (padding of the destination)") \
+  X(Zero, "zero",                                                              \
+    "writes padding of the destination: zeros, or a view's fill")              \
   X(Create, "create", "creates storage of destination shards (flat mode)")     \
   X(Release, "release", "releases storage of source shards (flat mode)")       \
   X(Pack, "pack", "gathers segments into staging bytes [slot, slot+bytes)")    \

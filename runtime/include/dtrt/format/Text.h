@@ -27,6 +27,9 @@ Status checkName(const char *what, std::string_view text);
 /// The same for text of any length that may have tabs and ends of lines.
 Status checkProse(const char *what, std::string_view text);
 
+/// "0xff80".
+std::string hexText(uint64_t bits);
+
 /// For error messages: cut to a length that a line has room for.
 std::string shortened(std::string_view text);
 

@@ -49,7 +49,11 @@ std::optional<OwnBox> ownBox(const PlanCommon &common, Side side,
                              const std::vector<int64_t> &offset,
                              const std::vector<int64_t> &size);
 
-/// A view's family, name, numbers and intervals.
+/// The bits of an element of a shard's padding, in the dtype of the state.
+uint64_t fillOf(const PlanCommon &common, const ShardRecord &shard,
+                unsigned state);
+
+/// A view's family, name, numbers, intervals and fill.
 Status checkView(const std::vector<Family> &families, const NamedView &view);
 /// Fails unless the intervals of a shard lie in its view and follow each other
 /// as they do there. Takes time in the number of intervals of both.
