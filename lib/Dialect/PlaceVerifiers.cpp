@@ -4,6 +4,8 @@
 
 #include "dt/Geometry/Limits.h"
 
+#include "llvm/ADT/StringExtras.h"
+
 using namespace mlir;
 
 namespace dt {
@@ -264,6 +266,29 @@ static LogicalResult verifyShards(PlaceOp place, ParamOp param,
   return result;
 }
 
+// What its padding holds against the states of the param.
+static LogicalResult verifyFill(PlaceOp place, ParamOp param) {
+  ArrayRef<uint64_t> fill = place.getTensorAttr().getFill();
+  StatesAttr states = param.getStates();
+  size_t count = states.getEntries().size();
+  if (!fill.empty() && fill.size() != count)
+    return fail(place, param, "the param is here",
+                "places " + place.placedName() + " with fills of " +
+                    Twine(fill.size()) + " states, expected " + Twine(count));
+  for (auto [i, bits] : llvm::enumerate(fill)) {
+    const auto &state = states.getEntries()[i];
+    int64_t width = byteWidth(state.destination.value_or(states.readDType(i)));
+    width = std::max(width, byteWidth(states.readDType(i)));
+    if (width < 8 && bits >> (8 * width) != 0)
+      return fail(place, param, "the param is here",
+                  "places " + place.placedName() + " with a fill of 0x" +
+                      llvm::utohexstr(bits, /*LowerCase=*/true) +
+                      " of state '" + state.name.getValue() + "', which has " +
+                      Twine(width) + " bytes");
+  }
+  return success();
+}
+
 // A side's tensor against the param that it is a view of.
 static LogicalResult verifyTensor(PlaceOp place, ParamOp param) {
   TensorAttr tensor = place.getTensorAttr();
@@ -279,7 +304,7 @@ static LogicalResult verifyTensor(PlaceOp place, ParamOp param) {
       problemOf(tensor.toGeometry(),
                 param.getShape().drop_front(param.numLeading()).vec());
   if (problem.empty())
-    return success();
+    return verifyFill(place, param);
   return fail(place, param, "the param is here",
               "places " + place.placedName() + ", which " + problem);
 }

@@ -1,7 +1,8 @@
 //===- TensorAttr.cpp - #dt.tensor ----------------------------------------===//
 //
 //   <"layers.{}.q_proj.weight" [0 step 1] order 1 + [9],
-//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}] permute [2, 1, 0] parts [2]>
+//    [{0:4 by 6 x 2, 12:13}, at 5, {0:64}] permute [2, 1, 0] parts [2]
+//    fill [0xbf80]>
 //
 // `bounds` has per dim the number of intervals, then lo and hi of each; 0 and
 // the index where the tensor does not have the dim. `permutation` is empty
@@ -17,6 +18,7 @@
 #include "dt/Geometry/Names.h"
 
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using EmitError = llvm::function_ref<InFlightDiagnostic()>;
@@ -43,7 +45,7 @@ TensorAttr TensorAttr::get(MLIRContext *context, StringAttr name,
     permutation = view.order.dims(view.dims.size());
   SmallVector<int64_t> parts(view.parts.begin(), view.parts.end());
   return get(context, name, first, step, order, orderStrides, bounds,
-             permutation, parts);
+             permutation, parts, view.fill);
 }
 
 TensorView TensorAttr::toGeometry() const {
@@ -63,6 +65,7 @@ TensorView TensorAttr::toGeometry() const {
   }
   view.order = *Permutation::of(getPermutation().vec());
   view.parts.assign(getParts().begin(), getParts().end());
+  view.fill = getFill().vec();
   return view;
 }
 
@@ -110,13 +113,11 @@ std::string TensorAttr::memberName(llvm::ArrayRef<int64_t> member) const {
   return withNumbers(getName().getValue(), getFirst(), getStep(), member);
 }
 
-LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
-                                 llvm::ArrayRef<int64_t> first,
-                                 llvm::ArrayRef<int64_t> step, int64_t,
-                                 llvm::ArrayRef<int64_t> orderStrides,
-                                 llvm::ArrayRef<int64_t> bounds,
-                                 llvm::ArrayRef<int64_t> permutation,
-                                 llvm::ArrayRef<int64_t> parts) {
+LogicalResult TensorAttr::verify(
+    EmitError emitError, StringAttr name, llvm::ArrayRef<int64_t> first,
+    llvm::ArrayRef<int64_t> step, int64_t, llvm::ArrayRef<int64_t> orderStrides,
+    llvm::ArrayRef<int64_t> bounds, llvm::ArrayRef<int64_t> permutation,
+    llvm::ArrayRef<int64_t> parts, llvm::ArrayRef<uint64_t> fill) {
   if (std::string problem = problemOfName(name.getValue(), first.size());
       !problem.empty())
     return emitError() << "the tensor has a name that " << problem;
@@ -132,6 +133,8 @@ LogicalResult TensorAttr::verify(EmitError emitError, StringAttr name,
   if (failed(verifyBounds(emitError, bounds, rank, numOwn)) ||
       failed(verifyPermutation(emitError, permutation, rank)))
     return failure();
+  if (!fill.empty() && llvm::all_of(fill, [](uint64_t bits) { return !bits; }))
+    return emitError() << "tensor " << name << " has a fill of zeros alone";
   return verifyParts(emitError, parts, numOwn);
 }
 
@@ -217,13 +220,20 @@ Attribute TensorAttr::parse(AsmParser &parser, Type) {
   if (succeeded(parser.parseOptionalKeyword("parts")) &&
       parseIntList(parser, parts))
     return {};
+  SmallVector<uint64_t> fill;
+  if (succeeded(parser.parseOptionalKeyword("fill")) &&
+      parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&] {
+        return parser.parseInteger(fill.emplace_back());
+      }))
+    return {};
   if (parser.parseGreater())
     return {};
   return parser.getChecked<TensorAttr>(
       loc, parser.getContext(), StringAttr::get(parser.getContext(), name),
       ArrayRef<int64_t>(first), ArrayRef<int64_t>(step), order,
       ArrayRef<int64_t>(orderStrides), ArrayRef<int64_t>(bounds),
-      ArrayRef<int64_t>(permutation), ArrayRef<int64_t>(parts));
+      ArrayRef<int64_t>(permutation), ArrayRef<int64_t>(parts),
+      ArrayRef<uint64_t>(fill));
 }
 
 // Of intervals of one size at one distance, how many follow each other.
@@ -287,6 +297,13 @@ void TensorAttr::print(AsmPrinter &printer) const {
   if (!getParts().empty()) {
     printer << " parts ";
     printIntList(printer.getStream(), getParts());
+  }
+  if (!getFill().empty()) {
+    printer << " fill [";
+    llvm::interleaveComma(getFill(), printer, [&](uint64_t bits) {
+      printer << "0x" << llvm::utohexstr(bits, /*LowerCase=*/true);
+    });
+    printer << "]";
   }
   printer << ">";
 }

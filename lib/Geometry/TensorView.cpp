@@ -205,7 +205,7 @@ bool TensorView::isWhole(const std::vector<int64_t> &shape) const {
     if (dims[d].isIndex ||
         dims[d].intervals != std::vector<Interval>{{0, shape[d]}})
       return false;
-  return order.isIdentity() && parts.empty();
+  return order.isIdentity() && parts.empty() && fill.empty();
 }
 
 std::vector<Box> regions(const TensorView &view,

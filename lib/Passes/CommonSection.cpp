@@ -81,6 +81,7 @@ dtrt::NamedView viewOf(const SideTensor &own, uint32_t family) {
   out.dims = std::move(view.dims);
   out.order = view.order;
   out.parts = std::move(view.parts);
+  out.fill = std::move(view.fill);
   return out;
 }
 

@@ -35,7 +35,7 @@ public:
     return TensorAttr::get(
         first.getContext(), StringAttr::get(first.getContext(), name()),
         numbers, steps, first.getOrder(), orderStrides, first.getBounds(),
-        first.getPermutation(), first.getParts());
+        first.getPermutation(), first.getParts(), first.getFill());
   }
 
 private:

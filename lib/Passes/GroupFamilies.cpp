@@ -305,6 +305,8 @@ std::optional<Key> Grouper::keyOf(const Tensor &tensor) {
         key.pattern += " permute " + std::to_string(dim);
       for (int64_t count : own.getParts())
         key.pattern += " parts " + std::to_string(count);
+      for (uint64_t bits : own.getFill())
+        key.pattern += " fill " + std::to_string(bits);
     }
     for (DimAttr dim : placement.getDims())
       key.identity.push_back(dim.getAsOpaquePointer());

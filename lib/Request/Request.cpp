@@ -173,8 +173,8 @@ private:
         fail(path + " is beside storage " + inQuotes(tensor.storage) +
              " of tensor " + inQuotes(tensor.name) +
              ", which is not supported: a view has storage of its own");
-    OwnTensors own =
-        readViews(*words.views, path, joined ? *joined : unjoined(model));
+    OwnTensors own = readViews(
+        *words.views, path, joined ? *joined : unjoined(model), tensors, side);
     if (!words.order.empty())
       sortByName(words.order, own);
     std::vector<TensorDecl> declared = declareOwn(own, tensors);

@@ -2,6 +2,7 @@
 
 #include "Views.h"
 
+#include "Fill.h"
 #include "Names.h"
 
 #include "dt/Geometry/Covers.h"
@@ -16,8 +17,8 @@ namespace dt::request {
 
 namespace {
 
-/// `count` intervals [from, from + size) at a distance of `step`; of zeros when
-/// there is no `from`.
+/// `count` intervals [from, from + size) at a distance of `step`; of padding
+/// when there is no `from`.
 struct Take {
   std::optional<int64_t> from;
   int64_t size = 0, step = 0, count = 1;
@@ -38,6 +39,7 @@ struct Entry {
   bool isParted = false;
   /// First and last of dims, in the tensor's order, that it has as one.
   std::vector<Interval> flatten;
+  std::optional<Fill> fill; // of padding; none: zeros
   JsonKey key;
   bool matches = false;
 };
@@ -56,11 +58,12 @@ Take readTake(const Json &json, const std::string &path) {
     take.size = ends[1] - ends[0];
     return take;
   }
-  if (const Json *zeros = asObject(json, path).find("zeros")) {
-    checkKeys(json, path, {"zeros"});
-    take.size = asInteger(*zeros, path + ".zeros", 1, kMaxBytes);
-    return take;
-  }
+  for (const char *key : {"zeros", "padding"})
+    if (const Json *size = asObject(json, path).find(key)) {
+      checkKeys(json, path, {key});
+      take.size = asInteger(*size, pathOf(path, key), 1, kMaxBytes);
+      return take;
+    }
   checkKeys(json, path, {"from", "size", "step", "count"});
   auto number = [&](const char *key, int64_t least) {
     return asInteger(require(json, path, key), pathOf(path, key), least,
@@ -84,7 +87,6 @@ void refuseUnsupported(const Json &json, const std::string &path) {
                        "all dims in its order"),
         {"reshape", "another shape at once: say \"unflatten\", \"permute\" and "
                     "\"flatten\""},
-        {"fill", "padding of another value than zero"},
         {"copy_of", "two tensors with the same elements"}})
     if (json.find(key))
       fail(pathOf(path, key) + " is not supported: a view cannot have " + what);
@@ -113,7 +115,7 @@ Entry readEntry(const Json &json, const std::string &path) {
   refuseUnsupported(asObject(json, path), path);
   checkKeys(json, path,
             {"tensor", "of", "dim", "take", "each", "permute", "unflatten",
-             "flatten"});
+             "flatten", "fill"});
   Entry entry;
   entry.path = path;
   entry.key = keyOf(json, path);
@@ -131,6 +133,8 @@ Entry readEntry(const Json &json, const std::string &path) {
   entry.isParted = json.find("unflatten") != nullptr;
   if (const Json *flatten = json.find("flatten"))
     entry.flatten = readFlatten(*flatten, path + ".flatten");
+  if (const Json *fill = json.find("fill"))
+    entry.fill.emplace(*fill, path + ".fill");
   const Json *takes = json.find("take");
   if (!takes && entry.dim)
     fail(path + " has \"dim\" but no \"take\" along it");
@@ -142,9 +146,12 @@ Entry readEntry(const Json &json, const std::string &path) {
     fail(path + " has both \"take\" and \"each\" of dim " +
          std::to_string(*entry.dim));
   const std::vector<Json> &items = asArray(*takes, path + ".take").items;
-  for (size_t i = 0; i < items.size(); ++i)
-    entry.takes.push_back(
-        readTake(items[i], path + ".take[" + std::to_string(i) + "]"));
+  for (size_t i = 0; i < items.size(); ++i) {
+    std::string where = path + ".take[" + std::to_string(i) + "]";
+    entry.takes.push_back(readTake(items[i], where));
+    if (entry.fill && items[i].find("zeros"))
+      fail(where + " has zeros beside a \"fill\": say \"padding\"");
+  }
   if (entry.takes.empty())
     fail(path + ".take is empty");
   return entry;
@@ -166,7 +173,7 @@ public:
   void addWhole();
   /// All views together are the tensor.
   void check(const std::string &path) const;
-  /// Where each dim of the parted tensor ends, with the zeros behind it.
+  /// Where each dim of the parted tensor ends, with the padding behind it.
   const std::vector<int64_t> &ends() const { return padding; }
 
   std::vector<ViewDecl> views;
@@ -178,7 +185,7 @@ private:
     return entry.isParted ? parted : listed;
   }
   ViewDim dimOf(const Entry &entry);
-  void appendZeros(const Entry &entry, int64_t count, ViewDim &out);
+  void appendPadding(const Entry &entry, int64_t count, ViewDim &out);
   Permutation orderOf(const Entry &entry) const;
   void checkDim(const Entry &entry, const char *key, int64_t dim) const;
   void append(ViewDecl view, const ModelTensor &tensor, int64_t each);
@@ -188,7 +195,7 @@ private:
   ModelTensor parted;
   Parting parting;
   uint32_t index;
-  std::vector<int64_t> padding; // where the next zeros of each dim stand
+  std::vector<int64_t> padding; // where the next one of each dim stands
 };
 
 void Viewer::checkDim(const Entry &entry, const char *key, int64_t dim) const {
@@ -209,19 +216,19 @@ void appendInterval(const Entry &entry, Interval interval, ViewDim &out) {
          std::to_string(kMaxViewIntervals) + " intervals");
 }
 
-/// Zeros that no other view has.
-void Viewer::appendZeros(const Entry &entry, int64_t count, ViewDim &out) {
+/// Padding that no other view has.
+void Viewer::appendPadding(const Entry &entry, int64_t count, ViewDim &out) {
   if (!entry.isParted && parting.isParted(*entry.dim))
-    fail(
-        entry.path + ".take has zeros along dim " + std::to_string(*entry.dim) +
-        " of tensor " + inQuotes(listed.name) +
-        ", which an \"unflatten\" parts: say it here too, and zeros of a part");
+    fail(entry.path + ".take has padding along dim " +
+         std::to_string(*entry.dim) + " of tensor " + inQuotes(listed.name) +
+         ", which an \"unflatten\" parts: say it here too, and padding of a "
+         "part");
   int64_t dim = entry.isParted ? *entry.dim : parting.firstPart(*entry.dim);
   int64_t &next = padding[dim];
   appendInterval(entry, {next, next + count}, out);
   next += count;
   if (next > kMaxBytes)
-    fail(entry.path + ".take has more zeros than the limit of " +
+    fail(entry.path + ".take has more padding than the limit of " +
          std::to_string(kMaxBytes));
 }
 
@@ -232,7 +239,7 @@ ViewDim Viewer::dimOf(const Entry &entry) {
   int64_t size = tensor.shape[*entry.dim];
   for (const Take &take : entry.takes) {
     if (!take.from) {
-      appendZeros(entry, take.size, out);
+      appendPadding(entry, take.size, out);
       continue;
     }
     for (int64_t i = 0; i < take.count; ++i) {
@@ -463,12 +470,15 @@ void take(const std::vector<ViewDecl> &views, const std::string &path,
 class SideReader {
 public:
   SideReader(const Json &json, const std::string &path,
-             const JoinedModel &joined);
+             const JoinedModel &joined, const std::vector<TensorDecl> &tensors,
+             Side side);
   OwnTensors read();
 
 private:
   void addGroup(size_t group);
   void addViews(uint32_t listed);
+  void addEntry(const Entry &entry, const std::vector<std::string> &matched,
+                Viewer &viewer, uint32_t tensor) const;
   void refuseConcatenated(uint32_t listed);
   void carryToJoined(uint32_t listed, std::vector<int64_t> padded,
                      std::vector<ViewDecl> &views);
@@ -476,6 +486,8 @@ private:
 
   const std::string &path;
   const JoinedModel &joined;
+  const std::vector<TensorDecl> &declared; // those of the joined model
+  Side side;
   std::vector<Entry> entries;
   std::vector<std::pair<Group, JsonKey>> groups;
   std::unordered_map<uint32_t, size_t> groupOf; // of listed tensors
@@ -486,8 +498,9 @@ private:
 };
 
 SideReader::SideReader(const Json &json, const std::string &path,
-                       const JoinedModel &joined)
-    : path(path), joined(joined) {
+                       const JoinedModel &joined,
+                       const std::vector<TensorDecl> &tensors, Side side)
+    : path(path), joined(joined), declared(tensors), side(side) {
   checkCount(asArray(json, path).items.size(), kMaxRules, path, "views");
   TensorsByName listed(joined.listed);
   for (size_t i = 0; i < json.items.size(); ++i) {
@@ -555,13 +568,25 @@ void SideReader::carryToJoined(uint32_t listed, std::vector<int64_t> padded,
   behind += padded[part.dim] - size;
 }
 
+void SideReader::addEntry(const Entry &entry,
+                          const std::vector<std::string> &matched,
+                          Viewer &viewer, uint32_t tensor) const {
+  size_t first = viewer.views.size();
+  viewer.add(entry, matched);
+  if (!entry.fill)
+    return;
+  std::vector<uint64_t> bits = entry.fill->bitsOf(declared[tensor], side);
+  for (size_t i = first; i < viewer.views.size(); ++i)
+    viewer.views[i].view.fill = bits;
+}
+
 void SideReader::addViews(uint32_t listed) {
   const ModelTensor &tensor = joined.listed.tensors[listed];
   Viewer viewer(tensor, joined.parts[listed].tensor, joined.partings[listed]);
   for (Entry &entry : entries)
     if (auto matched = matchGlob(entry.of, tensor.name)) {
       entry.matches = true;
-      viewer.add(entry, *matched);
+      addEntry(entry, *matched, viewer, joined.parts[listed].tensor);
     }
   if (viewer.views.empty())
     viewer.addWhole();
@@ -608,8 +633,9 @@ OwnTensors SideReader::read() {
 } // namespace
 
 OwnTensors readViews(const Json &json, const std::string &path,
-                     const JoinedModel &joined) {
-  SideReader reader(json, path, joined);
+                     const JoinedModel &joined,
+                     const std::vector<TensorDecl> &tensors, Side side) {
+  SideReader reader(json, path, joined, tensors, side);
   return reader.read();
 }
 

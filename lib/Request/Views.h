@@ -28,9 +28,11 @@ struct OwnTensors {
 
 /// Reads `views` of a side, at `path`, of the listed tensors, as views of the
 /// joined model's. What no entry names stays what it is. Fails where the views
-/// of a tensor have an element twice, or lack one.
+/// of a tensor have an element twice, or lack one. `tensors` are those of the
+/// joined model, with their states.
 OwnTensors readViews(const Json &views, const std::string &path,
-                     const JoinedModel &joined);
+                     const JoinedModel &joined,
+                     const std::vector<TensorDecl> &tensors, Side side);
 
 /// Puts the tensors in the order of these names, which are all of theirs.
 void sortByName(const std::vector<std::string> &names, OwnTensors &own);

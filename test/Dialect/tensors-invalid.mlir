@@ -211,3 +211,35 @@ dt.layout @side of @model world 1 {
   // expected-error@+1 {{lists boxes of 2 dims, but }}
   dt.place @w as <"v" order 0, [{0:8}, {0:4}] parts [2]> shards rank 0 at [0, 0] size [8, 4]
 }
+
+// -----
+
+dt.space @model {
+  dt.param @w [8, 4] of <param = bf16>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{tensor "v" has a fill of zeros alone}}
+  dt.place @w as <"v" order 0, [{0:9}, {0:4}] fill [0]> shards rank 0 at [0, 0] size [9, 4]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 4] of <param = bf16, master = f32>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{with fills of 1 states, expected 2}}
+  dt.place @w as <"v" order 0, [{0:9}, {0:4}] fill [1]> shards rank 0 at [0, 0] size [9, 4]
+}
+
+// -----
+
+dt.space @model {
+  // expected-note@+1 {{the param is here}}
+  dt.param @w [8, 4] of <param = bf16, master = f32>
+}
+dt.layout @side of @model world 1 {
+  // expected-error@+1 {{with a fill of 0x10000 of state 'param', which has 2 bytes}}
+  dt.place @w as <"v" order 0, [{0:9}, {0:4}] fill [0x10000, 0]> shards rank 0 at [0, 0] size [9, 4]
+}

@@ -31,6 +31,11 @@ dt.layout @side of @model on [@m] world 2 {
   // All of an expert's elements in one dim, columns before rows.
   // CHECK-NEXT: dt.place @experts as <"f" order 13, [{0:8}, {0:4}, {0:64}] permute [0, 2, 1] parts [1, 2]> [{"tp"}, {}]
   dt.place @experts as <"f" order 13, [{0:8}, {0:4}, {0:64}] permute [0, 2, 1] parts [1, 2]> [{"tp"}, {}]
+  // Two rows of minus infinity behind those of each expert.
+  // CHECK-NEXT: dt.place @experts as <"p" order 14, [{0:8}, {0:6}, {0:64}] fill [0xff80]> [{"tp"}, {}, {}]
+  dt.place @experts as <"p" order 14, [{0:8}, {0:6}, {0:64}] fill [65408]> [{"tp"}, {}, {}]
+  // CHECK-NEXT: dt.place @qkv as <"h.{}.p" [0] order 2 + [3], [{0:16}, {0:64}] permute [1, 0] parts [2] fill [0x0, 0xff800000]> [{}, {}]
+  dt.place @qkv as <"h.{}.p" [0] order 2 + [3], [{0:16}, {0:64}] permute [1, 0] parts [2] fill [0, 0xff800000]> [{}, {}]
   // Columns before rows, and the expert's number last.
   // CHECK-NEXT: dt.place @experts as <"t" order 12, [{0:8}, {0:4}, {0:64}] permute [2, 1, 0]> [{"tp"}, {}, {}]
   dt.place @experts as <"t" order 12, [{0:8}, {0:4}, {0:64}] permute [2, 1, 0]> [{"tp"}, {}, {}]

@@ -81,3 +81,24 @@ dt.layout @side of @other_dims_in_one on [@m] world 2 {
   dt.place @layers.1.w as <"h.1" order 1, [{0:2}, {0:4}, {0:8}] parts [1, 2]> [{}, {"tp"}]
   dt.place @layers.2.w as <"h.2" order 2, [{0:2}, {0:4}, {0:8}] parts [2, 1]> [{}, {"tp"}]
 }
+
+// -----
+
+// One layer is padded with another value: it stays by itself.
+// CHECK-LABEL: dt.space @other_fill
+// CHECK-NEXT: dt.param @w [2, 8] of <param = bf16> named "layers.{}.w" [0] order 0 + [1]
+// CHECK-NEXT: dt.param @layers.2.w [8] of <param = bf16> order 2
+dt.space @other_fill {
+  dt.param @layers.0.w [8] of <param = bf16>
+  dt.param @layers.1.w [8] of <param = bf16>
+  dt.param @layers.2.w [8] of <param = bf16>
+}
+dt.mesh @m <["tp"=2]>
+// CHECK-LABEL: dt.layout @side
+// CHECK-NEXT: dt.place @w as <"h.{}" [0] order 0 + [1], [{0:10}] fill [0xbf80]> [{}, {"tp"}]
+// CHECK-NEXT: dt.place @layers.2.w as <"h.2" order 2, [{0:10}] fill [0x3f80]> [{"tp"}]
+dt.layout @side of @other_fill on [@m] world 2 {
+  dt.place @layers.0.w as <"h.0" order 0, [{0:10}] fill [0xbf80]> [{"tp"}]
+  dt.place @layers.1.w as <"h.1" order 1, [{0:10}] fill [0xbf80]> [{"tp"}]
+  dt.place @layers.2.w as <"h.2" order 2, [{0:10}] fill [0x3f80]> [{"tp"}]
+}

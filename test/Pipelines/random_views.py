@@ -2,13 +2,13 @@
 
 A case is a model, and for each side a random way to take its tensors apart
 (blocks of a dim in any order, a dim as one tensor per index, zeros between,
-dims in another order, dims parted and several in one) or to have several
-tensors in one, and to lay them out (explicit shards with ranges, or sizes with
-ZeRO-1). The plan is compiled, verified, held
-to the lower bound and run with every byte checked. What each device stores is
-compared with numpy: own tensors are gathered from arrays of element numbers,
-cut as the request says, and must be, element by element, what the program of
-that device says that it has.
+dims in another order, dims parted and several in one, padding of some value) or
+to have several tensors in one, and to lay them out (explicit shards with
+ranges, or sizes with ZeRO-1). The plan is compiled, verified, held to the lower
+bound and run with every byte checked. What each device stores is compared with
+numpy: own tensors are gathered from arrays of element numbers, cut as the
+request says, and must be, element by element, what the program of that device
+says that it has.
 
 A failing case prints its seed; `--seed S --first N --count 1` runs it again.
 """
@@ -27,6 +27,7 @@ from plan_tools import Tools, print_closing_line
 
 PADDING = -1
 STATES = {"param": "bf16", "master": "f32", "exp_avg": "f32"}
+FILLS = [0, 1, -1, 0.1, -1 / 3, 3.3e38, "inf", "-inf", -0.0, 1e-40]
 
 
 @dataclass
@@ -37,6 +38,7 @@ class Own:
     base: str
     elements: np.ndarray
     parts: list  # per dim, the sizes of those of the plan's that it is made of
+    fill: object = None  # of its entry
 
 
 def letter(number):
@@ -137,7 +139,8 @@ def flattened(own, flatten):
                 )
                 parts.append(sum((own.parts[d] for d in dims), []))
         at = last + 1
-    return Own(own.name, own.base, own.elements.reshape(shape), parts)
+    elements = own.elements.reshape(shape)
+    return Own(own.name, own.base, elements, parts, own.fill)
 
 
 def is_product(parts, rows):
@@ -172,7 +175,7 @@ def parts_of(rng, sizes):
             zeros = rng.randint(1, 3)
             at = rng.randint(0, len(take))
             before = sum(hi - lo for lo, hi in own[:at])
-            take.insert(at, {"zeros": zeros})
+            take.insert(at, {"padding": zeros})
             rows[before:before] = [PADDING] * zeros
         parts.append((take, rows))
     return parts
@@ -210,11 +213,36 @@ def sizes_taken(rows, sizes):
     return [len(set(place.tolist())) for place in places]
 
 
-def add_owns(side, name, base, layers, elements, parts, flatten):
+def add_owns(side, name, base, layers, elements, parts, flatten, fill=None):
     """One tensor for each layer."""
     for layer in layers:
         names = (each.replace("*", str(layer)) for each in (name, base))
-        side.owns.append(flattened(Own(*names, elements, parts), flatten))
+        own = Own(*names, elements, parts, fill)
+        side.owns.append(flattened(own, flatten))
+
+
+def fill_of(rng, take):
+    """What padding of a view holds: a word of its entry, or none."""
+    if rng.random() < 0.5:
+        return rng.choice(FILLS)
+    if rng.random() < 0.5:
+        states = rng.sample(list(STATES), rng.randint(1, len(STATES)))
+        return {state: rng.choice(FILLS) for state in states}
+    for part in take or []:
+        if isinstance(part, dict) and "padding" in part:
+            part["zeros"] = part.pop("padding")
+    return None
+
+
+def element_bits(state, fill):
+    """The bits of an element of padding of a state, by numpy."""
+    if not isinstance(fill, dict):
+        fill = {} if fill is None else {"param": fill, "master": fill}
+    bits = int(np.float32(fill.get(state, 0)).view(np.uint32))
+    if STATES[state] == "f32":
+        return bits
+    rest, bits = bits & 0xFFFF, bits >> 16  # to bf16, ties to even
+    return bits + (rest > 0x8000 or (rest == 0x8000 and bits & 1))
 
 
 def add_views(
@@ -230,8 +258,9 @@ def add_views(
         numbers = numbers.reshape([size for (size,) in sizes])
     shape = numbers.shape
 
-    def add(own, elements, parts, flatten=()):
-        add_owns(side, own, base or name, layers, elements, parts, flatten)
+    def add(own, elements, parts, flatten=(), fill=None):
+        base_name = base or name
+        add_owns(side, own, base_name, layers, elements, parts, flatten, fill)
 
     if not says and rng.random() < 0.15:
         return add(name, numbers, sizes)
@@ -252,6 +281,8 @@ def add_views(
     ):
         own = f"{name}.{prefix}{letter(len(side.views))}"
         entry = {"of": name, "tensor": own} | words
+        if (fill := fill_of(rng, take)) is not None:
+            entry["fill"] = fill
         part, parts = numbers, list(sizes)
         if take:
             entry |= {"dim": dim, "take": take}
@@ -259,12 +290,12 @@ def add_views(
             parts[dim] = sizes_taken(rows, sizes[dim])
         parts = [parts[d] for d in places]
         if each is None:
-            add(own, part.transpose(places), parts, flatten)
+            add(own, part.transpose(places), parts, flatten, fill)
         else:
             entry["tensor"] = own + ".of{}"
             part = part.transpose([each, *places])
             for k in range(shape[each]):
-                add(f"{own}.of{k}", part[k], parts, flatten)
+                add(f"{own}.of{k}", part[k], parts, flatten, fill)
         side.views.append(entry)
 
 
@@ -511,6 +542,9 @@ def own_stored(shard, own):
         return None
     view = shard["view"]
     assert view["shape"] == list(own.elements.shape), view
+    bits = {state: element_bits(state, own.fill) for state in STATES}
+    fill = {state: f"{number:#x}" for state, number in bits.items() if number}
+    assert view.get("fill", {}) == fill, f"{view}, expected {fill}"
     part = own.elements
     for dim, intervals in enumerate(view["dims"]):
         rows = [np.arange(lo, hi) for lo, hi in intervals]

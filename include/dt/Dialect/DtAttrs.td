@@ -180,13 +180,17 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
     tensor has them, and is row-major in, as of torch; a dim that it does not
     have stays at its place. `parts` has, for each dim of the tensor, how many
     of these dims it is made of: neighbours in the tensor's order, flattened.
+    `fill` has, for each state of the param, the bits of an element of padding,
+    in the dtype that the state has on this side; without it padding is zeros.
 
     **Constraints:**
     - the name is what a plan can hold (as of `dt.param`), and has one `{}` for
       each number; steps are not 0;
     - intervals are not empty, and none overlap in a dim;
     - `permute` names each dim once, not all in their order;
-    - `parts` are the dims that the tensor has, two at least in one.
+    - `parts` are the dims that the tensor has, two at least in one;
+    - `fill` is of each state, within the bytes of its elements, and not zeros
+      alone.
 
     Example: two groups of 4 rows of q, 1 of k and 1 of v in one param, of which
     this is q
@@ -194,7 +198,9 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
     a matrix of 8 rows and 4 columns that this side has transposed
     `#dt.tensor<"fc.weight" order 0, [{0:8}, {0:4} ] permute [1, 0]>`;
     gate and up of 8 rows each, the rows of both in turns in one dim of 16
-    `#dt.tensor<"gate_up" order 0, [{0:2}, {0:8}, {0:4} ] permute [1, 0, 2] parts [2, 1]>`
+    `#dt.tensor<"gate_up" order 0, [{0:2}, {0:8}, {0:4} ] permute [1, 0, 2] parts [2, 1]>`;
+    100 rows and 28 of padding, which are -1 in bf16 and f32
+    `#dt.tensor<"embed" order 0, [{0:128}, {0:64} ] fill [0xbf80, 0xbf800000]>`
   }];
   let parameters = (ins "::mlir::StringAttr":$name,
                         ArrayRefParameter<"int64_t">:$first,
@@ -203,7 +209,8 @@ def DT_TensorAttr : DT_Attr<"Tensor", "tensor"> {
                         ArrayRefParameter<"int64_t">:$orderStrides,
                         ArrayRefParameter<"int64_t">:$bounds,
                         ArrayRefParameter<"int64_t">:$permutation,
-                        ArrayRefParameter<"int64_t">:$parts);
+                        ArrayRefParameter<"int64_t">:$parts,
+                        ArrayRefParameter<"uint64_t">:$fill);
   let builders = [
     AttrBuilder<(ins "::mlir::StringAttr":$name,
                      "::llvm::ArrayRef<int64_t>":$first,

@@ -222,8 +222,10 @@ def DT_CopyLocalOp : DT_ProgramLevelOp<"copy_local",
 
 def DT_ZeroFillOp : DT_ProgramLevelOp<"zero_fill", [HasParent<"ProgramOp">]> {
   let opDocGroup = DT_ProgramChapter;
-  let summary = "writes zeros to views of shards (padding)";
+  let summary = "writes padding to views of shards";
   let description = [{
+    Zeros, or what the `fill` of a shard's tensor says.
+
     **Constraints:**
     - as many views as shards.
 

@@ -199,9 +199,10 @@ def DT_CollectiveOp : DT_BodyOp<"collective", [DT_RoutingLevel,
 
 def DT_ZeroOp : DT_MovementOp<"zero", [DT_RoutingLevel, DT_TransportLevel]> {
   let opDocGroup = DT_RoutingChapter;
-  let summary = "padding of the destination, written as zeros";
+  let summary = "padding of the destination";
   let description = [{
-    Pieces have padded coordinates, outside the param's own shape.
+    Pieces have padded coordinates, outside the param's own shape. They are
+    written as zeros, or as the `fill` of the tensor says.
 
     **Constraints:**
     - `from` and `to` are the same device; the states are the param's.

@@ -8,6 +8,7 @@
 //   k of 2 groups of 4 rows of q, 1 of k, 1 of v    dim 0: [4:5), [10:11)
 //   expert 5 of [8, f, h]                           dim 0: index 5
 //   8 rows of padding after [100, h]                dim 0: [0:100), [100:108)
+//   the same, of -1 in bf16                         fill [0xbf80]
 //   [in, out] of a linear layer's [out, in]         permute [1, 0]
 //   [2 f] of [2, f]: gate, then up                  parts [2]
 //   [2 f] of [2, f]: columns of both in turns       permute [1, 0], parts [2]
@@ -41,6 +42,9 @@ struct TensorView {
   Permutation order = {};
   /// Which of the dims that it has are one dim of its tensor.
   dtrt::DimParts parts = {};
+  /// What an element of its padding holds, by state of the param: bits. Empty:
+  /// zeros.
+  std::vector<uint64_t> fill = {};
 
   /// The dims that each of its own is made of, slowest first.
   std::vector<std::vector<unsigned>> ownDims() const {
@@ -48,7 +52,8 @@ struct TensorView {
   }
   /// The view's own shape, in elements; index dims are left out.
   std::vector<int64_t> shape() const;
-  /// It is the param: all of its elements, each where it is, row-major.
+  /// It is the param: all of its elements, each where it is, row-major, and
+  /// zeros behind them.
   bool isWhole(const std::vector<int64_t> &shape) const;
 };
 

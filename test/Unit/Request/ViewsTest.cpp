@@ -174,6 +174,63 @@ TEST(Views, ofAModelTypeNeedARuleWhereTheDimThatIsCutIsOneWithOthers) {
             "no rule matches tensor \"layers.0.o\"");
 }
 
+TEST(Views, ThatSayWhatPaddingHoldsHaveItsBits) {
+  Request request = readGood(
+      R"({"model": {"tensors": [{"name": "w", "shape": [4], "state": {
+            "param": "bf16", "master": ["f32", "f16"],
+            "exp_avg": "f8_e4m3"}}]},
+          "rules": [{"match": "*", "replicate": true}],
+          "source": {"world": 1, "views": [
+            {"of": "w", "tensor": "w", "fill": {"exp_avg": 3}}]},
+          "destination": {"world": 1, "views": [
+            {"of": "w", "tensor": "w", "fill": 1.01171875}]}})");
+  using Bits = std::vector<uint64_t>;
+  // Rounded, exact, and zeros of a moment.
+  EXPECT_EQ(viewOf(request.destination, "w").view.fill,
+            (Bits{0x3f82, 0x3c0c, 0}));
+  EXPECT_EQ(viewOf(request.source, "w").view.fill, (Bits{0, 0, 0x44}));
+}
+
+TEST(Views, RoundWhatPaddingHoldsToTheNearestAndTiesToEven) {
+  auto bitsOf = [](const std::string &fill) {
+    Request request = readGood(
+        R"({"model": {"tensors": [{"name": "w", "shape": [4], "dtype": "bf16"}]},
+            "rules": [{"match": "*", "replicate": true}],
+            "source": {"world": 1},
+            "destination": {"world": 1, "views": [
+              {"of": "w", "tensor": "w", "fill": )" +
+        fill + "}]}}");
+    const std::vector<uint64_t> &bits =
+        viewOf(request.destination, "w").view.fill;
+    return bits.empty() ? 0 : bits.front();
+  };
+  EXPECT_EQ(bitsOf("1.00390625"), 0x3f80u);       // halfway, down to even
+  EXPECT_EQ(bitsOf("1.01171875"), 0x3f82u);       // halfway, up to even
+  EXPECT_EQ(bitsOf("1.00390625000001"), 0x3f80u); // by way of f32
+  EXPECT_EQ(bitsOf("1.004"), 0x3f81u);
+  EXPECT_EQ(bitsOf("-0.0"), 0x8000u);
+  EXPECT_EQ(bitsOf("0"), 0u);
+  EXPECT_EQ(bitsOf("1e-40"), 0x0001u);
+  EXPECT_EQ(bitsOf("\"-inf\""), 0xff80u);
+}
+
+TEST(Views, OfAPaddedVocabularyKeepItsPadding) {
+  Request request = readGood(
+      R"({"model": "llama-tiny.json", "vocab_multiple": 1000,
+          "source": {"world": 1},
+          "destination": {"world": 2, "tp": 2, "views": [
+            {"of": "embedding.word_embeddings.weight",
+             "tensor": "embedding.word_embeddings.weight", "fill": -1}]}})");
+  const LayoutDecl &layout = request.destination;
+  EXPECT_EQ(viewOf(layout, "embedding.word_embeddings.weight").view.fill,
+            (std::vector<uint64_t>{0xbf80}));
+  for (const PlaceDecl &place : layout.places)
+    if (layout.views[*place.view].name == "embedding.word_embeddings.weight") {
+      EXPECT_GT(place.placement.dims[0].extent, 0);
+      EXPECT_EQ(place.placement.dims[0].extent % 2000, 0);
+    }
+}
+
 TEST(Views, ofAModelTypeAreCutAlongTheSameDimWhereverItStands) {
   Request request = readGood(
       R"({"model": "llama-tiny.json",
