@@ -629,16 +629,17 @@ def run(case, folder):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", default=list(CASES))
-    options = parser.parse_args()
-    for case in options.cases or CASES:
+def run_cases(run, cases, sizes, about):
+    """run(case, folder) of the cases that the command line names, or of all; in
+    the folder is the case's `config.json`."""
+    parser = argparse.ArgumentParser(description=about)
+    parser.add_argument("cases", nargs="*", default=list(cases))
+    for case in parser.parse_args().cases:
         with tempfile.TemporaryDirectory() as folder:
-            config = SMALL | MODELS[CASES[case][0]]
+            config = sizes | MODELS[cases[case][0]]
             (Path(folder) / "config.json").write_text(json.dumps(config))
             run(case, Path(folder))
 
 
 if __name__ == "__main__":
-    main()
+    run_cases(run, CASES, SMALL, __doc__)

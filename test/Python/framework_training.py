@@ -13,11 +13,8 @@ Parameters of single precision are themselves what the optimizer steps. Of bf16
 parameters it steps copies, the main parameters: AdamW's parameters are these.
 """
 
-import argparse
-import json
 import re
 import sys
-import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -450,16 +447,5 @@ def run(case, folder):
     )
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cases", nargs="*", default=list(CASES))
-    options = parser.parse_args()
-    for case in options.cases or CASES:
-        with tempfile.TemporaryDirectory() as folder:
-            config = SMALL | models.MODELS[CASES[case][0]]
-            (Path(folder) / "config.json").write_text(json.dumps(config))
-            run(case, Path(folder))
-
-
 if __name__ == "__main__":
-    main()
+    models.run_cases(run, CASES, SMALL, __doc__)

@@ -101,6 +101,17 @@ def store_of_rank_0(rank, store, size):
     return dist.TCPStore("127.0.0.1", port, size, False, limit)
 
 
+def hollow_tensors(plan, device):
+    """Destination tensors of one shard each, without memory."""
+    return {
+        (entry.tensor, entry.state): dynatrain.hollow(
+            torch.empty(entry.shape, dtype=entry.dtype, device="meta")
+        )
+        for entry in plan.expected(device)
+        if entry.side == "destination"
+    }
+
+
 def make_tensors(plan, device, fill=0):
     """Tensors of all shards that a device holds: (source, destination)."""
     sides = {"source": {}, "destination": {}}

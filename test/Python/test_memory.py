@@ -18,7 +18,7 @@ from pathlib import Path
 import dynatrain
 import pytest
 from conftest import BUILD, HANGS
-from processes import fork, fresh, run_ranks, torch
+from processes import fork, fresh, hollow_tensors, run_ranks, torch
 
 RANKS = 4
 MIB = 2**20
@@ -129,16 +129,6 @@ def wrong(plan, rank, full, state, side="destination"):
     ]
 
 
-def shapes(plan, rank):
-    return {
-        (entry.tensor, entry.state): dynatrain.hollow(
-            torch.empty(entry.shape, dtype=entry.dtype, device="meta")
-        )
-        for entry in plan.expected(rank)
-        if entry.side == "destination"
-    }
-
-
 def switch_over(plan, world, source, destination):
     switch = plan.prepare(world, source, destination)
     switch.transfer()
@@ -154,7 +144,7 @@ def limit_memory():
 def warm_up(plan, rank, full, world):
     """Threads, buffers and what reading a plan takes come with the first switch
     and stay. This one goes both ways before the state is there."""
-    switch_over(plan, world, fill(plan, rank, full), shapes(plan, rank))
+    switch_over(plan, world, fill(plan, rank, full), hollow_tensors(plan, rank))
 
 
 def limit_what_is_not_state():
@@ -199,7 +189,7 @@ def _job(rank, store, pipes, paths, shared_memory, switches):
     state = fill(plans[0], rank, full, paged=by_page)
     for number in range(2 * switches):
         plan = plans[number % 2]
-        new = shapes(plan, rank)
+        new = hollow_tensors(plan, rank)
         old = list(state.values())
         switch_over(plan, world, state, new)
         assert all(tensor.numel() == 0 for tensor in old)
@@ -275,7 +265,7 @@ def _refused(rank, store, pipes, paths, flat):
     full, world, _ = empty_process(rank, store, flat, pipes[rank], True)
     plan = dynatrain.Plan.load(paths[0])
     state = fill(plan, rank, full)
-    coming = shapes(plan, rank)
+    coming = hollow_tensors(plan, rank)
     switch = plan.prepare(world, state, coming)
     with pytest.raises(dynatrain.Error) as error:
         switch.wait()
@@ -313,7 +303,7 @@ def _killed(rank, store, path, late):
     plan = dynatrain.Plan.load(path)
     full = base()
     state = fill(plan, rank, full)
-    coming = shapes(plan, rank)
+    coming = hollow_tensors(plan, rank)
     world = dynatrain.World(store=store, rank=rank, timeout=10)
     switch = plan.prepare(world, state, coming)
     switch.wait()
@@ -363,7 +353,7 @@ def _one_buffer(rank, store, path):
     """The first tensors of both sides lie in one buffer each."""
     plan = dynatrain.Plan.load(path)
     full = base()
-    state, coming = fill(plan, rank, full), shapes(plan, rank)
+    state, coming = fill(plan, rank, full), hollow_tensors(plan, rank)
     first = [(f"layers.{i}.w", "param") for i in range(SHARED)]
     buffer = torch.cat([state[key].flatten() for key in first])
     new_buffer = torch.empty_like(buffer)

@@ -14,7 +14,7 @@ import time
 import dynatrain
 import pytest
 from conftest import BUILD
-from processes import fork, meet, run_ranks, torch
+from processes import fork, hollow_tensors, meet, run_ranks, torch
 
 RANKS = 4
 SIDE = 512  # of the square tensors, of 1 MiB
@@ -78,16 +78,6 @@ def first_state(plan, rank, make):
     }
 
 
-def hollow_state(plan, rank):
-    return {
-        (entry.tensor, entry.state): dynatrain.hollow(
-            torch.empty(entry.shape, dtype=entry.dtype, device="meta")
-        )
-        for entry in plan.expected(rank)
-        if entry.side == "destination"
-    }
-
-
 def wrong(plan, rank, state, side="destination"):
     return [
         entry.tensor
@@ -112,7 +102,7 @@ def _there_and_back(rank, store, paths, sharing):
             state = first_state(
                 plan, rank, shared if rank in sharing else torch.clone
             )
-        made = hollow_state(plan, rank)
+        made = hollow_tensors(plan, rank)
         world = dynatrain.World(store=store, rank=rank, timeout=60)
         switch = plan.prepare(world, state, made)
         switch.transfer()
@@ -158,7 +148,7 @@ def _stands_still(rank, store, paths):
     train on; then it goes on."""
     plan = dynatrain.Plan.load(paths[0])
     state = first_state(plan, rank, shared)
-    made = hollow_state(plan, rank)
+    made = hollow_tensors(plan, rank)
     world = dynatrain.World(
         store=store, rank=rank, timeout=3 if rank != 1 else 60
     )
@@ -197,7 +187,7 @@ def _forks(rank, store, paths):
     worker = fork.Process(target=state.clear)
     worker.start()
     worker.join()
-    made = hollow_state(plan, rank)
+    made = hollow_tensors(plan, rank)
     world = dynatrain.World(store=store, rank=rank, timeout=60)
     switch = plan.prepare(world, state, made)
     switch.transfer()
