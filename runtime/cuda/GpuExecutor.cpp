@@ -17,12 +17,12 @@
 
 #include "BoxKernels.h"
 #include "GpuSteps.h"
+#include "Looks.h"
 #include "Stream.h"
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <thread>
 
 namespace dtrt {
 
@@ -39,20 +39,8 @@ constexpr size_t kAhead = 8;
 constexpr uint32_t kCopyShare = 4;
 /// How long a failed transfer may take to come to rest.
 constexpr std::chrono::seconds kRest(3);
-
-/// A short wait: at first only to let others run.
-class Pause {
-public:
-  void operator()() {
-    if (Clock::now() < spinUntil)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(20));
-  }
-
-private:
-  Clock::time_point spinUntil = Clock::now() + std::chrono::microseconds(200);
-};
+/// A transfer is so small a part longer, since the host looks now and then.
+constexpr int kWaitParts = 1000;
 
 /// Memory that goes with this.
 struct Block {
@@ -427,11 +415,11 @@ Status GpuExecutor::State::enqueue(size_t index) {
 Status GpuExecutor::State::waitForRoom(size_t group) {
   if (capturing || group < kAhead)
     return {};
-  Pause pause;
+  Looks looks(kWaitParts);
   while (!reached(group - kAhead)) {
     if (streams->stopped())
       return makeError(ErrorCode::Cancelled, "the transfer was stopped");
-    pause();
+    looks.pause();
   }
   return {};
 }
@@ -560,7 +548,7 @@ Status GpuExecutor::State::checkAddresses() const {
 /// Until these steps have ended; none of them is a group that the host runs.
 Status GpuExecutor::State::awaitSteps(
     const std::array<size_t, kNumGpuLanes> &last) const {
-  Pause pause;
+  Looks looks(kWaitParts);
   for (size_t step : last)
     while (step != kNoStep) {
       cudaError_t found = cudaEventQuery(events[step].get());
@@ -570,7 +558,7 @@ Status GpuExecutor::State::awaitSteps(
         return cudaStatus(found, "work on a GPU failed");
       if (streams && streams->stopped())
         return makeError(ErrorCode::Cancelled, "the transfer was stopped");
-      pause();
+      looks.pause();
     }
   return {};
 }
@@ -729,7 +717,7 @@ Result<bool> GpuExecutor::State::atRest() const {
 /// may not when the run has failed.
 Status GpuExecutor::State::drain(bool failed) {
   auto deadline = Clock::now() + kRest;
-  Pause pause;
+  Looks looks;
   for (;;) {
     auto rest = atRest();
     DTRT_RETURN_IF_ERROR(rest); // then the GPU takes no more work of ours
@@ -741,7 +729,7 @@ Status GpuExecutor::State::drain(bool failed) {
                        "work of it is still on the GPU after ", kRest.count(),
                        " s; its memory is not freed");
     }
-    pause();
+    looks.pause();
   }
 }
 

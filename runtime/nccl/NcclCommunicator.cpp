@@ -2,6 +2,7 @@
 
 #include "NcclCommunicator.h"
 
+#include "Looks.h"
 #include "NcclConfig.h"
 #include "Stream.h"
 #include "Worker.h"
@@ -25,8 +26,6 @@ using Clock = std::chrono::steady_clock;
 
 /// Peers of a rank in one wave: what plans keep to.
 constexpr int kMaxPeers = int(kMaxGroupMessages);
-/// A wait only lets others run for so long, then it sleeps between looks.
-constexpr std::chrono::microseconds kSpin(200);
 /// Between two looks at NCCL's asynchronous errors.
 constexpr std::chrono::milliseconds kErrorInterval(2);
 /// How long a rank that fails waits until the others have been told, until a
@@ -151,7 +150,7 @@ Status NcclCommunicator::State::errorOf(ncclComm_t handle,
 
 /// Until the host has carried out the call that gave `result`.
 Status NcclCommunicator::State::settle(ncclComm_t handle, ncclResult_t result) {
-  auto spinUntil = Clock::now() + kSpin;
+  Looks looks;
   while (result == ncclInProgress) {
     std::unique_lock<std::timed_mutex> lock;
     if (!lockCalls(lock))
@@ -160,10 +159,7 @@ Status NcclCommunicator::State::settle(ncclComm_t handle, ncclResult_t result) {
     if (asked != ncclSuccess)
       result = asked;
     lock.unlock();
-    if (Clock::now() < spinUntil)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(std::chrono::microseconds(200));
+    looks.pause();
   }
   if (result == ncclSuccess)
     return {};
@@ -576,21 +572,14 @@ void NcclCommunicator::start(std::function<Status()> job) {
 Status NcclCommunicator::await(const NcclPhase &phase,
                                const std::function<bool()> &reached) {
   auto limit = state->options.timeout;
-  const auto begin = Clock::now();
-  auto deadline = begin + std::chrono::duration_cast<Clock::duration>(limit);
-  auto nextLook = begin + kErrorInterval;
-  auto spinUntil = begin + kSpin;
+  Looks looks;
+  auto deadline =
+      looks.begin + std::chrono::duration_cast<Clock::duration>(limit);
+  auto nextLook = looks.begin + kErrorInterval;
   while (!reached()) {
     if (state->stopping)
       break;
-    if (Clock::now() < spinUntil) {
-      std::this_thread::yield();
-      continue;
-    }
-    // A wait is a hundredth too long at most, and a long one costs no core.
-    std::this_thread::sleep_for(std::clamp<Clock::duration>(
-        (Clock::now() - begin) / 100, std::chrono::microseconds(50),
-        kErrorInterval));
+    looks.pause();
     if (Clock::now() < nextLook)
       continue;
     nextLook = Clock::now() + kErrorInterval;

@@ -165,6 +165,7 @@ cudaError_t FakeMachine::put(FakeStream &stream, FakeOperation operation,
   }
   operation.put = tickFakeTime();
   stream.queue.push_back(std::move(operation));
+  more.notify_all();
   // A GPU that is far ahead of the host.
   while (random() % 4 == 0 && step()) {
   }
@@ -259,26 +260,28 @@ bool FakeMachine::step() {
   return false;
 }
 
-void FakeMachine::glance() {
-  for (uint64_t steps = random() % 3; steps > 0 && step(); --steps) {
-  }
+bool FakeMachine::glance() {
+  bool moved = false;
+  for (uint64_t steps = random() % 3; steps > 0 && step(); --steps)
+    moved = true;
+  return moved;
 }
 
 bool FakeMachine::runUntil(const std::function<bool()> &done,
                            const char *call) {
   auto last = std::chrono::steady_clock::now();
+  Lull lull;
   while (!done()) {
     if (step()) {
       last = std::chrono::steady_clock::now();
+      lull = {};
       continue;
     }
     if (std::chrono::steady_clock::now() - last > kStuck) {
       fault(std::string(call) + " waits for ever");
       return false;
     }
-    mutex.unlock(); // another thread may put more on a stream
-    std::this_thread::sleep_for(std::chrono::microseconds(50));
-    mutex.lock();
+    leave(lull.next());
   }
   return true;
 }
@@ -434,12 +437,13 @@ bool FakeMachine::free(void *data, const std::string &call) {
 
 /// GPUs go on while nobody looks.
 static void runInBackground() {
+  Lull lull;
+  Lock lock(fakeMutex());
+  FakeMachine &machine = FakeMachine::get();
   for (;;) {
-    {
-      Lock lock(fakeMutex());
-      FakeMachine::get().glance();
-    }
-    std::this_thread::sleep_for(std::chrono::microseconds(100));
+    if (machine.glance())
+      lull = {};
+    machine.leave(lull.next());
   }
 }
 

@@ -4,7 +4,9 @@
 #define DTRT_TEST_FAKEMACHINE_H
 
 #include "FakeGpu.h"
+#include "Lull.h"
 
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -94,7 +96,10 @@ public:
   cudaError_t wait(FakeStream &stream, FakeEvent &event);
   bool step();
   /// A look at the machine from outside, during which it may or may not go on.
-  void glance();
+  /// Whether it did.
+  bool glance();
+  /// Leaves the machine to others for so long, or until one puts more on it.
+  void leave(std::chrono::microseconds pause) { more.wait_for(mutex, pause); }
   /// Runs until done() is true; false when nothing goes on for very long.
   bool runUntil(const std::function<bool()> &done, const char *call);
   /// Operations on streams, of one GPU or all.
@@ -110,6 +115,7 @@ public:
 
   FakeGpuOptions options;
   std::recursive_mutex mutex;
+  std::condition_variable_any more; // on a stream
   std::mt19937_64 random;
   bool paused = false;
   std::set<FakeStream *> streams;

@@ -1,6 +1,7 @@
 //===- FakeNccl.cpp - NCCL's calls on the fake GPUs -----------------------===//
 
 #include "FakeNccl.h"
+#include "Lull.h"
 
 #include "dtrt/cost/KernelPlans.h"
 #include "dtrt/types/Collective.h"
@@ -25,8 +26,6 @@ using Lock = std::unique_lock<std::recursive_mutex>;
 
 /// How often a call is "in progress" before it has ended.
 constexpr int kBusyLooks = 3;
-/// Of a look at something that other threads change.
-constexpr std::chrono::microseconds kLook(200);
 
 struct World;
 struct Comm;
@@ -198,9 +197,10 @@ ncclResult_t finishLater(Lock &lock, const std::shared_ptr<Comm> &comm,
     return ncclInProgress;
   }
   ++comm->calls;
+  Lull lull;
   while (!*comm->aborted && !isKilled(*comm) && !done()) {
     lock.unlock();
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(lull.next());
     lock.lock();
   }
   --comm->calls;
@@ -669,9 +669,10 @@ ncclResult_t end(ncclComm_t handle, const char *call, bool aborts) {
   fake().comms.erase(comm->splitting);
   comm->splitting = nullptr;
   comm->world->gone.insert(comm->rank);
+  Lull lull;
   while (hasPeersLeft(*comm) && !isKilled(*comm)) {
     lock.unlock();
-    std::this_thread::sleep_for(kLook);
+    std::this_thread::sleep_for(lull.next());
     lock.lock();
   }
   fake().comms.erase(comm);
