@@ -54,27 +54,42 @@ struct Slice {
   std::vector<Grid> grids;
 };
 
+/// Those of `slices` from `first` on that are a progression's, in turns.
+Progression progressionOf(const Slice *first, Stretch stretch, int64_t turn) {
+  Progression out{first[turn].value, 1, stretch.countOf(turn)};
+  if (out.count > 1)
+    out.step = first[turn + stretch.period].value - out.first;
+  return out;
+}
+
+/// Whether the slices of each progression are alike, and their values are its.
+bool areProgressions(const Slice *first, Stretch stretch) {
+  for (int64_t i = stretch.period; i < stretch.length; ++i) {
+    int64_t turn = i % stretch.period;
+    Progression run = progressionOf(first, stretch, turn);
+    if (first[i].value != run.first + run.step * (i / stretch.period) ||
+        first[i].grids != first[turn].grids)
+      return false;
+  }
+  return true;
+}
+
 /// Joins slices of equal grids whose values form progressions.
 std::vector<Grid> joinSlices(const std::vector<Slice> &slices) {
   std::vector<Grid> out;
   for (size_t i = 0; i < slices.size();) {
-    Progression run{slices[i].value, 1, 1};
-    size_t end = i + 1;
-    if (end < slices.size())
-      run.step = slices[end].value - slices[i].value;
-    while (end < slices.size() && slices[end].grids == slices[i].grids &&
-           slices[end].value == run.first + run.step * run.count) {
-      ++run.count;
-      ++end;
-    }
-    if (run.count == 1)
-      run.step = 1;
-    for (const Grid &inner : slices[i].grids) {
-      Grid grid = {run};
-      grid.insert(grid.end(), inner.begin(), inner.end());
-      out.push_back(grid);
-    }
-    i = end;
+    const Slice *first = &slices[i];
+    Stretch stretch =
+        longestStretch(int64_t(slices.size() - i), [&](Stretch longer) {
+          return areProgressions(first, longer);
+        });
+    for (int64_t turn = 0; turn < stretch.period; ++turn)
+      for (const Grid &inner : first[turn].grids) {
+        Grid grid = {progressionOf(first, stretch, turn)};
+        grid.insert(grid.end(), inner.begin(), inner.end());
+        out.push_back(grid);
+      }
+    i += size_t(stretch.length);
   }
   return out;
 }

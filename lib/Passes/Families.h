@@ -7,12 +7,14 @@
 //   layers.{0,1,2}.w          -> layers.{}.w, one dim 0:3
 //   layers.{1,3}.e{0,1,2}     -> layers.{}.e{}, dims 1:5 step 2, 0:3
 //   {0.a0, 0.a1, 1.a0}        -> two grids: 0.a{0,1} and 1.a0
+//   {0, 1, 2, 4, 5, 6, 8, 9}  -> 0:3 step 4, 1:3 step 4, 2:2 step 4
 //
 //===----------------------------------------------------------------------===//
 
 #ifndef DT_PASSES_FAMILIES_H
 #define DT_PASSES_FAMILIES_H
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -66,6 +68,47 @@ affineSteps(const std::vector<int64_t> &counts, ValueOf valueOf) {
       return std::nullopt;
   }
   return steps;
+}
+
+/// Layers of several kinds in turns come again after at most so many: 2 to 8 in
+/// the models of today.
+constexpr int64_t kMaxPeriod = 16;
+
+/// The first `length` of some values in a row, dealt out in turns to `period`
+/// progressions. One has all of them where they are alike.
+struct Stretch {
+  int64_t period = 1;
+  int64_t length = 1;
+  /// How many of the values are in progression `turn`.
+  int64_t countOf(int64_t turn) const {
+    return (length - turn + period - 1) / period;
+  }
+};
+
+/// The stretch of up to `count` values with the most values per progression; of
+/// those that are equal the one with the fewest. holds(stretch) says whether
+/// each progression of one is one: of the first `period` values it is true, and
+/// what holds of a stretch holds of all that are shorter. Asks for stretches at
+/// most twice as long as one that holds.
+template <typename Holds> Stretch longestStretch(int64_t count, Holds holds) {
+  Stretch best;
+  for (int64_t period = 1; period <= std::min(kMaxPeriod, count); ++period) {
+    if (best.length * period >= count * best.period)
+      break; // all of them would be no more for each progression
+    int64_t known = period, limit = std::min(2 * period, count);
+    while (known < limit && holds(Stretch{period, limit})) {
+      known = limit;
+      limit = std::min(2 * limit, count);
+    }
+    // Of `limit` it is false, or known.
+    while (known + 1 < limit) {
+      int64_t length = known + (limit - known) / 2;
+      (holds(Stretch{period, length}) ? known : limit) = length;
+    }
+    if (known * best.period > best.length * period)
+      best = {period, known};
+  }
+  return best;
 }
 
 /// Covers a set of distinct, equally long tuples with few disjoint grids.

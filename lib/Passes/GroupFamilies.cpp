@@ -20,6 +20,7 @@
 
 #include "mlir/IR/Builders.h"
 
+#include "llvm/ADT/Sequence.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 
@@ -335,38 +336,39 @@ void Grouper::formFamilies(const std::vector<const Tensor *> &group) {
   }
 }
 
-/// The members whose number of dim `dim` has an index in [first, first +
-/// count); all dims before it have one value.
+/// The members whose number of dim `dim` has an index that a progression of the
+/// stretch from `first` on has; all dims before it have one value.
 Candidate slice(const Candidate &candidate, size_t dim, int64_t first,
-                int64_t count) {
+                Stretch stretch, int64_t turn) {
   const Progression &all = candidate.grid[dim];
   size_t each = candidate.members.size() / all.count;
+  int64_t count = stretch.countOf(turn);
   Candidate out;
   out.grid = candidate.grid;
-  out.grid[dim] = {all.first + all.step * first, count > 1 ? all.step : 1,
-                   count};
-  auto begin = candidate.members.begin() + first * each;
-  out.members.assign(begin, begin + count * each);
+  out.grid[dim] = {all.first + all.step * (first + turn),
+                   count > 1 ? all.step * stretch.period : 1, count};
+  for (int64_t i = turn; i < stretch.length; i += stretch.period) {
+    auto begin = candidate.members.begin() + (first + i) * each;
+    out.members.insert(out.members.end(), begin, begin + each);
+  }
   return out;
 }
 
-/// How many values of dim `dim` from index `first` on may form a family; at
-/// least 1. Whatever holds of a family holds of its prefixes.
-int64_t longestRun(const Candidate &candidate, size_t dim, int64_t first) {
-  int64_t known = 1, limit = candidate.grid[dim].count - first;
-  while (known < limit) {
-    int64_t count = known + (limit - known + 1) / 2;
-    Candidate part = slice(candidate, dim, first, count);
-    if (Family(part).analyze())
-      known = count;
-    else
-      limit = count - 1;
-  }
-  return known;
+/// The best stretch of values of dim `dim` from index `first` on of which each
+/// progression may form a family. Whatever holds of a family holds of its
+/// prefixes.
+Stretch bestStretch(const Candidate &candidate, size_t dim, int64_t first) {
+  return longestStretch(
+      candidate.grid[dim].count - first, [&](Stretch stretch) {
+        return llvm::all_of(llvm::seq(stretch.period), [&](int64_t turn) {
+          Candidate part = slice(candidate, dim, first, stretch, turn);
+          return Family(part).analyze();
+        });
+      });
 }
 
 /// Forms a family, or else several of as many values of the outermost number
-/// as each may have.
+/// as each may have: of values in a row, or of every second, third, ...
 void Grouper::form(const Candidate &candidate) {
   if (candidate.members.size() == 1) {
     ++numFamilies; // stays
@@ -381,9 +383,10 @@ void Grouper::form(const Candidate &candidate) {
                     [](const Progression &p) { return p.count > 1; }) -
       candidate.grid.begin();
   for (int64_t first = 0; first < candidate.grid[outer].count;) {
-    int64_t count = longestRun(candidate, outer, first);
-    form(slice(candidate, outer, first, count));
-    first += count;
+    Stretch stretch = bestStretch(candidate, outer, first);
+    for (int64_t turn = 0; turn < stretch.period; ++turn)
+      form(slice(candidate, outer, first, stretch, turn));
+    first += stretch.length;
   }
 }
 

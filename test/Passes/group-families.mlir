@@ -177,3 +177,76 @@ dt.space @uneven_order {
   dt.param @l.2.b [7] of <param = bf16>
   dt.param @l.3.a [6] of <param = bf16>
 }
+
+// -----
+
+// Layers of two kinds in turns: what both have has another place in each kind, so
+// that every second layer's is a family, and the stage follows the layer.
+// CHECK-LABEL: dt.space @layers_in_turns
+// CHECK-NEXT: dt.param @a [3, 6] of <param = bf16> named "l.{}.a" [0 step 2] order 0 + [5]
+// CHECK-NEXT: dt.param @norm [3, 5] of <param = bf16> named "l.{}.norm" [0 step 2] order 1 + [5]
+// CHECK-NEXT: dt.param @b [3, 7] of <param = bf16> named "l.{}.b" [1 step 2] order 2 + [5]
+// CHECK-NEXT: dt.param @c [3, 8] of <param = bf16> named "l.{}.c" [1 step 2] order 3 + [5]
+// CHECK-NEXT: dt.param @norm_1 [3, 5] of <param = bf16> named "l.{}.norm" [1 step 2] order 4 + [5]
+// CHECK-NEXT: }
+dt.space @layers_in_turns {
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.0.norm [5] of <param = bf16>
+  dt.param @l.1.b [7] of <param = bf16>
+  dt.param @l.1.c [8] of <param = bf16>
+  dt.param @l.1.norm [5] of <param = bf16>
+  dt.param @l.2.a [6] of <param = bf16>
+  dt.param @l.2.norm [5] of <param = bf16>
+  dt.param @l.3.b [7] of <param = bf16>
+  dt.param @l.3.c [8] of <param = bf16>
+  dt.param @l.3.norm [5] of <param = bf16>
+  dt.param @l.4.a [6] of <param = bf16>
+  dt.param @l.4.norm [5] of <param = bf16>
+  dt.param @l.5.b [7] of <param = bf16>
+  dt.param @l.5.c [8] of <param = bf16>
+  dt.param @l.5.norm [5] of <param = bf16>
+}
+dt.mesh @mesh <["pp"=2]>
+// CHECK-LABEL: dt.layout @in_two_stages
+// CHECK-NEXT: dt.place @a [{"pp" cuts [0, 2, 3]}, {}]{{$}}
+// CHECK-NEXT: dt.place @norm [{"pp" cuts [0, 2, 3]}, {}]{{$}}
+// CHECK-NEXT: dt.place @b [{"pp" cuts [0, 1, 3]}, {}]{{$}}
+// CHECK-NEXT: dt.place @c [{"pp" cuts [0, 1, 3]}, {}]{{$}}
+// CHECK-NEXT: dt.place @norm_1 [{"pp" cuts [0, 1, 3]}, {}]{{$}}
+// CHECK-NEXT: }
+dt.layout @in_two_stages of @layers_in_turns on [@mesh] world 2 {
+  dt.place @l.0.a [{}] at {"pp" = [0]}
+  dt.place @l.0.norm [{}] at {"pp" = [0]}
+  dt.place @l.1.b [{}] at {"pp" = [0]}
+  dt.place @l.1.c [{}] at {"pp" = [0]}
+  dt.place @l.1.norm [{}] at {"pp" = [0]}
+  dt.place @l.2.a [{}] at {"pp" = [0]}
+  dt.place @l.2.norm [{}] at {"pp" = [0]}
+  dt.place @l.3.b [{}] at {"pp" = [1]}
+  dt.place @l.3.c [{}] at {"pp" = [1]}
+  dt.place @l.3.norm [{}] at {"pp" = [1]}
+  dt.place @l.4.a [{}] at {"pp" = [1]}
+  dt.place @l.4.norm [{}] at {"pp" = [1]}
+  dt.place @l.5.b [{}] at {"pp" = [1]}
+  dt.place @l.5.c [{}] at {"pp" = [1]}
+  dt.place @l.5.norm [{}] at {"pp" = [1]}
+}
+
+// -----
+
+// Two of three layers, and a last one that comes too early: as many values in a
+// family as can be.
+// CHECK-LABEL: dt.space @two_of_three
+// CHECK-NEXT: dt.param @a [3, 6] of <param = bf16> named "l.{}.a" [0 step 3] order 0 + [2]
+// CHECK-NEXT: dt.param @a_1 [3, 6] of <param = bf16> named "l.{}.a" [1 step 3] order 1 + [2]
+// CHECK-NEXT: dt.param @l.8.a [6] of <param = bf16> order 6
+// CHECK-NEXT: }
+dt.space @two_of_three {
+  dt.param @l.0.a [6] of <param = bf16>
+  dt.param @l.1.a [6] of <param = bf16>
+  dt.param @l.3.a [6] of <param = bf16>
+  dt.param @l.4.a [6] of <param = bf16>
+  dt.param @l.6.a [6] of <param = bf16>
+  dt.param @l.7.a [6] of <param = bf16>
+  dt.param @l.8.a [6] of <param = bf16>
+}
