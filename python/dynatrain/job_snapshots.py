@@ -25,7 +25,8 @@ from .errors import JobWarning
 from .farewell import describe
 from .job_world import JobWorld
 from .regions import Region, heard, told
-from .snapshot import DIGEST_SIZE, Copier, Snapshot, memory_for
+from .snapshot import DIGEST_SIZE, Copier, Snapshot
+from .snapshot_memory import NOWHERE, Memory, Place, memory_for
 from .state import State
 
 # Snapshots that are left out before the trainer is told.
@@ -108,6 +109,10 @@ class _Wire:
         self._from = world.members.index(self.kept_for)
         self._own, self._members = own, world.members
         self._told: bytes | None = None
+        # Whether this process reads what it keeps where that is, and whether
+        # its own is read there; not known before one has been.
+        self._reads: bool | None = None
+        self._is_read: bool | None = None
         #: What all hold, and what of it this process alone does; nothing before
         #: they have told.
         self.regions: dict[str, list[Region]] = {}
@@ -124,36 +129,79 @@ class _Wire:
         self.alone = held_alone(self.regions, self._own)
         self._told = layout
 
-    def exchange(
-        self, copy: Snapshot, room: list[torch.Tensor]
-    ) -> Snapshot | None:
+    @property
+    def may_be_read(self) -> bool:
+        """Whether who keeps this process's copy may read it where it is."""
+        return self._size > 1 and self._is_read is not False
+
+    def exchange(self, copy: Snapshot, room: list[Memory]) -> Snapshot | None:
         """Gives this process's copy away and takes another's; None where it is
-        the only process."""
+        the only process. Of a process of the same host it is read where that
+        has it."""
         if self._size == 1:
             return None
-        lengths = torch.tensor([len(copy.head), copy.cut])
-        theirs = torch.zeros(2, dtype=torch.int64)
-        self._swap([lengths], [theirs])
-        head = torch.zeros(int(theirs[0]) + DIGEST_SIZE, dtype=torch.uint8)
+        place = copy.memory.place if copy.cut and self.may_be_read else NOWHERE
+        theirs = torch.zeros(2 + len(place), dtype=torch.int64)
+        self._swap([torch.tensor([len(copy.head), copy.cut, *place])], [theirs])
+        length, cut, *words = theirs.tolist()
+        memory = self._read(where := Place(*words), cut)
+        self._agree(place, where, memory is not None)
         own = bytearray(copy.head + copy.digest[:DIGEST_SIZE])
-        data = memory_for(int(theirs[1]), room)
-        self._swap(
-            [torch.frombuffer(own, dtype=torch.uint8), copy.data[: copy.cut]],
-            [head, data],
-        )
+        out = [torch.frombuffer(own, dtype=torch.uint8)]
+        if place == NOWHERE or not self._is_read:
+            out.append(copy.data[: copy.cut])
+        head = torch.zeros(length + DIGEST_SIZE, dtype=torch.uint8)
+        into = [head]
+        if memory is None:
+            memory = memory_for(cut, room)
+            into.append(memory.data)
+        self._swap(out, into)
         said = head.numpy().tobytes()
-        return Snapshot.arrived(said[:-DIGEST_SIZE], data, said[-DIGEST_SIZE:])
+        return Snapshot.arrived(
+            said[:-DIGEST_SIZE], memory, said[-DIGEST_SIZE:]
+        )
+
+    def _read(self, place: Place, length: int) -> Memory | None:
+        """What another process has there; None where it is to send it. Once
+        one was read all are, or that is an error."""
+        if place == NOWHERE or self._reads is False:
+            return None
+        try:
+            return Memory.read(place, length)
+        except OSError:
+            if self._reads:
+                raise
+            return None
+
+    def _agree(self, place: Place, theirs: Place, reads: bool) -> None:
+        """Of the first copies that have a place: whose they are is told whether
+        they are read there."""
+        out, into = [], []
+        if theirs != NOWHERE and self._reads is None:
+            self._reads = reads
+            out.append(torch.tensor([int(reads)]))
+        if place != NOWHERE and self._is_read is None:
+            into.append(torch.zeros(1, dtype=torch.int64))
+        self._swap(out, into, back=True)
+        if into:
+            self._is_read = bool(into[0])
 
     def _swap(
-        self, out: Sequence[torch.Tensor], into: Sequence[torch.Tensor]
+        self,
+        out: Sequence[torch.Tensor],
+        into: Sequence[torch.Tensor],
+        back: bool = False,
     ) -> None:
+        """back: to whom things come from, and the other way round."""
+        ends = self._from, self._to
+        source, target = ends[::-1] if back else ends
         works = [
-            self._group.recv([one], self._from, tag)
+            self._group.recv([one], source, tag)
             for tag, one in enumerate(into)
             if one.numel()
         ]
         works += [
-            self._group.send([one], self._to, tag)
+            self._group.send([one], target, tag)
             for tag, one in enumerate(out)
             if one.numel()
         ]
@@ -177,6 +225,8 @@ class Snapshots:
         self._world: JobWorld | None = None
         self._wire: _Wire | None = None
         self._copier = Copier()
+        # Of own copies that are gone here, but may not be where they are read.
+        self._resting: list[Memory] = []
         self._thread: threading.Thread | None = None
         self._missed = 0
         # Of what is above, but for what the thread fills in.
@@ -205,6 +255,7 @@ class Snapshots:
                 self.versions = [first]
             self._world, self._wire = world, _Wire(world, group)
             self._copier = Copier()
+            self._resting = []
             self._missed = 0
 
     def make(
@@ -217,7 +268,7 @@ class Snapshots:
         """One of a world that is yet to be entered, until it is whole or has a
         fault; what there is already stays."""
         try:
-            version.copies[self._name] = Snapshot.of(state, [])
+            version.copies[self._name] = Snapshot.of(state, [], shared=True)
         except Exception as error:
             version.fault = describe(error)
             return
@@ -243,8 +294,9 @@ class Snapshots:
         kept = [one for one in self.versions if one.is_whole][-1:]
         gone = [one for one in self.versions if one not in kept]
         self.versions = kept
-        room = [copy.data for one in gone for copy in one.copies.values()]
-        copy = self._copier.copy(state, room, self._wire.alone)
+        room = self._room(gone)
+        wire = self._wire
+        copy = self._copier.copy(state, room, wire.alone, wire.may_be_read)
         if self._world.is_cut:
             return  # what was copied may miss what others said
         version = Version(self._world.epoch, step, self._world.members)
@@ -252,11 +304,23 @@ class Snapshots:
         self.versions.append(version)
         self._thread = threading.Thread(
             target=self._hand_over,
-            args=(self._wire, version, room),
+            args=(wire, version, room),
             name="dynatrain-snapshot",
             daemon=True,
         )
         self._thread.start()
+
+    def _room(self, gone: Sequence[Version]) -> list[Memory]:
+        """Memory of versions that are gone, for new ones. What others read they
+        have until they make the next version, so it rests for one: who takes
+        part in that has the version between as whole, and this one no more."""
+        found = [copy.memory for one in gone for copy in one.copies.values()]
+        own = [one for one in found if not one.is_read]
+        rested, self._resting = (
+            self._resting,
+            [one for one in own if one.place != NOWHERE],
+        )
+        return rested + [one for one in own if one.place == NOWHERE]
 
     def _is_cut(self) -> bool:
         """Whether this world makes no more. Where a process is lost, all know
@@ -278,7 +342,7 @@ class Snapshots:
         return last.is_cut
 
     def _hand_over(
-        self, wire: _Wire, version: Version, room: list[torch.Tensor]
+        self, wire: _Wire, version: Version, room: list[Memory]
     ) -> None:
         try:
             layout = told(version.copies[self._name].regions())
@@ -302,7 +366,7 @@ class Snapshots:
         self,
         wire: _Wire,
         version: Version,
-        room: list[torch.Tensor],
+        room: list[Memory],
         layout: bytes,
     ) -> list[bool]:
         """Whether all have got what they keep of others, and whether all hold
@@ -351,5 +415,6 @@ class Snapshots:
                 for one in self.versions
                 # Other threads add to them.
                 for copy in list(one.copies.values())
+                if not copy.memory.is_read
             ),
         }

@@ -23,6 +23,7 @@ from .held_parts import HeldParts, Part
 from .optimizer import Key
 from .regions import Region
 from .small_state import decode, encode
+from .snapshot_memory import NOWHERE, Memory, memory_for
 from .state import Small, State
 
 #: Bytes of the digests of what travels: of the head, and of the data.
@@ -32,14 +33,6 @@ DIGEST_SIZE = 2 * len(_C.digest(b""))
 _ALIGN = 64
 # Of the length of a head's text.
 _WORD = 8
-
-
-def memory_for(length: int, room: list[torch.Tensor]) -> torch.Tensor:
-    """So many bytes, out of `room` where it has just as many."""
-    for at, one in enumerate(room):
-        if one.numel() == length:
-            return room.pop(at)
-    return torch.zeros(length, dtype=torch.uint8)
 
 
 @dataclass(frozen=True)
@@ -103,27 +96,31 @@ def _encoded(items: Mapping[str, Small]) -> bytes:
 class Snapshot:
     """One process's copy: `of` makes one, `arrived` is another's."""
 
-    def __init__(self, data: torch.Tensor) -> None:
-        self.data = data
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
         #: Bytes of it that travel.
-        self.cut = data.numel()
+        self.cut = memory.data.numel()
         self.digest = b""
+
+    @property
+    def data(self) -> torch.Tensor:
+        """The bytes of its tensors."""
+        return self.memory.data
 
     @classmethod
     def of(
         cls,
         state: State,
-        room: list[torch.Tensor],
+        room: list[Memory],
         first: Container[Region] = (),
+        shared: bool = False,
     ) -> Snapshot:
         """All that a State holds now: `Copier`."""
-        return Copier().copy(state, room, first)
+        return Copier().copy(state, room, first, shared)
 
     @classmethod
-    def arrived(
-        cls, head: bytes, data: torch.Tensor, digest: bytes
-    ) -> Snapshot:
-        copy = cls(data)
+    def arrived(cls, head: bytes, memory: Memory, digest: bytes) -> Snapshot:
+        copy = cls(memory)
         copy.head, copy.digest = head, digest
         return copy
 
@@ -133,14 +130,15 @@ class Snapshot:
         shards, small = self._said
         order = sorted(shards, key=lambda one: one.region not in alone)
         count = sum(one.region in alone for one in order)
-        data = self.data
+        memory = self.memory
         if order != shards:
-            data = torch.zeros_like(self.data)
+            is_shared = memory.place != NOWHERE
+            memory = memory_for(self.nbytes, [], is_shared)
             placed = _placed(order)
             for then, now in zip(order, placed):
-                now.view(data).copy_(then.view(self.data))
+                now.view(memory.data).copy_(then.view(self.data))
             order = placed
-        copy = Snapshot(data)
+        copy = Snapshot(memory)
         copy._said = order, small
         copy.cut = _end(order[:count])
         return copy
@@ -228,14 +226,16 @@ class Copier:
     def copy(
         self,
         state: State,
-        room: list[torch.Tensor],
+        room: list[Memory],
         first: Container[Region] = (),
+        shared: bool = False,
     ) -> Snapshot:
         """All that it holds now, what is in `first` before the rest; takes what
-        it can use of `room`, memory that nobody needs."""
+        it can use of `room`, memory that nobody needs. shared: other processes
+        of the host may read it."""
         parts = self._parts.of(state)
         self._place(parts, first)
-        copy = Snapshot(memory_for(_end(self._shards), room))
+        copy = Snapshot(memory_for(_end(self._shards), room, shared))
         copy._said = self._shards, _encoded(state.small())
         for view, at in zip(self._views(copy.data), self._order):
             view.copy_(parts[at][1])

@@ -13,6 +13,7 @@ from dynatrain.job_recovery import choose
 from dynatrain.job_snapshots import Version, held_alone, holders_of, node_of
 from dynatrain.regions import Region, heard, holes, not_held, told
 from dynatrain.snapshot import DIGEST_SIZE, Snapshot
+from dynatrain.snapshot_memory import Memory
 from dynatrain.state import MERGED, Small
 from processes import KILLED, dist, dynatrain, torch
 from test_job import LEFT, Jobs, Process, box_of, connect, cut
@@ -487,7 +488,8 @@ def test_a_part_of_a_copy_travels():
         assert (sent.data.data_ptr() == copy.data.data_ptr()) == bool(first)
         sent.seal()
         digest = sent.digest[:DIGEST_SIZE]
-        come = Snapshot.arrived(sent.head, sent.data[: sent.cut], digest)
+        came = Memory(sent.data[: sent.cut])
+        come = Snapshot.arrived(sent.head, came, digest)
         assert come.is_right() and come.small()["step/"].value == 4
         ((key, piece),) = come.pieces()
         assert key == ("b", "param") and torch.equal(piece.tensor, model["b"])

@@ -55,7 +55,7 @@ def copies(*looks):
         state = dynatrain.State(part=Holding(held))
         copy = copier.copy(state, room)
         check(copy, held)
-        room = [copy.data]
+        room = [copy.memory]
 
 
 def test_values_change():
@@ -66,7 +66,7 @@ def test_values_change():
         weight.mul_(1.5)
         copy = copier.copy(dynatrain.State(part=Holding(held)), room)
         check(copy, held)
-        room = [copy.data]
+        room = [copy.memory]
 
 
 def test_tensors_come_go_and_change_places():
