@@ -11,13 +11,10 @@
 #include "BytesDigest.h"
 #include "C10dStore.h"
 #include "Failure.h"
-#include "GlooTransport.h"
 #include "Interruptible.h"
 #include "JobBinding.h"
-#include "TorchMemory.h"
-#ifdef DT_HAS_CUDA
-#include "TorchGpuMemory.h"
-#endif
+#include "LiveSwitch.h"
+#include "LiveTensor.h"
 
 #include "dtrt/format/PlanSet.h"
 #include "dtrt/format/Views.h"
@@ -25,23 +22,13 @@
 #include "dtrt/report/Inspect.h"
 #include "dtrt/report/OutputFormat.h"
 #include "dtrt/transport/CompressedTransport.h"
-#include "dtrt/transport/DigestTransport.h"
-#include "dtrt/transport/SharedMemoryTransport.h"
 #include "dtrt/verify/Verifier.h"
 #include "dtrt/world/LoopbackRun.h"
 #include "dtrt/world/Meeting.h"
-#include "dtrt/world/Switch.h"
 
 #ifdef DT_HAS_CUDA
 #include "dtrt/cuda/GpuCompression.h"
-#include "dtrt/cuda/GpuDigests.h"
-#include "dtrt/cuda/GpuExecutor.h"
 #include "dtrt/cuda/GpuLoopback.h"
-#include "dtrt/cuda/GpuMemory.h"
-#include "dtrt/cuda/GpuPoolEntries.h"
-#endif
-#ifdef DT_HAS_NCCL
-#include "dtrt/nccl/NcclTransport.h"
 #endif
 
 #include <torch/csrc/utils/pybind.h>
@@ -171,468 +158,8 @@ std::vector<Expected> inventory(const Plan &plan, uint32_t device) {
 }
 
 //===----------------------------------------------------------------------===//
-// Tensors
-//===----------------------------------------------------------------------===//
-
-using WeakTensor =
-    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
-
-/// A tensor of the trainer, which stays its owner.
-struct Tensor {
-  TensorBinding binding;
-  c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-  /// What the trainer handed in. It may be a view that is gone at once, while
-  /// the storage stays.
-  WeakTensor handle;
-  const void *start;      // of the storage
-  size_t bytes;           // of the storage
-  std::optional<int> gpu; // where it lies; none: the host
-};
-
-/// A destination may be given without memory, for the switch to make.
-bool isHollow(const at::Tensor &tensor) {
-  return tensor.numel() > 0 && tensor.storage().nbytes() == 0;
-}
-
-/// Where a tensor lies; none: on the host.
-std::optional<int> gpuOf(const at::Tensor &tensor) {
-  return tensor.is_cuda() ? std::optional<int>(tensor.get_device())
-                          : std::nullopt;
-}
-
-Tensor makeTensor(const std::string &tensor, const std::string &state,
-                  bool source, uint32_t ordinal, const at::Tensor &data) {
-  auto storage = data.storage().getWeakStorageImpl();
-  return {{tensor, state, source ? Side::Source : Side::Destination, ordinal,
-           isHollow(data) ? nullptr : data.data_ptr(), data.nbytes(), nullptr,
-           uint64_t(data.storage_offset()) * data.element_size()},
-          std::move(storage),
-          WeakTensor(data.getIntrusivePtr()),
-          data.storage().data(),
-          data.storage().nbytes(),
-          gpuOf(data)};
-}
-
-std::vector<TensorBinding> bindingsOf(const std::vector<Tensor> &tensors) {
-  std::vector<TensorBinding> bindings;
-  for (const Tensor &tensor : tensors)
-    bindings.push_back(tensor.binding);
-  return bindings;
-}
-
-/// The GPU that holds all tensors, or none.
-std::optional<int> gpuOf(const std::vector<Tensor> &tensors) {
-  return tensors.empty() ? std::nullopt : tensors.front().gpu;
-}
-
-/// What became of a tensor since it was handed in; null: nothing.
-const char *changeOf(const Tensor &tensor) {
-  auto storage = tensor.storage.lock();
-  if (!storage)
-    return "freed";
-  if (storage->data() != tensor.start || storage->nbytes() != tensor.bytes)
-    return "resized or moved";
-  auto handle = tensor.handle.lock();
-  if (!handle)
-    return nullptr;
-  at::Tensor now(std::move(handle));
-  const void *data = isHollow(now) ? nullptr : now.const_data_ptr();
-  bool same =
-      data == tensor.binding.data && now.nbytes() == tensor.binding.bytes;
-  return same ? nullptr : "resized or moved";
-}
-
-Status changed(const Tensor &tensor, const char *change, const char *when) {
-  bool source = tensor.binding.side == Side::Source;
-  return makeError(source ? "source" : "destination", " tensor '",
-                   tensor.binding.tensor, "' state '", tensor.binding.state,
-                   "' was ", change, " ", when);
-}
-
-using Owned = std::vector<c10::intrusive_ptr<c10::StorageImpl>>;
-
-/// Shares ownership of all tensors, unless one is no longer what it was.
-Result<Owned> hold(const std::vector<Tensor> &tensors) {
-  Owned owned;
-  for (const Tensor &tensor : tensors) {
-    owned.push_back(tensor.storage.lock());
-    if (const char *change = changeOf(tensor))
-      return changed(tensor, change, "after prepare");
-  }
-  return owned;
-}
-
-/// After bytes have moved, when nobody but the trainer owns the tensors: fails
-/// when they are not where they were read and written.
-Status checkMoved(const std::vector<Tensor> &tensors) {
-  for (const Tensor &tensor : tensors)
-    if (const char *change = changeOf(tensor))
-      return changed(tensor, change, "during transfer");
-  return {};
-}
-
-/// Before commit: the new state has to be there. An old one that is gone by now
-/// is no reason to lose the new one too.
-Status checkArrived(const std::vector<Tensor> &tensors) {
-  for (const Tensor &tensor : tensors)
-    if (tensor.binding.side == Side::Destination)
-      if (const char *change = changeOf(tensor))
-        return changed(tensor, change, "after transfer");
-  return {};
-}
-
-//===----------------------------------------------------------------------===//
 // Switches
 //===----------------------------------------------------------------------===//
-
-/// A storage on the host or a GPU.
-Result<std::unique_ptr<TorchMemory>>
-memoryOf(c10::weak_intrusive_ptr<c10::StorageImpl> storage,
-         std::optional<int> gpu) {
-  if (!gpu)
-    return std::make_unique<TorchMemory>(std::move(storage));
-#ifdef DT_HAS_CUDA
-  auto pool = processPages(*gpu);
-  DTRT_RETURN_IF_ERROR(pool);
-  return std::unique_ptr<TorchMemory>(
-      std::make_unique<TorchGpuMemory>(std::move(storage), *pool));
-#else
-  return makeError("built without CUDA");
-#endif
-}
-
-/// A Python function that makes a backend of some ranks. It may go when nobody
-/// holds the interpreter.
-SplitBackend splitBy(py::function split) {
-  std::shared_ptr<py::function> shared(new py::function(std::move(split)),
-                                       [](py::function *function) {
-                                         py::gil_scoped_acquire acquire;
-                                         delete function;
-                                       });
-  return [shared](uint32_t number, const std::vector<int> &ranks) {
-    py::gil_scoped_acquire acquire;
-    return (*shared)(number, ranks).cast<c10::intrusive_ptr<c10d::Backend>>();
-  };
-}
-
-class LiveSwitch {
-public:
-  /// On the trainer's thread; what prepares may have another, whose GPU says
-  /// nothing.
-  LiveSwitch(Plan plan, World world) : plan(std::move(plan)), world(world) {
-#ifdef DT_HAS_CUDA
-    trainerGpu = currentGpu();
-#endif
-    inner = take(Switch::create(*this->plan, world));
-  }
-  ~LiveSwitch() {
-    // Closing connections takes no Python.
-    py::gil_scoped_release release;
-    inner.reset();
-  }
-
-  std::string compare(std::vector<Tensor> given, const std::string &note) {
-    py::gil_scoped_release release;
-    tensors = std::move(given);
-    // A trainer may let go of them meanwhile; `transfer` is who says so.
-    Owned owned;
-    for (const Tensor &tensor : tensors)
-      owned.push_back(tensor.storage.lock());
-    if (Status found = findMemories(); !found.ok()) {
-      Switch::refuse(*plan, world, found);
-      check(inner->fail("prepare", found));
-    }
-    std::string first = take(inner->compare(bindingsOf(tensors), note));
-    // What the destination gets at once is there now.
-    noteStorages();
-    return first;
-  }
-  void connect(c10::intrusive_ptr<c10d::Backend> backend, py::function split,
-               bool sharesMemory, bool digests) {
-    SplitBackend splitBackend = splitBy(std::move(split));
-    py::gil_scoped_release release;
-    Seconds patience = inner->patience();
-    auto transport = makeGlooTransport(std::move(backend), inner->devices(),
-                                       patience, std::move(splitBackend));
-    if (sharesMemory)
-      transport = makeSharedMemoryTransport(
-          std::move(transport), inner->devices(), inner->secret(), patience);
-    // Digests are of the host's memory, and so is what is within them.
-    bool isOnGpu = gpuOf(tensors).has_value();
-    if (!isOnGpu || digests)
-      transport = compressing(std::move(transport), {});
-    if (digests)
-      transport = makeDigestTransport(std::move(transport));
-    check(isOnGpu ? connectGpu(std::move(transport), /*compresses=*/!digests)
-                  : inner->connect(std::move(transport)));
-  }
-  void connectNccl(bool digests, bool oneSided) {
-    py::gil_scoped_release release;
-    check(connectNcclOf(digests, oneSided));
-  }
-  void cannotConnect(const std::string &why) {
-    py::gil_scoped_release release;
-    check(inner->cannotConnect(
-        makeError(ErrorCode::PeerLost, "cannot connect: ", why)));
-  }
-  /// Where the tensors lie; none: on the host.
-  std::optional<int> gpu() const { return gpuOf(tensors); }
-  void warmUp() {
-    Status status;
-    interruptibly([&] { status = inner->warmUp(); });
-    check(status);
-  }
-  /// `stream`: the trainer's on its GPU, as a number; its work so far comes
-  /// before the transfer.
-  void transfer(const std::string &note, std::optional<uintptr_t> stream) {
-    {
-      auto owned = hold(tensors);
-      failOn("transfer", statusOf(owned));
-      Status status;
-      interruptibly([&] {
-        status = stream ? startAfter(*stream) : Status();
-        if (status.ok())
-          status = inner->transfer(note);
-      });
-      check(status);
-      noteStorages();
-    }
-    failOn("transfer", checkMoved(tensors));
-  }
-  std::string commit() {
-    // A second call asks how it has ended.
-    if (inner->outcome() == Switch::Outcome::Open)
-      failOn("commit", checkArrived(tensors));
-    Result<std::string> note = std::string();
-    interruptibly([&] { note = inner->commit(); });
-    return take(std::move(note));
-  }
-  const char *abort(const std::string &why) {
-    {
-      py::gil_scoped_release release;
-      inner->abort(makeError(ErrorCode::Cancelled, why));
-    }
-    return outcome();
-  }
-  const char *outcome() const {
-    constexpr const char *names[] = {"open", "committed", "aborted",
-                                     "undecided"};
-    return names[size_t(inner->outcome())];
-  }
-  c10::intrusive_ptr<c10d::Store> store() const {
-    return makeAttemptStore(inner->ranks());
-  }
-  std::shared_ptr<Rendezvous> ranks() const { return inner->ranks(); }
-  void timeSteps() { inner->timeSteps(); }
-  /// (what, wave, bytes, from, to) of each instruction; seconds of the steady
-  /// clock, which is Python's time.monotonic.
-  using TimedStep = std::tuple<std::string, int32_t, uint64_t, double, double>;
-  std::vector<TimedStep> steps() const {
-    std::vector<TimedStep> out;
-    for (const StepTime &step : inner->stats().steps)
-      out.emplace_back(opcodeName(step.op), step.wave, step.bytes, step.begin,
-                       step.end);
-    return out;
-  }
-  double patience() const { return inner->patience().count(); }
-  py::dict stats() const {
-    const ExecutionStats &stats = inner->stats();
-    py::dict out;
-    out["seconds"] = inner->seconds();
-    out["group_seconds"] = stats.groupSeconds;
-    out["bytes_sent"] = stats.bytesSent;
-    out["bytes_received"] = stats.bytesReceived;
-    out["bytes_read_by_peers"] = stats.bytesReadByPeers;
-    out["bytes_copied"] = stats.bytesCopied;
-    out["bytes_zeroed"] = stats.bytesZeroed;
-    out["messages"] = stats.messages;
-    out["staging_peak"] = stats.stagingPeak;
-    out["compressed"] = compressedStates();
-    return out;
-  }
-
-private:
-  /// Where the plan asks for it: messages to other hosts in fewer bytes.
-  std::unique_ptr<Transport> compressing(std::unique_ptr<Transport> wire,
-                                         CodecMemory memory) {
-    const PlanCommon &common = plan->common();
-    if (!common.compression.isOn())
-      return wire;
-    return makeCompressedTransport(
-        std::move(wire), common.cluster, common.compression,
-        [this](const CompressionReport &report) { compressed = report; },
-        std::move(memory));
-  }
-  /// {state: (bytes, bytes that were sent for them)}
-  py::dict compressedStates() const {
-    py::dict out;
-    for (const auto &[name, state] : compressed.states)
-      out[py::str(name)] = py::make_tuple(state.rawBytes, state.sentBytes);
-    return out;
-  }
-  void interruptibly(const std::function<void()> &work) {
-    runInterruptibly(work, [&](const Status &why) { inner->cancel(why); });
-  }
-  /// Ends the switch, on all ranks, when there is a fault.
-  void failOn(const char *phase, const Status &fault) {
-    if (fault.ok())
-      return;
-    py::gil_scoped_release release;
-    check(inner->fail(phase, fault));
-  }
-  /// By tensor all memory comes and goes, by page that which has pages.
-  bool takesOver(const LiveMemory &memory) const {
-    const PlanSummary &summary = plan->common().summary;
-    return summary.mode == MemoryMode::Flat &&
-           (summary.granularity == Granularity::Tensor || memory.hasPages());
-  }
-  Status findMemories();
-  Status findMemory(Tensor &tensor);
-  void makeAsShared();
-  void noteStorages();
-  Status connectGpu(std::unique_ptr<Transport> transport, bool compresses);
-  Status connectNcclOf(bool digests, bool oneSided);
-  Status startAfter(uintptr_t stream);
-
-  Plan plan;
-  World world;
-  std::vector<Tensor> tensors;
-  /// Of tensors on the host or in a pool of pages, by storage.
-  std::map<c10::StorageImpl *, std::unique_ptr<TorchMemory>> memories;
-  CompressionReport compressed;
-  std::unique_ptr<Switch> inner;
-#ifdef DT_HAS_CUDA
-  Result<int> trainerGpu = makeError("no GPU");
-  GpuExecutor *gpuRunner = nullptr; // of the switch
-#endif
-};
-
-/// The memory of a tensor; of those on GPUs only what is in a pool of pages, or
-/// will be.
-Status LiveSwitch::findMemory(Tensor &tensor) {
-  auto storage = tensor.storage.lock();
-  const PlanSummary &summary = plan->common().summary;
-  if (!storage || (tensor.gpu && summary.mode != MemoryMode::Flat))
-    return {};
-  auto &memory = memories[storage.get()];
-  if (!memory) {
-    auto made = memoryOf(tensor.storage, tensor.gpu);
-    DTRT_RETURN_IF_ERROR(made);
-    memory = std::move(*made);
-  }
-  memory->add(tensor.binding.offset, tensor.binding.bytes);
-  if (!tensor.gpu || memory->hasPages())
-    tensor.binding.memory = memory.get();
-  else if (summary.granularity == Granularity::Tensor)
-    return makeError("tensor '", tensor.binding.tensor, "' state '",
-                     tensor.binding.state, "' is not in the pool of pages of ",
-                     "GPU ", *tensor.gpu, ", of which a plan by tensor takes ",
-                     "all memory");
-  return {};
-}
-
-/// A destination is of memory that peers can read where its source is.
-void LiveSwitch::makeAsShared() {
-  bool isShared =
-      std::any_of(memories.begin(), memories.end(),
-                  [](const auto &entry) { return entry.second->isShared(); });
-  if (isShared)
-    for (const auto &[storage, memory] : memories)
-      memory->makeShared();
-}
-
-/// What comes and goes has to be able to.
-Status LiveSwitch::findMemories() {
-  for (Tensor &tensor : tensors)
-    DTRT_RETURN_IF_ERROR(findMemory(tensor));
-  makeAsShared();
-  for (const auto &[storage, memory] : memories)
-    DTRT_RETURN_IF_ERROR(memory->prepare());
-  for (const Tensor &tensor : tensors) {
-    const TensorBinding &binding = tensor.binding;
-    bool isSource = binding.side == Side::Source;
-    if (isSource && tensor.bytes == 0 && binding.bytes > 0)
-      return makeError("source tensor '", binding.tensor, "' state '",
-                       binding.state, "' has no memory");
-    if (!binding.memory || binding.bytes == 0 || !takesOver(*binding.memory))
-      continue;
-    std::string why = static_cast<TorchMemory *>(binding.memory)->whyItStays();
-    if (!why.empty())
-      return makeError("the storage of ", isSource ? "source" : "destination",
-                       " tensor '", binding.tensor, "' state '", binding.state,
-                       "' ", why);
-  }
-  return {};
-}
-
-/// The switch itself makes and frees storages: those are no changes.
-void LiveSwitch::noteStorages() {
-  for (Tensor &tensor : tensors) {
-    auto *memory = static_cast<TorchMemory *>(tensor.binding.memory);
-    if (!memory || !memory->remade())
-      continue;
-    auto [start, bytes] = *memory->remade();
-    tensor.start = start;
-    tensor.bytes = bytes;
-    tensor.binding.data = start ? start + tensor.binding.offset : nullptr;
-  }
-}
-
-#ifdef DT_HAS_CUDA
-/// Tensors on a GPU over a wire that only sees the host's memory.
-Status LiveSwitch::connectGpu(std::unique_ptr<Transport> transport,
-                              bool compresses) {
-  int gpu = *gpuOf(tensors);
-  transport = makeHostStagedTransport(std::move(transport), gpuCopies(gpu),
-                                      pinnedMemory());
-  if (compresses && plan->common().compression.isOn())
-    transport = compressing(std::move(transport), gpuCodecMemory(gpu));
-  return inner->connect(std::move(transport), runOnGpu(*plan, gpu, gpuRunner));
-}
-
-Status LiveSwitch::startAfter(uintptr_t stream) {
-  if (!gpuRunner)
-    return {};
-  Status status = gpuRunner->runAfter(reinterpret_cast<GpuStream>(stream));
-  return status.ok() ? status : inner->fail("transfer", status);
-}
-#else
-Status LiveSwitch::connectGpu(std::unique_ptr<Transport>, bool) {
-  return inner->fail("prepare", makeError("built without CUDA"));
-}
-Status LiveSwitch::startAfter(uintptr_t) { return {}; }
-#endif
-
-#ifdef DT_HAS_NCCL
-/// A rank that holds nothing uses the GPU of the trainer's thread.
-Status LiveSwitch::connectNcclOf(bool digests, bool oneSided) {
-  std::optional<int> gpu = gpuOf(tensors);
-  if (!gpu && !trainerGpu.ok())
-    return inner->fail("prepare", trainerGpu.status());
-  if (!gpu)
-    gpu = *trainerGpu;
-  // Where the communicator will be.
-  if (Status used = useGpu(*gpu); !used.ok())
-    return inner->fail("prepare", used);
-  NcclOptions options;
-  options.device = inner->devices()[world.rank];
-  options.devices = inner->devices();
-  options.ranks = inner->ranks();
-  options.timeout = inner->patience();
-  options.oneSided = oneSided;
-  auto transport = NcclTransport::create(options);
-  if (!transport.ok())
-    return inner->fail("prepare", transport.status());
-  std::unique_ptr<StreamTransport> streams = std::move(*transport);
-  if (digests)
-    streams = makeGpuDigestTransport(std::move(streams));
-  return inner->connect(std::move(streams), runOnGpu(*plan, *gpu, gpuRunner));
-}
-#else
-Status LiveSwitch::connectNcclOf(bool, bool) {
-  return inner->fail("prepare", makeError("built without NCCL"));
-}
-#endif
 
 /// What this build has, beside the host's memory and gloo.
 std::vector<std::string> features() {
@@ -719,7 +246,7 @@ std::vector<std::string> meet(const World &world, const std::string &said) {
 
 /// Bound to where tensors lie now: a switch may have made their memory, or have
 /// given it back.
-std::vector<TensorBinding> bindingsNow(const std::vector<Tensor> &tensors) {
+std::vector<TensorBinding> bindingsNow(const std::vector<LiveTensor> &tensors) {
   std::vector<TensorBinding> bindings = bindingsOf(tensors);
   for (size_t i = 0; i < tensors.size(); ++i) {
     auto storage = tensors[i].storage.lock();
@@ -735,7 +262,7 @@ std::vector<TensorBinding> bindingsNow(const std::vector<Tensor> &tensors) {
 /// Calls visit(storage, program) with the tensors bound.
 template <typename Visit>
 void withStorage(const Plan &plan, uint32_t device,
-                 const std::vector<Tensor> &tensors, Visit visit) {
+                 const std::vector<LiveTensor> &tensors, Visit visit) {
   py::gil_scoped_release release;
   RankProgram program = take(plan->program(device));
   LocalStorage storage(plan->common(), program);
@@ -744,7 +271,7 @@ void withStorage(const Plan &plan, uint32_t device,
 }
 
 void fillPattern(const Plan &plan, uint32_t device,
-                 const std::vector<Tensor> &tensors) {
+                 const std::vector<LiveTensor> &tensors) {
   withStorage(plan, device, tensors,
               [&](LocalStorage &storage, const RankProgram &) {
 #ifdef DT_HAS_CUDA
@@ -764,7 +291,7 @@ py::dict asDict(const CheckReport &report) {
 }
 
 py::dict checkPattern(const Plan &plan, uint32_t device,
-                      const std::vector<Tensor> &tensors) {
+                      const std::vector<LiveTensor> &tensors) {
   CheckReport report;
   withStorage(plan, device, tensors,
               [&](LocalStorage &storage, const RankProgram &program) {
@@ -896,7 +423,7 @@ PYBIND11_MODULE(_C, module) {
       .def_readonly("intervals", &Expected::intervals)
       .def_readonly("range", &Expected::range)
       .def_readonly("fill", &Expected::fill);
-  py::class_<Tensor>(module, "Tensor").def(py::init(&makeTensor));
+  py::class_<LiveTensor>(module, "Tensor").def(py::init(&makeTensor));
   py::class_<World>(module, "World").def(py::init(&makeWorld));
   py::class_<LiveSwitch>(module, "Switch")
       .def(py::init<Plan, World>())
