@@ -1,6 +1,6 @@
 """What an armed `dynatrain.Job` costs while nothing happens to it.
 
-python bench/armed_job.py [--turns 100] [--steps 40] [--idle 20]
+python bench/armed_job.py [--turns 100] [--steps 40] [--idle 20] [--starts 1]
 
 The trainer of job_recovery.py, a process per core with ZeRO-1 over Gloo, runs
 without a job (its groups are plain ones), with a job, and with one that makes
@@ -12,11 +12,15 @@ a round turns round with each. A figure is what a round's turn took more than
 its turn without a job: the median of all rounds, and the 95 % interval of that
 median by order statistics (David and Nagaraja, Order Statistics, 7.1), which
 asks nothing of how the noise is distributed. By seconds, and by CPU of all
-threads of the processes. Where noise is larger than what is looked for: what is
-a job's alone, in parts of a step, which is the seconds inside `boundary`, and
-the CPU of threads that a trainer without a job does not have (*own*) or uses
-less (Gloo's). What a snapshot does after its turn's last step falls
-into the next turn of the same trainer.
+threads of the processes.
+
+Two processes of one program differ by a percent for as long as they live, by
+where their memory lies. So with --starts all three are started so many times,
+and what is compared is a start's medians of its turns. Where noise is larger
+than what is looked for: what is a job's alone, in parts of a step, which is the
+seconds inside `boundary`, and the CPU of threads that a trainer without a job
+does not have (*own*) or uses less (Gloo's). What a snapshot does after its
+turn's last step falls into the next turn of the same trainer.
 
 Then a process that only is a member of a job, and does nothing: CPU seconds per
 second, of all of its threads but Gloo's, which looks for messages in every
@@ -52,6 +56,8 @@ from torch import distributed as dist  # noqa: E402
 CORES = sorted(os.sched_getaffinity(0))
 #: Seconds until what a world begins with is over.
 SETTLES = 3.0
+#: Trainers that have a job, and what they ask it for.
+WITH_JOB = {"armed": {}, "snapshots": {"snapshots": EVERY}}
 
 
 def prepared(rank):
@@ -223,12 +229,14 @@ def interval_of_median(values):
     ]
 
 
-def compare(options):
-    """What a step takes more than without a job."""
+def rounds_of_start(options):
+    """Turns of all three, started anew."""
     trainers = {
         "plain": Trainer(plain, options),
-        "armed": Trainer(armed, options),
-        "snapshots": Trainer(armed, options, snapshots=EVERY),
+        **{
+            name: Trainer(armed, options, **how)
+            for name, how in WITH_JOB.items()
+        },
     }
     for trainer in trainers.values():
         trainer.told()
@@ -239,6 +247,27 @@ def compare(options):
         rounds.append({one: trainers[one].turn(options.steps) for one in order})
     for trainer in trainers.values():
         trainer.end()
+    return rounds
+
+
+def medians(rounds):
+    """Of rounds, by trainer and by what is measured."""
+    return {
+        name: {
+            what: statistics.median(one[name][what] for one in rounds)
+            for what in measured
+        }
+        for name, measured in rounds[0].items()
+    }
+
+
+def compare(options):
+    """What a step takes more than without a job."""
+    rounds = rounds_of_start(options)
+    if options.starts > 1:
+        rounds = [medians(rounds)]
+        for _ in range(options.starts - 1):
+            rounds.append(medians(rounds_of_start(options)))
     return {
         "of a step": {
             what: round(
@@ -246,7 +275,7 @@ def compare(options):
             )
             for what in rounds[0]["plain"]
         },
-        **{name: more_than_plain(name, rounds) for name in list(trainers)[1:]},
+        **{name: more_than_plain(name, rounds) for name in WITH_JOB},
     }
 
 
@@ -271,6 +300,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=len(CORES))
     parser.add_argument("--turns", type=int, default=100)
+    parser.add_argument("--starts", type=int, default=1)
     parser.add_argument("--idle", type=float, default=20.0)
     parser.add_argument("--timeout", type=float, default=300.0)
     parser.add_argument(

@@ -38,6 +38,7 @@ from .errors import (
     TensorError,
     UndecidedError,
 )
+from .etcd_store import EtcdStore
 from .hollow import hollow, page_pool, paged
 from .job import Job
 from .job_world import JobWorld
@@ -68,6 +69,7 @@ __all__ = [
     "CompileError",
     "CompileWarning",
     "Error",
+    "EtcdStore",
     "ExpectedTensor",
     "FreshState",
     "InvalidError",

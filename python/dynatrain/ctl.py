@@ -157,7 +157,10 @@ def _of_job() -> argparse.ArgumentParser:
     """What commands on a running job take."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument(
-        "--store", required=True, metavar="HOST:PORT", help="of the job"
+        "--store",
+        required=True,
+        metavar="HOST:PORT",
+        help="of the job, or etcd://...",
     )
     parser.add_argument(
         "--job", default="dynatrain", metavar="NAME", help="its name there"

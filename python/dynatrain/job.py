@@ -112,9 +112,9 @@ class Job:
         makes it, as in all later worlds; a process that joins needs none. The
         store may stand in its place.
     store: one that all processes of the job share, for this job alone, or the
-        "HOST:PORT" of a TCPStore. Without one ("env://") it is that which
-        torchrun says in MASTER_ADDR and MASTER_PORT. It should outlive every
-        process of the job.
+        "HOST:PORT" of a TCPStore, or "etcd://HOST:PORT,.../NAME" (EtcdStore).
+        Without one ("env://") it is that which torchrun says in MASTER_ADDR
+        and MASTER_PORT. It should outlive every process of the job.
     build: makes model, optimizer and the rest for a `JobWorld`, on a thread of
         its own beside training: it must not touch what is being trained, nor
         the process's generators of random numbers.

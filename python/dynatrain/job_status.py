@@ -23,6 +23,7 @@ import torch.distributed as dist
 
 from . import _C
 from .errors import InvalidError, PeerTimeoutError, StoreLostError, error_of
+from .etcd_store import SCHEME, EtcdStore
 from .farewell import describe
 from .job_requests import Wish, wish_of
 
@@ -48,9 +49,15 @@ def connected(store: dist.Store | str, timeout: float) -> dist.Store:
             )
         store = ":".join(map(str, here))
     host, _, port = store.rpartition(":")
-    if not host or not port.isdigit():
-        raise InvalidError(f"store is '{store}', expected 'HOST:PORT'")
+    is_etcd = store.startswith(SCHEME)
+    if not is_etcd and (not host or not port.isdigit()):
+        raise InvalidError(
+            f"store is '{store}', expected 'HOST:PORT', or "
+            f"'{SCHEME}HOST:PORT,...'"
+        )
     try:
+        if is_etcd:
+            return EtcdStore.of(store, timeout).connect()
         return dist.TCPStore(
             host,
             int(port),
