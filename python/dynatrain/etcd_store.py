@@ -27,8 +27,9 @@ from .errors import InvalidError
 
 #: What the name of such a store begins with.
 SCHEME = "etcd://"
-# Of the seconds for a call, what one server has for its answer.
-_SHARE = 0.1
+# Of the seconds for a call, what one server has for its answer: a job waits for
+# its store a fifth of them, in which two servers may hang.
+_SHARE = 0.02
 # Seconds between two looks at what others do, the first and the longest.
 _FIRST, _LONGEST = 0.001, 0.05
 # gRPC's codes of an answer that another server, or a later one, may have:
@@ -298,7 +299,8 @@ class EtcdStore(dist.Store):
         """Changes a key if it is as it was found before. Whether that is so,
         and else what it has now. So a request that comes late, after another
         change, does nothing, and one that was carried out and then is sent
-        again finds what it has done itself."""
+        again finds what it has done itself. But for a key that was made and
+        removed meanwhile: etcd does not know that it was there."""
         is_as_before = {
             "target": "MOD",
             "result": "EQUAL",
