@@ -74,7 +74,7 @@ def cpu_by_thread():
         try:
             if "gloo" in (task / "comm").read_text():
                 gloo += int((task / "schedstat").read_text().split()[0]) / 1e9
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             continue  # it has just ended
     cpu = time.process_time()
     return {"cpu": cpu, "gloo": gloo, "own": cpu - gloo - time.thread_time()}

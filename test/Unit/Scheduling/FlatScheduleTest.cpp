@@ -30,6 +30,9 @@ TEST(FlatSchedule, KeepsToItsLimitOrNamesOneThatItKeepsTo) {
   for (int trial = 0; trial < 100; ++trial) {
     SCOPED_TRACE("trial " + std::to_string(trial));
     WaveProblem p = randomStorageProblem(random);
+    // The random limits are hardly ever too small.
+    if (trial % 10 == 0)
+      p.storage->limitBytes = p.stagingBytes = 1;
     auto fault = p.check();
     ASSERT_FALSE(fault) << *fault;
     WaveSchedule s;
@@ -51,7 +54,7 @@ TEST(FlatSchedule, KeepsToItsLimitOrNamesOneThatItKeepsTo) {
       waves.insert(piece.wave);
     ASSERT_EQ(*waves.rbegin() + 1, int32_t(waves.size()));
   }
-  EXPECT_GT(refused, 0);
+  EXPECT_GE(refused, 10);
   EXPECT_GT(withCopies, 30);
   EXPECT_GT(steps, 0) << "copies never waited for each other";
 }
