@@ -19,8 +19,10 @@ where their memory lies. So with --starts all three are started so many times,
 and what is compared is a start's medians of its turns. Where noise is larger
 than what is looked for: what is a job's alone, in parts of a step, which is the
 seconds inside `boundary`, and the CPU of threads that a trainer without a job
-does not have (*own*) or uses less (Gloo's). What a snapshot does after its
-turn's last step falls into the next turn of the same trainer.
+does not have (*own*) or uses less (Gloo's). Turns of ten steps, or twenty,
+have as many snapshots each; of shorter ones most have none, and their median
+knows nothing of it. What a snapshot does after its turn's last step falls into
+the next turn of the same trainer.
 
 Then a process that only is a member of a job, and does nothing: CPU seconds per
 second, of all of its threads but Gloo's, which looks for messages in every

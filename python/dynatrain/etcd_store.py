@@ -200,7 +200,7 @@ class EtcdStore(dist.Store):
         found = self._find(key)
         if found is None:
             raise dist.DistStoreError(f"key '{key}' has been deleted")
-        return found[0]
+        return found.value
 
     def compare_set(
         self, key: str, expected: str | bytes, desired: str | bytes

@@ -48,26 +48,29 @@ def connected(store: dist.Store | str, timeout: float) -> dist.Store:
                 "store='HOST:PORT'"
             )
         store = ":".join(map(str, here))
-    host, _, port = store.rpartition(":")
-    is_etcd = store.startswith(SCHEME)
-    if not is_etcd and (not host or not port.isdigit()):
-        raise InvalidError(
-            f"store is '{store}', expected 'HOST:PORT', or "
-            f"'{SCHEME}HOST:PORT,...'"
-        )
     try:
-        if is_etcd:
+        if store.startswith(SCHEME):
             return EtcdStore.of(store, timeout).connect()
-        return dist.TCPStore(
-            host,
-            int(port),
-            is_master=False,
-            timeout=timedelta(seconds=timeout),
-            wait_for_workers=False,
-        )
+        return _tcp_store(store, timeout)
     except dist.DistError as error:
         why = f"the store {store} cannot be reached: {describe(error)}"
         raise StoreLostError(why) from error
+
+
+def _tcp_store(text: str, timeout: float) -> dist.Store:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit():
+        raise InvalidError(
+            f"store is '{text}', expected 'HOST:PORT', or "
+            f"'{SCHEME}HOST:PORT,...'"
+        )
+    return dist.TCPStore(
+        host,
+        int(port),
+        is_master=False,
+        timeout=timedelta(seconds=timeout),
+        wait_for_workers=False,
+    )
 
 
 def layout_of(text: str) -> Any:
