@@ -193,7 +193,8 @@ ParallelSizes readParallelSizes(const Json &layout, const std::string &path,
                            "devices",     "vocab_multiple",
                            "bucket_size", "state",
                            "views",       "rules",
-                           "framework",   "without"});
+                           "framework",   "without",
+                           "quantize"});
   ParallelSizes sizes;
   sizes.world = readWorld(layout, path);
   sizes.tp = readSize(layout, path, "tp", 1);

@@ -2,6 +2,7 @@
 
 #include "dt/Request/Request.h"
 
+#include "BlockScales.h"
 #include "Cluster.h"
 #include "ExtraState.h"
 #include "Frameworks.h"
@@ -304,6 +305,7 @@ Request readTransition(const Json &json, const Sides &sides, Model model,
   request.source = reader.layout(Side::Source);
   request.destination = reader.layout(Side::Destination);
   request.tensors = std::move(reader.tensors);
+  addBlockScales(sides, request);
   request.warnings = std::move(reader.warnings);
   if (const Json *value = json.find("extra"))
     addExtraState(*value, request);

@@ -295,7 +295,7 @@ LayoutDecl layoutFromShards(const Json &json, const std::string &path,
         fail(path + " has " + inQuotes(key) + " beside \"shards\"");
   checkKeys(json, path,
             {"world", "shards", "devices", "state", "partial", "views",
-             "framework", "without"});
+             "framework", "without", "quantize"});
   LayoutDecl layout;
   layout.world = readWorld(json, path);
   layout.devices = readDevices(json, path, layout.world);

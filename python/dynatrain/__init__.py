@@ -20,6 +20,7 @@ from typing import Any as _Any
 
 import torch as _torch  # noqa: F401  (loads the libraries that _C needs)
 
+from .block_scaled import BlockScaled
 from .compiler import compile
 from .errors import (
     AbortedError,
@@ -66,6 +67,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "AbortedError",
+    "BlockScaled",
     "CompileError",
     "CompileWarning",
     "Error",

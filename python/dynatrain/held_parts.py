@@ -19,7 +19,7 @@ from .state import State
 Part = tuple[Region, torch.Tensor]
 
 
-def _pieces(key: Key, value: Any) -> list[Piece]:
+def pieces_held(key: Key, value: Any) -> list[Piece]:
     """A value of `State.tensors` as pieces."""
     if found := pieces_of(key, value):
         return found
@@ -44,7 +44,7 @@ def _region(key: Key, piece: Piece) -> Region:
 def _described(key: Key, value: Any) -> list[Part]:
     return [
         (_region(key, one), local_part(one.tensor).detach())
-        for one in _pieces(key, value)
+        for one in pieces_held(key, value)
         if one.numel()
     ]
 

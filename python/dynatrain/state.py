@@ -70,6 +70,10 @@ class Part:
         """The same for a side that is to be filled."""
         return self.tensors()
 
+    def refresh(self) -> None:
+        """A switch is about to read the bytes of `tensors`, which stay where
+        they are: what is made of something else is made anew."""
+
     def fresh_keys(self) -> Iterable[Key]:
         """Those of the destination that do not exist before `install`, and may
         be left out where the source has none."""
@@ -413,6 +417,11 @@ class State:
     def tensors(self) -> dict[Key, Any]:
         """{(name, state): tensor} of what is there, as the source of a plan."""
         return self._all(lambda part: part.tensors())
+
+    def refresh(self) -> None:
+        """Brings `tensors` up to date, before their bytes are read."""
+        for part in self.__dict__.get("_parts", {}).values():
+            part.refresh()
 
     def destination_tensors(self) -> dict[Key, Any]:
         """The same as the destination of a plan: with the state that the

@@ -59,6 +59,8 @@ class StateSwitch(Switch):
 
     def _offer(self) -> None:
         old = self._old
+        if old is not None:
+            old.refresh()
         small_state.offer(self.board, old.small() if old is not None else None)
 
     def commit(self) -> None:

@@ -74,6 +74,7 @@ MAMBA, MAMBA_RULES = flat(
     [("in_proj", [44, 8], "bf16")],
     {"match": "*", "tp": 0, "blocks": [16, 16, 4, 4, 4], "stage": "every"},
 )
+BF16, BF16_RULES = flat([["w", [512, 256], "bf16"]], {"match": "*", "tp": 0})
 FP8, FP8_RULES = flat(
     [("w", [512, 256], "f8_e4m3"), ("w_scale_inv", [4, 2], "f32")],
     {"match": "*", "tp": 0, "stage": "every"},
@@ -166,6 +167,13 @@ FEATURES = {
         LLAMA, s(tp=2), s(tp=4), "word_embeddings", rank=3, vocab_multiple=150
     ),
     "fp8-scales": of(FP8, s(tp=4), s(tp=2), "w", **(FP8_RULES | OWN)),
+    "block-scaled": of(
+        BF16,
+        s(tp=4),
+        s(tp=2, quantize=[{"of": "w"}]),
+        "w",
+        **(BF16_RULES | OWN),
+    ),
     "dtypes": of(DTYPES, s(tp=4), s(tp=2), "", **(DTYPES_RULES | OWN)),
     "grads": of(
         LLAMA,
