@@ -87,7 +87,8 @@ void refuseUnsupported(const Json &json, const std::string &path) {
                        "all dims in its order"),
         {"reshape", "another shape at once: say \"unflatten\", \"permute\" and "
                     "\"flatten\""},
-        {"copy_of", "two tensors with the same elements"}})
+        {"copy_of", "two tensors with the same elements: list both in the "
+                    "model, and give one tensor under both names"}})
     if (json.find(key))
       fail(pathOf(path, key) + " is not supported: a view cannot have " + what);
 }

@@ -194,6 +194,55 @@ def test_one_side_has_several_tensors_as_one(tmp_path):
         assert sum(checked) > 0
 
 
+def _tied(rank, store, path, is_tied):
+    """A side that has one tensor for two gives it under both names, or as a
+    destination is without the second."""
+    plan = dynatrain.Plan.load(path)
+    full = torch.arange(64.0).reshape(16, 4)
+    sides = {"source": {}, "destination": {}}
+    for entry in plan.expected(plan.devices[rank]):
+        own = sides[entry.side]
+        cut = entry.cut(full)
+        if is_tied == "source" and entry.side == "source":
+            cut = next(iter(own.values()), cut)
+        given = cut if entry.side == "source" else torch.zeros_like(cut)
+        own[entry.tensor, entry.state] = given
+    world = dynatrain.World(store=store, rank=rank, timeout=60)
+    switch = plan.prepare(world, sides["source"], sides["destination"])
+    switch.transfer()
+    switch.commit()
+    for entry in plan.expected(plan.devices[rank]):
+        if entry.side == "destination":
+            found = sides["destination"][entry.tensor, entry.state]
+            assert torch.equal(found, entry.cut(full)), entry
+    return sorted(name for name, _ in sides["destination"])
+
+
+@pytest.mark.parametrize("mode", ["rollback", "flat"])
+def test_one_side_has_a_tensor_for_two(mode, tmp_path):
+    path = tmp_path / "tied.dtplan"
+    model = {
+        "tensors": [
+            {"name": name, "shape": [16, 4], "dtype": "f32"}
+            for name in ("embed", "head")
+        ]
+    }
+    request = {
+        "model": model,
+        "memory": {"mode": mode},
+        "source": {"world": 2, "tp": 2, "rules": [{"match": "*", "tp": 0}]},
+        "destination": {"world": 3, "fsdp": 3},
+        "rules": [{"match": "*", "fsdp": 0}],
+    }
+    dynatrain.compile(request, path)
+    names = run_ranks(3, _tied, tmp_path, str(path), "source")
+    assert names == [["embed", "head"]] * 3
+    request["destination"]["without"] = ["head"]
+    dynatrain.compile(request, path)
+    names = run_ranks(3, _tied, tmp_path, str(path), "destination")
+    assert names == [["embed"]] * 3
+
+
 def test_names_of_the_model_are_unknown_where_there_are_own(tmp_path):
     path = tmp_path / "views.dtplan"
     dynatrain.compile(
