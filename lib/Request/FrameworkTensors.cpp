@@ -7,7 +7,9 @@
 // a6b6cfaa have it, gpt2 as models/gpt2.py at 01768942, llama4_text as
 // `permute_qk_weight_for_rotary` and `load_moe_expert_weights` of
 // models/llama4.py at 0121c95e, nemotron_h as models/nemotron_h.py at 00b08dc4
-// and layers/mamba/mamba_mixer2.py at 004d4e4c. torchtitan: what the state dict
+// and layers/mamba/mamba_mixer2.py at 004d4e4c, qwen3_next as
+// models/qwen3_next.py at 002d6073 and layers/mamba/gdn/qwen_gdn_linear_attn.py
+// at 00545a8a. torchtitan: what the state dict
 // adapters of its models map (torchtitan/models/*/), under the names that the
 // models of 0.3.0 register. Megatron-Core: norms behind a linear as
 // Megatron-Bridge names them.
@@ -207,6 +209,14 @@ constexpr FrameworkTensor kQwen3Next[] = {
     {ATTENTION "A_log", HF "linear_attn.A_log", Part::Whole},
     {ATTENTION "out_norm.weight", HF "linear_attn.norm.weight_less_one"},
     {ATTENTION "out_proj.weight", HF "linear_attn.out_proj.weight", Part::Rows},
+};
+
+/// `gqa_interleaved_layout`; what `tp` cuts, each rank computes its heads of.
+constexpr FrameworkTensor kVllmQwen3Next[] = {
+    {ATTENTION "conv1d.weight", HF "linear_attn.conv1d.weight"},
+    {ATTENTION "dt_bias", HF "linear_attn.dt_bias"},
+    {ATTENTION "A_log", HF "linear_attn.A_log"},
+    {ATTENTION "out_proj.weight", HF "linear_attn.out_proj.weight"},
 };
 
 constexpr FrameworkTensor kPhi3[] = {
@@ -462,6 +472,10 @@ constexpr Exception kExceptions[] = {
     {"qwen3_next", HuggingFace, kQwen3Next},
     {"qwen3_next", HuggingFace, kQwen2Moe},
     {"qwen3_next", HuggingFace, kQwen2MoeApart},
+    {"qwen3_next", Vllm, kVllmQwen3Next},
+    {"qwen3_next", Vllm, kQwen3Next},
+    {"qwen3_next", Vllm, kQwen2Moe},
+    {"qwen3_next", Vllm, kQwen2MoeFused},
     {"gpt2", HuggingFace, kGpt2},
     {"gpt2", Vllm, kVllmGpt2},
     {"gpt2", Vllm, kGpt2},
@@ -505,24 +519,18 @@ const char *nameOf(Framework framework) {
 }
 
 const std::vector<std::string> &typesOf(Framework framework) {
-  static const std::vector<std::string> vllm = {
-      "llama",       "mistral",     "qwen2",    "qwen3",     "phi3",
-      "gemma2",      "gemma3_text", "mixtral",  "qwen2_moe", "qwen3_moe",
-      "deepseek_v2", "deepseek_v3", "glm4_moe", "gpt2",      "gpt_oss",
-      "llama4_text", "nemotron_h"};
-  static const std::vector<std::string> all = [] {
-    std::vector<std::string> types = vllm;
-    types.push_back("qwen3_next");
-    return types;
-  }();
+  static const std::vector<std::string> all = {
+      "llama",       "mistral",     "qwen2",     "qwen3",     "phi3",
+      "gemma2",      "gemma3_text", "mixtral",   "qwen2_moe", "qwen3_moe",
+      "deepseek_v2", "deepseek_v3", "glm4_moe",  "gpt2",      "gpt_oss",
+      "llama4_text", "nemotron_h",  "qwen3_next"};
   static const std::vector<std::string> torchtitan = {
       "llama", "qwen3", "qwen3_moe", "deepseek_v3", "gpt_oss"};
   switch (framework) {
   case Framework::Megatron:
   case Framework::HuggingFace:
-    return all;
   case Framework::Vllm:
-    return vllm;
+    return all;
   case Framework::Torchtitan:
     return torchtitan;
   }

@@ -184,7 +184,9 @@ private:
 
   std::string takeOf(Part part, int64_t size) const {
     int64_t queries = groupHeads() - 2;
-    std::string query = heads(0, queries), key = heads(queries, queries + 1),
+    std::string query =
+        model.outputGate ? queriesAndGates() : heads(0, queries);
+    std::string key = heads(queries, queries + 1),
                 value = heads(queries + 1, queries + 2);
     switch (part) {
     case Part::All:
@@ -192,7 +194,7 @@ private:
     case Part::Rows:
       return "";
     case Part::Query:
-      return model.outputGate ? queriesAndGates() : query;
+      return query;
     case Part::Key:
       return key;
     case Part::Value:
@@ -260,7 +262,7 @@ private:
                     row.part == Part::QueryKeyHalvesValue;
     if (isPacked)
       rule +=
-          ", \"blocks\": " + listOf({model.heads * model.headDim, keys, keys});
+          ", \"blocks\": " + listOf({(groupHeads() - 2) * keys, keys, keys});
     // Fewer key and value heads than ranks: ranks that follow each other share.
     int64_t times = ways.tp / model.groups;
     if (isPacked && times > 1)

@@ -148,6 +148,14 @@ class Truth:
             and (n + 1) % self.config["full_attention_interval"] != 0
         )
 
+    def linear_parts(self):
+        """Rows of q, k, v, z, beta and alpha."""
+        c = self.config
+        keys, values = c["linear_num_key_heads"], c["linear_num_value_heads"]
+        q = keys * c["linear_key_head_dim"]
+        wide = values * c["linear_value_head_dim"]
+        return [q, q, wide, wide, values, values]
+
     def _delta_net(self, base, own):
         """Megatron-Core's projection is q, k, v, z, beta and alpha; Hugging
         Face's two have those of each key head behind each other, as
@@ -155,15 +163,14 @@ class Truth:
         c, hidden = self.config, self.hidden
         at, to = base + "self_attention.", own + "linear_attn."
         keys, values = c["linear_num_key_heads"], c["linear_num_value_heads"]
-        wide = values * c["linear_value_head_dim"]
-        q = keys * c["linear_key_head_dim"]
+        sizes = self.linear_parts()
+        q, wide = sizes[0], sizes[2]
         self._copy(
             own + "input_layernorm.weight",
             at + "in_proj.layer_norm_weight",
             hidden,
         )
         name = at + "in_proj.weight"
-        sizes = [q, q, wide, wide, values, values]
         whole = self._whole(name, sum(sizes), hidden)
         parts = [
             part.reshape(keys, -1, hidden)

@@ -170,6 +170,9 @@ CASES += [
     ("qwen3_next", SPARSE, side("huggingface", world=2, tp=2)),
     ("qwen3_next", side("huggingface", world=2, fsdp=2), SPARSE),
     ("qwen3_next", DENSE, side("huggingface", world=1)),
+    ("qwen3_next", SPARSE, side("vllm", world=2, tp=2)),
+    ("qwen3_next", side("vllm", world=2, tp=2, ep=2, etp=1), SPARSE),
+    ("qwen3_next", side("vllm", world=2, tp=2), side("huggingface", world=1)),
 ]
 CASES += [
     (model, layout, side("torchtitan", world=2, tp=2))
@@ -234,11 +237,13 @@ def blocks(truth, name, rows):
     """Sizes of packed parts along the rows that are cut one by one."""
     if name == "in_proj":
         return truth.mixer_parts()
+    if name == "conv1d" and truth.type == "qwen3_next":
+        return truth.linear_parts()[:3]
     if name == "conv1d":
         return truth.mixer_parts()[1:4]
     if name == "qkv_proj":
         keys = truth.groups * truth.dim
-        return [truth.heads * truth.dim, keys, keys]
+        return [rows - 2 * keys, keys, keys]
     if truth.type == "nemotron_h" and name == "w13_weight":
         return [rows]  # without a gate
     if name in ("gate_up_proj", "w13_weight"):
@@ -263,12 +268,19 @@ def local(truth, name, full, layout, rank):
     own = [cut for end, cut in cuts.items() if name.endswith(end)]
     if truth.type in TRANSPOSED and own:
         part = packed_parts(part, own[0], tp, rank)
-    elif last in COLUMNS and ".linear_attn." not in name:
+    elif last in COLUMNS and (
+        ".linear_attn." not in name or layout["framework"] == "vllm"
+    ):
         part = np.array_split(part, tp, axis=dim + 1)[rank % tp]
     elif (
         last in ROWS
         or (".mixer." in name and last in MIXERS)
         or name.endswith("linear_attn.out_proj.weight")
+        or (
+            layout["framework"] == "vllm"
+            and ".linear_attn." in name
+            and last in {"conv1d", "dt_bias", "A_log"}
+        )
     ):
         part = rows_of(truth, last, part, tp, dim, rank)
     shards = layout.get("fsdp", 1)
