@@ -69,6 +69,11 @@ class _Quantized:
     weights: torch.Tensor
     scales: torch.Tensor
 
+    @property
+    def is_gone(self) -> bool:
+        """A plan of mode flat has taken what was made."""
+        return self.weights.numel() != self.values.numel()
+
     def refresh(self, block: Block) -> None:
         with torch.no_grad():
             weights, scales = quantize(self.values, block)
@@ -88,7 +93,8 @@ class BlockScaled(Part):
     In place of each tensor that `of` matches (globs) the plan gets FP8 under
     its name and scales under `scale`, where `{}` is the name. Both are made
     anew of what the trainer holds when a switch transfers, in memory of their
-    own: half of what bf16 takes. All else is given as it is.
+    own: half of what bf16 takes. A plan of mode flat gives that back as it goes.
+    All else is given as it is.
 
     A tensor that says where it lies (a DTensor, a `capture.Piece`) has whole
     blocks of the full one; of any other the blocks begin where it does.
@@ -117,7 +123,8 @@ class BlockScaled(Part):
     def tensors(self) -> dict[Key, Any]:
         """The same tensors each time, of the values of now or of the last
         transfer."""
-        if self._given is None:
+        if self._given is None or any(one.is_gone for one in self._made):
+            self._made = []
             self._given = self._all()
             self.refresh()
         return self._given

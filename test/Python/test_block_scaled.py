@@ -353,7 +353,7 @@ def test_random_layouts(tmp_path):
 # Switches between live states -------------------------------------------------
 
 
-def _live(rank, store, pieces):
+def _live(rank, store, pieces, mode):
     full = values(16, 12, seed=3)
     rows = slice(8 * rank, 8 * rank + 8)
     own = full[rows].clone()
@@ -368,33 +368,37 @@ def _live(rank, store, pieces):
         )
         mesh = init_device_mesh("cpu", (2,))
         weight = DTensor.from_local(own, mesh, [Shard(0)])
-    model = {"w": weight, "b": torch.arange(3.0)}
+    model = {"w": weight}
+    if mode == "rollback":  # flat memory takes it from the trainer
+        model["b"] = torch.arange(3.0)
     old = dynatrain.State(
         weights=dynatrain.BlockScaled(model, "w", (4, 5), "{}.scale")
     )
-    new = {"b": torch.zeros(3)}
-    if rank == 1:
-        new["w"] = torch.zeros(16, 12, dtype=QUANTIZED)
-        new["w.scale"] = torch.zeros(4, 3)
-    new = dynatrain.State(model=new)
     world = dynatrain.World(store=store, rank=rank, world_size=2, timeout=60)
-    for _ in range(2):
-        plan = dynatrain.plan_between(old, new, world)
+    for times in (-2, 4):
+        new = {"b": torch.zeros(3)} if mode == "rollback" else {}
+        if rank == 1:
+            new["w"] = torch.zeros(16, 12, dtype=QUANTIZED)
+            new["w.scale"] = torch.zeros(4, 3)
+        new = dynatrain.State(model=new) if new else None
+        plan = dynatrain.plan_between(old, new, world, memory={"mode": mode})
         switch = plan.prepare(world, old, new)
         own.mul_(-2)
         switch.transfer()
         switch.commit()
-    weights, scales = quantize(full * 4, (4, 5))
-    if rank == 1:
-        assert bits(new.model["w"]) == bits(weights)
-        assert bits(new.model["w.scale"]) == bits(scales)
-    assert new.model["b"].tolist() == [0, 1, 2]
+        weights, scales = quantize(full * times, (4, 5))
+        if rank == 1:
+            assert bits(new.model["w"]) == bits(weights)
+            assert bits(new.model["w.scale"]) == bits(scales)
+        if mode == "rollback":
+            assert new.model["b"].tolist() == [0, 1, 2]
     return True
 
 
 @pytest.mark.parametrize("pieces", [True, False])
-def test_live_states(pieces, tmp_path):
-    assert run_ranks(2, _live, tmp_path, pieces) == [True, True]
+@pytest.mark.parametrize("mode", ["rollback", "flat"])
+def test_live_states(pieces, mode, tmp_path):
+    assert run_ranks(2, _live, tmp_path, pieces, mode) == [True, True]
 
 
 # Mistakes ---------------------------------------------------------------------
