@@ -163,6 +163,43 @@ dt.transition @t from @src to @dst
 
 // -----
 
+// The same some waves later: it is in use until it is sent on.
+dt.space @model {
+  dt.param @w [12] of <param = f32>
+}
+dt.layout @src of @model world 1 {
+  dt.place @w shards rank 0 at [0] size [12]
+}
+dt.layout @dst of @model world 2 devices [2, 1] {
+  dt.place @w shards rank 0 at [0] size [12]
+}
+dt.transition @t from @src to @dst
+    cluster <1 per node, intra 200.0, inter 25.0, latency 10.0, relays>
+    memory <staging 1024, rollback> {
+  // expected-note@+1 {{they hold the message of wave 0}}
+  dt.wave 0 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, 0, 16)> {
+    dt.sendrecv @w <from 0 to 1 at [0] size [4]> to_relay
+  }
+  dt.wave 1 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, 64, 16)> {
+    dt.sendrecv @w <from 0 to 1 at [8] size [4]> to_relay
+  }
+  // expected-error@+1 {{reuses staging bytes 8 to 24 of device 1 while they are in flight}}
+  dt.wave 2 slots <5 columns, (0, 1, 0, -1, 16), (1, 0, 1, 8, 16)> {
+    dt.sendrecv @w <from 0 to 1 at [4] size [4]> to_relay
+  }
+  dt.wave 3 slots <5 columns, (1, 2, 0, 64, 16), (2, 1, 1, -1, 16)> {
+    dt.sendrecv @w <from 1 to 2 at [8] size [4]> from_relay
+  }
+  dt.wave 4 slots <5 columns, (1, 2, 0, 0, 16), (2, 1, 1, -1, 16)> {
+    dt.sendrecv @w <from 1 to 2 at [0] size [4]> from_relay
+  }
+  dt.wave 5 slots <5 columns, (1, 2, 0, 8, 16), (2, 1, 1, -1, 16)> {
+    dt.sendrecv @w <from 1 to 2 at [4] size [4]> from_relay
+  }
+}
+
+// -----
+
 // No slot at the relay.
 dt.space @model {
   dt.param @w [8] of <param = f32>

@@ -26,7 +26,7 @@ def values(*shape, dtype=torch.bfloat16, seed=0):
     sizes = torch.randn(*shape[:-2], 1, 1, generator=rng).exp()
     rows = torch.logspace(-30, 30, shape[-2]).reshape(-1, 1)
     out = torch.randn(*shape, generator=rng) * sizes * rows
-    out[..., : shape[-2] // 4, : shape[-1] // 4] = 0
+    out[..., : shape[-2] // 2, : shape[-1] // 2] = 0
     return out.to(dtype)
 
 
