@@ -6,6 +6,7 @@
 
 #include "dt/Geometry/Box.h"
 #include "dt/Geometry/Limits.h"
+#include "dt/Geometry/Names.h"
 
 #include <algorithm>
 #include <map>
@@ -199,6 +200,9 @@ std::vector<Group> groupsOf(const Concat &concat, TensorsByName &listed) {
     Group group;
     group.dim = concat.dim;
     group.name = fillIn(concat.tensor, "*", *matched, concat.path + ".tensor");
+    if (std::string problem = problemOfName(group.name); !problem.empty())
+      fail(concat.path + " names a tensor " + inQuotes(group.name) +
+           ", a name that " + problem);
     for (size_t i = 0; i < concat.of.size(); ++i) {
       std::string path = concat.path + ".concat[" + std::to_string(i) + "]";
       std::string name = fillIn(concat.of[i], "*", *matched, path);
