@@ -13,6 +13,7 @@ import torch.distributed as dist
 
 from . import _C
 from .board import Board
+from .connections import connect_gloo
 from .errors import InvalidError
 
 #: What a trainer calls a switch: a step number, or a name.
@@ -42,6 +43,16 @@ def _hosts(store: dist.Store) -> bool:
     )
 
 
+def _connected(
+    store: dist.Store, rank: int, size: int, seconds: float
+) -> dist.Backend:
+    """A backend that waits so long for the others: while it connects, all in
+    all, and then in each operation."""
+    backend = connect_gloo(store, rank, size, seconds)
+    backend.set_timeout(timedelta(seconds=seconds))
+    return backend
+
+
 @dataclass
 class Place:
     """Where this process stands in one transition."""
@@ -59,20 +70,18 @@ class Place:
     def connect(self, store: dist.Store, seconds: float) -> dist.Backend:
         """Connections of the transition's own: one that fails or is aborted
         leaves the trainer's groups as they are. Waits for all processes."""
-        return dist.ProcessGroupGloo(
-            store, self.rank, self.size, timedelta(seconds=seconds)
-        )
+        return _connected(store, self.rank, self.size, seconds)
 
     def split(
         self, store: dist.Store, seconds: float, number: int, ranks: list[int]
     ) -> dist.Backend:
         """Connections of some of the transition's processes, of which this is
         one; all of them call it with the same number."""
-        return dist.ProcessGroupGloo(
+        return _connected(
             dist.PrefixStore(f"members/{number}", store),
             ranks.index(self.rank),
             len(ranks),
-            timedelta(seconds=seconds),
+            seconds,
         )
 
 

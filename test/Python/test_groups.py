@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from dynatrain import connections
 from dynatrain.job_groups import Groups
+from dynatrain.world import Place
 from processes import KILLED, dist, meet, run_ranks, torch
 
 # Seconds: of a group's operations, far more than a test has; and a moment, far
@@ -158,7 +159,16 @@ def test_groups_that_are_cut_are_not_made(tmp_path):
 # Connecting -------------------------------------------------------------------
 
 
-def _says_where_it_is(rank, store, seconds):
+def _of_a_job(store, seconds):
+    connections.connect_gloo(store, 0, 2, seconds)
+
+
+def _of_a_switch(store, seconds):
+    place = Place(0, 2, 0, seconds, None, "gloo", True, False, False)
+    place.connect(store, seconds)
+
+
+def _says_where_it_is(rank, store, connect, seconds):
     """Rank 1 has an address, at which nobody connects with rank 0."""
     if rank == 1:
         store.set("here/1", "")
@@ -177,13 +187,14 @@ def _says_where_it_is(rank, store, seconds):
         return 0
     began = time.monotonic()
     with pytest.raises(RuntimeError):
-        connections.connect_gloo(store, rank, 2, seconds)
+        connect(store, seconds)
     store.set("over", "")
     return time.monotonic() - began
 
 
-def test_who_is_gone_is_not_awaited_longer_than_asked(tmp_path):
-    seconds, _ = run_ranks(2, _says_where_it_is, tmp_path, 2.0)
+@pytest.mark.parametrize("connect", [_of_a_job, _of_a_switch])
+def test_who_is_gone_is_not_awaited_longer_than_asked(connect, tmp_path):
+    seconds, _ = run_ranks(2, _says_where_it_is, tmp_path, connect, 2.0)
     assert 0.3 < seconds < 6
 
 
