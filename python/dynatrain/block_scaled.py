@@ -93,8 +93,8 @@ class BlockScaled(Part):
     In place of each tensor that `of` matches (globs) the plan gets FP8 under
     its name and scales under `scale`, where `{}` is the name. Both are made
     anew of what the trainer holds when a switch transfers, in memory of their
-    own: half of what bf16 takes. A plan of mode flat gives that back as it goes.
-    All else is given as it is.
+    own: half of what bf16 takes, which a plan of mode flat gives back as it
+    goes. All else is given as it is.
 
     A tensor that says where it lies (a DTensor, a `capture.Piece`) has whole
     blocks of the full one; of any other the blocks begin where it does.
