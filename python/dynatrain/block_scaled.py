@@ -90,11 +90,12 @@ class BlockScaled(Part):
         )
         switch = plan.prepare(world, source, destination)
 
-    In place of each tensor that `of` matches (globs) the plan gets FP8 under
-    its name and scales under `scale`, where `{}` is the name. Both are made
-    anew of what the trainer holds when a switch transfers, in memory of their
-    own: half of what bf16 takes, which a plan of mode flat gives back as it
-    goes. All else is given as it is.
+    In place of each tensor that `of` matches (globs; of a pipeline stage that
+    may be none) the plan gets FP8 under its name and scales under `scale`,
+    where `{}` is the name. Both are made anew of what the trainer holds when a
+    switch transfers, in memory of their own: half of what bf16 takes, which a
+    plan of mode flat gives back as it goes. All else is given as it is;
+    `prepare` refuses what the plan has in FP8 and `of` does not match.
 
     A tensor that says where it lies (a DTensor, a `capture.Piece`) has whole
     blocks of the full one; of any other the blocks begin where it does.
@@ -136,19 +137,13 @@ class BlockScaled(Part):
 
     def _all(self) -> dict[Key, Any]:
         found: dict[Key, Any] = {}
-        matched: set[str] = set()
         for name, value in self._named().items():
-            globs = [g for g in self._globs if fnmatch.fnmatchcase(name, g)]
-            matched.update(globs)
-            if not globs:
+            if not any(fnmatch.fnmatchcase(name, g) for g in self._globs):
                 found[name, "param"] = value
                 continue
             weights, scales = self._quantized(name, value)
             found[name, "param"] = weights
             found[self._scale.format(name), "param"] = scales
-        for glob in self._globs:
-            if glob not in matched:
-                raise InvalidError(f"'{glob}' matches no tensor of the weights")
         return found
 
     def _named(self) -> dict[str, Any]:

@@ -425,11 +425,14 @@ def test_mistakes_name_the_tensor():
     assert "dtype torch.int32" in problem(
         {"w": torch.zeros(8, 8, dtype=torch.int32)}
     )
-    assert problem({"w": torch.zeros(8, 8)}, "v*") == (
-        "'v*' matches no tensor of the weights"
-    )
     assert "block of (0, 4)" in problem({}, block=(0, 4))
     assert "for the tensor's name" in problem({}, scale="scale")
+
+
+def test_a_stage_may_have_none_of_the_tensors():
+    model = {"v": torch.zeros(8, 8)}
+    given = dynatrain.BlockScaled(model, "w*").tensors()
+    assert given == {("v", "param"): model["v"]}
 
 
 def test_what_is_no_number_stays_none():
