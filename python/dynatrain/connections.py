@@ -31,22 +31,23 @@ _GLOO_WAITS = 5
 _LEAST = 0.2
 
 
-_making = threading.Lock()  # of what follows
-# Of this process; one that is forked off needs others.
-_devices: dict[int, list[Any]] = {}
+def new_devices() -> list[Any]:
+    """What Gloo connects with, as torch makes it: it listens, and has a thread
+    that looks for messages a hundred times a second, until the last group that
+    is made with it is gone.
 
-
-def _options(seconds: float) -> Any:
-    """As torch makes them, but for Gloo's devices: each has a thread that looks
-    for messages a hundred times a second, so that all groups share them."""
+    Groups may share it if none of them is kept once making another one of them
+    has failed: Gloo forgets no connection that it waited for in vain, and a
+    process that is late would connect with memory that is free.
+    """
+    names = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")
     gloo = dist.ProcessGroupGloo
-    with _making:
-        if os.getpid() not in _devices:
-            names = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")
-            made = [gloo.create_device(interface=one) for one in names if one]
-            _devices[os.getpid()] = made or [gloo.create_default_device()]
-        devices = _devices[os.getpid()]
-    options = gloo._Options()
+    made = [gloo.create_device(interface=one) for one in names if one]
+    return made or [gloo.create_default_device()]
+
+
+def _options(devices: list[Any], seconds: float) -> Any:
+    options = dist.ProcessGroupGloo._Options()
     options._devices = devices
     options._threads = 2 * len(devices)
     options._timeout = timedelta(seconds=seconds)
@@ -54,20 +55,24 @@ def _options(seconds: float) -> Any:
 
 
 def connect_gloo(
-    store: dist.Store, rank: int, size: int, seconds: float
+    store: dist.Store,
+    rank: int,
+    size: int,
+    seconds: float,
+    devices: list[Any] | None = None,
 ) -> dist.Backend:
     """A backend that is connected with all others; its operations have to be
     given a timeout. Each process calls this. It waits for the others for about
-    so many seconds at most, also for one that ends on the way."""
+    so many seconds at most, also for one that ends on the way. devices: of
+    `new_devices`, if it is not to have its own."""
     end = time.monotonic() + seconds
     keys = [f"here/{one}" for one in range(size)]
     store.set(keys[rank], b"1")
     store.wait(keys, timedelta(seconds=seconds))
     # All are there.
     left = max(end - time.monotonic(), _LEAST * seconds)
-    return dist.ProcessGroupGloo(
-        store, rank, size, _options(left / _GLOO_WAITS)
-    )
+    options = _options(devices or new_devices(), left / _GLOO_WAITS)
+    return dist.ProcessGroupGloo(store, rank, size, options)
 
 
 def gather_bytes(

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -23,6 +24,7 @@ from .connections import (
     connect_gloo,
     connections_of,
     cut,
+    new_devices,
     open_sockets,
 )
 from .errors import AbortedError, InvalidError
@@ -56,6 +58,8 @@ class Groups:
         self._gpu = gpu
         self._trace = trace or SwitchTrace()
         self._store: dist.Store | None = store
+        # For all of them. If one group can't be made, all are given up.
+        self._devices: list[Any] = []
         self._connect, self._timeout = connect, timeout
         self._made: dict[tuple[int, ...], int] = {}
         self._lock = threading.Lock()  # of what follows
@@ -125,8 +129,9 @@ class Groups:
     def _connected(
         self, store: dist.Store, place: int, size: int
     ) -> dist.ProcessGroup:
+        self._devices = self._devices or new_devices()
         backend = _C.abortable(
-            connect_gloo(store, place, size, self._connect),
+            connect_gloo(store, place, size, self._connect, self._devices),
             "the job has ended what this group does",
         )
         group = dist.ProcessGroup(store, place, size)
@@ -148,6 +153,7 @@ class Groups:
     def close(self) -> None:
         """No more can be made."""
         self._store = None
+        self._devices = []
 
     def cut(self) -> None:
         """Nothing more can be said in any of them."""

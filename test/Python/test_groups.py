@@ -1,6 +1,8 @@
 """Groups of an elastic job: what waits in them ends when they are cut, whatever
 the other processes do, and they compute what groups over Gloo compute."""
 
+import functools
+import gc
 import os
 import signal
 import socket
@@ -185,11 +187,14 @@ def _says_where_it_is(rank, store, connect, seconds):
         store.set("0/1", bytes(told))
         store.wait(["over"])
         return 0
-    began = time.monotonic()
+    began, sockets = time.monotonic(), connections.open_sockets()
     with pytest.raises(RuntimeError):
         connect(store, seconds)
+    seconds = time.monotonic() - began
+    # Nothing listens any more to what comes late.
+    assert connections.open_sockets() == sockets
     store.set("over", "")
-    return time.monotonic() - began
+    return seconds
 
 
 @pytest.mark.parametrize("connect", [_of_a_job, _of_a_switch])
@@ -257,27 +262,46 @@ def test_they_compute_what_gloo_computes(tmp_path):
         }
 
 
+def _loops():
+    """Threads of Gloo's."""
+    return [
+        (task / "comm").read_text().strip()
+        for task in Path("/proc/self/task").iterdir()
+    ].count("gloo_tcp_loop")
+
+
+def _comes_to(count):
+    end = time.monotonic() + MOMENT
+    while _loops() != count and time.monotonic() < end:
+        time.sleep(0.01)
+    return _loops() == count
+
+
 def _shares(rank, store):
-    """Whether another world's group goes on when one is cut, and by how many
-    threads of Gloo's all are served."""
+    """Whether another world's group goes on when one is cut, and whether a
+    thread of Gloo's serves all of a world, and goes with the last of them."""
     first, second = (
         groups_of(store),
         Groups(dist.PrefixStore("more", store), MOMENT, LONG),
     )
     cut, kept = first.new([0, 1], rank), second.new([0, 1], rank)
-    pulse = second.new_pulse([0, 1], rank)
-    threads = [
-        (task / "comm").read_text().strip()
-        for task in Path("/proc/self/task").iterdir()
-    ]
+    also, pulse = first.new([0, 1], rank), second.new_pulse([0, 1], rank)
+    served = [_loops() == 2]
+    first.close(), second.close()
     meet(store, "made", rank, 2)
     first.cut()
-    why_it_ends(lambda: reduces(cut))
+    why_it_ends(functools.partial(reduces, cut))
+    del first, cut, also
+    gc.collect()  # what was raised knows the group
+    served.append(_comes_to(1))
     told = torch.ones(1)
     dist.all_reduce(told, group=kept)
+    meet(store, "told", rank, 2)
     pulse.close()
-    return told.item(), threads.count("gloo_tcp_loop")
+    del second, kept, pulse
+    served.append(_comes_to(0))
+    return told.item(), served
 
 
-def test_all_groups_share_a_thread_of_gloos(tmp_path):
-    assert run_ranks(2, _shares, tmp_path) == [(2.0, 1)] * 2
+def test_all_groups_of_a_world_share_a_thread_of_gloos(tmp_path):
+    assert run_ranks(2, _shares, tmp_path) == [(2.0, [True] * 3)] * 2
