@@ -214,12 +214,11 @@ class Trainer:
 def interval_of_median(values):
     """The median of sorted values and the ends of its 95 % interval."""
     count = len(values)
-    outside = below = 0.0
-    rank = -1
-    while outside <= 0.025:
+    below, rank = 0, -1
+    # Until more than 2.5 % is outside, in whole numbers.
+    while 40 * below <= 2**count:
         rank += 1
         below += math.comb(count, rank)
-        outside = below / 2**count
     low = max(rank - 1, 0)
     return [
         round(one, 5)

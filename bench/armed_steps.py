@@ -1,24 +1,27 @@
-"""What a job takes of a trainer's steps, beside steps of the same processes.
+"""What a job takes of a trainer's steps, beside other steps of the same run.
 
-python bench/armed_steps.py [--pairs 100] [--steps 20] [--batch 512]
+python bench/armed_steps.py [--pairs 300] [--cycles 250] [--batch 512]
 
 Two processes of one program differ by a percent for as long as they live
-(armed_job.py), and what is looked for is less. So the trainer of
-job_recovery.py, a process per core with ZeRO-1 over Gloo, has a job, and tells
-it of its steps in every second turn only: it takes so many steps with
-`boundary` after each one, and as many without; which comes first turns round
-with each pair. Both have the same memory, connections and threads. A figure is
-what a turn with `boundary` took more than its neighbour without: the median of
-the pairs, and the 95 % interval of that median by order statistics.
+(armed_job.py), and what else the machine does makes two turns of twenty steps
+differ by three. What is looked for is less. So steps are compared with their
+neighbours in the same processes, the trainer of job_recovery.py with ZeRO-1
+over Gloo, one per core, with a job:
 
-What the job's threads do all the time is in both. It is told beside: the CPU of
-all threads but the trainer's own and Gloo's, in turns without `boundary`, in
-parts of their seconds. (Of Gloo's threads a trainer with a job has as many as
-one without: one per process. The counts are told too.)
+- *armed*: pairs of steps, one with `boundary` and one without; which comes
+  first turns round with each pair. Beside it what is inside `boundary`, as no
+  more of an armed job runs on the trainer's thread.
+- *snapshots*: `boundary` after each step makes a snapshot every ten steps. What
+  each of the first four steps of ten, of which the first makes it, takes more
+  than the median of the other six; the sum, in parts of ten steps. It goes by
+  the messages of the next steps, and is over when they are; the steps are told
+  one by one, so that this can be seen.
 
-First with a job alone, then with one that makes a snapshot every ten steps. A
-turn has steps for two of them, which begin in its middle, so that what they do
-beside the next steps is over when the turn is.
+Of both the median, and the 95 % interval of that median by order statistics.
+What the job's threads do all the time is on both sides: it is told beside, the
+CPU of all threads but the trainer's own and Gloo's, in parts of a second. Of
+Gloo's threads a trainer with a job has as many as one without, one per process;
+their count is told too.
 """
 
 import argparse
@@ -49,29 +52,50 @@ from job_recovery import (  # noqa: E402
 )
 from torch import distributed as dist  # noqa: E402
 
+#: Of ten steps, those that a snapshot may slow down.
+SLOWED = 4
 
-def turn(training, numbers, count, boundary):
-    """Seconds, and CPU seconds by thread, of a step."""
-    before, began = cpu_by_thread(), time.perf_counter()
-    for _ in range(count):
-        training.step(next(numbers))
-        boundary()
-    found = {"seconds": time.perf_counter() - began}
-    for kind, used in cpu_by_thread().items():
-        found[kind] = used - before[kind]
-    return {what: value / count for what, value in found.items()}
+
+def timed(training, numbers, boundary):
+    """Seconds of a step, and of `boundary` in it."""
+    began = time.perf_counter()
+    training.step(next(numbers))
+    stepped = time.perf_counter()
+    boundary()
+    ended = time.perf_counter()
+    return ended - began, ended - stepped
+
+
+def pairs_of(training, numbers, boundary, count):
+    """Seconds of steps: without `boundary`, with it, and in it."""
+    found = []
+    for number in range(count):
+        turn = 1 if number % 2 else -1
+        kinds = [lambda: None, boundary][::turn]
+        steps = [timed(training, numbers, kind) for kind in kinds][::turn]
+        found.append([steps[0][0], *steps[1]])
+    return found
+
+
+def cycles_of(training, numbers, boundary, count):
+    """Seconds of ten steps, of which the first makes a snapshot."""
+    for _ in range(EVERY - 1):
+        timed(training, numbers, boundary)
+    return [
+        [timed(training, numbers, boundary)[0] for _ in range(EVERY)]
+        for _ in range(count)
+    ]
 
 
 def loops():
     """How many threads of Gloo's look for messages."""
     tasks = Path("/proc/self/task").iterdir()
-    return [(task / "comm").read_text() for task in tasks].count(
-        "gloo_tcp_loop\n"
-    )
+    names = [(task / "comm").read_text().strip() for task in tasks]
+    return names.count("gloo_tcp_loop")
 
 
-def alternate(port, rank, options, orders, snapshots=0):
-    """A process's turns, in pairs: without `boundary`, and with it."""
+def train(port, rank, options, orders, snapshots=0):
+    """A process's steps."""
     prepared(rank)
 
     def build(world):
@@ -86,64 +110,95 @@ def alternate(port, rank, options, orders, snapshots=0):
         timeout=options.timeout,
         snapshots=snapshots,
     ) as job:
-        training, numbers, pairs = job.state.training, itertools.count(1), []
-        turn(training, numbers, EVERY // 2, job.boundary)
+        training, numbers = job.state.training, itertools.count(1)
+        for _ in range(2 * EVERY):
+            timed(training, numbers, job.boundary)
         time.sleep(SETTLES)
-        for number in range(1 + options.pairs):
-            turns = [
-                turn(training, numbers, options.steps, how)
-                for how in (lambda: None, job.boundary)[:: 1 - 2 * (number % 2)]
-            ]
-            pairs.append(turns[:: 1 - 2 * (number % 2)])
-        orders.send({"pairs": pairs[1:], "loops": loops()})
+        cpu, began = cpu_by_thread(), time.perf_counter()
+        how, count = (
+            (cycles_of, options.cycles)
+            if snapshots
+            else (pairs_of, options.pairs)
+        )
+        rows = how(training, numbers, job.boundary, count)
+        own = cpu_by_thread()["own"] - cpu["own"]
+        orders.send(
+            {
+                "rows": rows,
+                "own": own / (time.perf_counter() - began),
+                "loops": loops(),
+            }
+        )
         dist.barrier(group=job.world.group)
     os._exit(0)
 
 
-def mean(turns):
-    """Of one turn, over the processes."""
-    return {
-        what: statistics.mean(one[what] for one in turns) for what in turns[0]
-    }
-
-
-def compare(options, how):
-    """What a step with `boundary` takes more."""
-    trainer = Trainer(alternate, options, **how)
+def told_by(options, how):
+    """Rows of seconds, means of the processes; and what else they say."""
+    trainer = Trainer(train, options, **how)
     told = trainer.told()
     trainer.end()
-    pairs = [
-        [mean(turns) for turns in zip(*pair)]
-        for pair in zip(*(one["pairs"] for one in told))
+    rows = [
+        [statistics.mean(step) for step in zip(*row)]
+        for row in zip(*(one["rows"] for one in told))
     ]
-    found = {
-        "seconds of a step": round(
-            statistics.median(without["seconds"] for without, _ in pairs), 6
-        )
+    return rows, {
+        "job's threads, of a second": round(max(one["own"] for one in told), 5),
+        "threads of Gloo's": max(one["loops"] for one in told),
     }
-    for what in ("seconds", "cpu"):
-        shares = sorted(told[what] / off[what] - 1 for off, told in pairs)
-        median, low, high = interval_of_median(shares)
-        found[f"{what}, more"] = {"median": median, "interval": [low, high]}
-    found["job's threads, of seconds"] = round(
-        statistics.median(off["own"] / off["seconds"] for off, _ in pairs), 5
-    )
-    found["threads of Gloo's"] = max(one["loops"] for one in told)
-    return found
+
+
+def summary(shares):
+    median, low, high = interval_of_median(sorted(shares))
+    return {"median": median, "interval": [low, high]}
+
+
+def armed(options):
+    pairs, more = told_by(options, WITH_JOB["armed"])
+    return {
+        "seconds of a step": round(statistics.median(o for o, *_ in pairs), 6),
+        "seconds, more": summary(told / plain - 1 for plain, told, _ in pairs),
+        "`boundary`, of a step": round(
+            statistics.median(inside / plain for plain, _, inside in pairs), 6
+        ),
+        **more,
+    }
+
+
+def with_snapshots(options):
+    cycles, more = told_by(options, WITH_JOB["snapshots"])
+    base = [statistics.median(one[SLOWED:]) for one in cycles]
+    return {
+        "seconds of a step": round(statistics.median(base), 6),
+        "seconds, more": summary(
+            (sum(one[:SLOWED]) / usual - SLOWED) / EVERY
+            for one, usual in zip(cycles, base)
+        ),
+        "each of ten steps, more": [
+            round(
+                statistics.median(
+                    one[place] / usual - 1 for one, usual in zip(cycles, base)
+                ),
+                4,
+            )
+            for place in range(EVERY)
+        ],
+        **more,
+    }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=len(CORES))
-    parser.add_argument("--pairs", type=int, default=100)
+    parser.add_argument("--pairs", type=int, default=300)
+    parser.add_argument("--cycles", type=int, default=250)
     parser.add_argument("--timeout", type=float, default=300.0)
     parser.add_argument(
         "--limit", type=float, default=3600.0, help="seconds of a trainer"
     )
     add_size(parser)
-    parser.set_defaults(steps=2 * EVERY)
     options = parser.parse_args()
-    result = {name: compare(options, how) for name, how in WITH_JOB.items()}
+    result = {"armed": armed(options), "snapshots": with_snapshots(options)}
     print(json.dumps(result | {"load": os.getloadavg()[0]}, indent=2))
 
 

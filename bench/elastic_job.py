@@ -33,14 +33,16 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
-import dynatrain
-import torch
-import torch.distributed as dist
-import torch.distributed.checkpoint as checkpoint
-from dynatrain.connections import open_sockets
-from dynatrain.job_trace import merged
-from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.tensor import DTensor, Shard
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
+
+import dynatrain  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+import torch.distributed.checkpoint as checkpoint  # noqa: E402
+from dynatrain.connections import open_sockets  # noqa: E402
+from dynatrain.job_trace import merged  # noqa: E402
+from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
+from torch.distributed.tensor import DTensor, Shard  # noqa: E402
 
 STATES = ("param", "exp_avg", "exp_avg_sq")
 COLUMNS = 4096
