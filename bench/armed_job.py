@@ -121,22 +121,27 @@ def plain(port, rank, options, orders):
     os._exit(0)
 
 
-def armed(port, rank, options, orders, snapshots=0, idle=0.0):
-    """The same under a job; idle: so many seconds of nothing instead."""
-    prepared(rank)
+def job_of(port, rank, options, snapshots):
+    """A job whose state is the trainer."""
 
     def build(world):
         training = Training(world, options.width, options.layers, options.batch)
         return dynatrain.State(training=training)
 
-    with dynatrain.Job(
+    return dynatrain.Job(
         f"127.0.0.1:{port}",
         build,
         processes=options.processes,
         rank=rank,
         timeout=options.timeout,
         snapshots=snapshots,
-    ) as job:
+    )
+
+
+def armed(port, rank, options, orders, snapshots=0, idle=0.0):
+    """The same under a job; idle: so many seconds of nothing instead."""
+    prepared(rank)
+    with job_of(port, rank, options, snapshots) as job:
         if idle:
             orders.send(idle_cost(idle))
         else:

@@ -42,14 +42,10 @@ from armed_job import (  # noqa: E402
     Trainer,
     cpu_by_thread,
     interval_of_median,
+    job_of,
     prepared,
 )
-from job_recovery import (  # noqa: E402
-    EVERY,
-    Training,
-    add_size,
-    dynatrain,
-)
+from job_recovery import EVERY, add_size  # noqa: E402
 from torch import distributed as dist  # noqa: E402
 
 #: Of ten steps, those that a snapshot may slow down.
@@ -97,19 +93,7 @@ def loops():
 def train(port, rank, options, orders, snapshots=0):
     """A process's steps."""
     prepared(rank)
-
-    def build(world):
-        training = Training(world, options.width, options.layers, options.batch)
-        return dynatrain.State(training=training)
-
-    with dynatrain.Job(
-        f"127.0.0.1:{port}",
-        build,
-        processes=options.processes,
-        rank=rank,
-        timeout=options.timeout,
-        snapshots=snapshots,
-    ) as job:
+    with job_of(port, rank, options, snapshots) as job:
         training, numbers = job.state.training, itertools.count(1)
         for _ in range(2 * EVERY):
             timed(training, numbers, job.boundary)
