@@ -121,16 +121,17 @@ def plain(port, rank, options, orders):
     os._exit(0)
 
 
-def job_of(port, rank, options, snapshots):
-    """A job whose state is the trainer."""
+def job_of(port, rank, options, snapshots, build=None, layout=None):
+    """A job whose state is the trainer; build: another one, of that layout."""
 
-    def build(world):
+    def by_default(world):
         training = Training(world, options.width, options.layers, options.batch)
         return dynatrain.State(training=training)
 
     return dynatrain.Job(
         f"127.0.0.1:{port}",
-        build,
+        build or by_default,
+        layout=layout,
         processes=options.processes,
         rank=rank,
         timeout=options.timeout,

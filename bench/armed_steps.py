@@ -1,12 +1,14 @@
 """What a job takes of a trainer's steps, beside other steps of the same run.
 
 python bench/armed_steps.py [--pairs 300] [--cycles 250] [--batch 512]
+                            [--trainer layers | gpt | moe]
 
 Two processes of one program differ by a percent for as long as they live
 (armed_job.py), and what else the machine does makes two turns of twenty steps
 differ by three. What is looked for is less. So steps are compared with their
 neighbours in the same processes, the trainer of job_recovery.py with ZeRO-1
-over Gloo, one per core, with a job:
+over Gloo, one per core, with a job; or, with --trainer, one of
+examples/elastic_gpt, under ZeRO-1 too:
 
 - *armed*: pairs of steps, one with `boundary` and one without; which comes
   first turns round with each pair. Beside it what is inside `boundary`, as no
@@ -25,6 +27,7 @@ their count is told too.
 """
 
 import argparse
+import importlib
 import itertools
 import json
 import os
@@ -33,7 +36,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "build/python"), str(ROOT / "examples/elastic_gpt")]
 
 from armed_job import (  # noqa: E402
     CORES,
@@ -50,35 +54,56 @@ from torch import distributed as dist  # noqa: E402
 
 #: Of ten steps, those that a snapshot may slow down.
 SLOWED = 4
+#: Modules of examples/elastic_gpt, and a layout of theirs.
+EXAMPLES = {
+    "gpt": ("trainer", {"tp": 1, "zero": True}),
+    "moe": ("moe", {"ep": 1, "zero": True}),
+}
 
 
-def timed(training, numbers, boundary):
+def example_of(options):
+    """What `job_of` needs to know of an example's trainer."""
+    if options.trainer not in EXAMPLES:
+        return {}
+    module, layout = EXAMPLES[options.trainer]
+    return {"build": importlib.import_module(module).build, "layout": layout}
+
+
+def steps_of(state):
+    """What takes the next step of a trainer."""
+    numbers = itertools.count(1)
+    samples = getattr(state, "samples", None)
+    of = () if samples is None else (samples,)
+    return lambda: state.training.step(*of, next(numbers))
+
+
+def timed(step, boundary):
     """Seconds of a step, and of `boundary` in it."""
     began = time.perf_counter()
-    training.step(next(numbers))
+    step()
     stepped = time.perf_counter()
     boundary()
     ended = time.perf_counter()
     return ended - began, ended - stepped
 
 
-def pairs_of(training, numbers, boundary, count):
+def pairs_of(step, boundary, count):
     """Seconds of steps: without `boundary`, with it, and in it."""
     found = []
     for number in range(count):
         turn = 1 if number % 2 else -1
         kinds = [lambda: None, boundary][::turn]
-        steps = [timed(training, numbers, kind) for kind in kinds][::turn]
+        steps = [timed(step, kind) for kind in kinds][::turn]
         found.append([steps[0][0], *steps[1]])
     return found
 
 
-def cycles_of(training, numbers, boundary, count):
+def cycles_of(step, boundary, count):
     """Seconds of ten steps, of which the first makes a snapshot."""
     for _ in range(EVERY - 1):
-        timed(training, numbers, boundary)
+        timed(step, boundary)
     return [
-        [timed(training, numbers, boundary)[0] for _ in range(EVERY)]
+        [timed(step, boundary)[0] for _ in range(EVERY)]
         for _ in range(count)
     ]
 
@@ -93,10 +118,10 @@ def loops():
 def train(port, rank, options, orders, snapshots=0):
     """A process's steps."""
     prepared(rank)
-    with job_of(port, rank, options, snapshots) as job:
-        training, numbers = job.state.training, itertools.count(1)
+    with job_of(port, rank, options, snapshots, **example_of(options)) as job:
+        step = steps_of(job.state)
         for _ in range(2 * EVERY):
-            timed(training, numbers, job.boundary)
+            timed(step, job.boundary)
         time.sleep(SETTLES)
         cpu, began = cpu_by_thread(), time.perf_counter()
         how, count = (
@@ -104,7 +129,7 @@ def train(port, rank, options, orders, snapshots=0):
             if snapshots
             else (pairs_of, options.pairs)
         )
-        rows = how(training, numbers, job.boundary, count)
+        rows = how(step, job.boundary, count)
         own = cpu_by_thread()["own"] - cpu["own"]
         orders.send(
             {
@@ -174,6 +199,9 @@ def with_snapshots(options):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, default=len(CORES))
+    parser.add_argument(
+        "--trainer", choices=["layers", *EXAMPLES], default="layers"
+    )
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--cycles", type=int, default=250)
     parser.add_argument("--timeout", type=float, default=300.0)
