@@ -1,5 +1,6 @@
 """Processes of an elastic job on this machine: started, watched, killed."""
 
+import json
 import os
 import re
 import signal
@@ -127,3 +128,34 @@ def keys_left(hosted):
     return sorted(
         re.sub(r"-[0-9a-f]{8}$", "", key) for key in hosted.list_keys()
     )
+
+
+def through_worlds(program, folder, layouts, more=()):
+    """Runs a program (`scripted.py`, `record.py`) through 4 -> 6 -> 3 -> 4
+    processes, in these layouts: two join, three leave, one joins. {step:
+    (epoch, size, loss)}, and the keys that are left in the store."""
+    script, record = folder / "script.json", folder / "record"
+    wishes = {
+        2: {"after": 3, "leave": [1, 3, 4], "layout": layouts[2]},
+        4: {"after": 4, "end": True},
+    }
+    script.write_text(json.dumps(wishes))
+    record.mkdir()
+    hosted = store()
+    job = Started(program, folder, hosted)
+    first, second, _, last = map(json.dumps, layouts)
+    common = ["--record", str(record), "--script", str(script)]
+    common += ["--timeout", str(TIMEOUT), *more]
+    try:
+        job.start(4, "--processes", "4", "--layout", first, *common)
+        job.until(epoch=1, steps=3)
+        job.start(
+            2, "--processes", "2", "--launch", "more",
+            "--layout", second, *common,
+        )  # fmt: skip
+        job.until(epoch=3, steps=3)
+        job.start(1, "--layout", last, *common)
+        job.join()
+    finally:
+        job.kill()
+    return job.steps(), keys_left(hosted)

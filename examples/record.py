@@ -7,10 +7,20 @@ from pathlib import Path
 
 import torch
 from dynatrain.capture import Piece
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._utils import (
+    compute_local_shape_and_global_offset,
+)
 
 
 def part_of(value):
-    """(full shape, offset, size, range, values) of a tensor or a `Piece`."""
+    """(full shape, offset, size, range, values) of a tensor or a `Piece`; of a
+    DTensor as torch says it."""
+    if isinstance(value, DTensor):
+        size, offset = compute_local_shape_and_global_offset(
+            value.shape, value.device_mesh, value.placements
+        )
+        value = Piece(value.to_local(), tuple(value.shape), offset, size)
     if not isinstance(value, Piece):
         shape = tuple(value.shape)
         value = Piece(value, shape, (0,) * len(shape), shape)
@@ -39,23 +49,24 @@ def same(one, other):
 
 
 class Recorder:
-    """Writes both sides of each switch that this process has part in."""
+    """Writes both sides of each switch that this process has part in. held:
+    what of a State."""
 
-    def __init__(self, folder):
-        self.folder = folder and Path(folder)
+    def __init__(self, folder, held=held):
+        self.folder, self.held = folder and Path(folder), held
 
     def joined(self, job):
         """This process is in its first world."""
         if self.folder is not None and not job.world.founded:
             self._after(job)
 
-    def boundary(self, job):
+    def boundary(self, job, step):
         """`Job.boundary`, and what it has done on disk."""
         if self.folder is None:
-            return job.boundary(job.state.step)
+            return job.boundary(step)
         epoch, rank = job.world.epoch, job.world.rank
-        before = held(job.state)
-        stays = job.boundary(job.state.step)
+        before = self.held(job.state)
+        stays = job.boundary(step)
         if not stays or job.world.epoch != epoch:
             self._write(epoch + 1, "before", rank, before)
         if stays and job.world.epoch != epoch:
@@ -63,7 +74,8 @@ class Recorder:
         return stays
 
     def _after(self, job):
-        self._write(job.world.epoch, "after", job.world.rank, held(job.state))
+        held = self.held(job.state)
+        self._write(job.world.epoch, "after", job.world.rank, held)
 
     def _write(self, epoch, side, rank, what):
         folder = self.folder / str(epoch) / side
@@ -72,9 +84,15 @@ class Recorder:
 
 
 def read(folder):
-    """What each rank has written."""
+    """What each rank has written, here and by nobody else."""
     files = sorted(folder.glob("[0-9]*.pt"), key=lambda path: int(path.stem))
-    return [torch.load(path, weights_only=True) for path in files]
+    return [torch.load(path, weights_only=False) for path in files]
+
+
+def switches(folder):
+    """(what all ranks held before, and after) of each switch of a job."""
+    for epoch in sorted(Path(folder).iterdir()):
+        yield read(epoch / "before"), read(epoch / "after")
 
 
 def gathered(ranks):
@@ -110,18 +128,17 @@ def merged(ranks):
 def check(folder):
     """Bytes that were compared, over all switches of a job."""
     compared = 0
-    for epoch in sorted(Path(folder).iterdir()):
-        before, after = read(epoch / "before"), read(epoch / "after")
+    for before, after in switches(folder):
         full, rest = gathered(before), before[0][1]
-        assert merged(after) == merged(before), epoch
-        assert gathered(after).keys() == full.keys(), epoch
+        assert merged(after) == merged(before)
+        assert gathered(after).keys() == full.keys()
         for parts, small in after:
-            assert small["shared"] == rest["shared"], (epoch, small, rest)
+            assert small["shared"] == rest["shared"], (small, rest)
             for key, (shape, offset, size, run, values) in parts.items():
                 assert tuple(full[key].shape) == shape
                 box = tuple(slice(o, o + n) for o, n in zip(offset, size))
                 want = full[key][box].flatten()[slice(*run)]
-                assert want.dtype == values.dtype, (epoch, key)
-                assert same(want, values), (epoch, key)
+                assert want.dtype == values.dtype, key
+                assert same(want, values), key
                 compared += values.nbytes
     return compared

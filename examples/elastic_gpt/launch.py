@@ -22,7 +22,13 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
-from launching import TIMEOUT, Started, keys_left, store  # noqa: E402
+from launching import (  # noqa: E402
+    TIMEOUT,
+    Started,
+    keys_left,
+    store,
+    through_worlds,
+)
 from record import check  # noqa: E402
 
 MOST = 1e-9  # of the difference between losses
@@ -44,38 +50,10 @@ MOE = [
 ]
 
 
-def script_of(layouts):
-    """In which world its first process asks for what, after so many steps."""
-    return {
-        2: {"after": 3, "leave": [1, 3, 4], "layout": layouts[2]},
-        4: {"after": 4, "end": True},
-    }
-
-
 def elastic(folder, model="gpt", layouts=GPT, more=()):
     """{step: (epoch, size, loss)} of the run, and the keys that are left."""
-    script, record = folder / "script.json", folder / "record"
-    script.write_text(json.dumps(script_of(layouts)))
-    record.mkdir()
-    hosted = store()
-    job = Started(HERE / "train.py", folder, hosted)
-    first, second, _, last = map(json.dumps, layouts)
-    common = ["--steps", "100000", "--record", str(record), "--model", model]
-    common += ["--script", str(script), "--timeout", str(TIMEOUT), *RESTS]
-    common += more
-    try:
-        job.start(4, "--processes", "4", "--layout", first, *common)
-        job.until(epoch=1, steps=3)
-        job.start(
-            2, "--processes", "2", "--launch", "more",
-            "--layout", second, *common,
-        )  # fmt: skip
-        job.until(epoch=3, steps=3)
-        job.start(1, "--layout", last, *common)
-        job.join()
-    finally:
-        job.kill()
-    return job.steps(), keys_left(hosted)
+    more = ["--steps", "100000", "--model", model, *RESTS, *more]
+    return through_worlds(HERE / "train.py", folder, layouts, more)
 
 
 def alone(folder, steps, model="gpt"):

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import moe  # noqa: E402
 import trainer  # noqa: E402
 from record import Recorder  # noqa: E402
+from scripted import Script  # noqa: E402
 
 MODELS = {"gpt": trainer.build, "moe": moe.build}
 FLAT = {"mode": "flat", "granularity": "tensor", "staging": "4MiB"}
@@ -46,28 +47,6 @@ def options():
     return parser.parse_args()
 
 
-class Script:
-    """What a world's first process asks for once it has trained there for some
-    steps: {"EPOCH": {"after": 3, "leave": [..], "layout": .., "end": true}}."""
-
-    def __init__(self, path):
-        self.path, self.entered = path, (0, 0)
-
-    def follow(self, job):
-        """Whether all is done."""
-        if not self.path:
-            return False
-        if self.entered[0] != job.world.epoch:
-            self.entered = job.world.epoch, job.state.step
-        with open(self.path) as file:
-            wish = json.load(file).get(str(job.world.epoch))
-        if wish is None or job.state.step < self.entered[1] + wish["after"]:
-            return False
-        if job.world.rank == 0 and not wish.get("end"):
-            job.request(leave=wish.get("leave", []), layout=wish.get("layout"))
-        return wish.get("end", False)
-
-
 def main():
     args = options()
     torch.set_num_threads(1)
@@ -87,8 +66,9 @@ def main():
     recorder, script = Recorder(args.record), Script(args.script)
     with job:
         recorder.joined(job)
-        while job.state.step < args.steps and not script.follow(job):
-            state = job.state
+        while (state := job.state).step < args.steps:
+            if script.follow(job, state.step):
+                break
             try:
                 loss = state.training.step(state.samples, state.step + 1)
             except RuntimeError as error:
@@ -103,7 +83,7 @@ def main():
                 f"{world.size} loss {loss!r}",
                 flush=True,
             )
-            if not recorder.boundary(job):
+            if not recorder.boundary(job, state.step):
                 print(f"left after step {state.step}", flush=True)
                 break
 

@@ -150,7 +150,7 @@ def train(job, args):
             balance.look(job)
         if world.epoch > first and state.step == balance.entered + args.after:
             break
-        if not recorder.boundary(job):
+        if not recorder.boundary(job, job.state.step):
             return
     measured = balance.everyones(job.world)
     if job.world.rank == 0:

@@ -162,6 +162,11 @@ def gathered(rows):
     """{(name, state): full tensor} of all processes' rows."""
     everyones = [None] * dist.get_world_size()
     dist.all_gather_object(everyones, rows)
+    return joined(everyones)
+
+
+def joined(everyones):
+    """The same of the rows of each process."""
     places = {}
     for row in (row for own in everyones for row in own):
         at = places.setdefault((row.name, row.state), {})

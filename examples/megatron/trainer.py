@@ -56,11 +56,13 @@ class Sizes:
 @dataclass
 class Kind:
     """What is trained. half: bf16 parameters, main parameters in single
-    precision; zero: the optimizer is distributed over data parallelism."""
+    precision; zero: the optimizer is distributed over data parallelism; batch:
+    samples of an iteration."""
 
     experts: bool = False
     half: bool = True
     zero: bool = True
+    batch: int = BATCH
 
     @property
     def dtype(self):
@@ -152,18 +154,18 @@ def _optimizer(chunks, kind):
     )
 
 
-def _scheduler(optimizer):
+def _scheduler(optimizer, batch):
     return OptimizerParamScheduler(
         optimizer,
         init_lr=0.0,
         max_lr=1e-2,
         min_lr=1e-4,
-        lr_warmup_steps=2 * BATCH,
-        lr_decay_steps=40 * BATCH,
+        lr_warmup_steps=2 * batch,
+        lr_decay_steps=40 * batch,
         lr_decay_style="cosine",
         start_wd=0.01,
         end_wd=0.01,
-        wd_incr_steps=40 * BATCH,
+        wd_incr_steps=40 * batch,
         wd_incr_style="constant",
     )
 
@@ -197,23 +199,28 @@ class Trainer:
             expert_tensor_parallel_size=sizes.etp,
         )
         init_num_microbatches_calculator(
-            0, None, BATCH, 1, parallel_state.get_data_parallel_world_size()
+            0,
+            None,
+            kind.batch,
+            1,
+            parallel_state.get_data_parallel_world_size(),
         )
         torch.manual_seed(seed)
         model_parallel_cuda_manual_seed(seed)
         config = _config(sizes, kind)
         self.chunks = [_chunk(config, kind)]
         self.optimizer = _optimizer(self.chunks, kind)
-        self.scheduler = _scheduler(self.optimizer)
+        self.scheduler = _scheduler(self.optimizer, kind.batch)
         config.finalize_model_grads_func = finalize_model_grads
         config.grad_scale_func = self.optimizer.scale_loss
 
     def _batches(self):
         """This process's part of the iteration's samples; which these are
         depends on the iteration alone."""
+        size = self.kind.batch
         generator = torch.Generator().manual_seed(self.iteration)
         # Tokens that follow each other, so that there is something to learn.
-        first = torch.randint(0, VOCABULARY, (BATCH, 1), generator=generator)
+        first = torch.randint(0, VOCABULARY, (size, 1), generator=generator)
         samples = (first + torch.arange(LENGTH + 1)) % VOCABULARY
         part = parallel_state.get_data_parallel_rank()
         parts = parallel_state.get_data_parallel_world_size()
@@ -234,7 +241,7 @@ class Trainer:
             forward_only=False,
         )
         self.optimizer.step()
-        self.scheduler.step(increment=BATCH)
+        self.scheduler.step(increment=self.kind.batch)
         self.iteration += 1
         told = torch.tensor(
             [sum(float(one["loss"]) for one in losses), float(len(losses))]

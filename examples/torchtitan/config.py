@@ -26,7 +26,7 @@ LAYOUTS = [
     {"data_parallel_shard_degree": 2, "data_parallel_replicate_degree": 2},
     {"data_parallel_shard_degree": 4},
 ]
-VOCABULARY, LENGTH, BATCH = 2048, 32, 8
+VOCABULARY, LENGTH, BATCH, LOCAL = 2048, 32, 8, 2
 
 
 class Tokens(BaseTokenizer):
@@ -99,8 +99,9 @@ def start(trainer):
             assert torch.equal(weight.full_tensor(), full), name
 
 
-def configured(sizes, steps):
-    """A trainer's configuration in a layout."""
+def configured(sizes, steps, batch=BATCH, local=LOCAL):
+    """A trainer's configuration in a layout: samples of a step, and of one
+    process at once."""
     spec = model_registry("debugmodel", attn_backend="flex")
     spec.model.layers = spec.model.layers[:2]
     return Trainer.Config(
@@ -115,8 +116,8 @@ def configured(sizes, steps):
             warmup_steps=2, decay_ratio=0.8, decay_type="linear"
         ),
         training=TrainingConfig(
-            local_batch_size=2,
-            global_batch_size=BATCH,
+            local_batch_size=local,
+            global_batch_size=batch,
             seq_len=LENGTH,
             steps=steps,
             disable_cuda_graphs=True,

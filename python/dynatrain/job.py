@@ -40,7 +40,7 @@ from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
-from .job_memory import is_flat
+from .job_memory import check_between_steps, is_flat
 from .job_nccl import communicators_of
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
@@ -155,6 +155,12 @@ class Job:
     backend: what the bytes of switches travel by, "gloo" or "nccl". With the
         latter state is on the current GPU, and the groups of worlds are for
         tensors there too.
+    beside: False where `build` cannot run beside training, as it changes
+        variables of modules that steps read, such as Megatron-Core's: it runs
+        on the trainer's thread then, which stands at the boundary meanwhile.
+    default_group: in `build` and in steps torch.distributed's default group is
+        that of the world, and `dist.new_group`, `init_device_mesh` and the like
+        make groups of the job's. They are made in `build`, and not later.
     digests: the receiver of every message checks it. more: further keys of
         the request of plans. With memory={"mode": "flat"}, the same on all
         processes, a switch needs no room for both worlds; past its point of no
@@ -186,14 +192,20 @@ class Job:
         backend: str = "gloo",
         cache: str | os.PathLike[str] | None = None,
         digests: bool = True,
+        beside: bool = True,
+        default_group: bool = False,
         **more: Any,
     ) -> None:
         if snapshots < 0:
             raise InvalidError(
                 f"snapshots is {snapshots}, expected a number of steps, or 0"
             )
+        if not beside:
+            check_between_steps(plans_ahead, is_flat(more))
         gpu = communicators_of(backend, is_flat(more))
-        begun = start_of(state, build, store, processes, rank, name)
+        begun = start_of(
+            state, build, store, processes, rank, name, default_group
+        )
         name, folder = begun.root, folder_of(plans, cache)
         self.name = _name(node)
         self.timeout = float(timeout)
@@ -231,6 +243,7 @@ class Job:
             layout_for=layout_for or asked_for,
             snapshots=Snapshots(self.name, snapshots) if snapshots else None,
             log=JobLog(self.name),
+            beside=beside,
         )
         self._ahead = self._planner(name) if plans_ahead else None
         self._notice, self._start = Notice(notice), start
@@ -300,6 +313,7 @@ class Job:
                 self._ask(join=names, layout=self._layout)
             until = time.monotonic() + self.timeout
             while self.world is None:
+                self._build_asked()
                 task = self._native.next(_LOOK)
                 if task is not None:
                     self._do(task)
@@ -368,6 +382,7 @@ class Job:
         while not self._is_over:
             if self._wants_source():
                 self._attempt.read(self.state)
+            self._build_asked()
             task = self._native.next(_LOOK)
             if task is not None:
                 self._do(task)
@@ -478,6 +493,7 @@ class Job:
             if task.what == "swept":
                 self._swept(task)
         self._drop(why)
+        self._forget_world()
         # What says that this process is there has gone before.
         self._watch.close()
         for thread in self._sweeps:
@@ -557,6 +573,11 @@ class Job:
             self._first_seen = self._step
         return self._step > self._first_seen
 
+    def _build_asked(self) -> None:
+        """Of a world for which this thread waits anyway."""
+        if self._attempt is not None and self._attempt.wants_build:
+            self._attempt.build()
+
     def _do(self, task: _C.JobTask) -> None:
         getattr(self, f"_{task.what}")(task)
 
@@ -606,6 +627,7 @@ class Job:
         self._note_decision(attempt)
         with attempt.trace.span("adopt"):
             attempt.adopt()
+            self._forget_world()
             self.state, self.world = attempt.state, attempt.world
             self._step = self._first_step = task.record.first_step
             if self.world is not None and self.world.founded:
@@ -619,6 +641,11 @@ class Job:
         self.counters.recoveries += attempt.is_after_loss
         self._log_committed(attempt)
         self._account(attempt, "committed")
+
+    def _forget_world(self) -> None:
+        """torch.distributed's default group is another's from now on."""
+        if self.world is not None:
+            self.world.forget()
 
     def _log_committed(self, attempt: Attempt) -> None:
         log, world = self._terms.log, self.world
@@ -751,6 +778,7 @@ class Job:
             self._has_left = True
             self._watch.leave()
             self._post.end(_CLOSE_SHARE * self.timeout)
+            self._forget_world()
             self.state = self.world = None
             return
         self.failure = error_of(task.code, task.why)

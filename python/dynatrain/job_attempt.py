@@ -1,9 +1,14 @@
 """One process's work on one attempt of an elastic job to change its world.
 
 `prepare` runs on a thread of its own, beside training: the groups of the new
-world, its objects, the plan, connections and memory. The rest runs on the
-trainer's thread, between two steps: `transfer`, `verify`, and then `adopt` or
-`discard`. Until it is adopted nothing of the old world has changed.
+world, its objects, the plan, connections and memory. The rest runs between two
+steps, while the trainer's thread waits for it: `transfer`, `verify`, and then
+`adopt` or `discard`. Until it is adopted nothing of the old world has changed.
+
+Where the trainer's `build` cannot run beside training (`Terms.beside`), it runs
+on the trainer's thread, while that waits. `prepare` makes only groups then, and
+all that needs the new world's objects is put off until `transfer`. After a loss,
+and where a job begins, the trainer's thread waits while `prepare` runs.
 """
 
 from __future__ import annotations
@@ -23,7 +28,14 @@ from . import _C
 from .board import Board
 from .capture import Piece
 from .connections import Pulse
-from .errors import AbortedError, InvalidError, PeerLostError, code_of
+from .errors import (
+    AbortedError,
+    Error,
+    InvalidError,
+    PeerLostError,
+    code_of,
+    error_of,
+)
 from .farewell import describe
 from .held_parts import regions_of
 from .hollow import local_part, warm_up
@@ -87,6 +99,8 @@ class Terms:
     snapshots: Snapshots | None = None
     log: JobLog = field(default_factory=lambda: JobLog(""))
     layout_for: Callable[[Any, int], Any] = asked_for
+    #: Whether `build` runs beside training.
+    beside: bool = True
 
 
 class Held(State):
@@ -141,6 +155,12 @@ class Attempt:
         # The version of the snapshots that all go back to.
         self._recalled: tuple[int, int] | None = None
         self._is_torn = is_torn
+        # The new world, until it is built.
+        self._coming: JobWorld | None = None
+        # Where the trainer's thread is to build it, and why it could not.
+        self._wants_build = threading.Event()
+        self._is_built = threading.Event()
+        self._fault: BaseException | None = None
         self._snapshot_group: dist.ProcessGroup | None = None
         self.pulse: Pulse | None = None
         #: What this process has spent its time on.
@@ -181,6 +201,13 @@ class Attempt:
         """A process of the world that it leaves is gone, or what all held."""
         record = self._record
         return bool(record.members) and (bool(record.lost) or record.gone)
+
+    @property
+    def _is_put_off(self) -> bool:
+        """Whether the world is built when all stand at the boundary. After a
+        loss, and where a job begins, they wait while it is prepared."""
+        is_planned = bool(self._record.members) and not self.is_after_loss
+        return is_planned and not self._terms.beside
 
     @property
     def lost(self) -> list[str]:
@@ -233,9 +260,12 @@ class Attempt:
         try:
             with self.trace.span("prepare"):
                 if self.stays:
-                    self._build()
-                if self._record.members:
-                    self._connect()
+                    self._begin()
+                if not self._terms.beside:
+                    # Where it stands still, or has what is to be moved.
+                    self._await_source()
+                if not self._is_put_off:
+                    self._make(self._build if self._terms.beside else self._hand_over)
             self._go_on()
         except BaseException as error:
             self._fail(error)
@@ -248,10 +278,43 @@ class Attempt:
             raise AbortedError("the attempt has ended")
 
     def _fail(self, error: BaseException) -> None:
-        kind = describe(error) if code_of(error) == "cancelled" else str(error)
-        self._native.failed(self.number, code_of(error), kind)
+        self._native.failed(self.number, code_of(error), self._said(error))
 
-    def _build(self) -> None:
+    def _said(self, error: BaseException) -> str:
+        is_own = code_of(error) == "cancelled"
+        return describe(error) if is_own else str(error)
+
+    def _make(self, build: Callable[[], None]) -> None:
+        """What the new world holds, and what brings it there."""
+        if self.stays:
+            build()
+        if self._record.members:
+            self._connect()
+
+    def _hand_over(self) -> None:
+        """Lets the trainer's thread build."""
+        self._wants_build.set()
+        while not self._is_built.wait(_LOOK):
+            self._go_on()
+        if self._fault is not None:
+            raise self._fault
+
+    @property
+    def wants_build(self) -> bool:
+        """Whether the trainer's thread, which waits, is to call `build`."""
+        return self._wants_build.is_set() and not self._is_built.is_set()
+
+    def build(self) -> None:
+        """What `prepare` waits for."""
+        try:
+            self._watched(self._build)
+        except Exception as error:
+            self._fault = error
+        finally:
+            self._is_built.set()
+
+    def _begin(self) -> None:
+        """The new world, with the groups that the job itself needs."""
         record, terms = self._record, self._terms
         asked = layout_of(record.target_layout)
         world = JobWorld(
@@ -268,13 +331,17 @@ class Attempt:
         terms.watch.expect(self.number, world, self.pulse)
         if terms.snapshots is not None:
             self._snapshot_group = world.new_host_group()
+        self._coming = world
+
+    def _build(self) -> None:
+        world = self._coming
         with building:
             self._go_on()
             if world.founded:
                 # Later worlds are made on the meta device, and in haste.
                 warm_up()
             with self.trace.span("build"):
-                state = terms.build(world)
+                state = self._terms.build(world)
         world.close()
         if not isinstance(state, State):
             raise InvalidError(
@@ -390,6 +457,8 @@ class Attempt:
 
     def transfer(self, state: State | None) -> None:
         """Moves the bytes; `state` is what the trainer holds now."""
+        if self._is_put_off:
+            self._make_now(state)
         if self.world is not None and self._terms.gpu is not None:
             with self.trace.span("warm up"):
                 self._beside(self.world.warm_up)
@@ -399,6 +468,18 @@ class Attempt:
             self._transfer(state)
         self.moved = self._switch.stats
         self.trace.add_steps(self._switch.steps())
+
+    def _make_now(self, state: State | None) -> None:
+        """What `prepare` does elsewhere, while the trainer stands. A fault of
+        what the trainer builds is one of the switch, as there."""
+        if state is not None:
+            self.read(state)
+        try:
+            self._watched(lambda: self._make(self._build))
+        except Error:
+            raise
+        except Exception as error:
+            raise error_of(code_of(error), self._said(error)) from error
 
     def _transfer(self, state: State | None) -> None:
         if self._held is not None:
@@ -468,6 +549,27 @@ class Attempt:
         if faults:
             raise faults[0]
 
+    def _watched(self, work: Callable[[], None]) -> None:
+        """Something on this thread, whose waits in the new world's groups end
+        with the attempt."""
+        is_over = threading.Event()
+
+        def watch() -> None:
+            while not is_over.wait(_LOOK):
+                if not self._is_under_way():
+                    self._groups.cut()
+                    return
+
+        thread = threading.Thread(
+            target=watch, name="dynatrain-watched", daemon=True
+        )
+        thread.start()
+        try:
+            work()
+        finally:
+            is_over.set()
+            thread.join()
+
     def _is_under_way(self) -> bool:
         record = self._native.record()
         return (
@@ -478,6 +580,8 @@ class Attempt:
 
     def adopt(self) -> None:
         """The new world is the world."""
+        if self.world is not None and self.world.default is not None:
+            self.world.default.enter()
         if self._switch is not None:
             self._switch.install()
         if self._snapshot_group is not None:
@@ -507,6 +611,8 @@ class Attempt:
         # What says that the switch was aborted: all know.
         with contextlib.suppress(RuntimeError):
             self._terms.keys.delete_key(f"{self._prefix}/dynatrain/attempt")
+        if self._coming is not None:
+            self._coming.forget()
         self.world = self.state = self.first = None
         if self.pulse is not None:
             self.pulse.close()
@@ -530,5 +636,5 @@ class Attempt:
         )
 
     def _release(self) -> None:
-        self._held = self._old = None
+        self._held = self._old = self._coming = None
         self._switch = self._snapshot_group = None

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from .capture import Piece
+from .errors import InvalidError
 from .hollow import local_part
 from .state import State
 
@@ -25,6 +26,19 @@ def is_by_page(request: Mapping[str, Any]) -> bool:
     """Whether memory that can go page by page is of use."""
     memory = request.get("memory", {})
     return is_flat(request) and memory.get("granularity", "page") == "page"
+
+
+def check_between_steps(plans_ahead: bool, is_flat: bool) -> None:
+    """Raises where a job is asked for what needs `build` beside training."""
+    for is_asked, what in (
+        (plans_ahead, "plans_ahead=True builds worlds that may come"),
+        (is_flat, "memory of mode flat is given up when all is prepared"),
+    ):
+        if is_asked:
+            raise InvalidError(
+                f"Job: with beside=False nothing is built beside training, "
+                f"but {what}"
+            )
 
 
 def request_for(request: Mapping[str, Any], passes: bool) -> Mapping[str, Any]:

@@ -195,7 +195,10 @@ class PlansAhead:
         )
         with self._building:
             self._go_on(now)
-            return self._build(world)
+            try:
+                return self._build(world)
+            finally:
+                world.forget()
 
     def _recalled(
         self, now: _Round, parties: Sequence[str], gone: str

@@ -13,6 +13,7 @@ from typing import Any, Callable
 
 import torch.distributed as dist
 
+from .default_group import DefaultGroup
 from .errors import InvalidError
 from .job_world import JobWorld
 from .state import State
@@ -23,14 +24,26 @@ ENVIRONMENT = "env://"
 
 class Builder:
     """The trainer's `build`. In the job's first world a process holds what its
-    trainer has made already, where it has."""
+    trainer has made already, where it has. default_group: the world's group is
+    torch.distributed's default one."""
 
     def __init__(
-        self, build: Callable[[JobWorld], State], first: State | None
+        self,
+        build: Callable[[JobWorld], State],
+        first: State | None,
+        default_group: bool = False,
     ) -> None:
         self._build, self._first = build, first
+        self._default_group = default_group
 
     def __call__(self, world: JobWorld) -> State:
+        if not self._default_group:
+            return self._made(world)
+        world.default = DefaultGroup(world)
+        with world.default.here():
+            return self._made(world)
+
+    def _made(self, world: JobWorld) -> State:
         if world.founded and self._first is not None:
             return self._first
         return self._build(world)
@@ -84,6 +97,7 @@ def start_of(
     processes: int | None,
     rank: int | None,
     root: str,
+    default_group: bool,
 ) -> Start:
     """Of the arguments of `Job` that have these names; given: the first."""
     state, place = _sorted_out(given, store)
@@ -101,7 +115,7 @@ def start_of(
             root = f"{root}.{restarts}"
     return Start(
         place,
-        Builder(build, state),
+        Builder(build, state, default_group),
         1 if processes is None else processes,
         rank,
         root,

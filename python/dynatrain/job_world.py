@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 
 from .connections import Pulse
+from .default_group import DefaultGroup
 from .errors import InvalidError
 from .hollow import hollow, paged
 from .job_groups import Groups
@@ -49,6 +50,8 @@ class JobWorld:
         self._by_page = by_page
         self._groups = groups
         self.group = self.new_group(range(self.size))
+        #: Where the trainer wants it to be torch.distributed's.
+        self.default: DefaultGroup | None = None
 
     @property
     def size(self) -> int:
@@ -106,6 +109,11 @@ class JobWorld:
     def warm_up(self) -> None:
         """What first messages on GPUs connect."""
         self._groups.warm_up()
+
+    def forget(self) -> None:
+        """torch.distributed knows of it no more."""
+        if self.default is not None:
+            self.default.forget()
 
     def release(self) -> None:
         """Nobody says anything in it any more."""

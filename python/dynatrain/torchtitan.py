@@ -2,14 +2,16 @@
 
 The trainer builds all it has in its constructor, and has no way to build it
 anew. So a second one is made for the new layout, its state is filled, and the
-first takes over what the second has: train() goes on with it.
+first takes over what the second has: train() goes on with it. `Live` does so
+among processes that stay the same, `Elastic` under a `dynatrain.Job`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -18,26 +20,31 @@ from .planning import plan_between
 from .state import MERGED, SHARED, Arrived, Part, Small, State
 from .world import World
 
+if TYPE_CHECKING:
+    from .job import Job
+    from .job_world import JobWorld
+
 
 class _Progress(Part):
     """The step, and the tokens that all processes together have seen."""
 
     def __init__(self, trainer: Any) -> None:
-        self._trainer = trainer
+        self.trainer = trainer
 
-    def _parts(self) -> int:
-        dims = self._trainer.parallel_dims
+    def parts(self) -> int:
+        """Of the batch, which data parallelism deals out."""
+        dims = self.trainer.parallel_dims
         return dims.get_mesh("batch").size() if dims.dp_enabled else 1
 
     def small(self) -> dict[str, Small]:
-        own = self._trainer.state_dict()
-        own["ntokens_seen"] *= self._parts()
+        own = self.trainer.state_dict()
+        own["ntokens_seen"] *= self.parts()
         return {"": Small(SHARED, own)}
 
     def install(self, arrived: Mapping[str, Arrived]) -> None:
         came = dict(arrived[""].value)
-        came["ntokens_seen"] //= self._parts()
-        self._trainer.load_state_dict(came)
+        came["ntokens_seen"] //= self.parts()
+        self.trainer.load_state_dict(came)
 
 
 class _Loader(Part):
@@ -54,6 +61,20 @@ class _Loader(Part):
 
     def install(self, arrived: Mapping[str, Arrived]) -> None:
         self._loader.load_state_dict(arrived[""].value)
+
+
+def _check_loader(new: Any, before: int) -> None:
+    """Raises where what has been given out before, to so many parts of data
+    parallelism, cannot be given out by a new trainer."""
+    after = _Progress(new).parts()
+    is_dealt = _Loader(_own_loader(new)).small()[""].rule == MERGED
+    if is_dealt and before != after:
+        raise Error(
+            f"{type(_own_loader(new)).__name__} deals data out to {after} "
+            f"parts of data parallelism, the old one to {before}: "
+            "torchtitan cannot change that; expected equally many, or a "
+            "loader whose state is the same on all processes"
+        )
 
 
 def registered(trainer: Any) -> State:
@@ -140,16 +161,7 @@ class Live:
         """Another trainer, without touching the generators."""
         with torch.random.fork_rng():
             new = type(self.trainer)(config)
-        loader = _Loader(_own_loader(new))
-        before = _Progress(self.trainer)._parts()
-        after = _Progress(new)._parts()
-        if loader.small()[""].rule == MERGED and before != after:
-            raise Error(
-                f"{type(new.dataloader).__name__} deals data out to {after} "
-                f"parts of data parallelism, the old one to {before}: "
-                "torchtitan cannot change that; expected equally many, or a "
-                "loader whose state is the same on all processes"
-            )
+        _check_loader(new, _Progress(self.trainer).parts())
         return new
 
     def switch(self, config: Any) -> None:
@@ -162,8 +174,108 @@ class Live:
         with plan.prepare(world, old_state, new_state) as switch:
             switch.transfer()
             switch.commit()
+        self.take_over(new)
+
+    def take_over(self, new: Any) -> None:
+        """train() goes on with what another trainer has."""
         closing = vars(self.trainer).copy()
         self._take(new)
         for name in ("checkpointer", "metrics_processor"):
             if closing.get(name) is not None:
                 closing[name].close()
+
+
+class _Left(SystemExit):
+    """Ends a trainer's train() without an error: what torchtitan wraps it in
+    takes an exit with 0 for its end."""
+
+    code = 0
+
+
+@contextlib.contextmanager
+def _groups_are_the_jobs() -> Iterator[None]:
+    """torchtitan waits for all after the first step of a process, and sets the
+    timeouts of its groups: whoever joins would do so alone, and the timeouts
+    are the job's."""
+    from torchtitan.distributed import utils
+
+    before = utils.set_pg_timeouts
+    utils.set_pg_timeouts = lambda *_, **__: None
+    try:
+        yield
+    finally:
+        utils.set_pg_timeouts = before
+
+
+class Elastic:
+    """A trainer under an elastic job, whose processes come and go::
+
+        elastic = dynatrain.torchtitan.Elastic(lambda world: Trainer(config))
+        job = dynatrain.Job(
+            store, elastic.build, beside=False, default_group=True
+        )
+        with job:
+            elastic.train(job)
+
+    make: makes a trainer for a `JobWorld`, in that world; everything in its
+        config but the parallelism has to be the same in all of them. What
+        stands for the steps of the job is the trainer's step.
+    """
+
+    def __init__(self, make: Callable[[JobWorld], Any]) -> None:
+        self._make = make
+        self._parts: int | None = None
+
+    def build(self, world: JobWorld) -> State:
+        """For `Job`: a trainer, without touching the generators of another."""
+        if world.founded:
+            return registered(self._make(world))
+        with torch.random.fork_rng():
+            new = self._make(world)
+        if self._parts is not None:
+            _check_loader(new, self._parts)
+        return registered(new)
+
+    def train(
+        self, job: Job, boundary: Callable[[Job, int], bool] | None = None
+    ) -> None:
+        """The trainer's own train(), from world to world, until it has taken
+        all of its steps or this process has left.
+
+        boundary: what is called after each step, with the job and the step, in
+        place of `job.boundary(step)`, which it has to call and whose word it
+        gives. With snapshots a step that has failed is taken to `job.recover`.
+        """
+        boundary = boundary or (lambda job, step: job.boundary(step))
+        live = Live(self._entered(job), self._stepper(job, boundary))
+        with _groups_are_the_jobs():
+            while True:
+                try:
+                    return live.trainer.train()
+                except RuntimeError as error:
+                    if not job.recover(error):
+                        return None
+                    self._goes_on(job, live)
+
+    def _stepper(
+        self, job: Job, boundary: Callable[[Job, int], bool]
+    ) -> Callable[[Live], None]:
+        def after_step(live: Live) -> None:
+            epoch = job.world.epoch
+            if not boundary(job, live.trainer.step):
+                raise _Left
+            if job.world.epoch != epoch:
+                self._goes_on(job, live)
+
+        return after_step
+
+    def _entered(self, job: Job) -> Any:
+        """The trainer of the world that the job is in."""
+        progress = job.state.progress
+        self._parts = progress.parts()
+        return progress.trainer
+
+    def _goes_on(self, job: Job, live: Live) -> None:
+        live.take_over(self._entered(job))
+        # Whose steps are counted.
+        job.state.progress.trainer = live.trainer

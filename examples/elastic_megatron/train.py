@@ -1,0 +1,144 @@
+"""One process of an elastic job: Megatron-Core's GPT under tensor, pipeline and
+data parallelism with the distributed optimizer, while processes come and go.
+
+python examples/elastic_megatron/train.py HOST:PORT --processes 4 --layout
+    '{"tp": 2}' --steps 100
+
+Start it as many times as --processes says, and more later: those join while the
+others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "megatron")]
+import cpu  # noqa: E402
+
+BACKEND = cpu.for_megatron()
+
+import dynatrain  # noqa: E402
+import independent  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from dynatrain import megatron  # noqa: E402
+from record import Recorder  # noqa: E402
+from scripted import Script  # noqa: E402
+from trainer import Kind, Sizes, Trainer  # noqa: E402
+
+#: In single precision, so that losses can be compared; 4, 6, 3, 2 and 1
+#: replicas have equal parts of the batch.
+KIND = Kind(half=False, batch=12)
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", metavar="HOST:PORT")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--launch", default="start")
+    parser.add_argument("--layout", type=json.loads, default={})
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--record", help="folder for what each switch moved")
+    parser.add_argument("--script", help="what to ask for, in which world")
+    parser.add_argument("--weights", help="file of the first world's weights")
+    return parser.parse_args()
+
+
+class Training(megatron.Training):
+    """What a switch moves, and the trainer that has it."""
+
+    def __init__(self, trainer, globals):
+        super().__init__(
+            trainer.chunks,
+            trainer.optimizer,
+            trainer.scheduler,
+            globals=globals,
+        )
+        self.trainer = trainer
+
+
+def builder(weights):
+    def build(world):
+        with megatron.Globals.aside() as aside:
+            trainer = Trainer(Sizes(**world.layout), KIND, world.epoch)
+            if world.founded and weights:
+                begin_with(trainer, Path(weights))
+            training = Training(trainer, aside)
+        if world.founded:
+            # Later worlds are entered by the switch.
+            aside.enter()
+        return dynatrain.State(training=training, step=0)
+
+    return build
+
+
+def begin_with(trainer, file):
+    """The weights of another run, or its own for others."""
+    if file.exists():
+        independent.load(trainer, torch.load(file, weights_only=True))
+        return
+    weights = independent.full_weights(trainer)
+    if dist.get_rank() == 0:
+        torch.save(weights, file)
+
+
+def rows(state):
+    """All that this process holds, as Megatron-Core itself says."""
+    trainer = state.training.trainer
+    return independent.rows_of(trainer, independent.place_of(trainer.sizes))
+
+
+def main():
+    args = options()
+    job = dynatrain.Job(
+        args.store,
+        builder(args.weights),
+        layout=args.layout,
+        processes=args.processes,
+        launch=args.launch,
+        timeout=args.timeout,
+        snapshots=args.snapshots,
+        backend=BACKEND,
+        # Megatron-Core makes its groups of the default one, and keeps them in
+        # variables that steps read.
+        default_group=True,
+        beside=False,
+    )
+    recorder, script = Recorder(args.record, rows), Script(args.script)
+    with job:
+        recorder.joined(job)
+        while (state := job.state).step < args.steps:
+            if script.follow(job, state.step):
+                break
+            trainer = state.training.trainer
+            trainer.iteration = state.step
+            try:
+                loss = trainer.step()
+            except RuntimeError as error:
+                if not job.recover(error):
+                    break
+                continue
+            state.step += 1
+            world = job.world
+            print(
+                f"step {state.step} epoch {world.epoch} rank {world.rank} of "
+                f"{world.size} loss {loss!r}",
+                flush=True,
+            )
+            if not recorder.boundary(job, state.step):
+                print(f"left after step {state.step}", flush=True)
+                break
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("default", dynatrain.JobWarning)
+    main()
+    # Gloo's threads may still ask for Python, which would end before them.
+    sys.stdout.flush()
+    os._exit(0)

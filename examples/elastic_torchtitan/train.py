@@ -1,0 +1,124 @@
+"""One process of an elastic job: torchtitan's own trainer with FSDP2 and tensor
+parallelism, while processes come and go.
+
+python examples/elastic_torchtitan/train.py HOST:PORT --processes 4 --layout
+    '{"data_parallel_shard_degree": 4}' --steps 100
+
+Start it as many times as --processes says, and more later: those join while the
+others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
+"""
+
+import argparse
+import json
+import os
+import sys
+import warnings
+from pathlib import Path
+
+EXAMPLES = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "torchtitan")]
+import cpu  # noqa: E402
+
+cpu.for_torchtitan()
+BACKEND = "gloo"
+# Torchrun says which GPU is this process's.
+os.environ.setdefault("LOCAL_RANK", "0")
+
+import dynatrain.torchtitan  # noqa: E402
+import torch  # noqa: E402
+import torch.distributed as dist  # noqa: E402
+from config import configured, start  # noqa: E402
+from record import Recorder  # noqa: E402
+from scripted import Script  # noqa: E402
+from torchtitan.trainer import Trainer  # noqa: E402
+
+#: 4, 3, 2 and 1 parts of data parallelism have equal parts of the batch.
+BATCH, LOCAL = 12, 1
+
+
+def options():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("store", metavar="HOST:PORT")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--launch", default="start")
+    parser.add_argument("--layout", type=json.loads, default={})
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--record", help="folder for what each switch moved")
+    parser.add_argument("--script", help="what to ask for, in which world")
+    return parser.parse_args()
+
+
+class Telling(Trainer):
+    """Sums up the losses of a step; the trainer itself writes them to its log
+    only."""
+
+    own_loss = 0.0
+
+    def forward_backward_step(self, **more):
+        loss = super().forward_backward_step(**more)
+        # Every process of a tensor group has the same loss.
+        self.own_loss += loss.detach().item() / self.parallel_dims.tp
+        return loss
+
+    def train_step(self, batches):
+        self.own_loss = 0.0
+        return super().train_step(batches)
+
+
+def tell(job, step):
+    """The loss of a step, of all processes together."""
+    own = job.state.progress.trainer.own_loss
+    told = torch.tensor(own, dtype=torch.float64)
+    dist.all_reduce(told)
+    world = job.world
+    print(
+        f"step {step} epoch {world.epoch} rank {world.rank} of {world.size} "
+        f"loss {told.item()!r}",
+        flush=True,
+    )
+
+
+def main():
+    args = options()
+
+    def make(world):
+        config = configured(world.layout, args.steps, BATCH, LOCAL)
+        trainer = Telling(config)
+        if world.founded:
+            start(trainer)
+        return trainer
+
+    elastic = dynatrain.torchtitan.Elastic(make)
+    job = dynatrain.Job(
+        args.store,
+        elastic.build,
+        layout=args.layout,
+        processes=args.processes,
+        launch=args.launch,
+        timeout=args.timeout,
+        snapshots=args.snapshots,
+        backend=BACKEND,
+        default_group=True,
+        beside=False,
+    )
+    recorder, script = Recorder(args.record), Script(args.script)
+
+    def boundary(job, step):
+        tell(job, step)
+        if script.follow(job, step):
+            return False
+        return recorder.boundary(job, step)
+
+    with job:
+        recorder.joined(job)
+        elastic.train(job, boundary)
+
+
+if __name__ == "__main__":
+    warnings.simplefilter("default", dynatrain.JobWarning)
+    main()
+    # Gloo's threads may still ask for Python, which would end before them.
+    sys.stdout.flush()
+    os._exit(0)
