@@ -43,7 +43,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "build/python"))
 
-from elastic_job import cpu_seconds  # noqa: E402
+from elastic_job import cpu_of_threads, cpu_seconds  # noqa: E402
 from job_recovery import (  # noqa: E402
     EVERY,
     Training,
@@ -71,13 +71,7 @@ def prepared(rank):
 def cpu_by_thread():
     """CPU seconds: all; of them Gloo's threads; and those that neither train
     nor are Gloo's, which may have ended since."""
-    gloo = 0.0
-    for task in Path("/proc/self/task").iterdir():
-        try:
-            if "gloo" in (task / "comm").read_text():
-                gloo += int((task / "schedstat").read_text().split()[0]) / 1e9
-        except (FileNotFoundError, ProcessLookupError):
-            continue  # it has just ended
+    gloo = sum(used for name, used in cpu_of_threads() if "gloo" in name)
     cpu = time.process_time()
     return {"cpu": cpu, "gloo": gloo, "own": cpu - gloo - time.thread_time()}
 

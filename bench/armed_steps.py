@@ -1,14 +1,15 @@
 """What a job takes of a trainer's steps, beside other steps of the same run.
 
 python bench/armed_steps.py [--pairs 300] [--cycles 250] [--batch 512]
-                            [--trainer layers | gpt | moe]
+                            [--trainer layers | gpt | moe] [--wider 8]
 
 Two processes of one program differ by a percent for as long as they live
 (armed_job.py), and what else the machine does makes two turns of twenty steps
 differ by three. What is looked for is less. So steps are compared with their
 neighbours in the same processes, the trainer of job_recovery.py with ZeRO-1
 over Gloo, one per core, with a job; or, with --trainer, one of
-examples/elastic_gpt, under ZeRO-1 too:
+examples/elastic_gpt, under ZeRO-1 too, whose steps are as short as of no real
+model: --wider multiplies the widths of its matrices:
 
 - *armed*: pairs of steps, one with `boundary` and one without; which comes
   first turns round with each pair. Beside it what is inside `boundary`, as no
@@ -49,6 +50,7 @@ from armed_job import (  # noqa: E402
     job_of,
     prepared,
 )
+from elastic_job import cpu_of_threads  # noqa: E402
 from job_recovery import EVERY, add_size  # noqa: E402
 from torch import distributed as dist  # noqa: E402
 
@@ -66,6 +68,10 @@ def example_of(options):
     if options.trainer not in EXAMPLES:
         return {}
     module, layout = EXAMPLES[options.trainer]
+    gpt = importlib.import_module("gpt")
+    gpt.WIDTH, gpt.HIDDEN = (
+        options.wider * one for one in (gpt.WIDTH, gpt.HIDDEN)
+    )
     return {"build": importlib.import_module(module).build, "layout": layout}
 
 
@@ -103,16 +109,13 @@ def cycles_of(step, boundary, count):
     for _ in range(EVERY - 1):
         timed(step, boundary)
     return [
-        [timed(step, boundary)[0] for _ in range(EVERY)]
-        for _ in range(count)
+        [timed(step, boundary)[0] for _ in range(EVERY)] for _ in range(count)
     ]
 
 
 def loops():
     """How many threads of Gloo's look for messages."""
-    tasks = Path("/proc/self/task").iterdir()
-    names = [(task / "comm").read_text().strip() for task in tasks]
-    return names.count("gloo_tcp_loop")
+    return [name for name, _ in cpu_of_threads()].count("gloo_tcp_loop")
 
 
 def train(port, rank, options, orders, snapshots=0):
@@ -202,6 +205,7 @@ def main():
     parser.add_argument(
         "--trainer", choices=["layers", *EXAMPLES], default="layers"
     )
+    parser.add_argument("--wider", type=int, default=1)
     parser.add_argument("--pairs", type=int, default=300)
     parser.add_argument("--cycles", type=int, default=250)
     parser.add_argument("--timeout", type=float, default=300.0)

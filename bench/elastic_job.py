@@ -2,6 +2,7 @@
 
 Usage: bench/elastic_job.py [--processes 4] [--megabytes 256] [--switches 6]
        [--steps 40]
+       bench/elastic_job.py --of FOLDER
 
 A trainer holds a matrix and its two moments, cut by rows or by columns. Under a
 `dynatrain.Job` it goes from one cut to the other and back, again and again,
@@ -20,9 +21,13 @@ there is nothing to do, and step_us of a step. connections_after: that the steps
 after all switches have made first, in all processes. driver_cpu: CPU seconds
 per second that an idle process's part in the job takes, without Gloo's own
 threads.
+
+With --of: what stands_s and the others are in the traces of another job, such
+as one of examples/elastic_gpt/launch.py --trace FOLDER.
 """
 
 import argparse
+import contextlib
 import json
 import os
 import statistics
@@ -161,13 +166,17 @@ def total(count, group):
     return told.item()
 
 
+def cpu_of_threads():
+    """(name, CPU seconds) of this process's threads; one may end meanwhile."""
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            used = int((task / "schedstat").read_text().split()[0])
+            yield (task / "comm").read_text().strip(), used / 1e9
+
+
 def cpu_seconds():
     """Of all threads but Gloo's, which look for messages in every trainer."""
-    nanoseconds = 0
-    for task in Path("/proc/self/task").iterdir():
-        if "gloo" not in (task / "comm").read_text():
-            nanoseconds += int((task / "schedstat").read_text().split()[0])
-    return nanoseconds / 1e9
+    return sum(used for name, used in cpu_of_threads() if "gloo" not in name)
 
 
 def idle_cost():
@@ -305,7 +314,21 @@ def of_traces(folder):
     }
 
 
+def as_told(traced):
+    """What `of_traces` has found, by the names of the output."""
+    traced = {name: float(f"{value:.3g}") for name, value in traced.items()}
+    return {
+        "stands_s": traced["stands"],
+        "transfer_s": traced["transfer"],
+        "beside_transfer_s": traced["beside"],
+        "phases_s": {name: traced[name] for name in (*PHASES, "no name")},
+    }
+
+
 def main(options):
+    if options.of:
+        print(json.dumps(as_told(of_traces(options.of))))
+        return
     with tempfile.TemporaryDirectory() as folder:
         told = run(options, "job", trace=folder)
         traced = of_traces(Path(folder))
@@ -315,18 +338,15 @@ def main(options):
     told["restart_s"] = went_on - stopped
     told["restart_over_downtime"] = told["restart_s"] / told["downtime_s"]
     told["boundary_over_step"] = told["boundary_us"] / told["step_us"]
-    told["stands_s"], told["transfer_s"] = traced["stands"], traced["transfer"]
-    told["beside_transfer_s"] = traced["beside"]
     told = {name: float(f"{value:.3g}") for name, value in told.items()}
-    told["phases_s"] = {
-        name: float(f"{traced[name]:.3g}") for name in (*PHASES, "no name")
-    }
+    told |= as_told(traced)
     told |= {"processes": options.processes, "megabytes": options.megabytes}
     print(json.dumps(told | {"cores": os.cpu_count()}))
 
 
 def parse_arguments():
     parser = argparse.ArgumentParser()
+    parser.add_argument("--of", type=Path, metavar="FOLDER")
     parser.add_argument("--processes", type=int, default=4)
     parser.add_argument("--megabytes", type=int, default=256)
     parser.add_argument("--switches", type=int, default=6)

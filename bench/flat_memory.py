@@ -10,8 +10,8 @@ staging limit, and has `dt-plan verify` check the flat plan. One row per case
 and limit: the most bytes that a device holds above the larger of its source and
 its destination, the predicted time over that of rollback under the same limit
 and over the lower bound, counts, sizes, and seconds of CPU time to compile (and
-in parts of rollback's) and to verify. Exits with 1 when a plan is refused or a device holds more than the
-limit.
+in parts of rollback's) and to verify. Exits with 1 when a plan is refused or a
+device holds more than the limit.
 
 By tensor, a limit that is too small for the largest tensors is replaced by the
 one that the refusal names; the column "limit" has it.

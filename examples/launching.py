@@ -130,6 +130,14 @@ def keys_left(hosted):
     )
 
 
+def traced(arguments):
+    """What a program is given where its launcher is: --trace FOLDER."""
+    if "--trace" not in arguments:
+        return []
+    at = arguments.index("--trace")
+    return arguments[at : at + 2]
+
+
 def through_worlds(program, folder, layouts, more=()):
     """Runs a program (`scripted.py`, `record.py`) through 4 -> 6 -> 3 -> 4
     processes, in these layouts: two join, three leave, one joins. {step:

@@ -1,6 +1,7 @@
 """Runs a job through 4 -> 6 -> 3 -> 4 processes while it trains, and checks it.
 
 python examples/elastic_gpt/launch.py [--moe | --flat | --lose | --torchrun]
+    [--trace FOLDER]
 
 With --moe: a mixture of experts, whose experts are on as many processes of each
 replica as the layout says.
@@ -28,6 +29,7 @@ from launching import (  # noqa: E402
     keys_left,
     store,
     through_worlds,
+    traced,
 )
 from record import check  # noqa: E402
 
@@ -112,6 +114,7 @@ def main():
         else:
             of_model = ("moe", MOE) if moe else ()
             more = ["--flat"] if "--flat" in sys.argv[1:] else []
+            more += traced(sys.argv)
             steps, keys = elastic(folder, *of_model, more=more)
         compared = None if loses else check(folder / "record")
         (folder / "alone").mkdir()

@@ -44,6 +44,7 @@ def options():
     )
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
+    parser.add_argument("--trace", help="folder for what switches take")
     return parser.parse_args()
 
 
@@ -61,6 +62,7 @@ def main():
         launch=args.launch,
         timeout=args.timeout,
         snapshots=args.snapshots,
+        trace=args.trace,
         memory=FLAT if args.flat else {},
     )
     recorder, script = Recorder(args.record), Script(args.script)

@@ -15,20 +15,20 @@ import sys
 import warnings
 from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "megatron")]
-import cpu  # noqa: E402
+from framework import (  # isort: skip
+    BACKEND,
+    Kind,
+    Sizes,
+    Trainer,
+    independent,
+    megatron,
+)
 
-BACKEND = cpu.for_megatron()
-
-import dynatrain  # noqa: E402
-import independent  # noqa: E402
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-from dynatrain import megatron  # noqa: E402
-from record import Recorder  # noqa: E402
-from scripted import Script  # noqa: E402
-from trainer import Kind, Sizes, Trainer  # noqa: E402
+import dynatrain
+import torch
+import torch.distributed as dist
+from record import Recorder
+from scripted import Script
 
 #: In single precision, so that losses can be compared; 4, 6, 3, 2 and 1
 #: replicas have equal parts of the batch.
@@ -46,6 +46,7 @@ def options():
     parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
+    parser.add_argument("--trace", help="folder for what switches take")
     parser.add_argument("--weights", help="file of the first world's weights")
     return parser.parse_args()
 
@@ -88,6 +89,12 @@ def begin_with(trainer, file):
         torch.save(weights, file)
 
 
+def fitting(layout, size):
+    """What the processes that are left can have of what was asked for."""
+    parts = layout.get("tp", 1) * layout.get("pp", 1)
+    return {} if size % parts else layout
+
+
 def rows(state):
     """All that this process holds, as Megatron-Core itself says."""
     trainer = state.training.trainer
@@ -100,10 +107,12 @@ def main():
         args.store,
         builder(args.weights),
         layout=args.layout,
+        layout_for=fitting,
         processes=args.processes,
         launch=args.launch,
         timeout=args.timeout,
         snapshots=args.snapshots,
+        trace=args.trace,
         backend=BACKEND,
         # Megatron-Core makes its groups of the default one, and keeps them in
         # variables that steps read.

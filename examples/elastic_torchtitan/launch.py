@@ -1,7 +1,7 @@
 """Runs torchtitan's trainer through 4 -> 6 -> 3 -> 4 processes while it trains,
 and checks it.
 
-python examples/elastic_torchtitan/launch.py
+python examples/elastic_torchtitan/launch.py [--trace FOLDER]
 
 FSDP4 -> FSDP3 x TP2 -> FSDP3 -> HSDP 2x2. Two processes join, three leave, one
 joins. Each switch is checked bit for bit, by where torch says that the shards
@@ -17,10 +17,21 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import noise  # noqa: E402
-from launching import Started, keys_left, store, through_worlds  # noqa: E402
+from launching import (  # noqa: E402
+    Started,
+    store,
+    through_worlds,
+    traced,
+)
 from record import check  # noqa: E402
 
-SHARD, REPLICATE = "data_parallel_shard_degree", "data_parallel_replicate_degree"
+#: What all processes import, for who starts them by a fork.
+PRELOAD = ["framework"]
+
+SHARD, REPLICATE = (
+    "data_parallel_shard_degree",
+    "data_parallel_replicate_degree",
+)
 LAYOUTS = [
     {SHARD: 4},
     {SHARD: 3, "tensor_parallel_degree": 2},
@@ -57,7 +68,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         steps, keys = through_worlds(
-            HERE / "train.py", folder, LAYOUTS, STEPS
+            HERE / "train.py", folder, LAYOUTS, [*STEPS, *traced(sys.argv)]
         )
         compared = check(folder / "record")
         runs = [

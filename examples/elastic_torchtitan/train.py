@@ -13,24 +13,14 @@ import json
 import os
 import sys
 import warnings
-from pathlib import Path
 
-EXAMPLES = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(EXAMPLES), str(EXAMPLES / "torchtitan")]
-import cpu  # noqa: E402
+from framework import Trainer, configured, start  # isort: skip
 
-cpu.for_torchtitan()
-BACKEND = "gloo"
-# Torchrun says which GPU is this process's.
-os.environ.setdefault("LOCAL_RANK", "0")
-
-import dynatrain.torchtitan  # noqa: E402
-import torch  # noqa: E402
-import torch.distributed as dist  # noqa: E402
-from config import configured, start  # noqa: E402
-from record import Recorder  # noqa: E402
-from scripted import Script  # noqa: E402
-from torchtitan.trainer import Trainer  # noqa: E402
+import dynatrain.torchtitan
+import torch
+import torch.distributed as dist
+from record import Recorder
+from scripted import Script
 
 #: 4, 3, 2 and 1 parts of data parallelism have equal parts of the batch.
 BATCH, LOCAL = 12, 1
@@ -47,6 +37,7 @@ def options():
     parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
     parser.add_argument("--record", help="folder for what each switch moved")
     parser.add_argument("--script", help="what to ask for, in which world")
+    parser.add_argument("--trace", help="folder for what switches take")
     return parser.parse_args()
 
 
@@ -99,7 +90,8 @@ def main():
         launch=args.launch,
         timeout=args.timeout,
         snapshots=args.snapshots,
-        backend=BACKEND,
+        trace=args.trace,
+        backend="nccl" if torch.cuda.is_available() else "gloo",
         default_group=True,
         beside=False,
     )

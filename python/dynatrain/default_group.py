@@ -1,10 +1,11 @@
 """The world of an elastic job as `torch.distributed` sees it.
 
 Trainers that know one world ask for the default group, and make others of it:
-`dist.new_group`, `init_device_mesh`, Megatron-Core's `initialize_model_parallel`.
-So that they work in a job, c10d is told of the job's world: which group is the
-default one, and that new ones are made by the job, which can cut them. A thread
-that builds a world is in that one, all others are in the world that trains.
+`dist.new_group`, `init_device_mesh`, `initialize_model_parallel` of
+Megatron-Core. So that they work in a job, c10d is told of the job's world:
+which group is the default one, and that new ones are made by the job, which can
+cut them. A thread that builds a world is in that one, all others are in the
+world that trains.
 
 What c10d keeps of groups is in its `_world`, "Experimental extension point to
 override it": what it says of the default group, and of names and tags that are

@@ -40,7 +40,7 @@ from .job_attempt import Attempt, Held, Terms, building
 from .job_launch import Launch
 from .job_log import JobLog
 from .job_losses import LossWatch
-from .job_memory import check_between_steps, is_flat
+from .job_memory import check_beside, is_flat
 from .job_nccl import communicators_of
 from .job_plans import PlansAhead
 from .job_recovery import processes_of
@@ -78,6 +78,13 @@ def _name(node: str | None) -> str:
     """Of this start of this process; `job_snapshots.node_of` reads it."""
     node = node or socket.gethostname()
     return f"{node}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+
+
+def _check_snapshots(every: int) -> None:
+    if every < 0:
+        raise InvalidError(
+            f"snapshots is {every}, expected a number of steps, or 0"
+        )
 
 
 class Job:
@@ -196,12 +203,8 @@ class Job:
         default_group: bool = False,
         **more: Any,
     ) -> None:
-        if snapshots < 0:
-            raise InvalidError(
-                f"snapshots is {snapshots}, expected a number of steps, or 0"
-            )
-        if not beside:
-            check_between_steps(plans_ahead, is_flat(more))
+        _check_snapshots(snapshots)
+        check_beside(beside, plans_ahead, is_flat(more))
         gpu = communicators_of(backend, is_flat(more))
         begun = start_of(
             state, build, store, processes, rank, name, default_group

@@ -7,8 +7,8 @@ steps, while the trainer's thread waits for it: `transfer`, `verify`, and then
 
 Where the trainer's `build` cannot run beside training (`Terms.beside`), it runs
 on the trainer's thread, while that waits. `prepare` makes only groups then, and
-all that needs the new world's objects is put off until `transfer`. After a loss,
-and where a job begins, the trainer's thread waits while `prepare` runs.
+all that needs the new world's objects is put off until `transfer`. After a
+loss, and where a job begins, the trainer's thread waits while `prepare` runs.
 """
 
 from __future__ import annotations
@@ -265,7 +265,8 @@ class Attempt:
                     # Where it stands still, or has what is to be moved.
                     self._await_source()
                 if not self._is_put_off:
-                    self._make(self._build if self._terms.beside else self._hand_over)
+                    here = self._terms.beside
+                    self._make(self._build if here else self._hand_over)
             self._go_on()
         except BaseException as error:
             self._fail(error)

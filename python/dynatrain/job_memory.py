@@ -28,13 +28,14 @@ def is_by_page(request: Mapping[str, Any]) -> bool:
     return is_flat(request) and memory.get("granularity", "page") == "page"
 
 
-def check_between_steps(plans_ahead: bool, is_flat: bool) -> None:
-    """Raises where a job is asked for what needs `build` beside training."""
+def check_beside(beside: bool, plans_ahead: bool, is_flat: bool) -> None:
+    """Raises where a job is asked for what needs `build` beside training, and
+    has it not."""
     for is_asked, what in (
         (plans_ahead, "plans_ahead=True builds worlds that may come"),
         (is_flat, "memory of mode flat is given up when all is prepared"),
     ):
-        if is_asked:
+        if is_asked and not beside:
             raise InvalidError(
                 f"Job: with beside=False nothing is built beside training, "
                 f"but {what}"

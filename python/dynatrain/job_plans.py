@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Callable
 
+import torch
 import torch.distributed as dist
 
 from .board import Board
@@ -35,14 +36,23 @@ if TYPE_CHECKING:
 _LOOK = 0.05
 
 
+_DEVICES = ("cpu", "cuda")
+
+
 class _Imagined:
     """Groups of a world that is not made: nothing travels in them."""
 
     def new(self, ranks: Sequence[int], rank: int) -> dist.ProcessGroup:
         from torch._C._distributed_c10d import FakeProcessGroup
 
-        place = list(ranks).index(rank)
-        return FakeProcessGroup._create_internal(place, len(ranks))
+        place, size = list(ranks).index(rank), len(ranks)
+        group = dist.ProcessGroup(dist.HashStore(), place, size)
+        kind = dist.ProcessGroup.BackendType.CUSTOM
+        group._set_default_backend(kind)
+        nothing = FakeProcessGroup._create_internal(place, size)
+        for device in _DEVICES:
+            group._register_backend(torch.device(device), kind, nothing)
+        return group
 
 
 def can_imagine() -> bool:

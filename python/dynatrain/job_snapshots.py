@@ -375,7 +375,7 @@ class Snapshots:
         own.seal()
         version.copies[self._name] = own
         other = wire.exchange(own, room)
-        is_right = other is None or other.is_right()
+        is_right = other is None or other.has_come()
         if other is not None and is_right:
             version.copies[wire.kept_for] = other
         return wire.all_say(is_right, wire.has_told(layout))

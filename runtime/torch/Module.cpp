@@ -10,6 +10,7 @@
 #include "AbortableBackend.h"
 #include "BytesDigest.h"
 #include "C10dStore.h"
+#include "CopyInto.h"
 #include "Failure.h"
 #include "Interruptible.h"
 #include "JobBinding.h"
@@ -452,6 +453,7 @@ PYBIND11_MODULE(_C, module) {
   bindAbortable(module);
   bindJob(module);
   bindDigest(module);
+  bindCopyInto(module);
   module.def("features", &features);
   module.def("why_no_gpu_codec", &whyNoGpuCodec);
   module.def("allocate_pages", &allocatePages);

@@ -60,14 +60,20 @@ def popen(command, stdout, stderr, env):
 
 def main():
     launcher = sys.argv.pop(1)
-    os.environ["OMP_NUM_THREADS"] = "1"
-    forkserver.set_forkserver_preload(["dynatrain", "torch.distributed"])
     folder = Path(launcher).resolve().parent
-    sys.path[:0] = map(str, (folder, folder.parent))
+    paths = [str(folder), str(folder.parent)]
+    sys.path[:0] = paths
+    # The server of forks knows these by the environment alone.
+    paths += filter(None, [os.environ.get("PYTHONPATH")])
+    os.environ |= {"OMP_NUM_THREADS": "1", "PYTHONPATH": ":".join(paths)}
     import launching
 
     launching.subprocess = SimpleNamespace(Popen=popen)
-    runpy.run_path(launcher)["main"]()
+    names = runpy.run_path(launcher)
+    forkserver.set_forkserver_preload(
+        ["dynatrain", "torch.distributed", *names.get("PRELOAD", [])]
+    )
+    names["main"]()
 
 
 if __name__ == "__main__":

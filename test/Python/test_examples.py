@@ -227,6 +227,33 @@ def test_elastic_gpt(options):
 
 
 @pytest.mark.parametrize(
+    "path",
+    [
+        pytest.param("elastic_megatron", marks=needs("megatron.core")),
+        pytest.param("elastic_torchtitan", marks=needs("torchtitan")),
+    ],
+)
+def test_elastic_frameworks(path):
+    """Trainers of others, with joiners and leavers: every value is checked, and
+    the losses, by the example itself."""
+    printed = launch(f"{path}/launch.py", PYTHONWARNINGS="ignore")
+    assert "worlds of 4 -> 6 -> 3 -> 4 processes" in printed
+    assert re.search(r"all state is right: [1-9]\d+ (values|bytes)", printed)
+    check_losses(printed, 2)
+    keys = re.search(r"keys left: (.*)", printed)[1].split()
+    assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
+
+
+@needs("megatron.core")
+def test_elastic_megatron_loses_a_process():
+    """Its groups are cut, and a layout is found for those that are left."""
+    quiet = {"PYTHONWARNINGS": "ignore"}
+    printed = launch("elastic_megatron/launch.py", "--lose", **quiet)
+    assert "worlds of 4 -> 3 processes" in printed
+    check_losses(printed, 2)
+
+
+@pytest.mark.parametrize(
     ("option", "worlds"),
     [("--lose", "4 -> 3 -> 2"), ("--torchrun", "4 -> 3 -> 4")],
 )
