@@ -167,3 +167,37 @@ def through_worlds(program, folder, layouts, more=()):
     finally:
         job.kill()
     return job.steps(), keys_left(hosted)
+
+
+def staying(program, folder, processes, layout, steps, more=()):
+    """The losses of so many steps of a run that never switches."""
+    folder.mkdir()
+    script = folder / "script.json"
+    script.write_text(json.dumps({1: {"after": steps, "end": True}}))
+    told = _run(program, folder, script, processes, layout, more)
+    return [told[step][2] for step in range(1, steps + 1)]
+
+
+def losing(program, folder, layout, more=()):
+    """{step: (epoch, size, loss)} of a run of four processes, of which one is
+    killed."""
+    script = folder / "script.json"
+    script.write_text(json.dumps({2: {"after": 6, "end": True}}))
+    more = ["--snapshots", "4", *more]
+    return _run(program, folder, script, 4, layout, more, loses=True)
+
+
+def _run(program, folder, script, processes, layout, more, loses=False):
+    job = Started(program, folder, store())
+    try:
+        job.start(
+            processes, "--processes", str(processes),
+            "--layout", json.dumps(layout), "--script", str(script), *more,
+        )  # fmt: skip
+        if loses:
+            job.until(epoch=1, steps=6)
+            job.lose(1)
+        job.join()
+    finally:
+        job.kill()
+    return job.steps()

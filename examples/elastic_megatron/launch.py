@@ -12,7 +12,6 @@ With --lose: a process is killed, TP2 DP2 -> DP3, and what it held comes from a
 snapshot; the steps since then are taken again.
 """
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -20,50 +19,16 @@ from pathlib import Path
 from framework import independent  # isort: skip
 
 import noise
-from launching import Started, store, through_worlds, traced
+from launching import losing, staying, through_worlds, traced
 from record import switches
 
-HERE = Path(__file__).resolve().parent
+PROGRAM = Path(__file__).resolve().parent / "train.py"
 #: What all processes import, for who starts them by a fork.
 PRELOAD = ["framework"]
 
 LAYOUTS = [{"tp": 2}, {"tp": 2}, {}, {"pp": 4}]
 #: (processes, layout) of runs that never switch.
-STAY = [("4", '{"tp": 2}'), ("1", "{}")]
-
-
-def stay(folder, processes, layout, weights, steps):
-    """The losses of a run that never switches."""
-    folder.mkdir()
-    job = Started(HERE / "train.py", folder, store())
-    try:
-        job.start(
-            int(processes), "--processes", processes, "--layout", layout,
-            "--weights", str(weights), "--steps", str(steps),
-        )  # fmt: skip
-        job.join()
-    finally:
-        job.kill()
-    told = job.steps()
-    return [told[step][2] for step in sorted(told)]
-
-
-def losing(folder, more):
-    """{step: (epoch, size, loss)} of a run that loses a process."""
-    script = folder / "script.json"
-    script.write_text(json.dumps({2: {"after": 6, "end": True}}))
-    job = Started(HERE / "train.py", folder, store())
-    try:
-        job.start(
-            4, "--processes", "4", "--layout", json.dumps(LAYOUTS[0]),
-            "--script", str(script), "--snapshots", "4", *more,
-        )  # fmt: skip
-        job.until(epoch=1, steps=6)
-        job.lose(1)
-        job.join()
-    finally:
-        job.kill()
-    return job.steps()
+STAY = [(4, {"tp": 2}), (1, {})]
 
 
 def compared(folder):
@@ -79,18 +44,17 @@ def compared(folder):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        weights = folder / "weights.pt"
-        more = ["--steps", "100000", "--weights", str(weights)]
-        more += traced(sys.argv)
+        # On which the schedule depends; a run ends when its script says so.
+        more = ["--steps", "1000", "--weights", str(folder / "weights.pt")]
         if "--lose" in sys.argv[1:]:
-            steps = losing(folder, more)
+            steps = losing(PROGRAM, folder, LAYOUTS[0], more)
         else:
-            program = HERE / "train.py"
-            steps, keys = through_worlds(program, folder, LAYOUTS, more)
+            seen = [*more, *traced(sys.argv)]
+            steps, keys = through_worlds(PROGRAM, folder, LAYOUTS, seen)
             print(f"all state is right: {compared(folder / 'record')} values")
             print("keys left:", *keys)
         runs = [
-            stay(folder / f"stay-{n}", *one, weights, max(steps))
+            staying(PROGRAM, folder / f"stay-{n}", *one, max(steps), more)
             for n, one in enumerate(STAY)
         ]
     worlds = dict(sorted(told[:2] for told in steps.values()))

@@ -1,25 +1,27 @@
 """Runs torchtitan's trainer through 4 -> 6 -> 3 -> 4 processes while it trains,
 and checks it.
 
-python examples/elastic_torchtitan/launch.py [--trace FOLDER]
+python examples/elastic_torchtitan/launch.py [--lose] [--trace FOLDER]
 
 FSDP4 -> FSDP3 x TP2 -> FSDP3 -> HSDP 2x2. Two processes join, three leave, one
 joins. Each switch is checked bit for bit, by where torch says that the shards
 of a DTensor lie (../record.py); the losses are held against those of runs
 without switches, in two layouts.
+
+With --lose: a process is killed, FSDP4 -> FSDP3, and what it held comes from a
+snapshot; the steps since then are taken again.
 """
 
-import json
 import sys
 import tempfile
 from pathlib import Path
 
-HERE = Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent))
+PROGRAM = Path(__file__).resolve().parent / "train.py"
+sys.path.insert(0, str(PROGRAM.parents[1]))
 import noise  # noqa: E402
 from launching import (  # noqa: E402
-    Started,
-    store,
+    losing,
+    staying,
     through_worlds,
     traced,
 )
@@ -46,41 +48,24 @@ STAY = [(4, {SHARD: 4}), (2, {SHARD: 1, "tensor_parallel_degree": 2})]
 STEPS = ["--steps", "1000"]
 
 
-def stay(folder, processes, layout, steps):
-    """The losses of so many steps of a run that never switches."""
-    folder.mkdir()
-    script = folder / "script.json"
-    script.write_text(json.dumps({1: {"after": steps, "end": True}}))
-    job = Started(HERE / "train.py", folder, store())
-    try:
-        job.start(
-            processes, "--processes", str(processes),
-            "--layout", json.dumps(layout), "--script", str(script), *STEPS,
-        )  # fmt: skip
-        job.join()
-    finally:
-        job.kill()
-    told = job.steps()
-    return [told[step][2] for step in range(1, steps + 1)]
-
-
 def main():
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        steps, keys = through_worlds(
-            HERE / "train.py", folder, LAYOUTS, [*STEPS, *traced(sys.argv)]
-        )
-        compared = check(folder / "record")
+        if "--lose" in sys.argv[1:]:
+            steps = losing(PROGRAM, folder, LAYOUTS[0], STEPS)
+        else:
+            more = [*STEPS, *traced(sys.argv)]
+            steps, keys = through_worlds(PROGRAM, folder, LAYOUTS, more)
+            print(f"all state is right: {check(folder / 'record')} bytes")
+            print("keys left:", *keys)
         runs = [
-            stay(folder / f"stay-{n}", *one, max(steps))
+            staying(PROGRAM, folder / f"stay-{n}", *one, max(steps), STEPS)
             for n, one in enumerate(STAY)
         ]
     worlds = dict(sorted(told[:2] for told in steps.values()))
     print("worlds of", " -> ".join(map(str, worlds.values())), "processes")
-    print(f"all state is right: {compared} bytes compared")
     assert sorted(steps) == list(range(1, max(steps) + 1)), steps
     print(noise.compare([steps[n][2] for n in sorted(steps)], runs))
-    print("keys left:", *keys)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
 
 import argparse
 import json
+import math
 import os
 import sys
 import warnings
@@ -58,6 +59,13 @@ class Telling(Trainer):
         return super().train_step(batches)
 
 
+def fitting(layout, size):
+    """What the processes that are left can have of what was asked for."""
+    if math.prod(layout.values()) == size:
+        return layout
+    return {"data_parallel_shard_degree": size}
+
+
 def tell(job, step):
     """The loss of a step, of all processes together."""
     own = job.state.progress.trainer.own_loss
@@ -86,6 +94,7 @@ def main():
         args.store,
         elastic.build,
         layout=args.layout,
+        layout_for=fitting,
         processes=args.processes,
         launch=args.launch,
         timeout=args.timeout,

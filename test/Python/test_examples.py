@@ -226,13 +226,16 @@ def test_elastic_gpt(options):
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
-@pytest.mark.parametrize(
+of_frameworks = pytest.mark.parametrize(
     "path",
     [
         pytest.param("elastic_megatron", marks=needs("megatron.core")),
         pytest.param("elastic_torchtitan", marks=needs("torchtitan")),
     ],
 )
+
+
+@of_frameworks
 def test_elastic_frameworks(path):
     """Trainers of others, with joiners and leavers: every value is checked, and
     the losses, by the example itself."""
@@ -244,11 +247,11 @@ def test_elastic_frameworks(path):
     assert len(keys) == 2 and keys[0] == "dynatrain/job", keys
 
 
-@needs("megatron.core")
-def test_elastic_megatron_loses_a_process():
-    """Its groups are cut, and a layout is found for those that are left."""
+@of_frameworks
+def test_elastic_frameworks_lose_a_process(path):
+    """Their groups are cut, and a layout is found for those that are left."""
     quiet = {"PYTHONWARNINGS": "ignore"}
-    printed = launch("elastic_megatron/launch.py", "--lose", **quiet)
+    printed = launch(f"{path}/launch.py", "--lose", **quiet)
     assert "worlds of 4 -> 3 processes" in printed
     check_losses(printed, 2)
 
