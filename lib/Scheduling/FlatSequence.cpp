@@ -62,15 +62,16 @@ private:
   /// of which only `ofNow` changes, with what is done of its devices.
   struct Choice {
     Due due;
-    std::vector<Effect> changes;
+    const Block *block = nullptr;
   };
   struct Cost {
     double ofNow = 0, ofAll = 0;
     double ofItself = 0; // infinite: the place of a choice is free
   };
-  /// One of the changes of a choice, both by where they stand.
+  /// What a choice changes of a device.
   struct Touch {
-    uint32_t choice, change;
+    uint32_t choice; // its place
+    Bytes change;
   };
 
   void index();
@@ -147,28 +148,27 @@ void Sequencer::add(const Due &due) {
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
   Cost cost;
-  choices[at] = {due, block.effects};
-  std::vector<Effect> &changes = choices[at].changes;
-  for (uint32_t number = 0; number < changes.size(); ++number) {
-    Effect &effect = changes[number];
+  choices[at] = {due, &block};
+  for (const Effect &effect : block.effects) {
     const Bytes &all = total[effect.device], &now = sofar[effect.device];
+    Touch touch = {uint32_t(at), effect.bytes};
     for (size_t i = 0; i < all.size(); ++i) {
-      double &change = effect.bytes[i];
+      double &change = touch.change[i];
       change = change * members - all[i] * step;
       cost.ofNow += now[i] * change;
       cost.ofAll += all[i] * change;
       cost.ofItself += change * change;
     }
-    touches[effect.device].push_back({uint32_t(at), number});
+    touches[effect.device].push_back(touch);
   }
   costs[at] = cost;
-  numChanges += changes.size();
+  numChanges += block.effects.size();
 }
 
 Sequencer::Due Sequencer::take(size_t at) {
-  numChanges -= choices[at].changes.size();
-  for (const Effect &change : choices[at].changes) {
-    std::vector<Touch> &own = touches[change.device];
+  numChanges -= choices[at].block->effects.size();
+  for (const Effect &effect : choices[at].block->effects) {
+    std::vector<Touch> &own = touches[effect.device];
     auto found = std::find_if(own.begin(), own.end(), [&](const Touch &touch) {
       return touch.choice == at;
     });
@@ -213,14 +213,14 @@ void Sequencer::apply(const Due &due) {
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   for (const Effect &effect : block.effects) {
-    for (size_t i = 0; i < effect.bytes.size(); ++i)
-      sofar[effect.device][i] += effect.bytes[i] * members;
-    for (auto [at, which] : touches[effect.device]) {
-      const Effect &change = choices[at].changes[which];
-      double ofNow = costs[at].ofNow;
-      for (size_t i = 0; i < effect.bytes.size(); ++i)
-        ofNow += effect.bytes[i] * members * change.bytes[i];
-      costs[at].ofNow = ofNow;
+    Bytes done = effect.bytes;
+    for (size_t i = 0; i < done.size(); ++i)
+      sofar[effect.device][i] += done[i] *= members;
+    for (const Touch &touch : touches[effect.device]) {
+      double ofNow = costs[touch.choice].ofNow;
+      for (size_t i = 0; i < done.size(); ++i)
+        ofNow += done[i] * touch.change[i];
+      costs[touch.choice].ofNow = ofNow;
     }
   }
   bytes += block.bytes * members;

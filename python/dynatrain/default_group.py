@@ -55,7 +55,7 @@ class DefaultGroup:
     @contextlib.contextmanager
     def here(self) -> Iterator[None]:
         """For this thread it is the default group."""
-        before = getattr(_thread, "entered", None)
+        before = _thread.entered
         _thread.entered = self
         try:
             yield

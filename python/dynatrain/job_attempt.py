@@ -1,9 +1,9 @@
 """One process's work on one attempt of an elastic job to change its world.
 
 `prepare` runs on a thread of its own, beside training: the groups of the new
-world, its objects, the plan, connections and memory. The rest runs between two
-steps, while the trainer's thread waits for it: `transfer`, `verify`, and then
-`adopt` or `discard`. Until it is adopted nothing of the old world has changed.
+world, its objects, the plan, connections and memory. The rest runs on the
+trainer's thread, between two steps: `transfer`, `verify`, and then `adopt` or
+`discard`. Until it is adopted nothing of the old world has changed.
 
 Where the trainer's `build` cannot run beside training (`Terms.beside`), it runs
 on the trainer's thread, while that waits. `prepare` makes only groups then, and
@@ -309,8 +309,10 @@ class Attempt:
         """What `prepare` waits for."""
         try:
             self._watched(self._build)
-        except Exception as error:
+        except BaseException as error:
             self._fault = error
+            if not isinstance(error, Exception):
+                raise
         finally:
             self._is_built.set()
 

@@ -97,7 +97,7 @@ def start_of(
     processes: int | None,
     rank: int | None,
     root: str,
-    default_group: bool,
+    default_group: bool = False,
 ) -> Start:
     """Of the arguments of `Job` that have these names; given: the first."""
     state, place = _sorted_out(given, store)

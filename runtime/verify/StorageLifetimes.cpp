@@ -6,6 +6,7 @@
 #include "dtrt/format/Text.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace dtrt {
 
@@ -36,6 +37,74 @@ bool forEachMember(const Segment &segment, unsigned numLeading, Fn fn) {
 
 } // namespace
 
+//===----------------------------------------------------------------------===//
+// Events of a shard
+//===----------------------------------------------------------------------===//
+
+std::vector<int64_t> StorageLifetimes::Events::member(size_t at) const {
+  auto first = members.begin() + ptrdiff_t(at * rank);
+  return {first, first + ptrdiff_t(rank)};
+}
+
+StorageLifetimes::Events::Run StorageLifetimes::Events::of(size_t at) const {
+  return {events.data() + (at > 0 ? ends[at - 1] : 0),
+          events.data() + ends[at]};
+}
+
+StorageLifetimes::Events::Run
+StorageLifetimes::Events::find(const std::vector<int64_t> &member) const {
+  size_t lo = 0, hi = numMembers();
+  while (lo < hi) {
+    size_t middle = lo + (hi - lo) / 2;
+    const int64_t *there = members.data() + middle * rank;
+    if (std::lexicographical_compare(there, there + rank, member.begin(),
+                                     member.end()))
+      lo = middle + 1;
+    else
+      hi = middle;
+  }
+  if (lo == numMembers() ||
+      !std::equal(member.begin(), member.end(), members.data() + lo * rank))
+    return {nullptr, nullptr};
+  return of(lo);
+}
+
+void StorageLifetimes::Events::add(const std::vector<int64_t> &member,
+                                   const Event &event) {
+  rank = member.size();
+  members.insert(members.end(), member.begin(), member.end());
+  events.push_back(event);
+}
+
+void StorageLifetimes::Events::sort() {
+  std::vector<size_t> order(events.size());
+  std::iota(order.begin(), order.end(), size_t(0));
+  auto start = [&](size_t at) { return members.data() + at * rank; };
+  std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    auto [one, other] =
+        std::mismatch(start(a), start(a) + rank, start(b), start(b) + rank);
+    if (one != start(a) + rank)
+      return *one < *other;
+    return std::tie(events[a].range.lo, events[a].instruction) <
+           std::tie(events[b].range.lo, events[b].instruction);
+  });
+  std::vector<int64_t> theirs;
+  std::vector<Event> sorted;
+  for (size_t at : order) {
+    if (sorted.empty() || !std::equal(start(at), start(at) + rank,
+                                      theirs.end() - ptrdiff_t(rank))) {
+      theirs.insert(theirs.end(), start(at), start(at) + rank);
+      ends.push_back(0);
+    }
+    sorted.push_back(events[at]);
+    ends.back() = sorted.size();
+  }
+  members = std::move(theirs);
+  events = std::move(sorted);
+}
+
+//===----------------------------------------------------------------------===//
+
 StorageLifetimes::StorageLifetimes(const PlanCommon &common,
                                    const RankProgram &program, Steps &steps)
     : common(common), program(program), steps(steps) {
@@ -48,19 +117,14 @@ StorageLifetimes::StorageLifetimes(const PlanCommon &common,
       for (unsigned state : statesOf(segment.states)) {
         Events &list = events[{segment.side, segment.shard, state}];
         forEachMember(segment, family.numLeading(), [&](const auto &member) {
-          list[member].push_back(event);
+          list.add(member, event);
           return !steps.take();
         });
       }
     }
   }
   for (auto &[key, list] : events)
-    for (auto &[member, ranges] : list)
-      std::sort(ranges.begin(), ranges.end(),
-                [](const Event &a, const Event &b) {
-                  return std::tie(a.range.lo, a.instruction) <
-                         std::tie(b.range.lo, b.instruction);
-                });
+    list.sort();
 }
 
 /// Calls fn(instruction) for what comes or goes of the storage that the box
@@ -71,12 +135,12 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
   const auto &shards =
       box.side == Side::Source ? program.source : program.destination;
   Interval hull = storageHull(family, shards[box.shard], box);
-  auto visit = [&](const std::vector<Event> &ranges) {
+  auto visit = [&](Events::Run ranges) {
     // Ranges that no other overlaps end in the order in which they start.
-    auto at = std::partition_point(
-        ranges.begin(), ranges.end(),
+    const Event *at = std::partition_point(
+        ranges.first, ranges.second,
         [&](const Event &event) { return event.range.hi <= hull.lo; });
-    for (; at != ranges.end() && at->range.lo < hull.hi; ++at)
+    for (; at != ranges.second && at->range.lo < hull.hi; ++at)
       if (!steps.take() || fn(at->instruction))
         return true;
     return false;
@@ -87,9 +151,7 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
     if (list == events.end())
       continue;
     if (forEachMember(box, family.numLeading(), [&](const auto &member) {
-          auto own = list->second.find(member);
-          return !steps.take() ||
-                 (own != list->second.end() && visit(own->second));
+          return !steps.take() || visit(list->second.find(member));
         }))
       return;
   }
@@ -124,15 +186,17 @@ Status StorageLifetimes::checkOnce() const {
     const auto &shards =
         side == Side::Source ? program.source : program.destination;
     const Family &family = common.families[shards[shard].family];
-    for (const auto &[member, ranges] : list)
-      for (size_t i = 1; i < ranges.size(); ++i)
-        if (ranges[i].range.lo < ranges[i - 1].range.hi)
-          return makeError("tensor '", tensorOf(family, member), "' state '",
-                           shortened(family.states[state].name), "' is ",
+    for (size_t i = 0; i < list.numMembers(); ++i) {
+      auto [first, end] = list.of(i);
+      for (const Event *at = first; at + 1 < end; ++at)
+        if (at[1].range.lo < at->range.hi)
+          return makeError("tensor '", tensorOf(family, list.member(i)),
+                           "' state '", shortened(family.states[state].name),
+                           "' is ",
                            side == Side::Source ? "released" : "created",
-                           " twice, by instructions ",
-                           ranges[i - 1].instruction, " and ",
-                           ranges[i].instruction);
+                           " twice, by instructions ", at->instruction, " and ",
+                           at[1].instruction);
+    }
   }
   return {};
 }

@@ -32,8 +32,25 @@ private:
     Interval range;
     uint32_t instruction = 0;
   };
-  /// By member, in the order of their ranges.
-  using Events = std::map<std::vector<int64_t>, std::vector<Event>>;
+  /// Those of one shard and state, by member and then in the order of their
+  /// ranges. Looks are many: nothing of it is a piece of memory by itself.
+  struct Events {
+    using Run = std::pair<const Event *, const Event *>;
+
+    size_t numMembers() const { return ends.size(); }
+    std::vector<int64_t> member(size_t at) const;
+    Run of(size_t at) const;
+    /// None where the member has none.
+    Run find(const std::vector<int64_t> &member) const;
+    void add(const std::vector<int64_t> &member, const Event &event);
+    /// All have been added; `find` may be asked.
+    void sort();
+
+    size_t rank = 0;              // of members
+    std::vector<int64_t> members; // `rank` numbers each
+    std::vector<size_t> ends;     // where the events of each end
+    std::vector<Event> events;
+  };
   using Key = std::tuple<Side, uint32_t, unsigned>; // shard, state
 
   template <typename Fn> void forEachEvent(const Segment &box, Fn fn) const;
