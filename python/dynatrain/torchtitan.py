@@ -252,6 +252,8 @@ class Elastic:
             while True:
                 try:
                     return live.trainer.train()
+                except Error:
+                    raise  # it is the job's word, not a step that has failed
                 except RuntimeError as error:
                     if not job.recover(error):
                         return None
