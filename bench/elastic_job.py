@@ -54,7 +54,7 @@ COLUMNS = 4096
 TIMEOUT = 120.0
 IDLE_SECONDS = 5.0
 # What a trainer that stands waits for, beside the transfer, by its trace.
-PHASES = ("verify", "decide", "adopt")
+PHASES = ("build", "plan", "verify", "decide", "adopt")
 
 
 class Matrix(dynatrain.Part):
@@ -279,11 +279,13 @@ def run(options, role, **more):
 
 
 def in_seconds(events, name):
-    """Of all spans of that name, by process."""
+    """Of all spans of that name, by process; those alone that begin while its
+    trainer stands: a world is mostly built and planned before."""
+    since = {one["pid"]: one["ts"] for one in events if one["name"] == "stands"}
     found = {}
     for event in events:
-        if event["name"] == name:
-            process = event["pid"]
+        process = event["pid"]
+        if event["name"] == name and event["ts"] >= since.get(process, 0):
             found[process] = found.get(process, 0) + event["dur"] / 1e6
     return found
 

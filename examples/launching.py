@@ -10,6 +10,7 @@ import time
 from datetime import timedelta
 from pathlib import Path
 
+import noise
 import torch.distributed as dist
 
 #: Seconds of any wait in the job, and for it: far more than any takes.
@@ -201,3 +202,17 @@ def _run(program, folder, script, processes, layout, more, loses=False):
     finally:
         job.kill()
     return job.steps()
+
+
+def held_against(program, folder, steps, stay, more=()):
+    """Prints through which worlds a run has gone that took these steps, and how
+    its losses differ from those of runs that never switch; stay: (processes,
+    layout) of each."""
+    runs = [
+        staying(program, folder / f"stay-{n}", *one, max(steps), more)
+        for n, one in enumerate(stay)
+    ]
+    worlds = dict(sorted(told[:2] for told in steps.values()))
+    print("worlds of", " -> ".join(map(str, worlds.values())), "processes")
+    assert sorted(steps) == list(range(1, max(steps) + 1)), steps
+    print(noise.compare([steps[n][2] for n in sorted(steps)], runs))

@@ -1,6 +1,24 @@
-"""What the first process of an elastic job's worlds asks for, out of a file."""
+"""What the programs of elastic examples are told: their options, and what the
+first process of each world is to ask for, out of a file."""
 
+import argparse
 import json
+
+
+def options_of(doc):
+    """A parser of the options that they have in common; doc: the program's."""
+    parser = argparse.ArgumentParser(description=doc.splitlines()[0])
+    parser.add_argument("store", metavar="HOST:PORT")
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--launch", default="start")
+    parser.add_argument("--layout", type=json.loads)
+    parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--timeout", type=float, default=120)
+    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
+    parser.add_argument("--record", help="folder for what each switch moved")
+    parser.add_argument("--script", help="what to ask for, in which world")
+    parser.add_argument("--trace", help="folder for what switches take")
+    return parser
 
 
 class Script:

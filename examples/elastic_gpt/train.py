@@ -7,8 +7,6 @@ Start it as many times as --processes says, and more later: those join while the
 others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
 """
 
-import argparse
-import json
 import os
 import sys
 import time
@@ -22,29 +20,19 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import moe  # noqa: E402
 import trainer  # noqa: E402
 from record import Recorder  # noqa: E402
-from scripted import Script  # noqa: E402
+from scripted import Script, options_of  # noqa: E402
 
 MODELS = {"gpt": trainer.build, "moe": moe.build}
 FLAT = {"mode": "flat", "granularity": "tensor", "staging": "4MiB"}
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("store", metavar="HOST:PORT")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--launch", default="start")
-    parser.add_argument("--layout", type=json.loads)
+    parser = options_of(__doc__)
     parser.add_argument("--model", choices=MODELS, default="gpt")
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--timeout", type=float, default=120)
     parser.add_argument("--rest", type=float, default=0, metavar="SECONDS")
-    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
     parser.add_argument(
         "--flat", action="store_true", help="no room for both worlds"
     )
-    parser.add_argument("--record", help="folder for what each switch moved")
-    parser.add_argument("--script", help="what to ask for, in which world")
-    parser.add_argument("--trace", help="folder for what switches take")
     return parser.parse_args()
 
 

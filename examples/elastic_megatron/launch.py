@@ -18,8 +18,7 @@ from pathlib import Path
 
 from framework import independent  # isort: skip
 
-import noise
-from launching import losing, staying, through_worlds, traced
+from launching import held_against, losing, through_worlds, traced
 from record import switches
 
 PROGRAM = Path(__file__).resolve().parent / "train.py"
@@ -53,14 +52,7 @@ def main():
             steps, keys = through_worlds(PROGRAM, folder, LAYOUTS, seen)
             print(f"all state is right: {compared(folder / 'record')} values")
             print("keys left:", *keys)
-        runs = [
-            staying(PROGRAM, folder / f"stay-{n}", *one, max(steps), more)
-            for n, one in enumerate(STAY)
-        ]
-    worlds = dict(sorted(told[:2] for told in steps.values()))
-    print("worlds of", " -> ".join(map(str, worlds.values())), "processes")
-    assert sorted(steps) == list(range(1, max(steps) + 1)), steps
-    print(noise.compare([steps[n][2] for n in sorted(steps)], runs))
+        held_against(PROGRAM, folder, steps, STAY, more)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ Start it as many times as --processes says, and more later: those join while the
 others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
 """
 
-import argparse
-import json
 import os
 import sys
 import warnings
@@ -28,7 +26,7 @@ import dynatrain
 import torch
 import torch.distributed as dist
 from record import Recorder
-from scripted import Script
+from scripted import Script, options_of
 
 #: In single precision, so that losses can be compared; 4, 6, 3, 2 and 1
 #: replicas have equal parts of the batch.
@@ -36,17 +34,7 @@ KIND = Kind(half=False, batch=12)
 
 
 def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("store", metavar="HOST:PORT")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--launch", default="start")
-    parser.add_argument("--layout", type=json.loads, default={})
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--timeout", type=float, default=120)
-    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
-    parser.add_argument("--record", help="folder for what each switch moved")
-    parser.add_argument("--script", help="what to ask for, in which world")
-    parser.add_argument("--trace", help="folder for what switches take")
+    parser = options_of(__doc__)
     parser.add_argument("--weights", help="file of the first world's weights")
     return parser.parse_args()
 

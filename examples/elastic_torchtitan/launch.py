@@ -18,10 +18,9 @@ from pathlib import Path
 
 PROGRAM = Path(__file__).resolve().parent / "train.py"
 sys.path.insert(0, str(PROGRAM.parents[1]))
-import noise  # noqa: E402
 from launching import (  # noqa: E402
+    held_against,
     losing,
-    staying,
     through_worlds,
     traced,
 )
@@ -58,14 +57,7 @@ def main():
             steps, keys = through_worlds(PROGRAM, folder, LAYOUTS, more)
             print(f"all state is right: {check(folder / 'record')} bytes")
             print("keys left:", *keys)
-        runs = [
-            staying(PROGRAM, folder / f"stay-{n}", *one, max(steps), STEPS)
-            for n, one in enumerate(STAY)
-        ]
-    worlds = dict(sorted(told[:2] for told in steps.values()))
-    print("worlds of", " -> ".join(map(str, worlds.values())), "processes")
-    assert sorted(steps) == list(range(1, max(steps) + 1)), steps
-    print(noise.compare([steps[n][2] for n in sorted(steps)], runs))
+        held_against(PROGRAM, folder, steps, STAY, STEPS)
 
 
 if __name__ == "__main__":

@@ -8,8 +8,6 @@ Start it as many times as --processes says, and more later: those join while the
 others train. launch.py does so, 4 -> 6 -> 3 -> 4 processes.
 """
 
-import argparse
-import json
 import math
 import os
 import sys
@@ -21,25 +19,10 @@ import dynatrain.torchtitan
 import torch
 import torch.distributed as dist
 from record import Recorder
-from scripted import Script
+from scripted import Script, options_of
 
 #: 4, 3, 2 and 1 parts of data parallelism have equal parts of the batch.
 BATCH, LOCAL = 12, 1
-
-
-def options():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("store", metavar="HOST:PORT")
-    parser.add_argument("--processes", type=int, default=1)
-    parser.add_argument("--launch", default="start")
-    parser.add_argument("--layout", type=json.loads, default={})
-    parser.add_argument("--steps", type=int, default=100)
-    parser.add_argument("--timeout", type=float, default=120)
-    parser.add_argument("--snapshots", type=int, default=0, metavar="STEPS")
-    parser.add_argument("--record", help="folder for what each switch moved")
-    parser.add_argument("--script", help="what to ask for, in which world")
-    parser.add_argument("--trace", help="folder for what switches take")
-    return parser.parse_args()
 
 
 class Telling(Trainer):
@@ -80,7 +63,7 @@ def tell(job, step):
 
 
 def main():
-    args = options()
+    args = options_of(__doc__).parse_args()
 
     def make(world):
         config = configured(world.layout, args.steps, BATCH, LOCAL)
