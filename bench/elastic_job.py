@@ -301,7 +301,10 @@ def of_traces(folder):
         if not stands:
             continue  # that has founded the job
         parts = {one: in_seconds(events, one) for one in ("transfer", *PHASES)}
-        parts = {p: dict.fromkeys(stands, 0) | v for p, v in parts.items()}
+        parts = {
+            part: {p: seconds.get(p, 0) for p in stands}
+            for part, seconds in parts.items()
+        }
         beside = {p: stands[p] - parts["transfer"][p] for p in stands}
         named = {p: sum(parts[one][p] for one in PHASES) for p in stands}
         slowest = {one: max(values.values()) for one, values in parts.items()}

@@ -155,6 +155,13 @@ def for_megatron():
     return "gloo"
 
 
+def of_thread():
+    """As for the thread that has called `for_megatron`, for another one."""
+    if torch.cuda.is_available():
+        return contextlib.nullcontext()
+    return _OnCpu()
+
+
 def _cpu_names():
     """torch.cpu with the questions that torchtitan asks of a device."""
     import torch._utils

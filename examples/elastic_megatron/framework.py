@@ -10,5 +10,14 @@ import cpu  # noqa: E402
 BACKEND = cpu.for_megatron()
 
 import independent  # noqa: E402, F401
+import trainer  # noqa: E402
 from dynatrain import megatron  # noqa: E402, F401
-from trainer import Kind, Sizes, Trainer  # noqa: E402, F401
+from trainer import Kind, Sizes  # noqa: E402, F401
+
+
+class Trainer(trainer.Trainer):
+    """Made on any thread."""
+
+    def __init__(self, *how, **more):
+        with cpu.of_thread():
+            super().__init__(*how, **more)

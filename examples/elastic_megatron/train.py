@@ -42,26 +42,32 @@ def options():
 class Training(megatron.Training):
     """What a switch moves, and the trainer that has it."""
 
-    def __init__(self, trainer, globals):
+    def __init__(self, trainer, globals, seed):
         super().__init__(
             trainer.chunks,
             trainer.optimizer,
             trainer.scheduler,
             globals=globals,
+            seed=seed,
         )
         self.trainer = trainer
 
 
 def builder(weights):
     def build(world):
-        with megatron.Globals.aside() as aside:
-            trainer = Trainer(Sizes(**world.layout), KIND, world.epoch)
-            if world.founded and weights:
+        sizes, seed = Sizes(**world.layout), world.epoch
+        if not world.founded:
+            # The switch brings weights and generators, and enters the world.
+            with megatron.Globals.of_thread() as own:
+                trainer = Trainer(sizes, KIND, seed=None)
+                training = Training(trainer, own, seed)
+            return dynatrain.State(training=training, step=0)
+        with megatron.Globals.aside() as own:
+            trainer = Trainer(sizes, KIND, seed)
+            if weights:
                 begin_with(trainer, Path(weights))
-            training = Training(trainer, aside)
-        if world.founded:
-            # Later worlds are entered by the switch.
-            aside.enter()
+            training = Training(trainer, own, seed)
+        own.enter()
         return dynatrain.State(training=training, step=0)
 
     return build
@@ -102,10 +108,8 @@ def main():
         snapshots=args.snapshots,
         trace=args.trace,
         backend=BACKEND,
-        # Megatron-Core makes its groups of the default one, and keeps them in
-        # variables that steps read.
+        # Of which Megatron-Core makes its groups.
         default_group=True,
-        beside=False,
     )
     recorder, script = Recorder(args.record, rows), Script(args.script)
     with job:

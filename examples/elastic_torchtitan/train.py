@@ -85,7 +85,6 @@ def main():
         trace=args.trace,
         backend="nccl" if torch.cuda.is_available() else "gloo",
         default_group=True,
-        beside=False,
     )
     recorder, script = Recorder(args.record), Script(args.script)
 

@@ -188,7 +188,8 @@ def _forward(batches, model):
 
 
 class Trainer:
-    """The objects of one world."""
+    """The objects of one world. seed: of weights and generators; None: others
+    give these."""
 
     def __init__(self, sizes, kind, seed=1234):
         self.sizes, self.kind, self.iteration = sizes, kind, 0
@@ -205,8 +206,9 @@ class Trainer:
             1,
             parallel_state.get_data_parallel_world_size(),
         )
-        torch.manual_seed(seed)
-        model_parallel_cuda_manual_seed(seed)
+        if seed is not None:
+            torch.manual_seed(seed)
+            model_parallel_cuda_manual_seed(seed)
         config = _config(sizes, kind)
         self.chunks = [_chunk(config, kind)]
         self.optimizer = _optimizer(self.chunks, kind)

@@ -163,7 +163,7 @@ class Job:
         latter state is on the current GPU, and the groups of worlds are for
         tensors there too.
     beside: False where `build` cannot run beside training, as it changes
-        variables of modules that steps read, such as Megatron-Core's: it runs
+        variables of modules that steps read, or draws random numbers: it runs
         on the trainer's thread then, which stands at the boundary meanwhile.
     default_group: in `build` and in steps torch.distributed's default group is
         that of the world, and `dist.new_group`, `init_device_mesh` and the like

@@ -10,10 +10,8 @@ docs/Trainers.md and probed for, not asked of a version.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,86 +21,13 @@ import torch
 from .capture import Piece
 from .capture.megatron import box_of, parts_of, sharded_entries
 from .errors import Error, TensorError
+from .megatron_globals import Globals
 from .optimizer import FreshState, Key, counters, fresh_state, training_state
 from .state import MERGED, PER_RANK, SHARED, Arrived, Part, Rng, Small
 
 # Layers keep their numbers in the names, so that stages may be uneven.
 _METADATA = {"non_homogeneous_layers": True}
 _MAIN = "master"
-
-
-# Globals --------------------------------------------------------------------
-
-
-def _global_modules() -> list[Any]:
-    from megatron.core import num_microbatches_calculator, parallel_state
-    from megatron.core.tensor_parallel import random as generators
-
-    return [parallel_state, num_microbatches_calculator, generators]
-
-
-def _variables(module: Any) -> dict[str, Any]:
-    """A module's variables: _ALL_CAPS; they hold the world it works in."""
-    return {
-        name: value
-        for name, value in vars(module).items()
-        if re.fullmatch(r"_[A-Z][A-Z0-9_]*", name)
-    }
-
-
-class Globals:
-    """Megatron-Core keeps one world in the variables of its modules: process
-    groups, the micro-batch calculator, the tracker of generators. This is one
-    such set, so that a process may have two worlds, and be in one at a time::
-
-        world = Globals.now()              # the one that trains
-        with Globals.aside() as new_world:
-            parallel_state.initialize_model_parallel(...)
-            ...                            # build; then the first is back
-        new_world.enter()
-    """
-
-    def __init__(self) -> None:
-        self._values: list[dict[str, Any]] = []
-
-    @classmethod
-    def now(cls) -> Globals:
-        """The world that this process is in."""
-        found = cls()
-        found._values = [_variables(module) for module in _global_modules()]
-        return found
-
-    def enter(self) -> None:
-        """Makes it the one that Megatron-Core works in."""
-        for module, values in zip(_global_modules(), self._values):
-            for name, value in values.items():
-                setattr(module, name, value)
-
-    @classmethod
-    @contextlib.contextmanager
-    def aside(cls) -> Iterator[Globals]:
-        """Leaves the world for a new, empty one, and comes back to it at the
-        end, with the generators as they were. What is given holds the new one
-        then."""
-        before, found = cls.now(), cls()
-        generators = Rng().small()[""].value
-        try:
-            cls._clear()
-            yield found
-            found._values = cls.now()._values
-        finally:
-            before.enter()
-            Rng().install({"": Arrived(generators)})
-
-    @staticmethod
-    def _clear() -> None:
-        from megatron.core import num_microbatches_calculator, parallel_state
-        from megatron.core.tensor_parallel import random as generators
-
-        parallel_state.destroy_model_parallel()
-        num_microbatches_calculator.unset_num_microbatches_calculator()
-        generators._CUDA_RNG_STATE_TRACKER = None
-        generators._CUDA_RNG_STATE_TRACKER_INITIALIZED = False
 
 
 # Parameters ------------------------------------------------------------------
@@ -278,8 +203,10 @@ class Training(Part):
     optimizer's step; those of the new side are zeroed.
 
     chunks: as get_model gives them, wrapped or not.
-    globals: the new side's, where it was built in `Globals.aside`; entered by
-        `Switch.commit`.
+    globals: the new side's, where it was built in `Globals.aside` or
+        `Globals.of_thread`; entered by `Switch.commit`.
+    seed: for `model_parallel_cuda_manual_seed`, where the new side was built
+        without; that is called when its world is entered.
     """
 
     def __init__(
@@ -289,11 +216,13 @@ class Training(Part):
         scheduler: Any = None,
         *,
         globals: Globals | None = None,
+        seed: int | None = None,
     ) -> None:
         if isinstance(chunks, torch.nn.Module):
             chunks = [chunks]
         self.chunks, self.optimizer = list(chunks), optimizer
         self.scheduler, self.globals = scheduler, globals
+        self.seed = seed
         self._locals = _locals_of(self.chunks)
         self._chain = _chain(optimizer)
         self._place = _place()
@@ -434,6 +363,7 @@ class Training(Part):
             # It counts on from what it has.
             self.scheduler.num_steps = 0
             self.scheduler.load_state_dict(arrived["scheduler"].value)
+        self._seed_streams()
         Rng().install({"": arrived["rng"]})
         self._install_streams(arrived["rng_tracker"].value)
         for chunk in self.chunks:
@@ -459,6 +389,14 @@ class Training(Part):
                         f"are: {'; '.join(sorted(came.value))}"
                     )
                 group.update(options or {})
+
+    def _seed_streams(self) -> None:
+        """The process's generators are drawn from for that."""
+        from megatron.core import tensor_parallel
+
+        streams = tensor_parallel.get_cuda_rng_tracker().get_states()
+        if self.seed is not None and not streams:
+            tensor_parallel.model_parallel_cuda_manual_seed(self.seed)
 
     def _install_streams(self, given: Mapping[str, torch.Tensor]) -> None:
         from megatron.core.tensor_parallel import get_cuda_rng_tracker

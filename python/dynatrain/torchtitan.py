@@ -9,15 +9,19 @@ among processes that stay the same, `Elastic` under a `dynatrain.Job`.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import torch
 
-from .errors import Error
+from .errors import Error, InvalidError
 from .planning import plan_between
 from .state import MERGED, SHARED, Arrived, Part, Small, State
+from .undrawn import Undrawn
 from .world import World
 
 if TYPE_CHECKING:
@@ -207,30 +211,93 @@ def _groups_are_the_jobs() -> Iterator[None]:
         utils.set_pg_timeouts = before
 
 
+class _Thread(threading.local):
+    """builds: it makes a trainer beside the one that trains."""
+
+    builds = False
+
+
+_thread = _Thread()
+
+
+@functools.cache
+def _teach() -> None:
+    """torchtitan seeds the process's generators when it makes a trainer, and
+    changes torch's default dtype for a moment: from now on not on a thread that
+    builds."""
+    from torchtitan.distributed import utils as distributed
+    from torchtitan.tools import utils as tools
+
+    set_determinism, set_dtype = (
+        distributed.set_determinism,
+        tools.set_default_dtype,
+    )
+
+    @functools.wraps(set_determinism)
+    def unseeded(
+        dims: Any, device: Any, debug: Any, *more: Any, **named: Any
+    ) -> Any:
+        if _thread.builds:
+            # So much of it as is not seeds.
+            dims = SimpleNamespace(world_size=1)
+            debug = dataclasses.replace(debug, seed=None)
+        return set_determinism(dims, device, debug, *more, **named)
+
+    @functools.wraps(set_dtype)
+    def unchanged(dtype: torch.dtype) -> Any:
+        if not _thread.builds:
+            return set_dtype(dtype)
+        if dtype != torch.get_default_dtype():
+            raise InvalidError(
+                f"torchtitan: a trainer of {dtype} cannot be made beside "
+                f"training, where torch's default is "
+                f"{torch.get_default_dtype()}: expected training.dtype "
+                "float32, or Elastic(..., beside=False) and Job(beside=False)"
+            )
+        return contextlib.nullcontext()
+
+    distributed.set_determinism = unseeded
+    tools.set_default_dtype = unchanged
+
+
+@contextlib.contextmanager
+def _building() -> Iterator[None]:
+    """Makes a trainer that a switch fills, without touching generators."""
+    _teach()
+    before, _thread.builds = _thread.builds, True
+    try:
+        with Undrawn():
+            yield
+    finally:
+        _thread.builds = before
+
+
 class Elastic:
     """A trainer under an elastic job, whose processes come and go::
 
         elastic = dynatrain.torchtitan.Elastic(lambda world: Trainer(config))
-        job = dynatrain.Job(
-            store, elastic.build, beside=False, default_group=True
-        )
+        job = dynatrain.Job(store, elastic.build, default_group=True)
         with job:
             elastic.train(job)
 
     make: makes a trainer for a `JobWorld`, in that world; everything in its
         config but the parallelism has to be the same in all of them. What
         stands for the steps of the job is the trainer's step.
+    beside: as `Job` is told. False: weights and generators are made as in a
+        trainer alone, and then the generators are as they were.
     """
 
-    def __init__(self, make: Callable[[JobWorld], Any]) -> None:
-        self._make = make
+    def __init__(
+        self, make: Callable[[JobWorld], Any], *, beside: bool = True
+    ) -> None:
+        self._make, self._beside = make, beside
         self._parts: int | None = None
 
     def build(self, world: JobWorld) -> State:
         """For `Job`: a trainer, without touching the generators of another."""
         if world.founded:
             return registered(self._make(world))
-        with torch.random.fork_rng():
+        with _building() if self._beside else torch.random.fork_rng():
             new = self._make(world)
         if self._parts is not None:
             _check_loader(new, self._parts)

@@ -54,6 +54,11 @@ def private_names(node):
     is_call = isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
     if is_call and node.func.id in ("getattr", "hasattr", "setattr"):
         yield str(getattr(node.args[1], "value", ""))
+    if (
+        isinstance(node, ast.Call)
+        and getattr(node.func, "attr", "") == "update"
+    ):
+        yield from (one.arg for one in node.keywords if one.arg)
 
 
 def found_names():
@@ -88,10 +93,13 @@ def test_all_are_listed():
 
 
 def test_each_way_to_one_is_seen():
-    text = "import a._b; x._c; getattr(x, '_d'); from e import _f; x.g; self._h"
+    text = (
+        "import a._b; x._c; getattr(x, '_d'); from e import _f; x.g; self._h; "
+    )
+    text += "vars(m).update(_i=None)"
     names = {
         name
         for node in ast.walk(ast.parse(text))
         for name in private_names(node)
     }
-    assert {"_b", "_c", "_d", "_f"} <= names and "_h" not in names
+    assert {"_b", "_c", "_d", "_f", "_i"} <= names and "_h" not in names
