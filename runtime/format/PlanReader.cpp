@@ -5,6 +5,7 @@
 #include "PlanCheck.h"
 #include "PlanSource.h"
 #include "SectionDecoder.h"
+#include "SectionFrame.h"
 #include "dtrt/format/Features.h"
 
 #define XXH_INLINE_ALL
@@ -33,9 +34,12 @@ struct PlanReader::State {
   Status checkTable(const std::vector<SectionEntry> &table);
   /// The table, and then the bytes of the common section.
   Result<SectionBytes> commonSection();
-  /// The section, once its checksum is right.
+  /// The section as it is stored, once its checksum is right.
   Result<SectionBytes> section(const SectionEntry &entry,
                                const std::string &name) const;
+  /// A program's section, decompressed where it is a frame.
+  Result<SectionBytes> programSection(const SectionEntry &entry,
+                                      const std::string &name) const;
   Result<RankProgram> program(const SectionEntry &entry) const;
 };
 
@@ -167,7 +171,9 @@ Status PlanReader::State::load() {
   }
   DTRT_RETURN_IF_ERROR(last);
   DTRT_RETURN_IF_ERROR(checkFeatures(last->data, last->size, features));
-  ReadBudget budget(last->size, source.size());
+  if (features & bitOf(Feature::CompressedPrograms))
+    DTRT_RETURN_IF_ERROR(checkFramesCanBeRead());
+  ReadBudget budget(last->size, last->size, source.size());
   auto decoded = decodeCommon(last->data, last->size, budget);
   DTRT_RETURN_IF_ERROR(decoded);
   common = std::move(*decoded);
@@ -187,12 +193,26 @@ static void setOrders(const PlanCommon &common,
       shard.order = common.views[shard.view].order;
 }
 
+Result<SectionBytes>
+PlanReader::State::programSection(const SectionEntry &entry,
+                                  const std::string &name) const {
+  auto stored = section(entry, name);
+  if (!stored.ok() || !isFrame(stored->data, stored->size))
+    return stored;
+  if (!(common.features & bitOf(Feature::CompressedPrograms)))
+    return makeError(name, " is compressed, which the plan does not state");
+  auto bytes = decompressSection(*stored);
+  if (!bytes.ok())
+    return makeError(name, ": ", bytes.status().message());
+  return bytes;
+}
+
 Result<RankProgram>
 PlanReader::State::program(const SectionEntry &entry) const {
   std::string name = programName(entry.device);
-  auto bytes = section(entry, name);
+  auto bytes = programSection(entry, name);
   DTRT_RETURN_IF_ERROR(bytes);
-  ReadBudget budget(bytes->size, source.size());
+  ReadBudget budget(bytes->size, entry.size, source.size());
   auto program = decodeProgram(bytes->data, bytes->size, budget);
   if (!program.ok())
     return makeError(name, ": ", program.status().message());
@@ -255,6 +275,18 @@ Status PlanReader::checkSections() const {
       return damaged(programName(entry.device));
   }
   return {};
+}
+
+Result<FeatureSet> PlanReader::storedFeatures() const {
+  for (const SectionEntry &entry : state->programs) {
+    auto begin = state->source.read(entry.offset, kSectionAlignment);
+    if (!begin.ok())
+      return makeError(programName(entry.device), ": ",
+                       begin.status().message());
+    if (isFrame(begin->data, begin->size))
+      return bitOf(Feature::CompressedPrograms);
+  }
+  return FeatureSet(0);
 }
 
 Result<RankProgram> PlanReader::program(uint32_t device) const {

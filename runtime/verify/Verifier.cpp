@@ -344,10 +344,12 @@ Status verifyPlan(const PlanReader &plan, VerifiedPlan *facts) {
     auto summary = measureTotals(plan.common(), *totals);
     DTRT_RETURN_IF_ERROR(summary);
     DTRT_RETURN_IF_ERROR(checkSummary(plan.common().summary, *summary));
+    auto stored = plan.storedFeatures();
+    DTRT_RETURN_IF_ERROR(stored);
     if (plan.formatMinor() >= kFeaturesSinceMinor)
       DTRT_RETURN_IF_ERROR(
           checkStated(plan.common().features,
-                      totals->features | featuresOf(plan.common())));
+                      totals->features | *stored | featuresOf(plan.common())));
     return VerifiedPlan{totals->mostAbove};
   });
   DTRT_RETURN_IF_ERROR(verified);

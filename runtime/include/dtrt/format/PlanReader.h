@@ -2,8 +2,8 @@
 //
 // A plan file is a fixed header, one section per device program, the common
 // section and a section table; all little-endian, every section 8-byte aligned
-// and with a checksum of its own, so that a rank maps and verifies only what
-// concerns it. The digest covers header and table, and the table the checksums:
+// and with a checksum of its own, so that a rank reads and verifies only what
+// concerns it. Programs may be compressed, each by itself. The digest covers header and table, and the table the checksums:
 // two ranks with equal digests have the same plan.
 //
 //===----------------------------------------------------------------------===//
@@ -45,6 +45,8 @@ public:
   uint16_t formatMinor() const;
   /// Compares the checksums of all sections. `program` checks only its own.
   Status checkSections() const;
+  /// The features that a plan needs by how its programs are stored.
+  Result<FeatureSet> storedFeatures() const;
   /// Devices that have a program, ascending.
   const std::vector<uint32_t> &devices() const;
   /// May be called from several threads at once.
