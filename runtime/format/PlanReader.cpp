@@ -254,7 +254,6 @@ Result<PlanReader> PlanReader::fromBytes(std::string bytes) {
 
 const PlanCommon &PlanReader::common() const { return state->common; }
 const Digest &PlanReader::digest() const { return state->digest; }
-uint64_t PlanReader::fileBytes() const { return state->source.size(); }
 uint16_t PlanReader::formatMajor() const { return state->header.major; }
 uint16_t PlanReader::formatMinor() const { return state->header.minor; }
 const std::vector<uint32_t> &PlanReader::devices() const {
@@ -277,16 +276,19 @@ Status PlanReader::checkSections() const {
   return {};
 }
 
-Result<FeatureSet> PlanReader::storedFeatures() const {
+Result<StoredPrograms> PlanReader::storedPrograms() const {
+  StoredPrograms out;
   for (const SectionEntry &entry : state->programs) {
-    auto begin = state->source.read(entry.offset, kSectionAlignment);
+    auto begin = state->source.read(entry.offset,
+                                    std::min<uint64_t>(entry.size, kFrameHead));
     if (!begin.ok())
       return makeError(programName(entry.device), ": ",
                        begin.status().message());
+    out.bytes += sizeOfSection(*begin, entry.size);
     if (isFrame(begin->data, begin->size))
-      return bitOf(Feature::CompressedPrograms);
+      out.features = bitOf(Feature::CompressedPrograms);
   }
-  return FeatureSet(0);
+  return out;
 }
 
 Result<RankProgram> PlanReader::program(uint32_t device) const {

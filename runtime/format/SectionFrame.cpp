@@ -97,6 +97,14 @@ Result<SectionBytes> decompressSection(const SectionBytes &stored) {
   return out;
 }
 
+uint64_t sizeOfSection(const SectionBytes &begin, uint64_t stored) {
+  if (!isFrame(begin.data, begin.size))
+    return stored;
+  // What is no size is more than any.
+  uint64_t size = ZSTD_getFrameContentSize(begin.data, begin.size);
+  return std::min<uint64_t>(size, kMostGrowth * stored);
+}
+
 Status checkFramesCanBeRead() { return {}; }
 
 #else
@@ -106,6 +114,8 @@ std::string compressSection(const std::string &) { return ""; }
 Result<SectionBytes> decompressSection(const SectionBytes &) {
   return checkFramesCanBeRead();
 }
+
+uint64_t sizeOfSection(const SectionBytes &, uint64_t stored) { return stored; }
 
 Status checkFramesCanBeRead() {
   return makeError("plan has compressed programs, and this library was built "

@@ -22,6 +22,9 @@ constexpr uint64_t kMostGrowth = 16;
 /// Smaller programs are stored as they are: there is little to gain.
 constexpr size_t kLeastCompressed = 4096;
 
+/// Bytes of a frame that say what it decompresses to, at most.
+constexpr uint64_t kFrameHead = 24;
+
 /// Whether the section begins as a frame does, and so as no FlatBuffers buffer
 /// can: its root would be 4 GB away.
 bool isFrame(const uint8_t *data, uint64_t size);
@@ -35,6 +38,10 @@ std::string compressSection(const std::string &section);
 /// more than the section's size allows, and where the section is anything else
 /// than one whole frame and zeros.
 Result<SectionBytes> decompressSection(const SectionBytes &stored);
+
+/// Bytes that a section of `stored` bytes comes to, at most as many as may be;
+/// `begin` are the first ones, kFrameHead of them or all.
+uint64_t sizeOfSection(const SectionBytes &begin, uint64_t stored);
 
 /// Fails where the library was built without zstd.
 Status checkFramesCanBeRead();

@@ -85,6 +85,23 @@ std::string written(const TestPlan &plan) {
   return bytes;
 }
 
+/// Decompressed.
+uint64_t bytesOfPrograms(const std::string &plan) {
+  auto sections = PlanSections::split(plan);
+  uint64_t out = 0;
+  for (const auto &program : sections->programs)
+    out += program.bytes.size();
+  return out;
+}
+
+void expectStored(const PlanReader &reader, uint64_t bytes,
+                  FeatureSet features) {
+  auto stored = reader.storedPrograms();
+  ASSERT_TRUE(stored.ok()) << stored.status().message();
+  EXPECT_EQ(stored->bytes, bytes);
+  EXPECT_EQ(stored->features, features);
+}
+
 } // namespace
 
 TEST(CompressedPlan, ReadsAsAnyOther) {
@@ -94,7 +111,7 @@ TEST(CompressedPlan, ReadsAsAnyOther) {
   ASSERT_TRUE(reader.ok()) << reader.status().message();
   EXPECT_TRUE(reader->checkSections().ok());
   EXPECT_EQ(verifyPlan(*reader).message(), "");
-  EXPECT_EQ(*reader->storedFeatures(), kCompressed);
+  expectStored(*reader, bytesOfPrograms(bytes), kCompressed);
   auto plan = TestPlan::from(*reader);
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_EQ(plan->bytes(), plain);
@@ -119,7 +136,7 @@ TEST(CompressedPlan, SmallProgramsAreNot) {
   auto reader = PlanReader::fromBytes(written(reshapePlan()));
   ASSERT_TRUE(reader.ok()) << reader.status().message();
   EXPECT_FALSE(reader->common().features & kCompressed);
-  EXPECT_EQ(*reader->storedFeatures(), 0u);
+  expectStored(*reader, bytesOfPrograms(written(reshapePlan())), 0);
 }
 
 // A reader that knows no frames finds the feature's name in it.
@@ -176,6 +193,17 @@ TEST(HostileFrame, SaysMoreThanItsSizeAllows) {
   EXPECT_EQ(readStored(bomb(1000 * (128 << 10), 1000)),
             "program of device 0: a section of 4016 bytes says that it "
             "decompresses to 131072000 bytes, limit 64256");
+}
+
+// So it says at most what it may come to.
+TEST(HostileFrame, IsCountedByItsSize) {
+  auto plan = PlanSections::split(compressedPlan());
+  uint64_t others = bytesOfPrograms(plan->join()) -
+                    plan->programs[0].bytes.size();
+  plan->programs[0] = {0, bomb(uint64_t(1) << 46, 6), false};
+  auto reader = PlanReader::fromBytes(plan->join());
+  ASSERT_TRUE(reader.ok()) << reader.status().message();
+  expectStored(*reader, others + 16 * 40, kCompressed);
 }
 
 TEST(HostileFrame, SaysAnotherSize) {

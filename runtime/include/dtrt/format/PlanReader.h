@@ -22,6 +22,12 @@ namespace dtrt {
 using Digest = std::array<uint64_t, 2>;
 std::string digestText(const Digest &digest);
 
+/// How the programs of a plan are stored.
+struct StoredPrograms {
+  uint64_t bytes = 0;      // of their sections, decompressed
+  FeatureSet features = 0; // that a plan needs for it
+};
+
 /// Reads a plan that may be damaged or hostile. What it returns has passed the
 /// checksum, the FlatBuffers verifier and a check of every index, size and
 /// range in it, so its users need no bounds checks; and it has unpacked to no
@@ -40,13 +46,12 @@ public:
 
   const PlanCommon &common() const;
   const Digest &digest() const;
-  uint64_t fileBytes() const;
   uint16_t formatMajor() const;
   uint16_t formatMinor() const;
   /// Compares the checksums of all sections. `program` checks only its own.
   Status checkSections() const;
-  /// The features that a plan needs by how its programs are stored.
-  Result<FeatureSet> storedFeatures() const;
+  /// By what the sections say of themselves: none is decompressed.
+  Result<StoredPrograms> storedPrograms() const;
   /// Devices that have a program, ascending.
   const std::vector<uint32_t> &devices() const;
   /// May be called from several threads at once.
