@@ -118,8 +118,8 @@ Result<EncodedProgram> encodeSection(const RankProgram &program) {
   if (section.size() >= kLeastCompressed)
     frame = compressSection(section);
   bool isCompressed = !frame.empty();
-  EncodedProgram out = sealSection(program.device,
-                                   std::move(isCompressed ? frame : section));
+  EncodedProgram out =
+      sealSection(program.device, std::move(isCompressed ? frame : section));
   out.features = featuresOf(program);
   if (isCompressed)
     out.features |= bitOf(Feature::CompressedPrograms);

@@ -23,9 +23,7 @@ public:
   /// `file` bytes.
   ReadBudget(uint64_t section, uint64_t stored, uint64_t file);
   /// Of what is in memory already and comes from no file.
-  static ReadBudget unbounded() {
-    return {UINT64_MAX, UINT64_MAX, UINT64_MAX};
-  }
+  static ReadBudget unbounded() { return {UINT64_MAX, UINT64_MAX, UINT64_MAX}; }
 
   /// Takes off `count` entries of `each` bytes. `table` names what they are in
   /// the error.

@@ -87,12 +87,11 @@ Result<SectionBytes> decompressSection(const SectionBytes &stored) {
   SectionBytes out;
   out.size = *size;
   out.owned.resize((out.size + 7) / 8);
-  size_t got =
-      ZSTD_decompress(out.owned.data(), out.size, stored.data, *end);
+  size_t got = ZSTD_decompress(out.owned.data(), out.size, stored.data, *end);
   if (ZSTD_isError(got) || got != out.size)
-    return makeError("its zstd frame is damaged: ",
-                     ZSTD_isError(got) ? ZSTD_getErrorName(got)
-                                       : "it ends too early");
+    return makeError("its zstd frame is damaged: ", ZSTD_isError(got)
+                                                        ? ZSTD_getErrorName(got)
+                                                        : "it ends too early");
   out.data = reinterpret_cast<const uint8_t *>(out.owned.data());
   return out;
 }

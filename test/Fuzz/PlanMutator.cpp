@@ -142,9 +142,9 @@ std::optional<std::string> mutateSections(const std::string &input,
 std::optional<std::string> mutateStored(const std::string &input, Rng &rng) {
   auto plan = PlanSections::split(input);
   std::string out = input;
-  if (!plan || headerOf(out).tableOffset !=
-                   out.size() - headerOf(out).sectionCount *
-                                    sizeof(SectionEntry))
+  if (!plan ||
+      headerOf(out).tableOffset !=
+          out.size() - headerOf(out).sectionCount * sizeof(SectionEntry))
     return std::nullopt;
   const SectionEntry &entry =
       tableOf(out)[pick(rng, headerOf(out).sectionCount)];

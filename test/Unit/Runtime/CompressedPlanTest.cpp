@@ -153,9 +153,8 @@ TEST(CompressedPlan, StatesThatItIs) {
   auto plan = PlanSections::split(reshapePlan().bytes());
   for (PlanSections::Program &program : plan->programs)
     program.isCompressed = true;
-  EXPECT_EQ(
-      readAll(plan->join()),
-      "program of device 0 is compressed, which the plan does not state");
+  EXPECT_EQ(readAll(plan->join()),
+            "program of device 0 is compressed, which the plan does not state");
   auto stated = PlanSections::split(compressedPlan());
   for (PlanSections::Program &program : stated->programs)
     program.isCompressed = false;
@@ -174,9 +173,9 @@ TEST(CompressedSection, IsNoSmallerThanASixteenth) {
   bytes.size = stored.size();
   auto whole = decompressSection(bytes);
   ASSERT_TRUE(whole.ok()) << whole.status().message();
-  EXPECT_EQ(std::string(reinterpret_cast<const char *>(whole->data),
-                        whole->size),
-            zeros);
+  EXPECT_EQ(
+      std::string(reinterpret_cast<const char *>(whole->data), whole->size),
+      zeros);
 }
 
 TEST(CompressedSection, IsLeftWhereItDoesNotGain) {
@@ -198,8 +197,8 @@ TEST(HostileFrame, SaysMoreThanItsSizeAllows) {
 // So it says at most what it may come to.
 TEST(HostileFrame, IsCountedByItsSize) {
   auto plan = PlanSections::split(compressedPlan());
-  uint64_t others = bytesOfPrograms(plan->join()) -
-                    plan->programs[0].bytes.size();
+  uint64_t others =
+      bytesOfPrograms(plan->join()) - plan->programs[0].bytes.size();
   plan->programs[0] = {0, bomb(uint64_t(1) << 46, 6), false};
   auto reader = PlanReader::fromBytes(plan->join());
   ASSERT_TRUE(reader.ok()) << reader.status().message();
@@ -234,8 +233,7 @@ TEST(HostileFrame, SaysNoSize) {
 TEST(HostileFrame, IsCut) {
   std::string frame = frameSection();
   for (size_t size = 4; size + 16 < frame.size(); size += 7)
-    expectContains(readStored(frame.substr(0, size)),
-                   "program of device 0: ");
+    expectContains(readStored(frame.substr(0, size)), "program of device 0: ");
   expectContains(readStored(frame.substr(0, frame.size() / 2 / 8 * 8)),
                  "program of device 0: its zstd frame is not whole: ");
 }

@@ -28,8 +28,8 @@ void reseal(std::string &bytes);
 struct PlanSections {
   struct Program {
     uint32_t device = 0;
-    std::string bytes;          // decompressed
-    bool isCompressed = false;  // in the file, where that makes it smaller
+    std::string bytes;         // decompressed
+    bool isCompressed = false; // in the file, where that makes it smaller
   };
   Header header = {}; // as PlanWriter begins it
   std::vector<Program> programs;

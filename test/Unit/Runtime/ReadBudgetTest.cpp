@@ -12,8 +12,10 @@ constexpr uint64_t kMiB = 1 << 20;
 
 TEST(ReadBudget, GrowsWithTheSection) {
   // A small section gets thousands of times its size, and its share of 64 MiB.
-  EXPECT_EQ(ReadBudget(1000, 1000, 1000000000).limit(), (16 + 4096) * 1000u + 67);
-  EXPECT_EQ(ReadBudget(1000, 1000, 2000).limit(), (16 + 4096) * 1000u + 32 * kMiB);
+  EXPECT_EQ(ReadBudget(1000, 1000, 1000000000).limit(),
+            (16 + 4096) * 1000u + 67);
+  EXPECT_EQ(ReadBudget(1000, 1000, 2000).limit(),
+            (16 + 4096) * 1000u + 32 * kMiB);
   // No section gets more than 64 MiB beside 16 times its size.
   EXPECT_EQ(ReadBudget(kMiB, kMiB, kMiB).limit(), (16 + 64) * kMiB);
   EXPECT_EQ(ReadBudget(1024 * kMiB, 1024 * kMiB, 1024 * kMiB).limit(),

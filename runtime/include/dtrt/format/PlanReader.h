@@ -3,8 +3,9 @@
 // A plan file is a fixed header, one section per device program, the common
 // section and a section table; all little-endian, every section 8-byte aligned
 // and with a checksum of its own, so that a rank reads and verifies only what
-// concerns it. Programs may be compressed, each by itself. The digest covers header and table, and the table the checksums:
-// two ranks with equal digests have the same plan.
+// concerns it. Programs may be compressed, each by itself. The digest covers
+// header and table, and the table the checksums: two ranks with equal digests
+// have the same plan.
 //
 //===----------------------------------------------------------------------===//
 
