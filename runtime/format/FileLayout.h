@@ -4,7 +4,8 @@
 //
 // Sections follow each other without gaps, each padded with zeros to 8 bytes;
 // the padding counts as part of the section, so no byte of the file is outside
-// a checksum. The first five fields of the header never change.
+// a checksum. Sizes and checksums are of what is stored, which may be a frame
+// (SectionFrame.h). The first five fields of the header never change.
 //
 //===----------------------------------------------------------------------===//
 

@@ -5,6 +5,7 @@
 #include "PlanCheck.h"
 #include "PlanSource.h"
 #include "SectionDecoder.h"
+#include "SectionFrame.h"
 #include "dtrt/format/Features.h"
 
 #define XXH_INLINE_ALL
@@ -33,9 +34,12 @@ struct PlanReader::State {
   Status checkTable(const std::vector<SectionEntry> &table);
   /// The table, and then the bytes of the common section.
   Result<SectionBytes> commonSection();
-  /// The section, once its checksum is right.
+  /// The section as it is stored, once its checksum is right.
   Result<SectionBytes> section(const SectionEntry &entry,
                                const std::string &name) const;
+  /// A program's section, decompressed where it is a frame.
+  Result<SectionBytes> programSection(const SectionEntry &entry,
+                                      const std::string &name) const;
   Result<RankProgram> program(const SectionEntry &entry) const;
 };
 
@@ -167,7 +171,9 @@ Status PlanReader::State::load() {
   }
   DTRT_RETURN_IF_ERROR(last);
   DTRT_RETURN_IF_ERROR(checkFeatures(last->data, last->size, features));
-  ReadBudget budget(last->size, source.size());
+  if (features & bitOf(Feature::CompressedPrograms))
+    DTRT_RETURN_IF_ERROR(checkFramesCanBeRead());
+  ReadBudget budget(last->size, last->size, source.size());
   auto decoded = decodeCommon(last->data, last->size, budget);
   DTRT_RETURN_IF_ERROR(decoded);
   common = std::move(*decoded);
@@ -187,12 +193,26 @@ static void setOrders(const PlanCommon &common,
       shard.order = common.views[shard.view].order;
 }
 
+Result<SectionBytes>
+PlanReader::State::programSection(const SectionEntry &entry,
+                                  const std::string &name) const {
+  auto stored = section(entry, name);
+  if (!stored.ok() || !isFrame(stored->data, stored->size))
+    return stored;
+  if (!(common.features & bitOf(Feature::CompressedPrograms)))
+    return makeError(name, " is compressed, which the plan does not state");
+  auto bytes = decompressSection(*stored);
+  if (!bytes.ok())
+    return makeError(name, ": ", bytes.status().message());
+  return bytes;
+}
+
 Result<RankProgram>
 PlanReader::State::program(const SectionEntry &entry) const {
   std::string name = programName(entry.device);
-  auto bytes = section(entry, name);
+  auto bytes = programSection(entry, name);
   DTRT_RETURN_IF_ERROR(bytes);
-  ReadBudget budget(bytes->size, source.size());
+  ReadBudget budget(bytes->size, entry.size, source.size());
   auto program = decodeProgram(bytes->data, bytes->size, budget);
   if (!program.ok())
     return makeError(name, ": ", program.status().message());
@@ -234,7 +254,6 @@ Result<PlanReader> PlanReader::fromBytes(std::string bytes) {
 
 const PlanCommon &PlanReader::common() const { return state->common; }
 const Digest &PlanReader::digest() const { return state->digest; }
-uint64_t PlanReader::fileBytes() const { return state->source.size(); }
 uint16_t PlanReader::formatMajor() const { return state->header.major; }
 uint16_t PlanReader::formatMinor() const { return state->header.minor; }
 const std::vector<uint32_t> &PlanReader::devices() const {
@@ -255,6 +274,21 @@ Status PlanReader::checkSections() const {
       return damaged(programName(entry.device));
   }
   return {};
+}
+
+Result<StoredPrograms> PlanReader::storedPrograms() const {
+  StoredPrograms out;
+  for (const SectionEntry &entry : state->programs) {
+    auto begin = state->source.read(entry.offset,
+                                    std::min<uint64_t>(entry.size, kFrameHead));
+    if (!begin.ok())
+      return makeError(programName(entry.device), ": ",
+                       begin.status().message());
+    out.bytes += sizeOfSection(*begin, entry.size);
+    if (isFrame(begin->data, begin->size))
+      out.features = bitOf(Feature::CompressedPrograms);
+  }
+  return out;
 }
 
 Result<RankProgram> PlanReader::program(uint32_t device) const {

@@ -4,6 +4,7 @@
 #include "FileLayout.h"
 #include "PlanCheck.h"
 #include "SectionEncoder.h"
+#include "SectionFrame.h"
 #include "dtrt/format/Features.h"
 #include "dtrt/format/OutputFile.h"
 #include "dtrt/format/PlanReader.h"
@@ -89,17 +90,22 @@ Header makeHeader(const PlanCommon &common, FeatureSet features,
 } // namespace
 
 namespace {
-EncodedProgram sealSection(uint32_t device,
-                           const flatbuffers::FlatBufferBuilder &builder) {
-  EncodedProgram out;
-  out.device = device;
+/// Padded to the alignment of sections.
+std::string sectionOf(const flatbuffers::FlatBufferBuilder &builder) {
   size_t size = builder.GetSize();
   size_t padding =
       (kSectionAlignment - size % kSectionAlignment) % kSectionAlignment;
-  out.bytes.reserve(size + padding);
-  out.bytes.append(reinterpret_cast<const char *>(builder.GetBufferPointer()),
-                   size);
-  out.bytes.append(padding, '\0');
+  std::string out;
+  out.reserve(size + padding);
+  out.append(reinterpret_cast<const char *>(builder.GetBufferPointer()), size);
+  out.append(padding, '\0');
+  return out;
+}
+
+EncodedProgram sealSection(uint32_t device, std::string bytes) {
+  EncodedProgram out;
+  out.device = device;
+  out.bytes = std::move(bytes);
   out.checksum = XXH3_64bits(out.bytes.data(), out.bytes.size());
   return out;
 }
@@ -108,15 +114,22 @@ EncodedProgram sealSection(uint32_t device,
 Result<EncodedProgram> encodeSection(const RankProgram &program) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   DTRT_RETURN_IF_ERROR(encodeProgram(program, builder));
-  EncodedProgram out = sealSection(program.device, builder);
+  std::string section = sectionOf(builder), frame;
+  if (section.size() >= kLeastCompressed)
+    frame = compressSection(section);
+  bool isCompressed = !frame.empty();
+  EncodedProgram out =
+      sealSection(program.device, std::move(isCompressed ? frame : section));
   out.features = featuresOf(program);
+  if (isCompressed)
+    out.features |= bitOf(Feature::CompressedPrograms);
   return out;
 }
 
 std::string encodeCommonSection(const PlanCommon &common) {
   flatbuffers::FlatBufferBuilder builder(1 << 14);
   encodeCommon(common, featuresOf(common), builder);
-  return sealSection(0, builder).bytes;
+  return sectionOf(builder);
 }
 
 namespace {
@@ -175,7 +188,7 @@ Status PlanWriter::State::close(const PlanCommon &common) {
   FeatureSet all = features | featuresOf(common);
   encodeCommon(common, all, builder);
   DTRT_RETURN_IF_ERROR(
-      addSection(SectionKind::Common, sealSection(0, builder)));
+      addSection(SectionKind::Common, sealSection(0, sectionOf(builder))));
   Header header = makeHeader(common, all, table, position);
   DTRT_RETURN_IF_ERROR(
       write(table.data(), table.size() * sizeof(SectionEntry)));

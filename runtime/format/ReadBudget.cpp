@@ -20,9 +20,10 @@ constexpr uint64_t kMostExtra = 64 << 20;
 
 } // namespace
 
-ReadBudget::ReadBudget(uint64_t section, uint64_t file) : section(section) {
+ReadBudget::ReadBudget(uint64_t section, uint64_t stored, uint64_t file)
+    : section(section) {
   // Sections are parts of files, whose sizes are below 2^63.
-  double share = double(section) / double(std::max<uint64_t>(file, 1));
+  double share = double(stored) / double(std::max<uint64_t>(file, 1));
   uint64_t extra = section < kMostExtra
                        ? kSmallGrowth * section + uint64_t(share * kExtra)
                        : kMostExtra;

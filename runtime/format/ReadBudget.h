@@ -19,10 +19,11 @@ namespace dtrt {
 
 class ReadBudget {
 public:
-  /// Of a section of `section` bytes in a file of `file` bytes.
-  ReadBudget(uint64_t section, uint64_t file);
+  /// Of a section of `section` bytes that takes `stored` bytes of a file of
+  /// `file` bytes.
+  ReadBudget(uint64_t section, uint64_t stored, uint64_t file);
   /// Of what is in memory already and comes from no file.
-  static ReadBudget unbounded() { return {UINT64_MAX, UINT64_MAX}; }
+  static ReadBudget unbounded() { return {UINT64_MAX, UINT64_MAX, UINT64_MAX}; }
 
   /// Takes off `count` entries of `each` bytes. `table` names what they are in
   /// the error.

@@ -155,10 +155,10 @@ Status checkTensorNames(const PlanCommon &common) {
 
 /// One per core, no more than there are programs, and no more than kMost: each
 /// has a program in memory. To start one takes longer than to check kSmall.
-size_t countThreads(const PlanReader &plan) {
+size_t countThreads(const PlanReader &plan, const StoredPrograms &stored) {
   constexpr size_t kMost = 16;
-  constexpr uint64_t kSmall = uint64_t(16) << 10; // bytes of the file
-  if (plan.fileBytes() <= kSmall)
+  constexpr uint64_t kSmall = uint64_t(16) << 10; // bytes of the programs
+  if (stored.bytes <= kSmall)
     return 1;
   size_t here = std::max(1u, std::thread::hardware_concurrency());
   return std::min({here, kMost, std::max<size_t>(plan.devices().size(), 1)});
@@ -168,9 +168,9 @@ size_t countThreads(const PlanReader &plan) {
 /// they are asked for. Those of a small plan are kept after the first time.
 class Programs {
 public:
-  explicit Programs(const PlanReader &plan)
-      : plan(plan), numThreads(countThreads(plan)) {
-    if (plan.fileBytes() <= kMostKept)
+  Programs(const PlanReader &plan, const StoredPrograms &stored)
+      : plan(plan), numThreads(countThreads(plan, stored)) {
+    if (stored.bytes <= kMostKept)
       kept.resize(plan.devices().size());
   }
 
@@ -180,8 +180,8 @@ public:
   template <typename Visit> Status forEach(Visit visit);
 
 private:
-  /// Bytes of a file whose programs may stay: in memory they take some ten
-  /// times as many.
+  /// Bytes of programs that may stay: in memory they take some ten times as
+  /// many.
   static constexpr uint64_t kMostKept = uint64_t(8) << 20;
 
   template <typename Visit> Status visitOne(size_t i, const Visit &visit);
@@ -281,10 +281,13 @@ Result<uint64_t> countMulticasts(const PlanReader &plan, Programs &programs,
 Result<ProgramTotals> verifyAll(const PlanReader &plan) {
   DTRT_RETURN_IF_ERROR(checkWorlds(plan));
   DTRT_RETURN_IF_ERROR(checkTensorNames(plan.common()));
-  Programs programs(plan);
+  auto stored = plan.storedPrograms();
+  DTRT_RETURN_IF_ERROR(stored);
+  Programs programs(plan, *stored);
   auto verified = verifyPrograms(plan, programs);
   DTRT_RETURN_IF_ERROR(verified);
   ProgramTotals &totals = *verified;
+  totals.features |= stored->features;
   DTRT_RETURN_IF_ERROR(checkRanks(plan.common(), totals));
   // Then the two ends of what one brings are of one collective.
   DTRT_RETURN_IF_ERROR(checkCollectives(plan.common(), totals.collectives));

@@ -19,12 +19,20 @@ namespace {
 
 size_t pick(Rng &rng, size_t count) { return rng() % count; }
 
+/// The plan with its programs compressed, where it can be read.
+std::string compressed(const std::string &plan) {
+  auto out = withCompressedPrograms(plan);
+  return out.ok() ? *out : plan;
+}
+
 std::string freshPlan(Rng &rng) {
-  switch (rng() % 4) {
+  switch (rng() % 5) {
   case 0:
     return reshapePlan(MemoryMode::Flat).bytes();
   case 1:
     return forwardingPlan().bytes();
+  case 2:
+    return compressed(reshapePlan().bytes());
   default:
     return reshapePlan().bytes();
   }
@@ -41,7 +49,8 @@ const std::vector<Mutation> &mutations() {
   return all;
 }
 
-/// Changes the decoded plan, whose summary may be made true again.
+/// Changes the decoded plan, whose summary may be made true again. Compressed
+/// programs stay so.
 std::optional<std::string> mutateMeaning(const std::string &input, Rng &rng) {
   auto reader = PlanReader::fromBytes(input);
   if (!reader.ok())
@@ -53,7 +62,11 @@ std::optional<std::string> mutateMeaning(const std::string &input, Rng &rng) {
   for (int tries = 0; tries < 4 && !changed; ++tries)
     changed = mutations()[pick(rng, mutations().size())].apply(*plan, rng);
   auto bytes = plan->encoded();
-  return bytes.ok() ? std::optional(*bytes) : std::nullopt;
+  if (!bytes.ok())
+    return std::nullopt;
+  bool wasCompressed =
+      reader->common().features & bitOf(Feature::CompressedPrograms);
+  return wasCompressed ? compressed(*bytes) : *bytes;
 }
 
 /// Numbers at which something may overflow, end or change its meaning.
@@ -125,6 +138,36 @@ std::optional<std::string> mutateSections(const std::string &input,
   return plan->join();
 }
 
+/// Changes a section as it is stored: a frame, say.
+std::optional<std::string> mutateStored(const std::string &input, Rng &rng) {
+  auto plan = PlanSections::split(input);
+  std::string out = input;
+  if (!plan ||
+      headerOf(out).tableOffset !=
+          out.size() - headerOf(out).sectionCount * sizeof(SectionEntry))
+    return std::nullopt;
+  const SectionEntry &entry =
+      tableOf(out)[pick(rng, headerOf(out).sectionCount)];
+  std::string section = out.substr(entry.offset, entry.size);
+  for (size_t count = 1 + pick(rng, 3); count-- > 0;)
+    mutateNumber(section, rng);
+  out.replace(entry.offset, entry.size, section);
+  reseal(out);
+  return out;
+}
+
+/// Programs are compressed, or no longer.
+std::optional<std::string> mutateStorage(const std::string &input, Rng &rng) {
+  auto plan = PlanSections::split(input);
+  if (!plan || plan->programs.empty())
+    return std::nullopt;
+  auto &program = plan->programs[pick(rng, plan->programs.size())];
+  if (!program.isCompressed)
+    return compressed(input);
+  program.isCompressed = false;
+  return plan->join();
+}
+
 /// Programs come, go and change their devices.
 std::optional<std::string> mutateTable(const std::string &input, Rng &rng) {
   auto plan = PlanSections::split(input);
@@ -166,6 +209,10 @@ std::string mutatePlan(const std::string &input, size_t limit, uint32_t seed) {
     out = mutateMeaning(input, rng);
   else if (how < 8)
     out = mutateTable(input, rng);
+  else if (how < 9)
+    out = mutateStored(input, rng);
+  else if (how < 10)
+    out = mutateStorage(input, rng);
   if (!out)
     out = mutateSections(input, limit, rng);
   if (!out)

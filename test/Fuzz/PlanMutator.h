@@ -2,8 +2,8 @@
 //
 // Bytes changed at random never get past a checksum. So a plan is changed where
 // it says something: an instruction, segment or message of the plan that it
-// decodes to; a number of a section; a section as bytes. Then it is sealed
-// anew.
+// decodes to; a number of a section; a section as bytes; a section as it is
+// stored. Then it is compressed again, where it was, and sealed anew.
 //
 //===----------------------------------------------------------------------===//
 

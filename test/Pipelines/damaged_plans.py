@@ -1,10 +1,11 @@
 """Checks that damaged and hostile plan files are refused, each with one error.
 
 A good plan is damaged in every way listed in `DAMAGE`, without and with its
-checksums made right again. `dt-plan inspect`, `dt-plan verify` and `dt-run`
+checksums made right again; and one whose programs are compressed in every way
+of `FRAME_DAMAGE`. `dt-plan inspect`, `dt-plan verify` and `dt-run`
 must each end with exit code 1 and one line on stderr that starts with
-"error:". A last set changes random bytes behind right checksums: whatever a
-tool makes of it, it must end by itself with exit code 0 or 1.
+"error:". A last set changes random bytes of both behind right checksums:
+whatever a tool makes of it, it must end by itself with exit code 0 or 1.
 """
 
 import argparse
@@ -18,15 +19,26 @@ from generate import config_case
 from plan_file import HEADER_BYTES, PlanBytes
 from plan_tools import Tools, print_closing_line, refusal_problems
 from random_transitions import write_case
+from zstd_frame import frame, is_frame, repeated
 
 COMMANDS = [("dt-plan", "inspect"), ("dt-plan", "verify"), ("dt-run",)]
 HUGE = 2**64 - 8
-FUZZED_PLANS = 60
+FUZZED_PLANS = 80
 # What only those find who read the programs, which inspect has no need to.
 INSIDE_A_PROGRAM = {
     "a program of zeros, sealed",
     "a program of ones, sealed",
     "a root far away, sealed",
+    "a frame of zeros",
+    "a frame that says 64 TiB",
+    "a frame of more than its size allows",
+    "a frame that says too much",
+    "a frame that says too little",
+    "a frame that says nothing",
+    "a frame that decoders skip",
+    "half a frame",
+    "a byte behind a frame",
+    "two frames",
 }
 
 
@@ -177,6 +189,39 @@ DAMAGE = {
 }
 
 
+def as_frame(made):
+    """The first program becomes another frame, or what is made of its own."""
+
+    def damage(plan):
+        own = plan.stored(0)
+        plan.replace(0, made(own) if callable(made) else made)
+
+    return damage
+
+
+def without_feature(plan):
+    """The header no longer states what the common section names last."""
+    features = plan.field("features")
+    plan.set_field("features", features & ~(1 << features.bit_length() - 1))
+    plan.seal_digest()
+
+
+FRAME_DAMAGE = {
+    "a bit flipped in a frame": section(0, flip_middle),
+    "a frame of zeros": as_frame(repeated(b"\0", 4096) + bytes(256)),
+    "a frame that says 64 TiB": as_frame(repeated(b"x", 4096, 1 << 46)),
+    "a frame of more than its size allows": as_frame(repeated(b"x", 1 << 26)),
+    "a frame that says too much": as_frame(repeated(b"x", 63, 64)),
+    "a frame that says too little": as_frame(repeated(b"x", 65, 64)),
+    "a frame that says nothing": as_frame(frame([(0, 8, b"12345678")])),
+    "a frame that decoders skip": as_frame(b"\x50\x2a\x4d\x18" + bytes(60)),
+    "half a frame": as_frame(lambda own: own[: len(own) // 2]),
+    "a byte behind a frame": as_frame(lambda own: own + b"1234567\1"),
+    "two frames": as_frame(lambda own: own + own),
+    "no feature for frames": without_feature,
+}
+
+
 def fuzz(rng):
     """Changes 1 to 4 bytes of one section, behind right checksums."""
 
@@ -210,14 +255,22 @@ def check_damage(tools, good, damage, path, judge, commands):
     return problems
 
 
-def good_plan(tools, folder):
-    """Bytes of a sound plan with at least two programs."""
+def good_plans(tools, folder):
+    """Bytes of a sound plan with at least two programs: as its compiler stores
+    them, which is compressed, and as they are."""
     case = config_case(random.Random(3))
-    plan = folder / "good.dtplan"
-    tools.compile(write_case(case, folder), plan)
-    for command in COMMANDS:
-        tools.output(command[0], *command[1:], plan)
-    return plan.read_bytes()
+    path = folder / "good.dtplan"
+    tools.compile(write_case(case, folder), path)
+    compressed = PlanBytes(path.read_bytes())
+    if not is_frame(compressed.stored(0)):
+        raise SystemExit("error: a plan to damage is not compressed")
+    plain = PlanBytes(compressed.data)
+    plain.open_programs()
+    for plan in (compressed, plain):
+        path.write_bytes(plan.data)
+        for command in COMMANDS:
+            tools.output(command[0], *command[1:], path)
+    return bytes(compressed.data), bytes(plain.data)
 
 
 def main():
@@ -229,17 +282,20 @@ def main():
     parser.add_argument("--fuzz", type=int, default=FUZZED_PLANS)
     options = parser.parse_args()
     tools, rng = Tools(options.bin), random.Random(options.seed)
-    cases = [
-        (name, damage, refusal_problems) for name, damage in DAMAGE.items()
-    ]
-    for number in range(options.fuzz):
-        name = f"random bytes {number} of seed {options.seed}"
-        cases.append((name, fuzz(rng), ended_badly))
     failed = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        good = good_plan(tools, folder)
-        for name, damage, judge in cases:
+        compressed, plain = good_plans(tools, folder)
+        cases = [(plain, *case, refusal_problems) for case in DAMAGE.items()]
+        cases += [
+            (compressed, *case, refusal_problems)
+            for case in FRAME_DAMAGE.items()
+        ]
+        for number in range(options.fuzz):
+            name = f"random bytes {number} of seed {options.seed}"
+            good = compressed if number % 4 == 3 else plain
+            cases.append((good, name, fuzz(rng), ended_badly))
+        for good, name, damage, judge in cases:
             path = folder / "damaged.dtplan"
             first = 1 if name in INSIDE_A_PROGRAM else 0
             problems = check_damage(

@@ -2,12 +2,14 @@
 
 Header of 128 bytes, sections, table of sections; see the runtime's own
 FileLayout.h. `seal` writes the checksums and the digest anew, so that damage
-gets past them to the checks behind.
+gets past them to the checks behind; `replace` gives a section other bytes.
+Programs may be stored as frames (zstd_frame.py).
 """
 
 import struct
 
 import xxhash
+from zstd_frame import decompressed, is_frame
 
 HEADER_BYTES = 128
 DIGEST_AT = 112
@@ -59,6 +61,33 @@ class PlanBytes:
         """The slice of the file that a section takes."""
         _, _, offset, size, _ = self.table()[number]
         return slice(offset, offset + size)
+
+    def stored(self, number):
+        return bytes(self.data[self.section(number)])
+
+    def replace(self, number, stored):
+        """Another content of a section; those behind it move."""
+        stored += bytes(-len(stored) % 8)
+        where, table = self.section(number), self.table()
+        grown = len(stored) - (where.stop - where.start)
+        self.data[where] = stored
+        self.set_field("table_offset", self.field("table_offset") + grown)
+        self.set_field("file_size", self.field("file_size") + grown)
+        table[number][3] += grown
+        for entry in table[number + 1 :]:
+            entry[2] += grown
+        self.set_table(table)
+        self.seal()
+
+    def open_programs(self):
+        """Stores all programs but one as they are: the plan states frames."""
+        frames = [
+            number
+            for number in range(len(self.table()))
+            if is_frame(self.stored(number))
+        ]
+        for number in frames[:-1]:
+            self.replace(number, decompressed(self.stored(number)))
 
     def seal_sections(self):
         table = self.table()

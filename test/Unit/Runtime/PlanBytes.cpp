@@ -3,6 +3,7 @@
 #include "PlanBytes.h"
 
 #include "SectionEncoder.h"
+#include "SectionFrame.h"
 
 #include "dtrt/format/Features.h"
 #include "dtrt/format/PlanReader.h"
@@ -49,6 +50,22 @@ PlanSections::PlanSections() {
   header.headerSize = sizeof(Header);
 }
 
+namespace {
+/// A program's section.
+PlanSections::Program openSection(uint32_t device, std::string bytes) {
+  auto *data = reinterpret_cast<const uint8_t *>(bytes.data());
+  SectionBytes stored;
+  stored.data = data;
+  stored.size = bytes.size();
+  if (isFrame(data, bytes.size()))
+    if (auto whole = decompressSection(stored); whole.ok())
+      return {device,
+              {reinterpret_cast<const char *>(whole->data), whole->size},
+              true};
+  return {device, std::move(bytes), false};
+}
+} // namespace
+
 std::optional<PlanSections> PlanSections::split(const std::string &bytes) {
   PlanSections out;
   if (bytes.size() < sizeof(Header))
@@ -68,7 +85,7 @@ std::optional<PlanSections> PlanSections::split(const std::string &bytes) {
     if (i + 1 == count)
       out.common = std::move(payload);
     else
-      out.programs.push_back({entry.device, std::move(payload)});
+      out.programs.push_back(openSection(entry.device, std::move(payload)));
   }
   return out;
 }
@@ -83,8 +100,13 @@ std::string PlanSections::join() const {
                kSectionAlignment);
     table.push_back({uint32_t(kind), device, start, out.size() - start, 0});
   };
-  for (const Program &program : programs)
-    add(SectionKind::Program, program.device, program.bytes);
+  for (const Program &program : programs) {
+    std::string frame;
+    if (program.isCompressed)
+      frame = compressSection(program.bytes);
+    add(SectionKind::Program, program.device,
+        frame.empty() ? program.bytes : frame);
+  }
   add(SectionKind::Common, 0, common);
   Header whole = header;
   whole.sectionCount = uint32_t(table.size());
@@ -105,20 +127,23 @@ FeatureSet featuresOf(const PlanCommon &common,
   return out;
 }
 
-Result<std::string> encodePlan(const PlanCommon &common,
-                               const std::vector<RankProgram> &programs) {
-  return encodePlan(common, programs, featuresOf(common, programs));
-}
-
-Result<std::string> encodePlan(const PlanCommon &common,
-                               const std::vector<RankProgram> &programs,
-                               FeatureSet features) {
+namespace {
+/// Of the programs of a plan, as PlanWriter would store them.
+Result<PlanSections> encodePrograms(const std::vector<RankProgram> &programs,
+                                    FeatureSet &features) {
   PlanSections sections;
   for (const RankProgram &program : programs) {
     auto encoded = encodeSection(program);
     DTRT_RETURN_IF_ERROR(encoded);
-    sections.programs.push_back({program.device, std::move(encoded->bytes)});
+    features |= encoded->features;
+    sections.programs.push_back(
+        openSection(program.device, std::move(encoded->bytes)));
   }
+  return sections;
+}
+
+void setCommon(PlanSections &sections, const PlanCommon &common,
+               FeatureSet features) {
   flatbuffers::FlatBufferBuilder builder;
   encodeCommon(common, features, builder);
   sections.header.features = features;
@@ -127,7 +152,37 @@ Result<std::string> encodePlan(const PlanCommon &common,
       builder.GetSize());
   common.compilerVersion.copy(sections.header.compilerVersion,
                               sizeof sections.header.compilerVersion - 1);
-  return sections.join();
+}
+} // namespace
+
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs) {
+  FeatureSet features = dtrt::featuresOf(common);
+  auto sections = encodePrograms(programs, features);
+  DTRT_RETURN_IF_ERROR(sections);
+  setCommon(*sections, common, features);
+  return sections->join();
+}
+
+Result<std::string> encodePlan(const PlanCommon &common,
+                               const std::vector<RankProgram> &programs,
+                               FeatureSet features) {
+  FeatureSet needed = 0;
+  auto sections = encodePrograms(programs, needed);
+  DTRT_RETURN_IF_ERROR(sections);
+  setCommon(*sections, common, features);
+  return sections->join();
+}
+
+Result<std::string> withCompressedPrograms(const std::string &plan) {
+  auto reader = PlanReader::fromBytes(plan);
+  DTRT_RETURN_IF_ERROR(reader);
+  auto sections = PlanSections::split(plan);
+  for (PlanSections::Program &program : sections->programs)
+    program.isCompressed = true;
+  setCommon(*sections, reader->common(),
+            sections->header.features | bitOf(Feature::CompressedPrograms));
+  return sections->join();
 }
 
 std::string readAll(std::string bytes) {

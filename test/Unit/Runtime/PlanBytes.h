@@ -28,14 +28,16 @@ void reseal(std::string &bytes);
 struct PlanSections {
   struct Program {
     uint32_t device = 0;
-    std::string bytes;
+    std::string bytes;         // decompressed
+    bool isCompressed = false; // in the file, where that makes it smaller
   };
   Header header = {}; // as PlanWriter begins it
   std::vector<Program> programs;
   std::string common;
 
   PlanSections();
-  /// Nothing where header and table do not say where the sections are.
+  /// Nothing where header and table do not say where the sections are. What
+  /// does not decompress stays as it is.
   static std::optional<PlanSections> split(const std::string &bytes);
   /// Sections are padded to their alignment.
   std::string join() const;
@@ -52,6 +54,9 @@ FeatureSet featuresOf(const PlanCommon &common,
 Result<std::string> encodePlan(const PlanCommon &common,
                                const std::vector<RankProgram> &programs,
                                FeatureSet features);
+
+/// A plan that can be read, with its programs compressed, small ones too.
+Result<std::string> withCompressedPrograms(const std::string &plan);
 
 /// The first error that reading all of a file gives; empty when there is none.
 std::string readAll(std::string bytes);

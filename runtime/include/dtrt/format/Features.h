@@ -41,7 +41,8 @@ namespace dtrt {
   X(Collectives, "collectives", "waves with a library's collectives")          \
   X(PermutedViews, "permuted-views", "views with dims in another order")       \
   X(FlattenedViews, "flattened-views", "views with several dims in one")       \
-  X(Fills, "fills", "views whose padding is not zeros")
+  X(Fills, "fills", "views whose padding is not zeros")                        \
+  X(CompressedPrograms, "compressed-programs", "programs as zstd frames")
 
 enum class Feature : uint8_t {
 #define DTRT_FEATURE_ENUM(Name, Text, Doc) Name,

@@ -2,9 +2,10 @@
 //
 // A plan file is a fixed header, one section per device program, the common
 // section and a section table; all little-endian, every section 8-byte aligned
-// and with a checksum of its own, so that a rank maps and verifies only what
-// concerns it. The digest covers header and table, and the table the checksums:
-// two ranks with equal digests have the same plan.
+// and with a checksum of its own, so that a rank reads and verifies only what
+// concerns it. Programs may be compressed, each by itself. The digest covers
+// header and table, and the table the checksums: two ranks with equal digests
+// have the same plan.
 //
 //===----------------------------------------------------------------------===//
 
@@ -21,6 +22,12 @@ namespace dtrt {
 /// 128 bits, lower half first.
 using Digest = std::array<uint64_t, 2>;
 std::string digestText(const Digest &digest);
+
+/// How the programs of a plan are stored.
+struct StoredPrograms {
+  uint64_t bytes = 0;      // of their sections, decompressed
+  FeatureSet features = 0; // that a plan needs for it
+};
 
 /// Reads a plan that may be damaged or hostile. What it returns has passed the
 /// checksum, the FlatBuffers verifier and a check of every index, size and
@@ -40,11 +47,12 @@ public:
 
   const PlanCommon &common() const;
   const Digest &digest() const;
-  uint64_t fileBytes() const;
   uint16_t formatMajor() const;
   uint16_t formatMinor() const;
   /// Compares the checksums of all sections. `program` checks only its own.
   Status checkSections() const;
+  /// By what the sections say of themselves: none is decompressed.
+  Result<StoredPrograms> storedPrograms() const;
   /// Devices that have a program, ascending.
   const std::vector<uint32_t> &devices() const;
   /// May be called from several threads at once.

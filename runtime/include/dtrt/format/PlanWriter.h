@@ -17,7 +17,7 @@ namespace dtrt {
 /// A program as its section of the file holds it.
 struct EncodedProgram {
   uint32_t device = 0;
-  std::string bytes; // padded to the alignment of sections
+  std::string bytes; // as they are stored, padded to the sections' alignment
   uint64_t checksum = 0;
   FeatureSet features = 0;
 };
@@ -25,8 +25,8 @@ struct EncodedProgram {
 /// programs while one writes them.
 Result<EncodedProgram> encodeSection(const RankProgram &program);
 
-/// A common part as its section of the file holds it: two parts are the same
-/// exactly if their bytes are.
+/// A common part as its section of the file holds it, never compressed: two
+/// parts are the same exactly if their bytes are.
 std::string encodeCommonSection(const PlanCommon &common);
 
 /// Writes a plan program by program; keeps none of them. Nothing is visible at
