@@ -189,8 +189,10 @@ private:
 void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
                           int64_t step, const Box &box) {
   const ShardIndex &index = creates ? destination : source;
-  auto found = index.find(flow, device, box);
-  if (!found || staying.allOf(flow, device))
+  if (staying.allOf(flow, device))
+    return;
+  auto found = index.findSpan(flow, device, box);
+  if (!found)
     return;
   const std::vector<uint32_t> &numbers = index.numbersOf(flow, device);
   auto k = uint32_t(llvm::lower_bound(numbers, found->shard) - numbers.begin());
@@ -201,7 +203,7 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
       continue;
     int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
     Interval pages =
-        wholePages(hullOf(found->view), page, shard.elementsPerMember());
+        wholePages(found->elements, page, shard.elementsPerMember());
     forEachMember(shard, box, [&](int64_t member) {
       touches.push_back({{creates, flow, k, group, member}, step, pages});
     });
