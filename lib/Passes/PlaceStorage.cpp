@@ -448,6 +448,26 @@ std::vector<Event> joinMembers(std::vector<Event> events) {
   return out;
 }
 
+/// States of which the same comes or goes at the same time become one event.
+std::vector<Event> joinStates(std::vector<Event> events) {
+  auto place = [](const Event &e) {
+    return std::make_tuple(e.window, e.creates, e.flow, e.shard,
+                           e.box[e.box.rank() - 1]);
+  };
+  llvm::sort(events, [&](const Event &a, const Event &b) {
+    return std::make_tuple(place(a), a.box, a.states) <
+           std::make_tuple(place(b), b.box, b.states);
+  });
+  std::vector<Event> out;
+  for (Event &event : events)
+    if (!out.empty() && place(out.back()) == place(event) &&
+        out.back().box == event.box)
+      out.back().states |= event.states;
+    else
+      out.push_back(std::move(event));
+  return out;
+}
+
 /// Runs of a buffer that touch become one where they share a window.
 void joinRuns(std::vector<Run> &runs) {
   llvm::sort(runs, [](const Run &a, const Run &b) {
@@ -494,7 +514,7 @@ std::vector<Event> eventsOf(const TransportPlan &plan, const ShardIndex &source,
     event.box[shard.numLeading] = run.elements;
     out.push_back(event);
   }
-  return joinMembers(std::move(out));
+  return joinStates(joinMembers(std::move(out)));
 }
 
 struct StoragePlacement {
