@@ -57,8 +57,10 @@ struct Buffer {
   uint32_t flow = 0, shard = 0, group = 0;
   int64_t member = 0; // position in the shard, row-major
 
-  auto key() const {
-    return std::make_tuple(creates, flow, shard, group, member);
+  /// Two numbers, which are quickly compared: a flow has up to 64 states.
+  std::pair<uint64_t, uint64_t> key() const {
+    return {uint64_t(creates) << 63 | uint64_t(flow) << 32 | shard,
+            uint64_t(group) << 56 | uint64_t(member)};
   }
 };
 
@@ -261,8 +263,10 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
             lastSteps[piece.step], piece.box);
   }
   llvm::sort(touches, [](const Touch &a, const Touch &b) {
-    return std::make_tuple(a.buffer.key(), a.step, a.elements) <
-           std::make_tuple(b.buffer.key(), b.step, b.elements);
+    auto one = a.buffer.key(), other = b.buffer.key();
+    if (one != other)
+      return one < other;
+    return a.step != b.step ? a.step < b.step : a.elements < b.elements;
   });
   ArrayRef<Touch> rest(touches);
   while (!rest.empty()) {
