@@ -57,8 +57,10 @@ struct Buffer {
   uint32_t flow = 0, shard = 0, group = 0;
   int64_t member = 0; // position in the shard, row-major
 
-  auto key() const {
-    return std::make_tuple(creates, flow, shard, group, member);
+  /// Two numbers, which are quickly compared: a flow has up to 64 states.
+  std::pair<uint64_t, uint64_t> key() const {
+    return {uint64_t(creates) << 63 | uint64_t(flow) << 32 | shard,
+            uint64_t(group) << 56 | uint64_t(member)};
   }
 };
 
@@ -189,8 +191,10 @@ private:
 void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
                           int64_t step, const Box &box) {
   const ShardIndex &index = creates ? destination : source;
-  auto found = index.find(flow, device, box);
-  if (!found || staying.allOf(flow, device))
+  if (staying.allOf(flow, device))
+    return;
+  auto found = index.findSpan(flow, device, box);
+  if (!found)
     return;
   const std::vector<uint32_t> &numbers = index.numbersOf(flow, device);
   auto k = uint32_t(llvm::lower_bound(numbers, found->shard) - numbers.begin());
@@ -201,7 +205,7 @@ void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
       continue;
     int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
     Interval pages =
-        wholePages(hullOf(found->view), page, shard.elementsPerMember());
+        wholePages(found->elements, page, shard.elementsPerMember());
     forEachMember(shard, box, [&](int64_t member) {
       touches.push_back({{creates, flow, k, group, member}, step, pages});
     });
@@ -259,8 +263,10 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
             lastSteps[piece.step], piece.box);
   }
   llvm::sort(touches, [](const Touch &a, const Touch &b) {
-    return std::make_tuple(a.buffer.key(), a.step, a.elements) <
-           std::make_tuple(b.buffer.key(), b.step, b.elements);
+    auto one = a.buffer.key(), other = b.buffer.key();
+    if (one != other)
+      return one < other;
+    return a.step != b.step ? a.step < b.step : a.elements < b.elements;
   });
   ArrayRef<Touch> rest(touches);
   while (!rest.empty()) {
@@ -446,6 +452,26 @@ std::vector<Event> joinMembers(std::vector<Event> events) {
   return out;
 }
 
+/// States of which the same comes or goes at the same time become one event.
+std::vector<Event> joinStates(std::vector<Event> events) {
+  auto place = [](const Event &e) {
+    return std::make_tuple(e.window, e.creates, e.flow, e.shard,
+                           e.box[e.box.rank() - 1]);
+  };
+  llvm::sort(events, [&](const Event &a, const Event &b) {
+    return std::make_tuple(place(a), a.box, a.states) <
+           std::make_tuple(place(b), b.box, b.states);
+  });
+  std::vector<Event> out;
+  for (Event &event : events)
+    if (!out.empty() && place(out.back()) == place(event) &&
+        out.back().box == event.box)
+      out.back().states |= event.states;
+    else
+      out.push_back(std::move(event));
+  return out;
+}
+
 /// Runs of a buffer that touch become one where they share a window.
 void joinRuns(std::vector<Run> &runs) {
   llvm::sort(runs, [](const Run &a, const Run &b) {
@@ -492,7 +518,7 @@ std::vector<Event> eventsOf(const TransportPlan &plan, const ShardIndex &source,
     event.box[shard.numLeading] = run.elements;
     out.push_back(event);
   }
-  return joinMembers(std::move(out));
+  return joinStates(joinMembers(std::move(out)));
 }
 
 struct StoragePlacement {

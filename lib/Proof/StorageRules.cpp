@@ -7,7 +7,9 @@
 #include "dt/Proof/StayingShards.h"
 
 #include <algorithm>
+#include <array>
 #include <tuple>
+#include <unordered_map>
 
 namespace dt {
 
@@ -15,9 +17,8 @@ namespace {
 
 /// A piece as it lies in one shard of its device.
 struct Touch {
-  Box box; // leading dims, then the hull in a member's storage
   const PlanPiece *piece = nullptr;
-  LocalView view;
+  Interval hull; // in a member's storage
 };
 
 /// What happens to the storage of one shard.
@@ -25,6 +26,12 @@ struct ShardStorage {
   const Shard *shard = nullptr;
   std::vector<const PlanStorage *> rows;
   std::vector<Touch> touches; // reads of a source, writes of a destination
+};
+
+/// Where a piece lies, if that comes or goes.
+struct Place {
+  ShardStorage *storage = nullptr;
+  Interval hull;
 };
 
 /// (receives, flow, device, number of the shard there): whose storage.
@@ -48,8 +55,7 @@ public:
         return fault;
     if (auto fault = checkKept())
       return fault;
-    for (const PlanStep &step : plan.steps)
-      addTouches(step);
+    addTouches(parallel);
     std::vector<std::pair<const StorageKey *, const ShardStorage *>> all;
     for (const auto &[key, storage] : shards)
       all.emplace_back(&key, &storage);
@@ -64,9 +70,10 @@ private:
                       bool creates) const;
   MaybeFault checkShared() const;
   MaybeFault checkKept() const;
-  void addTouches(const PlanStep &step);
-  void addTouch(bool creates, uint32_t flow, int64_t device,
-                const PlanPiece &piece);
+  void indexStorage();
+  Place placeOf(bool creates, uint32_t flow, int64_t device,
+                const Box &box) const;
+  void addTouches(const ParallelFor &parallel);
   MaybeFault checkShard(const StorageKey &key,
                         const ShardStorage &storage) const;
   MaybeFault checkOnce(const StorageKey &key,
@@ -80,6 +87,8 @@ private:
   const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
   std::map<StorageKey, ShardStorage> shards; // those that come or go
+  /// By device and number of the shard there; source, destination.
+  std::unordered_map<int64_t, std::vector<ShardStorage *>> byDevice[2];
 };
 
 bool isInside(const std::vector<Interval> &intervals, Interval part) {
@@ -222,37 +231,52 @@ MaybeFault StorageChecker::checkKept() const {
   return std::nullopt;
 }
 
-void StorageChecker::addTouch(bool creates, uint32_t flow, int64_t device,
-                              const PlanPiece &piece) {
-  auto found = (creates ? destination : source).find(flow, device, piece.box);
-  if (!found)
-    return;
-  auto storage = shards.find({creates, flow, device, found->shard});
-  if (storage == shards.end())
-    return;
-  Touch touch;
-  unsigned leading = storage->second.shard->numLeading;
-  touch.box = Box(leading + 1);
-  for (unsigned d = 0; d < leading; ++d)
-    touch.box[d] = piece.box[d];
-  touch.box[leading] = hullOf(found->view);
-  touch.piece = &piece;
-  touch.view = std::move(found->view);
-  storage->second.touches.push_back(std::move(touch));
+void StorageChecker::indexStorage() {
+  for (auto &[key, storage] : shards) {
+    auto [creates, flow, device, number] = key;
+    std::vector<ShardStorage *> &own = byDevice[creates][device];
+    own.resize(std::max<size_t>(own.size(), number + 1));
+    own[number] = &storage;
+  }
 }
 
-void StorageChecker::addTouches(const PlanStep &step) {
-  if (shards.empty() || step.kind == PlanStep::Kind::Create ||
-      step.kind == PlanStep::Kind::Release)
+Place StorageChecker::placeOf(bool creates, uint32_t flow, int64_t device,
+                              const Box &box) const {
+  auto own = byDevice[creates].find(device);
+  if (own == byDevice[creates].end())
+    return {};
+  auto found = (creates ? destination : source).findSpan(flow, device, box);
+  if (!found || found->shard >= own->second.size())
+    return {};
+  return {own->second[found->shard], found->elements};
+}
+
+/// Finds the places of all pieces on several threads, then adds them in order.
+void StorageChecker::addTouches(const ParallelFor &parallel) {
+  if (shards.empty())
     return;
+  indexStorage();
   auto numFlows = uint32_t(plan.flows.size());
-  for (size_t i = step.first; i < step.last; ++i) {
-    const PlanPiece &piece = plan.pieces[i];
-    addTouch(/*creates=*/true, piece.flow % numFlows, piece.to, piece);
-    if (piece.atSource && step.kind != PlanStep::Kind::Zero)
-      addTouch(/*creates=*/false, plan.flows[piece.flow].readsFrom, piece.from,
-               piece);
-  }
+  std::vector<std::array<Place, 2>> places(plan.pieces.size()); // from, to
+  parallel(plan.steps.size(), [&](size_t number) {
+    const PlanStep &step = plan.steps[number];
+    if (step.kind == PlanStep::Kind::Create ||
+        step.kind == PlanStep::Kind::Release)
+      return;
+    for (size_t i = step.first; i < step.last; ++i) {
+      const PlanPiece &piece = plan.pieces[i];
+      places[i][1] =
+          placeOf(/*creates=*/true, piece.flow % numFlows, piece.to, piece.box);
+      if (piece.atSource && step.kind != PlanStep::Kind::Zero)
+        places[i][0] =
+            placeOf(/*creates=*/false, plan.flows[piece.flow].readsFrom,
+                    piece.from, piece.box);
+    }
+  });
+  for (size_t i = 0; i < places.size(); ++i)
+    for (const Place &place : places[i])
+      if (place.storage)
+        place.storage->touches.push_back({&plan.pieces[i], place.hull});
 }
 
 Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
@@ -298,19 +322,24 @@ MaybeFault StorageChecker::checkShard(const StorageKey &key,
   std::vector<Box> rows, used;
   for (const PlanStorage *row : storage.rows)
     rows.push_back(row->box);
-  for (const Touch &touch : storage.touches)
-    used.push_back(touch.box);
+  unsigned leading = storage.shard->numLeading;
+  for (const Touch &touch : storage.touches) {
+    Box &box = used.emplace_back(leading + 1);
+    for (unsigned d = 0; d < leading; ++d)
+      box[d] = touch.piece->box[d];
+    box[leading] = touch.hull;
+  }
   WorkLimit limit(kMaxPieces);
   for (auto [r, t] : overlappingPairs(rows, used, &limit)) {
     const PlanStorage &row = *storage.rows[r];
-    const Touch &touch = storage.touches[t];
-    const PlanPiece &piece = *touch.piece;
+    const PlanPiece &piece = *storage.touches[t].piece;
     bool isInOrder =
         creates ? row.step < piece.step : lastSteps[piece.step] < row.step;
     const PlanFlow &flow = plan.flows[piece.flow % plan.flows.size()];
     uint64_t states = creates ? flow.states : flow.readStates;
     if (isInOrder || !(row.states & states) ||
-        !touches(touch.view, rows[r][rows[r].rank() - 1]))
+        !touches(*localView(*storage.shard, piece.box),
+                 rows[r][rows[r].rank() - 1]))
       continue;
     return Fault{piece.op,
                  std::string(creates ? "writes " : "reads ") + flow.name +

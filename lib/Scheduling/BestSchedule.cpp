@@ -61,6 +61,21 @@ struct TimedSchedule {
   double seconds = 0;
 };
 
+/// What messages take between others like them: the first packs and the last
+/// unpacks are beside what comes before and after.
+double repeatedSeconds(std::vector<TimedMessage> messages,
+                       const Cluster &cluster) {
+  if (messages.empty())
+    return 0;
+  double once = predictSeconds(messages, cluster);
+  int32_t waves = messages.back().wave + 1;
+  for (size_t i = 0, count = messages.size(); i < count; ++i) {
+    messages.push_back(messages[i]);
+    messages.back().wave += waves;
+  }
+  return predictSeconds(messages, cluster) - once;
+}
+
 /// What one chunk size gives.
 struct Trial {
   int64_t pieces = 0;                   // that were scheduled
@@ -132,7 +147,9 @@ Trial Trials::make(const ChunkBytes &chunks) const {
   Trial out{int64_t(scheduled.size()), {}};
   auto add = [&](std::vector<ScheduledMove> moves) {
     std::vector<TimedMessage> messages = problem.messages(moves);
-    double seconds = predictSeconds(messages, problem.cluster);
+    double seconds = options.repeats
+                         ? repeatedSeconds(messages, problem.cluster)
+                         : predictSeconds(messages, problem.cluster);
     out.schedules.push_back({std::move(moves), std::move(messages), seconds});
   };
   auto joined = joinWaves(problem, scheduled);

@@ -42,6 +42,9 @@ namespace {
 /// Each limit that is tried may have one block of so many that may be.
 constexpr int64_t kOfSearch = 4;
 
+/// Of so many phases, the first packs and the last unpacks are few.
+constexpr size_t kManyPhases = 16;
+
 class FlatScheduler {
 public:
   FlatScheduler(const WaveProblem &problem, const WaveOptions &options,
@@ -98,8 +101,9 @@ private:
   const WaveOptions &options;
   WaveSchedule &schedule;
   ShardIndex source, destination;
-  ChunkBytes lastBest; // of the phase before
-  int32_t wave = 0;    // the next one
+  ChunkBytes lastBest;  // of the phase before
+  int32_t wave = 0;     // the next one
+  bool repeats = false; // there are many phases
 };
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit,
@@ -293,6 +297,7 @@ FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
                      });
   WaveOptions own = options;
   own.effort = effort;
+  own.repeats = repeats;
   ChunkChoice best = fastestOf(phase, candidates, own, /*enough=*/0);
   if (best.moves.empty() ||
       int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
@@ -332,6 +337,7 @@ std::optional<std::string> FlatScheduler::run() {
   // Phases are much alike: all sizes are tried in the first, and in a few
   // others those like the last that was best.
   constexpr size_t kSearched = 32, kLeastTries = 4;
+  repeats = phases.size() >= kManyPhases;
   size_t stride = std::max<size_t>(1, phases.size() / kSearched), number = 0;
   auto effortOf = [&](const FlatPhase &phase) {
     if (number == 0)

@@ -78,6 +78,22 @@ int64_t boxVolume(const Segment &segment) {
   return volume;
 }
 
+/// The states of each destination shard that are written together.
+StateGroups writtenTogether(const RankProgram &program) {
+  StateGroups out(program.destination);
+  for (const Instruction &instruction : program.instructions) {
+    bool isCopy = instruction.op == Opcode::Copy;
+    if (isCopy || instruction.op == Opcode::Zero ||
+        instruction.op == Opcode::Unpack)
+      for (size_t i = isCopy; i < instruction.segments.size(); i += 1 + isCopy)
+        out.add(instruction.segments[i]);
+    for (const Message &message : instruction.messages)
+      if (message.receive && message.direct)
+        out.add(message.segment);
+  }
+  return out;
+}
+
 /// Whether the box lies wholly in the padding.
 bool isPadding(const Family &family, const std::vector<int64_t> &offset) {
   for (unsigned dim = family.numLeading(); dim < family.rank(); ++dim)
@@ -114,7 +130,7 @@ ProgramVerifier::ProgramVerifier(const PlanCommon &common,
                                  ProgramTotals &totals)
     : common(common), program(program), totals(totals),
       staying(stayingMasks(common, program)), steps(Steps::forProgram(program)),
-      lifetimes(common, program, steps) {}
+      lifetimes(common, program, steps), together(writtenTogether(program)) {}
 
 Status ProgramVerifier::verify() {
   auto found = findForwards(program);
@@ -185,12 +201,17 @@ Status ProgramVerifier::readUntil(const Segment &segment,
                        " after its release by instruction ", *by);
     return {};
   }
-  for (unsigned state : statesOf(segment.states))
-    if (!written(segment.shard, state)
-             .covers(segment.offset, segment.size, steps))
-      return makeError("reads tensor '", tensorOf(family, segment.offset),
-                       "' state '", shortened(family.states[state].name),
-                       "' from the destination before it is written there");
+  for (unsigned first :
+       statesOf(together.firstOf(segment.shard, segment.states))) {
+    if (written(segment.shard, first)
+            .covers(segment.offset, segment.size, steps))
+      continue;
+    uint64_t missing = segment.states & together.groupOf(segment.shard, first);
+    return makeError("reads tensor '", tensorOf(family, segment.offset),
+                     "' state '",
+                     shortened(family.states[statesOf(missing).front()].name),
+                     "' from the destination before it is written there");
+  }
   return {};
 }
 
@@ -203,7 +224,8 @@ Status ProgramVerifier::write(const Segment &segment, bool zero) {
   if (zero && !isPadding(family, segment.offset))
     return makeError("zeroes a part of tensor '",
                      tensorOf(family, segment.offset), "' that is not padding");
-  for (unsigned state : statesOf(segment.states)) {
+  for (unsigned state :
+       statesOf(together.firstOf(segment.shard, segment.states))) {
     written(segment.shard, state).add(segment.offset, segment.size, current);
     int64_t &data = dataVolume[segment.shard * 64 + state];
     // A wrong plan may write the same region any number of times.
@@ -527,10 +549,11 @@ Status ProgramVerifier::checkCoverage(uint32_t shard, unsigned state,
                                       int64_t real) {
   const ShardRecord &record = program.destination[shard];
   const Family &family = common.families[record.family];
-  auto fault =
-      findCoverFault(family, record, written(shard, state).list(), steps);
-  if (fault)
-    return describeFault(shard, state, real, *fault);
+  bool isFirst = together.firstOf(shard, uint64_t(1) << state) >> state & 1;
+  if (isFirst)
+    if (auto fault =
+            findCoverFault(family, record, written(shard, state).list(), steps))
+      return describeFault(shard, state, real, *fault);
   addBytes(totals.bytesDestination,
            uint64_t(real) *
                uint64_t(byteWidth(dtypeOf(family, state, Side::Destination))));

@@ -8,6 +8,7 @@
 #include "Cover.h"
 #include "Multicasts.h"
 #include "ShardTable.h"
+#include "StateGroups.h"
 #include "StorageLifetimes.h"
 #include "dtrt/cost/Simulation.h"
 
@@ -116,6 +117,7 @@ private:
   Status describeFault(uint32_t shard, unsigned state, int64_t real,
                        const CoverFault &fault);
   Status checkMemory();
+  /// `state`: the first of its group.
   BoxSet &written(uint32_t shard, unsigned state) {
     return writes[shard * 64 + state];
   }
@@ -133,7 +135,8 @@ private:
   std::map<uint64_t, Staged> staging;
   std::vector<Arrival> arrivals;
   StorageLifetimes lifetimes;
-  std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + state
+  StateGroups together; // destination states that are written together
+  std::unordered_map<uint64_t, BoxSet> writes; // shard * 64 + first state
   std::unordered_map<uint64_t, int64_t> dataVolume;
   uint64_t stagingUsed = 0;
   std::vector<uint32_t> beside; // copies that the next group waits for

@@ -107,14 +107,21 @@ void StorageLifetimes::Events::sort() {
 
 StorageLifetimes::StorageLifetimes(const PlanCommon &common,
                                    const RankProgram &program, Steps &steps)
-    : common(common), program(program), steps(steps) {
+    : common(common), program(program), steps(steps),
+      together{StateGroups(program.destination), StateGroups(program.source)} {
+  for (const Instruction &instruction : program.instructions)
+    if (isLifetime(instruction))
+      for (const Segment &segment : instruction.segments)
+        together[segment.side == Side::Source].add(segment);
   for (uint32_t i = 0; i < program.instructions.size(); ++i) {
     if (!isLifetime(program.instructions[i]))
       continue;
     for (const Segment &segment : program.instructions[i].segments) {
       const Family &family = common.families[segment.family];
       Event event = {storageRange(family, segment), i};
-      for (unsigned state : statesOf(segment.states)) {
+      for (unsigned state :
+           statesOf(togetherOn(segment.side)
+                        .firstOf(segment.shard, segment.states))) {
         Events &list = events[{segment.side, segment.shard, state}];
         forEachMember(segment, family.numLeading(), [&](const auto &member) {
           list.add(member, event);
@@ -145,8 +152,9 @@ void StorageLifetimes::forEachEvent(const Segment &box, Fn fn) const {
         return true;
     return false;
   };
+  uint64_t states = resolveDerived(family, box.states, box.side);
   for (unsigned state :
-       statesOf(resolveDerived(family, box.states, box.side))) {
+       statesOf(togetherOn(box.side).firstOf(box.shard, states))) {
     auto list = events.find({box.side, box.shard, state});
     if (list == events.end())
       continue;

@@ -3,6 +3,7 @@
 #ifndef DTRT_LIB_VERIFY_STORAGELIFETIMES_H
 #define DTRT_LIB_VERIFY_STORAGELIFETIMES_H
 
+#include "StateGroups.h"
 #include "Steps.h"
 
 #include <map>
@@ -32,8 +33,9 @@ private:
     Interval range;
     uint32_t instruction = 0;
   };
-  /// Those of one shard and state, by member and then in the order of their
-  /// ranges. Looks are many: nothing of it is a piece of memory by itself.
+  /// Those of one shard and group of states, by member and then in the order of
+  /// their ranges. Looks are many: nothing of it is a piece of memory by
+  /// itself.
   struct Events {
     using Run = std::pair<const Event *, const Event *>;
 
@@ -51,13 +53,17 @@ private:
     std::vector<size_t> ends;     // where the events of each end
     std::vector<Event> events;
   };
-  using Key = std::tuple<Side, uint32_t, unsigned>; // shard, state
+  using Key = std::tuple<Side, uint32_t, unsigned>; // shard, first state
 
+  const StateGroups &togetherOn(Side side) const {
+    return together[side == Side::Source];
+  }
   template <typename Fn> void forEachEvent(const Segment &box, Fn fn) const;
 
   const PlanCommon &common;
   const RankProgram &program;
   Steps &steps;
+  StateGroups together[2]; // come or go together; destination, source
   std::map<Key, Events> events;
 };
 

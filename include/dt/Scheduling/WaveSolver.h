@@ -26,6 +26,8 @@ struct WaveOptions {
   int64_t effort = 500000;
   /// Pieces that one schedule may have: of more there is none.
   int64_t mostPieces = kMaxPieces;
+  /// Whether schedules are compared by what they take between others like them.
+  bool repeats = false;
   /// A plan that was made before, by flow: its waves are kept where they can
   /// be (Reschedule.h).
   const OldMoves *old = nullptr;
