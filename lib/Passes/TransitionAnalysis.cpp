@@ -167,8 +167,25 @@ InFlightDiagnostic refuse(PlaceOp place) {
   return place.emitOpError() << "of @" << place.getParam() << " ";
 }
 
-/// Refuses what would take too long to evaluate, before it is: ranks are
-/// looked at for each place, and for each tensor whose buckets they share.
+/// Ranks that evaluating a place looks at. Ranks that share buckets hold the
+/// same tensors, which are looked at once for all of them.
+int64_t ranksLookedAt(LayoutOp layout, PlaceOp place,
+                      SymbolTableCollection &tables) {
+  int64_t world = layout.getWorld();
+  if (!place.getBucketed())
+    return world;
+  MeshOp mesh = place.lookupMesh(tables);
+  auto axes = layout.getZero()->axesAsStrings();
+  int64_t groups = world;
+  for (auto [i, name] : llvm::enumerate(*layout.getMeshes()))
+    if (cast<FlatSymbolRefAttr>(name).getAttr() == mesh.getSymNameAttr())
+      for (const std::string &axis : axes[i])
+        groups /= mesh.getMesh().toGeometry().axisSize(axis);
+  int64_t tensors = place.lookupParam(tables).numMembers();
+  return std::max(world, tensors * std::max<int64_t>(groups, 1));
+}
+
+/// Refuses what would take too long to evaluate, before it is.
 LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
   WorkLimit placed(kMaxPlacedRanks), rows(kMaxRegions);
   for (auto place : layout.getOps<PlaceOp>()) {
@@ -179,9 +196,7 @@ LogicalResult checkWork(LayoutOp layout, SymbolTableCollection &tables) {
                << kMaxRegions;
       continue;
     }
-    ParamOp param = place.lookupParam(tables);
-    int64_t tensors = place.getBucketed() ? param.numMembers() : 1;
-    if (!placed.take(tensors * layout.getWorld()))
+    if (!placed.take(ranksLookedAt(layout, place, tables)))
       return refuse(place)
              << "is on " << layout.getWorld()
              << " ranks, which brings the ranks of the layout, counted for "
