@@ -115,8 +115,9 @@ def plain(port, rank, options, orders):
     os._exit(0)
 
 
-def job_of(port, rank, options, snapshots, build=None, layout=None):
-    """A job whose state is the trainer; build: another one, of that layout."""
+def job_of(port, rank, options, snapshots, build=None, **more):
+    """A job whose state is the trainer; build: of another one. more: what `Job`
+    is told of it."""
 
     def by_default(world):
         training = Training(world, options.width, options.layers, options.batch)
@@ -125,11 +126,11 @@ def job_of(port, rank, options, snapshots, build=None, layout=None):
     return dynatrain.Job(
         f"127.0.0.1:{port}",
         build or by_default,
-        layout=layout,
         processes=options.processes,
         rank=rank,
         timeout=options.timeout,
         snapshots=snapshots,
+        **more,
     )
 
 

@@ -1,24 +1,28 @@
 """What a job takes of a trainer's steps, beside other steps of the same run.
 
 python bench/armed_steps.py [--pairs 300] [--cycles 250] [--batch 512]
-                            [--trainer layers | gpt | moe] [--wider 8]
+                            [--trainer layers | gpt | moe | megatron |
+                             torchtitan] [--wider 8]
 
 Two processes of one program differ by a percent for as long as they live
 (armed_job.py), and what else the machine does makes two turns of twenty steps
 differ by three. What is looked for is less. So steps are compared with their
 neighbours in the same processes, the trainer of job_recovery.py with ZeRO-1
-over Gloo, one per core, with a job; or, with --trainer, one of
-examples/elastic_gpt, under ZeRO-1 too, whose steps are as short as of no real
-model: --wider multiplies the widths of its matrices:
+over Gloo, one per core, with a job; or, with --trainer, that of an elastic
+example: Megatron-Core with its distributed optimizer, torchtitan with FSDP2, or
+one of examples/elastic_gpt, under ZeRO-1 too, whose steps are as short as of no
+real model: --wider multiplies the widths of its matrices:
 
 - *armed*: pairs of steps, one with `boundary` and one without; which comes
   first turns round with each pair. Beside it what is inside `boundary`, as no
   more of an armed job runs on the trainer's thread.
 - *snapshots*: `boundary` after each step makes a snapshot every ten steps. What
   each of the first four steps of ten, of which the first makes it, takes more
-  than the median of the other six; the sum, in parts of ten steps. It goes by
-  the messages of the next steps, and is over when they are; the steps are told
-  one by one, so that this can be seen.
+  than the mean of the other six; the sum, in parts of ten steps. (Of their
+  median it would be more without any snapshot: it leaves out what else the
+  machine does, of which the four have their part.) It goes by the messages of
+  the next steps, and is over when they are; the steps are told one by one, so
+  that this can be seen.
 
 Of both the median, and the 95 % interval of that median by order statistics.
 What the job's threads do all the time is on both sides: it is told beside, the
@@ -35,10 +39,12 @@ import os
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Callable
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "build/python"), str(ROOT / "examples/elastic_gpt")]
+sys.path.insert(0, str(ROOT / "build/python"))
 
 from armed_job import (  # noqa: E402
     CORES,
@@ -56,31 +62,85 @@ from torch import distributed as dist  # noqa: E402
 
 #: Of ten steps, those that a snapshot may slow down.
 SLOWED = 4
-#: Modules of examples/elastic_gpt, and a layout of theirs.
+
+
+@dataclass
+class Example:
+    """A trainer of examples/. how: what `job_of` is told of it; step: of a
+    State, what takes a step by its number."""
+
+    folder: str
+    how: Callable[[Any], dict[str, Any]]
+    step: Callable[[Any], Callable[[int], Any]]
+
+
+def with_zero(module, layout):
+    """One of elastic_gpt's modules, under ZeRO-1."""
+
+    def how(options):
+        gpt = importlib.import_module("gpt")
+        gpt.WIDTH, gpt.HIDDEN = (
+            options.wider * one for one in (gpt.WIDTH, gpt.HIDDEN)
+        )
+        build = importlib.import_module(module).build
+        return {"build": build, "layout": {**layout, "zero": True}}
+
+    return how
+
+
+def megatron(options):
+    train = importlib.import_module("train")
+    return {
+        "build": train.builder(weights=None),
+        "layout": {},
+        "default_group": True,
+    }
+
+
+def torchtitan(options):
+    train = importlib.import_module("train")
+    return {
+        "build": train.elastic_of(steps=sys.maxsize).build,
+        "layout": {"data_parallel_shard_degree": options.processes},
+        "default_group": True,
+    }
+
+
+def torchtitan_step(state):
+    trainer = state.progress.trainer
+    batches = trainer.batch_generator(trainer.dataloader)
+
+    def step(number):
+        trainer.step = number
+        return trainer.train_step(batches)
+
+    return step
+
+
+def sampled(state):
+    return lambda number: state.training.step(state.samples, number)
+
+
 EXAMPLES = {
-    "gpt": ("trainer", {"tp": 1, "zero": True}),
-    "moe": ("moe", {"ep": 1, "zero": True}),
+    "gpt": Example("elastic_gpt", with_zero("trainer", {"tp": 1}), sampled),
+    "moe": Example("elastic_gpt", with_zero("moe", {"ep": 1}), sampled),
+    "megatron": Example(
+        "elastic_megatron",
+        megatron,
+        lambda state: lambda _: state.training.trainer.step(),
+    ),
+    "torchtitan": Example("elastic_torchtitan", torchtitan, torchtitan_step),
 }
 
 
-def example_of(options):
-    """What `job_of` needs to know of an example's trainer."""
+def trainer_of(options):
+    """What `job_of` is told, and what takes steps of a State."""
     if options.trainer not in EXAMPLES:
-        return {}
-    module, layout = EXAMPLES[options.trainer]
-    gpt = importlib.import_module("gpt")
-    gpt.WIDTH, gpt.HIDDEN = (
-        options.wider * one for one in (gpt.WIDTH, gpt.HIDDEN)
-    )
-    return {"build": importlib.import_module(module).build, "layout": layout}
-
-
-def steps_of(state):
-    """What takes the next step of a trainer."""
-    numbers = itertools.count(1)
-    samples = getattr(state, "samples", None)
-    of = () if samples is None else (samples,)
-    return lambda: state.training.step(*of, next(numbers))
+        return {}, lambda state: state.training.step
+    example = EXAMPLES[options.trainer]
+    folder = ROOT / "examples"
+    sys.path[:0] = [str(folder / example.folder), str(folder)]
+    return example.how(options), example.step
 
 
 def timed(step, boundary):
@@ -121,8 +181,13 @@ def loops():
 def train(port, rank, options, orders, snapshots=0):
     """A process's steps."""
     prepared(rank)
-    with job_of(port, rank, options, snapshots, **example_of(options)) as job:
-        step = steps_of(job.state)
+    how, step_of = trainer_of(options)
+    with job_of(port, rank, options, snapshots, **how) as job:
+        take, numbers = step_of(job.state), itertools.count(1)
+
+        def step():
+            return take(next(numbers))
+
         for _ in range(2 * EVERY):
             timed(step, job.boundary)
         time.sleep(SETTLES)
@@ -179,7 +244,7 @@ def armed(options):
 
 def with_snapshots(options):
     cycles, more = told_by(options, WITH_JOB["snapshots"])
-    base = [statistics.median(one[SLOWED:]) for one in cycles]
+    base = [statistics.mean(one[SLOWED:]) for one in cycles]
     return {
         "seconds of a step": round(statistics.median(base), 6),
         "seconds, more": summary(

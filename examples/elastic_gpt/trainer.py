@@ -65,6 +65,7 @@ class Training(dynatrain.Part):
             name: [self._moment(*self.range(name)) for _ in BETAS]
             for name in self.model.weights
         }
+        self.held = self._pieces()
         self.data = data()
 
     def make(self, world):
@@ -91,7 +92,11 @@ class Training(dynatrain.Part):
         )
 
     def tensors(self):
-        """What an elastic job moves, and which part of which tensor it is."""
+        """What an elastic job moves, and which part of which tensor it is. Each
+        snapshot asks for it."""
+        return self.held
+
+    def _pieces(self):
         found = {}
         for name, weight in self.model.weights.items():
             shape, offset, size = self.model.regions[name]

@@ -62,17 +62,20 @@ def tell(job, step):
     )
 
 
-def main():
-    args = options_of(__doc__).parse_args()
-
+def elastic_of(steps):
     def make(world):
-        config = configured(world.layout, args.steps, BATCH, LOCAL)
+        config = configured(world.layout, steps, BATCH, LOCAL)
         trainer = Telling(config)
         if world.founded:
             start(trainer)
         return trainer
 
-    elastic = dynatrain.torchtitan.Elastic(make)
+    return dynatrain.torchtitan.Elastic(make)
+
+
+def main():
+    args = options_of(__doc__).parse_args()
+    elastic = elastic_of(args.steps)
     job = dynatrain.Job(
         args.store,
         elastic.build,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import torch
 
+from . import _C
 from .capture import Piece, local_layout
 from .capture.pieces import pieces_of
 from .errors import InvalidError
@@ -14,9 +15,6 @@ from .hollow import local_part
 from .optimizer import Key
 from .regions import Region
 from .state import State
-
-#: A region, and the elements that this process has of it.
-Part = tuple[Region, torch.Tensor]
 
 
 def pieces_held(key: Key, value: Any) -> list[Piece]:
@@ -41,62 +39,59 @@ def _region(key: Key, piece: Piece) -> Region:
     return Region(key, *where, tuple(piece.range) if piece.range else None)
 
 
-def _described(key: Key, value: Any) -> list[Part]:
+def _look(value: Any) -> Hashable:
+    """What a description is made of, but for what `_C.looks` sees."""
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_look, value))
+    if isinstance(value, Piece):
+        run = tuple(value.range) if value.range else None
+        return tuple(value.shape), tuple(value.offset), tuple(value.size), run
+    mesh = getattr(value, "device_mesh", None)
+    if mesh is None:
+        return None
+    return value.shape, mesh, tuple(value.placements)
+
+
+def _locals(value: Any) -> Iterator[torch.Tensor]:
+    """The elements that this process has, or none, of each part of a value."""
+    for one in value if isinstance(value, (list, tuple)) else (value,):
+        yield local_part(one.tensor if isinstance(one, Piece) else one)
+
+
+def _described(tensors: Mapping[Key, Any]) -> list[Region]:
     return [
-        (_region(key, one), local_part(one.tensor).detach())
+        _region(key, one)
+        for key, value in tensors.items()
         for one in pieces_held(key, value)
         if one.numel()
     ]
 
 
-def _look(value: Any) -> Hashable:
-    """What a description is made of: equal ones have equal descriptions."""
-    if isinstance(value, (list, tuple)):
-        return tuple(map(_look, value))
-    if isinstance(value, Piece):
-        run = tuple(value.range) if value.range else None
-        where = tuple(value.shape), tuple(value.offset), tuple(value.size)
-        return *where, run, tuple(local_part(value.tensor).shape)
-    mesh = getattr(value, "device_mesh", None)
-    where = tuple(value.shape), tuple(local_part(value).shape)
-    return where if mesh is None else (*where, mesh, tuple(value.placements))
-
-
-def _tensors(value: Any) -> Iterator[torch.Tensor]:
-    """Those of `_described`, in its order."""
-    values = value if isinstance(value, (list, tuple)) else [value]
-    for one in values:
-        is_piece = isinstance(one, Piece)
-        local = local_part(one.tensor if is_piece else one).detach()
-        if local.numel():
-            yield local
-
-
 class HeldParts:
-    """The parts of a State, look after look. To describe one takes longer than
-    to copy it where it is small; so what lies as it did is not described
-    again."""
+    """The parts of a State, look after look. To describe them takes longer than
+    to copy small ones; so this is done when something is not as it was."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[Hashable, list[Region]]] = {}
+        self._seen: tuple[list[Hashable], bytes] | None = None
+        self._regions: list[Region] = []
+        # Which tensors have elements.
+        self._there: list[int] = []
 
-    def of(self, state: State) -> list[Part]:
-        """What it holds now, in its order."""
-        parts: list[Part] = []
-        before, self._known = self._known, {}
-        for key, value in state.tensors.items():
-            look = _look(value)
-            seen = before.get(key)
-            if seen is None or seen[0] != look:
-                found = _described(key, value)
-                seen = look, [region for region, _ in found]
-                parts += found
-            else:
-                parts += zip(seen[1], _tensors(value))
-            self._known[key] = seen
-        return parts
+    def of(self, state: State) -> tuple[list[Region], list[torch.Tensor]]:
+        """What it holds now, in its order: regions, and the elements of each.
+        It is the same list of regions for as long as nothing changes in them,
+        in the tensors' shapes or dtypes."""
+        values = state.tensors
+        looks = [(key, _look(value)) for key, value in values.items()]
+        found = [one for value in values.values() for one in _locals(value)]
+        seen = looks, _C.looks(found)
+        if seen != self._seen:
+            self._regions = _described(values)
+            self._there = [n for n, one in enumerate(found) if one.numel()]
+            self._seen = seen
+        return self._regions, [found[n] for n in self._there]
 
 
 def regions_of(state: State) -> list[Region]:
     """What a State holds."""
-    return [region for region, _ in HeldParts().of(state)]
+    return HeldParts().of(state)[0]

@@ -485,6 +485,7 @@ class Job:
             self._terms.snapshots.wait(_CLOSE_SHARE * self.timeout)
             if self.world is not None:
                 self._terms.snapshots.hold(self.world.epoch)
+            self._terms.snapshots.end()
         self._notice.end()
         self._watch.leave()
         self._post.end(_CLOSE_SHARE * self.timeout)

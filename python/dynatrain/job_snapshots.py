@@ -10,6 +10,8 @@ whole version is there at any time, but for the first one's first moments.
 
 from __future__ import annotations
 
+import functools
+import struct
 import threading
 import warnings
 from collections import Counter
@@ -20,17 +22,23 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from . import _C
+from .beside import Beside
 from .connections import gather_bytes
 from .errors import JobWarning
 from .farewell import describe
 from .job_world import JobWorld
-from .regions import Region, heard, told
+from .regions import Region, heard
 from .snapshot import DIGEST_SIZE, Copier, Snapshot
-from .snapshot_memory import NOWHERE, Memory, Place, memory_for
+from .snapshot_memory import NOWHERE, Memory, Place, Readings, memory_for
 from .state import State
 
 # Snapshots that are left out before the trainer is told.
 _MOST_MISSED = 2
+# Bytes of a copy's head and digest, bytes of its data, and where these are.
+_NOTE = struct.Struct(f"<{2 + len(NOWHERE)}q")
+# There is room for so many bytes more of what is said than the last time had.
+_SPARE = 256
 
 
 def node_of(process: str) -> str:
@@ -96,6 +104,13 @@ class Version:
         return self.epoch, self.step
 
 
+def _bytes(data: bytearray) -> torch.Tensor:
+    """The same memory, as a tensor."""
+    if not data:
+        return torch.empty(0, dtype=torch.uint8)
+    return torch.frombuffer(data, dtype=torch.uint8)
+
+
 class _Wire:
     """Copies between the members of a world."""
 
@@ -113,6 +128,10 @@ class _Wire:
         # its own is read there; not known before one has been.
         self._reads: bool | None = None
         self._is_read: bool | None = None
+        self._readings = Readings()
+        # Bytes of what is said that go with the note, to either side; both
+        # sides of a message count alike.
+        self._fits_out = self._fits_in = 0
         #: What all hold, and what of it this process alone does; nothing before
         #: they have told.
         self.regions: dict[str, list[Region]] = {}
@@ -141,25 +160,35 @@ class _Wire:
         if self._size == 1:
             return None
         place = copy.memory.place if copy.cut and self.may_be_read else NOWHERE
-        theirs = torch.zeros(2 + len(place), dtype=torch.int64)
-        self._swap([torch.tensor([len(copy.head), copy.cut, *place])], [theirs])
-        length, cut, *words = theirs.tolist()
+        said = copy.head + copy.digest[:DIGEST_SIZE]
+        note = _NOTE.pack(len(said), copy.cut, *place)
+        came, unsaid = self._greet(note, said)
+        length, cut, *words = _NOTE.unpack_from(came)
+        heard = came[_NOTE.size : _NOTE.size + length]
+        rest = bytearray(length - len(heard))
         memory = self._read(where := Place(*words), cut)
         self._agree(place, where, memory is not None)
-        own = bytearray(copy.head + copy.digest[:DIGEST_SIZE])
-        out = [torch.frombuffer(own, dtype=torch.uint8)]
+        out, into = [_bytes(bytearray(unsaid))], [_bytes(rest)]
         if place == NOWHERE or not self._is_read:
             out.append(copy.data[: copy.cut])
-        head = torch.zeros(length + DIGEST_SIZE, dtype=torch.uint8)
-        into = [head]
         if memory is None:
             memory = memory_for(cut, room)
             into.append(memory.data)
         self._swap(out, into)
-        said = head.numpy().tobytes()
+        self._fits_out, self._fits_in = len(said) + _SPARE, length + _SPARE
+        text = bytes(heard + rest)
         return Snapshot.arrived(
-            said[:-DIGEST_SIZE], memory, said[-DIGEST_SIZE:]
+            text[:-DIGEST_SIZE], memory, text[-DIGEST_SIZE:]
         )
+
+    def _greet(self, note: bytes, said: bytes) -> tuple[bytearray, bytes]:
+        """Notes go round, with as much of what is said as is known to fit. What
+        has come, and what of this process's is yet to be said."""
+        fits = self._fits_out
+        own = bytearray(note + said[:fits].ljust(fits, b"\0"))
+        came = bytearray(len(note) + self._fits_in)
+        self._swap([_bytes(own)], [_bytes(came)])
+        return came, said[fits:]
 
     def _read(self, place: Place, length: int) -> Memory | None:
         """What another process has there; None where it is to send it. Once
@@ -167,7 +196,7 @@ class _Wire:
         if place == NOWHERE or self._reads is False:
             return None
         try:
-            return Memory.read(place, length)
+            return self._readings.of(place, length)
         except OSError:
             if self._reads:
                 raise
@@ -193,26 +222,12 @@ class _Wire:
         back: bool = False,
     ) -> None:
         """back: to whom things come from, and the other way round."""
-        ends = self._from, self._to
-        source, target = ends[::-1] if back else ends
-        works = [
-            self._group.recv([one], source, tag)
-            for tag, one in enumerate(into)
-            if one.numel()
-        ]
-        works += [
-            self._group.send([one], target, tag)
-            for tag, one in enumerate(out)
-            if one.numel()
-        ]
-        for work in works:
-            work.wait()
+        ends = self._to, self._from
+        _C.swap(self._group, out, into, *(ends[::-1] if back else ends))
 
     def all_say(self, *words: bool) -> list[bool]:
         """Of each whether all of the world say so."""
-        told = torch.tensor([int(one) for one in words])
-        dist.all_reduce(told, dist.ReduceOp.MIN, group=self._group)
-        return [bool(one) for one in told]
+        return [bool(one) for one in _C.least(self._group, words)]
 
 
 class Snapshots:
@@ -227,7 +242,7 @@ class Snapshots:
         self._copier = Copier()
         # Of own copies that are gone here, but may not be where they are read.
         self._resting: list[Memory] = []
-        self._thread: threading.Thread | None = None
+        self._beside = Beside("dynatrain-snapshot")
         self._missed = 0
         # Of what is above, but for what the thread fills in.
         self._lock = threading.RLock()
@@ -302,13 +317,9 @@ class Snapshots:
         version = Version(self._world.epoch, step, self._world.members)
         version.copies[self._name] = copy
         self.versions.append(version)
-        self._thread = threading.Thread(
-            target=self._hand_over,
-            args=(wire, version, room),
-            name="dynatrain-snapshot",
-            daemon=True,
+        self._beside.begin(
+            functools.partial(self._hand_over, wire, version, room)
         )
-        self._thread.start()
 
     def _room(self, gone: Sequence[Version]) -> list[Memory]:
         """Memory of versions that are gone, for new ones. What others read they
@@ -345,7 +356,7 @@ class Snapshots:
         self, wire: _Wire, version: Version, room: list[Memory]
     ) -> None:
         try:
-            layout = told(version.copies[self._name].regions())
+            layout = version.copies[self._name].told()
             if not wire.regions:
                 wire.gather_regions(layout)
             is_right, is_known = self._give(wire, version, room, layout)
@@ -382,10 +393,7 @@ class Snapshots:
 
     def wait(self, seconds: float | None = None) -> None:
         """Until what is under way is over."""
-        if self._thread is not None:
-            self._thread.join(seconds)
-            if not self._thread.is_alive():
-                self._thread = None
+        self._beside.wait(seconds)
 
     def hold(self, epoch: int) -> None:
         """None is made or goes from now on, until a world is entered; what is
@@ -398,6 +406,10 @@ class Snapshots:
             if self._world is world:
                 self._wire = None
                 self.wait()
+
+    def end(self) -> None:
+        """None is made any more."""
+        self._beside.end()
 
     def drop(self, number: tuple[int, int], owner: str) -> None:
         """A copy that is not what it was."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from . import _C
 from .capture import Piece
 from .capture.megatron import box_of, parts_of, sharded_entries
 from .errors import Error, TensorError
@@ -50,13 +51,12 @@ class _Box:
 
     def piece(self, tensor: torch.Tensor, first: int) -> Piece | None:
         """What a tensor that starts at the element `first` has of the box."""
-        flat = tensor.detach().view(-1)
         lo = max(self.begin, first)
-        hi = min(self.end, first + flat.numel())
+        hi = min(self.end, first + tensor.numel())
         if lo >= hi:
             return None
         run = (lo - self.begin, hi - self.begin)
-        part = flat[lo - first : hi - first]
+        part = _C.elements_of(tensor, lo - first, hi - first)
         return Piece(part, self.shape, self.offset, self.size, run)
 
 

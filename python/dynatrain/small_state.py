@@ -8,7 +8,6 @@ takes; the values themselves it reads only where they are merged.
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -17,26 +16,9 @@ import torch
 from .board import Board
 from .capture.layout import ranks_text
 from .capture.local import pack, unpack
-from .errors import Error, MismatchError
+from .errors import MismatchError
 from .state import MERGED, PER_RANK, Arrived, Small
-
-
-def encode(name: str, value: Any) -> bytes:
-    """A value as bytes, which `decode` takes; an error where it cannot be."""
-    out = io.BytesIO()
-    torch.save(value, out)
-    data = out.getvalue()
-    try:
-        decode(data)
-    except Exception as error:
-        raise Error(
-            f"'{name.rstrip('/')}' of a State cannot travel: {error}"
-        ) from None
-    return data
-
-
-def decode(data: bytes) -> Any:
-    return torch.load(io.BytesIO(data), weights_only=True)
+from .value_bytes import decode, encode
 
 
 def _words(value: Any) -> Iterator[bytes]:

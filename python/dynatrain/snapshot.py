@@ -18,13 +18,12 @@ import torch
 
 from . import _C
 from .capture import Piece
-from .errors import Error
-from .held_parts import HeldParts, Part
+from .held_parts import HeldParts
 from .optimizer import Key
-from .regions import Region
-from .small_state import decode, encode
+from .regions import Region, told
 from .snapshot_memory import NOWHERE, Memory, memory_for
 from .state import Small, State
+from .value_bytes import decode, encode
 
 #: Bytes of the digests of what travels: of the head, and of the data.
 DIGEST_SIZE = 2 * len(_C.digest(b""))
@@ -77,20 +76,63 @@ def _placed(shards: Sequence[_Shard]) -> list[_Shard]:
     return placed
 
 
-def _end(shards: Sequence[_Shard]) -> int:
-    return shards[-1].end if shards else 0
+class _Order:
+    """Shards as they lie in memory; what is said of them is made once."""
+
+    def __init__(self, shards: Sequence[_Shard]) -> None:
+        self.shards = shards
+        self._texts: dict[int, bytes] = {}
+        self._alone: Container[Region] | None = None
+        self._cut: int | None = None
+
+    @property
+    def end(self) -> int:
+        return self.shards[-1].end if self.shards else 0
+
+    @cached_property
+    def regions(self) -> list[Region]:
+        return [one.region for one in self.shards]
+
+    @cached_property
+    def told(self) -> bytes:
+        return told(self.regions)
+
+    def text(self, cut: int) -> bytes:
+        """What lies before `cut`, for `shards_of`."""
+        if cut not in self._texts:
+            plain = [one.plain() for one in self.shards if one.at < cut]
+            self._texts[cut] = json.dumps(plain).encode()
+        return self._texts[cut]
+
+    def cut(self, alone: Container[Region]) -> int | None:
+        """Where those of `alone` end; None where they are not the first."""
+        if alone is not self._alone:
+            self._alone = alone
+            first = [one.region in alone for one in self.shards]
+            count = sum(first)
+            self._cut = None
+            if all(first[:count]):
+                self._cut = self.shards[count - 1].end if count else 0
+        return self._cut
+
+
+def _shards_of(text: bytes) -> list[_Shard]:
+    return [_Shard.of(one) for one in json.loads(text)]
 
 
 def _encoded(items: Mapping[str, Small]) -> bytes:
-    """Rules and values by name, for `decode`."""
-    plain = {name: (one.rule, one.value) for name, one in items.items()}
-    try:
-        return encode("", plain)
-    except Error:
-        # Of the one that cannot travel this says its name.
-        for name, one in items.items():
-            encode(name, one.value)
-        raise
+    """Rules and values by name: `_decoded`."""
+    plain = {
+        name: (one.rule, encode(name, one.value)) for name, one in items.items()
+    }
+    return encode("", plain)
+
+
+def _decoded(data: bytes) -> dict[str, Small]:
+    return {
+        name: Small(rule, decode(value))
+        for name, (rule, value) in decode(data).items()
+    }
 
 
 class Snapshot:
@@ -127,20 +169,19 @@ class Snapshot:
     def parted(self, alone: Container[Region]) -> Snapshot:
         """The same, of which these travel. It has this one's memory where they
         lie before the rest there, and its own where not."""
-        shards, small = self._said
-        order = sorted(shards, key=lambda one: one.region not in alone)
-        count = sum(one.region in alone for one in order)
-        memory = self.memory
-        if order != shards:
-            is_shared = memory.place != NOWHERE
-            memory = memory_for(self.nbytes, [], is_shared)
-            placed = _placed(order)
-            for then, now in zip(order, placed):
+        order, small = self._said
+        memory, cut = self.memory, order.cut(alone)
+        if cut is None:
+            memory = memory_for(self.nbytes, [], memory.place != NOWHERE)
+            shards = sorted(
+                order.shards, key=lambda one: one.region not in alone
+            )
+            order = _Order(_placed(shards))
+            for then, now in zip(shards, order.shards):
                 now.view(memory.data).copy_(then.view(self.data))
-            order = placed
+            cut = order.cut(alone)
         copy = Snapshot(memory)
-        copy._said = order, small
-        copy.cut = _end(order[:count])
+        copy._said, copy.cut = (order, small), cut
         return copy
 
     # The next two are made of each other: of a copy that has arrived the one is
@@ -149,26 +190,27 @@ class Snapshot:
     @cached_property
     def head(self) -> bytes:
         """What it says of what travels, as bytes."""
-        shards, small = self._said
-        text = json.dumps(
-            [one.plain() for one in shards if one.at < self.cut]
-        ).encode()
+        order, small = self._said
+        text = order.text(self.cut)
         return len(text).to_bytes(_WORD, "little") + text + small
 
     @cached_property
-    def _said(self) -> tuple[Sequence[_Shard], bytes]:
+    def _said(self) -> tuple[_Order, bytes]:
         """What lies where, and what is no tensor."""
         size = _WORD + int.from_bytes(self.head[:_WORD], "little")
-        plain = json.loads(self.head[_WORD:size])
-        return [_Shard.of(one) for one in plain], self.head[size:]
+        return _Order(_shards_of(self.head[_WORD:size])), self.head[size:]
 
     def regions(self) -> list[Region]:
         """What it has."""
-        return [one.region for one in self._said[0]]
+        return self._said[0].regions
+
+    def told(self) -> bytes:
+        """The same, as another process reads it: `regions.heard`."""
+        return self._said[0].told
 
     def pieces(self) -> Iterator[tuple[Key, Piece]]:
         """Its tensors, in its own memory, and where they lie."""
-        for shard in self._said[0]:
+        for shard in self._said[0].shards:
             region = shard.region
             yield (
                 region.key,
@@ -183,10 +225,7 @@ class Snapshot:
 
     def small(self) -> dict[str, Small]:
         """What is no tensor."""
-        plain = decode(self._said[1])
-        return {
-            name: Small(rule, value) for name, (rule, value) in plain.items()
-        }
+        return _decoded(self._said[1])
 
     def measure(self) -> bytes:
         """The digest of all its bytes; the first DIGEST_SIZE are of what
@@ -222,11 +261,13 @@ class Copier:
 
     def __init__(self) -> None:
         self._parts = HeldParts()
-        # What lay where in the last copy, and in which order it was held.
-        self._said: list[tuple[Region, torch.Size, torch.dtype]] = []
+        # What was held at the last copy, in which order that lies in memory,
+        # and where each shard begins.
+        self._regions: list[Region] | None = None
         self._first: Container[Region] = ()
-        self._shards: list[_Shard] = []
-        self._order: list[int] = []
+        self._order = _Order([])
+        self._picks: list[int] = []
+        self._starts: list[int] = []
 
     def copy(
         self,
@@ -238,30 +279,28 @@ class Copier:
         """All that it holds now, what is in `first` before the rest; takes what
         it can use of `room`, memory that nobody needs. shared: other processes
         of the host may read it."""
-        parts = self._parts.of(state)
-        self._place(parts, first)
-        copy = Snapshot(memory_for(_end(self._shards), room, shared))
-        copy._said = self._shards, _encoded(state.small())
-        _C.copy_into(
-            copy.data,
-            [one.at for one in self._shards],
-            [parts[at][1] for at in self._order],
-        )
+        regions, tensors = self._parts.of(state)
+        if regions is not self._regions or first is not self._first:
+            self._regions, self._first = regions, first
+            self._place(regions, tensors, first)
+        copy = Snapshot(memory_for(self._order.end, room, shared))
+        copy._said = self._order, _encoded(state.small())
+        _C.copy_into(copy.data, self._starts, [tensors[n] for n in self._picks])
         return copy
 
-    def _place(self, parts: Sequence[Part], first: Container[Region]) -> None:
-        """Where each part is to lie; as before where all is as before."""
-        said = [(region, own.shape, own.dtype) for region, own in parts]
-        if said == self._said and first is self._first:
-            return
-        self._said, self._first = said, first
-        self._order = sorted(
-            range(len(parts)), key=lambda at: parts[at][0] not in first
+    def _place(
+        self,
+        regions: Sequence[Region],
+        tensors: Sequence[torch.Tensor],
+        first: Container[Region],
+    ) -> None:
+        """Where each is to lie."""
+        self._picks = sorted(
+            range(len(regions)), key=lambda n: regions[n] not in first
         )
-        ordered = [parts[at] for at in self._order]
-        self._shards = _placed(
-            [
-                _Shard(region, tuple(tensor.shape), tensor.dtype)
-                for region, tensor in ordered
-            ]
-        )
+        shards = [
+            _Shard(regions[n], tuple(tensors[n].shape), tensors[n].dtype)
+            for n in self._picks
+        ]
+        self._order = _Order(_placed(shards))
+        self._starts = [one.at for one in self._order.shards]

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import torch
 
 _FILE = "/proc/{}/fd/{}"
+# Of versions there are two at most while a third one is made.
+_MOST_READ = 3
 # Of a file that others read: else what they read could end.
 _SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -93,6 +95,24 @@ def _mapped(file: int, length: int, access: int) -> torch.Tensor:
     return torch.frombuffer(
         mmap.mmap(file, length, access=access), dtype=torch.uint8
     )
+
+
+class Readings:
+    """Memory of other processes, each looked up once: it comes again and again
+    with other bytes in it. A file stays the one it is while it is mapped."""
+
+    def __init__(self) -> None:
+        # The newest last.
+        self._known: dict[tuple[Place, int], Memory] = {}
+
+    def of(self, place: Place, length: int) -> Memory:
+        """As `Memory.read`; in memory that nobody has written to."""
+        known = self._known.pop((place, length), None)
+        memory = known or Memory.read(place, length)
+        self._known[place, length] = memory
+        while len(self._known) > _MOST_READ:
+            del self._known[next(iter(self._known))]
+        return memory
 
 
 def memory_for(length: int, room: list[Memory], shared: bool = False) -> Memory:

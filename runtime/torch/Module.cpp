@@ -12,10 +12,12 @@
 #include "C10dStore.h"
 #include "CopyInto.h"
 #include "Failure.h"
+#include "GroupCalls.h"
 #include "Interruptible.h"
 #include "JobBinding.h"
 #include "LiveSwitch.h"
 #include "LiveTensor.h"
+#include "TensorLooks.h"
 
 #include "dtrt/format/PlanSet.h"
 #include "dtrt/format/Views.h"
@@ -454,6 +456,8 @@ PYBIND11_MODULE(_C, module) {
   bindJob(module);
   bindDigest(module);
   bindCopyInto(module);
+  bindTensorLooks(module);
+  bindGroupCalls(module);
   module.def("features", &features);
   module.def("why_no_gpu_codec", &whyNoGpuCodec);
   module.def("allocate_pages", &allocatePages);

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 from dynatrain.capture import Piece
-from dynatrain.held_parts import regions_of
+from dynatrain.held_parts import HeldParts, regions_of
 from dynatrain.snapshot import Copier
 from processes import dynatrain
 
@@ -100,6 +100,23 @@ def test_a_piece_of_another_place():
         {"w": [PART, replace(PART, tensor=torch.randn(2, 6), offset=(4, 0))]},
         {"w": PART},
     )
+
+
+def test_what_is_as_before_is_not_described_again():
+    held = {"w": PART, "b": BIAS.clone(), "none": torch.zeros(0, 3)}
+    state, parts = dynatrain.State(part=Holding(held)), HeldParts()
+    first, tensors = parts.of(state)
+    assert [one.key[0] for one in first] == ["w", "b"] and len(tensors) == 2
+    # Other objects and bytes, in the same places.
+    held.update(w=replace(PART, tensor=torch.randn(2, 6)), b=torch.ones(7))
+    again, tensors = parts.of(state)
+    assert again is first and tensors[1] is held["b"]
+    # The same object, which is another tensor now.
+    held["b"].data = torch.ones(7, dtype=torch.float64)
+    other, _ = parts.of(state)
+    assert other is not first and other == first
+    held["none"].data = torch.ones(2, 3)
+    assert len(parts.of(state)[0]) == 3
 
 
 def test_others_are_to_travel():

@@ -8,11 +8,18 @@ from types import SimpleNamespace
 
 import pytest
 from dynatrain.job_snapshots import Snapshots
-from dynatrain.snapshot_memory import NOWHERE, Memory, Place, memory_for
+from dynatrain.snapshot_memory import (
+    NOWHERE,
+    Memory,
+    Place,
+    Readings,
+    memory_for,
+)
 from processes import KILLED, dist, dynatrain, meet, run_ranks, torch
 
 LENGTH = 10_000
 SIZE, VERSIONS = 3, 7
+NOTES = ["", "a" * 255, "b" * 5000, "c"]
 
 
 # Memory -----------------------------------------------------------------------
@@ -104,6 +111,22 @@ def test_bytes_stay_when_their_process_ends(tmp_path):
     assert run_ranks(2, owns_or_reads, tmp_path) == [KILLED, True]
 
 
+def test_memory_that_is_read_again():
+    """It is looked up once while it is the same, and not kept for ever."""
+    files, readings = [Memory.shared(LENGTH) for _ in range(4)], Readings()
+    first = readings.of(files[0].place, LENGTH)
+    files[0].data.fill_(3)
+    again = readings.of(files[0].place, LENGTH)
+    assert again is first and bool((again.data == 3).all())
+    assert readings.of(files[0].place, LENGTH - 1).data.numel() == LENGTH - 1
+    for one in files[1:]:
+        readings.of(one.place, LENGTH)
+    assert readings.of(files[0].place, LENGTH) is not first
+    # Another file that has come to have its number.
+    with pytest.raises(OSError):
+        readings.of(files[0].place._replace(inode=files[1].place.inode), LENGTH)
+
+
 # Snapshots --------------------------------------------------------------------
 
 
@@ -141,12 +164,14 @@ def takes_snapshots(rank, store, elsewhere):
 
     Memory.read = read_there
     own = Own(rank)
-    state = dynatrain.State(own=own)
+    state = dynatrain.State(own=own, note="")
     snapshots = Snapshots(members[rank], every=1)
     snapshots.enter(world, dist.group.WORLD, None)
     places, found = [], []
     for step in range(1, VERSIONS + 1):
         own.at(step)
+        # More, and less, than the one before has had.
+        state.note = NOTES[(step + rank) % len(NOTES)]
         snapshots.take(state, step)
         # The one before is whole while this one is made, everywhere.
         for one in snapshots.versions[:-1]:
@@ -156,6 +181,8 @@ def takes_snapshots(rank, store, elsewhere):
         newest = snapshots.versions[-1]
         assert newest.step == step and newest.is_whole, newest.fault
         check(newest, rank, owner, members)
+        note = newest.copies[members[owner]].small()["note/"].value
+        assert note == NOTES[(step + owner) % len(NOTES)]
         places.append(newest.copies[members[rank]].memory.data.data_ptr())
         found.append(newest.copies[members[owner]].memory.is_read)
     # Memory comes again, but none that another one may still read.
