@@ -61,10 +61,11 @@ class _Pickler(pickle.Pickler):
         if not isinstance(value, torch.Tensor) or not _is_plain(value):
             raise _NotPlain
         # Tensors that share memory would come to have their own.
-        storage = value.untyped_storage()._cdata
-        if storage in self._storages:
-            raise _NotPlain
-        self._storages.add(storage)
+        if value.numel():
+            storage = value.untyped_storage().data_ptr()
+            if storage in self._storages:
+                raise _NotPlain
+            self._storages.add(storage)
         data = value.view(-1).view(torch.uint8).numpy().tobytes()
         dtype = str(value.dtype).removeprefix("torch.")
         return _tensor_of, (dtype, tuple(value.shape), data)

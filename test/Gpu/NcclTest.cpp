@@ -17,6 +17,7 @@
 #include "dtrt/store/MemoryStore.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <thread>
@@ -463,6 +464,7 @@ std::vector<std::string> environmentsOfRanks(int version) {
     std::ifstream file(folder + rank);
     std::getline(file, lines.emplace_back());
   }
+  std::filesystem::remove_all(folder);
   return lines;
 }
 

@@ -11,6 +11,7 @@
 #include "dtrt/nccl/NcclRun.h"
 
 #include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -167,7 +168,7 @@ namespace {
 Outcomes runRanks(const PlanReader &plan, bool graph, bool oneSided) {
   std::string folder = testing::TempDir() + "/ranks-" + std::string(6, 'X');
   EXPECT_NE(mkdtemp(folder.data()), nullptr);
-  return onDevices(plan.devices(), [&](uint32_t device) -> Status {
+  Outcomes found = onDevices(plan.devices(), [&](uint32_t device) -> Status {
     NcclRunOptions options;
     options.check = true;
     const std::vector<uint32_t> &all = plan.devices();
@@ -184,6 +185,8 @@ Outcomes runRanks(const PlanReader &plan, bool graph, bool oneSided) {
                        report->check.bytesChecked, " bytes are wrong");
     return report->bytesMoved > 0 ? Status() : makeError("nothing has moved");
   });
+  std::filesystem::remove_all(folder);
+  return found;
 }
 
 } // namespace
