@@ -222,6 +222,8 @@ class _Wire:
         back: bool = False,
     ) -> None:
         """back: to whom things come from, and the other way round."""
+        if not any(one.numel() for one in (*out, *into)):
+            return  # without giving way to the trainer
         ends = self._to, self._from
         _C.swap(self._group, out, into, *(ends[::-1] if back else ends))
 
