@@ -83,7 +83,7 @@ private:
   /// Of more moves too few chunk sizes can be tried by the whole; the order's
   /// are fewer.
   bool isOnePhase(int64_t limit) const {
-    constexpr size_t kMostMoves = 262144;
+    constexpr size_t kMostMoves = 131072;
     return problem.copies.empty() && problem.moves.size() <= kMostMoves &&
            onBothSides <= limit / 2;
   }
@@ -308,17 +308,23 @@ void FlatScheduler::addCopies(const FlatOrder &order, const FlatPhase &phase,
   }
   int32_t begin = wave + areAlone;
   std::vector<ScheduledCopy> own;
+  size_t count = 0; // about as many: jobs that follow one another are one copy
+  for (const auto &[device, ofDevice] : copies)
+    count += ofDevice.size();
+  own.reserve(count);
   order.forEachCopy(phase, parts, [&](const LocalMove &copy, size_t part) {
     auto found = groups.find(copy.device);
     own.push_back({copy, found == groups.end()
                              ? wave
                              : begin + found->second[part].wave});
   });
-  std::stable_sort(own.begin(), own.end(),
-                   [](const ScheduledCopy &a, const ScheduledCopy &b) {
-                     return a.wave < b.wave;
-                   });
-  schedule.copies.insert(schedule.copies.end(), own.begin(), own.end());
+  // Short keys are sorted, and the long records moved once.
+  std::vector<std::pair<int32_t, uint32_t>> byWave;
+  for (uint32_t i = 0; i < own.size(); ++i)
+    byWave.emplace_back(own[i].wave, i);
+  std::sort(byWave.begin(), byWave.end());
+  for (auto [wave, number] : byWave)
+    schedule.copies.push_back(own[number]);
   wave = begin;
 }
 
