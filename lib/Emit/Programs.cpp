@@ -244,7 +244,8 @@ public:
            int32_t group);
 
 private:
-  dtrt::Segment segment(uint32_t flow, dtrt::Side side, const Box &box) const;
+  dtrt::Segment segment(uint32_t flow, dtrt::Side side, const Box &box,
+                        uint32_t number = kUnplaced) const;
   dtrt::Segment segment(const PlanPiece &piece, bool reading) const;
   dtrt::Segment segment(const PlanStorage &row, dtrt::Side side) const;
   dtrt::Segment relayed(const PlanPiece &piece) const;
@@ -264,8 +265,10 @@ private:
   Shards source, destination;
 };
 
+/// `number`: of the shard that holds the box, where it is known.
 dtrt::Segment ProgramBuilder::Writer::segment(uint32_t flow, dtrt::Side side,
-                                              const Box &box) const {
+                                              const Box &box,
+                                              uint32_t number) const {
   bool isSource = side == dtrt::Side::Source;
   const ShardIndex &index = isSource ? builder.source : builder.destination;
   const Shards &shards = isSource ? source : destination;
@@ -274,8 +277,9 @@ dtrt::Segment ProgramBuilder::Writer::segment(uint32_t flow, dtrt::Side side,
   out.states = plan.flows[flow].states;
   out.side = side;
   // A box that no shard holds keeps an index that the verifier refuses.
-  auto number = index.findNumber(flow, device, box);
-  out.shard = number ? shards.numbers[*number] : UINT32_MAX;
+  if (number == kUnplaced)
+    number = index.findNumber(flow, device, box).value_or(kUnplaced);
+  out.shard = number != kUnplaced ? shards.numbers[number] : UINT32_MAX;
   out.offset.resize(box.rank());
   out.size.resize(box.rank());
   for (unsigned d = 0; d < box.rank(); ++d) {
@@ -288,10 +292,10 @@ dtrt::Segment ProgramBuilder::Writer::segment(uint32_t flow, dtrt::Side side,
 /// A forward is read from where its own receive put it.
 dtrt::Segment ProgramBuilder::Writer::segment(const PlanPiece &piece,
                                               bool reading) const {
-  bool fromSource = reading && piece.atSource;
-  return segment(piece.flow,
-                 fromSource ? dtrt::Side::Source : dtrt::Side::Destination,
-                 piece.box);
+  if (reading && piece.atSource)
+    return segment(piece.flow, dtrt::Side::Source, piece.box, piece.fromShard);
+  return segment(piece.flow, dtrt::Side::Destination, piece.box,
+                 reading ? kUnplaced : piece.toShard);
 }
 
 /// Of no shard: it comes and goes on.

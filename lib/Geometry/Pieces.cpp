@@ -10,6 +10,8 @@ namespace dt {
 namespace {
 
 constexpr uint32_t kNone = UINT32_MAX;
+/// Of a table of shapes, at first: most lists of rows are short.
+constexpr size_t kFewSlots = 16;
 
 /// `count` shapes `inner`, each `step` after the one before. Shape 0 is a
 /// single row. Shapes are numbered by content.
@@ -24,7 +26,7 @@ class ShapeTable {
 public:
   explicit ShapeTable(unsigned numColumns)
       : numColumns(numColumns), shapes(1), steps(numColumns),
-        slots(1024, kNone) {}
+        slots(kFewSlots, kNone) {}
 
   const Shape &operator[](uint32_t shape) const { return shapes[shape]; }
   const int64_t *step(uint32_t shape) const {
@@ -368,6 +370,10 @@ RowSet compressRows(const std::vector<int64_t> &rows, unsigned numColumns,
   given.numColumns = numColumns;
   if (rows.empty() || numColumns == 0)
     return given;
+  if (rows.size() == numColumns) { // one row is no class
+    given.table = rows;
+    return given;
+  }
   Compression all(rows, numColumns);
   all.compress(all.orderAsGiven(), minClassSize, given);
   bool foundNone = given.classes.empty();

@@ -93,17 +93,6 @@ std::optional<ShardIndex::Found> ShardIndex::find(uint32_t flow, int64_t device,
   return found;
 }
 
-std::optional<ShardIndex::Span>
-ShardIndex::findSpan(uint32_t flow, int64_t device, const Box &box) const {
-  std::optional<Span> found;
-  forEachShard(flow, device, box, [&](uint32_t number, const Shard &shard) {
-    if (auto elements = localSpan(shard, box))
-      found = Span{number, *elements};
-    return found.has_value();
-  });
-  return found;
-}
-
 std::optional<uint32_t> ShardIndex::findNumber(uint32_t flow, int64_t device,
                                                const Box &box) const {
   std::optional<uint32_t> found;

@@ -88,6 +88,7 @@ RowsAttr slotRows(MLIRContext *context, ArrayRef<PlanMessage> messages,
 
 std::vector<ScheduledMove> scheduledMoves(const TransportPlan &plan) {
   std::vector<ScheduledMove> out;
+  out.reserve(plan.pieces.size());
   for (const PlanStep &step : plan.steps)
     if (step.kind == PlanStep::Kind::Wave)
       for (size_t i = step.first; i < step.last; ++i) {
@@ -157,12 +158,13 @@ struct AllocateStagingPass : impl::AllocateStagingBase<AllocateStagingPass> {
   }
 
   void runOnOperation() override {
-    const auto &readings = getAnalysis<TransportReading>();
+    auto &readings = getAnalysis<TransportReading>();
     if (failed(readings.forEach([&](const TransitionReading &reading) {
           return allocate(reading);
-        })))
+        })) ||
+        failed(readings.readAgain()))
       return signalPassFailure();
-    markAnalysesPreserved<TransitionAnalysis>();
+    markAnalysesPreserved<TransitionAnalysis, TransportReading>();
   }
 };
 

@@ -51,38 +51,47 @@ using Kind = PlanStep::Kind;
 /// The start of the program: storage that nobody reads goes after this step.
 constexpr int64_t kAtStart = -1;
 
-/// Buffers of one member of a shard, in states of one width.
-struct Buffer {
+/// Buffers that a device has of a shard, in states of one width: one per
+/// member, numbered by position in the shard, row-major.
+struct Buffers {
   bool creates = false; // of the destination
-  uint32_t flow = 0, shard = 0, group = 0;
-  int64_t member = 0; // position in the shard, row-major
-
-  /// Two numbers, which are quickly compared: a flow has up to 64 states.
-  std::pair<uint64_t, uint64_t> key() const {
-    return {uint64_t(creates) << 63 | uint64_t(flow) << 32 | shard,
-            uint64_t(group) << 56 | uint64_t(member)};
-  }
+  uint32_t flow = 0;
+  uint32_t number = 0; // of the shard, among the device's of the flow
+  const Shard *shard = nullptr;
+  uint64_t states = 0;
+  int64_t width = 0; // bytes of an element in each of them
+  uint32_t first = 0;
 };
 
-/// A step touches whole pages of buffers.
+/// A step touches whole pages of a buffer.
 struct Touch {
-  Buffer buffer;
-  int64_t step = 0;
+  uint32_t buffer = 0;
+  uint32_t step = 0;
   Interval elements;
 };
 
 /// Elements of a buffer that a step is the first to write, or the last to read.
 struct Run {
-  uint32_t buffer = 0; // of the device's
+  uint32_t buffer = 0;
   int64_t step = 0;
   Interval elements;
 };
 
-/// The runs of one device.
+/// The runs of one device, by buffer.
 struct DeviceRuns {
   int64_t device = 0;
-  std::vector<Buffer> buffers;
+  std::vector<Buffers> buffers; // by number of the first
   std::vector<Run> runs;
+
+  /// Calls fn(place among `buffers`, run) for all of them.
+  template <typename Fn> void forEach(Fn fn) const {
+    uint32_t at = 0;
+    for (const Run &run : runs) {
+      while (at + 1 < buffers.size() && buffers[at + 1].first <= run.buffer)
+        ++at;
+      fn(at, run);
+    }
+  }
 };
 
 /// Steps, from the first to the last.
@@ -90,19 +99,28 @@ struct Window {
   int64_t first = 0, last = 0;
 };
 
-/// Pages of some members that come before, or go after, a window.
+/// The same pages of members that follow one another, which come before, or go
+/// after, a window.
+struct Part {
+  uint32_t buffers = 0; // place among the device's
+  uint32_t window = 0;
+  Interval elements;
+  int64_t member = 0, count = 1;
+};
+
+/// What comes before, or goes after, a window, in some states: a part.
 struct Event {
   bool creates = false;
   uint32_t window = 0; // place among the windows
-  uint32_t flow = 0, shard = 0;
+  uint32_t flow = 0;
+  uint32_t number = 0; // of the shard, among the device's of the flow
   uint64_t states = 0;
-  int64_t device = 0;
-  Box box; // leading dims, then elements of a member's storage
+  const Shard *shard = nullptr;
+  Interval elements;
+  int64_t member = 0, count = 1;
 
-  /// What one op names.
-  auto key() const {
-    return std::make_tuple(window, creates, flow, states, shard);
-  }
+  /// What one op of a window names.
+  auto key() const { return std::make_tuple(creates, flow, states, number); }
 };
 
 //===----------------------------------------------------------------------===//
@@ -120,18 +138,18 @@ int64_t positionIn(const std::vector<Interval> &intervals, int64_t coordinate) {
   return before;
 }
 
-/// Calls `fn` with the position of every member that the box names.
-void forEachMember(const Shard &shard, const Box &box,
-                   llvm::function_ref<void(int64_t)> fn, unsigned dim = 0,
+/// Appends the position of every member that the box names.
+void appendMembers(const Shard &shard, const Box &box,
+                   std::vector<int64_t> &out, unsigned dim = 0,
                    int64_t position = 0) {
   if (dim == shard.numLeading)
-    return fn(position);
+    return out.push_back(position);
   int64_t extent = 0;
   for (Interval interval : shard.dims[dim])
     extent += interval.size();
   int64_t first = positionIn(shard.dims[dim], box[dim].lo);
   for (int64_t i = 0; i < box[dim].size(); ++i)
-    forEachMember(shard, box, fn, dim + 1, position * extent + first + i);
+    appendMembers(shard, box, out, dim + 1, position * extent + first + i);
 }
 
 /// The index, per leading dim, of the member at a position.
@@ -152,6 +170,22 @@ void memberAt(const Shard &shard, int64_t position, Box &out) {
   }
 }
 
+/// Whether the last index of the next member is one more, and no other differs.
+bool isFollowed(const Shard &shard, int64_t position) {
+  if (shard.numLeading == 0)
+    return false;
+  int64_t extent = 0;
+  for (Interval interval : shard.dims[shard.numLeading - 1])
+    extent += interval.size();
+  int64_t at = position % extent;
+  for (Interval interval : shard.dims[shard.numLeading - 1]) {
+    if (at < interval.size())
+      return at + 1 < interval.size();
+    at -= interval.size();
+  }
+  return false;
+}
+
 //===----------------------------------------------------------------------===//
 // One device
 //===----------------------------------------------------------------------===//
@@ -169,10 +203,13 @@ public:
   DeviceRuns find(ArrayRef<std::pair<uint32_t, Kind>> pieces);
 
 private:
-  void touchUnread();
-  void touch(bool creates, uint32_t flow, uint64_t states, int64_t step,
-             const Box &box);
-  void addRuns(ArrayRef<Touch> touches);
+  void numberBuffers();
+  void touch(bool creates, uint32_t flow, uint64_t states, uint32_t step,
+             const Box &box, uint32_t number);
+  void touchSource(const PlanPiece &piece);
+  void addRuns(const Buffers &of, uint32_t buffer,
+               MutableArrayRef<Touch> touches);
+  void addAllRuns();
   void shareStorages();
   const std::vector<FlowBuffers> &groupsOf(bool creates, uint32_t flow) const {
     const PlanFlow &of = plan.flows[flow];
@@ -184,98 +221,132 @@ private:
   const StayingShards &staying;
   ArrayRef<uint32_t> lastSteps;
   int64_t pageBytes, device;
+  /// Per shard of the device, the place of its first buffers; kUnplaced where
+  /// it stays, or no state of it is stored. Source, destination.
+  std::vector<uint32_t> firstOf[2];
+  uint32_t numBuffers = 0;
   std::vector<Touch> touches;
+  std::vector<int64_t> members; // of one box
   DeviceRuns found;
 };
 
-void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
-                          int64_t step, const Box &box) {
-  const ShardIndex &index = creates ? destination : source;
-  if (staying.allOf(flow, device))
-    return;
-  auto found = index.findSpan(flow, device, box);
-  if (!found)
-    return;
-  const std::vector<uint32_t> &numbers = index.numbersOf(flow, device);
-  auto k = uint32_t(llvm::lower_bound(numbers, found->shard) - numbers.begin());
-  const Shard &shard = *index.shardsOf(device)[found->shard].shard;
-  const std::vector<FlowBuffers> &groups = groupsOf(creates, flow);
-  for (uint32_t group = 0; group < groups.size(); ++group) {
-    if (!(groups[group].states & states))
-      continue;
-    int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
-    Interval pages =
-        wholePages(found->elements, page, shard.elementsPerMember());
-    forEachMember(shard, box, [&](int64_t member) {
-      touches.push_back({{creates, flow, k, group, member}, step, pages});
-    });
-  }
-}
-
-/// As if all of the source was read at the start: what is not read again goes.
-void DeviceStorage::touchUnread() {
-  for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
-    const std::vector<uint32_t> &numbers = source.numbersOf(flow, device);
-    if (staying.allOf(flow, device))
-      continue;
-    for (uint32_t k = 0; k < numbers.size(); ++k) {
-      const Shard &shard = *source.shardsOf(device)[numbers[k]].shard;
-      int64_t elements = shard.elementsPerMember();
-      for (uint32_t group = 0; group < groupsOf(false, flow).size(); ++group)
-        for (int64_t member = 0; member < shard.numMembers(); ++member)
-          if (elements > 0)
-            touches.push_back({{/*creates=*/false, flow, k, group, member},
-                               kAtStart,
-                               {0, elements}});
+void DeviceStorage::numberBuffers() {
+  for (bool creates : {false, true}) {
+    const ShardIndex &index = creates ? destination : source;
+    const std::vector<ShardIndex::Entry> &shards = index.shardsOf(device);
+    firstOf[creates].assign(shards.size(), kUnplaced);
+    for (uint32_t flow = 0; flow < plan.flows.size(); ++flow) {
+      if (staying.allOf(flow, device) || groupsOf(creates, flow).empty())
+        continue;
+      uint32_t number = 0;
+      for (uint32_t own : index.numbersOf(flow, device)) {
+        const Shard *shard = shards[own].shard;
+        firstOf[creates][own] = uint32_t(found.buffers.size());
+        for (const FlowBuffers &group : groupsOf(creates, flow)) {
+          found.buffers.push_back({creates, flow, number, shard, group.states,
+                                   group.width, numBuffers});
+          numBuffers += uint32_t(shard->numMembers());
+        }
+        ++number;
+      }
     }
   }
 }
 
+/// `number`: of the shard that holds the box, on the device.
+void DeviceStorage::touch(bool creates, uint32_t flow, uint64_t states,
+                          uint32_t step, const Box &box, uint32_t number) {
+  if (number == kUnplaced || firstOf[creates][number] == kUnplaced)
+    return;
+  const Buffers *groups = found.buffers.data() + firstOf[creates][number];
+  const Shard &shard = *groups->shard;
+  Interval elements = *localSpan(shard, box);
+  members.clear();
+  appendMembers(shard, box, members);
+  for (size_t group = 0; group < groupsOf(creates, flow).size(); ++group) {
+    if (!(groups[group].states & states))
+      continue;
+    int64_t page = std::max<int64_t>(1, pageBytes / groups[group].width);
+    Interval pages = wholePages(elements, page, shard.elementsPerMember());
+    for (int64_t member : members)
+      touches.push_back({groups[group].first + uint32_t(member), step, pages});
+  }
+}
+
+/// What of the source a piece reads.
+void DeviceStorage::touchSource(const PlanPiece &piece) {
+  const PlanFlow &flow = plan.flows[piece.flow];
+  uint32_t number = piece.fromShard;
+  if (flow.readsFrom != piece.flow)
+    number = source.findNumber(flow.readsFrom, device, piece.box)
+                 .value_or(kUnplaced);
+  touch(/*creates=*/false, flow.readsFrom, flow.readStates,
+        lastSteps[piece.step], piece.box, number);
+}
+
 /// Of the touches of one buffer, by step: the first that creates and the last
-/// that releases each page.
-void DeviceStorage::addRuns(ArrayRef<Touch> touches) {
-  auto buffer = uint32_t(found.buffers.size());
-  found.buffers.push_back(touches.front().buffer);
+/// that releases each page. All of the source is as if read at the start: what
+/// is not read again goes then.
+void DeviceStorage::addRuns(const Buffers &of, uint32_t buffer,
+                            MutableArrayRef<Touch> touches) {
+  auto isBefore = [](const Touch &a, const Touch &b) {
+    return a.step < b.step;
+  };
+  if (!llvm::is_sorted(touches, isBefore))
+    llvm::stable_sort(touches, isBefore);
   Painted painted;
-  auto note = [&](const Touch &touch) {
-    painted.add(touch.elements, [&](Interval part) {
-      found.runs.push_back({buffer, touch.step, part});
+  auto note = [&](Interval elements, int64_t step) {
+    painted.add(elements, [&](Interval part) {
+      found.runs.push_back({buffer, step, part});
     });
   };
-  if (touches.front().buffer.creates)
-    llvm::for_each(touches, note);
-  else
-    llvm::for_each(llvm::reverse(touches), note);
+  if (of.creates) {
+    for (const Touch &touch : touches)
+      note(touch.elements, touch.step);
+    return;
+  }
+  for (const Touch &touch : llvm::reverse(touches))
+    note(touch.elements, touch.step);
+  if (int64_t elements = of.shard->elementsPerMember(); elements > 0)
+    note({0, elements}, kAtStart);
+}
+
+/// Brings the touches of each buffer together, in the order in which they are.
+void DeviceStorage::addAllRuns() {
+  std::vector<uint32_t> ends(numBuffers + 1, 0);
+  for (const Touch &touch : touches)
+    ++ends[touch.buffer + 1];
+  for (uint32_t buffer = 0; buffer < numBuffers; ++buffer)
+    ends[buffer + 1] += ends[buffer];
+  std::vector<Touch> sorted(touches.size());
+  for (const Touch &touch : touches)
+    sorted[ends[touch.buffer]++] = touch;
+  // What ended the buffer before begins this one.
+  uint32_t begin = 0;
+  for (const Buffers &of : found.buffers)
+    for (uint32_t i = 0, count = uint32_t(of.shard->numMembers()); i < count;
+         ++i) {
+      uint32_t end = ends[of.first + i];
+      addRuns(of, of.first + i,
+              MutableArrayRef<Touch>(sorted).slice(begin, end - begin));
+      begin = end;
+    }
 }
 
 DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
   found.device = device;
-  touchUnread();
+  numberBuffers();
   for (auto [number, kind] : pieces) {
     const PlanPiece &piece = plan.pieces[number];
     uint32_t flow = piece.flow % uint32_t(plan.flows.size());
-    const PlanFlow &of = plan.flows[flow];
     // Destination storage that is read was written before.
     if (piece.to == device)
-      touch(/*creates=*/true, flow, of.states, piece.step, piece.box);
+      touch(/*creates=*/true, flow, plan.flows[flow].states, piece.step,
+            piece.box, piece.toShard);
     if (piece.from == device && piece.atSource && kind != Kind::Zero)
-      touch(/*creates=*/false, of.readsFrom, of.readStates,
-            lastSteps[piece.step], piece.box);
+      touchSource(piece);
   }
-  llvm::sort(touches, [](const Touch &a, const Touch &b) {
-    auto one = a.buffer.key(), other = b.buffer.key();
-    if (one != other)
-      return one < other;
-    return a.step != b.step ? a.step < b.step : a.elements < b.elements;
-  });
-  ArrayRef<Touch> rest(touches);
-  while (!rest.empty()) {
-    ArrayRef<Touch> own = rest.take_while([&](const Touch &touch) {
-      return touch.buffer.key() == rest.front().buffer.key();
-    });
-    addRuns(own);
-    rest = rest.drop_front(own.size());
-  }
+  addAllRuns();
   if (plan.isByTensor())
     shareStorages();
   return std::move(found);
@@ -284,25 +355,27 @@ DeviceRuns DeviceStorage::find(ArrayRef<std::pair<uint32_t, Kind>> pieces) {
 /// A storage comes when the first of its buffers does, and goes with the last.
 void DeviceStorage::shareStorages() {
   using Key = std::pair<bool, uint32_t>; // creates, number of the storage
-  auto storageOf = [&](const Run &run) -> std::optional<Key> {
-    const Buffer &buffer = found.buffers[run.buffer];
-    const std::vector<uint32_t> &storages = plan.flows[buffer.flow].storages;
-    if (storages.empty())
-      return std::nullopt;
+  std::vector<std::optional<Key>> storageOf;
+  for (const Buffers &of : found.buffers) {
+    const std::vector<uint32_t> &storages = plan.flows[of.flow].storages;
     // Where storages are shared, each state has buffers of its own.
-    uint64_t states =
-        groupsOf(buffer.creates, buffer.flow)[buffer.group].states;
-    return Key(buffer.creates, storages[llvm::countr_zero(states)]);
-  };
+    storageOf.push_back(std::nullopt);
+    if (!storages.empty())
+      storageOf.back() = {of.creates, storages[llvm::countr_zero(of.states)]};
+  }
   std::map<Key, int64_t> steps;
-  for (const Run &run : found.runs)
-    if (auto key = storageOf(run)) {
+  found.forEach([&](uint32_t at, const Run &run) {
+    if (auto key = storageOf[at]) {
       int64_t &step = steps.try_emplace(*key, run.step).first->second;
       step = key->first ? std::min(step, run.step) : std::max(step, run.step);
     }
-  for (Run &run : found.runs)
-    if (auto key = storageOf(run))
-      run.step = steps.at(*key);
+  });
+  std::vector<int64_t> shared;
+  found.forEach([&](uint32_t at, const Run &run) {
+    shared.push_back(storageOf[at] ? steps.at(*storageOf[at]) : run.step);
+  });
+  for (size_t i = 0; i < shared.size(); ++i)
+    found.runs[i].step = shared[i];
 }
 
 //===----------------------------------------------------------------------===//
@@ -337,23 +410,14 @@ struct Load {
   int64_t created = 0, released = 0;
 };
 
-int64_t bytesOf(const TransportPlan &plan, const Buffer &buffer,
-                Interval elements) {
-  const PlanFlow &flow = plan.flows[buffer.flow];
-  const FlowBuffers &group =
-      (buffer.creates ? flow.destinationBuffers
-                      : flow.sourceBuffers)[buffer.group];
-  return elements.size() * group.width * llvm::popcount(group.states);
-}
-
 /// Grows windows step by step while every device has room.
 class WindowFinder {
 public:
   WindowFinder(const TransitionReading &reading,
                const std::vector<DeviceRuns> &devices)
-      : plan(reading.plan), loads(plan.steps.size()), free(devices.size()),
+      : loads(reading.plan.steps.size()), free(devices.size()),
         open(devices.size()) {
-    std::map<int64_t, DeviceMemory> memory = measureMemory(plan);
+    std::map<int64_t, DeviceMemory> memory = measureMemory(reading.plan);
     for (uint32_t d = 0; d < devices.size(); ++d) {
       // Without storage ops, all of the destination counts as there.
       const DeviceMemory &held = memory[devices[d].device];
@@ -383,18 +447,19 @@ public:
 
 private:
   void addLoads(const DeviceRuns &own, uint32_t device) {
-    for (const Run &run : own.runs) {
-      const Buffer &buffer = own.buffers[run.buffer];
-      int64_t bytes = bytesOf(plan, buffer, run.elements);
+    own.forEach([&](uint32_t at, const Run &run) {
+      const Buffers &of = own.buffers[at];
+      int64_t bytes =
+          run.elements.size() * of.width * llvm::popcount(of.states);
       if (run.step == kAtStart) {
         free[device] += bytes;
-        continue;
+        return;
       }
       std::vector<Load> &list = loads[run.step];
       if (list.empty() || list.back().device != device)
         list.push_back({device, 0, 0});
-      (buffer.creates ? list.back().created : list.back().released) += bytes;
-    }
+      (of.creates ? list.back().created : list.back().released) += bytes;
+    });
   }
   bool fits(ArrayRef<Load> step) const {
     return llvm::all_of(step, [&](const Load &load) {
@@ -409,7 +474,6 @@ private:
     touched.clear();
   }
 
-  const TransportPlan &plan;
   std::vector<std::vector<Load>> loads; // by step
   std::vector<int64_t> free;            // bytes, when the window opens
   std::vector<Load> open;               // of the window so far
@@ -428,102 +492,110 @@ std::vector<uint32_t> windowOfSteps(ArrayRef<Window> windows) {
 // Events
 //===----------------------------------------------------------------------===//
 
-/// Members whose last index counts up become one event.
-std::vector<Event> joinMembers(std::vector<Event> events) {
-  llvm::sort(events, [](const Event &a, const Event &b) {
-    auto storage = [](const Event &e) { return e.box[e.box.rank() - 1]; };
-    return std::make_tuple(a.key(), storage(a), a.box) <
-           std::make_tuple(b.key(), storage(b), b.box);
+/// Runs of a buffer that touch become one where they share a window. Window
+/// numbers count from 1; 0 is the start.
+std::vector<Part> joinRuns(const DeviceRuns &own, ArrayRef<uint32_t> windowOf) {
+  std::vector<Part> parts;
+  parts.reserve(own.runs.size());
+  own.forEach([&](uint32_t at, const Run &run) {
+    uint32_t window = run.step == kAtStart ? 0 : windowOf[run.step] + 1;
+    parts.push_back({at, window, run.elements,
+                     int64_t(run.buffer - own.buffers[at].first), 1});
   });
-  std::vector<Event> out;
-  for (Event &event : events) {
-    unsigned leading = event.box.rank() - 1;
-    if (!out.empty() && leading > 0 && out.back().key() == event.key()) {
-      Interval &last = out.back().box[leading - 1];
-      Box follows = event.box;
-      follows[leading - 1] = last;
-      if (follows == out.back().box && event.box[leading - 1].lo == last.hi) {
-        last.hi = event.box[leading - 1].hi;
-        continue;
-      }
+  auto isSame = [](const Part &a, const Part &b) {
+    return a.buffers == b.buffers && a.member == b.member;
+  };
+  size_t kept = 0;
+  for (size_t first = 0, last = 0; first < parts.size(); first = last) {
+    while (last < parts.size() && isSame(parts[first], parts[last]))
+      ++last;
+    std::sort(&parts[first], &parts[first] + (last - first),
+              [](const Part &a, const Part &b) {
+                return a.window != b.window ? a.window < b.window
+                                            : a.elements < b.elements;
+              });
+    size_t begin = kept;
+    for (size_t i = first; i < last; ++i) {
+      Part *before = kept > begin ? &parts[kept - 1] : nullptr;
+      if (before && before->window == parts[i].window &&
+          before->elements.hi >= parts[i].elements.lo)
+        before->elements.hi =
+            std::max(before->elements.hi, parts[i].elements.hi);
+      else
+        parts[kept++] = parts[i];
     }
-    out.push_back(std::move(event));
   }
-  return out;
+  parts.resize(kept);
+  return parts;
+}
+
+/// Members whose last index counts up become one part. `parts` are by buffers.
+void joinMembers(const DeviceRuns &own, std::vector<Part> &parts) {
+  std::sort(parts.begin(), parts.end(), [](const Part &a, const Part &b) {
+    if (a.buffers != b.buffers)
+      return a.buffers < b.buffers;
+    if (a.window != b.window)
+      return a.window < b.window;
+    return a.elements != b.elements ? a.elements < b.elements
+                                    : a.member < b.member;
+  });
+  size_t kept = 0;
+  for (const Part &part : parts) {
+    Part *last = kept > 0 ? &parts[kept - 1] : nullptr;
+    if (last && last->buffers == part.buffers && last->window == part.window &&
+        last->elements == part.elements &&
+        last->member + last->count == part.member &&
+        isFollowed(*own.buffers[part.buffers].shard, part.member - 1))
+      ++last->count;
+    else
+      parts[kept++] = part;
+  }
+  parts.resize(kept);
 }
 
 /// States of which the same comes or goes at the same time become one event.
-std::vector<Event> joinStates(std::vector<Event> events) {
+std::vector<Event> joinStates(const DeviceRuns &own,
+                              const std::vector<Part> &parts) {
+  std::vector<Event> events;
+  events.reserve(parts.size());
+  for (const Part &part : parts) {
+    const Buffers &of = own.buffers[part.buffers];
+    events.push_back({of.creates, part.window, of.flow, of.number, of.states,
+                      of.shard, part.elements, part.member, part.count});
+  }
   auto place = [](const Event &e) {
-    return std::make_tuple(e.window, e.creates, e.flow, e.shard,
-                           e.box[e.box.rank() - 1]);
+    return std::make_tuple(e.window, e.creates, e.flow, e.number, e.elements.lo,
+                           e.elements.hi, e.member, e.count);
   };
   llvm::sort(events, [&](const Event &a, const Event &b) {
-    return std::make_tuple(place(a), a.box, a.states) <
-           std::make_tuple(place(b), b.box, b.states);
-  });
-  std::vector<Event> out;
-  for (Event &event : events)
-    if (!out.empty() && place(out.back()) == place(event) &&
-        out.back().box == event.box)
-      out.back().states |= event.states;
-    else
-      out.push_back(std::move(event));
-  return out;
-}
-
-/// Runs of a buffer that touch become one where they share a window.
-void joinRuns(std::vector<Run> &runs) {
-  llvm::sort(runs, [](const Run &a, const Run &b) {
-    return std::make_tuple(a.buffer, a.step, a.elements) <
-           std::make_tuple(b.buffer, b.step, b.elements);
+    auto one = place(a), other = place(b);
+    return one != other ? one < other : a.states < b.states;
   });
   size_t kept = 0;
-  for (const Run &run : runs) {
-    Run *last = kept > 0 ? &runs[kept - 1] : nullptr;
-    if (last && last->buffer == run.buffer && last->step == run.step &&
-        last->elements.hi >= run.elements.lo)
-      last->elements.hi = std::max(last->elements.hi, run.elements.hi);
+  for (const Event &event : events)
+    if (kept > 0 && place(events[kept - 1]) == place(event))
+      events[kept - 1].states |= event.states;
     else
-      runs[kept++] = run;
-  }
-  runs.resize(kept);
+      events[kept++] = event;
+  events.resize(kept);
+  return events;
 }
 
-/// Window numbers count from 1; 0 is the start.
-std::vector<Event> eventsOf(const TransportPlan &plan, const ShardIndex &source,
-                            const ShardIndex &destination,
-                            ArrayRef<uint32_t> windowOf, DeviceRuns own) {
-  for (Run &run : own.runs)
-    run.step = run.step == kAtStart ? 0 : windowOf[run.step] + 1;
-  joinRuns(own.runs);
-  std::vector<Event> out;
-  for (const Run &run : own.runs) {
-    const Buffer &buffer = own.buffers[run.buffer];
-    const ShardIndex &index = buffer.creates ? destination : source;
-    uint32_t number = index.numbersOf(buffer.flow, own.device)[buffer.shard];
-    const Shard &shard = *index.shardsOf(own.device)[number].shard;
-    const PlanFlow &flow = plan.flows[buffer.flow];
-    Event event;
-    event.creates = buffer.creates;
-    event.window = uint32_t(run.step);
-    event.flow = buffer.flow;
-    event.shard = buffer.shard;
-    event.states = (buffer.creates ? flow.destinationBuffers
-                                   : flow.sourceBuffers)[buffer.group]
-                       .states;
-    event.device = own.device;
-    event.box = Box(shard.numLeading + 1);
-    memberAt(shard, buffer.member, event.box);
-    event.box[shard.numLeading] = run.elements;
-    out.push_back(event);
-  }
-  return joinStates(joinMembers(std::move(out)));
+std::vector<Event> eventsOf(const DeviceRuns &own,
+                            ArrayRef<uint32_t> windowOf) {
+  std::vector<Part> parts = joinRuns(own, windowOf);
+  joinMembers(own, parts);
+  return joinStates(own, parts);
 }
+
+/// An event, and its device.
+using DeviceEvent = std::pair<const Event *, int64_t>;
 
 struct StoragePlacement {
   std::vector<Window> windows;
-  std::vector<Event> events; // by key
+  std::vector<std::vector<Event>> events; // by device
+  /// Per window, and first for the start: by key, then by device.
+  std::vector<std::vector<DeviceEvent>> inWindow;
 };
 
 StoragePlacement placeStorage(const TransitionReading &reading) {
@@ -546,15 +618,18 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
   StoragePlacement out;
   out.windows = WindowFinder(reading, runs).find();
   std::vector<uint32_t> windowOf = windowOfSteps(out.windows);
-  std::vector<std::vector<Event>> found(devices.size());
-  parallelFor(context, 0, devices.size(), [&](size_t i) {
-    found[i] =
-        eventsOf(plan, source, destination, windowOf, std::move(runs[i]));
-  });
-  for (std::vector<Event> &own : found)
-    out.events.insert(out.events.end(), own.begin(), own.end());
-  llvm::stable_sort(out.events, [](const Event &a, const Event &b) {
-    return a.key() < b.key();
+  out.events.resize(devices.size());
+  parallelFor(context, 0, devices.size(),
+              [&](size_t i) { out.events[i] = eventsOf(runs[i], windowOf); });
+  out.inWindow.resize(out.windows.size() + 1);
+  for (size_t i = 0; i < devices.size(); ++i)
+    for (const Event &event : out.events[i])
+      out.inWindow[event.window].push_back({&event, devices[i]});
+  parallelFor(context, 0, out.inWindow.size(), [&](size_t window) {
+    llvm::stable_sort(out.inWindow[window],
+                      [](const DeviceEvent &a, const DeviceEvent &b) {
+                        return a.first->key() < b.first->key();
+                      });
   });
   return out;
 }
@@ -563,29 +638,32 @@ StoragePlacement placeStorage(const TransitionReading &reading) {
 // Ops
 //===----------------------------------------------------------------------===//
 
-/// Writes the events of one op, which stand together.
-void writeOp(const TransitionInfo &info, ArrayRef<Event> events,
+/// Writes the events of one op.
+void writeOp(const TransitionInfo &info, ArrayRef<DeviceEvent> events,
              OpBuilder &builder) {
-  const Event &first = events.front();
+  const Event &first = *events.front().first;
   ParamOp param = info.flows[first.flow].param;
-  unsigned rank = param.numLeading() + 1;
+  unsigned leading = param.numLeading();
   std::vector<int64_t> rows;
-  for (const Event &event : events) {
-    rows.insert(rows.end(), {event.device, event.device});
-    for (unsigned d = 0; d < rank; ++d)
-      rows.push_back(event.box[d].lo);
-    for (unsigned d = 0; d < rank; ++d)
-      rows.push_back(event.box[d].size());
+  rows.reserve(events.size() * PiecesAttr::numColumns(leading + 1));
+  for (auto [event, device] : events) {
+    Box box(leading + 1);
+    memberAt(*event->shard, event->member, box);
+    if (leading > 0)
+      box[leading - 1].hi += event->count - 1;
+    box[leading] = event->elements;
+    appendRow(rows, device, device, box);
   }
-  RowSet set = compressRows(rows, PiecesAttr::numColumns(rank));
-  auto pieces = PiecesAttr::get(builder.getContext(), set, rank);
+  RowSet set = compressRows(rows, PiecesAttr::numColumns(leading + 1));
+  auto pieces = PiecesAttr::get(builder.getContext(), set, leading + 1);
   auto name = FlatSymbolRefAttr::get(param.getSymNameAttr());
   ArrayAttr states = stateNames(param, first.states);
   Location loc = info.op().getLoc();
   if (first.creates)
-    CreateOp::create(builder, loc, name, states, pieces, int64_t(first.shard));
+    CreateOp::create(builder, loc, name, states, pieces, int64_t(first.number));
   else
-    ReleaseOp::create(builder, loc, name, states, pieces, int64_t(first.shard));
+    ReleaseOp::create(builder, loc, name, states, pieces,
+                      int64_t(first.number));
 }
 
 /// Creates stand before the first op of their window, releases behind the last.
@@ -595,20 +673,24 @@ void writeOps(const TransitionInfo &info, const StoragePlacement &placement) {
   for (Operation &op : body)
     steps.push_back(&op);
   OpBuilder builder(info.op().getContext());
-  ArrayRef<Event> events(placement.events);
-  while (!events.empty()) {
-    const Event &first = events.front();
-    ArrayRef<Event> own = events.take_while(
-        [&](const Event &event) { return event.key() == first.key(); });
-    events = events.drop_front(own.size());
-    if (first.window == 0)
-      builder.setInsertionPointToStart(&body);
-    else if (const Window &window = placement.windows[first.window - 1];
-             first.creates)
-      builder.setInsertionPoint(steps[window.first]);
-    else
-      builder.setInsertionPointAfter(steps[window.last]);
-    writeOp(info, own, builder);
+  for (size_t number = 0; number < placement.inWindow.size(); ++number) {
+    ArrayRef<DeviceEvent> rest(placement.inWindow[number]);
+    while (!rest.empty()) {
+      const Event &first = *rest.front().first;
+      ArrayRef<DeviceEvent> own =
+          rest.take_while([&](const DeviceEvent &event) {
+            return event.first->key() == first.key();
+          });
+      rest = rest.drop_front(own.size());
+      if (number == 0)
+        builder.setInsertionPointToStart(&body);
+      else if (const Window &window = placement.windows[number - 1];
+               first.creates)
+        builder.setInsertionPoint(steps[window.first]);
+      else
+        builder.setInsertionPointAfter(steps[window.last]);
+      writeOp(info, own, builder);
+    }
   }
 }
 
@@ -620,24 +702,27 @@ struct PlaceStoragePass : impl::PlaceStorageBase<PlaceStoragePass> {
     if (!reading.plan.storage.empty())
       return info.op().emitOpError("has its storage placed already");
     StoragePlacement placement = placeStorage(reading);
-    for (const Event &event : placement.events)
-      ++(event.creates ? numCreated : numReleased);
+    for (const std::vector<Event> &own : placement.events)
+      for (const Event &event : own)
+        ++(event.creates ? numCreated : numReleased);
     numWindows += placement.windows.size();
     writeOps(info, placement);
     return success();
   }
 
   void runOnOperation() override {
-    const auto &readings = getAnalysis<TransportReading>();
+    auto &readings = getAnalysis<TransportReading>();
     bool isFlat = false;
     if (failed(readings.forEach([&](const TransitionReading &reading) {
           isFlat |= reading.info->isFlat();
           return place(reading);
         })))
       return signalPassFailure();
-    markAnalysesPreserved<TransitionAnalysis>();
     if (!isFlat)
-      markAllAnalysesPreserved();
+      return markAllAnalysesPreserved();
+    if (failed(readings.readAgain()))
+      return signalPassFailure();
+    markAnalysesPreserved<TransitionAnalysis, TransportReading>();
   }
 };
 

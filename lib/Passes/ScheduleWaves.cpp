@@ -428,7 +428,7 @@ struct ScheduleWavesPass : impl::ScheduleWavesBase<ScheduleWavesPass> {
       return info.op().emitOpError() << "cannot be scheduled: " << *error;
     constexpr size_t kMostMoves = 262144; // of which runs are looked for
     std::optional<StoredFlows> stored;
-    if (!problem.storage && problem.moves.size() <= kMostMoves)
+    if (problem.moves.size() <= kMostMoves)
       problem.stored = &stored.emplace(info.stored());
     WaveSchedule schedule;
     bool isAgain = from && from->keepsMoves();

@@ -125,8 +125,13 @@ public:
     reading.plan.granularity = info.granularity;
   }
 
+  /// A body that has been read, to which slots and storage have been added.
+  explicit BodyReader(TransitionReading &&read)
+      : info(*read.info), reading(std::move(read)) {}
+
   FailureOr<TransitionReading> readTransport();
   FailureOr<TransitionReading> readRouting();
+  FailureOr<TransitionReading> readAgain();
 
 private:
   using Kind = PlanStep::Kind;
@@ -165,12 +170,15 @@ private:
   LogicalResult checkBeside(std::optional<int64_t> next);
   LogicalResult checkRelay(SendrecvOp op);
   LogicalResult addWave(WaveOp wave, int64_t &last);
+  void addSlots(WaveOp wave);
   LogicalResult addStorage(Operation *op);
   LogicalResult addStorage(Operation *op, uint32_t flow, uint64_t states,
                            PiecesAttr pieces, uint32_t shard);
   LogicalResult finish();
   void readPieces(PieceJob &job);
   void readSlots(SlotJob &job);
+  void readAllSlots();
+  size_t countStorage() const;
   void sortMessages(PlanStep &step);
 
   const TransitionInfo &info;
@@ -286,6 +294,12 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
         failed(addPieces(cast<MovementOpInterface>(op), int32_t(last))))
       return failure();
   }
+  addSlots(wave);
+  return success();
+}
+
+/// The slots of a wave, which is the last step.
+void BodyReader::addSlots(WaveOp wave) {
   PlanStep &step = reading.plan.steps.back();
   step.firstSlot = numSlots;
   if (RowsAttr slots = wave.getSlotsAttr()) {
@@ -295,7 +309,6 @@ LogicalResult BodyReader::addWave(WaveOp wave, int64_t &last) {
     reading.plan.isStaged = false;
   }
   step.lastSlot = numSlots;
-  return success();
 }
 
 LogicalResult BodyReader::addStorage(Operation *op, uint32_t flow,
@@ -424,16 +437,66 @@ void BodyReader::sortMessages(PlanStep &step) {
     *first++ = given[std::get<3>(key)];
 }
 
+void BodyReader::readAllSlots() {
+  reading.plan.slots.resize(numSlots);
+  parallelFor(info.op().getContext(), 0, slotJobs.size(),
+              [&](size_t i) { readSlots(slotJobs[i]); });
+}
+
 /// Reads all pieces on the threads that there are.
 LogicalResult BodyReader::finish() {
   TransportPlan &plan = reading.plan;
   plan.pieces.resize(numPieces);
-  plan.slots.resize(numSlots);
   MLIRContext *context = info.op().getContext();
   parallelFor(context, 0, jobs.size(), [&](size_t i) { readPieces(jobs[i]); });
-  parallelFor(context, 0, slotJobs.size(),
-              [&](size_t i) { readSlots(slotJobs[i]); });
+  readAllSlots();
   return reading.report(placePieces(plan, threadsOf(context)));
+}
+
+/// Rows of all that comes or goes.
+size_t BodyReader::countStorage() const {
+  size_t count = 0;
+  for (Operation &op : info.op().getBody().front()) {
+    if (auto create = dyn_cast<CreateOp>(op))
+      count += create.getPieces().numPieces();
+    if (auto release = dyn_cast<ReleaseOp>(op))
+      count += release.getPieces().numPieces();
+  }
+  return count;
+}
+
+/// What moves is as it was: its ops have not changed. Steps get other numbers
+/// where storage stands between them.
+FailureOr<TransitionReading> BodyReader::readAgain() {
+  TransportPlan &plan = reading.plan;
+  std::vector<PlanStep> read;
+  read.swap(plan.steps);
+  llvm::erase_if(read, [](const PlanStep &step) {
+    return step.kind == Kind::Create || step.kind == Kind::Release;
+  });
+  plan.storage.clear();
+  plan.storage.reserve(countStorage());
+  plan.isStaged = true;
+  auto next = read.begin();
+  for (Operation &op : info.op().getBody().front()) {
+    if (isa<CreateOp, ReleaseOp>(op)) {
+      if (failed(addStorage(&op)))
+        return failure();
+      continue;
+    }
+    plan.steps.push_back(*next++);
+    if (auto wave = dyn_cast<WaveOp>(op))
+      addSlots(wave);
+  }
+  parallelFor(info.op().getContext(), 0, plan.steps.size(), [&](size_t i) {
+    const PlanStep &step = plan.steps[i];
+    if (step.kind != Kind::Create && step.kind != Kind::Release)
+      for (size_t p = step.first; p < step.last; ++p)
+        plan.pieces[p].step = uint32_t(i);
+  });
+  readAllSlots();
+  markRelays(plan);
+  return std::move(reading);
 }
 
 FailureOr<TransitionReading> BodyReader::readTransport() {
@@ -537,6 +600,16 @@ TransportReading::TransportReading(Operation *module,
     readings.push_back(std::move(*reading));
     return success();
   }));
+}
+
+LogicalResult TransportReading::readAgain() {
+  for (TransitionReading &reading : readings) {
+    auto again = BodyReader(std::move(reading)).readAgain();
+    if (failed(again))
+      return failure();
+    reading = std::move(*again);
+  }
+  return success();
 }
 
 LogicalResult TransportReading::forEach(

@@ -40,6 +40,10 @@ public:
   forEach(llvm::function_ref<mlir::LogicalResult(const TransitionReading &)> fn)
       const;
 
+  /// For a pass that has written slots or storage, and has left all else as it
+  /// was: reads these, so that it may preserve this analysis.
+  mlir::LogicalResult readAgain();
+
   /// The reading of one transition; null where there is none.
   const TransitionReading *find(TransitionOp op) const;
 

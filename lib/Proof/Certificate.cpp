@@ -36,13 +36,14 @@ public:
       shapes.push_back(Box::whole(flow.shape));
   }
 
-  /// Sets `atSource`.
+  /// Sets `atSource`, and the shards that hold the piece.
   MaybeFault place(PlanPiece &piece, PlanStep::Kind kind) const {
     bool isZero = kind == PlanStep::Kind::Zero;
     uint32_t flow = isZero ? piece.flow - uint32_t(flows.size()) : piece.flow;
-    bool isWanted =
-        destination.findNumber(flow, piece.to, piece.box).has_value() ||
-        !piece.arrives(); // what a relay gets is for another device
+    piece.toShard =
+        destination.findNumber(flow, piece.to, piece.box).value_or(kUnplaced);
+    bool isWanted = piece.toShard != kUnplaced ||
+                    !piece.arrives(); // what a relay gets is for another device
     if (isZero) {
       piece.atSource = true;
       if (isWanted && !overlaps(piece.box, shapes[flow]))
@@ -51,8 +52,11 @@ public:
                                  " on device " + std::to_string(piece.to) +
                                  ", which is not padding there"};
     }
-    piece.atSource = kind != PlanStep::Kind::Derive &&
-                     source.findNumber(flow, piece.from, piece.box).has_value();
+    piece.fromShard = kUnplaced;
+    if (kind != PlanStep::Kind::Derive)
+      piece.fromShard =
+          source.findNumber(flow, piece.from, piece.box).value_or(kUnplaced);
+    piece.atSource = piece.fromShard != kUnplaced;
     if (!isWanted || !shapes[flow].contains(piece.box))
       return Fault{piece.op, "delivers " + described(flows[flow], piece.box) +
                                  " to device " + std::to_string(piece.to) +

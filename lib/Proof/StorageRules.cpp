@@ -23,8 +23,9 @@ struct Touch {
 
 /// What happens to the storage of one shard.
 struct ShardStorage {
+  bool creates = false;
   const Shard *shard = nullptr;
-  std::vector<const PlanStorage *> rows;
+  std::vector<const PlanStorage *> rows; // none: it does not come or go
   std::vector<Touch> touches; // reads of a source, writes of a destination
 };
 
@@ -33,9 +34,6 @@ struct Place {
   ShardStorage *storage = nullptr;
   Interval hull;
 };
-
-/// (receives, flow, device, number of the shard there): whose storage.
-using StorageKey = std::tuple<bool, uint32_t, int64_t, uint32_t>;
 
 class StorageChecker {
 public:
@@ -56,12 +54,9 @@ public:
     if (auto fault = checkKept())
       return fault;
     addTouches(parallel);
-    std::vector<std::pair<const StorageKey *, const ShardStorage *>> all;
-    for (const auto &[key, storage] : shards)
-      all.emplace_back(&key, &storage);
-    return firstFault(all.size(), parallel, [&](size_t i) {
-      return checkShard(*all[i].first, *all[i].second);
-    });
+    std::vector<const ShardStorage *> all = allStorage();
+    return firstFault(all.size(), parallel,
+                      [&](size_t i) { return checkShard(*all[i]); });
   }
 
 private:
@@ -70,14 +65,12 @@ private:
                       bool creates) const;
   MaybeFault checkShared() const;
   MaybeFault checkKept() const;
-  void indexStorage();
-  Place placeOf(bool creates, uint32_t flow, int64_t device,
-                const Box &box) const;
+  std::vector<const ShardStorage *> allStorage() const;
+  Place placeOf(bool creates, uint32_t flow, int64_t device, const Box &box,
+                uint32_t number);
   void addTouches(const ParallelFor &parallel);
-  MaybeFault checkShard(const StorageKey &key,
-                        const ShardStorage &storage) const;
-  MaybeFault checkOnce(const StorageKey &key,
-                       const ShardStorage &storage) const;
+  MaybeFault checkShard(const ShardStorage &storage) const;
+  MaybeFault checkOnce(const ShardStorage &storage) const;
   Fault tooManyParts(const ShardStorage &storage) const;
   std::string nameOf(uint32_t flow, const Box &box) const {
     return plan.flows[flow].name + toString(box);
@@ -86,9 +79,9 @@ private:
   const TransportPlan &plan;
   const std::vector<uint32_t> lastSteps;
   ShardIndex source, destination;
-  std::map<StorageKey, ShardStorage> shards; // those that come or go
-  /// By device and number of the shard there; source, destination.
-  std::unordered_map<int64_t, std::vector<ShardStorage *>> byDevice[2];
+  /// By device and number of the shard there; source, destination. Devices of
+  /// which nothing comes, or goes, have none.
+  std::unordered_map<int64_t, std::vector<ShardStorage>> byDevice[2];
 };
 
 bool isInside(const std::vector<Interval> &intervals, Interval part) {
@@ -134,8 +127,11 @@ MaybeFault StorageChecker::addRows(const PlanStep &step) {
     const Shard *shard = index.shardsOf(row.device)[own[row.shard]].shard;
     if (auto fault = checkRow(row, *shard, creates))
       return fault;
-    ShardStorage &storage =
-        shards[{creates, row.flow, row.device, own[row.shard]}];
+    std::vector<ShardStorage> &there = byDevice[creates][row.device];
+    if (there.empty())
+      there.resize(index.shardsOf(row.device).size());
+    ShardStorage &storage = there[own[row.shard]];
+    storage.creates = creates;
     storage.shard = shard;
     storage.rows.push_back(&row);
   }
@@ -231,31 +227,44 @@ MaybeFault StorageChecker::checkKept() const {
   return std::nullopt;
 }
 
-void StorageChecker::indexStorage() {
-  for (auto &[key, storage] : shards) {
-    auto [creates, flow, device, number] = key;
-    std::vector<ShardStorage *> &own = byDevice[creates][device];
-    own.resize(std::max<size_t>(own.size(), number + 1));
-    own[number] = &storage;
-  }
+/// All that comes or goes, by side, flow, device and shard.
+std::vector<const ShardStorage *> StorageChecker::allStorage() const {
+  std::vector<
+      std::tuple<bool, uint32_t, int64_t, uint32_t, const ShardStorage *>>
+      sorted;
+  for (bool creates : {false, true})
+    for (const auto &[device, own] : byDevice[creates])
+      for (uint32_t number = 0; number < own.size(); ++number)
+        if (!own[number].rows.empty())
+          sorted.emplace_back(creates, own[number].rows.front()->flow, device,
+                              number, &own[number]);
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<const ShardStorage *> out;
+  for (const auto &entry : sorted)
+    out.push_back(std::get<4>(entry));
+  return out;
 }
 
+/// `number`: of the shard there that holds the box, where it is known.
 Place StorageChecker::placeOf(bool creates, uint32_t flow, int64_t device,
-                              const Box &box) const {
+                              const Box &box, uint32_t number) {
   auto own = byDevice[creates].find(device);
   if (own == byDevice[creates].end())
     return {};
-  auto found = (creates ? destination : source).findSpan(flow, device, box);
-  if (!found || found->shard >= own->second.size())
+  if (number == kUnplaced)
+    number = (creates ? destination : source)
+                 .findNumber(flow, device, box)
+                 .value_or(kUnplaced);
+  if (number == kUnplaced || own->second[number].rows.empty())
     return {};
-  return {own->second[found->shard], found->elements};
+  ShardStorage &storage = own->second[number];
+  return {&storage, *localSpan(*storage.shard, box)};
 }
 
 /// Finds the places of all pieces on several threads, then adds them in order.
 void StorageChecker::addTouches(const ParallelFor &parallel) {
-  if (shards.empty())
+  if (plan.storage.empty())
     return;
-  indexStorage();
   auto numFlows = uint32_t(plan.flows.size());
   std::vector<std::array<Place, 2>> places(plan.pieces.size()); // from, to
   parallel(plan.steps.size(), [&](size_t number) {
@@ -265,12 +274,14 @@ void StorageChecker::addTouches(const ParallelFor &parallel) {
       return;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanPiece &piece = plan.pieces[i];
-      places[i][1] =
-          placeOf(/*creates=*/true, piece.flow % numFlows, piece.to, piece.box);
-      if (piece.atSource && step.kind != PlanStep::Kind::Zero)
-        places[i][0] =
-            placeOf(/*creates=*/false, plan.flows[piece.flow].readsFrom,
-                    piece.from, piece.box);
+      places[i][1] = placeOf(/*creates=*/true, piece.flow % numFlows, piece.to,
+                             piece.box, piece.toShard);
+      if (!piece.atSource || step.kind == PlanStep::Kind::Zero)
+        continue;
+      uint32_t readsFrom = plan.flows[piece.flow].readsFrom;
+      places[i][0] = placeOf(
+          /*creates=*/false, readsFrom, piece.from, piece.box,
+          readsFrom == piece.flow ? piece.fromShard : kUnplaced);
     }
   });
   for (size_t i = 0; i < places.size(); ++i)
@@ -289,8 +300,7 @@ Fault StorageChecker::tooManyParts(const ShardStorage &storage) const {
 }
 
 /// No element of a state comes or goes twice.
-MaybeFault StorageChecker::checkOnce(const StorageKey &key,
-                                     const ShardStorage &storage) const {
+MaybeFault StorageChecker::checkOnce(const ShardStorage &storage) const {
   std::vector<Box> boxes;
   for (const PlanStorage *row : storage.rows)
     boxes.push_back(row->box);
@@ -302,7 +312,7 @@ MaybeFault StorageChecker::checkOnce(const StorageKey &key,
     Fault fault;
     fault.op = second.op;
     fault.text =
-        std::string(std::get<0>(key) ? "creates" : "releases") + " storage " +
+        std::string(storage.creates ? "creates" : "releases") + " storage " +
         nameOf(second.flow, intersect(first.box, second.box)) + " on device " +
         std::to_string(second.device) + " a second time";
     fault.other = first.op;
@@ -314,11 +324,10 @@ MaybeFault StorageChecker::checkOnce(const StorageKey &key,
   return std::nullopt;
 }
 
-MaybeFault StorageChecker::checkShard(const StorageKey &key,
-                                      const ShardStorage &storage) const {
-  if (auto fault = checkOnce(key, storage))
+MaybeFault StorageChecker::checkShard(const ShardStorage &storage) const {
+  if (auto fault = checkOnce(storage))
     return fault;
-  bool creates = std::get<0>(key);
+  bool creates = storage.creates;
   std::vector<Box> rows, used;
   for (const PlanStorage *row : storage.rows)
     rows.push_back(row->box);
@@ -453,12 +462,25 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
            widthOf(creates ? flow.destinationBuffers : flow.sourceBuffers,
                    row.states);
   };
-  std::map<int64_t, int64_t> live; // of both sides
+  struct Live {
+    DeviceMemory *memory = nullptr;
+    int64_t bytes = 0; // of both sides
+    void notePeak() {
+      memory->peak = std::max(memory->peak, bytes + memory->staging);
+    }
+  };
+  std::unordered_map<int64_t, Live> known;
+  auto liveOf = [&](int64_t device) -> Live & {
+    Live &live = known[device];
+    live.memory = live.memory ? live.memory : &out[device];
+    return live;
+  };
   StayingShards staying(plan);
   for (const auto &[device, memory] : out) {
-    live[device] = memory.source + memory.destination;
+    int64_t &bytes = liveOf(device).bytes;
+    bytes = memory.source + memory.destination;
     for (uint32_t flow = 0; flow < plan.flows.size(); ++flow)
-      live[device] -= staying.bytesOf(flow, device);
+      bytes -= staying.bytesOf(flow, device);
   }
   auto isKind = [](const PlanStep &step, PlanStep::Kind kind) {
     return step.kind == kind;
@@ -466,21 +488,18 @@ std::map<int64_t, DeviceMemory> measureMemory(const TransportPlan &plan) {
   for (const PlanStep &step : plan.steps)
     if (isKind(step, PlanStep::Kind::Create))
       for (size_t i = step.first; i < step.last; ++i)
-        live[plan.storage[i].device] -= bytesOf(plan.storage[i], true);
-  auto notePeak = [&](int64_t device) {
-    DeviceMemory &memory = out[device];
-    memory.peak = std::max(memory.peak, live[device] + memory.staging);
-  };
-  for (const auto &[device, bytes] : live)
-    notePeak(device);
+        liveOf(plan.storage[i].device).bytes -= bytesOf(plan.storage[i], true);
+  for (auto &[device, live] : known)
+    live.notePeak();
   for (const PlanStep &step : plan.steps) {
     bool creates = isKind(step, PlanStep::Kind::Create);
     if (!creates && !isKind(step, PlanStep::Kind::Release))
       continue;
     for (size_t i = step.first; i < step.last; ++i) {
       const PlanStorage &row = plan.storage[i];
-      live[row.device] += (creates ? 1 : -1) * bytesOf(row, creates);
-      notePeak(row.device);
+      Live &live = liveOf(row.device);
+      live.bytes += (creates ? 1 : -1) * bytesOf(row, creates);
+      live.notePeak();
     }
   }
   return out;

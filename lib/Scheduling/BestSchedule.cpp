@@ -9,7 +9,8 @@
 //   2. That ends with one that takes less than 0.5 % more than its busiest port
 //      carries, or when `effort` pieces have been scheduled, or one has more
 //      pieces than it may. Where there are many, two sizes in a row that gain
-//      nothing end a round.
+//      nothing end a round. With `isThorough`, none is good enough, and more
+//      are tried.
 //   3. What is forwarded is also tried in the rounds that its route names
 //      (RoundSchedule.h), and those joined.
 //   4. Where there are few latencies, pairs are tried as one message each that
@@ -111,10 +112,10 @@ private:
 };
 
 bool Trials::isDone() const {
-  constexpr int kMostMisses = 2;
-  constexpr int64_t kManyPieces = 20000;
+  const int mostMisses = options.isThorough ? 4 : 2;
+  const int64_t manyPieces = options.isThorough ? 125000 : 20000;
   return tried > options.effort || best.seconds < enough * busiest ||
-         (tried > kManyPieces && misses >= kMostMisses);
+         (tried > manyPieces && misses >= mostMisses);
 }
 
 /// The first is often all that it takes; then come two at a time, the second of
@@ -216,7 +217,8 @@ struct Answer {
 Answer scheduleByChunks(const WaveProblem &problem,
                         const std::vector<ChunkBytes> &candidates,
                         const WaveOptions &options) {
-  ChunkChoice best = fastestOf(problem, candidates, options, kGoodEnough);
+  double enough = options.isThorough ? 0 : kGoodEnough;
+  ChunkChoice best = fastestOf(problem, candidates, options, enough);
   Answer out{{std::move(best.moves), {}}, best.seconds};
   bool isNone = out.schedule.moves.empty() && !problem.moves.empty();
   putCopiesFirst(problem, out.schedule);
@@ -278,6 +280,12 @@ std::optional<std::string> dt::scheduleBest(const WaveProblem &problem,
   if (auto error = refuseStorage(problem))
     return error;
   std::vector<ChunkBytes> candidates = candidateChunks(problem);
+  if (options.isThorough)
+    for (const ChunkBytes &chunks :
+         candidateChunks(problem, problem.stagingBytes / 2))
+      if (std::find(candidates.begin(), candidates.end(), chunks) ==
+          candidates.end())
+        candidates.push_back(chunks);
   for (ChunkBytes &chunks : candidates)
     chunks.hasShortEnds = !chunks.isWhole;
   if (candidates.empty())

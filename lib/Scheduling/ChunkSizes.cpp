@@ -205,7 +205,12 @@ int64_t dt::stagingNeeded(const WaveProblem &problem) {
 }
 
 std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem) {
-  return Traffic(problem).candidates(problem.stagingBytes);
+  return candidateChunks(problem, problem.stagingBytes);
+}
+
+std::vector<ChunkBytes> dt::candidateChunks(const WaveProblem &problem,
+                                            int64_t stagingBytes) {
+  return Traffic(problem).candidates(stagingBytes);
 }
 
 std::optional<ChunkBytes> dt::wholeMessages(const WaveProblem &problem) {

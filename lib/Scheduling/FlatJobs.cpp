@@ -234,7 +234,8 @@ bool FlatJobs::countBlocks(const Cohort &cohort) {
 
 /// Cuts the outermost dim, and further ones where its rows are too large; what
 /// comes and goes whole is not cut. False when there are too many blocks.
-bool FlatJobs::block(Cohort &cohort) {
+/// `known`: what the blocks do, where that had to be known; else empty.
+bool FlatJobs::block(Cohort &cohort, std::vector<JobEffects> &known) {
   if (input.pageBytes >= kWholeBuffers)
     return countBlocks(cohort);
   std::vector<Blocking::Dim> &dims = cohort.blocking.dims;
@@ -257,11 +258,15 @@ bool FlatJobs::block(Cohort &cohort) {
   if (dims.empty())
     return true;
   int64_t most = 0;
-  for (const JobEffects &effects : effectsOf(cohort))
-    for (const JobEffect &effect : effects)
+  known = effectsOf(cohort);
+  for (const JobEffects &block : known)
+    for (const JobEffect &effect : block)
       most = std::max({most, effect.created, effect.freed});
+  int64_t before = dims.back().parts;
   dims.back().parts = std::clamp<int64_t>((most + jobBytes - 1) / jobBytes, 1,
                                           dims.back().largestCell());
+  if (dims.back().parts != before)
+    known.clear();
   return countBlocks(cohort);
 }
 
@@ -380,10 +385,11 @@ std::vector<JobEffects> FlatJobs::effectsOf(const Cohort &cohort) const {
 
 /// Small tensors share a job, large ones have several.
 void FlatJobs::addJobs(Cohort &cohort) {
-  if (!block(cohort))
+  std::vector<JobEffects> known;
+  if (!block(cohort, known))
     return;
   CohortJobs &own = jobs.emplace_back();
-  own.effects = effectsOf(cohort);
+  own.effects = known.empty() ? effectsOf(cohort) : std::move(known);
   own.members = cohort.members.size();
   if (own.effects.size() == 1) {
     int64_t most = 1;

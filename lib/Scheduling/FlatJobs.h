@@ -114,7 +114,7 @@ private:
   const Shard &shardOf(const FlatShape &shape, bool destination) const;
   int64_t rowBytes(const Cohort &cohort, unsigned dim) const;
   bool countBlocks(const Cohort &cohort);
-  bool block(Cohort &cohort);
+  bool block(Cohort &cohort, std::vector<JobEffects> &known);
   std::map<Buffer, std::vector<Touch>> touchesOf(const Cohort &cohort) const;
   void addTraffic(const Cohort &cohort,
                   std::vector<std::map<int64_t, JobEffect>> &byDevice) const;

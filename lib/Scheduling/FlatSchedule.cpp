@@ -12,6 +12,10 @@
 //      they leave its copy lane time, job by job. Devices without messages copy
 //      in a wave before them.
 //
+// Where nothing is copied, and all that devices give and take may be there at
+// once, there is no order to find: all is one phase, slots have the rest of the
+// limit, and the schedule is one of memory that nobody frees.
+//
 // test/Problems/flat-swap.json: two devices swap 16 elements of 128 bytes and
 // copy 8 others, with a limit of 2 KiB. 1 KiB is room for 8 elements, so that
 // 24 elements take three phases; slots of two waves each way share the other
@@ -26,13 +30,18 @@
 
 #include "dt/Scheduling/FlatSchedule.h"
 
+#include "FlatJobs.h"
+
 #include "dt/Geometry/Limits.h"
 #include "dt/Geometry/Painted.h"
 #include "dt/Scheduling/BestSchedule.h"
 #include "dt/Scheduling/FlatOrder.h"
+#include "dt/Scheduling/Schedule.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
 #include <numeric>
 
 using namespace dt;
@@ -55,6 +64,7 @@ public:
       source.add(i, storage.source[i]);
       destination.add(i, storage.destination[i]);
     }
+    onBothSides = findBothSides();
   }
 
   std::optional<std::string> run();
@@ -62,12 +72,22 @@ public:
 private:
   /// Half of the limit is for slots, half for tensors on both sides at once;
   /// of large limits, which whole storages may need, slots get no more than
-  /// makes them fast.
+  /// makes them fast. All on both sides at once may need less than half.
   int64_t slots(int64_t limit) const {
     constexpr int64_t kFastSlots = int64_t(512) << 20;
+    if (isOnePhase(limit))
+      return limit - onBothSides;
     int64_t half = limit - limit / 2;
     return isWhole() ? std::min(half, kFastSlots) : half;
   }
+  /// Of more moves too few chunk sizes can be tried by the whole; the order's
+  /// are fewer.
+  bool isOnePhase(int64_t limit) const {
+    constexpr size_t kMostMoves = 131072;
+    return problem.copies.empty() && problem.moves.size() <= kMostMoves &&
+           onBothSides <= limit / 2;
+  }
+  int64_t findBothSides() const;
   int64_t room(int64_t limit) const { return limit - slots(limit); }
   bool isWhole() const { return storage.pageBytes >= kWholeBuffers; }
   std::optional<FlatOrder> orderFor(int64_t limit, int64_t effects) const;
@@ -90,21 +110,49 @@ private:
                                 const std::vector<Group> &groups) const;
   void addCopies(const FlatOrder &order, const FlatPhase &phase,
                  const std::vector<ScheduledMove> &moves);
+  bool scheduleLike(const WaveProblem &phase, ChunkBytes chunks,
+                    std::vector<ScheduledMove> &out);
   std::optional<std::string> scheduleMoves(std::vector<Move> moves,
                                            int64_t effort,
                                            std::vector<ScheduledMove> &out);
   std::optional<std::string> addPhase(const FlatOrder &order, FlatPhase phase,
                                       int64_t effort);
+  std::optional<std::string> addPhases();
 
   const WaveProblem &problem;
   const Storage &storage;
   const WaveOptions &options;
   WaveSchedule &schedule;
   ShardIndex source, destination;
-  ChunkBytes lastBest;  // of the phase before
-  int32_t wave = 0;     // the next one
-  bool repeats = false; // there are many phases
+  int64_t onBothSides = 0; // above the larger side, where nothing has gone
+  std::vector<std::vector<ScheduledMove>> movesOf; // by phase
+  int64_t numMoves = 0;                            // of all of them
+  ChunkBytes lastBest;                             // of the phase before
+  int32_t wave = 0;                                // the next one
+  bool repeats = false;                            // there are many phases
 };
+
+/// What a device holds above the larger of its sides when nothing of either has
+/// gone, but for what stays.
+int64_t FlatScheduler::findBothSides() const {
+  std::map<int64_t, std::array<int64_t, 2>> held; // source, destination
+  for (uint32_t i = 0; i < storage.flows.size(); ++i) {
+    const FlatFlow &flow = storage.flows[i];
+    for (int side : {0, 1}) {
+      int64_t width = bytesOf(side == 0 ? flow.source : flow.destination);
+      for (const Holding &holding :
+           side == 0 ? storage.source[i] : storage.destination[i])
+        for (int64_t device : holding.devices)
+          if (!flow.stays(device))
+            held[device][side] += holding.shard.numMembers() *
+                                  holding.shard.elementsPerMember() * width;
+    }
+  }
+  int64_t most = 0;
+  for (const auto &[device, bytes] : held)
+    most = std::max(most, std::min(bytes[0], bytes[1]));
+  return most;
+}
 
 std::optional<FlatOrder> FlatScheduler::orderFor(int64_t limit,
                                                  int64_t effects) const {
@@ -145,6 +193,8 @@ bool FlatScheduler::hasSlots(int64_t limit) const {
 bool FlatScheduler::fits(int64_t limit) const {
   if (!hasSlots(limit))
     return false;
+  if (isOnePhase(limit))
+    return true;
   std::optional<FlatOrder> order = orderFor(limit, mostEffects() / kOfSearch);
   if (!order)
     return false;
@@ -194,7 +244,9 @@ struct FlatScheduler::Group {
 std::map<int64_t, std::vector<FlatScheduler::Group>>
 FlatScheduler::groupsOf(const std::vector<ScheduledMove> &moves) const {
   std::map<int64_t, std::vector<Group>> out;
-  for (const TimedMessage &message : problem.messages(moves)) {
+  // Copies leave packs their time, whatever turns out to be one run.
+  WaveProblem packed = phaseOf({}, storage.limitBytes);
+  for (const TimedMessage &message : packed.messages(moves)) {
     double seconds = problem.cluster.portSeconds(
         message.source, message.destination, message.bytes);
     for (int64_t device : {message.source, message.destination}) {
@@ -256,17 +308,23 @@ void FlatScheduler::addCopies(const FlatOrder &order, const FlatPhase &phase,
   }
   int32_t begin = wave + areAlone;
   std::vector<ScheduledCopy> own;
+  size_t count = 0; // about as many: jobs that follow one another are one copy
+  for (const auto &[device, ofDevice] : copies)
+    count += ofDevice.size();
+  own.reserve(count);
   order.forEachCopy(phase, parts, [&](const LocalMove &copy, size_t part) {
     auto found = groups.find(copy.device);
     own.push_back({copy, found == groups.end()
                              ? wave
                              : begin + found->second[part].wave});
   });
-  std::stable_sort(own.begin(), own.end(),
-                   [](const ScheduledCopy &a, const ScheduledCopy &b) {
-                     return a.wave < b.wave;
-                   });
-  schedule.copies.insert(schedule.copies.end(), own.begin(), own.end());
+  // Short keys are sorted, and the long records moved once.
+  std::vector<std::pair<int32_t, uint32_t>> byWave;
+  for (uint32_t i = 0; i < own.size(); ++i)
+    byWave.emplace_back(own[i].wave, i);
+  std::sort(byWave.begin(), byWave.end());
+  for (auto [wave, number] : byWave)
+    schedule.copies.push_back(own[number]);
   wave = begin;
 }
 
@@ -280,6 +338,23 @@ double distance(const ChunkBytes &a, const ChunkBytes &b) {
          (a.isWhole == b.isWhole ? 0 : kOtherKind);
 }
 
+/// Where one chunk size is all that is tried, nothing is compared, so that what
+/// it takes need not be predicted. False where waves are joined, or there is no
+/// schedule.
+bool FlatScheduler::scheduleLike(const WaveProblem &phase, ChunkBytes chunks,
+                                 std::vector<ScheduledMove> &out) {
+  if (phase.cluster.messagesPerPort(/*interNode=*/false) > 1 ||
+      phase.cluster.messagesPerPort(/*interNode=*/true) > 1)
+    return false;
+  ChunkBytes held = chunks;
+  held.holdsForwards = phase.moves.back().hop > 0 && !chunks.isWhole;
+  out = dt::schedule(phase, held, options.mostPieces);
+  if (out.empty() || numMoves + int64_t(out.size()) > kMaxPieces)
+    return false;
+  lastBest = chunks;
+  return true;
+}
+
 /// With the chunk size that is predicted to be fastest of those that are tried:
 /// first those that are most like what suited the phase before.
 std::optional<std::string>
@@ -290,17 +365,18 @@ FlatScheduler::scheduleMoves(std::vector<Move> moves, int64_t effort,
   std::vector<ChunkBytes> candidates = candidateChunks(phase);
   if (candidates.empty())
     return refuseLimit();
-  if (!schedule.moves.empty())
+  if (numMoves > 0)
     std::stable_sort(candidates.begin(), candidates.end(),
                      [&](const ChunkBytes &a, const ChunkBytes &b) {
                        return distance(a, lastBest) < distance(b, lastBest);
                      });
+  if (effort == 0 && scheduleLike(phase, candidates.front(), out))
+    return std::nullopt;
   WaveOptions own = options;
   own.effort = effort;
   own.repeats = repeats;
   ChunkChoice best = fastestOf(phase, candidates, own, /*enough=*/0);
-  if (best.moves.empty() ||
-      int64_t(schedule.moves.size() + best.moves.size()) > kMaxPieces)
+  if (best.moves.empty() || numMoves + int64_t(best.moves.size()) > kMaxPieces)
     return refuseMessages();
   lastBest = candidates[best.candidate];
   out = std::move(best.moves);
@@ -321,16 +397,32 @@ std::optional<std::string> FlatScheduler::addPhase(const FlatOrder &order,
   for (ScheduledMove &entry : moves) {
     entry.wave += begin;
     wave = entry.wave + 1;
-    schedule.moves.push_back(std::move(entry));
   }
+  numMoves += int64_t(moves.size());
+  movesOf.push_back(std::move(moves));
   return std::nullopt;
 }
 
 std::optional<std::string> FlatScheduler::run() {
   int64_t limit = storage.limitBytes;
-  std::optional<FlatOrder> order;
-  if (hasSlots(limit))
-    order = orderFor(limit, mostEffects());
+  if (!hasSlots(limit))
+    return refuseLimit();
+  if (!isOnePhase(limit))
+    return addPhases();
+  WaveProblem all = phaseOf(problem.moves, limit);
+  all.stagingBytes = std::min(problem.stagingBytes, all.stagingBytes);
+  all.stored = problem.stored;
+  // One phase leaves time for it: no order has been looked for.
+  constexpr int64_t kMoreEffort = 3;
+  WaveOptions own = options;
+  own.effort = kMoreEffort * std::min(options.effort, kMaxPieces);
+  own.isThorough = true;
+  return scheduleBest(all, own, schedule);
+}
+
+std::optional<std::string> FlatScheduler::addPhases() {
+  int64_t limit = storage.limitBytes;
+  std::optional<FlatOrder> order = orderFor(limit, mostEffects());
   if (!order)
     return refuseLimit();
   std::vector<FlatPhase> phases = order->phases(room(limit));
@@ -350,6 +442,9 @@ std::optional<std::string> FlatScheduler::run() {
     if (auto error = addPhase(*order, std::move(phase), effort))
       return error;
   }
+  schedule.moves.reserve(size_t(numMoves));
+  for (std::vector<ScheduledMove> &moves : movesOf)
+    schedule.moves.insert(schedule.moves.end(), moves.begin(), moves.end());
   return std::nullopt;
 }
 

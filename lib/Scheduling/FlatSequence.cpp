@@ -59,14 +59,11 @@ private:
   ///
   ///   sum (2 (now - all * share) + c) c  =  2 ofNow - 2 share ofAll + ofItself
   ///
-  /// of which only `ofNow` changes, with what is done of its devices.
+  /// of which only `ofNow` changes, with what is done of its devices. Each part
+  /// has a list of its own: all choices are compared at each step.
   struct Choice {
     Due due;
     const Block *block = nullptr;
-  };
-  struct Cost {
-    double ofNow = 0, ofAll = 0;
-    double ofItself = 0; // infinite: the place of a choice is free
   };
   /// What a choice changes of a device.
   struct Touch {
@@ -77,7 +74,7 @@ private:
   void index();
   Due dueOf(uint32_t cohort, int64_t number) const;
   void fill(std::priority_queue<Due> &queue);
-  size_t best() const;
+  size_t best();
   void add(const Due &due);
   Due take(size_t at);
   void apply(const Due &due);
@@ -86,7 +83,9 @@ private:
   std::vector<std::vector<Block>> blocks; // by cohort
   std::vector<Bytes> total, sofar;        // by device
   std::vector<Choice> choices;
-  std::vector<Cost> costs;                 // of choices
+  /// The parts of what choices cost; of itself infinite where a place is free.
+  std::vector<double> ofNow, ofAll, ofItself;
+  std::vector<double> costs;               // at present
   std::vector<size_t> free;                // places of choices
   std::vector<std::vector<Touch>> touches; // by device, those of choices
   size_t numChanges = 0;                   // of choices
@@ -140,28 +139,31 @@ void Sequencer::add(const Due &due) {
   if (free.empty()) {
     free.push_back(choices.size());
     choices.emplace_back();
-    costs.emplace_back();
+    for (std::vector<double> *part : {&ofNow, &ofAll, &ofItself, &costs})
+      part->push_back(0);
   }
   size_t at = free.back();
   free.pop_back();
   const Block &block = blocks[due.cohort][size_t(due.job.block)];
   auto members = double(due.job.numMembers);
   double step = block.bytes * members / allBytes;
-  Cost cost;
+  double now = 0, whole = 0, itself = 0;
   choices[at] = {due, &block};
   for (const Effect &effect : block.effects) {
-    const Bytes &all = total[effect.device], &now = sofar[effect.device];
+    const Bytes &all = total[effect.device], &done = sofar[effect.device];
     Touch touch = {uint32_t(at), effect.bytes};
     for (size_t i = 0; i < all.size(); ++i) {
       double &change = touch.change[i];
       change = change * members - all[i] * step;
-      cost.ofNow += now[i] * change;
-      cost.ofAll += all[i] * change;
-      cost.ofItself += change * change;
+      now += done[i] * change;
+      whole += all[i] * change;
+      itself += change * change;
     }
     touches[effect.device].push_back(touch);
   }
-  costs[at] = cost;
+  ofNow[at] = now;
+  ofAll[at] = whole;
+  ofItself[at] = itself;
   numChanges += block.effects.size();
 }
 
@@ -175,7 +177,7 @@ Sequencer::Due Sequencer::take(size_t at) {
     *found = own.back();
     own.pop_back();
   }
-  costs[at].ofItself = std::numeric_limits<double>::infinity();
+  ofItself[at] = std::numeric_limits<double>::infinity();
   free.push_back(at);
   return choices[at].due;
 }
@@ -193,19 +195,19 @@ void Sequencer::fill(std::priority_queue<Due> &queue) {
 
 /// The one that takes its devices least far from their lines; of several the
 /// one that is due first.
-size_t Sequencer::best() const {
+size_t Sequencer::best() {
   double share = bytes / allBytes;
+  for (size_t i = 0; i < costs.size(); ++i)
+    costs[i] = 2 * (ofNow[i] - share * ofAll[i]) + ofItself[i];
   double least = std::numeric_limits<double>::infinity();
   size_t best = 0;
-  for (size_t i = 0; i < costs.size(); ++i) {
-    const Cost &part = costs[i];
-    double cost = 2 * (part.ofNow - share * part.ofAll) + part.ofItself;
-    if (cost < least || (cost == least && std::isfinite(cost) &&
+  for (size_t i = 0; i < costs.size(); ++i)
+    if (double cost = costs[i];
+        cost < least || (cost == least && std::isfinite(cost) &&
                          choices[best].due < choices[i].due)) {
       least = cost;
       best = i;
     }
-  }
   return best;
 }
 
@@ -217,10 +219,10 @@ void Sequencer::apply(const Due &due) {
     for (size_t i = 0; i < done.size(); ++i)
       sofar[effect.device][i] += done[i] *= members;
     for (const Touch &touch : touches[effect.device]) {
-      double ofNow = costs[touch.choice].ofNow;
+      double now = ofNow[touch.choice];
       for (size_t i = 0; i < done.size(); ++i)
-        ofNow += done[i] * touch.change[i];
-      costs[touch.choice].ofNow = ofNow;
+        now += done[i] * touch.change[i];
+      ofNow[touch.choice] = now;
     }
   }
   bytes += block.bytes * members;

@@ -18,18 +18,27 @@ public:
     auto at = runs.upper_bound(range.lo);
     if (at != runs.begin() && std::prev(at)->second >= range.lo)
       --at;
+    auto first = at;
     int64_t lo = range.lo, hi = range.hi, next = range.lo;
-    while (at != runs.end() && at->first <= range.hi) {
+    for (; at != runs.end() && at->first <= range.hi; ++at) {
       if (next < at->first)
         fn(Interval{next, at->first});
       next = std::max(next, at->second);
       lo = std::min(lo, at->first);
       hi = std::max(hi, at->second);
-      at = runs.erase(at);
     }
     if (next < range.hi)
       fn(Interval{next, range.hi});
-    runs[lo] = hi;
+    if (first == at) {
+      runs.emplace_hint(at, lo, hi);
+      return;
+    }
+    // Mostly one run grows, which keeps its place and its memory.
+    auto rest = runs.erase(std::next(first), at);
+    auto grown = runs.extract(first);
+    grown.key() = lo;
+    grown.mapped() = hi;
+    runs.insert(rest, std::move(grown));
   }
 
 private:

@@ -26,10 +26,6 @@ public:
     uint32_t shard = 0; // number on its device
     LocalView view;
   };
-  struct Span {
-    uint32_t shard = 0; // likewise
-    Interval elements;  // of a member's storage, from the first to the last
-  };
 
   /// Adds all holdings of a flow. The holdings must outlive the index.
   void add(uint32_t flow, const std::vector<Holding> &holdings);
@@ -41,9 +37,6 @@ public:
   /// The shard of `device` that holds all of `box`; nullopt when none does.
   std::optional<Found> find(uint32_t flow, int64_t device,
                             const Box &box) const;
-  /// The same as `find`, with what the box spans.
-  std::optional<Span> findSpan(uint32_t flow, int64_t device,
-                               const Box &box) const;
   /// Numbers, on their device, of the shards of a flow there, ascending.
   const std::vector<uint32_t> &numbersOf(uint32_t flow, int64_t device) const;
   /// The same as `find`, without the view.

@@ -29,6 +29,8 @@
 namespace dt {
 
 constexpr uint32_t kNoCollective = UINT32_MAX;
+/// The shard that holds a box: there is none, or it has not been looked for.
+constexpr uint32_t kUnplaced = UINT32_MAX;
 
 /// A library's collective of one wave: what its members get is in pieces that
 /// name it, from each member to each that gets something of it. Its memory is
@@ -68,6 +70,9 @@ struct PlanPiece {
   bool atSource = false;
   RelayHop relay = RelayHop::None;
   uint32_t collective = kNoCollective; // of the plan's, that brings it
+  /// The shards of its flow that hold it: numbers on the device that it comes
+  /// from, at the source, and on the one that it goes to (ShardIndex.h).
+  uint32_t fromShard = kUnplaced, toShard = kUnplaced;
 
   /// Whether it stays where it comes to.
   bool arrives() const { return relay != RelayHop::In; }

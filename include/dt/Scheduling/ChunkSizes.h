@@ -43,6 +43,9 @@ int64_t stagingNeeded(const WaveProblem &problem);
 /// messages than the limits (Limits.h). Which is best shows only when they are
 /// scheduled.
 std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem);
+/// The same for other staging.
+std::vector<ChunkBytes> candidateChunks(const WaveProblem &problem,
+                                        int64_t stagingBytes);
 
 /// All that a pair has as one message, where few latencies make that worth
 /// trying. Staging may have no room for the slots; who schedules it finds out.

@@ -28,6 +28,9 @@ struct WaveOptions {
   int64_t mostPieces = kMaxPieces;
   /// Whether schedules are compared by what they take between others like them.
   bool repeats = false;
+  /// Whether chunk sizes are compared as far as the effort goes, also those
+  /// that suit half of the staging, and not only until one is good enough.
+  bool isThorough = false;
   /// A plan that was made before, by flow: its waves are kept where they can
   /// be (Reschedule.h).
   const OldMoves *old = nullptr;

@@ -1,6 +1,7 @@
 //===- CoversTest.cpp - Lists of boxes against sets of elements -----------===//
 
 #include "dt/Geometry/Covers.h"
+#include "dt/Geometry/Painted.h"
 
 #include "gtest/gtest.h"
 
@@ -108,4 +109,29 @@ TEST(Covers, NameTheFirst) {
   EXPECT_FALSE(firstUncovered({}, {box(0, 5)}));
   EXPECT_EQ(*firstUncovered({box(0, 4)}, {}), box(0, 4));
   EXPECT_FALSE(firstUncovered({box(0, 4)}, {box(0, 4), box(0, 4)}));
+}
+
+TEST(Painted, SaysOnceOfEachElementThatItIsNew) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    Painted painted;
+    std::vector<bool> seen(40);
+    for (int i = 0; i < 20; ++i) {
+      auto lo = int64_t(random() % 39);
+      int64_t hi = lo + 1 + int64_t(random()) % (39 - lo);
+      std::vector<bool> before = seen;
+      int64_t end = lo; // of the part before
+      painted.add({lo, hi}, [&](Interval part) {
+        EXPECT_LE(end, part.lo) << "parts ascend";
+        end = part.hi;
+        for (int64_t at = part.lo; at < part.hi; ++at) {
+          EXPECT_FALSE(seen[at]) << at;
+          seen[at] = true;
+        }
+      });
+      EXPECT_LE(end, hi);
+      for (int64_t at = 0; at < 40; ++at)
+        EXPECT_EQ(bool(seen[at]), before[at] || (lo <= at && at < hi)) << at;
+    }
+  }
 }

@@ -4,6 +4,7 @@
 #include "RandomStorage.h"
 
 #include "dt/Geometry/Limits.h"
+#include "dt/Scheduling/BestSchedule.h"
 
 #include <set>
 
@@ -76,28 +77,73 @@ TEST(FlatSchedule, KeepsToStagingToo) {
   EXPECT_GT(tight, 5);
 }
 
+namespace {
+
+/// `elements` bytes go from device 0 to device 1 and, where they are swapped,
+/// as many from 1 to 0, under a limit of 4 KiB.
+WaveProblem movedBytes(int64_t elements, bool isSwapped) {
+  Shard shard;
+  shard.dims = {{{0, elements}}};
+  Box box(1);
+  box[0] = {0, elements};
+  WaveProblem p;
+  p.cluster = Cluster();
+  p.stagingBytes = 4096;
+  p.storage = Storage{{}, {}, {}, pageBytesFor(4096), 4096};
+  for (uint32_t flow = 0; flow <= uint32_t(isSwapped); ++flow) {
+    int64_t from = flow, to = 1 - from;
+    p.elementBytes.push_back(1);
+    p.moves.push_back({flow, 0, from, to, box});
+    p.storage->flows.push_back(FlatFlow{0, {{1, 1}}, {{1, 1}}, flow});
+    p.storage->source.push_back({Holding{shard, {from}}});
+    p.storage->destination.push_back({Holding{shard, {to}}});
+  }
+  return p;
+}
+
+int32_t countWaves(const WaveSchedule &schedule) {
+  return schedule.moves.back().wave + 1;
+}
+
+} // namespace
+
+/// Where devices only give or only take, storage needs nothing of the limit,
+/// so that slots have all of it, as where nobody frees anything.
+TEST(FlatSchedule, IsThatOfOtherMemoryWhereNobodyGivesAndTakes) {
+  WaveProblem p = movedBytes(1 << 20, /*isSwapped=*/false);
+  WaveSchedule flat = solved(p, scheduleFlat), other;
+  WaveProblem unfreed = p;
+  unfreed.storage.reset();
+  auto error = scheduleBest(unfreed, {}, other);
+  ASSERT_FALSE(error) << *error;
+  EXPECT_EQ(countWaves(flat), countWaves(other));
+  EXPECT_EQ(flat.moves.size(), other.moves.size());
+  // Swapped, they have half of it, and as many bytes in turn.
+  WaveSchedule swapped = solved(movedBytes(1 << 20, true), scheduleFlat);
+  EXPECT_GT(countWaves(swapped), countWaves(flat));
+}
+
+/// What may all be on both sides at once takes its part of the limit.
+TEST(FlatSchedule, HasOnePhaseWhereAllIsOnBothSidesAtOnce) {
+  for (int64_t elements : {2048, 2049}) {
+    WaveProblem p = movedBytes(elements, /*isSwapped=*/true);
+    WaveSchedule s = solved(p, scheduleFlat);
+    int64_t slots = 0;
+    for (auto [device, bytes] : arenaBytes(p.messages(s.moves)))
+      slots = std::max(slots, bytes);
+    EXPECT_LE(slots, 2048) << elements;
+  }
+}
+
 /// Few pieces have few blocks, however large they are: a limit for which there
 /// would be more is refused before they are made.
 TEST(FlatSchedule, BoundsBlocksByPieces) {
   const int64_t elements = int64_t(1) << 46;
-  Shard shard; // of two devices, one after the other
-  shard.dims = {{{0, elements}}};
-  WaveProblem p;
-  p.cluster = Cluster();
-  p.stagingBytes = 4096;
-  p.elementBytes = {1};
-  Box box(1);
-  box[0] = {0, elements};
-  p.moves = {{0, 0, 0, 1, box}};
-  p.storage = Storage{{FlatFlow{0, {{1, 1}}, {{1, 1}}}},
-                      {{Holding{shard, {0}}}},
-                      {{Holding{shard, {1}}}},
-                      pageBytesFor(4096),
-                      4096};
+  WaveProblem p = movedBytes(elements, /*isSwapped=*/true);
   auto fault = p.check();
   ASSERT_FALSE(fault) << *fault;
   WaveSchedule s;
   auto error = scheduleFlat(p, {}, s);
   ASSERT_TRUE(error);
-  EXPECT_GT(namedLimit(*error), elements / mostFlatEffects(1)) << *error;
+  EXPECT_GT(namedLimit(*error), elements / mostFlatEffects(2)) << *error;
 }
