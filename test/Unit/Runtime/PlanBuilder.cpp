@@ -969,6 +969,14 @@ TestPlan viewedPlan() {
   return plan;
 }
 
+TestPlan listedPlan() {
+  TestPlan plan = viewedPlan();
+  plan.common.families[0].leading = {{0, 0, 2, {0, 5}}};
+  for (NamedView &view : plan.common.views)
+    view.leading = {{3, 0, 2, {3, 1}}};
+  return plan;
+}
+
 TestPlan permutedPlan() {
   TestPlan plan = viewedPlan();
   for (NamedView &view : plan.common.views)
