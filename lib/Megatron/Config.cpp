@@ -335,9 +335,9 @@ void refuseOthers(const ConfigReader &in) {
   if (!in.flag("use_conv_bias", true))
     fail(in.keyPath("use_conv_bias") +
          ": Megatron-Core's mixers have that bias always");
-  for (const char *key : {"moe_latent_size", "num_nextn_predict_layers"})
-    if (in.sizeOr(key, 0, 0) > 0)
-      fail(in.keyPath(key) + " is not known for nemotron_h");
+  if (in.sizeOr("num_nextn_predict_layers", 0, 0) > 0)
+    fail(in.keyPath("num_nextn_predict_layers") +
+         " is not known for nemotron_h");
 }
 
 MegatronConfig readNemotronH(const ConfigReader &in) {
@@ -361,6 +361,10 @@ MegatronConfig readNemotronH(const ConfigReader &in) {
   out.expertFfn = in.size("moe_intermediate_size");
   out.sharedFfn = in.sizeOr("n_shared_experts", 1, 0) *
                   in.size("moe_shared_expert_intermediate_size");
+  out.expertLatent = in.sizeOr("moe_latent_size", 0, 0);
+  if (out.expertLatent > 0 && in.flag("mlp_bias", false))
+    fail(in.keyPath("mlp_bias") +
+         " is not known for projections of latent experts");
   out.expertBias = true;
   return out;
 }
